@@ -213,9 +213,10 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
         for (int i = 0; args && i < args->list.n; i++)
             if (args->list.at[i]->a->kind != DL_A_NAME && args->list.at[i]->a->kind != DL_A_LIST)
                 dl_eval(E, args->list.at[i]->a);
-    } else if (more)
+    } else if (more) {
         v = dl_bad(E, e->span, DL_DIAG_not_callable, "'%s' takes one list of arguments", name->name);
-    else if (f)
+        if (b && !f) dl_help(E, "what it is applied to stands in front: x |> %s(...) @name", name->name);
+    } else if (f)
         v = dl_apply_function(E, f, home, e, piped, args);
     else
         v = dl_apply_builtin(E, b, e, name, piped, args, step, as);

@@ -227,6 +227,8 @@ bool dl_mixes_axes(dl_op op, int n, const dl_val *in, const dl_type *result);
 void dl_doubt_outer_product(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in);
 /* Warns of an `as` that gives a name of x to another axis, or renames axes whose order cannot be seen. */
 void dl_doubt_renaming(dl_elab *E, const dl_ast *as, dl_val x, const dl_type *renamed);
+/* Is an argument without a default unknown, so that what depends on it was not built? (loss.c) */
+bool dl_is_partial(const dl_elab *E);
 /* Reports a loss from which no gradient reaches a parameter (loss.c). */
 void dl_check_loss(dl_elab *E);
 

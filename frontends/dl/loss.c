@@ -49,7 +49,7 @@ static const dl_node *find_block(const unsigned char *path, const dl_value *loss
 }
 
 /* Arguments that a configuration would give: what depends on them is not in the graph. */
-static bool is_partial(const dl_elab *E) {
+bool dl_is_partial(const dl_elab *E) {
     bool unknown = false;
     for (int i = 0; i < E->model->items.list.n; i++) unknown |= !E->model->items.list.at[i]->a;
     return E->exhausted || (E->assumed && unknown);
@@ -59,7 +59,7 @@ void dl_check_loss(dl_elab *E) {
     const dl_graph *g = E->b.graph;
     const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
     const dl_val *named = dl_scope_find(E->scope, dl_intern("loss"));
-    if (!loss || !named || is_partial(E)) return;
+    if (!loss || !named || dl_is_partial(E)) return;
     bool any = false;
     for (int i = 0; i < g->vars.n; i++) any |= g->vars.at[i]->role == DL_VAR_PARAM;
     if (!any) {

@@ -173,9 +173,10 @@ void dl_elaborate(dl_elab *E, dl_graph *g) {
     finish(E);
     dl_apply_rules(E);
     if (E->diags->errors || E->syntax_faults) return;
-    warn_unused(E);
+    bool partial = dl_is_partial(E); /* what was not built may read what seems idle */
+    if (!partial) warn_unused(E);
     if (E->train) dl_check_loss(E);
     /* A term with weight zero leaves its operands behind. */
     dl_graph_sweep(g);
-    if (E->train) warn_idle(E);
+    if (E->train && !partial) warn_idle(E);
 }

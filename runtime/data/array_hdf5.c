@@ -13,10 +13,17 @@ static const struct {
     {H5Z_FILTER_DEFLATE, "deflate"},
     {H5Z_FILTER_SHUFFLE, "shuffle"},
     {H5Z_FILTER_FLETCHER32, "fletcher32"},
+    {DLR_HDF5_LZF, "lzf"},
 };
 enum { N_FILTERS = sizeof filters / sizeof *filters };
 
+/* Whether its chunks are unpacked here; else libhdf5 does, which has no filter of others. */
+static bool is_unpacked_here(const dlr_hdf5_set *set) {
+    return set->layout == DLR_HDF5_CHUNKED && set->plain && !set->odd_edges;
+}
+
 static const char *name_filter(const dlr_hdf5_set *set, int i) {
+    if (i < DLR_HDF5_FILTERS && set->filter[i] == DLR_HDF5_LZF && !is_unpacked_here(set)) return NULL;
     for (int k = 0; i < DLR_HDF5_FILTERS && k < N_FILTERS; k++)
         if (set->filter[i] == filters[k].filter) return filters[k].name;
     return NULL;
@@ -27,15 +34,10 @@ static const char *name_foreign(int filter) {
     static const struct {
         int filter;
         const char *name;
-    } known[] = {{H5Z_FILTER_SZIP, ", szip"},
-                 {H5Z_FILTER_NBIT, ", nbit"},
-                 {H5Z_FILTER_SCALEOFFSET, ", scaleoffset"},
-                 {32000, ", lzf"},
-                 {32001, ", blosc"},
-                 {32004, ", lz4"},
-                 {32008, ", bitshuffle"},
-                 {32015, ", zstd"},
-                 {32026, ", blosc2"}};
+    } known[] = {
+        {H5Z_FILTER_SZIP, ", szip"}, {H5Z_FILTER_NBIT, ", nbit"}, {H5Z_FILTER_SCALEOFFSET, ", scaleoffset"},
+        {DLR_HDF5_LZF, ", lzf"},     {32001, ", blosc"},          {32004, ", lz4"},
+        {32008, ", bitshuffle"},     {32015, ", zstd"},           {32026, ", blosc2"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].filter == filter) return known[i].name;
     return "";
@@ -65,11 +67,11 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     for (int i = 0; i < set->filter_count; i++)
         if (!name_filter(set, i)) {
             int filter = i < DLR_HDF5_FILTERS ? set->filter[i] : -1;
-            return dl_format(
-                arena,
-                "is packed with filter %d%s, which is not supported (gzip and shuffle are): write it again "
-                "with the program that can read it, or by h5repack -f NONE",
-                filter, name_foreign(filter));
+            return dl_format(arena,
+                             "is packed with filter %d%s, which is not supported (gzip, lzf and shuffle "
+                             "are): write it again "
+                             "with the program that can read it, or by h5repack -f NONE",
+                             filter, name_foreign(filter));
         }
     return NULL;
 }
@@ -131,8 +133,7 @@ static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
     const dlr_hdf5_set *set = &facts->set[a - f->arrays];
     if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->filter_count == 0)
         return dlr_run_open(s, f->path, &(dlr_run){set->offset, set->swapped, false}, err);
-    if (set->layout == DLR_HDF5_CHUNKED && set->plain && !set->odd_edges)
-        return dlr_hdf5_chunks_open(s, f->path, set, cache, err);
+    if (is_unpacked_here(set)) return dlr_hdf5_chunks_open(s, f->path, set, cache, err);
     dlr_element as = set->element == DLR_EL_F16 ? DLR_EL_F32 : set->element;
     return dlr_hdf5_child_open(s, f->path, set->name, as, cache, err);
 }

@@ -39,6 +39,31 @@ static bool undo_blosc(const dlr_codec *c, const unsigned char *from, size_t byt
            blosc_decompress_ctx(from, to, room, 1) == (int)room;
 }
 
+/* Runs of bytes as they are, behind their number less 1 (below 32); and copies of what came before: its
+ * length less 2 in the three high bits (7: and the next byte), the distance less 1 in the others and one
+ * byte. */
+static bool undo_lzf(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
+                     size_t room) {
+    (void)c;
+    size_t at = 0, done = 0;
+    while (at < bytes) {
+        size_t head = from[at++], n = head + 1;
+        if (head < 32) {
+            if (n > bytes - at || n > room - done) return false;
+            memcpy(to + done, from + at, n);
+            at += n, done += n;
+            continue;
+        }
+        n = (head >> 5) + 2;
+        if (head >> 5 == 7) n += at < bytes ? from[at++] : 0;
+        if (at == bytes) return false;
+        size_t back = ((head & 31) << 8 | from[at++]) + 1;
+        if (back > done || n > room - done) return false;
+        for (; n > 0; n--, done++) to[done] = to[done - back];
+    }
+    return done == room;
+}
+
 static bool undo_shuffle(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
                          size_t room) {
     if (bytes != room) return false;
@@ -59,8 +84,8 @@ static bool undo_shuffle(const dlr_codec *c, const unsigned char *from, size_t b
 
 static undo_fn *const undo[] = {
     [DLR_CODEC_DEFLATE] = undo_deflated, [DLR_CODEC_ZLIB] = undo_deflated, [DLR_CODEC_GZIP] = undo_deflated,
-    [DLR_CODEC_ZSTD] = undo_zstd,        [DLR_CODEC_BLOSC] = undo_blosc,   [DLR_CODEC_SHUFFLE] = undo_shuffle,
-    [DLR_CODEC_FLETCHER32] = NULL,       [DLR_CODEC_CRC32C] = NULL,
+    [DLR_CODEC_ZSTD] = undo_zstd,        [DLR_CODEC_BLOSC] = undo_blosc,   [DLR_CODEC_LZF] = undo_lzf,
+    [DLR_CODEC_SHUFFLE] = undo_shuffle,  [DLR_CODEC_FLETCHER32] = NULL,    [DLR_CODEC_CRC32C] = NULL,
 };
 
 /* ---- checksums, which stand behind the data ---- */

@@ -11,6 +11,7 @@ typedef enum {
     DLR_CODEC_GZIP,    /* RFC 1952 */
     DLR_CODEC_ZSTD,
     DLR_CODEC_BLOSC,
+    DLR_CODEC_LZF,        /* M. Lehmann's LibLZF, which h5py packs with if told "lzf" */
     DLR_CODEC_SHUFFLE,    /* the first byte of every element, then the second of every one, ... */
     DLR_CODEC_FLETCHER32, /* HDF5's checksum of four bytes behind the data */
     DLR_CODEC_CRC32C      /* Zarr v3's */

@@ -167,6 +167,7 @@ bool dlr_hdf5_chunks_open(dlr_source *s, const char *path, const dlr_hdf5_set *s
     for (int i = 0; i < set->filter_count; i++) {
         dlr_codec_kind kind = set->filter[i] == H5Z_FILTER_DEFLATE   ? DLR_CODEC_ZLIB
                               : set->filter[i] == H5Z_FILTER_SHUFFLE ? DLR_CODEC_SHUFFLE
+                              : set->filter[i] == DLR_HDF5_LZF       ? DLR_CODEC_LZF
                                                                      : DLR_CODEC_FLETCHER32;
         h->codec[h->codecs++] = (dlr_codec){kind, h->bytes};
     }

@@ -9,6 +9,7 @@
 #include "ir/base/str.h"
 #include "runtime/data/element.h"
 
+enum { DLR_HDF5_LZF = 32000 /* the filter that h5py registered */ };
 enum { DLR_HDF5_SETS = 256, DLR_HDF5_FILTERS = 6, DLR_HDF5_ATTRIBUTES = 4096 };
 
 typedef enum {

@@ -102,6 +102,9 @@ with h5py.File("a.h5", "w") as f:
     f["group/x"] = X
     f["t"] = T
     f.create_dataset("packed", data=X, chunks=(3, 1, 4, 8), compression="gzip", shuffle=True)
+    f.create_dataset("lzf", data=X, chunks=(3, 1, 4, 8), compression="lzf")
+    f.create_dataset("lzf_runs", data=np.round(X / 4), chunks=(7, 2, 6, 8), compression="lzf")
+    f.create_dataset("lzf_shuffled", data=np.round(X), chunks=(20, 2, 6, 8), compression="lzf", shuffle=True, fletcher32=True)
     f["last"] = np.moveaxis(X, 1, 3)
     f["time_last"] = np.moveaxis(X, 0, 3)
     f["with_level"] = X[:, :, None]
@@ -136,7 +139,7 @@ os.makedirs("z2.zarr")
 write("z2.zarr/.zgroup", '{"zarr_format": 2}')
 write_zarr("z2.zarr/x", 2, X, (3, 2, 4, 5))
 write_zarr("z3.zarr", 3, X, (7, 1, 6, 8))
-for x in ["a.npz:x", "z2.zarr:x", "z3.zarr", "a.h5:group/x", "a.h5:packed", "x.npy", "fortran.npy", "{file: a.h5, array: last, axes: [N, H, W, C]}",
+for x in ["a.npz:x", "z2.zarr:x", "z3.zarr", "a.h5:group/x", "a.h5:packed", "a.h5:lzf", "x.npy", "fortran.npy", "{file: a.h5, array: last, axes: [N, H, W, C]}",
           "{file: a.h5, array: time_last, axes: [C, H, W, N]}", "{file: a.h5, array: with_level, axes: [N, C, 1, H, W]}"]:
     config(f"inputs: {{x: {x}}}\ntargets: {{t: a.h5:t}}\nsplit: {{valid: 0.2}}")
     got = samples("field", "valid")
@@ -149,6 +152,13 @@ for x in ["a.npz:x", "z2.zarr:x", "z3.zarr", "a.h5:group/x", "a.h5:packed", "x.n
     order = [next(i for i in range(16) if np.array_equal(X[i], s)) for s in got["x"]]
     check(sorted(order) == list(range(16)) and order != sorted(order), f"{x}: each sample once, in another order: {order}")
     same(got["t"], T[order, None].astype("f4"), f"{x}: targets go with inputs")
+for x in "lzf_shuffled", "lzf_runs":  # chunks that shrink, others are stored as they are
+    with h5py.File("a.h5") as f:
+        check(f[x].id.get_storage_size() < 0.6 * X.nbytes, f"{x} is packed: {f[x].id.get_storage_size()} of {X.nbytes} bytes")
+    config(f"inputs: {{x: a.h5:{x}}}\ntargets: {{t: a.h5:t}}\nsplit: {{valid: 0.2}}")
+    same(samples("field", "valid")["x"], np.round(X[16:]) if x == "lzf_shuffled" else np.round(X[16:] / 4), x)
+config("inputs: {x: a.h5:packed}\ntargets: {t: a.h5:t}\nsplit: {valid: 0.2}")
+got = samples("field")
 again = samples("field")
 same(again["x"], got["x"], "the same epoch")
 check(not np.array_equal(samples("field", "train", 1)["x"], got["x"]), "another epoch has another order")
@@ -436,7 +446,7 @@ with h5py.File("odd.h5", "w") as f:
     f["complex"], f["none"], f["last"] = X.astype("c8"), X[:0], np.moveaxis(X, 1, 3)
     f["text"] = np.array([b"a"] * 20)
     f["records"] = np.zeros(20, [("a", "f4"), ("b", "i4")])
-    f.create_dataset("lzf", data=X, chunks=True, compression="lzf")
+    f.create_dataset("scaled", data=X, chunks=True, scaleoffset=4)
 base = "inputs: {x: x.npy}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}"
 for text, want in [
         ("inputs: {x: x.npy}\nsplit: {valid: 0.2}", "data.targets: the model's 't' f32[C=1, H=6, W=8] is missing"),
@@ -455,7 +465,7 @@ for text, want in [
         (base.replace("x.npy", "odd.h5:text"), "'text' holds strings, not"),
         (base.replace("x.npy", "odd.h5:records"), "'records' holds records, not"),
         (base.replace("x.npy", "odd.h5:none"), "'none' is empty: an axis of it has no elements"),
-        (base.replace("x.npy", "odd.h5:lzf"), "is packed with filter 32000, lzf, which is not supported"),
+        (base.replace("x.npy", "odd.h5:scaled"), "is packed with filter 6, scaleoffset, which is not supported"),
         (base.replace("x.npy", "odd.h5:last"), "or are they its last axis? axes: [N, H, W, C])"),
         (base.replace("x.npy", "a.h5:y"), "has no array 'y'"),
         (base.replace("x.npy", "t.npy"), "data.inputs.x: t.npy"),
