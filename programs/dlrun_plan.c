@@ -138,9 +138,12 @@ bool dl_job_print_plan(const dl_run_job *p, dl_error *err) {
 }
 
 bool dl_job_load_plan(dl_run_job *p, dl_error *err) {
-    p->exec = dlr_exec_open(
-        p->plan,
-        (dlr_exec_options){threads_of(p), p->device.device, ranks_of(p), p->classes.at, p->classes.n}, err);
+    const dlr_exec_options options = {.threads = threads_of(p),
+                                      .device = p->device.device,
+                                      .ranks = ranks_of(p),
+                                      .classes = p->classes.at,
+                                      .n_classes = p->classes.n};
+    p->exec = dlr_exec_open(p->plan, options, err);
     if (!p->exec) return false;
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
     if (p->tuned) dlr_log_info("%s", p->tuned);

@@ -13,7 +13,7 @@ typedef struct dl_job dl_job;
 dl_job *dl_job_open(int n, dl_error *err);
 /* Until mpirun, a child of this process, and all that it has left behind, have ended. Returns the status of
  * the rank that ended first with another than 0, DL_PEER where none told one though not all ended well.
- * `together` (seconds, 0: forever) is how long a rank may take behind the first that has ended well. */
+ * `together` (seconds, 0: forever) is how long a rank may take behind the first that has ended. */
 int dl_job_wait(dl_job *job, pid_t mpirun, double together);
 void dl_job_close(dl_job *job);
 #endif

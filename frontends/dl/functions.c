@@ -90,6 +90,21 @@ dl_val dl_fn_where(dl_call *c) {
     return dl_tensor_elem(c->E, c->where, DL_OP_select, 3, c->arg, 0, NULL);
 }
 
+/* Whether a list holds numbers and tensors alone; else it is told. *first: its first tensor, or -1. */
+static bool check_list(dl_call *c, const dl_val_list *l, int *first) {
+    *first = -1;
+    for (int i = 0; i < l->items.n; i++) {
+        dl_val v = l->items.at[i];
+        if (v.kind == DL_V_POISON) return false;
+        if (v.kind == DL_V_TENSOR && *first < 0) *first = i;
+        if (v.kind == DL_V_TENSOR || dl_val_is_number(v)) continue;
+        dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of a list takes numbers and tensors, not %s",
+               c->what->name, dl_val_describe(c->E, v));
+        return false;
+    }
+    return true;
+}
+
 /* Of a list with tensors in it, element by element: the first tensor, and what stands beside it, in order. */
 static dl_val fold_tensors(dl_call *c, const dl_val_list *l, int first) {
     dl_op what = c->what->op, op = what == DL_OP_max || what == DL_OP_min ? what
@@ -97,13 +112,7 @@ static dl_val fold_tensors(dl_call *c, const dl_val_list *l, int first) {
                                                                           : DL_OP_add;
     dl_val r = l->items.at[first];
     for (int i = 0; i < l->items.n; i++) {
-        dl_val v = l->items.at[i];
-        if (v.kind == DL_V_POISON) return v;
-        if (v.kind != DL_V_TENSOR && !dl_val_is_number(v))
-            return dl_bad(c->E, c->where, DL_DIAG_bad_argument,
-                          "%s of a list takes numbers and tensors, not %s", c->what->name,
-                          dl_val_describe(c->E, v));
-        if (i != first) r = dl_call_elem(c, op, r, v);
+        if (i != first) r = dl_call_elem(c, op, r, l->items.at[i]);
         if (r.kind != DL_V_TENSOR) return r;
     }
     return what == DL_OP_mean ? dl_call_elem(c, DL_OP_div, r, dl_val_int(l->items.n, c->where)) : r;
@@ -111,17 +120,13 @@ static dl_val fold_tensors(dl_call *c, const dl_val_list *l, int first) {
 
 /* sum, mean, max, min or prod of a list. */
 static dl_val fold_list(dl_call *c, const dl_val_list *l) {
-    if (!dl_spend(c->E, c->where, l->items.n / 8)) return dl_poison();
+    int first;
+    if (!dl_spend(c->E, c->where, l->items.n / 8) || !check_list(c, l, &first)) return dl_poison();
+    if (first >= 0) return fold_tensors(c, l, first);
     double r = 0;
     bool whole = c->what->op != DL_OP_mean;
     for (int i = 0; i < l->items.n; i++) {
         dl_val v = l->items.at[i];
-        if (v.kind == DL_V_POISON) return v;
-        if (v.kind == DL_V_TENSOR) return fold_tensors(c, l, i);
-        if (!dl_val_is_number(v))
-            return dl_bad(c->E, c->where, DL_DIAG_bad_argument,
-                          "%s of a list takes numbers and tensors, not %s", c->what->name,
-                          dl_val_describe(c->E, v));
         double d = dl_val_number(v);
         whole &= v.kind == DL_V_INT;
         r = i == 0                      ? d

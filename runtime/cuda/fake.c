@@ -57,6 +57,12 @@ bool dlr_fake_captures(void) {
     return any;
 }
 
+dlr_cu_result dlr_fake_outside(bool frees) {
+    dlr_cu_result r = dlr_fake_ready();
+    if (r && !(frees && fake.fault)) return r;
+    return dlr_fake_captures() ? DLR_CU_STREAM_CAPTURE_UNSUPPORTED : 0;
+}
+
 /* ---- the device ---- */
 
 static dlr_cu_result init(unsigned flags) { return fake.running = true, flags ? DLR_CU_INVALID_VALUE : 0; }
@@ -162,9 +168,8 @@ static dlr_cu_result memory_info(size_t *free, size_t *total) {
 }
 
 static dlr_cu_result allocate(dlr_cu_memory *to, size_t bytes) {
-    dlr_cu_result r = dlr_fake_ready();
+    dlr_cu_result r = dlr_fake_outside(false);
     if (r) return r;
-    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
     if (bytes > unused()) return DLR_CU_OUT_OF_MEMORY;
     block b = {take(bytes), bytes, false};
@@ -177,9 +182,8 @@ static dlr_cu_result allocate(dlr_cu_memory *to, size_t bytes) {
 }
 
 static dlr_cu_result allocate_host(void **to, size_t bytes) {
-    dlr_cu_result r = dlr_fake_ready();
+    dlr_cu_result r = dlr_fake_outside(false);
     if (r) return r;
-    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
     block b = {take(bytes), bytes, false};
     if (!b.at) return DLR_CU_OUT_OF_MEMORY;
@@ -206,8 +210,8 @@ static bool give(block *list, int *n, const char *at, bool theirs, size_t *bytes
 /* Freeing waits for all work, as a driver's does. */
 static dlr_cu_result release(dlr_cu_memory at) {
     size_t bytes;
-    if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
-    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    dlr_cu_result r = dlr_fake_outside(true);
+    if (r) return r;
     dlr_fake_drain_all();
     if (!give(fake.device.at, &fake.device.n, (char *)(uintptr_t)(at - bias), false, &bytes))
         return DLR_CU_INVALID_VALUE;
@@ -216,16 +220,15 @@ static dlr_cu_result release(dlr_cu_memory at) {
 }
 static dlr_cu_result release_host(void *at) {
     size_t bytes;
-    if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
-    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    dlr_cu_result r = dlr_fake_outside(true);
+    if (r) return r;
     dlr_fake_drain_all();
     return give(fake.pinned.at, &fake.pinned.n, at, false, &bytes) ? fake.fault : DLR_CU_INVALID_VALUE;
 }
 
 static dlr_cu_result register_host(void *at, size_t bytes, unsigned flags) {
-    dlr_cu_result r = dlr_fake_ready();
+    dlr_cu_result r = dlr_fake_outside(false);
     if (r) return r;
-    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     if (fake.options.no_register) return DLR_CU_OUT_OF_MEMORY;
     if (bytes == 0 || flags) return DLR_CU_INVALID_VALUE;
     block b = {at, bytes, true};
@@ -235,8 +238,8 @@ static dlr_cu_result register_host(void *at, size_t bytes, unsigned flags) {
 /* What is on its way is lost with the memory: it must have been waited for. */
 static dlr_cu_result unregister_host(void *at) {
     size_t bytes;
-    if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
-    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    dlr_cu_result r = dlr_fake_outside(true);
+    if (r) return r;
     return give(fake.pinned.at, &fake.pinned.n, at, true, &bytes) ? fake.fault : DLR_CU_INVALID_VALUE;
 }
 

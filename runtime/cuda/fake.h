@@ -127,6 +127,9 @@ extern dlr_fake dlr_the_fake;
 dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail);
 /* The device's fault, or what a driver says to a thread that has not made the context its own. */
 dlr_cu_result dlr_fake_ready(void);
+/* The same of what allocates, waits or, with `frees`, lets go of something, which a device that has failed
+ * does, too: no stream may capture. */
+dlr_cu_result dlr_fake_outside(bool frees);
 /* The block of a list that an address lies in, or at the end of; that of a device's address; whether it has
  * so many bytes from there on. */
 const block *dlr_fake_find(const block *list, int n, const char *at);

@@ -25,9 +25,8 @@ static size_t elf_bytes(const void *image) {
 
 static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
     dl_error err = {0};
-    dlr_cu_result r = dlr_fake_ready();
+    dlr_cu_result r = dlr_fake_outside(false);
     if (r) return r;
-    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     struct CUmod_st *m = calloc(1, sizeof *m);
     void *address = NULL;
     bool loaded = m && dl_object_load(&m->object, image, elf_bytes(image), &err);

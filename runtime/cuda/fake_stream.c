@@ -247,8 +247,8 @@ static dlr_cu_result stream_destroy(dlr_cu_stream s) {
     return fake.fault;
 }
 static dlr_cu_result stream_wait(dlr_cu_stream s) {
-    dlr_cu_result r = dlr_fake_ready();
-    return r ? r : dlr_fake_captures() ? DLR_CU_STREAM_CAPTURE_UNSUPPORTED : dlr_fake_drain(s, NULL, 0);
+    dlr_cu_result r = dlr_fake_outside(false);
+    return r ? r : dlr_fake_drain(s, NULL, 0);
 }
 
 static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
@@ -281,9 +281,8 @@ static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
     return r;
 }
 static dlr_cu_result event_wait(dlr_cu_event event) {
-    dlr_cu_result r = dlr_fake_ready();
+    dlr_cu_result r = dlr_fake_outside(false);
     if (r) return r;
-    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     return event->done < event->records ? dlr_fake_drain(event->stream, event, event->records) : fake.fault;
 }
 static bool captures(const struct CUgraph_st *g) {
@@ -303,9 +302,8 @@ static dlr_cu_result host_function(dlr_cu_stream s, dlr_cu_host_fn *function, vo
     return dlr_fake_add(s, (work){.kind = HOST, .call = function, .data = data});
 }
 static dlr_cu_result event_query(dlr_cu_event event) {
-    dlr_cu_result r = dlr_fake_ready();
+    dlr_cu_result r = dlr_fake_outside(false);
     if (r) return r;
-    if (dlr_fake_captures()) return DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     return event->done < event->records ? DLR_CU_NOT_READY : fake.fault;
 }
 static dlr_cu_result stream_wait_event(dlr_cu_stream s, dlr_cu_event event, unsigned flags) {
