@@ -9,8 +9,9 @@
 #include "runtime/convert.h"
 #include "runtime/rng.h"
 
-enum { PIECE = 2048 /* elements */, ROUNDS = 7 };
+enum { PIECE = 2048 /* elements */, ROUNDS = 7, ALL = 2 /* rounds, in which none is left out */ };
 static const double least_gain = 0.02; /* below it, time is noise, and the cost model's choice stays */
+static const double far_behind = 1.5;  /* as much noise no launch has twice */
 
 /* ---- inputs ---- */
 
@@ -223,11 +224,13 @@ int dl_try(dl_tuning *t, dlr_exec *exec, const dl_trial *trial) {
         agree[v] = v == 0 || agrees(t, arena, exec, trial, v, &r);
         ns[v] = INT64_MAX, t->rejected += !agree[v];
     }
+    int64_t least = INT64_MAX;
     for (int round = 0; round < ROUNDS; round++)
         for (int v = 0; v < trial->nways; v++) {
-            if (!agree[v]) continue;
+            if (!agree[v] || (round >= ALL && (double)ns[v] > far_behind * (double)least)) continue;
             dlr_exec_run(exec, trial->first + v, &one);
             if (one < ns[v]) ns[v] = one;
+            if (one < least) least = one;
         }
     for (int v = 1; v < trial->nways; v++)
         if (agree[v] && ns[v] < ns[best] && (double)ns[v] < (1 - least_gain) * (double)ns[0]) best = v;

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-from checks import ENV, TMP, check, finish
+from checks import ENV, SHARE, TMP, check, finish
 
 DLC = os.path.abspath(sys.argv[1])
 VIT = ["models/vit.dl", "--img_size=[16,32]", "--n_in_channels=3", "--n_out_channels=2", "--patch_size=4", "--embed_dim=32",
@@ -19,6 +19,7 @@ CNN = ["models/cnn_classifier.dl", "--input_shape=[32,32,3]"]
 RESNET = ["models/resnet.dl", "--small=true", "--depths=[1,1,1,1]", "--strides=[1,2,2,2]", "--widths=[4,8,8,16]", "--expand=1",
           "--n_classes=10", "--input_shape=[16,16,3]"]
 LOSS, GRADIENT = 1e-5, 1e-5
+turn = 0
 
 
 def rehearse(args, ranks):
@@ -27,8 +28,10 @@ def rehearse(args, ranks):
 
 
 def same(what, args, loss=LOSS, gradient=GRADIENT, worlds=(2, 4)):
-    """Ranks agree with one."""
-    for ranks in worlds:
+    """Ranks agree with one; of a share one number of them, in turn."""
+    global turn
+    turn += 1
+    for ranks in worlds if SHARE == 1 else [worlds[turn % len(worlds)]]:
         r = rehearse(args, ranks)
         check(r.returncode == 0, f"{what}, {ranks} ranks: {r.returncode} {r.stdout[-300:]} {r.stderr[-300:]}")
         if r.returncode:

@@ -24,10 +24,13 @@ def check(ok, what):
         print(f"failed: {what}", flush=True)
 
 
+# Of cases that are many and alike, one in so many is taken: tests/check.h.
+SHARE = max(int(os.environ.get("DLC_TEST_SHARE") or 1), 1)
+
+
 def takes(number):
-    """Of cases that are many and alike, whether this run takes that one: tests/check.h."""
-    share = max(int(os.environ.get("DLC_TEST_SHARE") or 1), 1)
-    return number * 0x9e3779b9 % 2**32 <= (2**32 - 1) // share
+    """Whether this run takes that one."""
+    return number * 0x9e3779b9 % 2**32 <= (2**32 - 1) // SHARE
 
 
 def finish():

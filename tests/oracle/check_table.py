@@ -5,8 +5,9 @@ OP_RUN prints the table, so no list of ops stands here twice: an op without a ro
 the shape rule takes and the row does not (a missing cell), or the other way round. Each cell has at least 32 samples: 12 shapes (scalars, 0, 1,
 primes, broadcast axes) times 3 draws of values (ordinary; few and small, so that ties and kinks are met; with NaN and infinities).
 
-Each sample runs on the interpreter in double and compiled, with one thread and with three, for the targets that this CPU has. PyTorch
-computes in float64 from the same numbers. Gradients are held against central differences of the interpreter's own results, too.
+Each sample runs on the interpreter in double and compiled, with one thread and with three, for the targets that this CPU has (where DLC_TEST_SHARE
+asks for a part, for the best and one of the others, in turn from module to module). PyTorch computes in float64 from the same numbers. Gradients are
+held against central differences of the interpreter's own results, too.
 
 How far off a result may be: u is the type's unit roundoff (2^-24, 2^-53). A pointwise op rounds once and its functions promise a few units
 in the last place (row.ulps; FLOAT_ULPS of them by default). What sums is off by at most u a term relative to the sum of magnitudes (Higham, Accuracy and Stability of Numerical
@@ -32,6 +33,7 @@ except ImportError as e:
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
 import table_rows
+from checks import ENV, SHARE
 from table_halves import HalfExpectation
 from table_rows import DRAWS, FLOATS, HALVES, TYPES, Sampler, rows
 
@@ -58,7 +60,7 @@ def check(ok, text, *args):
 
 
 def op_run(*args):
-    done = subprocess.run([OP_RUN, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run([OP_RUN, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENV)
     return done.returncode, done.stdout, done.stderr.strip()
 
 
@@ -341,6 +343,12 @@ def engines_here():
     return [e for e, flag in (("cpu:amx_bf16", "amx_bf16"), ("cpu:avx512_bf16", "avx512_bf16"), ("cpu:avx512", "avx512f"), ("cpu:avx2", "avx2"), ("cpu:generic", "")) if flag in flags]
 
 
+def taken(engines, turn):
+    """All; of a share the interpreter, the best target, and one of the others."""
+    others = engines[2:]
+    return engines if SHARE == 1 or not others else (*engines[:2], others[turn % len(others)])
+
+
 def check_cells(table):
     """The types that the rules take are those of the rows."""
     module, asked = Module("f32"), []
@@ -420,9 +428,8 @@ def main():
             group[-1].add(case)
             half = dtype in HALVES or case.out in HALVES
             case.expected = {draw: HalfExpectation(case, draw, dtype) if half else Expectation(case, draw) for draw in DRAWS}
-    for (_, engines), modules in groups.items():
-        for module in modules:
-            run_module(module, engines)
+    for turn, (module, engines) in enumerate((m, engines) for (_, engines), modules in groups.items() for m in modules):
+        run_module(module, taken(engines, turn))
     print("%d ops, %d cells, %d samples each forward and backward" % (len(rows), cells, samples))
     print("%d passed, %d failed" % (results["passed"], results["failed"]))
     return results["failed"] > 0

@@ -3,6 +3,7 @@
 
     check_faults.py BUILD openmpi|mpich [nccl]      nccl: collectives by the stand-in that DLR_NCCL names, on emulated devices
 """
+import concurrent.futures
 import pathlib
 import re
 import subprocess
@@ -52,9 +53,11 @@ def main(build, family, *over):
     if over:  # NCCL compares no calls; its own failures are told to all
         faults = {name: FAULTS[name] for name in ("kill", "stop", "hang", "leave")}
         faults["error"] = (rf"(^|rank 1 has left: |rank 1: )NCCL fails in (what follows )?{COLLECTIVE}: remote process exited", {"openmpi", "mpich"})
-    for fault, (says, families) in faults.items():
+
+    def lose(fault):
+        says, families = faults[fault]
         timeout = 2 * TIMEOUT if over else TIMEOUT
-        tag = f"{timeout}0{time.time_ns() % 100000}"  # the timeout with digits of its own: 2.0 and so many thousandths less
+        tag = f"{timeout}0{list(faults).index(fault)}{time.time_ns() % 100000}"  # the timeout with digits of its own: 2.0 and so many thousandths less
         begin = time.monotonic()
         done = subprocess.run([mpirun, "-n", "3", program, fault, "1", tag, *over], stdin=subprocess.DEVNULL, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -75,6 +78,9 @@ def main(build, family, *over):
                 break
             time.sleep(0.1)
         check(not left(tag), f"{fault}: processes {left(tag)} are left")
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:  # most of the time they wait
+        list(pool.map(lose, faults))
     finish()
 
 

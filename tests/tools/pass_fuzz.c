@@ -6,15 +6,16 @@
  *   pass_fuzz FILE.dlir [--from=SEED] ...
  *
  *   --passes   behind the passes: all of them, each left out alone, and as many as possible left out
- *   --targets  compiled for each target that this machine runs; --targets=NAME: for that one (a GPU's,
- *              emulated: cuda:sm_90a:emulated)
+ *   --targets  compiled for each target that this machine runs (a share's graphs for the best, and for one of
+ *              the others each); --targets=NAME: for that one (a GPU's, emulated: cuda:sm_90a:emulated)
  *   --skips    compiled with each pass left out alone, and as many as possible, in turn from batch to batch
  *   --low=TYPE with mixed precision in bf16 or f16
  *   --faults   the other way round: faults put into the kernels must be found
  *   --reduce   where failing graphs go, made small (each is also printed)
  *   --hour     as many graphs as FUZZ_SECONDS (3600) have room for
  *
- * A FILE is one such graph: `--from` is the seed in its first line. */
+ * A FILE is one such graph: `--from` is the seed in its first line. Where DLC_TEST_SHARE asks for one case in
+ * so many, those are the first ones of N. */
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -168,9 +169,12 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
     /* Compiled, half of them for their gradients and half for their updates, which is half the code each; in
      * f16 for both, since the optimiser's scale is in the gradients. */
     bool scales = o->low == DL_F16;
-    for (int t = 0; o->targets && best_target(o, t); t++) {
-        bool gradients = (batch + t) % 2;
-        try_way(cases, n,
+    int others = -1; /* targets beside the best */
+    while (o->targets && best_target(o, others + 1)) others++;
+    for (int t = 0; t <= others; t++) {
+        bool gradients = (batch + t) % 2, some = t > 0 && dl_test_share() > 1 && !o->file;
+        int from = some ? n * (t - 1) / others : 0, to = some ? n * t / others : n;
+        try_way(cases + from, to - from,
                 &(fuzz_way){.target = best_target(o, t),
                             .skip = "",
                             .keep_gradients = gradients,
@@ -302,6 +306,7 @@ int main(int argc, char **argv) {
             return DL_USAGE;
         }
     if (o.file) o.graphs = 1;
+    if (!o.file && !o.hour) o.graphs = (o.graphs - 1) / (int)dl_test_share() + 1;
     char dir[] = "/tmp/dl_fuzz_XXXXXX";
     if (!mkdtemp(dir)) return DL_IO;
     setenv("DLR_CACHE_DIR", dir, 1);

@@ -2,13 +2,13 @@
 #ifndef DL_TEST_EMULATED_H
 #define DL_TEST_EMULATED_H
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "compiler/cuda/emulate.h"
 #include "ir/base/input.h"
 #include "ir/base/object.h"
 #include "ir/base/philox.h"
 #include "ir/base/str.h"
+#include "tests/cache.h"
 #include "tests/check.h"
 
 extern const char dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_prelude[];
@@ -86,13 +86,13 @@ static inline void check_twins(const char *one, const char *other, int least) {
 
 static inline float number(int i) { return dl_unit_float(dl_random_word(5, 1, 1, (uint64_t)i)) * 4 - 2; }
 
-/* False, and says so, where there is no C++ compiler; a cache of our own. */
+/* False, and says so, where there is no C++ compiler; a cache in a folder of that template. */
 static inline bool begin(char *cache) {
     dl_error err = {0};
     uint64_t key;
     arena = dl_arena_new(NULL);
     if (!dl_cuda_emulate_toolchain(arena, &key, &err)) return printf("SKIP: %s\n", err.message), false;
-    return mkdtemp(cache) && setenv("DLR_CACHE_DIR", cache, 1) == 0;
+    return test_cache(cache);
 }
 static inline void end(const char *cache) {
     char *command = dl_format(arena, "rm -rf '%s'", cache);

@@ -1,6 +1,7 @@
 /* Kernels whose product a library makes: which kernels those are and in which forms, each form and each
  * algorithm beside the interpreter, over the driver's fake and stand-ins of cuBLASLt and cuDNN; what a plan
  * with such calls is refused for. */
+#include "tests/cache.h"
 #include "tests/check.h"
 
 #include <stdlib.h>
@@ -528,8 +529,7 @@ int main(void) {
         printf("SKIP: %s\n", err.message);
         return 77;
     }
-    if (!mkdtemp(dir)) return 1;
-    if (!getenv("DLC_TEST_CACHE")) setenv("DLR_CACHE_DIR", dir, 1);
+    if (!test_cache(dir)) return 1;
     CHECK(dlr_library_find(DL_LIBRARY_CUBLASLT, true, &err) == 130100 &&
               dlr_library_find(DL_LIBRARY_CUDNN, true, &err) == 92600 &&
               dlr_libraries_begin(&here, dlr_driver_fake(), 0, 3, &err) && here.opened[0] && here.opened[1],
