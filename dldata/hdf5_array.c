@@ -2,6 +2,8 @@
  * from other data sets, or need a filter from elsewhere are named and not read. */
 #include "dldata/array.h"
 #include "ir/base/input.h"
+#include "runtime/data/chunk_codec.h"
+#include "runtime/data/hdf5_facts.h"
 
 #include <hdf5.h>
 #include <math.h>
@@ -9,10 +11,29 @@
 
 enum { MAX_ARRAYS = 256, MAX_OBJECTS = 4096, MAX_DEPTH = 16, MAX_TEXT = 200 };
 
+/* h5py's filter, for reading: its third value is what a chunk holds. */
+static size_t unpack_lzf(unsigned flags, size_t n, const unsigned *values, size_t bytes, size_t *room,
+                         void **data) {
+    dlr_codec lzf = {.kind = DLR_CODEC_LZF};
+    size_t size = n > 2 ? values[2] : 0;
+    const char *why;
+    void *out = flags & H5Z_FLAG_REVERSE && size ? H5allocate_memory(size, false) : NULL;
+    if (!out || !dlr_chunk_unpack(&lzf, 1, 0, *data, bytes, out, size, &why)) return H5free_memory(out), 0;
+    H5free_memory(*data);
+    *data = out, *room = size;
+    return size;
+}
+static const H5Z_class2_t lzf_filter = {.version = H5Z_CLASS_T_VERS,
+                                        .id = DLR_HDF5_LZF,
+                                        .decoder_present = 1,
+                                        .name = "lzf",
+                                        .filter = unpack_lzf};
+
 static hid_t open_file(const char *path, dl_error *err) {
     if (!dl_check_descriptors(2, path, err)) return -1;
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     H5PLset_loading_state(0); /* no filter plugins */
+    H5Zregister(&lzf_filter);
     setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (file < 0)
@@ -46,15 +67,19 @@ static bool read_block(const array *a, const uint64_t *start, const uint64_t *si
                          a->name);
 }
 
-static void describe_filters(hid_t how, dl_buf *text, const char **unreadable) {
+static void describe_filters(hid_t how, uint64_t chunk_bytes, dl_buf *text, const char **unreadable) {
     for (int i = 0, n = H5Pget_nfilters(how); i < n && i < 16; i++) {
         char name[64] = "";
-        unsigned flags, config;
-        size_t values = 0;
-        H5Z_filter_t id = H5Pget_filter2(how, (unsigned)i, &flags, &values, NULL, sizeof name, name, &config);
-        bool known = id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32;
+        unsigned flags, config, value[3] = {0};
+        size_t values = 3;
+        H5Z_filter_t id =
+            H5Pget_filter2(how, (unsigned)i, &flags, &values, value, sizeof name, name, &config);
+        bool known = id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32 ||
+                     id == DLR_HDF5_LZF;
         dl_putf(text, ", %s", known ? name : "unknown filter");
-        if (!known) *unreadable = "it needs a filter other than deflate, shuffle and fletcher32";
+        if (!known) *unreadable = "it needs a filter other than deflate, lzf, shuffle and fletcher32";
+        if (id == DLR_HDF5_LZF && value[2] != chunk_bytes)
+            *unreadable = "its filter lzf is for chunks of another size: the file is damaged";
     }
 }
 
@@ -73,11 +98,16 @@ static void describe_storage(dl_arena *arena, hid_t set, array *a) {
     } else if (layout == H5D_CHUNKED) {
         hsize_t chunk[ARRAY_MAX_RANK];
         int rank = H5Pget_chunk(how, ARRAY_MAX_RANK, chunk);
+        hid_t type = H5Dget_type(set);
+        uint64_t bytes = H5Tget_size(type);
+        H5Tclose(type);
         dl_puts(&text, "chunks of [");
-        for (int i = 0; i < rank && i < ARRAY_MAX_RANK; i++)
+        for (int i = 0; i < rank && i < ARRAY_MAX_RANK; i++) {
             dl_putf(&text, "%s%llu", i ? ", " : "", (unsigned long long)chunk[i]);
+            bytes *= chunk[i];
+        }
         dl_puts(&text, "]");
-        describe_filters(how, &text, &a->unreadable);
+        describe_filters(how, bytes, &text, &a->unreadable);
     } else if (layout == H5D_COMPACT)
         dl_puts(&text, "compact");
     else {

@@ -59,6 +59,9 @@ static bool check_argument(dl_call *c, int i) {
         if (v.kind == DL_V_FLOAT)
             return dl_val_count(c->E, v, 0, dl_format(c->E->arena, "%s: '%s'", c->what->name, p->name), &n);
         return wrong_kind(c, p, v, "a whole number or a list of them");
+    case DL_P_FACTOR:
+        return v.kind == DL_V_LIST || dl_val_is_number(v) ||
+               wrong_kind(c, p, v, "a number or a list of them");
     default: return true;
     }
 }

@@ -131,7 +131,7 @@ static const dl_builtin table[] = {
      dl_layer_upsample,
      {X,
       {"size", DL_P_WINDOW, "none"},
-      {"scale_factor", DL_P_WINDOW, "none"},
+      {"scale_factor", DL_P_FACTOR, "none"},
       {"mode", DL_P_STR, "none"},
       {"align_corners", DL_P_BOOL, "false"}}},
     {"dropout", NULL, DL_OP_dropout, NULL, dl_layer_dropout, {X, {"rate", DL_P_NUMBER, NULL}}},

@@ -73,7 +73,9 @@ dl_val dl_fn_len(dl_call *c);
 dl_val dl_fn_int(dl_call *c);
 dl_val dl_fn_fail(dl_call *c);
 
-/* Whole numbers, one a spatial axis, from argument i: a number stands for all axes. False: reported. */
+/* Entry k of argument i, a list with one a spatial axis, or one thing for all of them. Poison: reported. */
+dl_val dl_call_entry(dl_call *c, int i, int spatial, int k);
+/* Whole numbers, one a spatial axis, from argument i. False: reported. */
 bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3]);
 /* The operand is image-like, [N, C, spatial...]; it is of floats, or made so. False: reported. */
 bool dl_call_image(dl_call *c, const dl_type *t);

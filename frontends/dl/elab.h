@@ -284,6 +284,7 @@ typedef enum {
     DL_P_BOOL,
     DL_P_WINDOW, /* a count or one a spatial axis, at least 0 */
     DL_P_PAD,    /* the same, or `same` */
+    DL_P_FACTOR, /* a number or one a spatial axis */
     DL_P_AXES,   /* axis names, not evaluated */
     DL_P_AXIS,
     DL_P_STR,

@@ -8,20 +8,20 @@ static const char *axis_or(const char *name, const char *taken, const char *othe
     return name == dl_intern(taken) ? dl_intern(other) : name;
 }
 
+dl_val dl_call_entry(dl_call *c, int i, int spatial, int k) {
+    dl_val v = c->arg[i];
+    if (v.kind != DL_V_LIST) return v;
+    if (v.list->items.n == spatial) return v.list->items.at[k];
+    return dl_bad(c->E, v.origin, DL_DIAG_rank_mismatch,
+                  "%s: '%s' has %d entries, but there are %d spatial axes", c->what->name,
+                  c->what->params[i].name, v.list->items.n, spatial);
+}
+
 bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3]) {
     const char *what = dl_format(c->E->arena, "%s: '%s'", c->what->name, c->what->params[i].name);
-    dl_val v = c->arg[i];
     bool stride = strcmp(c->what->params[i].name, "stride") == 0;
     for (int k = 0; k < spatial; k++) {
-        dl_val one = v;
-        if (v.kind == DL_V_LIST) {
-            if (v.list->items.n != spatial) {
-                dl_bad(c->E, v.origin, DL_DIAG_rank_mismatch,
-                       "%s has %d entries, but there are %d spatial axes", what, v.list->items.n, spatial);
-                return false;
-            }
-            one = v.list->items.at[k];
-        }
+        dl_val one = dl_call_entry(c, i, spatial, k);
         if (one.kind == DL_V_INT && (one.i < least || one.i > INT32_MAX)) {
             dl_bad(c->E, one.origin, stride ? DL_DIAG_bad_stride : DL_DIAG_bad_window,
                    "%s must be %lld or more%s, not %lld", what, (long long)least,

@@ -1,4 +1,6 @@
 /* Pooling, resizing, and other regular choices of elements: no parameters, one op each. */
+#include <math.h>
+
 #include "frontends/dl/builtin.h"
 
 /* An operand [N, C, spatial...] of floats. */
@@ -61,6 +63,32 @@ static const char *resize_mode(dl_call *c, int i, int spatial) {
     return NULL;
 }
 
+/* Each axis' size times the factor of argument i, which may be a fraction where that is whole. False:
+ * reported. */
+static bool scaled_sizes(dl_call *c, int i, const dl_type *t, int64_t size[3]) {
+    for (int k = 0; k < t->rank - 2; k++) {
+        dl_axis a = t->axis[2 + k];
+        dl_val one = dl_call_entry(c, i, t->rank - 2, k);
+        int64_t whole = 0;
+        if (one.kind != DL_V_FLOAT && !dl_val_count(c->E, one, 1, "upsample: 'scale_factor'", &whole))
+            return false;
+        double factor = one.kind == DL_V_FLOAT ? one.f : (double)whole, to = factor * (double)a.size;
+        if (to > INT32_MAX) {
+            dl_bad(c->E, one.origin, DL_DIAG_too_large, "upsample: %s=%lld becomes too large", a.name,
+                   (long long)a.size);
+            return false;
+        }
+        if (!(to >= 0.5 && fabs(to - rint(to)) <= 1e-9 * to)) {
+            dl_bad(c->E, one.origin, DL_DIAG_not_whole, "upsample: %s=%lld times %g is %g, which is no size",
+                   a.name, (long long)a.size, factor, to);
+            dl_help(c->E, "say what it becomes: size=[...], a whole number for each axis");
+            return false;
+        }
+        size[k] = (int64_t)rint(to);
+    }
+    return true;
+}
+
 dl_val dl_layer_upsample(dl_call *c) {
     dl_val x = c->arg[0];
     int64_t size[3];
@@ -70,11 +98,8 @@ dl_val dl_layer_upsample(dl_call *c) {
     if (c->given[1] == c->given[2])
         return dl_bad(c->E, c->where, c->given[1] ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
                       "upsample takes either a size or a scale_factor");
-    if (!dl_call_window(c, c->given[1] ? 1 : 2, spatial, 1, size)) return dl_poison();
-    for (int i = 0; i < spatial && c->given[2]; i++)
-        if (__builtin_mul_overflow(size[i], t->axis[2 + i].size, &size[i]) || size[i] > INT32_MAX)
-            return dl_bad(c->E, c->where, DL_DIAG_too_large, "upsample: %s=%lld becomes too large",
-                          t->axis[2 + i].name, (long long)t->axis[2 + i].size);
+    if (!(c->given[1] ? dl_call_window(c, 1, spatial, 1, size) : scaled_sizes(c, 2, t, size)))
+        return dl_poison();
     const char *mode = resize_mode(c, 3, spatial);
     if (!mode) return dl_poison();
     dl_attr attrs[] = {dl_attr_ints(DL_ATTR_size, spatial, size), dl_attr_name(DL_ATTR_mode, mode),

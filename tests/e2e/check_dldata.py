@@ -173,6 +173,23 @@ def fields():
     check("--force" in run("fields", "-o", "f/mine.h5", status=2), "a file of others was replaced")
 
 
+def packed():
+    """h5py's own packing, with and without its neighbours; one whose size is not the chunk's is not unpacked."""
+    values = np.arange(600, dtype="f4").reshape(20, 30) - 300
+    with h5py.File(f"{TMP}/lzf.h5", "w") as f:
+        f.create_dataset("x", data=values, chunks=(7, 7), compression="lzf", shuffle=True)
+        f.create_dataset("y", data=values, chunks=(9, 13), compression="lzf", fletcher32=True)
+    said = run("inspect", "lzf.h5", "-o", "lzf.png")
+    check("[7, 7], shuffle, lzf\n" in said and "[9, 13], lzf, fletcher32\n" in said and said.count("       -300         299        -0.5") == 2, f"lzf: {said}")
+    with open(f"{TMP}/lzf.h5", "rb") as f:
+        data = f.read()
+    size = struct.pack("<I", 9 * 13 * 4)
+    check(data.count(size) == 1, f"{data.count(size)} places of a chunk's bytes")
+    with open(f"{TMP}/odd.h5", "wb") as f:
+        f.write(data.replace(size, struct.pack("<I", 9 * 13 * 400)))
+    check("its filter lzf is for chunks of another size" in run("inspect", "odd.h5", "-o", "odd.png"), "lzf of another size")
+
+
 def stopped():
     """Ctrl-C and SIGTERM in the middle: nothing is left, and the status is the signal's."""
     for number, args in ((signal.SIGINT, ["weather", "-o", "stopped"]), (signal.SIGTERM, ["images", "-o", "stopped", "--jpeg"]),
@@ -188,6 +205,6 @@ def stopped():
         check(set(os.listdir(TMP)) == before, f"{args[0]} left {set(os.listdir(TMP)) - before}")
 
 
-for part in (weather, images, fields, stopped):
+for part in (weather, images, fields, packed, stopped):
     part()
 finish()

@@ -200,6 +200,9 @@ case("where", "sum({g} * where({y} > 0, {y}**2, 3 * {y}))", lambda y, g: (g * to
      {"g": P("N, K=7", N, 7)})
 case("max_pool", "sum({g} * max_pool({y}, 2))", lambda y, g: (g * F.max_pool1d(y, 2)).sum(), {"y": ("N, C=1, T=4", tie[1][:, None])},
      {"g": P("N, C=1, T=2", N, 1, 2)})
+for mode in ("nearest", "linear"):
+    case(f"upsample by a fraction, {mode}", f'sum({{g}} * upsample({{y}}, scale_factor=1.5, mode="{mode}"))',
+         lambda y, g, m=mode: (g * F.interpolate(y, scale_factor=1.5, mode=m)).sum(), {"y": P("N, C=2, T=6", N, 2, 6)}, {"g": P("N, C=2, T=9", N, 2, 9)})
 few = ("N, K=9, C=3", torch.randint(-3, 4, (N, 9, 3)) / 2.0)
 strange = few[1].clone()
 strange[0, 2], strange[1, 7], strange[2, 0, 1], strange[3, 5] = nan, inf, -inf, nan
