@@ -268,7 +268,9 @@ static bool is_list(const dl_key_row *row, const dl_yaml *v) {
 static bool fits(const dl_key_row *row, const dl_yaml *v) {
     switch (dl_key_base_type(row)) {
     case DL_CONFIG_BOOL: return v->kind == DL_YAML_BOOL;
-    case DL_CONFIG_SWITCH: return v->kind == DL_YAML_BOOL || (v->kind == DL_YAML_STRING && *v->text);
+    case DL_CONFIG_SWITCH:
+        return v->kind == DL_YAML_BOOL ||
+               (v->kind == DL_YAML_STRING && *v->text && !dl_yaml_is_old_bool(v->text));
     case DL_CONFIG_INT: return is_int(row, v);
     case DL_CONFIG_FLOAT: return (v->kind == DL_YAML_FLOAT || v->kind == DL_YAML_INT) && is_within(row, v);
     case DL_CONFIG_STRING:

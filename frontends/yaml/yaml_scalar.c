@@ -99,6 +99,10 @@ dl_yaml *dl_yaml_plain(dl_arena *arena, const char *text, dl_yaml_place place) {
     return v;
 }
 
+bool dl_yaml_is_old_bool(const char *text) {
+    return is_one_of(text, OLD_TRUES) || is_one_of(text, OLD_FALSES);
+}
+
 dl_yaml *dl_yaml_tagged(dl_arena *arena, const char *text, const char *type, dl_yaml_place place) {
     static const struct {
         const char *tag;
@@ -107,7 +111,7 @@ dl_yaml *dl_yaml_tagged(dl_arena *arena, const char *text, const char *type, dl_
         {"null", DL_YAML_NULL}, {"bool", DL_YAML_BOOL}, {"int", DL_YAML_INT}, {"float", DL_YAML_FLOAT}};
     if (strcmp(type, "str") == 0) return dl_yaml_string(arena, text, place);
     dl_yaml *v = dl_yaml_plain(arena, text, place);
-    if (strcmp(type, "bool") == 0 && (is_one_of(text, OLD_TRUES) || is_one_of(text, OLD_FALSES)))
+    if (strcmp(type, "bool") == 0 && dl_yaml_is_old_bool(text))
         v->kind = DL_YAML_BOOL, v->truth = is_one_of(text, OLD_TRUES);
     if (strcmp(type, "float") == 0 && v->kind == DL_YAML_INT) v->kind = DL_YAML_FLOAT;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)

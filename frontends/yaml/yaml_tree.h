@@ -69,6 +69,8 @@ const dl_yaml *dl_yaml_read_argument(dl_arena *arena, const char *text, const ch
  * like. */
 dl_yaml *dl_yaml_plain(dl_arena *arena, const char *text, dl_yaml_place place);
 dl_yaml *dl_yaml_string(dl_arena *arena, const char *text, dl_yaml_place place);
+/* Is it one of the words for true and false that YAML 1.1 had (yes, off, ...) and 1.2 takes for strings? */
+bool dl_yaml_is_old_bool(const char *text);
 /* Types a scalar as a tag of the core schema asks ("int", "bool", ...); NULL when its text is none of that
  * type. */
 dl_yaml *dl_yaml_tagged(dl_arena *arena, const char *text, const char *type, dl_yaml_place place);

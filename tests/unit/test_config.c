@@ -253,6 +253,7 @@ static void test_file_faults(void) {
                      "Nsamples must be an integer from 1 to 2147483647, not '9");
     check_file_fault("  enable_amp: yes", "f.yaml:2:15: error: enable_amp must be true or false, not 'yes'");
     check_file_fault("  enable_amp: 1", "enable_amp must be true or false");
+    check_file_fault("  resume: yes", "f.yaml:2:11: error: resume must be true, false, or a path, not 'yes'");
     check_file_fault("  lr_schedule: {start_lr: .nan}",
                      "f.yaml:2:27: error: lr_schedule.start_lr must be a number of at least 0, not '.nan'");
     check_file_fault("  lr_schedule: {start_lr: -1e-4}",
