@@ -283,9 +283,12 @@ bool dl_predict_outputs(dl_predict_job *job, dl_error *err) {
                                   .view = dlr_exec_result(job->exec, e->program, DL_RESULT_OUTPUT, r->name),
                                   .whole = extent_of(&r->type, tiled ? job->space : own)};
         for (int k = 0; tiled && k < DLR_SPACE; k++) o->whole.size[k] = e->tiles[k].whole;
-        if (!dl_dtype_is_float(r->type.dtype))
-            return dl_fail(err, DL_INPUT, "the output '%s' is %s; predict writes floats", r->name,
-                           dl_type_text(&r->type));
+        if (tiled && job->mode == DL_TILES_BLEND && !dl_dtype_is_float(r->type.dtype))
+            return dl_fail(
+                err, DL_INPUT,
+                "--tiles=blend takes means where pieces overlap, and the output '%s' is %s, which has "
+                "none: give --tiles=crop, or exact",
+                r->name, dl_type_text(&r->type));
     }
     return true;
 }

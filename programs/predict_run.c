@@ -15,6 +15,7 @@ typedef struct {
     dlr_field truth;      /* not opened: what to read from; source NULL: none */
     int64_t true_sample;
     float *channel, *true_block; /* room for rows of one channel, and of all channels of the truth */
+    int64_t *whole;              /* of one channel, of whole numbers */
     int64_t room;
     dlr_h5_file *file;
 } passage;
@@ -53,10 +54,11 @@ static bool from_memory(void *ctx, int input, const int64_t start[DLR_SPACE], co
 
 static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
     if (n <= p->room) return true;
-    free(p->channel), free(p->true_block);
+    free(p->channel), free(p->true_block), free(p->whole);
     p->channel = malloc((size_t)n * sizeof *p->channel);
     p->true_block = malloc((size_t)(n * channels) * sizeof *p->true_block);
-    p->room = p->channel && p->true_block ? n : 0;
+    p->whole = malloc((size_t)n * sizeof *p->whole);
+    p->room = p->channel && p->true_block && p->whole ? n : 0;
     return p->room ||
            dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction", (double)n * 4 / 0x1p20);
 }
@@ -73,13 +75,31 @@ static float as_input(const dl_predict_job *job, int64_t c, float v) {
     return in->mean ? (v - in->mean[c]) / in->deviation[c] : v;
 }
 
+static bool is_whole(const dl_predict_job *job, int output) {
+    return !dl_dtype_is_float(job->engine.output[output].view.type->dtype);
+}
+
+/* The channel's n numbers, which are whole, as what the file has of them. */
+static const int64_t *make_whole(const passage *p, int output, int64_t n, dl_error *err) {
+    enum { MOST = 1 << 24 }; /* the engine hands on floats */
+    for (int64_t i = 0; i < n; i++) {
+        if (!(fabsf(p->channel[i]) < MOST)) {
+            dl_fail(err, DL_INPUT, "the output '%s' has %.0f: predict writes whole numbers below 2^24",
+                    p->job->engine.output[output].name, (double)p->channel[i]);
+            return NULL;
+        }
+        p->whole[i] = (int64_t)p->channel[i];
+    }
+    return p->whole;
+}
+
 /* Rows of an output: into the rollout's next step, and into the file. */
 static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data, dl_error *err) {
     passage *p = ctx;
     dl_predict_job *job = p->job;
     const dlr_extent *e = &job->engine.output[output].whole;
     int64_t plane = e->size[1] * e->size[2], n = rows * plane, all = e->size[0] * plane;
-    bool scored = output == 0 && p->truth.source;
+    bool scored = output == 0 && p->truth.source, whole = is_whole(job, output);
     if (!grow(p, n, e->channels, err)) return false;
     if (scored && !dlr_field_read(&p->truth, p->true_sample, (const int64_t[]){first, 0, 0},
                                   (const int64_t[]){rows, e->size[1], e->size[2]}, p->true_block, err))
@@ -88,11 +108,12 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
         const float *from = data + c * n;
         for (int64_t i = 0; i < n; i++) {
             job->not_finite += !isfinite(from[i]);
-            p->channel[i] = undo(job, c, from[i]);
+            p->channel[i] = whole ? from[i] : undo(job, c, from[i]);
             if (p->next) p->next[c * all + first * plane + i] = as_input(job, c, from[i]);
         }
         int64_t at = (((p->row * job->steps + p->step) * e->channels + c) * all) + first * plane;
-        if (!dlr_h5_write(p->file, output, at, n, p->channel, err)) return false;
+        const void *written = whole ? (const void *)make_whole(p, output, n, err) : p->channel;
+        if (!written || !dlr_h5_write(p->file, output, at, n, written, err)) return false;
         if (scored) dlr_score_add(&job->score, p->step, c, p->channel, p->true_block + c * n, n);
     }
     return true;
@@ -154,7 +175,7 @@ static bool shape_set(const dl_predict_job *job, int output, dlr_h5_set *s, dl_e
         dl_predict_samples(job, i, &ordered);
         in_order |= ordered, samples += samples_of(job, i);
     }
-    *s = (dlr_h5_set){.name = o->name, .type = DLR_H5_F32};
+    *s = (dlr_h5_set){.name = o->name, .type = is_whole(job, output) ? DLR_H5_I64 : DLR_H5_F32};
     if (t->rank - 1 + in_order + job->rolls > DLR_H5_RANK)
         return dl_fail(err, DL_INPUT, "the output '%s' has too many axes for a file", o->name);
     if (in_order) s->dims[s->rank++] = samples;
@@ -253,7 +274,7 @@ static bool check_rollout(const dl_predict_job *job, dl_error *err) {
     const dlr_predict *e = &job->engine;
     dlr_extent in = whole_input(job);
     bool same = e->n_inputs == 1 && e->n_outputs == 1 && dl_dtype_is_float(job->input[0].type.dtype) &&
-                memcmp(&e->output[0].whole, &in, sizeof in) == 0;
+                !is_whole(job, 0) && memcmp(&e->output[0].whole, &in, sizeof in) == 0;
     return !job->rolls || same ||
            dl_fail(err, DL_INPUT,
                    "--rollout: the output feeds the input, and so there must be one of each, of floats, of "
@@ -265,7 +286,7 @@ static bool check_rollout(const dl_predict_job *job, dl_error *err) {
 
 static bool check_scales(const dl_predict_job *job, dl_error *err) {
     for (int i = 0; job->out.mean && i < job->engine.n_outputs; i++)
-        if (job->engine.output[i].whole.channels != job->out.channels)
+        if (!is_whole(job, i) && job->engine.output[i].whole.channels != job->out.channels)
             return dl_fail(err, DL_INPUT, "the statistics are of %lld channels, the output '%s' has %lld",
                            (long long)job->out.channels, job->engine.output[i].name,
                            (long long)job->engine.output[i].whole.channels);
@@ -320,7 +341,7 @@ bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err) {
         ok = (p.now && p.next) || dl_fail(err, DL_RESOURCE, "no memory for the fields of a rollout");
     }
     ok = ok && (p.file = create(job, path, err)) != NULL && predict_files(&p, err);
-    free(p.now), free(p.next), free(p.channel), free(p.true_block);
+    free(p.now), free(p.next), free(p.channel), free(p.true_block), free(p.whole);
     if (ok)
         ok = dlr_h5_commit(p.file, err);
     else

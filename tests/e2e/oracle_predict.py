@@ -315,6 +315,29 @@ def test_whole_numbers():
     near("whole numbers alone", got["y"], want)
 
 
+def test_whole_outputs():
+    """Classes and masks beside scores, in pieces too; means of classes there are none of, and what a float does not hold is refused."""
+    weights, model = model_of(Plane(), "plane")
+    (place / "classes.dl").write_text(Plane.text.replace("    z = tanh(y) * 3\n    output z\n", "    best = argmax(y, over=C)\n    output best\n"
+                                                         "    above = y > 0\n    output above\n"))
+    model = [f"--model={place / 'classes.dl'}"]
+    x = np.random.default_rng(12).standard_normal((3, 3, 60, 72)).astype("f4")
+    data = write("classes_data.h5", x=x)
+    got, how = result("classes", *weights, data, *model)
+    check(how["tiles"] == "exact" and got["best"].shape == (3, 60, 72) and got["best"].dtype == np.dtype("<i8"), f"classes: {how} {got['best']}")
+    check(np.array_equal(got["best"], got["y"][:].argmax(1)) and 0 < got["best"][:].mean() < 1, "the best of each position")
+    check(np.array_equal(got["above"], got["y"][:] > 0) and got["above"].dtype == np.dtype("<i8"), "a mask")
+    predict(*weights, data, *model, "--tiles=blend", "-o", place / "no.h5", status=3, says="takes means where pieces overlap, and the output 'best' is i32")
+    net = Tokens()
+    (place / "many.dl").write_text(net.text.replace("    output y\n", "    output y\n    far = tokens * 300\n    output far\n"))
+    save_tensors(place / "tokens.safetensors", dict(net.state_dict()))
+    ones = write("far_data.h5", x=np.zeros((2, 9, 3), "f4"), tokens=np.full((2, 9), 55924), seen=np.ones((2, 9), bool), kind=np.zeros(2, "i4"), more=np.full((2, 9), 55925))
+    args = [place / "tokens.safetensors", f"--model={place / 'many.dl'}", *(f"{name}={ones}:{name}" for name in ("x", "seen", "kind"))]
+    got, _ = result("far", *args, f"tokens={ones}:tokens")
+    check(np.array_equal(got["far"], np.full((2, 9), 55924 * 300)), f"large whole numbers: {got['far'][:]}")
+    predict(*args, f"tokens={ones}:more", "-o", place / "no.h5", status=3, says="the output 'far' has 16777500: predict writes whole numbers below 2.24")
+
+
 class ViT(nn.Module):
     """models/vit.dl."""
 
