@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 
-from checks import ENV, TMP, check, finish
+from checks import ENV, TMP, check, finish, takes
 
 BUILD = os.path.abspath(sys.argv[1])
 DLRUN = f"{BUILD}/programs/dlrun"
@@ -160,8 +160,9 @@ def test_whole_files():
                                    time_means_path="/data/stats/time_means.npy", global_means_path="/data/stats/global_means.npy", wireup_store="tcp")),
     ):
         check(names_of(f"{THEIRS}/{file}.yaml") == set(table), f"{file}: {names_of(f'{THEIRS}/{file}.yaml')}")
-        for name, want in table.items():
-            check_values([f"models/{model}.dl", f"--yaml_config={THEIRS}/{file}.yaml", f"--config={name}"], {**want, **paths})
+        for number, (name, want) in enumerate(table.items()):
+            if takes(number):
+                check_values([f"models/{model}.dl", f"--yaml_config={THEIRS}/{file}.yaml", f"--config={name}"], {**want, **paths})
     for file, name, want in (("b", "default", dict(MINIMAL, batch_size=32)), ("b", "test", dict(MINIMAL, batch_size=16)),
                              ("c", "test", dict(TRACKED, batch_size=32, log_to_wandb=True)), ("c", "test2", dict(TRACKED, batch_size=16, log_to_wandb=True))):
         check_values(["models/cnn_regressor.dl", f"--yaml_config={THEIRS}/{file}.yaml", f"--config={name}"], want)

@@ -39,7 +39,7 @@ def trial(system, at, tags, *keys):
 
 def test_trials():
     common = {"Loss/train", "Loss/valid", "Learning Rate", "Avg iters per sec"}
-    short = ["--num_epochs=2", "--Nsamples=64", "--Nsamples_val=8"]
+    short = ["--num_epochs=2", "--Nsamples=32", "--Nsamples_val=8"]
     found, _ = trial("A", "runs/tiny/1GPU/00", common, *short)
     check(found and found[-1]["Loss/valid"] < found[0]["Loss/valid"], f"A learns: {found}")
     found, out = trial("A", "runs/tiny/1GPU/01", common, *short)
@@ -52,12 +52,12 @@ def test_trials():
         check(len(found) == 2 and found[1]["train_loss"] < found[0]["train_loss"], f"{system} learns: {found}")
         check(os.path.exists(f"{HOUSE}/{at}/00/checkpoints/ckpt_best.tar"), f"{system}: no ckpt_best.tar")
 
-    found, out = trial("D", "runs/tiny/1GPU/02", common | {"Avg samples per sec", "RMSE(u10m)/valid"}, "--num_iters=30")
+    found, out = trial("D", "runs/tiny/1GPU/02", common | {"Avg samples per sec", "RMSE(u10m)/valid"}, "--num_iters=16")
     check(found and found[-1]["RMSE(u10m)/valid"] < found[0]["RMSE(u10m)/valid"], f"D learns: {found}")
     check(re.search(r"RMSE\(u10m\)/valid +\d+\.\d+ at first, \d+\.\d+ at last", out), f"D: {out[-900:]}")
 
-    found, out = trial("E", "runs/cifar10-cnn", {"Loss/train", "Loss/valid", "accuracy/valid", "time_per_epoch"}, "--n_epochs=1", "--n_train=1280", "--n_valid=256")
-    check(len(found) == 1 and found[0]["iteration"] == 20, f"E: {found}")
+    found, out = trial("E", "runs/cifar10-cnn", {"Loss/train", "Loss/valid", "accuracy/valid", "time_per_epoch"}, "--n_epochs=1", "--n_train=640", "--n_valid=256")
+    check(len(found) == 1 and found[0]["iteration"] == 10, f"E: {found}")
 
 
 def test_usage():

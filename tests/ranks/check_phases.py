@@ -108,7 +108,7 @@ def main(build, family, *long):
     if not long:  # MPICH's are the others
         cases = [c for i, c in enumerate(cases) if (i // 2 + i + (family == "mpich")) % 2 == 0 or c in behind]
     cases += behind[1:]
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:  # most of the time they wait
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:  # most of the time they wait
         list(pool.map(lambda c: lose(*c), cases))
     shutil.rmtree(folder)
     finish()
