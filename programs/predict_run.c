@@ -15,7 +15,6 @@ typedef struct {
     dlr_field truth;      /* not opened: what to read from; source NULL: none */
     int64_t true_sample;
     float *channel, *true_block; /* room for rows of one channel, and of all channels of the truth */
-    int64_t *whole;              /* of one channel, of whole numbers */
     int64_t room;
     dlr_h5_file *file;
 } passage;
@@ -54,11 +53,10 @@ static bool from_memory(void *ctx, int input, const int64_t start[DLR_SPACE], co
 
 static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
     if (n <= p->room) return true;
-    free(p->channel), free(p->true_block), free(p->whole);
+    free(p->channel), free(p->true_block);
     p->channel = malloc((size_t)n * sizeof *p->channel);
     p->true_block = malloc((size_t)(n * channels) * sizeof *p->true_block);
-    p->whole = malloc((size_t)n * sizeof *p->whole);
-    p->room = p->channel && p->true_block && p->whole ? n : 0;
+    p->room = p->channel && p->true_block ? n : 0;
     return p->room ||
            dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction", (double)n * 4 / 0x1p20);
 }
@@ -79,18 +77,21 @@ static bool is_whole(const dl_predict_job *job, int output) {
     return !dl_dtype_is_float(job->engine.output[output].view.type->dtype);
 }
 
-/* The channel's n numbers, which are whole, as what the file has of them. */
-static const int64_t *make_whole(const passage *p, int output, int64_t n, dl_error *err) {
-    enum { MOST = 1 << 24 }; /* the engine hands on floats */
+/* The channel's n numbers, which are whole, into the file from element `at` on. */
+static bool write_whole(const passage *p, int output, int64_t at, int64_t n, dl_error *err) {
+    enum { PIECE = 1024, MOST = 1 << 24 /* the engine hands on floats */ };
+    int64_t piece[PIECE];
     for (int64_t i = 0; i < n; i++) {
-        if (!(fabsf(p->channel[i]) < MOST)) {
-            dl_fail(err, DL_INPUT, "the output '%s' has %.0f: predict writes whole numbers below 2^24",
-                    p->job->engine.output[output].name, (double)p->channel[i]);
-            return NULL;
-        }
-        p->whole[i] = (int64_t)p->channel[i];
+        if (!(fabsf(p->channel[i]) < MOST))
+            return dl_fail(err, DL_INPUT, "the output '%s' has %.0f: predict writes whole numbers below 2^24",
+                           p->job->engine.output[output].name, (double)p->channel[i]);
+        int64_t in = i % PIECE;
+        piece[in] = (int64_t)p->channel[i];
+        if ((in == PIECE - 1 || i == n - 1) &&
+            !dlr_h5_write(p->file, output, at + i - in, in + 1, piece, err))
+            return false;
     }
-    return p->whole;
+    return true;
 }
 
 /* Rows of an output: into the rollout's next step, and into the file. */
@@ -112,8 +113,9 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
             if (p->next) p->next[c * all + first * plane + i] = as_input(job, c, from[i]);
         }
         int64_t at = (((p->row * job->steps + p->step) * e->channels + c) * all) + first * plane;
-        const void *written = whole ? (const void *)make_whole(p, output, n, err) : p->channel;
-        if (!written || !dlr_h5_write(p->file, output, at, n, written, err)) return false;
+        if (!(whole ? write_whole(p, output, at, n, err)
+                    : dlr_h5_write(p->file, output, at, n, p->channel, err)))
+            return false;
         if (scored) dlr_score_add(&job->score, p->step, c, p->channel, p->true_block + c * n, n);
     }
     return true;
@@ -341,7 +343,7 @@ bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err) {
         ok = (p.now && p.next) || dl_fail(err, DL_RESOURCE, "no memory for the fields of a rollout");
     }
     ok = ok && (p.file = create(job, path, err)) != NULL && predict_files(&p, err);
-    free(p.now), free(p.next), free(p.channel), free(p.true_block), free(p.whole);
+    free(p.now), free(p.next), free(p.channel), free(p.true_block);
     if (ok)
         ok = dlr_h5_commit(p.file, err);
     else

@@ -317,7 +317,8 @@ def test_whole_numbers():
 
 def test_whole_outputs():
     """Classes and masks beside scores, in pieces too; means of classes there are none of, and what a float does not hold is refused."""
-    weights, model = model_of(Plane(), "plane")
+    torch.manual_seed(5)  # whichever tests ran before: both classes are best somewhere
+    weights, _ = model_of(Plane(), "plane")
     (place / "classes.dl").write_text(Plane.text.replace("    z = tanh(y) * 3\n    output z\n", "    best = argmax(y, over=C)\n    output best\n"
                                                          "    above = y > 0\n    output above\n"))
     model = [f"--model={place / 'classes.dl'}"]
