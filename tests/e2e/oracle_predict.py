@@ -335,7 +335,7 @@ def test_whole_outputs():
     ones = write("far_data.h5", x=np.zeros((2, 9, 3), "f4"), tokens=np.full((2, 9), 55924), seen=np.ones((2, 9), bool), kind=np.zeros(2, "i4"), more=np.full((2, 9), 55925))
     args = [place / "tokens.safetensors", f"--model={place / 'many.dl'}", *(f"{name}={ones}:{name}" for name in ("x", "seen", "kind"))]
     got, _ = result("far", *args, f"tokens={ones}:tokens")
-    check(np.array_equal(got["far"], np.full((2, 9), 55924 * 300)), f"large whole numbers: {got['far'][:]}")
+    check(np.array_equal(got["far"], np.full((2, 9), 55924 * 300)), "large whole numbers")
     predict(*args, f"tokens={ones}:more", "-o", place / "no.h5", status=3, says="the output 'far' has 16777500: predict writes whole numbers below 2.24")
 
 
