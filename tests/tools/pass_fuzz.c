@@ -305,8 +305,10 @@ int main(int argc, char **argv) {
             fprintf(stderr, "pass_fuzz: unknown option '%s'; tests/tools/pass_fuzz.c tells them\n", argv[i]);
             return DL_USAGE;
         }
-    if (o.file) o.graphs = 1;
-    if (!o.file && !o.hour) o.graphs = (o.graphs - 1) / (int)dl_test_share() + 1;
+    if (o.file)
+        o.graphs = 1;
+    else if (!o.hour)
+        o.graphs = (o.graphs - 1) / (int)dl_test_share() + 1;
     char dir[] = "/tmp/dl_fuzz_XXXXXX";
     if (!mkdtemp(dir)) return DL_IO;
     setenv("DLR_CACHE_DIR", dir, 1);
