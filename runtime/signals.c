@@ -12,7 +12,6 @@ static const struct {
 enum { N_WATCHED = sizeof watched / sizeof *watched };
 
 static volatile sig_atomic_t pending;
-static struct sigaction before[N_WATCHED];
 
 /* A step may take a minute: say at once that the signal was heard. write(2) is what a handler may call. */
 static void note(int number) {
@@ -29,16 +28,11 @@ static void note(int number) {
 void dlr_signals_watch(void) {
     pending = 0;
     for (int i = 0; i < N_WATCHED; i++) {
-        struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+        struct sigaction before, action = {.sa_handler = note, .sa_flags = SA_RESTART};
         sigfillset(&action.sa_mask);
-        sigaction(watched[i].number, NULL, &before[i]);
-        if (before[i].sa_handler == SIG_IGN) continue;
-        sigaction(watched[i].number, &action, NULL);
+        sigaction(watched[i].number, NULL, &before);
+        if (before.sa_handler != SIG_IGN) sigaction(watched[i].number, &action, NULL);
     }
-}
-
-void dlr_signals_release(void) {
-    for (int i = 0; i < N_WATCHED; i++) sigaction(watched[i].number, &before[i], NULL);
 }
 
 int dlr_signal_pending(void) { return pending; }

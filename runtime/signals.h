@@ -5,12 +5,10 @@
 #define DLR_SIGNALS_H
 #include <stdbool.h>
 
-/* Takes the signals over and forgets those of before. One that is ignored (by a shell's background
- * job, by nohup) stays so. Start other threads with these signals blocked, so that they reach the one that
- * waits. */
+/* Takes the signals over, for the rest of the process, and forgets those of before. One that is ignored (by a
+ * shell's background job, by nohup) stays so. Start other threads with these signals blocked, so that they
+ * reach the one that waits. */
 void dlr_signals_watch(void);
-/* Gives them back to whom they belonged. */
-void dlr_signals_release(void);
 /* The signal that came first since then, or 0. */
 int dlr_signal_pending(void);
 /* "SIGTERM". */

@@ -446,7 +446,6 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     ok = ok && dlr_run_end_asking(&r, err);
     ok = ok && dlr_run_wait_saved(&r, err); /* a signal is still heard, and the same as none */
-    dlr_signals_release();
     if (ok) dlr_run_log_saver(&r);
     ok = end_profile(o, ok, err) && ok;
     ok = ok && dlr_run_save_weights(o, err) && dlr_run_end_history(&r, err);

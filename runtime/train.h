@@ -82,7 +82,8 @@ dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers);
 /* Trains for `epochs` epochs, or `steps` steps; writes all that rundir.h lists. Errors: what data, files and
  * options give; DL_NUMERIC when a loss, or a tensor of a checkpoint, is not finite (the newest checkpoint
  * stays); DL_REQUEUE when a signal, or stop_after, asked to stop: then a checkpoint is written and `resume`
- * goes on from there to the same bits. */
+ * goes on from there to the same bits. Signals stay watched (signals.h) behind it: who is asked to stop while
+ * it ends has weights to write, and a status to tell. */
 bool dlr_train(const dlr_train_options *options, dl_error *err);
 
 /* Trains on exactly the batches of a file (feed.h), without data set, validation or checkpoint, and prints on

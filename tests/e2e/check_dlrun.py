@@ -177,6 +177,22 @@ def test_stop_early():
     check(r.returncode == 75 and m and f": epoch 1, batch {m[1]} of 200" in r.stderr, f"and goes on: {r.stderr[-300:]}")
 
 
+def test_asked_at_the_end():
+    """A signal behind the last checkpoint, while the weights are still to be written: they are, and the run is whole."""
+    args = [DLRUN, "models/cnn_classifier.dl", "--h4=10000", "--data_loader_config=synthetic", "--local_batch_size=2", "--Nsamples=2", "--Nsamples_val=2",
+            "--num_epochs=1"]
+    for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT):
+        name = f"{TMP}/end_{number.name}"
+        p = subprocess.Popen([*args, f"--expdir={name}", f"--save_weights={name}.safetensors"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENV,
+                             text=True, stdin=subprocess.DEVNULL)
+        sent = False
+        for line in p.stderr:
+            if " written in " in line and not sent:
+                p.send_signal(number)
+                sent = True
+        check(p.wait() == 0 and sent and os.path.exists(f"{name}.safetensors"), f"{number.name}: exit {p.returncode}")
+
+
 def test_stop_and_resume():
     """Stopped again and again, by asking and by killing: in the end the same bits as never stopped."""
     n = 600
