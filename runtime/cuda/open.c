@@ -364,9 +364,10 @@ static void release(dlr_cuda *c) {
     c->context = NULL;
 }
 
-/* A context that has failed is of no use, and what it held goes with it. */
+/* A context that has failed is of no use, and what it held goes with it. A reset ends it for all, and
+ * releases nobody's hold. */
 static void forget(dlr_cuda *c) {
-    c->driver->DevicePrimaryCtxReset(c->device);
+    c->driver->DevicePrimaryCtxReset(c->device), c->driver->DevicePrimaryCtxRelease(c->device);
     c->context = NULL, c->stream = c->feeder = NULL, c->memory = c->held = 0, c->watch.events.n = 0;
     memset(c->libraries, 0, sizeof c->libraries);
     for (int i = 0; i < c->base.plan->kernels.n; i++)
