@@ -194,6 +194,7 @@ typedef struct {
     bool no_maps;      /* the table has no TensorMapEncodeTiled, as an older driver's */
     bool no_images;    /* nor TensorMapEncodeIm2col */
     bool lasting;      /* a fault stays when its context goes, as CUDA documents it of kernels' faults */
+    int fail_load;     /* what modules do not load with, as those of a newer compiler; 0: they do */
     bool no_register;  /* MemHostRegister fails, as where a process may lock little memory */
     bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them, before the
                         * one that is waited for; else each does only what is waited for */
