@@ -202,6 +202,9 @@ typedef struct {
                                                                   all else takes nothing */
 } dlr_fake_options;
 void dlr_fake_set(dlr_fake_options options);
+/* How many streams, events, modules, graphs and pieces of memory nobody had given back when the context went
+ * that they were in, and the device was well. */
+int dlr_fake_lost(void);
 /* What the device did since then, in the order in which it did it, a letter each: 'i' a copy in, from the
  * host; 'o' one out, to the host; 'w' one within the device; 'g' a graph, whose launches are not told; 'l' a
  * launch. The first few hundred. */

@@ -266,8 +266,12 @@ static dlr_cu_result context_reset(dlr_cu_device device) {
 static dlr_cu_result context_release(dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
     if (fake.contexts == 0) return DLR_CU_INVALID_CONTEXT;
+    if (fake.contexts == 1 && !fake.fault)
+        fake.lost +=
+            fake.streams.n + fake.events.n + fake.modules.n + fake.execs.n + fake.device.n + fake.pinned.n;
     return --fake.contexts ? 0 : context_reset(device);
 }
+int dlr_fake_lost(void) { return fake.lost; }
 
 void dlr_fake_set(dlr_fake_options options) {
     fake.options = options, fake.copies = 0;
