@@ -120,6 +120,15 @@ dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const ch
     return c;
 }
 
+int dl_cuda_driver_version(void) {
+    int (*get)(int *version), version = 0;
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL),
+         *address = library ? dlsym(library, "cuDriverGetVersion") : NULL;
+    if (!address) return 0;
+    memcpy(&get, &address, sizeof get);
+    return get(&version) == 0 ? version : 0;
+}
+
 const char *dl_cuda_places(dl_arena *arena, const char *override, const char *own) {
     const char *chosen = variable(override), *cache = user_cache(arena);
     if (chosen) return dl_format(arena, "%s=%s alone, because it is set", override, chosen);

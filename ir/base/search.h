@@ -18,6 +18,8 @@ dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const ch
                              const char *own);
 /* These places in words, for messages. */
 const char *dl_cuda_places(dl_arena *arena, const char *override, const char *own);
+/* The version of CUDA that this machine's driver is of, times 1000 (12040: 12.4), or 0: it has none. */
+int dl_cuda_driver_version(void);
 /* The file that a loaded library came from, or NULL. */
 const char *dl_cuda_loaded_from(dl_arena *arena, void *handle);
 #endif

@@ -21,62 +21,10 @@ static const struct {
     size_t at;
     bool optional; /* NULL where the driver has it not */
 } functions[] = {
-#define FUNCTION(name, version)                                                                              \
-    { "cu" #name, version, offsetof(dlr_driver, name), false }
-#define OPTIONAL(name, version)                                                                              \
-    { "cu" #name, version, offsetof(dlr_driver, name), true }
-    FUNCTION(Init, 2000),
-    FUNCTION(DriverGetVersion, 2020),
-    FUNCTION(GetErrorName, 6000),
-    FUNCTION(GetErrorString, 6000),
-    FUNCTION(DeviceGetCount, 2000),
-    FUNCTION(DeviceGet, 2000),
-    FUNCTION(DeviceGetName, 2000),
-    FUNCTION(DeviceTotalMem, 3020),
-    FUNCTION(DeviceGetAttribute, 2000),
-    FUNCTION(DevicePrimaryCtxRetain, 7000),
-    FUNCTION(DevicePrimaryCtxRelease, 11000),
-    FUNCTION(DevicePrimaryCtxReset, 11000),
-    FUNCTION(CtxSetCurrent, 4000),
-    FUNCTION(MemGetInfo, 3020),
-    FUNCTION(MemAlloc, 3020),
-    FUNCTION(MemFree, 3020),
-    FUNCTION(MemAllocHost, 3020),
-    FUNCTION(MemFreeHost, 2000),
-    FUNCTION(MemHostRegister, 6050),
-    FUNCTION(MemHostUnregister, 4000),
-    FUNCTION(MemsetD8Async, 3020),
-    FUNCTION(MemcpyHtoDAsync, 3020),
-    FUNCTION(MemcpyDtoHAsync, 3020),
-    FUNCTION(MemcpyDtoDAsync, 3020),
-    FUNCTION(Memcpy2DAsync, 3020),
-    FUNCTION(StreamCreate, 2000),
-    FUNCTION(StreamDestroy, 4000),
-    FUNCTION(StreamSynchronize, 2000),
-    FUNCTION(StreamWaitEvent, 3020),
-    FUNCTION(StreamBeginCapture, 10010),
-    FUNCTION(StreamEndCapture, 10000),
-    FUNCTION(EventCreate, 2000),
-    FUNCTION(EventDestroy, 4000),
-    FUNCTION(EventRecord, 2000),
-    FUNCTION(EventSynchronize, 2000),
-    FUNCTION(EventQuery, 2000),
-    FUNCTION(EventElapsedTime, 2000),
-    FUNCTION(ModuleLoadData, 2000),
-    FUNCTION(ModuleUnload, 2000),
-    FUNCTION(ModuleGetFunction, 2000),
-    FUNCTION(FuncSetAttribute, 9000),
-    FUNCTION(FuncGetAttribute, 2020),
-    FUNCTION(LaunchKernel, 4000),
-    FUNCTION(LaunchHostFunc, 10000),
-    FUNCTION(GraphInstantiateWithFlags, 11040),
-    FUNCTION(GraphUpload, 11010),
-    FUNCTION(GraphLaunch, 10000),
-    FUNCTION(GraphExecDestroy, 10000),
-    FUNCTION(GraphDestroy, 10000),
-    OPTIONAL(TensorMapEncodeTiled, 12000),
-    OPTIONAL(TensorMapEncodeIm2col, 12000),
-#undef FUNCTION
+#define NEEDED(name, version, arguments)   {"cu" #name, version, offsetof(dlr_driver, name), false},
+#define OPTIONAL(name, version, arguments) {"cu" #name, version, offsetof(dlr_driver, name), true},
+    DLR_DRIVER_FUNCTIONS(NEEDED, OPTIONAL)
+#undef NEEDED
 #undef OPTIONAL
 };
 
@@ -92,18 +40,25 @@ static bool too_old(int version, dl_error *err) {
 static void *find(void *library, const char *name) { return dlsym(library, name); }
 
 /* Drivers of all times have this one under this name. */
-static int version_of(void *library) {
+static dlr_cu_result version_of(void *library, int *version) {
     dlr_cu_result (*get)(int *version);
     void *address = find(library, "cuDriverGetVersion");
-    int version = 0;
+    *version = 0;
     if (!address) return 0;
     memcpy(&get, &address, sizeof get);
-    return get(&version) == 0 ? version : 0;
+    dlr_cu_result result = get(version);
+    if (result) *version = 0;
+    return result;
 }
 
 static bool fill(dlr_driver *d, void *library, dl_error *err) {
     void *address = find(library, "cuGetProcAddress_v2");
-    int version = version_of(library);
+    int version;
+    if (version_of(library, &version) == DLR_CU_STUB_LIBRARY)
+        return dl_fail(
+            err, DL_RESOURCE,
+            "the libcuda.so.1 that is found is a toolkit's stub, which programs are linked with, and no "
+            "driver: take its folder out of LD_LIBRARY_PATH, or run on the CPU with --device=cpu");
     if (version && version < LEAST_VERSION) return too_old(version, err);
     if (!address)
         return dl_fail(

@@ -24,6 +24,7 @@ enum {
     DLR_CU_INVALID_VALUE = 1,
     DLR_CU_OUT_OF_MEMORY = 2,
     DLR_CU_NOT_INITIALIZED = 3,
+    DLR_CU_STUB_LIBRARY = 34,
     DLR_CU_NO_DEVICE = 100,
     DLR_CU_INVALID_DEVICE = 101,
     DLR_CU_INVALID_IMAGE = 200,
@@ -35,6 +36,11 @@ enum {
     DLR_CU_NOT_READY = 600,
     DLR_CU_ILLEGAL_ADDRESS = 700,
     DLR_CU_LAUNCH_OUT_OF_RESOURCES = 701,
+    DLR_CU_LAUNCH_TIMEOUT = 702,
+    DLR_CU_ASSERT = 710,
+    DLR_CU_ALREADY_REGISTERED = 712,
+    DLR_CU_NOT_REGISTERED = 713,
+    DLR_CU_HARDWARE_STACK = 714,
     DLR_CU_MISALIGNED_ADDRESS = 716,
     DLR_CU_LAUNCH_FAILED = 719,
     DLR_CU_STREAM_CAPTURE_UNSUPPORTED = 900,
@@ -81,74 +87,86 @@ typedef struct {
 } dlr_cu_rows;
 typedef void dlr_cu_host_fn(void *data);
 
+/* X(name, version, arguments): the functions; version: of CUDA, times 1000, whose form of it is meant. MAYBE:
+ * a driver may have none, which is NULL then. tests/cuda/driver_header.c compares them with a header where
+ * one is found. */
+#define DLR_DRIVER_FUNCTIONS(X, MAYBE)                                                                       \
+    X(Init, 2000, (unsigned flags))                                                                          \
+    /* 12040: 12.4 */                                                                                        \
+    X(DriverGetVersion, 2020, (int *version))                                                                \
+    X(GetErrorName, 6000, (dlr_cu_result result, const char **name))                                         \
+    X(GetErrorString, 6000, (dlr_cu_result result, const char **text))                                       \
+    X(DeviceGetCount, 2000, (int *count))                                                                    \
+    X(DeviceGet, 2000, (dlr_cu_device * device, int ordinal))                                                \
+    X(DeviceGetName, 2000, (char *name, int size, dlr_cu_device device))                                     \
+    X(DeviceTotalMem, 3020, (size_t * bytes, dlr_cu_device device))                                          \
+    X(DeviceGetAttribute, 2000, (int *value, int attribute, dlr_cu_device device))                           \
+    X(DevicePrimaryCtxRetain, 7000, (dlr_cu_context * context, dlr_cu_device device))                        \
+    X(DevicePrimaryCtxRelease, 11000, (dlr_cu_device device))                                                \
+    X(DevicePrimaryCtxReset, 11000, (dlr_cu_device device))                                                  \
+    X(CtxSetCurrent, 4000, (dlr_cu_context context))                                                         \
+    X(MemGetInfo, 3020, (size_t * free, size_t * total))                                                     \
+    X(MemAlloc, 3020, (dlr_cu_memory * memory, size_t bytes))                                                \
+    X(MemFree, 3020, (dlr_cu_memory memory))                                                                 \
+    /* of the host, pinned */                                                                                \
+    X(MemAllocHost, 3020, (void **memory, size_t bytes))                                                     \
+    X(MemFreeHost, 2000, (void *memory))                                                                     \
+    /* pins what is there */                                                                                 \
+    X(MemHostRegister, 6050, (void *memory, size_t bytes, unsigned flags))                                   \
+    X(MemHostUnregister, 4000, (void *memory))                                                               \
+    X(MemsetD8Async, 3020, (dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s))           \
+    X(MemcpyHtoDAsync, 3020, (dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s))            \
+    X(MemcpyDtoHAsync, 3020, (void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s))                  \
+    X(MemcpyDtoDAsync, 3020, (dlr_cu_memory to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s))          \
+    X(Memcpy2DAsync, 3020, (const dlr_cu_rows *rows, dlr_cu_stream s))                                       \
+    X(StreamCreate, 2000, (dlr_cu_stream * stream, unsigned flags))                                          \
+    X(StreamDestroy, 4000, (dlr_cu_stream stream))                                                           \
+    X(StreamSynchronize, 2000, (dlr_cu_stream stream))                                                       \
+    /* What follows in the stream waits for the event as it was recorded last; for none, if it never was. */ \
+    X(StreamWaitEvent, 3020, (dlr_cu_stream stream, dlr_cu_event event, unsigned flags))                     \
+    X(StreamBeginCapture, 10010, (dlr_cu_stream stream, int mode))                                           \
+    X(StreamEndCapture, 10000, (dlr_cu_stream stream, dlr_cu_graph * graph))                                 \
+    X(EventCreate, 2000, (dlr_cu_event * event, unsigned flags))                                             \
+    X(EventDestroy, 4000, (dlr_cu_event event))                                                              \
+    X(EventRecord, 2000, (dlr_cu_event event, dlr_cu_stream stream))                                         \
+    X(EventSynchronize, 2000, (dlr_cu_event event))                                                          \
+    /* NOT_READY: it has not happened */                                                                     \
+    X(EventQuery, 2000, (dlr_cu_event event))                                                                \
+    X(EventElapsedTime, 2000, (float *ms, dlr_cu_event from, dlr_cu_event to))                               \
+    X(ModuleLoadData, 2000, (dlr_cu_module * module, const void *image))                                     \
+    X(ModuleUnload, 2000, (dlr_cu_module module))                                                            \
+    X(ModuleGetFunction, 2000, (dlr_cu_function * function, dlr_cu_module module, const char *name))         \
+    X(FuncSetAttribute, 9000, (dlr_cu_function function, int attribute, int value))                          \
+    X(FuncGetAttribute, 2020, (int *value, int attribute, dlr_cu_function function))                         \
+    /* params: where each argument stands, which the driver puts where the code wants it; behind them NULL,  \
+     * for the fake. */                                                                                      \
+    X(LaunchKernel, 4000,                                                                                    \
+      (dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,               \
+       unsigned block_y, unsigned block_z, unsigned shared, dlr_cu_stream stream, void **params,             \
+       void **extra))                                                                                        \
+    /* A function of the host in a stream's order; it calls nothing of the driver. */                        \
+    X(LaunchHostFunc, 10000, (dlr_cu_stream stream, dlr_cu_host_fn * function, void *data))                  \
+    X(GraphInstantiateWithFlags, 11040, (dlr_cu_graph_exec * exec, dlr_cu_graph graph, uint64_t flags))      \
+    X(GraphUpload, 11010, (dlr_cu_graph_exec exec, dlr_cu_stream stream))                                    \
+    X(GraphLaunch, 10000, (dlr_cu_graph_exec exec, dlr_cu_stream stream))                                    \
+    X(GraphExecDestroy, 10000, (dlr_cu_graph_exec exec))                                                     \
+    X(GraphDestroy, 10000, (dlr_cu_graph graph))                                                             \
+    /* Writes a tensor map of 128 bytes at a multiple of 128; steps of memory in bytes, without the first    \
+     * axis, whose elements are neighbours. NULL: the driver has no such function. */                        \
+    MAYBE(TensorMapEncodeTiled, 12000,                                                                       \
+          (void *map, int type, unsigned axes, void *address, const uint64_t *size, const uint64_t *step,    \
+           const uint32_t *box, const uint32_t *each, int interleave, int swizzle, int promotion,            \
+           int outside))                                                                                     \
+    /* The same of images (ir/tensor_map.h: windows); corners from W on, as sizes are. */                    \
+    MAYBE(TensorMapEncodeIm2col, 12000,                                                                      \
+          (void *map, int type, unsigned axes, void *address, const uint64_t *size, const uint64_t *step,    \
+           const int *low, const int *high, uint32_t channels, uint32_t pixels, const uint32_t *each,        \
+           int interleave, int swizzle, int promotion, int outside))
+
 typedef struct dlr_driver {
-    dlr_cu_result (*Init)(unsigned flags);
-    dlr_cu_result (*DriverGetVersion)(int *version); /* 12040: 12.4 */
-    dlr_cu_result (*GetErrorName)(dlr_cu_result result, const char **name);
-    dlr_cu_result (*GetErrorString)(dlr_cu_result result, const char **text);
-    dlr_cu_result (*DeviceGetCount)(int *count);
-    dlr_cu_result (*DeviceGet)(dlr_cu_device *device, int ordinal);
-    dlr_cu_result (*DeviceGetName)(char *name, int size, dlr_cu_device device);
-    dlr_cu_result (*DeviceTotalMem)(size_t *bytes, dlr_cu_device device);
-    dlr_cu_result (*DeviceGetAttribute)(int *value, int attribute, dlr_cu_device device);
-    dlr_cu_result (*DevicePrimaryCtxRetain)(dlr_cu_context *context, dlr_cu_device device);
-    dlr_cu_result (*DevicePrimaryCtxRelease)(dlr_cu_device device);
-    dlr_cu_result (*DevicePrimaryCtxReset)(dlr_cu_device device);
-    dlr_cu_result (*CtxSetCurrent)(dlr_cu_context context);
-    dlr_cu_result (*MemGetInfo)(size_t *free, size_t *total);
-    dlr_cu_result (*MemAlloc)(dlr_cu_memory *memory, size_t bytes);
-    dlr_cu_result (*MemFree)(dlr_cu_memory memory);
-    dlr_cu_result (*MemAllocHost)(void **memory, size_t bytes); /* of the host, pinned */
-    dlr_cu_result (*MemFreeHost)(void *memory);
-    dlr_cu_result (*MemHostRegister)(void *memory, size_t bytes, unsigned flags); /* pins what is there */
-    dlr_cu_result (*MemHostUnregister)(void *memory);
-    dlr_cu_result (*MemsetD8Async)(dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s);
-    dlr_cu_result (*MemcpyHtoDAsync)(dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s);
-    dlr_cu_result (*MemcpyDtoHAsync)(void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s);
-    dlr_cu_result (*MemcpyDtoDAsync)(dlr_cu_memory to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s);
-    dlr_cu_result (*Memcpy2DAsync)(const dlr_cu_rows *rows, dlr_cu_stream s);
-    dlr_cu_result (*StreamCreate)(dlr_cu_stream *stream, unsigned flags);
-    dlr_cu_result (*StreamDestroy)(dlr_cu_stream stream);
-    dlr_cu_result (*StreamSynchronize)(dlr_cu_stream stream);
-    /* What follows in the stream waits for the event as it was recorded last; for none, if it never was. */
-    dlr_cu_result (*StreamWaitEvent)(dlr_cu_stream stream, dlr_cu_event event, unsigned flags);
-    dlr_cu_result (*StreamBeginCapture)(dlr_cu_stream stream, int mode);
-    dlr_cu_result (*StreamEndCapture)(dlr_cu_stream stream, dlr_cu_graph *graph);
-    dlr_cu_result (*EventCreate)(dlr_cu_event *event, unsigned flags);
-    dlr_cu_result (*EventDestroy)(dlr_cu_event event);
-    dlr_cu_result (*EventRecord)(dlr_cu_event event, dlr_cu_stream stream);
-    dlr_cu_result (*EventSynchronize)(dlr_cu_event event);
-    dlr_cu_result (*EventQuery)(dlr_cu_event event); /* NOT_READY: it has not happened */
-    dlr_cu_result (*EventElapsedTime)(float *ms, dlr_cu_event from, dlr_cu_event to);
-    dlr_cu_result (*ModuleLoadData)(dlr_cu_module *module, const void *image);
-    dlr_cu_result (*ModuleUnload)(dlr_cu_module module);
-    dlr_cu_result (*ModuleGetFunction)(dlr_cu_function *function, dlr_cu_module module, const char *name);
-    dlr_cu_result (*FuncSetAttribute)(dlr_cu_function function, int attribute, int value);
-    dlr_cu_result (*FuncGetAttribute)(int *value, int attribute, dlr_cu_function function);
-    /* params: where each argument stands, which the driver puts where the code wants it; behind them NULL,
-     * for the fake. */
-    dlr_cu_result (*LaunchKernel)(dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                                  dlr_cu_stream stream, void **params, void **extra);
-    /* A function of the host in a stream's order; it calls nothing of the driver. */
-    dlr_cu_result (*LaunchHostFunc)(dlr_cu_stream stream, dlr_cu_host_fn *function, void *data);
-    dlr_cu_result (*GraphInstantiateWithFlags)(dlr_cu_graph_exec *exec, dlr_cu_graph graph, uint64_t flags);
-    dlr_cu_result (*GraphUpload)(dlr_cu_graph_exec exec, dlr_cu_stream stream);
-    dlr_cu_result (*GraphLaunch)(dlr_cu_graph_exec exec, dlr_cu_stream stream);
-    dlr_cu_result (*GraphExecDestroy)(dlr_cu_graph_exec exec);
-    dlr_cu_result (*GraphDestroy)(dlr_cu_graph graph);
-    /* Writes a tensor map of 128 bytes at a multiple of 64; steps of memory in bytes, without the first axis,
-     * whose elements are neighbours. NULL: the driver has no such function. */
-    dlr_cu_result (*TensorMapEncodeTiled)(void *map, int type, unsigned axes, void *address,
-                                          const uint64_t *size, const uint64_t *step, const uint32_t *box,
-                                          const uint32_t *each, int interleave, int swizzle, int promotion,
-                                          int outside);
-    /* The same of images (ir/tensor_map.h: windows); corners from W on, as sizes are. */
-    dlr_cu_result (*TensorMapEncodeIm2col)(void *map, int type, unsigned axes, void *address,
-                                           const uint64_t *size, const uint64_t *step, const int *low,
-                                           const int *high, uint32_t channels, uint32_t pixels,
-                                           const uint32_t *each, int interleave, int swizzle, int promotion,
-                                           int outside);
+#define FIELD(name, version, arguments) dlr_cu_result(*name) arguments;
+    DLR_DRIVER_FUNCTIONS(FIELD, FIELD)
+#undef FIELD
     /* What the last fault said beyond its name; "": nothing. The driver never does, the fake does. */
     const char *(*Detail)(void);
 } dlr_driver;
@@ -175,6 +193,8 @@ typedef struct {
     unsigned seed;     /* of the order in which threads run */
     bool no_maps;      /* the table has no TensorMapEncodeTiled, as an older driver's */
     bool no_images;    /* nor TensorMapEncodeIm2col */
+    bool lasting;      /* a fault stays when its context goes, as CUDA documents it of kernels' faults */
+    int fail_load;     /* what modules do not load with, as those of a newer compiler; 0: they do */
     bool no_register;  /* MemHostRegister fails, as where a process may lock little memory */
     bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them, before the
                         * one that is waited for; else each does only what is waited for */
@@ -182,6 +202,9 @@ typedef struct {
                                                                   all else takes nothing */
 } dlr_fake_options;
 void dlr_fake_set(dlr_fake_options options);
+/* How many streams, events, modules, graphs and pieces of memory nobody had given back when the context went
+ * that they were in, and the device was well. */
+int dlr_fake_lost(void);
 /* What the device did since then, in the order in which it did it, a letter each: 'i' a copy in, from the
  * host; 'o' one out, to the host; 'w' one within the device; 'g' a graph, whose launches are not told; 'l' a
  * launch. The first few hundred. */

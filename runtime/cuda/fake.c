@@ -71,27 +71,31 @@ static dlr_cu_result driver_version(int *version) { return *version = 12040, 0; 
 static const struct {
     dlr_cu_result result;
     const char *name, *text;
-} results[] = {{0, "CUDA_SUCCESS", "no error"},
-               {DLR_CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-               {DLR_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-               {DLR_CU_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-               {DLR_CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-               {DLR_CU_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
-               {DLR_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-               {DLR_CU_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error"},
-               {DLR_CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-               {DLR_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-               {DLR_CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access"},
-               {DLR_CU_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
-               {DLR_CU_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-                "not permitted when a stream is capturing"},
-               {DLR_CU_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
-                "the capture was invalidated by an error before"},
-               {DLR_CU_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
-                "a stream that the capture went into has not come back to the one that began it"},
-               {DLR_CU_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
-                "the capture would wait for what is outside of it"},
-               {DLR_CU_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "the event is part of a capture"}};
+} results[] = {
+    {0, "CUDA_SUCCESS", "no error"},
+    {DLR_CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {DLR_CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {DLR_CU_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {DLR_CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {DLR_CU_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {DLR_CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {DLR_CU_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE", "uncorrectable ECC error"},
+    {DLR_CU_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {DLR_CU_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {DLR_CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access"},
+    {DLR_CU_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+     "part of the memory is registered"},
+    {DLR_CU_NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "the memory is not registered"},
+    {DLR_CU_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {DLR_CU_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "not permitted when a stream is capturing"},
+    {DLR_CU_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "the capture was invalidated by an error before"},
+    {DLR_CU_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+     "a stream that the capture went into has not come back to the one that began it"},
+    {DLR_CU_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "the capture would wait for what is outside of it"},
+    {DLR_CU_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT", "the event is part of a capture"}};
 enum { NRESULTS = sizeof results / sizeof *results };
 
 static dlr_cu_result error_name(dlr_cu_result result, const char **name) {
@@ -131,15 +135,11 @@ static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device d
 }
 
 static dlr_cu_result context_retain(dlr_cu_context *context, dlr_cu_device device) {
+    if (device) return DLR_CU_INVALID_DEVICE;
+    if (fake.contexts == 0 && fake.fault) return fake.fault; /* a lasting one */
     *context = (dlr_cu_context)&fake;
     if (fake.contexts++ == 0) fake.lives++;
-    return device ? DLR_CU_INVALID_DEVICE : 0;
-}
-/* With its context a device's fault goes, too. */
-static dlr_cu_result context_release(dlr_cu_device device) {
-    fake.fault = 0, *fake.detail = 0;
-    if (fake.contexts > 0) fake.contexts--;
-    return device ? DLR_CU_INVALID_DEVICE : 0;
+    return 0;
 }
 static dlr_cu_result context_set(dlr_cu_context context) {
     if (context && context != (dlr_cu_context)&fake) return DLR_CU_INVALID_CONTEXT;
@@ -231,6 +231,10 @@ static dlr_cu_result register_host(void *at, size_t bytes, unsigned flags) {
     if (r) return r;
     if (fake.options.no_register) return DLR_CU_OUT_OF_MEMORY;
     if (bytes == 0 || flags) return DLR_CU_INVALID_VALUE;
+    for (int i = 0; i < fake.pinned.n; i++)
+        if (fake.pinned.at[i].at < (char *)at + bytes &&
+            (char *)at < fake.pinned.at[i].at + fake.pinned.at[i].bytes)
+            return DLR_CU_ALREADY_REGISTERED;
     block b = {at, bytes, true};
     PUSH(&fake.pinned, b);
     return 0;
@@ -240,21 +244,38 @@ static dlr_cu_result unregister_host(void *at) {
     size_t bytes;
     dlr_cu_result r = dlr_fake_outside(true);
     if (r) return r;
-    return give(fake.pinned.at, &fake.pinned.n, at, true, &bytes) ? fake.fault : DLR_CU_INVALID_VALUE;
+    return give(fake.pinned.at, &fake.pinned.n, at, true, &bytes) ? fake.fault : DLR_CU_NOT_REGISTERED;
 }
 
-/* A context goes, and all that it held with it. */
+static void forgive(void) {
+    if (!fake.options.lasting) fake.fault = 0, *fake.detail = 0;
+}
+
+/* A context goes, and all that it held with it, its device's fault, too; who holds it still does. */
 static dlr_cu_result context_reset(dlr_cu_device device) {
+    if (device) return DLR_CU_INVALID_DEVICE;
     dlr_fake_drop_streams();
     dlr_fake_drop_code();
     for (int i = 0; i < fake.device.n; i++) drop(&fake.device.at[i]);
     for (int i = 0; i < fake.pinned.n; i++) drop(&fake.pinned.at[i]);
-    fake.device.n = fake.pinned.n = 0, fake.used = 0, fake.contexts = 0;
-    return context_release(device);
+    fake.device.n = fake.pinned.n = 0, fake.used = 0;
+    fake.lives++; /* no thread has the new one */
+    return forgive(), 0;
 }
+/* Who releases it last resets it. */
+static dlr_cu_result context_release(dlr_cu_device device) {
+    if (device) return DLR_CU_INVALID_DEVICE;
+    if (fake.contexts == 0) return DLR_CU_INVALID_CONTEXT;
+    if (fake.contexts == 1 && !fake.fault)
+        fake.lost +=
+            fake.streams.n + fake.events.n + fake.modules.n + fake.execs.n + fake.device.n + fake.pinned.n;
+    return --fake.contexts ? 0 : context_reset(device);
+}
+int dlr_fake_lost(void) { return fake.lost; }
 
 void dlr_fake_set(dlr_fake_options options) {
     fake.options = options, fake.copies = 0;
+    if (fake.contexts == 0) forgive();
     fake.told = 0, *fake.journal = 0;
 }
 const char *dlr_fake_journal(void) { return fake.journal; }

@@ -92,6 +92,7 @@ typedef struct {
     DL_ARRAY(block) device, pinned;
     size_t used, code;   /* bytes of blocks; of modules and graphs */
     int contexts, lives; /* users of the context; how often there was a new one */
+    int lost;            /* what a context held when its last user released it */
     int64_t copies;
     int64_t clock; /* of events, in nanoseconds, where options.launch_ns says what launches take */
     char journal[512];

@@ -27,6 +27,7 @@ static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
     dl_error err = {0};
     dlr_cu_result r = dlr_fake_outside(false);
     if (r) return r;
+    if (fake.options.fail_load) return fake.options.fail_load;
     struct CUmod_st *m = calloc(1, sizeof *m);
     void *address = NULL;
     bool loaded = m && dl_object_load(&m->object, image, elf_bytes(image), &err);

@@ -234,7 +234,7 @@ static dlr_cu_result fill(dlr_cu_memory to, unsigned char value, size_t bytes, d
 }
 
 static dlr_cu_result stream_create(dlr_cu_stream *stream, unsigned flags) {
-    (void)flags;
+    if (flags & ~(unsigned)DLR_CU_STREAM_NON_BLOCKING) return DLR_CU_INVALID_VALUE;
     if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
     if (!(*stream = calloc(1, sizeof **stream))) return DLR_CU_OUT_OF_MEMORY;
     PUSH(&fake.streams, *stream);
@@ -261,6 +261,7 @@ static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
 static dlr_cu_result event_elapsed(float *ms, dlr_cu_event from, dlr_cu_event to) {
     dlr_cu_result r = dlr_fake_ready();
     if (r) return r;
+    if (from->graph || to->graph) return DLR_CU_CAPTURED_EVENT;
     if (!from->times || !to->times) return DLR_CU_INVALID_HANDLE;
     if (from->done < from->records || to->done < to->records) return DLR_CU_NOT_READY;
     if (!from->at || !to->at) return DLR_CU_INVALID_HANDLE;
@@ -283,6 +284,7 @@ static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
 static dlr_cu_result event_wait(dlr_cu_event event) {
     dlr_cu_result r = dlr_fake_outside(false);
     if (r) return r;
+    if (event->graph) return DLR_CU_CAPTURED_EVENT;
     return event->done < event->records ? dlr_fake_drain(event->stream, event, event->records) : fake.fault;
 }
 static bool captures(const struct CUgraph_st *g) {
@@ -304,6 +306,7 @@ static dlr_cu_result host_function(dlr_cu_stream s, dlr_cu_host_fn *function, vo
 static dlr_cu_result event_query(dlr_cu_event event) {
     dlr_cu_result r = dlr_fake_outside(false);
     if (r) return r;
+    if (event->graph) return DLR_CU_CAPTURED_EVENT;
     return event->done < event->records ? DLR_CU_NOT_READY : fake.fault;
 }
 static dlr_cu_result stream_wait_event(dlr_cu_stream s, dlr_cu_event event, unsigned flags) {

@@ -113,6 +113,22 @@ static bool check_maps(const dlr_cuda *c, dl_error *err) {
 
 static const dl_plan_kernel *kernel_at(const dlr_cuda *c, int i) { return &c->base.plan->kernels.at[i]; }
 
+/* A driver knows no code of compilers that are newer than it by a major version. */
+static bool say_not_loaded(dlr_cuda *c, int object, dlr_cu_result r, dl_error *err) {
+    char said[700];
+    int version = 0;
+    dlr_driver_say(c->driver, r, said, sizeof said);
+    if (r == DLR_CU_OUT_OF_MEMORY)
+        return dl_fail(err, DL_RESOURCE, "%s has no memory for the plan's object %d: %s", c->name, object,
+                       said);
+    c->driver->DriverGetVersion(&version);
+    return dl_fail(
+        err, DL_INPUT,
+        "%s does not load the plan's object %d for %s: %s; its driver is of CUDA %d.%d, and takes code of "
+        "NVRTC %d or older (DLC_NVRTC names one): compile the model again, or install a newer driver",
+        c->name, object, c->base.plan->target, said, version / 1000, version % 1000 / 10, version / 1000);
+}
+
 static bool load_modules(dlr_cuda *c, dl_error *err) {
     const dl_plan *p = c->base.plan;
     for (int i = 0; i < p->objects.n; i++) {
@@ -123,11 +139,7 @@ static bool load_modules(dlr_cuda *c, dl_error *err) {
         memcpy(image, o->image, o->bytes);
         dlr_cu_result r = c->driver->ModuleLoadData(&c->modules[i], image);
         free(image);
-        char said[700];
-        if (r == 0) continue;
-        dlr_driver_say(c->driver, r, said, sizeof said);
-        return dl_fail(err, r == DLR_CU_OUT_OF_MEMORY ? DL_RESOURCE : DL_INPUT,
-                       "%s does not load the plan's object %d for %s: %s", c->name, i, p->target, said);
+        if (r != 0) return say_not_loaded(c, i, r, err);
     }
     return true;
 }
@@ -364,9 +376,10 @@ static void release(dlr_cuda *c) {
     c->context = NULL;
 }
 
-/* A context that has failed is of no use, and what it held goes with it. */
+/* A context that has failed is of no use, and what it held goes with it. A reset ends it for all, and
+ * releases nobody's hold. */
 static void forget(dlr_cuda *c) {
-    c->driver->DevicePrimaryCtxReset(c->device);
+    c->driver->DevicePrimaryCtxReset(c->device), c->driver->DevicePrimaryCtxRelease(c->device);
     c->context = NULL, c->stream = c->feeder = NULL, c->memory = c->held = 0, c->watch.events.n = 0;
     memset(c->libraries, 0, sizeof c->libraries);
     for (int i = 0; i < c->base.plan->kernels.n; i++)

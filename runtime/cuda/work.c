@@ -7,14 +7,19 @@
 
 bool dlr_cuda_alive(const dlr_cuda *c) { return c->base.fault.code == DL_OK; }
 
+/* What a kernel does wrong, and no call of ours. */
+static bool is_of_kernels(dlr_cu_result r) {
+    return (r >= DLR_CU_ILLEGAL_ADDRESS && r <= DLR_CU_LAUNCH_TIMEOUT) || r == DLR_CU_ASSERT ||
+           (r >= DLR_CU_HARDWARE_STACK && r <= DLR_CU_LAUNCH_FAILED);
+}
+
 bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
     if (result == 0) return true;
     if (!dlr_cuda_alive(c) || !dlr_cuda_together(c)) return false;
     char said[700], where[700] = "";
     dlr_driver_say(c->driver, result, said, sizeof said);
-    bool kernel = result >= DLR_CU_ILLEGAL_ADDRESS && result <= DLR_CU_LAUNCH_FAILED;
     dl_fail(&c->base.fault, DL_RESOURCE, "%s failed: %s", c->name, said);
-    if (kernel && c->runs > 0) {
+    if (is_of_kernels(result) && c->runs > 0) {
         int program = c->ring[(c->runs - 1) % DLR_RING].program;
         if (!c->slow && (c->nccl || !dlr_cuda_repeat(c, program, where, sizeof where)))
             snprintf(where, sizeof where,

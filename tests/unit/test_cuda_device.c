@@ -259,6 +259,12 @@ static void test_opening(dl_plan *p) {
     }
     dlr_fake_set((dlr_fake_options){0});
     p->target = "cuda:sm_90a:emulated";
+    dlr_fake_set((dlr_fake_options){.fail_load = DLR_CU_INVALID_IMAGE});
+    expect_open(p, NULL, DL_INPUT,
+                "its driver is of CUDA 12.4, and takes code of NVRTC 12 or older (DLC_NVRTC");
+    dlr_fake_set((dlr_fake_options){.fail_load = DLR_CU_OUT_OF_MEMORY});
+    expect_open(p, NULL, DL_RESOURCE, "no memory for the plan's object 0");
+    dlr_fake_set((dlr_fake_options){0});
     p->kernels.at[0].symbol = "another";
     expect_open(p, NULL, DL_INPUT, "no function another_0");
     p->kernels.at[0].symbol = "scale";
@@ -317,6 +323,21 @@ static void test_fault(const dl_plan *p) {
           "%s", err.message);
     CHECK(isnan(got[7]));
     dlr_exec_close(e);
+    CHECK(dlr_driver_fake()->DevicePrimaryCtxRelease(0) == DLR_CU_INVALID_CONTEXT,
+          "a device that began anew holds its context once");
+
+    dlr_fake_set(
+        (dlr_fake_options){.lasting = true}); /* a device that is of no use to this process any more */
+    e = open_exec(p);
+    if (!e) return;
+    put(e, 1), dlr_exec_run(e, 2, NULL);
+    dlr_state_read(e, dlr_exec_variable(e, "y"), DL_F32, got);
+    err = (dl_error){0};
+    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "in the program 'broken'; run again"), "%s",
+          err.message);
+    CHECK(isnan(got[7]));
+    dlr_exec_close(e);
+    dlr_fake_set((dlr_fake_options){0});
 
     setenv("DLR_DEBUG", "launches", 1);
     e = open_exec(p);
@@ -336,6 +357,20 @@ static void test_fault(const dl_plan *p) {
     CHECK(e && !dlr_exec_check(e, &err) && strstr(err.message, "ECC"), "%s", err.message);
     dlr_exec_close(e);
     dlr_fake_set((dlr_fake_options){0});
+}
+
+/* What the host asked for wrongly is no kernel's fault, and the device is not begun anew to look for one. */
+static void test_asked_wrongly(const dl_plan *p) {
+    dlr_exec *e = open_exec(p);
+    if (!e) return;
+    dl_error err = {0};
+    char memory[64];
+    put(e, 1), dlr_exec_run(e, 0, NULL);
+    dlr_exec_unpin(e, memory);
+    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "NOT_REGISTERED") &&
+              !strstr(err.message, "program"),
+          "%s", err.message);
+    dlr_exec_close(e);
 }
 
 /* Where a step first makes what is not finite, on a device as on the CPU. */
@@ -378,7 +413,10 @@ static void test_contexts(void) {
     CHECK(v->DevicePrimaryCtxRelease(0) == 0 && v->DevicePrimaryCtxRetain(&again, 0) == 0 &&
               v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT,
           "a new context is not the thread's");
-    CHECK(v->DevicePrimaryCtxRelease(0) == 0);
+    CHECK(v->CtxSetCurrent(again) == 0 && v->MemAlloc(&at, 64) == 0 && v->DevicePrimaryCtxReset(0) == 0);
+    CHECK(v->CtxSetCurrent(again) == 0 && v->MemFree(at) != 0, "a reset ends what the context held");
+    CHECK(v->DevicePrimaryCtxRelease(0) == 0 && v->DevicePrimaryCtxRelease(0) == DLR_CU_INVALID_CONTEXT,
+          "and nobody's hold");
 }
 
 /* The device's context, this thread's. */
@@ -413,6 +451,13 @@ static void test_fake(void) {
     CHECK(v->StreamSynchronize(s) == 0 && ((char *)pinned)[63] == 6);
     CHECK(v->StreamBeginCapture(s, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 && v->StreamSynchronize(s) != 0 &&
           v->StreamEndCapture(s, &graph) == DLR_CU_STREAM_CAPTURE_INVALIDATED);
+    CHECK(v->StreamBeginCapture(s, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 && v->EventRecord(event, s) == 0 &&
+          v->StreamEndCapture(s, &graph) == 0 && v->EventQuery(event) == DLR_CU_CAPTURED_EVENT &&
+          v->EventSynchronize(event) == DLR_CU_CAPTURED_EVENT && v->GraphDestroy(graph) == 0 &&
+          v->EventRecord(event, s) == 0 && v->EventSynchronize(event) == 0);
+    CHECK(v->MemHostRegister(mine, 16, 0) == 0 &&
+          v->MemHostRegister(mine + 8, 4, 0) == DLR_CU_ALREADY_REGISTERED &&
+          v->MemHostUnregister(mine) == 0 && v->MemHostUnregister(mine) == DLR_CU_NOT_REGISTERED);
     CHECK(v->EventDestroy(event) == 0 && v->MemFreeHost(pinned) == 0 && v->MemFree(at) == 0 &&
           v->MemFree(at) != 0 && v->StreamDestroy(s) == 0 && v->DevicePrimaryCtxRelease(0) == 0);
 }
@@ -466,6 +511,7 @@ static void test_drivers(dl_arena *arena) {
           "%s", err.message);
     expect_driver(arena, "int cuDriverGetVersion(int *v) { *v = 11040; return 0; }\n",
                   "version 11.4, and 12.0 is needed");
+    expect_driver(arena, "int cuDriverGetVersion(int *v) { return 34; }\n", "is a toolkit's stub");
     expect_driver(arena, "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n", "cuGetProcAddress_v2");
     expect_driver(arena,
                   "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n"
@@ -527,11 +573,13 @@ int main(void) {
     test_memory(p);
     test_opening(p);
     test_fault(p);
+    test_asked_wrongly(p);
     test_not_finite(p);
     test_contexts();
     test_fake();
     test_neighbours();
     test_drivers(p->arena);
     dl_arena_free(p->arena);
+    CHECK(dlr_fake_lost() == 0, "%d things not given back", dlr_fake_lost());
     return dl_test_end();
 }

@@ -301,5 +301,6 @@ int main(void) {
     test_overlap(p);
     test_memory(p);
     dl_arena_free(p->arena);
+    CHECK(dlr_fake_lost() == 0, "%d things not given back", dlr_fake_lost());
     return dl_test_end();
 }

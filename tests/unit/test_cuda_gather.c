@@ -339,5 +339,6 @@ int main(void) {
         dl_arena_free(p->arena);
     }
     CHECK(dl_remove_tree(folder, &err), "%s", err.message);
+    CHECK(dlr_fake_lost() == 0, "%d things not given back", dlr_fake_lost());
     return p ? dl_test_end() : 77;
 }
