@@ -122,7 +122,7 @@ static void keep_best(void *ctx, const dlr_json *point) {
         epoch->kind != DLR_JSON_INT || epoch->integer < 1)
         return;
     if (!dlr_metrics_value(point, r->o->style->tags[DLR_VALUE_VALID_LOSS], &loss)) return;
-    if (loss < r->at.best_loss) r->at.best_loss = loss, r->best_epoch = epoch->integer - 1;
+    if (loss <= r->at.best_loss) r->at.best_loss = loss, r->best_epoch = epoch->integer - 1;
 }
 
 /* ---- what is set otherwise here ---- */
