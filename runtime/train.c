@@ -92,12 +92,20 @@ static bool set_rates(dlr_run *r, dl_error *err) {
     return dlr_schedule_rates(&schedule, &r->rates, err);
 }
 
+/* A course over epochs goes on by them where a checkpoint's had another number of steps: of another batch
+ * size or number of ranks. One over a number of steps goes by steps. */
+static double steps_passed(const dlr_run *r) {
+    int64_t epochs = r->at.epoch * r->epoch_batches + r->at.position;
+    return r->o->steps ? 0 : (double)(epochs - r->at.iteration);
+}
+
 bool dlr_run_begin(dlr_run *r, bool resume, bool *restored, dl_error *err) {
     *restored = false;
     r->at = (dlr_state){.seed = r->o->seed, .best_loss = INFINITY};
     r->plateau = (dlr_plateau){.best = INFINITY, .rate = r->rates.init};
     if (resume && !dlr_run_restore(r, restored, err)) return false;
     if (!*restored && !dlr_run_start_weights(r->o, err)) return false;
+    r->rates.passed = steps_passed(r);
     dlr_run_set_hypers(r->o, &r->rates);
     set_scale(r);
     bool ended = r->at.position > 0 && r->at.position >= epoch_steps(r); /* stopped while it was validating */
