@@ -200,6 +200,7 @@ bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
                                 (dl_init){.kind = DL_INIT_ZERO}, b.loc);
     dl_value *next = dl_build_k(&b, DL_OP_add, &step->value, 1);
     o.step = o.taken = dl_build_cast(&b, next, DL_F64);
+    o.at = dl_o_add(&o, o.step, dl_optimizer_hyper(&o, "lr.passed", 0));
     o.rate = schedules[recipe->schedule](&o);
     dl_graph_result(g, DL_RESULT_UPDATE, step->name, next, step);
     dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, o.rate, NULL);

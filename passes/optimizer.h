@@ -32,6 +32,7 @@ typedef struct {
     DL_ARRAY(dl_var *) hypers; /* those made so far */
     dl_error *err;
     dl_value *step;  /* the number of this step, from 1 */
+    dl_value *at;    /* where this step stands in the course of the rate (schedules.c) */
     dl_value *taken; /* the same among the steps that were not skipped (scaler.h): step without a scaler */
     dl_value *sound; /* true where this step is not skipped; NULL: none ever is */
     dl_value *rate;  /* the learning rate, once the schedule has built it */
@@ -45,7 +46,7 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *name, double fallba
  * share, zero at first. Both set o->err where the model has a variable of that name. */
 dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t);
 
-/* Builds the learning rate of step o->step. */
+/* Builds the learning rate of this step. */
 typedef dl_value *dl_schedule_rule(dl_optimization *o);
 #define SCHEDULE(id, help) dl_schedule_rule dl_schedule_##id;
 #include "passes/schedules.def"

@@ -1,6 +1,7 @@
 /* The learning rate of a step as nodes: rows of schedules.def. Its numbers are hyperparameters, so that
  * changing one compiles nothing; in the graph `optimizer.` stands before their names. In the formulas, it is
- * the number of the step from 1, and
+ * the number of the step from 1, o->at: the run's own and lr.passed, which is not 0 where its earlier epochs
+ * had another number of steps than those now. And
  *
  *   lr.init     the rate to begin with        lr.total    steps (cosine_epochs: epochs) of the cosine
  *   lr.end      the rate to end with          lr.steps    steps in an epoch
@@ -23,25 +24,25 @@ static dl_value *half_cosine(dl_optimization *o, dl_value *at) {
 }
 
 /* it / warmup, which is infinite without a warm-up. */
-static dl_value *risen(dl_optimization *o) { return dl_o_div(o, o->step, warmup(o)); }
+static dl_value *risen(dl_optimization *o) { return dl_o_div(o, o->at, warmup(o)); }
 
 /* it < warmup: it / warmup init; otherwise the cosine of it - warmup. */
 dl_value *dl_schedule_warmup_cosine(dl_optimization *o) {
     dl_value *height = init(o), *rising = dl_o_mul(o, risen(o), height);
-    dl_value *falling = half_cosine(o, dl_o_sub(o, o->step, warmup(o)));
-    return dl_build3(o->b, DL_OP_select, dl_build2(o->b, DL_OP_lt, o->step, warmup(o)), rising, falling);
+    dl_value *falling = half_cosine(o, dl_o_sub(o, o->at, warmup(o)));
+    return dl_build3(o->b, DL_OP_select, dl_build2(o->b, DL_OP_lt, o->at, warmup(o)), rising, falling);
 }
 
 /* i = it - 1: init min((i + 1) / warmup, (1 + cos(pi i / total)) / 2) */
 dl_value *dl_schedule_cosine(dl_optimization *o) {
-    dl_value *falling = half_cosine(o, dl_o_sub(o, o->step, dl_o_k(o, 1)));
+    dl_value *falling = half_cosine(o, dl_o_sub(o, o->at, dl_o_k(o, 1)));
     dl_value *height = init(o);
     return dl_build2(o->b, DL_OP_min, dl_o_mul(o, risen(o), height), falling);
 }
 
 /* Epochs finished before this step. */
 static dl_value *epoch(dl_optimization *o) {
-    dl_value *before = dl_o_sub(o, o->step, dl_o_k(o, 1));
+    dl_value *before = dl_o_sub(o, o->at, dl_o_k(o, 1));
     return dl_build1(o->b, DL_OP_floor, dl_o_div(o, before, dl_optimizer_hyper(o, "lr.steps", 1)));
 }
 
@@ -65,8 +66,7 @@ dl_value *dl_schedule_piecewise(dl_optimization *o) {
         dl_value *inside = dl_build2(o->b, DL_OP_and, dl_build2(o->b, DL_OP_ge, now, from), before);
         factor = dl_build3(o->b, DL_OP_select, inside, k, factor);
     }
-    dl_value *first = dl_optimizer_hyper(o, "lr.warmup.from", 1),
-             *before = dl_o_sub(o, o->step, dl_o_k(o, 1));
+    dl_value *first = dl_optimizer_hyper(o, "lr.warmup.from", 1), *before = dl_o_sub(o, o->at, dl_o_k(o, 1));
     dl_value *share = dl_build_k(o->b, DL_OP_min, dl_o_div(o, before, warmup(o)), 1);
     dl_value *rise = dl_o_add(o, first, dl_o_mul(o, dl_o_sub(o, dl_o_k(o, 1), first), share));
     dl_value *rises = dl_build2(o->b, DL_OP_lt, before, warmup(o));

@@ -43,6 +43,7 @@ static const dlr_record_style styles[] = {
               [DLR_VALUE_WEIGHT_NORM] = "wt_norm",
               [DLR_VALUE_LOSS_SCALE] = DL_TAG_LOSS_SCALE},
      .weights_at_end = true,
+     .rate_at_end = true, /* their script steps the scheduler before it records */
      .begin = "Starting training loop...",
      .finished =
          "Time taken for epoch {epoch} is {all_seconds} sec; with {seconds}/{valid_seconds} in tr/val\n"

@@ -49,7 +49,8 @@ bool dlr_rates_value(const dlr_rates *r, const char *name, double *value) {
     } plain[] = {
         {"optimizer.lr.init", r->init},     {"optimizer.lr.end", r->end},
         {"optimizer.lr.warmup", r->warmup}, {"optimizer.lr.warmup.from", r->warmup_from ? r->warmup_from : 1},
-        {"optimizer.lr.total", r->total},   {"optimizer.lr.steps", r->epoch_steps}};
+        {"optimizer.lr.total", r->total},   {"optimizer.lr.steps", r->epoch_steps},
+        {"optimizer.lr.passed", r->passed}};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(name, plain[i].name) == 0) return *value = plain[i].value, true;
     int i, n = 0;

@@ -37,11 +37,12 @@ typedef struct {
     int64_t steps, epoch_steps; /* in all, and of an epoch */
 } dlr_schedule;
 
-/* Values of the plan's variables lr.init, lr.end, lr.warmup, lr.warmup.from, lr.total and lr.steps; of
- * lr.range.* as they were given. */
+/* Values of the plan's variables lr.init, lr.end, lr.warmup, lr.warmup.from, lr.total, lr.steps and
+ * lr.passed; of lr.range.* as they were given. */
 typedef struct {
     double init, end, warmup, total, epoch_steps;
     double warmup_from; /* lr.warmup.from: a warm-up's beginning, as a share of what it comes to */
+    double passed;      /* steps that the course of the rate is ahead of the run's own */
     const dlr_rate_range *range;
     int ranges;
 } dlr_rates;

@@ -92,12 +92,20 @@ static bool set_rates(dlr_run *r, dl_error *err) {
     return dlr_schedule_rates(&schedule, &r->rates, err);
 }
 
+/* A course over epochs goes on by them where a checkpoint's had another number of steps: of another batch
+ * size or number of ranks. One over a number of steps goes by steps. */
+static double steps_passed(const dlr_run *r) {
+    int64_t epochs = r->at.epoch * r->epoch_batches + r->at.position;
+    return r->o->steps ? 0 : (double)(epochs - r->at.iteration);
+}
+
 bool dlr_run_begin(dlr_run *r, bool resume, bool *restored, dl_error *err) {
     *restored = false;
     r->at = (dlr_state){.seed = r->o->seed, .best_loss = INFINITY};
     r->plateau = (dlr_plateau){.best = INFINITY, .rate = r->rates.init};
     if (resume && !dlr_run_restore(r, restored, err)) return false;
     if (!*restored && !dlr_run_start_weights(r->o, err)) return false;
+    r->rates.passed = steps_passed(r);
     dlr_run_set_hypers(r->o, &r->rates);
     set_scale(r);
     bool ended = r->at.position > 0 && r->at.position >= epoch_steps(r); /* stopped while it was validating */
@@ -379,10 +387,16 @@ static void log_validation(const dlr_run *r, double loss, double seconds) {
     log_lines(r->o->style->finished, &numbers);
 }
 
+/* A warm-up is no scheduler's: its steps have the rate that they had. */
+static double recorded_rate(const dlr_run *r) {
+    double next = r->o->style->rate_at_end && !(r->rates.warmup > 0) ? dlr_run_next_rate(r) : NAN;
+    return isnan(next) ? r->last_rate : next;
+}
+
 static void put_epoch(dlr_run *r, double valid, double seconds) {
     dlr_record_numbers numbers = epoch_numbers(r);
     dlr_run_put(r, DLR_VALUE_TRAIN_LOSS, numbers.train);
-    dlr_run_put(r, DLR_VALUE_RATE, r->last_rate);
+    dlr_run_put(r, DLR_VALUE_RATE, recorded_rate(r));
     if (r->scaler.used.type) dlr_run_put(r, DLR_VALUE_LOSS_SCALE, r->scaler.last);
     dlr_run_put(r, DLR_VALUE_ITERS_PER_SEC, (double)r->at.position / r->seconds);
     dlr_run_put(r, DLR_VALUE_SAMPLES_PER_SEC, numbers.samples_per_sec);
@@ -406,15 +420,15 @@ static bool finish_epoch(dlr_run *r, dl_error *err) {
         seconds = dl_clock_seconds() - began;
         log_validation(r, valid, seconds);
     }
-    bool is_best = valid < r->at.best_loss;
+    bool is_best = valid <= r->at.best_loss; /* of equal ones the last, as systems B and C keep it */
     if (is_best) r->at.best_loss = valid, r->best_epoch = r->at.epoch;
-    put_epoch(r, valid, seconds);
     r->at.epoch++; /* epochs finished */
-    if (!dlr_run_record(r, err)) return false;
     if (r->o->plateau && !r->o->measure && dlr_plateau_step(&r->plateau, r->o->plateau, valid)) {
         dlr_log_info("  Learning rate reduced to %g", r->plateau.rate);
         set_scale(r);
     }
+    put_epoch(r, valid, seconds);
+    if (!dlr_run_record(r, err)) return false;
     r->at.position = 0, r->at.epoch_loss = 0, r->lost = 0, r->seconds = r->wait = 0;
     dlr_averages_clear(&r->trained);
     dlr_range_begin(&r->o->ranges, DLR_PART_CHECKPOINT, 0);

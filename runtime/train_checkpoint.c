@@ -77,8 +77,9 @@ static dlr_state_list values_of(dl_arena *arena, const dlr_run *r, bool scales) 
     put_text(arena, &list, "source", r->o->model.source);
     put_text(arena, &list, "from", r->from);
     if (r->o->plateau) {
-        double *plateau = put_reals(arena, &list, "plateau", 3);
+        double *plateau = put_reals(arena, &list, "plateau", 4);
         plateau[0] = r->plateau.best, plateau[1] = (double)r->plateau.bad, plateau[2] = r->plateau.rate;
+        plateau[3] = r->rates.init; /* which that is a part of */
     }
     if (scales) put_scaler(arena, r, &list);
     return list;

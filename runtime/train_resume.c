@@ -23,11 +23,14 @@ static void restore_sums(dlr_averages *a, const dlr_checkpoint *c) {
     for (int i = 0; i < a->n; i++) a->terms[i].last = v->reals[i + 1];
 }
 
-/* Where a run goes on that was lowered by a plateau; of one that was not, it begins now. */
-static void restore_plateau(dlr_plateau *p, const dlr_checkpoint *c) {
+/* Where a run goes on that was lowered by a plateau; of one that was not, it begins now. A first rate that is
+ * another one now is lowered as far as the one before was. */
+static void restore_plateau(dlr_plateau *p, double init, const dlr_checkpoint *c) {
     const dlr_state_value *v = dlr_checkpoint_value(c, "plateau");
-    if (!v || v->kind != DLR_STATE_REALS || v->n_reals != 3) return;
+    if (!v || v->kind != DLR_STATE_REALS || (v->n_reals != 3 && v->n_reals != 4)) return;
     *p = (dlr_plateau){.best = v->reals[0], .bad = (int64_t)v->reals[1], .rate = v->reals[2]};
+    double then = v->n_reals == 4 ? v->reals[3] : init;
+    if (then != init) p->rate = then > 0 ? p->rate / then * init : init;
 }
 
 static void restore_scaler_numbers(dlr_run *r, const dlr_checkpoint *c) {
@@ -88,7 +91,7 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     const dlr_state_value *from = dlr_checkpoint_value(c, "from");
     r->from = from && from->kind == DLR_STATE_TEXT && *from->text ? dl_strdup(r->arena, from->text) : NULL;
     restore_sums(&r->trained, c);
-    if (r->o->plateau) restore_plateau(&r->plateau, c);
+    if (r->o->plateau) restore_plateau(&r->plateau, r->rates.init, c);
     return true;
 }
 

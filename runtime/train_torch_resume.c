@@ -122,7 +122,7 @@ static void keep_best(void *ctx, const dlr_json *point) {
         epoch->kind != DLR_JSON_INT || epoch->integer < 1)
         return;
     if (!dlr_metrics_value(point, r->o->style->tags[DLR_VALUE_VALID_LOSS], &loss)) return;
-    if (loss < r->at.best_loss) r->at.best_loss = loss, r->best_epoch = epoch->integer - 1;
+    if (loss <= r->at.best_loss) r->at.best_loss = loss, r->best_epoch = epoch->integer - 1;
 }
 
 /* ---- what is set otherwise here ---- */
@@ -149,11 +149,6 @@ static void tell_others(const dlr_run *r, const dlr_torch_training *t) {
     tell_other("weight_decay", t->weight_decay, set_to(r, "optimizer.weight_decay"));
     double rate = dlr_run_next_rate(r);
     if (rate == rate) tell_other("the next epoch's learning rate", t->rate, rate);
-    if (t->iters != (t->epoch + 1) * r->epoch_batches)
-        dlr_log_info(
-            "its %lld steps were no %lld epochs of %lld batches: the course of the learning rate goes by "
-            "steps",
-            (long long)t->iters, (long long)t->epoch + 1, (long long)r->epoch_batches);
 }
 
 bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl_error *err) {

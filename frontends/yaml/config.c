@@ -163,10 +163,41 @@ static const char *known_elsewhere(const char *name) {
     return NULL;
 }
 
+/* What others have a key for, and nothing here has. */
+static const char *not_here(const char *name) {
+    static const char sweep[] =
+        "; sweeps are not in this version: start a run for each set of values, with a "
+        "run_num of its own",
+                      sum[] = "; gradients are not added up over several batches in this version: more ranks "
+                              "(dlrun -n) share a larger one",
+                      early[] = "; no run ends early in this version: checkpoints/best is of its lowest "
+                                "validation loss",
+                      ranks[] = "; dlrun -n says how many ranks there are, of which each takes a GPU";
+    static const char *const known[][2] = {{"sweep_id", sweep},
+                                           {"sweep_config", sweep},
+                                           {"accumulate_grad_batches", sum},
+                                           {"gradient_accumulation_steps", sum},
+                                           {"accumulation_steps", sum},
+                                           {"grad_accum_steps", sum},
+                                           {"grad_accum", sum},
+                                           {"early_stopping", early},
+                                           {"early_stopping_patience", early},
+                                           {"early_stop_patience", early},
+                                           {"early_stop", early},
+                                           {"gpus", ranks},
+                                           {"num_gpus", ranks},
+                                           {"devices", ranks},
+                                           {"nproc_per_node", ranks}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i][0], name) == 0) return known[i][1];
+    return NULL;
+}
+
 const char *dl_config_suggest(const dl_config *c, const char *name, bool with_options) {
     const struct dl_config_state *st = c->state;
     DL_ARRAY(const char *) names = {0};
-    const char *dot = strrchr(name, '.');
+    const char *dot = strrchr(name, '.'), *absent = not_here(dot ? dot + 1 : name);
+    if (absent) return absent;
     for (int i = 0; i < st->settings.n; i++) dl_push(st->arena, &names, st->settings.at[i].row->name);
     for (const dl_key_alias *a = dl_key_aliases; a->name; a++) dl_push(st->arena, &names, a->name);
     for (const dl_option *o = st->options; with_options && o->name; o++) dl_push(st->arena, &names, o->name);

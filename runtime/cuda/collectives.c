@@ -5,6 +5,7 @@
  * each collective a number is copied to the host's memory, so that whoever looks (the watchdog, when a rank
  * is lost) knows in which one the device is, though a step is one launch. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
@@ -89,10 +90,21 @@ static bool make_progress(dlr_cuda *c, dl_error *err) {
            made(c, v->StreamSynchronize(c->stream), err);
 }
 
+/* NCCL finds no device that is emulated, and would say so in words of a real one. */
+static dlr_comm *open_nccl(const dlr_cuda *c, dlr_comm *host, dl_error *err) {
+    const char *named = getenv("DLR_NCCL");
+    if (c->driver != dlr_driver_fake() || (named && *named))
+        return dlr_comm_nccl(host, c->driver, c->ordinal, err);
+    dl_fail(err, DL_USAGE,
+            "several ranks on emulated devices exchange by the stand-in for NCCL that a build has: set "
+            "DLR_NCCL=BUILD/tests/ranks/libnccl_standin.so (docs/gpu.md), or use --device=cpu");
+    return NULL;
+}
+
 bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
     dlr_cuda *c = (dlr_cuda *)d;
     c->borrowed = dlr_comm_is_nccl(ranks->comm);
-    c->nccl = c->borrowed ? ranks->comm : dlr_comm_nccl(ranks->comm, c->driver, c->ordinal, err);
+    c->nccl = c->borrowed ? ranks->comm : open_nccl(c, ranks->comm, err);
     if (!c->nccl) return false;
     if (c->borrowed) dlr_comm_follow(c->nccl, c->stream);
     dlr_ranks over = *ranks;

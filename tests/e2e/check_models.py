@@ -137,9 +137,29 @@ def test_regressor():
     check("WARNING" not in err, "nothing to warn of")
     points, err = train("first", REGRESSOR[0], *REGRESSOR[2:], "--max_epochs=1")
     check("Configuration name: test\n" in err, "without --config, the first configuration where there is no base and no default")
-    points, _ = train("cosine", *REGRESSOR, "--max_epochs=3", "--scheduler=cosine")
-    want = [1e-3 * (1 + math.cos(math.pi * e / 10)) / 2 for e in range(3)]
+    points, _ = train("cosine", *REGRESSOR, "--max_epochs=3", "--scheduler=cosine")  # their script records behind scheduler.step()
+    want = [1e-3 * (1 + math.cos(math.pi * e / 10)) / 2 for e in range(1, 4)]
     check(all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"{rates(points)}, not {want}")
+    points, _ = train("there and back", *REGRESSOR, "--max_epochs=6", "--scheduler=cosine", "--max_cosine_lr_epochs=2")
+    want = [5e-4, 0, 5e-4, 1e-3, 5e-4, 0]
+    check(all(abs(a - b) < 1e-15 for a, b in zip(rates(points), want)), f"a cosine that comes back: {rates(points)}, not {want}")
+    best = [p["best_epoch"] for p in points]  # epoch 3 trains at a rate of 0: its validation loss is that of epoch 2, and it is the best
+    check(points[1]["val_loss"] == points[2]["val_loss"] and (best[1] != 1 or best[2] == 2), f"of equal losses the last is the best: {points}")
+    points, _ = train("still", *REGRESSOR, "--max_epochs=3", "--lr=0")
+    check([p["best_epoch"] for p in points] == [0, 1, 2], f"of equal losses the last is the best: {points}")
+    # another batch size from epoch 3 of 4 on: the course goes on where it was, and ends where it would have
+    courses = (("warmup_cosine", ["--lr_schedule=warmup_cosine"], lambda share, epoch, steps: (1 + math.cos(math.pi * share)) / 2),
+               ("cosine", ["--lr_schedule=cosine"], lambda share, epoch, steps: (1 + math.cos(math.pi * (share - 1 / 4 / steps))) / 2),
+               ("cosine of epochs", ["--scheduler=cosine", "--max_cosine_lr_epochs=4"], lambda share, epoch, steps: (1 + math.cos(math.pi * epoch / 4)) / 2),
+               ("ranges", ["--lr_schedule=[{start_epoch:\t3,multiplier:\t0.5}]"], lambda share, epoch, steps: 0.5 if epoch == 3 else 1))
+    for name, args, rate in courses:
+        for batch, steps in (2, 8), (8, 2):
+            line = [f"batch {batch} {name}", *REGRESSOR, *args, "--record=iters"]
+            train(*line, "--max_epochs=2")
+            points, _ = train(*line, "--max_epochs=4", f"--batch_size={batch}", "--Nsamples_val=8")
+            want = [1e-3 * rate((e + 1) / 4, e, steps) for e in (2, 3)]
+            check(len(rates(points)) == 4 and all(abs(a - b) < 1e-15 for a, b in zip(rates(points)[2:], want)),
+                  f"{name}, batches of {batch} from epoch 3 on: {rates(points)}, not {want}")
     path = write("b.yaml", "default: {lr: 1E-3, max_epochs: 2, max_cosine_lr_epochs: 4, batch_size: 4, data_loader_config: synthetic}\n")
     points, _ = train("b", REGRESSOR[0], *REGRESSOR[2:5], "--Nsamples=8", "--Nsamples_val=4", f"--yaml_config={path}")
     check(abs(rates(points)[1] - 1e-3 * (1 + math.cos(math.pi / 4)) / 2) < 1e-15, f"max_cosine_lr_epochs alone is a cosine of epochs: {rates(points)}")
@@ -169,6 +189,11 @@ def test_regressor():
     train("cut", *falling, "--max_epochs=2")
     gone_on, _ = train("cut", *falling, "--max_epochs=5", "--resume")
     check(rates(gone_on) == rates(whole) and gone_on[-1]["val_loss"] == whole[-1]["val_loss"], f"{rates(gone_on)}, not {rates(whole)}")
+    _, err = train("cut", *falling, "--lr=3e-3", "--max_epochs=6", "--resume")
+    anew, _ = train("cut", *falling, "--lr=3e-3", "--max_epochs=6", "--resume")
+    check("start_lr: 0.0001 in the checkpoint, 0.003 now" in err and rates(anew)[:5] == rates(whole), f"{rates(anew)}")
+    fell = rates(anew)[5] / 3e-3 / (rates(whole)[4] / 1e-4)  # behind another epoch it may fall once more
+    check(min(abs(fell - f) for f in (1, 0.2)) < 1e-9, f"another first rate, lowered as far as the one before: {rates(anew)}")
     refused(2, r"save_checkpoint: a run without checkpoints is not in this version", DLRUN, *REGRESSOR, "--save_checkpoint=false")
 
 

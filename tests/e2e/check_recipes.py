@@ -232,7 +232,7 @@ def test_records():
     check(re.search(log.replace(r"\n.* - root", r"\n(?:.*Avg .*\n)*.* - root", 1), err), f"{err[-900:]}")
     for p in whole:
         losses = [q["val_loss"] for q in whole[:p["epoch"]]]
-        check(p["best_val_loss"] == min(losses) and p["best_epoch"] == losses.index(min(losses)), f"{p} of {losses}")
+        check(p["best_val_loss"] == min(losses) and p["best_epoch"] == max(i for i, l in enumerate(losses) if l == min(losses)), f"{p} of {losses}")
     with open(f"{TMP}/whole/expts/test/0/checkpoints/last/model.safetensors", "rb") as f:
         n = struct.unpack("<Q", f.read(8))[0]
         f.seek(8 + n)

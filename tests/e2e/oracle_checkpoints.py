@@ -123,14 +123,15 @@ def go_on(place, what, args, folder, build, epochs=(2, 5), bound=1e-5):
     if scheduler:
         scheduler.load_state_dict(kept["scheduler_state_dict"])
     for epoch in range(*epochs):
-        lr, loss = optimizer.param_groups[0]["lr"], step(net, optimizer, batch)
+        loss = step(net, optimizer, batch)
         ours = curve[epoch]
-        check(abs(lr - ours["learning_rate"]) <= 1e-7 * lr and abs(loss - ours["train_loss"]) <= bound * loss,
-              f"{what}: epoch {epoch + 1}: rate {lr:.9g} and {ours['learning_rate']:.9g}, loss {loss:.9g} and {ours['train_loss']:.9g}")
         if isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             scheduler.step(ours["val_loss"])
         elif scheduler:
             scheduler.step()
+        lr = optimizer.param_groups[0]["lr"]  # recorded behind the scheduler's step, as theirs is
+        check(abs(lr - ours["learning_rate"]) <= 1e-7 * lr and abs(loss - ours["train_loss"]) <= bound * loss,
+              f"{what}: epoch {epoch + 1}: rate {lr:.9g} and {ours['learning_rate']:.9g}, loss {loss:.9g} and {ours['train_loss']:.9g}")
     moved = {n: (p - kept["model_state"][n]).norm().item() for n, p in net.state_dict().items()}
     off = max((p - last["model_state"][n]).norm().item() / moved[n] for n, p in net.state_dict().items())
     check(min(moved.values()) > 0 and off < 1e-3, f"{what}: weights behind {epochs[1] - epochs[0]} more steps: {off:.1e} of the way (at most 1e-3)")
@@ -204,12 +205,12 @@ def take_over(place, what, args, folder, build, epochs=(3, 6), bound=1e-5, wrap=
     plateau = isinstance(scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
 
     def epoch_of(epoch, val_loss):
-        lr, loss = optimizer.param_groups[0]["lr"], step(net, optimizer, batch)
+        loss = step(net, optimizer, batch)
         if plateau:
             scheduler.step(val_loss)
         elif scheduler:
             scheduler.step()
-        return lr, loss
+        return optimizer.param_groups[0]["lr"], loss
 
     for epoch in range(epochs[0]):
         epoch_of(epoch, 0.1 if epoch == 0 else 0.2)

@@ -187,6 +187,8 @@ def main(build):
 
     done = start(2, "none", *run, "--num_iters=2", DLR_NCCL="/nonexistent")
     check(done.returncode == 5 and "no NCCL (libnccl.so.2, 2.18 or newer) found, looked at: DLR_NCCL=/nonexistent" in done.stderr, f"no NCCL: {done.returncode} {done.stderr[-400:]}")
+    done = start(2, "unnamed", *run, "--num_iters=2", DLR_NCCL="")
+    check(done.returncode == 2 and "DLR_NCCL=BUILD/tests/ranks/libnccl_standin.so" in done.stderr, f"none named: {done.returncode} {done.stderr[-400:]}")
     done = start(2, "old", *run, "--num_iters=2", NCCL_STANDIN_VERSION="21405")
     check(done.returncode == 5 and "its version is 2.14.5, and 2.18 is needed" in done.stderr, f"an old NCCL: {done.returncode} {done.stderr[-400:]}")
     said = subprocess.run([dlrun, "--version"], stdout=subprocess.PIPE, text=True, env=env).stdout

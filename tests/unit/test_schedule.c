@@ -102,6 +102,7 @@ static void test_values(void) {
     CHECK(value_of(&r, "optimizer.lr.init") == 0.5 && value_of(&r, "optimizer.lr.end") == 0.25 &&
           value_of(&r, "optimizer.lr.total") == 25);
     CHECK(value_of(&r, "optimizer.lr.warmup") == 7 && value_of(&r, "optimizer.lr.steps") == 10);
+    CHECK(value_of(&r, "optimizer.lr.passed") == 0);
     s.by_epochs = true;
     r = rates_of(s);
     CHECK(value_of(&r, "optimizer.lr.total") == 3, "all epochs, the short one too");
