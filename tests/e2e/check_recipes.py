@@ -254,7 +254,7 @@ def test_records():
     check([p["iteration"] for p in found] == [4, 8, 12] and all("accuracy/valid" in p and "Loss/train" in p for p in found), f"{found}")
     best, mean = max(p["accuracy/valid"] for p in found), sum(p["time_per_epoch"] for p in found) / 3
     stamp = r"\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO "
-    for line in (r"Initialized rank 0 out of 1", r"Epoch 3/3", r" - \d+\.\d+s - loss: \d+\.\d+ - val_loss: \d+\.\d+", f"Best validation accuracy: {best:.3f}",
+    for line in (r"Initialized rank 0 out of 1", r"Epoch 3/3", r" - \d+\.\d+s - loss: \d+\.\d+ - acc: \d\.\d+ - val_loss: \d+\.\d+ - val_acc: " + f"{found[-1]['accuracy/valid']:.6f}", f"Best validation accuracy: {best:.3f}",
                  f"Average time per epoch: {mean:.3f} s", "All done!"):
         check(re.search(stamp + line + r"\n", err), f"no line '{line}' in {err[-900:]}")
 
