@@ -27,6 +27,7 @@ static const dlr_record_style styles[] = {
     {.name = "samples",
      .tags = {COMMON_TAGS, [DLR_VALUE_SAMPLES_PER_SEC] = "Avg samples per sec"},
      .untrained = true,
+     .rate_ahead = true,
      .begin = "Scaffolding memory high watermark: {most_memory} GB.\nStarting Training Loop...",
      .stepped = " Memory usage after forward pass: {memory} GB.",
      COMMON_LINES},

@@ -11,7 +11,7 @@
 typedef enum {
     DLR_VALUE_TRAIN_LOSS,      /* mean over the epoch's steps */
     DLR_VALUE_VALID_LOSS,      /* mean over the validation's batches */
-    DLR_VALUE_RATE,            /* of the last step */
+    DLR_VALUE_RATE,            /* of the last step, or the next: rate_ahead */
     DLR_VALUE_ITERS_PER_SEC,   /* steps */
     DLR_VALUE_SAMPLES_PER_SEC, /* samples, over all ranks */
     DLR_VALUE_SECONDS,         /* of the epoch's steps */
@@ -43,7 +43,8 @@ typedef struct {
     const char *tags[DLR_N_VALUES]; /* NULL: not recorded */
     bool untrained;                 /* a first point at step 0: losses before any training */
     bool weights_at_end;
-    bool plain_log;       /* lines without the logger's name */
+    bool rate_ahead; /* of system D's cosine: what the next step takes, which its scheduler has set by then */
+    bool plain_log;  /* lines without the logger's name */
     bool metrics_in_line; /* the model's, where `finished` names them; else a line each behind `validated` */
     /* Log lines, '\n' between two; NULL: none. */
     const char *begin;   /* before the first step */

@@ -390,10 +390,15 @@ static void log_validation(const dlr_run *r, double loss, double seconds) {
     dl_buf_free(&trained), dl_buf_free(&validated);
 }
 
+static double told_rate(const dlr_run *r) {
+    bool ahead = r->o->style->rate_ahead && r->o->schedule.cosine;
+    return ahead ? dlr_schedule_cosine(&r->rates, r->at.iteration + 1) : r->last_rate;
+}
+
 static void put_epoch(dlr_run *r, double valid, double seconds) {
     dlr_record_numbers numbers = epoch_numbers(r);
     dlr_run_put(r, DLR_VALUE_TRAIN_LOSS, numbers.train);
-    dlr_run_put(r, DLR_VALUE_RATE, r->last_rate);
+    dlr_run_put(r, DLR_VALUE_RATE, told_rate(r));
     if (r->scaler.used.type) dlr_run_put(r, DLR_VALUE_LOSS_SCALE, r->scaler.last);
     dlr_run_put(r, DLR_VALUE_ITERS_PER_SEC, (double)r->at.position / r->seconds);
     dlr_run_put(r, DLR_VALUE_SAMPLES_PER_SEC, numbers.samples_per_sec);

@@ -262,6 +262,7 @@ def test_records():
            "--embed_dim=8", "--depth=1", "--num_heads=2", "--global_batch_size=4", "--num_iters=2", "--limit_nsamples=8", "--limit_nsamples_val=4"]
     common = {"epoch", "iteration", "Loss/train", "Loss/valid", "Learning Rate", "Avg iters per sec", "Data wait time", "RMSE(u10m)/train", "RMSE(u10m)/valid"}
     found, _ = points(*vit, f"--expdir={TMP}/d", at="d/base/1GPU/00")
+    check(found[1]["Learning Rate"] == 0, f"system D's scheduler has stepped when the rate is logged: {found[1]}")
     check(len(found) == 2 and found[0]["iteration"] == 0 and set(found[1]) == common | {"Avg samples per sec"}, f"{found}")
     with open(f"{TMP}/d/base/1GPU/00/out.log") as f:
         memory = re.findall(r"INFO - Scaffolding memory high watermark: (\d+\.\d+) GB\.\n|INFO -  Memory usage after forward pass: (\d+\.\d+) GB\.\n", f.read())
@@ -270,6 +271,7 @@ def test_records():
     check(abs(found[1]["Avg samples per sec"] / found[1]["Avg iters per sec"] - 4) < 1e-9, f"{found[1]}")
     found, _ = points(*vit, f"--expdir={TMP}/a2", "--record=iters", at="a2/base/1GPU/00")
     check(set(found[1]) == common, f"{found[1]}")
+    check(abs(found[1]["Learning Rate"] - 2.5e-4) < 1e-15, f"system A's rate is that of the step that was made: {found[1]}")
 
 
 for test in test_values, test_json, test_whole_files, test_theirs, test_directories, test_records:
