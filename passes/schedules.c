@@ -53,23 +53,26 @@ static dl_value *warmed(dl_optimization *o, dl_value *rate) {
 
 dl_value *dl_schedule_cosine_epochs(dl_optimization *o) { return warmed(o, half_cosine(o, epoch(o))); }
 
-/* init, times the factor of the last of the recipe's ranges [start, end) that holds the epoch (1 where none
- * does), times a warm-up that rises from lr.warmup.from to 1 over the steps of lr.warmup (Goyal et al. 2017).
- */
+/* init, times the factor of the recipe's range [start, end) that held an epoch last, this one or one before
+ * (of several the last; 1 before any), times a warm-up from lr.warmup.from to 1 over the steps of lr.warmup
+ * (Goyal et al. 2017). As under Horovod's callbacks: what ends with a range is the setting, not what it has
+ * set; and the first step has risen by one of them. */
 dl_value *dl_schedule_piecewise(dl_optimization *o) {
-    dl_value *factor = dl_o_k(o, 1), *now = epoch(o);
+    dl_value *factor = dl_o_k(o, 1), *held = dl_o_k(o, -1), *now = epoch(o);
     for (int i = 0; i < o->recipe->ranges; i++) {
         dl_value *from = dl_optimizer_hyper(o, dl_internf("lr.range.%d.start", i), 0);
         dl_value *to = dl_optimizer_hyper(o, dl_internf("lr.range.%d.end", i), 0);
         dl_value *k = dl_optimizer_hyper(o, dl_internf("lr.range.%d.factor", i), 1);
-        dl_value *before = dl_build2(o->b, DL_OP_lt, now, to);
-        dl_value *inside = dl_build2(o->b, DL_OP_and, dl_build2(o->b, DL_OP_ge, now, from), before);
-        factor = dl_build3(o->b, DL_OP_select, inside, k, factor);
+        dl_value *last = dl_build2(o->b, DL_OP_min, now, dl_o_sub(o, to, dl_o_k(o, 1)));
+        dl_value *begun = dl_build2(o->b, DL_OP_ge, now, from);
+        dl_value *sets = dl_build2(o->b, DL_OP_and, begun, dl_build2(o->b, DL_OP_ge, last, held));
+        factor = dl_build3(o->b, DL_OP_select, sets, k, factor);
+        held = dl_build3(o->b, DL_OP_select, sets, last, held);
     }
-    dl_value *first = dl_optimizer_hyper(o, "lr.warmup.from", 1), *before = dl_o_sub(o, o->at, dl_o_k(o, 1));
-    dl_value *share = dl_build_k(o->b, DL_OP_min, dl_o_div(o, before, warmup(o)), 1);
+    dl_value *first = dl_optimizer_hyper(o, "lr.warmup.from", 1);
+    dl_value *share = dl_build_k(o->b, DL_OP_min, risen(o), 1);
     dl_value *rise = dl_o_add(o, first, dl_o_mul(o, dl_o_sub(o, dl_o_k(o, 1), first), share));
-    dl_value *rises = dl_build2(o->b, DL_OP_lt, before, warmup(o));
+    dl_value *rises = dl_build2(o->b, DL_OP_lt, o->at, warmup(o));
     dl_value *warm = dl_build3(o->b, DL_OP_select, rises, rise, dl_o_k(o, 1));
     return dl_o_mul(o, dl_o_mul(o, init(o), factor), warm);
 }

@@ -236,6 +236,7 @@ static void keep_flight(const dl_run_job *p, const char *run) {
 static bool open_log(dl_run_job *p, dl_error *err) {
     const dl_config *c = p->config;
     const char *path = dl_run_dir(p->arena, c, p->world.size, err);
+    dlr_log_set_named(!dlr_record_find(dl_config_str(c, DL_KEY_record))->plain_log);
     if (path) keep_flight(p, path);
     if (path && !dl_job_leads(p)) {
         dlr_rundir_name(p->arena, path, &p->dir);
@@ -245,7 +246,6 @@ static bool open_log(dl_run_job *p, dl_error *err) {
     if (!path || !dlr_rundir_open(p->arena, path, &p->dir, err) || !dlr_log_open(p->dir.log, err))
         return false;
     p->logs = true;
-    dlr_log_set_named(!dlr_record_find(dl_config_str(c, DL_KEY_record))->plain_log);
     if (dl_config_option(c, "show-config")) dlr_log_info("Command line config: %s", p->command_line);
     dl_config_log(c, log_line, NULL);
     dl_job_tell_warnings(p);
@@ -253,9 +253,9 @@ static bool open_log(dl_run_job *p, dl_error *err) {
 }
 
 static bool load_data(dl_run_job *p, dl_error *err) {
-    dlr_log_info("rank 0, begin data loader init");
+    dlr_log_info("rank %d, begin data loader init", p->world.rank);
     if (!open_both(p, false, err)) return false;
-    dlr_log_info("rank 0, data loader initialized with config %s",
+    dlr_log_info("rank %d, data loader initialized with config %s", p->world.rank,
                  dl_config_str(p->config, DL_KEY_data_loader_config));
     return true;
 }

@@ -41,6 +41,7 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
         .hyperparams = yaml->at,
         .model = p->model,
         .ranks = {.comm = p->comm,
+                  .size = p->world.size,
                   .rank = p->world.rank,
                   .data_rank = p->place[DL_RANKS_DP],
                   .data_ranks = p->data_ranks,

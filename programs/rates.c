@@ -23,6 +23,7 @@ dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t glob
                           .warmup_steps = dl_config_int(c, DL_KEY_warmup_steps),
                           .warmup_where_scaled = which == DL_SCHEDULE_warmup_cosine,
                           .warmup_epochs = dl_config_int(c, DL_KEY_lr_warmup_epochs),
+                          .cosine = which == DL_SCHEDULE_cosine,
                           .by_epochs = which == DL_SCHEDULE_cosine_epochs,
                           .cosine_epochs = epochs->kind == DL_YAML_INT ? epochs->integer : 0,
                           .range = list ? ranges_of(arena, list) : NULL,

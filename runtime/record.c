@@ -13,7 +13,7 @@
     .trained = "Time taken for epoch {epoch} is {seconds} sec, avg {samples_per_sec} samples/sec\n"          \
                "  Avg train loss={train}\n"                                                                  \
                "  Data wait time: {wait} sec",                                                               \
-    .end = "DONE ---- rank 0", .validated = "  Avg val loss={valid}",                                        \
+    .end = "DONE ---- rank {rank}", .validated = "  Avg val loss={valid}",                                   \
     .finished = "  Total validation time: {valid_seconds} sec"
 
 static const dlr_record_style styles[] = {
@@ -27,6 +27,7 @@ static const dlr_record_style styles[] = {
     {.name = "samples",
      .tags = {COMMON_TAGS, [DLR_VALUE_SAMPLES_PER_SEC] = "Avg samples per sec"},
      .untrained = true,
+     .rate_at_end = true,
      .begin = "Scaffolding memory high watermark: {most_memory} GB.\nStarting Training Loop...",
      .stepped = " Memory usage after forward pass: {memory} GB.",
      COMMON_LINES},
@@ -43,7 +44,7 @@ static const dlr_record_style styles[] = {
               [DLR_VALUE_WEIGHT_NORM] = "wt_norm",
               [DLR_VALUE_LOSS_SCALE] = DL_TAG_LOSS_SCALE},
      .weights_at_end = true,
-     .rate_at_end = true, /* their script steps the scheduler before it records */
+     .rate_at_end = true,
      .begin = "Starting training loop...",
      .finished =
          "Time taken for epoch {epoch} is {all_seconds} sec; with {seconds}/{valid_seconds} in tr/val\n"
@@ -54,9 +55,11 @@ static const dlr_record_style styles[] = {
     {.name = "history",
      .tags = {COMMON_TAGS, [DLR_VALUE_ALL_SECONDS] = "time_per_epoch"},
      .plain_log = true,
-     .begin = "Initialized rank 0 out of 1",
+     .metrics_in_line = true,
+     .begin = "Initialized rank {rank} out of {ranks}",
      .trained = "Epoch {epoch}/{epochs}",
-     .finished = " - {all_seconds}s - loss: {train} - val_loss: {valid}\nData wait time: {wait} s",
+     .finished = " - {all_seconds}s - loss: {train}{metrics} - val_loss: {valid}{valid_metrics}\nData wait "
+                 "time: {wait} s",
      .best = {{"accuracy/valid", "Best validation accuracy: "},
               {"top5/valid", "Best top-5 validation accuracy: "}},
      .mean_seconds = "Average time per epoch: ",
@@ -71,11 +74,21 @@ const dlr_record_style *dlr_record_find(const char *name) {
     return NULL;
 }
 
-static void put_number(dl_buf *b, const char *word, size_t n, const dlr_record_numbers *v) {
+const char *dlr_record_metric(const dlr_record_style *style, const char *name) {
+    for (int i = 0; i < DLR_RECORD_RENAMED && style->renamed[i].name; i++)
+        if (strcmp(name, style->renamed[i].name) == 0) return style->renamed[i].kept;
+    return name;
+}
+
+static bool is_word(const char *name, const char *word, size_t n) {
+    return strlen(name) == n && strncmp(name, word, n) == 0;
+}
+
+static void put_word(dl_buf *b, const char *word, size_t n, const dlr_record_numbers *v) {
     const struct {
         const char *name;
         double value;
-    } words[] = {{"seconds", v->seconds},
+    } reals[] = {{"seconds", v->seconds},
                  {"wait", v->wait},
                  {"memory", v->memory},
                  {"most_memory", v->most_memory},
@@ -84,12 +97,20 @@ static void put_number(dl_buf *b, const char *word, size_t n, const dlr_record_n
                  {"valid", v->valid},
                  {"valid_seconds", v->valid_seconds},
                  {"all_seconds", v->all_seconds}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i].name) == n && strncmp(words[i].name, word, n) == 0) {
-            dl_putf(b, "%f", words[i].value);
-            return;
-        }
-    dl_putf(b, "%lld", (long long)(n == strlen("epochs") ? v->epochs : v->epoch));
+    const struct {
+        const char *name;
+        int64_t value;
+    } counts[] = {
+        {"epoch", v->epoch}, {"epochs", v->epochs}, {"rank", v->rank}, {"ranks", v->ranks ? v->ranks : 1}};
+    const struct {
+        const char *name, *value;
+    } texts[] = {{"metrics", v->metrics}, {"valid_metrics", v->valid_metrics}};
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        if (is_word(reals[i].name, word, n)) dl_putf(b, "%f", reals[i].value);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (is_word(counts[i].name, word, n)) dl_putf(b, "%lld", (long long)counts[i].value);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (is_word(texts[i].name, word, n)) dl_puts(b, texts[i].value ? texts[i].value : "");
 }
 
 bool dlr_record_line(dl_buf *b, const char *lines, int n, const dlr_record_numbers *numbers) {
@@ -101,7 +122,7 @@ bool dlr_record_line(dl_buf *b, const char *lines, int n, const dlr_record_numbe
         lines += plain;
         if (*lines != '{') continue;
         size_t word = strcspn(++lines, "}");
-        put_number(b, lines, word, numbers);
+        put_word(b, lines, word, numbers);
         lines += word + 1;
     }
     return true;

@@ -30,18 +30,22 @@ enum { DLR_RECORD_BEST = 2, DLR_RECORD_RENAMED = 2 };
 /* Numbers that log lines name in braces: {epoch} from 1, {epochs} of the run, {seconds} of the epoch's steps
  * and {wait}, those of them that the loop waited for batches, {samples_per_sec}, {train} and {valid} losses,
  * {valid_seconds}, {all_seconds} of steps and validation; {memory} of the process that is resident, and
- * {most_memory} that was, GiB. */
+ * {most_memory} that was, GiB; {rank} of {ranks}; {metrics} of training and {valid_metrics}, as text. */
 typedef struct {
     int64_t epoch, epochs; /* this one, and those of the run */
+    int rank, ranks;       /* 0 ranks as 1 */
     double seconds, wait, samples_per_sec, train, valid, valid_seconds, all_seconds, memory, most_memory;
+    const char *metrics, *valid_metrics;
 } dlr_record_numbers;
 
 typedef struct {
     const char *name;
     const char *tags[DLR_N_VALUES]; /* NULL: not recorded */
     bool untrained;                 /* a first point at step 0: losses before any training */
-    bool weights_at_end, rate_at_end;
-    bool plain_log; /* lines without the logger's name */
+    bool weights_at_end;
+    bool rate_at_end;     /* what the scheduler has set by then: the script steps it before it records */
+    bool plain_log;       /* lines without the logger's name */
+    bool metrics_in_line; /* the model's, where `finished` names them; else a line each behind `validated` */
     /* Log lines, '\n' between two; NULL: none. */
     const char *begin;   /* before the first step */
     const char *stepped; /* behind the second step of each epoch */
@@ -51,7 +55,7 @@ typedef struct {
     /* At the end, of all points, where there is a `history`: the largest of a value by its tag, and the words
      * before it in the log; then the mean of all_seconds likewise. */
     const struct { const char *tag, *words; } best[DLR_RECORD_BEST];
-    const char *mean_seconds, *end; /* the run's last line */
+    const char *mean_seconds, *end; /* the run's last lines */
     /* And all of them in a .npz of this name in the run's directory, as Keras' History has them (loss,
      * val_loss, lr, NAME and val_NAME of metrics); metrics with another name there. */
     const char *history;
@@ -60,6 +64,8 @@ typedef struct {
 
 /* NULL: there is none of that name. */
 const dlr_record_style *dlr_record_find(const char *name);
+/* What the style calls a metric of the model. */
+const char *dlr_record_metric(const dlr_record_style *style, const char *name);
 /* Appends the n-th line (from 0) of `lines` with its numbers, without a line's end. False: there is none. */
 bool dlr_record_line(dl_buf *b, const char *lines, int n, const dlr_record_numbers *numbers);
 #endif

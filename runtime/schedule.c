@@ -65,3 +65,8 @@ double dlr_schedule_rate(const dlr_rates *r, int64_t i) {
     if (step < r->warmup) return step / r->warmup * r->init;
     return r->end + 0.5 * (r->init - r->end) * (1 + cos(M_PI * (step - r->warmup) / r->total));
 }
+
+double dlr_schedule_cosine(const dlr_rates *r, int64_t i) {
+    double wave = 0.5 * (1 + cos(M_PI * (double)(i - 1) / r->total));
+    return fmin((double)i / r->warmup * r->init, r->end + (r->init - r->end) * wave);
+}

@@ -27,6 +27,7 @@ typedef struct {
     int64_t warmup_steps;        /* wanted, */
     bool warmup_where_scaled;    /* but only where scaling makes the rate larger */
     int64_t warmup_epochs;       /* or in epochs */
+    bool cosine;                 /* system D's, of steps */
     bool by_epochs;              /* the cosine counts epochs, not steps: */
     int64_t cosine_epochs;       /* so many; 0: all */
     const dlr_rate_range *range; /* of a rate by ranges of epochs */
@@ -53,4 +54,6 @@ bool dlr_schedule_rates(const dlr_schedule *schedule, dlr_rates *rates, dl_error
 bool dlr_rates_value(const dlr_rates *rates, const char *name, double *value);
 /* The rate of step i >= 1 by system A's formula: what a test holds the device's value against. */
 double dlr_schedule_rate(const dlr_rates *rates, int64_t i);
+/* And by system D's: the lower of i / warmup and half a cosine of i - 1. */
+double dlr_schedule_cosine(const dlr_rates *rates, int64_t i);
 #endif

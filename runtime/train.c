@@ -239,9 +239,13 @@ static void log_lines(const char *lines, const dlr_record_numbers *numbers) {
     dl_buf_free(&line);
 }
 
-static void log_memory(const char *lines) {
+/* What the process as a whole is. */
+static void log_process(const dlr_train_options *o, const char *lines) {
     dlr_memory_use use = dlr_memory_used();
-    log_lines(lines, &(dlr_record_numbers){.memory = use.now / 0x1p30, .most_memory = use.most / 0x1p30});
+    log_lines(lines, &(dlr_record_numbers){.rank = o->ranks.rank,
+                                           .ranks = o->ranks.size,
+                                           .memory = use.now / 0x1p30,
+                                           .most_memory = use.most / 0x1p30});
 }
 
 /* ---- an epoch ---- */
@@ -301,7 +305,7 @@ static bool finish_step(dlr_run *r, dl_error *err) {
         return fail_loss(r, "training", loss, where, err);
     }
     if (!dlr_scaler_check(&r->scaler, r->exec, r->train, r->at.iteration, err)) return false;
-    if (r->at.position == 2) log_memory(r->o->style->stepped);
+    if (r->at.position == 2) log_process(r->o, r->o->style->stepped);
     dlr_progress_step(&r->progress, r->global_batch, loss);
     return dlr_run_check_replicas(r, err) && dlr_run_ask(r, err) && dlr_run_check_saved(r, err);
 }
@@ -381,15 +385,23 @@ static bool train_epoch(dlr_run *r, dl_error *err) {
 static void log_validation(const dlr_run *r, double loss, double seconds) {
     dlr_record_numbers numbers = epoch_numbers(r);
     numbers.valid = loss, numbers.valid_seconds = seconds, numbers.all_seconds = r->seconds + seconds;
-    log_lines(r->o->style->validated, &numbers);
-    for (int i = 0; i < r->validated.n; i++)
+    dl_buf trained = {0}, validated = {0};
+    const dlr_record_style *style = r->o->style;
+    log_lines(style->validated, &numbers);
+    for (int i = 0; !style->metrics_in_line && i < r->validated.n; i++)
         dlr_log_info("  Avg val %s=%f", r->validated.terms[i].name, dlr_averages_mean(&r->validated, i));
-    log_lines(r->o->style->finished, &numbers);
+    if (style->metrics_in_line) {
+        numbers.metrics = dlr_averages_line(&r->trained, style, "", &trained);
+        numbers.valid_metrics = dlr_averages_line(&r->validated, style, "val_", &validated);
+    }
+    log_lines(style->finished, &numbers);
+    dl_buf_free(&trained), dl_buf_free(&validated);
 }
 
-/* A warm-up is no scheduler's: its steps have the rate that they had. */
+/* Of system D's scheduler a warm-up is a part; beside the others its steps have the rate that they had. */
 static double recorded_rate(const dlr_run *r) {
-    double next = r->o->style->rate_at_end && !(r->rates.warmup > 0) ? dlr_run_next_rate(r) : NAN;
+    bool whole = r->o->schedule.cosine || !(r->rates.warmup > 0);
+    double next = r->o->style->rate_at_end && whole ? dlr_run_next_rate(r) : NAN;
     return isnan(next) ? r->last_rate : next;
 }
 
@@ -455,7 +467,7 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
 
     dlr_signals_watch(); /* from here on, so that one that comes before the first step is heard, too */
     bool ok = start(&r, err);
-    if (ok) log_memory(o->style->begin);
+    if (ok) log_process(o, o->style->begin);
     if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     ok = ok && dlr_run_end_asking(&r, err);
@@ -468,6 +480,6 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     dlr_run_close_records(&r);
     dlr_prefetch_stop(r.batches);
     dl_arena_free(arena);
-    if (ok) dlr_log_info("%s", o->style->end);
+    if (ok) log_process(o, o->style->end);
     return ok;
 }

@@ -31,7 +31,7 @@ typedef struct {
 /* Who trains together. Zero: one rank. Rank 0 alone writes files, but parts of checkpoints. */
 typedef struct {
     dlr_comm *comm;            /* NULL: nobody else */
-    int rank;                  /* in the world */
+    int rank, size;            /* in the world; size 0 as 1 */
     int data_rank, data_ranks; /* among those that have different samples; 0 as 1 */
     int64_t check_every;       /* steps behind which all ranks' weights are compared; 0: they are not */
     bool own_buffers;          /* each rank validates with the running statistics of its own samples */

@@ -30,9 +30,7 @@ static void add_column(history *h, const char *tag, const char *name) {
 static void add_metrics(history *h, const dlr_averages *a, const char *before) {
     for (int i = 0; i < a->n; i++) {
         const char *name = a->terms[i].name;
-        for (int k = 0; k < DLR_RECORD_RENAMED && h->style->renamed[k].name; k++)
-            if (!a->terms[i].own && strcmp(name, h->style->renamed[k].name) == 0)
-                name = h->style->renamed[k].kept;
+        if (!a->terms[i].own) name = dlr_record_metric(h->style, name);
         add_column(h, a->terms[i].tag, dl_format(h->arena, "%s%s", before, name));
     }
 }

@@ -58,6 +58,15 @@ double dlr_averages_mean(const dlr_averages *a, int i) {
     return a->terms[i].sum / (double)(a->batches - a->terms[i].lost);
 }
 
+const char *dlr_averages_line(const dlr_averages *a, const dlr_record_style *style, const char *before,
+                              dl_buf *line) {
+    for (int i = 0; i < a->n; i++)
+        if (!a->terms[i].own)
+            dl_putf(line, " - %s%s: %f", before, dlr_record_metric(style, a->terms[i].name),
+                    dlr_averages_mean(a, i));
+    return line->at;
+}
+
 double dlr_averages_value(const dlr_averages *a, int i, const dlr_record_style *style) {
     bool last = style->weights_at_end && a->terms[i].own && strcmp(a->terms[i].name, DL_TAG_WEIGHT_NORM) == 0;
     return last ? a->terms[i].last : dlr_averages_mean(a, i);

@@ -36,6 +36,9 @@ void dlr_averages_clear(dlr_averages *averages);
 /* Of a step that was skipped, what is not finite is left out. */
 void dlr_averages_add(dlr_averages *averages, const dlr_exec *exec, bool skipped);
 double dlr_averages_mean(const dlr_averages *averages, int term); /* NaN of no batch */
+/* " - NAME: MEAN" of each metric of the model, with `before` before its name, appended to `line`. */
+const char *dlr_averages_line(const dlr_averages *averages, const dlr_record_style *style, const char *before,
+                              dl_buf *line);
 /* What is recorded of a term: its mean; of the weights' norm the last, where the style has it so. */
 double dlr_averages_value(const dlr_averages *averages, int term, const dlr_record_style *style);
 

@@ -254,7 +254,7 @@ def test_records():
     check([p["iteration"] for p in found] == [4, 8, 12] and all("accuracy/valid" in p and "Loss/train" in p for p in found), f"{found}")
     best, mean = max(p["accuracy/valid"] for p in found), sum(p["time_per_epoch"] for p in found) / 3
     stamp = r"\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO "
-    for line in (r"Initialized rank 0 out of 1", r"Epoch 3/3", r" - \d+\.\d+s - loss: \d+\.\d+ - val_loss: \d+\.\d+", f"Best validation accuracy: {best:.3f}",
+    for line in (r"Initialized rank 0 out of 1", r"Epoch 3/3", r" - \d+\.\d+s - loss: \d+\.\d+ - acc: \d\.\d+ - val_loss: \d+\.\d+ - val_acc: " + f"{found[-1]['accuracy/valid']:.6f}", f"Best validation accuracy: {best:.3f}",
                  f"Average time per epoch: {mean:.3f} s", "All done!"):
         check(re.search(stamp + line + r"\n", err), f"no line '{line}' in {err[-900:]}")
 
@@ -262,6 +262,7 @@ def test_records():
            "--embed_dim=8", "--depth=1", "--num_heads=2", "--global_batch_size=4", "--num_iters=2", "--limit_nsamples=8", "--limit_nsamples_val=4"]
     common = {"epoch", "iteration", "Loss/train", "Loss/valid", "Learning Rate", "Avg iters per sec", "Data wait time", "RMSE(u10m)/train", "RMSE(u10m)/valid"}
     found, _ = points(*vit, f"--expdir={TMP}/d", at="d/base/1GPU/00")
+    check(found[1]["Learning Rate"] == 0, f"system D's scheduler has stepped when the rate is logged: {found[1]}")
     check(len(found) == 2 and found[0]["iteration"] == 0 and set(found[1]) == common | {"Avg samples per sec"}, f"{found}")
     with open(f"{TMP}/d/base/1GPU/00/out.log") as f:
         memory = re.findall(r"INFO - Scaffolding memory high watermark: (\d+\.\d+) GB\.\n|INFO -  Memory usage after forward pass: (\d+\.\d+) GB\.\n", f.read())
@@ -270,6 +271,7 @@ def test_records():
     check(abs(found[1]["Avg samples per sec"] / found[1]["Avg iters per sec"] - 4) < 1e-9, f"{found[1]}")
     found, _ = points(*vit, f"--expdir={TMP}/a2", "--record=iters", at="a2/base/1GPU/00")
     check(set(found[1]) == common, f"{found[1]}")
+    check(abs(found[1]["Learning Rate"] - 2.5e-4) < 1e-15, f"system A's rate is that of the step that was made: {found[1]}")
 
 
 for test in test_values, test_json, test_whole_files, test_theirs, test_directories, test_records:

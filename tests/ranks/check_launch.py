@@ -62,7 +62,11 @@ def main(build, family):
     check(done.returncode == 0 and "DONE" in done.stderr, f"a run on 2 ranks: {done.returncode} {done.stderr[-600:]}")
     check(len(re.findall(r"DONE", done.stderr)) == 1, "more than rank 0 wrote to the log")
     done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/all", "--log_all_ranks")
-    check(re.search(r"^rank 1: .*DONE", done.stderr, re.M), f"--log_all_ranks: {done.stderr[-600:]}")
+    check(all(re.search(rf"^rank 1: .* root - INFO - {line}$", done.stderr, re.M) for line in ("DONE ---- rank 1", "rank 1, begin data loader init")),
+          f"--log_all_ranks: {done.stderr[-600:]}")
+    done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/e", "--log_all_ranks", "--record=history")
+    check(all(re.search(rf"^rank {r}: [-\d]+ [:,\d]+ INFO Initialized rank {r} out of 2$", done.stderr, re.M) for r in (0, 1)),
+          f"system E's line of each rank: {done.stderr[-900:]}")
 
     for args, status, says in [(["-n", "0"], 2, "number of ranks"), (["-n", "2", *MODEL, "--no_such_key=1"], 2, "no_such_key"),
                                (["-n", "2", "models/none.dl"], None, "none.dl")]:

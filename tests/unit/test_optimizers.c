@@ -204,7 +204,8 @@ static const optimizer_case cases[] = {
     {"piecewise, warm-up",
      {.schedule = DL_SCHEDULE_piecewise, .ranges = 2},
      "Adam(p, lr=0.113)",
-     "ChainedScheduler([LinearLR(o, start_factor=0.23, total_iters=11), MultiStepLR(o, [6, 15], gamma=0.3)])",
+     "LambdaLR(o, lambda s: min(0.23 + 0.77 * (s + 1) / 11, 1) * (0.09 if s >= 15 else 0.3 if s >= 6 else "
+     "1))",
      1,
      0,
      {{"optimizer.lr.init", 0.113},
@@ -220,7 +221,7 @@ static const optimizer_case cases[] = {
     {"piecewise, ranges that overlap and end",
      {.schedule = DL_SCHEDULE_piecewise, .ranges = 2},
      "Adam(p, lr=0.113)",
-     "LambdaLR(o, lambda e: 0.7 if 3 <= e < 4 else 0.13 if 1 <= e < 6 else 1)",
+     "LambdaLR(o, lambda e: 0.7 if e == 3 else 0.13 if e >= 1 else 1)",
      3,
      0,
      {{"optimizer.lr.init", 0.113},

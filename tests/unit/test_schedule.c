@@ -45,6 +45,20 @@ static void test_scaling(void) {
     CHECK_NEAR(rates_of(s).warmup, 0, 0);
 }
 
+/* System D's `Learning Rate` in its example log (example_logs/base, TensorBoard's floats), behind its steps.
+ */
+static void test_published(void) {
+    dlr_schedule s = of_a(5e-4, 0, "none", 0, 16, 16, 30000);
+    s.warmup_where_scaled = false;
+    dlr_rates r = rates_of(s);
+    CHECK_NEAR(dlr_schedule_cosine(&r, 2372 + 1), 0.0004923270316794515, 4e-11);
+    CHECK_NEAR(dlr_schedule_cosine(&r, 23720 + 1), 5.214076372794807e-05, 4e-12);
+    s.warmup_steps = 100;
+    r = rates_of(s);
+    CHECK_NEAR(dlr_schedule_cosine(&r, 50), 2.5e-4, 1e-18);
+    CHECK_NEAR(dlr_schedule_cosine(&r, 30001), 0, 0);
+}
+
 static void test_rate(void) {
     /* bs256_opt of system A: 20 epochs of 256 steps */
     dlr_rates r = rates_of(of_a(2e-4, 0, "sqrt", 128, 256, 64, 5120));
@@ -138,6 +152,7 @@ static void test_errors(void) {
 int main(void) {
     test_scaling();
     test_rate();
+    test_published();
     test_values();
     test_ranks();
     test_errors();
