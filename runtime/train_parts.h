@@ -162,7 +162,7 @@ bool dlr_run_hear_written(dlr_run *r, bool *all, dl_error *err);
 const dlr_checkpoint_readers *dlr_run_readers(const dlr_run *r);
 /* train_torch.c: the run as PyTorch's programs keep it at the end of an epoch. */
 bool dlr_run_gather_torch(const dlr_run *r, dl_arena *arena, dlr_torch_gathered *gathered, dl_error *err);
-/* The rate that a scheduler of PyTorch's has set for the next epoch; NaN: there is none. */
+/* The rate that a scheduler, as PyTorch has them, has set for the next epoch or step; NaN: there is none. */
 double dlr_run_next_rate(const dlr_run *r);
 /* train_torch_resume.c: the ckpt.tar that a program of PyTorch's left in `dir`, the place of ours, and that
  * is further than our own checkpoint (NULL: there is none), of which the points are in the directory `run`
