@@ -35,6 +35,15 @@ KD_INLINE kd_words kd_load16(const void *p) {
     return {{v.x, v.y, v.z, v.w}};
 }
 KD_INLINE void kd_store16(void *p, kd_words v) { *(uint4 *)p = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]); }
+/* 1, 2, 4 or 8 bytes, at a multiple of that, by one instruction: memcpy knows the elements' alignment alone, and
+ * goes byte by byte. */
+template <int BYTES> struct kd_few;
+template <> struct kd_few<1> { unsigned char v; };
+template <> struct kd_few<2> { unsigned short v; };
+template <> struct kd_few<4> { unsigned v; };
+template <> struct kd_few<8> { uint2 v; };
+template <int BYTES> KD_INLINE kd_few<BYTES> kd_load_few(const void *p) { return *(const kd_few<BYTES> *)p; }
+template <int BYTES> KD_INLINE void kd_store_few(void *p, kd_few<BYTES> v) { *(kd_few<BYTES> *)p = v; }
 
 /* ---- conversions: to nearest, ties to even; a NaN stays one ---- */
 KD_INLINE float kd_widen_f16(f16 h) {

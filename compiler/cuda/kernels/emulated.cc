@@ -12,8 +12,8 @@ template <class To, class From> KD_INLINE To bits_as(From v) {
     return to;
 }
 static inline float flushed(float v) { return fabsf(v) < 0x1p-126f ? v * 0 : v; }
-static inline void check16(const void *p, int line) {
-    if ((unsigned long)p % 16) fail("line %d: 16 bytes at an address that is no multiple", line);
+static inline void check_aligned(const void *p, int bytes, int line) {
+    if ((unsigned long)p % bytes) fail("line %d: %d bytes at an address that is no multiple", line, bytes);
 }
 
 /* ---- what the lanes of a warp do together ---- */
@@ -241,13 +241,26 @@ struct __align__(16) kd_words {
 };
 inline kd_words kd_load16(const void *p, LINE) {
     kd_words v;
-    emulated::check16(p, line);
+    emulated::check_aligned(p, 16, line);
     __builtin_memcpy(&v, p, sizeof v);
     return v;
 }
 inline void kd_store16(void *p, kd_words v, LINE) {
-    emulated::check16(p, line);
+    emulated::check_aligned(p, 16, line);
     __builtin_memcpy(p, &v, sizeof v);
+}
+template <int BYTES> struct kd_few {
+    unsigned char v[BYTES];
+};
+template <int BYTES> kd_few<BYTES> kd_load_few(const void *p, LINE) {
+    kd_few<BYTES> v;
+    emulated::check_aligned(p, BYTES, line);
+    __builtin_memcpy(&v, p, BYTES);
+    return v;
+}
+template <int BYTES> void kd_store_few(void *p, kd_few<BYTES> v, LINE) {
+    emulated::check_aligned(p, BYTES, line);
+    __builtin_memcpy(p, &v, BYTES);
 }
 
 KD_INLINE float kd_widen_f16(f16 h) {

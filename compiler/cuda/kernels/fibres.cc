@@ -109,6 +109,10 @@ struct barrier {
     int result;
 };
 
+/* What lies where a barrier of copies does, from its beginning on: of it nobody may know or change anything. */
+enum { MOST_BARRIERS = 16 };
+static const unsigned long BARRIER = 0x7ff5bad0ba221e75;
+
 struct state {
     uint3 thread, block, threads, blocks; /* threadIdx, blockIdx, blockDim, gridDim */
     fibre *running;
@@ -131,6 +135,7 @@ struct state {
     copies copying[THREADS];
     bool unfenced[THREADS]; /* written for wgmma: warpgroup.cc has not been told */
     int barriers, boxes;    /* of warpgroup.cc: which have begun; copies that are not waited for */
+    unsigned char *barrier_at[MOST_BARRIERS];
     int barred, barred_at;  /* threads that wait for copies which have not begun; a line of one */
     int products[THREADS];  /* of warpgroup.cc, that are not waited for */
     unsigned random;
@@ -363,6 +368,12 @@ static void call() {
 #undef A32
 enum { MOST_ARGS = 512 };
 
+static void check_barriers() {
+    for (int i = 0; i < now.barriers; i++)
+        if (__builtin_memcmp(now.barrier_at[i], &BARRIER, sizeof BARRIER))
+            fail("barrier %d of copies, in the order of their beginnings, was written to", i);
+}
+
 static void body() {
     for (;;) {
         call();
@@ -370,6 +381,7 @@ static void body() {
         now.copying[now.thread.x].n = now.copying[now.thread.x].groups = 0;
         now.ended++;
         if (now.ended == now.n && now.boxes) fail("the block ends before its copies are there");
+        if (now.ended == now.n) check_barriers();
         go_on(true);
     }
 }

@@ -3,8 +3,8 @@
  * that are multiplied into without kd_wgmma_begin, copies and rounded floats that nobody has fenced, lanes
  * that give different tiles, and tiles that begin where the hardware would turn their pieces otherwise. Boxes
  * that a tensor map describes are NaN from their copy to the wait, and come then; found: other bytes on their
- * way than a barrier expects, barriers that nobody has begun, fenced or arrived at, and a block that ends
- * before its boxes are there. Not
+ * way than a barrier expects, barriers that nobody has begun, fenced or arrived at, those that anything else was
+ * written to, and a block that ends before its boxes are there. Not
  * seen: what else was written and not fenced, and warps of a group that give different tiles. */
 } /* namespace */
 namespace emulated {
@@ -116,7 +116,7 @@ static inline void multiply_end(int left) {
 
 /* ---- boxes by tensor maps ---- */
 
-enum { MOST_BARRIERS = 16, MOST_BOXES = 16, MAP_MARK = 0x706d };
+enum { MOST_BOXES = 16, MAP_MARK = 0x706d };
 struct box {
     unsigned char *to;
     const map *from;
@@ -134,6 +134,7 @@ struct barrier_of_copies {
 static barrier_of_copies barriers[MOST_BARRIERS];
 
 static inline barrier_of_copies *barrier_at(unsigned long at, int line) {
+    check_barriers();
     for (int i = 0; i < now.barriers; i++)
         if (barriers[i].at == (unsigned char *)at) return &barriers[i];
     fail("line %d: a barrier that has not begun", line);
@@ -144,7 +145,8 @@ static inline void barrier_begin(unsigned long at, int count, int line) {
     for (int i = 0; i < now.barriers; i++)
         if (barriers[i].at == p) fail("line %d: a barrier begins twice", line);
     if (now.barriers == MOST_BARRIERS) fail("line %d: more barriers than are emulated", line);
-    barrier_of_copies *b = &barriers[now.barriers++];
+    barrier_of_copies *b = &barriers[now.barriers];
+    now.barrier_at[now.barriers++] = p, __builtin_memcpy(p, &BARRIER, sizeof BARRIER);
     b->at = p, b->count = b->missing = count, b->begun_by = now.thread.x, b->fenced = false;
     b->expected = b->phase = b->nboxes = b->nwaiting = 0, b->coming = 0;
 }
@@ -279,7 +281,7 @@ template <int N> void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b, int l
     emulated::multiply_begin(sum, N, {a, b, 0, line, false, false, 4, emulated::value_of_tf32});
 }
 template <int BYTES> void kd_round_tf32_at(kd_saddr at, int line = __builtin_LINE()) {
-    if (at % BYTES) emulated::fail("line %d: %d bytes at an address that is no multiple", line, BYTES);
+    emulated::check_aligned((const void *)at, BYTES, line);
     float *v = (float *)emulated::shared(at, BYTES, "floats to be rounded", line);
     for (int i = 0; i < BYTES / 4; i++) v[i] = kd_round_tf32(v[i]);
     emulated::now.unfenced[threadIdx.x] = true;
