@@ -67,8 +67,8 @@ static int wrong_of(int kernel, unsigned seed) {
         shared = (tiles > sums ? tiles : sums) + 8 * stages;
     fill(&x, 0), fill(&other, MOST);
     for (int i = 0; i < n; i++) y[i] = NAN;
-    if (launch(dl_format(arena, "images_%d", kernel), 4, at, 2, 256, (unsigned)shared,
-               seed, error, sizeof error) != 0)
+    if (launch(dl_format(arena, "images_%d", kernel), 4, at, 2, 256, (unsigned)shared, seed, error,
+               sizeof error) != 0)
         return -1;
     for (int i = 0; i < n; i += 5) wrong += !(fabs((double)y[i] - wanted(kernel, i)) <= 2e-4);
     return wrong;
