@@ -22,7 +22,7 @@ static const struct {
     {"groups_6", 120, 128, 5, DL_F32, false, true, 0},   {"groups_7", 50, 64, 6, DL_F32, true, false, 0},
     {"groups_8", 250, 256, 5, DL_BF16, true, true, 3},   {"groups_9", 250, 256, 5, DL_F16, false, false, 3},
     {"groups_10", 120, 128, 5, DL_BF16, true, false, 1}, {"groups_11", 50, 64, 6, DL_F32, false, true, 2},
-    {"groups_12", 250, 256, 5, DL_F32, true, true, 3}};
+    {"groups_12", 250, 256, 5, DL_F32, true, true, 3},   {"groups_13", 120, 128, 5, DL_BF16, true, true, 2}};
 enum { NKERNELS = sizeof kernels / sizeof *kernels };
 
 /* Element (row, k) of an operand, as it lies. */
@@ -139,6 +139,8 @@ static const grouped_fault faults[] = {
     {", ct_round_tile(b, tile + A::BYTES_OF_TILE)", "", 4, ""},
     {"!B::BOXED) kd_async_fence();",
      "!B::BOXED) kd_async_fence(); ct_round_tile(b, tile + A::BYTES_OF_TILE);", 4, "is not fenced"},
+    {"|| !A::BOXED || !B::BOXED) kd_async_fence();", ") kd_async_fence();", 13,
+     "has put there is not fenced"},
     {"i < F::COUNT;", "i < F::COUNT - 1;", 5, ""},
     {"row() + i % EIGHTS * 8, (", "row() + i % EIGHTS * 4, (", 5, ""},
     {"s.col(k + term() + f * 4, end)", "s.col(k + term() + f * 4, end + 1)", 5, ""},

@@ -141,7 +141,7 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     INLINE void put(unsigned char *tile) const {
         if constexpr (S::BYTES == 0) {
             CT_UNROLL for (int i = 0; i < COUNT; i++)
-                if (has_piece(i)) *(word *)(tile + place_of(i)) = words[i];
+                if (has_piece(i)) kd_put((word *)(tile + place_of(i)), words[i]);
         }
     }
 };

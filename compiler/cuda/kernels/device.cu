@@ -145,6 +145,9 @@ KD_INLINE void kd_mma_tf32(float c[4], const unsigned a[4], const unsigned b[2])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/* A word of a tile in shared memory, by the thread itself: kd_async_fence is for it, too. */
+template <class T> KD_INLINE void kd_put(T *to, T v) { *to = v; }
+
 /* ---- copies from global to shared memory that go on beside the thread ---- */
 /* 16, 8 or 4 bytes, both addresses multiples of that; of `bytes` (0 to that) from memory, the rest zeros. */
 KD_INLINE void kd_copy16(kd_saddr to, const void *from, int bytes) {

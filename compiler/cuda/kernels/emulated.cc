@@ -136,6 +136,20 @@ static inline void copy_begin(unsigned long to, const void *from, int size, int 
     __builtin_memset(p, 0xff, size);
     c->at[c->n++] = {p, from, size, bytes, c->groups};
 }
+/* Who put a word there, and behind how many of its fences, from 1 on: of each two bytes. */
+struct mark {
+    int thread;
+    unsigned fences;
+};
+static mark marks[(227 << 10) / 2];
+static inline bool is_unfenced(const mark *m) { return m->fences == now.fences[m->thread] + 1; }
+static inline void put_mark(const unsigned char *p, int bytes) {
+    long at = p - now.dynamic;
+    if (at < 0 || at + bytes > now.dynamic_bytes) return;
+    now.puts = true;
+    for (int i = 0; i < bytes; i += 2)
+        marks[(at + i) / 2] = {(int)now.thread.x, now.fences[now.thread.x] + 1};
+}
 static inline void copy_end(int but) {
     copies *c = &now.copying[now.thread.x];
     int kept = 0;
@@ -316,6 +330,11 @@ inline void kd_mma_f16(float c[4], const unsigned a[4], const unsigned b[2], LIN
 inline void kd_mma_tf32(float c[4], const unsigned a[4], const unsigned b[2], LINE) {
     emulated::fragments own = {c, a, b};
     emulated::wait_warp(emulated::mma_tf32_all, 0xffffffffu, &own, line);
+}
+
+template <class T> void kd_put(T *to, T v, LINE) {
+    emulated::put_mark(emulated::shared((unsigned long)to, sizeof v, "a word", line), sizeof v);
+    *to = v;
 }
 
 inline void kd_copy16(kd_saddr to, const void *from, int bytes, LINE) {

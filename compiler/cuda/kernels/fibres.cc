@@ -134,6 +134,8 @@ struct state {
     barrier all;
     copies copying[THREADS];
     bool unfenced[THREADS]; /* written for wgmma: warpgroup.cc has not been told */
+    unsigned fences[THREADS]; /* how often it was, or the thread has ended */
+    bool puts;                /* words are written so one by one (kd_put) */
     int barriers, boxes;    /* of warpgroup.cc: which have begun; copies that are not waited for */
     unsigned char *barrier_at[MOST_BARRIERS];
     int barred, barred_at;  /* threads that wait for copies which have not begun; a line of one */
@@ -379,7 +381,7 @@ static void body() {
         call();
         if (now.products[now.thread.x]) fail("it ends before its products are there");
         now.copying[now.thread.x].n = now.copying[now.thread.x].groups = 0;
-        now.ended++;
+        now.ended++, now.fences[now.thread.x]++;
         if (now.ended == now.n && now.boxes) fail("the block ends before its copies are there");
         if (now.ended == now.n) check_barriers();
         go_on(true);
@@ -451,7 +453,7 @@ static void run_block() {
     __builtin_memset(now.unfenced, 0, sizeof now.unfenced);
     __builtin_memset(now.products, 0, sizeof now.products);
     now.started = now.ended = now.all.arrived = 0, now.ready = 0;
-    now.barriers = now.boxes = now.barred = 0;
+    now.barriers = now.boxes = now.barred = 0, now.puts = false;
     now.running = new_fibre();
     run(now.order[now.started++]);
     kd_switch(&now.host, now.running->top);
@@ -498,7 +500,7 @@ static void forget_fibres() {
         now.unused[i] = &now.fibres[i];
     }
     now.nunused = now.nfibres;
-    for (int i = 0; i < THREADS; i++) now.copying[i].n = now.copying[i].groups = 0;
+    for (int i = 0; i < THREADS; i++) now.copying[i].n = now.copying[i].groups = 0, now.fences[i]++;
 }
 
 __attribute__((destructor)) static void release() {
