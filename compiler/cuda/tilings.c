@@ -39,9 +39,8 @@ static const struct {
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
-    int64_t tiles = t->stages * ((int64_t)(t->bm + t->bn) * LINE + (t->boxes ? BARRIER : 0)),
-            sums = (int64_t)t->bm * (t->bn + 8) * 4;
-    return tiles > sums ? tiles : sums;
+    int64_t tiles = (int64_t)t->stages * (t->bm + t->bn) * LINE, sums = (int64_t)t->bm * (t->bn + 8) * 4;
+    return dl_at_least(tiles, sums) + (t->boxes ? t->stages * BARRIER : 0);
 }
 
 int64_t dl_product_many(const dl_product *p) {

@@ -212,6 +212,12 @@ extern "C" __global__ void __launch_bounds__(32)
     load_lot_f16(h + at, v), store_lot(y + at, v), store_lot(y + at + 4, v + 4);
     load_lot_bf16(b + at, v), store_lot(y + 256 + at, v), store_lot(y + 256 + at + 4, v + 4);
 }
+extern "C" __global__ void __launch_bounds__(32) few_0(const char *__restrict__ x, char *y, char *workspace) {
+    const int at = threadIdx.x * 16;
+    kd_store_few(y + at, kd_load_few<8>(x + at)), kd_store_few(y + at + 8, kd_load_few<4>(x + at + 8));
+    kd_store_few(y + at + 12, kd_load_few<2>(x + at + 12));
+    kd_store_few(y + at + 14, kd_load_few<1>(x + at + 14));
+}
 extern "C" __global__ void __launch_bounds__(256)
     random_0(const long *__restrict__ seed, const long *__restrict__ step, float *y, char *workspace) {
     const unsigned long at = blockIdx.x * 256ul + threadIdx.x;

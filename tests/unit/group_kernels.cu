@@ -112,3 +112,18 @@ groups_12(KD_MAP(a), KD_MAP(b), float *c, char *) {
     boxes<float, true> right = {KD_MAP_OF(b)};
     multiply<CT_TF32_GROUPS, 256, 250, 5>(left, right, c, shared);
 }
+
+/* An operand that is read word by word, as odd channels of 16 bits are. */
+template <class T, int ROWS> struct single : matrix<T, ROWS, true> {
+    typedef typename matrix<T, ROWS, true>::place place;
+    enum { BYTES = 0 };
+    INLINE T load(const place &r, const place &c) const { return this->data[r.at[0] + c.at[0]]; }
+};
+extern "C" __global__ void __launch_bounds__(256)
+groups_13(KD_MAP(b), const bf16 *a, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    single<bf16, M> left;
+    left.data = a;
+    boxes<bf16, true> right = {KD_MAP_OF(b)};
+    multiply<CT_BF16_GROUPS, 128, 120, 5>(left, right, c, shared);
+}

@@ -63,11 +63,12 @@ static int wrong_of(int kernel, unsigned seed) {
     const void *pointers[] = {other.memory, y, NULL};
     void *at[] = {(void *)&map, (void *)&pointers[0], (void *)&pointers[1], (void *)&pointers[2]};
     int n = kernel ? O * OF_WEIGHT : POSITIONS * O, wrong = 0, columns = kernel ? 256 : 64;
-    int tiles = (kernel ? 5 : 6) * ((128 + columns) * 64 + 8), sums = 128 * (columns + 8) * 4;
+    int stages = kernel ? 5 : 6, tiles = stages * (128 + columns) * 64, sums = 128 * (columns + 8) * 4,
+        shared = (tiles > sums ? tiles : sums) + 8 * stages;
     fill(&x, 0), fill(&other, MOST);
     for (int i = 0; i < n; i++) y[i] = NAN;
-    if (launch(dl_format(arena, "images_%d", kernel), 4, at, 2, 256, (unsigned)(tiles > sums ? tiles : sums),
-               seed, error, sizeof error) != 0)
+    if (launch(dl_format(arena, "images_%d", kernel), 4, at, 2, 256, (unsigned)shared, seed, error,
+               sizeof error) != 0)
         return -1;
     for (int i = 0; i < n; i += 5) wrong += !(fabs((double)y[i] - wanted(kernel, i)) <= 2e-4);
     return wrong;

@@ -43,6 +43,15 @@ static int turn(const char *kernel, unsigned seed) {
     return wrong;
 }
 
+static int few(const char *kernel, unsigned seed) {
+    static _Alignas(16) char x[512], y[512];
+    int wrong = 0;
+    for (int i = 0; i < 512; i++) x[i] = (char)(i % 101), y[i] = -1;
+    if (!RUN(kernel, 1, 32, 0, seed, x, y)) return -1;
+    for (int i = 0; i < 512; i++) wrong += y[i] != (i % 16 == 15 ? -1 : x[i]);
+    return wrong;
+}
+
 enum { M = 70, N = 56, K = 72, STAGE_BYTES = 2 * 64 * 40 * 2 };
 static int product(const char *kernel, unsigned seed) {
     static _Alignas(64) float a[M * K], b[K * N], c[M * N];
@@ -150,7 +159,8 @@ static const struct {
     int (*wrong)(const char *kernel, unsigned seed);
 } kernels[] = {{"norm_0", norm},       {"norm_1", norm},       {"reduce_0", reduce},   {"turn_0", turn},
                {"product_0", product}, {"product_1", product}, {"product_2", product}, {"product_3", product},
-               {"product_4", product}, {"warps_0", warps},     {"random_0", draw},     {"places_0", place}};
+               {"product_4", product}, {"warps_0", warps},     {"random_0", draw},     {"places_0", place},
+               {"few_0", few}};
 
 static void test_kernels(void) {
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
@@ -207,6 +217,10 @@ static const struct {
      "outside of the block's shared memory"},
     {"load_halves(", "? a + row * K + at", "? a + row * K + at + 1", "product_0", product, FAILS,
      "from an address that is no multiple of 16"},
+    {"few_0(", "kd_load_few<4>(x + at + 8)", "kd_load_few<4>(x + at + 6)", "few_0", few, FAILS,
+     "4 bytes at an address that is no multiple"},
+    {"few_0(", "kd_store_few(y + at + 12,", "kd_store_few(y + at + 11,", "few_0", few, FAILS,
+     "2 bytes at an address that is no multiple"},
 };
 
 /* Each shows under at least one of four seeds, which is what a test of kernels runs. */

@@ -141,7 +141,7 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     INLINE void put(unsigned char *tile) const {
         if constexpr (S::BYTES == 0) {
             CT_UNROLL for (int i = 0; i < COUNT; i++)
-                if (has_piece(i)) *(word *)(tile + place_of(i)) = words[i];
+                if (has_piece(i)) kd_put((word *)(tile + place_of(i)), words[i]);
         }
     }
 };
@@ -279,7 +279,7 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
 };
 
 /* Barriers of tiles that come as boxes, so many bytes of each tile: a barrier for each that there is room for,
- * behind them. Here for none; contract_groups.cu has the others. */
+ * where nothing else ever lies. Here for none; contract_groups.cu has the others. */
 template <int STAGES, int BYTES, bool ANY = BYTES != 0> struct ct_arrivals {
     INLINE void begin(unsigned char *) {}
     INLINE kd_saddr expect(int) { return 0; }
@@ -287,8 +287,8 @@ template <int STAGES, int BYTES, bool ANY = BYTES != 0> struct ct_arrivals {
 };
 
 /* The sums over terms [k, end) of rows from m on and columns from n on: an array of lines in shared memory,
- * BN + 8 floats each, there for all threads. `shared`: room for them and for the
- * tiles, and 8 bytes more a stage where tiles come as boxes (dl_tiling_shared). */
+ * BN + 8 floats each, there for all threads. `shared`: room for them in place of the tiles, and behind both 8
+ * bytes a stage where tiles come as boxes (dl_tiling_shared). */
 template <int ARITHMETIC, int BM, int BN, int WM, int WN, int STAGES, class SA, class SB>
 INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, typename SA::index n,
                             typename SA::index k, typename SA::index end, unsigned char *shared) {
@@ -299,6 +299,8 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     enum {
         DEPTH = CT_LINE / sizeof(typename SA::word),
         STAGE = (int)A::BYTES_OF_TILE + (int)B::BYTES_OF_TILE,
+        TILES = STAGES * STAGE,
+        SUMS = BM * (BN + 8) * 4,
         AHEAD = STAGES - (int)P::BEHIND,
         BOXES = (A::BOXED ? (int)A::BYTES_OF_TILE : 0) + (B::BOXED ? (int)B::BYTES_OF_TILE : 0),
         COPIES = !A::BOXED || !B::BOXED
@@ -308,7 +310,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     B right;
     P product;
     left.begin(a, m), right.begin(b, n);
-    arrivals.begin(shared + STAGES * STAGE);
+    arrivals.begin(shared + (TILES > SUMS ? TILES : SUMS));
     product.begin();
     __syncthreads();
     int count = end > k ? (int)((end - k + DEPTH - 1) / DEPTH) : 0, read = 0, write = 0;

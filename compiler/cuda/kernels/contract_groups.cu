@@ -42,10 +42,7 @@ struct ct_feed<S, ROWS, THREADS, true, 0> : ct_lines<true, sizeof(typename S::wo
     }
     INLINE void put(unsigned char *tile) const {
         if constexpr (S::BYTES == 0) {
-            CT_UNROLL for (int i = 0; i < COUNT; i++) {
-                word *to = (word *)(tile + place_of(i));
-                *to = words[i];
-            }
+            CT_UNROLL for (int i = 0; i < COUNT; i++) kd_put((word *)(tile + place_of(i)), words[i]);
         }
     }
 };

@@ -35,6 +35,15 @@ KD_INLINE kd_words kd_load16(const void *p) {
     return {{v.x, v.y, v.z, v.w}};
 }
 KD_INLINE void kd_store16(void *p, kd_words v) { *(uint4 *)p = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]); }
+/* 1, 2, 4 or 8 bytes, at a multiple of that, by one instruction: memcpy knows the elements' alignment alone, and
+ * goes byte by byte. */
+template <int BYTES> struct kd_few;
+template <> struct kd_few<1> { unsigned char v; };
+template <> struct kd_few<2> { unsigned short v; };
+template <> struct kd_few<4> { unsigned v; };
+template <> struct kd_few<8> { uint2 v; };
+template <int BYTES> KD_INLINE kd_few<BYTES> kd_load_few(const void *p) { return *(const kd_few<BYTES> *)p; }
+template <int BYTES> KD_INLINE void kd_store_few(void *p, kd_few<BYTES> v) { *(kd_few<BYTES> *)p = v; }
 
 /* ---- conversions: to nearest, ties to even; a NaN stays one ---- */
 KD_INLINE float kd_widen_f16(f16 h) {
@@ -135,6 +144,9 @@ KD_INLINE void kd_mma_tf32(float c[4], const unsigned a[4], const unsigned b[2])
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+
+/* A word of a tile in shared memory, by the thread itself: kd_async_fence is for it, too. */
+template <class T> KD_INLINE void kd_put(T *to, T v) { *to = v; }
 
 /* ---- copies from global to shared memory that go on beside the thread ---- */
 /* 16, 8 or 4 bytes, both addresses multiples of that; of `bytes` (0 to that) from memory, the rest zeros. */

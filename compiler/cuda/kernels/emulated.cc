@@ -12,8 +12,8 @@ template <class To, class From> KD_INLINE To bits_as(From v) {
     return to;
 }
 static inline float flushed(float v) { return fabsf(v) < 0x1p-126f ? v * 0 : v; }
-static inline void check16(const void *p, int line) {
-    if ((unsigned long)p % 16) fail("line %d: 16 bytes at an address that is no multiple", line);
+static inline void check_aligned(const void *p, int bytes, int line) {
+    if ((unsigned long)p % bytes) fail("line %d: %d bytes at an address that is no multiple", line, bytes);
 }
 
 /* ---- what the lanes of a warp do together ---- */
@@ -136,6 +136,20 @@ static inline void copy_begin(unsigned long to, const void *from, int size, int 
     __builtin_memset(p, 0xff, size);
     c->at[c->n++] = {p, from, size, bytes, c->groups};
 }
+/* Who put a word there, and behind how many of its fences, from 1 on: of each two bytes. */
+struct mark {
+    int thread;
+    unsigned fences;
+};
+static mark marks[(227 << 10) / 2];
+static inline bool is_unfenced(const mark *m) { return m->fences == now.fences[m->thread] + 1; }
+static inline void put_mark(const unsigned char *p, int bytes) {
+    long at = p - now.dynamic;
+    if (at < 0 || at + bytes > now.dynamic_bytes) return;
+    now.puts = true;
+    for (int i = 0; i < bytes; i += 2)
+        marks[(at + i) / 2] = {(int)now.thread.x, now.fences[now.thread.x] + 1};
+}
 static inline void copy_end(int but) {
     copies *c = &now.copying[now.thread.x];
     int kept = 0;
@@ -241,13 +255,26 @@ struct __align__(16) kd_words {
 };
 inline kd_words kd_load16(const void *p, LINE) {
     kd_words v;
-    emulated::check16(p, line);
+    emulated::check_aligned(p, 16, line);
     __builtin_memcpy(&v, p, sizeof v);
     return v;
 }
 inline void kd_store16(void *p, kd_words v, LINE) {
-    emulated::check16(p, line);
+    emulated::check_aligned(p, 16, line);
     __builtin_memcpy(p, &v, sizeof v);
+}
+template <int BYTES> struct kd_few {
+    unsigned char v[BYTES];
+};
+template <int BYTES> kd_few<BYTES> kd_load_few(const void *p, LINE) {
+    kd_few<BYTES> v;
+    emulated::check_aligned(p, BYTES, line);
+    __builtin_memcpy(&v, p, BYTES);
+    return v;
+}
+template <int BYTES> void kd_store_few(void *p, kd_few<BYTES> v, LINE) {
+    emulated::check_aligned(p, BYTES, line);
+    __builtin_memcpy(p, &v, BYTES);
 }
 
 KD_INLINE float kd_widen_f16(f16 h) {
@@ -303,6 +330,11 @@ inline void kd_mma_f16(float c[4], const unsigned a[4], const unsigned b[2], LIN
 inline void kd_mma_tf32(float c[4], const unsigned a[4], const unsigned b[2], LINE) {
     emulated::fragments own = {c, a, b};
     emulated::wait_warp(emulated::mma_tf32_all, 0xffffffffu, &own, line);
+}
+
+template <class T> void kd_put(T *to, T v, LINE) {
+    emulated::put_mark(emulated::shared((unsigned long)to, sizeof v, "a word", line), sizeof v);
+    *to = v;
 }
 
 inline void kd_copy16(kd_saddr to, const void *from, int bytes, LINE) {

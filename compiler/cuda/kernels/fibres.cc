@@ -109,6 +109,10 @@ struct barrier {
     int result;
 };
 
+/* What lies where a barrier of copies does, from its beginning on: of it nobody may know or change anything. */
+enum { MOST_BARRIERS = 16 };
+static const unsigned long BARRIER = 0x7ff5bad0ba221e75;
+
 struct state {
     uint3 thread, block, threads, blocks; /* threadIdx, blockIdx, blockDim, gridDim */
     fibre *running;
@@ -130,7 +134,10 @@ struct state {
     barrier all;
     copies copying[THREADS];
     bool unfenced[THREADS]; /* written for wgmma: warpgroup.cc has not been told */
+    unsigned fences[THREADS]; /* how often it was, or the thread has ended */
+    bool puts;                /* words are written so one by one (kd_put) */
     int barriers, boxes;    /* of warpgroup.cc: which have begun; copies that are not waited for */
+    unsigned char *barrier_at[MOST_BARRIERS];
     int barred, barred_at;  /* threads that wait for copies which have not begun; a line of one */
     int products[THREADS];  /* of warpgroup.cc, that are not waited for */
     unsigned random;
@@ -363,13 +370,20 @@ static void call() {
 #undef A32
 enum { MOST_ARGS = 512 };
 
+static void check_barriers() {
+    for (int i = 0; i < now.barriers; i++)
+        if (__builtin_memcmp(now.barrier_at[i], &BARRIER, sizeof BARRIER))
+            fail("barrier %d of copies, in the order of their beginnings, was written to", i);
+}
+
 static void body() {
     for (;;) {
         call();
         if (now.products[now.thread.x]) fail("it ends before its products are there");
         now.copying[now.thread.x].n = now.copying[now.thread.x].groups = 0;
-        now.ended++;
+        now.ended++, now.fences[now.thread.x]++;
         if (now.ended == now.n && now.boxes) fail("the block ends before its copies are there");
+        if (now.ended == now.n) check_barriers();
         go_on(true);
     }
 }
@@ -439,7 +453,7 @@ static void run_block() {
     __builtin_memset(now.unfenced, 0, sizeof now.unfenced);
     __builtin_memset(now.products, 0, sizeof now.products);
     now.started = now.ended = now.all.arrived = 0, now.ready = 0;
-    now.barriers = now.boxes = now.barred = 0;
+    now.barriers = now.boxes = now.barred = 0, now.puts = false;
     now.running = new_fibre();
     run(now.order[now.started++]);
     kd_switch(&now.host, now.running->top);
@@ -486,7 +500,7 @@ static void forget_fibres() {
         now.unused[i] = &now.fibres[i];
     }
     now.nunused = now.nfibres;
-    for (int i = 0; i < THREADS; i++) now.copying[i].n = now.copying[i].groups = 0;
+    for (int i = 0; i < THREADS; i++) now.copying[i].n = now.copying[i].groups = 0, now.fences[i]++;
 }
 
 __attribute__((destructor)) static void release() {

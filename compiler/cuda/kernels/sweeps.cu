@@ -10,7 +10,8 @@ template <class T, int N> struct lot {
     INLINE T &operator[](int i) { return at[i & (N - 1)]; }
     INLINE void load(const T *p) {
         if constexpr (BYTES < 16) {
-            __builtin_memcpy(at, p, BYTES);
+            kd_few<BYTES> v = kd_load_few<BYTES>(p);
+            __builtin_memcpy(at, &v, BYTES);
         } else {
 #pragma unroll
             for (int i = 0; i < BYTES / 16; i++) {
@@ -21,7 +22,9 @@ template <class T, int N> struct lot {
     }
     INLINE void store(T *p) const {
         if constexpr (BYTES < 16) {
-            __builtin_memcpy(p, at, BYTES);
+            kd_few<BYTES> v;
+            __builtin_memcpy(&v, at, BYTES);
+            kd_store_few(p, v);
         } else {
 #pragma unroll
             for (int i = 0; i < BYTES / 16; i++) {

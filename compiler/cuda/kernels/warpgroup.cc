@@ -1,11 +1,11 @@
 /* The twin of warpgroup.cu. Tiles are read, and sums made, as late as the wait for them allows; until then
  * sums are NaN. Found: sums used or tiles overwritten before the wait, a thread that ends without one, sums
- * that are multiplied into without kd_wgmma_begin, copies and rounded floats that nobody has fenced, lanes
+ * that are multiplied into without kd_wgmma_begin, copies, words that were put and rounded floats that nobody has fenced, lanes
  * that give different tiles, and tiles that begin where the hardware would turn their pieces otherwise. Boxes
  * that a tensor map describes are NaN from their copy to the wait, and come then; found: other bytes on their
- * way than a barrier expects, barriers that nobody has begun, fenced or arrived at, and a block that ends
- * before its boxes are there. Not
- * seen: what else was written and not fenced, and warps of a group that give different tiles. */
+ * way than a barrier expects, barriers that nobody has begun, fenced or arrived at, those that anything else was
+ * written to, and a block that ends before its boxes are there. Not
+ * seen: what else is written into a tile and not fenced, and warps of a group that give different tiles. */
 } /* namespace */
 namespace emulated {
 typedef unsigned long tile;
@@ -40,7 +40,19 @@ static products under_way[THREADS];
 struct tile_of_lane {
     tile a, b;
     int line;
+    const product *p;
+    int nsums;
 };
+/* What threads have put into `n` rows or columns of a tile, they have fenced. */
+static inline void check_put(const product *p, tile t, bool rows, int n) {
+    int start = (int)(t & 0x3fff) << 4, leading = (int)(t >> 16 & 0x3fff) << 4,
+        stride = (int)(t >> 32 & 0x3fff) << 4, width = t >> 62 == 1 ? 128 : 64;
+    start -= start % (8 * width);
+    int bytes = rows ? (n * p->word / width - 1) * leading + 4 / p->word * stride : n / 8 * stride;
+    for (int at = start; at < start + bytes && at < (int)now.dynamic_bytes; at += 2)
+        if (is_unfenced(&marks[at / 2]))
+            fail("line %d: what thread %d has put there is not fenced", p->line, marks[at / 2].thread);
+}
 static inline void same_tiles(void *const *lane, unsigned) {
     const tile_of_lane *first = (const tile_of_lane *)lane[0];
     for (int i = 1; i < WARP; i++) {
@@ -48,6 +60,9 @@ static inline void same_tiles(void *const *lane, unsigned) {
         if (own->a != first->a || own->b != first->b)
             fail("line %d: lane %d multiplies other tiles than lane 0", own->line, i);
     }
+    if (!now.puts) return;
+    check_put(first->p, first->a, first->p->left_rows, 64);
+    check_put(first->p, first->b, first->p->right_rows, 2 * first->nsums);
 }
 
 /* Row r, or column r, and term k of a tile, by where its word lies. */
@@ -82,7 +97,7 @@ static inline void multiply_tiles(products *all, const product *p) {
 static inline void multiply_begin(float *sum, int nsums, product p) {
     int thread = now.thread.x;
     products *all = &under_way[thread];
-    tile_of_lane own = {p.a, p.b, p.line};
+    tile_of_lane own = {p.a, p.b, p.line, &p, nsums};
     if (now.n % (4 * WARP)) fail("line %d: the block has no whole groups of four warps", p.line);
     for (int i = 0; i < now.n; i++)
         if (now.unfenced[i]) fail("line %d: what thread %d has written is not fenced", p.line, i);
@@ -116,7 +131,7 @@ static inline void multiply_end(int left) {
 
 /* ---- boxes by tensor maps ---- */
 
-enum { MOST_BARRIERS = 16, MOST_BOXES = 16, MAP_MARK = 0x706d };
+enum { MOST_BOXES = 16, MAP_MARK = 0x706d };
 struct box {
     unsigned char *to;
     const map *from;
@@ -134,6 +149,7 @@ struct barrier_of_copies {
 static barrier_of_copies barriers[MOST_BARRIERS];
 
 static inline barrier_of_copies *barrier_at(unsigned long at, int line) {
+    check_barriers();
     for (int i = 0; i < now.barriers; i++)
         if (barriers[i].at == (unsigned char *)at) return &barriers[i];
     fail("line %d: a barrier that has not begun", line);
@@ -144,7 +160,8 @@ static inline void barrier_begin(unsigned long at, int count, int line) {
     for (int i = 0; i < now.barriers; i++)
         if (barriers[i].at == p) fail("line %d: a barrier begins twice", line);
     if (now.barriers == MOST_BARRIERS) fail("line %d: more barriers than are emulated", line);
-    barrier_of_copies *b = &barriers[now.barriers++];
+    barrier_of_copies *b = &barriers[now.barriers];
+    now.barrier_at[now.barriers++] = p, __builtin_memcpy(p, &BARRIER, sizeof BARRIER);
     b->at = p, b->count = b->missing = count, b->begun_by = now.thread.x, b->fenced = false;
     b->expected = b->phase = b->nboxes = b->nwaiting = 0, b->coming = 0;
 }
@@ -248,7 +265,7 @@ static inline void barrier_wait(unsigned long at, int parity, int line) {
     }
 }
 static inline void fence() {
-    now.unfenced[now.thread.x] = false;
+    now.unfenced[now.thread.x] = false, now.fences[now.thread.x]++;
     for (int i = 0; i < now.barriers; i++)
         if (barriers[i].begun_by == (int)now.thread.x) barriers[i].fenced = true;
 }
@@ -279,7 +296,7 @@ template <int N> void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b, int l
     emulated::multiply_begin(sum, N, {a, b, 0, line, false, false, 4, emulated::value_of_tf32});
 }
 template <int BYTES> void kd_round_tf32_at(kd_saddr at, int line = __builtin_LINE()) {
-    if (at % BYTES) emulated::fail("line %d: %d bytes at an address that is no multiple", line, BYTES);
+    emulated::check_aligned((const void *)at, BYTES, line);
     float *v = (float *)emulated::shared(at, BYTES, "floats to be rounded", line);
     for (int i = 0; i < BYTES / 4; i++) v[i] = kd_round_tf32(v[i]);
     emulated::now.unfenced[threadIdx.x] = true;
