@@ -89,19 +89,9 @@ static bool take_candidate(dl_nvrtc *n, int first, dl_error *err) {
     return none_left(n, err);
 }
 
-/* A driver loads no code that a compiler of a later major version made: such ones come behind all others. */
-static dl_candidates search(dl_arena *arena) {
-    bool older = dl_cuda_driver_version() / 1000 == 12;
-    dl_candidates c = dl_cuda_search(arena, older ? libraries + 1 : libraries, OVERRIDE, OWN);
-    if (!older || (c.n && c.at[0].override)) return c;
-    const dl_candidates all = dl_cuda_search(arena, libraries, OVERRIDE, OWN);
-    for (int i = 0; i < all.n; i++) dl_push(arena, &c, all.at[i]);
-    return c;
-}
-
 bool dl_nvrtc_find(dl_arena *arena, dl_nvrtc *n, dl_error *err) {
     *n = (dl_nvrtc){.arena = arena, .rejected = ""};
-    n->candidates = search(arena);
+    n->candidates = dl_cuda_search(arena, libraries, OVERRIDE, OWN);
     return take_candidate(n, 0, err);
 }
 

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { MOST_NAMES = 4 };
+
 /* Whether it is a shared object for this machine: what another machine's package left is passed over. */
 static bool is_ours(const char *path) {
     ElfW(Ehdr) ours, head;
@@ -92,8 +94,9 @@ const char *dl_cuda_loaded_from(dl_arena *arena, void *handle) {
     return dl_strdup(arena, map->l_name);
 }
 
-dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const char *override,
-                             const char *own) {
+/* Of all names alike. */
+static dl_candidates search(dl_arena *arena, const char *const *names, const char *override,
+                            const char *own) {
     dl_candidates c = {0};
     const char *chosen = variable(override);
     if (chosen) {
@@ -120,13 +123,29 @@ dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const ch
     return c;
 }
 
-int dl_cuda_driver_version(void) {
+/* The version of CUDA that this machine's driver is of, times 1000 (12040: 12.4), or 0: it has none. */
+static int driver_version(void) {
     int (*get)(int *version), version = 0;
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL),
          *address = library ? dlsym(library, "cuDriverGetVersion") : NULL;
     if (!address) return 0;
     memcpy(&get, &address, sizeof get);
     return get(&version) == 0 ? version : 0;
+}
+
+dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const char *override,
+                             const char *own) {
+    const char *first[MOST_NAMES + 1] = {0}, *then[MOST_NAMES + 1] = {0};
+    int driver = driver_version() / 1000, n = 0, newer = 0;
+    for (int i = 0; names[i] && i < MOST_NAMES; i++) {
+        const char *dot = strrchr(names[i], '.');
+        bool fits = driver == 0 || !dot || atoi(dot + 1) <= driver || variable(override);
+        *(fits ? &first[n++] : &then[newer++]) = names[i];
+    }
+    dl_candidates c = search(arena, first, override, own);
+    const dl_candidates more = newer ? search(arena, then, override, own) : (dl_candidates){0};
+    for (int i = 0; i < more.n; i++) dl_push(arena, &c, more.at[i]);
+    return c;
 }
 
 const char *dl_cuda_places(dl_arena *arena, const char *override, const char *own) {

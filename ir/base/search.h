@@ -13,13 +13,13 @@ typedef DL_ARRAY(dl_candidate) dl_candidates;
  * order: the file or folder that the environment variable `override` names; what this process has loaded; the
  * Python packages (nvidia/cu13/lib, nvidia/NAME/lib) of VIRTUAL_ENV, of CONDA_PREFIX, of `own` (a folder in
  * the user's cache: ~/.cache/OWN; NULL: none), of the user and of the system; CONDA_PREFIX/lib; the bare
- * names; CUDA_HOME, CUDA_PATH and /usr/local/cuda. Files of other machines are left out. */
+ * names; CUDA_HOME, CUDA_PATH and /usr/local/cuda. Files of other machines are left out. Names of a later
+ * major version of CUDA than this machine's driver, which does not load what they make, come behind all
+ * others. */
 dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const char *override,
                              const char *own);
 /* These places in words, for messages. */
 const char *dl_cuda_places(dl_arena *arena, const char *override, const char *own);
-/* The version of CUDA that this machine's driver is of, times 1000 (12040: 12.4), or 0: it has none. */
-int dl_cuda_driver_version(void);
 /* The file that a loaded library came from, or NULL. */
 const char *dl_cuda_loaded_from(dl_arena *arena, void *handle);
 #endif

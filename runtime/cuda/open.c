@@ -125,7 +125,8 @@ static bool say_not_loaded(dlr_cuda *c, int object, dlr_cu_result r, dl_error *e
     return dl_fail(
         err, DL_INPUT,
         "%s does not load the plan's object %d for %s: %s; its driver is of CUDA %d.%d, and takes code of "
-        "NVRTC %d or older (DLC_NVRTC names one): compile the model again, or install a newer driver",
+        "NVRTC %d or older (scripts/install-nvrtc fetches one): compile the model again, or install a newer "
+        "driver",
         c->name, object, c->base.plan->target, said, version / 1000, version % 1000 / 10, version / 1000);
 }
 

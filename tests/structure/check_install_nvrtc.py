@@ -43,13 +43,13 @@ def run(module, *arguments):
     return status, said.getvalue()
 
 
-def make_index(folder, module, library):
+def make_index(folder, module, library, major=13):
     """A page of the index, and a wheel with a library in it; the wheel's sha256."""
-    name, page = module.WHEELS[platform.machine()][0], folder / module.PACKAGE
+    name, page = module.WHEELS[major, platform.machine()][0], folder / module.PACKAGES[major][0]
     page.mkdir()
     with zipfile.ZipFile(folder / name, "w") as wheel:
-        for file in ("libnvrtc.so.13", "libnvrtc-builtins.so.13.0", "libnvrtc.alt.so.13"):
-            wheel.writestr(f"nvidia/cu13/lib/{file}", library)
+        for file in (f"libnvrtc.so.{major}", f"libnvrtc-builtins.so.{major}.0", f"libnvrtc.alt.so.{major}"):
+            wheel.writestr(f"nvidia/cu{major}/lib/{file}", library)
         wheel.writestr("nvidia/cu13/include/nvrtc.h", "")
         wheel.writestr("nvidia_cuda_nvrtc-13.0.88.dist-info/licenses/License.txt", "")
     (page / "index.html").write_text(f'<a href="other.whl">x</a><a href="../{name}#sha256=0">{name}</a>')
@@ -84,14 +84,15 @@ def main():
         check(run(module, "--what")[0] == 2, "an unknown option")
 
         # From here on as on a machine that has none: only what lies in our home loads.
+        module.driver_version = lambda: 0
         module.loads = lambda name: str(name).startswith(str(top / "home")) and pathlib.Path(name).read_bytes() == b"library"
         status, said = run(module)
         check(status == 5 and "cannot be downloaded" in said and not place.exists(), f"an index without it: {status} {said}")
         digest = make_index(top / "index", module, b"library")
         status, said = run(module)
         check(status == 5 and digest in said and not place.exists(), f"a wheel that was not pinned: {status} {said}")
-        name = module.WHEELS[platform.machine()][0]
-        module.WHEELS[platform.machine()] = (name, digest)
+        key = 13, platform.machine()
+        module.WHEELS[key] = (module.WHEELS[key][0], digest)
         status, said = run(module)
         check(status == 0 and "installing" in said, f"the wheel that was pinned: {status} {said}")
         got = sorted(str(p.relative_to(place)) for p in place.rglob("*") if p.is_file())
@@ -101,6 +102,13 @@ def main():
         (place / "nvidia/cu13/lib/libnvrtc.so.13").write_bytes(b"damaged")
         check(run(module)[0] == 0 and (place / "nvidia/cu13/lib/libnvrtc.so.13").read_bytes() == b"library", "replaced")
         check(os.listdir(place.parent) == ["dlc-nvrtc"], f"left over: {os.listdir(place.parent)}")
+        module.driver_version = lambda: 12040
+        key = 12, platform.machine()
+        module.WHEELS[key] = (module.WHEELS[key][0], make_index(top / "index", module, b"library", 12))
+        status, said = run(module)
+        check(status == 0 and "nvidia-cuda-nvrtc-cu12 12" in said and (place / "nvidia/cu12/lib/libnvrtc.so.12").exists(),
+              f"beside a driver of CUDA 12, which loads no code of 13: {status} {said}")
+        check(run(module) == (0, ""), "and the second time")
         server.shutdown()
         server.server_close()
         shutil.rmtree(place)

@@ -261,7 +261,7 @@ static void test_opening(dl_plan *p) {
     p->target = "cuda:sm_90a:emulated";
     dlr_fake_set((dlr_fake_options){.fail_load = DLR_CU_INVALID_IMAGE});
     expect_open(p, NULL, DL_INPUT,
-                "its driver is of CUDA 12.4, and takes code of NVRTC 12 or older (DLC_NVRTC");
+                "its driver is of CUDA 12.4, and takes code of NVRTC 12 or older (scripts/install-nvrtc");
     dlr_fake_set((dlr_fake_options){.fail_load = DLR_CU_OUT_OF_MEMORY});
     expect_open(p, NULL, DL_RESOURCE, "no memory for the plan's object 0");
     dlr_fake_set((dlr_fake_options){0});
