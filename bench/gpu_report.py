@@ -45,7 +45,7 @@ def put_kernels(name, found):
     rows = kernel_rows(times)
     ms, floor = sum(r["ms"] for r in rows), sum(r["floor_ms"] for r in rows)
     text = (f"### {name}: kernels by their gap to the floor\n\n{len(times)} launches of {len(rows)} kernels, {ms:.3f} ms one behind the other with events between "
-            f"them (a step as a graph: {found['step_ms']:.3f}), {floor:.3f} ms at the ceilings of {found['peak_gflops'] / 1e3:.0f} TFLOP/s (bf16, mma.sync) and "
+            f"them (a step as a graph: {found['step_ms']:.3f}), {floor:.3f} ms at the ceilings of {found['peak_gflops'] / 1e3:.0f} TFLOP/s (bf16) and "
             f"{found['peak_gbytes']:.0f} GB/s.\n\n")
     return text + table(
         ("kernel", "calls", "ms", "floor", "gap", "bound", "TFLOP/s", "GB/s", "source"),
@@ -65,7 +65,7 @@ def put_speed(report):
                      mib(found["planned_bytes"]), mib(found["device_bytes_predicted"]), mib(found["device_bytes"]), f"{found['first_step_cold_ms'] / 1e3:.2f}", f"{found['first_step_warm_ms'] / 1e3:.2f}" if found["first_step_warm_ms"] else "-",
                      f"{rival[1]['samples_per_s']:,.1f} ({rival[0]})" if rival else "-",
                      f"{found['samples_per_s'] / rival[1]['samples_per_s']:.2f}" if rival else "-"))
-    return "## Speed\n\nShares are of the peak of bf16 products (mma.sync) and of the stream that were measured in the same run; TF32's own peak is half of it.\n\n" + table(
+    return "## Speed\n\nShares are of the peak of bf16 products (wgmma where there is one) and of the stream that were measured in the same run; TF32's own peak is half of it.\n\n" + table(
         ("", "samples/s", "step ms", "of the peak", "of the bandwidth", "planned MiB", "predicted in use", "in use", "first step cold s", "warm s", "best PyTorch", "times as fast"),
         rows) + "".join(put_kernels(name, found) for name, found in report["speed"].items() if is_whole(found))
 

@@ -8,6 +8,31 @@ KD_INLINE unsigned peak_operand(unsigned i) {
     return ((h ^ h >> 13) & 0x807f807fu) | 0x3f803f80u;
 }
 
+#if PEAK_SHARED
+/* PEAK_STEPS products of 64 x 256 x 16 a group of four warps, in turn of the halves of tiles in shared memory: a
+ * right one of all, and a left one each. */
+extern "C" __global__ void __launch_bounds__(PEAK_THREADS) peak_flops_0(float *out, char *workspace) {
+    KD_SHARED(unsigned, tiles);
+    enum { LINE = 64, EIGHT = 8 * LINE, RIGHT = 256 * LINE, LEFT = 64 * LINE, HALF = 32 };
+    float c[128], sum = 0;
+    for (int i = threadIdx.x; i < PEAK_SHARED / 4; i += PEAK_THREADS) kd_put(tiles + i, peak_operand(i));
+    kd_async_fence();
+    __syncthreads();
+    for (int i = 0; i < 128; i++) c[i] = (float)i;
+    const kd_saddr right = kd_saddr_of(tiles), left = right + RIGHT + threadIdx.x / 128 * LEFT;
+    kd_wgmma_begin();
+    CT_LOOP for (int step = 0; step < PEAK_STEPS; step += 2) {
+        kd_wgmma_bf16<false, false>(c, kd_tile_of<LINE>(left, 16, EIGHT), kd_tile_of<LINE>(right, 16, EIGHT));
+        kd_wgmma_bf16<false, false>(c, kd_tile_of<LINE>(left + HALF, 16, EIGHT),
+                                    kd_tile_of<LINE>(right + HALF, 16, EIGHT));
+        kd_wgmma_commit();
+        kd_wgmma_wait<1>(c);
+    }
+    kd_wgmma_wait<0>(c);
+    for (int i = 0; i < 128; i++) sum += c[i];
+    out[blockIdx.x * PEAK_THREADS + threadIdx.x] = sum;
+}
+#else
 /* PEAK_STEPS rounds of one product of 16 x 8 x 16 a chain and warp. */
 extern "C" __global__ void __launch_bounds__(PEAK_THREADS) peak_flops_0(float *out, char *workspace) {
     float c[PEAK_CHAINS][4], sum = 0;
@@ -22,6 +47,7 @@ extern "C" __global__ void __launch_bounds__(PEAK_THREADS) peak_flops_0(float *o
         for (int i = 0; i < 4; i++) sum += c[k][i];
     out[blockIdx.x * PEAK_THREADS + threadIdx.x] = sum;
 }
+#endif
 
 /* Reads and writes all of it once. */
 extern "C" __global__ void __launch_bounds__(PEAK_THREADS) peak_stream_0(float *data, char *workspace) {
