@@ -106,7 +106,9 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
         s->parallel = parallel_of(config, &s->ranks, 0);
         ok = (s->batch > 0 && s->global_batch % dp == 0) ||
              dl_config_fail(config, DL_KEY_global_batch_size, err,
-                            "%lld samples cannot be shared by %d ranks", (long long)s->global_batch, dp);
+                            "%lld samples cannot be shared by %d ranks: a multiple of %d can, or give "
+                            "local_batch_size, each rank's",
+                            (long long)s->global_batch, dp, dp);
         ok = ok && build(s, diags, err);
     }
     dl_buf *out = ok || !diagnostics ? &s->diagnostics : diagnostics;

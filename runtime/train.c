@@ -71,6 +71,15 @@ static bool is_done(const dlr_run *r) {
     return r->o->steps ? r->at.position == 0 && r->at.iteration >= r->o->steps : r->at.epoch >= r->o->epochs;
 }
 
+static void tell_done(const dlr_run *r) {
+    if (r->o->steps)
+        dlr_log_info("nothing is left to do: %lld steps are made, and num_iters is %lld",
+                     (long long)r->at.iteration, (long long)r->o->steps);
+    else
+        dlr_log_info("nothing is left to do: %lld epochs are over, and num_epochs is %lld",
+                     (long long)r->at.epoch, (long long)r->o->epochs);
+}
+
 /* For the progress bar. */
 static int64_t count_epochs(const dlr_run *r) {
     if (!r->o->steps) return r->o->epochs;
@@ -468,6 +477,7 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     dlr_signals_watch(); /* from here on, so that one that comes before the first step is heard, too */
     bool ok = start(&r, err);
     if (ok) log_process(o, o->style->begin);
+    if (ok && is_done(&r)) tell_done(&r);
     if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     ok = ok && dlr_run_end_asking(&r, err);

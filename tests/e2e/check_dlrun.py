@@ -222,6 +222,7 @@ def test_stop_and_resume():
     old = read(f"{folder('cut')}/metrics.jsonl")
     r = small("cut", "--resume", samples=n)
     check(r.returncode == 0 and "DONE" in r.stderr and read(f"{folder('cut')}/metrics.jsonl") == old, "resuming what is done changes nothing")
+    check("nothing is left to do: 2 epochs are over, and num_epochs is 2\n" in r.stderr, f"and says so: {r.stderr[-600:]}")
 
 
 def test_stop_after():

@@ -61,6 +61,9 @@ def main(build, family):
     done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/whole")
     check(done.returncode == 0 and "DONE" in done.stderr, f"a run on 2 ranks: {done.returncode} {done.stderr[-600:]}")
     check(len(re.findall(r"DONE", done.stderr)) == 1, "more than rank 0 wrote to the log")
+    done = run("-n", "2", *MODEL, "--global_batch_size=5", f"--expdir={folder}/odd")
+    check(done.returncode == 2 and "5 samples cannot be shared by 2 ranks: a multiple of 2 can, or give local_batch_size" in done.stderr,
+          f"a batch that is no multiple: {done.returncode} {done.stderr[-600:]}")
     done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/all", "--log_all_ranks")
     check(all(re.search(rf"^rank 1: .* root - INFO - {line}$", done.stderr, re.M) for line in ("DONE ---- rank 1", "rank 1, begin data loader init")),
           f"--log_all_ranks: {done.stderr[-600:]}")
