@@ -12,6 +12,12 @@ static double real(const dlr_checkpoint *c, const char *key) {
     return v && v->kind == DLR_STATE_REALS && v->n_reals == 1 ? v->reals[0] : 0;
 }
 
+/* 0: it is not there. */
+static int64_t whole(const dlr_checkpoint *c, const char *key) {
+    const dlr_state_value *v = dlr_checkpoint_value(c, key);
+    return v && v->kind == DLR_STATE_INT ? v->integer : 0;
+}
+
 /* The sums of the epoch's metrics so far. Of other metrics than now: averages begin here. */
 static void restore_sums(dlr_averages *a, const dlr_checkpoint *c) {
     const dlr_state_value *v = dlr_checkpoint_value(c, "metric_sums");
@@ -57,6 +63,36 @@ static bool load_scaler(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     return true;
 }
 
+/* The means of an epoch so far as sums over so many batches. */
+static void weigh(dlr_run *r, int64_t batches) {
+    dlr_averages *a = &r->trained;
+    int64_t batches_then = r->at.position - r->lost;
+    r->at.epoch_loss *= batches_then > 0 ? (double)batches / (double)batches_then : 0;
+    for (int i = 0; i < a->n; i++) {
+        bool any = a->batches > a->terms[i].lost && batches > 0;
+        a->terms[i].sum = any ? dlr_averages_mean(a, i) * (double)batches : 0;
+    }
+    for (int i = 0; i < a->n; i++) a->terms[i].lost = 0;
+    a->batches = batches, r->lost = 0;
+}
+
+/* In an epoch whose batches were others, what follows is the first batch of now that it has not wholly seen.
+ */
+static void move_within_epoch(dlr_run *r, const dlr_checkpoint *c) {
+    int64_t batch = whole(c, "batch"), all = whole(c, "epoch_batches"), made = r->at.position;
+    if (made == 0 || batch <= 0 || batch == r->global_batch) return;
+    int64_t seen = made * batch, now = seen / r->global_batch;
+    if (made >= all || now > r->epoch_batches) now = r->epoch_batches; /* validation was left */
+    int64_t again = seen - now * r->global_batch;
+    weigh(r, now);
+    r->at.position = now;
+    dlr_log_info("the epoch goes on by batches of %lld samples (%lld in the checkpoint)%s",
+                 (long long)r->global_batch, (long long)batch,
+                 made < all && again > 0
+                     ? dl_format(r->arena, ", %lld of which it has seen before", (long long)again)
+                     : "");
+}
+
 /* Everything that is another one now, each in the log where the error has no room for all. */
 static bool check_same(const dlr_run *r, const dlr_checkpoint *c, const dlr_differences *list,
                        dl_error *err) {
@@ -86,11 +122,11 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
     r->seconds = real(c, "epoch_seconds"), r->wait = real(c, "epoch_wait"),
     r->last_rate = real(c, "learning_rate");
-    const dlr_state_value *best = dlr_checkpoint_value(c, "best_epoch");
-    if (best && best->kind == DLR_STATE_INT) r->best_epoch = best->integer;
+    r->best_epoch = whole(c, "best_epoch");
     const dlr_state_value *from = dlr_checkpoint_value(c, "from");
     r->from = from && from->kind == DLR_STATE_TEXT && *from->text ? dl_strdup(r->arena, from->text) : NULL;
     restore_sums(&r->trained, c);
+    move_within_epoch(r, c);
     if (r->o->plateau) restore_plateau(&r->plateau, r->rates.init, c);
     return true;
 }
@@ -164,7 +200,8 @@ bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err) {
     const char *path = theirs ? theirs->path : ours ? ours->path : NULL;
     bool adopts = ok && ours && !theirs && !s.other && dlr_run_leads(r->o);
     if (ok && path) ok = theirs ? dlr_run_load_torch(r, theirs, s.run, err) : load(r, ours, err);
-    bool is_best = r->at.position == 0 && r->best_epoch == r->at.epoch - 1 && r->at.best_loss < INFINITY;
+    bool is_best =
+        ours && ours->state.position == 0 && r->best_epoch == r->at.epoch - 1 && r->at.best_loss < INFINITY;
     if (ok && adopts) ok = dlr_checkpoint_adopt(s.dir, ours, is_best, err);
     if (s.other) r->from = from, r->other = true, r->source = s.run;
     if (ok && path)

@@ -140,14 +140,20 @@ static void compare_model(const dlr_run *r, const dlr_checkpoint *c, dlr_differe
 
 /* ---- the data's order ---- */
 
-static void compare_number(const dlr_run *r, const dlr_checkpoint *c, const char *key, const char *what,
-                           int64_t now, dlr_differences *list) {
-    const dlr_state_value *v = dlr_checkpoint_value(c, key);
-    if (v && v->kind == DLR_STATE_INT && v->integer != now)
-        dl_push(r->arena, list,
-                dl_format(r->arena,
-                          "%s: %lld in the checkpoint, which is from the middle of an epoch, %lld now", what,
-                          (long long)v->integer, (long long)now));
+/* In the middle of an epoch its samples are to stay the same, as far as batches tell how many there are. */
+static void compare_samples(const dlr_run *r, const dlr_checkpoint *c, dlr_differences *list) {
+    const dlr_state_value *batch = dlr_checkpoint_value(c, "batch"),
+                          *batches = dlr_checkpoint_value(c, "epoch_batches");
+    if (!batch || batch->kind != DLR_STATE_INT || !batches || batches->kind != DLR_STATE_INT) return;
+    int64_t then = batch->integer * batches->integer, now = r->global_batch * r->epoch_batches;
+    if (then < now + r->global_batch && now < then + batch->integer) return;
+    dl_push(
+        r->arena, list,
+        dl_format(r->arena,
+                  "batches an epoch (Nsamples): %lld of %lld in the checkpoint, which is from the middle of "
+                  "an epoch, %lld of %lld now",
+                  (long long)batches->integer, (long long)batch->integer, (long long)r->epoch_batches,
+                  (long long)r->global_batch));
 }
 
 void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *c, dlr_differences *list) {
@@ -156,10 +162,7 @@ void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *c, dlr_differences 
         dl_push(r->arena, list,
                 dl_format(r->arena, "seed: %llu in the checkpoint, %llu now",
                           (unsigned long long)c->state.seed, (unsigned long long)r->o->seed));
-    if (c->state.position > 0) { /* between epochs another batch size is a choice */
-        compare_number(r, c, "batch", "batch size", r->global_batch, list);
-        compare_number(r, c, "epoch_batches", "batches an epoch (Nsamples)", r->epoch_batches, list);
-    }
+    if (c->state.position > 0) compare_samples(r, c, list); /* between epochs others are a choice */
     if (then && then->kind == DLR_STATE_TEXT && r->o->hyperparams) compare_settings(r, then->text, list);
     compare_model(r, c, list);
 }

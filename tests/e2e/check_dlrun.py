@@ -369,6 +369,25 @@ def test_another_run():
     check(re.search(r"start_lr: 0\.001 in the checkpoint, 0\.002 now", r.stderr) and "threads:" not in r.stderr.replace("threads: 1\n", ""), "what changed is told")
 
 
+def test_other_batches():
+    """Stopped in the middle of an epoch, and on with batches of another size: each sample once, but those of a batch that was not whole."""
+    still = ["--start_lr=0", "--num_epochs=1"]  # nothing learns: means of an epoch are those of its samples
+    check(small("of4", *still, "--local_batch_size=4").returncode == 0, "the unbroken run")
+    want = points("of4")[-1]
+    for steps, size, iterations, again in ((2, 4, 5, 0), (3, 4, 6, 2), (3, 1, 13, 0), (1, 4, 5, 2), (7, 4, 8, 2), (4, 2, 8, 0)):
+        small("moved", *still, f"--stop_after={steps}")
+        r = small("moved", *still, f"--local_batch_size={size}", "--resume")
+        last = points("moved")[-1]
+        said = re.search(rf"the epoch goes on by batches of {size} samples \(2 in the checkpoint\)" + (f", {again} of which it has seen before" if again else "$"),
+                         r.stderr, re.M)
+        check(r.returncode == 0 and last["iteration"] == iterations and (said or size == 2), f"{steps} of 2, on by {size}: {last}: {r.stderr[-900:]}")
+        for name in ("Loss/train", *(f"{m}/train" for m in METRICS)) if not again else ():
+            check(abs(last[name] - want[name]) < 1e-6 * want[name], f"{steps} of 2, on by {size}: {name} {last[name]}, not {want[name]}")
+    small("moved", *still, "--stop_after=3")
+    r = small("moved", *still, "--local_batch_size=4", "--resume", samples=20)
+    check(r.returncode == 3 and "8 of 2 in the checkpoint, which is from the middle of an epoch, 5 of 4 now" in r.stderr, f"other samples: {r.stderr[-600:]}")
+
+
 def test_measure():
     r = small("bench", "--enable_benchy")
     check(r.returncode == 0 and "Avg val" not in r.stderr, "enable_benchy: no validation")
