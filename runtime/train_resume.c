@@ -89,7 +89,7 @@ static void move_within_epoch(dlr_run *r, const dlr_checkpoint *c) {
     dlr_log_info("the epoch goes on by batches of %lld samples (%lld in the checkpoint)%s",
                  (long long)r->global_batch, (long long)batch,
                  made < all && again > 0
-                     ? dl_format(r->arena, ", %lld of which it has seen before", (long long)again)
+                     ? dl_format(r->arena, ": %lld samples are seen twice", (long long)again)
                      : "");
 }
 

@@ -378,7 +378,7 @@ def test_other_batches():
         small("moved", *still, f"--stop_after={steps}")
         r = small("moved", *still, f"--local_batch_size={size}", "--resume")
         last = points("moved")[-1]
-        said = re.search(rf"the epoch goes on by batches of {size} samples \(2 in the checkpoint\)" + (f", {again} of which it has seen before" if again else "$"),
+        said = re.search(rf"the epoch goes on by batches of {size} samples \(2 in the checkpoint\)" + (f": {again} samples are seen twice" if again else "$"),
                          r.stderr, re.M)
         check(r.returncode == 0 and last["iteration"] == iterations and (said or size == 2), f"{steps} of 2, on by {size}: {last}: {r.stderr[-900:]}")
         for name in ("Loss/train", *(f"{m}/train" for m in METRICS)) if not again else ():
