@@ -401,7 +401,7 @@ static void *use_foreign(void *of) {
 
 static void test_contexts(void) {
     const dlr_driver *v = dlr_driver_fake();
-    dlr_cu_context context, again;
+    dlr_cu_context context, again = NULL;
     dlr_cu_memory at;
     dlr_cu_result elsewhere = 0;
     pthread_t thread;
