@@ -133,13 +133,13 @@ struct state {
     unsigned ready; /* warps with fibres that wait no longer, a bit each, at their rank */
     barrier all;
     copies copying[THREADS];
-    bool unfenced[THREADS]; /* written for wgmma: warpgroup.cc has not been told */
+    bool unfenced[THREADS];   /* written for wgmma: warpgroup.cc has not been told */
     unsigned fences[THREADS]; /* how often it was, or the thread has ended */
     bool puts;                /* words are written so one by one (kd_put) */
-    int barriers, boxes;    /* of warpgroup.cc: which have begun; copies that are not waited for */
+    int barriers, boxes;      /* of warpgroup.cc: which have begun; copies that are not waited for */
     unsigned char *barrier_at[MOST_BARRIERS];
-    int barred, barred_at;  /* threads that wait for copies which have not begun; a line of one */
-    int products[THREADS];  /* of warpgroup.cc, that are not waited for */
+    int barred, barred_at;    /* threads that wait for copies which have not begun; a line of one */
+    int products[THREADS];    /* of warpgroup.cc, that are not waited for */
     unsigned random;
     /* the process */
     fibre fibres[THREADS];

@@ -1,11 +1,11 @@
 /* The twin of warpgroup.cu. Tiles are read, and sums made, as late as the wait for them allows; until then
  * sums are NaN. Found: sums used or tiles overwritten before the wait, a thread that ends without one, sums
- * that are multiplied into without kd_wgmma_begin, copies, words that were put and rounded floats that nobody has fenced, lanes
- * that give different tiles, and tiles that begin where the hardware would turn their pieces otherwise. Boxes
- * that a tensor map describes are NaN from their copy to the wait, and come then; found: other bytes on their
- * way than a barrier expects, barriers that nobody has begun, fenced or arrived at, those that anything else was
- * written to, and a block that ends before its boxes are there. Not
- * seen: what else is written into a tile and not fenced, and warps of a group that give different tiles. */
+ * that are multiplied into without kd_wgmma_begin, copies, words that were put and rounded floats that nobody
+ * has fenced, lanes that give different tiles, and tiles that begin where the hardware would turn their pieces
+ * otherwise. Boxes that a tensor map describes are NaN from their copy to the wait, and come then; found: other
+ * bytes on their way than a barrier expects, barriers that nobody has begun, fenced or arrived at, those that
+ * anything else was written to, and a block that ends before its boxes are there. Not seen: what else is written
+ * into a tile and not fenced, and warps of a group that give different tiles. */
 } /* namespace */
 namespace emulated {
 typedef unsigned long tile;
@@ -37,43 +37,49 @@ struct products {
 };
 static products under_way[THREADS];
 
-struct tile_of_lane {
-    tile a, b;
-    int line;
-    const product *p;
-    int nsums;
+/* How a tile lies, in bytes of shared memory: what kd_tile_of was given. */
+struct lying {
+    int start, leading, stride, width; /* width: of swizzling, or 0 */
 };
+static inline lying lying_of(tile t) {
+    return {(int)(t & 0x3fff) << 4, (int)(t >> 16 & 0x3fff) << 4, (int)(t >> 32 & 0x3fff) << 4,
+            t >> 62 == 1 ? 128 : t >> 62 == 2 ? 64 : 0};
+}
 /* What threads have put into `n` rows or columns of a tile, they have fenced. */
 static inline void check_put(const product *p, tile t, bool rows, int n) {
-    int start = (int)(t & 0x3fff) << 4, leading = (int)(t >> 16 & 0x3fff) << 4,
-        stride = (int)(t >> 32 & 0x3fff) << 4, width = t >> 62 == 1 ? 128 : 64;
-    start -= start % (8 * width);
-    int bytes = rows ? (n * p->word / width - 1) * leading + 4 / p->word * stride : n / 8 * stride;
+    lying l = lying_of(t);
+    if (!l.width) return; /* element_of says so */
+    int start = l.start - l.start % (8 * l.width);
+    int bytes = rows ? (n * p->word / l.width - 1) * l.leading + 4 / p->word * l.stride : n / 8 * l.stride;
     for (int at = start; at < start + bytes && at < (int)now.dynamic_bytes; at += 2)
         if (is_unfenced(&marks[at / 2]))
             fail("line %d: what thread %d has put there is not fenced", p->line, marks[at / 2].thread);
 }
+struct product_of_lane {
+    const product *p;
+    int nsums;
+};
 static inline void same_tiles(void *const *lane, unsigned) {
-    const tile_of_lane *first = (const tile_of_lane *)lane[0];
+    const product_of_lane *all = (const product_of_lane *)lane[0];
+    const product *first = all->p;
     for (int i = 1; i < WARP; i++) {
-        const tile_of_lane *own = (const tile_of_lane *)lane[i];
+        const product *own = ((const product_of_lane *)lane[i])->p;
         if (own->a != first->a || own->b != first->b)
             fail("line %d: lane %d multiplies other tiles than lane 0", own->line, i);
     }
     if (!now.puts) return;
-    check_put(first->p, first->a, first->p->left_rows, 64);
-    check_put(first->p, first->b, first->p->right_rows, 2 * first->nsums);
+    check_put(first, first->a, first->left_rows, 64);
+    check_put(first, first->b, first->right_rows, 2 * all->nsums);
 }
 
 /* Row r, or column r, and term k of a tile, by where its word lies. */
 static inline float element_of(const product *p, tile t, bool rows, int r, int k) {
-    int start = (int)(t & 0x3fff) << 4, leading = (int)(t >> 16 & 0x3fff) << 4,
-        stride = (int)(t >> 32 & 0x3fff) << 4, word = p->word;
-    int width = t >> 62 == 1 ? 128 : t >> 62 == 2 ? 64 : 0;
-    if (!width || start % (8 * width) >= width)
+    lying l = lying_of(t);
+    int word = p->word, width = l.width;
+    if (!width || l.start % (8 * width) >= width)
         fail("line %d: a tile that begins within its eight lines", p->line);
-    int at = start + (rows ? r * word / width * leading + r * word % width + k / 8 * stride + k % 8 * width
-                           : r / 8 * stride + r % 8 * width + k * word);
+    int at = l.start + (rows ? r * word / width * l.leading + r * word % width + k / 8 * l.stride + k % 8 * width
+                             : r / 8 * l.stride + r % 8 * width + k * word);
     at ^= (at >> 7 & (width / 16 - 1)) << 4;
     return p->value(shared((unsigned long)now.dynamic + at, word, "a tile", p->line));
 }
@@ -97,7 +103,7 @@ static inline void multiply_tiles(products *all, const product *p) {
 static inline void multiply_begin(float *sum, int nsums, product p) {
     int thread = now.thread.x;
     products *all = &under_way[thread];
-    tile_of_lane own = {p.a, p.b, p.line, &p, nsums};
+    product_of_lane own = {&p, nsums};
     if (now.n % (4 * WARP)) fail("line %d: the block has no whole groups of four warps", p.line);
     for (int i = 0; i < now.n; i++)
         if (now.unfenced[i]) fail("line %d: what thread %d has written is not fenced", p.line, i);
@@ -139,7 +145,6 @@ struct box {
 };
 /* A phase of a barrier ends when all have arrived and as many bytes have come as they said. */
 struct barrier_of_copies {
-    unsigned char *at;
     int count, missing, expected, phase, begun_by, nboxes, nwaiting;
     long coming; /* bytes of boxes that have begun */
     bool fenced;
@@ -151,18 +156,18 @@ static barrier_of_copies barriers[MOST_BARRIERS];
 static inline barrier_of_copies *barrier_at(unsigned long at, int line) {
     check_barriers();
     for (int i = 0; i < now.barriers; i++)
-        if (barriers[i].at == (unsigned char *)at) return &barriers[i];
+        if (now.barrier_at[i] == (unsigned char *)at) return &barriers[i];
     fail("line %d: a barrier that has not begun", line);
     return nullptr;
 }
 static inline void barrier_begin(unsigned long at, int count, int line) {
     unsigned char *p = shared(at, 8, "a barrier", line);
     for (int i = 0; i < now.barriers; i++)
-        if (barriers[i].at == p) fail("line %d: a barrier begins twice", line);
+        if (now.barrier_at[i] == p) fail("line %d: a barrier begins twice", line);
     if (now.barriers == MOST_BARRIERS) fail("line %d: more barriers than are emulated", line);
     barrier_of_copies *b = &barriers[now.barriers];
     now.barrier_at[now.barriers++] = p, __builtin_memcpy(p, &BARRIER, sizeof BARRIER);
-    b->at = p, b->count = b->missing = count, b->begun_by = now.thread.x, b->fenced = false;
+    b->count = b->missing = count, b->begun_by = now.thread.x, b->fenced = false;
     b->expected = b->phase = b->nboxes = b->nwaiting = 0, b->coming = 0;
 }
 static inline void wake_waiting(barrier_of_copies *b) {
