@@ -2,6 +2,7 @@
  * NVRTC. What test_cuda_groups.c and test_cuda_windows.c share. */
 #ifndef DL_TEST_GROUPED_H
 #define DL_TEST_GROUPED_H
+#include "compiler/cuda/emit_tiles.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/cubin.h"
 #include "tests/unit/emulated.h"

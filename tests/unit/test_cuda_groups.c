@@ -89,8 +89,8 @@ static int wrong_of(int i, unsigned seed) {
     static operand a, b;
     static float c[M * MOST_N];
     int n = kernels[i].n, wrong = 0;
-    int tiles = kernels[i].stages * (128 + kernels[i].bn) * 64, sums = 128 * (kernels[i].bn + 8) * 4,
-        shared = (tiles > sums ? tiles : sums) + (kernels[i].boxes ? 8 * kernels[i].stages : 0);
+    int64_t shared = dl_tiling_shared(&(dl_tiling){
+        .bm = 128, .bn = kernels[i].bn, .stages = kernels[i].stages, .boxes = kernels[i].boxes != 0});
     fill(&a, kernels[i].type, true), fill(&b, kernels[i].type, false);
     for (int k = 0; k < M * n; k++) c[k] = NAN;
     if (!run(i, (unsigned)shared, seed, &a, &b, c)) return -1;

@@ -63,8 +63,8 @@ static int wrong_of(int kernel, unsigned seed) {
     const void *pointers[] = {other.memory, y, NULL};
     void *at[] = {(void *)&map, (void *)&pointers[0], (void *)&pointers[1], (void *)&pointers[2]};
     int n = kernel ? O * OF_WEIGHT : POSITIONS * O, wrong = 0, columns = kernel ? 256 : 64;
-    int stages = kernel ? 5 : 6, tiles = stages * (128 + columns) * 64, sums = 128 * (columns + 8) * 4,
-        shared = (tiles > sums ? tiles : sums) + 8 * stages;
+    int64_t shared =
+        dl_tiling_shared(&(dl_tiling){.bm = 128, .bn = columns, .stages = kernel ? 5 : 6, .boxes = true});
     fill(&x, 0), fill(&other, MOST);
     for (int i = 0; i < n; i++) y[i] = NAN;
     if (launch(dl_format(arena, "images_%d", kernel), 4, at, 2, 256, (unsigned)shared, seed, error,
