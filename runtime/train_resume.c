@@ -12,12 +12,6 @@ static double real(const dlr_checkpoint *c, const char *key) {
     return v && v->kind == DLR_STATE_REALS && v->n_reals == 1 ? v->reals[0] : 0;
 }
 
-/* 0: it is not there. */
-static int64_t whole(const dlr_checkpoint *c, const char *key) {
-    const dlr_state_value *v = dlr_checkpoint_value(c, key);
-    return v && v->kind == DLR_STATE_INT ? v->integer : 0;
-}
-
 /* The sums of the epoch's metrics so far. Of other metrics than now: averages begin here. */
 static void restore_sums(dlr_averages *a, const dlr_checkpoint *c) {
     const dlr_state_value *v = dlr_checkpoint_value(c, "metric_sums");
@@ -79,7 +73,8 @@ static void weigh(dlr_run *r, int64_t batches) {
 /* In an epoch whose batches were others, what follows is the first batch of now that it has not wholly seen.
  */
 static void move_within_epoch(dlr_run *r, const dlr_checkpoint *c) {
-    int64_t batch = whole(c, "batch"), all = whole(c, "epoch_batches"), made = r->at.position;
+    int64_t batch = dlr_checkpoint_integer(c, "batch"), all = dlr_checkpoint_integer(c, "epoch_batches"),
+            made = r->at.position;
     if (made == 0 || batch <= 0 || batch == r->global_batch) return;
     int64_t seen = made * batch, now = seen / r->global_batch;
     if (made >= all || now > r->epoch_batches) now = r->epoch_batches; /* validation was left */
@@ -122,7 +117,7 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
     r->seconds = real(c, "epoch_seconds"), r->wait = real(c, "epoch_wait"),
     r->last_rate = real(c, "learning_rate");
-    r->best_epoch = whole(c, "best_epoch");
+    r->best_epoch = dlr_checkpoint_integer(c, "best_epoch");
     const dlr_state_value *from = dlr_checkpoint_value(c, "from");
     r->from = from && from->kind == DLR_STATE_TEXT && *from->text ? dl_strdup(r->arena, from->text) : NULL;
     restore_sums(&r->trained, c);

@@ -142,17 +142,15 @@ static void compare_model(const dlr_run *r, const dlr_checkpoint *c, dlr_differe
 
 /* In the middle of an epoch its samples are to stay the same, as far as batches tell how many there are. */
 static void compare_samples(const dlr_run *r, const dlr_checkpoint *c, dlr_differences *list) {
-    const dlr_state_value *batch = dlr_checkpoint_value(c, "batch"),
-                          *batches = dlr_checkpoint_value(c, "epoch_batches");
-    if (!batch || batch->kind != DLR_STATE_INT || !batches || batches->kind != DLR_STATE_INT) return;
-    int64_t then = batch->integer * batches->integer, now = r->global_batch * r->epoch_batches;
-    if (then < now + r->global_batch && now < then + batch->integer) return;
+    int64_t batch = dlr_checkpoint_integer(c, "batch"), batches = dlr_checkpoint_integer(c, "epoch_batches");
+    int64_t then = batch * batches, now = r->global_batch * r->epoch_batches;
+    if (then <= 0 || (then < now + r->global_batch && now < then + batch)) return;
     dl_push(
         r->arena, list,
         dl_format(r->arena,
                   "batches an epoch (Nsamples): %lld of %lld in the checkpoint, which is from the middle of "
                   "an epoch, %lld of %lld now",
-                  (long long)batches->integer, (long long)batch->integer, (long long)r->epoch_batches,
+                  (long long)batches, (long long)batch, (long long)r->epoch_batches,
                   (long long)r->global_batch));
 }
 

@@ -142,4 +142,6 @@ const dlr_st_file *dlr_checkpoint_part_file(const dlr_checkpoint *checkpoint, co
                                             dl_error *err);
 /* A further value of the state, or NULL. */
 const dlr_state_value *dlr_checkpoint_value(const dlr_checkpoint *checkpoint, const char *key);
+/* One that is a whole number; 0: it is not there. */
+int64_t dlr_checkpoint_integer(const dlr_checkpoint *checkpoint, const char *key);
 #endif

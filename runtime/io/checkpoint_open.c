@@ -234,3 +234,8 @@ const dlr_state_value *dlr_checkpoint_value(const dlr_checkpoint *c, const char 
         if (strcmp(c->state.values[i].key, key) == 0) return &c->state.values[i];
     return NULL;
 }
+
+int64_t dlr_checkpoint_integer(const dlr_checkpoint *c, const char *key) {
+    const dlr_state_value *v = dlr_checkpoint_value(c, key);
+    return v && v->kind == DLR_STATE_INT ? v->integer : 0;
+}
