@@ -123,20 +123,29 @@ static dl_candidates search(dl_arena *arena, const char *const *names, const cha
     return c;
 }
 
-/* The version of CUDA that this machine's driver is of, times 1000 (12040: 12.4), or 0: it has none. */
-static int driver_version(void) {
-    int (*get)(int *version), version = 0;
-    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL),
-         *address = library ? dlsym(library, "cuDriverGetVersion") : NULL;
+int dl_cuda_version_of(void *driver, int *version) {
+    int (*get)(int *version);
+    void *address = dlsym(driver, "cuDriverGetVersion"); /* drivers of all times have it under this name */
+    *version = 0;
     if (!address) return 0;
     memcpy(&get, &address, sizeof get);
-    return get(&version) == 0 ? version : 0;
+    int result = get(version);
+    if (result) *version = 0;
+    return result;
+}
+
+/* The major version of CUDA that this machine's driver is of, or 0: it has none. */
+static int driver_major(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    int version = 0;
+    if (driver) dl_cuda_version_of(driver, &version);
+    return version / 1000;
 }
 
 dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const char *override,
                              const char *own) {
     const char *first[MOST_NAMES + 1] = {0}, *then[MOST_NAMES + 1] = {0};
-    int driver = driver_version() / 1000, n = 0, newer = 0;
+    int driver = driver_major(), n = 0, newer = 0;
     for (int i = 0; names[i] && i < MOST_NAMES; i++) {
         const char *dot = strrchr(names[i], '.');
         bool fits = driver == 0 || !dot || atoi(dot + 1) <= driver || variable(override);

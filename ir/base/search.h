@@ -20,6 +20,9 @@ dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const ch
                              const char *own);
 /* These places in words, for messages. */
 const char *dl_cuda_places(dl_arena *arena, const char *override, const char *own);
+/* What a driver (libcuda.so.1, as dlopen gives it) says of itself: its version of CUDA, times 1000
+ * (12040: 12.4), or 0 and its own error, if it tells one. */
+int dl_cuda_version_of(void *driver, int *version);
 /* The file that a loaded library came from, or NULL. */
 const char *dl_cuda_loaded_from(dl_arena *arena, void *handle);
 #endif

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/base/search.h"
+
 enum { LEAST_VERSION = 12000 };
 
 typedef dlr_cu_result get_proc_fn(const char *name, void **function, int version, uint64_t flags,
@@ -39,22 +41,10 @@ static bool too_old(int version, dl_error *err) {
 
 static void *find(void *library, const char *name) { return dlsym(library, name); }
 
-/* Drivers of all times have this one under this name. */
-static dlr_cu_result version_of(void *library, int *version) {
-    dlr_cu_result (*get)(int *version);
-    void *address = find(library, "cuDriverGetVersion");
-    *version = 0;
-    if (!address) return 0;
-    memcpy(&get, &address, sizeof get);
-    dlr_cu_result result = get(version);
-    if (result) *version = 0;
-    return result;
-}
-
 static bool fill(dlr_driver *d, void *library, dl_error *err) {
     void *address = find(library, "cuGetProcAddress_v2");
     int version;
-    if (version_of(library, &version) == DLR_CU_STUB_LIBRARY)
+    if (dl_cuda_version_of(library, &version) == DLR_CU_STUB_LIBRARY)
         return dl_fail(
             err, DL_RESOURCE,
             "the libcuda.so.1 that is found is a toolkit's stub, which programs are linked with, and no "
