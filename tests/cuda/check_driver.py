@@ -2,7 +2,7 @@
 """The runtime's declarations of the CUDA driver beside its headers; their names in a toolkit's stub, which is no driver, as dlrun says; which
 NVRTC is taken beside a driver of which version.
 
-    check_driver.py BUILD     exit 77 where there is no compiler, or no header of the driver
+    check_driver.py BUILD     exit 77 where there is no compiler
 """
 import ctypes
 import glob
@@ -15,10 +15,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from checks import ENV, TMP, check, finish  # noqa: E402
-
-SITES = [f"{os.path.expanduser('~')}/.cache/dlc-bench/lib/python3*/site-packages/nvidia/cu13", "/usr/lib/python3/dist-packages/nvidia/cu13"]
-ROOT = pathlib.Path(__file__).parents[2]
-TOOLKITS = [os.path.realpath(folder) for pattern in (*SITES, "/usr/local/cuda", "/usr/local/cuda-1*") for folder in glob.glob(pattern)]
+from headers import COMPILER, FOLDERS, ROOT, TOOLKITS, compile_beside  # noqa: E402
 
 
 # What a library needs to be found: a driver of a version; an NVRTC that is one in name alone.
@@ -30,13 +27,13 @@ int nvrtcGetSupportedArchs(int *archs) { *archs = 90; return 0; }
     "CreateProgram", "CompileProgram", "GetProgramLogSize", "GetProgramLog", "GetCUBINSize", "GetCUBIN", "DestroyProgram", "GetErrorString"))
 
 
-def check_nvrtc(build, compiler):
+def check_nvrtc(build):
     """A driver takes no code of a later major version's compiler."""
     packages = f"{TMP}/env/lib/python3.11/site-packages/nvidia"
     for text, version, file in (DRIVER, 12, "12/libcuda.so.1"), (DRIVER, 13, "13/libcuda.so.1"), (NVRTC, 13, "a/lib/libnvrtc.so.13"), (
             NVRTC, 12, "b/lib/libnvrtc.so.12"):
         os.makedirs(os.path.dirname(f"{packages}/{file}"), exist_ok=True)
-        subprocess.run([compiler, "-shared", "-fPIC", f"-DVERSION={version}", "-xc", "-", "-o", f"{packages}/{file}"], input=text, text=True, check=True)
+        subprocess.run([COMPILER, "-shared", "-fPIC", f"-DVERSION={version}", "-xc", "-", "-o", f"{packages}/{file}"], input=text, text=True, check=True)
     env = {k: v for k, v in ENV.items() if k not in ("DLC_NVRTC", "CONDA_PREFIX")}
     for driver, want in ("12", "12"), ("13", "13"), (None, "13"):
         paths = {"LD_LIBRARY_PATH": f"{packages}/{driver}"} if driver else {}
@@ -47,16 +44,16 @@ def check_nvrtc(build, compiler):
 
 
 def main(build):
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    headers = [f for f in dict.fromkeys([*(f"{t}/include" for t in TOOLKITS), "/usr/include"]) if os.path.exists(f"{f}/cudaTypedefs.h")]
-    if not compiler or not headers:
-        print("SKIP: no header of the CUDA driver")
+    if not COMPILER:
+        print("SKIP: no compiler")
         return 77
-    for folder in headers:
-        done = subprocess.run([compiler, "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT}", f"-isystem{folder}",
-                               str(ROOT / "tests/cuda/driver_header.c")], stderr=subprocess.PIPE, text=True)
-        check(done.returncode == 0, f"{folder}/cuda.h: {done.stderr[:600]}")
-    check_nvrtc(build, compiler)
+    check_nvrtc(build)
+    folders = [f for f in FOLDERS if os.path.exists(f"{f}/cudaTypedefs.h")]
+    for folder in folders:
+        said = compile_beside("driver_header.c", folder)
+        check(not said, f"{folder}/cuda.h: {said[:600]}")
+    if not folders:
+        print("SKIP: no header of the CUDA driver to compare with")
     names = re.findall(r"(?:X|MAYBE)\((\w+), \d+,", (ROOT / "runtime/cuda/driver.h").read_text())
     check(len(names) > 40, f"the table: {names}")
     for stub in dict.fromkeys(s for t in TOOLKITS for s in glob.glob(f"{t}/lib*/stubs/libcuda.so")):

@@ -5,7 +5,6 @@ the library.
 
     check_library.py NAME BUILD STANDIN
 """
-import glob
 import json
 import os
 import pathlib
@@ -16,9 +15,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from checks import ENV, TMP, check, finish  # noqa: E402
+from headers import COMPILER, FOLDERS, ROOT, SITES, compile_beside  # noqa: E402
 
-SITES = [f"{os.path.expanduser('~')}/.cache/dlc-bench/lib/python3*/site-packages/nvidia", "/usr/lib/python3/dist-packages/nvidia"]
-ROOT = pathlib.Path(__file__).parents[2]
 # Small enough for the emulator: a block of a transformer; three convolutions.
 RUN = ["--data_loader_config=synthetic", "--limit_nsamples=6", "--limit_nsamples_val=4", "--local_batch_size=1", "--global_batch_size=1", "--num_iters=6",
        "--seed=1", "--device=cuda:emulated", "--threads=1"]
@@ -37,10 +35,8 @@ class Library:
 
     def headers(self):
         """Folders of its header, each with what else that includes."""
-        cuda = [f"{site}/cu13/include" for pattern in SITES for site in glob.glob(pattern)]
-        cuda += ["/usr/local/cuda/include", *glob.glob("/usr/local/cuda-1*/include"), "/usr/include", "/usr/local/include"]
-        cuda = [f for f in cuda if os.path.exists(f"{f}/cuda_runtime.h")]
-        own = [f"{site}/{self.folders}/include" for pattern in SITES for site in glob.glob(pattern)] + cuda
+        cuda = [f for f in FOLDERS if os.path.exists(f"{f}/cuda_runtime.h")]
+        own = [f"{site}/{self.folders}/include" for site in SITES] + cuda
         return [(f, f if f in cuda else cuda[0]) for f in dict.fromkeys(own) if os.path.exists(f"{f}/{self.header}") and cuda]
 
     def train(self, build, name, *more, **variables):
@@ -50,11 +46,9 @@ class Library:
 
 
 def check_declarations(of, build):
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    command = [compiler, "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{ROOT}"]
-    for folder, more in of.headers() if compiler else []:
-        done = subprocess.run([*command, f"-isystem{folder}", f"-isystem{more}", str(ROOT / f"tests/cuda/{of.name}_header.c")], stderr=subprocess.PIPE, text=True)
-        check(done.returncode == 0, f"{folder}/{of.header}: {done.stderr[:600]}")
+    for folder, more in of.headers() if COMPILER else []:
+        said = compile_beside(f"{of.name}_header.c", folder, more)
+        check(not said, f"{folder}/{of.header}: {said[:600]}")
     env = {k: v for k, v in os.environ.items() if k != f"DLR_{of.upper}"}
     done = subprocess.run([f"{build}/tests/cuda/{of.name}_check"], stdout=subprocess.PIPE, text=True, env=env)
     said = subprocess.run([f"{build}/programs/dlrun", "--version"], stdout=subprocess.PIPE, text=True, env=env).stdout
