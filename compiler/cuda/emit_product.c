@@ -95,6 +95,7 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
         dl_putf(e->out, "        p.x[%d] = (int)(%s", i, row && o->origin[i] ? o->origin[i] : "0");
         put_steps(e, n, o->scale[i][kind]);
         dl_puts(e->out, ");\n");
+        if (row && o->bounded[i]) dl_putf(e->out, "        kd_hold(p.x[%d]);\n", i);
     }
     if (o->nparts > 1 && o->channels == kind)
         put_part(e, p, o);
@@ -112,11 +113,13 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
             if (o->along[part][i])
                 dl_putf(e->out, " + p.x[%d] * %lld%s", i, (long long)o->along[part][i], e->dialect->whole);
         dl_puts(e->out, ";\n");
+        if (row) dl_putf(e->out, "        kd_hold(p.at[%d]);\n", part);
     }
     dl_puts(e->out, "        return p;\n    }\n");
 }
 
-/* "p0[...]" or "p0 + ...", of the part that the channel is in. */
+/* "p0[...]" or "p0 + ...", of the part that the channel is in; the latter may lie anywhere where there is no
+ * such element: a copy of no bytes does not look. */
 static void put_parts(dl_emitter *e, const dl_product *p, const dl_operand *o, bool load) {
     for (int i = 0; i < o->nparts; i++) {
         dl_dtype type = e->k->params.at[o->param[i]].type.dtype;
@@ -125,8 +128,7 @@ static void put_parts(dl_emitter *e, const dl_product *p, const dl_operand *o, b
                                               : "kd_widen_f16";
         if (i + 1 < o->nparts) dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_TERMS ? "c" : "r", i);
         dl_putf(e->out,
-                load ? "%s(p%d[r.at[%d] + c.at[%d]])"
-                     : "%s(const void *)(p%d + (in ? r.at[%d] + c.at[%d] : 0))",
+                load ? "%s(p%d[r.at[%d] + c.at[%d]])" : "%s(const void *)(p%d + (r.at[%d] + c.at[%d]))",
                 load ? widen : "", o->param[i], i, i);
         if (i + 1 < o->nparts) dl_puts(e->out, " : ");
     }
@@ -163,9 +165,7 @@ static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o)
             dl_putf(e->out, " && (unsigned)(r.x[%d] + c.x[%d]) < %lldU", i, i, (long long)o->limit[i]);
     dl_puts(e->out, ";\n    }\n");
     if (o->bytes)
-        dl_puts(
-            e->out,
-            "    INLINE const void *at(const place &r, const place &c, bool in) const {\n        return ");
+        dl_puts(e->out, "    INLINE const void *at(const place &r, const place &c) const {\n        return ");
     else
         dl_puts(e->out, "    INLINE word load(const place &r, const place &c) const {\n        return ");
     put_parts(e, p, o, !o->bytes);

@@ -84,8 +84,8 @@ static int64_t put_elements(const scatter *s) {
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
     int64_t rest = s->rest.points ? s->rest.points : 1, choices = s->choices ? s->choices : 1;
     int64_t all = s->kept.points * s->choices * s->rest.points;
-    dl_putf(e->out, "    const %s element = unit * %d + (int)threadIdx.x;\n    if (element < %lld%s) {\n",
-            index, DL_BLOCK, (long long)all, suffix);
+    dl_putf(e->out, "    const %s element = unit * %d + kd_thread();\n    if (element < %lld%s) {\n", index,
+            DL_BLOCK, (long long)all, suffix);
     dl_putf(e->out,
             "    const %s row = element %% %lld%s, place = element / %lld%s;\n    const %s choice = place %% "
             "%lld%s, before = place / %lld%s;\n    (void)row, (void)before;\n",
@@ -131,14 +131,13 @@ static int64_t put_places(const scatter *s) {
     put_axes(s, "row", &s->rest);
     dl_putf(e->out,
             "    __shared__ %s hits[%d];\n    __shared__ int counts[%d];\n    const int warp = "
-            "(int)threadIdx.x / "
+            "kd_thread() / "
             "32;\n    %s sum = 0;\n#pragma unroll 1\n    for (%s first = 0; first < %lld%s; first += %d) {\n",
             index, DL_BLOCK, DL_BLOCK / DL_WARP, sum_type(s), index, (long long)s->added.points, suffix,
             DL_BLOCK);
-    dl_putf(
-        e->out,
-        "    const %s mine = first + (int)threadIdx.x;\n    bool hit = false;\n    if (mine < %lld%s) {\n",
-        index, (long long)s->added.points, suffix);
+    dl_putf(e->out,
+            "    const %s mine = first + kd_thread();\n    bool hit = false;\n    if (mine < %lld%s) {\n",
+            index, (long long)s->added.points, suffix);
     put_axes(s, "mine", &s->added);
     put_test(s, "hit");
     dl_putf(
@@ -178,7 +177,7 @@ bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->out = out;
     bool ok = dl_cuda_head(e, code, units, DL_BLOCK, 0, err);
     if (ok) {
-        dl_putf(e->out, "    const %s unit = (%s)blockIdx.x;\n", e->dialect->index, e->dialect->index);
+        dl_putf(e->out, "    const %s unit = kd_block();\n", e->dialect->index);
         unsigned named = 0;
         for (int i = 0; i < k->nspace; i++) named |= k->space[i].size != 1 ? 1u << i : 0;
         dl_cuda_still_axes(e, named);

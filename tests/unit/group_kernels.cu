@@ -19,8 +19,8 @@ template <class T, int ROWS, bool ALONG> struct matrix {
         return p;
     }
     INLINE bool inside(const place &r, const place &c) const { return r.in && c.in; }
-    INLINE const void *at(const place &r, const place &c, bool in) const {
-        return data + (in ? r.at[0] + c.at[0] : 0);
+    INLINE const void *at(const place &r, const place &c) const {
+        return data + r.at[0] + c.at[0];
     }
 };
 

@@ -129,12 +129,11 @@ static const grouped_fault faults[] = {
     {"s * 32, 16, 8 * CT_LINE)", "s * 48, 16, 8 * CT_LINE)", 0, ""},
     {"kd_tile_of<64>(at + first * CT_LINE", "kd_tile_of<128>(at + first * CT_LINE", 2, ""},
     {"F::LINES * CT_BLOCK, 8", "8 * CT_BLOCK, 8", 1, ""},
-    {"int first = (int)threadIdx.x / 128 * 64;", "int first = (int)threadIdx.x / 64 * 64;", 0, ""},
-    {"int first = (int)threadIdx.x / 128 * 64;", "int first = (int)threadIdx.x % 2 * 64;", 0,
-     "other tiles than"},
+    {"int first = kd_thread() / 128 * 64;", "int first = kd_thread() / 64 * 64;", 0, ""},
+    {"int first = kd_thread() / 128 * 64;", "int first = kd_thread() % 2 * 64;", 0, "other tiles than"},
     {"at + first * CT_LINE + s * 32", "at + 64 + first * CT_LINE + s * 32", 3,
      "begins within its eight lines"},
-    {"row = (int)threadIdx.x / 32 * 16", "row = (int)threadIdx.x / 64 * 32", 3, ""},
+    {"row = kd_thread() / 32 * 16", "row = kd_thread() / 64 * 32", 3, ""},
     {"ct_round_tile(a, tile), ct_round", "ct_round", 6, ""},
     {", ct_round_tile(b, tile + A::BYTES_OF_TILE)", "", 4, ""},
     {"!B::BOXED) kd_async_fence();",
@@ -169,7 +168,7 @@ static const grouped_fault faults[] = {
     {"s.matrix(), barrier", "s.matrix() + 1, barrier", 8, ""},
     {"first + i * boxes::OF_BLOCK", "first + i * 32", 9, ""},
     {"i * lines::LINES * CT_BLOCK)", "i * CT_BLOCK)", 9, ""},
-    {"(i * THREADS + (int)threadIdx.x) * STEP", "(i * THREADS + (int)threadIdx.x / 2) * STEP", 12, ""},
+    {"(i * THREADS + kd_thread()) * STEP", "(i * THREADS + kd_thread() / 2) * STEP", 12, ""},
 };
 
 /* Of contract.cu: sums of 128 x 256 take more room than five of its tiles. */

@@ -14,8 +14,8 @@
 /* ---- operands of kd_mma_*: 16 x STEP and STEP x 8, in parts ---- */
 template <int PARTS> struct left_operand { unsigned w[PARTS][4]; };
 template <int PARTS> struct right_operand { unsigned w[PARTS][2]; };
-#define ROW_OF_LANE  ((int)threadIdx.x % 32 / 4)
-#define PAIR_OF_LANE ((int)threadIdx.x % 4 * 2)
+#define ROW_OF_LANE  (kd_thread() % 32 / 4)
+#define PAIR_OF_LANE (kd_thread() % 4 * 2)
 
 /* c += a b; the smallest products first, the product of the least parts not at all. */
 template <class T, int A, int B>
@@ -148,7 +148,7 @@ INLINE void fetch(typename T::element *to, head_tokens<const typename T::element
                                       : 1
     };
     enum { STRIDE = PAD + 16 / BYTES, EACH = PAD / LOT };
-    for (int i = threadIdx.x; i < COUNT * EACH; i += THREADS) {
+    for (int i = kd_thread(); i < COUNT * EACH; i += THREADS) {
         int token = i / EACH, at = i % EACH * LOT;
         bool there = first + token < from.count && at < SIZE;
         const element *source = there ? from.at + (first + token) * from.row + at : from.at;
@@ -164,7 +164,7 @@ INLINE void fetch(typename T::element *to, head_tokens<const typename T::element
 /* Numbers of a token each, so from so many floats. */
 template <int COUNT, int THREADS>
 INLINE void fetch_floats(float *to, const float *from, int first, int count) {
-    for (int i = threadIdx.x; i < COUNT; i += THREADS) {
+    for (int i = kd_thread(); i < COUNT; i += THREADS) {
         bool there = first + i < count;
         kd_copy4(kd_saddr_of(to + i), there ? from + first + i : from, there ? 4 : 0);
     }

@@ -90,38 +90,39 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     };
     place held[HELD ? HELD : 1];
     word words[S::BYTES ? 1 : COUNT];
-    int first; /* byte of the thread's first piece */
+    int down, across; /* the thread's first line, and where in it, in bytes */
+    int first;        /* byte of its first piece */
 
     static INLINE place *table() {
         __shared__ place t[HELD ? 1 : ROWS];
         return t;
     }
-    static INLINE int down() { return (int)threadIdx.x / ACROSS; }
-    static INLINE int across() { return (int)threadIdx.x % ACROSS * STEP; }
     static INLINE bool has(int line) { return LINES % DOWN == 0 || line < LINES; }
     /* Has the thread a piece number i, and where does it go? Lines that lie 8 apart are turned alike. */
-    INLINE bool has_piece(int i) const { return has(down() + i * DOWN); }
+    INLINE bool has_piece(int i) const { return has(down + i * DOWN); }
     INLINE int place_of(int i) const {
-        return DOWN % 8 == 0 ? first + i * DOWN * lines::PITCH : lines::byte_of(down() + i * DOWN, across());
+        return DOWN % 8 == 0 ? first + i * DOWN * lines::PITCH : lines::byte_of(down + i * DOWN, across);
     }
 
     /* The rows from `from` on; a barrier must follow. */
     INLINE void begin(const S &s, index from) {
-        first = lines::byte_of(down(), across());
+        down = kd_thread() / ACROSS, across = kd_thread() % ACROSS * STEP;
+        first = lines::byte_of(down, across);
+        kd_hold(down), kd_hold(across), kd_hold(first);
         if constexpr (!S::ALONG_K) {
-            held[0] = s.row(from + across() / lines::WORD);
+            held[0] = s.row(from + across / lines::WORD);
         } else if constexpr (HELD > 0) {
-            CT_UNROLL for (int i = 0; i < HELD; i++) held[i] = s.row(from + down() + i * DOWN);
+            CT_UNROLL for (int i = 0; i < HELD; i++) held[i] = s.row(from + down + i * DOWN);
         } else {
-            CT_LOOP for (int i = (int)threadIdx.x; i < ROWS; i += THREADS) table()[i] = s.row(from + i);
+            CT_LOOP for (int i = kd_thread(); i < ROWS; i += THREADS) table()[i] = s.row(from + i);
         }
     }
     /* Terms [k, k + depth), those from `end` on zeros, begin their way into the tile; boxes count on a barrier. */
     INLINE void fetch(const S &s, kd_saddr tile, index k, index end, kd_saddr) {
         place c;
-        if constexpr (S::ALONG_K) c = s.col(k + across() / lines::WORD, end);
+        if constexpr (S::ALONG_K) c = s.col(k + across / lines::WORD, end);
         CT_UNROLL for (int i = 0; i < COUNT; i++) {
-            int line = down() + i * DOWN;
+            int line = down + i * DOWN;
             if (!has(line)) break;
             if constexpr (!S::ALONG_K) c = s.col(k + line, end);
             place r = !S::ALONG_K ? held[0] : HELD ? held[HELD ? i : 0] : table()[HELD ? 0 : line];
@@ -130,7 +131,7 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
                 words[i] = in ? s.load(r, c) : (word)0;
             } else {
                 kd_saddr to = tile + place_of(i);
-                const void *from = s.at(r, c, in);
+                const void *from = s.at(r, c);
                 if constexpr (S::BYTES == 16) kd_copy16(to, from, in ? 16 : 0);
                 if constexpr (S::BYTES == 8) kd_copy8(to, from, in ? 8 : 0);
                 if constexpr (S::BYTES == 4) kd_copy4(to, from, in ? 4 : 0);
@@ -160,7 +161,7 @@ template <class F, bool LEFT, int ROWS> struct ct_reader {
     int at[OFFSETS]; /* by step of depth, or by pair of blocks of rows */
 
     INLINE void begin(int row) {
-        int lane = (int)threadIdx.x % 32, i = lane / 8 % (ROWS == 8 ? 2 : 4), j = lane % 8;
+        int lane = kd_thread() % 32, i = lane / 8 % (ROWS == 8 ? 2 : 4), j = lane % 8;
         int half = ROWS == 8 ? 0 : LEFT ? i & 1 : i >> 1, deep = ROWS == 8 ? i : LEFT ? i >> 1 : i & 1;
         if constexpr (ALONG_K) {
             CT_UNROLL for (int s = 0; s < OFFSETS; s++) at[s] = F::byte_of(row + half * 8 + j, s * 32 + deep * 16);
@@ -170,11 +171,12 @@ template <class F, bool LEFT, int ROWS> struct ct_reader {
         } else {
             at[0] = row;
         }
+        CT_UNROLL for (int i = 0; i < OFFSETS; i++) kd_hold(at[i]);
     }
     /* Pair number p of blocks of rows, step number s of depth; r[2] and r[3] are not there for 8 rows. */
     INLINE void read(unsigned (&r)[4], const unsigned char *tile, int p, int s) const {
         if constexpr (PLAIN) {
-            int lane = (int)threadIdx.x % 32;
+            int lane = kd_thread() % 32;
             CT_UNROLL for (int b = 0; b < (ROWS == 8 ? 2 : 4); b++) {
                 int half = ROWS == 8 ? 0 : LEFT ? b & 1 : b >> 1, deep = ROWS == 8 ? b : LEFT ? b >> 1 : b & 1;
                 r[b] = F::word_of(tile, at[0] + p * 16 + half * 8 + lane / 4, s * 8 + deep * 4 + lane % 4);
@@ -231,7 +233,7 @@ INLINE void ct_multiply(float (&sum)[MT][NT][4], const A &a, const B &b, const u
 template <class A, class B, int MT, int NT>
 INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left, const unsigned char *right,
                               int row, int column) {
-    int lane = (int)threadIdx.x % 32;
+    int lane = kd_thread() % 32;
     float own[MT][NT][4] = {};
     CT_LOOP for (int k = 0; k < CT_LINE / 4; k++) {
         float b[NT][2];
@@ -260,7 +262,7 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
     ct_reader<B, false, BN / WN> columns;
 
     INLINE void begin() {
-        int warp = (int)threadIdx.x / 32;
+        int warp = kd_thread() / 32;
         row = warp / WN * (BM / WM), column = warp % WN * (BN / WN);
         CT_UNROLL for (int i = 0; i < MT; i++)
             CT_UNROLL for (int j = 0; j < NT; j++)
@@ -344,7 +346,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     product.end();
     if constexpr (COPIES) kd_copy_wait<0>();
     __syncthreads();
-    int lane = (int)threadIdx.x % 32;
+    int lane = kd_thread() % 32;
     float *sums = (float *)shared;
     float *to = sums + (product.row + lane / 4) * (BN + 8) + product.column + lane % 4 * 2;
     CT_UNROLL for (int i = 0; i < 2 * P::MT; i++)
@@ -357,7 +359,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
 
 /* Puts the lines away as BM x BN floats, for a phase that adds up several such. */
 template <int BM, int BN, int THREADS> INLINE void ct_leave(const float *sums, float *to) {
-    CT_LOOP for (int i = (int)threadIdx.x * 4; i < BM * BN; i += THREADS * 4)
+    CT_LOOP for (int i = kd_thread() * 4; i < BM * BN; i += THREADS * 4)
         kd_store16(to + i, kd_load16(sums + i / BN * (BN + 8) + i % BN));
 }
 

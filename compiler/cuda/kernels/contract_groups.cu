@@ -18,8 +18,8 @@ struct ct_feed<S, ROWS, THREADS, true, 0> : ct_lines<true, sizeof(typename S::wo
     word words[S::BYTES ? 1 : COUNT];
 
     /* The thread's first row, of every eighth; its first term, of every fourth. */
-    static INLINE int row() { return (int)threadIdx.x / 32 * (EIGHTS * 8) + (int)threadIdx.x % 8; }
-    static INLINE int term() { return (int)threadIdx.x % 32 / 8; }
+    static INLINE int row() { return kd_thread() / 32 * (EIGHTS * 8) + kd_thread() % 8; }
+    static INLINE int term() { return kd_thread() % 32 / 8; }
     INLINE bool has_piece(int) const { return true; }
     INLINE int place_of(int i) const {
         return lines::byte_of(row() + i % EIGHTS * 8, (term() + i / EIGHTS * 4) * STEP);
@@ -36,7 +36,7 @@ struct ct_feed<S, ROWS, THREADS, true, 0> : ct_lines<true, sizeof(typename S::wo
                 if constexpr (S::BYTES == 0)
                     words[i] = in ? s.load(held[e], c) : (word)0;
                 else
-                    kd_copy4(tile + place_of(i), s.at(held[e], c, in), in ? 4 : 0);
+                    kd_copy4(tile + place_of(i), s.at(held[e], c), in ? 4 : 0);
             }
         }
     }
@@ -64,7 +64,7 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_gr
 
     INLINE float (&sums())[BN / 2] { return (float(&)[BN / 2]) sum; }
     INLINE void begin() {
-        row = (int)threadIdx.x / 32 * 16, column = 0;
+        row = kd_thread() / 32 * 16, column = 0;
         CT_UNROLL for (int i = 0; i < BN / 2; i++) sums()[i] = 0;
     }
     INLINE void arrive(const A &a, const B &b, unsigned char *tile) const {
@@ -80,7 +80,7 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_gr
                                F::LINES * CT_BLOCK, 8 * CT_BLOCK);
     }
     INLINE void multiply(const unsigned char *left, const unsigned char *right) {
-        int first = (int)threadIdx.x / 128 * 64;
+        int first = kd_thread() / 128 * 64;
         kd_wgmma_begin();
         CT_UNROLL for (int s = 0; s < STEPS; s++) {
             kd_tile a = part<A>(left, first, s), b = part<B>(right, 0, s);
@@ -119,7 +119,7 @@ struct ct_boxes : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
 
     /* Its pieces, where it rounds what has come. */
     INLINE bool has_piece(int) const { return true; }
-    INLINE int place_of(int i) const { return (i * THREADS + (int)threadIdx.x) * STEP; }
+    INLINE int place_of(int i) const { return (i * THREADS + kd_thread()) * STEP; }
     /* Where box i of a tile lies. */
     static INLINE kd_saddr box_of(kd_saddr tile, int i) {
         return tile + (unsigned)(i * lines::LINES * CT_BLOCK);

@@ -9,7 +9,7 @@ INLINE float ct_factor(const S &s, const typename S::place &r, const typename S:
     if constexpr (S::BYTES == 0)
         w = s.load(r, c);
     else
-        w = *(const typename S::word *)s.at(r, c, true);
+        w = *(const typename S::word *)s.at(r, c);
     if constexpr (ARITHMETIC == CT_BF16) return kd_widen_bf16(w);
     if constexpr (ARITHMETIC == CT_F16) return kd_widen_f16(w);
     if constexpr (ARITHMETIC == CT_TF32) return kd_round_tf32(w);
@@ -45,7 +45,7 @@ INLINE const float *ct_alone(SA a, SB b, typename SA::index m, typename SA::inde
     typedef typename SA::index index;
     enum { ROWS = BM * BN / THREADS };
     float *sums = (float *)shared;
-    int column = (int)threadIdx.x % BN, row = (int)threadIdx.x / BN * ROWS;
+    int column = kd_thread() % BN, row = kd_thread() / BN * ROWS;
     a.b0 = b.b0 = (n + column) / b.columns();
     typename SB::place c = b.row((n + column) % b.columns());
     typename SA::place r[ROWS];
@@ -65,7 +65,7 @@ template <int ARITHMETIC, int BM, int BN, int THREADS, class SA, class SB>
 __attribute__((noinline)) void ct_again(const SA *a, const SB *b, typename SA::index m, typename SA::index n,
                                         typename SA::index k, typename SA::index end, float *sums) {
     typedef typename SA::index index;
-    CT_LOOP for (int i = (int)threadIdx.x; i < BM * BN; i += THREADS) {
+    CT_LOOP for (int i = kd_thread(); i < BM * BN; i += THREADS) {
         float *at = sums + i / BN * (BN + 8) + i % BN;
         typename SA::place row[1] = {a->row(m + i / BN)};
         typename SB::place column = b->row(n + i % BN);
@@ -84,7 +84,7 @@ INLINE void ct_mend(const SA &a, const SB &b, typename SA::index m, typename SA:
                     typename SA::index end, unsigned char *shared) {
     float *sums = (float *)shared;
     bool any = false;
-    CT_LOOP for (int i = (int)threadIdx.x * 4; i < BM * BN; i += THREADS * 4) {
+    CT_LOOP for (int i = kd_thread() * 4; i < BM * BN; i += THREADS * 4) {
         kd_words four = kd_load16(sums + i / BN * (BN + 8) + i % BN);
         CT_UNROLL for (int j = 0; j < 4; j++) any |= __uint_as_float(four.w[j]) != __uint_as_float(four.w[j]);
     }

@@ -277,6 +277,9 @@ template <int BYTES> void kd_store_few(void *p, kd_few<BYTES> v, LINE) {
     __builtin_memcpy(p, &v, BYTES);
 }
 
+KD_INLINE void kd_hold(int &) {}
+KD_INLINE void kd_hold(long &) {}
+
 KD_INLINE float kd_widen_f16(f16 h) {
     unsigned m = (h & 0x7fffu) << 13; /* 2^112 brings the exponent's bias from 15 to 127 */
     unsigned u = (h & 0x7c00) == 0x7c00 ? m | 0x7f800000 : __float_as_uint(__uint_as_float(m) * 0x1p112f);

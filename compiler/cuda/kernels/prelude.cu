@@ -4,6 +4,11 @@
  * block. */
 #define INLINE KD_INLINE
 
+/* ---- the thread in its block, the block in its launch: as numbers of which the compiler knows that they are
+ * not negative, so that they are divided and taken apart by a shift and by a mask ---- */
+INLINE int kd_thread() { return (int)(threadIdx.x & 1023u); } /* of at most 1,024 */
+INLINE int kd_block() { return (int)(blockIdx.x & 0x7fffffffu); }
+
 /* ---- places: the element that an index means on an axis of n (ir/affine.h); int, long or both ---- */
 #define PLACE(name) template <class X, class N> INLINE auto name(X x, N n)->decltype(x + n)
 PLACE(floor_div) { return x / n - (x % n < 0); }
