@@ -160,8 +160,7 @@ void dl_emit_instr(dl_emitter *e, int number) {
     dl_putf(e->out, "%s;\n", rounding.close);
 }
 
-/* A kept value: where it goes, or comes from. */
-static void put_kept_place(dl_emitter *e, int number) {
+void dl_emit_kept_place(dl_emitter *e, int number) {
     const dl_kept *at = &e->kept[number];
     const char *type = dl_emit_element_type(dl_kernel_type(e->k->instrs.at[number].type));
     dl_putf(e->out, "((%s *)(workspace + %lldL))", type, (long long)at->base);
@@ -180,23 +179,27 @@ void dl_emit_read(dl_emitter *e, int number) {
     dl_dtype type = dl_kernel_type(e->k->instrs.at[number].type);
     int64_t step = e->mode == DL_LANES ? kept_step(e, at) : 0;
     dl_putf(e->out, "    %s v%d = ", dl_emit_type(e, type), number);
+    if (e->array && e->array[number]) {
+        dl_putf(e->out, "%s;\n", e->array[number]);
+        return;
+    }
     if (step > 1) { /* lane by lane */
         dl_putf(e->out, "({ %s r = {0}; for (long j = 0; j < n; j++) r[j] = %s", dl_emit_type(e, type),
                 type == DL_BOOL ? "-" : "");
-        put_kept_place(e, number);
+        dl_emit_kept_place(e, number);
         dl_puts(e->out, "["), dl_emit_number(e, at->n, at->axis);
         dl_putf(e->out, " + j * %lldL]; r; });\n", (long long)step);
         return;
     }
     if (e->mode == DL_LANES) dl_putf(e->out, "%s%s(", step ? "ldn" : "splat", dl_emit_suffix(type));
-    put_kept_place(e, number);
+    dl_emit_kept_place(e, number);
     dl_puts(e->out, step ? " + " : "["), dl_emit_number(e, at->n, at->axis);
     dl_puts(e->out, step ? ", n)" : e->mode == DL_LANES ? "])" : "]");
     dl_puts(e->out, ";\n");
 }
 
 void dl_emit_keep(dl_emitter *e, int number) { /* one value at a time */
-    dl_puts(e->out, "    "), put_kept_place(e, number);
+    dl_puts(e->out, "    "), dl_emit_kept_place(e, number);
     dl_puts(e->out, "["), dl_emit_number(e, e->kept[number].n, e->kept[number].axis);
     dl_putf(e->out, "] = v%d;\n", number);
 }

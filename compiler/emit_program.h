@@ -58,8 +58,8 @@ typedef struct dl_emitter {
     /* how a reduction takes in one more value, where it is not the CPU's partial results that do */
     void (*reduce)(struct dl_emitter *e, int number);
     const void *loop;         /* what it knows of the loop that is being written */
-    const char *const *array; /* by instruction: the element that a load or store of one value touches instead
-                                 of its parameter's, or NULL; NULL: none */
+    const char *const *array; /* by instruction: the element that a load, store or read of one value touches
+                                 instead of its parameter's, or NULL; NULL: none */
 } dl_emitter;
 
 /* Is a value of the type a float in the program: f32, and what is rounded to 16 bits? */
@@ -101,6 +101,8 @@ void dl_emit_instr(dl_emitter *e, int number);
 int dl_emit_fetch(dl_emitter *e);
 /* Puts a value away for later sweeps; one value at a time. */
 void dl_emit_keep(dl_emitter *e, int number);
+/* "((float *)(workspace + 64L))": where such values lie. */
+void dl_emit_kept_place(dl_emitter *e, int number);
 /* "x0 * 12 + x3": a point's number among those of some axes, outermost first; 0 without axes. */
 void dl_emit_number(dl_emitter *e, int n, const int *axis);
 /* Where a parameter of this type is read or written at the index, in elements: rows, channels last or panels.

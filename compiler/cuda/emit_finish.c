@@ -75,13 +75,15 @@ static finish plan(dl_emitter *e, const dl_finish *f) {
     const dl_number *n = &p->across;
     finish s = {.f = f};
     dl_axis_list along = {.points = 1};
+    unsigned rows = 0;
     int inner = n->n - 1;
+    for (int i = 0; i < e->k->nspace; i++) rows |= p->of[i] == DL_ROWS ? 1u << i : 0;
     while (inner > 0 && n->at[inner].size == 1) inner--;
     if (p->inner >= 0) along = (dl_axis_list){1, {p->inner}, e->k->space[p->inner].size};
-    s.lots = dl_cuda_find_lots(e, &along);
+    s.lots = dl_cuda_find_lots(e, &along, rows);
     if (inner < 0 || n->at[inner].size % s.lots.width || p->tiling.bn % s.lots.width) {
         along.n = 0;
-        s.lots = dl_cuda_find_lots(e, &along);
+        s.lots = dl_cuda_find_lots(e, &along, rows);
     }
     s.lanes = p->tiling.bn / s.lots.width, s.groups = f->threads / s.lanes;
     return s;
@@ -91,10 +93,11 @@ static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
     bool *runs = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
     for (int i = 0; i < e->now->run.n; i++) runs[e->now->run.at[i]] = true;
-    dl_putf(
-        e->out,
-        "    CT_LOOP for (int row = (int)threadIdx.x / %d; row < %d && m + row < u.rows(); row += %d) {\n",
-        s->lanes, f->rows, s->groups);
+    for (int i = 0; i < e->now->read.n; i++) runs[e->now->read.at[i]] = true;
+    dl_cuda_load_still(e, &s->lots, runs);
+    dl_putf(e->out,
+            "    CT_LOOP for (int row = kd_thread() / %d; row < %d && m + row < u.rows(); row += %d) {\n",
+            s->lanes, f->rows, s->groups);
     dl_product_split(e, &f->p->number[DL_ROWS], "m + row");
     put_coordinates(e, f->p, DL_ROWS);
     dl_putf(e->out, "    float own[%d];\n    %s", s->lots.width, f->sum);
@@ -111,7 +114,7 @@ static void put_rows(dl_emitter *e, finish *s) {
 static void put_kept_sums(dl_emitter *e, const finish *s, dl_emitted *code) {
     const dl_finish *f = s->f;
     int bn = f->p->tiling.bn;
-    dl_putf(e->out, "    CT_LOOP for (int by = (int)threadIdx.x; by < %d && n + by < %lld; by += %d) {\n", bn,
+    dl_putf(e->out, "    CT_LOOP for (int by = kd_thread(); by < %d && n + by < %lld; by += %d) {\n", bn,
             (long long)f->p->across.size, f->threads);
     dl_product_split(e, &f->p->across, "n + by");
     put_coordinates(e, f->p, DL_COLUMNS);
@@ -171,8 +174,8 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
         *shared += s.groups * f->p->tiling.bn * (type[0] == 'f' ? 4 : 8);
         kept = true;
     }
-    dl_putf(e->out, "    const int column = (int)threadIdx.x %% %d * %d;\n    if (n + column < %lld) {\n",
-            s.lanes, s.lots.width, (long long)f->p->across.size);
+    dl_putf(e->out, "    const int column = kd_thread() %% %d * %d;\n    if (n + column < %lld) {\n", s.lanes,
+            s.lots.width, (long long)f->p->across.size);
     dl_product_split(e, &f->p->across, "n + column");
     put_coordinates(e, f->p, DL_COLUMNS);
     put_rows(e, &s);
@@ -182,7 +185,7 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
         if (!is_reduction(e, number) || !keeps(e, number)) continue;
         bool lots = s.lots.width > 1;
         if (lots) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++) ", s.lots.width);
-        dl_putf(e->out, "    sums%d[(int)threadIdx.x / %d * %d + column%s] = s%d%s;\n", number, s.lanes,
+        dl_putf(e->out, "    sums%d[kd_thread() / %d * %d + column%s] = s%d%s;\n", number, s.lanes,
                 f->p->tiling.bn, lots ? " + j" : "", number, lots ? "[j]" : "");
     }
     if (kept) dl_puts(e->out, "    __syncthreads();\n"), put_kept_sums(e, &s, code);

@@ -73,7 +73,7 @@ void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_li
 void dl_cuda_put_table(dl_emitter *e, const dl_table *t) {
     const char *index = e->dialect->index;
     int inner = t->across ? t->groups : t->lanes;
-    dl_putf(e->out, "    const %s %s = (int)threadIdx.x %% %d, %s = (int)threadIdx.x / %d;\n", index,
+    dl_putf(e->out, "    const %s %s = kd_thread() %% %d, %s = kd_thread() / %d;\n", index,
             t->across ? "group" : "lane", inner, t->across ? "lane" : "group", inner);
     dl_puts(e->out, "    (void)lane, (void)group;\n");
 }
@@ -105,7 +105,12 @@ void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int6
     code->workspace += dl_plan_round(by->points * units * (int64_t)sizeof(double));
 }
 
+void dl_cuda_put_partials(dl_emitter *e, int number) {
+    dl_putf(e->out, "(%s *)(workspace + %lldL)", dl_emit_partial_type(&e->k->instrs.at[number]),
+            (long long)e->partial[number].base);
+}
+
 void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *value) {
-    dl_putf(e->out, "((%s *)(workspace + %lldL))[%s] = %s;\n", dl_emit_partial_type(&e->k->instrs.at[number]),
-            (long long)e->partial[number].base, at, value);
+    dl_puts(e->out, "("), dl_cuda_put_partials(e, number);
+    dl_putf(e->out, ")[%s] = %s;\n", at, value);
 }

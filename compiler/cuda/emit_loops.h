@@ -46,20 +46,25 @@ int dl_cuda_power(int64_t n);
 typedef struct {
     int width;                /* points; 1: each by itself */
     int axis;                 /* whose coordinate goes on from one to the next */
-    bool *has;                /* by instruction: loaded, or stored, so */
+    bool *has;                /* by instruction: loaded, or stored, so; of what is kept: read */
+    bool *still;              /* loaded once, in front of the loop */
     const char *const *array; /* by instruction: the point's element; for dl_emitter.array */
 } dl_lots;
-/* Those of the present sweep along the last of these axes. */
-dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along);
+/* Those of the present sweep along the last of these axes. `moving`: the axes that the loop around them goes
+ * along, a bit each (all: there is none); what follows none of them is still. */
+dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned moving);
 /* What stands around the statements for one point, of which `runs` says by instruction which there are: in
  * front loads and, open, the loop in which `j` counts; behind it its end and stores, where `guard` holds
  * (NULL: always). x<axis> is the first point's outside of it. */
+void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs); /* in front of the loop */
 void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs);
 void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const char *guard);
 
 /* Partial results of a reduction, 8 bytes each, in the workspace: e->partial[number] says how many lie there,
  * `units` times `count`, from `base` on. */
 void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t units, dl_emitted *code);
+/* "(double *)(workspace + 64L)": where they lie. */
+void dl_cuda_put_partials(dl_emitter *e, int number);
 /* A reduction's results lie at each `at` of its partial results: "((double *)(workspace + 64))[at] = value".
  */
 void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *value);

@@ -5,7 +5,7 @@
 enum {
     MOST_LOT = 8,
     LOT_BYTES = 16,       /* what one instruction moves */
-    LOT_REGISTERS = 64,   /* that all lots of a thread take */
+    LOT_REGISTERS = 80,   /* that all lots of a thread take */
     LOT_STATEMENTS = 320, /* which are written out, one behind the other */
 };
 
@@ -15,6 +15,11 @@ typedef enum {
     APART,  /* anything else */
     SKEWED, /* one after the other, from anywhere */
 } access;
+
+static bool is_access(const dl_kinstr *in) { return in->kind == DL_K_LOAD || in->kind == DL_K_STORE; }
+static dl_dtype kept_type(const dl_emitter *e, int number) {
+    return dl_kernel_type(e->k->instrs.at[number].type);
+}
 
 /* How an access goes along space axis `axis`, whose coordinate begins at multiples of `width`; axes in `none`
  * have the coordinate 0. */
@@ -53,6 +58,30 @@ static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, un
     return bounded ? APART : even ? STEPS : SKEWED;
 }
 
+/* Of a value that an earlier sweep has kept: its last axis' neighbours lie side by side. */
+static access find_kept(const dl_emitter *e, int number, int axis, int width) {
+    const dl_kept *at = &e->kept[number];
+    for (int i = 0; i < at->n; i++)
+        if (at->axis[i] == axis) return i == at->n - 1 && e->k->space[axis].size % width == 0 ? STEPS : APART;
+    return STILL;
+}
+
+/* The axes that an access's place follows, a bit each. */
+static unsigned followed(const dl_emitter *e, int number) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    const dl_kept *at = &e->kept[number];
+    unsigned axes = 0;
+    if (!is_access(in)) {
+        for (int i = 0; i < at->n; i++) axes |= 1u << at->axis[i];
+        return axes;
+    }
+    for (int i = 0; i < e->k->params.at[in->param].type.rank; i++) {
+        if (!in->index[i].nterms && in->index[i].axis >= 0) axes |= 1u << in->index[i].axis;
+        for (int k = 0; k < in->index[i].nterms; k++) axes |= 1u << in->index[i].term[k].axis;
+    }
+    return axes;
+}
+
 /* The axes that join the last one, beside which theirs is 0; *size: points along all of them. */
 static unsigned find_joined(const dl_emitter *e, const dl_axis_list *along, int64_t *size) {
     unsigned none = 0;
@@ -63,11 +92,14 @@ static unsigned find_joined(const dl_emitter *e, const dl_axis_list *along, int6
     return none;
 }
 
-static bool is_access(const dl_kinstr *in) { return in->kind == DL_K_LOAD || in->kind == DL_K_STORE; }
-
 /* Can lots be so wide? Where they are, *l says which accesses are. */
 static bool find_width(dl_emitter *e, dl_lots *l, unsigned none, int width) {
     int least = 8, registers = 0, statements = 0, lots = 0;
+    for (int i = 0; i < e->now->read.n; i++) {
+        int number = e->now->read.at[i];
+        l->has[number] = find_kept(e, number, l->axis, width) == STEPS;
+        if (l->has[number]) registers += dl_ceil_div(width * dl_dtype_bytes(kept_type(e, number)), 4);
+    }
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         const dl_kinstr *in = &e->k->instrs.at[number];
@@ -85,10 +117,12 @@ static bool find_width(dl_emitter *e, dl_lots *l, unsigned none, int width) {
            statements * width <= LOT_STATEMENTS;
 }
 
-dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along) {
+dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned moving) {
     int64_t size = 1;
-    const char **array = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1);
-    dl_lots l = {.width = 1, .axis = -1, .has = DL_NEWS(e->arena, bool, e->k->instrs.n + 1), .array = array};
+    int n = e->k->instrs.n + 1;
+    const char **array = DL_NEWS(e->arena, const char *, n);
+    dl_lots l = {.width = 1, .axis = -1, .array = array};
+    l.has = DL_NEWS(e->arena, bool, n), l.still = DL_NEWS(e->arena, bool, n);
     if (!along->n) return l;
     l.axis = along->axis[along->n - 1];
     unsigned none = find_joined(e, along, &size);
@@ -96,31 +130,45 @@ dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along) {
         if (size && size % l.width == 0 && find_width(e, &l, none, l.width)) break;
     for (int i = 0; i < e->k->instrs.n; i++) {
         l.has[i] = l.has[i] && l.width > 1;
-        array[i] = l.has[i] ? dl_format(e->arena, "q%d[j]", i) : NULL;
+        l.still[i] = l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE && !(followed(e, i) & moving);
+        array[i] = l.has[i] ? dl_format(e->arena, "lot%d[j]", i) : NULL;
     }
     return l;
 }
 
-/* "q3.load(p1 + x0 * 8);" */
+/* "lot3.load(p1 + x0 * 8);" */
 static void put_move(dl_emitter *e, int number, const char *verb) {
     const dl_kinstr *in = &e->k->instrs.at[number];
-    dl_putf(e->out, "    q%d.%s(%s + ", number, verb, dl_emit_param(e, in->param));
-    dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
+    dl_putf(e->out, "    lot%d.%s(", number, verb);
+    if (is_access(in)) {
+        dl_putf(e->out, "%s + ", dl_emit_param(e, in->param));
+        dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
+    } else {
+        dl_emit_kept_place(e, number), dl_puts(e->out, " + ");
+        dl_emit_number(e, e->kept[number].n, e->kept[number].axis);
+    }
     dl_puts(e->out, ");\n");
 }
+
+/* Declares them, and loads what is loaded. */
+static void put_lots(dl_emitter *e, const dl_lots *l, const bool *runs, bool still) {
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[i];
+        if (!runs[i] || !l->has[i] || l->still[i] != still) continue;
+        dl_dtype type = is_access(in) ? e->k->params.at[in->param].type.dtype : kept_type(e, i);
+        dl_putf(e->out, "    lot<%s, %d> lot%d;\n", dl_emit_element_type(type), l->width, i);
+        if (in->kind != DL_K_STORE) put_move(e, i, "load");
+    }
+}
+
+void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs) { put_lots(e, l, runs, true); }
 
 void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs) {
     if (l->width == 1) {
         dl_puts(e->out, "    {\n    const int j = 0;\n    (void)j;\n");
         return;
     }
-    for (int i = 0; i < e->k->instrs.n; i++) {
-        const dl_kinstr *in = &e->k->instrs.at[i];
-        if (!runs[i] || !l->has[i]) continue;
-        dl_putf(e->out, "    lot<%s, %d> q%d;\n", dl_emit_element_type(e->k->params.at[in->param].type.dtype),
-                l->width, i);
-        if (in->kind == DL_K_LOAD) put_move(e, i, "load");
-    }
+    put_lots(e, l, runs, false);
     dl_putf(e->out,
             "    const %s first_point = x%d;\n#pragma unroll\n    for (int j = 0; j < %d; j++) {\n"
             "    const %s x%d = first_point + j;\n",

@@ -53,7 +53,7 @@ static nest plan_nest(dl_emitter *e) {
     s.summed = dl_cuda_list_axes(e, &s.order, e->now->axes & ~kept);
     int last = s.order.n ? s.order.axis[s.order.n - 1] : -1;
     s.lots_kept = last >= 0 && kept >> last & 1;
-    s.lots = dl_cuda_find_lots(e, s.lots_kept ? &s.kept : &s.summed);
+    s.lots = dl_cuda_find_lots(e, s.lots_kept ? &s.kept : &s.summed, s.sums ? e->now->axes & ~kept : ~0u);
     s.points = s.kept.points / (s.lots_kept ? s.lots.width : 1);
     s.terms = s.summed.points / (s.lots_kept ? 1 : s.lots.width);
     choose_table(&s);
@@ -79,33 +79,62 @@ static void put_growth(dl_emitter *e, int number) {
             type, in->args[0]);
 }
 
-static void put_program(nest *s, const char *guard) {
-    dl_emitter *e = s->e;
+/* By instruction: is it here? */
+static bool *find_runs(const dl_emitter *e) {
     bool *runs = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
     for (int i = 0; i < e->now->run.n; i++) runs[e->now->run.at[i]] = true;
+    for (int i = 0; i < e->now->read.n; i++) runs[e->now->read.at[i]] = true;
+    return runs;
+}
+
+static void put_program(nest *s, const bool *runs) {
+    dl_emitter *e = s->e;
     dl_cuda_open_lots(e, &s->lots, runs);
     e->reduce = put_growth, e->loop = s;
     dl_emit_run(e);
     e->reduce = NULL, e->loop = NULL;
-    dl_cuda_close_lots(e, &s->lots, runs, guard);
+    dl_cuda_close_lots(e, &s->lots, runs, NULL);
 }
 
 /* Without reductions. */
 static void put_points(nest *s) {
     dl_emitter *e = s->e;
-    dl_putf(e->out, "    const %s at = (unit * %d + (int)threadIdx.x) * %d;\n    if (at < %lld%s) {\n",
+    dl_putf(e->out, "    const %s at = (unit * %d + kd_thread()) * %d;\n    if (at < %lld%s) {\n",
             e->dialect->index, DL_BLOCK, s->lots.width, (long long)s->kept.points, e->dialect->whole);
     dl_cuda_put_coordinates(e, "at", &s->kept);
-    put_program(s, NULL);
+    put_program(s, find_runs(e));
     dl_puts(e->out, "    }\n");
+}
+
+/* Those that a block's thread has along a lot: "a3" goes to memory with those of other blocks. */
+static void put_lot(nest *s, int number) {
+    dl_emitter *e = s->e;
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    const char *by = dl_cuda_by(in);
+    if (s->table.groups > 1 && s->table.lanes > 1) {
+        dl_putf(e->out, "    group_leave<%s, %d>(a%d, %d, ", by, DL_BLOCK, number, s->table.groups);
+        dl_cuda_put_partials(e, number);
+        dl_putf(e->out, " + part * %lldL + first, %lld%s - first);\n", (long long)s->kept.points,
+                (long long)s->kept.points, e->dialect->whole);
+        return;
+    }
+    if (s->table.groups == 1) dl_putf(e->out, "    block_reduce<%s, %d>(a%d);\n", by, DL_BLOCK, number);
+    dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    if (live && lane == 0) ",
+            s->lots.width);
+    dl_cuda_put_partial(e, number, dl_format(e->arena, "part * %lldL + at + j", (long long)s->kept.points),
+                        dl_format(e->arena, "a%d[j]", number));
 }
 
 /* The sum that a thread has, or one of those it has, goes to memory with those of others. */
 static void put_result(nest *s, int number) {
     dl_emitter *e = s->e;
-    const dl_kinstr *in = instr_of(s, number);
+    const dl_kinstr *in = &e->k->instrs.at[number];
     const char *type = dl_emit_partial_type(in);
     int width = s->lots_kept ? s->lots.width : 1;
+    if (!is_of_block(s, number) && width > 1) {
+        put_lot(s, number);
+        return;
+    }
     dl_puts(e->out, "    {\n");
     if (is_of_block(s, number)) {
         dl_putf(e->out, "    %s all = a%d%s;\n", type, number, width > 1 ? "[0]" : "");
@@ -115,25 +144,10 @@ static void put_result(nest *s, int number) {
         dl_puts(e->out, "    if (threadIdx.x == 0) ");
         dl_cuda_put_partial(e, number, "unit", "all");
     } else {
-        if (width > 1) {
-            if (s->table.groups == 1)
-                dl_putf(e->out, "    block_reduce<%s, %d>(a%d);\n", dl_cuda_by(in), DL_BLOCK, number);
-            else if (s->table.lanes > 1)
-                dl_putf(e->out, "    group_reduce_lot<%s, %d>(a%d, %d);\n", dl_cuda_by(in), DL_BLOCK, number,
-                        s->table.groups);
-            dl_putf(e->out,
-                    "#pragma unroll\n    for (int j = 0; j < %d; j++) {\n    const %s all = a%d[j];\n", width,
-                    type, number);
-        } else {
-            dl_putf(e->out, "    const %s all = ", type), dl_cuda_put_group_reduce(e, in, &s->table);
-            dl_putf(e->out, "a%d);\n", number);
-        }
-        dl_puts(e->out, "    if (live && lane == 0) ");
-        dl_cuda_put_partial(
-            e, number,
-            dl_format(e->arena, "part * %lldL + at%s", (long long)s->kept.points, width > 1 ? " + j" : ""),
-            "all");
-        if (width > 1) dl_puts(e->out, "    }\n");
+        dl_putf(e->out, "    const %s all = ", type), dl_cuda_put_group_reduce(e, in, &s->table);
+        dl_putf(e->out, "a%d);\n    if (live && lane == 0) ", number);
+        dl_cuda_put_partial(e, number, dl_format(e->arena, "part * %lldL + at", (long long)s->kept.points),
+                            "all");
     }
     dl_puts(e->out, "    }\n");
 }
@@ -159,19 +173,23 @@ static void put_sums(nest *s, dl_emitted *code) {
     static const dl_axis_list nothing = {.points = 1};
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
+    const bool *runs = find_runs(e);
     int width = s->lots_kept ? s->lots.width : 1, step = s->lots_kept ? 1 : s->lots.width;
     dl_cuda_put_table(e, &s->table);
-    dl_putf(e->out, "    const %s part = unit %% %lld%s, at = (unit / %lld%s * %d + group) * %d;\n", index,
-            (long long)s->parts, suffix, (long long)s->parts, suffix, s->table.groups, width);
-    dl_putf(e->out, "    const bool live = at < %lld%s;\n", (long long)s->kept.points, suffix);
-    dl_cuda_put_coordinates(e, "at", &s->kept);
+    dl_putf(e->out,
+            "    const %s part = unit %% %lld%s, first = unit / %lld%s * %d, at = first + group * %d;\n",
+            index, (long long)s->parts, suffix, (long long)s->parts, suffix, s->table.groups * width, width);
+    dl_putf(e->out, "    const bool live = at < %lld%s;\n    const %s point = live ? at : 0;\n",
+            (long long)s->kept.points, suffix, index);
+    dl_cuda_put_coordinates(e, "point", &s->kept);
     put_starts(s, width);
+    dl_cuda_load_still(e, &s->lots, runs);
     dl_putf(e->out, "    const %s from = part * %lld%s, end = from + %lld%s;\n", index, (long long)s->each,
             suffix, (long long)s->each, suffix);
     dl_putf(e->out, "    for (%s term = from + lane; live && term < end && term < %lld%s; term += %d) {\n",
             index, (long long)s->terms, suffix, s->table.lanes);
     dl_cuda_put_coordinates(e, step > 1 ? dl_format(e->arena, "(term * %d)", step) : "term", &s->summed);
-    put_program(s, NULL);
+    put_program(s, runs);
     dl_puts(e->out, "    }\n");
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];

@@ -105,7 +105,8 @@ static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
     r->lots_row = s->row >> last & 1;
     if (!r->lots_row && kept >> last & 1) return false;
     r->lots = (dl_lots){.width = 1, .axis = last, .has = DL_NEWS(e->arena, bool, e->k->instrs.n + 1)};
-    if (r->lots_row) r->lots = dl_cuda_find_lots(e, &r->row);
+    r->lots.still = r->lots.has;
+    if (r->lots_row) r->lots = dl_cuda_find_lots(e, &r->row, ~0u);
     r->points = r->row.points / r->lots.width;
     choose_table(r, r->kept.points * r->outer.points, sums);
     r->each_lane = dl_ceil_div(r->points, r->table.lanes);
@@ -134,10 +135,10 @@ bool dl_cuda_has_rows(dl_emitter *e, const dl_sweep *s) {
 
 /* ---- text ---- */
 
-/* "((float *)(kept_here + 1024))[(n * 4 + j) * 256 + (int)threadIdx.x]": the thread's own. */
+/* "((float *)(kept_here + 1024))[(n * 4 + j) * 256 + kd_thread()]": the thread's own. */
 static void put_slot(const rows *r, int i, const char *type) {
-    dl_putf(r->e->out, "((%s *)(own + %lld))[(n * %d + j) * %d + (int)threadIdx.x]", type,
-            (long long)r->at[i], r->lots.width, DL_BLOCK);
+    dl_putf(r->e->out, "((%s *)(own + %lld))[(n * %d + j) * %d + kd_thread()]", type, (long long)r->at[i],
+            r->lots.width, DL_BLOCK);
 }
 
 /* One more value for a reduction: of the row, or over more. */
@@ -312,7 +313,7 @@ static void put_results(const rows *r, dl_emitted *code) {
         if (!waits) dl_puts(e->out, "    __syncthreads();\n");
         waits = true;
         dl_putf(e->out,
-                "#pragma unroll 1\n    for (int point = (int)threadIdx.x; point < %lld; point += %d) {\n"
+                "#pragma unroll 1\n    for (int point = kd_thread(); point < %lld; point += %d) {\n"
                 "    const int place = point / %d, j = point %% %d, lane_of = place %% %d, n = place / %d;\n"
                 "    %s all = %s;\n    for (int g = 0; g < %d; g++)\n"
                 "        all = %s::of(all, (%s)((const %s *)(own + %lld))[(n * %d + j) * %d + %s]);\n    ",

@@ -36,24 +36,33 @@ template <class T, int N> struct lot {
     }
 };
 
-/* Over the threads that lie `groups` apart, a power of two: N values of each at once, each for itself; every
- * thread of the block calls it and knows its group's results. In one fixed order. */
-template <class BY, int THREADS, class T, int N> INLINE void group_reduce_lot(T (&v)[N], int groups) {
+/* Over the threads that lie `groups` apart, a power of two: N values of each at once, each for itself. All threads
+ * of the block call it, and share what is added at each level; number j of a group then lies at
+ * [j * THREADS + group], until the next call's threads meet. In one fixed order. */
+template <class BY, int THREADS, class T, int N> INLINE const T *group_join(const T (&v)[N], int groups) {
     __shared__ T parts[N * THREADS];
+    int level = 0;
+    while (2 << level < THREADS) level++;
 #pragma unroll
-    for (int j = 0; j < N; j++) parts[j * THREADS + threadIdx.x] = v[j];
+    for (int j = 0; j < N; j++) parts[j * THREADS + kd_thread()] = v[j];
     __syncthreads();
 #pragma unroll 1
-    for (int apart = THREADS / 2; apart >= groups; apart /= 2) {
-        T *const own = parts + threadIdx.x;
-        if ((int)threadIdx.x < apart) {
-#pragma unroll
-            for (int j = 0; j < N; j++) own[j * THREADS] = BY::of(own[j * THREADS], own[j * THREADS + apart]);
+    for (; 1 << level >= groups; level--) {
+#pragma unroll 1
+        for (int i = kd_thread(); i < N << level; i += THREADS) {
+            T *own = parts + (i >> level) * THREADS + (i & ((1 << level) - 1));
+            *own = BY::of(*own, own[1 << level]);
         }
         __syncthreads();
     }
-#pragma unroll
-    for (int j = 0; j < N; j++) v[j] = parts[j * THREADS + ((int)threadIdx.x & (groups - 1))];
+    return parts;
+}
+/* What the groups have goes to `to`, the N of a group side by side and one group's behind the other's: the first
+ * `n` of them. */
+template <class BY, int THREADS, class T, int N> INLINE void group_leave(const T (&v)[N], int groups, T *to, long n) {
+    const T *parts = group_join<BY, THREADS>(v, groups);
+#pragma unroll 1
+    for (int i = kd_thread(); i < N * groups && i < n; i += THREADS) to[i] = parts[i % N * THREADS + i / N];
     __syncthreads(); /* the next call may write parts */
 }
 /* Over a group of LANES threads, a power of two or the whole block of THREADS; every thread of the block calls
@@ -69,9 +78,10 @@ template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group
         static_assert(LANES <= 32, "a group is in one warp");
         return warp_reduce<BY, LANES>(v);
     } else {
-        T one[1] = {v};
-        group_reduce_lot<BY, THREADS>(one, GROUPS);
-        return one[0];
+        const T one[1] = {v};
+        v = group_join<BY, THREADS>(one, GROUPS)[kd_thread() & (GROUPS - 1)];
+        __syncthreads(); /* the next call may write what is read here */
+        return v;
     }
 }
 /* Over `lanes` neighbours, 1, 32 or the whole block: a number, so that kernels that are equal beside it are one
