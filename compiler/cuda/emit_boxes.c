@@ -3,8 +3,6 @@
  * bits, along their rows. */
 #include "compiler/cuda/emit_tiles.h"
 
-enum { LINE = 64, BLOCK = 128 /* bytes: CT_LINE, CT_BLOCK */ };
-
 bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *map) {
     dl_matrix m;
     bool ok = p->has_maps && (o->along_k || p->word == 2) && dl_product_matrix(p, o, &m) &&
@@ -12,13 +10,14 @@ bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_ten
     if (!ok) return false;
     int64_t own = p->number[o->is_left ? DL_ROWS : DL_COLUMNS].size, terms = p->number[DL_TERMS].size,
             batch = p->number[DL_BATCH].size, lines = m.across ? terms : own;
-    *map = (dl_tensor_map){.param = m.param,
-                           .dtype = m.dtype,
-                           .swizzle = m.across ? BLOCK : LINE,
-                           .box = {(m.across ? BLOCK : LINE) / p->word, m.across ? LINE / p->word : rows, 1},
-                           .offset = m.offset,
-                           .size = {m.across ? own : terms, lines, m.next ? batch : 1},
-                           .step = {m.line * p->word, (m.next ? m.next : m.line * lines) * p->word}};
+    *map = (dl_tensor_map){
+        .param = m.param,
+        .dtype = m.dtype,
+        .swizzle = m.across ? DL_LINE_BLOCK : DL_LINE,
+        .box = {(m.across ? DL_LINE_BLOCK : DL_LINE) / p->word, m.across ? DL_LINE / p->word : rows, 1},
+        .offset = m.offset,
+        .size = {m.across ? own : terms, lines, m.next ? batch : 1},
+        .step = {m.line * p->word, (m.next ? m.next : m.line * lines) * p->word}};
     return dl_tensor_map_fits(map, dl_type_bytes(dl_operand_part(p, o, 0)));
 }
 

@@ -209,6 +209,17 @@ static void take_maps(dl_product *p, dl_emitted *code) {
     }
 }
 
+/* Where nothing else counts terms by itself, and chunks are whole tiles. */
+static void take_chunks(dl_product *p) {
+    const dl_operand *image = &p->operand[0];
+    const dl_number *terms = &p->number[DL_TERMS];
+    int chunk = DL_LINE / p->word;
+    bool mapped = image->map >= 0 || p->operand[1].map >= 0;
+    if (p->alone || mapped || !image->is_image || image->channels != DL_TERMS) return;
+    int64_t channels = terms->at[image->channel].size;
+    if (dl_operand_taps(p, image) > 1 && channels > chunk && channels % chunk == 0) p->chunk = chunk;
+}
+
 bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
     dl_product p;
     dl_tiling of[DL_MOST_VARIANTS];
@@ -218,6 +229,7 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     p.tiling = of[variant];
     if (n > 1) code->variant = dl_tiling_name(&p.tiling);
     take_maps(&p, code);
+    take_chunks(&p);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
     code->needs[DL_NEED_GROUPS] = p.tiling.groups;
     dl_emit_find_kept(e, code);

@@ -4,8 +4,6 @@
  * multiple of what it holds. */
 #include "compiler/cuda/emit_tiles.h"
 
-enum { LINE = 64, BLOCK = 128 /* bytes: CT_LINE, CT_BLOCK */ };
-
 /* Along axis i of the driver's order (W first): which of the product's three it is. */
 static int axis_of(int i) { return 2 - i; }
 
@@ -46,7 +44,7 @@ static bool find_windows(const dl_product *p, const dl_operand *o, dl_tensor_map
 bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *map) {
     if (!p->has_maps || (!o->along_k && p->word != 2) || !is_plain(p, o)) return false;
     const dl_type *t = dl_operand_part(p, o, 0);
-    int line = o->along_k ? LINE : BLOCK;
+    int line = o->along_k ? DL_LINE : DL_LINE_BLOCK;
     int64_t stride[DL_MAX_RANK];
     dl_type_strides(t, stride);
     if (stride[1] != 1 || p->number[o->channels].at[o->channel].size % (line / p->word)) return false;
@@ -54,7 +52,7 @@ bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_te
                            .dtype = o->dtype,
                            .swizzle = line,
                            .windows = p->c->windows.n,
-                           .box = {line / p->word, o->along_k ? rows : LINE / p->word, 1},
+                           .box = {line / p->word, o->along_k ? rows : DL_LINE / p->word, 1},
                            .offset = o->base[0] * p->word};
     map->size[0] = t->axis[1].size, map->size[map->windows + 1] = t->axis[0].size;
     map->step[map->windows] = stride[0] * p->word;

@@ -40,6 +40,21 @@ void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
         if (!is_point(&n->at[i])) dl_putf(e->out, "        (void)%s;\n", n->at[i].name);
 }
 
+/* Terms by chunks of channels: what a tile reads at one tap it reads at the next, while the first cache has
+ * it (CUTLASS iterates over filters in that order). */
+static void split_terms(dl_emitter *e, const dl_product *p) {
+    const dl_number *terms = &p->number[DL_TERMS];
+    int channel = terms->n - 1;
+    const char *name = terms->at[channel].name;
+    dl_number n = {.size = terms->size, .varies = terms->varies};
+    n.at[n.n++] = (dl_counter){dl_format(e->arena, "%sc", name), NULL, terms->at[channel].size / p->chunk};
+    for (int i = 0; i < channel; i++) n.at[n.n++] = terms->at[i];
+    n.at[n.n++] = (dl_counter){dl_format(e->arena, "%si", name), NULL, p->chunk};
+    dl_product_split(e, &n, "i");
+    dl_putf(e->out, "        const %s %s = %s * %d + %s;\n", e->dialect->index, name, n.at[0].name, p->chunk,
+            n.at[n.n - 1].name);
+}
+
 /* " + m1 * 12": what the counters of a number add. */
 static void put_steps(dl_emitter *e, const dl_number *n, const int64_t *step) {
     for (int i = 0; i < n->n; i++) {
@@ -47,6 +62,12 @@ static void put_steps(dl_emitter *e, const dl_number *n, const int64_t *step) {
         dl_putf(e->out, " + %s", n->at[i].name);
         if (step[i] != 1) dl_putf(e->out, " * %lld%s", (long long)step[i], e->dialect->whole);
     }
+}
+
+int64_t dl_operand_taps(const dl_product *p, const dl_operand *o) {
+    int64_t taps = 1;
+    for (int i = 0; i < 3 && o->is_image; i++) taps *= p->number[o->taps].at[i].size;
+    return taps;
 }
 
 /* Which part holds the channel. */
@@ -89,8 +110,11 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
     bool row = kind != DL_TERMS;
     const dl_number *n = &p->number[kind];
     int64_t dense[4];
-    bool is_line = all_dense(o, n, kind, dense);
-    if (!is_line) dl_product_split(e, n, "i");
+    bool chunks = kind == DL_TERMS && p->chunk, is_line = !chunks && all_dense(o, n, kind, dense);
+    if (chunks)
+        split_terms(e, p);
+    else if (!is_line)
+        dl_product_split(e, n, "i");
     for (int i = 0; i < 3; i++) {
         dl_putf(e->out, "        p.x[%d] = (int)(%s", i, row && o->origin[i] ? o->origin[i] : "0");
         put_steps(e, n, o->scale[i][kind]);
@@ -143,8 +167,9 @@ void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which) 
 static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const char *index = e->dialect->index;
     dl_product_put_head(e, o, dl_operand_words(o));
-    dl_putf(e->out, "    typedef ct_place<%s, %d> place;\n    enum { ALONG_K = %d, BYTES = %d };\n", index,
-            o->nparts, o->along_k, o->bytes);
+    dl_putf(e->out,
+            "    typedef ct_place<%s, %d> place;\n    enum { ALONG_K = %d, BYTES = %d, AGAIN = %d };\n",
+            index, o->nparts, o->along_k, o->bytes, dl_operand_taps(p, o) > 1);
     for (int i = 0; i < o->nparts; i++) {
         bool again = false;
         for (int j = 0; j < i; j++) again |= o->param[j] == o->param[i];

@@ -4,6 +4,9 @@
 #define DL_EMIT_TILES_H
 #include "compiler/cuda/emit_cuda.h"
 
+/* Bytes of a line of a tile, and of a block of lines along the rows: CT_LINE, CT_BLOCK. */
+enum { DL_LINE = 64, DL_LINE_BLOCK = 128 };
+
 /* One coordinate that a number counts. `size`: the largest; `text`: in C, where the parity of the image's
  * positions decides. */
 typedef struct {
@@ -76,8 +79,9 @@ typedef struct {
     int inner;                           /* the space axis along which neighbouring columns lie, or -1 */
     const char *arithmetic;              /* "CT_BF16" */
     int word;                            /* bytes */
-    bool has_groups;                     /* wgmma multiplies in that arithmetic, on this target */
-    bool has_maps;                       /* which has tensor maps */
+    int chunk; /* taps of so many channels are the next terms, then the next channels; 0: taps come first */
+    bool has_groups; /* wgmma multiplies in that arithmetic, on this target */
+    bool has_maps;   /* which has tensor maps */
     dl_tiling tiling;
 } dl_product;
 
@@ -125,7 +129,8 @@ int64_t dl_product_many(const dl_product *p);
  * that read word by word what else boxes bring: <kernel>_<dl_operand_words>. */
 void dl_product_put_unit(dl_emitter *e, const dl_product *p);
 void dl_product_put(dl_emitter *e, const dl_product *p);
-const char *dl_operand_side(const dl_operand *o); /* left, right */
+int64_t dl_operand_taps(const dl_product *p, const dl_operand *o); /* of an image; of others one */
+const char *dl_operand_side(const dl_operand *o);                  /* left, right */
 const char *dl_operand_words(const dl_operand *o);
 /* What the struct <kernel>_<which> of each of these begins with: word and index. */
 void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which);

@@ -9,7 +9,6 @@ enum {
     LEAST_TILES = 8,       /* in depth, that a block multiplies */
     MOST_SPLITS = 64,
     MOST_SHARES = 256, /* blocks that share the terms of a tile; of sums by themselves */
-    LINE = 64,         /* bytes: CT_LINE */
     BARRIER = 8        /* bytes */
 };
 
@@ -39,7 +38,7 @@ static const struct {
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
-    int64_t tiles = (int64_t)t->stages * (t->bm + t->bn) * LINE, sums = (int64_t)t->bm * (t->bn + 8) * 4;
+    int64_t tiles = (int64_t)t->stages * (t->bm + t->bn) * DL_LINE, sums = (int64_t)t->bm * (t->bn + 8) * 4;
     return dl_at_least(tiles, sums) + (t->boxes ? t->stages * BARRIER : 0);
 }
 
@@ -48,7 +47,7 @@ int64_t dl_product_many(const dl_product *p) {
 }
 
 /* Of words in a tile's depth. */
-static int64_t depth_of(const dl_product *p) { return LINE / p->word; }
+static int64_t depth_of(const dl_product *p) { return DL_LINE / p->word; }
 static int64_t tiles_of(const dl_product *p, const dl_tiling *t) {
     return dl_product_many(p) * t->mt * t->nt;
 }

@@ -6,7 +6,7 @@ template <class T, int ROWS, bool ALONG> struct matrix {
     typedef T word;
     typedef int index;
     typedef ct_place<int, 1> place;
-    enum { ALONG_K = ALONG, BYTES = 16, STEP = (ROWS + 7) / 8 * 8 };
+    enum { ALONG_K = ALONG, BYTES = 16, AGAIN = 0, STEP = (ROWS + 7) / 8 * 8 };
     const T *data;
     INLINE place row(int i) const {
         place p;

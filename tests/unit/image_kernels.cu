@@ -28,7 +28,7 @@ template <int LINES, int SIZE, bool ALONG> struct matrix {
     typedef bf16 word;
     typedef int index;
     typedef ct_place<int, 1> place;
-    enum { ALONG_K = ALONG, BYTES = 16 };
+    enum { ALONG_K = ALONG, BYTES = 16, AGAIN = 1 };
     const bf16 *data;
     INLINE place row(int i) const {
         place p;

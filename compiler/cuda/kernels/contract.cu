@@ -5,6 +5,7 @@
  *     ALONG_K              do its neighbours in memory lie along k? Else along its rows.
  *     BYTES                so many of them at a time are copied as they are; 0: one by one, through load;
  *                          CT_BOXES: a tensor map brings them, and all below is replaced by
+ *     AGAIN                is it an image that several taps read?
  *     map, matrix()        the map, and which of its matrices is multiplied (contract_groups.cu)
  *                          CT_IMAGES: the same of images that WINDOWS slide over, and in place of matrix()
  *     count(), position(i) of its rows; where the window of position i begins
@@ -132,7 +133,8 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
             } else {
                 kd_saddr to = tile + place_of(i);
                 const void *from = s.at(r, c);
-                if constexpr (S::BYTES == 16) kd_copy16(to, from, in ? 16 : 0);
+                if constexpr (S::BYTES == 16 && !S::AGAIN) kd_copy16(to, from, in ? 16 : 0);
+                if constexpr (S::BYTES == 16 && S::AGAIN) kd_copy16_again(to, from, in ? 16 : 0);
                 if constexpr (S::BYTES == 8) kd_copy8(to, from, in ? 8 : 0);
                 if constexpr (S::BYTES == 4) kd_copy4(to, from, in ? 4 : 0);
             }

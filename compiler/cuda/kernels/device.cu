@@ -154,9 +154,14 @@ KD_INLINE void kd_mma_tf32(float c[4], const unsigned a[4], const unsigned b[2])
 template <class T> KD_INLINE void kd_put(T *to, T v) { *to = v; }
 
 /* ---- copies from global to shared memory that go on beside the thread ---- */
-/* 16, 8 or 4 bytes, both addresses multiples of that; of `bytes` (0 to that) from memory, the rest zeros. */
+/* 16, 8 or 4 bytes, both addresses multiples of that; of `bytes` (0 to that) from memory, the rest zeros. Of no
+ * bytes: from anywhere (as CUTLASS has it: cp_async_zfill). */
 KD_INLINE void kd_copy16(kd_saddr to, const void *from, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+/* The same through the first cache, of what the block will copy again. */
+KD_INLINE void kd_copy16_again(kd_saddr to, const void *from, int bytes) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 KD_INLINE void kd_copy8(kd_saddr to, const void *from, int bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");

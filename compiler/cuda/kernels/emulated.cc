@@ -343,6 +343,9 @@ template <class T> void kd_put(T *to, T v, LINE) {
 inline void kd_copy16(kd_saddr to, const void *from, int bytes, LINE) {
     emulated::copy_begin(to, from, 16, bytes, line);
 }
+inline void kd_copy16_again(kd_saddr to, const void *from, int bytes, LINE) {
+    emulated::copy_begin(to, from, 16, bytes, line);
+}
 inline void kd_copy8(kd_saddr to, const void *from, int bytes, LINE) {
     emulated::copy_begin(to, from, 8, bytes, line);
 }
