@@ -142,20 +142,50 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
     dl_puts(e->out, "        return p;\n    }\n");
 }
 
-/* "p0[...]" or "p0 + ...", of the part that the channel is in; the latter may lie anywhere where there is no
- * such element: a copy of no bytes does not look. */
-static void put_parts(dl_emitter *e, const dl_product *p, const dl_operand *o, bool load) {
+/* "c.part == 0 ? " in front of what holds for all parts but the last, " : " behind it. */
+static void put_test(dl_emitter *e, const dl_operand *o, int part) {
+    if (part + 1 < o->nparts) dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_TERMS ? "c" : "r", part);
+}
+static void put_else(dl_emitter *e, const dl_operand *o, int part) {
+    if (part + 1 < o->nparts) dl_puts(e->out, " : ");
+}
+
+/* "p0[...]", of the part that the channel is in. */
+static void put_load(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     for (int i = 0; i < o->nparts; i++) {
         dl_dtype type = e->k->params.at[o->param[i]].type.dtype;
         const char *widen = type == o->dtype  ? p->alone && p->c->tf32 ? "kd_round_tf32" : ""
                             : type == DL_BF16 ? "kd_widen_bf16"
                                               : "kd_widen_f16";
-        if (i + 1 < o->nparts) dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_TERMS ? "c" : "r", i);
-        dl_putf(e->out,
-                load ? "%s(p%d[r.at[%d] + c.at[%d]])" : "%s(const void *)(p%d + (r.at[%d] + c.at[%d]))",
-                load ? widen : "", o->param[i], i, i);
-        if (i + 1 < o->nparts) dl_puts(e->out, " : ");
+        put_test(e, o, i);
+        dl_putf(e->out, "%s(p%d[r.at[%d] + c.at[%d]])", widen, o->param[i], i, i);
+        put_else(e, o, i);
     }
+}
+
+/* "p0 + ...", which may lie anywhere where there is no such element: a copy of no bytes does not look. */
+static void put_address(dl_emitter *e, const dl_operand *o) {
+    static const char *const open[] = {"(const void *)((", ") + ((", ") + ("};
+    if (o->channels != DL_TERMS) {
+        for (int i = 0; i < o->nparts; i++) {
+            put_test(e, o, i);
+            dl_putf(e->out, "(const void *)(p%d + (r.at[%d] + c.at[%d]))", o->param[i], i, i);
+            put_else(e, o, i);
+        }
+        return;
+    }
+    for (int summand = 0; summand < 3; summand++) { /* a tile's copies have a term's part in common */
+        dl_puts(e->out, open[summand]);
+        for (int i = 0; i < o->nparts; i++) {
+            put_test(e, o, i);
+            if (summand == 0)
+                dl_putf(e->out, "p%d", o->param[i]);
+            else
+                dl_putf(e->out, "%s.at[%d]", summand == 1 ? "r" : "c", i);
+            put_else(e, o, i);
+        }
+    }
+    dl_puts(e->out, ")))");
 }
 
 void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which) {
@@ -193,7 +223,10 @@ static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o)
         dl_puts(e->out, "    INLINE const void *at(const place &r, const place &c) const {\n        return ");
     else
         dl_puts(e->out, "    INLINE word load(const place &r, const place &c) const {\n        return ");
-    put_parts(e, p, o, !o->bytes);
+    if (o->bytes)
+        put_address(e, o);
+    else
+        put_load(e, p, o);
     dl_puts(e->out, ";\n    }\n};\n");
 }
 
