@@ -33,9 +33,22 @@ enum { CT_BOXES = 128, CT_IMAGES = 256 };
 
 template <class I, int PARTS> struct ct_place {
     I at[PARTS];    /* elements, in each part */
+    unsigned taps;  /* a bit for each tap along each axis: of a row those inside the image, of a term its own */
     int x[3], part; /* along the image's axes; which part */
     bool in;
 };
+/* The bits of the taps, of that many `spread` apart, at which an axis of `limit` is read inside from x on: those of
+ * a term are tested at once (CUTLASS has such masks). */
+INLINE unsigned ct_taps(int x, int spread, int taps, int limit) {
+    unsigned bits = 0;
+    if (spread == 1 || spread == -1) { /* from the first that is inside to the first that is not any more */
+        int from = spread > 0 ? -x : x - limit + 1, to = from + limit;
+        from = from < 0 ? 0 : from < taps ? from : taps, to = to < 0 ? 0 : to < taps ? to : taps;
+        return (1u << to) - (1u << from);
+    }
+    CT_LOOP for (int t = 0; t < taps; t++, x += spread) bits |= (unsigned)((unsigned)x < (unsigned)limit) << t;
+    return bits;
+}
 
 /* Where a window begins, along W, H and D, in image `at`; or how far from there a tap is, at channel `at`. */
 struct ct_window {

@@ -48,6 +48,7 @@ template <int BYTES> KD_INLINE void kd_store_few(void *p, kd_few<BYTES> v) { *(k
 /* The compiler takes this number as it finds it, in a register: it is not made again inside of a loop, as it does
  * with what follows from a thread's number by a few shifts and masks. */
 KD_INLINE void kd_hold(int &v) { asm("" : "+r"(v)); }
+KD_INLINE void kd_hold(unsigned &v) { asm("" : "+r"(v)); }
 KD_INLINE void kd_hold(long &v) { asm("" : "+l"(v)); }
 
 /* ---- conversions: to nearest, ties to even; a NaN stays one ---- */

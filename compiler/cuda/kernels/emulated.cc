@@ -278,6 +278,7 @@ template <int BYTES> void kd_store_few(void *p, kd_few<BYTES> v, LINE) {
 }
 
 KD_INLINE void kd_hold(int &) {}
+KD_INLINE void kd_hold(unsigned &) {}
 KD_INLINE void kd_hold(long &) {}
 
 KD_INLINE float kd_widen_f16(f16 h) {
