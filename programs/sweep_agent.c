@@ -79,13 +79,11 @@ static bool run_one(agent *a, int *status, dl_error *err) {
 /* ---- all of them ---- */
 
 /* How many trials have ended for good. */
-static bool count_ended(const agent *a, int *n, dl_error *err) {
+static bool count_ended(const agent *a, int64_t *n, dl_error *err) {
     dl_arena *arena = dl_arena_new(a->arena);
     dlr_trials all;
-    *n = 0;
     bool ok = dlr_trials_read(arena, a->dir, NULL, false, &all, err);
-    for (int i = 0; ok && i < all.list.n; i++)
-        *n += all.list.at[i].state == DLR_TRIAL_DONE || all.list.at[i].state == DLR_TRIAL_FAILED;
+    *n = ok ? dlr_trials_ended(&all) : 0;
     dl_arena_free(arena);
     return ok;
 }
@@ -104,7 +102,7 @@ static bool run_all(agent *a, int64_t count, int *status, dl_error *err) {
     *status = DL_OK;
     for (int64_t done = 0; count == 0 || done < count; done++) {
         bool any;
-        int before, after;
+        int64_t before, after;
         if (!is_any_left(a, &any, err)) return false;
         if (!any) return true;
         if (a->stopped) {

@@ -88,23 +88,16 @@ bool dl_sweep_take(dl_run_job *p, const char *id, const dl_option *options, dl_e
     return true;
 }
 
-/* One line of how the sweep stands, and the table behind its last trial. */
-static bool tell(dl_run_job *p, dl_error *err) {
-    const struct dl_sweep_run *s = p->sweep;
-    dlr_trials all;
-    if (!dlr_trials_read(p->arena, s->dir, s->file->metric, s->file->maximize, &all, err)) return false;
-    int64_t ended = 0;
-    for (int i = 0; i < all.list.n; i++)
-        ended += all.list.at[i].state == DLR_TRIAL_DONE || all.list.at[i].state == DLR_TRIAL_FAILED;
-    return ended != s->file->trials || dl_sweep_print(p->arena, s->dir, s->file, false, err);
-}
-
 bool dl_sweep_end(dl_run_job *p, bool ok, const dl_error *how, dl_error *err) {
     struct dl_sweep_run *s = p->sweep;
     if (!s || s->trial.number < 0 || !dl_job_leads(p)) return true;
     dlr_trial_result result = {0};
     int status = ok ? DL_OK : how->code ? (int)how->code : DL_INTERNAL;
     const char *metrics = dl_format(p->arena, "%s/%s/metrics.jsonl", s->dir, s->trial.run);
-    return dlr_trial_measure(metrics, s->file->metric, s->file->maximize, &result, err) &&
-           dlr_trials_end(s->dir, &s->trial, status, ok ? NULL : how->message, &result, err) && tell(p, err);
+    int64_t ended;
+    if (!dlr_trial_measure(metrics, s->file->metric, s->file->maximize, &result, err) ||
+        !dlr_trials_end(s->dir, &s->trial, status, ok ? NULL : how->message, &result, &ended, err))
+        return false;
+    bool last = ended == s->file->trials && (ok || status != DL_REQUEUE);
+    return !last || dl_sweep_print(p->arena, s->dir, s->file, false, err);
 }

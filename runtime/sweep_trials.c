@@ -196,6 +196,13 @@ bool dlr_trials_read(dl_arena *arena, const char *dir, const char *metric, bool 
     return ok;
 }
 
+int64_t dlr_trials_ended(const dlr_trials *all) {
+    int64_t n = 0;
+    for (int i = 0; i < all->list.n; i++)
+        n += all->list.at[i].state == DLR_TRIAL_DONE || all->list.at[i].state == DLR_TRIAL_FAILED;
+    return n;
+}
+
 /* ---- taking ---- */
 
 typedef struct {
@@ -305,11 +312,12 @@ static dlr_trial_state state_of(const dlr_trial *t, int status) {
 }
 
 bool dlr_trials_end(const char *dir, const dlr_trial *trial, int status, const char *why,
-                    const dlr_trial_result *result, dl_error *err) {
+                    const dlr_trial_result *result, int64_t *ended, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
+    dlr_trial_state state = state_of(trial, status);
     dl_buf b = {0};
     journal j;
-    put_event(&b, trial->number, state_of(trial, status));
+    put_event(&b, trial->number, state);
     if (status)
         dl_putf(&b, ", \"status\": %d", status);
     else if (result->any) {
@@ -324,9 +332,11 @@ bool dlr_trials_end(const char *dir, const dlr_trial *trial, int status, const c
     put_end(&b);
     dlr_trials all = {.dir = dir};
     bool ok = open_journal(arena, dir, true, &j, err);
+    *ended = state == DLR_TRIAL_DONE || state == DLR_TRIAL_FAILED;
     if (ok) {
         ok = read_journal(arena, &j, &all, err) && append(&j, &b, err);
         close_journal(&j);
+        *ended += dlr_trials_ended(&all);
     }
     dl_buf_free(&b);
     dl_arena_free(arena);

@@ -57,6 +57,9 @@ typedef struct {
 bool dlr_trials_read(dl_arena *arena, const char *dir, const char *metric, bool maximize, dlr_trials *all,
                      dl_error *err);
 
+/* How many are done or have failed. */
+int64_t dlr_trials_ended(const dlr_trials *all);
+
 /* Values for trials that nobody has taken yet. */
 typedef struct {
     int64_t trials; /* how many there are; -1: no end */
@@ -78,9 +81,9 @@ bool dlr_trials_take(dl_arena *arena, const char *dir, const dlr_trial_maker *ma
 /* Records how a trial that this process holds has ended: `status` is its exit status (0: done). Of
  * those that its values are to blame for (DL_USAGE, DL_INPUT, DL_NUMERIC) it has failed; DL_REQUEUE hands it
  * back, and so do others (files, memory, a rank), until it was lost DLR_TRIAL_LOST times. `why`: its message.
- * Errors: DL_IO, DL_INPUT. */
+ * *ended: how many trials are done or have failed, this one counted. Errors: DL_IO, DL_INPUT. */
 bool dlr_trials_end(const char *dir, const dlr_trial *trial, int status, const char *why,
-                    const dlr_trial_result *result, dl_error *err);
+                    const dlr_trial_result *result, int64_t *ended, dl_error *err);
 
 /* What a run's metrics.jsonl says of a metric. Errors: DL_IO, DL_INPUT. */
 bool dlr_trial_measure(const char *metrics, const char *metric, bool maximize, dlr_trial_result *result,
