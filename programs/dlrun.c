@@ -267,10 +267,7 @@ static bool load_data(dl_run_job *p, dl_error *err) {
 
 static bool take_trial(dl_run_job *p, dl_error *err) {
     const char *id = dl_config_option(p->config, "sweep_id");
-    if (!id) return true;
-    if (dl_config_option(p->config, "dry_run"))
-        return dl_fail(err, DL_USAGE, "--sweep_id takes a trial to train it, and --dry_run trains none");
-    return dl_sweep_take(p, id, options, err);
+    return !id || dl_sweep_take(p, id, options, err);
 }
 
 static bool run(dl_run_job *p, dl_error *err) {
@@ -409,9 +406,9 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "predict") == 0)
         return dl_streams_end("dlrun", dl_predict_main(argc - 1, argv + 1));
     if (argc > 1 && strcmp(argv[1], "sweep") == 0)
-        return dl_streams_end("dlrun", dl_sweep_main(argc - 1, argv + 1));
+        return dl_streams_end("dlrun", dl_sweep_main(argc - 1, argv + 1, options));
     if (argc > 1 && strcmp(argv[1], "agent") == 0)
-        return dl_streams_end("dlrun", dl_agent_main(argc - 1, argv + 1));
+        return dl_streams_end("dlrun", dl_agent_main(argc - 1, argv + 1, options));
     dl_error err = {0};
     dl_run_job p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
     p.command_line = join(p.arena, argc, argv);

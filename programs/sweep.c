@@ -14,7 +14,7 @@
 #include "programs/launch.h"
 #include "runtime/io/json.h"
 
-static const dl_option options[] = {
+static const dl_option own_options[] = {
     {"sweep_id", 0, "ID", "the new sweep's name; of one that is there, with the same file: that one"},
     {"status", 0, "ID", "instead: a table of the trials of that sweep"},
     {"json", 0, NULL, "print it as one JSON object"},
@@ -157,7 +157,8 @@ static void tell_made_json(const dl_sweep_file *f, const char *id, const char *d
     dl_buf_free(&b);
 }
 
-static bool make(dl_arena *arena, const char *path, int ranks, int argc, char **argv, dl_error *err) {
+static bool make(dl_arena *arena, const char *path, int ranks, int argc, char **argv,
+                 const dl_option *options, dl_error *err) {
     dl_config *c = dl_config_open(arena, argc, argv, options, err);
     const char *given = c ? dl_config_option(c, "sweep_id") : NULL, *id = given;
     bool json = c && dl_config_option(c, "json");
@@ -179,7 +180,8 @@ static bool make(dl_arena *arena, const char *path, int ranks, int argc, char **
 
 /* ---- one that is there ---- */
 
-static bool status(dl_arena *arena, const dl_config *c, int argc, char **argv, dl_error *err) {
+static bool status(dl_arena *arena, const dl_config *c, int argc, char **argv, const dl_option *options,
+                   dl_error *err) {
     const char *dir = dl_sweep_dir(arena, dl_config_option(c, "status"), argc, argv, options, err);
     const dl_sweep_file *f = dir ? dl_sweep_open(arena, dir, err) : NULL;
     return f && dl_sweep_print(arena, dir, f, dl_config_option(c, "json") != NULL, err);
@@ -187,7 +189,8 @@ static bool status(dl_arena *arena, const dl_config *c, int argc, char **argv, d
 
 /* ---- all ---- */
 
-static bool run(dl_arena *arena, int argc, char **argv, dl_error *err) {
+static bool run(dl_arena *arena, int argc, char **argv, const dl_option *of_runs, dl_error *err) {
+    const dl_option *options = dl_sweep_options(arena, own_options, of_runs);
     int ranks = dl_launch_take(&argc, argv, err);
     if (ranks < 0) return false;
     const char *path = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
@@ -197,24 +200,24 @@ static bool run(dl_arena *arena, int argc, char **argv, dl_error *err) {
     if (dl_config_option(c, "help")) {
         dl_buf b = {0};
         dl_puts(&b, usage);
-        dl_config_put_help(&b, options, c);
+        dl_config_put_help(&b, own_options, c);
         fputs(b.at, stdout);
         dl_buf_free(&b);
         return true;
     }
     if (path && dl_config_option(c, "status"))
         return dl_fail(err, DL_USAGE, "--status tells of a sweep that is there, and takes no file");
-    if (path) return make(arena, path, ranks, argc, argv, err);
-    return dl_config_option(c, "status") ? status(arena, c, argc, argv, err)
+    if (path) return make(arena, path, ranks, argc, argv, options, err);
+    return dl_config_option(c, "status") ? status(arena, c, argc, argv, options, err)
                                          : dl_fail(err, DL_USAGE,
                                                    "the sweep's file comes first: dlrun sweep FILE.yaml (or "
                                                    "--status ID; --help tells more)");
 }
 
-int dl_sweep_main(int argc, char **argv) {
+int dl_sweep_main(int argc, char **argv, const dl_option *of_runs) {
     dl_error err = {0};
     dl_arena *arena = dl_arena_new(NULL);
-    bool ok = run(arena, argc, argv, &err);
+    bool ok = run(arena, argc, argv, of_runs, &err);
     if (!ok)
         fprintf(stderr, "%s%s\n",
                 strstr(err.message, ": error: ") ? "" : "dlrun sweep: error: ", err.message);

@@ -22,10 +22,12 @@ struct dl_sweep_run {
 const char *dl_sweep_dir(dl_arena *arena, const char *id, int argc, char *const *argv,
                          const dl_option *options, dl_error *err);
 /* Whether runs of so many ranks with that command line can be the sweep's: the configuration itself, every
- * parameter in it, and the metric among what is recorded. *config: its name and run_num, for folders; may be
- * NULL. Errors: DL_USAGE, DL_INPUT, at the place of the sweep's file; DL_IO. */
+ * parameter in it, and the metric among what is recorded. *prefix: what names of trials' folders begin with;
+ * may be NULL. Errors: DL_USAGE, DL_INPUT, at the place of the sweep's file; DL_IO. */
 bool dl_sweep_fits(dl_arena *arena, const dl_sweep_file *file, int ranks, int argc, char *const *argv,
                    const dl_option *options, const char **prefix, dl_error *err);
+/* The options of a command, and those of the runs that it is given for, which it is given, too. */
+const dl_option *dl_sweep_options(dl_arena *arena, const dl_option *own, const dl_option *of_runs);
 /* What new trials are made by: names and values of the file, folders with `prefix`. */
 dlr_trial_maker dl_sweep_maker(const dl_sweep_file *file, const char *prefix);
 /* EXPDIR/sweeps/ID/sweep.yaml, read. NULL: DL_USAGE where there is no such sweep; as dl_sweep_read. */
@@ -48,8 +50,9 @@ bool dl_sweep_print(dl_arena *arena, const char *dir, const dl_sweep_file *file,
 
 /* ---- sweep.c, sweep_agent.c: commands ---- */
 
-int dl_sweep_main(int argc, char **argv);
-int dl_agent_main(int argc, char **argv);
+/* `of_runs`: what dlrun itself takes. */
+int dl_sweep_main(int argc, char **argv, const dl_option *of_runs);
+int dl_agent_main(int argc, char **argv, const dl_option *of_runs);
 /* arguments.json of a sweep: what its runs were given when it was made. */
 bool dl_sweep_put_arguments(const char *dir, int ranks, int argc, char *const *argv, dl_error *err);
 bool dl_sweep_arguments(dl_arena *arena, const char *dir, int *ranks, int *argc, char ***argv, dl_error *err);

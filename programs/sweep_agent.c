@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "programs/launch.h"
 #include "programs/sweep.h"
 
-static const dl_option options[] = {
+static const dl_option own_options[] = {
     {"count", 0, "N", "end behind N trials"},
     {"ranks", 'n', "N", "N ranks for each run (as many as the sweep was made for)"},
     {"help", 'h', NULL, "this text"},
@@ -35,6 +36,7 @@ typedef struct {
     const char *dir;
     const dl_sweep_file *file;
     dlr_trial_maker maker;
+    const dl_option *options;
     char **argv; /* of a run */
     sigset_t watched, before;
     bool stopped; /* a signal asked for it */
@@ -54,7 +56,15 @@ static void start(const agent *a, pid_t parent) {
     _exit(DL_RESOURCE);
 }
 
-/* Waits for it, and passes on signals. Returns its exit status; DL_PEER where it was killed. */
+/* Whether a signal has asked to stop while no run was under way. */
+static bool is_stopped(agent *a) {
+    static const struct timespec now = {0};
+    for (int number; (number = sigtimedwait(&a->watched, NULL, &now)) > 0;) a->stopped |= number != SIGCHLD;
+    return a->stopped;
+}
+
+/* Waits for it, and passes on signals. Returns its exit status; one that was killed, by a signal that came
+ * before it could take it: DL_REQUEUE, by another: DL_PEER. */
 static int wait_for(agent *a, pid_t child) {
     for (int status;;) {
         int number = sigwaitinfo(&a->watched, NULL);
@@ -63,7 +73,7 @@ static int wait_for(agent *a, pid_t child) {
             continue;
         }
         if (waitpid(child, &status, WNOHANG) != child) continue;
-        return WIFEXITED(status) ? WEXITSTATUS(status) : DL_PEER;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : a->stopped ? DL_REQUEUE : DL_PEER;
     }
 }
 
@@ -105,7 +115,7 @@ static bool run_all(agent *a, int64_t count, int *status, dl_error *err) {
         int64_t before, after;
         if (!is_any_left(a, &any, err)) return false;
         if (!any) return true;
-        if (a->stopped) {
+        if (is_stopped(a)) {
             *status = DL_REQUEUE;
             return true;
         }
@@ -130,7 +140,7 @@ static bool put_together(agent *a, int ranks, int more, char **words, dl_error *
     for (int i = 1; i < argc; i++) a->argv[at++] = stored[i];
     for (int i = 0; i < more; i++) a->argv[at++] = words[i];
     int first = ranks > 1; /* without -n */
-    if (!dl_sweep_fits(a->arena, a->file, ranks, at - first, a->argv + first, options, NULL, err))
+    if (!dl_sweep_fits(a->arena, a->file, ranks, at - first, a->argv + first, a->options, NULL, err))
         return false;
     a->argv[at++] = dl_format(a->arena, "--sweep_id=%s", a->dir);
     return true;
@@ -162,7 +172,7 @@ static bool open_agent(agent *a, const char *id, int ranks, int argc, char **arg
                        "an agent starts the ranks of its runs, and by %s=%d this is one of several: give "
                        "--sweep_id to dlrun itself, which then trains one trial, or start one agent",
                        said.size_name, said.world.size);
-    a->dir = dl_sweep_dir(a->arena, id, argc, argv, options, err);
+    a->dir = dl_sweep_dir(a->arena, id, argc, argv, a->options, err);
     a->file = a->dir ? dl_sweep_open(a->arena, a->dir, err) : NULL;
     if (!a->file) return false;
     a->maker = dl_sweep_maker(a->file, "");
@@ -173,18 +183,19 @@ static bool open_agent(agent *a, const char *id, int ranks, int argc, char **arg
     return put_together(a, ranks, argc - 1, argv + 1, err);
 }
 
-static bool run(dl_arena *arena, int argc, char **argv, int *status, dl_error *err) {
-    agent a = {.arena = arena};
+static bool run(dl_arena *arena, int argc, char **argv, const dl_option *of_runs, int *status,
+                dl_error *err) {
+    agent a = {.arena = arena, .options = dl_sweep_options(arena, own_options, of_runs)};
     int ranks = dl_launch_take(&argc, argv, err);
     if (ranks < 0) return false;
     const char *id = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
     if (id) argv[1] = argv[0], argc--, argv++;
-    dl_config *c = dl_config_open(arena, argc, argv, options, err);
+    dl_config *c = dl_config_open(arena, argc, argv, a.options, err);
     if (!c) return false;
     if (dl_config_option(c, "help")) {
         dl_buf b = {0};
         dl_puts(&b, usage);
-        dl_config_put_help(&b, options, c);
+        dl_config_put_help(&b, own_options, c);
         fputs(b.at, stdout);
         dl_buf_free(&b);
         return true;
@@ -198,11 +209,11 @@ static bool run(dl_arena *arena, int argc, char **argv, int *status, dl_error *e
     return run_all(&a, count, status, err);
 }
 
-int dl_agent_main(int argc, char **argv) {
+int dl_agent_main(int argc, char **argv, const dl_option *of_runs) {
     dl_error err = {0};
     dl_arena *arena = dl_arena_new(NULL);
     int status = DL_OK;
-    bool ok = run(arena, argc, argv, &status, &err);
+    bool ok = run(arena, argc, argv, of_runs, &status, &err);
     if (!ok)
         fprintf(stderr, "%s%s\n",
                 strstr(err.message, ": error: ") ? "" : "dlrun agent: error: ", err.message);

@@ -7,11 +7,27 @@
 #include "ir/base/tags.h"
 #include "programs/sweep.h"
 
+const dl_option *dl_sweep_options(dl_arena *arena, const dl_option *own, const dl_option *of_runs) {
+    int n = 0;
+    while (own[n].name) n++;
+    const dl_option *end = of_runs;
+    while (end->name) end++;
+    dl_option *all = DL_NEWS(arena, dl_option, n + (end - of_runs) + 1);
+    memcpy(all, own, (size_t)n * sizeof *all);
+    for (const dl_option *o = of_runs; o->name; o++) {
+        int k = 0;
+        while (k < n && strcmp(all[k].name, o->name) != 0) k++;
+        if (k == n) all[n++] = *o;
+    }
+    return all;
+}
+
 const char *dl_sweep_dir(dl_arena *arena, const char *id, int argc, char *const *argv,
                          const dl_option *options, dl_error *err) {
     size_t n = strlen(id);
     while (n > 1 && id[n - 1] == '/') n--;
-    if (strchr(id, '/')) return dl_strndup(arena, id, n);
+    if (strchr(id, '/')) /* with a slash still, so that it stays a directory */
+        return dl_format(arena, "%s%.*s", memchr(id, '/', n) ? "" : "./", (int)n, id);
     if (!dl_is_file_name(id))
         return dl_fail(err, DL_USAGE, "'%.80s' is no sweep's name: it names a folder", id), NULL;
     dl_config *c = dl_config_open(arena, argc, argv, options, err);
@@ -88,6 +104,8 @@ bool dl_sweep_fits(dl_arena *arena, const dl_sweep_file *file, int ranks, int ar
     if (!s && faults.n) fputs(faults.at, stderr);
     dl_buf_free(&faults);
     bool ok = s != NULL;
+    if (ok && dl_config_option(c, "dry_run"))
+        ok = dl_fail(err, DL_USAGE, "a trial of a sweep is there to be trained, and --dry_run trains none");
     static const dl_key own_keys[] = {DL_KEY_resume, DL_KEY_run_dir, DL_KEY_replay};
     for (size_t i = 0; ok && i < sizeof own_keys / sizeof *own_keys; i++) {
         const char *said = dl_config_said(c, dl_key_name(own_keys[i]));

@@ -98,6 +98,5 @@ bool dl_sweep_end(dl_run_job *p, bool ok, const dl_error *how, dl_error *err) {
     if (!dlr_trial_measure(metrics, s->file->metric, s->file->maximize, &result, err) ||
         !dlr_trials_end(s->dir, &s->trial, status, ok ? NULL : how->message, &result, &ended, err))
         return false;
-    bool last = ended == s->file->trials && (ok || status != DL_REQUEUE);
-    return !last || dl_sweep_print(p->arena, s->dir, s->file, false, err);
+    return ended != s->file->trials || dl_sweep_print(p->arena, s->dir, s->file, false, err);
 }

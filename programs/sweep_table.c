@@ -10,12 +10,13 @@ static const char *state_of(const dlr_trial *t) {
     return open && t->held ? "runs" : words[t->state];
 }
 
-/* The trial with the best value; those that are not done count, too. NULL: none has one. */
+/* The trial with the best value; those that are not done count, too, those that have failed do not. NULL:
+ * none has one. */
 static const dlr_trial *best_of(const dlr_trials *all, bool maximize) {
     const dlr_trial *best = NULL;
     for (int i = 0; i < all->list.n; i++) {
         const dlr_trial *t = &all->list.at[i];
-        if (!t->result.any) continue;
+        if (!t->result.any || t->state == DLR_TRIAL_FAILED) continue;
         double x = t->result.best;
         if (!best || (maximize ? x > best->result.best : x < best->result.best)) best = t;
     }

@@ -53,9 +53,15 @@ static int64_t whole_of(const dlr_json *event, const char *key) {
 }
 
 static dlr_trial *find(const dlr_trials *all, int64_t number) {
-    for (int i = 0; i < all->list.n; i++)
-        if (all->list.at[i].number == number) return &all->list.at[i];
-    return NULL;
+    int low = 0, high = all->list.n;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (all->list.at[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < all->list.n && all->list.at[low].number == number ? &all->list.at[low] : NULL;
 }
 
 /* The trial, made in its place where it is new. */
@@ -101,25 +107,34 @@ static bool take_event(dl_arena *arena, const dlr_json *event, dlr_trials *all) 
     return true;
 }
 
-static bool read_journal(dl_arena *arena, journal *j, dlr_trials *all, dl_error *err) {
-    size_t size;
+bool dlr_trials_parse(dl_arena *arena, const char *text, size_t n, const char *path, dlr_trials *all,
+                      size_t *end, dl_error *err) {
+    enum { DEPTH = 64, VALUES = 100000 };
+    const char *newline;
     int line = 1;
-    if (j->fd < 0) return true;
-    const char *text = dl_read_file(arena, j->path, MAX_BYTES, &size, err), *newline;
-    if (!text) return false;
-    for (const char *at = text; (newline = memchr(at, '\n', size - (size_t)(at - text))); at = newline + 1) {
+    *end = 0;
+    for (const char *at = text; (newline = memchr(at, '\n', n - (size_t)(at - text))); at = newline + 1) {
         dl_error ignored = {0};
         const dlr_json *event =
-            dlr_json_parse(arena, at, (size_t)(newline - at), (dlr_json_limits){32, 100000}, "", &ignored);
+            dlr_json_parse(arena, at, (size_t)(newline - at), (dlr_json_limits){DEPTH, VALUES}, "", &ignored);
         if (!event || !take_event(arena, event, all))
             return dl_fail(err, DL_INPUT,
                            "%s:%d:1: error: this is no event of a trial; without the line, what it said is "
                            "done again",
-                           j->path, line);
+                           path, line);
         line++;
-        j->end = newline + 1 - text;
+        *end = (size_t)(newline + 1 - text);
     }
     return true;
+}
+
+static bool read_journal(dl_arena *arena, journal *j, dlr_trials *all, dl_error *err) {
+    size_t n, end = 0;
+    if (j->fd < 0) return true;
+    const char *text = dl_read_file(arena, j->path, MAX_BYTES, &n, err);
+    bool ok = text && dlr_trials_parse(arena, text, n, j->path, all, &end, err);
+    j->end = (int64_t)end;
+    return ok;
 }
 
 /* Cuts off what a killed writer has left without an end. */

@@ -57,6 +57,10 @@ typedef struct {
 bool dlr_trials_read(dl_arena *arena, const char *dir, const char *metric, bool maximize, dlr_trials *all,
                      dl_error *err);
 
+/* What n bytes of the file say; *end: behind their last whole line. Errors: DL_INPUT, `path:line:1: error:`.
+ */
+bool dlr_trials_parse(dl_arena *arena, const char *text, size_t n, const char *path, dlr_trials *all,
+                      size_t *end, dl_error *err);
 /* How many are done or have failed. */
 int64_t dlr_trials_ended(const dlr_trials *all);
 

@@ -60,6 +60,8 @@ typedef struct {
 
 /* Reads and checks a file. Errors: DL_IO; DL_INPUT at the place of what is wrong, with what is allowed. */
 const dl_sweep_file *dl_sweep_read(dl_arena *arena, const char *path, dl_error *err);
+/* The same of what was read of it. */
+const dl_sweep_file *dl_sweep_parse(dl_arena *arena, const dl_yaml *top, const char *path, dl_error *err);
 extern const char *const dl_sweep_methods[], *const dl_sweep_draws[DL_N_DRAWS];
 
 /* Whether every parameter is a key of the configuration, or an argument of its model, that can have the

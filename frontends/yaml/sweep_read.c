@@ -332,15 +332,19 @@ static bool count_trials(dl_sweep_file *f, int64_t cap, dl_error *err) {
     return true;
 }
 
-const dl_sweep_file *dl_sweep_read(dl_arena *arena, const char *path, dl_error *err) {
+const dl_sweep_file *dl_sweep_parse(dl_arena *arena, const dl_yaml *top, const char *path, dl_error *err) {
     dl_sweep_file *f = DL_NEW(arena, dl_sweep_file);
     f->path = dl_strdup(arena, path);
-    const dl_yaml *top = dl_yaml_read_file(arena, path, err);
     int64_t cap, seed;
-    bool ok = top && check_top(arena, f, top, err) && take_method(arena, f, top, err) &&
+    bool ok = check_top(arena, f, top, err) && take_method(arena, f, top, err) &&
               take_metric(arena, f, top, err) && take_whole(arena, top, "run_cap", 1, -1, &cap, err) &&
               take_whole(arena, top, "seed", 0, 0, &seed, err) && take_parameters(arena, f, top, err) &&
               count_trials(f, cap, err);
     if (ok) f->seed = (uint64_t)seed;
     return ok ? f : NULL;
+}
+
+const dl_sweep_file *dl_sweep_read(dl_arena *arena, const char *path, dl_error *err) {
+    const dl_yaml *top = dl_yaml_read_file(arena, path, err);
+    return top ? dl_sweep_parse(arena, top, path, err) : NULL;
 }

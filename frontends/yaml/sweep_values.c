@@ -39,26 +39,24 @@ static const dl_yaml *choose(const dl_sweep_parameter *p, double unit) {
     return p->values[i];
 }
 
-static double within(const dl_sweep_parameter *p, double x) { return fmin(fmax(x, p->low), p->high); }
-
 static const dl_yaml *draw(dl_arena *arena, const dl_sweep_file *f, const dl_sweep_parameter *p,
                            int64_t number) {
-    double u[2], x = 0;
+    double u[2], x;
     draw_units(f, p->name, number, u);
     if (p->n) return choose(p, u[0]);
-    double even = within(p, p->low + u[0] * (p->high - p->low));
-    double log_even = within(p, exp(log(p->low) + u[0] * (log(p->high) - log(p->low))));
-    switch (p->draw) {
-    case DL_DRAW_INT_UNIFORM: x = p->low + floor(u[0] * (p->high - p->low + 1)); break;
-    case DL_DRAW_Q_UNIFORM: x = nearbyint(even / p->step) * p->step; break;
-    case DL_DRAW_LOG_UNIFORM_VALUES: x = log_even; break;
-    case DL_DRAW_Q_LOG_UNIFORM_VALUES: x = nearbyint(log_even / p->step) * p->step; break;
-    case DL_DRAW_NORMAL: /* Box and Muller, 1958 */
+    bool logarithm = p->draw == DL_DRAW_LOG_UNIFORM_VALUES || p->draw == DL_DRAW_Q_LOG_UNIFORM_VALUES,
+         of_int = p->draw == DL_DRAW_INT_UNIFORM;
+    if (p->draw == DL_DRAW_NORMAL) /* Box and Muller, 1958 */
         x = p->low + p->high * sqrt(-2 * log1p(-u[0])) * cos(2 * acos(-1) * u[1]);
-        break;
-    default: x = even;
-    }
-    return number_of(arena, x, p->draw == DL_DRAW_INT_UNIFORM || p->whole, p->place);
+    else if (of_int)
+        x = p->low + floor(u[0] * (p->high - p->low + 1));
+    else if (logarithm)
+        x = exp(log(p->low) + u[0] * (log(p->high) - log(p->low)));
+    else
+        x = p->low + u[0] * (p->high - p->low);
+    if (logarithm) x = fmin(fmax(x, p->low), p->high); /* rounding may have left it beyond */
+    if (p->step > 0) x = nearbyint(x / p->step) * p->step;
+    return number_of(arena, x, of_int || p->whole, p->place);
 }
 
 const dl_yaml *dl_sweep_values(dl_arena *arena, const dl_sweep_file *f, int64_t number) {

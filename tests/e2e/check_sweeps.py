@@ -193,6 +193,7 @@ def check_refused():
     refused(GRID, "--lr=3: ", "--lr=3", code=2)
     refused(GRID, "--resume=true: a sweep says where its trials are kept", "--resume=true", code=2)
     refused(GRID, "unknown option '--no_such_key'", "--no_such_key=1", code=2)
+    refused(GRID, "--dry_run trains none", "--dry_run", code=2)
     refused(GRID, "has no configuration 'test3'", "--config=test3", code=2)
 
     done = run("sweep", write("wrong.yaml", "method: grid\nmetric: {name: val_los}\nparameters: {lr: {value: 1}}\n"), *MODEL, f"--root_dir={TMP}/wrong")
@@ -202,7 +203,7 @@ def check_refused():
     check(make("once", GRID) == sweep, "made again of the same file")
     done = run("sweep", write("sweep.yaml", GRID + "run_cap: 1\n"), *MODEL, f"--root_dir={TMP}/once", "--sweep_id=s")
     check(done.returncode == 2 and "is of another file" in done.stderr, f"another file: {done.stderr}")
-    for args, want, more in ((["--sweep_id=t"], "there is no sweep in", {}), (["--sweep_id=s", "--dry_run"], "--sweep_id takes a trial to train it", {}),
+    for args, want, more in ((["--sweep_id=t"], "there is no sweep in", {}), (["--sweep_id=s", "--dry_run"], "--dry_run trains none", {}),
                              (["--sweep_id=s", "--batch_size=8"], "--batch_size=8: ", {}), (["--sweep_id=s", "--no_such=1"], "no_such", {}),
                              (["--sweep_id=.."], "'..' is no sweep's name", {})):
         done = run(*MODEL, f"--root_dir={TMP}/once", *args, **more)
