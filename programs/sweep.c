@@ -26,16 +26,18 @@ static const dl_option own_options[] = {
 static const char usage[] =
     "usage: dlrun sweep FILE.yaml [--sweep_id ID] [-n N] [what its runs are given...]\n"
     "       dlrun sweep --status ID [--json]\n\n"
-    "Makes a sweep of hyperparameters from a file as `wandb sweep` takes it, and says which runs train its\n"
-    "trials; docs/sweeps.md tells more.\n\n"
+    "Makes a sweep of hyperparameters from a file as `wandb sweep` takes it, and says which runs\n"
+    "train its trials; docs/sweeps.md tells more.\n\n"
     "  dlrun sweep sweep.yaml models/cnn_regressor.dl --config test2\n"
     "  dlrun agent sweeps/ID           trains one trial behind the other; start as many as you like\n"
-    "  dlrun models/cnn_regressor.dl --config test2 --sweep_id=ID       trains one, under srun, too\n"
+    "  dlrun models/cnn_regressor.dl --config test2 --sweep_id=ID      trains one, under srun, too\n"
     "  dlrun sweep --status sweeps/ID  values, states, results, and the best\n\n"
     "ID is a name, for EXPDIR/sweeps/ID, or that directory.\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files.\n\n";
 
 /* ---- arguments.json ---- */
+
+enum { MOST_BYTES = 1 << 20 };
 
 bool dl_sweep_put_arguments(const char *dir, int ranks, int argc, char *const *argv, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
@@ -46,7 +48,16 @@ bool dl_sweep_put_arguments(const char *dir, int ranks, int argc, char *const *a
         dlr_json_put_string(&b, argv[i]);
     }
     dl_puts(&b, "]}\n");
-    bool ok = dl_write_file(dl_format(arena, "%s/arguments.json", dir), b.at, b.n, err);
+    const char *path = dl_format(arena, "%s/arguments.json", dir), *there = NULL;
+    size_t n = 0;
+    bool is_there = access(path, F_OK) == 0, ok = true;
+    if (is_there) {
+        there = dl_read_file(arena, path, MOST_BYTES, &n, err);
+        ok = there && ((n == b.n && memcmp(there, b.at, n) == 0) ||
+                       dl_fail(err, DL_USAGE,
+                               "%.300s is there, and its runs are given something else: %.500s", dir, there));
+    } else
+        ok = dl_write_file(path, b.at, b.n, err);
     dl_buf_free(&b);
     dl_arena_free(arena);
     return ok;
@@ -56,7 +67,7 @@ bool dl_sweep_arguments(dl_arena *arena, const char *dir, int *ranks, int *argc,
                         dl_error *err) {
     const char *path = dl_format(arena, "%s/arguments.json", dir);
     size_t n;
-    const char *text = dl_read_file(arena, path, 1 << 20, &n, err);
+    const char *text = dl_read_file(arena, path, MOST_BYTES, &n, err);
     const dlr_json *all =
         text ? dlr_json_parse(arena, text, n, (dlr_json_limits){8, 10000}, path, err) : NULL;
     const dlr_json *list = dlr_json_get(all, "arguments"), *size = dlr_json_get(all, "ranks");
@@ -113,11 +124,17 @@ static void keep_run_arguments(int *argc, char **argv) {
     argv[ *argc = kept] = NULL;
 }
 
+/* Words for a shell. */
 static void put_words(dl_buf *b, int argc, char *const *argv) {
     for (int i = 1; i < argc; i++) {
         bool plain = argv[i][0] && !strpbrk(argv[i], " \t\n\"'\\$`*?[]{}()<>|&;#~!");
-        dl_putf(b, plain ? " %s" : " '", argv[i]);
-        for (const char *s = argv[i]; !plain && *s; s++) dl_putf(b, *s == '\'' ? "'\\''" : "%c", *s);
+        dl_puts(b, plain ? " " : " '");
+        for (const char *s = argv[i]; *s; s++) {
+            if (*s == '\'')
+                dl_puts(b, "'\\''");
+            else
+                dl_putn(b, s, 1);
+        }
         if (!plain) dl_puts(b, "'");
     }
 }

@@ -53,7 +53,8 @@ bool dl_sweep_print(dl_arena *arena, const char *dir, const dl_sweep_file *file,
 /* `of_runs`: what dlrun itself takes. */
 int dl_sweep_main(int argc, char **argv, const dl_option *of_runs);
 int dl_agent_main(int argc, char **argv, const dl_option *of_runs);
-/* arguments.json of a sweep: what its runs were given when it was made. */
+/* arguments.json of a sweep: what its runs were given when it was made. Errors: DL_IO; DL_INPUT; DL_USAGE
+ * where it is there, and says something else. */
 bool dl_sweep_put_arguments(const char *dir, int ranks, int argc, char *const *argv, dl_error *err);
 bool dl_sweep_arguments(dl_arena *arena, const char *dir, int *ranks, int *argc, char ***argv, dl_error *err);
 #endif

@@ -22,14 +22,12 @@ static const dl_option own_options[] = {
 
 static const char usage[] =
     "usage: dlrun agent ID [--count N] [-n N] [what its runs are given beside what the sweep was...]\n\n"
-    "Trains trials of a sweep that `dlrun sweep` has made, one behind the other, until none is left; start "
-    "as\n"
-    "many agents as you like, on any machines that share the sweep's directory. A trial that a job was\n"
+    "Trains trials of a sweep that `dlrun sweep` has made, one behind the other, until none is left.\n"
+    "Start as many agents as you like, wherever the sweep's directory is. A trial that a job was\n"
     "stopped in, or killed in, is gone on with by the next (docs/sweeps.md).\n\n"
     "ID is a name, for EXPDIR/sweeps/ID, or that directory.\n\n"
-    "Exit status: 0 none is left, or N are done; 75 stopped by a signal, with the trial handed back; else "
-    "that\n"
-    "of a run that failed for another reason than its values.\n\n";
+    "Exit status: 0 none is left, or N are trained; 75 stopped by a signal, the trial handed back;\n"
+    "else that of a run that failed for another reason than its values.\n\n";
 
 typedef struct {
     dl_arena *arena;

@@ -40,7 +40,7 @@ static const char *text_of(dl_arena *arena, const char *dir, const dlr_trial *t)
 /* A path as a value of the command line, where $NAME would be a variable. */
 static const char *literal(dl_arena *arena, const char *path) {
     dl_buf b = {0};
-    for (; *path; path++) dl_putf(&b, *path == '$' ? "$$" : "%c", *path);
+    for (; *path; path++) dl_putn(&b, "$", *path == '$'), dl_putn(&b, path, 1);
     const char *text = dl_strndup(arena, b.at, b.n);
     dl_buf_free(&b);
     return text;

@@ -43,7 +43,7 @@ typedef struct {
     dl_yaml_place low_place, high_place;
 } dl_sweep_parameter;
 
-enum { DL_SWEEP_MOST = 1000000 /* trials of a grid */ };
+enum { DL_SWEEP_MOST = 100000 /* trials of a grid */ };
 
 typedef struct {
     const char *path;

@@ -1,5 +1,6 @@
 /* A sweep's file, read and checked. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "frontends/yaml/config_private.h"
 #include "frontends/yaml/sweep_file.h"
@@ -140,23 +141,37 @@ static bool take_shares(const said *s, dl_sweep_parameter *p, dl_error *err) {
            dl_yaml_fail(err, v->place, "probabilities of %s add up to %g, not to 1", s->quoted, sum);
 }
 
+typedef struct {
+    const char *text;
+    int number;
+} shown;
+
+static int compare_shown(const void *a, const void *b) {
+    const shown *x = a, *y = b;
+    int order = strcmp(x->text, y->text);
+    return order ? order : (x->number > y->number) - (x->number < y->number);
+}
+
 static bool take_values(const said *s, dl_sweep_parameter *p, dl_error *err) {
     const dl_yaml *v = s->of[VALUES];
     if (v->kind != DL_YAML_LIST || v->items.n == 0)
         return dl_yaml_fail(err, v->place, "values of %s must be a list of at least one, not %s", s->quoted,
                             dl_yaml_show(s->arena, v));
     p->n = v->items.n, p->values = v->items.at;
-    for (int i = 0; i < p->n; i++)
-        for (int k = 0; k < i; k++) {
-            const dl_yaml *a = p->values[i], *b = p->values[k];
-            dl_buf one = {0}, two = {0};
-            dl_yaml_put(&one, a), dl_yaml_put(&two, b);
-            bool same = strcmp(one.at, two.at) == 0;
-            dl_buf_free(&one), dl_buf_free(&two);
-            if (same)
-                return dl_yaml_fail(err, a->place, "values of %s have %s twice", s->quoted,
-                                    dl_yaml_show(s->arena, a));
-        }
+    shown *all = DL_NEWS(s->arena, shown, p->n);
+    for (int i = 0; i < p->n; i++) {
+        dl_buf b = {0};
+        dl_yaml_put(&b, p->values[i]);
+        all[i] = (shown){dl_strndup(s->arena, b.at, b.n), i};
+        dl_buf_free(&b);
+    }
+    qsort(all, (size_t)p->n, sizeof *all, compare_shown);
+    for (int i = 1; i < p->n; i++) {
+        const dl_yaml *twice = p->values[all[i].number];
+        if (strcmp(all[i - 1].text, all[i].text) == 0)
+            return dl_yaml_fail(err, twice->place, "values of %s have %s twice", s->quoted,
+                                dl_yaml_show(s->arena, twice));
+    }
     return take_shares(s, p, err);
 }
 
@@ -216,8 +231,9 @@ static bool read_parameter(dl_arena *arena, dl_sweep_file *f, const dl_yaml_entr
     p->draw = (dl_sweep_draw)draw;
     if (!check_given(&s, draw, err)) return false;
     if (p->draw == DL_DRAW_CONSTANT) {
-        p->n = 1, p->values = DL_NEWS(arena, const dl_yaml *, 1);
-        memcpy((void *)p->values, &s.of[VALUE], sizeof *p->values);
+        const dl_yaml **one = DL_NEWS(arena, const dl_yaml *, 1);
+        *one = s.of[VALUE];
+        p->n = 1, p->values = one;
         return true;
     }
     if (p->draw == DL_DRAW_CATEGORICAL) {

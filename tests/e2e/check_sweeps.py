@@ -203,6 +203,8 @@ def check_refused():
     check(make("once", GRID) == sweep, "made again of the same file")
     done = run("sweep", write("sweep.yaml", GRID + "run_cap: 1\n"), *MODEL, f"--root_dir={TMP}/once", "--sweep_id=s")
     check(done.returncode == 2 and "is of another file" in done.stderr, f"another file: {done.stderr}")
+    done = run("sweep", write("sweep.yaml", GRID), *MODEL, f"--root_dir={TMP}/once", "--sweep_id=s", "--max_epochs=2")
+    check(done.returncode == 2 and "its runs are given something else" in done.stderr, f"other arguments: {done.stderr}")
     for args, want, more in ((["--sweep_id=t"], "there is no sweep in", {}), (["--sweep_id=s", "--dry_run"], "--dry_run trains none", {}),
                              (["--sweep_id=s", "--batch_size=8"], "--batch_size=8: ", {}), (["--sweep_id=s", "--no_such=1"], "no_such", {}),
                              (["--sweep_id=.."], "'..' is no sweep's name", {})):

@@ -197,9 +197,9 @@ static void test_faults(void) {
     check_fault(P "{min: 0.1, max: 1}\n",
                 "s.yaml:3:3: error: 'lr' is uniform, which a grid cannot go through: list its values");
     check_fault(P "{values: [1, 2], probabilities: [0.5, 0.5]}\n", "a grid takes each value once");
-    check_fault(P "{min: 1, max: 9999999}\n", "more than 1000000 values for a grid");
+    check_fault(P "{min: 1, max: 9999999}\n", "more than 100000 values for a grid");
     check_fault(P "{min: 1, max: 2000}\n  b: {min: 1, max: 2000}\n",
-                "s.yaml:4:3: error: this grid has more than 1000000 trials");
+                "s.yaml:4:3: error: this grid has more than 100000 trials");
     check_fault(P "{parameters: {x: {value: 1}}}\n", "'lr' groups parameters: name each by its own key");
     check_fault(R "{min: 1}\n", "'lr' lacks value, values, or both min and max");
     check_fault(R "{min: 1, max: x}\n", "max of 'lr' must be a number, not 'x'");
