@@ -23,14 +23,8 @@ static bool check_values(const dl_sweep_parameter *p, const dl_config *c, dl_err
     for (int end = 0; ok && end < (p->draw == DL_DRAW_NORMAL ? 1 : 2); end++) {
         double x = end ? p->high : p->low;
         if (steps) x = nearbyint(x / p->step) * p->step;
-        dl_buf b = {0};
-        if (whole)
-            dl_putf(&b, "%.0f", x);
-        else
-            dl_put_double(&b, x);
-        ok = dl_config_would_take(c, p->name, dl_yaml_plain(arena, b.at, end ? p->high_place : p->low_place),
-                                  err);
-        dl_buf_free(&b);
+        const dl_yaml *v = dl_sweep_number(arena, x, whole, end ? p->high_place : p->low_place);
+        ok = dl_config_would_take(c, p->name, v, err);
     }
     dl_arena_free(arena);
     return ok;

@@ -69,6 +69,8 @@ extern const char *const dl_sweep_methods[], *const dl_sweep_draws[DL_N_DRAWS];
  * configuration was finished. Errors: DL_INPUT at the place in the file; DL_USAGE. */
 bool dl_sweep_check(const dl_sweep_file *f, const dl_config *c, dl_error *err);
 
+/* A number that is drawn, as a value. */
+const dl_yaml *dl_sweep_number(dl_arena *arena, double x, bool whole, dl_yaml_place place);
 /* The values of trial `number`, 0 to trials - 1, as a map of parameters. A grid counts like nested loops,
  * the last parameter fastest. */
 const dl_yaml *dl_sweep_values(dl_arena *arena, const dl_sweep_file *f, int64_t number);

@@ -20,7 +20,7 @@ static void draw_units(const dl_sweep_file *f, const char *name, int64_t number,
     for (int i = 0; i < 2; i++) unit[i] = (double)(((uint64_t)c[2 * i + 1] << 32 | c[2 * i]) >> 11) * 0x1p-53;
 }
 
-static const dl_yaml *number_of(dl_arena *arena, double x, bool whole, dl_yaml_place place) {
+const dl_yaml *dl_sweep_number(dl_arena *arena, double x, bool whole, dl_yaml_place place) {
     dl_buf b = {0};
     if (whole)
         dl_putf(&b, "%.0f", x);
@@ -56,7 +56,7 @@ static const dl_yaml *draw(dl_arena *arena, const dl_sweep_file *f, const dl_swe
         x = p->low + u[0] * (p->high - p->low);
     if (logarithm) x = fmin(fmax(x, p->low), p->high); /* rounding may have left it beyond */
     if (p->step > 0) x = nearbyint(x / p->step) * p->step;
-    return number_of(arena, x, of_int || p->whole, p->place);
+    return dl_sweep_number(arena, x, of_int || p->whole, p->place);
 }
 
 const dl_yaml *dl_sweep_values(dl_arena *arena, const dl_sweep_file *f, int64_t number) {
