@@ -18,6 +18,7 @@
 #include "programs/resume.h"
 #include "programs/run_dir.h"
 #include "programs/samples.h"
+#include "programs/sweep.h"
 #include "programs/version.h"
 #include "runtime/feed.h"
 #include "runtime/io/log.h"
@@ -30,6 +31,7 @@ static const dl_option options[] = {
     {"profile", 0, NULL,
      "record some steps of the first epoch: profile.json and profile.txt in the run's directory"},
     {"ranks", 'n', "N", "start N ranks of this run by mpirun (docs/distributed.md)"},
+    {"sweep_id", 0, "ID", "train one trial of that sweep, of `dlrun sweep` (docs/sweeps.md)"},
     {"distributed", 'd', NULL, "taken for compatibility: ranks are those of the environment"},
     {"verbose", 'v', NULL, "log more"},
     {"show-config", 0, NULL, "log the command line, too"},
@@ -50,6 +52,8 @@ static const char usage[] =
     "  dlrun --config base --dry_run               parameters and exact memory, nothing else\n"
     "  dlrun predict runs/short/1GPU/00 FILE -o OUT   what the trained model makes of a file (predict "
     "--help)\n"
+    "  dlrun sweep FILE.yaml --config short        trials of many values; dlrun agent ID trains them "
+    "(--help)\n"
     "  dlrun models/config/hello.yaml              a file that is one configuration, and names its model\n"
     "  dlrun models/vit.dl --help                  all options and keys, the model's among them\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 8 another rank, "
@@ -243,9 +247,10 @@ static bool open_log(dl_run_job *p, dl_error *err) {
         p->warnings.n = 0;
         return true;
     }
-    if (!path || !dlr_rundir_open(p->arena, path, &p->dir, err) || !dlr_log_open(p->dir.log, err))
-        return false;
+    bool ok = path && (p->dir.lock >= 0 || dlr_rundir_open(p->arena, path, &p->dir, err)); /* a trial's is */
+    if (!ok || !dlr_log_open(p->dir.log, err)) return false;
     p->logs = true;
+    if (p->sweep) dlr_log_info("HPO sweep %s, trial cfg %s", p->sweep->dir, p->sweep->trial.run);
     if (dl_config_option(c, "show-config")) dlr_log_info("Command line config: %s", p->command_line);
     dl_config_log(c, log_line, NULL);
     dl_job_tell_warnings(p);
@@ -260,6 +265,11 @@ static bool load_data(dl_run_job *p, dl_error *err) {
     return true;
 }
 
+static bool take_trial(dl_run_job *p, dl_error *err) {
+    const char *id = dl_config_option(p->config, "sweep_id");
+    return !id || dl_sweep_take(p, id, options, err);
+}
+
 static bool run(dl_run_job *p, dl_error *err) {
     const dl_config *c = p->config;
     bool dry = dl_config_option(c, "dry_run") != NULL;
@@ -267,8 +277,9 @@ static bool run(dl_run_job *p, dl_error *err) {
         return dl_fail(err, DL_USAGE, "--profile records steps, and --dry_run makes none");
     if (dl_config_option(c, "json") && !dry) return dl_fail(err, DL_USAGE, "--json goes with --dry_run");
     if (dl_config_option(c, "verbose")) dlr_log_set_level(DLR_DEBUG);
-    if (!open_world(p, err) || !open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err))
-        return false;
+    if (!open_world(p, err) || !take_trial(p, err)) return false;
+    if (p->sweep && p->sweep->trial.number < 0) return true; /* none is left */
+    if (!open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err)) return false;
     dl_job_add_warnings(p);
     if (dry) {
         dl_job_tell_warnings(p);
@@ -290,6 +301,15 @@ static bool run(dl_run_job *p, dl_error *err) {
 }
 
 /* ---- the end ---- */
+
+/* What has become of a trial stands in its sweep before the run ends. */
+static bool end_trial(dl_run_job *p, bool ok, dl_error *err) {
+    dl_error why = {0};
+    if (dl_sweep_end(p, ok, err, &why)) return ok;
+    if (ok) return dl_fail(err, why.code, "%s", why.message);
+    fprintf(stderr, "dlrun: warning: %s\n", why.message);
+    return false;
+}
 
 static void report(dl_run_job *p, const dl_error *err) {
     dl_job_tell_warnings(p); /* the cause of a fault may be among them */
@@ -385,10 +405,15 @@ int main(int argc, char **argv) {
     dl_streams_start();
     if (argc > 1 && strcmp(argv[1], "predict") == 0)
         return dl_streams_end("dlrun", dl_predict_main(argc - 1, argv + 1));
+    if (argc > 1 && strcmp(argv[1], "sweep") == 0)
+        return dl_streams_end("dlrun", dl_sweep_main(argc - 1, argv + 1, options));
+    if (argc > 1 && strcmp(argv[1], "agent") == 0)
+        return dl_streams_end("dlrun", dl_agent_main(argc - 1, argv + 1, options));
     dl_error err = {0};
     dl_run_job p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
     p.command_line = join(p.arena, argc, argv);
     int status = 0, ranks = dl_launch_take(&argc, argv, &err);
+    p.argc = argc, p.argv = argv;
     p.config = ranks < 0 ? NULL : dl_config_open(p.arena, argc, argv, options, &err);
     bool ok = p.config;
     if (ok && dl_config_option(p.config, "help"))
@@ -399,7 +424,7 @@ int main(int argc, char **argv) {
         double timeout = dl_config_float(p.config, DL_KEY_comm_timeout);
         ok = dl_launch(ranks, timeout + END_S, argc, argv, &status, &err);
     } else
-        ok = ok && run(&p, &err);
+        ok = end_trial(&p, ok && run(&p, &err), &err);
     if (ok && ranks > 1) { /* they have said why */
         close_program(&p);
         return dl_streams_end("dlrun", status);

@@ -10,9 +10,12 @@
 typedef struct {
     dl_arena *arena;
     dl_config *config;
-    const char *command_line; /* words with blanks between them */
-    dl_arena *compiler;       /* of the session, which is gone once there is a plan */
-    dl_session *session;      /* NULL then */
+    int argc; /* the command line, without -n N */
+    char *const *argv;
+    const char *command_line;   /* all of it, words with blanks between them */
+    struct dl_sweep_run *sweep; /* that it has a trial of (sweep.h), or NULL */
+    dl_arena *compiler;         /* of the session, which is gone once there is a plan */
+    dl_session *session;        /* NULL then */
     const char *model_path;
     int64_t batch, global_batch;
     dl_compile_times times;

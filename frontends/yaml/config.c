@@ -165,16 +165,13 @@ static const char *known_elsewhere(const char *name) {
 
 /* What others have a key for, and nothing here has. */
 static const char *not_here(const char *name) {
-    static const char sweep[] =
-        "; sweeps are not in this version: start a run for each set of values, with a "
-        "run_num of its own",
+    static const char sweep[] = "; `dlrun sweep FILE.yaml` takes a sweep's file",
                       sum[] = "; gradients are not added up over several batches in this version: more ranks "
                               "(dlrun -n) share a larger one",
                       early[] = "; no run ends early in this version: checkpoints/best is of its lowest "
                                 "validation loss",
                       ranks[] = "; dlrun -n says how many ranks there are, of which each takes a GPU";
-    static const char *const known[][2] = {{"sweep_id", sweep},
-                                           {"sweep_config", sweep},
+    static const char *const known[][2] = {{"sweep_config", sweep},
                                            {"accumulate_grad_batches", sum},
                                            {"gradient_accumulation_steps", sum},
                                            {"accumulation_steps", sum},

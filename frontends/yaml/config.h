@@ -102,6 +102,11 @@ const char *dl_config_reserved(const char *name);
  * others). */
 bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err);
 
+/* Gives keys their values by a map of names, as the command line would: before or behind dl_config_load, and
+ * before dl_config_finish. A name that nobody knows yet waits for the model. Errors: DL_USAGE for a key that
+ * the command line gives, too; at a value's place for one that its key cannot have. */
+bool dl_config_take_values(dl_config *c, const dl_yaml *map, dl_error *err);
+
 /* Positional arguments, if there are any: X.yaml or X.yml as --yaml_config, another as the model. Errors:
  * DL_USAGE when there are two of a kind, counting --model and --yaml_config. */
 bool dl_config_take_model(dl_config *c, dl_error *err);
@@ -129,6 +134,14 @@ bool dl_config_outranks(const dl_config *c, dl_key a, dl_key b);
 bool dl_config_check_written(const dl_config *c, dl_key key, dl_error *err);
 /* By name, config.def's keys and declared ones alike; NULL when there is no such key or nothing sets it. */
 const dl_yaml *dl_config_find(const dl_config *c, const char *name);
+
+/* The own name of the key, or the model's argument, that `name` means. NULL: there is none; an error at
+ * `place` with the nearest. */
+const char *dl_config_key_of(const dl_config *c, const char *name, dl_yaml_place place, dl_error *err);
+/* Whether the key of that name, which there is, could have the value. Errors: at the value's place. */
+bool dl_config_would_take(const dl_config *c, const char *name, const dl_yaml *value, dl_error *err);
+/* What the command line said of the key of that name, whole; NULL: nothing. */
+const char *dl_config_said(const dl_config *c, const char *name);
 
 /* An error about a key's value that only the program can see ("128 is more than the file's 80"): DL_INPUT or
  * DL_USAGE, at the place that set it. */

@@ -82,6 +82,9 @@ const dl_yaml *dl_yaml_get(const dl_yaml *map, const char *key);
  */
 void dl_yaml_put(dl_buf *b, const dl_yaml *v);
 void dl_yaml_put_python(dl_buf *b, const dl_yaml *v);
+/* The same as JSON, which reads back as YAML, too; what is not finite, which JSON has not, becomes null. */
+void dl_yaml_put_json(dl_buf *b, const dl_yaml *v);
+void dl_yaml_put_json_string(dl_buf *b, const char *text);
 
 /* The value for a message: 'minus_one', null, a list; cut where long, control characters replaced. */
 const char *dl_yaml_show(dl_arena *arena, const dl_yaml *v);

@@ -302,8 +302,11 @@ int dl_append_open(const char *path, dl_append_how how, dl_error *err) {
     if (!find(path, &t, err)) return -1;
     if (t.exists && how == DL_APPEND) return open_there(&t, O_APPEND, err);
     int fd = open(t.path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-    if (fd < 0) dl_fail_errno(err, DL_IO, "cannot write %s", path);
-    return fd;
+    if (fd >= 0) return fd;
+    if (errno == EEXIST && how == DL_APPEND && find(path, &t, err) && t.exists)
+        return open_there(&t, O_APPEND, err); /* another process has made it in between */
+    dl_fail_errno(err, DL_IO, "cannot write %s", path);
+    return -1;
 }
 
 bool dl_append(int fd, const char *path, const void *data, size_t n, int64_t *end, dl_error *err) {

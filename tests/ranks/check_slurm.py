@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Ranks of a real Slurm, whose daemons this starts for itself on one machine: srun with PMIx and with PMI-2, and a job that is requeued.
+"""Ranks of a real Slurm, whose daemons this starts for itself on one machine: srun with PMIx and with PMI-2, a job that is requeued, and two
+that share a sweep.
 
     check_slurm.py BUILD      from the project's root; exit 77 where Slurm or MUNGE is not installed
 
 What srun starts has the losses of what mpirun starts. A job of examples/slurm/requeue.sh that gets SIGUSR1 stops with 75, is requeued,
 goes on, and leaves the bits of an unbroken run.
 """
+import json
 import os
 import pathlib
 import pwd
@@ -166,6 +168,29 @@ def requeued(slurm, family):
     check(done.returncode == 0 and result(folder / "job") == result(folder / "unbroken"), f"requeued: other bits: {done.stderr[-300:]}")
 
 
+def swept(slurm):
+    """Two jobs are agents of one sweep; one gets Slurm's signal in a trial, queues again and goes on."""
+    folder, model = slurm.at, ["models/cnn_regressor.dl", "--config=test2", "--data_size=8", "--depth=2", "--threads=1", "--Nsamples=64", "--Nsamples_val=32"]
+    file, sweep = folder / "sweep.yaml", folder / "sweeps/s"
+    file.write_text("method: grid\nmetric: {name: val_loss}\nparameters: {lr: {values: [1E-4, 1E-3, 2E-3]}}\n")
+    made = slurm.run("dlrun", "sweep", str(file), *model, "--max_epochs=150", f"--root_dir={folder}", "--sweep_id=s")
+    check(made.returncode == 0, f"dlrun sweep: {made.stderr}")
+    jobs = [slurm.run("sbatch", "--parsable", "--cpus-per-task=1", f"--output={folder}/agent{i}.out", "examples/slurm/sweep.sh", str(sweep)).stdout.strip()
+            for i in range(2)]
+    begun = slurm.wait(lambda: any('"epoch": 3' in f.read_text() for f in sweep.rglob("metrics.jsonl")))
+    events = lambda: [json.loads(line) for line in (sweep / "trials.jsonl").read_text().splitlines()]  # noqa: E731
+    job = events()[0]["job"]
+    slurm.run("scancel", "--batch", "--signal=USR1", job)
+    again = slurm.wait(lambda: "PENDING" in slurm.run("squeue", "-h", "-j", job, "-o", "%T").stdout)
+    slurm.run("scontrol", "update", f"JobId={job}", "StartTime=now+3")
+    ended = slurm.wait(lambda: not any(slurm.run("squeue", "-h", "-j", j).stdout.strip() for j in jobs))
+    said = "".join((folder / f"agent{i}.out").read_text()[-600:] for i in range(2))
+    check(begun and again and ended, f"begun: {begun}, queues again: {again}, ends: {ended} {said}{slurm.logs()}")
+    seen = [(e["trial"], e["event"]) for e in events()]
+    check(sorted(t for t, what in seen if what == "done") == [0, 1, 2] and sum(what == "returned" for _, what in seen) == 1
+          and len({e.get("job") for e in events() if e["event"] == "taken"}) == 2, f"two jobs: {events()} {said}")
+
+
 def check_all(build):
     missing = [name for name in ("munged", "slurmctld", "slurmd", "srun", "sbatch") if not find(name)]
     families = [family for family in PMI if mpi.find(build, family)]
@@ -180,6 +205,7 @@ def check_all(build):
         steps(slurm, build)
         devices(slurm)
         requeued(slurm, families[0])
+        swept(slurm)
     finally:
         slurm.close()
     finish()

@@ -349,8 +349,8 @@ static void test_line(void) {
     check_line_fault("--box_size=[1,2", "--box_size=[1,2: while parsing a flow sequence");
     check_line_fault("--num_epoch=3", "unknown option '--num_epoch'; did you mean '--num_epochs'?");
     check_line_fault("--learning_rate=3", "unknown option '--learning_rate'; did you mean '--lr'?");
-    check_line_fault("--sweep_id=ys8wetk8",
-                     "unknown option '--sweep_id'; sweeps are not in this version: start");
+    check_line_fault("--sweep_config=s.yaml",
+                     "unknown option '--sweep_config'; `dlrun sweep FILE.yaml` takes a sweep's file");
     check_line_fault("--accumulate_grad_batches=2", "gradients are not added up over several batches");
     check_line_fault("--epochs=3", "unknown option '--epochs'; did you mean '--num_epochs'?");
     check_line_fault("--jsn", "did you mean '--json'?");

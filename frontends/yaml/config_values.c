@@ -1,0 +1,48 @@
+/* Values that a program gives to keys by their names, as a sweep's trial has them. */
+#include "frontends/yaml/config_private.h"
+
+/* What the command line said of a key, or of a name that nobody knows yet; NULL: nothing. */
+static const char *said_of(const dl_config *c, const dl_setting *s, const char *name) {
+    if (s && s->source == DL_BY_ARGUMENT) return s->value->place.file;
+    for (int i = 0; !s && i < c->state->unknown_arguments.n; i++)
+        if (strcmp(c->state->unknown_arguments.at[i].name, name) == 0)
+            return c->state->unknown_arguments.at[i].whole;
+    return NULL;
+}
+
+bool dl_config_take_values(dl_config *c, const dl_yaml *map, dl_error *err) {
+    for (int i = 0; i < map->entries.n; i++) {
+        dl_yaml_entry e = map->entries.at[i];
+        const char *said = said_of(c, dl_find_setting(c, e.key), e.key);
+        if (said)
+            return dl_fail(err, DL_USAGE, "%.200s: %s gives '%.80s' its value; leave one of them out", said,
+                           e.place.file, e.key);
+    }
+    for (int i = 0; i < map->entries.n; i++) {
+        dl_yaml_entry e = map->entries.at[i];
+        dl_setting *s = dl_find_setting(c, e.key);
+        if (!s)
+            dl_push(c->state->arena, &c->state->unknown_keys, (dl_unknown_key){e, "", DL_BY_ARGUMENT});
+        else if (!dl_setting_put(c->state->arena, s, e.value, DL_BY_ARGUMENT, err))
+            return false;
+    }
+    return true;
+}
+
+const char *dl_config_key_of(const dl_config *c, const char *name, dl_yaml_place place, dl_error *err) {
+    const dl_setting *s = dl_find_setting(c, name);
+    if (s) return s->row->name;
+    dl_yaml_fail(err, place, "no key of this configuration, nor argument of its model, is called %s%s",
+                 dl_yaml_quote(c->state->arena, name), dl_config_suggest(c, name, false));
+    return NULL;
+}
+
+bool dl_config_would_take(const dl_config *c, const char *name, const dl_yaml *value, dl_error *err) {
+    const dl_setting *s = dl_find_setting(c, name);
+    DL_CHECK(s);
+    return dl_key_check(c->state->arena, s->row, value, err) != NULL;
+}
+
+const char *dl_config_said(const dl_config *c, const char *name) {
+    return said_of(c, dl_find_setting(c, name), name);
+}
