@@ -4,11 +4,10 @@
 #include "runtime/background.h"
 #include "runtime/feed.h"
 #include "runtime/io/checkpoint.h"
-#include "runtime/io/metrics.h"
 #include "runtime/io/progress.h"
-#include "runtime/io/tensorboard.h"
 #include "runtime/profile.h"
 #include "runtime/scaler.h"
+#include "runtime/sink.h"
 #include "runtime/snapshot.h"
 #include "runtime/tensors.h"
 #include "runtime/torch_run.h"
@@ -105,8 +104,7 @@ typedef struct {
     DL_ARRAY(dlr_metric) point; /* that is being put together */
 
     dlr_saver saver;
-    dlr_metrics *metrics;
-    dlr_tensorboard *board;
+    dlr_sinks sinks; /* metrics.jsonl and the others; none but on rank 0 */
     dlr_progress progress;
 } dlr_run;
 

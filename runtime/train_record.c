@@ -10,14 +10,12 @@
 #include "runtime/state.h"
 #include "runtime/train_parts.h"
 
+static dlr_sink_at place(const dlr_run *r) { return (dlr_sink_at){r->at.epoch, r->at.iteration}; }
+
 static bool put_hyperparams(dlr_run *r, dl_error *err) {
     const char *yaml = r->o->hyperparams;
-    dl_buf text = {0};
-    dl_putf(&text, "```yaml\n%s```\n", yaml);
-    bool ok = dl_write_file(r->o->dir->hyperparams, yaml, strlen(yaml), err) &&
-              dlr_tensorboard_text(r->board, DL_TAG_SETTINGS, r->at.iteration, text.at, err);
-    dl_buf_free(&text);
-    return ok;
+    return dl_write_file(r->o->dir->hyperparams, yaml, strlen(yaml), err) &&
+           dlr_sinks_settings(&r->sinks, place(r), yaml, err);
 }
 
 /* The newest point that the checkpoint stands for: that of its iteration, or, in the middle of an epoch, an
@@ -38,6 +36,24 @@ static bool copy_points(dlr_run *r, dl_error *err) {
     return ok;
 }
 
+/* The points of the run so far stay, those behind the checkpoint go. */
+static bool open_metrics(dlr_run *r, bool restored, int64_t newest, dl_error *err) {
+    dlr_metrics_repair repair;
+    dlr_metrics *metrics = dlr_metrics_open(r->o->dir->metrics, newest, &repair, err);
+    if (!metrics) return false;
+    dlr_sinks_add_metrics(r->arena, &r->sinks, metrics);
+    if (restored && repair.later + repair.torn)
+        dlr_log_info("%d points behind the checkpoint are dropped and will be written again",
+                     repair.later + repair.torn);
+    return true;
+}
+
+static bool open_board(dlr_run *r, int64_t newest, dl_error *err) {
+    dlr_tensorboard *board = dlr_tensorboard_open(r->o->dir->board, newest + 1, err);
+    if (board) dlr_sinks_add_board(r->arena, &r->sinks, board);
+    return board != NULL;
+}
+
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
     const dlr_rundir *dir = r->o->dir;
     const char *kept = NULL;
@@ -50,20 +66,10 @@ bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
                      kept);
     if (r->source && !copy_points(r, err)) return false;
     int64_t newest = restored ? newest_point(r) : -1;
-    dlr_metrics_repair repair;
-    r->metrics = dlr_metrics_open(dir->metrics, newest, &repair, err);
-    if (!r->metrics) return false;
-    if (restored && repair.later + repair.torn)
-        dlr_log_info("%d points behind the checkpoint are dropped and will be written again",
-                     repair.later + repair.torn);
-    r->board = dlr_tensorboard_open(dir->board, newest + 1, err);
-    return r->board && put_hyperparams(r, err);
+    return open_metrics(r, restored, newest, err) && open_board(r, newest, err) && put_hyperparams(r, err);
 }
 
-void dlr_run_close_records(dlr_run *r) {
-    dlr_metrics_close(r->metrics);
-    dlr_tensorboard_close(r->board);
-}
+void dlr_run_close_records(dlr_run *r) { dlr_sinks_close(&r->sinks); }
 
 static void put(dlr_run *r, const char *tag, double value) {
     if (tag) dl_push(r->arena, &r->point, (dlr_metric){tag, value});
@@ -79,11 +85,7 @@ bool dlr_run_record(dlr_run *r, dl_error *err) {
     int n = r->point.n;
     const dlr_metric *values = r->point.at;
     r->point.n = 0;
-    if (!dlr_run_leads(r->o)) return true;
-    for (int i = 0; i < n; i++)
-        if (!dlr_tensorboard_scalar(r->board, values[i].tag, r->at.iteration, values[i].value, err))
-            return false;
-    return dlr_metrics_put(r->metrics, r->at.epoch, r->at.iteration, values, n, err);
+    return dlr_sinks_point(&r->sinks, place(r), values, n, err);
 }
 
 static bool put_image(dlr_run *r, const char *tag, const dlr_image *image, const char *path, dl_error *err) {
@@ -91,7 +93,7 @@ static bool put_image(dlr_run *r, const char *tag, const dlr_image *image, const
     bool ok = dlr_png_encode(image, &png, err);
     if (ok && path) ok = dl_write_file(path, png.at, png.n, err);
     dlr_png_view view = {image->width, image->height, 3, png.at, png.n};
-    ok = ok && dlr_tensorboard_image(r->board, tag, r->at.iteration, view, err);
+    ok = ok && dlr_sinks_image(&r->sinks, place(r), tag, view, err);
     dl_buf_free(&png);
     return ok;
 }
