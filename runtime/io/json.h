@@ -63,4 +63,6 @@ void dlr_json_put_key(dl_buf *b, const char *key);
 void dlr_json_put_double(dl_buf *b, double v);
 /* The same, but "nan", "inf" or "-inf" as a string: for state that must come back as it was. */
 void dlr_json_put_exact(dl_buf *b, double v);
+/* A value that was read, in its order of members; numbers as above. */
+void dlr_json_put(dl_buf *b, const dlr_json *value);
 #endif
