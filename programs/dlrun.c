@@ -269,6 +269,7 @@ static bool run(dl_run_job *p, dl_error *err) {
     if (dl_config_option(c, "verbose")) dlr_log_set_level(DLR_DEBUG);
     if (!open_world(p, err) || !open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err))
         return false;
+    if (!dl_tracking_options(p->arena, c, p->world.size, &p->wandb, err)) return false;
     dl_job_add_warnings(p);
     if (dry) {
         dl_job_tell_warnings(p);
@@ -387,7 +388,7 @@ int main(int argc, char **argv) {
         return dl_streams_end("dlrun", dl_predict_main(argc - 1, argv + 1));
     dl_error err = {0};
     dl_run_job p = {.arena = dl_arena_new(NULL), .dir.lock = -1};
-    p.command_line = join(p.arena, argc, argv);
+    p.command_line = join(p.arena, argc, argv), p.words = argv, p.n_words = argc;
     int status = 0, ranks = dl_launch_take(&argc, argv, &err);
     p.config = ranks < 0 ? NULL : dl_config_open(p.arena, argc, argv, options, &err);
     bool ok = p.config;

@@ -5,14 +5,17 @@
 #include "compiler/session.h"
 #include "programs/classes.h"
 #include "programs/device.h"
+#include "programs/tracking.h"
 #include "runtime/train.h"
 
 typedef struct {
     dl_arena *arena;
     dl_config *config;
-    const char *command_line; /* words with blanks between them */
-    dl_arena *compiler;       /* of the session, which is gone once there is a plan */
-    dl_session *session;      /* NULL then */
+    const char *command_line; /* words with blanks between them, */
+    char *const *words;       /* and they */
+    int n_words;
+    dl_arena *compiler;  /* of the session, which is gone once there is a plan */
+    dl_session *session; /* NULL then */
     const char *model_path;
     int64_t batch, global_batch;
     dl_compile_times times;
@@ -28,7 +31,8 @@ typedef struct {
     int place[DL_NRANK_PARTS], data_ranks; /* this rank's coordinates; ranks with other samples */
     int64_t store; /* of a dry run: bytes of the data set that a device is to hold; 0: none, or not there */
     dlr_rundir dir;
-    bool logs; /* out.log is open */
+    dlr_wandb_options *wandb; /* NULL: not asked for */
+    bool logs;                /* out.log is open */
     DL_ARRAY(const char *) warnings;
     dlr_dataset *train, *valid;
     dlr_exec *exec;

@@ -52,6 +52,33 @@ void dlr_sinks_add_board(dl_arena *arena, dlr_sinks *sinks, dlr_tensorboard *boa
     dl_push(arena, sinks, ((dlr_sink){&kind, board}));
 }
 
+/* ---- Weights & Biases ---- */
+
+static bool wandb_point(void *to, dlr_sink_at at, const dlr_metric *values, int n, dl_error *err) {
+    return dlr_wandb_put(to, at.epoch, at.iteration, values, n, true, err);
+}
+
+static bool wandb_image(void *to, dlr_sink_at at, const char *tag, dlr_png_view image, dl_error *err) {
+    (void)at, (void)err;
+    dlr_wandb_image(to, tag, image);
+    return true;
+}
+
+static bool wandb_flush(void *to, dl_error *err) { return dlr_wandb_flush(to, err); }
+
+static bool wandb_end(void *to, int code, dl_error *err) { return dlr_wandb_end(to, code, err); }
+
+static void wandb_close(void *to) { dlr_wandb_close(to); }
+
+void dlr_sinks_add_wandb(dl_arena *arena, dlr_sinks *sinks, dlr_wandb *wandb) {
+    static const dlr_sink_kind kind = {.point = wandb_point,
+                                       .image = wandb_image,
+                                       .flush = wandb_flush,
+                                       .end = wandb_end,
+                                       .close = wandb_close};
+    dl_push(arena, sinks, ((dlr_sink){&kind, wandb}));
+}
+
 /* ---- all of them ---- */
 
 bool dlr_sinks_point(const dlr_sinks *sinks, dlr_sink_at at, const dlr_metric *values, int n, dl_error *err) {
@@ -83,6 +110,14 @@ bool dlr_sinks_flush(const dlr_sinks *sinks, dl_error *err) {
     for (int i = 0; i < sinks->n; i++) {
         const dlr_sink *s = &sinks->at[i];
         if (s->kind->flush && !s->kind->flush(s->to, err)) return false;
+    }
+    return true;
+}
+
+bool dlr_sinks_end(const dlr_sinks *sinks, int code, dl_error *err) {
+    for (int i = 0; i < sinks->n; i++) {
+        const dlr_sink *s = &sinks->at[i];
+        if (s->kind->end && !s->kind->end(s->to, code, err)) return false;
     }
     return true;
 }

@@ -1,4 +1,5 @@
 /* The run's files for people: curves, points, pictures, what was configured. */
+#include <math.h>
 #include <unistd.h>
 
 #include "ir/base/input.h"
@@ -54,6 +55,44 @@ static bool open_board(dlr_run *r, int64_t newest, dl_error *err) {
     return board != NULL;
 }
 
+/* A point that metrics.jsonl has and the run of Weights & Biases has not: of a run that has only now been
+ * asked to write one, of another run that is gone on from, or of one whose folder is lost. When it was made
+ * is not known. */
+typedef struct {
+    dlr_wandb *to;
+    int64_t newest; /* step that is there */
+    bool ok;
+    dl_error *err;
+} copying;
+
+static void copy_point(void *context, const dlr_json *point) {
+    copying *c = context;
+    double epoch, iteration, value;
+    if (!c->ok || !dlr_metrics_value(point, DL_TAG_EPOCH, &epoch) ||
+        !dlr_metrics_value(point, DL_TAG_ITERATION, &iteration) || (int64_t)epoch <= c->newest)
+        return;
+    dl_arena *arena = dl_arena_new(NULL);
+    DL_ARRAY(dlr_metric) values = {0};
+    for (int i = 0; i < point->n; i++) {
+        const char *tag = point->members[i].key;
+        if (strcmp(tag, DL_TAG_EPOCH) == 0 || strcmp(tag, DL_TAG_ITERATION) == 0) continue;
+        if (!dlr_metrics_value(point, tag, &value)) value = NAN;
+        dl_push(arena, &values, (dlr_metric){tag, value});
+    }
+    c->ok = dlr_wandb_put(c->to, (int64_t)epoch, (int64_t)iteration, values.at, values.n, false, c->err);
+    dl_arena_free(arena);
+}
+
+static bool open_wandb(dlr_run *r, bool restored, dl_error *err) {
+    if (!r->o->wandb) return true;
+    dlr_wandb *wandb = dlr_wandb_open(r->o->dir->wandb, r->o->wandb, restored ? r->at.epoch : -1, err);
+    if (!wandb) return false;
+    dlr_sinks_add_wandb(r->arena, &r->sinks, wandb);
+    dlr_log_info("Weights & Biases: written to %s, which `wandb sync` uploads", dlr_wandb_folder(wandb));
+    copying c = {wandb, dlr_wandb_newest(wandb), true, err};
+    return dlr_metrics_read(r->o->dir->metrics, copy_point, &c, err) && c.ok;
+}
+
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
     const dlr_rundir *dir = r->o->dir;
     const char *kept = NULL;
@@ -66,10 +105,17 @@ bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
                      kept);
     if (r->source && !copy_points(r, err)) return false;
     int64_t newest = restored ? newest_point(r) : -1;
-    return open_metrics(r, restored, newest, err) && open_board(r, newest, err) && put_hyperparams(r, err);
+    return open_metrics(r, restored, newest, err) && open_board(r, newest, err) &&
+           open_wandb(r, restored, err) && put_hyperparams(r, err);
 }
 
-void dlr_run_close_records(dlr_run *r) { dlr_sinks_close(&r->sinks); }
+bool dlr_run_close_records(dlr_run *r, bool done, dl_error *err) {
+    dl_error fault = {0};
+    bool ok = dlr_sinks_end(&r->sinks, done ? DL_OK : err->code, done ? err : &fault);
+    if (fault.code) dlr_log_warning("%s", fault.message);
+    dlr_sinks_close(&r->sinks);
+    return ok;
+}
 
 static void put(dlr_run *r, const char *tag, double value) {
     if (tag) dl_push(r->arena, &r->point, (dlr_metric){tag, value});

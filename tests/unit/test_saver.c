@@ -105,7 +105,8 @@ static bool open_stage(stage *s, const char *name, bool async, dl_error *err) {
 
 static void close_stage(stage *s) {
     dlr_run_close_saver(&s->r);
-    dlr_run_close_records(&s->r);
+    dl_error none = {0};
+    dlr_run_close_records(&s->r, true, &none);
     dlr_exec_close(s->o.exec);
     dl_arena_free(s->r.arena);
     dlr_rundir_close(&s->dir);
