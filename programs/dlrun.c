@@ -269,7 +269,8 @@ static bool run(dl_run_job *p, dl_error *err) {
     if (dl_config_option(c, "verbose")) dlr_log_set_level(DLR_DEBUG);
     if (!open_world(p, err) || !open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err))
         return false;
-    if (!dl_tracking_options(p->arena, c, p->world.size, &p->wandb, err)) return false;
+    bool records = !dry && !dl_job_replays(c);
+    if (records && !dl_tracking_options(p->arena, c, p->world.size, &p->wandb, err)) return false;
     dl_job_add_warnings(p);
     if (dry) {
         dl_job_tell_warnings(p);

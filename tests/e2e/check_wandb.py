@@ -203,6 +203,7 @@ def test_variables():
     for words, env in ((r"WANDB_MODE must be offline, disabled or online, not 'on'", dict(WANDB_MODE="on")), (r"WANDB_RUN_ID can be no run's name: 'a/b'", dict(WANDB_RUN_ID="a/b"))):
         r = run("no", rc=2, **env)
         check(re.search(words, r.stderr) and not os.path.exists(r.folder), r.stderr)
+    run("no", "--dry_run", "--root_dir=$DLC_NOWHERE/x")  # which writes nothing, and needs no place for it
     r = run("no", "--wandb_name={nobody}", rc=2)
     check(re.search(r"wandb_name.*\{nobody\} is none of \{expdir\}", r.stderr), r.stderr)
 
