@@ -280,6 +280,8 @@ static bool run(dl_run_job *p, dl_error *err) {
     if (!open_world(p, err) || !take_trial(p, err)) return false;
     if (p->sweep && p->sweep->trial.number < 0) return true; /* none is left */
     if (!open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err)) return false;
+    bool records = !dry && !dl_job_replays(c);
+    if (records && !dl_tracking_options(p->arena, c, p->world.size, &p->wandb, err)) return false;
     dl_job_add_warnings(p);
     if (dry) {
         dl_job_tell_warnings(p);

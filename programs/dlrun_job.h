@@ -5,6 +5,7 @@
 #include "compiler/session.h"
 #include "programs/classes.h"
 #include "programs/device.h"
+#include "programs/tracking.h"
 #include "runtime/train.h"
 
 typedef struct {
@@ -31,7 +32,8 @@ typedef struct {
     int place[DL_NRANK_PARTS], data_ranks; /* this rank's coordinates; ranks with other samples */
     int64_t store; /* of a dry run: bytes of the data set that a device is to hold; 0: none, or not there */
     dlr_rundir dir;
-    bool logs; /* out.log is open */
+    dlr_wandb_options *wandb; /* NULL: not asked for */
+    bool logs;                /* out.log is open */
     DL_ARRAY(const char *) warnings;
     dlr_dataset *train, *valid;
     dlr_exec *exec;

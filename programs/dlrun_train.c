@@ -4,6 +4,18 @@
 #include "programs/rates.h"
 #include "programs/samples.h"
 
+/* The whole configuration, as it is now. */
+static bool add_tracking(const dl_run_job *p, dl_error *err) {
+    static const dlr_json_limits limits = {.depth = 64, .values = 1 << 20};
+    if (!p->wandb) return true;
+    dl_buf json = {0};
+    dl_config_put_json(p->config, &json);
+    p->wandb->config = dlr_json_parse(p->arena, json.at, json.n, limits, "configuration", err);
+    p->wandb->words = p->argv, p->wandb->n_words = p->argc;
+    dl_buf_free(&json);
+    return p->wandb->config != NULL;
+}
+
 static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) {
     const dl_config *c = p->config;
     int n_hypers;
@@ -39,6 +51,7 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
         .torch = dl_config_bool(c, DL_KEY_torch_checkpoints) ? dl_rates_optimizer(p->arena, c) : NULL,
         .hyperparams = yaml->at,
+        .wandb = p->wandb,
         .model = p->model,
         .ranks = {.comm = p->comm,
                   .size = p->world.size,
@@ -55,7 +68,8 @@ bool dl_job_train(const dl_run_job *p, dl_error *err) {
     dl_config_put_yaml(p->config, &yaml);
     dlr_train_options o = train_options(p, &yaml);
     bool asked = dl_config_option(p->config, "profile") != NULL,
-         ok = dl_profile_open(p->arena, asked, &p->dir, p->exec, p->device.device, &o.ranges, err);
+         ok = add_tracking(p, err) &&
+              dl_profile_open(p->arena, asked, &p->dir, p->exec, p->device.device, &o.ranges, err);
     if (ok)
         ok = dl_job_replays(p->config) ? dlr_train_replay(&o, dl_config_str(p->config, DL_KEY_replay), err)
                                        : dlr_train(&o, err);

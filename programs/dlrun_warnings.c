@@ -8,9 +8,8 @@
 void dl_job_add_warnings(dl_run_job *p) {
     static const dl_key rates[] = {DL_KEY_start_lr, DL_KEY_end_lr};
     const dl_config *c = p->config;
-    if (dl_config_bool(c, DL_KEY_log_to_wandb))
-        dl_push(p->arena, &p->warnings,
-                "log_to_wandb: not in this version; metrics.jsonl and TensorBoard's files are written");
+    const char *tracking = dl_tracking_warning(p->wandb);
+    if (tracking) dl_push(p->arena, &p->warnings, tracking);
     const dl_yaml *valid = dl_config_value(c, DL_KEY_valid_batch_size);
     if (valid->kind == DL_YAML_INT && valid->integer != p->global_batch && !dl_job_replays(c))
         dl_push(p->arena, &p->warnings,

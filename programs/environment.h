@@ -18,6 +18,10 @@
     "  DLR_MPIRUN, DLR_MPIRUN_ARGS  the mpirun of -n N, and more arguments for it; DLR_MPI: openmpi or "     \
     "mpich\n"                                                                                                \
     "  DLR_NCCL                   NCCL's library, for ranks on GPUs (docs/distributed.md)\n"                 \
+    "  WANDB_MODE                 with log_to_wandb: offline, disabled, or online (which is written "        \
+    "offline, too)\n"                                                                                        \
+    "  WANDB_ENTITY, _PROJECT, _RUN_GROUP, _NAME, _RUN_ID, _SWEEP_ID, _JOB_TYPE, _NOTES, _TAGS, _DIR: as "   \
+    "for W&B's own library\n"                                                                                \
     "  NO_COLOR                   set: no colours on a terminal\n"
 
 #endif

@@ -5,8 +5,9 @@
 
 #include "ir/base/str.h"
 
-/* The key's value with `ranks` for {ranks}. */
-static const char *fill_in(dl_arena *arena, const dl_config *c, const char *ranks, dl_error *err) {
+/* A key's value with its words filled in, `ranks` for {ranks}. */
+static const char *fill_in(dl_arena *arena, const dl_config *c, dl_key key, const char *ranks,
+                           dl_error *err) {
     const struct {
         const char *name, *value;
     } words[] = {{"expdir", dl_config_str(c, DL_KEY_expdir)},
@@ -14,13 +15,12 @@ static const char *fill_in(dl_arena *arena, const dl_config *c, const char *rank
                  {"ranks", ranks},
                  {"run_num", dl_config_str(c, DL_KEY_run_num)}};
     enum { WORDS = sizeof words / sizeof *words };
-    const char *run_num = dl_config_str(c, DL_KEY_run_num), *form = dl_config_str(c, DL_KEY_run_dir),
-               *s = form;
+    const char *run_num = dl_config_str(c, DL_KEY_run_num), *s = dl_config_str(c, key);
     if (!dl_is_file_name(c->name) || !dl_is_file_name(run_num))
         return dl_fail(err, DL_USAGE, "no run can be kept under '%.80s' and '%.80s': both name a folder",
                        c->name, run_num),
                NULL;
-    static const dl_key written[] = {DL_KEY_run_dir, DL_KEY_expdir, DL_KEY_run_num};
+    const dl_key written[] = {key, DL_KEY_expdir, DL_KEY_run_num};
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
         if (!dl_config_check_written(c, written[i], err)) return NULL;
     dl_buf b = {0};
@@ -36,17 +36,26 @@ static const char *fill_in(dl_arena *arena, const dl_config *c, const char *rank
         ok = k < WORDS && s[1 + length] == '}';
         if (ok) dl_puts(&b, words[k].value), s += length + 2;
     }
-    while (b.n > 1 && b.at[b.n - 1] == '/') b.n--;
-    const char *path = ok ? dl_strndup(arena, b.at, b.n) : NULL;
-    if (!ok)
-        dl_config_fail(c, DL_KEY_run_dir, err, "%.60s is none of {expdir}, {config}, {ranks} and {run_num}",
-                       s);
+    const char *text = ok ? dl_strndup(arena, b.at ? b.at : "", b.n) : NULL;
+    if (!ok) dl_config_fail(c, key, err, "%.60s is none of {expdir}, {config}, {ranks} and {run_num}", s);
     dl_buf_free(&b);
-    return path;
+    return text;
+}
+
+const char *dl_run_fill(dl_arena *arena, const dl_config *c, dl_key key, int ranks, dl_error *err) {
+    return fill_in(arena, c, key, dl_format(arena, "%d", ranks), err);
+}
+
+/* The directory, without slashes behind it. */
+static const char *directory(dl_arena *arena, const dl_config *c, const char *ranks, dl_error *err) {
+    const char *path = fill_in(arena, c, DL_KEY_run_dir, ranks, err);
+    size_t n = path ? strlen(path) : 0;
+    while (n > 1 && path[n - 1] == '/') n--;
+    return path ? dl_strndup(arena, path, n) : NULL;
 }
 
 const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error *err) {
-    return fill_in(arena, c, dl_format(arena, "%d", ranks), err);
+    return directory(arena, c, dl_format(arena, "%d", ranks), err);
 }
 
 /* The digits that an entry has where the folder's name has the mark; NULL: it is called otherwise. */
@@ -63,7 +72,7 @@ dl_run_dirs dl_run_dirs_beside(dl_arena *arena, const dl_config *c, int ranks) {
     static const char mark[] = "\001"; /* no folder of a run is called so */
     dl_run_dirs dirs = {0};
     dl_error none = {0};
-    const char *own = dl_run_dir(arena, c, ranks, &none), *form = fill_in(arena, c, mark, &none);
+    const char *own = dl_run_dir(arena, c, ranks, &none), *form = directory(arena, c, mark, &none);
     const char *at = form ? strchr(form, *mark) : NULL;
     if (!own || !at) return dirs;
     const char *name = at; /* of the folder with the mark */
@@ -73,7 +82,7 @@ dl_run_dirs dl_run_dirs_beside(dl_arena *arena, const dl_config *c, int ranks) {
     DIR *d = opendir(parent);
     for (const struct dirent *e; d && (e = readdir(d));) {
         const char *number = digits_at(arena, name, e->d_name, *mark);
-        const char *dir = number ? fill_in(arena, c, number, &none) : NULL;
+        const char *dir = number ? directory(arena, c, number, &none) : NULL;
         if (dir && strcmp(dir, own) != 0) dl_push(arena, &dirs, dir);
     }
     if (d) closedir(d);

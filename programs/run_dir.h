@@ -1,4 +1,4 @@
-/* Where a configuration's run is kept. */
+/* Where a configuration's run is kept, and what else is called by the words of that. */
 #ifndef DLC_RUN_DIR_H
 #define DLC_RUN_DIR_H
 #include "frontends/yaml/config.h"
@@ -8,6 +8,9 @@
  * never closed, a configuration or run_num that can be no folder's name, an environment variable in it that
  * is not set. */
 const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error *err);
+
+/* The value of another key with the same words filled in; errors likewise. The key is not null. */
+const char *dl_run_fill(dl_arena *arena, const dl_config *c, dl_key key, int ranks, dl_error *err);
 
 /* The directories that the same run has, or would have, with other numbers of ranks, as far as folders of
  * such names are there; none where the key does not say {ranks}. */

@@ -22,6 +22,7 @@ void dlr_rundir_name(dl_arena *arena, const char *path, dlr_rundir *dir) {
                         .profile_table = dl_format(arena, "%s/profile.txt", path),
                         .picture = dl_format(arena, "%s/prediction.png", path),
                         .board = dl_format(arena, "%s/logs", path),
+                        .wandb = dl_format(arena, "%s/wandb", path),
                         .checkpoints = dl_format(arena, "%s/checkpoints", path),
                         .lock = -1};
 }
@@ -72,8 +73,8 @@ static const char *make_next(dl_arena *arena, const char *path, dl_error *err) {
 bool dlr_rundir_renew(dl_arena *arena, const dlr_rundir *dir, const char **kept, dl_error *err) {
     /* Checkpoints first: should this be stopped half-way, a resume finds none and starts anew, which is what
      * was wanted. */
-    const char *const files[] = {dir->checkpoints, dir->metrics, dir->board,        dir->picture,
-                                 dir->hyperparams, dir->profile, dir->profile_table};
+    const char *const files[] = {dir->checkpoints, dir->metrics,     dir->board,   dir->wandb,
+                                 dir->picture,     dir->hyperparams, dir->profile, dir->profile_table};
     enum { FILES = sizeof files / sizeof *files };
     bool any = false;
     struct stat st;

@@ -1,4 +1,4 @@
-/* A run's directory: out.log  hyperparams.yaml  metrics.jsonl  prediction.png  logs/  checkpoints/
+/* A run's directory: out.log  hyperparams.yaml  metrics.jsonl  prediction.png  logs/  wandb/  checkpoints/
  * profile.json  profile.txt */
 #ifndef DLR_RUNDIR_H
 #define DLR_RUNDIR_H
@@ -6,7 +6,7 @@
 
 typedef struct {
     const char *path; /* without a slash behind it */
-    const char *log, *hyperparams, *metrics, *picture, *board, *checkpoints, *profile, *profile_table;
+    const char *log, *hyperparams, *metrics, *picture, *board, *wandb, *checkpoints, *profile, *profile_table;
     int lock;
 } dlr_rundir;
 

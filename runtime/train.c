@@ -487,7 +487,7 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     ok = ok && dlr_run_save_weights(o, err) && dlr_run_end_history(&r, err);
 
     dlr_run_close_saver(&r);
-    dlr_run_close_records(&r);
+    ok = dlr_run_close_records(&r, ok, err) && ok;
     dlr_prefetch_stop(r.batches);
     dl_arena_free(arena);
     if (ok) log_process(o, o->style->end);

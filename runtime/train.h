@@ -3,6 +3,7 @@
 #define DLR_TRAIN_H
 #include "runtime/data/dataset.h"
 #include "runtime/exec.h"
+#include "runtime/io/wandb.h"
 #include "runtime/plateau.h"
 #include "runtime/ranges.h"
 #include "runtime/record.h"
@@ -67,6 +68,7 @@ typedef struct {
     int keep;     /* newest checkpoints kept */
     const dlr_run_optimizer *torch; /* beside each, checkpoints/ckpt.tar and ckpt_best.tar; NULL: none */
     const char *hyperparams;        /* the configuration as YAML */
+    const dlr_wandb_options *wandb; /* the run also as Weights & Biases keeps it; NULL: not */
     dlr_run_model model;
     dlr_run_ranks ranks;
     dlr_ranges ranges; /* who looks at the run's parts; zero: nobody */

@@ -8,8 +8,7 @@
 struct dlr_saving {
     dl_arena *arena;
     const char *dir; /* of checkpoints */
-    dlr_metrics *metrics;
-    dlr_tensorboard *board;
+    const dlr_sinks *sinks;
     dlr_tensors *tensors; /* of the model, the optimiser and the loss scaler; or of each of a rank's files */
     dlr_checkpoint_part *parts;
     dlr_checkpoint_content content;
@@ -123,11 +122,8 @@ static void gather_own(dlr_saving *s) {
 static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_saving *s = DL_NEW(arena, dlr_saving);
-    *s = (dlr_saving){.arena = arena,
-                      .dir = r->o->dir->checkpoints,
-                      .metrics = r->metrics,
-                      .board = r->board,
-                      .shards = r->saver.shards};
+    *s = (dlr_saving){
+        .arena = arena, .dir = r->o->dir->checkpoints, .sinks = &r->sinks, .shards = r->saver.shards};
     int n = s->shards ? s->shards->n_own : DLR_SHARD_PARTS;
     s->tensors = DL_NEWS(arena, dlr_tensors, n + 1), s->parts = DL_NEWS(arena, dlr_checkpoint_part, n + 1);
     s->written = DL_NEWS(arena, dlr_st_written, n + 1);
@@ -163,13 +159,6 @@ static bool write_torch(const dlr_saving *s, dl_error *err) {
            (!s->content.is_best || dlr_torch_run_write(best, &s->gathered, err));
 }
 
-/* Points first: a resumed run drops those behind its checkpoint and writes them again. Ranks beside the first
- * have none. */
-static bool flush(const dlr_saving *s, dl_error *err) {
-    return (!s->metrics || dlr_metrics_flush(s->metrics, err)) &&
-           (!s->board || dlr_tensorboard_flush(s->board, err));
-}
-
 static bool explain(const dlr_saving *s, const dl_error *fault, dl_error *err) {
     if (fault->code != DL_NUMERIC) return dl_fail(err, fault->code, "%s", fault->message);
     const dlr_state *at = &s->content.state; /* a run that cannot go on is not worth keeping */
@@ -180,11 +169,12 @@ static bool explain(const dlr_saving *s, const dl_error *fault, dl_error *err) {
         fault->message, (long long)at->iteration, (long long)at->epoch + (at->position > 0));
 }
 
-/* All of a checkpoint, or this rank's part of it. */
+/* All of a checkpoint, or this rank's part of it. Points first: a resumed run drops those behind its
+ * checkpoint and writes them again. */
 static bool write_all(void *context, dl_error *err) {
     dlr_saving *s = context;
     dl_error fault = {0};
-    bool ok = flush(s, &fault) && (!s->torch || write_torch(s, &fault)) &&
+    bool ok = dlr_sinks_flush(s->sinks, &fault) && (!s->torch || write_torch(s, &fault)) &&
               (s->shards ? dlr_checkpoint_write(s->dir, &s->content, s->written, &fault)
                          : dlr_checkpoint_save(s->dir, &s->content, &fault));
     return ok || explain(s, &fault, err);

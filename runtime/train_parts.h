@@ -4,11 +4,10 @@
 #include "runtime/background.h"
 #include "runtime/feed.h"
 #include "runtime/io/checkpoint.h"
-#include "runtime/io/metrics.h"
 #include "runtime/io/progress.h"
-#include "runtime/io/tensorboard.h"
 #include "runtime/profile.h"
 #include "runtime/scaler.h"
+#include "runtime/sink.h"
 #include "runtime/snapshot.h"
 #include "runtime/tensors.h"
 #include "runtime/torch_run.h"
@@ -105,8 +104,7 @@ typedef struct {
     DL_ARRAY(dlr_metric) point; /* that is being put together */
 
     dlr_saver saver;
-    dlr_metrics *metrics;
-    dlr_tensorboard *board;
+    dlr_sinks sinks; /* metrics.jsonl and the others; none but on rank 0 */
     dlr_progress progress;
 } dlr_run;
 
@@ -195,7 +193,8 @@ bool dlr_run_share_buffers(const dlr_run *r, dl_error *err);
 
 /* train_record.c: the files that people look at. */
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err);
-void dlr_run_close_records(dlr_run *r);
+/* Tells how the run ended: done, or with what is in `err`. A fault of this is the run's if it has none. */
+bool dlr_run_close_records(dlr_run *r, bool done, dl_error *err);
 /* Adds a value, where the style has a tag for it, or all averages, to the next point. */
 void dlr_run_put(dlr_run *r, dlr_value_name name, double value);
 void dlr_run_put_averages(dlr_run *r, const dlr_averages *averages);

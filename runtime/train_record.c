@@ -1,4 +1,5 @@
 /* The run's files for people: curves, points, pictures, what was configured. */
+#include <math.h>
 #include <unistd.h>
 
 #include "ir/base/input.h"
@@ -10,14 +11,12 @@
 #include "runtime/state.h"
 #include "runtime/train_parts.h"
 
+static dlr_sink_at place(const dlr_run *r) { return (dlr_sink_at){r->at.epoch, r->at.iteration}; }
+
 static bool put_hyperparams(dlr_run *r, dl_error *err) {
     const char *yaml = r->o->hyperparams;
-    dl_buf text = {0};
-    dl_putf(&text, "```yaml\n%s```\n", yaml);
-    bool ok = dl_write_file(r->o->dir->hyperparams, yaml, strlen(yaml), err) &&
-              dlr_tensorboard_text(r->board, DL_TAG_SETTINGS, r->at.iteration, text.at, err);
-    dl_buf_free(&text);
-    return ok;
+    return dl_write_file(r->o->dir->hyperparams, yaml, strlen(yaml), err) &&
+           dlr_sinks_settings(&r->sinks, place(r), yaml, err);
 }
 
 /* The newest point that the checkpoint stands for: that of its iteration, or, in the middle of an epoch, an
@@ -38,6 +37,62 @@ static bool copy_points(dlr_run *r, dl_error *err) {
     return ok;
 }
 
+/* The points of the run so far stay, those behind the checkpoint go. */
+static bool open_metrics(dlr_run *r, bool restored, int64_t newest, dl_error *err) {
+    dlr_metrics_repair repair;
+    dlr_metrics *metrics = dlr_metrics_open(r->o->dir->metrics, newest, &repair, err);
+    if (!metrics) return false;
+    dlr_sinks_add_metrics(r->arena, &r->sinks, metrics);
+    if (restored && repair.later + repair.torn)
+        dlr_log_info("%d points behind the checkpoint are dropped and will be written again",
+                     repair.later + repair.torn);
+    return true;
+}
+
+static bool open_board(dlr_run *r, int64_t newest, dl_error *err) {
+    dlr_tensorboard *board = dlr_tensorboard_open(r->o->dir->board, newest + 1, err);
+    if (board) dlr_sinks_add_board(r->arena, &r->sinks, board);
+    return board != NULL;
+}
+
+/* A point that metrics.jsonl has and the run of Weights & Biases has not: of a run that has only now been
+ * asked to write one, of another run that is gone on from, or of one whose folder is lost. When it was made
+ * is not known. */
+typedef struct {
+    dlr_wandb *to;
+    int64_t newest; /* step that is there */
+    bool ok;
+    dl_error *err;
+} copying;
+
+static void copy_point(void *context, const dlr_json *point) {
+    copying *c = context;
+    double epoch, iteration, value;
+    if (!c->ok || !dlr_metrics_value(point, DL_TAG_EPOCH, &epoch) ||
+        !dlr_metrics_value(point, DL_TAG_ITERATION, &iteration) || (int64_t)epoch <= c->newest)
+        return;
+    dl_arena *arena = dl_arena_new(NULL);
+    DL_ARRAY(dlr_metric) values = {0};
+    for (int i = 0; i < point->n; i++) {
+        const char *tag = point->members[i].key;
+        if (strcmp(tag, DL_TAG_EPOCH) == 0 || strcmp(tag, DL_TAG_ITERATION) == 0) continue;
+        if (!dlr_metrics_value(point, tag, &value)) value = NAN;
+        dl_push(arena, &values, (dlr_metric){tag, value});
+    }
+    c->ok = dlr_wandb_put(c->to, (int64_t)epoch, (int64_t)iteration, values.at, values.n, false, c->err);
+    dl_arena_free(arena);
+}
+
+static bool open_wandb(dlr_run *r, bool restored, dl_error *err) {
+    if (!r->o->wandb) return true;
+    dlr_wandb *wandb = dlr_wandb_open(r->o->dir->wandb, r->o->wandb, restored ? r->at.epoch : -1, err);
+    if (!wandb) return false;
+    dlr_sinks_add_wandb(r->arena, &r->sinks, wandb);
+    dlr_log_info("Weights & Biases: written to %s, which `wandb sync` uploads", dlr_wandb_folder(wandb));
+    copying c = {wandb, dlr_wandb_newest(wandb), true, err};
+    return dlr_metrics_read(r->o->dir->metrics, copy_point, &c, err) && c.ok;
+}
+
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
     const dlr_rundir *dir = r->o->dir;
     const char *kept = NULL;
@@ -50,19 +105,16 @@ bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err) {
                      kept);
     if (r->source && !copy_points(r, err)) return false;
     int64_t newest = restored ? newest_point(r) : -1;
-    dlr_metrics_repair repair;
-    r->metrics = dlr_metrics_open(dir->metrics, newest, &repair, err);
-    if (!r->metrics) return false;
-    if (restored && repair.later + repair.torn)
-        dlr_log_info("%d points behind the checkpoint are dropped and will be written again",
-                     repair.later + repair.torn);
-    r->board = dlr_tensorboard_open(dir->board, newest + 1, err);
-    return r->board && put_hyperparams(r, err);
+    return open_metrics(r, restored, newest, err) && open_board(r, newest, err) &&
+           open_wandb(r, restored, err) && put_hyperparams(r, err);
 }
 
-void dlr_run_close_records(dlr_run *r) {
-    dlr_metrics_close(r->metrics);
-    dlr_tensorboard_close(r->board);
+bool dlr_run_close_records(dlr_run *r, bool done, dl_error *err) {
+    dl_error fault = {0};
+    bool ok = dlr_sinks_end(&r->sinks, done ? DL_OK : err->code, done ? err : &fault);
+    if (fault.code) dlr_log_warning("%s", fault.message);
+    dlr_sinks_close(&r->sinks);
+    return ok;
 }
 
 static void put(dlr_run *r, const char *tag, double value) {
@@ -79,11 +131,7 @@ bool dlr_run_record(dlr_run *r, dl_error *err) {
     int n = r->point.n;
     const dlr_metric *values = r->point.at;
     r->point.n = 0;
-    if (!dlr_run_leads(r->o)) return true;
-    for (int i = 0; i < n; i++)
-        if (!dlr_tensorboard_scalar(r->board, values[i].tag, r->at.iteration, values[i].value, err))
-            return false;
-    return dlr_metrics_put(r->metrics, r->at.epoch, r->at.iteration, values, n, err);
+    return dlr_sinks_point(&r->sinks, place(r), values, n, err);
 }
 
 static bool put_image(dlr_run *r, const char *tag, const dlr_image *image, const char *path, dl_error *err) {
@@ -91,7 +139,7 @@ static bool put_image(dlr_run *r, const char *tag, const dlr_image *image, const
     bool ok = dlr_png_encode(image, &png, err);
     if (ok && path) ok = dl_write_file(path, png.at, png.n, err);
     dlr_png_view view = {image->width, image->height, 3, png.at, png.n};
-    ok = ok && dlr_tensorboard_image(r->board, tag, r->at.iteration, view, err);
+    ok = ok && dlr_sinks_image(&r->sinks, place(r), tag, view, err);
     dl_buf_free(&png);
     return ok;
 }

@@ -47,6 +47,17 @@ bool dl_remove_tree(const char *path, dl_error *err) {
     return dl_fail_errno(err, DL_IO, "cannot remove %s", path);
 }
 
+bool dl_replace_link(const char *link, const char *target, dl_error *err) {
+    char fresh[PATH_MAX], dir[PATH_MAX];
+    int n = snprintf(fresh, sizeof fresh, "%s.tmp", link);
+    if (n < 0 || (size_t)n >= sizeof fresh || !dl_parent_dir(link, dir, sizeof dir))
+        return dl_fail(err, DL_IO, "bad name of a link: '%.100s'", link);
+    if (unlink(fresh) != 0 && errno != ENOENT) return dl_fail_errno(err, DL_IO, "cannot remove %s", fresh);
+    if (symlink(target, fresh) != 0) return dl_fail_errno(err, DL_IO, "cannot make the link %s", fresh);
+    if (rename(fresh, link) != 0) return dl_fail_errno(err, DL_IO, "cannot make the link %s", link);
+    return dl_sync_dir(dir, err);
+}
+
 bool dl_parent_dir(const char *path, char *dir, size_t n) {
     size_t k = strlen(path);
     while (k > 1 && path[k - 1] == '/') k--; /* slashes behind the last name */

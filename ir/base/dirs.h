@@ -12,6 +12,9 @@ bool dl_sync_dir(const char *path, dl_error *err);
 /* Removes a file, a link (not what it points to) or a directory with all it holds; absent is fine. Errors:
  * DL_IO. */
 bool dl_remove_tree(const char *path, dl_error *err);
+/* Makes `link` a symbolic link to `target`, whatever it was one to, in one step, so that there is never none:
+ * by LINK.tmp beside it. Durable. Errors: DL_IO with path and cause. */
+bool dl_replace_link(const char *link, const char *target, dl_error *err);
 /* The directory that a path's last name stands in, into `dir` of `n` bytes: "." without a slash. False when
  * it does not fit. */
 bool dl_parent_dir(const char *path, char *dir, size_t n);

@@ -134,13 +134,8 @@ static bool publish(saver *s) {
     return dl_sync_dir(s->dir, s->err);
 }
 
-/* Replaces a link in one step, so that there is never none. */
 static bool point(saver *s, const char *which) {
-    const char *link = in_dir(s, which, ""), *fresh = in_dir(s, which, ".tmp");
-    if (unlink(fresh) != 0 && errno != ENOENT) return dl_fail_errno(s->err, DL_IO, "cannot remove %s", fresh);
-    if (symlink(s->name, fresh) != 0) return dl_fail_errno(s->err, DL_IO, "cannot make the link %s", fresh);
-    if (rename(fresh, link) != 0) return dl_fail_errno(s->err, DL_IO, "cannot make the link %s", link);
-    return dl_sync_dir(s->dir, s->err);
+    return dl_replace_link(in_dir(s, which, ""), s->name, s->err);
 }
 
 /* Under the name of a temporary first: a crash while the files go must not leave half a checkpoint behind. */

@@ -61,8 +61,8 @@ void dlr_json_put_string(dl_buf *b, const char *s);
 void dlr_json_put_key(dl_buf *b, const char *key);
 /* The shortest decimal that reads back exactly; null when not finite. */
 void dlr_json_put_double(dl_buf *b, double v);
-/* A value as it was read, on one line. */
-void dlr_json_put(dl_buf *b, const dlr_json *value);
-/* As dlr_json_put_double, but "nan", "inf" or "-inf" as a string: for state that must come back as it was. */
+/* The same, but "nan", "inf" or "-inf" as a string: for state that must come back as it was. */
 void dlr_json_put_exact(dl_buf *b, double v);
+/* A value that was read, on one line, in its order of members; numbers as by dlr_json_put_double. */
+void dlr_json_put(dl_buf *b, const dlr_json *value);
 #endif

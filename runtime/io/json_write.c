@@ -31,6 +31,7 @@ void dlr_json_put_exact(dl_buf *b, double v) {
         dl_puts(b, isnan(v) ? "\"nan\"" : v > 0 ? "\"inf\"" : "\"-inf\"");
 }
 
+/* Depth is that of the reader's limits. */
 void dlr_json_put(dl_buf *b, const dlr_json *v) {
     switch (v->kind) {
     case DLR_JSON_NULL: dl_puts(b, "null"); return;
@@ -39,16 +40,14 @@ void dlr_json_put(dl_buf *b, const dlr_json *v) {
     case DLR_JSON_REAL: dlr_json_put_double(b, v->real); return;
     case DLR_JSON_STRING: dlr_json_put_string(b, v->string); return;
     case DLR_JSON_ARRAY:
-        dl_puts(b, "[");
-        for (int i = 0; i < v->n; i++) dl_puts(b, i ? ", " : ""), dlr_json_put(b, &v->items[i]);
-        dl_puts(b, "]");
+        for (int i = 0; i < v->n; i++) dl_puts(b, i ? ", " : "["), dlr_json_put(b, &v->items[i]);
+        dl_puts(b, v->n ? "]" : "[]");
         return;
     case DLR_JSON_OBJECT:
         dl_puts(b, "{");
-        for (int i = 0; i < v->n; i++) {
-            dlr_json_put_key(b, v->members[i].key);
-            dlr_json_put(b, &v->members[i].value);
-        }
+        for (int i = 0; i < v->n; i++)
+            dlr_json_put_key(b, v->members[i].key), dlr_json_put(b, &v->members[i].value);
         dl_puts(b, "}");
+        return;
     }
 }

@@ -24,7 +24,7 @@ import zlib
 DOCUMENTED = {0, 2, 3, 4, 5, 6, 7, 75}
 MODEL = "tests/data/small.dl"
 SMALL = ["--data_loader_config=synthetic", "--data_size=8", "--local_batch_size=2", "--Nsamples=4", "--Nsamples_val=2",
-         "--num_epochs=1", "--start_lr=1e-3", "--threads=1"]
+         "--num_epochs=1", "--start_lr=1e-3", "--threads=1", "--log_to_wandb"]
 
 parser = argparse.ArgumentParser()
 parser.add_argument("shim")

@@ -128,6 +128,14 @@ static void test_write(dl_arena *a) {
     CHECK(v && dlr_json_number(dlr_json_get(v, "y"), &y) && y == -INFINITY);
     CHECK(!dlr_json_number(dlr_json_get(v, "z"), &y));
     dl_buf_free(&b);
+
+    const char text[] = "{\"a\": [], \"b\": {}, \"c\": [1, -2.5, 1e-08, null, true, false, \"x\\ty\"], "
+                        "\"d\": {\"e\": 9007199254740993, \"f\": [{\"g\": \"\"}]}}";
+    v = parse_n(a, text, strlen(text), &err);
+    b = (dl_buf){0};
+    dlr_json_put(&b, v);
+    CHECK_STR(b.at, text);
+    dl_buf_free(&b);
 }
 
 static uint64_t sum_of(const void *data, size_t n, size_t piece) {

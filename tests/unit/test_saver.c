@@ -96,14 +96,17 @@ static bool open_stage(stage *s, const char *name, bool async, dl_error *err) {
     s->o = (dlr_train_options){
         .exec = e, .dir = &s->dir, .async = async, .sharded = sharded, .keep = 2, .hyperparams = "a: 1\n"};
     s->r = (dlr_run){.o = &s->o, .arena = dl_arena_new(NULL), .exec = e, .at = {.best_loss = INFINITY}};
-    s->r.metrics = dlr_metrics_open(s->dir.metrics, 0, NULL, err);
-    s->r.board = s->r.metrics ? dlr_tensorboard_open(s->dir.board, 0, err) : NULL;
-    return s->r.board && dlr_run_open_saver(&s->r, err);
+    dlr_metrics *metrics = dlr_metrics_open(s->dir.metrics, 0, NULL, err);
+    if (metrics) dlr_sinks_add_metrics(s->r.arena, &s->r.sinks, metrics);
+    dlr_tensorboard *board = metrics ? dlr_tensorboard_open(s->dir.board, 0, err) : NULL;
+    if (board) dlr_sinks_add_board(s->r.arena, &s->r.sinks, board);
+    return board && dlr_run_open_saver(&s->r, err);
 }
 
 static void close_stage(stage *s) {
     dlr_run_close_saver(&s->r);
-    dlr_run_close_records(&s->r);
+    dl_error none = {0};
+    dlr_run_close_records(&s->r, true, &none);
     dlr_exec_close(s->o.exec);
     dl_arena_free(s->r.arena);
     dlr_rundir_close(&s->dir);

@@ -191,8 +191,8 @@ int rename(const char *from, const char *to) {
 /* A rerun that is stopped at any of its moves, which is where a crash can fall: every file of the earlier run
  * is somewhere, once, and the next rerun takes the rest. */
 static void test_directory_stopped(void) {
-    static const char *const names[] = {"checkpoints",      "metrics.jsonl", "logs",       "prediction.png",
-                                        "hyperparams.yaml", "profile.json",  "profile.txt"};
+    static const char *const names[] = {"checkpoints",    "metrics.jsonl",    "logs",         "wandb",
+                                        "prediction.png", "hyperparams.yaml", "profile.json", "profile.txt"};
     enum { NAMES = sizeof names / sizeof *names };
     for (int k = 1; k <= NAMES + 1; k++) {
         dl_error err = {0};
