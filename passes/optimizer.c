@@ -7,9 +7,8 @@
 #include "passes/scaler.h"
 
 static dl_optimizer_rule *const optimizers[] = {
-#define OPTIMIZER(id, help) dl_optimize_##id,
-#include "passes/optimizers.def"
-#undef OPTIMIZER
+#define OPTIMIZER(id, ...) dl_optimize_##id,
+#include "ir/base/optimizers.def"
 };
 static dl_schedule_rule *const schedules[] = {
 #define SCHEDULE(id, help) dl_schedule_##id,
@@ -17,25 +16,17 @@ static dl_schedule_rule *const schedules[] = {
 #undef SCHEDULE
 };
 
-static const char *const optimizer_names[] = {
-#define OPTIMIZER(id, help) #id,
-#include "passes/optimizers.def"
-#undef OPTIMIZER
-    NULL};
 static const char *const schedule_names[] = {
 #define SCHEDULE(id, help) #id,
 #include "passes/schedules.def"
 #undef SCHEDULE
     NULL};
 
-static int find_name(const char *const *names, const char *name) {
-    for (int i = 0; names[i]; i++)
-        if (strcmp(names[i], name) == 0) return i;
+int dl_schedule_find(const char *name) {
+    for (int i = 0; schedule_names[i]; i++)
+        if (strcmp(schedule_names[i], name) == 0) return i;
     return -1;
 }
-
-int dl_optimizer_find(const char *name) { return find_name(optimizer_names, name); }
-int dl_schedule_find(const char *name) { return find_name(schedule_names, name); }
 
 /* A model's own variable of a name that the optimiser needs. */
 static void check_free(const dl_optimization *o, const char *name) {

@@ -55,9 +55,8 @@ typedef dl_value *dl_schedule_rule(dl_optimization *o);
 /* Builds one parameter's step: its next value and those of its state, as results of role UPDATE. `decays`:
  * weight decay is for this parameter. */
 typedef void dl_optimizer_rule(dl_optimization *o, dl_trained *t, bool decays);
-#define OPTIMIZER(id, help) dl_optimizer_rule dl_optimize_##id;
-#include "passes/optimizers.def"
-#undef OPTIMIZER
+#define OPTIMIZER(id, ...) dl_optimizer_rule dl_optimize_##id;
+#include "ir/base/optimizers.def"
 
 /* The whole of v, which is of this rank's share of the parameter; v where there are no shares. */
 dl_value *dl_o_whole(const dl_optimization *o, const dl_trained *t, dl_value *v);

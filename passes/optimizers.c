@@ -1,5 +1,5 @@
-/* One parameter's step: rows of optimizers.def, in the arrangement of torch.optim, so that its bits can be
- * compared. */
+/* One parameter's step: rows of ir/base/optimizers.def, in the arrangement of torch.optim, so that its bits
+ * can be compared. */
 #include "passes/optimizer.h"
 
 /* What is kept of a next value. Axes without a name take no part in arithmetic: they come back at the end. */

@@ -3,14 +3,8 @@
  * pipeline.c. */
 #ifndef DL_PASS_H
 #define DL_PASS_H
+#include "ir/base/optimizers.h"
 #include "ir/validate.h"
-
-typedef enum {
-#define OPTIMIZER(id, help) DL_OPT_##id,
-#include "passes/optimizers.def"
-#undef OPTIMIZER
-    DL_OPT_NONE /* gradients only */
-} dl_optimizer;
 
 typedef enum {
 #define SCHEDULE(id, help) DL_SCHEDULE_##id,
@@ -19,7 +13,6 @@ typedef enum {
 } dl_schedule;
 
 /* The row of this name, or -1. */
-int dl_optimizer_find(const char *name);
 int dl_schedule_find(const char *name);
 
 /* What training adds to the gradients, as far as it shapes the graph. The numbers in it (rates, betas, decay,

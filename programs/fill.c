@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/optimizers.h"
 #include "ir/base/philox.h"
 #include "runtime/rng.h"
 #include "runtime/state.h"
@@ -46,8 +47,9 @@ static void draw_all(dlr_exec *exec, draw d) {
 /* Moments as after some steps: from zero, Adam's first step divides each gradient by itself, and rounding is
  * all that is left of the small ones. Drawn in place, in memory's order: a copy would be as large as the
  * largest weight. */
-static void fill_moments(dlr_exec *exec, dlr_view v, const char *name, dlr_rng_place place) {
-    bool square = strncmp(name, "exp_avg_sq.", 11) == 0;
+static void fill_moments(dlr_exec *exec, dlr_view v, const dl_plan_var *var, dlr_rng_place place) {
+    const dl_kept *kept = dl_optimizer_kept(var->name, var->of);
+    bool square = kept && kept->kind == DL_KEPT_SQUARE;
     draw_all(exec, (draw){square ? SQUARE : MEAN, 0, place, dlr_exec_host(exec, v, DLR_WRITE),
                           (size_t)dl_type_stored(v.type)});
 }
@@ -76,8 +78,7 @@ bool dlc_fill(dlr_exec *exec, const dl_classes *classes, uint64_t seed, dl_error
         const dl_plan_var *v = &p->vars.at[i];
         dlr_view view = dlr_exec_variable(exec, v->name);
         dlr_rng_place place = {.seed = seed, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i};
-        if (v->role == DL_VAR_STATE && v->of && v->type.dtype == DL_F32)
-            fill_moments(exec, view, v->name, place);
+        if (v->role == DL_VAR_STATE && v->of && v->type.dtype == DL_F32) fill_moments(exec, view, v, place);
         if (dl_plan_is_fed(v) && !fill_input(exec, view, count_of(classes, v->name), place, err))
             return false;
     }

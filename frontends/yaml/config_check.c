@@ -23,6 +23,13 @@ static const char recipe_names[] =
     ;
 #define DL_RECIPE_NAMES (recipe_names + 1)
 
+/* "|adam|adamw|..." */
+static const char optimizer_names[] =
+#define OPTIMIZER(id, ...) "|" #id
+#include "ir/base/optimizers.def"
+    ;
+#define DL_OPTIMIZER_NAMES (optimizer_names + 1)
+
 const dl_key_row dl_key_rows[DL_N_KEYS] = {
 #define GROUP(title)
 #define KEY(name, section, type, fallback, limits, help)                                                     \
