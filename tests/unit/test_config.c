@@ -158,6 +158,9 @@ static void test_groups(void) {
 
     check_line_fault("--optimizer=name=SGD,lrr=1", "unknown key 'lrr' in optimizer; did you mean 'lr'?");
     check_line_fault("--optimizer=name=lion", "must be one of adam, adamw, sgd, not 'lion'");
+    check_line_fault("--optimizer=AdaW", "not 'AdaW'; did you mean 'adam'?");
+    check_file_fault("  lr_schedule: {name: Kosine}", "f.yaml:2:23: error: lr_schedule must be one of");
+    check_file_fault("  lr_schedule: {name: Kosine}", "not 'Kosine'; did you mean 'cosine'?");
     check_line_fault("--lr_schedule.num_epochs=3", "unknown option '--lr_schedule.num_epochs'");
     check_file_fault("  training: {n_epoch: 3}",
                      "f.yaml:2:14: error: unknown key 'n_epoch' in training; did you mean");
