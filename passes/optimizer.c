@@ -34,11 +34,14 @@ static void check_free(const dl_optimization *o, const char *name) {
     if (v) dl_fail_taken(o->b->graph, v, "the optimiser's own", o->err);
 }
 
-dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t) {
+static dl_init starts_at(double first) {
+    return (dl_init){.kind = first ? DL_INIT_CONST : DL_INIT_ZERO, .a = first};
+}
+
+dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t, double first) {
     const char *name = dl_internf("%s.%s", what, t->var->name);
     check_free(o, name);
-    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, (dl_init){.kind = DL_INIT_ZERO},
-                             t->var->loc);
+    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, starts_at(first), t->var->loc);
     v->of = t->var->name, v->piece = t->var->piece;
     for (int i = 0; i < t->share.n; i++) v->piece.cut[v->piece.n++] = t->share.cut[i];
     return v;
@@ -49,10 +52,16 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallba
     for (int i = 0; i < o->hypers.n; i++)
         if (o->hypers.at[i]->name == name) return &o->hypers.at[i]->value;
     check_free(o, name);
-    dl_init init = {.kind = fallback ? DL_INIT_CONST : DL_INIT_ZERO, .a = fallback};
-    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_HYPER, name, dl_scalar(DL_F64), init, o->b->loc);
+    dl_var *v =
+        dl_graph_var(o->b->graph, DL_VAR_HYPER, name, dl_scalar(DL_F64), starts_at(fallback), o->b->loc);
     dl_push(o->arena, &o->hypers, v);
     return &v->value;
+}
+
+dl_var *dl_optimizer_scalar(const dl_optimization *o, const char *text, double first) {
+    const char *name = dl_internf("optimizer.%s", text);
+    check_free(o, name);
+    return dl_graph_var(o->b->graph, DL_VAR_STATE, name, dl_scalar(DL_F64), starts_at(first), o->b->loc);
 }
 
 /* ---- shares ---- */

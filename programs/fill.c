@@ -15,7 +15,7 @@ static void set_hyper(dlr_exec *exec, const char *name, double value) {
 }
 
 /* What is drawn: noise, class numbers below `count`, or moments as after some steps. */
-typedef enum { NOISE, CLASSES, MEAN, SQUARE } kind;
+typedef enum { NOISE, CLASSES, MEAN, CENTRE, SQUARE } kind;
 typedef struct {
     kind kind;
     int64_t count;
@@ -37,7 +37,9 @@ static void draw_piece(void *context, int64_t unit, int thread) {
     }
     dlr_normals(d->place, first, n, 0, 1, m);
     for (size_t i = 0; d->kind != NOISE && i < n; i++)
-        m[i] = d->kind == SQUARE ? 1e-6f * (1 + m[i] * m[i]) : 1e-3f * m[i];
+        m[i] = d->kind == SQUARE   ? 1e-6f * (1 + m[i] * m[i])
+               : d->kind == CENTRE ? 1e-4f * m[i]
+                                   : 1e-3f * m[i];
 }
 
 static void draw_all(dlr_exec *exec, draw d) {
@@ -49,9 +51,8 @@ static void draw_all(dlr_exec *exec, draw d) {
  * largest weight. */
 static void fill_moments(dlr_exec *exec, dlr_view v, const dl_plan_var *var, dlr_rng_place place) {
     const dl_kept *kept = dl_optimizer_kept(var->name, var->of);
-    bool square = kept && kept->kind == DL_KEPT_SQUARE;
-    draw_all(exec, (draw){square ? SQUARE : MEAN, 0, place, dlr_exec_host(exec, v, DLR_WRITE),
-                          (size_t)dl_type_stored(v.type)});
+    kind as = !kept || kept->kind == DL_KEPT_MEAN ? MEAN : kept->kind == DL_KEPT_CENTRE ? CENTRE : SQUARE;
+    draw_all(exec, (draw){as, 0, place, dlr_exec_host(exec, v, DLR_WRITE), (size_t)dl_type_stored(v.type)});
 }
 
 /* count: below which whole numbers stay; 0: floats. */

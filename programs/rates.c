@@ -42,23 +42,11 @@ const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c)
     return o;
 }
 
-/* The keys of the optimiser's options. */
-static const dl_key option_keys[DL_N_OPTIONS] = {
-#define OPTION(id, key, ...) [DL_OPTION_##id] = DL_KEY_##key,
-#include "ir/base/optimizers.def"
-};
-
-/* An option as a number; a flag is 0 or 1. */
-static double option_of(const dl_config *c, dl_optimizer_option option) {
-    dl_key key = option_keys[option];
-    return dl_optimizer_options[option].flag ? dl_config_bool(c, key) : dl_config_float(c, key);
-}
-
 const dlr_torch_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *c) {
     dlr_torch_optimizer *o = DL_NEW(arena, dlr_torch_optimizer);
-    o->which = (dl_optimizer)dl_optimizer_find(dl_config_str(c, DL_KEY_optimizer)); /* it has no others */
+    o->which = dl_recipe_optimizer(c);
     o->decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias);
-    for (int i = 0; i < DL_N_OPTIONS; i++) o->option[i] = option_of(c, (dl_optimizer_option)i);
+    for (int i = 0; i < DL_N_OPTIONS; i++) o->option[i] = dl_recipe_option(c, (dl_optimizer_option)i);
     return o;
 }
 
@@ -67,8 +55,8 @@ const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
     *n = 0;
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         const char *name = dl_format(arena, "optimizer.%s", dl_optimizer_options[i].name);
-        if (!dl_optimizer_options[i].flag)
-            all[(*n)++] = (dlr_hyper){name, option_of(c, (dl_optimizer_option)i)};
+        if (dl_optimizer_options[i].kind == DL_OPTION_NUMBER)
+            all[(*n)++] = (dlr_hyper){name, dl_recipe_option(c, (dl_optimizer_option)i)};
     }
     all[(*n)++] = (dlr_hyper){"optimizer.max_norm", dl_config_float(c, DL_KEY_clip_grad_norm)};
     return all;

@@ -70,11 +70,18 @@ static const dlr_st_tensor *moment(writer *w, const char *what, const char *para
     return t;
 }
 
-/* How often a parameter was stepped; each has a tensor of its own, since PyTorch counts in place. */
-static const dlr_st_tensor *step_count(writer *w) {
+/* A number of all parameters, such as how often they were stepped; each has a tensor of its own, since
+ * PyTorch changes it in place. */
+static const dlr_st_tensor *scalar(writer *w, const char *what, const float *data) {
     dlr_st_tensor *t = &w->all.list[w->all.n++];
-    *t = (dlr_st_tensor){.name = "step", .dtype = DLR_ST_F32, .rank = 0, .data = w->step};
+    *t = (dlr_st_tensor){.name = what, .dtype = DLR_ST_F32, .rank = 0, .data = data};
     return t;
+}
+
+static const dlr_st_tensor *kept_scalar(writer *w, const char *what) {
+    float *data = DL_NEW(w->arena, float);
+    *data = (float)hyper(w, dl_format(w->arena, "optimizer.%s", what));
+    return scalar(w, what, data);
 }
 
 static const dl_optimizer_row *row_of(const writer *w) { return &dl_optimizers[w->run->optimizer->which]; }
@@ -85,10 +92,13 @@ static values param_state(writer *w, const char *param) {
     values state = {0};
     if (*w->step <= 0 && !row->counts) return state;
     for (int k = 0; k < DL_MOST_KEPT && row->kept[k].name; k++) {
-        const dlr_st_tensor *t = moment(w, row->kept[k].name, param);
-        if (t) put(w->arena, &state, row->kept[k].name, tensor(t));
+        const dl_kept *kept = &row->kept[k];
+        const dlr_st_tensor *t = kept->kind != DL_KEPT_SCALAR ? moment(w, kept->name, param)
+                                 : state.n                    ? kept_scalar(w, kept->name)
+                                                              : NULL;
+        if (t) put(w->arena, &state, kept->name, tensor(t));
     }
-    if (state.n && row->counts) put(w->arena, &state, "step", tensor(step_count(w)));
+    if (state.n && row->counts) put(w->arena, &state, "step", tensor(scalar(w, "step", w->step)));
     return state;
 }
 
@@ -103,9 +113,9 @@ static void put_options(writer *w, values *group, bool decays) {
         double v = i == DL_OPTION_weight_decay && !decays ? 0 : w->run->optimizer->option[i];
         bool last = row + 1 == end || strcmp(row[1].entry, row->entry) != 0;
         if (row->item < 0)
-            put(w->arena, group, row->entry, number(row->flag, v));
+            put(w->arena, group, row->entry, number(row->kind == DL_OPTION_FLAG, v));
         else
-            dl_push(w->arena, &tuple, number(row->flag, v));
+            dl_push(w->arena, &tuple, number(row->kind == DL_OPTION_FLAG, v));
         if (row->item < 0 || !last) continue;
         put(w->arena, group, row->entry, container(w->arena, DLR_TORCH_TUPLE, tuple, false));
         tuple = (values){0};

@@ -94,6 +94,16 @@ static bool load_moments(dlr_run *r, const dlr_st_file *file, const dlr_tensors 
     return ok;
 }
 
+/* Numbers of all parameters. */
+static void write_scalars(const dlr_run *r, const dlr_torch_training *t) {
+    const dl_kept *kept = dl_optimizers[r->o->torch->which].kept;
+    for (int k = 0; k < DL_MOST_KEPT && kept[k].name; k++) {
+        if (isnan(t->scalar[k])) continue;
+        dlr_view v = dlr_exec_variable(r->exec, dl_format(r->arena, "optimizer.%s", kept[k].name));
+        if (v.type) dlr_state_write(r->exec, v, DL_F64, &t->scalar[k]);
+    }
+}
+
 static void write_count(dlr_exec *exec, const char *name, int64_t count) {
     dlr_view v = dlr_exec_variable(exec, name);
     if (v.type) dlr_state_write(exec, v, DL_I64, &count);
@@ -147,6 +157,7 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl
         !load_moments(r, file, &params, &t, err))
         return false;
     write_steps(r, &t);
+    write_scalars(r, &t);
     write_count(r->exec, DL_RANDOM_STEP, t.iters);
     r->at.epoch = t.epoch + 1, r->at.iteration = t.iters;
     r->last_rate = t.rate;

@@ -45,6 +45,14 @@ const dl_key_alias dl_key_aliases[] = {
     {0},
 };
 
+const dl_key_within dl_keys_within[] = {
+#define GROUP(title)
+#define KEY(...)
+#define WITHIN(map, name, key, item) {#map, #name, DL_KEY_##key, item},
+#include "frontends/yaml/config.def"
+    {0},
+};
+
 const char *const dl_key_ignored[] = {
 #define GROUP(title)
 #define KEY(...)

@@ -178,11 +178,29 @@ static bool check_kept(const reader *r, const dlr_torch_value *state) {
     return true;
 }
 
+/* A number that all parameters have alike. */
+static bool take_scalar(const reader *r, int i, const dlr_torch_value *state, int k) {
+    const char *what = r->row->kept[k].name, *param = r->params[i].name;
+    double v, *all = &r->to->scalar[k];
+    if (!real_of(r, dlr_torch_get(state, what), &v) || !isfinite(v))
+        return fail(r, dl_format(r->arena, "the optimiser's '%s' of '%.200s' is no number", what, param));
+    if (isnan(*all)) *all = v;
+    return *all == v ||
+           fail(r, dl_format(r->arena,
+                             "the optimiser's '%s' of '%.200s' is %g, but of others %g, which no "
+                             "run of ours has",
+                             what, param, v, *all));
+}
+
 static bool take_state(const reader *r, int i, const dlr_torch_value *state) {
     const dlr_st_tensor *p = &r->params[i];
     if (!check_kept(r, state)) return false;
     for (int k = 0; k < DL_MOST_KEPT && r->row->kept[k].name; k++) {
         const char *what = r->row->kept[k].name;
+        if (r->row->kept[k].kind == DL_KEPT_SCALAR) {
+            if (!take_scalar(r, i, state, k)) return false;
+            continue;
+        }
         const dlr_torch_value *v = dlr_torch_get(state, what);
         if (r->row->kept[k].may_lack && (!v || v->kind == DLR_TORCH_NONE)) continue;
         if (!v || v->kind != DLR_TORCH_TENSOR || !same_shape(v->tensor, p))
@@ -213,6 +231,7 @@ static bool take_steps(const reader *r, int i, const dlr_torch_value *state, int
 
 static bool take_states(const reader *r, dlr_torch_training *t) {
     t->steps = t->iters;
+    for (int k = 0; k < DL_MOST_KEPT; k++) t->scalar[k] = NAN;
     for (int i = 0; i < r->n; i++) {
         const dlr_torch_value *state = get_number(r->state, r->number[i]);
         if (state && state->kind != DLR_TORCH_DICT) return fail(r, "the optimiser's 'state' is none");
@@ -261,6 +280,7 @@ bool dlr_torch_training_read(dl_arena *arena, const dlr_st_file *file, dl_optimi
                 .groups = dlr_torch_get(kept, "param_groups"),
                 .number = DL_NEWS(arena, int64_t, n + 1),
                 .kept = DL_NEWS(arena, dlr_torch_kept, n + 1),
+                .to = t,
                 .err = err};
     *t = (dlr_torch_training){.kept = r.kept};
     for (int i = 0; i < n; i++) r.number[i] = -1;
