@@ -1,5 +1,64 @@
 #include "compiler/recipe.h"
 
+#include <math.h>
+
+/* ---- the optimiser ---- */
+
+/* The keys of its options. */
+static const dl_key option_keys[DL_N_OPTIONS] = {
+#define OPTION(id, key, ...) [DL_OPTION_##id] = DL_KEY_##key,
+#include "ir/base/optimizers.def"
+};
+
+dl_optimizer dl_recipe_optimizer(const dl_config *c) {
+    return (dl_optimizer)dl_optimizer_find(dl_config_str(c, DL_KEY_optimizer)); /* the key allows no others */
+}
+
+double dl_recipe_option(const dl_config *c, dl_optimizer_option option) {
+    const dl_yaml *v = dl_config_value(c, option_keys[option]);
+    if (v->kind == DL_YAML_NULL) return 0; /* settled: it is none of this optimiser's */
+    return v->kind == DL_YAML_BOOL ? v->truth : v->number;
+}
+
+static bool takes(const dl_config *c, int option) {
+    return dl_optimizers[dl_recipe_optimizer(c)].takes >> option & 1;
+}
+
+/* The option of this optimiser that a key is, else the first of any; several have their own names for one. */
+static int option_of_key(const dl_config *c, dl_key key) {
+    int found = -1;
+    for (int i = 0; i < DL_N_OPTIONS; i++)
+        if (option_keys[i] == key && (found < 0 || takes(c, i))) found = i;
+    return found;
+}
+
+/* Options of others that are given where this optimiser is, or over it, and not as "off". What a file has for
+ * the optimiser that the command line replaces is none of them. */
+static void warn_of_others(dl_config *c) {
+    for (int i = 0; i < DL_N_OPTIONS; i++) {
+        dl_key key = option_keys[i];
+        if (takes(c, i) || option_of_key(c, key) != i || !dl_config_is_given(c, key) ||
+            dl_config_outranks(c, DL_KEY_optimizer, key) || dl_recipe_option(c, (dl_optimizer_option)i) == 0)
+            continue;
+        dl_config_warn(c, "%s means nothing to the optimizer %s, and is passed over", dl_key_name(key),
+                       dl_config_str(c, DL_KEY_optimizer));
+    }
+}
+
+/* Numbers that each optimiser has its own of. */
+static bool settle_options(dl_config *c, dl_error *err) {
+    bool keras = strcmp(dl_config_str(c, DL_KEY_optimizer_defaults), "keras") == 0;
+    for (int i = 0; i < DL_N_OPTIONS; i++) {
+        dl_optimizer_option option = (dl_optimizer_option)i;
+        double own = dl_optimizer_own(dl_recipe_optimizer(c), option, keras ? DL_OF_KERAS : DL_OF_TORCH);
+        if (!takes(c, i) || isnan(own) || !dl_config_is_null(c, option_keys[i])) continue;
+        if (!dl_config_set(c, option_keys[i], dl_internf("%.15g", own), err)) return false;
+    }
+    return true;
+}
+
+/* ---- what holds ---- */
+
 /* A schedule that has no warm-up of its own takes one that stands beside it, or is given over it: not what a
  * file has for the schedule that the command line replaces. */
 static bool settle_warmup(dl_config *c, dl_key schedule, dl_error *err) {
@@ -30,7 +89,8 @@ bool dl_recipe_settle(dl_config *c, dl_error *err) {
         if (dl_config_outranks(c, pairs[i].beaten_by, pairs[i].key) &&
             !dl_config_set(c, pairs[i].key, "null", err))
             return false;
-    return !epochs || dl_config_set(c, DL_KEY_scheduler, "cosine", err);
+    warn_of_others(c);
+    return settle_options(c, err) && (!epochs || dl_config_set(c, DL_KEY_scheduler, "cosine", err));
 }
 
 const dl_yaml *dl_recipe_ranges(const dl_config *c) {
@@ -63,14 +123,15 @@ bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err) {
     if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
         return dl_config_fail(c, DL_KEY_nesterov, err, "Nesterov's momentum needs a momentum above 0");
     const dl_yaml *ranges = dl_recipe_ranges(c);
-    *recipe = (dl_recipe){.optimizer = (dl_optimizer)dl_optimizer_find(
-                              dl_config_str(c, DL_KEY_optimizer)), /* the key allows no others */
+    *recipe = (dl_recipe){.optimizer = dl_recipe_optimizer(c),
                           .schedule = dl_recipe_schedule(c),
                           .low = low_type(c),
                           .ranges = ranges ? ranges->items.n : 0,
-                          .momentum = dl_config_float(c, DL_KEY_momentum) > 0,
-                          .nesterov = dl_config_bool(c, DL_KEY_nesterov),
-                          .decay = dl_config_float(c, DL_KEY_weight_decay) > 0,
+                          .momentum = dl_recipe_option(c, DL_OPTION_momentum) > 0,
+                          .nesterov = dl_recipe_option(c, DL_OPTION_nesterov) != 0,
+                          .centered = dl_recipe_option(c, DL_OPTION_centered) != 0,
+                          .accumulator = dl_recipe_option(c, DL_OPTION_initial_accumulator_value),
+                          .decay = dl_recipe_option(c, DL_OPTION_weight_decay) > 0,
                           .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
                           .clip = dl_config_float(c, DL_KEY_clip_grad_norm) > 0,
                           .norms = dl_config_bool(c, DL_KEY_log_norms)};

@@ -7,10 +7,14 @@
 /* Of keys that exclude each other the one that holds, so that the configuration says what happens:
  * `scheduler` (systems B and C) unless a stronger source sets lr_schedule, and a cosine of epochs where
  * max_cosine_lr_epochs alone is given; local_batch_size unless a stronger source sets global_batch_size;
- * num_iters and num_epochs alike. Called once all sources are read. */
+ * num_iters and num_epochs alike. The optimiser's options that nobody gives get its own numbers; a warning
+ * tells of those given beside it that it has not. Called once all sources are read. */
 bool dl_recipe_settle(dl_config *c, dl_error *err);
 /* Of a settled configuration. Errors: DL_INPUT, DL_USAGE: keys that contradict each other. */
 bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err);
+/* The optimiser, and an option of it as a number: a flag is 0 or 1, and so 0 what it has not. */
+dl_optimizer dl_recipe_optimizer(const dl_config *c);
+double dl_recipe_option(const dl_config *c, dl_optimizer_option option);
 dl_schedule dl_recipe_schedule(const dl_config *c);
 /* Whether that schedule's rate falls where the validation loss stays (scheduler: reducelr). */
 bool dl_recipe_has_plateau(const dl_config *c);

@@ -7,9 +7,8 @@
 #include "passes/scaler.h"
 
 static dl_optimizer_rule *const optimizers[] = {
-#define OPTIMIZER(id, help) dl_optimize_##id,
-#include "passes/optimizers.def"
-#undef OPTIMIZER
+#define OPTIMIZER(id, ...) dl_optimize_##id,
+#include "ir/base/optimizers.def"
 };
 static dl_schedule_rule *const schedules[] = {
 #define SCHEDULE(id, help) dl_schedule_##id,
@@ -17,25 +16,17 @@ static dl_schedule_rule *const schedules[] = {
 #undef SCHEDULE
 };
 
-static const char *const optimizer_names[] = {
-#define OPTIMIZER(id, help) #id,
-#include "passes/optimizers.def"
-#undef OPTIMIZER
-    NULL};
 static const char *const schedule_names[] = {
 #define SCHEDULE(id, help) #id,
 #include "passes/schedules.def"
 #undef SCHEDULE
     NULL};
 
-static int find_name(const char *const *names, const char *name) {
-    for (int i = 0; names[i]; i++)
-        if (strcmp(names[i], name) == 0) return i;
+int dl_schedule_find(const char *name) {
+    for (int i = 0; schedule_names[i]; i++)
+        if (strcmp(schedule_names[i], name) == 0) return i;
     return -1;
 }
-
-int dl_optimizer_find(const char *name) { return find_name(optimizer_names, name); }
-int dl_schedule_find(const char *name) { return find_name(schedule_names, name); }
 
 /* A model's own variable of a name that the optimiser needs. */
 static void check_free(const dl_optimization *o, const char *name) {
@@ -43,11 +34,14 @@ static void check_free(const dl_optimization *o, const char *name) {
     if (v) dl_fail_taken(o->b->graph, v, "the optimiser's own", o->err);
 }
 
-dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t) {
+static dl_init starts_at(double first) {
+    return (dl_init){.kind = first ? DL_INIT_CONST : DL_INIT_ZERO, .a = first};
+}
+
+dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t, double first) {
     const char *name = dl_internf("%s.%s", what, t->var->name);
     check_free(o, name);
-    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, (dl_init){.kind = DL_INIT_ZERO},
-                             t->var->loc);
+    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, starts_at(first), t->var->loc);
     v->of = t->var->name, v->piece = t->var->piece;
     for (int i = 0; i < t->share.n; i++) v->piece.cut[v->piece.n++] = t->share.cut[i];
     return v;
@@ -58,10 +52,16 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallba
     for (int i = 0; i < o->hypers.n; i++)
         if (o->hypers.at[i]->name == name) return &o->hypers.at[i]->value;
     check_free(o, name);
-    dl_init init = {.kind = fallback ? DL_INIT_CONST : DL_INIT_ZERO, .a = fallback};
-    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_HYPER, name, dl_scalar(DL_F64), init, o->b->loc);
+    dl_var *v =
+        dl_graph_var(o->b->graph, DL_VAR_HYPER, name, dl_scalar(DL_F64), starts_at(fallback), o->b->loc);
     dl_push(o->arena, &o->hypers, v);
     return &v->value;
+}
+
+dl_var *dl_optimizer_scalar(const dl_optimization *o, const char *text, double first) {
+    const char *name = dl_internf("optimizer.%s", text);
+    check_free(o, name);
+    return dl_graph_var(o->b->graph, DL_VAR_STATE, name, dl_scalar(DL_F64), starts_at(first), o->b->loc);
 }
 
 /* ---- shares ---- */

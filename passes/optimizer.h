@@ -43,8 +43,12 @@ typedef struct {
 dl_value *dl_optimizer_hyper(dl_optimization *o, const char *name, double fallback);
 
 /* What the optimiser keeps for a parameter from step to step: a variable WHAT.NAME like it, or like its
- * share, zero at first. Both set o->err where the model has a variable of that name. */
-dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t);
+ * share, which starts at `first`. */
+dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t, double first);
+
+/* A number that the optimiser keeps for all parameters: the variable "optimizer.NAME", f64, made anew. All
+ * three set o->err where the model has a variable of that name. */
+dl_var *dl_optimizer_scalar(const dl_optimization *o, const char *name, double first);
 
 /* Builds the learning rate of this step. */
 typedef dl_value *dl_schedule_rule(dl_optimization *o);
@@ -55,9 +59,8 @@ typedef dl_value *dl_schedule_rule(dl_optimization *o);
 /* Builds one parameter's step: its next value and those of its state, as results of role UPDATE. `decays`:
  * weight decay is for this parameter. */
 typedef void dl_optimizer_rule(dl_optimization *o, dl_trained *t, bool decays);
-#define OPTIMIZER(id, help) dl_optimizer_rule dl_optimize_##id;
-#include "passes/optimizers.def"
-#undef OPTIMIZER
+#define OPTIMIZER(id, ...) dl_optimizer_rule dl_optimize_##id;
+#include "ir/base/optimizers.def"
 
 /* The whole of v, which is of this rank's share of the parameter; v where there are no shares. */
 dl_value *dl_o_whole(const dl_optimization *o, const dl_trained *t, dl_value *v);

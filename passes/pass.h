@@ -3,14 +3,8 @@
  * pipeline.c. */
 #ifndef DL_PASS_H
 #define DL_PASS_H
+#include "ir/base/optimizers.h"
 #include "ir/validate.h"
-
-typedef enum {
-#define OPTIMIZER(id, help) DL_OPT_##id,
-#include "passes/optimizers.def"
-#undef OPTIMIZER
-    DL_OPT_NONE /* gradients only */
-} dl_optimizer;
 
 typedef enum {
 #define SCHEDULE(id, help) DL_SCHEDULE_##id,
@@ -19,7 +13,6 @@ typedef enum {
 } dl_schedule;
 
 /* The row of this name, or -1. */
-int dl_optimizer_find(const char *name);
 int dl_schedule_find(const char *name);
 
 /* What training adds to the gradients, as far as it shapes the graph. The numbers in it (rates, betas, decay,
@@ -27,12 +20,15 @@ int dl_schedule_find(const char *name);
 typedef struct {
     dl_optimizer optimizer;
     dl_schedule schedule;
-    bool momentum, nesterov;   /* sgd */
+    bool momentum;             /* sgd, rmsprop */
+    bool nesterov;             /* sgd */
+    bool centered;             /* rmsprop */
     bool decay, decay_vectors; /* weight decay: at all; of biases and of norms' weights too */
     bool clip;                 /* gradients by their common norm */
-    bool norms;   /* of all gradients before clipping, and of all weights behind the step: metrics */
-    int ranges;   /* piecewise: how many ranges of epochs have a factor */
-    dl_dtype low; /* mixed precision: bf16, or f16, whose loss is scaled; f32: none */
+    bool norms;         /* of all gradients before clipping, and of all weights behind the step: metrics */
+    double accumulator; /* adagrad: what its sums start at */
+    int ranges;         /* piecewise: how many ranges of epochs have a factor */
+    dl_dtype low;       /* mixed precision: bf16, or f16, whose loss is scaled; f32: none */
 } dl_recipe;
 
 /* How many ranks share the work, and which of them this is. Zero: one rank. Hashed as bytes: without holes.

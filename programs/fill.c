@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/base/optimizers.h"
 #include "ir/base/philox.h"
 #include "runtime/rng.h"
 #include "runtime/state.h"
@@ -14,7 +15,7 @@ static void set_hyper(dlr_exec *exec, const char *name, double value) {
 }
 
 /* What is drawn: noise, class numbers below `count`, or moments as after some steps. */
-typedef enum { NOISE, CLASSES, MEAN, SQUARE } kind;
+typedef enum { NOISE, CLASSES, MEAN, CENTRE, SQUARE } kind;
 typedef struct {
     kind kind;
     int64_t count;
@@ -36,7 +37,9 @@ static void draw_piece(void *context, int64_t unit, int thread) {
     }
     dlr_normals(d->place, first, n, 0, 1, m);
     for (size_t i = 0; d->kind != NOISE && i < n; i++)
-        m[i] = d->kind == SQUARE ? 1e-6f * (1 + m[i] * m[i]) : 1e-3f * m[i];
+        m[i] = d->kind == SQUARE   ? 1e-6f * (1 + m[i] * m[i])
+               : d->kind == CENTRE ? 1e-4f * m[i]
+                                   : 1e-3f * m[i];
 }
 
 static void draw_all(dlr_exec *exec, draw d) {
@@ -46,10 +49,10 @@ static void draw_all(dlr_exec *exec, draw d) {
 /* Moments as after some steps: from zero, Adam's first step divides each gradient by itself, and rounding is
  * all that is left of the small ones. Drawn in place, in memory's order: a copy would be as large as the
  * largest weight. */
-static void fill_moments(dlr_exec *exec, dlr_view v, const char *name, dlr_rng_place place) {
-    bool square = strncmp(name, "exp_avg_sq.", 11) == 0;
-    draw_all(exec, (draw){square ? SQUARE : MEAN, 0, place, dlr_exec_host(exec, v, DLR_WRITE),
-                          (size_t)dl_type_stored(v.type)});
+static void fill_moments(dlr_exec *exec, dlr_view v, const dl_plan_var *var, dlr_rng_place place) {
+    const dl_kept *kept = dl_optimizer_kept(var->name, var->of);
+    kind as = !kept || kept->kind == DL_KEPT_MEAN ? MEAN : kept->kind == DL_KEPT_CENTRE ? CENTRE : SQUARE;
+    draw_all(exec, (draw){as, 0, place, dlr_exec_host(exec, v, DLR_WRITE), (size_t)dl_type_stored(v.type)});
 }
 
 /* count: below which whole numbers stay; 0: floats. */
@@ -76,8 +79,7 @@ bool dlc_fill(dlr_exec *exec, const dl_classes *classes, uint64_t seed, dl_error
         const dl_plan_var *v = &p->vars.at[i];
         dlr_view view = dlr_exec_variable(exec, v->name);
         dlr_rng_place place = {.seed = seed, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i};
-        if (v->role == DL_VAR_STATE && v->of && v->type.dtype == DL_F32)
-            fill_moments(exec, view, v->name, place);
+        if (v->role == DL_VAR_STATE && v->of && v->type.dtype == DL_F32) fill_moments(exec, view, v, place);
         if (dl_plan_is_fed(v) && !fill_input(exec, view, count_of(classes, v->name), place, err))
             return false;
     }

@@ -42,23 +42,22 @@ const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c)
     return o;
 }
 
-const dlr_run_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *c) {
-    dlr_run_optimizer *o = DL_NEW(arena, dlr_run_optimizer);
-    *o = (dlr_run_optimizer){.optimizer = dl_config_str(c, DL_KEY_optimizer),
-                             .nesterov = dl_config_bool(c, DL_KEY_nesterov),
-                             .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias)};
+const dlr_torch_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *c) {
+    dlr_torch_optimizer *o = DL_NEW(arena, dlr_torch_optimizer);
+    o->which = dl_recipe_optimizer(c);
+    o->decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias);
+    for (int i = 0; i < DL_N_OPTIONS; i++) o->option[i] = dl_recipe_option(c, (dl_optimizer_option)i);
     return o;
 }
 
 const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
-    static const struct {
-        const char *name;
-        dl_key key;
-    } rows[] = {{"optimizer.beta1", DL_KEY_adam_beta1},  {"optimizer.beta2", DL_KEY_adam_beta2},
-                {"optimizer.eps", DL_KEY_adam_eps},      {"optimizer.weight_decay", DL_KEY_weight_decay},
-                {"optimizer.momentum", DL_KEY_momentum}, {"optimizer.max_norm", DL_KEY_clip_grad_norm}};
-    *n = (int)(sizeof rows / sizeof *rows);
-    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, *n);
-    for (int i = 0; i < *n; i++) all[i] = (dlr_hyper){rows[i].name, dl_config_float(c, rows[i].key)};
+    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, DL_N_OPTIONS + 1);
+    *n = 0;
+    for (int i = 0; i < DL_N_OPTIONS; i++) {
+        const char *name = dl_format(arena, "optimizer.%s", dl_optimizer_options[i].name);
+        if (dl_optimizer_options[i].kind == DL_OPTION_NUMBER)
+            all[(*n)++] = (dlr_hyper){name, dl_recipe_option(c, (dl_optimizer_option)i)};
+    }
+    all[(*n)++] = (dlr_hyper){"optimizer.max_norm", dl_config_float(c, DL_KEY_clip_grad_norm)};
     return all;
 }

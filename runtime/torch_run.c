@@ -70,54 +70,71 @@ static const dlr_st_tensor *moment(writer *w, const char *what, const char *para
     return t;
 }
 
-/* How often a parameter was stepped; each has a tensor of its own, since PyTorch counts in place. */
-static const dlr_st_tensor *step_count(writer *w) {
+/* A number of all parameters, such as how often they were stepped; each has a tensor of its own, since
+ * PyTorch changes it in place. */
+static const dlr_st_tensor *scalar(writer *w, const char *what, const float *data) {
     dlr_st_tensor *t = &w->all.list[w->all.n++];
-    *t = (dlr_st_tensor){.name = "step", .dtype = DLR_ST_F32, .rank = 0, .data = w->step};
+    *t = (dlr_st_tensor){.name = what, .dtype = DLR_ST_F32, .rank = 0, .data = data};
     return t;
 }
 
-static bool is_sgd(const writer *w) { return strcmp(w->run->optimizer, "sgd") == 0; }
-
-static void put_moment(writer *w, values *state, const char *what, const char *param) {
-    const dlr_st_tensor *t = moment(w, what, param);
-    if (t) put(w->arena, state, what, tensor(t));
+static const dlr_st_tensor *kept_scalar(writer *w, const char *what) {
+    float *data = DL_NEW(w->arena, float);
+    *data = (float)hyper(w, dl_format(w->arena, "optimizer.%s", what));
+    return scalar(w, what, data);
 }
+
+static const dl_optimizer_row *row_of(const writer *w) { return &dl_optimizers[w->run->optimizer->which]; }
 
 /* What is kept of a parameter. */
 static values param_state(writer *w, const char *param) {
+    const dl_optimizer_row *row = row_of(w);
     values state = {0};
-    if (is_sgd(w)) {
-        put_moment(w, &state, "momentum_buffer", param);
-        return state;
+    if (*w->step <= 0 && !row->counts) return state;
+    for (int k = 0; k < DL_MOST_KEPT && row->kept[k].name; k++) {
+        const dl_kept *kept = &row->kept[k];
+        const dlr_st_tensor *t = kept->kind != DL_KEPT_SCALAR ? moment(w, kept->name, param)
+                                 : state.n                    ? kept_scalar(w, kept->name)
+                                                              : NULL;
+        if (t) put(w->arena, &state, kept->name, tensor(t));
     }
-    put_moment(w, &state, "exp_avg", param);
-    put_moment(w, &state, "exp_avg_sq", param);
-    if (state.n) put(w->arena, &state, "step", tensor(step_count(w)));
+    if (state.n && row->counts) put(w->arena, &state, "step", tensor(scalar(w, "step", w->step)));
     return state;
+}
+
+static dlr_torch_value number(bool flag, double v) { return flag ? truth(v != 0) : real(v); }
+
+/* Adds what the optimiser takes: an entry each, or a tuple of neighbours that share one. */
+static void put_options(writer *w, values *group, bool decays) {
+    const dl_option_row *row = dl_optimizer_options, *end = row + DL_N_OPTIONS;
+    values tuple = {0};
+    for (int i = 0; i < DL_N_OPTIONS; i++, row++) {
+        if (!(row_of(w)->takes >> i & 1)) continue;
+        double v = i == DL_OPTION_weight_decay && !decays ? 0 : w->run->optimizer->option[i];
+        bool last = row + 1 == end || strcmp(row[1].entry, row->entry) != 0;
+        if (row->item < 0)
+            put(w->arena, group, row->entry, number(row->kind == DL_OPTION_FLAG, v));
+        else
+            dl_push(w->arena, &tuple, number(row->kind == DL_OPTION_FLAG, v));
+        if (row->item < 0 || !last) continue;
+        put(w->arena, group, row->entry, container(w->arena, DLR_TORCH_TUPLE, tuple, false));
+        tuple = (values){0};
+    }
 }
 
 /* The entries of a group but its parameters, which torch.optim takes over as they stand: those of all
  * versions. */
 static values options(writer *w, bool decays) {
+    const dl_optimizer_row *row = row_of(w);
     dl_arena *a = w->arena;
-    values g = {0}, betas = {0};
+    values g = {0};
     put(a, &g, "lr", real(w->run->rate));
     if (w->run->initial_rate == w->run->initial_rate) put(a, &g, "initial_lr", real(w->run->initial_rate));
-    put(a, &g, "weight_decay", real(decays ? hyper(w, "optimizer.weight_decay") : 0));
-    put(a, &g, "maximize", truth(false)), put(a, &g, "foreach", none());
-    put(a, &g, "differentiable", truth(false)), put(a, &g, "fused", none());
-    if (is_sgd(w)) {
-        put(a, &g, "momentum", real(hyper(w, "optimizer.momentum"))), put(a, &g, "dampening", real(0));
-        put(a, &g, "nesterov", truth(w->run->nesterov));
-        return g;
-    }
-    dl_push(a, &betas, real(hyper(w, "optimizer.beta1")));
-    dl_push(a, &betas, real(hyper(w, "optimizer.beta2")));
-    put(a, &g, "betas", container(a, DLR_TORCH_TUPLE, betas, false));
-    put(a, &g, "eps", real(hyper(w, "optimizer.eps")));
-    put(a, &g, "amsgrad", truth(false)), put(a, &g, "capturable", truth(false));
-    put(a, &g, "decoupled_weight_decay", truth(strcmp(w->run->optimizer, "adamw") == 0));
+    put_options(w, &g, decays);
+    for (int k = 0; k < DL_MOST_FIXED && row->fixed[k].entry; k++)
+        put(a, &g, row->fixed[k].entry, number(row->fixed[k].flag, row->fixed[k].value));
+    put(a, &g, "maximize", truth(false)), put(a, &g, "foreach", none()), put(a, &g, "fused", none());
+    put(a, &g, "differentiable", truth(false)), put(a, &g, "capturable", truth(false));
     return g;
 }
 
@@ -128,8 +145,8 @@ static void put_group(writer *w, bool decays, values *groups, values *states, in
     values numbers = {0}, names = {0};
     for (int i = 0; i < w->n_params; i++) {
         const dl_plan_var *p = w->param[i];
-        if ((w->run->decay_vectors || p->type.rank > 1) != decays) continue;
-        values state = *w->step > 0 ? param_state(w, p->name) : (values){0};
+        if ((w->run->optimizer->decay_vectors || p->type.rank > 1) != decays) continue;
+        values state = param_state(w, p->name);
         if (state.n) {
             dl_push(a, states, whole(*number));
             dl_push(a, states, container(a, DLR_TORCH_DICT, state, false));
@@ -192,11 +209,11 @@ static dlr_torch_value scheduler_state(writer *w, int n_groups) {
 
 /* ---- the file ---- */
 
-/* The model's tensors, with room for three more of each parameter. */
+/* The model's tensors, with room for what is kept of each parameter and its step. */
 static void begin(writer *w) {
     const dl_plan *p = dlr_exec_plan(w->exec);
     dlr_tensors model = dlr_tensors_of_model(w->arena, w->exec);
-    int room = model.n + 3 * p->vars.n;
+    int room = model.n + (DL_MOST_KEPT + 1) * p->vars.n;
     w->all = (dlr_tensors){w->exec, DL_NEWS(w->arena, dlr_st_tensor, room), DL_NEWS(w->arena, dlr_view, room),
                            model.n, NULL};
     w->n_model = model.n;
@@ -212,15 +229,15 @@ static void begin(writer *w) {
 }
 
 static bool check(const writer *w, dl_error *err) {
-    static const struct {
-        const char *name, *variable; /* which the plan has if it was compiled with it */
-    } rows[] = {{"adam", "optimizer.eps"}, {"adamw", "optimizer.eps"}, {"sgd", "optimizer.step"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(w->run->optimizer, rows[i].name) == 0 && dlr_exec_variable(w->exec, rows[i].variable).type)
-            return true;
-    return dl_fail(err, DL_INTERNAL,
-                   "the plan's optimiser is not '%.40s', or PyTorch's file has no room for it",
-                   w->run->optimizer);
+    const dl_plan *p = dlr_exec_plan(w->exec);
+    const dl_kept *first = row_of(w)->kept; /* a plan that was compiled with it has this of some parameter */
+    bool found = !first->name || first->may_lack;
+    for (int i = 0; !found && i < p->vars.n; i++) {
+        const dl_plan_var *v = &p->vars.at[i];
+        found = v->of && strcmp(v->name, dl_format(w->arena, "%s.%s", first->name, v->of)) == 0;
+    }
+    return (found && dlr_exec_variable(w->exec, "optimizer.step").type) ||
+           dl_fail(err, DL_INTERNAL, "the plan's optimiser is not '%s'", row_of(w)->name);
 }
 
 bool dlr_torch_run_gather(dl_arena *arena, dlr_exec *exec, const dlr_torch_run *run,

@@ -1,12 +1,20 @@
 /* A run as PyTorch's programs keep it: {iters, epoch, model_state, optimizer_state_dict,
- * scheduler_state_dict} in a file that torch.load reads, whose optimizer_state_dict torch.optim's Adam, AdamW
- * and SGD load and go on from, and scheduler_state_dict CosineAnnealingLR and ReduceLROnPlateau. */
+ * scheduler_state_dict} in a file that torch.load reads, whose optimizer_state_dict torch.optim's class of
+ * the optimiser loads and goes on from, and scheduler_state_dict CosineAnnealingLR and ReduceLROnPlateau. */
 #ifndef DLR_TORCH_RUN_H
 #define DLR_TORCH_RUN_H
+#include "ir/base/optimizers.h"
 #include "runtime/exec.h"
 #include "runtime/io/torch_file.h"
 #include "runtime/plateau.h"
 #include "runtime/tensors.h"
+
+/* The optimiser that a plan was compiled with, and what it takes. */
+typedef struct {
+    dl_optimizer which;          /* not NONE */
+    double option[DL_N_OPTIONS]; /* a flag is 0 or 1 */
+    bool decay_vectors;          /* weight decay is for biases and norms, too (decay_norm_and_bias) */
+} dlr_torch_optimizer;
 
 /* A scheduler of torch.optim.lr_scheduler as it stands behind an epoch. */
 typedef struct {
@@ -19,11 +27,9 @@ typedef struct {
 } dlr_torch_scheduler;
 
 typedef struct {
-    const char *optimizer; /* "adam", "adamw" or "sgd", as the plan was compiled */
-    bool nesterov;         /* of sgd with momentum */
-    bool decay_vectors;    /* weight decay is for biases and norms, too (decay_norm_and_bias) */
-    double rate;           /* what the next step begins with: lr */
-    double initial_rate;   /* where a scheduler of PyTorch's began: initial_lr; NaN: none has */
+    const dlr_torch_optimizer *optimizer;
+    double rate;         /* what the next step begins with: lr */
+    double initial_rate; /* where a scheduler of PyTorch's began: initial_lr; NaN: none has */
     int64_t iters, epoch;
     const dlr_torch_scheduler *scheduler; /* scheduler_state_dict; NULL: None */
     const dlr_torch_value *more; /* further entries behind these: key, value, key, value, without tensors */
@@ -40,11 +46,12 @@ typedef struct {
 } dlr_torch_gathered;
 
 /* Gathers the run, in the arena. Weights, buffers and moments have PyTorch's names and layouts;
- * parameters are numbered in the order of the model's text, with their names in each group's param_names. The
- * numbers of the optimiser are the plan's variables as they stand. There is one group, or, where decay is not
- * for vectors, a second one of these without it; before the first step there is no state. Of a scheduler the
- * rates are `rate` and `initial_rate`, in each group. Errors: DL_INTERNAL for another optimiser or one that
- * the plan was not compiled with. */
+ * parameters are numbered in the order of the model's text, with their names in each group's param_names.
+ * There is one group, or, where decay is not for vectors, a second one of these without it; before the first
+ * step an optimiser that PyTorch does not count the steps of has no state. Of a scheduler the rates are
+ * `rate` and `initial_rate`, in each group. Errors: DL_INTERNAL for an optimiser that the plan was not
+ * compiled with.
+ */
 bool dlr_torch_run_gather(dl_arena *arena, dlr_exec *exec, const dlr_torch_run *run,
                           dlr_torch_gathered *gathered, dl_error *err);
 /* Writes it whole or not at all. Errors: those of dlr_torch_write. */

@@ -9,6 +9,7 @@
 #include "runtime/record.h"
 #include "runtime/rundir.h"
 #include "runtime/schedule.h"
+#include "runtime/torch_run.h"
 
 /* The model as a checkpoint records it. graph: a digest of its graphs, whatever the batch; source: its text;
  * keys: the settings in `hyperparams` that it depends on, NULL behind the last. Zero: not recorded. */
@@ -16,12 +17,6 @@ typedef struct {
     const char *graph, *source;
     const char *const *keys;
 } dlr_run_model;
-
-/* The optimiser that the plan was compiled with, for PyTorch's files (torch_run.h). */
-typedef struct {
-    const char *optimizer;
-    bool nesterov, decay_vectors;
-} dlr_run_optimizer;
 
 /* A hyperparameter of the plan and its value. Names that the plan has not are passed over. */
 typedef struct {
@@ -66,9 +61,9 @@ typedef struct {
     bool async;              /* checkpoints are copied, and written while training goes on */
     bool sharded; /* each rank writes its part of them (shards.h), not rank 0 all; without `torch` */
     int keep;     /* newest checkpoints kept */
-    const dlr_run_optimizer *torch; /* beside each, checkpoints/ckpt.tar and ckpt_best.tar; NULL: none */
-    const char *hyperparams;        /* the configuration as YAML */
-    const dlr_wandb_options *wandb; /* the run also as Weights & Biases keeps it; NULL: not */
+    const dlr_torch_optimizer *torch; /* beside each, checkpoints/ckpt.tar and ckpt_best.tar; NULL: none */
+    const char *hyperparams;          /* the configuration as YAML */
+    const dlr_wandb_options *wandb;   /* the run also as Weights & Biases keeps it; NULL: not */
     dlr_run_model model;
     dlr_run_ranks ranks;
     dlr_ranges ranges; /* who looks at the run's parts; zero: nobody */

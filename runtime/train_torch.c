@@ -27,9 +27,7 @@ bool dlr_run_gather_torch(const dlr_run *r, dl_arena *arena, dlr_torch_gathered 
                                      .at = r->plateau,
                                      .total = (int64_t)r->rates.total,
                                      .least_rate = r->rates.end};
-    dlr_torch_run t = {.optimizer = o->torch->optimizer,
-                       .nesterov = o->torch->nesterov,
-                       .decay_vectors = o->torch->decay_vectors,
+    dlr_torch_run t = {.optimizer = o->torch,
                        .rate = scheduled == scheduled ? scheduled : r->last_rate,
                        .initial_rate = cosine || o->plateau ? r->rates.init : NAN,
                        .iters = r->at.iteration,

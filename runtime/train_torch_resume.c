@@ -64,10 +64,6 @@ bool dlr_run_find_torch(const dlr_run *r, const char *dir, const char *run, cons
 
 /* ---- into the run ---- */
 
-static dlr_torch_family family_of(const dlr_run_optimizer *o) {
-    return strcmp(o->optimizer, "sgd") == 0 ? DLR_TORCH_SGD : DLR_TORCH_ADAM;
-}
-
 /* The model's tensors that are parameters. */
 static dlr_tensors params_of(dl_arena *arena, dlr_exec *exec) {
     dlr_tensors all = dlr_tensors_of_model(arena, exec), params = all;
@@ -82,20 +78,30 @@ static dlr_tensors params_of(dl_arena *arena, dlr_exec *exec) {
 }
 
 /* Moments that the plan keeps; those that the file has not stay zero, as they begin. */
-static bool load_moments(dlr_run *r, const dlr_st_file *file, dlr_torch_family family,
-                         const dlr_tensors *params, const dlr_torch_training *t, dl_error *err) {
+static bool load_moments(dlr_run *r, const dlr_st_file *file, const dlr_tensors *params,
+                         const dlr_torch_training *t, dl_error *err) {
+    const dl_kept *kept = dl_optimizers[r->o->torch->which].kept;
     void *buffer = malloc(DLR_ST_PIECE);
     bool ok = buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s", file->path);
     for (int i = 0; ok && i < params->n; i++)
-        for (int k = 0; ok && k < DLR_TORCH_MOMENTS && dlr_torch_moment_name(family, k); k++) {
-            const char *name =
-                dl_format(r->arena, "%s.%s", dlr_torch_moment_name(family, k), params->list[i].name);
+        for (int k = 0; ok && k < DL_MOST_KEPT && kept[k].name; k++) {
+            const char *name = dl_format(r->arena, "%s.%s", kept[k].name, params->list[i].name);
             dlr_view view = dlr_exec_variable(r->exec, name);
             const dlr_st_tensor *from = t->kept[i].moment[k];
             if (view.type && from) ok = dlr_tensor_load(r->exec, view, file, from, buffer, err);
         }
     free(buffer);
     return ok;
+}
+
+/* Numbers of all parameters. */
+static void write_scalars(const dlr_run *r, const dlr_torch_training *t) {
+    const dl_kept *kept = dl_optimizers[r->o->torch->which].kept;
+    for (int k = 0; k < DL_MOST_KEPT && kept[k].name; k++) {
+        if (isnan(t->scalar[k])) continue;
+        dlr_view v = dlr_exec_variable(r->exec, dl_format(r->arena, "optimizer.%s", kept[k].name));
+        if (v.type) dlr_state_write(r->exec, v, DL_F64, &t->scalar[k]);
+    }
 }
 
 static void write_count(dlr_exec *exec, const char *name, int64_t count) {
@@ -132,35 +138,26 @@ static void tell_other(const char *what, double then, double now) {
         dlr_log_info("this run is set otherwise: %s: %.9g in the checkpoint, %.9g now", what, then, now);
 }
 
-static double set_to(const dlr_run *r, const char *name) {
-    for (int i = 0; i < r->o->n_hypers; i++)
-        if (strcmp(r->o->hypers[i].name, name) == 0) return r->o->hypers[i].value;
-    return NAN;
-}
-
 static void tell_others(const dlr_run *r, const dlr_torch_training *t) {
-    if (family_of(r->o->torch) == DLR_TORCH_ADAM) {
-        tell_other("adam_beta1", t->beta1, set_to(r, "optimizer.beta1"));
-        tell_other("adam_beta2", t->beta2, set_to(r, "optimizer.beta2"));
-        tell_other("adam_eps", t->eps, set_to(r, "optimizer.eps"));
-    } else {
-        tell_other("momentum", t->momentum, set_to(r, "optimizer.momentum"));
-    }
-    tell_other("weight_decay", t->weight_decay, set_to(r, "optimizer.weight_decay"));
+    const dlr_torch_optimizer *o = r->o->torch;
+    for (int i = 0; i < DL_N_OPTIONS; i++)
+        if (dl_optimizers[o->which].takes >> i & 1)
+            tell_other(dl_optimizer_options[i].key, t->option[i], o->option[i]);
     double rate = dlr_run_next_rate(r);
     if (rate == rate) tell_other("the next epoch's learning rate", t->rate, rate);
 }
 
 bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl_error *err) {
     const dlr_train_options *o = r->o;
-    dlr_torch_family family = family_of(o->torch);
     dlr_tensors model = dlr_tensors_of_model(r->arena, r->exec), params = params_of(r->arena, r->exec);
     dlr_torch_training t;
-    if (!dlr_torch_training_read(r->arena, file, family, params.list, params.n, &t, err)) return false;
+    if (!dlr_torch_training_read(r->arena, file, o->torch->which, params.list, params.n, &t, err))
+        return false;
     if (!dlr_state_init(r->exec, o->seed, err) || !dlr_tensors_load_model(&model, file, err) ||
-        !load_moments(r, file, family, &params, &t, err))
+        !load_moments(r, file, &params, &t, err))
         return false;
     write_steps(r, &t);
+    write_scalars(r, &t);
     write_count(r->exec, DL_RANDOM_STEP, t.iters);
     r->at.epoch = t.epoch + 1, r->at.iteration = t.iters;
     r->last_rate = t.rate;

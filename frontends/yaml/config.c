@@ -53,10 +53,37 @@ bool dl_is_group(const dl_config *c, const char *name, const dl_yaml *map) {
     return !s || dl_is_section(name) || s->row->limits.choices || dl_yaml_get(map, "name");
 }
 
+bool dl_is_within(const char *map, const char *name) {
+    for (const dl_key_within *w = dl_keys_within; w->name; w++)
+        if (strcmp(w->map, map) == 0 && strcmp(w->name, name) == 0) return true;
+    return false;
+}
+
+/* Gives the keys that have this name within that map what it holds: each an item of a list, or the value. */
+static bool take_within(dl_config *c, const char *map, dl_yaml_entry e, dl_config_source source,
+                        dl_error *err) {
+    int items = 0;
+    for (const dl_key_within *w = dl_keys_within; w->name; w++)
+        items += w->item >= 0 && strcmp(w->map, map) == 0 && strcmp(w->name, e.key) == 0;
+    if (items && (e.value->kind != DL_YAML_LIST || e.value->items.n != items))
+        return dl_yaml_fail(err, e.value->place, "%s.%s must be a list of %d numbers, not %s", map, e.key,
+                            items, dl_yaml_show(c->state->arena, e.value));
+    for (const dl_key_within *w = dl_keys_within; w->name; w++) {
+        if (strcmp(w->map, map) != 0 || strcmp(w->name, e.key) != 0) continue;
+        const dl_yaml *v = w->item < 0 ? e.value : e.value->items.at[w->item];
+        if (!dl_setting_put(c->state->arena, &c->state->settings.at[w->key], v, source, err)) return false;
+    }
+    return true;
+}
+
 bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, dl_config_source source,
                         dl_error *err) {
     for (int i = 0; i < map->entries.n; i++) {
         dl_yaml_entry e = map->entries.at[i];
+        if (dl_is_within(section, e.key)) {
+            if (!take_within(c, section, e, source, err)) return false;
+            continue;
+        }
         dl_setting *s = dl_find_setting_in(c, section, e.key);
         if (!*section && e.value->kind == DL_YAML_MAP && dl_is_group(c, e.key, e.value)) {
             if (!dl_config_take_map(c, e.key, e.value, source, err)) return false;
@@ -190,13 +217,15 @@ static const char *not_here(const char *name) {
     return NULL;
 }
 
-const char *dl_config_suggest(const dl_config *c, const char *name, bool with_options) {
+const char *dl_config_suggest(const dl_config *c, const char *section, const char *name, bool with_options) {
     const struct dl_config_state *st = c->state;
     DL_ARRAY(const char *) names = {0};
     const char *dot = strrchr(name, '.'), *absent = not_here(dot ? dot + 1 : name);
     if (absent) return absent;
     for (int i = 0; i < st->settings.n; i++) dl_push(st->arena, &names, st->settings.at[i].row->name);
     for (const dl_key_alias *a = dl_key_aliases; a->name; a++) dl_push(st->arena, &names, a->name);
+    for (const dl_key_within *w = dl_keys_within; w->name; w++)
+        if (strcmp(w->map, section) == 0) dl_push(st->arena, &names, w->name);
     for (const dl_option *o = st->options; with_options && o->name; o++) dl_push(st->arena, &names, o->name);
     if (with_options) dl_push(st->arena, &names, "config");
     if (with_options) dl_push(st->arena, &names, "yaml_config");
@@ -258,7 +287,7 @@ static bool fail_unknown_key(const dl_config *c, dl_error *err) {
     const char *more =
         st->unknown_keys.n > 1 ? dl_format(st->arena, " (and %d more)", st->unknown_keys.n - 1) : "";
     return dl_yaml_fail(err, k.entry.place, "unknown key %s%s%s%s", dl_yaml_quote(st->arena, k.entry.key), in,
-                        dl_config_suggest(c, k.entry.key, false), more);
+                        dl_config_suggest(c, k.section, k.entry.key, false), more);
 }
 
 bool dl_config_finish(dl_config *c, dl_error *err) {
@@ -266,7 +295,7 @@ bool dl_config_finish(dl_config *c, dl_error *err) {
     if (st->unknown_arguments.n) {
         const char *name = st->unknown_arguments.at[0].name;
         return dl_fail(err, DL_USAGE, "unknown option '--%.100s'%s (--help lists them)", name,
-                       dl_config_suggest(c, name, true));
+                       dl_config_suggest(c, "", name, true));
     }
     drop_ignored(c);
     if (st->unknown_keys.n) return fail_unknown_key(c, err);
@@ -325,6 +354,15 @@ bool dl_config_outranks(const dl_config *c, dl_key a, dl_key b) {
 const dl_yaml *dl_config_find(const dl_config *c, const char *name) {
     const dl_setting *s = dl_find_setting(c, name);
     return s ? s->value : NULL;
+}
+
+void dl_config_warn(dl_config *c, const char *format, ...) {
+    char message[sizeof((dl_error *)0)->message];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(message, sizeof message, format, ap);
+    va_end(ap);
+    dl_push(c->state->arena, &c->warnings, dl_strdup(c->state->arena, message));
 }
 
 bool dl_config_fail(const dl_config *c, dl_key key, dl_error *err, const char *format, ...) {

@@ -40,6 +40,7 @@ typedef enum {
     DL_CONFIG_DATA, /* a name, or a map with `inputs` or `targets`, whose strings have their $VAR expanded */
     DL_CONFIG_OR_NULL = 16,
     DL_CONFIG_INT_OR_NULL = DL_CONFIG_INT | DL_CONFIG_OR_NULL,
+    DL_CONFIG_FLOAT_OR_NULL = DL_CONFIG_FLOAT | DL_CONFIG_OR_NULL,
     DL_CONFIG_STRING_OR_NULL = DL_CONFIG_STRING | DL_CONFIG_OR_NULL,
     DL_CONFIG_PATH_OR_NULL = DL_CONFIG_PATH | DL_CONFIG_OR_NULL,
     DL_CONFIG_BOX_OR_NULL = DL_CONFIG_BOX | DL_CONFIG_OR_NULL,
@@ -129,6 +130,8 @@ bool dl_config_is_null(const dl_config *c, dl_key key);
 bool dl_config_is_given(const dl_config *c, dl_key key); /* by the file or the command line */
 /* Whether a stronger source sets a than b: of two keys that exclude each other, the one that holds. */
 bool dl_config_outranks(const dl_config *c, dl_key a, dl_key b);
+/* Adds a warning. */
+void dl_config_warn(dl_config *c, const char *format, ...) DL_PRINTF(2, 3);
 /* Whether a path can be written to: false and an error at its place where it holds an environment variable
  * that is not set. */
 bool dl_config_check_written(const dl_config *c, dl_key key, dl_error *err);

@@ -35,10 +35,13 @@ static const char *as_map(dl_arena *arena, const char *text) {
     return map;
 }
 
-/* `--lr_schedule={scaling: none}`, `--optimizer=name=SGD,lr=0.1`: several keys at once. DL_UNKNOWN_NAME: the
- * argument is none of these. */
+/* `--lr_schedule={scaling: none}`, `--optimizer=name=SGD,lr=0.1`: several keys at once; and one by its name
+ * within a map, `--optimizer.eps=1e-6`. DL_UNKNOWN_NAME: the argument is none of these. */
 static dl_taken take_group(dl_config *c, dl_argument a, dl_error *err) {
     dl_arena *arena = c->state->arena;
+    const char *dot = strchr(a.name, '.'), *map = dl_strndup(arena, a.name, strcspn(a.name, "."));
+    if (dot && a.text && dl_is_within(map, dot + 1))
+        a = (dl_argument){map, dl_format(arena, "{%s: %s}", dot + 1, a.text), a.whole};
     const dl_setting *s = dl_find_setting(c, a.name);
     if (!s || !a.text || (dl_key_is_text(s->row) && !s->row->limits.choices))
         return DL_UNKNOWN_NAME; /* free text */
@@ -52,7 +55,7 @@ static dl_taken take_group(dl_config *c, dl_argument a, dl_error *err) {
     if (c->state->unknown_keys.n == before || !dl_is_section(a.name)) return DL_TAKEN;
     const char *key = c->state->unknown_keys.at[before].entry.key;
     dl_yaml_fail(err, v->place, "no key %s in %s%s", dl_yaml_quote(arena, key), a.name,
-                 dl_config_suggest(c, key, false));
+                 dl_config_suggest(c, a.name, key, false));
     return DL_REFUSED;
 }
 

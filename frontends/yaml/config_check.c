@@ -23,6 +23,13 @@ static const char recipe_names[] =
     ;
 #define DL_RECIPE_NAMES (recipe_names + 1)
 
+/* "|adam|adamw|..." */
+static const char optimizer_names[] =
+#define OPTIMIZER(id, ...) "|" #id
+#include "ir/base/optimizers.def"
+    ;
+#define DL_OPTIMIZER_NAMES (optimizer_names + 1)
+
 const dl_key_row dl_key_rows[DL_N_KEYS] = {
 #define GROUP(title)
 #define KEY(name, section, type, fallback, limits, help)                                                     \
@@ -34,6 +41,14 @@ const dl_key_alias dl_key_aliases[] = {
 #define GROUP(title)
 #define KEY(...)
 #define ALIAS(name, key) {#name, DL_KEY_##key},
+#include "frontends/yaml/config.def"
+    {0},
+};
+
+const dl_key_within dl_keys_within[] = {
+#define GROUP(title)
+#define KEY(...)
+#define WITHIN(map, name, key, item) {#map, #name, DL_KEY_##key, item},
 #include "frontends/yaml/config.def"
     {0},
 };
@@ -292,10 +307,24 @@ static bool is_null(const dl_key_row *row, const dl_yaml *v) {
            (dl_key_base_type(row) == DL_CONFIG_PATH && v->place.line > 0 && !*v->text);
 }
 
+/* The choice that a word may have been meant for, whatever the case of its letters; NULL: none is near. */
+static const char *nearest_choice(dl_arena *arena, const char *choices, const char *word) {
+    DL_ARRAY(const char *) names = {0};
+    char *lower = dl_strdup(arena, word);
+    for (char *s = lower; *s; s++) *s = (char)tolower((unsigned char)*s);
+    for (const char *s = choices; *s; s += strcspn(s, "|"), s += *s == '|')
+        dl_push(arena, &names, dl_strndup(arena, s, strcspn(s, "|")));
+    return dl_nearest(lower, names.at, names.n);
+}
+
 static const dl_yaml *refuse(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
-    const char *hint = "";
-    if (v->kind == DL_YAML_STRING && !dl_key_is_text(row) &&
-        fits(row, dl_yaml_plain(arena, v->text, v->place)))
+    const char *hint = "", *near = NULL;
+    if (v->kind == DL_YAML_STRING && row->limits.choices)
+        near = nearest_choice(arena, row->limits.choices, v->text);
+    if (near)
+        hint = dl_format(arena, "; did you mean '%s'?", near);
+    else if (v->kind == DL_YAML_STRING && !row->limits.choices && !dl_key_is_text(row) &&
+             fits(row, dl_yaml_plain(arena, v->text, v->place)))
         hint = " (a string: take off the quotes)";
     dl_yaml_fail(err, v->place, "%s must be %s, not %s%s", dl_key_full_name(arena, row),
                  dl_key_allowed(arena, row), dl_yaml_show(arena, v), hint);

@@ -136,12 +136,19 @@ static void put_option(dl_buf *b, const dl_option *o) {
     dl_buf_free(&left);
 }
 
-/* "; also lr, rate", or nothing. */
+/* "; also lr, optimizer.learning_rate", or nothing. */
 static void put_aliases(dl_buf *b, dl_key key, const char *quote) {
     const char *before = "; also ";
     for (const dl_key_alias *a = dl_key_aliases; a->name; a++) {
         if (a->key != key) continue;
         dl_putf(b, "%s%s%s%s", before, quote, a->name, quote);
+        before = ", ";
+    }
+    for (const dl_key_within *w = dl_keys_within; w->name; w++) {
+        if (w->key != key) continue;
+        dl_putf(b, "%s%s%s.%s", before, quote, w->map, w->name);
+        if (w->item >= 0) dl_putf(b, "[%d]", w->item);
+        dl_puts(b, quote);
         before = ", ";
     }
 }

@@ -24,6 +24,14 @@ typedef struct {
 } dl_key_alias;
 extern const dl_key_alias dl_key_aliases[];
 
+/* Other names within a map; ends with {0}. */
+typedef struct {
+    const char *map, *name;
+    dl_key key;
+    int item; /* of a list; -1: the value itself */
+} dl_key_within;
+extern const dl_key_within dl_keys_within[];
+
 /* Keys of the five systems that mean nothing here; ends with NULL. */
 extern const char *const dl_key_ignored[];
 
@@ -94,6 +102,8 @@ dl_setting *dl_find_setting(const dl_config *c, const char *name);
  * name only groups. `name` in the map of a key is that key. */
 dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const char *name);
 bool dl_is_section(const char *name);
+/* Whether keys have this name within that map alone. */
+bool dl_is_within(const char *map, const char *name);
 /* Whether a map under this name groups keys, instead of being the value of one. */
 bool dl_is_group(const dl_config *c, const char *name, const dl_yaml *map);
 /* Whether a value of `data` describes data of one's own: a map with `inputs`, `targets` or `split`. */
@@ -105,6 +115,7 @@ bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, d
 typedef enum { DL_TAKEN, DL_UNKNOWN_NAME, DL_REFUSED } dl_taken;
 dl_taken dl_config_take_argument(dl_config *c, dl_argument argument, dl_error *err);
 
-/* "; did you mean 'num_epochs'?", or "" when no key (nor, with_options, option) is near. */
-const char *dl_config_suggest(const dl_config *c, const char *name, bool with_options);
+/* "; did you mean 'num_epochs'?", or "" when no key (nor one within the map `section`, nor, with_options, an
+ * option) is near. */
+const char *dl_config_suggest(const dl_config *c, const char *section, const char *name, bool with_options);
 #endif

@@ -33,7 +33,7 @@ const char *dl_config_key_of(const dl_config *c, const char *name, dl_yaml_place
     const dl_setting *s = dl_find_setting(c, name);
     if (s) return s->row->name;
     dl_yaml_fail(err, place, "no key of this configuration, nor argument of its model, is called %s%s",
-                 dl_yaml_quote(c->state->arena, name), dl_config_suggest(c, name, false));
+                 dl_yaml_quote(c->state->arena, name), dl_config_suggest(c, "", name, false));
     return NULL;
 }
 

@@ -9,7 +9,7 @@
 typedef struct {
     dl_arena *arena;
     const dlr_st_file *file;
-    dlr_torch_family family;
+    const dl_optimizer_row *row;
     const dlr_st_tensor *params;
     int n;
     const dlr_torch_value *state, *groups; /* of optimizer_state_dict */
@@ -18,17 +18,6 @@ typedef struct {
     dlr_torch_training *to;
     dl_error *err;
 } reader;
-
-static const struct {
-    const char *name, *moments[DLR_TORCH_MOMENTS], *refused[3];
-} families[] = {
-    [DLR_TORCH_ADAM] = {"Adam", {"exp_avg", "exp_avg_sq"}, {"amsgrad", "maximize"}},
-    [DLR_TORCH_SGD] = {"SGD", {"momentum_buffer"}, {"dampening", "maximize"}},
-};
-
-const char *dlr_torch_moment_name(dlr_torch_family family, int i) {
-    return i < DLR_TORCH_MOMENTS ? families[family].moments[i] : NULL;
-}
 
 static bool fail(const reader *r, const char *what) {
     return dl_fail(r->err, DL_INPUT, "%s: %s", r->file->path, what);
@@ -132,17 +121,22 @@ static bool take_group(const reader *r, const dlr_torch_value *group) {
     return true;
 }
 
+/* An option that has one value here, and another one in a group of the file. */
+static bool check_fixed(const reader *r, const dlr_torch_value *group, const char *entry, double value) {
+    double v = option(r, group, entry);
+    return v != v || v == value ||
+           fail(r, dl_format(r->arena, "its optimiser has %s = %g; this run's %s always has %g", entry, v,
+                             r->row->of, value));
+}
+
 static bool take_groups(const reader *r) {
     double first = option(r, &r->groups->items->at[0], "lr");
     for (int i = 0; i < r->groups->items->n; i++) {
         const dlr_torch_value *group = &r->groups->items->at[i];
-        const char *const *refused = families[r->family].refused;
-        for (; *refused; refused++) {
-            double v = option(r, group, *refused);
-            if (v == v && v != 0)
-                return fail(
-                    r, dl_format(r->arena, "its optimiser has %s, which is not in this version", *refused));
-        }
+        const dl_fixed_option *fixed = r->row->fixed;
+        if (!check_fixed(r, group, "maximize", 0)) return false;
+        for (int k = 0; k < DL_MOST_FIXED && fixed[k].entry; k++)
+            if (!check_fixed(r, group, fixed[k].entry, fixed[k].value)) return false;
         double rate = option(r, group, "lr");
         if (!isfinite(rate) || rate < 0) return fail(r, "a group of the optimiser has no rate 'lr'");
         if (rate != first)
@@ -165,24 +159,50 @@ static bool same_shape(const dlr_st_tensor *a, const dlr_st_tensor *b) {
     return same;
 }
 
-/* Whether a state is another family's: what it keeps has other names. */
-static bool check_family(const reader *r, const dlr_torch_value *state) {
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
-        if (f != (size_t)r->family && dlr_torch_get(state, families[f].moments[0]))
-            return fail(r, dl_format(r->arena,
-                                     "its optimiser keeps '%s', as PyTorch's %s does; this run's is %s",
-                                     families[f].moments[0], families[f].name, families[r->family].name));
+static bool keeps(const dl_optimizer_row *row, const char *name) {
+    for (int k = 0; k < DL_MOST_KEPT && row->kept[k].name; k++)
+        if (strcmp(row->kept[k].name, name) == 0) return true;
+    return false;
+}
+
+/* Whether a state is another optimiser's: it has what this one does not keep. */
+static bool check_kept(const reader *r, const dlr_torch_value *state) {
+    for (int i = 0; i < DL_OPT_NONE; i++)
+        for (int k = 0; k < DL_MOST_KEPT && dl_optimizers[i].kept[k].name; k++) {
+            const char *name = dl_optimizers[i].kept[k].name;
+            if (!keeps(r->row, name) && dlr_torch_get(state, name))
+                return fail(r, dl_format(r->arena,
+                                         "its optimiser keeps '%s', as PyTorch's %s does; this run's is %s",
+                                         name, dl_optimizers[i].of, r->row->of));
+        }
     return true;
+}
+
+/* A number that all parameters have alike. */
+static bool take_scalar(const reader *r, int i, const dlr_torch_value *state, int k) {
+    const char *what = r->row->kept[k].name, *param = r->params[i].name;
+    double v, *all = &r->to->scalar[k];
+    if (!real_of(r, dlr_torch_get(state, what), &v) || !isfinite(v))
+        return fail(r, dl_format(r->arena, "the optimiser's '%s' of '%.200s' is no number", what, param));
+    if (isnan(*all)) *all = v;
+    return *all == v ||
+           fail(r, dl_format(r->arena,
+                             "the optimiser's '%s' of '%.200s' is %g, but of others %g, which no "
+                             "run of ours has",
+                             what, param, v, *all));
 }
 
 static bool take_state(const reader *r, int i, const dlr_torch_value *state) {
     const dlr_st_tensor *p = &r->params[i];
-    if (!check_family(r, state)) return false;
-    for (int k = 0; k < DLR_TORCH_MOMENTS && families[r->family].moments[k]; k++) {
-        const char *what = families[r->family].moments[k];
+    if (!check_kept(r, state)) return false;
+    for (int k = 0; k < DL_MOST_KEPT && r->row->kept[k].name; k++) {
+        const char *what = r->row->kept[k].name;
+        if (r->row->kept[k].kind == DL_KEPT_SCALAR) {
+            if (!take_scalar(r, i, state, k)) return false;
+            continue;
+        }
         const dlr_torch_value *v = dlr_torch_get(state, what);
-        bool may_lack = r->family == DLR_TORCH_SGD; /* before its first step, or without momentum */
-        if (may_lack && (!v || v->kind == DLR_TORCH_NONE)) continue;
+        if (r->row->kept[k].may_lack && (!v || v->kind == DLR_TORCH_NONE)) continue;
         if (!v || v->kind != DLR_TORCH_TENSOR || !same_shape(v->tensor, p))
             return fail(r, dl_format(r->arena, "the optimiser's '%s' of '%.200s' is %s", what, p->name,
                                      !v                            ? "not there"
@@ -211,11 +231,12 @@ static bool take_steps(const reader *r, int i, const dlr_torch_value *state, int
 
 static bool take_states(const reader *r, dlr_torch_training *t) {
     t->steps = t->iters;
+    for (int k = 0; k < DL_MOST_KEPT; k++) t->scalar[k] = NAN;
     for (int i = 0; i < r->n; i++) {
         const dlr_torch_value *state = get_number(r->state, r->number[i]);
         if (state && state->kind != DLR_TORCH_DICT) return fail(r, "the optimiser's 'state' is none");
         if (state && !take_state(r, i, state)) return false;
-        if (r->family == DLR_TORCH_ADAM && !take_steps(r, i, state, &t->steps)) return false;
+        if (r->row->counts && !take_steps(r, i, state, &t->steps)) return false;
     }
     return true;
 }
@@ -223,12 +244,15 @@ static bool take_states(const reader *r, dlr_torch_training *t) {
 /* ---- all ---- */
 
 static void take_options(const reader *r, dlr_torch_training *t) {
-    const dlr_torch_value *group = &r->groups->items->at[0], *betas = dlr_torch_get(group, "betas");
-    t->rate = option(r, group, "lr"), t->eps = option(r, group, "eps");
-    t->weight_decay = option(r, group, "weight_decay"), t->momentum = option(r, group, "momentum");
-    t->beta1 = t->beta2 = NAN;
-    if (is_list(betas) && betas->items->n == 2)
-        real_of(r, &betas->items->at[0], &t->beta1), real_of(r, &betas->items->at[1], &t->beta2);
+    const dlr_torch_value *group = &r->groups->items->at[0];
+    t->rate = option(r, group, "lr");
+    for (int i = 0; i < DL_N_OPTIONS; i++) {
+        const dl_option_row *row = &dl_optimizer_options[i];
+        const dlr_torch_value *v = dlr_torch_get(group, row->entry);
+        if (row->item >= 0) v = is_list(v) && row->item < v->items->n ? &v->items->at[row->item] : NULL;
+        t->option[i] = NAN;
+        real_of(r, v, &t->option[i]);
+    }
 }
 
 static bool take_scheduler(const reader *r, const dlr_torch_value *s, dlr_torch_training *t) {
@@ -244,23 +268,23 @@ int64_t dlr_torch_training_iters(const dlr_st_file *file) {
     return v && v->kind == DLR_TORCH_INT && v->integer >= 0 ? v->integer : -1;
 }
 
-bool dlr_torch_training_read(dl_arena *arena, const dlr_st_file *file, dlr_torch_family family,
+bool dlr_torch_training_read(dl_arena *arena, const dlr_st_file *file, dl_optimizer optimizer,
                              const dlr_st_tensor *params, int n, dlr_torch_training *t, dl_error *err) {
-    const dlr_torch_value *root = dlr_torch_root(file),
-                          *optimizer = dlr_torch_get(root, "optimizer_state_dict");
+    const dlr_torch_value *root = dlr_torch_root(file), *kept = dlr_torch_get(root, "optimizer_state_dict");
     reader r = {.arena = arena,
                 .file = file,
-                .family = family,
+                .row = &dl_optimizers[optimizer],
                 .params = params,
                 .n = n,
-                .state = dlr_torch_get(optimizer, "state"),
-                .groups = dlr_torch_get(optimizer, "param_groups"),
+                .state = dlr_torch_get(kept, "state"),
+                .groups = dlr_torch_get(kept, "param_groups"),
                 .number = DL_NEWS(arena, int64_t, n + 1),
                 .kept = DL_NEWS(arena, dlr_torch_kept, n + 1),
+                .to = t,
                 .err = err};
     *t = (dlr_torch_training){.kept = r.kept};
     for (int i = 0; i < n; i++) r.number[i] = -1;
-    if (!root || !optimizer)
+    if (!root || !kept)
         return fail(
             &r, "no run to go on from: it has no 'optimizer_state_dict' (its weights can be --init_weights)");
     if (!r.state || r.state->kind != DLR_TORCH_DICT || !is_list(r.groups) || r.groups->items->n < 1)

@@ -31,6 +31,9 @@ LARGE = [UNET, UNET + ["--amp_mode=bf16"], VIT, RESNET, ["models/cnn_regressor.d
          CONVNEXT,
          ["models/resunet.dl", "--amp_mode=fp16", "--data_size=16"],
          ["models/resunet.dl", "--amp_mode=fp16", "--data_size=16", "--widths=[8,16,32]"]]
+# The optimisers' steps, each with all that it may keep.
+STEPS = [["tests/data/small.dl", "--data_size=8", "--batch_size=2", f"--optimizer={{name: {name}}}", *more]
+         for name, *more in (["RMSprop, centered: true, momentum: 0.9", "--weight_decay=0.1"], ["NAdam", "--amp_mode=fp16"], ["Adadelta"])]
 VERIFIED = [UNET, UNET + ["--amp_mode=bf16"], VIT, VIT + ["--tf32=false"], RESNET] if LONG else SMALL
 
 
@@ -77,7 +80,7 @@ def test_table_of_a_cpu():
 
 
 def test_emulated():
-    for model in VERIFIED:
+    for model in VERIFIED + STEPS:
         r = dlc("verify", *model, "--target=cuda:sm_90a", "--device=cuda:emulated")
         check(r.returncode == 0 and "all agree" in r.stdout, f"{' '.join(model)}: exit {r.returncode} {r.stdout[-400:]} {r.stderr[-400:]}")
 

@@ -41,7 +41,7 @@ def refused(code, pattern, *args):
 
 # Small models, so that only the configuration takes its size from the file: compiling is another test's.
 VIT = dict(img_size=[360, 720], n_in_channels=20, n_out_channels=20, embed_dim=384, depth=12, num_heads=8, patch_size=8, dropout=0.0,
-           dt=1, lr_schedule="cosine", warmup=0, optimizer="adam", adam_beta1=0.9, adam_beta2=0.95, adam_eps=1e-8, weight_decay=0,
+           dt=1, lr_schedule="cosine", warmup=0, optimizer="adam", adam_beta1=0.9, adam_beta2=0.95, optimizer_eps=1e-8, weight_decay=0,
            recipe="weather", record="samples", resume=False, torch_checkpoints=False, run_num="00", run_dir="{expdir}/{config}/{ranks}GPU/{run_num}")
 PLAIN = dict(data_loader_config="pytorch", num_data_workers=0, amp_mode="none", enable_jit=False, enable_fused=False)
 OPT = dict(data_loader_config="dali", num_data_workers=8, amp_mode="fp16", enable_jit=True, enable_fused=True)
@@ -97,7 +97,7 @@ MINIMAL = dict(CNN, recipe="minimal", scheduler="cosine", max_epochs=25, max_cos
 TRACKED = dict(CNN, recipe="tracked", scheduler="none", max_epochs=50, max_cosine_lr_epochs=10, loss_func="mse", seed=0, patience=10, momentum=0.9,
                log_norms=True, entity="nersc", project="test", root_dir=".", run_dir="{expdir}/expts/{config}/{run_num}")
 
-KERAS = dict(recipe="keras", record="history", batch_size_of="rank", lr_scaling="linear", adam_eps=1e-7, adam_beta2=0.999, run_dir="{expdir}", resume=False,
+KERAS = dict(recipe="keras", record="history", batch_size_of="rank", lr_scaling="linear", optimizer_defaults="keras", adam_beta2=0.999, run_dir="{expdir}", resume=False,
              torch_checkpoints=False, synthetic_noise="normal", synthetic_redraw=False)
 FILES = {
     "hello": dict(KERAS, model="models/cnn_classifier.dl", input_shape=[64, 64, 3], n_classes=1, dropout=0, data="dummy", n_train=1024, n_valid=1024,

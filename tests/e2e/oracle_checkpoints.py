@@ -34,6 +34,15 @@ PROBE = f"""model Probe():
 """
 
 
+# What keeps more than a tensor like each parameter, or keeps it under some options alone: our options, PyTorch's optimiser.
+OTHERS = (
+    ("RMSprop", "{name: RMSprop, momentum: 0.5, centered: true, eps: 1e-2}",
+     lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True, eps=1e-2)),
+    ("NAdam", "NAdam", lambda p: torch.optim.NAdam(p, lr=0.01, foreach=True)),  # 1.13 has another rule without
+    ("Adagrad", "{name: Adagrad, initial_accumulator_value: 0.1}", lambda p: torch.optim.Adagrad(p, lr=0.01, initial_accumulator_value=0.1)),
+)
+
+
 class Regressor(torch.nn.Module):
     """models/cnn_regressor.dl with the names that systems B and C give its layers."""
 
@@ -74,6 +83,8 @@ def points(folder):
 
 def worst(a, b):
     """The largest difference of two nested states, each tensor's relative to its norm; infinite where they are not of one form."""
+    if isinstance(a, torch.Tensor) and a.dim() == 0 and isinstance(b, int):
+        return 0 if a.item() == b else float("inf")  # RMSprop's step before PyTorch 2.0, which takes both
     if isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor):
         if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
             return float("inf")
@@ -283,6 +294,12 @@ def test_refused(place):
     fault("no optimiser", "no 'optimizer_state_dict'", lambda k: k.pop(state) and None)
     fault("SGD's for Adam", "'momentum_buffer'", lambda k: k[state]["state"][0].update(momentum_buffer=torch.zeros(1)))
     fault("Adam's for SGD", "'exp_avg'", lambda k: None, ("--optimizer=sgd",))
+    fault("Adam's for NAdam", "'mu_product' of 'conv_in.0.weight' is no number", lambda k: None, ("--optimizer=nadam",))
+    fault("NAdam's for Adam", "keeps 'mu_product', as PyTorch's NAdam does; this run's is Adam",
+          lambda k: k[state]["state"][0].update(mu_product=torch.tensor(0.5)))
+    fault("Adam's for RMSprop", "keeps 'exp_avg', as PyTorch's Adam does; this run's is RMSprop", lambda k: None, ("--optimizer=rmsprop",))
+    fault("AdamW's for Adam", "decoupled_weight_decay = 1; this run's Adam always has 0",
+          lambda k: k[state]["param_groups"][0].update(decoupled_weight_decay=True))
     fault("another shape", "'exp_avg' of 'conv_in.0.bias' is of another shape", lambda k: k[state]["state"][1].update(exp_avg=torch.zeros(3)))
     fault("a missing moment", "'exp_avg_sq' of 'conv_in.0.bias' is not there", lambda k: k[state]["state"][1].pop("exp_avg_sq") is None)
     fault("amsgrad", "amsgrad", lambda k: k[state]["param_groups"][0].update(amsgrad=True))
@@ -315,6 +332,9 @@ def main(build):
     take_over(place, "C, theirs, sgd, reducelr", (*TRACKED, f"--root_dir={place / 'v'}", "--optimizer=sgd", "--scheduler=reducelr", "--lr=0.3", "--patience=1"),
               "v/expts/test/0", lambda net: ((o := optim.SGD(net.parameters(), lr=0.3, momentum=0.9)),
                                              optim.lr_scheduler.ReduceLROnPlateau(o, "min", patience=1, min_lr=1e-8, factor=0.2)), epochs=(4, 8), bound=1e-4)
+    for i, (name, options, make) in enumerate(OTHERS):
+        take_over(place, f"C, theirs, {name}", (*TRACKED, f"--root_dir={place / f'w{i}'}", "--lr=0.01", f"--optimizer={options}"), f"w{i}/expts/test/0",
+                  lambda n: (make(n.parameters()), None), epochs=(2, 4), bound=1e-4)
     test_refused(place)
     finish()
 

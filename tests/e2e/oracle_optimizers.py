@@ -6,6 +6,7 @@ oracle_optimizers.py BUILD [OPTION...]
 """
 import json
 import math
+import re
 import sys
 
 from oracle_nets import Patches, Windows
@@ -54,6 +55,39 @@ RECIPES = {
          "--clip_grad_norm=0.25"],
         lambda m: torch.optim.SGD(groups(m, 0.19), lr=2.3e-2, momentum=0.7),
         lambda o: LambdaLR(o, lambda i: 1), 0.25),
+}
+
+# Others, by their names and those of their options in a map; one net each, in turn.
+OTHERS = {
+    "RMSprop": (
+        ["--optimizer={name: RMSprop, lr: 2.1e-3, alpha: 0.91}", "--weight_decay=0.07", "--lr_schedule=none"],
+        lambda m: torch.optim.RMSprop(m.parameters(), lr=2.1e-3, alpha=0.91, weight_decay=0.07),
+        lambda o: LambdaLR(o, lambda i: 1), 0),
+    "RMSprop, centered, momentum, clipped": (
+        ["--optimizer={name: RMSprop, lr: 1.3e-3, rho: 0.8, epsilon: 1e-2, momentum: 0.7, centered: true}", "--lr_schedule=none", "--clip_grad_norm=0.2"],
+        lambda m: torch.optim.RMSprop(m.parameters(), lr=1.3e-3, alpha=0.8, eps=1e-2, momentum=0.7, centered=True),
+        lambda o: LambdaLR(o, lambda i: 1), 0.2),
+    "Adagrad, weights decay": (
+        ["--optimizer={name: Adagrad, lr: 2.3e-2, lr_decay: 0.05, initial_accumulator_value: 0.02}", "--weight_decay=0.19", "--decay_norm_and_bias=false",
+         "--lr_schedule=none"],
+        lambda m: torch.optim.Adagrad(groups(m, 0.19), lr=2.3e-2, lr_decay=0.05, initial_accumulator_value=0.02),
+        lambda o: LambdaLR(o, lambda i: 1), 0),
+    "Adadelta, D's schedule": (
+        ["--optimizer={name: Adadelta, lr: 0.7, rho: 0.85}", "--lr_schedule=cosine", "--warmup=7"],
+        lambda m: torch.optim.Adadelta(m.parameters(), lr=0.7, rho=0.85),
+        lambda o: LambdaLR(o, lambda i: min((i + 1) / 7, cosine(i, STEPS))), 0),
+    "Adamax": (
+        ["--optimizer={name: Adamax, lr: 3.1e-3, betas: [0.8, 0.97], eps: 1e-5}", "--lr_schedule=none"],
+        lambda m: torch.optim.Adamax(m.parameters(), lr=3.1e-3, betas=(0.8, 0.97), eps=1e-5),
+        lambda o: LambdaLR(o, lambda i: 1), 0),
+    "NAdam, all decays": (
+        ["--optimizer={name: Nadam, lr: 2.3e-3, momentum_decay: 0.03}", "--weight_decay=0.05", "--lr_schedule=none"],
+        lambda m: torch.optim.NAdam(m.parameters(), lr=2.3e-3, momentum_decay=0.03, weight_decay=0.05, foreach=True),  # 1.13 has another rule without
+        lambda o: LambdaLR(o, lambda i: 1), 0),
+    "RAdam": (
+        ["--optimizer={name: RAdam, lr: 2.9e-3, beta_2: 0.98}", "--lr_schedule=none"],
+        lambda m: torch.optim.RAdam(m.parameters(), lr=2.9e-3, betas=(0.9, 0.98)),
+        lambda o: LambdaLR(o, lambda i: 1), 0),
 }
 
 
@@ -113,6 +147,8 @@ def numbers_compile_nothing(place):
                    "--warmup=3", "--max_epochs=3", "--lr_schedule.start_lr=0.1"]),
         "sgd": (["--optimizer=sgd", "--weight_decay=0.1", "--momentum=0.5", "--nesterov", "--lr=1e-2", "--scheduler=cosine"],
                 ["--momentum=0.9", "--weight_decay=0.3", "--end_lr=1e-3", "--max_cosine_lr_epochs=3", "--lr_warmup_epochs=1"]),
+        "rmsprop": (["--optimizer=name=RMSprop,momentum=0.5,centered=true", "--lr=1e-3"],
+                    ["--optimizer.alpha=0.5", "--optimizer.eps=1e-3", "--momentum=0.9", "--optimizer_defaults=keras"]),
         "a list": (["--lr_schedule=[{start_epoch:\t0, end_epoch:\t1, multiplier:\t0.5}]"],
                    ["--lr_schedule=[{start_epoch:\t1, end_epoch:\t2, multiplier:\t0.1}]"]),
         "a": (["--lr_schedule=warmup_cosine", "--base_batch_size=1", "--scaling=sqrt", "--warmup_steps=4"],
@@ -135,13 +171,56 @@ def numbers_compile_nothing(place):
                 check(any(not torch.equal(start[k], end[k]) for k in start), f"{kind} {other}: other weights")
 
 
+SMALL = ["models/cnn_regressor.dl", "--config=test", "--hidden=4", "--depth=3", "--data_size=8", "--batch_size=4", "--Nsamples=16", "--Nsamples_val=4"]
+
+
+def options_are_the_optimizers_own(place):
+    """Numbers that nobody gives are each optimiser's, PyTorch's or Keras'; those of another one are told, or are not meant for this one."""
+    def settings(*args):
+        settings.runs += 1
+        log = place.run("dlrun", *SMALL, "--max_epochs=1", f"--expdir={place / 'own'}", f"--run_num={settings.runs}", *args)
+        text = next((place / "own").rglob(f"{settings.runs}/hyperparams.yaml")).read_text()
+        return {k: float(v) for k, v in re.findall(r"(optimizer_eps|optimizer_rho|adagrad_initial_accumulator): ([-.\de]+)$", text, re.M)}, log
+    settings.runs = 0
+    for name, torch_has, keras_has in (("RMSprop", (1e-8, 0.99, None), (1e-7, 0.9, None)), ("Adagrad", (1e-10, None, 0), (1e-7, None, 0.1)),
+                                       ("Adadelta", (1e-6, 0.9, None), (1e-7, 0.95, None)), ("Nadam", (1e-8, None, None), (1e-7, None, None))):
+        for defaults, want in (("torch", torch_has), ("keras", keras_has)):
+            keys = "optimizer_eps", "optimizer_rho", "adagrad_initial_accumulator"
+            have, log = settings(f"--optimizer={name}", f"--optimizer_defaults={defaults}")
+            check(have == {k: v for k, v in zip(keys, want) if v is not None} and "means nothing" not in log, f"{name}, {defaults}: {have}")
+    have, log = settings("--optimizer={name: Adam, alpha: 0.5, eps: 1e-5}")
+    told = log.count("optimizer_rho means nothing to the optimizer adam, and is passed over")
+    check(have["optimizer_eps"] == 1e-5 and told == 1, f"an option of another is told, once: {told}")
+    (place / "sgd.yaml").write_text("base: {optimizer: {name: SGD, momentum: 0.9, nesterov: true}}\n")
+    _, log = settings(f"--yaml_config={place / 'sgd.yaml'}", "--config=base", "--optimizer=name=Adam", "--data_loader_config=synthetic")
+    check("means nothing" not in log, "not what the file has for the one that the command line replaces")
+
+
+def goes_on(place):
+    """A run that is stopped in the middle and gone on with ends with the bits of an unbroken one, whatever its optimiser keeps."""
+    for optimizer in ("{name: RMSprop, centered: true, momentum: 0.9}", "{name: Adagrad, initial_accumulator_value: 0.1, lr_decay: 0.1}", "Adadelta",
+                      "Adamax", "NAdam", "RAdam"):
+        run = [*SMALL, f"--optimizer={optimizer}", "--max_epochs=3", "--lr=1e-2"]
+        name = re.sub(r"\W", "", optimizer)
+        place.run("dlrun", *run, f"--expdir={place / name / 'whole'}")
+        place.run("dlrun", *run, f"--expdir={place / name / 'parts'}", "--stop_after=5", status=75)
+        log = place.run("dlrun", *run, f"--expdir={place / name / 'parts'}")
+        ends = [{p.name: p.read_bytes() for p in (place / name / end).rglob("last/*.safetensors")} for end in ("whole", "parts")]
+        check("going on from step 5" in log and len(ends[0]) == 2 and ends[0] == ends[1], f"{optimizer}: stopped and gone on with, the same bits")
+
+
 def main(build, *_):
     place = Workplace(build)
     (place / "models.yaml").write_text("base: {}\n")
+    nets = Patches, Windows
     for name, recipe in RECIPES.items():
-        for net in (Patches, Windows):
+        for net in nets:
             compare(place, net, name, recipe)
+    for i, (name, recipe) in enumerate(OTHERS.items()):
+        compare(place, nets[i % 2], name, recipe)
     numbers_compile_nothing(place)
+    options_are_the_optimizers_own(place)
+    goes_on(place)
     finish()
 
 

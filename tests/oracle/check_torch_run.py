@@ -51,6 +51,13 @@ OPTIMIZERS = {
     "sgd": (["--optimizer=sgd"], lambda p: torch.optim.SGD(p, lr=1)),
     "momentum": (["--optimizer=sgd", "--momentum=0.9", "--weight_decay=0.1"], lambda p: torch.optim.SGD(p, lr=1)),
     "nesterov": (["--optimizer=sgd", "--momentum=0.9", "--nesterov=true"], lambda p: torch.optim.SGD(p, lr=1)),
+    "rmsprop": (["--optimizer=name=RMSprop,alpha=0.9"], lambda p: torch.optim.RMSprop(p, lr=1)),
+    "rmsprop, centered, with momentum": (["--optimizer=name=RMSprop,eps=1e-4,centered=true,momentum=0.8"], lambda p: torch.optim.RMSprop(p, lr=1)),
+    "adagrad": (["--optimizer=name=Adagrad,lr_decay=0.2,initial_accumulator_value=0.01", "--weight_decay=0.1"], lambda p: torch.optim.Adagrad(p, lr=1)),
+    "adadelta": (["--optimizer=name=Adadelta,rho=0.8"], lambda p: torch.optim.Adadelta(p, lr=1)),
+    "adamax": (["--optimizer=name=Adamax,betas=[0.8,0.9],eps=1e-5"], lambda p: torch.optim.Adamax(p, lr=1)),
+    "nadam": (["--optimizer=name=NAdam,momentum_decay=0.02"], lambda p: torch.optim.NAdam(p, lr=1)),
+    "radam": (["--optimizer=name=RAdam,beta_2=0.9"], lambda p: torch.optim.RAdam(p, lr=1)),  # by its third step it has a root
 }
 
 
@@ -77,7 +84,10 @@ def check_optimizer(tmp, name, options, make, batches):
     check(all(g["lr"] == RATE and g["initial_lr"] == RATE for g in groups), f"{name}: the rate")
     order = {id(p): n for n, p in net.named_parameters()}
     check(all(g["param_names"] == [order[id(p)] for p in g["params"]] for g in groups), f"{name}: parameters by their numbers")
-    if "adam" in name:
+    for g in groups:
+        if name == "nadam":
+            g["foreach"] = True  # 1.13 has another rule without
+    if "sgd" not in options[0]:
         check(all(s["step"] == STEPS - 1 for s in optimizer.state.values()) and len(optimizer.state) == 6, f"{name}: steps")
     before = {k: v.clone() for k, v in net.state_dict().items()}
     x, t = batches[f"x.{STEPS - 1}"], batches[f"t.{STEPS - 1}"]

@@ -42,9 +42,7 @@ static bool run(char **files, dl_config *c, dl_error *err) {
     dlr_run_set_hypers(&o, &rates);
     dlr_torch_value more[] = {{.kind = DLR_TORCH_TEXT, .text = "best_loss"},
                               {.kind = DLR_TORCH_REAL, .real = 0.5}};
-    dlr_torch_run r = {.optimizer = dl_config_str(c, DL_KEY_optimizer),
-                       .nesterov = dl_config_bool(c, DL_KEY_nesterov),
-                       .decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias),
+    dlr_torch_run r = {.optimizer = dl_rates_optimizer(arena, c),
                        .rate = dlr_schedule_rate(&rates, n),
                        .initial_rate = dl_config_float(c, DL_KEY_start_lr),
                        .iters = n - 1,

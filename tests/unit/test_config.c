@@ -157,7 +157,13 @@ static void test_groups(void) {
     CHECK(dl_config_value(c, DL_KEY_lr_schedule)->items.n == 2, " ");
 
     check_line_fault("--optimizer=name=SGD,lrr=1", "unknown key 'lrr' in optimizer; did you mean 'lr'?");
-    check_line_fault("--optimizer=name=lion", "must be one of adam, adamw, sgd, not 'lion'");
+    check_line_fault("--optimizer=name=lion", "must be one of adam, adamw, sgd, rmsprop, ");
+    check_line_fault("--optimizer=name=lion", ", radam, not 'lion'");
+    check_line_fault("--optimizer=RMSProb", "not 'RMSProb'; did you mean 'rmsprop'?");
+    check_file_fault("  optimizer: {name: Adagard, lr: 0.1}", "f.yaml:2:21: error: optimizer must be one of");
+    check_file_fault("  optimizer: {name: Adagard, lr: 0.1}", "not 'Adagard'; did you mean 'adagrad'?");
+    check_file_fault("  lr_schedule: {name: Kosine}", "f.yaml:2:23: error: lr_schedule must be one of");
+    check_file_fault("  lr_schedule: {name: Kosine}", "not 'Kosine'; did you mean 'cosine'?");
     check_line_fault("--lr_schedule.num_epochs=3", "unknown option '--lr_schedule.num_epochs'");
     check_file_fault("  training: {n_epoch: 3}",
                      "f.yaml:2:14: error: unknown key 'n_epoch' in training; did you mean");
@@ -177,6 +183,50 @@ static void test_groups(void) {
     CHECK(dl_config_outranks(c, DL_KEY_start_lr, DL_KEY_end_lr) &&
               !dl_config_outranks(c, DL_KEY_end_lr, DL_KEY_seed),
           " ");
+}
+
+/* Keras' and PyTorch's names of an optimiser and of its options, which are keys within that map alone. */
+static void test_within(void) {
+    static const char *const names[][2] = {
+        {"RMSprop", "rmsprop"},   {"Adagrad", "adagrad"}, {"NAdam", "nadam"},
+        {"Adadelta", "adadelta"}, {"Adamax", "adamax"},   {"Nadam", "nadam"},
+        {"RAdam", "radam"},       {"AdamW", "adamw"},     {"SGD", "sgd"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        dl_config *c = configure_ok(dl_format(arena, "base: {optimizer: {name: %s}}\n", names[i][0]), "");
+        CHECK_STR(dl_config_str(c, DL_KEY_optimizer), names[i][1]);
+    }
+    dl_config *c = configure_ok(
+        "base: {optimizer: {name: Adam, learning_rate: 0.5, betas: [0.8, 0.7], eps: 1e-3,\n"
+        "  alpha: 0.6, centered: true, lr_decay: 2, initial_accumulator_value: 3, momentum_decay: 4}}\n",
+        "");
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.5 && dl_config_float(c, DL_KEY_adam_beta1) == 0.8 &&
+              dl_config_float(c, DL_KEY_adam_beta2) == 0.7 &&
+              dl_config_float(c, DL_KEY_optimizer_eps) == 1e-3 &&
+              dl_config_float(c, DL_KEY_optimizer_rho) == 0.6 && dl_config_bool(c, DL_KEY_rmsprop_centered),
+          " ");
+    CHECK(dl_config_float(c, DL_KEY_adagrad_lr_decay) == 2 &&
+              dl_config_float(c, DL_KEY_nadam_momentum_decay) == 4 &&
+              dl_config_float(c, DL_KEY_adagrad_initial_accumulator) == 3,
+          " ");
+    c = configure_ok("base: {optimizer: {epsilon: 1e-3, beta_1: 0.5, rho: 0.4, schedule_decay: 1}}\n",
+                     "--optimizer.epsilon=1e-4 --optimizer=name=Adam,betas=[0.1,0.2]");
+    CHECK(dl_config_float(c, DL_KEY_optimizer_eps) == 1e-4 && dl_config_float(c, DL_KEY_adam_beta1) == 0.1 &&
+              dl_config_float(c, DL_KEY_adam_beta2) == 0.2 &&
+              dl_config_float(c, DL_KEY_optimizer_rho) == 0.4 &&
+              dl_config_float(c, DL_KEY_nadam_momentum_decay) == 1,
+          " ");
+    CHECK(dl_config_is_null(configure_ok("base: {}\n", ""), DL_KEY_optimizer_eps),
+          "each optimiser has its own");
+    CHECK(!dl_config_reserved("alpha") && !dl_config_reserved("eps"), "models may have such arguments");
+    check_line_fault("--optimizer=name=Adam,epsilom=1",
+                     "unknown key 'epsilom' in optimizer; did you mean 'epsilon'?");
+    check_line_fault("--eps=1", "unknown option '--eps'");
+    check_line_fault("--optimizer.betas=0.9",
+                     "--optimizer.betas=0.9: optimizer.betas must be a list of 2 numbers, not");
+    check_file_fault("  optimizer: {betas: [1, 2, 3]}",
+                     "f.yaml:2:22: error: optimizer.betas must be a list of 2 numbers");
+    check_file_fault("  optimizer: {betas: [0.5, 2]}",
+                     "f.yaml:2:28: error: adam_beta2 must be a number from 0 to 0.999999");
 }
 
 static void test_values(void) {
@@ -700,6 +750,7 @@ int main(void) {
     test_order();
     test_choice();
     test_groups();
+    test_within();
     test_values();
     test_file_faults();
     test_unknown();

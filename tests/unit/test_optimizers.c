@@ -117,6 +117,106 @@ static const optimizer_case cases[] = {
      CONSTANT,
      0,
      {RATE, {"optimizer.momentum", 0.87}, {"optimizer.weight_decay", 0.17}}},
+    {"rmsprop", {.optimizer = DL_OPT_rmsprop, FIXED}, "RMSprop(p, lr=0.0371)", CONSTANT, 0, {RATE}},
+    {"rmsprop, alpha, eps, decay",
+     {.optimizer = DL_OPT_rmsprop, FIXED, DECAYS},
+     "RMSprop(p, lr=0.0371, alpha=0.83, eps=3e-3, weight_decay=0.17)",
+     CONSTANT,
+     0,
+     {RATE, {"optimizer.alpha", 0.83}, {"optimizer.eps", 3e-3}, {"optimizer.weight_decay", 0.17}}},
+    {"rmsprop, momentum",
+     {.optimizer = DL_OPT_rmsprop, FIXED, .momentum = true},
+     "RMSprop(p, lr=0.0037, momentum=0.73)",
+     CONSTANT,
+     0,
+     {{"optimizer.lr.init", 0.0037}, {"optimizer.momentum", 0.73}}},
+    {"rmsprop, centered, momentum, decay",
+     {.optimizer = DL_OPT_rmsprop, FIXED, .momentum = true, .centered = true, DECAYS},
+     "RMSprop(p, lr=0.0371, alpha=0.9, eps=1e-2, momentum=0.57, centered=True, weight_decay=0.017)",
+     CONSTANT,
+     0,
+     {RATE,
+      {"optimizer.alpha", 0.9},
+      {"optimizer.eps", 1e-2},
+      {"optimizer.momentum", 0.57},
+      {"optimizer.weight_decay", 0.017}}},
+    {"rmsprop, Nesterov's is sgd's",
+     {.optimizer = DL_OPT_rmsprop, FIXED, .momentum = true, .nesterov = true},
+     "RMSprop(p, lr=0.0371)",
+     CONSTANT,
+     0,
+     {RATE, {"optimizer.momentum", 0}}},
+    {"adagrad", {.optimizer = DL_OPT_adagrad, FIXED}, "Adagrad(p, lr=0.0371)", CONSTANT, 0, {RATE}},
+    {"adagrad, all options",
+     {.optimizer = DL_OPT_adagrad, FIXED, .accumulator = 0.13, DECAYS},
+     "Adagrad(p, lr=0.0371, lr_decay=0.31, weight_decay=0.17, initial_accumulator_value=0.13, eps=1e-3)",
+     CONSTANT,
+     0,
+     {RATE, {"optimizer.lr_decay", 0.31}, {"optimizer.weight_decay", 0.17}, {"optimizer.eps", 1e-3}}},
+    {"adagrad, no decay of vectors",
+     {.optimizer = DL_OPT_adagrad, FIXED, .decay = true},
+     "Adagrad([{'params': p[:1], 'weight_decay': 0.17}, {'params': p[1:]}], lr=0.0371)",
+     CONSTANT,
+     0,
+     {RATE, {"optimizer.weight_decay", 0.17}}},
+    {"adadelta", {.optimizer = DL_OPT_adadelta, FIXED}, "Adadelta(p, lr=0.0371)", CONSTANT, 0, {RATE}},
+    {"adadelta, rho, eps, decay",
+     {.optimizer = DL_OPT_adadelta, FIXED, DECAYS},
+     "Adadelta(p, lr=0.0371, rho=0.73, eps=1e-3, weight_decay=0.17)",
+     CONSTANT,
+     0,
+     {RATE, {"optimizer.rho", 0.73}, {"optimizer.eps", 1e-3}, {"optimizer.weight_decay", 0.17}}},
+    {"adamax", {.optimizer = DL_OPT_adamax, FIXED}, "Adamax(p, lr=0.0371)", CONSTANT, 0, {RATE}},
+    {"adamax, betas, eps, decay",
+     {.optimizer = DL_OPT_adamax, FIXED, DECAYS},
+     "Adamax(p, lr=0.0371, betas=(0.83, 0.57), eps=1e-2, weight_decay=0.17)",
+     CONSTANT,
+     0,
+     {RATE,
+      {"optimizer.beta1", 0.83},
+      {"optimizer.beta2", 0.57},
+      {"optimizer.eps", 1e-2},
+      {"optimizer.weight_decay", 0.17}}},
+    {"nadam", /* 1.13 has another rule without foreach (passes/optimizers.c) */
+     {.optimizer = DL_OPT_nadam, FIXED},
+     "NAdam(p, lr=0.0371, foreach=True)",
+     CONSTANT,
+     0,
+     {RATE}},
+    {"nadam, all options",
+     {.optimizer = DL_OPT_nadam, FIXED, DECAYS},
+     "NAdam(p, lr=0.0371, betas=(0.83, 0.957), eps=3e-4, momentum_decay=0.31, weight_decay=0.17, "
+     "foreach=True)",
+     CONSTANT,
+     0,
+     {RATE,
+      {"optimizer.beta1", 0.83},
+      {"optimizer.beta2", 0.957},
+      {"optimizer.eps", 3e-4},
+      {"optimizer.momentum_decay", 0.31},
+      {"optimizer.weight_decay", 0.17}}},
+    {"radam", /* from step 6 on with the root */
+     {.optimizer = DL_OPT_radam, FIXED},
+     "RAdam(p, lr=0.0371)",
+     CONSTANT,
+     0,
+     {RATE}},
+    {"radam, betas, eps, decay",
+     {.optimizer = DL_OPT_radam, FIXED, DECAYS},
+     "RAdam(p, lr=0.0371, betas=(0.83, 0.957), eps=3e-4, weight_decay=0.17)",
+     CONSTANT,
+     0,
+     {RATE,
+      {"optimizer.beta1", 0.83},
+      {"optimizer.beta2", 0.957},
+      {"optimizer.eps", 3e-4},
+      {"optimizer.weight_decay", 0.17}}},
+    {"radam, always few",
+     {.optimizer = DL_OPT_radam, FIXED},
+     "RAdam(p, lr=0.0371, betas=(0.9, 0.6))",
+     CONSTANT,
+     0,
+     {RATE, {"optimizer.beta2", 0.6}}},
     {"clipped",
      {.optimizer = DL_OPT_sgd, FIXED, .clip = true},
      "SGD(p, lr=0.0371)",
@@ -253,8 +353,9 @@ static const char oracle_head[] =
     "import math\n"
     "try: import torch\n"
     "except ImportError: print('none'); raise SystemExit\n"
-    "from torch.optim import Adam, AdamW, SGD\n"
+    "from torch.optim import *\n"
     "from torch.optim.lr_scheduler import *\n"
+    "torch.set_default_dtype(torch.float64)\n" /* of what NAdam keeps, too */
     "def ahead(schedule):\n"
     "    schedule.step()\n"
     "    return schedule\n"
@@ -347,9 +448,11 @@ static void check_case(const optimizer_case *c, const char *passes, bool norms, 
     dl_graph *g = m->graphs.at[0];
     CHECK(!dl_graph_find_result(g, DL_RESULT_GRAD, NULL), "gradients are not kept");
     dl_interp *run = dl_interp_new(g, false);
-    for (int i = 0; i < g->vars.n; i++) /* numbers that nobody sets are worth what their variable says */
-        if (g->vars.at[i]->role == DL_VAR_HYPER)
-            *dl_interp_data(run, &g->vars.at[i]->value) = g->vars.at[i]->init.a;
+    for (int i = 0; i < g->vars.n; i++) { /* what nobody sets is worth what its variable says */
+        const dl_value *v = &g->vars.at[i]->value;
+        for (int64_t k = 0; k < dl_type_count(&v->type); k++)
+            dl_interp_data(run, v)[k] = g->vars.at[i]->init.a;
+    }
     for (int i = 0; i < MOST_SETTINGS && c->set[i].name; i++)
         *data_of(run, g, c->set[i].name) = c->set[i].value;
     double *w = data_of(run, g, "w"), *b = data_of(run, g, "b");
