@@ -55,6 +55,15 @@ static void check_places(const char *what, const char *text) {
     CHECK(n || strstr(text, "CT_BOXES"), "%s: no way to find a place", what);
 }
 
+/* An image that several taps read comes chunk by chunk of its channels, through the first cache, and is known
+ * by a bit to be inside; what its positions add stays in registers. */
+static void check_taps(const char *what, const char *text) {
+    static const char *const has[] = {"const int k3 = k3c * ", "AGAIN = 1",
+                                      "return (r.taps & c.taps) == c.taps;", "kd_hold(p.at[0]);"};
+    for (size_t i = 0; i < sizeof has / sizeof *has; i++)
+        CHECK(strstr(text, has[i]), "%s: no '%s'", what, has[i]);
+}
+
 /* All of a graph behind the passes; how many contractions it has. `variant`: as which those are made that can
  * be, or NULL; `tile`: what its text must have, or NULL. */
 static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t, double most,
@@ -69,6 +78,7 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     }
     if (getenv("DL_TEST_SHOW")) printf("%s\n", text.at);
     if (strstr(what, "2-D 1x1")) check_places(what, text.at);
+    if (!variant && strstr(what, "transposed cat aligned")) check_taps(what, text.at);
     CHECK(!tile || (text.at && strstr(text.at, tile)), "%s: not in tiles %s", what, tile);
     run r = {.what = what, .in = dl_interp_new(g, true), .most = most};
     feed(r.in, g);

@@ -51,7 +51,11 @@ static const sweep_case cases[] = {
      "input $x = %0 : f32[A=3001, C=24]\n"
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
      "%3 = sum $x {over=[A]} : f32[C=24]\n output \"y\" = %2\n output \"z\" = %3\n",
-     1e-5, "a0[4]"},
+     1e-5, "group_leave<by_sum, 256>(a0, "},
+    {"what a channel's sum has left, read by lots in front of the loop",
+     "input $x = %0 : f32[A=3001, C=24]\n %1 = sum $x {over=[A]} : f32[C=24]\n"
+     "%2 = mul $x, %1 : f32[A=3001, C=24]\n %3 = sum %2 {over=[A]} : f32[C=24]\n output \"y\" = %3\n",
+     1e-5, ")) + x1);\n    const int from = part"},
     {"sums of rows beside one over all",
      "input $x = %0 : f32[A=33, B=130]\n %1 = exp $x : f32[A=33, B=130]\n %2 = sum %1 {over=[B]} : "
      "f32[A=33]\n"
