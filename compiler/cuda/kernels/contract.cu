@@ -273,8 +273,8 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
     enum { MT = BM / WM / 16, NT = BN / WN / 8, BEHIND = 1 };
     float sum[MT][NT][4];
     int row, column; /* the warp's first */
-    ct_reader<A, true, BM / WM> rows;
-    ct_reader<B, false, BN / WN> columns;
+    ct_reader<typename A::lines, true, BM / WM> rows; /* the same for all operands whose tiles lie so */
+    ct_reader<typename B::lines, false, BN / WN> columns;
 
     INLINE void begin() {
         int warp = kd_thread() / 32;
@@ -288,7 +288,7 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
     INLINE void arrive(const A &, const B &, unsigned char *) const {}
     INLINE void multiply(const unsigned char *left, const unsigned char *right) {
         if constexpr (ARITHMETIC == CT_F32)
-            ct_multiply_plain<A, B>(sum, left, right, row, column);
+            ct_multiply_plain<typename A::lines, typename B::lines>(sum, left, right, row, column);
         else
             ct_multiply<ARITHMETIC>(sum, rows, columns, left, right);
     }
