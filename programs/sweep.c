@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "ir/base/dirs.h"
+#include "ir/base/draw.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "programs/launch.h"
@@ -83,17 +83,6 @@ bool dl_sweep_arguments(dl_arena *arena, const char *dir, int *ranks, int *argc,
 }
 
 /* ---- a new one ---- */
-
-/* Eight letters and digits, as W&B has them. */
-static const char *draw_id(dl_arena *arena) {
-    static const char digits[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-    enum { LENGTH = 8, DIGITS = sizeof digits - 1 };
-    uint64_t x = (uint64_t)getpid();
-    char id[LENGTH + 1] = "";
-    if (getrandom(&x, sizeof x, 0) != sizeof x) x ^= (uint64_t)(uintptr_t)arena;
-    for (int i = 0; i < LENGTH; i++, x /= DIGITS) id[i] = digits[x % DIGITS];
-    return dl_strdup(arena, id);
-}
 
 /* The directory, made. One of that name that is there must be of the same file. */
 static bool make_dir(dl_arena *arena, const char *dir, const char *file, dl_error *err) {
@@ -184,7 +173,7 @@ static bool make(dl_arena *arena, const char *path, int ranks, int argc, char **
     keep_run_arguments(&argc, argv);
     if (ranks < 1) ranks = 1;
     if (!dl_sweep_fits(arena, f, ranks, argc, argv, options, NULL, err)) return false;
-    if (!id) id = draw_id(arena);
+    if (!id) id = dl_draw_name(arena);
     const char *dir = dl_sweep_dir(arena, id, argc, argv, options, err);
     if (!dir || !make_dir(arena, dir, path, err) || !dl_sweep_put_arguments(dir, ranks, argc, argv, err))
         return false;

@@ -48,9 +48,9 @@ static const char *literal(dl_arena *arena, const char *path) {
 
 static bool give(dl_run_job *p, const dl_yaml *map, dl_error *err) {
     const char *dir = dl_yaml_get(map, "dir")->text, *run = dl_yaml_get(map, "run")->text;
-    bool named = dl_config_is_given(p->config, DL_KEY_wandb_name);
     return dl_config_take_values(p->config, dl_yaml_get(map, "values"), err) &&
-           (named || dl_config_set(p->config, DL_KEY_wandb_name, literal(p->arena, run), err)) &&
+           (dl_config_is_given(p->config, DL_KEY_wandb_name) ||
+            dl_config_set(p->config, DL_KEY_wandb_name, literal(p->arena, run), err)) &&
            dl_config_set(p->config, DL_KEY_expdir, literal(p->arena, dir), err) &&
            dl_config_set(p->config, DL_KEY_run_dir, dl_format(p->arena, "{expdir}/%s", run), err) &&
            dl_config_set(p->config, DL_KEY_resume, "true", err);

@@ -13,7 +13,7 @@ static const char *variable(const char *name) {
 
 /* As wandb.init reads it; "dryrun" is its old word for offline. */
 static bool read_mode(bool *disabled, dl_error *err) {
-    static const char *const words[] = {"offline", "dryrun", "online", "run", "disabled"};
+    static const char *const words[] = {"offline", "dryrun", "online", "run", "shared", "disabled"};
     const char *mode = variable("WANDB_MODE");
     *disabled = mode && strcmp(mode, "disabled") == 0;
     for (size_t i = 0; mode && i < sizeof words / sizeof *words; i++)
@@ -47,6 +47,11 @@ bool dl_tracking_options(dl_arena *arena, const dl_config *c, int ranks, dlr_wan
         !choose(arena, c, DL_KEY_wandb_name, "WANDB_NAME", false, ranks, &o->name, err))
         return false;
     o->id = variable("WANDB_RUN_ID");
+    if (o->id && dl_config_option(c, "sweep_id"))
+        return dl_fail(
+            err, DL_USAGE,
+            "WANDB_RUN_ID names one run of Weights & Biases, and each trial of a sweep (--sweep_id) is one "
+            "by itself: unset it");
     if (o->id && !dlr_wandb_check_id(o->id))
         return dl_fail(err, DL_USAGE,
                        "WANDB_RUN_ID can be no run's name: '%.80s' (at most 128 bytes, none of / \\ # ? %% : "
@@ -62,7 +67,7 @@ bool dl_tracking_options(dl_arena *arena, const dl_config *c, int ranks, dlr_wan
 
 const char *dl_tracking_warning(const dlr_wandb_options *options) {
     const char *mode = variable("WANDB_MODE");
-    return options && mode && (strcmp(mode, "online") == 0 || strcmp(mode, "run") == 0)
+    return options && mode && (mode[0] == 'r' || strcmp(mode, "online") == 0 || strcmp(mode, "shared") == 0)
                ? "WANDB_MODE=online: nothing is sent while the run goes on; it is written offline, and "
                  "`wandb sync` uploads it"
                : NULL;

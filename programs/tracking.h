@@ -5,7 +5,7 @@
 #include "runtime/io/wandb.h"
 
 /* *options: NULL where nothing is to be written: without log_to_wandb, or with WANDB_MODE=disabled. Of the
- * names a key that is given beats the variable, which beats the key's default; in a sweep (WANDB_SWEEP_ID)
+ * names a key that is given beats the variable, which beats the key's default; in a sweep of W&B's (WANDB_SWEEP_ID)
  * the variables WANDB_ENTITY and WANDB_PROJECT beat the keys, as with wandb.init. `config` and the command
  * line are not set here. Errors: DL_USAGE for a WANDB_MODE or WANDB_RUN_ID that can be none; those of
  * dl_run_fill. */

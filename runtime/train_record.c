@@ -88,7 +88,11 @@ static bool open_wandb(dlr_run *r, bool restored, dl_error *err) {
     dlr_wandb *wandb = dlr_wandb_open(r->o->dir->wandb, r->o->wandb, restored ? r->at.epoch : -1, err);
     if (!wandb) return false;
     dlr_sinks_add_wandb(r->arena, &r->sinks, wandb);
-    dlr_log_info("Weights & Biases: written to %s, which `wandb sync` uploads", dlr_wandb_folder(wandb));
+    const char *entity = r->o->wandb->entity, *project = r->o->wandb->project;
+    dlr_log_info(
+        "Weights & Biases: written to %s, of which nothing is sent; `wandb sync` uploads it (entity %s, "
+        "project %s), --log_to_wandb=false leaves it out",
+        dlr_wandb_folder(wandb), entity ? entity : "your own", project ? project : "uncategorized");
     copying c = {wandb, dlr_wandb_newest(wandb), true, err};
     return dlr_metrics_read(r->o->dir->metrics, copy_point, &c, err) && c.ok;
 }

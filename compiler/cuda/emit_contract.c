@@ -209,7 +209,8 @@ static void take_maps(dl_product *p, dl_emitted *code) {
     }
 }
 
-/* Where nothing else counts terms by itself, and chunks are whole tiles. */
+/* Terms by chunks as deep as a tile, of an image's several taps. Not beside tensor maps, whose boxes count
+ * terms as memory has them. */
 static void take_chunks(dl_product *p) {
     const dl_operand *image = &p->operand[0];
     const dl_number *terms = &p->number[DL_TERMS];

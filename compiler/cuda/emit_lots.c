@@ -131,15 +131,15 @@ dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned mov
     for (int i = 0; i < e->k->instrs.n; i++) {
         l.has[i] = l.has[i] && l.width > 1;
         l.still[i] = l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE && !(followed(e, i) & moving);
-        array[i] = l.has[i] ? dl_format(e->arena, "lot%d[j]", i) : NULL;
+        array[i] = l.has[i] ? dl_format(e->arena, "l%d[j]", i) : NULL;
     }
     return l;
 }
 
-/* "lot3.load(p1 + x0 * 8);" */
+/* "l3.load(p1 + x0 * 8);" */
 static void put_move(dl_emitter *e, int number, const char *verb) {
     const dl_kinstr *in = &e->k->instrs.at[number];
-    dl_putf(e->out, "    lot%d.%s(", number, verb);
+    dl_putf(e->out, "    l%d.%s(", number, verb);
     if (is_access(in)) {
         dl_putf(e->out, "%s + ", dl_emit_param(e, in->param));
         dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
@@ -156,7 +156,7 @@ static void put_lots(dl_emitter *e, const dl_lots *l, const bool *runs, bool sti
         const dl_kinstr *in = &e->k->instrs.at[i];
         if (!runs[i] || !l->has[i] || l->still[i] != still) continue;
         dl_dtype type = is_access(in) ? e->k->params.at[in->param].type.dtype : kept_type(e, i);
-        dl_putf(e->out, "    lot<%s, %d> lot%d;\n", dl_emit_element_type(type), l->width, i);
+        dl_putf(e->out, "    lot<%s, %d> l%d;\n", dl_emit_element_type(type), l->width, i);
         if (in->kind != DL_K_STORE) put_move(e, i, "load");
     }
 }

@@ -53,7 +53,8 @@ static nest plan_nest(dl_emitter *e) {
     s.summed = dl_cuda_list_axes(e, &s.order, e->now->axes & ~kept);
     int last = s.order.n ? s.order.axis[s.order.n - 1] : -1;
     s.lots_kept = last >= 0 && kept >> last & 1;
-    s.lots = dl_cuda_find_lots(e, s.lots_kept ? &s.kept : &s.summed, s.sums ? e->now->axes & ~kept : ~0u);
+    s.lots = dl_cuda_find_lots(e, s.lots_kept ? &s.kept : &s.summed,
+                               s.sums && s.kept.points ? e->now->axes & ~kept : ~0u);
     s.points = s.kept.points / (s.lots_kept ? s.lots.width : 1);
     s.terms = s.summed.points / (s.lots_kept ? 1 : s.lots.width);
     choose_table(&s);

@@ -234,7 +234,7 @@ static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o)
     dl_product_put_head(e, o, dl_operand_words(o));
     dl_putf(e->out,
             "    typedef ct_place<%s, %d> place;\n    enum { ALONG_K = %d, BYTES = %d, AGAIN = %d };\n",
-            index, o->nparts, o->along_k, o->bytes, dl_operand_taps(p, o) > 1);
+            index, o->nparts, o->along_k, o->bytes, o->bytes == 16 && dl_operand_taps(p, o) > 1);
     for (int i = 0; i < o->nparts; i++) {
         bool again = false;
         for (int j = 0; j < i; j++) again |= o->param[j] == o->param[i];

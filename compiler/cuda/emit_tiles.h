@@ -79,7 +79,8 @@ typedef struct {
     int inner;                           /* the space axis along which neighbouring columns lie, or -1 */
     const char *arithmetic;              /* "CT_BF16" */
     int word;                            /* bytes */
-    int chunk; /* taps of so many channels are the next terms, then the next channels; 0: taps come first */
+    int chunk;       /* terms count chunks of so many channels, in them taps, and in those channels; 0: taps,
+                        channels */
     bool has_groups; /* wgmma multiplies in that arithmetic, on this target */
     bool has_maps;   /* which has tensor maps */
     dl_tiling tiling;

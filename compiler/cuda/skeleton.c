@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES = 1024, KINDS = 7 };
-static const char letters[KINDS] = "pvqast"; /* what emitters number, and "sums" */
+enum { NAMES = 1024, KINDS = 8 };
+static const char letters[KINDS] = "pvqlast"; /* what emitters number, and "sums" */
 
 typedef struct {
     dl_arena *arena;

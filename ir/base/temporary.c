@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "ir/base/dirs.h"
+#include "ir/base/draw.h"
 #include "ir/base/hash.h"
 
 /* ---- names: .dlc-HHHHHHHH-RRRRRRRRRRRR ---- */
@@ -29,10 +29,8 @@ static void put_prefix(char name[NAME]) {
 }
 
 static void put_name(char name[NAME]) {
-    uint64_t r = 0;
-    if (getrandom(&r, sizeof r, 0) != sizeof r) r = dl_hash(&r, sizeof r, (uint64_t)getpid());
     put_prefix(name);
-    snprintf(name + PREFIX, RANDOM + 1, "%012llx", (unsigned long long)(r >> 16));
+    snprintf(name + PREFIX, RANDOM + 1, "%012llx", (unsigned long long)(dl_draw_bits() >> 16));
 }
 
 static bool is_ours(const char *name, const char prefix[NAME]) {

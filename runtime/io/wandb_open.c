@@ -1,25 +1,20 @@
 /* Where a run of Weights & Biases begins: a new one, or that which the link points to. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ir/base/clock.h"
 #include "ir/base/dirs.h"
+#include "ir/base/draw.h"
 #include "ir/base/output.h"
 #include "ir/base/utf8.h"
 #include "runtime/io/protobuf.h"
 #include "runtime/io/wandb_internal.h"
 
 static const char folder_start[] = "offline-run-";
-enum {
-    STAMP = 15 /* YYYYMMDD_HHMMSS */,
-    ID_START = sizeof folder_start - 1 + STAMP + 1,
-    ID_LENGTH = 8,
-    MAX_ID = 128
-};
+enum { STAMP = 15 /* YYYYMMDD_HHMMSS */, ID_START = sizeof folder_start - 1 + STAMP + 1, MAX_ID = 128 };
 
 bool dlr_wandb_check_id(const char *id) {
     size_t n = strlen(id);
@@ -189,25 +184,13 @@ static bool go_on(dlr_wandb *w, const dlr_wandb_options *o, int64_t epoch, dl_er
 
 /* ---- a new one ---- */
 
-static const char *draw_id(dl_arena *arena) {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-    unsigned char bytes[ID_LENGTH];
-    char id[ID_LENGTH + 1] = {0};
-    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) { /* as good as the clock */
-        int64_t now = dl_clock_ns() ^ (int64_t)getpid() << 32;
-        memcpy(bytes, &now, sizeof bytes);
-    }
-    for (int i = 0; i < ID_LENGTH; i++) id[i] = letters[bytes[i] % (sizeof letters - 1)];
-    return dl_strdup(arena, id);
-}
-
 static bool begin(dlr_wandb *w, const char *dir, const char *link, const dlr_wandb_options *o,
                   dl_error *err) {
     char stamp[STAMP + 1];
     time_t now = time(NULL);
     struct tm local;
     strftime(stamp, sizeof stamp, "%Y%m%d_%H%M%S", localtime_r(&now, &local));
-    w->id = o->id ? dl_strdup(w->arena, o->id) : draw_id(w->arena);
+    w->id = o->id ? dl_strdup(w->arena, o->id) : dl_draw_name(w->arena);
     const char *name = dl_format(w->arena, "%s%s-%s", folder_start, stamp, w->id);
     w->folder = dl_format(w->arena, "%s/%s", o->folder ? o->folder : dir, name);
     if (!dl_make_dirs(dl_format(w->arena, "%s/files", w->folder), 0777, err)) return false;

@@ -1,5 +1,5 @@
 /* Contractions as products of tiles: sum over k of left(row, k) right(column, k), for whatever the operands
- * are read from. An operand is a struct that the emitter writes for each kernel (emit_operands.c):
+ * are read from. An operand is a struct that the emitter writes for each kernel (emit_product.c):
  *     word                 its element in shared memory: bf16, f16 or float
  *     index, place         int or long; ct_place<index, parts>
  *     ALONG_K              do its neighbours in memory lie along k? Else along its rows.
@@ -33,7 +33,8 @@ enum { CT_BOXES = 128, CT_IMAGES = 256 };
 
 template <class I, int PARTS> struct ct_place {
     I at[PARTS];    /* elements, in each part */
-    unsigned taps;  /* a bit for each tap along each axis: of a row those inside the image, of a term its own */
+    unsigned taps;  /* where `inside` goes by them: a bit for each tap along each axis, of a row those inside the
+                       image, of a term its own */
     int x[3], part; /* along the image's axes; which part */
     bool in;
 };

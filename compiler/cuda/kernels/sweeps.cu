@@ -36,7 +36,7 @@ template <class T, int N> struct lot {
     }
 };
 
-/* Over the threads that lie `groups` apart, a power of two: N values of each at once, each for itself. All threads
+/* Over the threads that lie `groups` apart, a power of two from 2 on: N values of each at once, each for itself. All threads
  * of the block call it, and share what is added at each level; number j of a group then lies at
  * [j * THREADS + group], until the next call's threads meet. In one fixed order. */
 template <class BY, int THREADS, class T, int N> INLINE const T *group_join(const T (&v)[N], int groups) {
