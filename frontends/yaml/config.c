@@ -44,6 +44,7 @@ bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_con
     if (!value) return false;
     s->value = value;
     s->source = source;
+    if (source == DL_BY_ARGUMENT) s->said = value->place.file;
     return true;
 }
 

@@ -100,7 +100,7 @@ bool dl_config_declare(dl_config *c, const dl_config_argument *argument, dl_erro
 const char *dl_config_reserved(const char *name);
 
 /* Sets a key as `--name=text` would (a positional argument that is the model, a batch size that follows from
- * others). */
+ * others), and is no word of the user's: dl_config_said has what the command line said. */
 bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err);
 
 /* Gives keys their values by a map of names, as the command line would: before or behind dl_config_load, and

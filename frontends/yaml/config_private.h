@@ -45,6 +45,7 @@ typedef struct {
     const dl_key_row *row;
     const dl_yaml *value; /* checked; NULL: nothing sets it */
     dl_config_source source;
+    const char *said;        /* what the command line wrote of it, whole; NULL: nothing */
     const dl_yaml *fallback; /* of a model's argument: its default, or NULL */
 } dl_setting;
 

@@ -3,8 +3,8 @@
 
 /* What the command line said of a key, or of a name that nobody knows yet; NULL: nothing. */
 static const char *said_of(const dl_config *c, const dl_setting *s, const char *name) {
-    if (s && s->source == DL_BY_ARGUMENT) return s->value->place.file;
-    for (int i = 0; !s && i < c->state->unknown_arguments.n; i++)
+    if (s) return s->said;
+    for (int i = 0; i < c->state->unknown_arguments.n; i++)
         if (strcmp(c->state->unknown_arguments.at[i].name, name) == 0)
             return c->state->unknown_arguments.at[i].whole;
     return NULL;

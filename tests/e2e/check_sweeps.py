@@ -199,6 +199,9 @@ def check_refused():
     done = run("sweep", write("wrong.yaml", "method: grid\nmetric: {name: val_los}\nparameters: {lr: {value: 1}}\n"), *MODEL, f"--root_dir={TMP}/wrong")
     check(done.returncode == 3 and re.search(r"wrong.yaml:2:16: error: runs of \S*cnn_regressor.dl record no 'val_los'; did you mean 'val_loss'\?; "
                                              "they record train_loss, val_loss, ", done.stderr), f"a metric: {done.stderr}")
+    for i, (key, args) in enumerate((("adam_eps", []), ("optimizer_rho", ["--optimizer=rmsprop"]), ("local_batch_size", []))):
+        values = "[1, 2]" if key == "local_batch_size" else "[0.1, 0.2]"
+        make(f"settled{i}", f"method: grid\nparameters: {{{key}: {{values: {values}}}}}\n", *args)  # what nobody typed is no word of a user's
     sweep = make("once", GRID)
     check(make("once", GRID) == sweep, "made again of the same file")
     done = run("sweep", write("sweep.yaml", GRID + "run_cap: 1\n"), *MODEL, f"--root_dir={TMP}/once", "--sweep_id=s")

@@ -234,7 +234,9 @@ static void check_config(const char *line, const char *parameters, dl_code code,
     const dl_sweep_file *f = read_ok(dl_format(arena, RANDOM "parameters:\n  %s\n", parameters));
     CHECK(dl_write_file("f.yaml", "base: {seed: 1}\n", 16, &err), "%s", err.message);
     dl_config *c = dl_config_open(arena, argc, argv, NULL, &err);
-    bool ok = f && c && dl_config_load(c, &err) && dl_config_finish(c, &err) && dl_sweep_check(f, c, &err);
+    bool ok = f && c && dl_config_load(c, &err) && dl_config_finish(c, &err) &&
+              dl_config_set(c, DL_KEY_optimizer_eps, "1e-8", &err) && /* settled, and no word of the line's */
+              dl_sweep_check(f, c, &err);
     CHECK(ok == (code == DL_OK) && err.code == code, "%s: %d %s", parameters, err.code, err.message);
     CHECK(strstr(err.message, want), "got '%s', want '%s'", err.message, want);
 }
@@ -259,6 +261,8 @@ static void test_config(void) {
     check_config("--lr=3", "lr: {value: 1}", DL_USAGE,
                  "--lr=3: s.yaml:3 gives 'lr' its values; leave one of them out");
     check_config("--start_lr=3", "lr: {value: 1}", DL_USAGE, "--start_lr=3: ");
+    check_config("", "optimizer_eps: {values: [1e-8, 1e-6]}", DL_OK, "");
+    check_config("--adam_eps=1e-7", "optimizer_eps: {values: [1e-8, 1e-6]}", DL_USAGE, "--adam_eps=1e-7: ");
 }
 
 int main(void) {
