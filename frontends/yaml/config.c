@@ -298,6 +298,7 @@ bool dl_config_finish(dl_config *c, dl_error *err) {
         return dl_fail(err, DL_USAGE, "unknown option '--%.100s'%s (--help lists them)", name,
                        dl_config_suggest(c, "", name, true));
     }
+    if (!dl_config_take_of_optimizer(c, err)) return false;
     drop_ignored(c);
     if (st->unknown_keys.n) return fail_unknown_key(c, err);
     warn_of_variables(c);

@@ -113,6 +113,10 @@ bool dl_is_own_data(const dl_yaml *v);
 bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, dl_config_source source,
                         dl_error *err);
 
+/* Puts in force what the recipe holds for the optimizer, once nothing can choose another. Errors: for want of
+ * memory. */
+bool dl_config_take_of_optimizer(dl_config *c, dl_error *err);
+
 typedef enum { DL_TAKEN, DL_UNKNOWN_NAME, DL_REFUSED } dl_taken;
 dl_taken dl_config_take_argument(dl_config *c, dl_argument argument, dl_error *err);
 
