@@ -27,7 +27,12 @@ dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const ch
 dl_setting *dl_find_setting(const dl_config *c, const char *name) {
     const char *dot = strchr(name, '.');
     if (!dot) return find(c, name);
-    return dl_find_setting_in(c, dl_strndup(c->state->arena, name, (size_t)(dot - name)), dot + 1);
+    const char *map = dl_strndup(c->state->arena, name, (size_t)(dot - name));
+    if (!dl_is_within(map, dot + 1)) return dl_find_setting_in(c, map, dot + 1);
+    for (const dl_key_within *w = dl_keys_within; w->name; w++)
+        if (w->item < 0 && strcmp(w->map, map) == 0 && strcmp(w->name, dot + 1) == 0)
+            return &c->state->settings.at[w->key];
+    return NULL; /* a list of several */
 }
 
 bool dl_is_section(const char *name) {

@@ -141,8 +141,9 @@ const dl_yaml *dl_config_find(const dl_config *c, const char *name);
 /* The own name of the key, or the model's argument, that `name` means. NULL: there is none; an error at
  * `place` with the nearest. */
 const char *dl_config_key_of(const dl_config *c, const char *name, dl_yaml_place place, dl_error *err);
-/* Whether the key of that name, which there is, could have the value. Errors: at the value's place. */
-bool dl_config_would_take(const dl_config *c, const char *name, const dl_yaml *value, dl_error *err);
+/* The value as the key of that name, which there is, would have it: 'adam' of 'Adam'. NULL: it could not have
+ * it; an error at the value's place. */
+const dl_yaml *dl_config_as_taken(const dl_config *c, const char *name, const dl_yaml *value, dl_error *err);
 /* What the command line said of the key of that name, whole; NULL: nothing. */
 const char *dl_config_said(const dl_config *c, const char *name);
 

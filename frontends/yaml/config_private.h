@@ -97,7 +97,8 @@ const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *
 /* Gives a key its value unless a stronger source has. */
 bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_config_source source,
                     dl_error *err);
-/* By "name" or "section.name", or another name of it; NULL: unknown. */
+/* By "name" or "section.name", or another name of it, also one within a map; NULL: unknown, or a list of
+ * several keys. */
 dl_setting *dl_find_setting(const dl_config *c, const char *name);
 /* In a map of that name ("": a configuration). A section of the table holds none but its own keys; any other
  * name only groups. `name` in the map of a key is that key. */

@@ -260,6 +260,18 @@ static void test_config(void) {
                  "s.yaml:4:3: error: 'lr' and 'start_lr' are one key");
     check_config("--lr=3", "lr: {value: 1}", DL_USAGE,
                  "--lr=3: s.yaml:3 gives 'lr' its values; leave one of them out");
+    check_config("", "optimizer.rho: {values: [0.9, 0.99]}", DL_OK, "");
+    check_config("", "optimizer.rho: {values: [0.9, 2]}", DL_INPUT,
+                 "s.yaml:3:33: error: optimizer_rho must be");
+    check_config("", "optimizer_rho: {value: 0.9}\n  optimizer.alpha: {value: 0.9}", DL_INPUT,
+                 "s.yaml:4:3: error: 'optimizer_rho' and 'optimizer.alpha' are one key");
+    check_config("--optimizer.alpha=0.9", "optimizer.rho: {value: 0.9}", DL_USAGE, "--optimizer.alpha=0.9: ");
+    check_config("", "optimizer.betas: {value: [0.9, 0.99]}", DL_INPUT,
+                 "s.yaml:3:3: error: 'optimizer.betas' is several keys: name each by its own, adam_beta1, "
+                 "adam_beta2");
+    check_config("", "optimizer: {values: [Adam, sgd, adam]}", DL_INPUT,
+                 "s.yaml:3:35: error: values of 'optimizer' have 'adam' twice");
+    check_config("", "optimizer: {values: [Adam, sgd]}", DL_OK, "");
     check_config("--start_lr=3", "lr: {value: 1}", DL_USAGE, "--start_lr=3: ");
     check_config("", "optimizer_eps: {values: [1e-8, 1e-6]}", DL_OK, "");
     check_config("--adam_eps=1e-7", "optimizer_eps: {values: [1e-8, 1e-6]}", DL_USAGE, "--adam_eps=1e-7: ");
