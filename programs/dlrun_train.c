@@ -3,6 +3,7 @@
 #include "programs/profile.h"
 #include "programs/rates.h"
 #include "programs/samples.h"
+#include "programs/sweep.h"
 
 /* The whole configuration, as it is now. */
 static bool add_tracking(const dl_run_job *p, dl_error *err) {
@@ -45,6 +46,8 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
         .measure = dl_config_bool(c, DL_KEY_enable_benchy),
         .resume = dl_config_bool(c, DL_KEY_resume),
         .resume_from = dl_config_str(c, DL_KEY_resume),
+        .go_on =
+            p->sweep ? dl_format(p->arena, "`dlrun agent %s`, or the same command,", p->sweep->dir) : NULL,
         .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
         .async = dl_config_bool(c, DL_KEY_async_checkpoints),
         .sharded = dl_config_bool(c, DL_KEY_sharded_checkpoints),

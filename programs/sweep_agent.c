@@ -1,5 +1,7 @@
 /* `dlrun agent`: trains trials of a sweep, a run of dlrun each, until none is left to take. A run of its own
- * for each trial, so that one that fails, or runs out of memory, is not the end of the others. */
+ * for each trial, so that one whose values cannot be trained with is not the end of the others, and the agent
+ * outlives one that is killed. Behind a run that failed for another reason than its values (files, memory, a
+ * lost rank, a signal) it ends: the next would meet the same. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,7 +29,7 @@ static const char usage[] =
     "stopped in, or killed in, is gone on with by the next (docs/sweeps.md).\n\n"
     "ID is a name, for EXPDIR/sweeps/ID, or that directory.\n\n"
     "Exit status: 0 none is left, or N are trained; 75 stopped by a signal, the trial handed back;\n"
-    "else that of a run that failed for another reason than its values.\n\n";
+    "else that of a run that failed for another reason than its values (8: it was killed).\n\n";
 
 typedef struct {
     dl_arena *arena;
@@ -61,8 +63,8 @@ static bool is_stopped(agent *a) {
     return a->stopped;
 }
 
-/* Waits for it, and passes on signals. Returns its exit status; one that was killed, by a signal that came
- * before it could take it: DL_REQUEUE, by another: DL_PEER. */
+/* Waits for it, and passes on signals. Returns its exit status, or of one that was killed minus the signal.
+ */
 static int wait_for(agent *a, pid_t child) {
     for (int status;;) {
         int number = sigwaitinfo(&a->watched, NULL);
@@ -71,8 +73,37 @@ static int wait_for(agent *a, pid_t child) {
             continue;
         }
         if (waitpid(child, &status, WNOHANG) != child) continue;
-        return WIFEXITED(status) ? WEXITSTATUS(status) : a->stopped ? DL_REQUEUE : DL_PEER;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
     }
+}
+
+/* The trial that this process had when it was killed. In the arena; NULL: none, or the rank that had it was
+ * another process. */
+static const dlr_trial *trial_of(dl_arena *arena, const agent *a, pid_t child) {
+    dlr_trials all;
+    dl_error ignored = {0}; /* what has been lost is told with or without its name */
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    if (!dlr_trials_read(arena, a->dir, NULL, false, &all, &ignored)) return NULL;
+    for (int i = 0; i < all.list.n; i++) {
+        const dlr_trial *t = &all.list.at[i];
+        if (t->state == DLR_TRIAL_TAKEN && t->pid == child && t->host && strcmp(t->host, host) == 0) return t;
+    }
+    return NULL;
+}
+
+static bool fail_killed(const agent *a, pid_t child, int number, dl_error *err) {
+    dl_arena *arena = dl_arena_new(a->arena);
+    const dlr_trial *t = trial_of(arena, a, child);
+    const char *which = t ? dl_format(arena, "the run of trial %lld (%.200s)", (long long)t->number, t->name)
+                          : dl_format(arena, "the run of process %lld", (long long)child);
+    dl_fail(err, DL_PEER,
+            "%s was killed by signal %d (%s)%s; what it had taken stays open, and `dlrun agent %.300s` goes "
+            "on with it",
+            which, number, strsignal(number),
+            number == SIGKILL ? ", as the system does where memory runs out" : "", a->dir);
+    dl_arena_free(arena);
+    return false;
 }
 
 static bool run_one(agent *a, int *status, dl_error *err) {
@@ -81,6 +112,8 @@ static bool run_one(agent *a, int *status, dl_error *err) {
     if (child == 0) start(a, self);
     if (child < 0) return dl_fail_errno(err, DL_RESOURCE, "cannot start a run");
     *status = wait_for(a, child);
+    if (*status < 0 && !a->stopped) return fail_killed(a, child, -*status, err);
+    if (*status < 0) *status = DL_REQUEUE; /* by a signal passed on, before it could take it */
     return true;
 }
 

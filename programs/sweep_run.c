@@ -86,6 +86,7 @@ bool dl_sweep_take(dl_run_job *p, const char *id, const dl_option *options, dl_e
                                        : dl_format(p->arena, "the trial of sweep %s", id);
     const dl_yaml *map = dl_yaml_read(p->arena, text, strlen(text), what, err);
     if (!map || !give(p, map, err)) return false;
+    p->sweep->dir = dl_yaml_get(map, "dir")->text;
     if (!dl_job_leads(p)) p->sweep->trial.number = 0; /* one there is; rank 0 knows which */
     return true;
 }

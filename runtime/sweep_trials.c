@@ -97,6 +97,7 @@ static bool take_event(dl_arena *arena, const dlr_json *event, dlr_trials *all) 
         dlr_json_put(&b, values);
         t->name = name, t->run = run, t->values = dl_strndup(arena, b.at, b.n);
         dl_buf_free(&b);
+        t->host = text_of(event, "host"), t->pid = whole_of(event, "pid");
         t->taken++, t->lost++; /* until it says otherwise */
     }
     if (!t) return false;

@@ -38,11 +38,13 @@ typedef struct {
     const char *run;    /* its folder in the sweep's directory */
     const char *values; /* an object of JSON */
     dlr_trial_state state;
-    bool held;       /* a run is at work there */
-    int taken;       /* how often */
-    int lost;        /* how often one behind the other it was taken and then neither done nor handed back */
-    int status;      /* of the last end: an exit status; 0: done, or none yet */
-    const char *why; /* its message, or NULL */
+    bool held;        /* a run is at work there */
+    const char *host; /* of the run that took it last, */
+    int64_t pid;      /* and its process there */
+    int taken;        /* how often */
+    int lost;         /* how often one behind the other it was taken and then neither done nor handed back */
+    int status;       /* of the last end: an exit status; 0: done, or none yet */
+    const char *why;  /* its message, or NULL */
     dlr_trial_result result;
 } dlr_trial;
 

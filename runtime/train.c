@@ -146,10 +146,9 @@ static bool pause_run(dlr_run *r, dl_error *err) {
         !dlr_run_meet(r, err))
         return false;
     return dl_fail(err, DL_REQUEUE,
-                   "stopped by %s after step %lld (epoch %lld); checkpoint written: the same command with "
-                   "--resume goes on",
+                   "stopped by %s after step %lld (epoch %lld); checkpoint written: %s goes on",
                    r->asked ? dlr_signal_name(r->asked) : "stop_after", (long long)r->at.iteration,
-                   (long long)r->at.epoch + 1);
+                   (long long)r->at.epoch + 1, r->o->go_on ? r->o->go_on : "the same command with --resume");
 }
 
 static bool fail_loss(dlr_run *r, const char *what, double loss, const char *where, dl_error *err) {

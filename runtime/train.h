@@ -57,6 +57,7 @@ typedef struct {
     bool measure;  /* no validation, no point at step 0 */
     bool resume;   /* go on from the newest checkpoint, if there is one, */
     const char *resume_from; /* from the run or checkpoint in this directory; NULL: in the run's own */
+    const char *go_on;       /* what goes on with it once it was stopped; NULL: its command with --resume */
     int64_t stop_after;      /* steps of this process, behind which the run stops as by a signal; 0: none */
     bool async;              /* checkpoints are copied, and written while training goes on */
     bool sharded; /* each rank writes its part of them (shards.h), not rank 0 all; without `torch` */

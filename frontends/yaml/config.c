@@ -27,7 +27,12 @@ dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const ch
 dl_setting *dl_find_setting(const dl_config *c, const char *name) {
     const char *dot = strchr(name, '.');
     if (!dot) return find(c, name);
-    return dl_find_setting_in(c, dl_strndup(c->state->arena, name, (size_t)(dot - name)), dot + 1);
+    const char *map = dl_strndup(c->state->arena, name, (size_t)(dot - name));
+    if (!dl_is_within(map, dot + 1)) return dl_find_setting_in(c, map, dot + 1);
+    for (const dl_key_within *w = dl_keys_within; w->name; w++)
+        if (w->item < 0 && strcmp(w->map, map) == 0 && strcmp(w->name, dot + 1) == 0)
+            return &c->state->settings.at[w->key];
+    return NULL; /* a list of several */
 }
 
 bool dl_is_section(const char *name) {
@@ -44,6 +49,7 @@ bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_con
     if (!value) return false;
     s->value = value;
     s->source = source;
+    if (source == DL_BY_ARGUMENT) s->said = value->place.file;
     return true;
 }
 
@@ -297,6 +303,7 @@ bool dl_config_finish(dl_config *c, dl_error *err) {
         return dl_fail(err, DL_USAGE, "unknown option '--%.100s'%s (--help lists them)", name,
                        dl_config_suggest(c, "", name, true));
     }
+    if (!dl_config_take_of_optimizer(c, err)) return false;
     drop_ignored(c);
     if (st->unknown_keys.n) return fail_unknown_key(c, err);
     warn_of_variables(c);

@@ -100,7 +100,7 @@ bool dl_config_declare(dl_config *c, const dl_config_argument *argument, dl_erro
 const char *dl_config_reserved(const char *name);
 
 /* Sets a key as `--name=text` would (a positional argument that is the model, a batch size that follows from
- * others). */
+ * others), and is no word of the user's: dl_config_said has what the command line said. */
 bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err);
 
 /* Gives keys their values by a map of names, as the command line would: before or behind dl_config_load, and
@@ -141,8 +141,9 @@ const dl_yaml *dl_config_find(const dl_config *c, const char *name);
 /* The own name of the key, or the model's argument, that `name` means. NULL: there is none; an error at
  * `place` with the nearest. */
 const char *dl_config_key_of(const dl_config *c, const char *name, dl_yaml_place place, dl_error *err);
-/* Whether the key of that name, which there is, could have the value. Errors: at the value's place. */
-bool dl_config_would_take(const dl_config *c, const char *name, const dl_yaml *value, dl_error *err);
+/* The value as the key of that name, which there is, would have it: 'adam' of 'Adam'. NULL: it could not have
+ * it; an error at the value's place. */
+const dl_yaml *dl_config_as_taken(const dl_config *c, const char *name, const dl_yaml *value, dl_error *err);
 /* What the command line said of the key of that name, whole; NULL: nothing. */
 const char *dl_config_said(const dl_config *c, const char *name);
 

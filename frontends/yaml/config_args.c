@@ -68,6 +68,7 @@ dl_taken dl_config_take_argument(dl_config *c, dl_argument a, dl_error *err) {
     if (!v) return DL_REFUSED;
     s->value = v;
     s->source = DL_BY_ARGUMENT;
+    s->said = a.whole;
     return DL_TAKEN;
 }
 
@@ -195,9 +196,11 @@ const char *dl_config_option(const dl_config *c, const char *name) {
 }
 
 bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err) {
-    const char *name = dl_key_rows[key].name;
-    const char *whole = dl_format(c->state->arena, "--%s=%.150s", name, text);
-    dl_taken taken = dl_config_take_argument(c, (dl_argument){name, text, whole}, err);
-    DL_CHECK(taken != DL_UNKNOWN_NAME);
-    return taken == DL_TAKEN;
+    dl_setting *s = &c->state->settings.at[key];
+    const char *as = dl_format(c->state->arena, "--%s=%.150s", s->row->name, text);
+    const dl_yaml *v = dl_key_parse(c->state->arena, s->row, text, (dl_yaml_place){.file = as}, err);
+    if (!v) return false;
+    s->value = v;
+    s->source = DL_BY_ARGUMENT;
+    return true;
 }

@@ -18,7 +18,7 @@
 
 /* "|keras|tracked|..." */
 static const char recipe_names[] =
-#define RECIPE(name, marks, values) "|" #name
+#define RECIPE(name, ...) "|" #name
 #include "frontends/yaml/recipes.def"
     ;
 #define DL_RECIPE_NAMES (recipe_names + 1)

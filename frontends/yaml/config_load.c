@@ -133,9 +133,9 @@ static const dl_yaml *choose(dl_config *c, const dl_yaml *file, dl_error *err) {
 /* ---- the recipe ---- */
 
 static const struct {
-    const char *name, *marks, *values;
+    const char *name, *marks, *values, *of_optimizers;
 } recipes[] = {
-#define RECIPE(name, marks, values) {#name, marks, values},
+#define RECIPE(name, marks, values, of_optimizers) {#name, marks, values, of_optimizers},
 #include "frontends/yaml/recipes.def"
 };
 enum { N_RECIPES = sizeof recipes / sizeof *recipes };
@@ -165,6 +165,17 @@ static bool take_recipe(dl_config *c, const dl_yaml *chosen, dl_error *err) {
     if (!values) return false; /* for want of memory: tests/unit/test_recipes.c reads them all */
     if (s->value->kind == DL_YAML_NULL) s->value = dl_yaml_string(arena, recipes[k].name, nowhere);
     return dl_config_take_map(c, "", values, DL_BY_RECIPE, err);
+}
+
+bool dl_config_take_of_optimizer(dl_config *c, dl_error *err) {
+    const char *recipe = dl_config_str(c, DL_KEY_recipe);
+    if (!recipe) return true;
+    int k = 0;
+    while (strcmp(recipes[k].name, recipe) != 0) k++; /* the key allows no others */
+    const dl_yaml *all = dl_yaml_read_argument(c->state->arena, recipes[k].of_optimizers, recipe, err);
+    if (!all) return false; /* as above */
+    const dl_yaml *values = dl_yaml_get(all, dl_config_str(c, DL_KEY_optimizer));
+    return !values || dl_config_take_map(c, "", values, DL_BY_RECIPE, err);
 }
 
 /* ---- the model's name ---- */

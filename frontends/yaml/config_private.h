@@ -45,6 +45,7 @@ typedef struct {
     const dl_key_row *row;
     const dl_yaml *value; /* checked; NULL: nothing sets it */
     dl_config_source source;
+    const char *said;        /* what the command line wrote of it, whole; NULL: nothing */
     const dl_yaml *fallback; /* of a model's argument: its default, or NULL */
 } dl_setting;
 
@@ -96,7 +97,8 @@ const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *
 /* Gives a key its value unless a stronger source has. */
 bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_config_source source,
                     dl_error *err);
-/* By "name" or "section.name", or another name of it; NULL: unknown. */
+/* By "name" or "section.name", or another name of it, also one within a map; NULL: unknown, or a list of
+ * several keys. */
 dl_setting *dl_find_setting(const dl_config *c, const char *name);
 /* In a map of that name ("": a configuration). A section of the table holds none but its own keys; any other
  * name only groups. `name` in the map of a key is that key. */
@@ -111,6 +113,10 @@ bool dl_is_own_data(const dl_yaml *v);
 /* Takes in every key of a map ("" for a whole configuration); unknown ones go to unknown_keys. */
 bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, dl_config_source source,
                         dl_error *err);
+
+/* Puts in force what the recipe holds for the optimizer, once nothing can choose another. Errors: for want of
+ * memory. */
+bool dl_config_take_of_optimizer(dl_config *c, dl_error *err);
 
 typedef enum { DL_TAKEN, DL_UNKNOWN_NAME, DL_REFUSED } dl_taken;
 dl_taken dl_config_take_argument(dl_config *c, dl_argument argument, dl_error *err);

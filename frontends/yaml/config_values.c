@@ -3,8 +3,8 @@
 
 /* What the command line said of a key, or of a name that nobody knows yet; NULL: nothing. */
 static const char *said_of(const dl_config *c, const dl_setting *s, const char *name) {
-    if (s && s->source == DL_BY_ARGUMENT) return s->value->place.file;
-    for (int i = 0; !s && i < c->state->unknown_arguments.n; i++)
+    if (s) return s->said;
+    for (int i = 0; i < c->state->unknown_arguments.n; i++)
         if (strcmp(c->state->unknown_arguments.at[i].name, name) == 0)
             return c->state->unknown_arguments.at[i].whole;
     return NULL;
@@ -29,18 +29,34 @@ bool dl_config_take_values(dl_config *c, const dl_yaml *map, dl_error *err) {
     return true;
 }
 
+/* "adam_beta1, adam_beta2", of `optimizer.betas`; NULL: no keys are items of a list of that name. */
+static const char *items_of(const dl_config *c, const char *name) {
+    const char *dot = strchr(name, '.'), *all = NULL;
+    for (const dl_key_within *w = dl_keys_within; dot && w->name; w++)
+        if (strncmp(w->map, name, (size_t)(dot - name)) == 0 && !w->map[dot - name] &&
+            strcmp(w->name, dot + 1) == 0)
+            all = dl_format(c->state->arena, "%s%s%s", all ? all : "", all ? ", " : "", dl_key_name(w->key));
+    return all;
+}
+
 const char *dl_config_key_of(const dl_config *c, const char *name, dl_yaml_place place, dl_error *err) {
     const dl_setting *s = dl_find_setting(c, name);
     if (s) return s->row->name;
+    const char *several = items_of(c, name);
+    if (several) {
+        dl_yaml_fail(err, place, "%s is several keys: name each by its own, %s",
+                     dl_yaml_quote(c->state->arena, name), several);
+        return NULL;
+    }
     dl_yaml_fail(err, place, "no key of this configuration, nor argument of its model, is called %s%s",
                  dl_yaml_quote(c->state->arena, name), dl_config_suggest(c, "", name, false));
     return NULL;
 }
 
-bool dl_config_would_take(const dl_config *c, const char *name, const dl_yaml *value, dl_error *err) {
+const dl_yaml *dl_config_as_taken(const dl_config *c, const char *name, const dl_yaml *value, dl_error *err) {
     const dl_setting *s = dl_find_setting(c, name);
     DL_CHECK(s);
-    return dl_key_check(c->state->arena, s->row, value, err) != NULL;
+    return dl_key_check(c->state->arena, s->row, value, err);
 }
 
 const char *dl_config_said(const dl_config *c, const char *name) {

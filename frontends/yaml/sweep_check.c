@@ -13,10 +13,25 @@ static bool is_own(const char *key) {
     return false;
 }
 
+/* Values that are listed: none of them twice, as their key has them ("Adam" is "adam"). */
+static bool check_listed(const dl_sweep_parameter *p, const dl_config *c, dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    const dl_yaml **taken = DL_NEWS(arena, const dl_yaml *, p->n);
+    bool ok = true;
+    for (int i = 0; ok && i < p->n; i++) {
+        taken[i] = dl_config_as_taken(c, p->name, p->values[i], err);
+        ok = taken[i] != NULL;
+    }
+    int twice = ok ? dl_sweep_twice(arena, p->n, taken) : -1;
+    if (twice >= 0)
+        ok = dl_yaml_fail(err, taken[twice]->place, "values of '%s' have %s twice", p->name,
+                          dl_yaml_show(arena, taken[twice]));
+    dl_arena_free(arena);
+    return ok;
+}
+
 static bool check_values(const dl_sweep_parameter *p, const dl_config *c, dl_error *err) {
-    for (int i = 0; i < p->n; i++)
-        if (!dl_config_would_take(c, p->name, p->values[i], err)) return false;
-    if (p->n) return true;
+    if (p->n) return check_listed(p, c, err);
     dl_arena *arena = dl_arena_new(NULL);
     bool ok = true, steps = p->draw == DL_DRAW_Q_UNIFORM || p->draw == DL_DRAW_Q_LOG_UNIFORM_VALUES,
          whole = p->whole || p->draw == DL_DRAW_INT_UNIFORM;
@@ -24,7 +39,7 @@ static bool check_values(const dl_sweep_parameter *p, const dl_config *c, dl_err
         double x = end ? p->high : p->low;
         if (steps) x = nearbyint(x / p->step) * p->step;
         const dl_yaml *v = dl_sweep_number(arena, x, whole, end ? p->high_place : p->low_place);
-        ok = dl_config_would_take(c, p->name, v, err);
+        ok = dl_config_as_taken(c, p->name, v, err);
     }
     dl_arena_free(arena);
     return ok;

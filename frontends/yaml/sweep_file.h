@@ -64,9 +64,13 @@ const dl_sweep_file *dl_sweep_read(dl_arena *arena, const char *path, dl_error *
 const dl_sweep_file *dl_sweep_parse(dl_arena *arena, const dl_yaml *top, const char *path, dl_error *err);
 extern const char *const dl_sweep_methods[], *const dl_sweep_draws[DL_N_DRAWS];
 
+/* The number of one of n values that stands behind another like it; -1: no two are alike. */
+int dl_sweep_twice(dl_arena *arena, int n, const dl_yaml *const *values);
+
 /* Whether every parameter is a key of the configuration, or an argument of its model, that can have the
- * values (of a range: its ends), that the command line has not given, and that may differ within a sweep. The
- * configuration was finished. Errors: DL_INPUT at the place in the file; DL_USAGE. */
+ * values (of a range: its ends; of a list: each once, "Adam" being "adam"), that the command line has not
+ * given, and that may differ within a sweep. The configuration was finished. Errors: DL_INPUT at the place in
+ * the file; DL_USAGE. */
 bool dl_sweep_check(const dl_sweep_file *f, const dl_config *c, dl_error *err);
 
 /* A number that is drawn, as a value. */

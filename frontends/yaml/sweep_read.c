@@ -152,26 +152,30 @@ static int compare_shown(const void *a, const void *b) {
     return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
+int dl_sweep_twice(dl_arena *arena, int n, const dl_yaml *const *values) {
+    shown *all = DL_NEWS(arena, shown, n);
+    for (int i = 0; i < n; i++) {
+        dl_buf b = {0};
+        dl_yaml_put(&b, values[i]);
+        all[i] = (shown){dl_strndup(arena, b.at, b.n), i};
+        dl_buf_free(&b);
+    }
+    qsort(all, (size_t)n, sizeof *all, compare_shown);
+    for (int i = 1; i < n; i++)
+        if (strcmp(all[i - 1].text, all[i].text) == 0) return all[i].number;
+    return -1;
+}
+
 static bool take_values(const said *s, dl_sweep_parameter *p, dl_error *err) {
     const dl_yaml *v = s->of[VALUES];
     if (v->kind != DL_YAML_LIST || v->items.n == 0)
         return dl_yaml_fail(err, v->place, "values of %s must be a list of at least one, not %s", s->quoted,
                             dl_yaml_show(s->arena, v));
     p->n = v->items.n, p->values = v->items.at;
-    shown *all = DL_NEWS(s->arena, shown, p->n);
-    for (int i = 0; i < p->n; i++) {
-        dl_buf b = {0};
-        dl_yaml_put(&b, p->values[i]);
-        all[i] = (shown){dl_strndup(s->arena, b.at, b.n), i};
-        dl_buf_free(&b);
-    }
-    qsort(all, (size_t)p->n, sizeof *all, compare_shown);
-    for (int i = 1; i < p->n; i++) {
-        const dl_yaml *twice = p->values[all[i].number];
-        if (strcmp(all[i - 1].text, all[i].text) == 0)
-            return dl_yaml_fail(err, twice->place, "values of %s have %s twice", s->quoted,
-                                dl_yaml_show(s->arena, twice));
-    }
+    int twice = dl_sweep_twice(s->arena, p->n, p->values);
+    if (twice >= 0)
+        return dl_yaml_fail(err, p->values[twice]->place, "values of %s have %s twice", s->quoted,
+                            dl_yaml_show(s->arena, p->values[twice]));
     return take_shares(s, p, err);
 }
 

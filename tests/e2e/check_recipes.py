@@ -94,7 +94,7 @@ CNN = dict(in_chan=1, out_chan=1, depth=5, hidden=64, data_size=128, lr=1e-3, va
            synthetic_noise="uniform", synthetic_redraw=True)
 MINIMAL = dict(CNN, recipe="minimal", scheduler="cosine", max_epochs=25, max_cosine_lr_epochs=25, root_dir="outputs",
                run_dir="{expdir}/{config}/{run_num}")
-TRACKED = dict(CNN, recipe="tracked", scheduler="none", max_epochs=50, max_cosine_lr_epochs=10, loss_func="mse", seed=0, patience=10, momentum=0.9,
+TRACKED = dict(CNN, recipe="tracked", scheduler="none", max_epochs=50, max_cosine_lr_epochs=10, loss_func="mse", seed=0, patience=10, momentum=0,
                log_norms=True, entity="nersc", project="test", root_dir=".", run_dir="{expdir}/expts/{config}/{run_num}")
 
 KERAS = dict(recipe="keras", record="history", batch_size_of="rank", lr_scaling="linear", optimizer_defaults="keras", adam_beta2=0.999, run_dir="{expdir}", resume=False,
@@ -132,6 +132,8 @@ def test_values():
     check_values([*multigpu, "--config=test"], dict(MINIMAL, batch_size=16))
     check_values([regressor, "--config=test"], dict(TRACKED, batch_size=32))
     check_values([regressor, "--config=test2"], dict(TRACKED, batch_size=16))
+    for optimizer, momentum in ("sgd", 0.9), ("rmsprop", 0):  # system C's script has momentum for its SGD alone
+        check_values([regressor, "--config=test2", f"--optimizer={optimizer}"], dict(TRACKED, batch_size=16, optimizer=optimizer, momentum=momentum))
     for name, want in FILES.items():
         check_values([f"models/config/{name}.yaml"], want)
 

@@ -141,6 +141,8 @@ def check_broken():
     check(two.returncode == 75, f"SIGTERM to an agent: {two.returncode} {err[-400:]}")
     seen = events(broken)
     check([e["event"] for e in seen] == ["taken", "taken", "returned"] and seen[2]["status"] == 75, f"handed back: {seen}")
+    told = f"checkpoint written: `dlrun agent {broken}`, or the same command, goes on"
+    check(all(told in text and "--resume" not in text for text in (err, status(broken)["taken"][0]["message"])), f"how it goes on: {err[-400:]}")
     check("going on from step" in pathlib.Path(folder, "out.log").read_text(), "it went on")
 
     three = start("agent", broken)  # whose agent is killed: the run hears of it and hands the trial back
@@ -150,11 +152,19 @@ def check_broken():
     three.communicate()
     check(events(broken)[-1]["event"] == "returned" and len(events(broken)) == 5, f"the agent alone was killed: {events(broken)}")
 
-    four = run("agent", broken)
-    check(four.returncode == 0 and "1 trials, 1 done" in four.stdout, f"the end: {four.returncode} {four.stderr[-400:]}")
+    four = start("agent", broken)  # whose run is killed
+    begun = len(points(folder))
+    wait_for_epochs(four, folder, begun + 5)
+    os.kill(events(broken)[-1]["pid"], signal.SIGKILL)
+    err = four.communicate()[1]
+    check(four.returncode == 8 and "dlrun agent: error: the run of trial 0 (trial) was killed by signal 9 (Killed)" in err
+          and f"what it had taken stays open, and `dlrun agent {broken}` goes on with it" in err, f"a run is killed: {four.returncode} {err[-400:]}")
+
+    last = run("agent", broken)
+    check(last.returncode == 0 and "1 trials, 1 done" in last.stdout, f"the end: {last.returncode} {last.stderr[-400:]}")
     check(bits(folder) == bits(f"{whole}/test2_0_trial"), "bits of the unbroken trial")
     a, b = (status(s)["taken"][0] for s in (broken, whole))
-    check(a["taken"] == 4 and {**a, "taken": 1} == b, f"results: {a} {b}")
+    check(a["taken"] == 5 and {**a, "taken": 1} == b, f"results: {a} {b}")
 
 
 def check_values():
@@ -199,6 +209,9 @@ def check_refused():
     done = run("sweep", write("wrong.yaml", "method: grid\nmetric: {name: val_los}\nparameters: {lr: {value: 1}}\n"), *MODEL, f"--root_dir={TMP}/wrong")
     check(done.returncode == 3 and re.search(r"wrong.yaml:2:16: error: runs of \S*cnn_regressor.dl record no 'val_los'; did you mean 'val_loss'\?; "
                                              "they record train_loss, val_loss, ", done.stderr), f"a metric: {done.stderr}")
+    for i, (key, args) in enumerate((("adam_eps", []), ("optimizer_rho", ["--optimizer=rmsprop"]), ("local_batch_size", []))):
+        values = "[1, 2]" if key == "local_batch_size" else "[0.1, 0.2]"
+        make(f"settled{i}", f"method: grid\nparameters: {{{key}: {{values: {values}}}}}\n", *args)  # what nobody typed is no word of a user's
     sweep = make("once", GRID)
     check(make("once", GRID) == sweep, "made again of the same file")
     done = run("sweep", write("sweep.yaml", GRID + "run_cap: 1\n"), *MODEL, f"--root_dir={TMP}/once", "--sweep_id=s")

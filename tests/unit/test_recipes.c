@@ -90,6 +90,26 @@ static void test_values(void) {
     CHECK(dl_config_bool(c, DL_KEY_resume) && dl_config_bool(c, DL_KEY_log_norms), " ");
     CHECK(!dl_config_find(c, "data_size"), "an argument of other models");
     CHECK(!dl_config_bool(configure_ok("base: {recipe: tracked}\n", "--resume=false"), DL_KEY_resume), " ");
+    /* C's momentum is its SGD's alone, whoever chooses that. */
+    static const struct {
+        const char *yaml, *line;
+        double momentum;
+    } of_sgd[] = {{"recipe: tracked", "", 0},
+                  {"recipe: tracked", "--optimizer=sgd", 0.9},
+                  {"recipe: tracked, optimizer: SGD", "", 0.9},
+                  {"recipe: tracked, optimizer: sgd", "--optimizer=rmsprop", 0},
+                  {"recipe: tracked, optimizer: rmsprop, momentum: 0.5", "", 0.5},
+                  {"recipe: tracked, optimizer: {name: SGD, momentum: 0.5}", "", 0.5},
+                  {"recipe: tracked", "--optimizer=sgd --momentum=0", 0},
+                  {"recipe: minimal, optimizer: sgd", "", 0}};
+    for (size_t i = 0; i < sizeof of_sgd / sizeof *of_sgd; i++) {
+        c = configure_ok(dl_format(arena, "base: {%s}\n", of_sgd[i].yaml), of_sgd[i].line);
+        CHECK(dl_config_float(c, DL_KEY_momentum) == of_sgd[i].momentum, "%s %s: %g", of_sgd[i].yaml,
+              of_sgd[i].line, dl_config_float(c, DL_KEY_momentum));
+        CHECK(!strstr(of_sgd[i].yaml, "momentum") == !dl_config_is_given(c, DL_KEY_momentum) ||
+                  *of_sgd[i].line,
+              "%s", of_sgd[i].yaml);
+    }
     c = configure_ok("base: {recipe: minimal}\n", "");
     CHECK_STR(dl_config_str(c, DL_KEY_run_dir), "{expdir}/{config}/{run_num}");
     c = configure_ok("base: {recipe: keras}\n", "");

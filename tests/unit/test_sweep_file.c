@@ -234,7 +234,9 @@ static void check_config(const char *line, const char *parameters, dl_code code,
     const dl_sweep_file *f = read_ok(dl_format(arena, RANDOM "parameters:\n  %s\n", parameters));
     CHECK(dl_write_file("f.yaml", "base: {seed: 1}\n", 16, &err), "%s", err.message);
     dl_config *c = dl_config_open(arena, argc, argv, NULL, &err);
-    bool ok = f && c && dl_config_load(c, &err) && dl_config_finish(c, &err) && dl_sweep_check(f, c, &err);
+    bool ok = f && c && dl_config_load(c, &err) && dl_config_finish(c, &err) &&
+              dl_config_set(c, DL_KEY_optimizer_eps, "1e-8", &err) && /* settled, and no word of the line's */
+              dl_sweep_check(f, c, &err);
     CHECK(ok == (code == DL_OK) && err.code == code, "%s: %d %s", parameters, err.code, err.message);
     CHECK(strstr(err.message, want), "got '%s', want '%s'", err.message, want);
 }
@@ -258,7 +260,21 @@ static void test_config(void) {
                  "s.yaml:4:3: error: 'lr' and 'start_lr' are one key");
     check_config("--lr=3", "lr: {value: 1}", DL_USAGE,
                  "--lr=3: s.yaml:3 gives 'lr' its values; leave one of them out");
+    check_config("", "optimizer.rho: {values: [0.9, 0.99]}", DL_OK, "");
+    check_config("", "optimizer.rho: {values: [0.9, 2]}", DL_INPUT,
+                 "s.yaml:3:33: error: optimizer_rho must be");
+    check_config("", "optimizer_rho: {value: 0.9}\n  optimizer.alpha: {value: 0.9}", DL_INPUT,
+                 "s.yaml:4:3: error: 'optimizer_rho' and 'optimizer.alpha' are one key");
+    check_config("--optimizer.alpha=0.9", "optimizer.rho: {value: 0.9}", DL_USAGE, "--optimizer.alpha=0.9: ");
+    check_config("", "optimizer.betas: {value: [0.9, 0.99]}", DL_INPUT,
+                 "s.yaml:3:3: error: 'optimizer.betas' is several keys: name each by its own, adam_beta1, "
+                 "adam_beta2");
+    check_config("", "optimizer: {values: [Adam, sgd, adam]}", DL_INPUT,
+                 "s.yaml:3:35: error: values of 'optimizer' have 'adam' twice");
+    check_config("", "optimizer: {values: [Adam, sgd]}", DL_OK, "");
     check_config("--start_lr=3", "lr: {value: 1}", DL_USAGE, "--start_lr=3: ");
+    check_config("", "optimizer_eps: {values: [1e-8, 1e-6]}", DL_OK, "");
+    check_config("--adam_eps=1e-7", "optimizer_eps: {values: [1e-8, 1e-6]}", DL_USAGE, "--adam_eps=1e-7: ");
 }
 
 int main(void) {
