@@ -99,20 +99,6 @@ static bool make_dir(dl_arena *arena, const char *dir, const char *file, dl_erro
                              dir, file));
 }
 
-/* What is the sweep's own goes; the rest is what its runs are given. */
-static void keep_run_arguments(int *argc, char **argv) {
-    int kept = 1;
-    for (int i = 1; i < *argc; i++) {
-        if (strcmp(argv[i], "--json") == 0 || strncmp(argv[i], "--sweep_id=", strlen("--sweep_id=")) == 0)
-            continue;
-        if (strcmp(argv[i], "--sweep_id") == 0)
-            i++;
-        else
-            argv[kept++] = argv[i];
-    }
-    argv[ *argc = kept] = NULL;
-}
-
 /* Words for a shell. */
 static void put_words(dl_buf *b, int argc, char *const *argv) {
     for (int i = 1; i < argc; i++) {
@@ -170,7 +156,8 @@ static bool make(dl_arena *arena, const char *path, int ranks, int argc, char **
     bool json = c && dl_config_option(c, "json");
     const dl_sweep_file *f = c ? dl_sweep_read(arena, path, err) : NULL;
     if (!f) return false;
-    keep_run_arguments(&argc, argv);
+    dl_sweep_drop(&argc, argv, "sweep_id", true); /* the rest is what its runs are given */
+    dl_sweep_drop(&argc, argv, "json", false);
     if (ranks < 1) ranks = 1;
     if (!dl_sweep_fits(arena, f, ranks, argc, argv, options, NULL, err)) return false;
     if (!id) id = dl_draw_name(arena);
@@ -204,11 +191,7 @@ static bool run(dl_arena *arena, int argc, char **argv, const dl_option *of_runs
     dl_config *c = dl_config_open(arena, argc, argv, options, err);
     if (!c) return false;
     if (dl_config_option(c, "help")) {
-        dl_buf b = {0};
-        dl_puts(&b, usage);
-        dl_config_put_help(&b, own_options, c);
-        fputs(b.at, stdout);
-        dl_buf_free(&b);
+        dl_sweep_print_help(usage, own_options, c);
         return true;
     }
     if (path && dl_config_option(c, "status"))

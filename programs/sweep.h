@@ -28,6 +28,11 @@ bool dl_sweep_fits(dl_arena *arena, const dl_sweep_file *file, int ranks, int ar
                    const dl_option *options, const char **prefix, dl_error *err);
 /* The options of a command, and those of the runs that it is given for, which it is given, too. */
 const dl_option *dl_sweep_options(dl_arena *arena, const dl_option *own, const dl_option *of_runs);
+/* The help of a command on standard output: its text, its options and all keys. */
+void dl_sweep_print_help(const char *usage, const dl_option *own, const dl_config *c);
+/* Takes an option out of the words of a command line: "--NAME VALUE" and "--NAME=VALUE", or, where it has no
+ * value, "--NAME". */
+void dl_sweep_drop(int *argc, char **argv, const char *name, bool has_value);
 /* What new trials are made by: names and values of the file, folders with `prefix`. */
 dlr_trial_maker dl_sweep_maker(const dl_sweep_file *file, const char *prefix);
 /* EXPDIR/sweeps/ID/sweep.yaml, read. NULL: DL_USAGE where there is no such sweep; as dl_sweep_read. */

@@ -180,14 +180,7 @@ static bool put_together(agent *a, int ranks, int more, char **words, dl_error *
 /* The number of --count, taken out of the words; 0: it is not there, -1 with an error. */
 static int64_t take_count(const dl_config *c, int *argc, char **argv, dl_error *err) {
     const char *text = dl_config_option(c, "count");
-    int kept = 1;
-    for (int i = 1; i < *argc; i++) {
-        if (strcmp(argv[i], "--count") == 0)
-            i++;
-        else if (strncmp(argv[i], "--count=", strlen("--count=")) != 0)
-            argv[kept++] = argv[i];
-    }
-    argv[ *argc = kept] = NULL;
+    dl_sweep_drop(argc, argv, "count", true);
     if (!text) return 0;
     char *end;
     long long n = strtoll(text, &end, 10);
@@ -224,11 +217,7 @@ static bool run(dl_arena *arena, int argc, char **argv, const dl_option *of_runs
     dl_config *c = dl_config_open(arena, argc, argv, a.options, err);
     if (!c) return false;
     if (dl_config_option(c, "help")) {
-        dl_buf b = {0};
-        dl_puts(&b, usage);
-        dl_config_put_help(&b, own_options, c);
-        fputs(b.at, stdout);
-        dl_buf_free(&b);
+        dl_sweep_print_help(usage, own_options, c);
         return true;
     }
     if (!id) return dl_fail(err, DL_USAGE, "which sweep comes first: dlrun agent ID (--help tells more)");

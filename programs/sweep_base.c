@@ -84,6 +84,30 @@ static bool check_metric(dl_arena *arena, const dl_session *s, const dl_sweep_fi
                         dl_yaml_quote(arena, f->metric), all);
 }
 
+/* ---- command lines ---- */
+
+void dl_sweep_print_help(const char *usage, const dl_option *own, const dl_config *c) {
+    dl_buf b = {0};
+    dl_puts(&b, usage);
+    dl_config_put_help(&b, own, c);
+    fputs(b.at, stdout);
+    dl_buf_free(&b);
+}
+
+void dl_sweep_drop(int *argc, char **argv, const char *name, bool has_value) {
+    size_t n = strlen(name);
+    int kept = 1;
+    for (int i = 1; i < *argc; i++) {
+        const char *word = argv[i];
+        bool is_it = strncmp(word, "--", 2) == 0 && strncmp(word + 2, name, n) == 0;
+        if (is_it && word[2 + n] == 0)
+            i += has_value;
+        else if (!is_it || !has_value || word[2 + n] != '=')
+            argv[kept++] = argv[i];
+    }
+    argv[ *argc = kept] = NULL;
+}
+
 /* ---- the runs ---- */
 
 /* What stands in front of the names of trials: CONFIG_RUN_ as system C has it, in letters that mean nothing

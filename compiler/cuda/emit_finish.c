@@ -91,9 +91,7 @@ static finish plan(dl_emitter *e, const dl_finish *f) {
 
 static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
-    bool *runs = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
-    for (int i = 0; i < e->now->run.n; i++) runs[e->now->run.at[i]] = true;
-    for (int i = 0; i < e->now->read.n; i++) runs[e->now->read.at[i]] = true;
+    const bool *runs = dl_cuda_find_runs(e);
     dl_cuda_load_still(e, &s->lots, runs);
     dl_putf(e->out,
             "    CT_LOOP for (int row = kd_thread() / %d; row < %d && m + row < u.rows(); row += %d) {\n",

@@ -272,6 +272,18 @@ static void settle(const dl_product *p, dl_operand *o, int i) {
     for (int part = 0; part < o->nparts; part++) o->along[part][i] = 0;
 }
 
+/* Where rows are an image's positions and terms its taps: bits, where there are few enough of those. */
+static void find_bits(const dl_product *p, dl_operand *o) {
+    int64_t all = 0;
+    if (p->alone || !o->is_image || o->positions == DL_TERMS || o->taps != DL_TERMS) return;
+    for (int i = 0; i < 3; i++) {
+        o->bit[i] = (int)all;
+        if (o->bounded[i]) all += p->number[o->taps].at[i].size;
+        if (all > 31) return; /* one is nobody's */
+    }
+    o->has_bits = all > 0;
+}
+
 void dl_product_windows(dl_emitter *e, dl_product *p) {
     static void (*const find[DL_NTENSORS])(dl_emitter *, dl_product *, const sizes *) = {
         [DL_TENSOR_X] = find_x, [DL_TENSOR_W] = find_w, [DL_TENSOR_Y] = find_y};
@@ -281,5 +293,6 @@ void dl_product_windows(dl_emitter *e, dl_product *p) {
     find_alone(p, &s);
     for (int o = 0; o < 2; o++)
         for (int i = 0; i < 3; i++) settle(p, &p->operand[o], i), p->mends |= p->operand[o].bounded[i];
+    for (int o = 0; o < 2; o++) find_bits(p, &p->operand[o]);
     p->mends &= !p->alone && dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
 }

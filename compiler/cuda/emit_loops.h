@@ -53,6 +53,8 @@ typedef struct {
 /* Those of the present sweep along the last of these axes. `moving`: the axes that the loop around them goes
  * along, a bit each (all: there is none); what follows none of them is still. */
 dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned moving);
+/* By instruction: does the present sweep run or read it? */
+const bool *dl_cuda_find_runs(const dl_emitter *e);
 /* What stands around the statements for one point, of which `runs` says by instruction which there are: in
  * front loads and, open, the loop in which `j` counts; behind it its end and stores, where `guard` holds
  * (NULL: always). x<axis> is the first point's outside of it. */

@@ -136,6 +136,13 @@ dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned mov
     return l;
 }
 
+const bool *dl_cuda_find_runs(const dl_emitter *e) {
+    bool *runs = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
+    for (int i = 0; i < e->now->run.n; i++) runs[e->now->run.at[i]] = true;
+    for (int i = 0; i < e->now->read.n; i++) runs[e->now->read.at[i]] = true;
+    return runs;
+}
+
 /* "l3.load(p1 + x0 * 8);" */
 static void put_move(dl_emitter *e, int number, const char *verb) {
     const dl_kinstr *in = &e->k->instrs.at[number];

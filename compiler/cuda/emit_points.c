@@ -80,14 +80,6 @@ static void put_growth(dl_emitter *e, int number) {
             type, in->args[0]);
 }
 
-/* By instruction: is it here? */
-static bool *find_runs(const dl_emitter *e) {
-    bool *runs = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
-    for (int i = 0; i < e->now->run.n; i++) runs[e->now->run.at[i]] = true;
-    for (int i = 0; i < e->now->read.n; i++) runs[e->now->read.at[i]] = true;
-    return runs;
-}
-
 static void put_program(nest *s, const bool *runs) {
     dl_emitter *e = s->e;
     dl_cuda_open_lots(e, &s->lots, runs);
@@ -103,7 +95,7 @@ static void put_points(nest *s) {
     dl_putf(e->out, "    const %s at = (unit * %d + kd_thread()) * %d;\n    if (at < %lld%s) {\n",
             e->dialect->index, DL_BLOCK, s->lots.width, (long long)s->kept.points, e->dialect->whole);
     dl_cuda_put_coordinates(e, "at", &s->kept);
-    put_program(s, find_runs(e));
+    put_program(s, dl_cuda_find_runs(e));
     dl_puts(e->out, "    }\n");
 }
 
@@ -174,7 +166,7 @@ static void put_sums(nest *s, dl_emitted *code) {
     static const dl_axis_list nothing = {.points = 1};
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
-    const bool *runs = find_runs(e);
+    const bool *runs = dl_cuda_find_runs(e);
     int width = s->lots_kept ? s->lots.width : 1, step = s->lots_kept ? 1 : s->lots.width;
     dl_cuda_put_table(e, &s->table);
     dl_putf(e->out,

@@ -106,33 +106,18 @@ static bool all_dense(const dl_operand *o, const dl_number *n, dl_number_kind ki
     return true;
 }
 
-/* Where rows are an image's positions and terms its taps, few enough for a bit each: where the bits of each
- * bounded axis begin; else there are no bits. */
-static bool find_bits(const dl_product *p, const dl_operand *o, int first[3]) {
-    int64_t all = 0;
-    if (p->alone || !o->is_image || o->positions == DL_TERMS || o->taps != DL_TERMS) return false;
-    for (int i = 0; i < 3; i++) {
-        first[i] = (int)all;
-        if (o->bounded[i]) all += p->number[o->taps].at[i].size;
-        if (all > 31) return false; /* one is nobody's */
-    }
-    return all > 0;
-}
-
 /* In the row or term `p` of the text. */
 static void put_bits(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind) {
-    int first[3];
-    if (!find_bits(p, o, first)) return;
     dl_puts(e->out, "        p.taps = 0;\n");
     for (int i = 0; i < 3; i++) {
         const dl_counter *taps = &p->number[o->taps].at[i];
         if (!o->bounded[i]) continue;
         if (kind == DL_TERMS)
-            dl_putf(e->out, "        p.taps |= 1u << (%d + %s);\n", first[i], taps->name);
+            dl_putf(e->out, "        p.taps |= 1u << (%d + %s);\n", o->bit[i], taps->name);
         else
             dl_putf(e->out, "        p.taps |= ct_taps(p.x[%d], %lld, %lld, %lld) << %d;\n", i,
                     (long long)o->scale[i][DL_TERMS][i], (long long)taps->size, (long long)o->limit[i],
-                    first[i]);
+                    o->bit[i]);
     }
     dl_putf(e->out, "        if (!p.in) p.taps = %s;\n", kind == DL_TERMS ? "~0u" : "0");
     if (kind != DL_TERMS) dl_puts(e->out, "        kd_hold(p.taps);\n");
@@ -140,8 +125,6 @@ static void put_bits(dl_emitter *e, const dl_product *p, const dl_operand *o, dl
 
 static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind) {
     bool row = kind != DL_TERMS;
-    int first[3];
-    bool has_bits = find_bits(p, o, first);
     const dl_number *n = &p->number[kind];
     int64_t dense[4];
     bool chunks = kind == DL_TERMS && p->chunk, is_line = !chunks && all_dense(o, n, kind, dense);
@@ -153,9 +136,9 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
         dl_putf(e->out, "        p.x[%d] = (int)(%s", i, row && o->origin[i] ? o->origin[i] : "0");
         put_steps(e, n, o->scale[i][kind]);
         dl_puts(e->out, ");\n");
-        if (row && o->bounded[i] && !has_bits) dl_putf(e->out, "        kd_hold(p.x[%d]);\n", i);
+        if (row && o->bounded[i] && !o->has_bits) dl_putf(e->out, "        kd_hold(p.x[%d]);\n", i);
     }
-    put_bits(e, p, o, kind);
+    if (o->has_bits) put_bits(e, p, o, kind);
     if (o->nparts > 1 && o->channels == kind)
         put_part(e, p, o);
     else
@@ -248,12 +231,10 @@ static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o)
     dl_putf(e->out, "    INLINE place col(%s i, %s end) const {\n        place p;\n        p.in = i < end;\n",
             index, index);
     put_place(e, p, o, DL_TERMS);
-    int first[3];
-    bool has_bits = find_bits(p, o, first);
     dl_putf(e->out, "    INLINE bool inside(const place &r, const place &c) const {\n        return %s",
-            has_bits ? "(r.taps & c.taps) == c.taps" : "r.in && c.in");
+            o->has_bits ? "(r.taps & c.taps) == c.taps" : "r.in && c.in");
     for (int i = 0; i < 3; i++)
-        if (o->bounded[i] && !has_bits)
+        if (o->bounded[i] && !o->has_bits)
             dl_putf(e->out, " && (unsigned)(r.x[%d] + c.x[%d]) < %lldU", i, i, (long long)o->limit[i]);
     dl_puts(e->out, ";\n    }\n");
     if (o->bytes)

@@ -86,6 +86,7 @@ static bool find_room(rows *r) {
 }
 
 static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
+    static const dl_axis_list nothing = {.points = 1};
     unsigned kept = 0, mine = s->axes | s->row;
     bool sums = false;
     *r = (rows){.e = e, .sweep = s, .parts = 1, .at = DL_NEWS(e->arena, int64_t, e->k->instrs.n + 1)};
@@ -104,9 +105,7 @@ static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
     int last = r->order.axis[r->order.n - 1];
     r->lots_row = s->row >> last & 1;
     if (!r->lots_row && kept >> last & 1) return false;
-    r->lots = (dl_lots){.width = 1, .axis = last, .has = DL_NEWS(e->arena, bool, e->k->instrs.n + 1)};
-    r->lots.still = r->lots.has;
-    if (r->lots_row) r->lots = dl_cuda_find_lots(e, &r->row, ~0u);
+    r->lots = dl_cuda_find_lots(e, r->lots_row ? &r->row : &nothing, ~0u);
     r->points = r->row.points / r->lots.width;
     choose_table(r, r->kept.points * r->outer.points, sums);
     r->each_lane = dl_ceil_div(r->points, r->table.lanes);

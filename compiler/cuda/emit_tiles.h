@@ -45,6 +45,8 @@ typedef struct {
     int64_t scale[3][DL_NUMBERS][DL_MAX_RELATION], limit[3], along[4][3]; /* along: elements, by part */
     const char *origin[3];
     bool bounded[3];
+    bool has_bits; /* which taps of a position are inside is a bit each; those of each axis begin at: */
+    int bit[3];
     dl_number_kind positions, taps; /* of an image: counted behind the batch, in front of channels; */
     dl_slide slide[3];
     /* found */

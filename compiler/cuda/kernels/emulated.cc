@@ -277,9 +277,7 @@ template <int BYTES> void kd_store_few(void *p, kd_few<BYTES> v, LINE) {
     __builtin_memcpy(p, &v, BYTES);
 }
 
-KD_INLINE void kd_hold(int &) {}
-KD_INLINE void kd_hold(unsigned &) {}
-KD_INLINE void kd_hold(long &) {}
+template <class T> KD_INLINE void kd_hold(T &) {}
 
 KD_INLINE float kd_widen_f16(f16 h) {
     unsigned m = (h & 0x7fffu) << 13; /* 2^112 brings the exponent's bias from 15 to 127 */
