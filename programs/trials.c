@@ -1,12 +1,14 @@
 /* A kernel's ways on the device: the same inputs for each, their results beside those of the first, and their
  * times. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/program.h"
 #include "programs/tune.h"
 #include "runtime/convert.h"
+#include "runtime/debug.h"
 #include "runtime/rng.h"
 
 enum { PIECE = 2048 /* elements */, ROUNDS = 7, ALL = 2 /* rounds, in which none is left out */ };
@@ -210,6 +212,23 @@ static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl
 
 /* ---- the fastest ---- */
 
+/* DLR_DEBUG=tune: a line for each way, with the least time that it took. */
+static void list(const dl_trial *trial, const bool *agree, const int64_t *ns, int best) {
+    const dl_kernel *k = trial->kernel;
+    dl_buf b = {0};
+    for (int v = 0; v < trial->nways; v++) {
+        dl_putf(&b, "tune: %s", k->name);
+        for (int i = 0; i < k->locs.n; i++) dl_puts(&b, " "), dl_put_line(&b, k->locs.at[i]);
+        if (agree[v])
+            dl_putf(&b, ": %.1f us", (double)ns[v] * 1e-3);
+        else
+            dl_puts(&b, ": differs");
+        dl_putf(&b, " as %s%s\n", trial->names[v], v == best ? ", taken" : "");
+    }
+    fputs(b.at, stderr);
+    dl_buf_free(&b);
+}
+
 int dl_try(dl_tuning *t, dlr_exec *exec, const dl_trial *trial) {
     dl_arena *arena = dl_arena_new(NULL);
     bool agree[DL_MOST_WAYS];
@@ -235,6 +254,7 @@ int dl_try(dl_tuning *t, dlr_exec *exec, const dl_trial *trial) {
     for (int v = 1; v < trial->nways; v++)
         if (agree[v] && ns[v] < ns[best] && (double)ns[v] < (1 - least_gain) * (double)ns[0]) best = v;
     t->tried++, t->changed += best != 0, t->called += trial->ways[best].by != NULL;
+    if (dlr_debugs("tune")) list(trial, agree, ns, best);
     t->us_before += (double)ns[0] * 1e-3, t->us += (double)ns[best] * 1e-3;
     dl_arena_free(arena);
     return dlr_exec_check(exec, &failed) ? best : -1;
