@@ -100,9 +100,9 @@ void dl_product_windows(dl_emitter *e, dl_product *p);
 
 /* Fills all but the tiling. */
 dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c);
-/* The tilings that there are, room for DL_MOST_VARIANTS; their number. The first is the cost model's choice;
- * the others, among them with half or twice as many blocks that share terms, stand by the time that they
- * should take. Their names: "128x64", "64x64, terms in 8". tilings.c */
+/* The tilings that there are, room for DL_MOST_VARIANTS, by the time that they should take; their number. The
+ * first is the cost model's choice; among the others are those with half or twice as many blocks that share
+ * terms. Their names: "128x64", "64x64, terms in 8". tilings.c */
 int dl_product_tilings(const dl_product *p, dl_tiling *of);
 const char *dl_tiling_name(const dl_tiling *t);
 /* Which calls of libraries can make it, as dl_backend.calls has them; where the sums of one that makes them
