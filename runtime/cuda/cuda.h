@@ -152,10 +152,6 @@ bool dlr_cuda_alive(const dlr_cuda *c);
 /* Context, stream, modules and functions; memory, zeroed. Errors as in dlr_device_table. */
 bool dlr_cuda_load(dlr_device *d, dl_error *err);
 bool dlr_cuda_map(dlr_device *d, dl_error *err);
-/* After a fault of a kernel: begins anew on the device and runs the program's launches one by one, waiting
- * for each, to learn which one it is; says so in `text`. The arena is zero then: not every fault comes again.
- */
-bool dlr_cuda_repeat(dlr_cuda *c, int program, char *text, size_t size);
 
 /* ---- work.c ---- */
 void dlr_cuda_launch_one(dlr_device *d, int program, int number);

@@ -103,7 +103,6 @@ typedef void dlr_cu_host_fn(void *data);
     X(DeviceGetAttribute, 2000, (int *value, int attribute, dlr_cu_device device))                           \
     X(DevicePrimaryCtxRetain, 7000, (dlr_cu_context * context, dlr_cu_device device))                        \
     X(DevicePrimaryCtxRelease, 11000, (dlr_cu_device device))                                                \
-    X(DevicePrimaryCtxReset, 11000, (dlr_cu_device device))                                                  \
     X(CtxSetCurrent, 4000, (dlr_cu_context context))                                                         \
     X(MemGetInfo, 3020, (size_t * free, size_t * total))                                                     \
     X(MemAlloc, 3020, (dlr_cu_memory * memory, size_t bytes))                                                \
@@ -193,7 +192,6 @@ typedef struct {
     unsigned seed;     /* of the order in which threads run */
     bool no_maps;      /* the table has no TensorMapEncodeTiled, as an older driver's */
     bool no_images;    /* nor TensorMapEncodeIm2col */
-    bool lasting;      /* a fault stays when its context goes, as CUDA documents it of kernels' faults */
     int fail_load;     /* what modules do not load with, as those of a newer compiler; 0: they do */
     bool no_register;  /* MemHostRegister fails, as where a process may lock little memory */
     bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them, before the

@@ -136,7 +136,7 @@ static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device d
 
 static dlr_cu_result context_retain(dlr_cu_context *context, dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
-    if (fake.contexts == 0 && fake.fault) return fake.fault; /* a lasting one */
+    if (fake.contexts == 0 && fake.fault) return fake.fault; /* it outlasts its context */
     *context = (dlr_cu_context)&fake;
     if (fake.contexts++ == 0) fake.lives++;
     return 0;
@@ -247,35 +247,29 @@ static dlr_cu_result unregister_host(void *at) {
     return give(fake.pinned.at, &fake.pinned.n, at, true, &bytes) ? fake.fault : DLR_CU_NOT_REGISTERED;
 }
 
-static void forgive(void) {
-    if (!fake.options.lasting) fake.fault = 0, *fake.detail = 0;
-}
-
-/* A context goes, and all that it held with it, its device's fault, too; who holds it still does. */
-static dlr_cu_result context_reset(dlr_cu_device device) {
-    if (device) return DLR_CU_INVALID_DEVICE;
+/* The context goes, and all that it held with it. */
+static void context_end(void) {
     dlr_fake_drop_streams();
     dlr_fake_drop_code();
     for (int i = 0; i < fake.device.n; i++) drop(&fake.device.at[i]);
     for (int i = 0; i < fake.pinned.n; i++) drop(&fake.pinned.at[i]);
     fake.device.n = fake.pinned.n = 0, fake.used = 0;
     fake.lives++; /* no thread has the new one */
-    return forgive(), 0;
 }
-/* Who releases it last resets it. */
 static dlr_cu_result context_release(dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
     if (fake.contexts == 0) return DLR_CU_INVALID_CONTEXT;
     if (fake.contexts == 1 && !fake.fault)
         fake.lost +=
             fake.streams.n + fake.events.n + fake.modules.n + fake.execs.n + fake.device.n + fake.pinned.n;
-    return --fake.contexts ? 0 : context_reset(device);
+    if (--fake.contexts == 0) context_end();
+    return 0;
 }
 int dlr_fake_lost(void) { return fake.lost; }
 
 void dlr_fake_set(dlr_fake_options options) {
     fake.options = options, fake.copies = 0;
-    if (fake.contexts == 0) forgive();
+    if (fake.contexts == 0) fake.fault = 0, *fake.detail = 0; /* as in another process */
     fake.told = 0, *fake.journal = 0;
 }
 const char *dlr_fake_journal(void) { return fake.journal; }
@@ -292,7 +286,6 @@ const dlr_driver *dlr_driver_fake(void) {
                                .DeviceGetAttribute = device_attribute,
                                .DevicePrimaryCtxRetain = context_retain,
                                .DevicePrimaryCtxRelease = context_release,
-                               .DevicePrimaryCtxReset = context_reset,
                                .CtxSetCurrent = context_set,
                                .MemGetInfo = memory_info,
                                .MemAlloc = allocate,

@@ -341,7 +341,7 @@ bool dlr_cuda_map(dlr_device *d, dl_error *err) {
            dl_fail(err, d->fault.code, "%s", d->fault.message);
 }
 
-/* ---- the end, and another beginning ---- */
+/* ---- the end ---- */
 
 static void unpin(dlr_cuda *c, dlr_pinned *p) {
     if (p->event) c->driver->EventDestroy(p->event);
@@ -375,41 +375,6 @@ static void release(dlr_cuda *c) {
     if (c->stream) v->StreamDestroy(c->stream);
     v->DevicePrimaryCtxRelease(c->device);
     c->context = NULL;
-}
-
-/* A context that has failed is of no use, and what it held goes with it. A reset ends it for all, and
- * releases nobody's hold. */
-static void forget(dlr_cuda *c) {
-    c->driver->DevicePrimaryCtxReset(c->device), c->driver->DevicePrimaryCtxRelease(c->device);
-    c->context = NULL, c->stream = c->feeder = NULL, c->memory = c->held = 0, c->watch.events.n = 0;
-    memset(c->libraries, 0, sizeof c->libraries);
-    for (int i = 0; i < c->base.plan->kernels.n; i++)
-        memset(c->calls[i], 0, sizeof *c->calls[i] * (size_t)c->base.plan->kernels.at[i].calls.n);
-    memset(c->modules, 0, sizeof *c->modules * (size_t)c->base.plan->objects.n);
-    for (int i = 0; i < c->base.plan->programs.n; i++) c->programs[i].graph = NULL;
-    for (int i = 0; i < c->nfeeds; i++) {
-        memset(c->feeds[i].memory, 0, sizeof c->feeds[i].memory);
-        c->feeds[i].emptied = NULL, c->feeds[i].written = false;
-    }
-    memset(c->mirrors, 0, sizeof c->mirrors);
-    c->filler = (dlr_pinned){0};
-    for (int i = 0; i < DLR_RING; i++) c->ring[i].memory = (dlr_pinned){0};
-}
-
-bool dlr_cuda_repeat(dlr_cuda *c, int program, char *text, size_t size) {
-    dl_error err = {0};
-    forget(c);
-    if (!start(c, &err) || !take_memory(c, &err) || !bind_launches(c, &err)) return false;
-    for (int i = 0; i < c->base.plan->programs.at[program].launches.n; i++) {
-        const dlr_cuda_launch *l = &c->programs[program].launches[i];
-        dlr_cu_result r = dlr_cuda_put_launch(c, l);
-        if (r == 0) r = c->driver->StreamSynchronize(c->stream);
-        if (r == 0) continue;
-        snprintf(text, size, "it is kernel '%.100s' (%.300s), found by running launch by launch",
-                 l->kernel->name, l->kernel->where);
-        return true;
-    }
-    return false;
 }
 
 static void close_cuda(dlr_device *d) {

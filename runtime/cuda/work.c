@@ -21,7 +21,7 @@ bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
     dl_fail(&c->base.fault, DL_RESOURCE, "%s failed: %s", c->name, said);
     if (is_of_kernels(result) && c->runs > 0) {
         int program = c->ring[(c->runs - 1) % DLR_RING].program;
-        if (!c->slow && (c->nccl || !dlr_cuda_repeat(c, program, where, sizeof where)))
+        if (!c->slow) /* nothing can be tried again: the driver lets a process have no other context */
             snprintf(where, sizeof where,
                      "in the program '%s'; run again with DLR_DEBUG=launches to learn in which kernel",
                      c->base.plan->programs.at[program].name);

@@ -4,6 +4,7 @@
  *     test_gpu             on the first GPU, compiled by NVRTC (77: there is no driver, device or NVRTC)
  *     test_gpu emulated    the same text on the emulated device (77: no C++ compiler), so that this works
  * when it meets a GPU
+ *     test_gpu fault       what it runs of itself with DLR_DEBUG=launches: a kernel that fails, by name
  */
 #include "tests/check.h"
 
@@ -156,9 +157,9 @@ static void test_guard(const dl_plan *p) {
     expect_found(p, BEYOND, "wrote outside of its arguments, first at byte 4096 of its workspace");
 }
 
-/* A kernel that faults inside of a graph is found and named; nothing that is read then is a number; and the
- * device is well again for who opens it anew. */
-static void test_fault(const dl_plan *p) {
+/* A kernel that faults: nothing that is read then is a number, and a driver lets the process have no other
+ * context. Which kernel it was is told by a run without graphs, another process. */
+static void test_fault(const dl_plan *p, const char *where) {
     dl_error err = {0};
     dlr_exec *e = open_exec(p, &err);
     CHECK(e, "%s", err.message);
@@ -166,9 +167,20 @@ static void test_fault(const dl_plan *p) {
     put(e, 1), dlr_exec_run(e, ILLEGAL, NULL);
     CHECK(isnan(dlr_scalar(e, dlr_exec_result(e, ILLEGAL, DL_RESULT_LOSS, NULL))),
           "a number of a device that failed");
-    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "kernel 'illegal' (m.dl:1)"), "%s", err.message);
+    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, where), "%s", err.message);
     dlr_exec_close(e);
-    test_steps(p);
+    err = (dl_error){0};
+    e = open_exec(p, &err);
+    CHECK(!e && err.code == DL_RESOURCE, "a context behind a fault: %s", err.message);
+    dlr_exec_close(e);
+}
+
+static void test_faults(const dl_plan *p, const char *program) {
+    dl_buf again = {0};
+    dl_putf(&again, "DLR_DEBUG=launches '%s' fault", program);
+    CHECK(system(again.at) == 0, "%s", again.at);
+    dl_buf_free(&again);
+    test_fault(p, "in the program 'illegal'; run again with DLR_DEBUG=launches");
 }
 
 static void test_memory(dl_plan *p) {
@@ -221,11 +233,15 @@ int main(int argc, char **argv) {
     dl_plan *p = make_plan(t);
     dl_arena_free(arena);
     if (!p) return dl_test_end();
+    if (argc > 1 && strcmp(argv[1], "fault") == 0) {
+        test_fault(p, "kernel 'illegal' (m.dl:1)");
+        return dl_test_end();
+    }
     test_steps(p);
     test_arguments(p);
     test_memory(p);
     test_guard(p);
-    if (!emulated) test_fault(p); /* there, the address would be this process's */
+    if (!emulated) test_faults(p, argv[0]); /* there, the address would be this process's */
     dl_arena_free(p->arena);
     return dl_test_end();
 }
