@@ -22,11 +22,18 @@ typedef struct {
     char *to;
     int64_t n;
     dlr_rng_place place;
-    bool is_operand;
+    float operand; /* of an operand the standard deviation; of others 0 */
 } fill;
 
-/* Operands of the sum are of either sign, so that a term too many or too few shows; other floats are
- * positive, as second moments and counts are; and integers 1. */
+/* Terms of each sum, about. */
+static double terms_of(const dl_kernel *k) {
+    double sums = (double)dl_axes_points(k->nspace, k->space, ~0u);
+    return fmax(1, (double)k->flops / (2 * fmax(1, sums)));
+}
+
+/* Operands of the sum are of either sign, so that a term too many or too few shows, and so small that sums
+ * are about 1, as what an optimizer has beside them is; other floats are positive, as second moments and
+ * counts are; and integers 1. */
 static void fill_piece(void *context, int64_t unit, int thread) {
     const fill *f = context;
     int64_t first = unit * PIECE, n = f->n - first < PIECE ? f->n - first : PIECE;
@@ -34,8 +41,8 @@ static void fill_piece(void *context, int64_t unit, int thread) {
     (void)thread;
     if (!dl_dtype_is_float(f->dtype))
         for (int64_t i = 0; i < n; i++) numbers[i] = 1;
-    else if (f->is_operand)
-        dlr_normals(f->place, (uint64_t)first, (size_t)n, 0, 1, numbers);
+    else if (f->operand > 0)
+        dlr_normals(f->place, (uint64_t)first, (size_t)n, 0, f->operand, numbers);
     else
         dlr_uniforms(f->place, (uint64_t)first, (size_t)n, 0.5F, 1.5F, numbers);
     dlr_convert(f->dtype, f->to + first * dl_dtype_bytes(f->dtype), DL_F32, numbers, n);
@@ -61,7 +68,7 @@ static void fill_inputs(const dl_tuning *t, dlr_exec *exec, const dl_trial *tria
                   .to = dlr_exec_host(exec, view_of(trial, i), DLR_WRITE),
                   .n = dl_type_stored(type),
                   .place = {.seed = t->seed, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i},
-                  .is_operand = is_operand(trial->kernel, i)};
+                  .operand = is_operand(trial->kernel, i) ? (float)pow(terms_of(trial->kernel), -0.25) : 0};
         dlr_pool_run(dlr_exec_pool(exec), units_of(type), fill_piece, &f);
     }
 }
@@ -85,8 +92,10 @@ static bool is_step(const dl_kinstr *in) {
 
 static double rounding_of(dl_dtype d) { return d == DL_BF16 ? 0x1p-7 : d == DL_F16 ? 0x1p-10 : 0x1p-15; }
 
+/* A sum's roundings are as many as its terms, of either sign: the square root of them remains, of which four
+ * standard deviations are seen among so many sums. */
 static tolerance tolerance_of(const dl_kernel *k) {
-    tolerance t = {.part = rounding_of(DL_F32)};
+    tolerance t = {.part = fmax(rounding_of(DL_F32), 0x1p-22 * sqrt(terms_of(k)))};
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
         dl_dtype type = in->kind == DL_K_STORE ? k->params.at[in->param].type.dtype : in->type;
