@@ -5,7 +5,7 @@
  * broadcasts and a reduction an operand, and become lean here. plan_memory is last: offsets hold for one
  * order. */
 const char dl_pipeline[] = "amp,lower,simplify,shard,autodiff,ring,ranks,optimizer,products,simplify,"
-                           "low_weights,layout,sequence,fuse,buckets,updates,"
+                           "moments,low_weights,layout,sequence,fuse,buckets,updates,"
                            "recompute,schedule,plan_memory";
 
 #define dl_skip_nothing NULL
