@@ -8,6 +8,10 @@ template <class T, int N> struct lot {
     alignas(BYTES < 16 ? BYTES : 16) T at[N];
     INLINE T &operator[](long i) { return at[i & (N - 1)]; }
     INLINE T &operator[](int i) { return at[i & (N - 1)]; }
+    INLINE void fill(T v) {
+#pragma unroll
+        for (int i = 0; i < N; i++) at[i] = v;
+    }
     INLINE void load(const T *p) {
         if constexpr (BYTES < 16) {
             kd_few<BYTES> v = kd_load_few<BYTES>(p);
