@@ -155,10 +155,9 @@ const bool *dl_cuda_find_runs(const dl_emitter *e) {
     return runs;
 }
 
-/* "l3.load(p1 + x0 * 8);" */
-static void put_move(dl_emitter *e, int number, const char *verb) {
+/* "p1 + x0 * 8": where a lot lies. */
+static void put_place(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
-    dl_putf(e->out, "    l%d.%s(", number, verb);
     if (is_access(in)) {
         dl_putf(e->out, "%s + ", dl_emit_param(e, in->param));
         dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
@@ -166,27 +165,27 @@ static void put_move(dl_emitter *e, int number, const char *verb) {
         dl_emit_kept_place(e, number), dl_puts(e->out, " + ");
         dl_emit_number(e, e->kept[number].n, e->kept[number].axis);
     }
-    dl_puts(e->out, ");\n");
 }
 
-/* "l3.load(p1 + x0 * 8);", where it may lie outside "if (...)" in front and what else it holds behind. */
+/* "l3.load(p1 + x0 * 8);", or "l3.load_where(x0 < 8, p1 + x0 * 8, 0.0f);". */
 static void put_load(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_type *t = is_access(in) ? &e->k->params.at[in->param].type : NULL;
     size_t mark = e->out->n;
-    dl_puts(e->out, "    if (");
+    dl_putf(e->out, "    l%d.load_where(", number);
     bool bounded = t && dl_emit_bounds(e, t, in->index);
     if (bounded)
-        dl_puts(e->out, ")\n    ");
+        dl_puts(e->out, ", ");
     else
-        e->out->n = mark, e->out->at[mark] = 0;
-    put_move(e, number, "load");
-    if (!bounded) return;
-    bool half = dl_dtype_is_half(t->dtype);
-    dl_putf(e->out, "    else\n        l%d.fill(%s", number,
-            !half ? "" : t->dtype == DL_F16 ? "s_narrow_f16(" : "s_narrow_bf16(");
-    dl_emit_constant(e, dl_kernel_type(t->dtype), dl_kinstr_outside(in, e->k->space, t));
-    dl_puts(e->out, half ? "));\n" : ");\n");
+        e->out->n = mark, dl_putf(e->out, "    l%d.load(", number);
+    put_place(e, number);
+    if (bounded) {
+        bool half = dl_dtype_is_half(t->dtype);
+        dl_puts(e->out, !half ? ", " : t->dtype == DL_F16 ? ", s_narrow_f16(" : ", s_narrow_bf16(");
+        dl_emit_constant(e, dl_kernel_type(t->dtype), dl_kinstr_outside(in, e->k->space, t));
+        dl_puts(e->out, half ? ")" : "");
+    }
+    dl_puts(e->out, ");\n");
 }
 
 /* When a lot is loaded: in front of the loop, at a point, or at each of a reduction's within it. */
@@ -237,6 +236,6 @@ void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const
     for (int i = 0; i < e->k->instrs.n; i++) {
         if (!runs[i] || !l->has[i] || e->k->instrs.at[i].kind != DL_K_STORE) continue;
         if (guard) dl_putf(e->out, "    if (%s)\n    ", guard);
-        put_move(e, i, "store");
+        dl_putf(e->out, "    l%d.store(", i), put_place(e, i), dl_puts(e->out, ");\n");
     }
 }

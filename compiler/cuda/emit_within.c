@@ -8,7 +8,7 @@
 enum {
     MOST_TERMS = 32,        /* that a thread takes in by itself, in one chain, */
     LEAST_POINTS = 1 << 13, /* where so many keep threads busy */
-    WRITTEN_OUT = 640       /* statements of the loop's, one behind the other */
+    WRITTEN_OUT = 1024      /* statements of the loop's, one behind the other */
 };
 
 static const dl_kinstr *instr_of(const dl_emitter *e, int i) { return &e->k->instrs.at[i]; }
@@ -163,53 +163,56 @@ static bool is_known(const dl_emitter *e, int number, const dl_kinstr *of, doubl
     return in->op == DL_OP_cast || (is_known(e, in->args[1], of, &other) && other == *value);
 }
 
-static bool is_bounded(const dl_emitter *e, const dl_kinstr *load) {
-    const dl_type *t = &e->k->params.at[load->param].type;
-    for (int i = 0; i < t->rank; i++)
-        if (!dl_index_inside(e->k->space, &load->index[i], t->axis[i].size) &&
-            dl_outside_fills(load->index[i].outside))
-            return true;
-    return false;
-}
-
-/* A load outside of whose parameter no reduction of the level takes in anything; NULL: there is none. */
-static const dl_kinstr *find_guard(const dl_emitter *e, const bool *made, const int *level, int now) {
+/* A load outside of whose parameter no reduction of the level takes in anything, with those of its coordinates alone
+ * that lie outside at every second point or more seldom inside, whatever the innermost loop's axis has. NULL:
+ * there is none. */
+static const dl_kinstr *find_guard(const dl_emitter *e, const bool *made, const int *level, int now,
+                                   int innermost) {
     for (int i = 0; i < e->k->instrs.n; i++) {
-        const dl_kinstr *load = instr_of(e, i);
-        bool all = made[i] && load->kind == DL_K_LOAD && e->steps[i].axes & e->within;
+        dl_kinstr *load = DL_NEW(e->arena, dl_kinstr);
+        bool all = false;
+        *load = *instr_of(e, i);
+        if (!made[i] || load->kind != DL_K_LOAD || !(e->steps[i].axes & e->within)) continue;
+        int rank = e->k->params.at[load->param].type.rank;
+        load->index = DL_NEWS(e->arena, dl_index, rank);
+        for (int a = 0; a < rank; a++) {
+            const dl_index *at = &instr_of(e, i)->index[a];
+            bool asks = at->outside == DL_OUT_EXACT && at->div > 1 && (at->nterms || at->axis != innermost);
+            for (int t = 0; t < at->nterms; t++) asks &= at->term[t].axis != innermost;
+            load->index[a] = asks ? *at : (dl_index){.axis = -1};
+            all |= asks;
+        }
         for (int r = 0; r < e->k->instrs.n && all; r++) {
             const dl_kinstr *in = instr_of(e, r);
             double value, start = in->op == DL_OP_sum ? 0 : in->op == DL_OP_reduce_max ? -INFINITY : INFINITY;
             if (!made[r] || !dl_cuda_is_within(e, r) || level[r] != now) continue;
-            all = is_bounded(e, load) && dl_emit_is_float(in->type) && is_known(e, in->args[0], load, &value) && value == start;
+            all = dl_emit_is_float(in->type) && is_known(e, in->args[0], load, &value) && value == start;
         }
         if (all) return load;
     }
     return NULL;
 }
 
-/* The loops over the axes, written out as far as that is short. */
-static int open_loops(dl_emitter *e, int64_t statements) {
-    dl_axis_list axes = dl_cuda_order_axes(e, e->within);
-    for (int i = 0; i < axes.n; i++) {
-        long long size = e->k->space[axes.axis[i]].size;
-        bool rolled = i + 1 < axes.n && axes.points * statements > WRITTEN_OUT;
-        dl_putf(e->out, "#pragma unroll%s\n    for (%s x%d = 0; x%d < %lld; x%d++) {\n", rolled ? " 1" : "",
-                e->dialect->index, axes.axis[i], axes.axis[i], size, axes.axis[i]);
-    }
-    return axes.n;
+/* A loop over an axis of theirs. */
+static void open_loop(dl_emitter *e, int axis, bool written_out) {
+    dl_putf(e->out, "#pragma unroll%s\n    for (%s x%d = 0; x%d < %lld; x%d++) {\n", written_out ? "" : " 1",
+            e->dialect->index, axis, axis, (long long)e->k->space[axis].size, axis);
 }
 
 static void put_level(dl_emitter *e, const dl_lots *l, const bool *made, const int *level, int now) {
+    dl_axis_list axes = dl_cuda_order_axes(e, e->within);
     int64_t statements = 0;
-    const dl_kinstr *guard = find_guard(e, made, level, now);
-    for (int i = 0; i < e->k->instrs.n; i++) statements += made[i];
-    int open = open_loops(e, statements * l->width);
+    int innermost = axes.axis[axes.n - 1];
+    const dl_kinstr *guard = find_guard(e, made, level, now, innermost);
+    for (int i = 0; i < e->k->instrs.n; i++) statements += made[i] && instr_of(e, i)->kind != DL_K_CONST;
+    for (int i = 0; i < axes.n - 1; i++)
+        open_loop(e, axes.axis[i], statements * l->width * axes.points <= WRITTEN_OUT);
     if (guard) {
         dl_puts(e->out, "    if (");
         dl_emit_bounds(e, &e->k->params.at[guard->param].type, guard->index);
         dl_puts(e->out, ") {\n");
     }
+    open_loop(e, innermost, true);
     dl_cuda_load_within(e, l, made);
     dl_cuda_open_points(e, l);
     for (int i = 0; i < e->k->instrs.n; i++) {
@@ -227,7 +230,7 @@ static void put_level(dl_emitter *e, const dl_lots *l, const bool *made, const i
             dl_emit_instr(e, i);
     }
     dl_cuda_close_points(e);
-    for (int i = 0; i < open + !!guard; i++) dl_puts(e->out, "    }\n");
+    for (int i = 0; i < axes.n + !!guard; i++) dl_puts(e->out, "    }\n");
 }
 
 void dl_cuda_put_within(dl_emitter *e, const dl_lots *l, const bool *runs) {

@@ -95,7 +95,7 @@ static const sweep_case cases[] = {
      "%5 = cast %4 : f32[N=2, H=17, W=17, C=32, K=3, L=3]\n"
      "%6 = sum %5 {over=[K, L]} : f32[N=2, H=17, W=17, C=32]\n"
      "output \"y\" = %3\n output \"z\" = %6\n",
-     0, ".fill(-__builtin_inff());"},
+     0, ", -__builtin_inff());"},
     {"a window's way back, again in each sweep: nothing of it in memory",
      "input $x = %0 : f32[N=2, H=16, W=16, C=32]\n input $w = %1 : f32[N=2, H=32, W=32, C=32]\n"
      "%2 = affine $x {stride=[1, -1], start=1, along=[H, K], div=2, outside=exact} : f32[N=2, H=32, W=16, "

@@ -8,10 +8,6 @@ template <class T, int N> struct lot {
     alignas(BYTES < 16 ? BYTES : 16) T at[N];
     INLINE T &operator[](long i) { return at[i & (N - 1)]; }
     INLINE T &operator[](int i) { return at[i & (N - 1)]; }
-    INLINE void fill(T v) {
-#pragma unroll
-        for (int i = 0; i < N; i++) at[i] = v;
-    }
     INLINE void load(const T *p) {
         if constexpr (BYTES < 16) {
             kd_few<BYTES> v = kd_load_few<BYTES>(p);
@@ -20,6 +16,22 @@ template <class T, int N> struct lot {
 #pragma unroll
             for (int i = 0; i < BYTES / 16; i++) {
                 kd_words w = kd_load16(p + i * WORDS);
+                __builtin_memcpy(at + i * WORDS, &w, 16);
+            }
+        }
+    }
+    /* Where `inside`; else each of them is `other`. */
+    INLINE void load_where(bool inside, const T *p, T other) {
+#pragma unroll
+        for (int i = 0; i < N; i++) at[i] = other;
+        if constexpr (BYTES < 16) {
+            if (inside) load(p);
+        } else {
+#pragma unroll
+            for (int i = 0; i < BYTES / 16; i++) {
+                kd_words w;
+                __builtin_memcpy(&w, at + i * WORDS, 16);
+                w = kd_load16_where(inside, p + i * WORDS, w);
                 __builtin_memcpy(at + i * WORDS, &w, 16);
             }
         }
