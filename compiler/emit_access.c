@@ -33,7 +33,7 @@ static void put_sum(dl_emitter *e, dl_index at) {
         dl_putf(e->out, "%s%d", e->dialect->coordinate, at.axis);
 }
 
-/* The element along an axis of `size` that an index means; where none is, put_bounds has asked before. */
+/* The element along an axis of `size` that an index means; where none is, dl_emit_bounds has asked before. */
 static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
     if (at.by) {
         dl_putf(e->out, e->mode == DL_LANES ? "v%d[j]" : "v%d", at.by - 1);
@@ -128,8 +128,7 @@ static int64_t lane_step(const dl_emitter *e, const dl_type *t, const dl_index *
     return step;
 }
 
-/* The condition that an access stays inside its parameter; nothing when it always does. */
-static bool put_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
+bool dl_emit_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
     bool any = false;
     for (int i = 0; !e->flat && i < t->rank; i++) {
         if (dl_index_inside(e->k->space, &at[i], t->axis[i].size) || !dl_outside_fills(at[i].outside))
@@ -227,7 +226,7 @@ void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, cons
 static void put_guard(dl_emitter *e, const dl_type *t, const dl_index *at) {
     size_t mark = e->out->n;
     dl_puts(e->out, "if (");
-    if (put_bounds(e, t, at))
+    if (dl_emit_bounds(e, t, at))
         dl_puts(e->out, ") ");
     else
         e->out->n = mark, e->out->at[mark] = 0;
@@ -327,7 +326,7 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
         return;
     }
     dl_puts(e->out, "if (");
-    bool asked = put_bounds(e, &p->type, in->index);
+    bool asked = dl_emit_bounds(e, &p->type, in->index);
     if (asked)
         dl_puts(e->out, ") r = ");
     else
@@ -361,7 +360,8 @@ void dl_emit_load(dl_emitter *e, const dl_kinstr *in) {
         dl_puts(e->out, c.open), put_load_lanes(e, in), dl_puts(e->out, c.close);
         return;
     }
-    bool bounded = put_bounds(e, &p->type, in->index);
+    bool whole = e->array && e->array[in - e->k->instrs.at]; /* who put it there has looked */
+    bool bounded = !whole && dl_emit_bounds(e, &p->type, in->index);
     const char *half = dl_dtype_is_half(p->type.dtype) ? widening(p->type.dtype) : "";
     dl_putf(e->out, "%s%s%s(", bounded ? " ? " : "", c.open, half);
     put_element(e, in);

@@ -10,8 +10,6 @@
 const char *dl_emit_suffix(dl_dtype d);
 /* One number that all lanes share: what a random number is drawn by. */
 bool dl_emit_is_shared(const dl_kernel *k, const dl_kinstr *in);
-/* A number of an element type; integers are whole (dl_check_constants). */
-void dl_emit_constant(dl_emitter *e, dl_dtype d, double v);
 /* What stands in front of an expression of type `from` and behind it to make it one of type `to`. */
 dl_cast dl_emit_cast(dl_lane_mode mode, dl_dtype from, dl_dtype to);
 /* The operand as the result's type. */

@@ -50,6 +50,7 @@ typedef struct dl_emitter {
     const dl_step *steps;
     dl_sweeps sweeps;
     const dl_sweep *now; /* the sweep being written; */
+    unsigned within;     /* CUDA: axes of reductions that a thread makes by itself at a point; a bit each */
     int resident;        /* CUDA: blocks for which registers must suffice at once; 0: the compiler's choice */
     const char *points;  /* lanes of a vector that are points where panels have others, too: in C; or NULL */
     int64_t ahead; /* floats that memory is to be asked ahead, since there is so much work beside; or 0 */
@@ -108,6 +109,10 @@ void dl_emit_number(dl_emitter *e, int n, const int *axis);
 /* Where a parameter of this type is read or written at the index, in elements: rows, channels last or panels.
  */
 void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at);
+/* The condition that an access stays inside its parameter. False, and nothing: it always does. */
+bool dl_emit_bounds(dl_emitter *e, const dl_type *t, const dl_index *at);
+/* A number of an element type; integers are whole (dl_check_constants). */
+void dl_emit_constant(dl_emitter *e, dl_dtype d, double v);
 /* "float", how a value stands in the program in the present mode. */
 const char *dl_emit_type(const dl_emitter *e, dl_dtype d);
 /* What a reduction begins with and, other than a sum, the function that takes in one more: by what it is kept

@@ -26,10 +26,13 @@ void dl_cuda_feed(dl_buf *out, const dl_target *t) {
     dl_puts(out, dl_cuda_kernels_feed);
 }
 
-bool dl_cuda_is_narrow(const dl_kernel *k) {
+/* Are all of a kernel's coordinates and places in its parameters counted by ints, and its points, those along
+ * `within` together? */
+static bool is_narrow(const dl_kernel *k, unsigned within) {
     int64_t points = 1;
     for (int i = 0; i < k->nspace; i++)
-        if (__builtin_mul_overflow(points, k->space[i].size ? k->space[i].size : 1, &points)) return false;
+        if (!(within >> i & 1) &&
+            __builtin_mul_overflow(points, k->space[i].size ? k->space[i].size : 1, &points)) return false;
     bool ok = points < INT32_MAX / 2;
     for (int i = 0; i < k->params.n; i++) ok = ok && dl_type_stored(&k->params.at[i].type) < INT32_MAX / 2;
     /* a window's or a pad's reach beyond an axis' ends is small beside these halves */
@@ -46,6 +49,10 @@ bool dl_cuda_is_narrow(const dl_kernel *k) {
         }
     }
     return ok;
+}
+
+const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned within) {
+    return is_narrow(k, within) ? &narrow : &wide;
 }
 
 /* May a parameter's memory be another's, too, which the kernel writes? */
@@ -94,7 +101,7 @@ static dl_emitter emitter_of(dl_buf *out, const dl_kernel *k, const dl_target *t
                     .arena = dl_arena_new(NULL),
                     .name = k->name,
                     .mode = DL_SINGLE,
-                    .dialect = dl_cuda_is_narrow(k) ? &narrow : &wide,
+                    .dialect = dl_cuda_dialect(k, 0),
                     .lane_axis = -1};
     if (dl_kernel_call(k)) return e;
     e.steps = dl_kernel_steps(k, e.arena);

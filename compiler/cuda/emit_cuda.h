@@ -12,8 +12,9 @@ enum {
     DL_SHARED_STATIC = 48 * 1024, /* static */
 };
 
-/* Are all of a kernel's coordinates and places in its parameters counted by ints? */
-bool dl_cuda_is_narrow(const dl_kernel *k);
+/* How its coordinates and places are counted: by ints, or where these do not reach by longs. `within`: axes
+ * whose points no number counts together with the others'. */
+const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned within);
 
 /* Begins the kernel's next phase: its head up to and with "{". The emitter's name is the function's. False,
  * refused: too many phases or blocks. */

@@ -61,6 +61,20 @@ const bool *dl_cuda_find_runs(const dl_emitter *e);
 void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs); /* in front of the loop */
 void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs);
 void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const char *guard);
+/* The loop in which `j` counts alone, and its end. */
+void dl_cuda_open_points(dl_emitter *e, const dl_lots *l);
+void dl_cuda_close_points(dl_emitter *e);
+
+/* Reductions that a thread makes by itself at its point, over e->within's axes (emit_within.c). */
+/* Finds them, and the sweeps that are left. False: there are none. */
+bool dl_cuda_find_within(dl_emitter *e);
+bool dl_cuda_is_within(const dl_emitter *e, int number);
+/* Those that `runs` has, in front of the loop in which `j` counts: a<number>[j]; and in it "const float v3 =
+ * a3[j];". */
+void dl_cuda_put_within(dl_emitter *e, const dl_lots *l, const bool *runs);
+void dl_cuda_put_within_value(dl_emitter *e, int number);
+/* The lots that a point of them takes. */
+void dl_cuda_load_within(dl_emitter *e, const dl_lots *l, const bool *made);
 
 /* Partial results of a reduction, 8 bytes each, in the workspace: e->partial[number] says how many lie there,
  * `units` times `count`, from `base` on. */

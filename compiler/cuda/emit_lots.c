@@ -21,24 +21,33 @@ static dl_dtype kept_type(const dl_emitter *e, int number) {
     return dl_kernel_type(e->k->instrs.at[number].type);
 }
 
+/* Is a whole lot what `at` says where it lies outside? Of a store, and of what a load of integers then reads, it
+ * is not. */
+static bool fills_lots(const dl_emitter *e, const dl_kinstr *in, const dl_index *at) {
+    const dl_type *t = &e->k->params.at[in->param].type;
+    return in->kind == DL_K_LOAD && (!dl_outside_fills(at->outside) || dl_dtype_is_float(t->dtype) ||
+                                     dl_outside_value(at->outside) == 0);
+}
+
 /* How an access goes along space axis `axis`, whose coordinate begins at multiples of `width`; axes in `none`
  * have the coordinate 0. */
 static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, unsigned none, int width) {
     const dl_type *t = &e->k->params.at[in->param].type;
     int64_t stride[DL_MAX_RANK];
-    bool along = false, even = true, bounded = false;
+    bool along = false, even = true;
     if (!t->rank) return STILL;
     if (t->layout.kind == DL_PANEL) return APART;
     dl_type_strides(t, stride);
     for (int i = 0; i < t->rank; i++) {
         const dl_index *at = &in->index[i];
         if (at->by) return APART;
-        bounded |= !dl_index_inside(e->k->space, at, t->axis[i].size);
+        bool bounded = !dl_index_inside(e->k->space, at, t->axis[i].size);
+        if (bounded && !fills_lots(e, in, at)) return APART;
         bool divides = at->div > 1, multiple = stride[i] % width == 0;
         if (!divides && at->offset * stride[i] % width) even = false;
         if (divides && !multiple) even = false;
         if (!at->nterms && at->axis == axis) {
-            if (divides || stride[i] != 1) return APART;
+            if (divides || bounded || stride[i] != 1) return APART;
             along = true;
         } else if (!at->nterms && at->axis >= 0 && !(none >> at->axis & 1)) {
             even = even && multiple;
@@ -50,12 +59,13 @@ static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, un
                 even = even && (divides ? multiple : x->mul * stride[i] % width == 0);
                 continue;
             }
-            if (divides || x->div != 1 || x->mul != 1 || stride[i] != 1 || x->mod % width) return APART;
+            if (divides || bounded || x->div != 1 || x->mul != 1 || stride[i] != 1 || x->mod % width)
+                return APART;
             along = true;
         }
     }
     if (!along) return STILL;
-    return bounded ? APART : even ? STEPS : SKEWED;
+    return even ? STEPS : SKEWED;
 }
 
 /* Of a value that an earlier sweep has kept: its last axis' neighbours lie side by side. */
@@ -103,6 +113,7 @@ static bool find_width(dl_emitter *e, dl_lots *l, unsigned none, int width) {
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         const dl_kinstr *in = &e->k->instrs.at[number];
+        if (dl_cuda_is_within(e, number)) registers += width;
         statements += in->kind == DL_K_RANDOM ? 20 : in->kind == DL_K_ELEM && !dl_op_is_cheap(in->op) ? 8 : 1;
         if (!is_access(in)) continue;
         int bytes = dl_dtype_bytes(e->k->params.at[in->param].type.dtype);
@@ -130,7 +141,8 @@ dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned mov
         if (size && size % l.width == 0 && find_width(e, &l, none, l.width)) break;
     for (int i = 0; i < e->k->instrs.n; i++) {
         l.has[i] = l.has[i] && l.width > 1;
-        l.still[i] = l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE && !(followed(e, i) & moving);
+        l.still[i] = l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE &&
+                     !(followed(e, i) & (moving | e->within));
         array[i] = l.has[i] ? dl_format(e->arena, "l%d[j]", i) : NULL;
     }
     return l;
@@ -143,10 +155,9 @@ const bool *dl_cuda_find_runs(const dl_emitter *e) {
     return runs;
 }
 
-/* "l3.load(p1 + x0 * 8);" */
-static void put_move(dl_emitter *e, int number, const char *verb) {
+/* "p1 + x0 * 8": where a lot lies. */
+static void put_place(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
-    dl_putf(e->out, "    l%d.%s(", number, verb);
     if (is_access(in)) {
         dl_putf(e->out, "%s + ", dl_emit_param(e, in->param));
         dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
@@ -154,28 +165,60 @@ static void put_move(dl_emitter *e, int number, const char *verb) {
         dl_emit_kept_place(e, number), dl_puts(e->out, " + ");
         dl_emit_number(e, e->kept[number].n, e->kept[number].axis);
     }
+}
+
+/* "l3.load(p1 + x0 * 8);", or "l3.load_where(x0 < 8, p1 + x0 * 8, 0.0f);". */
+static void put_load(dl_emitter *e, int number) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    const dl_type *t = is_access(in) ? &e->k->params.at[in->param].type : NULL;
+    size_t mark = e->out->n;
+    dl_putf(e->out, "    l%d.load_where(", number);
+    bool bounded = t && dl_emit_bounds(e, t, in->index);
+    if (bounded)
+        dl_puts(e->out, ", ");
+    else
+        e->out->n = mark, dl_putf(e->out, "    l%d.load(", number);
+    put_place(e, number);
+    if (bounded) {
+        bool half = dl_dtype_is_half(t->dtype);
+        dl_puts(e->out, !half ? ", " : t->dtype == DL_F16 ? ", s_narrow_f16(" : ", s_narrow_bf16(");
+        dl_emit_constant(e, dl_kernel_type(t->dtype), dl_kinstr_outside(in, e->k->space, t));
+        dl_puts(e->out, half ? ")" : "");
+    }
     dl_puts(e->out, ");\n");
 }
 
+/* When a lot is loaded: in front of the loop, at a point, or at each of a reduction's within it. */
+typedef enum { IN_FRONT, AT_POINT, WITHIN } moment;
+static moment moment_of(const dl_emitter *e, const dl_lots *l, int i) {
+    return e->steps[i].axes & e->within ? WITHIN : l->still[i] ? IN_FRONT : AT_POINT;
+}
+
 /* Declares them, and loads what is loaded. */
-static void put_lots(dl_emitter *e, const dl_lots *l, const bool *runs, bool still) {
+static void put_lots(dl_emitter *e, const dl_lots *l, const bool *runs, moment now) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[i];
-        if (!runs[i] || !l->has[i] || l->still[i] != still) continue;
+        if (!runs[i] || !l->has[i] || moment_of(e, l, i) != now) continue;
         dl_dtype type = is_access(in) ? e->k->params.at[in->param].type.dtype : kept_type(e, i);
         dl_putf(e->out, "    lot<%s, %d> l%d;\n", dl_emit_element_type(type), l->width, i);
-        if (in->kind != DL_K_STORE) put_move(e, i, "load");
+        if (in->kind != DL_K_STORE) put_load(e, i);
     }
 }
 
-void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs) { put_lots(e, l, runs, true); }
+void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs) { put_lots(e, l, runs, IN_FRONT); }
+void dl_cuda_load_within(dl_emitter *e, const dl_lots *l, const bool *made) { put_lots(e, l, made, WITHIN); }
 
 void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs) {
+    put_lots(e, l, runs, AT_POINT);
+    dl_cuda_put_within(e, l, runs);
+    dl_cuda_open_points(e, l);
+}
+
+void dl_cuda_open_points(dl_emitter *e, const dl_lots *l) {
     if (l->width == 1) {
         dl_puts(e->out, "    {\n    const int j = 0;\n    (void)j;\n");
         return;
     }
-    put_lots(e, l, runs, false);
     dl_putf(e->out,
             "    const %s first_point = x%d;\n#pragma unroll\n    for (int j = 0; j < %d; j++) {\n"
             "    const %s x%d = first_point + j;\n",
@@ -183,12 +226,16 @@ void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs) {
     e->array = l->array;
 }
 
-void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const char *guard) {
+void dl_cuda_close_points(dl_emitter *e) {
     dl_puts(e->out, "    }\n");
     e->array = NULL;
+}
+
+void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const char *guard) {
+    dl_cuda_close_points(e);
     for (int i = 0; i < e->k->instrs.n; i++) {
         if (!runs[i] || !l->has[i] || e->k->instrs.at[i].kind != DL_K_STORE) continue;
         if (guard) dl_putf(e->out, "    if (%s)\n    ", guard);
-        put_move(e, i, "store");
+        dl_putf(e->out, "    l%d.store(", i), put_place(e, i), dl_puts(e->out, ");\n");
     }
 }

@@ -84,7 +84,16 @@ static void put_program(nest *s, const bool *runs) {
     dl_emitter *e = s->e;
     dl_cuda_open_lots(e, &s->lots, runs);
     e->reduce = put_growth, e->loop = s;
-    dl_emit_run(e);
+    for (int i = 0; i < e->now->read.n; i++)
+        if (!(e->steps[e->now->read.at[i]].axes & e->within)) dl_emit_read(e, e->now->read.at[i]);
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        if (e->steps[number].axes & e->within) continue;
+        if (dl_cuda_is_within(e, number))
+            dl_cuda_put_within_value(e, number);
+        else
+            dl_emit_instr(e, number);
+    }
     e->reduce = NULL, e->loop = NULL;
     dl_cuda_close_lots(e, &s->lots, runs, NULL);
 }

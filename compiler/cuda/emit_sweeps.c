@@ -51,8 +51,13 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
 
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->resident = 2; /* else the compiler spills a few registers for a block more */
-    unsigned row = dl_row_within(e->k, e->steps, e->arena, ALONG_TERMS, ACROSS_TERMS);
     code->needs[DL_NEED_SWEEPS] = 1;
+    if (dl_cuda_find_within(e)) {
+        e->dialect = dl_cuda_dialect(e->k, e->within);
+        dl_emit_find_kept(e, code);
+        return dl_cuda_phases(e, 0, code, err);
+    }
+    unsigned row = dl_row_within(e->k, e->steps, e->arena, ALONG_TERMS, ACROSS_TERMS);
     if (!row || !try_row(e, row, code)) {
         row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space,
                             dl_kernel_inner(e->k));

@@ -84,6 +84,28 @@ static const sweep_case cases[] = {
      "B=260]\n"
      "output \"y\" = %4\n",
      1e-5, "KD_SHARED(char, own)"},
+    {"a window's largest and how many there are of it, by each thread in lots of channels",
+     "input $x = %0 : f32[N=2, H=33, W=33, C=32]\n"
+     "%1 = affine $x {stride=[2, 1], start=-1, along=[H, K], div=1, outside=lowest} : f32[N=2, H=17, W=33, "
+     "C=32, K=3]\n"
+     "%2 = affine %1 {stride=[2, 1], start=-1, along=[W, L], div=1, outside=lowest} : f32[N=2, H=17, W=17, "
+     "C=32, K=3, L=3]\n"
+     "%3 = reduce_max %2 {over=[K, L]} : f32[N=2, H=17, W=17, C=32]\n"
+     "%4 = eq %2, %3 : bool[N=2, H=17, W=17, C=32, K=3, L=3]\n"
+     "%5 = cast %4 : f32[N=2, H=17, W=17, C=32, K=3, L=3]\n"
+     "%6 = sum %5 {over=[K, L]} : f32[N=2, H=17, W=17, C=32]\n"
+     "output \"y\" = %3\n output \"z\" = %6\n",
+     0, ", -__builtin_inff());"},
+    {"a window's way back, again in each sweep: nothing of it in memory",
+     "input $x = %0 : f32[N=2, H=16, W=16, C=32]\n input $w = %1 : f32[N=2, H=32, W=32, C=32]\n"
+     "%2 = affine $x {stride=[1, -1], start=1, along=[H, K], div=2, outside=exact} : f32[N=2, H=32, W=16, "
+     "C=32, K=3]\n"
+     "%3 = affine %2 {stride=[1, -1], start=1, along=[W, L], div=2, outside=exact} : f32[N=2, H=32, W=32, "
+     "C=32, K=3, L=3]\n"
+     "%4 = sum %3 {over=[K, L]} : f32[N=2, H=32, W=32, C=32]\n"
+     "%5 = mul %4, $w : f32[N=2, H=32, W=32, C=32]\n %6 = sum %5 {over=[N, H, W]} : f32[C=32]\n"
+     "%7 = mul %5, %6 : f32[N=2, H=32, W=32, C=32]\n output \"y\" = %7\n",
+     1e-5, "a1[j] = by_sum::of(a1[j], (float)v0);"},
     {"whole numbers and truth values",
      "input $x = %0 : i32[A=40, B=12]\n input $k = %1 : i64[B=12]\n"
      "%2 = cast $x : i64[A=40, B=12]\n %3 = mul %2, $k : i64[A=40, B=12]\n %4 = gt %3, $k : bool[A=40, "

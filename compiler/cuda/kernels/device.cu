@@ -34,6 +34,14 @@ KD_INLINE kd_words kd_load16(const void *p) {
     uint4 v = *(const uint4 *)p;
     return {{v.x, v.y, v.z, v.w}};
 }
+/* The same, of what no thread of the kernel writes, where `inside`; else `other`. Without a branch: so several are on
+ * their way at once. */
+KD_INLINE kd_words kd_load16_where(bool inside, const void *p, kd_words other) {
+    asm("{\n.reg .pred inside;\nsetp.ne.b32 inside, %5, 0;\n@inside ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+        : "+r"(other.w[0]), "+r"(other.w[1]), "+r"(other.w[2]), "+r"(other.w[3])
+        : "l"(p), "r"((int)inside));
+    return other;
+}
 KD_INLINE void kd_store16(void *p, kd_words v) { *(uint4 *)p = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]); }
 /* 1, 2, 4 or 8 bytes, at a multiple of that, by one instruction: memcpy knows the elements' alignment alone, and
  * goes byte by byte. */

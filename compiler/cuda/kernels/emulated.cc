@@ -259,6 +259,9 @@ inline kd_words kd_load16(const void *p, LINE) {
     __builtin_memcpy(&v, p, sizeof v);
     return v;
 }
+inline kd_words kd_load16_where(bool inside, const void *p, kd_words other, LINE) {
+    return inside ? kd_load16(p, line) : other;
+}
 inline void kd_store16(void *p, kd_words v, LINE) {
     emulated::check_aligned(p, 16, line);
     __builtin_memcpy(p, &v, sizeof v);

@@ -20,6 +20,22 @@ template <class T, int N> struct lot {
             }
         }
     }
+    /* Where `inside`; else each of them is `other`. */
+    INLINE void load_where(bool inside, const T *p, T other) {
+#pragma unroll
+        for (int i = 0; i < N; i++) at[i] = other;
+        if constexpr (BYTES < 16) {
+            if (inside) load(p);
+        } else {
+#pragma unroll
+            for (int i = 0; i < BYTES / 16; i++) {
+                kd_words w;
+                __builtin_memcpy(&w, at + i * WORDS, 16);
+                w = kd_load16_where(inside, p + i * WORDS, w);
+                __builtin_memcpy(at + i * WORDS, &w, 16);
+            }
+        }
+    }
     INLINE void store(T *p) const {
         if constexpr (BYTES < 16) {
             kd_few<BYTES> v;
