@@ -7,6 +7,7 @@ enum {
     LEAST_TERMS = 8,   /* that a thread should take in before more blocks share a sum */
     FEW_POINTS = 2048, /* kept: a whole block for each */
     WARP_TERMS = 2048, /* summed up: too many for a warp */
+    MOST_ROWS = 8,     /* that a thread goes over, without sums */
 };
 
 typedef struct {
@@ -17,6 +18,8 @@ typedef struct {
     bool lots_kept;             /* along a kept axis: each of their points has its own sums */
     bool sums;                  /* has reductions */
     int64_t points, terms;      /* lots of both kinds */
+    dl_axis_list around, along; /* without sums: the axes of a lot, and those around them; */
+    int64_t rows, hop;          /* a thread has so many lots, each so many points behind the one before */
     int64_t tiles, parts, each; /* blocks by kept points, and by parts of the sums, `each` terms long */
 } nest;
 
@@ -42,6 +45,36 @@ static void choose_table(nest *s) {
     s->table.lanes = lanes, s->table.groups = DL_BLOCK / lanes;
 }
 
+static int64_t common(int64_t a, int64_t b) {
+    int64_t x = a, y = b;
+    while (y) {
+        int64_t rest = x % y;
+        x = y, y = rest;
+    }
+    return a / x * b;
+}
+
+/* Without sums: what is the same for all points of a row, such as a channel's weight of a norm, a thread has
+ * for several, and so what is computed of it: as many as leave blocks enough. */
+static void choose_rows(nest *s) {
+    dl_emitter *e = s->e;
+    bool still = false;
+    int n = s->kept.n, first = n - 1;
+    s->rows = 1, s->hop = DL_BLOCK * s->lots.width;
+    if (s->sums || n < 2 || s->lots.width == 1) return;
+    while (first > 0 && dl_emit_joins(e, s->kept.axis[first - 1], s->kept.axis[first])) first--;
+    unsigned own = 0;
+    for (int i = first; i < n; i++) own |= 1u << s->kept.axis[i];
+    s->along = dl_cuda_list_axes(e, &s->kept, own), s->around = dl_cuda_list_axes(e, &s->kept, ~own);
+    dl_lots lots = dl_cuda_find_lots(e, &s->kept, e->now->axes & ~own);
+    for (int i = 0; i < e->k->instrs.n; i++) still |= lots.still[i];
+    int64_t hop = common(s->along.points, s->hop), blocks = s->kept.points / s->hop,
+            rows = blocks / (2 * DL_BLOCKS_ENOUGH);
+    if (rows > MOST_ROWS) rows = MOST_ROWS;
+    if (!still || !s->around.n || rows < 2 || hop > s->kept.points / rows) return;
+    s->lots = lots, s->rows = rows, s->hop = hop;
+}
+
 static nest plan_nest(dl_emitter *e) {
     nest s = {.e = e, .parts = 1};
     unsigned kept = 0;
@@ -57,6 +90,7 @@ static nest plan_nest(dl_emitter *e) {
                                s.sums && s.kept.points ? e->now->axes & ~kept : ~0u);
     s.points = s.kept.points / (s.lots_kept ? s.lots.width : 1);
     s.terms = s.summed.points / (s.lots_kept ? 1 : s.lots.width);
+    choose_rows(&s);
     choose_table(&s);
     s.tiles = dl_ceil_div(s.points, s.table.groups);
     if (s.tiles < 1) s.tiles = 1;
@@ -105,6 +139,30 @@ static void put_points(nest *s) {
             e->dialect->index, DL_BLOCK, s->lots.width, (long long)s->kept.points, e->dialect->whole);
     dl_cuda_put_coordinates(e, "at", &s->kept);
     put_program(s, dl_cuda_find_runs(e));
+    dl_puts(e->out, "    }\n");
+}
+
+/* The same of several rows, blocks of the same part of a row side by side. */
+static void put_rows(nest *s) {
+    dl_emitter *e = s->e;
+    const char *index = e->dialect->index, *suffix = e->dialect->whole;
+    const bool *runs = dl_cuda_find_runs(e);
+    int block = DL_BLOCK * s->lots.width;
+    long long beside = s->hop / block;
+    dl_putf(e->out, "    const %s first = unit / %lld%s * %lld%s + unit %% %lld%s * %d + kd_thread() * %d;\n",
+            index, beside, suffix, (long long)(s->hop * s->rows), suffix, beside, suffix, block,
+            s->lots.width);
+    dl_putf(e->out, "    const %s own = first %% %lld%s;\n", index, (long long)s->along.points, suffix);
+    dl_cuda_put_coordinates(e, "own", &s->along);
+    dl_cuda_load_still(e, &s->lots, runs);
+    dl_putf(e->out,
+            "#pragma unroll 2\n    for (int row = 0; row < %lld; row++) {\n    const %s at = first + row * "
+            "%lld%s;\n",
+            (long long)s->rows, index, (long long)s->hop, suffix);
+    dl_putf(e->out, "    if (at >= %lld%s) break;\n    const %s line = at / %lld%s;\n",
+            (long long)s->kept.points, suffix, index, (long long)s->along.points, suffix);
+    dl_cuda_put_coordinates(e, "line", &s->around);
+    put_program(s, runs);
     dl_puts(e->out, "    }\n");
 }
 
@@ -208,7 +266,11 @@ int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code) {
     dl_cuda_still_axes(e, e->now->axes);
     if (s.sums)
         put_sums(&s, code);
+    else if (s.rows > 1)
+        put_rows(&s);
     else
         put_points(&s);
-    return s.sums ? s.tiles * s.parts : dl_ceil_div(s.points > 0 ? s.points : 1, DL_BLOCK);
+    if (s.sums) return s.tiles * s.parts;
+    return s.rows > 1 ? dl_ceil_div(s.kept.points, s.hop * s.rows) * (s.hop / (DL_BLOCK * s.lots.width))
+                      : dl_ceil_div(s.points > 0 ? s.points : 1, DL_BLOCK);
 }
