@@ -79,10 +79,13 @@ static bool can_again(const again *a, int i) {
     return true;
 }
 
-/* Can a reader of the group's points compute more than it does? A weight's gradient runs through panels. */
+/* Can a reader of the group's points compute more than it does? A weight's gradient runs through panels; where
+ * there are sums over more axes, points of fewer are computed beside what these leave. */
 static bool is_open(const again *a, int group) {
     const dl_group *from = group_at(a, a->at), *to = group_at(a, group);
-    return from->wide == to->wide && dl_fuse_same_axes(&from->space, &to->space) &&
+    return from->wide == to->wide &&
+           (dl_fuse_same_axes(&from->space, &to->space) ||
+            (to->mixed && dl_fuse_has_axes(&to->space, &from->space))) &&
            !(to->anchor && dl_fuse_is_weight(to->anchor, DL_RESULT_PLACE));
 }
 
