@@ -53,8 +53,9 @@ static nest plan_nest(dl_emitter *e) {
     s.summed = dl_cuda_list_axes(e, &s.order, e->now->axes & ~kept);
     int last = s.order.n ? s.order.axis[s.order.n - 1] : -1;
     s.lots_kept = last >= 0 && kept >> last & 1;
-    s.lots = dl_cuda_find_lots(e, s.lots_kept ? &s.kept : &s.summed,
-                               s.sums && s.kept.points ? e->now->axes & ~kept : ~0u);
+    unsigned moving = s.sums && s.kept.points ? e->now->axes & ~kept : ~0u;
+    s.lots = dl_cuda_find_lots(e, s.lots_kept ? &s.kept : &s.summed, moving);
+    if (!s.sums || !s.lots_kept) dl_cuda_find_across(e, s.lots_kept ? &s.kept : &s.summed, moving, &s.lots);
     s.points = s.kept.points / (s.lots_kept ? s.lots.width : 1);
     s.terms = s.summed.points / (s.lots_kept ? 1 : s.lots.width);
     choose_table(&s);
@@ -101,9 +102,9 @@ static void put_program(nest *s, const bool *runs) {
 /* Without reductions. */
 static void put_points(nest *s) {
     dl_emitter *e = s->e;
-    dl_putf(e->out, "    const %s at = (unit * %d + kd_thread()) * %d;\n    if (at < %lld%s) {\n",
-            e->dialect->index, DL_BLOCK, s->lots.width, (long long)s->kept.points, e->dialect->whole);
-    dl_cuda_put_coordinates(e, "at", &s->kept);
+    dl_putf(e->out, "    const %s at = unit * %d + kd_thread();\n    if (at < %lld%s) {\n",
+            e->dialect->index, DL_BLOCK, (long long)s->points, e->dialect->whole);
+    dl_cuda_put_lot_coordinates(e, "at", &s->kept, &s->lots);
     put_program(s, dl_cuda_find_runs(e));
     dl_puts(e->out, "    }\n");
 }
@@ -176,7 +177,7 @@ static void put_sums(nest *s, dl_emitted *code) {
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
     const bool *runs = dl_cuda_find_runs(e);
-    int width = s->lots_kept ? s->lots.width : 1, step = s->lots_kept ? 1 : s->lots.width;
+    int width = s->lots_kept ? s->lots.width : 1;
     dl_cuda_put_table(e, &s->table);
     dl_putf(e->out,
             "    const %s part = unit %% %lld%s, first = unit / %lld%s * %d, at = first + group * %d;\n",
@@ -190,7 +191,10 @@ static void put_sums(nest *s, dl_emitted *code) {
             suffix, (long long)s->each, suffix);
     dl_putf(e->out, "    for (%s term = from + lane; live && term < end && term < %lld%s; term += %d) {\n",
             index, (long long)s->terms, suffix, s->table.lanes);
-    dl_cuda_put_coordinates(e, step > 1 ? dl_format(e->arena, "(term * %d)", step) : "term", &s->summed);
+    if (s->lots_kept)
+        dl_cuda_put_coordinates(e, "term", &s->summed);
+    else
+        dl_cuda_put_lot_coordinates(e, "term", &s->summed, &s->lots);
     put_program(s, runs);
     dl_puts(e->out, "    }\n");
     for (int i = 0; i < e->now->run.n; i++) {
