@@ -7,6 +7,8 @@ enum {
     LEAST_TERMS = 8,   /* that a thread should take in before more blocks share a sum */
     FEW_POINTS = 2048, /* kept: a whole block for each */
     WARP_TERMS = 2048, /* summed up: too many for a warp */
+    MOST_TURNS = 4,    /* of a loop over terms, whose loads wait for memory together, */
+    AHEAD = 24         /* as long as they fill no more registers */
 };
 
 typedef struct {
@@ -17,6 +19,7 @@ typedef struct {
     bool lots_kept;             /* along a kept axis: each of their points has its own sums */
     bool sums;                  /* has reductions */
     int64_t points, terms;      /* lots of both kinds */
+    int turns;                  /* terms that a thread takes in at once */
     int64_t tiles, parts, each; /* blocks by kept points, and by parts of the sums, `each` terms long */
 } nest;
 
@@ -40,6 +43,21 @@ static void choose_table(nest *s) {
     }
     if (lanes < 1) lanes = 1;
     s->table.lanes = lanes, s->table.groups = DL_BLOCK / lanes;
+}
+
+/* How many terms' loads a thread can wait for together. */
+static int choose_turns(const nest *s) {
+    int64_t registers = 0, most = s->each / s->table.lanes;
+    int turns = MOST_TURNS;
+    for (int i = 0; i < s->e->now->run.n; i++) {
+        int number = s->e->now->run.at[i];
+        const dl_kinstr *in = instr_of(s, number);
+        if (in->kind != DL_K_LOAD || s->lots.still[number]) continue;
+        int bytes = s->lots.has[number] ? dl_dtype_bytes(s->e->k->params.at[in->param].type.dtype) : 4;
+        registers += dl_ceil_div(bytes * s->lots.width, 4);
+    }
+    while (turns > 1 && (turns * registers > AHEAD || turns > most)) turns /= 2;
+    return s->sums && !s->e->within ? turns : 1;
 }
 
 static nest plan_nest(dl_emitter *e) {
@@ -68,6 +86,7 @@ static nest plan_nest(dl_emitter *e) {
     if (s.each < 1) s.each = 1;
     s.parts = dl_ceil_div(s.terms, s.each);
     if (s.parts < 1) s.parts = 1;
+    s.turns = choose_turns(&s);
     return s;
 }
 
@@ -76,9 +95,10 @@ static void put_growth(dl_emitter *e, int number) {
     const nest *s = e->loop;
     const char *which = s->lots_kept && s->lots.width > 1 ? "[j]" : "";
     const dl_kinstr *in = instr_of(s, number);
-    const char *type = dl_emit_partial_type(in);
-    dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)v%d);\n", number, which, dl_cuda_by(in), number, which,
-            type, in->args[0]);
+    const char *type = s->turns > 1 ? dl_cuda_growing(in, s->turns) : dl_emit_partial_type(in),
+               *own = s->turns > 1 ? "t" : "a";
+    dl_putf(e->out, "    %s%s%d%s = %s::of(%s%d%s, (%s)v%d);\n", s->turns > 1 ? "if (in) " : "", own, number,
+            which, dl_cuda_by(in), own, number, which, type, in->args[0]);
 }
 
 static void put_program(nest *s, const bool *runs) {
@@ -90,13 +110,15 @@ static void put_program(nest *s, const bool *runs) {
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         if (e->steps[number].axes & e->within) continue;
+        if (s->turns > 1 && instr_of(s, number)->kind == DL_K_STORE && !s->lots.has[number])
+            dl_puts(e->out, "    if (in)\n");
         if (dl_cuda_is_within(e, number))
             dl_cuda_put_within_value(e, number);
         else
             dl_emit_instr(e, number);
     }
     e->reduce = NULL, e->loop = NULL;
-    dl_cuda_close_lots(e, &s->lots, runs, NULL);
+    dl_cuda_close_lots(e, &s->lots, runs, s->turns > 1 ? "in" : NULL);
 }
 
 /* Without reductions. */
@@ -155,19 +177,51 @@ static void put_result(nest *s, int number) {
     dl_puts(e->out, "    }\n");
 }
 
-static void put_starts(nest *s, int width) {
+/* "double a3[8]": what the thread has of each reduction, or "float t3[8]": of the terms that it takes at once. */
+static void put_starts(nest *s, int width, bool at_once) {
     dl_emitter *e = s->e;
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
-        const char *type = dl_emit_partial_type(instr_of(s, number)),
-                   *start = dl_emit_start(instr_of(s, number));
+        const dl_kinstr *in = instr_of(s, number);
+        const char *type = at_once ? dl_cuda_growing(in, s->turns) : dl_emit_partial_type(in),
+                   *start = dl_emit_start(in), *name = at_once ? "t" : "a";
         if (!is_reduction(s, number)) continue;
         if (width == 1) {
-            dl_putf(e->out, "    %s a%d = %s;\n", type, number, start);
+            dl_putf(e->out, "    %s %s%d = %s;\n", type, name, number, start);
             continue;
         }
-        dl_putf(e->out, "    %s a%d[%d];\n#pragma unroll\n", type, number, width);
-        dl_putf(e->out, "    for (int j = 0; j < %d; j++) a%d[j] = %s;\n", width, number, start);
+        dl_putf(e->out, "    %s %s%d[%d];\n#pragma unroll\n", type, name, number, width);
+        dl_putf(e->out, "    for (int j = 0; j < %d; j++) %s%d[j] = %s;\n", width, name, number, start);
+    }
+}
+
+/* One turn of the loop over terms, or several, whose sums are floats of their own first. */
+static void put_turns(nest *s, const bool *runs, int width) {
+    dl_emitter *e = s->e;
+    const char *index = e->dialect->index, *term = "term";
+    if (s->turns > 1) {
+        put_starts(s, width, true);
+        dl_putf(e->out,
+                "#pragma unroll\n    for (int turn = 0; turn < %d; turn++) {\n    const %s own = term + turn * %d;\n"
+                "    const bool in = own < end && own < %lld%s;\n    const %s here = in ? own : term;\n",
+                s->turns, index, s->table.lanes, (long long)s->terms, e->dialect->whole, index);
+        term = "here";
+    }
+    if (s->lots_kept)
+        dl_cuda_put_coordinates(e, term, &s->summed);
+    else
+        dl_cuda_put_lot_coordinates(e, term, &s->summed, &s->lots);
+    put_program(s, runs);
+    if (s->turns == 1) return;
+    dl_puts(e->out, "    }\n");
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        const dl_kinstr *in = instr_of(s, number);
+        if (!is_reduction(s, number)) continue;
+        if (width > 1) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    ", width);
+        const char *which = width > 1 ? "[j]" : "";
+        dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)t%d%s);\n", number, which, dl_cuda_by(in), number, which,
+                dl_emit_partial_type(in), number, which);
     }
 }
 
@@ -185,17 +239,13 @@ static void put_sums(nest *s, dl_emitted *code) {
     dl_putf(e->out, "    const bool live = at < %lld%s;\n    const %s point = live ? at : 0;\n",
             (long long)s->kept.points, suffix, index);
     dl_cuda_put_coordinates(e, "point", &s->kept);
-    put_starts(s, width);
+    put_starts(s, width, false);
     dl_cuda_load_still(e, &s->lots, runs);
     dl_putf(e->out, "    const %s from = part * %lld%s, end = from + %lld%s;\n", index, (long long)s->each,
             suffix, (long long)s->each, suffix);
     dl_putf(e->out, "    for (%s term = from + lane; live && term < end && term < %lld%s; term += %d) {\n",
-            index, (long long)s->terms, suffix, s->table.lanes);
-    if (s->lots_kept)
-        dl_cuda_put_coordinates(e, "term", &s->summed);
-    else
-        dl_cuda_put_lot_coordinates(e, "term", &s->summed, &s->lots);
-    put_program(s, runs);
+            index, (long long)s->terms, suffix, s->table.lanes * s->turns);
+    put_turns(s, runs, width);
     dl_puts(e->out, "    }\n");
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
