@@ -43,8 +43,10 @@ int dl_cuda_power(int64_t n);
 
 /* Points that lie side by side in memory along the last of some axes, so that a thread loads and stores them
  * at once (kernels/sweeps.cu: lot). */
+enum { DL_LOT_MOST = 8 };
 typedef struct {
     int width;                /* points; 1: each by itself */
+    bool across;              /* threads that are neighbours are so along another axis, the last one */
     int axis;                 /* whose coordinate goes on from one to the next */
     bool *has;                /* by instruction: loaded, or stored, so; of what is kept: read */
     bool *still;              /* loaded once, in front of the loop */
@@ -53,6 +55,14 @@ typedef struct {
 /* Those of the present sweep along the last of these axes. `moving`: the axes that the loop around them goes
  * along, a bit each (all: there is none); what follows none of them is still. */
 dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned moving);
+/* The same along an axis that is not the last one. */
+dl_lots dl_cuda_find_lots_along(dl_emitter *e, int axis, unsigned moving);
+/* Puts in the place of lots along the last of these axes those along another one, which then comes last but
+ * one, where that moves fewer bytes. emit_across.c */
+bool dl_cuda_find_across(dl_emitter *e, dl_axis_list *list, unsigned moving, dl_lots *own);
+/* dl_cuda_put_coordinates of a lot's first point by its number among lots. */
+void dl_cuda_put_lot_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list,
+                                 const dl_lots *l);
 /* By instruction: does the present sweep run or read it? */
 const bool *dl_cuda_find_runs(const dl_emitter *e);
 /* What stands around the statements for one point, of which `runs` says by instruction which there are: in

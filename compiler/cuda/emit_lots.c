@@ -3,7 +3,6 @@
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    MOST_LOT = 8,
     LOT_BYTES = 16,       /* what one instruction moves */
     LOT_REGISTERS = 80,   /* that all lots of a thread take */
     LOT_STATEMENTS = 320, /* which are written out, one behind the other */
@@ -128,16 +127,14 @@ static bool find_width(dl_emitter *e, dl_lots *l, unsigned none, int width) {
            statements * width <= LOT_STATEMENTS;
 }
 
-dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned moving) {
-    int64_t size = 1;
+/* Along `axis`, or no axis: -1. `none`: axes that join it, so that it has `size` points. */
+static dl_lots find_lots(dl_emitter *e, int axis, unsigned none, int64_t size, unsigned moving) {
     int n = e->k->instrs.n + 1;
     const char **array = DL_NEWS(e->arena, const char *, n);
-    dl_lots l = {.width = 1, .axis = -1, .array = array};
+    dl_lots l = {.width = 1, .axis = axis, .array = array};
     l.has = DL_NEWS(e->arena, bool, n), l.still = DL_NEWS(e->arena, bool, n);
-    if (!along->n) return l;
-    l.axis = along->axis[along->n - 1];
-    unsigned none = find_joined(e, along, &size);
-    for (l.width = MOST_LOT; l.width > 1; l.width /= 2)
+    if (axis < 0) return l;
+    for (l.width = DL_LOT_MOST; l.width > 1; l.width /= 2)
         if (size && size % l.width == 0 && find_width(e, &l, none, l.width)) break;
     for (int i = 0; i < e->k->instrs.n; i++) {
         l.has[i] = l.has[i] && l.width > 1;
@@ -145,6 +142,18 @@ dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned mov
                      !(followed(e, i) & (moving | e->within));
         array[i] = l.has[i] ? dl_format(e->arena, "l%d[j]", i) : NULL;
     }
+    return l;
+}
+
+dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned moving) {
+    int64_t size = 1;
+    unsigned none = along->n ? find_joined(e, along, &size) : 0;
+    return find_lots(e, along->n ? along->axis[along->n - 1] : -1, none, size, moving);
+}
+
+dl_lots dl_cuda_find_lots_along(dl_emitter *e, int axis, unsigned moving) {
+    dl_lots l = find_lots(e, axis, 0, e->k->space[axis].size, moving);
+    l.across = l.width > 1;
     return l;
 }
 

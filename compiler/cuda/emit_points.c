@@ -8,6 +8,8 @@ enum {
     FEW_POINTS = 2048, /* kept: a whole block for each */
     WARP_TERMS = 2048, /* summed up: too many for a warp */
     MOST_ROWS = 8,     /* that a thread goes over, without sums */
+    MOST_TURNS = 4,    /* of a loop over terms, whose loads wait for memory together, */
+    AHEAD = 24         /* as long as they fill no more registers */
 };
 
 typedef struct {
@@ -20,6 +22,7 @@ typedef struct {
     int64_t points, terms;      /* lots of both kinds */
     dl_axis_list around, along; /* without sums: the axes of a lot, and those around them; */
     int64_t rows, hop;          /* a thread has so many lots, each so many points behind the one before */
+    int turns;                  /* terms that a thread takes in at once */
     int64_t tiles, parts, each; /* blocks by kept points, and by parts of the sums, `each` terms long */
 } nest;
 
@@ -61,7 +64,7 @@ static void choose_rows(nest *s) {
     bool still = false;
     int n = s->kept.n, first = n - 1;
     s->rows = 1, s->hop = DL_BLOCK * s->lots.width;
-    if (s->sums || n < 2 || s->lots.width == 1) return;
+    if (s->sums || e->within || s->lots.across || n < 2 || s->lots.width == 1) return;
     while (first > 0 && dl_emit_joins(e, s->kept.axis[first - 1], s->kept.axis[first])) first--;
     unsigned own = 0;
     for (int i = first; i < n; i++) own |= 1u << s->kept.axis[i];
@@ -75,6 +78,21 @@ static void choose_rows(nest *s) {
     s->lots = lots, s->rows = rows, s->hop = hop;
 }
 
+/* How many terms' loads a thread can wait for together. */
+static int choose_turns(const nest *s) {
+    int64_t registers = 0, most = s->each / s->table.lanes;
+    int turns = MOST_TURNS;
+    for (int i = 0; i < s->e->now->run.n; i++) {
+        int number = s->e->now->run.at[i];
+        const dl_kinstr *in = instr_of(s, number);
+        if (in->kind != DL_K_LOAD || s->lots.still[number]) continue;
+        int bytes = s->lots.has[number] ? dl_dtype_bytes(s->e->k->params.at[in->param].type.dtype) : 4;
+        registers += dl_ceil_div(bytes * s->lots.width, 4);
+    }
+    while (turns > 1 && (turns * registers > AHEAD || turns > most)) turns /= 2;
+    return s->sums && !s->e->within ? turns : 1;
+}
+
 static nest plan_nest(dl_emitter *e) {
     nest s = {.e = e, .parts = 1};
     unsigned kept = 0;
@@ -86,8 +104,9 @@ static nest plan_nest(dl_emitter *e) {
     s.summed = dl_cuda_list_axes(e, &s.order, e->now->axes & ~kept);
     int last = s.order.n ? s.order.axis[s.order.n - 1] : -1;
     s.lots_kept = last >= 0 && kept >> last & 1;
-    s.lots = dl_cuda_find_lots(e, s.lots_kept ? &s.kept : &s.summed,
-                               s.sums && s.kept.points ? e->now->axes & ~kept : ~0u);
+    unsigned moving = s.sums && s.kept.points ? e->now->axes & ~kept : ~0u;
+    s.lots = dl_cuda_find_lots(e, s.lots_kept ? &s.kept : &s.summed, moving);
+    if (!s.sums || !s.lots_kept) dl_cuda_find_across(e, s.lots_kept ? &s.kept : &s.summed, moving, &s.lots);
     s.points = s.kept.points / (s.lots_kept ? s.lots.width : 1);
     s.terms = s.summed.points / (s.lots_kept ? 1 : s.lots.width);
     choose_rows(&s);
@@ -101,6 +120,7 @@ static nest plan_nest(dl_emitter *e) {
     if (s.each < 1) s.each = 1;
     s.parts = dl_ceil_div(s.terms, s.each);
     if (s.parts < 1) s.parts = 1;
+    s.turns = choose_turns(&s);
     return s;
 }
 
@@ -109,9 +129,10 @@ static void put_growth(dl_emitter *e, int number) {
     const nest *s = e->loop;
     const char *which = s->lots_kept && s->lots.width > 1 ? "[j]" : "";
     const dl_kinstr *in = instr_of(s, number);
-    const char *type = dl_emit_partial_type(in);
-    dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)v%d);\n", number, which, dl_cuda_by(in), number, which,
-            type, in->args[0]);
+    const char *type = s->turns > 1 ? dl_cuda_growing(in, s->turns) : dl_emit_partial_type(in),
+               *own = s->turns > 1 ? "t" : "a";
+    dl_putf(e->out, "    %s%s%d%s = %s::of(%s%d%s, (%s)v%d);\n", s->turns > 1 ? "if (in) " : "", own, number,
+            which, dl_cuda_by(in), own, number, which, type, in->args[0]);
 }
 
 static void put_program(nest *s, const bool *runs) {
@@ -123,21 +144,23 @@ static void put_program(nest *s, const bool *runs) {
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         if (e->steps[number].axes & e->within) continue;
+        if (s->turns > 1 && instr_of(s, number)->kind == DL_K_STORE && !s->lots.has[number])
+            dl_puts(e->out, "    if (in)\n");
         if (dl_cuda_is_within(e, number))
             dl_cuda_put_within_value(e, number);
         else
             dl_emit_instr(e, number);
     }
     e->reduce = NULL, e->loop = NULL;
-    dl_cuda_close_lots(e, &s->lots, runs, NULL);
+    dl_cuda_close_lots(e, &s->lots, runs, s->turns > 1 ? "in" : NULL);
 }
 
 /* Without reductions. */
 static void put_points(nest *s) {
     dl_emitter *e = s->e;
-    dl_putf(e->out, "    const %s at = (unit * %d + kd_thread()) * %d;\n    if (at < %lld%s) {\n",
-            e->dialect->index, DL_BLOCK, s->lots.width, (long long)s->kept.points, e->dialect->whole);
-    dl_cuda_put_coordinates(e, "at", &s->kept);
+    dl_putf(e->out, "    const %s at = unit * %d + kd_thread();\n    if (at < %lld%s) {\n", e->dialect->index,
+            DL_BLOCK, (long long)s->points, e->dialect->whole);
+    dl_cuda_put_lot_coordinates(e, "at", &s->kept, &s->lots);
     put_program(s, dl_cuda_find_runs(e));
     dl_puts(e->out, "    }\n");
 }
@@ -212,19 +235,53 @@ static void put_result(nest *s, int number) {
     dl_puts(e->out, "    }\n");
 }
 
-static void put_starts(nest *s, int width) {
+/* "double a3[8]": what the thread has of each reduction, or "float t3[8]": of the terms that it takes at
+ * once. */
+static void put_starts(nest *s, int width, bool at_once) {
     dl_emitter *e = s->e;
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
-        const char *type = dl_emit_partial_type(instr_of(s, number)),
-                   *start = dl_emit_start(instr_of(s, number));
+        const dl_kinstr *in = instr_of(s, number);
+        const char *type = at_once ? dl_cuda_growing(in, s->turns) : dl_emit_partial_type(in),
+                   *start = dl_emit_start(in), *name = at_once ? "t" : "a";
         if (!is_reduction(s, number)) continue;
         if (width == 1) {
-            dl_putf(e->out, "    %s a%d = %s;\n", type, number, start);
+            dl_putf(e->out, "    %s %s%d = %s;\n", type, name, number, start);
             continue;
         }
-        dl_putf(e->out, "    %s a%d[%d];\n#pragma unroll\n", type, number, width);
-        dl_putf(e->out, "    for (int j = 0; j < %d; j++) a%d[j] = %s;\n", width, number, start);
+        dl_putf(e->out, "    %s %s%d[%d];\n#pragma unroll\n", type, name, number, width);
+        dl_putf(e->out, "    for (int j = 0; j < %d; j++) %s%d[j] = %s;\n", width, name, number, start);
+    }
+}
+
+/* One turn of the loop over terms, or several, whose sums are floats of their own first. */
+static void put_turns(nest *s, const bool *runs, int width) {
+    dl_emitter *e = s->e;
+    const char *index = e->dialect->index, *term = "term";
+    if (s->turns > 1) {
+        put_starts(s, width, true);
+        dl_putf(e->out,
+                "#pragma unroll\n    for (int turn = 0; turn < %d; turn++) {\n    const %s own = term + turn "
+                "* %d;\n"
+                "    const bool in = own < end && own < %lld%s;\n    const %s here = in ? own : term;\n",
+                s->turns, index, s->table.lanes, (long long)s->terms, e->dialect->whole, index);
+        term = "here";
+    }
+    if (s->lots_kept)
+        dl_cuda_put_coordinates(e, term, &s->summed);
+    else
+        dl_cuda_put_lot_coordinates(e, term, &s->summed, &s->lots);
+    put_program(s, runs);
+    if (s->turns == 1) return;
+    dl_puts(e->out, "    }\n");
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        const dl_kinstr *in = instr_of(s, number);
+        if (!is_reduction(s, number)) continue;
+        if (width > 1) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    ", width);
+        const char *which = width > 1 ? "[j]" : "";
+        dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)t%d%s);\n", number, which, dl_cuda_by(in), number,
+                which, dl_emit_partial_type(in), number, which);
     }
 }
 
@@ -234,7 +291,7 @@ static void put_sums(nest *s, dl_emitted *code) {
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
     const bool *runs = dl_cuda_find_runs(e);
-    int width = s->lots_kept ? s->lots.width : 1, step = s->lots_kept ? 1 : s->lots.width;
+    int width = s->lots_kept ? s->lots.width : 1;
     dl_cuda_put_table(e, &s->table);
     dl_putf(e->out,
             "    const %s part = unit %% %lld%s, first = unit / %lld%s * %d, at = first + group * %d;\n",
@@ -242,14 +299,13 @@ static void put_sums(nest *s, dl_emitted *code) {
     dl_putf(e->out, "    const bool live = at < %lld%s;\n    const %s point = live ? at : 0;\n",
             (long long)s->kept.points, suffix, index);
     dl_cuda_put_coordinates(e, "point", &s->kept);
-    put_starts(s, width);
+    put_starts(s, width, false);
     dl_cuda_load_still(e, &s->lots, runs);
     dl_putf(e->out, "    const %s from = part * %lld%s, end = from + %lld%s;\n", index, (long long)s->each,
             suffix, (long long)s->each, suffix);
     dl_putf(e->out, "    for (%s term = from + lane; live && term < end && term < %lld%s; term += %d) {\n",
-            index, (long long)s->terms, suffix, s->table.lanes);
-    dl_cuda_put_coordinates(e, step > 1 ? dl_format(e->arena, "(term * %d)", step) : "term", &s->summed);
-    put_program(s, runs);
+            index, (long long)s->terms, suffix, s->table.lanes * s->turns);
+    put_turns(s, runs, width);
     dl_puts(e->out, "    }\n");
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];

@@ -106,6 +106,13 @@ static const sweep_case cases[] = {
      "%5 = mul %4, $w : f32[N=2, H=32, W=32, C=32]\n %6 = sum %5 {over=[N, H, W]} : f32[C=32]\n"
      "%7 = mul %5, %6 : f32[N=2, H=32, W=32, C=32]\n output \"y\" = %7\n",
      1e-5, "a1[j] = by_sum::of(a1[j], (float)v0);"},
+    {"an image of patches: lots along their channels, neighbours along its rows",
+     "input $x = %0 : f32[N=2, T=30, E=384]\n input $w = %1 : f32[N=2, C=12, H=24, W=40]\n"
+     "%2 = rearrange $x {pattern=\"n (h=6 w=5) (p=4 q=8 c=12) -> n c (h p) (w q)\"} : f32[N=2, C=12, H=24, "
+     "W=40]\n"
+     "%5 = sub %2, $w : f32[N=2, C=12, H=24, W=40]\n %6 = mul %5, %5 : f32[N=2, C=12, H=24, W=40]\n"
+     "%7 = sum %6 {over=[C, H, W]} : f32[N=2]\n output \"y\" = %5\n output \"z\" = %7\n",
+     1e-5, " / 40 % 3 * 4;"},
     {"whole numbers and truth values",
      "input $x = %0 : i32[A=40, B=12]\n input $k = %1 : i64[B=12]\n"
      "%2 = cast $x : i64[A=40, B=12]\n %3 = mul %2, $k : i64[A=40, B=12]\n %4 = gt %3, $k : bool[A=40, "
