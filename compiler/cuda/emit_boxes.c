@@ -1,24 +1,105 @@
-/* Operands that a tensor map describes (ir/tensor_map.h), whose boxes are tiles as wgmma takes them
- * (kernels/contract_groups.cu): matrices of memory, of the type that is multiplied, along the terms or, in 16
- * bits, along their rows. */
+/* Operands that tensor maps describe (ir/tensor_map.h), one for each part, whose boxes are tiles as wgmma
+ * takes them (kernels/contract_groups.cu): matrices of memory, of the type that is multiplied, along the
+ * terms or, in 16 bits, along their rows; and, of an image's gradient, the weight, whose taps are lines of
+ * such. */
 #include "compiler/cuda/emit_tiles.h"
 
-bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *map) {
+bool dl_product_even(const dl_product *p) {
+    bool even = !p->alone;
+    for (int i = 0; i < DL_NUMBERS; i++)
+        even &= !p->number[i].varies && p->number[i].size >= 1 && p->number[i].size <= INT32_MAX;
+    return even;
+}
+
+/* Bytes of a line of a box. */
+static int line_of(const dl_operand *o) { return o->along_k ? DL_LINE : DL_LINE_BLOCK; }
+static dl_number_kind own_of(const dl_operand *o) { return o->is_left ? DL_ROWS : DL_COLUMNS; }
+
+/* Of one part. A box has elements of one alone: they lie along the channels, and a part begins where a box
+ * does. */
+static bool find_part(const dl_product *p, const dl_operand *o, int part, int rows, dl_tensor_map *map) {
     dl_matrix m;
-    bool ok = p->has_maps && (o->along_k || p->word == 2) && dl_product_matrix(p, o, &m) &&
-              m.dtype == o->dtype && m.across != o->along_k;
+    bool ok = dl_product_matrix_of(p, o, part, &m) && m.dtype == o->dtype && m.across != o->along_k;
     if (!ok) return false;
-    int64_t own = p->number[o->is_left ? DL_ROWS : DL_COLUMNS].size, terms = p->number[DL_TERMS].size,
-            batch = p->number[DL_BATCH].size, lines = m.across ? terms : own;
+    int64_t own = p->number[own_of(o)].size, terms = p->number[DL_TERMS].size,
+            batch = p->number[DL_BATCH].size;
+    if (o->nparts > 1) {
+        ok = o->channels == (m.across ? own_of(o) : DL_TERMS) && o->start[part] % (line_of(o) / p->word) == 0;
+        if (!ok) return false;
+        *(m.across ? &own : &terms) = o->start[part + 1] - o->start[part];
+    }
+    int64_t lines = m.across ? terms : own;
+    *map = (dl_tensor_map){.param = m.param,
+                           .dtype = m.dtype,
+                           .swizzle = line_of(o),
+                           .box = {line_of(o) / p->word, m.across ? DL_LINE / p->word : rows, 1},
+                           .offset = m.offset,
+                           .size = {m.across ? own : terms, lines, m.next ? batch : 1},
+                           .step = {m.line * p->word, (m.next ? m.next : m.line * lines) * p->word}};
+    return dl_tensor_map_fits(map, dl_type_bytes(dl_operand_part(p, o, part)));
+}
+
+/* Is it the weight of an image's gradient? Its terms are taps, of axes in their order, and O behind them. */
+static bool is_weight(const dl_product *p, const dl_operand *o) {
+    return dl_op_slides(p->c->op) && dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_X &&
+           dl_op_tensor(p->c->op, o->place) == DL_TENSOR_W;
+}
+
+/* Lines of the weight are its C, behind each other at all taps, matrices its O, of which a tile's terms have
+ * one tap. */
+static bool find_taps(const dl_product *p, const dl_operand *o, dl_tensor_map *map) {
+    if (!is_weight(p, o) || !dl_product_even(p) || o->along_k) return false;
+    const dl_type *t = dl_operand_part(p, o, 0);
+    int terms = DL_LINE / p->word;
+    int64_t stride[DL_MAX_RANK], taps = 1;
+    dl_type_strides(t, stride);
+    for (int i = t->rank - 1; i >= 2; i--) {
+        if (stride[i] != taps * stride[t->rank - 1]) return false;
+        taps *= t->axis[i].size;
+    }
+    if (t->dtype != o->dtype || stride[1] != 1 || p->number[DL_TERMS].at[3].size % terms) return false;
     *map = (dl_tensor_map){
-        .param = m.param,
-        .dtype = m.dtype,
-        .swizzle = m.across ? DL_LINE_BLOCK : DL_LINE,
-        .box = {(m.across ? DL_LINE_BLOCK : DL_LINE) / p->word, m.across ? DL_LINE / p->word : rows, 1},
-        .offset = m.offset,
-        .size = {m.across ? own : terms, lines, m.next ? batch : 1},
-        .step = {m.line * p->word, (m.next ? m.next : m.line * lines) * p->word}};
-    return dl_tensor_map_fits(map, dl_type_bytes(dl_operand_part(p, o, 0)));
+        .param = o->param[0],
+        .dtype = t->dtype,
+        .swizzle = DL_LINE_BLOCK,
+        .box = {DL_LINE_BLOCK / p->word, 1, terms},
+        .offset = o->base[0] * p->word,
+        .size = {t->axis[1].size, taps, p->number[DL_BATCH].size * p->number[DL_TERMS].at[3].size},
+        .step = {stride[t->rank - 1] * p->word, stride[0] * p->word}};
+    return dl_tensor_map_fits(map, dl_type_bytes(t));
+}
+
+bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *maps) {
+    if (!p->has_maps || (!o->along_k && p->word != 2)) return false;
+    bool parts = true;
+    for (int i = 0; parts && i < o->nparts; i++) parts = find_part(p, o, i, rows, &maps[i]);
+    return parts || find_taps(p, o, &maps[0]);
+}
+
+/* ---- in C ---- */
+
+const char *dl_operand_part_of(dl_emitter *e, const dl_operand *o, const char *channel) {
+    const char *text = dl_format(e->arena, "%d", o->nparts - 1);
+    for (int i = o->nparts - 1; i > 0; i--)
+        text = dl_format(e->arena, "%s < %lld ? %d : %s", channel, (long long)o->start[i], i - 1, text);
+    return text;
+}
+
+const char *dl_operand_start_of(dl_emitter *e, const dl_operand *o, const char *part) {
+    const char *text = dl_format(e->arena, "%lld", (long long)o->start[o->nparts - 1]);
+    for (int i = o->nparts - 1; i > 0; i--)
+        text = dl_format(e->arena, "%s == %d ? %lld : %s", part, i - 1, (long long)o->start[i - 1], text);
+    return text;
+}
+
+void dl_product_put_maps(dl_emitter *e, const dl_operand *o) {
+    dl_product_put_head(e, o, dl_operand_side(o));
+    dl_putf(e->out,
+            "    enum { ALONG_K = %d };\n    const kd_map *map[%d];\n"
+            "    INLINE const kd_map *map_of(int part) const { return ",
+            o->along_k, o->nparts);
+    for (int i = 0; i + 1 < o->nparts; i++) dl_putf(e->out, "part == %d ? map[%d] : ", i, i);
+    dl_putf(e->out, "map[%d]; }\n", o->nparts - 1);
 }
 
 /* "b0 * 12 + b1": which product of the batch the block makes; 0 where the operand is the same for all. */
@@ -27,7 +108,7 @@ static void put_matrix(dl_emitter *e, const dl_product *p, const dl_operand *o) 
     dl_matrix m;
     int64_t step = b->size;
     bool any = false;
-    for (int i = 0; i < b->n && dl_product_matrix(p, o, &m) && m.next; i++) {
+    for (int i = 0; i < b->n && dl_product_matrix_of(p, o, 0, &m) && m.next; i++) {
         step /= b->at[i].size;
         if (b->at[i].size == 1) continue;
         dl_putf(e->out, "%s%s", any ? " + " : "", b->at[i].name);
@@ -37,12 +118,39 @@ static void put_matrix(dl_emitter *e, const dl_product *p, const dl_operand *o) 
     if (!any) dl_puts(e->out, "0");
 }
 
-void dl_product_put_boxes(dl_emitter *e, const dl_product *p, const dl_operand *o) {
-    dl_product_put_head(e, o, dl_operand_side(o));
-    dl_putf(e->out,
-            "    enum { ALONG_K = %d, BYTES = CT_BOXES };\n    const kd_map *map;\n"
-            "    INLINE int matrix() const { return (int)(",
-            o->along_k);
+static void put_part(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+    dl_putf(e->out, "        const int part = %s;\n        c.map = map_of(part);\n",
+            dl_operand_part_of(e, o, o->along_k ? "k" : "row"));
+    dl_putf(e->out, "        c.x = %s - (%s);\n        c.y = %s;\n        c.z = (int)(",
+            o->along_k ? "k" : "row", dl_operand_start_of(e, o, "part"), o->along_k ? "row" : "k");
     put_matrix(e, p, o);
-    dl_puts(e->out, "); }\n};\n");
+    dl_puts(e->out, ");\n");
+}
+
+/* Which tap a term is, of all that the weight has; and which O. */
+static void put_taps(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+    const dl_number *n = &p->number[DL_TERMS], *groups = &p->number[DL_BATCH];
+    const dl_type *t = dl_operand_part(p, o, 0);
+    int64_t stride[DL_MAX_RANK];
+    dl_type_strides(t, stride);
+    int64_t line = stride[t->rank - 1];
+    dl_product_split(e, n, "k");
+    dl_puts(e->out, "        c.map = map_of(0);\n        c.x = row;\n        c.y = (int)(0");
+    for (int i = 0; i < 3; i++) {
+        if (o->step[0][DL_TERMS][i])
+            dl_putf(e->out, " + %s * %lld", n->at[i].name, (long long)(o->step[0][DL_TERMS][i] / line));
+        if (o->origin[i]) dl_putf(e->out, " + %s * %lld", o->origin[i], (long long)(o->along[0][i] / line));
+    }
+    dl_putf(e->out, ");\n        c.z = (int)(%s", n->at[3].name);
+    if (groups->size > 1) dl_putf(e->out, " + b0 * %lld", (long long)n->at[3].size);
+    dl_puts(e->out, ");\n");
+}
+
+void dl_product_put_boxes(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+    dl_matrix m;
+    dl_product_put_maps(e, o);
+    dl_puts(e->out, "    enum { BYTES = CT_BOXES };\n"
+                    "    INLINE ct_corner corner(int row, int k) const {\n        ct_corner c;\n");
+    (dl_product_matrix_of(p, o, 0, &m) ? put_part : put_taps)(e, p, o);
+    dl_puts(e->out, "        return c;\n    }\n};\n");
 }

@@ -21,23 +21,33 @@ static int64_t whole_step(const dl_number *n, const int64_t *step) {
     return first;
 }
 
-static int64_t operand_step(const dl_product *p, const dl_operand *o, dl_number_kind kind) {
-    return whole_step(&p->number[kind], o->step[0][kind]);
+static int64_t operand_step(const dl_product *p, const dl_operand *o, int part, dl_number_kind kind) {
+    return whole_step(&p->number[kind], o->step[part][kind]);
 }
 
-bool dl_product_matrix(const dl_product *p, const dl_operand *o, dl_matrix *to) {
-    bool varies = p->alone || dl_product_many(p) != p->number[DL_BATCH].size;
-    for (int i = 0; i < 3; i++) varies |= o->bounded[i] || o->origin[i];
-    for (int i = 0; i < DL_NUMBERS; i++)
-        varies |= p->number[i].varies || p->number[i].size < 1 || p->number[i].size > INT32_MAX;
-    if (varies) return false;
+/* Channels of the part, where a number counts nothing but those of a concatenation. */
+static bool find_channels(const dl_product *p, const dl_operand *o, int part, int64_t *size) {
+    if (o->nparts == 1) return true;
+    int64_t channels = o->group < 0 ? 0 : p->number[o->channels].at[o->channel].size;
+    size[o->channels] = o->start[part + 1] - o->start[part];
+    return channels == o->start[o->nparts] && channels == p->number[o->channels].size;
+}
+
+bool dl_product_matrix_of(const dl_product *p, const dl_operand *o, int part, dl_matrix *to) {
+    bool even = dl_product_even(p) && dl_product_many(p) == p->number[DL_BATCH].size;
+    for (int i = 0; i < 3; i++) even &= !o->bounded[i] && !o->origin[i];
+    if (!even) return false;
     dl_number_kind kind = o->is_left ? DL_ROWS : DL_COLUMNS;
-    int64_t own = p->number[kind].size, terms = p->number[DL_TERMS].size, step = operand_step(p, o, kind),
-            along = operand_step(p, o, DL_TERMS), next = operand_step(p, o, DL_BATCH);
-    dl_dtype type = dl_operand_part(p, o, 0)->dtype;
-    if (o->nparts != 1 || o->base[0] < 0 || step < 0 || along < 0 || next < 0) return false;
+    int64_t size[DL_NUMBERS], step = operand_step(p, o, part, kind),
+                              along = operand_step(p, o, part, DL_TERMS),
+                              next = operand_step(p, o, part, DL_BATCH);
+    for (int i = 0; i < DL_NUMBERS; i++) size[i] = p->number[i].size;
+    if (!find_channels(p, o, part, size)) return false;
+    int64_t own = size[kind], terms = size[DL_TERMS], base = dl_operand_base(o, part);
+    dl_dtype type = dl_operand_part(p, o, part)->dtype;
+    if (base < 0 || step < 0 || along < 0 || next < 0) return false;
     *to = (dl_matrix){
-        .param = o->param[0], .offset = o->base[0] * dl_dtype_bytes(type), .dtype = type, .next = next};
+        .param = o->param[part], .offset = base * dl_dtype_bytes(type), .dtype = type, .next = next};
     if ((along == 1 || terms == 1) && (step >= terms || own == 1))
         to->line = own == 1 ? terms : step;
     else if ((step == 1 || own == 1) && (along >= own || terms == 1))
@@ -45,6 +55,10 @@ bool dl_product_matrix(const dl_product *p, const dl_operand *o, dl_matrix *to) 
     else
         return false;
     return true;
+}
+
+bool dl_product_matrix(const dl_product *p, const dl_operand *o, dl_matrix *to) {
+    return o->nparts == 1 && dl_product_matrix_of(p, o, 0, to);
 }
 
 /* ---- what it makes of the kernel ---- */

@@ -80,11 +80,12 @@ static void put_words(dl_emitter *e, const dl_operand *o) {
         dl_putf(e->out, "    %s.p%d = p%d;\n", words, o->param[i], o->param[i]);
 }
 
-/* One that a tensor map brings. */
+/* One that tensor maps bring. */
 static void put_boxes(dl_emitter *e, const dl_operand *o) {
     const char *name = e->k->name, *which = dl_operand_side(o);
-    dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n    %s.map = KD_MAP_OF(map%d);\n", name, which,
-            which, name, which, which, o->map);
+    dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
+    for (int i = 0; i < o->nparts; i++)
+        dl_putf(e->out, "    %s.map[%d] = KD_MAP_OF(map%d);\n", which, i, o->map + i);
 }
 
 static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err) {
@@ -202,10 +203,10 @@ static void take_maps(dl_product *p, dl_emitted *code) {
     for (int i = 0; i < 2 && p->tiling.boxes; i++) {
         dl_operand *o = &p->operand[i];
         int rows = i ? p->tiling.bn : p->tiling.bm;
-        dl_tensor_map *map = &code->maps[code->nmaps];
-        bool matrix = dl_product_boxes(p, o, rows, map);
-        o->by_windows = !matrix && p->tiling.images && dl_product_images(p, o, rows, map);
-        if (matrix || o->by_windows) o->map = code->nmaps++;
+        dl_tensor_map *maps = &code->maps[code->nmaps];
+        bool boxes = dl_product_boxes(p, o, rows, maps);
+        o->by_windows = !boxes && p->tiling.images && dl_product_images(p, o, rows, maps);
+        if (boxes || o->by_windows) o->map = code->nmaps, code->nmaps += o->nparts;
     }
 }
 

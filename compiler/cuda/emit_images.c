@@ -1,7 +1,7 @@
-/* Images that windows slide over, which a tensor map describes (ir/tensor_map.h: windows), and whose boxes
- * are tiles as wgmma takes them: pixels of one tap, along the terms as a convolution has them, or along the
- * rows, as a weight's gradient. A tile or line of a box has channels of one tap alone, so a group's are a
- * multiple of what it holds. */
+/* Images that windows slide over, of which a tensor map describes each part (ir/tensor_map.h: windows), and
+ * whose boxes are tiles as wgmma takes them: pixels of one tap, along the terms as a convolution has them, or
+ * along the rows, as a weight's gradient. A tile or line of a box has channels of one tap and one part alone,
+ * so a group's are a multiple of what it holds, and where a part begins is one. */
 #include "compiler/cuda/emit_tiles.h"
 
 /* Along axis i of the driver's order (W first): which of the product's three it is. */
@@ -16,13 +16,9 @@ static int64_t low_of(const dl_product *p, const dl_operand *o, int axis) {
     return s->begin + (s->spread < 0 ? s->spread * (taps_of(p, o, axis) - 1) : 0);
 }
 
-/* Where the product has it as an image of one tensor, of which each parity has as many positions and taps. */
+/* Where the product has it as an image of which each parity has as many positions and taps. */
 static bool is_plain(const dl_product *p, const dl_operand *o) {
-    bool varies = p->alone;
-    for (int i = 0; i < DL_NUMBERS; i++)
-        varies |= p->number[i].varies || p->number[i].size < 1 || p->number[i].size > INT32_MAX;
-    return !varies && o->is_image && o->nparts == 1 && dl_operand_part(p, o, 0)->dtype == o->dtype &&
-           (o->along_k ? o->taps : o->positions) == DL_TERMS;
+    return dl_product_even(p) && o->is_image && (o->along_k ? o->taps : o->positions) == DL_TERMS;
 }
 
 /* Corners within which the positions lie, all of them and no other, and the hops between them. */
@@ -41,19 +37,19 @@ static bool find_windows(const dl_product *p, const dl_operand *o, dl_tensor_map
     return true;
 }
 
-bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *map) {
-    if (!p->has_maps || (!o->along_k && p->word != 2) || !is_plain(p, o)) return false;
-    const dl_type *t = dl_operand_part(p, o, 0);
+/* Of one part, whose channels are whole boxes'. */
+static bool find_part(const dl_product *p, const dl_operand *o, int part, int rows, dl_tensor_map *map) {
+    const dl_type *t = dl_operand_part(p, o, part);
     int line = o->along_k ? DL_LINE : DL_LINE_BLOCK;
     int64_t stride[DL_MAX_RANK];
     dl_type_strides(t, stride);
-    if (stride[1] != 1 || p->number[o->channels].at[o->channel].size % (line / p->word)) return false;
-    *map = (dl_tensor_map){.param = o->param[0],
+    if (t->dtype != o->dtype || stride[1] != 1 || o->start[part] % (line / p->word)) return false;
+    *map = (dl_tensor_map){.param = o->param[part],
                            .dtype = o->dtype,
                            .swizzle = line,
                            .windows = p->c->windows.n,
                            .box = {line / p->word, o->along_k ? rows : DL_LINE / p->word, 1},
-                           .offset = o->base[0] * p->word};
+                           .offset = dl_operand_base(o, part) * p->word};
     map->size[0] = t->axis[1].size, map->size[map->windows + 1] = t->axis[0].size;
     map->step[map->windows] = stride[0] * p->word;
     for (int i = 0; i < map->windows; i++) {
@@ -61,6 +57,14 @@ bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_te
         map->size[1 + i] = t->axis[axis].size, map->step[i] = stride[axis] * p->word;
     }
     return find_windows(p, o, map) && dl_tensor_map_fits(map, dl_type_bytes(t));
+}
+
+bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *maps) {
+    if (!p->has_maps || (!o->along_k && p->word != 2) || !is_plain(p, o)) return false;
+    int piece = (o->along_k ? DL_LINE : DL_LINE_BLOCK) / p->word;
+    bool ok = p->number[o->channels].at[o->channel].size % piece == 0;
+    for (int i = 0; ok && i < o->nparts; i++) ok = find_part(p, o, i, rows, &maps[i]);
+    return ok;
 }
 
 static void put_head(dl_emitter *e, const char *name, const dl_number *n, const char *at) {
@@ -73,6 +77,7 @@ static void put_head(dl_emitter *e, const char *name, const dl_number *n, const 
 static void put_position(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_number *n = &p->number[o->positions];
     put_head(e, "position", n, n->at[0].name);
+    dl_puts(e->out, "        w.part = 0;\n");
     for (int i = 0; i < 3; i++) {
         int axis = axis_of(i);
         if (i >= p->c->windows.n) {
@@ -94,6 +99,8 @@ static void put_tap(dl_emitter *e, const dl_product *p, const dl_operand *o) {
              groups->size == 1 ? channel
                                : dl_format(e->arena, "(%s + %s * %lld)", channel, groups->at[o->group].name,
                                            (long long)o->step[0][DL_BATCH][o->group]));
+    dl_putf(e->out, "        w.part = %s;\n        w.at -= %s;\n", dl_operand_part_of(e, o, "w.at"),
+            dl_operand_start_of(e, o, "w.part"));
     for (int i = 0; i < 3; i++) {
         int axis = axis_of(i);
         int64_t spread = i < p->c->windows.n ? o->slide[axis].spread : 0;
@@ -114,11 +121,11 @@ static void put_tap(dl_emitter *e, const dl_product *p, const dl_operand *o) {
 }
 
 void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand *o) {
-    dl_product_put_head(e, o, dl_operand_side(o));
+    dl_product_put_maps(e, o);
     dl_putf(e->out,
-            "    enum { ALONG_K = %d, BYTES = CT_IMAGES, WINDOWS = %d };\n    const kd_map *map;\n"
+            "    enum { BYTES = CT_IMAGES, WINDOWS = %d };\n"
             "    INLINE %s count() const { return %s(); }\n",
-            o->along_k, p->c->windows.n, e->dialect->index, o->is_left ? "rows" : "columns");
+            p->c->windows.n, e->dialect->index, o->is_left ? "rows" : "columns");
     put_position(e, p, o);
     put_tap(e, p, o);
     dl_puts(e->out, "};\n");

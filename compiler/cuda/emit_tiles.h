@@ -52,8 +52,8 @@ typedef struct {
     /* found */
     bool along_k;
     int bytes;
-    int map;         /* number of the tensor map that brings it, or -1; */
-    bool by_windows; /* a map of images */
+    int map;         /* number of the first tensor map that brings it, or -1; */
+    bool by_windows; /* maps of images, one for each part */
 } dl_operand;
 
 /* How a contraction is multiplied; as the constants of kernels/contract.cu. */
@@ -94,6 +94,10 @@ typedef struct {
 void dl_product_count(dl_product *p, dl_emitter *e, dl_number_kind kind, int64_t size, const char *text);
 dl_operand dl_operand_new(const dl_product *p, int place, bool left);
 const dl_type *dl_operand_part(const dl_product *p, const dl_operand *o, int part);
+/* Where the first element of a part lies in it, whatever number its channel has. */
+static inline int64_t dl_operand_base(const dl_operand *o, int part) {
+    return o->base[part] + (o->nparts > 1 ? o->start[part] * o->step[part][o->channels][o->channel] : 0);
+}
 void dl_operand_follow(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter, int axis,
                        int64_t times);
 void dl_product_windows(dl_emitter *e, dl_product *p);
@@ -111,20 +115,29 @@ const char *dl_tiling_name(const dl_tiling *t);
 typedef struct {
     const char *first, *at;
 } dl_sums_place;
-/* Is an operand a matrix of memory, or several, one for each of the batch, whose sizes do not vary? */
+/* Is an operand a matrix of memory, or several, one for each of the batch, whose sizes do not vary? And is a
+ * part of one, which has some of its channels? */
 bool dl_product_matrix(const dl_product *p, const dl_operand *o, dl_matrix *to);
+bool dl_product_matrix_of(const dl_product *p, const dl_operand *o, int part, dl_matrix *to);
 int dl_product_calls(const dl_product *p, dl_call *forms);
 dl_sums_place dl_product_sums(dl_emitter *e, const dl_product *p, const dl_call *c);
 /* Those that are convolutions, and which axis of a call's tensor an axis of an image or weight is.
  * emit_call_windows.c */
 int dl_product_convolutions(const dl_product *p, dl_call *forms);
 int dl_product_tensor_axis(const dl_product *p, int axis);
-/* Can tiles of an operand, of so many rows, come as boxes of a tensor map, for wgmma? Which map, then; and
- * the operand as kernels/contract.cu takes it. emit_boxes.c */
-bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *map);
+/* Is it cut into tiles, whose rows, columns and terms are as many at each parity? emit_boxes.c */
+bool dl_product_even(const dl_product *p);
+/* Can tiles of an operand, of so many rows, come as boxes of tensor maps, one for each part, for wgmma? Which
+ * maps, then; and the operand as kernels/contract.cu takes it. emit_boxes.c */
+bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *maps);
 void dl_product_put_boxes(dl_emitter *e, const dl_product *p, const dl_operand *o);
+/* What both begin with: head, maps, and which of them brings a part; in C, the part that holds a channel, and
+ * the part's first channel. */
+void dl_product_put_maps(dl_emitter *e, const dl_operand *o);
+const char *dl_operand_part_of(dl_emitter *e, const dl_operand *o, const char *channel);
+const char *dl_operand_start_of(dl_emitter *e, const dl_operand *o, const char *part);
 /* The same of images that windows slide over. emit_images.c */
-bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *map);
+bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *maps);
 void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand *o);
 /* Products that are cut into tiles, each by itself. */
 int64_t dl_product_many(const dl_product *p);

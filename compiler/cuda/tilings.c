@@ -116,13 +116,13 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
     return t;
 }
 
-/* Can an operand come by a tensor map, of a matrix or, which is no matrix, an image? */
+/* Can an operand come by tensor maps, of matrices or, which is none, an image? */
 static bool has_boxes(const dl_product *p, int i, bool images) {
-    dl_tensor_map map;
+    dl_tensor_map maps[DL_MAP_MOST];
     for (int o = 0; o < 2; o++) {
         int rows = o ? tilings[i].bn : tilings[i].bm;
-        bool matrix = dl_product_boxes(p, &p->operand[o], rows, &map);
-        if (images ? !matrix && dl_product_images(p, &p->operand[o], rows, &map) : matrix) return true;
+        bool boxes = dl_product_boxes(p, &p->operand[o], rows, maps);
+        if (images ? !boxes && dl_product_images(p, &p->operand[o], rows, maps) : boxes) return true;
     }
     return false;
 }

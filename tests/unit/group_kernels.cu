@@ -30,7 +30,7 @@ template <class T, bool ALONG> struct boxes {
     typedef int index;
     enum { ALONG_K = ALONG, BYTES = CT_BOXES };
     const kd_map *map;
-    INLINE int matrix() const { return 2; }
+    INLINE ct_corner corner(int row, int k) const { return {map, ALONG ? k : row, ALONG ? row : k, 2}; }
 };
 
 template <int ARITHMETIC, int BN, int N, int STAGES, class A, class B>

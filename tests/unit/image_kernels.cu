@@ -8,6 +8,7 @@ template <bool ALONG> struct image {
     typedef int index;
     enum { ALONG_K = ALONG, BYTES = CT_IMAGES, WINDOWS = 2 };
     const kd_map *map;
+    INLINE const kd_map *map_of(int) const { return map; }
     INLINE int count() const { return ALONG ? (int)POSITIONS : (int)OF_WEIGHT; }
     INLINE ct_window position(int i) const {
         ct_window w = {};

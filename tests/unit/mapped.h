@@ -13,7 +13,7 @@
 #include "tests/unit/compiled.h"
 #include "tests/unit/random_numbers.h"
 
-enum { MAPPED_INPUTS = 2 };
+enum { MAPPED_INPUTS = 5 };
 static const char *mapped_way = "TMA"; /* a part of its name */
 
 /* The emulated device, or NULL, as err says, where there is no C++ compiler. */
@@ -63,6 +63,8 @@ static inline dl_plan_entry *entry_with_maps(const dl_plan *p) {
 /* Inputs of few digits, so that sums are exact in any order, and what the interpreter makes of them; `odd`:
  * of that input each so many'th is infinite. */
 typedef struct {
+    int ninputs; /* the text's, in their order */
+    const char *names[MAPPED_INPUTS];
     float *in[MAPPED_INPUTS];
     double *want;
     int64_t n; /* numbers of the output */
@@ -76,8 +78,11 @@ static inline mapped_numbers mapped_interpret(dl_arena *arena, const char *text,
     const dl_graph *g = m->graphs.at[0];
     dl_interp *run = dl_interp_new(g, true);
     rng random = {11};
-    for (int i = 0; i < MAPPED_INPUTS; i++) {
+    all.ninputs = g->vars.n;
+    CHECK(all.ninputs <= MAPPED_INPUTS);
+    for (int i = 0; i < all.ninputs; i++) {
         const dl_value *v = &g->vars.at[i]->value;
+        all.names[i] = g->vars.at[i]->name;
         double *to = dl_interp_data(run, v);
         int64_t n = dl_type_count(&v->type);
         all.in[i] = malloc((size_t)n * sizeof *all.in[i]);
@@ -100,18 +105,17 @@ static inline mapped_numbers mapped_interpret(dl_arena *arena, const char *text,
 }
 
 static inline void mapped_free(mapped_numbers *all) {
-    for (int i = 0; i < MAPPED_INPUTS; i++) free(all->in[i]);
+    for (int i = 0; i < all->ninputs; i++) free(all->in[i]);
     free(all->want);
 }
 
 /* How many numbers of the plan's output "y" are wrong, run twice over the fake: captured, or launch by
- * launch; -1: it fails, as err says. Its inputs are "x" and "v". */
+ * launch; -1: it fails, as err says. */
 static inline int64_t mapped_wrong(const dl_plan *p, const mapped_numbers *all, dl_error *err) {
-    static const char *const names[] = {"x", "v"};
     dlr_exec *exec = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, err);
     if (!exec) return -1;
-    for (int i = 0; i < MAPPED_INPUTS; i++)
-        dlr_state_write(exec, dlr_exec_variable(exec, names[i]), DL_F32, all->in[i]);
+    for (int i = 0; i < all->ninputs; i++)
+        dlr_state_write(exec, dlr_exec_variable(exec, all->names[i]), DL_F32, all->in[i]);
     for (int i = 0; i < 2; i++) dlr_exec_run(exec, 0, NULL);
     float *y = read_output(exec, 0, "y", DL_F32);
     bool ok = dlr_exec_check(exec, err);

@@ -6,12 +6,19 @@
 
 typedef enum { FORWARD, BY_IMAGE, BY_WEIGHT } direction;
 
+enum { MOST_PARTS = 3 };
+
 /* Axes of three are D, H, W, the last `windows` of them there. */
 typedef struct {
     direction of;
     dl_dtype type; /* f32: in TF32 */
     int windows, n, c, o, size[3], taps[3], stride[3], low[3], high[3], dilation[3], groups;
 } convolution;
+
+/* Channels of each operand's parts, where it is a concatenation. */
+typedef struct {
+    int of[2][MOST_PARTS];
+} division;
 
 static int out_of(const convolution *c, int i) {
     return (c->size[i] + c->low[i] + c->high[i] - (c->taps[i] - 1) * c->dilation[i] - 1) / c->stride[i] + 1;
@@ -33,7 +40,24 @@ static const char *type_of(dl_arena *arena, const convolution *c, const char *fi
     return dl_format(arena, "%s]", text);
 }
 
-static const char *text_of(dl_arena *arena, const convolution *c) {
+/* Inputs of an operand, whose names begin with that letter, and the node that joins them: its name. */
+static const char *join(dl_arena *arena, const char **text, const convolution *c, char letter,
+                        const int *parts, const int *size, int *value) {
+    if (!parts[0]) return dl_format(arena, "$%c", letter);
+    const char *all = "";
+    int n = 0, sum = 0;
+    for (; n < MOST_PARTS && parts[n]; n++) {
+        const char *name = n ? dl_format(arena, "%c%d", letter, n) : dl_format(arena, "%c", letter);
+        *text = dl_format(arena, "%s  input $%s = %%%d : %s\n", *text, name, (*value)++,
+                          type_of(arena, c, "N", c->n, "C", parts[n], "", size));
+        all = dl_format(arena, "%s%s$%s", all, n ? ", " : "", name), sum += parts[n];
+    }
+    *text = dl_format(arena, "%s  %%%d = cat %s {axis=C} : %s\n", *text, *value, all,
+                      type_of(arena, c, "N", c->n, "C", sum, "", size));
+    return dl_format(arena, "%%%d", (*value)++);
+}
+
+static const char *text_of_parts(dl_arena *arena, const convolution *c, const division *parts) {
     static const char *const ops[] = {"conv", "conv_grad_input", "conv_grad_weight"};
     int out[3];
     for (int i = 0; i < 3; i++) out[i] = out_of(c, i);
@@ -47,12 +71,23 @@ static const char *text_of(dl_arena *arena, const convolution *c) {
     const char *made = c->of == FORWARD ? ""
                                         : dl_format(arena, ", %s=%s", c->of == BY_IMAGE ? "size" : "kernel",
                                                     list(arena, c, c->of == BY_IMAGE ? c->size : c->taps));
+    const char *inputs = "", *left, *right;
+    int value = 0;
+    if (!parts->of[0][0]) inputs = dl_format(arena, "  input $x = %%%d : %s\n", value++, a);
+    if (!parts->of[1][0]) inputs = dl_format(arena, "%s  input $v = %%%d : %s\n", inputs, value++, b);
+    left = join(arena, &inputs, c, 'x', parts->of[0], c->of == BY_IMAGE ? out : c->size, &value);
+    right = join(arena, &inputs, c, 'v', parts->of[1], out, &value);
     return dl_format(arena,
-                     "graph @predict {\n  input $x = %%0 : %s\n  input $v = %%1 : %s\n"
-                     "  %%2 = %s $x, $v {stride=%s, pad_lo=%s, pad_hi=%s, dilation=%s, groups=%d%s} : %s\n"
-                     "  %%3 = relu %%2 : %s\n  output \"y\" = %%3\n}\n",
-                     a, b, ops[c->of], list(arena, c, c->stride), list(arena, c, c->low),
-                     list(arena, c, c->high), list(arena, c, c->dilation), c->groups, made, to, to);
+                     "graph @predict {\n%s"
+                     "  %%%d = %s %s, %s {stride=%s, pad_lo=%s, pad_hi=%s, dilation=%s, groups=%d%s} : %s\n"
+                     "  %%%d = relu %%%d : %s\n  output \"y\" = %%%d\n}\n",
+                     inputs, value, ops[c->of], left, right, list(arena, c, c->stride),
+                     list(arena, c, c->low), list(arena, c, c->high), list(arena, c, c->dilation), c->groups,
+                     made, to, value + 1, value, to, value + 1);
+}
+
+static const char *text_of(dl_arena *arena, const convolution *c) {
+    return text_of_parts(arena, c, &(division){0});
 }
 
 #define ONES                                                                                                 \
@@ -66,7 +101,7 @@ static const convolution plain = {FORWARD,   DL_BF16, 2,         3,         64, 
 
 static void check(const char *dir, const convolution *c, const dl_target *t) {
     dl_arena *arena = dl_arena_new(NULL);
-    mapped_check(dir, text_of(arena, c), t, 2);
+    mapped_check(dir, text_of(arena, c), t, DL_MAP_MOST);
     dl_arena_free(arena);
 }
 
@@ -108,6 +143,76 @@ static void test_cases(const char *dir, const dl_target *t) {
     check(dir, &plain, t), check(dir, &strided, t), check(dir, &by_weight, t);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (dl_test_takes((unsigned)i)) check(dir, &of[i], t);
+}
+
+/* Concatenations: each part by a map of its own, images and matrices of a weight's gradient and of 1 x 1; and
+ * a weight by its taps, beside the image of its gradient. */
+typedef struct {
+    convolution c;
+    division parts;
+    int maps;
+} divided;
+
+static void check_parts(const char *dir, const divided *d, const dl_target *t) {
+    dl_arena *arena = dl_arena_new(NULL);
+    const char *text = text_of_parts(arena, &d->c, &d->parts);
+    const dl_plan_entry *e = entry_with_maps(mapped_plan(arena, text, t, false));
+    CHECK(e && e->maps.n == d->maps, "%d maps: %s", e ? e->maps.n : 0, text);
+    mapped_check(dir, text, t, d->maps);
+    dl_arena_free(arena);
+}
+
+static void test_parts(const char *dir, const dl_target *t) {
+    static const divided of[] = {
+        {{FORWARD, DL_BF16, 2, 3, 96, 24, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
+         {{{32, 64}}},
+         3},
+        {{FORWARD, DL_F16, 3, 1, 128, 40, {4, 5, 6}, {2, 3, 2}, {1, 2, 1}, {1, 0, 1}, {0, 1, 0}, ONES, 1},
+         {{{32, 64, 32}}},
+         4},
+        {{FORWARD, DL_F32, 1, 2, 48, 20, {1, 1, 45}, {1, 1, 4}, {1, 1, 2}, {0, 0, 2}, {0, 0, 1}, ONES, 1},
+         {{{16, 32}}},
+         3},
+        {{BY_IMAGE, DL_BF16, 3, 2, 70, 96, {4, 6, 8}, {4, 4, 4}, {2, 2, 2}, ONES, ONES, ONES, 1},
+         {{{64, 32}}},
+         2},
+        {{BY_IMAGE, DL_BF16, 3, 2, 72, 96, {4, 6, 8}, {4, 4, 4}, {2, 2, 2}, ONES, ONES, ONES, 1},
+         {{{64, 32}}},
+         3},
+        {{BY_IMAGE,
+          DL_F16,
+          2,
+          3,
+          136,
+          128,
+          {1, 9, 8},
+          {1, 6, 3},
+          {1, 3, 1},
+          {0, 2, 1},
+          {0, 1, 1},
+          {1, 1, 2},
+          1},
+         {{{32, 32, 64}}},
+         4},
+        {{BY_WEIGHT, DL_BF16, 2, 3, 192, 24, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
+         {{{128, 64}}},
+         3},
+        {{BY_WEIGHT, DL_F16, 3, 2, 64, 200, {3, 5, 6}, {2, 3, 2}, ONES, {1, 1, 0}, {0, 1, 1}, ONES, 1},
+         {{{0}, {64, 128, 8}}},
+         4},
+        {{BY_WEIGHT, DL_BF16, 1, 3, 128, 96, {1, 1, 61}, {1, 1, 3}, {1, 1, 2}, {0, 0, 1}, {0, 0, 1}, ONES, 1},
+         {{{64, 64}, {64, 32}}},
+         4}};
+    static const divided by_points = {
+        {FORWARD, DL_BF16, 2, 2, 160, 40, {1, 6, 5}, ONES, ONES, {0, 0, 0}, {0, 0, 0}, ONES, 1},
+        {{{32, 128}}},
+        3};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (dl_test_takes((unsigned)i)) check_parts(dir, &of[i], t);
+    const char *way = mapped_way;
+    mapped_way = "TMA";
+    check_parts(dir, &by_points, t);
+    mapped_way = way;
 }
 
 /* Two convolutions whose code is one function, which takes what differs as numbers: places of positions and
@@ -199,6 +304,16 @@ static void test_demands(const dl_target *t) {
     for (int i = 0; i < n; i++) {
         dl_arena *arena = dl_arena_new(NULL);
         const dl_plan *p = mapped_plan(arena, text_of(arena, &of[i]), t, false);
+        const char *variant = p ? p->kernels.at[p->kernels.n - 1].variant : "";
+        CHECK(p && !(variant && strstr(variant, "im2col")), "%d: %s", i, variant);
+        dl_arena_free(arena);
+    }
+    static const division parts[] = {{{{48, 16}}}, {{{16, 48}}}, {{{96, 32}}}}; /* a box would be of both */
+    for (int i = 0; i < 3; i++) {
+        dl_arena *arena = dl_arena_new(NULL);
+        convolution c = i == 2 ? by_weight : plain;
+        if (i == 2) c.c = 128;
+        const dl_plan *p = mapped_plan(arena, text_of_parts(arena, &c, &parts[i]), t, false);
         const char *variant = p ? p->kernels.at[p->kernels.n - 1].variant : "";
         CHECK(p && !(variant && strstr(variant, "im2col")), "%d: %s", i, variant);
         dl_arena_free(arena);
@@ -301,6 +416,7 @@ int main(void) {
     test_old_driver(t);
     test_other_maps(t);
     test_cases(dir, t);
+    test_parts(dir, t);
     test_folded(dir, t);
     test_padding(t);
     test_random(dir, t);

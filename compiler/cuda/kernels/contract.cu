@@ -4,12 +4,13 @@
  *     index, place         int or long; ct_place<index, parts>
  *     ALONG_K              do its neighbours in memory lie along k? Else along its rows.
  *     BYTES                so many of them at a time are copied as they are; 0: one by one, through load;
- *                          CT_BOXES: a tensor map brings them, and all below is replaced by
+ *                          CT_BOXES: tensor maps bring them, and all below is replaced by
  *     AGAIN                is it an image that several taps read?
- *     map, matrix()        the map, and which of its matrices is multiplied (contract_groups.cu)
- *                          CT_IMAGES: the same of images that WINDOWS slide over, and in place of matrix()
+ *     corner(row, k)       the box that begins there, a ct_corner (contract_groups.cu)
+ *                          CT_IMAGES: the same of images that WINDOWS slide over, and in place of corner()
+ *     map_of(part)         the map of a part
  *     count(), position(i) of its rows; where the window of position i begins
- *     tap(i)               which channel of which tap number i is; both are a ct_window
+ *     tap(i)               which channel of which tap and part number i is; both are a ct_window
  *     row(i), col(k, end)  what row i and term k add to an element's place; beyond the last: not in
  *     inside(row, col)     is there such an element? Else it is a zero.
  *     at(row, col)         where it is, or load(row, col): what it is
@@ -51,9 +52,10 @@ INLINE unsigned ct_taps(int x, int spread, int taps, int limit) {
     return bits;
 }
 
-/* Where a window begins, along W, H and D, in image `at`; or how far from there a tap is, at channel `at`. */
+/* Where a window begins, along W, H and D, in image `at`; or how far from there a tap is, at channel `at` of that
+ * part. */
 struct ct_window {
-    int x[3], at;
+    int x[3], at, part;
 };
 
 /* ---- an operand's tiles ---- */

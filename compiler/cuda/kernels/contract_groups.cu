@@ -101,6 +101,12 @@ template <class A, class B, int BM, int BN, int WM>
 struct ct_product<CT_TF32_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_TF32_GROUPS, A, B, BM, BN, WM> {};
 
 /* ---- boxes ---- */
+/* Where a box begins: element x of line y of matrix z. */
+struct ct_corner {
+    const kd_map *map;
+    int x, y, z;
+};
+
 /* A feed by a tensor map, whose boxes lie as tiles do: along k a tile is one, along the rows one is 128 bytes
  * of them. The first thread asks for all. */
 template <class S, int ROWS, int THREADS>
@@ -137,9 +143,8 @@ struct ct_feed<S, ROWS, THREADS, false, CT_BOXES> : ct_boxes<S, ROWS, THREADS> {
     INLINE void fetch(const S &s, kd_saddr tile, index k, index, kd_saddr barrier) {
         if (threadIdx.x != 0) return;
         CT_UNROLL for (int i = 0; i < boxes::BLOCKS; i++) {
-            int row = first + i * boxes::OF_BLOCK;
-            kd_copy_box(boxes::box_of(tile, i), s.map, S::ALONG_K ? (int)k : row, S::ALONG_K ? row : (int)k,
-                        s.matrix(), barrier);
+            ct_corner c = s.corner(first + i * boxes::OF_BLOCK, (int)k);
+            kd_copy_box(boxes::box_of(tile, i), c.map, c.x, c.y, c.z, barrier);
         }
     }
 };
@@ -171,8 +176,8 @@ struct ct_feed<S, ROWS, THREADS, false, CT_IMAGES> : ct_boxes<S, ROWS, THREADS> 
             at = s.position(k);
         CT_UNROLL for (int i = 0; i < boxes::BLOCKS; i++) {
             const ct_window &pixel = S::ALONG_K ? held[i] : at, &tap = S::ALONG_K ? at : held[i];
-            kd_copy_image<S::WINDOWS>(boxes::box_of(tile, i), s.map, tap.at, pixel.x, pixel.at, tap.x,
-                                      barrier);
+            const kd_map *map = s.map_of(tap.part);
+            kd_copy_image<S::WINDOWS>(boxes::box_of(tile, i), map, tap.at, pixel.x, pixel.at, tap.x, barrier);
         }
     }
 };
