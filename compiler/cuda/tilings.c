@@ -15,11 +15,12 @@ enum {
 /* Which products a row is for. */
 typedef enum {
     ANY,
-    HALVES, /* of 16 bits: two registers a sum are too many for it */
-    GROUPS, /* by wgmma. No GPU has run it yet: never the cost model's choice, but there to be tried */
-    BOXES,  /* the same, of operands that tensor maps bring; */
-    IMAGES, /* images among them */
-    ALONE   /* sums by themselves: bm * bn of them on the block's threads */
+    HALVES,  /* of 16 bits: two registers a sum are too many for it */
+    GROUPS,  /* by wgmma. No GPU has run it yet: never the cost model's choice, but there to be tried */
+    BOXES,   /* the same, of operands that tensor maps bring; */
+    IMAGES,  /* images among them */
+    PATCHES, /* one operand is a patch, whose words a warp reads once for all columns that it multiplies */
+    ALONE    /* sums by themselves: bm * bn of them on the block's threads */
 } kind;
 
 /* Tiles by rows and columns, with how much of a multiprocessor's arithmetic by mma.sync each reaches: guesses
@@ -34,11 +35,14 @@ static const struct {
     {16, 128, 1, 4, 4, 0.3, ANY},     {128, 256, 8, 1, 5, 1.6, GROUPS}, {128, 128, 8, 1, 5, 1.5, GROUPS},
     {128, 64, 8, 1, 6, 1.2, GROUPS},  {128, 256, 8, 1, 5, 1.7, BOXES},  {128, 128, 8, 1, 5, 1.6, BOXES},
     {128, 64, 8, 1, 6, 1.3, BOXES},   {128, 256, 8, 1, 5, 1.8, IMAGES}, {128, 128, 8, 1, 5, 1.7, IMAGES},
-    {128, 64, 8, 1, 6, 1.4, IMAGES},  {32, 32, 2, 4, 0, 0.02, ALONE},   {64, 32, 2, 4, 0, 0.025, ALONE}};
+    {128, 64, 8, 1, 6, 1.4, IMAGES},  {256, 64, 8, 1, 4, 0.9, PATCHES}, {32, 32, 2, 4, 0, 0.02, ALONE},
+    {64, 32, 2, 4, 0, 0.025, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
-    int64_t tiles = (int64_t)t->stages * (t->bm + t->bn) * DL_LINE, sums = (int64_t)t->bm * (t->bn + 8) * 4;
+    int64_t left = t->patch[0] ? t->patch[0] : t->bm * DL_LINE,
+            right = t->patch[1] ? t->patch[1] : t->bn * DL_LINE;
+    int64_t tiles = t->stages * (left + right), sums = (int64_t)t->bm * (t->bn + 8) * 4;
     return dl_at_least(tiles, sums) + (t->boxes ? t->stages * BARRIER : 0);
 }
 
@@ -102,6 +106,10 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
                    .groups = is_by_groups(i),
                    .boxes = tilings[i].kind == BOXES || tilings[i].kind == IMAGES,
                    .images = tilings[i].kind == IMAGES};
+    for (int o = 0; o < 2 && !t.groups; o++) {
+        dl_patch patch;
+        if (dl_product_patch(p, &p->operand[o], o ? t.bn : t.bm, &patch)) t.patch[o] = patch.bytes;
+    }
     t.mt = dl_ceil_div(p->number[DL_ROWS].size, t.bm), t.nt = dl_ceil_div(p->across.size, t.bn);
     int64_t tiles = tiles_of(p, &t);
     split(p, tiles < MULTIPROCESSORS ? 2 * MULTIPROCESSORS / dl_at_least(tiles, 1) : 1, &t);
@@ -119,10 +127,15 @@ static bool has_boxes(const dl_product *p, int i, bool images) {
     return false;
 }
 
+static bool has_patch(const dl_product *p, int i) {
+    dl_patch patch;
+    return dl_product_patch(p, &p->operand[0], tilings[i].bm, &patch);
+}
+
 static bool serves(const dl_product *p, int i) {
     if (p->alone || tilings[i].kind == ALONE) return p->alone && tilings[i].kind == ALONE;
     return tilings[i].kind == ANY || (tilings[i].kind == HALVES && p->word == 2) ||
-           (tilings[i].kind == GROUPS && p->has_groups) ||
+           (tilings[i].kind == PATCHES && has_patch(p, i)) || (tilings[i].kind == GROUPS && p->has_groups) ||
            (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i, false)) ||
            (tilings[i].kind == IMAGES && p->has_groups && has_boxes(p, i, true));
 }
