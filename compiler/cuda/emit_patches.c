@@ -64,9 +64,10 @@ bool dl_product_patch(const dl_product *p, const dl_operand *o, int rows, dl_pat
     int64_t run = ((side - 1) * w->hop + (taps - 1) * far + 1) * pixel;
     to->pitch = dl_ceil_div(run + to->piece - p->word, to->piece) * to->piece;
     to->ends = p->number[DL_TERMS].size % depth != 0;
-    to->paired =
-        positions && (channels % 2 == 0 || (w->spread == 1 && line[1] % 2 == 0 &&
-                                            w->hop * channels % 2 == 0 && w->begin * channels % 2 == 0));
+    if (to->term_line % 2 == 0 && (!positions || w->spread == 1 || channels % 2 == 0))
+        to->beside = positions ? p->word : w->hop * pixel;
+    to->paired = positions && to->beside && w->hop * channels % 2 == 0 &&
+                 (w->begin + low_of(p, o)) * channels % 2 == 0;
     to->bytes =
         dl_ceil_div(to->row_lines * to->term_lines * to->pitch + depth * 4, DL_LINE_BLOCK) * DL_LINE_BLOCK;
     return to->bytes <= MOST;
@@ -100,11 +101,13 @@ void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *
         e->arena,
         "    enum { ALONG_K = 1, BYTES = CT_PATCH, POSITIONS = %d, ROW_LINE = %lld, ROW_LINES = %lld, "
         "TERM_LINE = %lld, "
-        "TERM_LINES = %lld, PIECE = %d, PITCH = %lld, WIDTH = %lld, PAIRED = %d, ENDS = %d };\n"
+        "TERM_LINES = %lld, PIECE = %d, PITCH = %lld, WIDTH = %lld, BESIDE = %lld, PAIRED = %d, ENDS = %d "
+        "};\n"
         "    static INLINE int row_byte(int j) { return %s; }\n    static INLINE int term_byte(int j) { "
         "return %s; }\n",
         patch.positions, (long long)patch.row_line, (long long)patch.row_lines, (long long)patch.term_line,
         (long long)patch.term_lines, patch.piece, (long long)patch.pitch, (long long)patch.width,
-        patch.paired, patch.ends, byte_text(e, p, o, rows_of(o)), byte_text(e, p, o, DL_TERMS));
+        (long long)patch.beside, patch.paired, patch.ends, byte_text(e, p, o, rows_of(o)),
+        byte_text(e, p, o, DL_TERMS));
     dl_product_put_read(e, &lines, &of, dl_operand_side(o), constants, patch.row_line);
 }

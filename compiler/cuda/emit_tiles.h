@@ -60,7 +60,7 @@ typedef struct {
 /* How patches of an image lie: as the constants of kernels/contract_patches.cu. */
 typedef struct {
     bool positions, paired, ends;
-    int64_t row_line, row_lines, term_line, term_lines, pitch, width;
+    int64_t row_line, row_lines, term_line, term_lines, pitch, width, beside;
     int piece;
     int64_t bytes; /* of a tile */
 } dl_patch;

@@ -7,7 +7,8 @@
 enum {
     MULTIPROCESSORS = 132, /* of the GPUs that this is for: enough blocks for each */
     LEAST_TILES = 8,       /* in depth, that a block multiplies */
-    MOST_SPLITS = 64,
+    MOST_SPLITS = 2 * MULTIPROCESSORS,
+    GATHERED = 40,     /* products in whose time a word of a patch is put together */
     MOST_SHARES = 256, /* blocks that share the terms of a tile; of sums by themselves */
     BARRIER = 8        /* bytes */
 };
@@ -19,7 +20,8 @@ typedef enum {
     GROUPS,  /* by wgmma. No GPU has run it yet: never the cost model's choice, but there to be tried */
     BOXES,   /* the same, of operands that tensor maps bring; */
     IMAGES,  /* images among them */
-    PATCHES, /* one operand is a patch, whose words a warp reads once for all columns that it multiplies */
+    PATCHES, /* the operand of more rows is a patch, whose words a warp puts together for all of the other's
+              */
     ALONE    /* sums by themselves: bm * bn of them on the block's threads */
 } kind;
 
@@ -35,8 +37,8 @@ static const struct {
     {16, 128, 1, 4, 4, 0.3, ANY},     {128, 256, 8, 1, 5, 1.6, GROUPS}, {128, 128, 8, 1, 5, 1.5, GROUPS},
     {128, 64, 8, 1, 6, 1.2, GROUPS},  {128, 256, 8, 1, 5, 1.7, BOXES},  {128, 128, 8, 1, 5, 1.6, BOXES},
     {128, 64, 8, 1, 6, 1.3, BOXES},   {128, 256, 8, 1, 5, 1.8, IMAGES}, {128, 128, 8, 1, 5, 1.7, IMAGES},
-    {128, 64, 8, 1, 6, 1.4, IMAGES},  {256, 64, 8, 1, 4, 0.9, PATCHES}, {32, 32, 2, 4, 0, 0.02, ALONE},
-    {64, 32, 2, 4, 0, 0.025, ALONE}};
+    {128, 64, 8, 1, 6, 1.4, IMAGES},  {256, 64, 8, 1, 4, 0.9, PATCHES}, {64, 256, 1, 8, 4, 0.9, PATCHES},
+    {32, 32, 2, 4, 0, 0.02, ALONE},   {64, 32, 2, 4, 0, 0.025, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
@@ -69,7 +71,11 @@ static void split(const dl_product *p, int64_t splits, dl_tiling *t) {
 static double time_of(const dl_product *p, const dl_tiling *t, double reach) {
     int64_t tiles = tiles_of(p, t);
     double waves = (double)dl_ceil_div(tiles * t->splits, MULTIPROCESSORS);
-    double time = waves * t->bm * t->bn * (double)(t->depth + 4 * depth_of(p)) / reach;
+    double products =
+        t->bm * t->bn / reach; /* of a term; each warp puts its words of a patch together by itself */
+    if (t->patch[0]) products += GATHERED * t->bm * t->wn;
+    if (t->patch[1]) products += GATHERED * t->bn * t->wm;
+    double time = waves * products * (double)(t->depth + 4 * depth_of(p));
     if (t->splits > 1) /* written and read, 4 bytes a sum: some 200 products' time a multiprocessor */
         time += 400.0 * (double)tiles * t->bm * t->bn * (double)t->splits / MULTIPROCESSORS;
     return time;
@@ -128,8 +134,9 @@ static bool has_boxes(const dl_product *p, int i, bool images) {
 }
 
 static bool has_patch(const dl_product *p, int i) {
+    int wide = tilings[i].bn > tilings[i].bm;
     dl_patch patch;
-    return dl_product_patch(p, &p->operand[0], tilings[i].bm, &patch);
+    return dl_product_patch(p, &p->operand[wide], wide ? tilings[i].bn : tilings[i].bm, &patch);
 }
 
 static bool serves(const dl_product *p, int i) {

@@ -394,11 +394,15 @@ template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
     }
 }
 template <int N> INLINE void ct_total(float (&own)[N], const float *from, int splits, int step) {
+    enum { LOADS = 8 }; /* on their way */
     ct_take(own, from);
-    CT_LOOP for (int s = 1; s < splits; s++) {
-        float more[N];
-        ct_take(more, from + (long)s * step);
-        CT_UNROLL for (int i = 0; i < N; i++) own[i] += more[i];
+    CT_LOOP for (int s = 1; s < splits; s += LOADS) {
+        float more[LOADS][N];
+        CT_UNROLL for (int l = 0; l < LOADS; l++)
+            if (s + l < splits) ct_take(more[l], from + (long)(s + l) * step);
+        CT_UNROLL for (int l = 0; l < LOADS; l++)
+            CT_UNROLL for (int i = 0; i < N; i++)
+                if (s + l < splits) own[i] += more[l][i];
     }
 }
 INLINE int ct_some(int n) { return n > 0 ? n : 1; }

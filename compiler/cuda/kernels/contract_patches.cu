@@ -8,7 +8,8 @@
  *                        items of a line along its rows, along its terms, and lines that a tile has of them
  *     PIECE, PITCH       bytes that are copied at a time; of a run
  *     WIDTH              bytes of a line of the image
- *     PAIRED             do two neighbouring terms lie side by side, at a multiple of their size?
+ *     BESIDE             bytes from each even term to the next one; 0: they differ
+ *     PAIRED             are they two elements at a multiple of their size?
  *     ENDS               may a tile have terms beyond the last?
  *     row(i), col(k, end), inside, at    as others have them, of lines: at W = 0 of the image
  *     row_byte(j), term_byte(j)          what item j of a line adds to that; of a tap's none is negative */
@@ -30,12 +31,15 @@ template <class S, int ROWS> struct ct_patch {
     }
     /* The byte from which on a line of positions is brought, whose first one is there. */
     static INLINE int start(int byte) { return byte & -S::PIECE; }
-    static INLINE unsigned element(const unsigned char *at) { return *(const unsigned short *)at; }
-    /* Two terms of the row at `row`, in one word. */
-    static INLINE unsigned two(const unsigned char *row, int first, int second) {
-        if constexpr (S::PAIRED) return S::ENDS && first < 0 ? 0 : *(const unsigned *)(row + first);
-        unsigned low = S::ENDS && first < 0 ? 0 : element(row + first);
-        return low | (S::ENDS && second < 0 ? 0 : element(row + second)) << 16;
+    static INLINE unsigned element(const unsigned char *at, bool in) {
+        return in ? *(const unsigned short *)at : 0;
+    }
+    /* Two neighbouring terms of the row at `row`, in one word. */
+    static INLINE unsigned two(const unsigned char *row, const int *terms) {
+        const unsigned char *first = row + terms[0];
+        bool in = !S::ENDS || terms[0] >= 0, both = !S::ENDS || terms[1] >= 0;
+        if constexpr (S::PAIRED) return both ? *(const unsigned *)first : element(first, in);
+        return element(first, in) | element(S::BESIDE ? first + S::BESIDE : row + terms[1], both) << 16;
     }
 };
 
@@ -113,8 +117,7 @@ template <class F, bool LEFT, int ROWS> struct ct_reader<F, LEFT, ROWS, true> {
         const int *terms = (const int *)(tile + F::TERMS) + s * 16 + kd_thread() % 4 * 2;
         CT_UNROLL for (int b = 0; b < (ROWS == 8 ? 2 : 4); b++) {
             int half = ROWS == 8 ? 0 : LEFT ? b & 1 : b >> 1, deep = ROWS == 8 ? b : LEFT ? b >> 1 : b & 1;
-            const int2 two = *(const int2 *)(terms + deep * 8);
-            r[b] = F::two(tile + at[p * 2 + half], two.x, two.y);
+            r[b] = F::two(tile + at[p * 2 + half], terms + deep * 8);
         }
     }
 };
