@@ -72,12 +72,12 @@ static int64_t units_of(const dl_product *p, int64_t slices) {
     return p->parities[0] * p->parities[1] * p->parities[2] * p->tiling.mt * slices;
 }
 
-/* An operand that is read where it lies. */
-static void put_words(dl_emitter *e, const dl_operand *o) {
-    const char *name = e->k->name, *words = dl_operand_words(o);
-    dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, words, words, name, words);
+/* An operand that is read where it lies, by the struct <kernel>_<which>. */
+static void put_reads(dl_emitter *e, const dl_operand *o, const char *which) {
+    const char *name = e->k->name;
+    dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
     for (int i = 0; i < o->nparts; i++)
-        dl_putf(e->out, "    %s.p%d = p%d;\n", words, o->param[i], o->param[i]);
+        dl_putf(e->out, "    %s.p%d = p%d;\n", which, o->param[i], o->param[i]);
 }
 
 /* One that tensor maps bring. */
@@ -98,8 +98,10 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
     put_place(e, p, "split", t->splits);
     dl_putf(e->out, "    const %s m = row_tile * (%s)%d;\n", index, index, t->bm);
     for (int o = 0; o < 2; o++) {
-        if (p->operand[o].map >= 0) put_boxes(e, &p->operand[o]);
-        if (p->operand[o].map < 0 || p->mends) put_words(e, &p->operand[o]);
+        const dl_operand *of = &p->operand[o];
+        if (of->map >= 0) put_boxes(e, of);
+        if (of->patched) put_reads(e, of, dl_operand_side(of));
+        if (dl_operand_is_read(of) || p->mends) put_reads(e, of, dl_operand_words(of));
     }
     bool sums = dl_finish_sums(e);
     if (p->number[DL_ROWS].varies && !sums) dl_puts(e->out, "    if (m >= u.rows()) return;\n");
@@ -210,6 +212,13 @@ static void take_maps(dl_product *p, dl_emitted *code) {
     }
 }
 
+/* Operands that can come as patches do, but for wgmma, which reads tiles. */
+static void take_patches(dl_product *p) {
+    dl_patch patch;
+    for (int i = 0; i < 2 && !p->tiling.groups; i++)
+        p->operand[i].patched = dl_product_patch(p, &p->operand[i], i ? p->tiling.bn : p->tiling.bm, &patch);
+}
+
 /* Terms by chunks as deep as a tile, of an image's several taps. Not beside tensor maps, whose boxes count
  * terms as memory has them. */
 static void take_chunks(dl_product *p) {
@@ -231,6 +240,7 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     p.tiling = of[variant];
     if (n > 1) code->variant = dl_tiling_name(&p.tiling);
     take_maps(&p, code);
+    take_patches(&p);
     take_chunks(&p);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
     code->needs[DL_NEED_GROUPS] = p.tiling.groups;

@@ -87,17 +87,34 @@ static int innermost(const dl_number *n) {
     return at;
 }
 
-/* Do pieces of so many elements along the innermost axis of that number lie side by side, and begin at
+/* The outermost of the counters, from the innermost on, that step through memory as one would that counts all
+ * of them; how much that is. */
+static int outermost(const dl_number *n, const dl_operand *o, dl_number_kind kind, int inner, int64_t *size) {
+    int at = inner;
+    *size = n->at[inner].size;
+    for (bool dense = true; at > 0; at--, *size *= n->at[at].size) {
+        dense = !n->at[at - 1].text;
+        for (int i = 0; i < o->nparts; i++) dense &= o->step[i][kind][at - 1] == *size;
+        for (int a = 0; a < 3; a++) dense &= !o->scale[a][kind][at - 1];
+        if (!dense) break;
+    }
+    return at;
+}
+
+/* Do pieces of so many elements along the innermost axes of that number lie side by side, and begin at
  * multiples of their size? */
 static bool in_pieces(const dl_product *p, const dl_operand *o, dl_number_kind kind, int64_t piece) {
     const dl_number *n = &p->number[kind];
     int inner = innermost(n);
-    if (inner < 0 || n->at[inner].text || n->at[inner].size % piece) return false;
+    if (inner < 0 || n->at[inner].text) return false;
+    int64_t size;
+    int outer = outermost(n, o, kind, inner, &size);
+    if (size % piece) return false;
     for (int i = 0; i < o->nparts; i++) {
         if (o->step[i][kind][inner] != 1 || o->base[i] % piece || o->start[i] % piece) return false;
         for (int k = 0; k < DL_NUMBERS; k++)
             for (int c = 0; c < p->number[k].n; c++)
-                if (!((int)kind == k && c == inner) && o->step[i][k][c] % piece) return false;
+                if (!((int)kind == k && c >= outer && c <= inner) && o->step[i][k][c] % piece) return false;
         for (int a = 0; a < 3; a++)
             if (o->along[i][a] % piece || o->scale[a][kind][inner]) return false;
     }

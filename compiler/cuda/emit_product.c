@@ -212,12 +212,11 @@ void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which) 
             name, dl_emit_element_type(o->dtype), e->dialect->index);
 }
 
-static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o, const char *which,
+                         const char *constants, int64_t line) {
     const char *index = e->dialect->index;
-    dl_product_put_head(e, o, dl_operand_words(o));
-    dl_putf(e->out,
-            "    typedef ct_place<%s, %d> place;\n    enum { ALONG_K = %d, BYTES = %d, AGAIN = %d };\n",
-            index, o->nparts, o->along_k, o->bytes, o->bytes == 16 && dl_operand_taps(p, o) > 1);
+    dl_product_put_head(e, o, which);
+    dl_putf(e->out, "    typedef ct_place<%s, %d> place;\n%s", index, o->nparts, constants);
     for (int i = 0; i < o->nparts; i++) {
         bool again = false;
         for (int j = 0; j < i; j++) again |= o->param[j] == o->param[i];
@@ -225,8 +224,10 @@ static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o)
             dl_putf(e->out, "    const %s *p%d;\n",
                     dl_emit_element_type(e->k->params.at[o->param[i]].type.dtype), o->param[i]);
     }
-    dl_putf(e->out, "    INLINE place row(%s i) const {\n        place p;\n        p.in = i < %s();\n", index,
+    dl_putf(e->out, "    INLINE place row(%s i) const {\n        place p;\n        p.in = i < %s()", index,
             o->is_left ? "rows" : "columns");
+    if (line > 1) dl_putf(e->out, " / %lld", (long long)line);
+    dl_puts(e->out, ";\n");
     put_place(e, p, o, o->is_left ? DL_ROWS : DL_COLUMNS);
     dl_putf(e->out, "    INLINE place col(%s i, %s end) const {\n        place p;\n        p.in = i < end;\n",
             index, index);
@@ -248,6 +249,12 @@ static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o)
     dl_puts(e->out, ";\n    }\n};\n");
 }
 
+static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+    const char *constants = dl_format(e->arena, "    enum { ALONG_K = %d, BYTES = %d, AGAIN = %d };\n",
+                                      o->along_k, o->bytes, o->bytes == 16 && dl_operand_taps(p, o) > 1);
+    dl_product_put_read(e, p, o, dl_operand_words(o), constants, 1);
+}
+
 void dl_product_put_unit(dl_emitter *e, const dl_product *p) {
     static const struct {
         const char *name;
@@ -267,18 +274,21 @@ void dl_product_put_unit(dl_emitter *e, const dl_product *p) {
 
 const char *dl_operand_side(const dl_operand *o) { return o->is_left ? "left" : "right"; }
 
+bool dl_operand_is_read(const dl_operand *o) { return o->map < 0 && !o->patched; }
+
 const char *dl_operand_words(const dl_operand *o) {
-    return o->map < 0 ? dl_operand_side(o) : o->is_left ? "left_words" : "right_words";
+    return dl_operand_is_read(o) ? dl_operand_side(o) : o->is_left ? "left_words" : "right_words";
 }
 
 void dl_product_put(dl_emitter *e, const dl_product *p) {
     dl_product_put_unit(e, p);
     for (int i = 0; i < 2; i++)
-        (p->operand[i].map < 0      ? put_operand
+        (p->operand[i].patched      ? dl_product_put_patch
+         : p->operand[i].map < 0    ? put_operand
          : p->operand[i].by_windows ? dl_product_put_images
                                     : dl_product_put_boxes)(e, p, &p->operand[i]);
     for (int i = 0; i < 2; i++)
-        if (p->mends && p->operand[i].map >= 0) put_operand(e, p, &p->operand[i]);
+        if (p->mends && !dl_operand_is_read(&p->operand[i])) put_operand(e, p, &p->operand[i]);
 }
 
 /* What `unit` counts beside tiles: products of a batch, then parities, the outermost. */

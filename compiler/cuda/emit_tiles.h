@@ -54,7 +54,16 @@ typedef struct {
     int bytes;
     int map;         /* number of the first tensor map that brings it, or -1; */
     bool by_windows; /* maps of images, one for each part */
+    bool patched;    /* tiles are patches of the image */
 } dl_operand;
+
+/* How patches of an image lie: as the constants of kernels/contract_patches.cu. */
+typedef struct {
+    bool positions, paired, ends;
+    int64_t row_line, row_lines, term_line, term_lines, pitch, width, beside;
+    int piece;
+    int64_t bytes; /* of a tile */
+} dl_patch;
 
 /* How a contraction is multiplied; as the constants of kernels/contract.cu. */
 typedef struct {
@@ -64,6 +73,7 @@ typedef struct {
     bool images;           /* an image, too, that is no matrix */
     int64_t splits, depth; /* how many share the terms; terms of each */
     int64_t mt, nt;        /* tiles of rows, of columns */
+    int64_t patch[2];      /* bytes of a tile of each operand that is a patch; else 0 */
 } dl_tiling;
 
 typedef struct {
@@ -139,6 +149,14 @@ const char *dl_operand_start_of(dl_emitter *e, const dl_operand *o, const char *
 /* The same of images that windows slide over. emit_images.c */
 bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *maps);
 void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand *o);
+/* Can tiles of an operand, of so many rows, be patches of an image? How they lie, then; and the operand so.
+ * emit_patches.c */
+bool dl_product_patch(const dl_product *p, const dl_operand *o, int rows, dl_patch *to);
+void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *o);
+/* The struct <kernel>_<which> of an operand whose elements threads find, with constants of its own, in C; its
+ * rows are `line` rows of the product each. */
+void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o, const char *which,
+                         const char *constants, int64_t line);
 /* Products that are cut into tiles, each by itself. */
 int64_t dl_product_many(const dl_product *p);
 /* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right; where sums are mended, also those
@@ -148,6 +166,7 @@ void dl_product_put(dl_emitter *e, const dl_product *p);
 int64_t dl_operand_taps(const dl_product *p, const dl_operand *o); /* of an image; of others one */
 const char *dl_operand_side(const dl_operand *o);                  /* left, right */
 const char *dl_operand_words(const dl_operand *o);
+bool dl_operand_is_read(const dl_operand *o); /* word by word, or as it lies: by nothing else */
 /* What the struct <kernel>_<which> of each of these begins with: word and index. */
 void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which);
 /* "    <kernel>_unit u;", filled with what is left of `unit` beside tiles. */

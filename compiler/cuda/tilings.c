@@ -7,7 +7,9 @@
 enum {
     MULTIPROCESSORS = 132, /* of the GPUs that this is for: enough blocks for each */
     LEAST_TILES = 8,       /* in depth, that a block multiplies */
-    MOST_SPLITS = 64,
+    MOST_SPLITS = 2 * MULTIPROCESSORS,
+    GATHERED = 40,     /* products in whose time a word of a patch is put together, */
+    READ = 52,         /* and one is read by itself */
     MOST_SHARES = 256, /* blocks that share the terms of a tile; of sums by themselves */
     BARRIER = 8        /* bytes */
 };
@@ -15,11 +17,13 @@ enum {
 /* Which products a row is for. */
 typedef enum {
     ANY,
-    HALVES, /* of 16 bits: two registers a sum are too many for it */
-    GROUPS, /* by wgmma */
-    BOXES,  /* the same, of operands that tensor maps bring; */
-    IMAGES, /* images among them */
-    ALONE   /* sums by themselves: bm * bn of them on the block's threads */
+    HALVES,  /* of 16 bits: two registers a sum are too many for it */
+    GROUPS,  /* by wgmma */
+    BOXES,   /* the same, of operands that tensor maps bring; */
+    IMAGES,  /* images among them */
+    PATCHES, /* the operand of more rows is a patch, whose words a warp puts together for all of the other's
+              */
+    ALONE    /* sums by themselves: bm * bn of them on the block's threads */
 } kind;
 
 /* Tiles by rows and columns, with how many blocks a multiprocessor runs beside each other, and how many
@@ -38,11 +42,14 @@ static const struct {
                {128, 256, 8, 1, 5, 1, 2.01, BOXES},  {128, 128, 8, 1, 5, 2, 1.60, BOXES},
                {128, 64, 8, 1, 6, 2, 1.22, BOXES},   {128, 256, 8, 1, 5, 1, 2.35, IMAGES},
                {128, 128, 8, 1, 5, 2, 1.71, IMAGES}, {128, 64, 8, 1, 6, 2, 1.23, IMAGES},
+               {256, 64, 8, 1, 4, 2, 0.75, PATCHES}, {64, 256, 1, 8, 4, 2, 0.75, PATCHES},
                {32, 32, 2, 4, 0, 2, 0.02, ALONE},    {64, 32, 2, 4, 0, 2, 0.025, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
-    int64_t tiles = (int64_t)t->stages * (t->bm + t->bn) * DL_LINE, sums = (int64_t)t->bm * (t->bn + 8) * 4;
+    int64_t left = t->patch[0] ? t->patch[0] : t->bm * DL_LINE,
+            right = t->patch[1] ? t->patch[1] : t->bn * DL_LINE;
+    int64_t tiles = t->stages * (left + right), sums = (int64_t)t->bm * (t->bn + 8) * 4;
     return dl_at_least(tiles, sums) + (t->boxes ? t->stages * BARRIER : 0);
 }
 
@@ -72,7 +79,13 @@ static double time_of(const dl_product *p, const dl_tiling *t, int i) {
     static const double begins[] = {0, 19, 7}, half = 0.54, share = 500;
     int beside = tilings[i].beside;
     int64_t tiles = tiles_of(p, t), blocks = dl_ceil_div(tiles * t->splits, MULTIPROCESSORS);
-    double one = t->bm * t->bn * ((double)t->depth + begins[beside] * (double)depth_of(p)) / tilings[i].reach;
+    double products = t->bm * t->bn / tilings[i].reach; /* of a term */
+    for (int o = 0; o < 2; o++) { /* each warp puts its words of a patch together by itself */
+        int rows = o ? t->bn : t->bm;
+        if (t->patch[o]) products += GATHERED * rows * (o ? t->wm : t->wn);
+        if (!t->patch[o] && !p->operand[o].bytes) products += READ * rows;
+    }
+    double one = products * ((double)t->depth + begins[beside] * (double)depth_of(p));
     double time = one * ((double)(blocks / beside * beside) + (double)(blocks % beside) / half);
     if (t->splits > 1) /* sums, 4 bytes each, are written and read */
         time += share * (double)tiles * t->bm * t->bn * (double)t->splits / MULTIPROCESSORS;
@@ -110,6 +123,10 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
                    .groups = is_by_groups(i),
                    .boxes = tilings[i].kind == BOXES || tilings[i].kind == IMAGES,
                    .images = tilings[i].kind == IMAGES};
+    for (int o = 0; o < 2 && !t.groups; o++) {
+        dl_patch patch;
+        if (dl_product_patch(p, &p->operand[o], o ? t.bn : t.bm, &patch)) t.patch[o] = patch.bytes;
+    }
     t.mt = dl_ceil_div(p->number[DL_ROWS].size, t.bm), t.nt = dl_ceil_div(p->across.size, t.bn);
     int64_t tiles = tiles_of(p, &t);
     split(p, tiles < MULTIPROCESSORS ? 2 * MULTIPROCESSORS / dl_at_least(tiles, 1) : 1, &t);
@@ -127,10 +144,16 @@ static bool has_boxes(const dl_product *p, int i, bool images) {
     return false;
 }
 
+static bool has_patch(const dl_product *p, int i) {
+    int wide = tilings[i].bn > tilings[i].bm;
+    dl_patch patch;
+    return dl_product_patch(p, &p->operand[wide], wide ? tilings[i].bn : tilings[i].bm, &patch);
+}
+
 static bool serves(const dl_product *p, int i) {
     if (p->alone || tilings[i].kind == ALONE) return p->alone && tilings[i].kind == ALONE;
     return tilings[i].kind == ANY || (tilings[i].kind == HALVES && p->word == 2) ||
-           (tilings[i].kind == GROUPS && p->has_groups) ||
+           (tilings[i].kind == PATCHES && has_patch(p, i)) || (tilings[i].kind == GROUPS && p->has_groups) ||
            (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i, false)) ||
            (tilings[i].kind == IMAGES && p->has_groups && has_boxes(p, i, true));
 }

@@ -81,6 +81,13 @@ static const padding_case cases[] = {
      "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[0, 1], pad_hi=[2, 0], kernel=[3, 2]} : "
      "T[O=72, C=40, kH=3, kW=2]",
      0},
+    {"a patch", NULL, "CT_PATCH", "bf16", false, 0, "N=2, C=5, H=6, W=8", "N=2, C=24, H=3, W=4", "",
+     "conv_grad_weight $a, $b {stride=[2, 2], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[4, 4]} : "
+     "T[O=24, C=5, kH=4, kW=4]",
+     1},
+    {"a patch of an infinite x", NULL, "CT_PATCH", "f16", false, 0, "N=2, C=3, H=6, W=10",
+     "O=24, C=3, kH=3, kW=3", "",
+     "conv $a, $b {stride=[1, 2], pad_lo=[1, 1], pad_hi=[1, 1]} : T[N=2, C=24, H=6, W=5]", 0},
     {"forward in bf16", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, FORWARD},
     {"forward in TF32", NULL, "ct_tile<CT_TF32,", "f32", true, 0, FORWARD},
     {"forward in f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, FORWARD},

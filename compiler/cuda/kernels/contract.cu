@@ -14,6 +14,7 @@
  *     row(i), col(k, end)  what row i and term k add to an element's place; beyond the last: not in
  *     inside(row, col)     is there such an element? Else it is a zero.
  *     at(row, col)         where it is, or load(row, col): what it is
+ *                          CT_PATCH: an image of few channels, of which all is known by lines (contract_patches.cu)
  *
  * A block multiplies BM rows by BN columns in WM x WN warps. A tile of an operand in shared memory is as deep
  * as 64 bytes of words: its lines are rows of 64 bytes, or (not ALONG_K) a term's rows side by side, 128
@@ -23,7 +24,7 @@
 enum { CT_BF16, CT_F16, CT_TF32, CT_F32, CT_BF16_GROUPS, CT_F16_GROUPS, CT_TF32_GROUPS };
 /* Those of GROUPS are by wgmma: contract_groups.cu. */
 enum { CT_LINE = 64, CT_BLOCK = 128, CT_HELD = 4 /* places that a thread keeps, at most */ };
-enum { CT_BOXES = 128, CT_IMAGES = 256 };
+enum { CT_BOXES = 128, CT_IMAGES = 256, CT_PATCH = 512 };
 #ifdef __CUDACC_RTC__
 #define CT_UNROLL _Pragma("unroll")
 #define CT_LOOP   _Pragma("unroll 1")
@@ -63,6 +64,7 @@ struct ct_window {
 template <bool ALONG, int BYTES, int ROWS> struct ct_lines {
     enum {
         ALONG_K = ALONG,
+        PATCHED = 0,
         WORD = BYTES,
         SPAN = ALONG ? (int)CT_LINE : ROWS * BYTES,
         PITCH = SPAN < (int)CT_BLOCK ? (int)SPAN : (int)CT_BLOCK, /* from line to line of a block */
@@ -88,9 +90,9 @@ template <bool ALONG, int BYTES, int ROWS> struct ct_lines {
 };
 
 /* How a block's threads fill tiles of an operand. TURNED: they lie along k, and memory along the rows; BOXES: by
- * tensor maps (contract_groups.cu, both), of matrices or images. */
+ * tensor maps (contract_groups.cu, both), of matrices or images; or patches. */
 template <class S, int ROWS, int THREADS, bool TURNED = false,
-          int BOXES = S::BYTES == CT_BOXES || S::BYTES == CT_IMAGES ? (int)S::BYTES : 0>
+          int BOXES = S::BYTES >= (int)CT_BOXES ? (int)S::BYTES : 0>
 struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     typedef ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> lines;
     typedef typename S::word word;
@@ -168,7 +170,7 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
 /* ---- the products of two tiles ---- */
 /* How a warp reads its rows of an operand, from `row` on, as blocks of 8 rows by 16 bytes of depth: in the
  * order in which kd_mma's left operand has them, rows first; or its right one, depth first. */
-template <class F, bool LEFT, int ROWS> struct ct_reader {
+template <class F, bool LEFT, int ROWS, bool PATCHED = F::PATCHED> struct ct_reader {
     enum {
         ALONG_K = F::ALONG_K,
         PLAIN = !F::ALONG_K && F::WORD == 4, /* word by word: no instruction turns such blocks */
@@ -331,8 +333,8 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     P product;
     left.begin(a, m), right.begin(b, n);
     arrivals.begin(shared + (TILES > SUMS ? TILES : SUMS));
-    product.begin();
     __syncthreads();
+    product.begin();
     int count = end > k ? (int)((end - k + DEPTH - 1) / DEPTH) : 0, read = 0, write = 0;
     int t = -AHEAD; /* known to be less than count: else ptxas takes wgmma one behind the other */
     CT_LOOP do {
@@ -394,11 +396,15 @@ template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
     }
 }
 template <int N> INLINE void ct_total(float (&own)[N], const float *from, int splits, int step) {
+    enum { LOADS = 8 }; /* on their way */
     ct_take(own, from);
-    CT_LOOP for (int s = 1; s < splits; s++) {
-        float more[N];
-        ct_take(more, from + (long)s * step);
-        CT_UNROLL for (int i = 0; i < N; i++) own[i] += more[i];
+    CT_LOOP for (int s = 1; s < splits; s += LOADS) {
+        float more[LOADS][N];
+        CT_UNROLL for (int l = 0; l < LOADS; l++)
+            if (s + l < splits) ct_take(more[l], from + (long)(s + l) * step);
+        CT_UNROLL for (int l = 0; l < LOADS; l++)
+            CT_UNROLL for (int i = 0; i < N; i++)
+                if (s + l < splits) own[i] += more[l][i];
     }
 }
 INLINE int ct_some(int n) { return n > 0 ? n : 1; }

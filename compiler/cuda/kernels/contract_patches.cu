@@ -1,0 +1,123 @@
+/* Tiles of an image of few channels, as patches of it: behind contract.cu. Its positions lie in lines along W, its
+ * taps in lines of taps along W with their channels, and where both lines are known, what is read there lies in
+ * memory side by side: a run. A tile has a run for each line of its positions and of its taps, as it lies, zeros
+ * outside of the image, and threads take the words that they multiply from there, two elements each. The operand is
+ *     BYTES              CT_PATCH
+ *     POSITIONS          are its rows positions, its terms taps? Else the other way.
+ *     ROW_LINE, ROW_LINES, TERM_LINE, TERM_LINES
+ *                        items of a line along its rows, along its terms, and lines that a tile has of them
+ *     PIECE, PITCH       bytes that are copied at a time; of a run
+ *     WIDTH              bytes of a line of the image
+ *     BESIDE             bytes from each even term to the next one; 0: they differ
+ *     PAIRED             are they two elements at a multiple of their size?
+ *     ENDS               may a tile have terms beyond the last?
+ *     row(i), col(k, end), inside, at    as others have them, of lines: at W = 0 of the image
+ *     row_byte(j), term_byte(j)          what item j of a line adds to that; of a tap's none is negative */
+template <class S, int ROWS> struct ct_patch {
+    enum {
+        ALONG_K = 1,
+        PATCHED = 1,
+        BOXED = 0,
+        WORD = sizeof(typename S::word),
+        DEPTH = CT_LINE / WORD,
+        STEP = S::ROW_LINES * S::PITCH, /* from a term's line to the next */
+        TERMS = S::TERM_LINES * STEP,   /* behind the runs: where each term is, in bytes behind its row */
+        BYTES_OF_TILE = (TERMS + DEPTH * 4 + CT_BLOCK - 1) / CT_BLOCK * CT_BLOCK
+    };
+    /* Where each row begins. */
+    static INLINE int *table() {
+        __shared__ int t[ROWS];
+        return t;
+    }
+    /* The byte from which on a line of positions is brought, whose first one is there. */
+    static INLINE int start(int byte) { return byte & -S::PIECE; }
+    static INLINE unsigned element(const unsigned char *at, bool in) {
+        return in ? *(const unsigned short *)at : 0;
+    }
+    /* Two neighbouring terms of the row at `row`, in one word. */
+    static INLINE unsigned two(const unsigned char *row, const int *terms) {
+        const unsigned char *first = row + terms[0];
+        bool in = !S::ENDS || terms[0] >= 0, both = !S::ENDS || terms[1] >= 0;
+        if constexpr (S::PAIRED) return both ? *(const unsigned *)first : element(first, in);
+        return element(first, in) | element(S::BESIDE ? first + S::BESIDE : row + terms[1], both) << 16;
+    }
+};
+
+template <class S, int ROWS, int THREADS>
+struct ct_feed<S, ROWS, THREADS, false, CT_PATCH> : ct_patch<S, ROWS> {
+    typedef ct_patch<S, ROWS> lines;
+    typedef typename S::index index;
+    typedef typename S::place place;
+    enum {
+        PIECES = S::PITCH / S::PIECE,
+        ALL = S::ROW_LINES * PIECES, /* of one line of terms */
+        COUNT = (ALL + THREADS - 1) / THREADS
+    };
+    place held[COUNT]; /* the lines that the thread's pieces are of */
+    int x[COUNT];      /* bytes along them */
+    int term;          /* where the thread's term is, of the tile that it fetches */
+
+    static INLINE bool has(int i) { return ALL % THREADS == 0 || kd_thread() + i * THREADS < ALL; }
+
+    INLINE void begin(const S &s, index from) {
+        index first = from / S::ROW_LINE;
+        int beside = (int)(from - first * S::ROW_LINE), start = S::POSITIONS ? lines::start(s.row_byte(beside)) : 0;
+        int others = S::POSITIONS ? lines::start(s.row_byte(0)) : 0; /* where all lines but the first start */
+        CT_UNROLL for (int i = 0; i < COUNT; i++) {
+            int piece = kd_thread() + i * THREADS, line = piece / PIECES;
+            held[i] = s.row(first + line);
+            x[i] = piece % PIECES * S::PIECE + (line ? others : start);
+            kd_hold(x[i]);
+        }
+        CT_LOOP for (int i = kd_thread(); i < ROWS; i += THREADS) {
+            int line = (beside + i) / S::ROW_LINE;
+            int at = line * S::PITCH + s.row_byte((beside + i) % S::ROW_LINE) - (line ? others : start);
+            lines::table()[i] = line < S::ROW_LINES ? at : 0; /* beyond the last row: anywhere */
+        }
+    }
+    INLINE void fetch(const S &s, kd_saddr tile, index k, index end, kd_saddr) {
+        index first = k / S::TERM_LINE, last = (end + S::TERM_LINE - 1) / S::TERM_LINE;
+        int beside = (int)(k - first * S::TERM_LINE), start = S::POSITIONS ? 0 : lines::start(s.term_byte(beside));
+        int others = S::POSITIONS ? 0 : lines::start(s.term_byte(0));
+        CT_UNROLL for (int line = 0; line < S::TERM_LINES; line++) {
+            if (line && line * S::TERM_LINE >= beside + lines::DEPTH) break;
+            place c = s.col(first + line, last);
+            CT_UNROLL for (int i = 0; i < COUNT; i++) {
+                if (!has(i)) break;
+                int at = x[i] + (line ? others : start);
+                bool in = s.inside(held[i], c) && (unsigned)at < (unsigned)S::WIDTH;
+                kd_saddr to = tile + (unsigned)(line * lines::STEP + (kd_thread() + i * THREADS) * S::PIECE);
+                const void *from = (const unsigned char *)s.at(held[i], c) + at;
+                if constexpr (S::PIECE == 16) kd_copy16_again(to, from, in ? 16 : 0);
+                if constexpr (S::PIECE == 8) kd_copy8(to, from, in ? 8 : 0);
+                if constexpr (S::PIECE == 4) kd_copy4(to, from, in ? 4 : 0);
+            }
+        }
+        int own = beside + kd_thread() % lines::DEPTH, line = own / S::TERM_LINE;
+        term = line * lines::STEP + s.term_byte(own % S::TERM_LINE) - (line ? others : start);
+        if (S::ENDS && k + kd_thread() % lines::DEPTH >= end) term = -1;
+    }
+    INLINE void put(unsigned char *tile) const {
+        if (kd_thread() < lines::DEPTH) kd_put((int *)(tile + lines::TERMS) + kd_thread(), term);
+    }
+};
+
+/* The words of a patch, in the order in which ct_reader has those of other tiles. */
+template <class F, bool LEFT, int ROWS> struct ct_reader<F, LEFT, ROWS, true> {
+    enum { EIGHTS = (ROWS + 7) / 8 };
+    int at[EIGHTS];
+
+    INLINE void begin(int row) {
+        CT_UNROLL for (int i = 0; i < EIGHTS; i++) {
+            at[i] = F::table()[row + i * 8 + kd_thread() % 32 / 4];
+            kd_hold(at[i]);
+        }
+    }
+    INLINE void read(unsigned (&r)[4], const unsigned char *tile, int p, int s) const {
+        const int *terms = (const int *)(tile + F::TERMS) + s * 16 + kd_thread() % 4 * 2;
+        CT_UNROLL for (int b = 0; b < (ROWS == 8 ? 2 : 4); b++) {
+            int half = ROWS == 8 ? 0 : LEFT ? b & 1 : b >> 1, deep = ROWS == 8 ? b : LEFT ? b >> 1 : b & 1;
+            r[b] = F::two(tile + at[p * 2 + half], terms + deep * 8);
+        }
+    }
+};
