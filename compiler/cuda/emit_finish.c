@@ -91,13 +91,16 @@ static finish plan(dl_emitter *e, const dl_finish *f) {
 
 static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
-    const bool *runs = dl_cuda_find_runs(e);
+    const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
     dl_cuda_load_still(e, &s->lots, runs);
-    dl_putf(e->out,
-            "    CT_LOOP for (int row = kd_thread() / %d; row < %d && m + row < u.rows(); row += %d) {\n",
-            s->lanes, f->rows, s->groups);
-    dl_product_split(e, &f->p->number[DL_ROWS], "m + row");
+    dl_putf(e->out, "    CT_LOOP for (int row = kd_thread() / %d; row < %d%s; row += %d) {\n", s->lanes,
+            f->rows, boxes ? "" : " && m + row < u.rows()", s->groups);
+    if (boxes)
+        dl_halo_put_row(e, f->p);
+    else
+        dl_product_split(e, &f->p->number[DL_ROWS], "m + row");
     put_coordinates(e, f->p, DL_ROWS);
+    if (boxes) dl_halo_put_test(e, f->p);
     dl_putf(e->out, "    float own[%d];\n    %s", s->lots.width, f->sum);
     dl_cuda_open_lots(e, &s->lots, runs);
     dl_puts(e->out, "    const float sum = own[j], *const acc = &sum;\n    (void)acc;\n");
@@ -155,7 +158,8 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
     const dl_number *b = &f->p->number[DL_BATCH];
     bool kept = false;
     for (int i = 0; i < 3; i++)
-        if (f->p->parities[i] > 1) dl_putf(e->out, "    const int q%d = u.q%d;\n    (void)q%d;\n", i, i, i);
+        if (f->p->parities[i] > 1 && !f->p->tiling.halo.found)
+            dl_putf(e->out, "    const int q%d = u.q%d;\n    (void)q%d;\n", i, i, i);
     for (int i = 0; i < b->n && !f->p->alone; i++)
         if (b->at[i].size != 1)
             dl_putf(e->out, "    const %s b%d = u.b%d;\n    (void)b%d;\n", e->dialect->index, i, i, i);

@@ -19,6 +19,7 @@ typedef enum {
     GROUPS, /* by wgmma. No GPU has run it yet: never the cost model's choice, but there to be tried */
     BOXES,  /* the same, of operands that tensor maps bring; */
     IMAGES, /* images among them */
+    HALOS,  /* by boxes of positions; as many columns as there are */
     ALONE   /* sums by themselves: bm * bn of them on the block's threads */
 } kind;
 
@@ -34,7 +35,8 @@ static const struct {
     {16, 128, 1, 4, 4, 0.3, ANY},     {128, 256, 8, 1, 5, 1.6, GROUPS}, {128, 128, 8, 1, 5, 1.5, GROUPS},
     {128, 64, 8, 1, 6, 1.2, GROUPS},  {128, 256, 8, 1, 5, 1.7, BOXES},  {128, 128, 8, 1, 5, 1.6, BOXES},
     {128, 64, 8, 1, 6, 1.3, BOXES},   {128, 256, 8, 1, 5, 1.8, IMAGES}, {128, 128, 8, 1, 5, 1.7, IMAGES},
-    {128, 64, 8, 1, 6, 1.4, IMAGES},  {32, 32, 2, 4, 0, 0.02, ALONE},   {64, 32, 2, 4, 0, 0.025, ALONE}};
+    {128, 64, 8, 1, 6, 1.4, IMAGES},  {256, 8, 4, 1, 2, 0.65, HALOS},   {128, 8, 4, 1, 2, 0.6, HALOS},
+    {32, 32, 2, 4, 0, 0.02, ALONE},   {64, 32, 2, 4, 0, 0.025, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
@@ -49,7 +51,7 @@ int64_t dl_product_many(const dl_product *p) {
 /* Of words in a tile's depth. */
 static int64_t depth_of(const dl_product *p) { return DL_LINE / p->word; }
 static int64_t tiles_of(const dl_product *p, const dl_tiling *t) {
-    return dl_product_many(p) * t->mt * t->nt;
+    return (t->halo.found ? 1 : dl_product_many(p)) * t->mt * t->nt;
 }
 
 /* Shares the terms among about so many blocks, each of which has some to multiply. */
@@ -65,7 +67,8 @@ static void split(const dl_product *p, int64_t splits, dl_tiling *t) {
 static double time_of(const dl_product *p, const dl_tiling *t, double reach) {
     int64_t tiles = tiles_of(p, t);
     double waves = (double)dl_ceil_div(tiles * t->splits, MULTIPROCESSORS);
-    double time = waves * t->bm * t->bn * (double)(t->depth + 4 * depth_of(p)) / reach;
+    double rows = t->bm * (double)(t->halo.found ? t->halo.parities : 1);
+    double time = waves * rows * t->bn * (double)(t->depth + 4 * depth_of(p)) / reach;
     if (t->splits > 1) /* written and read, 4 bytes a sum: some 200 products' time a multiprocessor */
         time += 400.0 * (double)tiles * t->bm * t->bn * (double)t->splits / MULTIPROCESSORS;
     return time;
@@ -73,7 +76,7 @@ static double time_of(const dl_product *p, const dl_tiling *t, double reach) {
 
 static bool is_same(const dl_tiling *a, const dl_tiling *b) {
     return a->bm == b->bm && a->bn == b->bn && a->splits == b->splits && a->groups == b->groups &&
-           a->boxes == b->boxes && a->images == b->images;
+           a->boxes == b->boxes && a->images == b->images && a->halo.found == b->halo.found;
 }
 
 /* One more, as far as there is room: by its time among those behind the first. */
@@ -102,6 +105,13 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
                    .groups = is_by_groups(i),
                    .boxes = tilings[i].kind == BOXES || tilings[i].kind == IMAGES,
                    .images = tilings[i].kind == IMAGES};
+    if (tilings[i].kind == HALOS) {
+        dl_product_halo(p, t.bm, &t.halo);
+        t.bn = t.halo.columns, t.nt = 1;
+        t.mt = p->number[DL_ROWS].at[0].size * t.halo.boxes[0] * t.halo.boxes[1] * t.halo.boxes[2];
+        split(p, 1, &t);
+        return t;
+    }
     t.mt = dl_ceil_div(p->number[DL_ROWS].size, t.bm), t.nt = dl_ceil_div(p->across.size, t.bn);
     int64_t tiles = tiles_of(p, &t);
     split(p, tiles < MULTIPROCESSORS ? 2 * MULTIPROCESSORS / dl_at_least(tiles, 1) : 1, &t);
@@ -122,6 +132,7 @@ static bool has_boxes(const dl_product *p, int i, bool images) {
 static bool serves(const dl_product *p, int i) {
     if (p->alone || tilings[i].kind == ALONE) return p->alone && tilings[i].kind == ALONE;
     return tilings[i].kind == ANY || (tilings[i].kind == HALVES && p->word == 2) ||
+           (tilings[i].kind == HALOS && dl_product_halo(p, tilings[i].bm, &(dl_halo){0})) ||
            (tilings[i].kind == GROUPS && p->has_groups) ||
            (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i, false)) ||
            (tilings[i].kind == IMAGES && p->has_groups && has_boxes(p, i, true));
@@ -140,7 +151,7 @@ int dl_product_tilings(const dl_product *p, dl_tiling *of) {
         if (!serves(p, i)) continue;
         const dl_tiling t = tiling_of(p, i);
         const int64_t shares[] = {t.splits, t.splits / 2, t.splits * 2};
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < (t.halo.found ? 1 : 3); k++) {
             dl_tiling other = t;
             split(p, shares[k], &other);
             n = insert(of, times, n, &other, time_of(p, &other, tilings[i].reach));
@@ -150,6 +161,7 @@ int dl_product_tilings(const dl_product *p, dl_tiling *of) {
 }
 
 const char *dl_tiling_name(const dl_tiling *t) {
+    if (t->halo.found) return dl_internf("halos of %dx%d", t->bm, t->bn);
     const char *how = t->images   ? " by TMA (im2col) and wgmma"
                       : t->boxes  ? " by TMA and wgmma"
                       : t->groups ? " by wgmma"
