@@ -53,11 +53,11 @@ static int64_t reach_of(const dl_product *p, int i) {
 
 /* Bytes of a chunk; of the whole, where there is room for sums in place of two. */
 static void find_bytes(const dl_product *p, int rows, dl_halo *h) {
-    int64_t pixels = 1, all = h->parities;
+    int64_t pixels = 1;
     for (int i = 0; i < 3; i++) pixels *= h->halo[i];
     h->stage = pixels * PITCH + h->taps * h->columns / 8 * FRAGMENT;
-    h->shared = dl_at_least(2 * h->stage, rows * all * h->columns * 4) +
-                p->operand[0].nparts * pixels * (dl_cuda_is_narrow(p->k) ? 4 : 8);
+    h->shared = dl_at_least(2 * h->stage, rows * h->parities * h->columns * 4) +
+                dl_ceil_div(p->operand[0].nparts * pixels * (dl_cuda_is_narrow(p->k) ? 4 : 8), 16) * 16;
 }
 
 bool dl_product_halo(const dl_product *p, int rows, dl_halo *h) {
@@ -65,7 +65,7 @@ bool dl_product_halo(const dl_product *p, int rows, dl_halo *h) {
     if (!is_plain(p)) return false;
     *h = (dl_halo){.columns = (int)(dl_ceil_div(p->across.size, 8) * 8), .parities = 1, .taps = 1};
     for (int i = 0; i < 3; i++) h->parities *= p->parities[i], h->taps *= p->r.axis[p->r.window[i].tap].size;
-    if (h->parities * h->columns * rows > MOST_SUMS * DL_WARP * WARPS ||
+    if (h->taps == 1 || h->parities * h->columns * rows > MOST_SUMS * DL_WARP * WARPS ||
         h->taps * h->columns / 8 > MOST_READS)
         return false;
     for (int a = 1; a <= rows; a *= 2)

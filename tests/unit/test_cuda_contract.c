@@ -19,9 +19,11 @@ static void feed(dl_interp *in, const dl_graph *g) {
 
 static dl_nvrtc nvrtc;
 static int boxed;     /* operands that tensor maps have brought */
-static int in_groups; /* kernels by wgmma that NVRTC has compiled */
+static int in_groups; /* kernels by wgmma that NVRTC has compiled, */
+static int in_halos;  /* and kernels by boxes with halos */
 
-/* A kernel by wgmma, in the text that emulation has run but for what stands in front of it. */
+/* A kernel by wgmma, or by boxes with halos, in the text that emulation has run but for what stands in front
+ * of it. */
 static void check_machine_code(const char *what, dl_arena *arena, const dl_kernel *k, dl_way way) {
     dl_error err = {0};
     const dl_target *t = dl_target_find("cuda:sm_90a", &err);
@@ -29,7 +31,7 @@ static void check_machine_code(const char *what, dl_arena *arena, const dl_kerne
     dl_emitted code = {0};
     dl_cubin c = {0};
     bool ok = t && dl_cuda_emit(&text, k, t, way, &code, &err);
-    if (ok && code.needs[DL_NEED_GROUPS] && nvrtc.calls.compile) {
+    if (ok && (code.needs[DL_NEED_GROUPS] || code.needs[DL_NEED_HALO]) && nvrtc.calls.compile) {
         dl_cuda_open(&whole, t, &code);
         dl_putn(&whole, text.at, text.n);
         ok = dl_nvrtc_compile(&nvrtc, whole.at, "sm_90a", &image, &log, &err) &&
@@ -38,7 +40,7 @@ static void check_machine_code(const char *what, dl_arena *arena, const dl_kerne
         for (int i = 0; i < c.n; i++)
             CHECK(!c.kernels[i].spill_stores && !c.kernels[i].spill_loads, "%s: %s spills", what,
                   c.kernels[i].name);
-        in_groups += ok && c.n == code.phases;
+        *(code.needs[DL_NEED_HALO] ? &in_halos : &in_groups) += ok && c.n == code.phases;
     }
     CHECK(ok, "%s: %s", what, err.message);
     dl_buf_free(&text), dl_buf_free(&whole), dl_buf_free(&image), dl_buf_free(&log);
@@ -213,8 +215,12 @@ int main(void) {
     test_type(t, DL_F32, false, true, 3, "128x64 by TMA");
     test_type(t, DL_BF16, false, false, 3, "128x64 by TMA");
     test_type(t, DL_F16, true, false, 5, "128x64 by TMA");
+    test_type(t, DL_BF16, false, false, 1, "halos of 256");
+    test_type(t, DL_BF16, true, true, 1, "halos of 128");
+    test_type(t, DL_F16, false, false, 3, "halos of 128");
     int share = (int)dl_test_share();
     CHECK(only || boxed * share >= 30, "%d operands by tensor maps", boxed);
+    CHECK(only || !nvrtc.calls.compile || in_halos * share >= 20, "%d kernels by boxes with halos", in_halos);
     CHECK(only || !nvrtc.calls.compile || in_groups * share >= 40, "%d kernels by wgmma", in_groups);
     dl_arena_free(arena);
     return dl_test_end();
