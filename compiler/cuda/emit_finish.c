@@ -95,8 +95,10 @@ static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
     const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
     dl_cuda_load_still(e, &s->lots, runs);
-    dl_putf(e->out, "    CT_LOOP for (int row = kd_thread() / %d; row < %d%s; row += %d) {\n", s->lanes,
-            f->rows, boxes ? "" : " && m + row < u.rows()", s->groups);
+    /* many rows, of few threads: several rows' loads wait for memory together */
+    dl_putf(e->out, "    %s for (int row = kd_thread() / %d; row < %d%s; row += %d) {\n",
+            boxes ? "CT_LOTS" : "CT_LOOP", s->lanes, f->rows, boxes ? "" : " && m + row < u.rows()",
+            s->groups);
     if (boxes)
         dl_halo_put_row(e, f->p);
     else

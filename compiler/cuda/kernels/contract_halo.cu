@@ -9,7 +9,7 @@
  *     axis0, axis1, axis2  ct_axis
  *     CHANNELS, PARTS      of all parts together
  *     at(part, image, x0, x1, x2)  from where a part begins to that pixel, in elements; -1: it lies outside
- *     part(channel), from(channel) the part that has it; where the channel of the part's first pixel lies
+ *     part(channel), from(channel)  the part that has it; where it lies of the part's first pixel
  * CHANNELS and where parts begin are multiples of 8. The weight lies in the workspace, as an earlier phase
  * has left it there: by chunks of channels, taps, columns by 8, as each lane wants it (ct_halo_weight). */
 enum {
@@ -90,16 +90,21 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
         }
     }
     static INLINE void fetch(const S &s, const unsigned char *weight, int chunk, const index *table, kd_saddr to) {
-        int piece = kd_thread() % 2, channel = chunk * CT_DEEP + piece * 8;
-        bool in = channel < S::CHANNELS;
+        enum { LINES = THREADS / 2, TIMES = (PIXELS + LINES - 1) / LINES, PIECES = WEIGHT / 16 };
+        int piece = kd_thread() % 2, first = kd_thread() / 2, channel = chunk * CT_DEEP + piece * 8;
+        bool in = S::CHANNELS % CT_DEEP == 0 || channel < S::CHANNELS;
         const typename S::word *from = s.from(in ? channel : 0);
-        table += s.part(in ? channel : 0) * PIXELS;
-        CT_UNROLL for (int i = kd_thread() / 2; i < PIXELS; i += THREADS / 2) {
-            index at = table[i];
-            kd_copy16(to + i * CT_PITCH + piece * 16, from + (at < 0 ? 0 : at), in && at >= 0 ? 16 : 0);
-        }
-        to += (unsigned)IMAGE, weight += (long)chunk * WEIGHT;
-        CT_UNROLL for (int i = kd_thread(); i < WEIGHT / 16; i += THREADS) kd_copy16(to + i * 16, weight + i * 16, 16);
+        index at[TIMES]; /* known before the first copy: none waits for another's */
+        table += s.part(in ? channel : 0) * PIXELS + first;
+        CT_UNROLL for (int i = 0; i < TIMES; i++)
+            at[i] = in && (i * LINES + LINES <= PIXELS || first + i * LINES < PIXELS) ? table[i * LINES] : -1;
+        kd_saddr image = to + first * CT_PITCH + piece * 16;
+        CT_UNROLL for (int i = 0; i < TIMES; i++)
+            if (i * LINES + LINES <= PIXELS || first + i * LINES < PIXELS)
+                kd_copy16(image + i * LINES * CT_PITCH, from + (at[i] < 0 ? 0 : at[i]), at[i] < 0 ? 0 : 16);
+        to += (unsigned)IMAGE + kd_thread() * 16, weight += (long)chunk * WEIGHT + kd_thread() * 16;
+        CT_UNROLL for (int i = 0; i < PIECES; i += THREADS)
+            if (i + THREADS <= PIECES || i + kd_thread() < PIECES) kd_copy16(to + i * 16, weight + i * 16, 16);
     }
     /* The first pixel that a row of the box reads, and the row of what is made, of the first parity. */
     static INLINE int pixel_of(int row) {
