@@ -16,7 +16,8 @@
 /* What a kernel must find in its source (dl_emitted.needs), 1 each. */
 enum {
     DL_NEED_TILES,     /* contractions: kernels/contract.cu */
-    DL_NEED_GROUPS,    /* of them those by wgmma: kernels/warpgroup.cu, kernels/contract_groups.cu */
+    DL_NEED_HALO,      /* of them those by boxes with their halos: kernels/contract_halo.cu */
+    DL_NEED_GROUPS,    /* those by wgmma: kernels/warpgroup.cu, kernels/contract_groups.cu */
     DL_NEED_ATTENTION, /* kernels/attention.cu */
     DL_NEED_SWEEPS,    /* lots and groups of threads: kernels/sweeps.cu */
     DL_CUDA_NEEDS

@@ -239,12 +239,13 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     DL_CHECK(variant < n);
     p.tiling = of[variant];
     if (n > 1) code->variant = dl_tiling_name(&p.tiling);
-    take_maps(&p, code);
-    take_patches(&p);
-    take_chunks(&p);
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
     code->needs[DL_NEED_GROUPS] = p.tiling.groups;
     dl_emit_find_kept(e, code);
+    if (p.tiling.halo.found) return dl_halo_put(e, &p, code, err) && dl_cuda_phases(e, 1, code, err);
+    take_maps(&p, code);
+    take_patches(&p);
+    take_chunks(&p);
     dl_product_put(e, &p);
     return put_tiles(e, &p, code, err) && (p.tiling.splits == 1 || put_totals(e, &p, code, err)) &&
            dl_cuda_phases(e, 1, code, err);

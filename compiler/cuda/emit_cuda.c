@@ -6,14 +6,16 @@ static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
                         wide = {"long", "unsigned long", "L", "UL", "x", true};
 
 extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[],
-    dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_groups[],
-    dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
+    dl_cuda_kernels_contract_halo[], dl_cuda_kernels_device[], dl_cuda_kernels_emulated[],
+    dl_cuda_kernels_emulated_groups[], dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[],
+    dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
     dl_puts(out, dl_cuda_kernels_prelude);
     if (needs->needs[DL_NEED_SWEEPS]) dl_puts(out, dl_cuda_kernels_sweeps);
     if (needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract);
+    if (needs->needs[DL_NEED_HALO]) dl_puts(out, dl_cuda_kernels_contract_halo);
     if (needs->needs[DL_NEED_GROUPS]) {
         dl_puts(out, t->emulated ? dl_cuda_kernels_emulated_groups : dl_cuda_kernels_warpgroup);
         dl_puts(out, dl_cuda_kernels_contract_groups);

@@ -27,31 +27,32 @@ bool dl_finish_check(dl_emitter *e, dl_error *err) {
     return true;
 }
 
-/* In what a thread sums up, a few dozen values. */
-static const char *growing(const dl_emitter *e, int number) {
-    return dl_cuda_growing(&e->k->instrs.at[number], DL_SUM_TERMS);
-}
-
-/* The present finish, for what dl_emit_run calls. */
+/* The present finish, for what dl_emit_run calls. Threads beyond the last whole group have no rows. */
 typedef struct {
     const dl_finish *f;
     dl_lots lots;
     int lanes, groups;
 } finish;
 
+/* In what a thread sums up. */
+static const char *growing(const dl_emitter *e, const finish *s, int number) {
+    return dl_cuda_growing(&e->k->instrs.at[number], dl_ceil_div(s->f->rows, s->groups));
+}
+static bool has_rest(const finish *s) { return s->lanes * s->groups < s->f->threads; }
+
 static void reduce(dl_emitter *e, int number) {
     const finish *s = e->loop;
     const dl_kinstr *in = &e->k->instrs.at[number];
     const char *at = keeps(e, number) && s->lots.width > 1 ? "[j]" : "";
     dl_putf(e->out, "    s%d%s = %s::of(s%d%s, (%s)v%d);\n", number, at, dl_cuda_by(in), number, at,
-            growing(e, number), in->args[0]);
+            growing(e, s, number), in->args[0]);
 }
 
 static void put_starts(dl_emitter *e, const finish *s) {
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         if (!is_reduction(e, number)) continue;
-        const char *start = dl_emit_start(&e->k->instrs.at[number]), *type = growing(e, number);
+        const char *start = dl_emit_start(&e->k->instrs.at[number]), *type = growing(e, s, number);
         if (!keeps(e, number) || s->lots.width == 1)
             dl_putf(e->out, "    %s s%d = %s;\n", type, number, start);
         else
@@ -85,19 +86,25 @@ static finish plan(dl_emitter *e, const dl_finish *f) {
         along.n = 0;
         s.lots = dl_cuda_find_lots(e, &along, rows);
     }
-    s.lanes = p->tiling.bn / s.lots.width, s.groups = f->threads / s.lanes;
+    int64_t columns = p->tiling.halo.found ? p->across.size : p->tiling.bn;
+    s.lanes = (int)dl_ceil_div(columns, s.lots.width), s.groups = f->threads / s.lanes;
     return s;
 }
 
 static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
-    const bool *runs = dl_cuda_find_runs(e);
+    const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
     dl_cuda_load_still(e, &s->lots, runs);
-    dl_putf(e->out,
-            "    CT_LOOP for (int row = kd_thread() / %d; row < %d && m + row < u.rows(); row += %d) {\n",
-            s->lanes, f->rows, s->groups);
-    dl_product_split(e, &f->p->number[DL_ROWS], "m + row");
+    /* many rows, of few threads: several rows' loads wait for memory together */
+    dl_putf(e->out, "    %s for (int row = kd_thread() / %d; row < %d%s; row += %d) {\n",
+            boxes ? "CT_LOTS" : "CT_LOOP", s->lanes, f->rows, boxes ? "" : " && m + row < u.rows()",
+            s->groups);
+    if (boxes)
+        dl_halo_put_row(e, f->p);
+    else
+        dl_product_split(e, &f->p->number[DL_ROWS], "m + row");
     put_coordinates(e, f->p, DL_ROWS);
+    if (boxes) dl_halo_put_test(e, f->p);
     dl_putf(e->out, "    float own[%d];\n    %s", s->lots.width, f->sum);
     dl_cuda_open_lots(e, &s->lots, runs);
     dl_puts(e->out, "    const float sum = own[j], *const acc = &sum;\n    (void)acc;\n");
@@ -155,7 +162,8 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
     const dl_number *b = &f->p->number[DL_BATCH];
     bool kept = false;
     for (int i = 0; i < 3; i++)
-        if (f->p->parities[i] > 1) dl_putf(e->out, "    const int q%d = u.q%d;\n    (void)q%d;\n", i, i, i);
+        if (f->p->parities[i] > 1 && !f->p->tiling.halo.found)
+            dl_putf(e->out, "    const int q%d = u.q%d;\n    (void)q%d;\n", i, i, i);
     for (int i = 0; i < b->n && !f->p->alone; i++)
         if (b->at[i].size != 1)
             dl_putf(e->out, "    const %s b%d = u.b%d;\n    (void)b%d;\n", e->dialect->index, i, i, i);
@@ -166,14 +174,16 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         if (!is_reduction(e, number) || !keeps(e, number)) continue;
-        const char *type = growing(e, number);
+        const char *type = growing(e, &s, number);
         if (!*shared) dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n");
         dl_putf(e->out, "    %s *const sums%d = (%s *)(shared + %d);\n", type, number, type, *shared);
         *shared += s.groups * f->p->tiling.bn * (type[0] == 'f' ? 4 : 8);
         kept = true;
     }
-    dl_putf(e->out, "    const int column = kd_thread() %% %d * %d;\n    if (n + column < %lld) {\n", s.lanes,
+    dl_putf(e->out, "    const int column = kd_thread() %% %d * %d;\n    if (n + column < %lld", s.lanes,
             s.lots.width, (long long)f->p->across.size);
+    if (has_rest(&s)) dl_putf(e->out, " && kd_thread() < %d", s.lanes * s.groups);
+    dl_puts(e->out, ") {\n");
     dl_product_split(e, &f->p->across, "n + column");
     put_coordinates(e, f->p, DL_COLUMNS);
     put_rows(e, &s);
@@ -182,6 +192,7 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
         int number = e->now->run.at[i];
         if (!is_reduction(e, number) || !keeps(e, number)) continue;
         bool lots = s.lots.width > 1;
+        if (has_rest(&s)) dl_putf(e->out, "    if (kd_thread() < %d)\n", s.lanes * s.groups);
         if (lots) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++) ", s.lots.width);
         dl_putf(e->out, "    sums%d[kd_thread() / %d * %d + column%s] = s%d%s;\n", number, s.lanes,
                 f->p->tiling.bn, lots ? " + j" : "", number, lots ? "[j]" : "");

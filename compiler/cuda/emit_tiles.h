@@ -65,12 +65,22 @@ typedef struct {
     int64_t bytes; /* of a tile */
 } dl_patch;
 
+/* Boxes of an image's positions that are multiplied with what their windows read (kernels/contract_halo.cu):
+ * along each axis the rows of a box, the pixels of its halo, and how many boxes there are. */
+typedef struct {
+    bool found;
+    int box[3], columns; /* columns: by 8 */
+    int64_t halo[3], boxes[3], parities, taps;
+    int64_t stage, shared; /* bytes: of a chunk of channels; of a block */
+} dl_halo;
+
 /* How a contraction is multiplied; as the constants of kernels/contract.cu. */
 typedef struct {
     int bm, bn, wm, wn, stages;
     bool groups;           /* by wgmma, warps in fours */
     bool boxes;            /* operands that can come by tensor maps do, one at least; */
     bool images;           /* an image, too, that is no matrix */
+    dl_halo halo;          /* or, found: by boxes of positions, bm of each parity */
     int64_t splits, depth; /* how many share the terms; terms of each */
     int64_t mt, nt;        /* tiles of rows, of columns */
     int64_t patch[2];      /* bytes of a tile of each operand that is a patch; else 0 */
@@ -157,6 +167,13 @@ void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *
  * rows are `line` rows of the product each. */
 void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o, const char *which,
                          const char *constants, int64_t line);
+/* Can it be made by boxes of so many positions with their halos? Which, then. Its two phases; of a row of a
+ * block, the parity and the coordinates that it counts, and behind those the test that it is there.
+ * emit_halo.c */
+bool dl_product_halo(const dl_product *p, int rows, dl_halo *h);
+bool dl_halo_put(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err);
+void dl_halo_put_row(dl_emitter *e, const dl_product *p);
+void dl_halo_put_test(dl_emitter *e, const dl_product *p);
 /* Products that are cut into tiles, each by itself. */
 int64_t dl_product_many(const dl_product *p);
 /* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right; where sums are mended, also those

@@ -184,7 +184,7 @@ dl_skeleton dl_skeleton_of(dl_arena *arena, const char *name, const char *struct
     lexer l = {.arena = arena, .name = name, .length = strlen(name)};
     take_text(&l, structs, nstructs);
     l.s.structs = l.out.n, l.s.struct_holes = l.s.holes.n;
-    static const char loop[] = " = ct_tile<", mend[] = "    ct_mend<";
+    static const char loop[] = " = ct_tile", mend[] = "    ct_mend<";
     const char *sums = memmem(body, nbody, loop, sizeof loop - 1),
                *end = sums ? strchr(sums, '\n') + 1 : body + nbody;
     if (strncmp(end, mend, sizeof mend - 1) == 0) end = strchr(end, '\n') + 1;

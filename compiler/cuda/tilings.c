@@ -23,6 +23,7 @@ typedef enum {
     IMAGES,  /* images among them */
     PATCHES, /* the operand of more rows is a patch, whose words a warp puts together for all of the other's
               */
+    HALOS,   /* by boxes of positions; as many columns as there are */
     ALONE    /* sums by themselves: bm * bn of them on the block's threads */
 } kind;
 
@@ -43,6 +44,7 @@ static const struct {
                {128, 64, 8, 1, 6, 2, 1.22, BOXES},   {128, 256, 8, 1, 5, 1, 2.35, IMAGES},
                {128, 128, 8, 1, 5, 2, 1.71, IMAGES}, {128, 64, 8, 1, 6, 2, 1.23, IMAGES},
                {256, 64, 8, 1, 4, 2, 0.75, PATCHES}, {64, 256, 1, 8, 4, 2, 0.75, PATCHES},
+               {256, 8, 4, 1, 2, 2, 0.65, HALOS},    {128, 8, 4, 1, 2, 2, 0.60, HALOS},
                {32, 32, 2, 4, 0, 2, 0.02, ALONE},    {64, 32, 2, 4, 0, 2, 0.025, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
@@ -60,7 +62,7 @@ int64_t dl_product_many(const dl_product *p) {
 /* Of words in a tile's depth. */
 static int64_t depth_of(const dl_product *p) { return DL_LINE / p->word; }
 static int64_t tiles_of(const dl_product *p, const dl_tiling *t) {
-    return dl_product_many(p) * t->mt * t->nt;
+    return (t->halo.found ? 1 : dl_product_many(p)) * t->mt * t->nt;
 }
 
 /* Shares the terms among about so many blocks, each of which has some to multiply. */
@@ -79,11 +81,12 @@ static double time_of(const dl_product *p, const dl_tiling *t, int i) {
     static const double begins[] = {0, 19, 7}, half = 0.54, share = 500;
     int beside = tilings[i].beside;
     int64_t tiles = tiles_of(p, t), blocks = dl_ceil_div(tiles * t->splits, MULTIPROCESSORS);
-    double products = t->bm * t->bn / tilings[i].reach; /* of a term */
+    double rows = t->bm * (double)(t->halo.found ? t->halo.parities : 1);
+    double products = rows * t->bn / tilings[i].reach; /* of a term */
     for (int o = 0; o < 2; o++) { /* each warp puts its words of a patch together by itself */
-        int rows = o ? t->bn : t->bm;
-        if (t->patch[o]) products += GATHERED * rows * (o ? t->wm : t->wn);
-        if (!t->patch[o] && !p->operand[o].bytes) products += READ * rows;
+        int lines = o ? t->bn : t->bm;
+        if (t->patch[o]) products += GATHERED * lines * (o ? t->wm : t->wn);
+        if (!t->patch[o] && !t->halo.found && !p->operand[o].bytes) products += READ * lines;
     }
     double one = products * ((double)t->depth + begins[beside] * (double)depth_of(p));
     double time = one * ((double)(blocks / beside * beside) + (double)(blocks % beside) / half);
@@ -94,7 +97,7 @@ static double time_of(const dl_product *p, const dl_tiling *t, int i) {
 
 static bool is_same(const dl_tiling *a, const dl_tiling *b) {
     return a->bm == b->bm && a->bn == b->bn && a->splits == b->splits && a->groups == b->groups &&
-           a->boxes == b->boxes && a->images == b->images;
+           a->boxes == b->boxes && a->images == b->images && a->halo.found == b->halo.found;
 }
 
 /* One more, as far as there is room: by its time. */
@@ -123,6 +126,13 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
                    .groups = is_by_groups(i),
                    .boxes = tilings[i].kind == BOXES || tilings[i].kind == IMAGES,
                    .images = tilings[i].kind == IMAGES};
+    if (tilings[i].kind == HALOS) {
+        dl_product_halo(p, t.bm, &t.halo);
+        t.bn = t.halo.columns, t.nt = 1;
+        t.mt = p->number[DL_ROWS].at[0].size * t.halo.boxes[0] * t.halo.boxes[1] * t.halo.boxes[2];
+        split(p, 1, &t);
+        return t;
+    }
     for (int o = 0; o < 2 && !t.groups; o++) {
         dl_patch patch;
         if (dl_product_patch(p, &p->operand[o], o ? t.bn : t.bm, &patch)) t.patch[o] = patch.bytes;
@@ -153,7 +163,9 @@ static bool has_patch(const dl_product *p, int i) {
 static bool serves(const dl_product *p, int i) {
     if (p->alone || tilings[i].kind == ALONE) return p->alone && tilings[i].kind == ALONE;
     return tilings[i].kind == ANY || (tilings[i].kind == HALVES && p->word == 2) ||
-           (tilings[i].kind == PATCHES && has_patch(p, i)) || (tilings[i].kind == GROUPS && p->has_groups) ||
+           (tilings[i].kind == PATCHES && has_patch(p, i)) ||
+           (tilings[i].kind == HALOS && dl_product_halo(p, tilings[i].bm, &(dl_halo){0})) ||
+           (tilings[i].kind == GROUPS && p->has_groups) ||
            (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i, false)) ||
            (tilings[i].kind == IMAGES && p->has_groups && has_boxes(p, i, true));
 }
@@ -165,7 +177,7 @@ int dl_product_tilings(const dl_product *p, dl_tiling *of) {
         if (!serves(p, i)) continue;
         const dl_tiling t = tiling_of(p, i);
         const int64_t shares[] = {t.splits, t.splits / 2, t.splits * 2};
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < (t.halo.found ? 1 : 3); k++) {
             dl_tiling other = t;
             split(p, shares[k], &other);
             n = insert(of, times, n, &other, time_of(p, &other, i));
@@ -175,6 +187,7 @@ int dl_product_tilings(const dl_product *p, dl_tiling *of) {
 }
 
 const char *dl_tiling_name(const dl_tiling *t) {
+    if (t->halo.found) return dl_internf("halos of %dx%d", t->bm, t->bn);
     const char *how = t->images   ? " by TMA (im2col) and wgmma"
                       : t->boxes  ? " by TMA and wgmma"
                       : t->groups ? " by wgmma"

@@ -19,9 +19,11 @@ static void feed(dl_interp *in, const dl_graph *g) {
 
 static dl_nvrtc nvrtc;
 static int boxed;     /* operands that tensor maps have brought */
-static int in_groups; /* kernels by wgmma that NVRTC has compiled */
+static int in_groups; /* kernels by wgmma that NVRTC has compiled, */
+static int in_halos;  /* and kernels by boxes with halos */
 
-/* A kernel by wgmma, in the text that emulation has run but for what stands in front of it. */
+/* A kernel by wgmma, or by boxes with halos, in the text that emulation has run but for what stands in front
+ * of it. */
 static void check_machine_code(const char *what, dl_arena *arena, const dl_kernel *k, dl_way way) {
     dl_error err = {0};
     const dl_target *t = dl_target_find("cuda:sm_90a", &err);
@@ -29,7 +31,7 @@ static void check_machine_code(const char *what, dl_arena *arena, const dl_kerne
     dl_emitted code = {0};
     dl_cubin c = {0};
     bool ok = t && dl_cuda_emit(&text, k, t, way, &code, &err);
-    if (ok && code.needs[DL_NEED_GROUPS] && nvrtc.calls.compile) {
+    if (ok && (code.needs[DL_NEED_GROUPS] || code.needs[DL_NEED_HALO]) && nvrtc.calls.compile) {
         dl_cuda_open(&whole, t, &code);
         dl_putn(&whole, text.at, text.n);
         ok = dl_nvrtc_compile(&nvrtc, whole.at, "sm_90a", &image, &log, &err) &&
@@ -38,7 +40,7 @@ static void check_machine_code(const char *what, dl_arena *arena, const dl_kerne
         for (int i = 0; i < c.n; i++)
             CHECK(!c.kernels[i].spill_stores && !c.kernels[i].spill_loads, "%s: %s spills", what,
                   c.kernels[i].name);
-        in_groups += ok && c.n == code.phases;
+        *(code.needs[DL_NEED_HALO] ? &in_halos : &in_groups) += ok && c.n == code.phases;
     }
     CHECK(ok, "%s: %s", what, err.message);
     dl_buf_free(&text), dl_buf_free(&whole), dl_buf_free(&image), dl_buf_free(&log);
@@ -91,8 +93,19 @@ static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, con
     return r.kernels;
 }
 
-/* All, or each so many'th, in one type; or `mixed`: in f32 and, after fusion, in that one; as check_graph's
- * variant. */
+/* Has the graph a kernel that can be made as that variant? */
+static bool can_be(const dl_graph *g, const dl_target *t, const char *variant) {
+    bool any = false;
+    for (int i = 0; i < g->nodes.n; i++) {
+        const char *names[DL_MOST_VARIANTS];
+        int n = has_contraction(g->nodes.at[i]) ? dl_cuda_variants(g->nodes.at[i]->kernel, t, names) : 0;
+        for (int k = 0; k < n; k++) any |= strncmp(names[k], variant, strlen(variant)) == 0;
+    }
+    return any;
+}
+
+/* All, or each so many'th (of those that can be, by boxes with halos), in one type; or `mixed`: in f32 and,
+ * after fusion, in that one; as check_graph's variant. */
 static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32, int each,
                       const char *variant) {
     dl_error err = {0};
@@ -113,7 +126,9 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
     const char *only = getenv("DL_TEST_ONLY");
     int all = 0, taken = 0;
     static unsigned number;
+    bool halos = variant && strncmp(variant, "halos", strlen("halos")) == 0;
     for (int i = 0; i < m->graphs.n && !err.code; i += only ? 1 : each) {
+        if (halos && !can_be(m->graphs.at[i], t, variant)) continue;
         if (!dl_test_takes(number++)) continue;
         taken++;
         const char *what =
@@ -123,8 +138,8 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
         if (!only || strstr(what, only))
             all += check_graph(what, m->arena, m->graphs.at[i], t, most, variant, NULL);
     }
-    CHECK(only || (dl_test_share() > 1 ? all >= taken : all * each >= 3 * NCASES), "%d kernels of %d graphs",
-          all, taken);
+    CHECK(only || (dl_test_share() > 1 || halos ? all >= taken : all * each >= 3 * NCASES),
+          "%d kernels of %d graphs", all, taken);
     dl_arena_free(m->arena);
 }
 
@@ -224,8 +239,12 @@ int main(void) {
     test_type(t, DL_F32, false, true, 3, "128x64 by TMA");
     test_type(t, DL_BF16, false, false, 3, "128x64 by TMA");
     test_type(t, DL_F16, true, false, 5, "128x64 by TMA");
+    test_type(t, DL_BF16, false, false, 1, "halos of 256");
+    test_type(t, DL_BF16, true, true, 2, "halos of 128");
+    test_type(t, DL_F16, false, false, 3, "halos of 128");
     int share = (int)dl_test_share();
     CHECK(only || boxed * share >= 30, "%d operands by tensor maps", boxed);
+    CHECK(only || !nvrtc.calls.compile || in_halos * share >= 20, "%d kernels by boxes with halos", in_halos);
     CHECK(only || !nvrtc.calls.compile || in_groups * share >= 40, "%d kernels by wgmma", in_groups);
     dl_arena_free(arena);
     return dl_test_end();
