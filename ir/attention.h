@@ -1,6 +1,7 @@
 /* Attention: softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017), and its gradients,
  * as one kernel each that never stores the scores (Dao et al. 2022). What shape rules, interpreter, cost and
- * emitters know of it stands here once. */
+ * emitters know of it stands here once. With operands of 16 bits a kernel may round the normalised scores and
+ * the scores' gradients to their type before it multiplies them, once; with f32 it may not. */
 #ifndef DL_ATTENTION_H
 #define DL_ATTENTION_H
 #include "ir/graph.h"

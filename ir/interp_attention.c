@@ -3,8 +3,9 @@
  *
  * The ranges are first-order bounds of the rounding of any order of evaluation: a score is a sum of `size`
  * products; an exponential moves by as much, relatively, as its exponent does; the sums over keys and over
- * queries are sums of what is already off. Where operands are bf16, shares and gradients of scores may be
- * rounded to it before they are multiplied, as PyTorch's own kernels do.
+ * queries are sums of what is already off. Where operands are of 16 bits, shares and gradients of scores may
+ * be rounded to their type before they are multiplied, as PyTorch's own kernels do: half an ulp of each, so
+ * 2^-8 of sum |p v| in bf16 and 2^-11 in f16, and as much of sum |ds k| and the like.
  *
  * What a query does not see (causal) has no part in it. Kernels may multiply it by a share of zero, as
  * PyTorch's do: where it is not finite, the ranges hold NaN, too. */
@@ -20,7 +21,7 @@ typedef struct {
     dl_dtype type, made; /* of what is computed, and of what is stored but the logarithms */
     const double *q, *k, *v, *log, *dy;
     double unit, tiny;          /* roundoff of what is computed in; what is so small may also be 0 */
-    double factor_unit;         /* roundoff of what is multiplied by operands of bf16 */
+    double factor_unit;         /* roundoff of what is multiplied by operands of 16 bits */
     uint64_t seed, step, first; /* first: number of the part's first score */
     bool drops, round;
     int64_t row; /* elements of a token */
@@ -38,7 +39,7 @@ static work begin(const dl_node *n, double *const *data, bool round, int seed) {
     w.q = data[DL_ATT_Q], w.k = data[DL_ATT_K], w.v = data[DL_ATT_V];
     w.unit = dl_range_widen(w.type, dl_range_exact(1), 1).high - 1;
     w.tiny = w.type == DL_F32 ? 0x1p-125 : 0;
-    w.factor_unit = w.made == DL_BF16 ? 0x1p-8 : 0;
+    w.factor_unit = w.made == DL_BF16 ? 0x1p-8 : w.made == DL_F16 ? 0x1p-11 : 0;
     w.row = w.a.heads * w.a.size;
     w.drops = w.a.rate > 0;
     if (w.drops) w.seed = (uint64_t)(int64_t)data[seed][0], w.step = (uint64_t)(int64_t)data[seed + 1][0];

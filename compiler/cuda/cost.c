@@ -35,13 +35,12 @@ static bool has(const dl_kernel *k, dl_dtype d) {
     return false;
 }
 
-/* Products that attention multiplies for each that is counted: shares and their gradients are several numbers
- * of the operands' type, backwards the scores are made twice (kernels/attention.cu). In f32, each operand is
- * so many, and the product of the least parts is left out. */
+/* Products that attention multiplies for each that is counted: backwards the scores and their gradients are
+ * made twice (kernels/attention.cu). In f32 each operand is several numbers, and the product of the least
+ * parts is left out. */
 static double products_of(const dl_node *call, bool half) {
     enum { PARTS = DL_ATTENTION_PARTS, BOTH = PARTS * (PARTS + 1) / 2 };
-    if (!half) return call->op == DL_OP_flash_attention ? BOTH : BOTH * 7 / 5.0;
-    return call->op == DL_OP_flash_attention ? (1 + PARTS) / 2.0 : (4 + 3 * PARTS) / 5.0;
+    return (half ? 1 : BOTH) * (call->op == DL_OP_flash_attention ? 1 : 7 / 5.0);
 }
 
 double dl_cuda_predict(const dl_kernel *k, const dl_target *t) {

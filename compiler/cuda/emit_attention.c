@@ -65,8 +65,9 @@ static void put_shape(dl_emitter *e, const shape *s) {
             a->number, a->causal ? "true" : "false");
 }
 
-/* "of_bf16<2>" */
+/* "of_bf16", "of_f32<2>" */
 static const char *operands(dl_emitter *e, const shape *s) {
+    if (dl_dtype_is_half(s->type)) return dl_format(e->arena, "of_%s", dl_dtype_name(s->type));
     return dl_format(e->arena, "of_%s<%d>", dl_dtype_name(s->type), (int)DL_ATTENTION_PARTS);
 }
 
@@ -109,7 +110,7 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, bool
             (long long)s->a.size, (long long)s->width, (long long)s->of, truth(by_key), truth(drops),
             t.groups, t.warps, t.columns, t.stages);
     dl_puts(e->out, by_key ? "p1, p2, p0, p5" : "p0, p5, p1, p2");
-    dl_putf(e->out, ", p4, (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
+    dl_putf(e->out, ", (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
     if (by_key)
         dl_putf(e->out, "p%d, p%d);\n", out + DL_GRAD_DK, out + DL_GRAD_DV);
     else
@@ -122,10 +123,10 @@ static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, dl_er
     enum { EACH = 32 }; /* queries of a head by block: attention_sums */
     if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err)) return false;
     put_shape(e, s);
-    dl_putf(e->out, "    attention_sums<%s, %lld>(s, p3, p5, (float *)workspace);\n", operands(e, s),
+    dl_putf(e->out, "    attention_sums<%s, %lld>(s, p3, p5, p4, (float *)workspace);\n", operands(e, s),
             (long long)s->a.size);
     dl_cuda_foot(e);
-    code->workspace = 4 * s->heads * s->a.queries;
+    code->workspace = 2 * 4 * s->heads * s->a.queries;
     return emit_gradients(e, code, s, true, err) && emit_gradients(e, code, s, false, err);
 }
 

@@ -36,9 +36,7 @@ int dl_cuda_tilings(dl_emitter *e, const char **names);
 /* The same with its product made by a library; dl_backend.calls. emit_call.c, emit_contract.c */
 bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code, dl_error *err);
 int dl_cuda_find_calls(dl_emitter *e, dl_call *forms);
-/* The numbers of the operands' type that attention's shares and their gradients, and operands in f32, are
- * made of. One part of bf16 would be as fast as other libraries' kernels, and miss what the interpreter
- * allows. */
+/* The numbers in TF32 that attention's operands in f32, its shares and their gradients are made of. */
 enum { DL_ATTENTION_PARTS = 2 };
 /* Calls of attention and its gradients. emit_attention.c */
 bool dl_cuda_attention(dl_emitter *e, dl_emitted *code, dl_error *err);

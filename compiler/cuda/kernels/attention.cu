@@ -6,10 +6,11 @@
  * accumulators of kd_mma_*, and become the left operands of the next product where they stand: nothing of
  * them is ever in memory.
  *
- * Shares and the scores' gradients are sums of PARTS numbers of the operands' type: what two parts of bf16
- * lose is 2^-18 of a share, less than the sums around it. Operands in f32 are so many parts of TF32
- * themselves. Every sum is over COLUMNS tokens (or a head's features) at a time, and those sums are added in
- * order. */
+ * In 16 bits shares and the scores' gradients are rounded to the operands' type once, as FlashAttention-2 and
+ * cuDNN do, and their products added to a row's sums one by one. In f32 they are sums of PARTS numbers of
+ * TF32, as the operands are themselves, and every sum is over COLUMNS tokens (or a head's features) at a
+ * time; those sums are added in order. f16 has few exponents: shares are made 2^RANGE times as large, so that
+ * what is lost of them is 2^-39 of the row's largest; backwards each row of a tile is brought there. */
 /* ---- forwards ---- */
 
 /* A block: ROWS queries of a head, OUT of their features. */
@@ -30,7 +31,7 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
     int blocks = (s.queries + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS,
         feature = blockIdx.x % CHUNKS * OUT;
     int head = unit / blocks, block = unit % blocks;
-    if (s.causal) block = blocks - 1 - block; /* the longest first */
+    if (s.causal) block = blocks - 1 - block;          /* the longest first */
     int query = block * ROWS, ahead = query + s.ahead; /* the last key that the first query sees */
     int last = s.causal && ahead + ROWS < s.keys ? ahead + ROWS : s.keys;
     int tiles = (last + COLUMNS - 1) / COLUMNS, warp = threadIdx.x / 32;
@@ -72,40 +73,41 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
             float top = most[m][half], all = 0;
             FOR(n, C) FOR(i, 2) top = fmaxf(top, c[m][n][2 * half + i]);
             top = row_max(top);
-            float less = top == -__builtin_inff() ? 0 : top * s.scale2;
+            float less = top == -__builtin_inff() ? 0 : top * s.scale2, from = less - T::RANGE;
             shrink[m][half] = kd_exp2(fmaf(most[m][half], s.scale2, -less));
             FOR(n, C) FOR(i, 2) {
                 float *p = &c[m][n][2 * half + i];
-                all += *p = kd_exp2(fmaf(*p, s.scale2, -less));
+                all += *p = kd_exp2(fmaf(*p, s.scale2, -from));
                 if (DROPS && drop[m][n] >> (2 * half + i) & 1) *p = 0;
             }
             sum[m][half] = sum[m][half] * shrink[m][half] + all;
             most[m][half] = top;
         }
         typename T::made a[M][COLUMNS / T::STEP];
-        make_left<T, M, C>(a, c, back);
-        spread<T, PAD, M, C, N>(acc, a, shrink, back, now + TILE + feature);
+        make_left<T, false, M, C>(a, c, back);
+        spread<T, T::MADE == 1, PAD, M, C, N>(acc, a, shrink, back, now + TILE + feature);
         __syncthreads();
     }
 
     float factor[M][2];
+    const float brought = 1.0f / (1 << T::RANGE);
     FOR(m, M) FOR(half, 2) {
         float all = row_sum(sum[m][half]);
         int at = mine + m * 16 + half * 8;
         factor[m][half] = (DROPS ? s.kept : 1) / all;
         if (feature == 0 && threadIdx.x % 4 == 0 && at < s.queries)
-            log[(long)head * s.queries + at] = most[m][half] * s.scale + logf(all);
+            log[(long)head * s.queries + at] = most[m][half] * s.scale + logf(all * brought);
     }
     put_rows<T, SIZE, M, N>(tokens_of<SIZE>(y, s, s.queries, head), mine, feature, acc, factor);
 }
 
 /* ---- backwards ---- */
 
-/* Of each query, the sum of y dy. A group of 8 lanes a query of a head; a block has 32, in the order of
- * memory. */
+/* Of each query, the sum of y dy, and behind those of all its logarithm's power of two. A group of 8 lanes a
+ * query of a head; a block has 32, in the order of memory. */
 template <class T, int SIZE>
 INLINE void attention_sums(const attention_shape &s, const typename T::element *y,
-                           const typename T::element *dy, float *sums) {
+                           const typename T::element *dy, const float *log, float *sums) {
     enum { LANES = 8, GROUPS = 32 };
     long at = (long)blockIdx.x * GROUPS + threadIdx.x / LANES, all = (long)s.batch * s.queries * s.heads;
     float sum = 0;
@@ -114,7 +116,8 @@ INLINE void attention_sums(const attention_shape &s, const typename T::element *
             sum += T::widen(y[at * SIZE + f]) * T::widen(dy[at * SIZE + f]);
     for (int by = 1; by < LANES; by *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, by);
     long token = at / s.heads, head = token / s.queries * s.heads + at % s.heads;
-    if (at < all && threadIdx.x % LANES == 0) sums[head * s.queries + token % s.queries] = sum;
+    long to = head * s.queries + token % s.queries;
+    if (at < all && threadIdx.x % LANES == 0) sums[to] = sum, sums[all + to] = log[to] * 1.44269504f;
 }
 
 /* BY_KEY: the rows are keys (x1, x2: k, v), the columns queries (y1, y2: q, dy), out1 and out2 dk and dv;
@@ -123,9 +126,9 @@ template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int M, i
           int STAGES>
 INLINE void attention_back(const attention_shape &s, const typename T::element *x1,
                            const typename T::element *x2, const typename T::element *y1,
-                           const typename T::element *y2, const float *log, const float *sums,
-                           const long *seed, const long *step, const long *part,
-                           typename T::element *out1, typename T::element *out2) {
+                           const typename T::element *y2, const float *sums, const long *seed,
+                           const long *step, const long *part, typename T::element *out1,
+                           typename T::element *out2) {
     typedef typename T::element element;
     enum {
         STRIDE = PAD + 16 / (int)sizeof(element),
@@ -134,6 +137,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         TILE = COLUMNS * STRIDE
     };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
+    enum { BRINGS = T::RANGE != 0, IN_PLACE = T::MADE == 1 && !BRINGS };
     KD_SHARED(element, rows);
     element *rows2 = rows + ROWS * STRIDE, *stages = rows2 + ROWS * STRIDE;
     float *of_columns = (float *)(stages + STAGES * 2 * TILE); /* by stage: logarithms, sums */
@@ -150,16 +154,15 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     head_tokens<const element> from1 = tokens_of<SIZE>(y1, s, ncolumns, head),
                                from2 = tokens_of<SIZE>(y2, s, ncolumns, head);
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
-    log += (long)head * s.queries, sums += (long)head * s.queries;
-    const float log2_e = 1.44269504f;
+    sums += (long)head * s.queries;
+    const float *log2 = sums + (long)s.batch * s.heads * s.queries; /* attention_sums */
 
     float acc1[M][N][4], acc2[BY_KEY ? M : 1][BY_KEY ? N : 1][4], my_log[M][2], my_sum[M][2];
     FOR(m, M) FOR(n, N) FOR(i, 4) acc1[m][n][i] = 0;
     FOR(m, BY_KEY ? M : 1) FOR(n, BY_KEY ? N : 1) FOR(i, 4) acc2[m][n][i] = 0;
     if (!BY_KEY) FOR(m, M) FOR(half, 2) {
             int at = mine + m * 16 + half * 8;
-            my_log[m][half] = at < s.queries ? log[at] * log2_e : 0,
-            my_sum[m][half] = at < s.queries ? sums[at] : 0;
+            my_log[m][half] = at < s.queries ? log2[at] : 0, my_sum[m][half] = at < s.queries ? sums[at] : 0;
         }
     fetch<T, SIZE, PAD, ROWS, THREADS>(rows, tokens_of<SIZE>(x1, s, nrows, head), first);
     fetch<T, SIZE, PAD, ROWS, THREADS>(rows2, tokens_of<SIZE>(x2, s, nrows, head), first);
@@ -170,7 +173,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
             float *beside = of_columns + next % STAGES * 2 * COLUMNS;
             fetch<T, SIZE, PAD, COLUMNS, THREADS>(to, from1, next * COLUMNS);
             fetch<T, SIZE, PAD, COLUMNS, THREADS>(to + TILE, from2, next * COLUMNS);
-            if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside, log, next * COLUMNS, ncolumns);
+            if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside, log2, next * COLUMNS, ncolumns);
             if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside + COLUMNS, sums, next * COLUMNS, ncolumns);
         }
         kd_copy_commit();
@@ -188,27 +191,34 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         unsigned drop[M][C];
         if (DROPS) FOR(m, M) draw<BY_KEY, C>(drop[m], s, draws, mine + m * 16, column);
         FOR(m, M) FOR(n, C) FOR(i, 4) {
-            int row = mine + m * 16 + i / 2 * 8, across = column + n * 8 + i % 2;
-            int query = BY_KEY ? across : row, key = BY_KEY ? row : across;
-            float less = BY_KEY ? beside[n * 8 + i % 2] * log2_e : my_log[m][i / 2];
+            float less = BY_KEY ? beside[n * 8 + i % 2] : my_log[m][i / 2];
             float d = BY_KEY ? beside[COLUMNS + n * 8 + i % 2] : my_sum[m][i / 2];
-            bool seen = across < ncolumns && row < nrows && !(s.causal && key > query + s.ahead);
-            float share = seen ? kd_exp2(fmaf(p[m][n][i], s.scale2, -less)) : 0, dp = ds[m][n][i];
+            float share = kd_exp2(fmaf(p[m][n][i], s.scale2, -less)), dp = ds[m][n][i];
             p[m][n][i] = share;
             if (DROPS) {
                 bool dropped = drop[m][n] >> i & 1;
                 p[m][n][i] = dropped ? 0 : share;
                 dp = dropped ? 0 : dp * s.kept;
             }
-            ds[m][n][i] = seen ? share * (dp - d) : 0;
+            ds[m][n][i] = share * (dp - d);
         }
+        /* The tile's first query, and behind its last key. */
+        int query = BY_KEY ? tile * COLUMNS : first, behind = BY_KEY ? first + ROWS : (tile + 1) * COLUMNS;
+        bool whole = tile * COLUMNS + COLUMNS <= ncolumns && first + ROWS <= nrows &&
+                     !(s.causal && behind > query + s.ahead + 1);
+        if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) {
+                int row = mine + m * 16 + i / 2 * 8, across = column + n * 8 + i % 2;
+                if (across >= ncolumns || row >= nrows ||
+                    (s.causal && (BY_KEY ? row > across + s.ahead : across > row + s.ahead)))
+                    p[m][n][i] = ds[m][n][i] = 0;
+            }
         typename T::made a[M][COLUMNS / T::STEP];
         if constexpr (BY_KEY) {
-            make_left<T, M, C>(a, p, back);
-            spread<T, PAD, M, C, N>(acc2, a, one, back, now + TILE + feature);
+            make_left<T, BRINGS, M, C>(a, p, back);
+            spread<T, IN_PLACE, PAD, M, C, N>(acc2, a, one, back, now + TILE + feature);
         }
-        make_left<T, M, C>(a, ds, back);
-        spread<T, PAD, M, C, N>(acc1, a, one, back, now + feature);
+        make_left<T, BRINGS, M, C>(a, ds, back);
+        spread<T, IN_PLACE, PAD, M, C, N>(acc1, a, one, back, now + feature);
         __syncthreads();
     }
 

@@ -54,9 +54,9 @@ struct in_halves {
 
 /* RANGE: the exponent to which each row's largest number is brought where the type has too few of them. */
 #define OPERANDS_OF(name, range)                                                                             \
-    template <int PARTS> struct of_##name : in_halves {                                                      \
-        enum { MADE = PARTS, RANGE = range };                                                                \
-        typedef left_operand<PARTS> made;                                                                    \
+    struct of_##name : in_halves {                                                                           \
+        enum { MADE = 1, RANGE = range };                                                                    \
+        typedef left_operand<1> made;                                                                        \
         static INLINE void mma(float c[4], const unsigned a[4], const unsigned b[2]) {                       \
             kd_mma_##name(c, a, b);                                                                          \
         }                                                                                                    \
@@ -66,16 +66,9 @@ struct in_halves {
             unsigned w = kd_narrow2_##name(a, b);                                                            \
             *(ushort2 *)to = make_ushort2((unsigned short)w, (unsigned short)(w >> 16));                     \
         }                                                                                                    \
-        static INLINE void split(unsigned w[PARTS][4], int at, float a, float b) {                           \
-            FOR(i, PARTS) {                                                                                  \
-                unsigned both = kd_narrow2_##name(a, b);                                                     \
-                w[i][at] = both;                                                                             \
-                a -= widen((element)both), b -= widen((element)(both >> 16));                                \
-            }                                                                                                \
-        }                                                                                                    \
         /* From two accumulators beside each other. */                                                       \
         static INLINE void make(made &a, const float c[][4]) {                                               \
-            FOR(i, 4) split(a.w, i, c[i / 2][i % 2 * 2], c[i / 2][i % 2 * 2 + 1]);                           \
+            FOR(i, 4) a.w[0][i] = kd_narrow2_##name(c[i / 2][i % 2 * 2], c[i / 2][i % 2 * 2 + 1]);           \
         }                                                                                                    \
     };
 OPERANDS_OF(bf16, 0)
@@ -186,23 +179,25 @@ INLINE void product(float c[M][C][4], const typename T::element *rows, const typ
     }
 }
 
-/* acc = acc keep + (a columns) back, by row; over C * 8 tokens and N * 8 features from `columns` on. */
-template <class T, int PAD, int M, int C, int N>
+/* acc = acc keep + (a columns) back, by row; over C * 8 tokens and N * 8 features from `columns` on.
+ * IN_PLACE: back is 1, and the products are added to acc one by one; else to each other first. */
+template <class T, bool IN_PLACE, int PAD, int M, int C, int N>
 INLINE void spread(float acc[M][N][4], typename T::made a[M][C * 8 / T::STEP], const float keep[M][2],
                    const float back[M][2], const typename T::element *columns) {
     enum { STRIDE = PAD + 16 / (int)sizeof(typename T::element) };
+    if constexpr (IN_PLACE) FOR(m, M) FOR(n, N) FOR(i, 4) acc[m][n][i] *= keep[m][i / 2];
     FOR(n, N / 2) {
         float sum[M][2][4];
         FOR(m, M) FOR(j, 2) FOR(i, 4) sum[m][j][i] = 0;
         FOR(k, C * 8 / T::STEP) {
             typename T::right b[2];
             T::template load_right<STRIDE>(b, columns + k * T::STEP * STRIDE + n * 16);
-            FOR(m, M) FOR(j, 2) multiply<T>(sum[m][j], a[m][k], b[j]);
+            FOR(m, M) FOR(j, 2) multiply<T>(IN_PLACE ? acc[m][2 * n + j] : sum[m][j], a[m][k], b[j]);
         }
-        FOR(m, M) FOR(j, 2) FOR(i, 4) {
-            float *to = &acc[m][2 * n + j][i];
-            *to = *to * keep[m][i / 2] + sum[m][j][i] * back[m][i / 2];
-        }
+        if constexpr (!IN_PLACE) FOR(m, M) FOR(j, 2) FOR(i, 4) {
+                float *to = &acc[m][2 * n + j][i];
+                *to = *to * keep[m][i / 2] + sum[m][j][i] * back[m][i / 2];
+            }
     }
 }
 
@@ -216,13 +211,13 @@ INLINE float row_sum(float v) {
     return v + __shfl_xor_sync(0xffffffffu, v, 2);
 }
 
-/* Left operands from accumulators. Where exponents are few, rows are first multiplied by powers of two, which
- * `back` takes back. */
-template <class T, int M, int C>
+/* Left operands from accumulators. BRINGS: rows are first multiplied by powers of two, which `back` takes back
+ * (T::RANGE). */
+template <class T, bool BRINGS, int M, int C>
 INLINE void make_left(typename T::made a[M][C * 8 / T::STEP], float c[M][C][4], float back[M][2]) {
     FOR(m, M) FOR(half, 2) {
         back[m][half] = 1;
-        if (T::RANGE == 0) continue;
+        if (!BRINGS) continue;
         float most = 0;
         FOR(n, C) FOR(i, 2) most = fmaxf(most, fabsf(c[m][n][2 * half + i]));
         int exponent = (int)(__float_as_uint(row_max(most)) >> 23);
