@@ -56,8 +56,9 @@ static void find_bytes(const dl_product *p, int rows, dl_halo *h) {
     int64_t pixels = 1;
     for (int i = 0; i < 3; i++) pixels *= h->halo[i];
     h->stage = pixels * PITCH + h->taps * h->columns / 8 * FRAGMENT;
-    h->shared = dl_at_least(2 * h->stage, rows * h->parities * h->columns * 4) +
-                dl_ceil_div(p->operand[0].nparts * pixels * (dl_cuda_is_narrow(p->k) ? 4 : 8), 16) * 16;
+    h->shared =
+        dl_at_least(2 * h->stage, rows * h->parities * h->columns * 4) +
+        dl_ceil_div(p->operand[0].nparts * pixels * (*dl_cuda_dialect(p->k, 0)->whole ? 8 : 4), 16) * 16;
 }
 
 bool dl_product_halo(const dl_product *p, int rows, dl_halo *h) {
