@@ -8,7 +8,7 @@ enum {
     MULTIPROCESSORS = 132, /* of the GPUs that this is for: enough blocks for each */
     LEAST_TILES = 8,       /* in depth, that a block multiplies */
     MOST_SPLITS = 2 * MULTIPROCESSORS,
-    GATHERED = 40,     /* products in whose time a word of a patch is put together, */
+    GATHERED = 16,     /* products in whose time a word of a patch is put together, */
     READ = 52,         /* and one is read by itself */
     MOST_SHARES = 256, /* blocks that share the terms of a tile; of sums by themselves */
     BARRIER = 8        /* bytes */
@@ -43,7 +43,7 @@ static const struct {
                {128, 256, 8, 1, 5, 1, 2.01, BOXES},  {128, 128, 8, 1, 5, 2, 1.60, BOXES},
                {128, 64, 8, 1, 6, 2, 1.22, BOXES},   {128, 256, 8, 1, 5, 1, 2.35, IMAGES},
                {128, 128, 8, 1, 5, 2, 1.71, IMAGES}, {128, 64, 8, 1, 6, 2, 1.23, IMAGES},
-               {256, 64, 8, 1, 4, 2, 0.75, PATCHES}, {64, 256, 1, 8, 4, 2, 0.75, PATCHES},
+               {256, 64, 8, 1, 4, 2, 0.83, PATCHES}, {64, 256, 1, 8, 4, 2, 0.83, PATCHES},
                {256, 8, 4, 1, 2, 2, 0.65, HALOS},    {128, 8, 4, 1, 2, 2, 0.60, HALOS},
                {32, 32, 2, 4, 0, 2, 0.02, ALONE},    {64, 32, 2, 4, 0, 2, 0.025, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
