@@ -124,8 +124,8 @@ static void put_program(nest *s, const bool *runs) {
 /* Without reductions. */
 static void put_points(nest *s) {
     dl_emitter *e = s->e;
-    dl_putf(e->out, "    const %s at = unit * %d + kd_thread();\n    if (at < %lld%s) {\n",
-            e->dialect->index, DL_BLOCK, (long long)s->points, e->dialect->whole);
+    dl_putf(e->out, "    const %s at = unit * %d + kd_thread();\n    if (at < %lld%s) {\n", e->dialect->index,
+            DL_BLOCK, (long long)s->points, e->dialect->whole);
     dl_cuda_put_lot_coordinates(e, "at", &s->kept, &s->lots);
     put_program(s, dl_cuda_find_runs(e));
     dl_puts(e->out, "    }\n");
@@ -177,7 +177,8 @@ static void put_result(nest *s, int number) {
     dl_puts(e->out, "    }\n");
 }
 
-/* "double a3[8]": what the thread has of each reduction, or "float t3[8]": of the terms that it takes at once. */
+/* "double a3[8]": what the thread has of each reduction, or "float t3[8]": of the terms that it takes at
+ * once. */
 static void put_starts(nest *s, int width, bool at_once) {
     dl_emitter *e = s->e;
     for (int i = 0; i < e->now->run.n; i++) {
@@ -202,7 +203,8 @@ static void put_turns(nest *s, const bool *runs, int width) {
     if (s->turns > 1) {
         put_starts(s, width, true);
         dl_putf(e->out,
-                "#pragma unroll\n    for (int turn = 0; turn < %d; turn++) {\n    const %s own = term + turn * %d;\n"
+                "#pragma unroll\n    for (int turn = 0; turn < %d; turn++) {\n    const %s own = term + turn "
+                "* %d;\n"
                 "    const bool in = own < end && own < %lld%s;\n    const %s here = in ? own : term;\n",
                 s->turns, index, s->table.lanes, (long long)s->terms, e->dialect->whole, index);
         term = "here";
@@ -220,8 +222,8 @@ static void put_turns(nest *s, const bool *runs, int width) {
         if (!is_reduction(s, number)) continue;
         if (width > 1) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    ", width);
         const char *which = width > 1 ? "[j]" : "";
-        dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)t%d%s);\n", number, which, dl_cuda_by(in), number, which,
-                dl_emit_partial_type(in), number, which);
+        dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)t%d%s);\n", number, which, dl_cuda_by(in), number,
+                which, dl_emit_partial_type(in), number, which);
     }
 }
 
