@@ -1,12 +1,12 @@
-/* Lots across the threads: where an access' neighbours lie along another axis than all others' (images that are
- * made of patches), a thread has a lot of them there, and threads that are neighbours have the others'. Which
- * of it moves fewer sectors of memory is counted by what the first warp would touch. */
+/* Lots across the threads: where an access' neighbours lie along another axis than all others' (images that
+ * are made of patches), a thread has a lot of them there, and threads that are neighbours have the others'.
+ * Which of it moves fewer sectors of memory is counted by what the first warp would touch. */
 #include <stdlib.h>
 
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    SECTOR = 32,                       /* bytes that memory moves at least */
+    SECTOR = 32,                        /* bytes that memory moves at least */
     MOST_PLACES = DL_WARP * DL_LOT_MOST /* of an access, by a warp */
 };
 

@@ -34,7 +34,8 @@ static bool is_narrow(const dl_kernel *k, unsigned within) {
     int64_t points = 1;
     for (int i = 0; i < k->nspace; i++)
         if (!(within >> i & 1) &&
-            __builtin_mul_overflow(points, k->space[i].size ? k->space[i].size : 1, &points)) return false;
+            __builtin_mul_overflow(points, k->space[i].size ? k->space[i].size : 1, &points))
+            return false;
     bool ok = points < INT32_MAX / 2;
     for (int i = 0; i < k->params.n; i++) ok = ok && dl_type_stored(&k->params.at[i].type) < INT32_MAX / 2;
     /* a window's or a pad's reach beyond an axis' ends is small beside these halves */

@@ -20,8 +20,8 @@ static dl_dtype kept_type(const dl_emitter *e, int number) {
     return dl_kernel_type(e->k->instrs.at[number].type);
 }
 
-/* Is a whole lot what `at` says where it lies outside? Of a store, and of what a load of integers then reads, it
- * is not. */
+/* Is a whole lot what `at` says where it lies outside? Of a store, and of what a load of integers then reads,
+ * it is not. */
 static bool fills_lots(const dl_emitter *e, const dl_kinstr *in, const dl_index *at) {
     const dl_type *t = &e->k->params.at[in->param].type;
     return in->kind == DL_K_LOAD && (!dl_outside_fills(at->outside) || dl_dtype_is_float(t->dtype) ||
@@ -138,8 +138,8 @@ static dl_lots find_lots(dl_emitter *e, int axis, unsigned none, int64_t size, u
         if (size && size % l.width == 0 && find_width(e, &l, none, l.width)) break;
     for (int i = 0; i < e->k->instrs.n; i++) {
         l.has[i] = l.has[i] && l.width > 1;
-        l.still[i] = l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE &&
-                     !(followed(e, i) & (moving | e->within));
+        l.still[i] =
+            l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE && !(followed(e, i) & (moving | e->within));
         array[i] = l.has[i] ? dl_format(e->arena, "l%d[j]", i) : NULL;
     }
     return l;

@@ -1,6 +1,6 @@
 /* Reductions over a few points that each thread makes by itself, at the point or the lot of points where it
- * stands: windows of a pool, there and back. They are no sweep's reductions: what they are made of is computed
- * in a loop over their axes in front of the rest, and nothing of it goes through memory. */
+ * stands: windows of a pool, there and back. They are no sweep's reductions: what they are made of is
+ * computed in a loop over their axes in front of the rest, and nothing of it goes through memory. */
 #include <math.h>
 
 #include "compiler/cuda/emit_loops.h"
@@ -163,9 +163,9 @@ static bool is_known(const dl_emitter *e, int number, const dl_kinstr *of, doubl
     return in->op == DL_OP_cast || (is_known(e, in->args[1], of, &other) && other == *value);
 }
 
-/* A load outside of whose parameter no reduction of the level takes in anything, with those of its coordinates alone
- * that lie outside at every second point or more seldom inside, whatever the innermost loop's axis has. NULL:
- * there is none. */
+/* A load outside of whose parameter no reduction of the level takes in anything, with those of its
+ * coordinates alone that lie outside at every second point or more seldom inside, whatever the innermost
+ * loop's axis has. NULL: there is none. */
 static const dl_kinstr *find_guard(const dl_emitter *e, const bool *made, const int *level, int now,
                                    int innermost) {
     for (int i = 0; i < e->k->instrs.n; i++) {
