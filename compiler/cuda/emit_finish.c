@@ -5,6 +5,8 @@
 
 #include "compiler/cuda/emit_loops.h"
 
+enum { AHEAD = 8 /* points of a thread whose loads wait together, where it has many */ };
+
 /* ---- reductions ---- */
 
 static bool is_reduction(const dl_emitter *e, int number) { return e->steps[number].kind == DL_K_REDUCE; }
@@ -95,10 +97,11 @@ static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
     const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
     dl_cuda_load_still(e, &s->lots, runs);
-    /* many rows, of few threads: several rows' loads wait for memory together */
-    dl_putf(e->out, "    %s for (int row = kd_thread() / %d; row < %d%s; row += %d) {\n",
-            boxes ? "CT_LOTS" : "CT_LOOP", s->lanes, f->rows, boxes ? "" : " && m + row < u.rows()",
-            s->groups);
+    const char *loop = "    CT_LOOP ";
+    if (boxes) /* many rows, of few threads: several loads wait for memory together */
+        loop = dl_format(e->arena, "#pragma unroll %d\n    ", (int)dl_at_least(1, AHEAD / s->lots.width));
+    dl_putf(e->out, "%sfor (int row = kd_thread() / %d; row < %d%s; row += %d) {\n", loop, s->lanes, f->rows,
+            boxes ? "" : " && m + row < u.rows()", s->groups);
     if (boxes)
         dl_halo_put_row(e, f->p);
     else

@@ -8,6 +8,7 @@ enum {
     PITCH = 48,     /* bytes */
     FRAGMENT = 256, /* bytes */
     WARPS = 4,
+    RESIDENT = 2,    /* blocks of a multiprocessor, at least */
     MOST_SUMS = 128, /* of a thread, in registers */
     MOST_READS = 256 /* of fragments of the weight by taps, all in the text of one loop */
 };
@@ -245,7 +246,10 @@ static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int
                        dl_error *err) {
     const dl_number *rows = &p->number[DL_ROWS];
     int threads = dl_tiling_threads(&p->tiling);
-    if (!dl_cuda_head(e, code, p->tiling.mt, threads, h->shared, err)) return false;
+    e->resident = RESIDENT; /* the sums decide how many registers there are, not a guess of ptxas */
+    bool ok = dl_cuda_head(e, code, p->tiling.mt, threads, h->shared, err);
+    e->resident = 0;
+    if (!ok) return false;
     dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n    unsigned unit = blockIdx.x;\n");
     dl_putf(e->out, "    const %s n = 0;\n", e->dialect->index);
     for (int i = 2; i >= 0; i--)

@@ -28,11 +28,9 @@ enum { CT_BOXES = 128, CT_IMAGES = 256, CT_PATCH = 512 };
 #ifdef __CUDACC_RTC__
 #define CT_UNROLL _Pragma("unroll")
 #define CT_LOOP   _Pragma("unroll 1")
-#define CT_LOTS   _Pragma("unroll 8")
 #else
 #define CT_UNROLL
 #define CT_LOOP
-#define CT_LOTS
 #endif
 
 template <class I, int PARTS> struct ct_place {
