@@ -8,7 +8,7 @@
 
 enum {
     DL_NEEDS = 8,
-    DL_MOST_VARIANTS = 16, /* of a kernel */
+    DL_MOST_VARIANTS = 24, /* of a kernel */
 };
 
 /* How a kernel is made: in one of the ways that its backend has (variants), or, where `by` is not NULL, with

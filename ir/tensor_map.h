@@ -6,7 +6,7 @@
 #define DL_TENSOR_MAP_H
 #include "ir/type.h"
 
-enum { DL_MAP_AXES = 5, DL_MAP_BYTES = 128, DL_MAP_ALIGN = 128, DL_MAP_MOST = 8 /* of a phase: four parts of each operand */ };
+enum { DL_MAP_AXES = 5, DL_MAP_BYTES = 128, DL_MAP_ALIGN = 128, DL_MAP_MOST = 8 /* of a phase */ };
 enum { DL_MAP_SPATIAL = 3, DL_MAP_BOX = 3 };
 
 /* Axes begin with the one along which elements are neighbours. What of a box lies outside of `size` is zeros.

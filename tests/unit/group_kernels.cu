@@ -33,9 +33,9 @@ template <class T, bool ALONG> struct boxes {
     INLINE ct_corner corner(int row, int k) const { return {map, ALONG ? k : row, ALONG ? row : k, 2}; }
 };
 
-template <int ARITHMETIC, int BN, int N, int STAGES, class A, class B>
+template <int ARITHMETIC, int BN, int N, int STAGES, int BM = 128, class A, class B>
 INLINE void multiply(const A &left, const B &right, float *c, unsigned char *shared) {
-    const float *sums = ct_tile<ARITHMETIC, 128, BN, 8, 1, STAGES>(left, right, 0, 0, 0, K, shared);
+    const float *sums = ct_tile<ARITHMETIC, BM, BN, 8, 1, STAGES>(left, right, 0, 0, 0, K, shared);
     for (int i = (int)threadIdx.x; i < M * N; i += 256) c[i] = sums[i / N * (BN + 8) + i % N];
 }
 template <int ARITHMETIC, class T, int BN, int N, int STAGES, bool LEFT, bool RIGHT>
@@ -126,4 +126,25 @@ groups_13(KD_MAP(b), const bf16 *a, float *c, char *) {
     left.data = a;
     boxes<bf16, true> right = {KD_MAP_OF(b)};
     multiply<CT_BF16_GROUPS, 128, 120, 5>(left, right, c, shared);
+}
+
+/* Tiles of 256 rows: two blocks of 64 for each four warps. */
+extern "C" __global__ void __launch_bounds__(256)
+groups_14(KD_MAP(a), KD_MAP(b), float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    boxes<bf16, true> left = {KD_MAP_OF(a)};
+    boxes<bf16, true> right = {KD_MAP_OF(b)};
+    multiply<CT_BF16_GROUPS, 128, 120, 5, 256>(left, right, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256) groups_15(const f16 *a, const f16 *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    matrix<f16, M, false> left = {a};
+    matrix<f16, 50, false> right = {b};
+    multiply<CT_F16_GROUPS, 64, 50, 5, 256>(left, right, c, shared);
+}
+extern "C" __global__ void __launch_bounds__(256) groups_16(const float *a, const float *b, float *c, char *) {
+    KD_SHARED(unsigned char, shared);
+    matrix<float, M, true> left = {a};
+    matrix<float, 120, true> right = {b};
+    multiply<CT_TF32_GROUPS, 128, 120, 5, 256>(left, right, c, shared);
 }

@@ -79,7 +79,7 @@ static inline mapped_numbers mapped_interpret(dl_arena *arena, const char *text,
     dl_interp *run = dl_interp_new(g, true);
     rng random = {11};
     all.ninputs = g->vars.n;
-    CHECK(all.ninputs <= MAPPED_INPUTS);
+    CHECK(all.ninputs <= MAPPED_INPUTS, "%d inputs", all.ninputs);
     for (int i = 0; i < all.ninputs; i++) {
         const dl_value *v = &g->vars.at[i]->value;
         all.names[i] = g->vars.at[i]->name;

@@ -11,18 +11,27 @@ static const char file[] = "tests/unit/group_kernels.cu";
 enum { M = 122, K = 296, MOST_N = 250 };
 static const struct {
     const char *kernel;
-    int n, bn, stages;
+    int n, bm, bn, stages;
     dl_dtype type;    /* f32: in TF32 */
     bool left, right; /* along the terms */
     int boxes;        /* by tensor maps: 1 the left operand, 2 the right, 3 both; their maps stand in front */
-} kernels[] = {
-    {"groups_0", 250, 256, 5, DL_BF16, true, true, 0},   {"groups_1", 250, 256, 5, DL_BF16, false, false, 0},
-    {"groups_2", 120, 128, 5, DL_F16, true, false, 0},   {"groups_3", 50, 64, 6, DL_F16, false, true, 0},
-    {"groups_4", 250, 256, 5, DL_F32, true, true, 0},    {"groups_5", 250, 256, 5, DL_F32, false, false, 0},
-    {"groups_6", 120, 128, 5, DL_F32, false, true, 0},   {"groups_7", 50, 64, 6, DL_F32, true, false, 0},
-    {"groups_8", 250, 256, 5, DL_BF16, true, true, 3},   {"groups_9", 250, 256, 5, DL_F16, false, false, 3},
-    {"groups_10", 120, 128, 5, DL_BF16, true, false, 1}, {"groups_11", 50, 64, 6, DL_F32, false, true, 2},
-    {"groups_12", 250, 256, 5, DL_F32, true, true, 3},   {"groups_13", 120, 128, 5, DL_BF16, true, true, 2}};
+} kernels[] = {{"groups_0", 250, 128, 256, 5, DL_BF16, true, true, 0},
+               {"groups_1", 250, 128, 256, 5, DL_BF16, false, false, 0},
+               {"groups_2", 120, 128, 128, 5, DL_F16, true, false, 0},
+               {"groups_3", 50, 128, 64, 6, DL_F16, false, true, 0},
+               {"groups_4", 250, 128, 256, 5, DL_F32, true, true, 0},
+               {"groups_5", 250, 128, 256, 5, DL_F32, false, false, 0},
+               {"groups_6", 120, 128, 128, 5, DL_F32, false, true, 0},
+               {"groups_7", 50, 128, 64, 6, DL_F32, true, false, 0},
+               {"groups_8", 250, 128, 256, 5, DL_BF16, true, true, 3},
+               {"groups_9", 250, 128, 256, 5, DL_F16, false, false, 3},
+               {"groups_10", 120, 128, 128, 5, DL_BF16, true, false, 1},
+               {"groups_11", 50, 128, 64, 6, DL_F32, false, true, 2},
+               {"groups_12", 250, 128, 256, 5, DL_F32, true, true, 3},
+               {"groups_13", 120, 128, 128, 5, DL_BF16, true, true, 2},
+               {"groups_14", 120, 256, 128, 5, DL_BF16, true, true, 3},
+               {"groups_15", 50, 256, 64, 5, DL_F16, false, false, 0},
+               {"groups_16", 120, 256, 128, 5, DL_F32, true, true, 0}};
 enum { NKERNELS = sizeof kernels / sizeof *kernels };
 
 /* Element (row, k) of an operand, as it lies. */
@@ -74,7 +83,7 @@ static bool run(int i, unsigned shared, unsigned seed, const operand *a, const o
     const void *pointers[] = {a->memory, b->memory, c, NULL};
     void *at[4];
     int n = 0;
-    make_map(&maps[0].map, a, kernels[i].type, kernels[i].left, M, 128);
+    make_map(&maps[0].map, a, kernels[i].type, kernels[i].left, M, kernels[i].bm);
     make_map(&maps[1].map, b, kernels[i].type, kernels[i].right, kernels[i].n, kernels[i].bn);
     for (int boxed = 1; boxed >= 0; boxed--)
         for (int o = 0; o < 2; o++)
@@ -89,8 +98,10 @@ static int wrong_of(int i, unsigned seed) {
     static operand a, b;
     static float c[M * MOST_N];
     int n = kernels[i].n, wrong = 0;
-    int64_t shared = dl_tiling_shared(&(dl_tiling){
-        .bm = 128, .bn = kernels[i].bn, .stages = kernels[i].stages, .boxes = kernels[i].boxes != 0});
+    int64_t shared = dl_tiling_shared(&(dl_tiling){.bm = kernels[i].bm,
+                                                   .bn = kernels[i].bn,
+                                                   .stages = kernels[i].stages,
+                                                   .boxes = kernels[i].boxes != 0});
     fill(&a, kernels[i].type, true), fill(&b, kernels[i].type, false);
     for (int k = 0; k < M * n; k++) c[k] = NAN;
     if (!run(i, (unsigned)shared, seed, &a, &b, c)) return -1;
@@ -122,18 +133,19 @@ static const grouped_fault faults[] = {
     {"kd_async_fence();", ";", 0, "is not fenced"},
     {"kd_async_fence();", ";", 4, "is not fenced"},
     {"kd_wgmma_begin();\n        CT_UNROLL", "CT_UNROLL", 0, "without kd_wgmma_begin"},
-    {"{ kd_wgmma_wait<0>(sums()); }", "{}", 0, "ends before its products are there"},
-    {"kd_wgmma_wait<BEHIND - 1>(sums())", "kd_wgmma_wait<BEHIND + 1>(sums())", 0, ""},
+    {"{ kd_wgmma_wait<0>(all()); }", "{}", 0, "ends before its products are there"},
+    {"kd_wgmma_wait<BEHIND - 1>(all())", "kd_wgmma_wait<BEHIND + 1>(all())", 0, ""},
     {"BEHIND = 2,", "BEHIND = 0,", 1, ""},
     {"s * 32, 16, 8 * CT_LINE)", "s * 32, 16, 4 * CT_LINE)", 0, ""},
     {"s * 32, 16, 8 * CT_LINE)", "s * 48, 16, 8 * CT_LINE)", 0, ""},
     {"kd_tile_of<64>(at + first * CT_LINE", "kd_tile_of<128>(at + first * CT_LINE", 2, ""},
     {"F::LINES * CT_BLOCK, 8", "8 * CT_BLOCK, 8", 1, ""},
-    {"int first = kd_thread() / 128 * 64;", "int first = kd_thread() / 64 * 64;", 0, ""},
-    {"int first = kd_thread() / 128 * 64;", "int first = kd_thread() % 2 * 64;", 0, "other tiles than"},
+    {"int first = kd_thread() / 128 * (64 * MT);", "int first = kd_thread() / 64 * 64;", 0, ""},
+    {"int first = kd_thread() / 128 * (64 * MT);", "int first = kd_thread() % 2 * 64;", 0,
+     "other tiles than"},
     {"at + first * CT_LINE + s * 32", "at + 64 + first * CT_LINE + s * 32", 3,
      "begins within its eight lines"},
-    {"row = kd_thread() / 32 * 16", "row = kd_thread() / 64 * 32", 3, ""},
+    {"kd_thread() / 32 % 4 * 16", "kd_thread() / 64 % 2 * 32", 3, ""},
     {"ct_round_tile(a, tile), ct_round", "ct_round", 6, ""},
     {", ct_round_tile(b, tile + A::BYTES_OF_TILE)", "", 4, ""},
     {"!B::BOXED) kd_async_fence();",
@@ -143,7 +155,7 @@ static const grouped_fault faults[] = {
     {"i < F::COUNT;", "i < F::COUNT - 1;", 5, ""},
     {"row() + i % EIGHTS * 8, (", "row() + i % EIGHTS * 4, (", 5, ""},
     {"s.col(k + term() + f * 4, end)", "s.col(k + term() + f * 4, end + 1)", 5, ""},
-    {"kd_wgmma_tf32(sums(), a, b)", "kd_wgmma_tf32(sums(), b, a)", 7, ""},
+    {"kd_wgmma_tf32(sums(i), a, b)", "kd_wgmma_tf32(sums(i), b, a)", 7, ""},
     /* of boxes */
     {"kd_barrier_wait(barrier(stage), parity);", "", 8, "more arrive at a barrier"},
     {"barriers + (unsigned)stage * 8", "barriers + (unsigned)stage * 4", 8, "no multiple of 8"},
@@ -169,6 +181,11 @@ static const grouped_fault faults[] = {
     {"first + i * boxes::OF_BLOCK", "first + i * 32", 9, ""},
     {"i * lines::LINES * CT_BLOCK)", "i * CT_BLOCK)", 9, ""},
     {"(i * THREADS + kd_thread()) * STEP", "(i * THREADS + kd_thread() / 2) * STEP", 12, ""},
+    /* blocks of sums */
+    {"first + i * 64", "first", 14, ""},
+    {"<!A::ALONG_K, !B::ALONG_K>(sums(i), a, b)", "<!A::ALONG_K, !B::ALONG_K>(sums(0), a, b)", 14, ""},
+    {"APART = 64", "APART = 16", 15, ""},
+    {"kd_thread() / 128 * (64 * MT) + kd", "kd_thread() / 128 * 64 + kd", 14, ""},
 };
 
 /* Of contract.cu: sums of 128 x 256 take more room than five of its tiles. */

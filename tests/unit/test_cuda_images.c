@@ -215,6 +215,29 @@ static void test_parts(const char *dir, const dl_target *t) {
     mapped_way = way;
 }
 
+/* Tiles of 256 rows, of which four warps make two blocks of 64 each; an image gradient's weight of 20
+ * channels comes by cp.async. */
+static void test_tall(const char *dir, const dl_target *t) {
+    static const char *const ways[] = {"256x128 by TMA (im2col) and wgmma",
+                                       "256x64 by TMA (im2col) and wgmma"};
+    static const struct {
+        convolution c;
+        int way;
+    } tall[] = {
+        {{FORWARD, DL_BF16, 2, 5, 64, 120, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1}, 0},
+        {{FORWARD, DL_F32, 2, 5, 16, 40, {1, 8, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1}, 1},
+        {{BY_IMAGE, DL_BF16, 2, 9, 20, 32, {1, 12, 12}, {1, 4, 2}, {1, 2, 2}, {0, 1, 0}, {0, 1, 0}, ONES, 1},
+         1},
+        {{BY_WEIGHT, DL_F16, 2, 2, 64, 264, {1, 9, 8}, {1, 2, 3}, {1, 2, 3}, {0, 1, 0}, {0, 0, 2}, ONES, 1},
+         0}};
+    const char *way = mapped_way;
+    for (size_t i = 0; i < sizeof tall / sizeof *tall; i++) {
+        mapped_way = ways[tall[i].way];
+        if (dl_test_takes((unsigned)i)) check(dir, &tall[i].c, t);
+    }
+    mapped_way = way;
+}
+
 /* Two convolutions whose code is one function, which takes what differs as numbers: places of positions and
  * taps, too. */
 static void test_folded(const char *dir, const dl_target *t) {
@@ -417,6 +440,7 @@ int main(void) {
     test_other_maps(t);
     test_cases(dir, t);
     test_parts(dir, t);
+    test_tall(dir, t);
     test_folded(dir, t);
     test_padding(t);
     test_random(dir, t);

@@ -272,10 +272,11 @@ INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left
             CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] += own[i][j][h];
 }
 
-/* Sums of products of tiles, as a block makes them; here by mma.sync, or in f32. BEHIND: for so many tiles that
- * were multiplied it may still read their memory. */
+/* Sums of products of tiles, as a block makes them; here by mma.sync, or in f32. Those of a thread lie in MT blocks
+ * of 16 rows, APART rows from each to the next. BEHIND: for so many tiles that were multiplied it may still read their
+ * memory. */
 template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> struct ct_product {
-    enum { MT = BM / WM / 16, NT = BN / WN / 8, BEHIND = 1 };
+    enum { MT = BM / WM / 16, NT = BN / WN / 8, APART = 16, BEHIND = 1 };
     float sum[MT][NT][4];
     int row, column; /* the warp's first */
     ct_reader<typename A::lines, true, BM / WM> rows; /* the same for all operands whose tiles lie so */
@@ -371,7 +372,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     float *to = sums + (product.row + lane / 4) * (BN + 8) + product.column + lane % 4 * 2;
     CT_UNROLL for (int i = 0; i < 2 * P::MT; i++)
         CT_UNROLL for (int j = 0; j < P::NT; j++)
-            *(float2 *)(to + i * 8 * (BN + 8) + j * 8) =
+            *(float2 *)(to + (i / 2 * P::APART + i % 2 * 8) * (BN + 8) + j * 8) =
                 make_float2(product.sum[i / 2][j][i % 2 * 2], product.sum[i / 2][j][i % 2 * 2 + 1]);
     __syncthreads();
     return sums;

@@ -54,18 +54,19 @@ template <class F> INLINE void ct_round_tile(const F &feed, unsigned char *tile)
     }
 }
 
-/* Products of tiles by wgmma (warpgroup.cu): four warps, one below the other, multiply 64 rows by all BN
- * columns; tiles lie as ct_feed puts them. */
+/* Products of tiles by wgmma (warpgroup.cu): four warps, one below the other, multiply MT times 64 rows by all
+ * BN columns; tiles lie as ct_feed puts them. */
 template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_groups {
-    enum { MT = 1, NT = BN / 8, BEHIND = 2, STEPS = CT_LINE / 32 };
-    static_assert(BM == 16 * WM && WM % 4 == 0 && A::WORD == B::WORD, "tiles of warps");
+    enum { MT = BM / (16 * WM), NT = BN / 8, APART = 64, BEHIND = 2, STEPS = CT_LINE / 32 };
+    static_assert(BM == 16 * WM * MT && WM % 4 == 0 && A::WORD == B::WORD, "tiles of warps");
     float sum[MT][NT][4];
     int row, column;
 
-    INLINE float (&sums())[BN / 2] { return (float(&)[BN / 2]) sum; }
+    INLINE float (&all())[MT * BN / 2] { return (float(&)[MT * BN / 2]) sum; }
+    INLINE float (&sums(int i))[BN / 2] { return (float(&)[BN / 2]) sum[i]; }
     INLINE void begin() {
-        row = kd_thread() / 32 * 16, column = 0;
-        CT_UNROLL for (int i = 0; i < BN / 2; i++) sums()[i] = 0;
+        row = kd_thread() / 128 * (64 * MT) + kd_thread() / 32 % 4 * 16, column = 0;
+        CT_UNROLL for (int i = 0; i < MT * BN / 2; i++) all()[i] = 0;
     }
     INLINE void arrive(const A &a, const B &b, unsigned char *tile) const {
         if constexpr (ARITHMETIC == CT_TF32_GROUPS)
@@ -80,18 +81,22 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_gr
                                F::LINES * CT_BLOCK, 8 * CT_BLOCK);
     }
     INLINE void multiply(const unsigned char *left, const unsigned char *right) {
-        int first = kd_thread() / 128 * 64;
+        int first = kd_thread() / 128 * (64 * MT);
         kd_wgmma_begin();
         CT_UNROLL for (int s = 0; s < STEPS; s++) {
-            kd_tile a = part<A>(left, first, s), b = part<B>(right, 0, s);
-            if constexpr (ARITHMETIC == CT_BF16_GROUPS) kd_wgmma_bf16<!A::ALONG_K, !B::ALONG_K>(sums(), a, b);
-            if constexpr (ARITHMETIC == CT_F16_GROUPS) kd_wgmma_f16<!A::ALONG_K, !B::ALONG_K>(sums(), a, b);
-            if constexpr (ARITHMETIC == CT_TF32_GROUPS) kd_wgmma_tf32(sums(), a, b);
+            kd_tile b = part<B>(right, 0, s);
+            CT_UNROLL for (int i = 0; i < MT; i++) {
+                kd_tile a = part<A>(left, first + i * 64, s);
+                if constexpr (ARITHMETIC == CT_BF16_GROUPS)
+                    kd_wgmma_bf16<!A::ALONG_K, !B::ALONG_K>(sums(i), a, b);
+                if constexpr (ARITHMETIC == CT_F16_GROUPS) kd_wgmma_f16<!A::ALONG_K, !B::ALONG_K>(sums(i), a, b);
+                if constexpr (ARITHMETIC == CT_TF32_GROUPS) kd_wgmma_tf32(sums(i), a, b);
+            }
         }
         kd_wgmma_commit();
-        kd_wgmma_wait<BEHIND - 1>(sums());
+        kd_wgmma_wait<BEHIND - 1>(all());
     }
-    INLINE void end() { kd_wgmma_wait<0>(sums()); }
+    INLINE void end() { kd_wgmma_wait<0>(all()); }
 };
 template <class A, class B, int BM, int BN, int WM>
 struct ct_product<CT_BF16_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_BF16_GROUPS, A, B, BM, BN, WM> {};

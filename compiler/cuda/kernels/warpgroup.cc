@@ -9,11 +9,11 @@
 } /* namespace */
 namespace emulated {
 typedef unsigned long tile;
-enum { MOST_SUMS = 128, MOST_PRODUCTS = 32 };
+enum { MOST_SUMS = 128, MOST_PRODUCTS = 32, MOST_BLOCKS = 4 /* of sums */ };
 
 struct product {
     tile a, b;
-    int group, line;
+    int group, line, block;
     bool left_rows, right_rows;
     int word; /* bytes: of each operand 32 a row */
     float (*value)(const void *word);
@@ -28,11 +28,16 @@ static inline float value_of_tf32(const void *word) {
     __builtin_memcpy(&v, word, sizeof v);
     return bits_as<float>(v & 0xffffe000);
 }
+/* Sums of a thread that are under way, and what they were before. */
+struct block_of_sums {
+    float *at, before[MOST_SUMS];
+    int n;
+};
 /* What a thread has begun. */
 struct products {
     product at[MOST_PRODUCTS];
-    float *sum, before[MOST_SUMS]; /* the thread's sums so far */
-    int nsums, groups;
+    block_of_sums block[MOST_BLOCKS];
+    int blocks, groups;
     bool begun;
 };
 static products under_way[THREADS];
@@ -84,20 +89,36 @@ static inline float element_of(const product *p, tile t, bool rows, int r, int k
     return p->value(shared((unsigned long)now.dynamic + at, word, "a tile", p->line));
 }
 
-static inline void multiply_tiles(products *all, const product *p) {
+static inline void multiply_tiles(block_of_sums *to, const product *p) {
     int lane = now.thread.x % WARP, row = now.thread.x / WARP % 4 * 16 + lane / 4, terms = 32 / p->word;
     float a[2][16];
     for (int h = 0; h < 2; h++)
         for (int k = 0; k < terms; k++) a[h][k] = element_of(p, p->a, p->left_rows, row + 8 * h, k);
-    for (int i = 0; i < all->nsums; i += 4)
+    for (int i = 0; i < to->n; i += 4)
         for (int e = 0; e < 2; e++) {
             float two[2] = {0, 0};
             for (int k = 0; k < terms; k++) {
                 float b = element_of(p, p->b, p->right_rows, i * 2 + lane % 4 * 2 + e, k);
                 two[0] += a[0][k] * b, two[1] += a[1][k] * b;
             }
-            all->before[i + e] += two[0], all->before[i + 2 + e] += two[1];
+            to->before[i + e] += two[0], to->before[i + 2 + e] += two[1];
         }
+}
+
+/* The number of the block that these sums are, from now on or already. */
+static inline int block_of(products *all, float *sum, int nsums, int line) {
+    for (int i = 0; i < all->blocks; i++) {
+        const block_of_sums *b = &all->block[i];
+        if (b->at == sum && b->n == nsums) return i;
+        if (sum < b->at + b->n && b->at < sum + nsums) fail("line %d: other sums than those under way", line);
+    }
+    if (!all->begun) fail("line %d: sums without kd_wgmma_begin", line);
+    if (all->blocks == MOST_BLOCKS) fail("line %d: more sums under way than are emulated", line);
+    block_of_sums *b = &all->block[all->blocks];
+    b->at = sum, b->n = nsums;
+    __builtin_memcpy(b->before, sum, sizeof(float) * nsums);
+    __builtin_memset(sum, 0xff, sizeof(float) * nsums);
+    return all->blocks++;
 }
 
 static inline void multiply_begin(float *sum, int nsums, product p) {
@@ -108,13 +129,8 @@ static inline void multiply_begin(float *sum, int nsums, product p) {
     for (int i = 0; i < now.n; i++)
         if (now.unfenced[i]) fail("line %d: what thread %d has written is not fenced", p.line, i);
     wait_warp(same_tiles, 0xffffffffu, &own, p.line);
-    if (!now.products[thread]) {
-        if (!all->begun) fail("line %d: sums without kd_wgmma_begin", p.line);
-        all->sum = sum, all->nsums = nsums, all->groups = 0;
-        __builtin_memcpy(all->before, sum, sizeof(float) * nsums);
-        __builtin_memset(sum, 0xff, sizeof(float) * nsums);
-    }
-    if (all->sum != sum || all->nsums != nsums) fail("line %d: other sums than those under way", p.line);
+    if (!now.products[thread]) all->blocks = all->groups = 0;
+    p.block = block_of(all, sum, nsums, p.line);
     if (now.products[thread] == MOST_PRODUCTS)
         fail("line %d: more products under way than are emulated", p.line);
     p.group = all->groups;
@@ -127,12 +143,15 @@ static inline void multiply_end(int left) {
     if (!now.products[thread]) return;
     for (int i = 0; i < now.products[thread]; i++) {
         if (all->at[i].group < all->groups - left)
-            multiply_tiles(all, &all->at[i]);
+            multiply_tiles(&all->block[all->at[i].block], &all->at[i]);
         else
             all->at[kept++] = all->at[i];
     }
     now.products[thread] = kept;
-    if (!kept) __builtin_memcpy(all->sum, all->before, sizeof(float) * all->nsums), all->begun = false;
+    if (kept) return;
+    for (block_of_sums *b = all->block; b < all->block + all->blocks; b++)
+        __builtin_memcpy(b->at, b->before, sizeof(float) * b->n);
+    all->begun = false;
 }
 
 /* ---- boxes by tensor maps ---- */
@@ -290,15 +309,15 @@ template <int LEFT, int N> void kd_wgmma_wait(float (&)[N]) { emulated::multiply
 template <bool LEFT_ROWS, bool RIGHT_ROWS, int N>
 void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>});
+        sum, N, {a, b, 0, line, 0, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>});
 }
 template <bool LEFT_ROWS, bool RIGHT_ROWS, int N>
 void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>});
+        sum, N, {a, b, 0, line, 0, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>});
 }
 template <int N> void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
-    emulated::multiply_begin(sum, N, {a, b, 0, line, false, false, 4, emulated::value_of_tf32});
+    emulated::multiply_begin(sum, N, {a, b, 0, line, 0, false, false, 4, emulated::value_of_tf32});
 }
 template <int BYTES> void kd_round_tf32_at(kd_saddr at, int line = __builtin_LINE()) {
     emulated::check_aligned((const void *)at, BYTES, line);
