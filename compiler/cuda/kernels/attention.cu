@@ -32,19 +32,21 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
     int last = s.causal && ahead + ROWS < s.keys ? ahead + ROWS : s.keys;
     int tiles = (last + COLUMNS - 1) / COLUMNS, warp = threadIdx.x / 32;
     int mine = query + warp * 16 * M + ROW_OF_LANE; /* the first of the thread's queries */
-    head_tokens<const element> from_k = tokens_of<SIZE>(k, s, s.keys, head),
-                               from_v = tokens_of<SIZE>(v, s, s.keys, head);
+    token_feed<T, SIZE, PAD, ROWS, THREADS> from_q;
+    token_feed<T, SIZE, PAD, COLUMNS, THREADS> from_k, from_v;
+    from_q.begin(tokens_of<SIZE>(q, s, s.queries, head));
+    from_k.begin(tokens_of<SIZE>(k, s, s.keys, head)), from_v.begin(tokens_of<SIZE>(v, s, s.keys, head));
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
 
     float acc[M][N][4], most[M][2], sum[M][2];
     FOR(m, M) FOR(half, 2) most[m][half] = -__builtin_inff(), sum[m][half] = 0;
     FOR(m, M) FOR(n, N) FOR(i, 4) acc[m][n][i] = 0;
-    fetch<T, SIZE, PAD, ROWS, THREADS>(rows, tokens_of<SIZE>(q, s, s.queries, head), query);
+    from_q.bring(rows, query);
     auto bring = [&](int tile) {
         element *to = stages + tile % STAGES * 2 * TILE;
         if (tile < tiles) {
-            fetch<T, SIZE, PAD, COLUMNS, THREADS>(to, from_k, tile * COLUMNS);
-            fetch<T, SIZE, PAD, COLUMNS, THREADS>(to + TILE, from_v, tile * COLUMNS);
+            from_k.bring(to, tile * COLUMNS);
+            from_v.bring(to + TILE, tile * COLUMNS);
         }
         kd_copy_commit();
     };
@@ -145,8 +147,10 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     int last = first + s.ahead + ROWS; /* behind the last key that the block's queries see */
     if (s.causal && !BY_KEY && last < ncolumns) tiles = (last + COLUMNS - 1) / COLUMNS;
     int warp = threadIdx.x / 32, mine = first + warp * 16 * M + ROW_OF_LANE;
-    head_tokens<const element> from1 = tokens_of<SIZE>(y1, s, ncolumns, head),
-                               from2 = tokens_of<SIZE>(y2, s, ncolumns, head);
+    token_feed<T, SIZE, PAD, ROWS, THREADS> rows1_from, rows2_from;
+    token_feed<T, SIZE, PAD, COLUMNS, THREADS> from1, from2;
+    rows1_from.begin(tokens_of<SIZE>(x1, s, nrows, head)), rows2_from.begin(tokens_of<SIZE>(x2, s, nrows, head));
+    from1.begin(tokens_of<SIZE>(y1, s, ncolumns, head)), from2.begin(tokens_of<SIZE>(y2, s, ncolumns, head));
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
     sums += (long)head * s.queries;
     const float *log2 = sums + (long)s.batch * s.heads * s.queries; /* attention_sums */
@@ -158,14 +162,13 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
             int at = mine + m * 16 + half * 8;
             my_log[m][half] = at < s.queries ? log2[at] : 0, my_sum[m][half] = at < s.queries ? sums[at] : 0;
         }
-    fetch<T, SIZE, PAD, ROWS, THREADS>(rows, tokens_of<SIZE>(x1, s, nrows, head), first);
-    fetch<T, SIZE, PAD, ROWS, THREADS>(rows2, tokens_of<SIZE>(x2, s, nrows, head), first);
+    rows1_from.bring(rows, first), rows2_from.bring(rows2, first);
     auto bring = [&](int tile) {
         element *to = stages + tile % STAGES * 2 * TILE;
         float *beside = of_columns + tile % STAGES * 2 * COLUMNS;
         if (tile < tiles) {
-            fetch<T, SIZE, PAD, COLUMNS, THREADS>(to, from1, tile * COLUMNS);
-            fetch<T, SIZE, PAD, COLUMNS, THREADS>(to + TILE, from2, tile * COLUMNS);
+            from1.bring(to, tile * COLUMNS);
+            from2.bring(to + TILE, tile * COLUMNS);
             if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside, log2, tile * COLUMNS, ncolumns);
             if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside + COLUMNS, sums, tile * COLUMNS, ncolumns);
         }

@@ -23,6 +23,8 @@ template <class T, int PAD> struct tile_products<T, PAD, true> {
         return token * STRIDE + ((at / 8 ^ token % 8) * 8 + at % 8);
     }
     static INLINE void arrive() { kd_async_fence(); }
+    /* Along features and along tokens; one is as wide as all of a token's bytes. */
+    static INLINE kd_tile tile_of(const element *at) { return kd_tile_of<128>(kd_saddr_of(at), 16, 8 * LINE); }
     template <int N> static INLINE float (&flat(float (&c)[1][N][4]))[N * 4] { return (float(&)[N * 4]) c; }
     template <int LEFT, int N> static INLINE void wait(float (&c)[1][N][4]) {
         kd_wgmma_wait<LEFT>(flat(c));
@@ -30,22 +32,20 @@ template <class T, int PAD> struct tile_products<T, PAD, true> {
     }
     template <int C>
     static INLINE void begin(float (&c)[1][C][4], const element *rows, const element *columns) {
-        kd_saddr left = kd_saddr_of(rows + kd_thread() / 128 * 64 * STRIDE), right = kd_saddr_of(columns);
+        kd_tile left = tile_of(rows + kd_thread() / 128 * 64 * STRIDE), right = tile_of(columns);
         kd_wgmma_begin();
-        T::template product<true>(flat(c), kd_tile_of<128>(left, 16, 8 * LINE),
-                                  kd_tile_of<128>(right, 16, 8 * LINE));
+        T::template product<true>(flat(c), left, right);
         UNROLL for (int k = 1; k < PAD / 16; k++)
-            T::template product<false>(flat(c), kd_tile_of<128>(left + k * 32, 16, 8 * LINE),
-                                       kd_tile_of<128>(right + k * 32, 16, 8 * LINE));
+            T::template product<false>(flat(c), kd_tile_behind(left, k * 32), kd_tile_behind(right, k * 32));
         kd_wgmma_commit();
     }
     template <bool IN_PLACE, int K, int N>
     static INLINE void spread(float (&acc)[1][N][4], const typename T::made (&a)[1][K], const float (&)[1][2],
                               const element *columns) {
         static_assert(IN_PLACE, "sums are added to");
-        kd_saddr right = kd_saddr_of(columns);
+        kd_tile right = tile_of(columns);
         kd_wgmma_begin();
-        FOR(k, K) T::spread(flat(acc), a[0][k], kd_tile_of<128>(right + k * 16 * LINE, LINE, 8 * LINE));
+        FOR(k, K) T::spread(flat(acc), a[0][k], kd_tile_behind(right, k * 16 * LINE));
         kd_wgmma_commit();
     }
 };

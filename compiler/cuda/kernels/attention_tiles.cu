@@ -131,30 +131,47 @@ INLINE head_tokens<E> tokens_of(E *from, const attention_shape &s, int count, in
 }
 
 template <class T, int PAD, bool GROUPS = T::GROUPS> struct tile_products;
-template <class T, int SIZE, int PAD, int COUNT, int THREADS>
-INLINE void fetch(typename T::element *to, head_tokens<const typename T::element> from, int first) {
+
+/* Brings COUNT tokens at a time. LANES threads have a token's lots, as heads begin where all of SIZE do; what a
+ * thread has to know of them is found once. */
+template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed {
     typedef typename T::element element;
-    /* elements of a copy: heads begin where all of SIZE do */
     enum {
         BYTES = (int)sizeof(element),
-        LOT = SIZE * BYTES % 16 == 0  ? 16 / BYTES
-              : SIZE * BYTES % 4 == 0 ? 4 / BYTES
-                                      : 1
+        LOT = SIZE * BYTES % 16 == 0 ? 16 : SIZE * BYTES % 4 == 0 ? 4 : BYTES,
+        EACH = PAD * BYTES / LOT,
+        LANES = EACH > 16 ? 32 : EACH > 8 ? 16 : EACH > 4 ? 8 : 4,
+        STEP = THREADS / LANES
     };
-    enum { EACH = PAD / LOT };
-    for (int i = kd_thread(); i < COUNT * EACH; i += THREADS) {
-        int token = i / EACH, at = i % EACH * LOT;
-        bool there = first + token < from.count && at < SIZE;
-        const element *source = there ? from.at + (first + token) * from.row + at : from.at;
-        element *place = to + tile_products<T, PAD>::place(token, at);
-        if (LOT * BYTES == 16)
-            kd_copy16(kd_saddr_of(place), source, there ? 16 : 0);
-        else if (LOT * BYTES == 4)
-            kd_copy4(kd_saddr_of(place), source, there ? 4 : 0);
-        else
-            *place = there ? *source : 0;
+    long from, row; /* of the thread's first lot; bytes from token to token */
+    int count, token, lane;
+
+    INLINE void begin(head_tokens<const element> of) {
+        token = kd_thread() / LANES, lane = kd_thread() % LANES;
+        row = of.row * BYTES, count = of.count - token;
+        from = (long)of.at + token * row + lane * LOT;
+        kd_hold(from);
     }
-}
+    /* Those from `first` on. */
+    INLINE void bring(element *to, int first) const {
+        FOR_MANY(i, (COUNT + STEP - 1) / STEP) {
+            if (COUNT % STEP && token + i * STEP >= COUNT) break;
+            FOR(j, (EACH + LANES - 1) / LANES) {
+                int lot = lane + j * LANES;
+                if (EACH % LANES && lot >= EACH) break;
+                bool there = first + i * STEP < count && (SIZE == PAD || lot * LOT < SIZE * BYTES);
+                element *place = to + tile_products<T, PAD>::place(token + i * STEP, lot * (LOT / BYTES));
+                long source = from + (first + i * STEP) * row + j * (LANES * LOT); /* of no bytes: any */
+                if (LOT == 16)
+                    kd_copy16(kd_saddr_of(place), (const void *)source, there ? 16 : 0);
+                else if (LOT == 4)
+                    kd_copy4(kd_saddr_of(place), (const void *)source, there ? 4 : 0);
+                else
+                    *place = there ? *(const element *)source : 0;
+            }
+        }
+    }
+};
 /* Numbers of a token each, so from so many floats. */
 template <int COUNT, int THREADS>
 INLINE void fetch_floats(float *to, const float *from, int first, int count) {

@@ -325,6 +325,7 @@ template <int SWIZZLE> KD_INLINE kd_tile kd_tile_of(kd_saddr at, int leading, in
     return (from >> 4 & 0x3fff) | (kd_tile)(leading >> 4) << 16 | (kd_tile)(stride >> 4) << 32 |
            (kd_tile)(SWIZZLE == 128 ? 1 : 2) << 62;
 }
+KD_INLINE kd_tile kd_tile_behind(kd_tile t, int bytes) { return t + (kd_tile)(bytes >> 4); }
 KD_INLINE void kd_async_fence() { emulated::fence(); }
 KD_INLINE void kd_wgmma_begin() { emulated::under_way[threadIdx.x].begun = true; }
 KD_INLINE void kd_wgmma_commit() { emulated::under_way[threadIdx.x].groups++; }

@@ -13,6 +13,8 @@ template <int SWIZZLE> KD_INLINE kd_tile kd_tile_of(kd_saddr at, int leading, in
     return (kd_tile)(at >> 4 & 0x3fff) | (kd_tile)(leading >> 4) << 16 | (kd_tile)(stride >> 4) << 32 |
            (kd_tile)(SWIZZLE == 128 ? 1 : 2) << 62;
 }
+/* The tile that begins so many bytes behind it. */
+KD_INLINE kd_tile kd_tile_behind(kd_tile t, int bytes) { return t + (kd_tile)(bytes >> 4); }
 /* What this thread has written to shared memory, and what its kd_copy_wait was for, is there for kd_wgmma of
  * those that meet it at a barrier behind this. */
 KD_INLINE void kd_async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
