@@ -7,20 +7,29 @@
 /* Of an instance: what its template parameters are, but for the features of its results. */
 typedef struct {
     int groups, warps, columns, stages; /* rows are 16 groups a warp */
-    int resident; /* blocks beside each other: without them the compiler spills a few registers for one more */
+    int resident; /* blocks beside each other: without them the compiler spills a few registers for one more
+                   */
     bool wgmma;   /* by groups of four warps */
     int64_t shared;
 } tiles;
 
-/* Those by wgmma, to be tried; the first for what the compiler and the second cache seem to want. */
-static const tiles by_wgmma[2][4] = {{{1, 8, 64, 2, 2, true, 0},
-                                      {1, 12, 64, 2, 1, true, 0},
-                                      {1, 4, 64, 2, 4, true, 0},
-                                      {1, 8, 128, 2, 1, true, 0}},
-                                     {{1, 8, 64, 2, 1, true, 0},
-                                      {1, 12, 64, 2, 1, true, 0},
-                                      {1, 4, 64, 2, 3, true, 0},
-                                      {1, 4, 64, 2, 2, true, 0}}};
+/* Those by wgmma, to be tried: rows that share what comes from the second cache, blocks that take turns at
+ * the tensor cores, longer products. */
+enum { WAYS = 7 };
+static const tiles by_wgmma[2][WAYS] = {{{1, 8, 64, 2, 2, true, 0},
+                                         {1, 8, 64, 2, 3, true, 0},
+                                         {1, 4, 64, 2, 5, true, 0},
+                                         {1, 16, 64, 2, 1, true, 0},
+                                         {1, 8, 128, 2, 1, true, 0},
+                                         {1, 12, 128, 2, 1, true, 0},
+                                         {1, 4, 128, 2, 3, true, 0}},
+                                        {{1, 12, 64, 2, 1, true, 0},
+                                         {1, 8, 64, 2, 1, true, 0},
+                                         {1, 4, 64, 2, 3, true, 0},
+                                         {1, 8, 32, 2, 2, true, 0},
+                                         {1, 4, 32, 3, 4, true, 0},
+                                         {1, 16, 32, 2, 1, true, 0},
+                                         {1, 12, 64, 3, 1, true, 0}}};
 enum { WGMMA_WIDTH = 64 }; /* features of a token's 128 bytes */
 
 typedef struct {
@@ -55,7 +64,8 @@ static int64_t shared_of(const shape *s, const tiles *t, bool back) {
  * Found by compiling all sizes: none spills. */
 static tiles by_warps(const shape *s, bool back) {
     bool half = dl_dtype_is_half(s->type), small = s->width <= 64, drops = s->a.rate > 0;
-    tiles t = {.groups = half && small && !back ? 2 : 1, .warps = 4, .columns = 16, .stages = 2, .resident = 2};
+    tiles t = {
+        .groups = half && small && !back ? 2 : 1, .warps = 4, .columns = 16, .stages = 2, .resident = 2};
     if (small && half) t.columns = t.groups == 2 && (drops || s->width == 64) ? 32 : 64;
     if (small != half) t.columns = 32;
     if (back && half && s->width > (drops ? 48 : 64) && s->width <= 96) t.columns /= 2;
@@ -65,11 +75,12 @@ static tiles by_warps(const shape *s, bool back) {
     return t;
 }
 
-/* Whether products can be wgmma's: f16's rows, which are brought to what it can say tile by tile backwards,
- * cannot be added to their sums in place. */
+/* Whether products can be wgmma's. Backwards f16's rows are brought to what it can say, tile by tile, and so
+ * cannot be added to their sums in place; and registers are few. */
 static bool has_groups(const dl_emitter *e, const shape *s, bool back) {
-    return e->t->has_wgmma && s->width <= WGMMA_WIDTH &&
-           (s->type == DL_BF16 || (s->type == DL_F16 && !back));
+    enum { BACK_WIDTH = 48 };
+    if (!e->t->has_wgmma || s->width > (back ? (int)BACK_WIDTH : (int)WGMMA_WIDTH)) return false;
+    return s->type == DL_BF16 || (s->type == DL_F16 && !back);
 }
 
 static tiles find_tiles(const shape *s, int variant, bool back) {
@@ -118,8 +129,8 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const 
         return false;
     put_shape(e, s);
     dl_putf(e->out, "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d>(s, p0, p1, p2, %s, p%d, p%d);\n",
-            operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out, truth(drops),
-            t->groups, t->warps, t->columns, t->stages, draws(e, s, DL_ATT_SEED), out, out + 1);
+            operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out,
+            truth(drops), t->groups, t->warps, t->columns, t->stages, draws(e, s, DL_ATT_SEED), out, out + 1);
     dl_cuda_foot(e);
     return true;
 }
@@ -133,9 +144,9 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, cons
     int64_t blocks = dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(t)) * (s->width / s->of);
     if (!dl_cuda_head(e, code, s->heads * blocks, DL_WARP * t->warps, t->shared, err)) return false;
     put_shape(e, s);
-    dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d>(s, ", operands(e, s, t->wgmma),
-            (long long)s->a.size, (long long)s->width, (long long)s->of, truth(by_key), truth(drops),
-            t->groups, t->warps, t->columns, t->stages);
+    dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d>(s, ",
+            operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->of,
+            truth(by_key), truth(drops), t->groups, t->warps, t->columns, t->stages);
     dl_puts(e->out, by_key ? "p1, p2, p0, p5" : "p0, p5, p1, p2");
     dl_putf(e->out, ", (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
     if (by_key)
@@ -150,8 +161,8 @@ static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const
     enum { EACH = 32 }; /* queries of a head by block: attention_sums */
     if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err)) return false;
     put_shape(e, s);
-    dl_putf(e->out, "    attention_sums<%s, %lld>(s, p3, p5, p4, (float *)workspace);\n", operands(e, s, false),
-            (long long)s->a.size);
+    dl_putf(e->out, "    attention_sums<%s, %lld>(s, p3, p5, p4, (float *)workspace);\n",
+            operands(e, s, false), (long long)s->a.size);
     dl_cuda_foot(e);
     code->workspace = 2 * 4 * s->heads * s->a.queries;
     return emit_gradients(e, code, s, t, true, err) && emit_gradients(e, code, s, t, false, err);
@@ -160,7 +171,6 @@ static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const
 static bool is_back(const dl_node *n) { return n->op == DL_OP_flash_attention_grad; }
 
 int dl_cuda_attention_ways(dl_emitter *e, const char **names) {
-    enum { WAYS = sizeof by_wgmma[0] / sizeof *by_wgmma[0] };
     const dl_node *n = dl_kernel_call(e->k);
     shape s = find_shape(e, n);
     int ways = has_groups(e, &s, is_back(n)) ? 1 + WAYS : 1;

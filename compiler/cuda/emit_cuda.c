@@ -5,9 +5,10 @@
 static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
                         wide = {"long", "unsigned long", "L", "UL", "x", true};
 
-extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_groups[], dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[],
-    dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_groups[],
-    dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
+extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_groups[], dl_cuda_kernels_contract[],
+    dl_cuda_kernels_contract_groups[], dl_cuda_kernels_device[], dl_cuda_kernels_emulated[],
+    dl_cuda_kernels_emulated_groups[], dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[],
+    dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);

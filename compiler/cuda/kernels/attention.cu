@@ -69,22 +69,24 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         unsigned drop[M][C];
         if (DROPS) FOR(m, M) draw<false, C>(drop[m], s, draws, mine + m * 16, key);
         FOR(m, M) FOR(half, 2) {
-            float top = most[m][half], all = 0;
-            FOR(n, C) FOR(i, 2) top = fmaxf(top, c[m][n][2 * half + i]);
-            top = row_max(top);
+            float tops[2] = {most[m][half], most[m][half]},
+                  all[2] = {0, 0}; /* two chains, for their latency */
+            FOR(n, C) FOR(i, 2) tops[i] = fmaxf(tops[i], c[m][n][2 * half + i]);
+            float top = row_max(fmaxf(tops[0], tops[1]));
             float less = top == -__builtin_inff() ? 0 : top * s.scale2, from = less - T::RANGE;
             shrink[m][half] = kd_exp2(fmaf(most[m][half], s.scale2, -less));
             FOR(n, C) FOR(i, 2) {
                 float *p = &c[m][n][2 * half + i];
-                all += *p = kd_exp2(fmaf(*p, s.scale2, -from));
+                all[i] += *p = kd_exp2(fmaf(*p, s.scale2, -from));
                 if (DROPS && drop[m][n] >> (2 * half + i) & 1) *p = 0;
             }
-            sum[m][half] = sum[m][half] * shrink[m][half] + all;
+            sum[m][half] = sum[m][half] * shrink[m][half] + (all[0] + all[1]);
             most[m][half] = top;
         }
         typename T::made a[M][COLUMNS / T::STEP];
         make_left<T, false>(a, c, back);
-        FOR(m, M) FOR(n, N) FOR(i, 4) acc[m][n][i] *= shrink[m][i / 2];
+        FOR(m, M)
+        if (shrink[m][0] != 1 || shrink[m][1] != 1) FOR(n, N) FOR(i, 4) acc[m][n][i] *= shrink[m][i / 2];
         products::template spread<T::MADE == 1>(acc, a, back, now + TILE + feature);
         products::template wait<0>(acc);
     }
@@ -149,7 +151,8 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     int warp = threadIdx.x / 32, mine = first + warp * 16 * M + ROW_OF_LANE;
     token_feed<T, SIZE, PAD, ROWS, THREADS> rows1_from, rows2_from;
     token_feed<T, SIZE, PAD, COLUMNS, THREADS> from1, from2;
-    rows1_from.begin(tokens_of<SIZE>(x1, s, nrows, head)), rows2_from.begin(tokens_of<SIZE>(x2, s, nrows, head));
+    rows1_from.begin(tokens_of<SIZE>(x1, s, nrows, head)),
+        rows2_from.begin(tokens_of<SIZE>(x2, s, nrows, head));
     from1.begin(tokens_of<SIZE>(y1, s, ncolumns, head)), from2.begin(tokens_of<SIZE>(y2, s, ncolumns, head));
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
     sums += (long)head * s.queries;
@@ -203,12 +206,15 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         }
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) if (hidden(m, n, i)) p[m][n][i] = 0;
         typename T::made of_p[M][COLUMNS / T::STEP], of_ds[M][COLUMNS / T::STEP];
-        if constexpr (BY_KEY) {
-            float kept[M][C][4];
-            FOR(m, M) FOR(n, C) FOR(i, 4) kept[m][n][i] = dropped(m, n, i) ? 0 : p[m][n][i];
-            make_left<T, BRINGS>(of_p, kept, back);
-            products::template spread<IN_PLACE>(acc2, of_p, back, now + TILE + feature);
-        }
+        auto spread_p = [&] {
+            if constexpr (BY_KEY) {
+                float kept[M][C][4];
+                FOR(m, M) FOR(n, C) FOR(i, 4) kept[m][n][i] = dropped(m, n, i) ? 0 : p[m][n][i];
+                make_left<T, BRINGS>(of_p, kept, back);
+                products::template spread<IN_PLACE>(acc2, of_p, back, now + TILE + feature);
+            }
+        };
+        if (T::GROUPS) spread_p(); /* while the products of dy are made; else registers are few */
         products::template wait<BY_KEY ? 1 : 0>(ds);
         FOR(m, M) FOR(n, C) FOR(i, 4) {
             float d = BY_KEY ? beside[COLUMNS + n * 8 + i % 2] : my_sum[m][i / 2], dp = ds[m][n][i];
@@ -216,6 +222,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
             ds[m][n][i] = p[m][n][i] * (dp - d);
         }
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) if (hidden(m, n, i)) ds[m][n][i] = 0;
+        if (!T::GROUPS) spread_p();
         make_left<T, BRINGS>(of_ds, ds, back);
         products::template spread<IN_PLACE>(acc1, of_ds, back, now + feature);
         products::template wait<0>(acc1);

@@ -24,7 +24,9 @@ template <class T, int PAD> struct tile_products<T, PAD, true> {
     }
     static INLINE void arrive() { kd_async_fence(); }
     /* Along features and along tokens; one is as wide as all of a token's bytes. */
-    static INLINE kd_tile tile_of(const element *at) { return kd_tile_of<128>(kd_saddr_of(at), 16, 8 * LINE); }
+    static INLINE kd_tile tile_of(const element *at) {
+        return kd_tile_of<128>(kd_saddr_of(at), 16, 8 * LINE);
+    }
     template <int N> static INLINE float (&flat(float (&c)[1][N][4]))[N * 4] { return (float(&)[N * 4]) c; }
     template <int LEFT, int N> static INLINE void wait(float (&c)[1][N][4]) {
         kd_wgmma_wait<LEFT>(flat(c));

@@ -141,33 +141,38 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
         LOT = SIZE * BYTES % 16 == 0 ? 16 : SIZE * BYTES % 4 == 0 ? 4 : BYTES,
         EACH = PAD * BYTES / LOT,
         LANES = EACH > 16 ? 32 : EACH > 8 ? 16 : EACH > 4 ? 8 : 4,
-        STEP = THREADS / LANES
+        ACROSS = (EACH + LANES - 1) / LANES,
+        STEP = THREADS / LANES,
+        EVEN = ACROSS == 1 && STEP % 8 == 0 /* a thread's places are as far from each other as its tokens */
     };
+    typedef tile_products<T, PAD> products;
     long from, row; /* of the thread's first lot; bytes from token to token */
-    int count, token, lane;
+    int count, token, lane, place;
 
     INLINE void begin(head_tokens<const element> of) {
         token = kd_thread() / LANES, lane = kd_thread() % LANES;
         row = of.row * BYTES, count = of.count - token;
         from = (long)of.at + token * row + lane * LOT;
-        kd_hold(from);
+        place = products::place(token, lane * (LOT / BYTES));
+        kd_hold(from), kd_hold(place), kd_hold(count);
     }
     /* Those from `first` on. */
     INLINE void bring(element *to, int first) const {
         FOR_MANY(i, (COUNT + STEP - 1) / STEP) {
             if (COUNT % STEP && token + i * STEP >= COUNT) break;
-            FOR(j, (EACH + LANES - 1) / LANES) {
+            FOR(j, ACROSS) {
                 int lot = lane + j * LANES;
                 if (EACH % LANES && lot >= EACH) break;
                 bool there = first + i * STEP < count && (SIZE == PAD || lot * LOT < SIZE * BYTES);
-                element *place = to + tile_products<T, PAD>::place(token + i * STEP, lot * (LOT / BYTES));
+                element *at = to + (EVEN ? place + i * (STEP * products::STRIDE)
+                                         : products::place(token + i * STEP, lot * (LOT / BYTES)));
                 long source = from + (first + i * STEP) * row + j * (LANES * LOT); /* of no bytes: any */
                 if (LOT == 16)
-                    kd_copy16(kd_saddr_of(place), (const void *)source, there ? 16 : 0);
+                    kd_copy16(kd_saddr_of(at), (const void *)source, there ? 16 : 0);
                 else if (LOT == 4)
-                    kd_copy4(kd_saddr_of(place), (const void *)source, there ? 4 : 0);
+                    kd_copy4(kd_saddr_of(at), (const void *)source, there ? 4 : 0);
                 else
-                    *place = there ? *(const element *)source : 0;
+                    *at = there ? *(const element *)source : 0;
             }
         }
     }

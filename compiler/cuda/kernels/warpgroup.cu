@@ -40,12 +40,15 @@ template <int LEFT, int N> KD_INLINE void kd_wgmma_wait(float (&sum)[N]) {
 #define KD_F8(i)                                                                                             \
     "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]), "+f"(sum[i + 4]), "+f"(sum[i + 5]),  \
         "+f"(sum[i + 6]), "+f"(sum[i + 7])
-#define KD_F32(i)  KD_F8(i), KD_F8(i + 8), KD_F8(i + 16), KD_F8(i + 24)
+#define KD_F16(i)  KD_F8(i), KD_F8(i + 8)
+#define KD_F24(i)  KD_F16(i), KD_F8(i + 16)
+#define KD_F32(i)  KD_F16(i), KD_F16(i + 16)
 #define KD_F64(i)  KD_F32(i), KD_F32(i + 32)
 #define KD_F128(i) KD_F64(i), KD_F64(i + 64)
-#define KD_R32                                                                                               \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                 \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define KD_R8  "%0, %1, %2, %3, %4, %5, %6, %7"
+#define KD_R16 KD_R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define KD_R24 KD_R16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define KD_R32 KD_R24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define KD_R64                                                                                               \
     KD_R32 ", "                                                                                              \
            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                \
@@ -58,7 +61,13 @@ template <int LEFT, int N> KD_INLINE void kd_wgmma_wait(float (&sum)[N]) {
            "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
 KD_INLINE void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b) {
-    static_assert(N == 32 || N == 64 || N == 128, "columns of a product");
+    static_assert(N == 16 || N == 32 || N == 64 || N == 128, "columns of a product");
+    if constexpr (N == 16)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" KD_R16
+                     "}, %16, %17, %20, 1, 1, %18, %19;"
+                     : KD_F16(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "memory");
     if constexpr (N == 32)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" KD_R32
                      "}, %32, %33, %36, 1, 1, %34, %35;"
@@ -80,7 +89,13 @@ KD_INLINE void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b) {
 }
 template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
 KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
-    static_assert(N == 32 || N == 64 || N == 128, "columns of a product");
+    static_assert(N == 16 || N == 32 || N == 64 || N == 128, "columns of a product");
+    if constexpr (N == 16)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" KD_R16
+                     "}, %16, %17, %20, 1, 1, %18, %19;"
+                     : KD_F16(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "memory");
     if constexpr (N == 32)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" KD_R32
                      "}, %32, %33, %36, 1, 1, %34, %35;"
@@ -102,11 +117,6 @@ KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
 }
 /* The same of a left operand in registers, each warp's 16 rows as kd_mma_* takes them, which stay as they are
  * until the product is there; b lies along its rows. 16, 32, 48 or 64 columns. */
-#define KD_R8 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define KD_R16 KD_R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define KD_R24 KD_R16 ", %16, %17, %18, %19, %20, %21, %22, %23"
-#define KD_F16(i) KD_F8(i), KD_F8(i + 8)
-#define KD_F24(i) KD_F16(i), KD_F8(i + 16)
 #define KD_WGMMA_OF_LEFT(type)                                                                               \
     template <int N> KD_INLINE void kd_wgmma_left_##type(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {  \
         static_assert(N == 8 || N == 16 || N == 24 || N == 32, "columns of a product");                      \
