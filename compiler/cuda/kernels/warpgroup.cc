@@ -13,7 +13,7 @@ enum { MOST_SUMS = 128, MOST_PRODUCTS = 32, MOST_SETS = 4 };
 
 struct product {
     tile a, b;
-    int group, line, block;
+    int group, line;
     bool left_rows, right_rows;
     int word; /* bytes: of each operand 32 a row */
     float (*value)(const void *word);
@@ -116,7 +116,7 @@ static inline void multiply_tiles(sums *all, const product *p) {
                 float b = element_of(p, p->b, p->right_rows, i * 2 + lane % 4 * 2 + e, k);
                 two[0] += a[0][k] * b, two[1] += a[1][k] * b;
             }
-            to->before[i + e] += two[0], to->before[i + 2 + e] += two[1];
+            all->before[i + e] += two[0], all->before[i + 2 + e] += two[1];
         }
 }
 
