@@ -41,7 +41,9 @@ static void fill_piece(void *context, int64_t unit, int thread) {
     dlr_convert(f->dtype, f->to + first * dl_dtype_bytes(f->dtype), DL_F32, numbers, n);
 }
 
+/* What is multiplied, and has either sign. */
 static bool is_operand(const dl_kernel *k, int param) {
+    if (dl_kernel_call(k)) return true;
     const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
     bool any = false;
     for (int side = 0; side < 2; side++)

@@ -7,8 +7,30 @@
 /* Of an instance: what its template parameters are, but for the features of its results. */
 typedef struct {
     int groups, warps, columns, stages; /* rows are 16 groups a warp */
+    int resident; /* blocks beside each other: without them the compiler spills a few registers for one more
+                   */
+    bool wgmma;   /* by groups of four warps */
     int64_t shared;
 } tiles;
+
+/* Those by wgmma, to be tried: rows that share what comes from the second cache, blocks that take turns at
+ * the tensor cores, longer products. */
+enum { WAYS = 7 };
+static const tiles by_wgmma[2][WAYS] = {{{1, 8, 64, 2, 2, true, 0},
+                                         {1, 8, 64, 2, 3, true, 0},
+                                         {1, 4, 64, 2, 5, true, 0},
+                                         {1, 16, 64, 2, 1, true, 0},
+                                         {1, 8, 128, 2, 1, true, 0},
+                                         {1, 12, 128, 2, 1, true, 0},
+                                         {1, 4, 128, 2, 3, true, 0}},
+                                        {{1, 12, 64, 2, 1, true, 0},
+                                         {1, 8, 64, 2, 1, true, 0},
+                                         {1, 4, 64, 2, 3, true, 0},
+                                         {1, 8, 32, 2, 2, true, 0},
+                                         {1, 4, 32, 3, 4, true, 0},
+                                         {1, 16, 32, 2, 1, true, 0},
+                                         {1, 12, 64, 3, 1, true, 0}}};
+enum { WGMMA_WIDTH = 64 }; /* features of a token's 128 bytes */
 
 typedef struct {
     dl_attention a;
@@ -33,22 +55,36 @@ static shape find_shape(const dl_emitter *e, const dl_node *n) {
 static int64_t rows_of(const tiles *t) { return 16LL * t->groups * t->warps; }
 
 static int64_t shared_of(const shape *s, const tiles *t, bool back) {
-    int64_t row = s->width * dl_dtype_bytes(s->type) + 16;
+    int64_t row = t->wgmma ? 2 * WGMMA_WIDTH : s->width * dl_dtype_bytes(s->type) + 16;
     int64_t beside = back ? 2LL * t->stages * t->columns * 4 : 0;
     return ((back ? 2 : 1) * rows_of(t) + 2LL * t->stages * t->columns) * row + beside;
 }
 
 /* As many rows a warp as registers hold, and as much of them and of the tiles ahead as shared memory does.
  * Found by compiling all sizes: none spills. */
-static tiles find_tiles(const shape *s, bool back) {
+static tiles by_warps(const shape *s, bool back) {
     bool half = dl_dtype_is_half(s->type), small = s->width <= 64, drops = s->a.rate > 0;
-    tiles t = {.groups = half && small && !back ? 2 : 1, .warps = 4, .columns = 16, .stages = 2};
+    tiles t = {
+        .groups = half && small && !back ? 2 : 1, .warps = 4, .columns = 16, .stages = 2, .resident = 2};
     if (small && half) t.columns = t.groups == 2 && (drops || s->width == 64) ? 32 : 64;
     if (small != half) t.columns = 32;
     if (back && half && s->width > (drops ? 48 : 64) && s->width <= 96) t.columns /= 2;
     if (shared_of(s, &t, back) > DL_SHARED_MOST) t.stages = 1;
     if (shared_of(s, &t, back) > DL_SHARED_MOST) t.columns = 16;
     if (shared_of(s, &t, back) > DL_SHARED_MOST) t.warps = 2;
+    return t;
+}
+
+/* Whether products can be wgmma's. Backwards f16's rows are brought to what it can say, tile by tile, and so
+ * cannot be added to their sums in place; and registers are few. */
+static bool has_groups(const dl_emitter *e, const shape *s, bool back) {
+    enum { BACK_WIDTH = 48 };
+    if (!e->t->has_wgmma || s->width > (back ? (int)BACK_WIDTH : (int)WGMMA_WIDTH)) return false;
+    return s->type == DL_BF16 || (s->type == DL_F16 && !back);
+}
+
+static tiles find_tiles(const shape *s, int variant, bool back) {
+    tiles t = variant ? by_wgmma[back][variant - 1] : by_warps(s, back);
     t.shared = shared_of(s, &t, back);
     return t;
 }
@@ -65,9 +101,10 @@ static void put_shape(dl_emitter *e, const shape *s) {
             a->number, a->causal ? "true" : "false");
 }
 
-/* "of_bf16", "of_f32<2>" */
-static const char *operands(dl_emitter *e, const shape *s) {
-    if (dl_dtype_is_half(s->type)) return dl_format(e->arena, "of_%s", dl_dtype_name(s->type));
+/* "of_bf16", "groups_of_bf16", "of_f32<2>" */
+static const char *operands(dl_emitter *e, const shape *s, bool wgmma) {
+    if (dl_dtype_is_half(s->type))
+        return dl_format(e->arena, "%sof_%s", wgmma ? "groups_" : "", dl_dtype_name(s->type));
     return dl_format(e->arena, "of_%s<%d>", dl_dtype_name(s->type), (int)DL_ATTENTION_PARTS);
 }
 
@@ -83,32 +120,33 @@ static int first_out(const shape *s, int seed) { return seed + (s->a.rate > 0 ? 
 
 static const char *truth(bool v) { return v ? "true" : "false"; }
 
-static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, dl_error *err) {
-    tiles t = find_tiles(s, false);
+static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t, dl_error *err) {
     bool drops = s->a.rate > 0;
     int out = first_out(s, DL_ATT_SEED);
-    if (!dl_cuda_head(e, code, s->heads * dl_ceil_div(s->a.queries, rows_of(&t)) * (s->width / s->out),
-                      DL_WARP * t.warps, t.shared, err))
+    e->resident = t->resident;
+    if (!dl_cuda_head(e, code, s->heads * dl_ceil_div(s->a.queries, rows_of(t)) * (s->width / s->out),
+                      DL_WARP * t->warps, t->shared, err))
         return false;
     put_shape(e, s);
     dl_putf(e->out, "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d>(s, p0, p1, p2, %s, p%d, p%d);\n",
-            operands(e, s), (long long)s->a.size, (long long)s->width, (long long)s->out, truth(drops),
-            t.groups, t.warps, t.columns, t.stages, draws(e, s, DL_ATT_SEED), out, out + 1);
+            operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out,
+            truth(drops), t->groups, t->warps, t->columns, t->stages, draws(e, s, DL_ATT_SEED), out, out + 1);
     dl_cuda_foot(e);
     return true;
 }
 
 /* dk and dv by keys, or dq by queries. */
-static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, bool by_key, dl_error *err) {
-    tiles t = find_tiles(s, true);
+static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t, bool by_key,
+                           dl_error *err) {
     bool drops = s->a.rate > 0;
     int out = first_out(s, DL_GRAD_SEED);
-    int64_t blocks = dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(&t)) * (s->width / s->of);
-    if (!dl_cuda_head(e, code, s->heads * blocks, DL_WARP * t.warps, t.shared, err)) return false;
+    e->resident = t->resident;
+    int64_t blocks = dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(t)) * (s->width / s->of);
+    if (!dl_cuda_head(e, code, s->heads * blocks, DL_WARP * t->warps, t->shared, err)) return false;
     put_shape(e, s);
-    dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d>(s, ", operands(e, s),
-            (long long)s->a.size, (long long)s->width, (long long)s->of, truth(by_key), truth(drops),
-            t.groups, t.warps, t.columns, t.stages);
+    dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d>(s, ",
+            operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->of,
+            truth(by_key), truth(drops), t->groups, t->warps, t->columns, t->stages);
     dl_puts(e->out, by_key ? "p1, p2, p0, p5" : "p0, p5, p1, p2");
     dl_putf(e->out, ", (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
     if (by_key)
@@ -119,18 +157,32 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, bool
     return true;
 }
 
-static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, dl_error *err) {
+static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t, dl_error *err) {
     enum { EACH = 32 }; /* queries of a head by block: attention_sums */
     if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err)) return false;
     put_shape(e, s);
-    dl_putf(e->out, "    attention_sums<%s, %lld>(s, p3, p5, p4, (float *)workspace);\n", operands(e, s),
-            (long long)s->a.size);
+    dl_putf(e->out, "    attention_sums<%s, %lld>(s, p3, p5, p4, (float *)workspace);\n",
+            operands(e, s, false), (long long)s->a.size);
     dl_cuda_foot(e);
     code->workspace = 2 * 4 * s->heads * s->a.queries;
-    return emit_gradients(e, code, s, true, err) && emit_gradients(e, code, s, false, err);
+    return emit_gradients(e, code, s, t, true, err) && emit_gradients(e, code, s, t, false, err);
 }
 
-bool dl_cuda_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
+static bool is_back(const dl_node *n) { return n->op == DL_OP_flash_attention_grad; }
+
+int dl_cuda_attention_ways(dl_emitter *e, const char **names) {
+    const dl_node *n = dl_kernel_call(e->k);
+    shape s = find_shape(e, n);
+    int ways = has_groups(e, &s, is_back(n)) ? 1 + WAYS : 1;
+    for (int i = 0; i < ways; i++) {
+        tiles t = find_tiles(&s, i, is_back(n));
+        names[i] = dl_internf("%lldx%d%s, %d beside each other", (long long)rows_of(&t), t.columns,
+                              t.wgmma ? " by wgmma" : "", t.resident);
+    }
+    return ways;
+}
+
+bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {
     enum { SIZE_MOST = 256 };
     const dl_node *n = dl_kernel_call(e->k);
     const dl_kinstr *at = &e->k->instrs.at[0];
@@ -151,7 +203,7 @@ bool dl_cuda_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
         return dl_emit_refuse(e->k, at, err,
                               "'%s' of %lld queries and %lld keys, more than CUDA's kernels count [DL-E0803]",
                               dl_ops[n->op].name, (long long)s.a.queries, (long long)s.a.keys);
-    code->needs[DL_NEED_ATTENTION] = 1;
-    e->resident = 2; /* else the compiler spills a few registers for one block more */
-    return n->op == DL_OP_flash_attention ? emit_forward(e, code, &s, err) : emit_backward(e, code, &s, err);
+    tiles t = find_tiles(&s, variant, is_back(n));
+    code->needs[DL_NEED_ATTENTION] = 1, code->needs[DL_NEED_GROUPS] = t.wgmma;
+    return is_back(n) ? emit_backward(e, code, &s, &t, err) : emit_forward(e, code, &s, &t, err);
 }

@@ -5,20 +5,21 @@
 static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
                         wide = {"long", "unsigned long", "L", "UL", "x", true};
 
-extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[],
-    dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_groups[],
-    dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
+extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_groups[], dl_cuda_kernels_contract[],
+    dl_cuda_kernels_contract_groups[], dl_cuda_kernels_device[], dl_cuda_kernels_emulated[],
+    dl_cuda_kernels_emulated_groups[], dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[],
+    dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
     dl_puts(out, dl_cuda_kernels_prelude);
     if (needs->needs[DL_NEED_SWEEPS]) dl_puts(out, dl_cuda_kernels_sweeps);
     if (needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract);
-    if (needs->needs[DL_NEED_GROUPS]) {
-        dl_puts(out, t->emulated ? dl_cuda_kernels_emulated_groups : dl_cuda_kernels_warpgroup);
-        dl_puts(out, dl_cuda_kernels_contract_groups);
-    }
+    bool groups = needs->needs[DL_NEED_GROUPS];
+    if (groups) dl_puts(out, t->emulated ? dl_cuda_kernels_emulated_groups : dl_cuda_kernels_warpgroup);
+    if (groups && needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract_groups);
     if (needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention);
+    if (groups && needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention_groups);
 }
 
 void dl_cuda_feed(dl_buf *out, const dl_target *t) {
@@ -117,9 +118,10 @@ static bool is_tiled(const dl_kernel *k) {
 
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names) {
     names[0] = "";
-    if (!is_tiled(k)) return 1;
+    bool call = dl_kernel_call(k);
+    if (!call && !is_tiled(k)) return 1;
     dl_emitter e = emitter_of(NULL, k, t);
-    int n = dl_cuda_tilings(&e, names);
+    int n = call ? dl_cuda_attention_ways(&e, names) : dl_cuda_tilings(&e, names);
     dl_arena_free(e.arena);
     return n;
 }
@@ -139,8 +141,8 @@ static bool emit(dl_emitter *e, dl_way way, dl_emitted *code, dl_error *err) {
     dl_emit_title(e);
     if (way.by) return dl_cuda_around_call(e, way.by, code, err);
     if (is_tiled(k)) return dl_cuda_contraction(e, way.variant, code, err);
+    if (dl_kernel_call(k)) return dl_cuda_attention(e, way.variant, code, err);
     DL_CHECK(way.variant == 0);
-    if (dl_kernel_call(k)) return dl_cuda_attention(e, code, err);
     return scatters(k) ? dl_cuda_scatter(e, code, err) : dl_cuda_sweeps(e, code, err);
 }
 

@@ -38,5 +38,7 @@ int dl_cuda_find_calls(dl_emitter *e, dl_call *forms);
 /* The numbers in TF32 that attention's operands in f32, its shares and their gradients are made of. */
 enum { DL_ATTENTION_PARTS = 2 };
 /* Calls of attention and its gradients. emit_attention.c */
-bool dl_cuda_attention(dl_emitter *e, dl_emitted *code, dl_error *err);
+bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
+/* dl_backend.variants of such a kernel. */
+int dl_cuda_attention_ways(dl_emitter *e, const char **names);
 #endif

@@ -18,6 +18,9 @@ enum {
     COMPILED_LOW = 2   /* of these, first: those that multiply bf16 */
 };
 
+/* Which way kernels are made, where a test chooses. */
+static const dl_tuner *compiled_by;
+
 /* The text's plan under `arena`, with passes but those in `skip`; NULL where the machine has not the target,
  * and, failing the test, where it does not compile. *m is what it was made of. */
 static inline dl_plan *compile_text_module(dl_arena *arena, const char *text, const char *target,
@@ -25,6 +28,7 @@ static inline dl_plan *compile_text_module(dl_arena *arena, const char *text, co
     dl_error err = {0};
     dl_compile_times times = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
+                              .tuner = compiled_by,
                               .recipe.optimizer = DL_OPT_NONE,
                               .keep_gradients = true,
                               .model = "text",

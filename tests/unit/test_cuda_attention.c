@@ -86,8 +86,15 @@ static void check_kernels(const char *what, const dl_cubin *cubin, const dl_kern
     }
 }
 
-/* Each case a source of both kernels, all compiled at once. */
-static void test_arch(const char *target) {
+/* In which way a case's kernel is made: the first, or one of the others in turn, where there are any. */
+static int way_of(const dl_kernel *k, const dl_target *t, bool others, int number) {
+    const char *names[DL_MOST_VARIANTS];
+    int ways = dl_cuda_variants(k, t, names);
+    return others && ways > 1 ? 1 + number % (ways - 1) : 0;
+}
+
+/* Each case a source of both kernels, all compiled at once. OTHERS: not in their first ways. */
+static void test_arch(const char *target, bool others) {
     static unsigned number;
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
@@ -101,11 +108,12 @@ static void test_arch(const char *target) {
         if (dl_test_takes(number++)) of[n++] = i;
     for (int i = 0; t && i < n; i++) {
         dl_buf text = {0};
-        dl_emitted needs = {.needs[DL_NEED_ATTENTION] = 1};
+        dl_emitted needs = {.needs = {[DL_NEED_ATTENTION] = 1, [DL_NEED_GROUPS] = others}};
         dl_cuda_open(&text, t, &needs);
         for (int back = 0; back < 2; back++) {
             k[i][back] = make_kernel(arena, &cases[of[i]], back);
-            CHECK(dl_cuda_emit(&text, k[i][back], t, (dl_way){0}, &code[i][back], &err), "%s", err.message);
+            const dl_way way = {.variant = way_of(k[i][back], t, others, of[i])};
+            CHECK(dl_cuda_emit(&text, k[i][back], t, way, &code[i][back], &err), "%s", err.message);
         }
         objects[i].source = dl_strdup(arena, text.at);
         dl_buf_free(&text);
@@ -116,8 +124,8 @@ static void test_arch(const char *target) {
     for (int i = 0; built && i < n; i++) {
         const attention_case *c = &cases[of[i]];
         dl_cubin cubin;
-        char *what = dl_format(arena, "%s, %s, heads of %d, rate %g", target, dl_dtype_name(c->type), c->size,
-                               c->rate);
+        char *what = dl_format(arena, "%s%s, %s, heads of %d, rate %g", target, others ? " otherwise" : "",
+                               dl_dtype_name(c->type), c->size, c->rate);
         CHECK(dl_cubin_read(arena, objects[i].image, objects[i].bytes, &cubin, &err), "%s", err.message);
         for (int back = 0; back < 2; back++) check_kernels(what, &cubin, k[i][back], &code[i][back]);
     }
@@ -153,7 +161,8 @@ int main(void) {
     }
     if (!mkdtemp(top)) return 1;
     setenv("DLR_CACHE_DIR", top, 1);
-    for (int i = 0; i < 3; i++) test_arch(targets[i]);
+    for (int i = 0; i < 3; i++) test_arch(targets[i], false);
+    test_arch("cuda:sm_90a", true);
     CHECK(dl_remove_tree(top, &err), "%s", err.message);
     dl_arena_free(arena);
     return dl_test_end();

@@ -19,15 +19,11 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
                       const typename T::element *v, const long *seed, const long *step, const long *part,
                       typename T::element *y, float *log) {
     typedef typename T::element element;
-    enum {
-        STRIDE = PAD + 16 / (int)sizeof(element),
-        THREADS = 32 * WARPS,
-        ROWS = 16 * M * WARPS,
-        TILE = COLUMNS * STRIDE
-    };
+    typedef tile_products<T, PAD> products;
+    enum { THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * products::STRIDE };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
     KD_SHARED(element, rows);
-    element *stages = rows + ROWS * STRIDE;
+    element *stages = rows + ROWS * products::STRIDE;
     int blocks = (s.queries + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS,
         feature = blockIdx.x % CHUNKS * OUT;
     int head = unit / blocks, block = unit % blocks;
@@ -36,30 +32,33 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
     int last = s.causal && ahead + ROWS < s.keys ? ahead + ROWS : s.keys;
     int tiles = (last + COLUMNS - 1) / COLUMNS, warp = threadIdx.x / 32;
     int mine = query + warp * 16 * M + ROW_OF_LANE; /* the first of the thread's queries */
-    head_tokens<const element> from_k = tokens_of<SIZE>(k, s, s.keys, head),
-                               from_v = tokens_of<SIZE>(v, s, s.keys, head);
+    token_feed<T, SIZE, PAD, ROWS, THREADS> from_q;
+    token_feed<T, SIZE, PAD, COLUMNS, THREADS> from_k, from_v;
+    from_q.begin(tokens_of<SIZE>(q, s, s.queries, head));
+    from_k.begin(tokens_of<SIZE>(k, s, s.keys, head)), from_v.begin(tokens_of<SIZE>(v, s, s.keys, head));
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
 
     float acc[M][N][4], most[M][2], sum[M][2];
     FOR(m, M) FOR(half, 2) most[m][half] = -__builtin_inff(), sum[m][half] = 0;
     FOR(m, M) FOR(n, N) FOR(i, 4) acc[m][n][i] = 0;
-    fetch<T, SIZE, PAD, ROWS, THREADS>(rows, tokens_of<SIZE>(q, s, s.queries, head), query);
-    for (int tile = 1 - STAGES; tile < tiles; tile++) {
-        int next = tile + STAGES - 1;
-        if (next < tiles) {
-            element *to = stages + next % STAGES * 2 * TILE;
-            fetch<T, SIZE, PAD, COLUMNS, THREADS>(to, from_k, next * COLUMNS);
-            fetch<T, SIZE, PAD, COLUMNS, THREADS>(to + TILE, from_v, next * COLUMNS);
+    from_q.bring(rows, query);
+    auto bring = [&](int tile) {
+        element *to = stages + tile % STAGES * 2 * TILE;
+        if (tile < tiles) {
+            from_k.bring(to, tile * COLUMNS);
+            from_v.bring(to + TILE, tile * COLUMNS);
         }
         kd_copy_commit();
-        if (tile < 0) continue;
-        kd_copy_wait<STAGES - 1>();
-        __syncthreads();
+    };
+    for (int tile = 0; tile < STAGES - 1; tile++) bring(tile);
+    for (int tile = 0; tile < tiles; tile++) {
+        next_tile<T, PAD, STAGES>(tile, bring);
 
         const element *now = stages + tile % STAGES * 2 * TILE;
         int key = tile * COLUMNS + PAIR_OF_LANE; /* the first of the thread's keys */
         float c[M][C][4], shrink[M][2], back[M][2];
-        product<T, PAD, M, C>(c, rows + warp * 16 * M * STRIDE, now);
+        products::begin(c, rows, now);
+        products::template wait<0>(c);
         bool whole =
             tile * COLUMNS + COLUMNS <= s.keys && !(s.causal && tile * COLUMNS + COLUMNS > ahead + 1);
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) {
@@ -70,23 +69,26 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         unsigned drop[M][C];
         if (DROPS) FOR(m, M) draw<false, C>(drop[m], s, draws, mine + m * 16, key);
         FOR(m, M) FOR(half, 2) {
-            float top = most[m][half], all = 0;
-            FOR(n, C) FOR(i, 2) top = fmaxf(top, c[m][n][2 * half + i]);
-            top = row_max(top);
+            float tops[2] = {most[m][half], most[m][half]},
+                  all[2] = {0, 0}; /* two chains, for their latency */
+            FOR(n, C) FOR(i, 2) tops[i] = fmaxf(tops[i], c[m][n][2 * half + i]);
+            float top = row_max(fmaxf(tops[0], tops[1]));
             float less = top == -__builtin_inff() ? 0 : top * s.scale2, from = less - T::RANGE;
             shrink[m][half] = kd_exp2(fmaf(most[m][half], s.scale2, -less));
             FOR(n, C) FOR(i, 2) {
                 float *p = &c[m][n][2 * half + i];
-                all += *p = kd_exp2(fmaf(*p, s.scale2, -from));
+                all[i] += *p = kd_exp2(fmaf(*p, s.scale2, -from));
                 if (DROPS && drop[m][n] >> (2 * half + i) & 1) *p = 0;
             }
-            sum[m][half] = sum[m][half] * shrink[m][half] + all;
+            sum[m][half] = sum[m][half] * shrink[m][half] + (all[0] + all[1]);
             most[m][half] = top;
         }
         typename T::made a[M][COLUMNS / T::STEP];
-        make_left<T, false, M, C>(a, c, back);
-        spread<T, T::MADE == 1, PAD, M, C, N>(acc, a, shrink, back, now + TILE + feature);
-        __syncthreads();
+        make_left<T, false>(a, c, back);
+        FOR(m, M)
+        if (shrink[m][0] != 1 || shrink[m][1] != 1) FOR(n, N) FOR(i, 4) acc[m][n][i] *= shrink[m][i / 2];
+        products::template spread<T::MADE == 1>(acc, a, back, now + TILE + feature);
+        products::template wait<0>(acc);
     }
 
     float factor[M][2];
@@ -130,16 +132,12 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
                            const long *step, const long *part, typename T::element *out1,
                            typename T::element *out2) {
     typedef typename T::element element;
-    enum {
-        STRIDE = PAD + 16 / (int)sizeof(element),
-        THREADS = 32 * WARPS,
-        ROWS = 16 * M * WARPS,
-        TILE = COLUMNS * STRIDE
-    };
+    typedef tile_products<T, PAD> products;
+    enum { THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * products::STRIDE };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
     enum { BRINGS = T::RANGE != 0, IN_PLACE = T::MADE == 1 && !BRINGS };
     KD_SHARED(element, rows);
-    element *rows2 = rows + ROWS * STRIDE, *stages = rows2 + ROWS * STRIDE;
+    element *rows2 = rows + ROWS * products::STRIDE, *stages = rows2 + ROWS * products::STRIDE;
     float *of_columns = (float *)(stages + STAGES * 2 * TILE); /* by stage: logarithms, sums */
     int nrows = BY_KEY ? s.keys : s.queries, ncolumns = BY_KEY ? s.queries : s.keys;
     int blocks = (nrows + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS, feature = blockIdx.x % CHUNKS * OUT;
@@ -151,8 +149,11 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     int last = first + s.ahead + ROWS; /* behind the last key that the block's queries see */
     if (s.causal && !BY_KEY && last < ncolumns) tiles = (last + COLUMNS - 1) / COLUMNS;
     int warp = threadIdx.x / 32, mine = first + warp * 16 * M + ROW_OF_LANE;
-    head_tokens<const element> from1 = tokens_of<SIZE>(y1, s, ncolumns, head),
-                               from2 = tokens_of<SIZE>(y2, s, ncolumns, head);
+    token_feed<T, SIZE, PAD, ROWS, THREADS> rows1_from, rows2_from;
+    token_feed<T, SIZE, PAD, COLUMNS, THREADS> from1, from2;
+    rows1_from.begin(tokens_of<SIZE>(x1, s, nrows, head)),
+        rows2_from.begin(tokens_of<SIZE>(x2, s, nrows, head));
+    from1.begin(tokens_of<SIZE>(y1, s, ncolumns, head)), from2.begin(tokens_of<SIZE>(y2, s, ncolumns, head));
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
     sums += (long)head * s.queries;
     const float *log2 = sums + (long)s.batch * s.heads * s.queries; /* attention_sums */
@@ -164,62 +165,68 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
             int at = mine + m * 16 + half * 8;
             my_log[m][half] = at < s.queries ? log2[at] : 0, my_sum[m][half] = at < s.queries ? sums[at] : 0;
         }
-    fetch<T, SIZE, PAD, ROWS, THREADS>(rows, tokens_of<SIZE>(x1, s, nrows, head), first);
-    fetch<T, SIZE, PAD, ROWS, THREADS>(rows2, tokens_of<SIZE>(x2, s, nrows, head), first);
-    for (int tile = begin + 1 - STAGES; tile < tiles; tile++) {
-        int next = tile + STAGES - 1;
-        if (next < tiles) {
-            element *to = stages + next % STAGES * 2 * TILE;
-            float *beside = of_columns + next % STAGES * 2 * COLUMNS;
-            fetch<T, SIZE, PAD, COLUMNS, THREADS>(to, from1, next * COLUMNS);
-            fetch<T, SIZE, PAD, COLUMNS, THREADS>(to + TILE, from2, next * COLUMNS);
-            if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside, log2, next * COLUMNS, ncolumns);
-            if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside + COLUMNS, sums, next * COLUMNS, ncolumns);
+    rows1_from.bring(rows, first), rows2_from.bring(rows2, first);
+    auto bring = [&](int tile) {
+        element *to = stages + tile % STAGES * 2 * TILE;
+        float *beside = of_columns + tile % STAGES * 2 * COLUMNS;
+        if (tile < tiles) {
+            from1.bring(to, tile * COLUMNS);
+            from2.bring(to + TILE, tile * COLUMNS);
+            if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside, log2, tile * COLUMNS, ncolumns);
+            if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside + COLUMNS, sums, tile * COLUMNS, ncolumns);
         }
         kd_copy_commit();
-        if (tile < begin) continue;
-        kd_copy_wait<STAGES - 1>();
-        __syncthreads();
+    };
+    for (int tile = begin; tile < begin + STAGES - 1; tile++) bring(tile);
+    for (int tile = begin; tile < tiles; tile++) {
+        next_tile<T, PAD, STAGES>(tile, bring);
 
         const element *now = stages + tile % STAGES * 2 * TILE;
         const float *beside = of_columns + tile % STAGES * 2 * COLUMNS + PAIR_OF_LANE;
         int column = tile * COLUMNS + PAIR_OF_LANE; /* the first of the thread's */
-        float p[M][C][4], ds[M][C][4], one[M][2], back[M][2];
-        FOR(m, M) FOR(half, 2) one[m][half] = 1;
-        product<T, PAD, M, C>(p, rows + warp * 16 * M * STRIDE, now);
-        product<T, PAD, M, C>(ds, rows2 + warp * 16 * M * STRIDE, now + TILE);
-        unsigned drop[M][C];
-        if (DROPS) FOR(m, M) draw<BY_KEY, C>(drop[m], s, draws, mine + m * 16, column);
-        FOR(m, M) FOR(n, C) FOR(i, 4) {
-            float less = BY_KEY ? beside[n * 8 + i % 2] : my_log[m][i / 2];
-            float d = BY_KEY ? beside[COLUMNS + n * 8 + i % 2] : my_sum[m][i / 2];
-            float share = kd_exp2(fmaf(p[m][n][i], s.scale2, -less)), dp = ds[m][n][i];
-            p[m][n][i] = share;
-            if (DROPS) {
-                bool dropped = drop[m][n] >> i & 1;
-                p[m][n][i] = dropped ? 0 : share;
-                dp = dropped ? 0 : dp * s.kept;
-            }
-            ds[m][n][i] = share * (dp - d);
-        }
         /* The tile's first query, and behind its last key. */
         int query = BY_KEY ? tile * COLUMNS : first, behind = BY_KEY ? first + ROWS : (tile + 1) * COLUMNS;
         bool whole = tile * COLUMNS + COLUMNS <= ncolumns && first + ROWS <= nrows &&
                      !(s.causal && behind > query + s.ahead + 1);
-        if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) {
-                int row = mine + m * 16 + i / 2 * 8, across = column + n * 8 + i % 2;
-                if (across >= ncolumns || row >= nrows ||
-                    (s.causal && (BY_KEY ? row > across + s.ahead : across > row + s.ahead)))
-                    p[m][n][i] = ds[m][n][i] = 0;
-            }
-        typename T::made a[M][COLUMNS / T::STEP];
-        if constexpr (BY_KEY) {
-            make_left<T, BRINGS, M, C>(a, p, back);
-            spread<T, IN_PLACE, PAD, M, C, N>(acc2, a, one, back, now + TILE + feature);
+        float p[M][C][4], ds[M][C][4], back[M][2];
+        products::begin(p, rows, now);
+        products::begin(ds, rows2, now + TILE);
+        unsigned drop[M][C];
+        if (DROPS) FOR(m, M) draw<BY_KEY, C>(drop[m], s, draws, mine + m * 16, column);
+        auto hidden = [&](int m, int n, int i) {
+            int row = mine + m * 16 + i / 2 * 8, across = column + n * 8 + i % 2;
+            int from = BY_KEY ? across : row, to = BY_KEY ? row : across; /* query, key */
+            return across >= ncolumns || row >= nrows || (s.causal && to > from + s.ahead);
+        };
+        auto dropped = [&](int m, int n, int i) { return DROPS && drop[m][n] >> i & 1; };
+        products::template wait<1>(p);
+        FOR(m, M) FOR(n, C) FOR(i, 4) {
+            float less = BY_KEY ? beside[n * 8 + i % 2] : my_log[m][i / 2];
+            p[m][n][i] = kd_exp2(fmaf(p[m][n][i], s.scale2, -less));
         }
-        make_left<T, BRINGS, M, C>(a, ds, back);
-        spread<T, IN_PLACE, PAD, M, C, N>(acc1, a, one, back, now + feature);
-        __syncthreads();
+        if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) if (hidden(m, n, i)) p[m][n][i] = 0;
+        typename T::made of_p[M][COLUMNS / T::STEP], of_ds[M][COLUMNS / T::STEP];
+        auto spread_p = [&] {
+            if constexpr (BY_KEY) {
+                float kept[M][C][4];
+                FOR(m, M) FOR(n, C) FOR(i, 4) kept[m][n][i] = dropped(m, n, i) ? 0 : p[m][n][i];
+                make_left<T, BRINGS>(of_p, kept, back);
+                products::template spread<IN_PLACE>(acc2, of_p, back, now + TILE + feature);
+            }
+        };
+        if (T::GROUPS) spread_p(); /* while the products of dy are made; else registers are few */
+        products::template wait<BY_KEY ? 1 : 0>(ds);
+        FOR(m, M) FOR(n, C) FOR(i, 4) {
+            float d = BY_KEY ? beside[COLUMNS + n * 8 + i % 2] : my_sum[m][i / 2], dp = ds[m][n][i];
+            if (DROPS) dp = dropped(m, n, i) ? 0 : dp * s.kept;
+            ds[m][n][i] = p[m][n][i] * (dp - d);
+        }
+        if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) if (hidden(m, n, i)) ds[m][n][i] = 0;
+        if (!T::GROUPS) spread_p();
+        make_left<T, BRINGS>(of_ds, ds, back);
+        products::template spread<IN_PLACE>(acc1, of_ds, back, now + feature);
+        products::template wait<0>(acc1);
+        if constexpr (BY_KEY) products::template wait<0>(acc2);
     }
 
     float factor[M][2];

@@ -27,7 +27,7 @@ INLINE void multiply(float c[4], const left_operand<A> &a, const right_operand<B
 /* Of 16 bits. Tiles lie in shared memory, rows STRIDE elements apart. */
 struct in_halves {
     typedef unsigned short element;
-    enum { STEP = 16, MEMORY = 1 }; /* features or tokens of an instruction; parts of what memory holds */
+    enum { STEP = 16, MEMORY = 1, GROUPS = 0 }; /* features or tokens of an instruction; parts in memory; wgmma */
     typedef left_operand<1> left;
     typedef right_operand<1> right;
     /* 16 rows from `at` on. */
@@ -76,7 +76,7 @@ OPERANDS_OF(f16, 14)
 
 template <int PARTS> struct of_f32 {
     typedef float element;
-    enum { STEP = 8, MEMORY = PARTS, MADE = PARTS, RANGE = 0 };
+    enum { STEP = 8, MEMORY = PARTS, MADE = PARTS, RANGE = 0, GROUPS = 0 };
     typedef left_operand<PARTS> left, made;
     typedef right_operand<PARTS> right;
     static INLINE void mma(float c[4], const unsigned a[4], const unsigned b[2]) { kd_mma_tf32(c, a, b); }
@@ -130,30 +130,53 @@ INLINE head_tokens<E> tokens_of(E *from, const attention_shape &s, int count, in
     return {from + head / s.heads * count * row + (long)(head % s.heads) * SIZE, row, count};
 }
 
-template <class T, int SIZE, int PAD, int COUNT, int THREADS>
-INLINE void fetch(typename T::element *to, head_tokens<const typename T::element> from, int first) {
+template <class T, int PAD, bool GROUPS = T::GROUPS> struct tile_products;
+
+/* Brings COUNT tokens at a time. LANES threads have a token's lots, as heads begin where all of SIZE do; what a
+ * thread has to know of them is found once. */
+template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed {
     typedef typename T::element element;
-    /* elements of a copy: heads begin where all of SIZE do */
     enum {
         BYTES = (int)sizeof(element),
-        LOT = SIZE * BYTES % 16 == 0  ? 16 / BYTES
-              : SIZE * BYTES % 4 == 0 ? 4 / BYTES
-                                      : 1
+        LOT = SIZE * BYTES % 16 == 0 ? 16 : SIZE * BYTES % 4 == 0 ? 4 : BYTES,
+        EACH = PAD * BYTES / LOT,
+        LANES = EACH > 16 ? 32 : EACH > 8 ? 16 : EACH > 4 ? 8 : 4,
+        ACROSS = (EACH + LANES - 1) / LANES,
+        STEP = THREADS / LANES,
+        EVEN = ACROSS == 1 && STEP % 8 == 0 /* a thread's places are as far from each other as its tokens */
     };
-    enum { STRIDE = PAD + 16 / BYTES, EACH = PAD / LOT };
-    for (int i = kd_thread(); i < COUNT * EACH; i += THREADS) {
-        int token = i / EACH, at = i % EACH * LOT;
-        bool there = first + token < from.count && at < SIZE;
-        const element *source = there ? from.at + (first + token) * from.row + at : from.at;
-        element *place = to + token * STRIDE + at;
-        if (LOT * BYTES == 16)
-            kd_copy16(kd_saddr_of(place), source, there ? 16 : 0);
-        else if (LOT * BYTES == 4)
-            kd_copy4(kd_saddr_of(place), source, there ? 4 : 0);
-        else
-            *place = there ? *source : 0;
+    typedef tile_products<T, PAD> products;
+    long from, row; /* of the thread's first lot; bytes from token to token */
+    int count, token, lane, place;
+
+    INLINE void begin(head_tokens<const element> of) {
+        token = kd_thread() / LANES, lane = kd_thread() % LANES;
+        row = of.row * BYTES, count = of.count - token;
+        from = (long)of.at + token * row + lane * LOT;
+        place = products::place(token, lane * (LOT / BYTES));
+        kd_hold(from), kd_hold(place), kd_hold(count);
     }
-}
+    /* Those from `first` on. */
+    INLINE void bring(element *to, int first) const {
+        FOR_MANY(i, (COUNT + STEP - 1) / STEP) {
+            if (COUNT % STEP && token + i * STEP >= COUNT) break;
+            FOR(j, ACROSS) {
+                int lot = lane + j * LANES;
+                if (EACH % LANES && lot >= EACH) break;
+                bool there = first + i * STEP < count && (SIZE == PAD || lot * LOT < SIZE * BYTES);
+                element *at = to + (EVEN ? place + i * (STEP * products::STRIDE)
+                                         : products::place(token + i * STEP, lot * (LOT / BYTES)));
+                long source = from + (first + i * STEP) * row + j * (LANES * LOT); /* of no bytes: any */
+                if (LOT == 16)
+                    kd_copy16(kd_saddr_of(at), (const void *)source, there ? 16 : 0);
+                else if (LOT == 4)
+                    kd_copy4(kd_saddr_of(at), (const void *)source, there ? 4 : 0);
+                else
+                    *at = there ? *(const element *)source : 0;
+            }
+        }
+    }
+};
 /* Numbers of a token each, so from so many floats. */
 template <int COUNT, int THREADS>
 INLINE void fetch_floats(float *to, const float *from, int first, int count) {
@@ -163,42 +186,62 @@ INLINE void fetch_floats(float *to, const float *from, int first, int count) {
     }
 }
 
-/* c = rows columns', over PAD features. */
-template <class T, int PAD, int M, int C>
-INLINE void product(float c[M][C][4], const typename T::element *rows, const typename T::element *columns) {
-    enum { STRIDE = PAD + 16 / (int)sizeof(typename T::element) };
-    FOR(m, M) FOR(n, C) FOR(i, 4) c[m][n][i] = 0;
-    FOR_MANY(k, PAD / T::STEP) {
-        typename T::left a[M];
-        FOR(m, M) T::template load_left<STRIDE>(a[m], rows + m * 16 * STRIDE + k * T::STEP);
-        FOR(n, C / 2) {
-            typename T::right b[2];
-            T::template load_turned<STRIDE>(b, columns + n * 16 * STRIDE + k * T::STEP);
-            FOR(m, M) FOR(j, 2) multiply<T>(c[m][2 * n + j], a[m], b[j]);
-        }
-    }
-}
+/* Products of tiles by warps (mma.sync): each of its own 16 M rows of a block's. By groups of four warps:
+ * attention_groups.cu. What is begun is there behind its `wait`, in the order of beginning. */
+template <class T, int PAD, bool GROUPS> struct tile_products {
+    typedef typename T::element element;
+    enum { STRIDE = PAD + 16 / (int)sizeof(element)}; /* elements of a token */
+    static INLINE int place(int token, int at) { return token * STRIDE + at; }
+    /* What the thread has brought is there for the products of those that meet it at a barrier. */
+    static INLINE void arrive() {}
+    template <int LEFT, int M, int N> static INLINE void wait(float (&)[M][N][4]) {}
 
-/* acc = acc keep + (a columns) back, by row; over C * 8 tokens and N * 8 features from `columns` on.
- * IN_PLACE: back is 1, and the products are added to acc one by one; else to each other first. */
-template <class T, bool IN_PLACE, int PAD, int M, int C, int N>
-INLINE void spread(float acc[M][N][4], typename T::made a[M][C * 8 / T::STEP], const float keep[M][2],
-                   const float back[M][2], const typename T::element *columns) {
-    enum { STRIDE = PAD + 16 / (int)sizeof(typename T::element) };
-    if constexpr (IN_PLACE) FOR(m, M) FOR(n, N) FOR(i, 4) acc[m][n][i] *= keep[m][i / 2];
-    FOR(n, N / 2) {
-        float sum[M][2][4];
-        FOR(m, M) FOR(j, 2) FOR(i, 4) sum[m][j][i] = 0;
-        FOR(k, C * 8 / T::STEP) {
-            typename T::right b[2];
-            T::template load_right<STRIDE>(b, columns + k * T::STEP * STRIDE + n * 16);
-            FOR(m, M) FOR(j, 2) multiply<T>(IN_PLACE ? acc[m][2 * n + j] : sum[m][j], a[m][k], b[j]);
-        }
-        if constexpr (!IN_PLACE) FOR(m, M) FOR(j, 2) FOR(i, 4) {
-                float *to = &acc[m][2 * n + j][i];
-                *to = *to * keep[m][i / 2] + sum[m][j][i] * back[m][i / 2];
+    /* c = rows columns', over PAD features. */
+    template <int M, int C>
+    static INLINE void begin(float (&c)[M][C][4], const element *rows, const element *columns) {
+        rows += kd_thread() / 32 * 16 * M * STRIDE;
+        FOR(m, M) FOR(n, C) FOR(i, 4) c[m][n][i] = 0;
+        FOR_MANY(k, PAD / T::STEP) {
+            typename T::left a[M];
+            FOR(m, M) T::template load_left<STRIDE>(a[m], rows + m * 16 * STRIDE + k * T::STEP);
+            FOR(n, C / 2) {
+                typename T::right b[2];
+                T::template load_turned<STRIDE>(b, columns + n * 16 * STRIDE + k * T::STEP);
+                FOR(m, M) FOR(j, 2) multiply<T>(c[m][2 * n + j], a[m], b[j]);
             }
+        }
     }
+
+    /* acc = acc + (a columns) back, by row; over K * STEP tokens and N * 8 features from `columns` on.
+     * IN_PLACE: back is 1, and the products are added to acc one by one; else to each other first. */
+    template <bool IN_PLACE, int M, int K, int N>
+    static INLINE void spread(float (&acc)[M][N][4], const typename T::made (&a)[M][K],
+                              const float (&back)[M][2], const element *columns) {
+        FOR(n, N / 2) {
+            float sum[M][2][4];
+            FOR(m, M) FOR(j, 2) FOR(i, 4) sum[m][j][i] = 0;
+            FOR(k, K) {
+                typename T::right b[2];
+                T::template load_right<STRIDE>(b, columns + k * T::STEP * STRIDE + n * 16);
+                FOR(m, M) FOR(j, 2) multiply<T>(IN_PLACE ? acc[m][2 * n + j] : sum[m][j], a[m][k], b[j]);
+            }
+            if constexpr (!IN_PLACE) FOR(m, M) FOR(j, 2) FOR(i, 4)
+                    acc[m][2 * n + j][i] += sum[m][j][i] * back[m][i / 2];
+        }
+    }
+};
+
+/* Waits for a tile, which all of the block may read then, and asks for the one STAGES - 1 behind it, in whose
+ * place lay what is read no more. */
+template <class T, int PAD, int STAGES, class BRING> INLINE void next_tile(int tile, const BRING &bring) {
+    if (STAGES == 1) {
+        __syncthreads();
+        bring(tile);
+    }
+    kd_copy_wait<(STAGES > 1 ? STAGES - 2 : 0)>();
+    tile_products<T, PAD>::arrive();
+    __syncthreads();
+    if (STAGES > 1) bring(tile + STAGES - 1);
 }
 
 /* The four lanes that share a row. */
@@ -213,8 +256,8 @@ INLINE float row_sum(float v) {
 
 /* Left operands from accumulators. BRINGS: rows are first multiplied by powers of two, which `back` takes back
  * (T::RANGE). */
-template <class T, bool BRINGS, int M, int C>
-INLINE void make_left(typename T::made a[M][C * 8 / T::STEP], float c[M][C][4], float back[M][2]) {
+template <class T, bool BRINGS, int M, int C, int K>
+INLINE void make_left(typename T::made (&a)[M][K], float (&c)[M][C][4], float (&back)[M][2]) {
     FOR(m, M) FOR(half, 2) {
         back[m][half] = 1;
         if (!BRINGS) continue;
@@ -227,7 +270,7 @@ INLINE void make_left(typename T::made a[M][C * 8 / T::STEP], float c[M][C][4], 
         back[m][half] = __uint_as_float((unsigned)(127 + by) << 23);
         FOR(n, C) FOR(i, 2) c[m][n][2 * half + i] *= factor;
     }
-    FOR(m, M) FOR(k, C * 8 / T::STEP) T::make(a[m][k], c[m] + k * (T::STEP / 8));
+    FOR(m, M) FOR(k, K) T::make(a[m][k], c[m] + k * (T::STEP / 8));
 }
 
 /* Rows of results. `first`: of the thread's rows, its number among the head's tokens. */

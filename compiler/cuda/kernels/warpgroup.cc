@@ -9,7 +9,7 @@
 } /* namespace */
 namespace emulated {
 typedef unsigned long tile;
-enum { MOST_SUMS = 128, MOST_PRODUCTS = 32 };
+enum { MOST_SUMS = 128, MOST_PRODUCTS = 32, MOST_SETS = 4 };
 
 struct product {
     tile a, b;
@@ -17,6 +17,9 @@ struct product {
     bool left_rows, right_rows;
     int word; /* bytes: of each operand 32 a row */
     float (*value)(const void *word);
+    bool alone, held; /* held: of the left operand, rows g and g + 8 of the lane's warp, in its registers */
+    float left[2][16];
+    int set;
 };
 template <float (*WIDEN)(unsigned short)> float value_of_half(const void *word) {
     unsigned short v;
@@ -29,10 +32,14 @@ static inline float value_of_tf32(const void *word) {
     return bits_as<float>(v & 0xffffe000);
 }
 /* What a thread has begun. */
+struct sums {
+    float *sum, before[MOST_SUMS]; /* the thread's, and what they are so far */
+    int nsums, coming;             /* products under way */
+};
 struct products {
     product at[MOST_PRODUCTS];
-    float *sum, before[MOST_SUMS]; /* the thread's sums so far */
-    int nsums, groups;
+    sums sets[MOST_SETS];
+    int groups;
     bool begun;
 };
 static products under_way[THREADS];
@@ -56,19 +63,30 @@ static inline void check_put(const product *p, tile t, bool rows, int n) {
             fail("line %d: what thread %d has put there is not fenced", p->line, marks[at / 2].thread);
 }
 struct product_of_lane {
-    const product *p;
+    product *p;
     int nsums;
+    const unsigned *left; /* of a left operand in registers, the lane's words; or NULL */
 };
+/* Of a left operand in registers, all 16 terms of the lane's two rows. */
+static inline void gather_left(product_of_lane *const *lane, int i) {
+    for (int k = 0; k < 16; k++)
+        for (int h = 0; h < 2; h++) {
+            unsigned word = lane[i / 4 * 4 + k % 8 / 2]->left[h + k / 8 * 2];
+            unsigned short half = (unsigned short)(word >> k % 2 * 16);
+            lane[i]->p->left[h][k] = lane[i]->p->value(&half);
+        }
+}
 static inline void same_tiles(void *const *lane, unsigned) {
     const product_of_lane *all = (const product_of_lane *)lane[0];
     const product *first = all->p;
+    for (int i = 0; i < WARP && all->left; i++) gather_left((product_of_lane *const *)lane, i);
     for (int i = 1; i < WARP; i++) {
         const product *own = ((const product_of_lane *)lane[i])->p;
         if (own->a != first->a || own->b != first->b)
             fail("line %d: lane %d multiplies other tiles than lane 0", own->line, i);
     }
     if (!now.puts) return;
-    check_put(first, first->a, first->left_rows, 64);
+    if (!all->left) check_put(first, first->a, first->left_rows, 64);
     check_put(first, first->b, first->right_rows, 2 * all->nsums);
 }
 
@@ -84,11 +102,13 @@ static inline float element_of(const product *p, tile t, bool rows, int r, int k
     return p->value(shared((unsigned long)now.dynamic + at, word, "a tile", p->line));
 }
 
-static inline void multiply_tiles(products *all, const product *p) {
+static inline void multiply_tiles(sums *all, const product *p) {
     int lane = now.thread.x % WARP, row = now.thread.x / WARP % 4 * 16 + lane / 4, terms = 32 / p->word;
     float a[2][16];
     for (int h = 0; h < 2; h++)
-        for (int k = 0; k < terms; k++) a[h][k] = element_of(p, p->a, p->left_rows, row + 8 * h, k);
+        for (int k = 0; k < terms; k++)
+            a[h][k] = p->held ? p->left[h][k] : element_of(p, p->a, p->left_rows, row + 8 * h, k);
+    if (p->alone) __builtin_memset(all->before, 0, sizeof all->before);
     for (int i = 0; i < all->nsums; i += 4)
         for (int e = 0; e < 2; e++) {
             float two[2] = {0, 0};
@@ -100,24 +120,43 @@ static inline void multiply_tiles(products *all, const product *p) {
         }
 }
 
-static inline void multiply_begin(float *sum, int nsums, product p) {
+/* The set of these sums: one under way, or a new one. */
+static inline int set_of(products *all, float *sum, int nsums, int line) {
+    int free = -1;
+    for (int i = 0; i < MOST_SETS; i++) {
+        sums *s = &all->sets[i];
+        if (!s->coming)
+            free = i;
+        else if (s->sum == sum && s->nsums == nsums)
+            return i;
+        else if (sum < s->sum + s->nsums && s->sum < sum + nsums)
+            fail("line %d: other sums than those under way", line);
+    }
+    if (free < 0) fail("line %d: more sums under way than are emulated", line);
+    if (!all->begun) fail("line %d: sums without kd_wgmma_begin", line);
+    sums *s = &all->sets[free];
+    s->sum = sum, s->nsums = nsums;
+    __builtin_memcpy(s->before, sum, sizeof(float) * nsums);
+    __builtin_memset(sum, 0xff, sizeof(float) * nsums);
+    return free;
+}
+static inline void multiply_begin(float *sum, int nsums, product p, const unsigned *left = nullptr) {
     int thread = now.thread.x;
     products *all = &under_way[thread];
-    product_of_lane own = {&p, nsums};
+    product_of_lane own = {&p, nsums, left};
+    p.held = left;
     if (now.n % (4 * WARP)) fail("line %d: the block has no whole groups of four warps", p.line);
     for (int i = 0; i < now.n; i++)
         if (now.unfenced[i]) fail("line %d: what thread %d has written is not fenced", p.line, i);
     wait_warp(same_tiles, 0xffffffffu, &own, p.line);
     if (!now.products[thread]) {
-        if (!all->begun) fail("line %d: sums without kd_wgmma_begin", p.line);
-        all->sum = sum, all->nsums = nsums, all->groups = 0;
-        __builtin_memcpy(all->before, sum, sizeof(float) * nsums);
-        __builtin_memset(sum, 0xff, sizeof(float) * nsums);
+        all->groups = 0;
+        for (int i = 0; i < MOST_SETS; i++) all->sets[i].coming = 0;
     }
-    if (all->sum != sum || all->nsums != nsums) fail("line %d: other sums than those under way", p.line);
     if (now.products[thread] == MOST_PRODUCTS)
         fail("line %d: more products under way than are emulated", p.line);
-    p.group = all->groups;
+    p.set = set_of(all, sum, nsums, p.line), p.group = all->groups;
+    all->sets[p.set].coming++;
     all->at[now.products[thread]++] = p;
 }
 
@@ -126,13 +165,16 @@ static inline void multiply_end(int left) {
     products *all = &under_way[thread];
     if (!now.products[thread]) return;
     for (int i = 0; i < now.products[thread]; i++) {
-        if (all->at[i].group < all->groups - left)
-            multiply_tiles(all, &all->at[i]);
-        else
+        sums *s = &all->sets[all->at[i].set];
+        if (all->at[i].group >= all->groups - left) {
             all->at[kept++] = all->at[i];
+            continue;
+        }
+        multiply_tiles(s, &all->at[i]);
+        if (--s->coming) continue;
+        __builtin_memcpy(s->sum, s->before, sizeof(float) * s->nsums), all->begun = false;
     }
     now.products[thread] = kept;
-    if (!kept) __builtin_memcpy(all->sum, all->before, sizeof(float) * all->nsums), all->begun = false;
 }
 
 /* ---- boxes by tensor maps ---- */
@@ -283,22 +325,34 @@ template <int SWIZZLE> KD_INLINE kd_tile kd_tile_of(kd_saddr at, int leading, in
     return (from >> 4 & 0x3fff) | (kd_tile)(leading >> 4) << 16 | (kd_tile)(stride >> 4) << 32 |
            (kd_tile)(SWIZZLE == 128 ? 1 : 2) << 62;
 }
+KD_INLINE kd_tile kd_tile_behind(kd_tile t, int bytes) { return t + (kd_tile)(bytes >> 4); }
 KD_INLINE void kd_async_fence() { emulated::fence(); }
 KD_INLINE void kd_wgmma_begin() { emulated::under_way[threadIdx.x].begun = true; }
 KD_INLINE void kd_wgmma_commit() { emulated::under_way[threadIdx.x].groups++; }
 template <int LEFT, int N> void kd_wgmma_wait(float (&)[N]) { emulated::multiply_end(LEFT); }
-template <bool LEFT_ROWS, bool RIGHT_ROWS, int N>
+template <int N> void kd_wgmma_sums(float (&)[N]) {}
+template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
 void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>});
+        sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>, ALONE});
 }
-template <bool LEFT_ROWS, bool RIGHT_ROWS, int N>
+template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
 void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>});
+        sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>, ALONE});
+}
+template <int N>
+void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_tile b, int line = __builtin_LINE()) {
+    emulated::multiply_begin(
+        sum, N, {0, b, 0, line, false, true, 2, emulated::value_of_half<kd_widen_bf16>, false}, a);
+}
+template <int N>
+void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_tile b, int line = __builtin_LINE()) {
+    emulated::multiply_begin(
+        sum, N, {0, b, 0, line, false, true, 2, emulated::value_of_half<kd_widen_f16>, false}, a);
 }
 template <int N> void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
-    emulated::multiply_begin(sum, N, {a, b, 0, line, false, false, 4, emulated::value_of_tf32});
+    emulated::multiply_begin(sum, N, {a, b, 0, line, false, false, 4, emulated::value_of_tf32, false});
 }
 template <int BYTES> void kd_round_tf32_at(kd_saddr at, int line = __builtin_LINE()) {
     emulated::check_aligned((const void *)at, BYTES, line);

@@ -13,6 +13,8 @@ template <int SWIZZLE> KD_INLINE kd_tile kd_tile_of(kd_saddr at, int leading, in
     return (kd_tile)(at >> 4 & 0x3fff) | (kd_tile)(leading >> 4) << 16 | (kd_tile)(stride >> 4) << 32 |
            (kd_tile)(SWIZZLE == 128 ? 1 : 2) << 62;
 }
+/* The tile that begins so many bytes behind it. */
+KD_INLINE kd_tile kd_tile_behind(kd_tile t, int bytes) { return t + (kd_tile)(bytes >> 4); }
 /* What this thread has written to shared memory, and what its kd_copy_wait was for, is there for kd_wgmma of
  * those that meet it at a barrier behind this. */
 KD_INLINE void kd_async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -20,28 +22,33 @@ KD_INLINE void kd_async_fence() { asm volatile("fence.proxy.async.shared::cta;" 
 KD_INLINE void kd_wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 /* The warps' kd_wgmma since the last commit become a group. */
 KD_INLINE void kd_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/* `sum`, for which a kd_wgmma_wait has waited, is there: nothing is made of it in front of that. */
+template <int N> KD_INLINE void kd_wgmma_sums(float (&sum)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+f"(sum[i])::"memory");
+}
 /* Waits for all groups but the last LEFT: then the tiles of those are read, and, with 0, `sum` is there. */
 template <int LEFT, int N> KD_INLINE void kd_wgmma_wait(float (&sum)[N]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
-    if (LEFT == 0) {
-#pragma unroll
-        for (int i = 0; i < N; i++) asm volatile("" : "+f"(sum[i])::"memory");
-    }
+    if (LEFT == 0) kd_wgmma_sums(sum);
 }
 
 /* sum[64][2 N] += a[64][16] b[16][2 N], in f32; as anything until it is waited for. Of warp w, sum holds rows
  * 16 w + g and 16 w + g + 8 (g = lane / 4) of columns 8 j + 2 q and 8 j + 2 q + 1 (q = lane % 4) at 4 j: {g,
  * 2 q}, {g, 2 q + 1}, {g + 8, 2 q}, {g + 8, 2 q + 1}. LEFT_ROWS, RIGHT_ROWS: those tiles lie along their
- * rows. */
+ * rows. ALONE: sum becomes the product, whatever it was. */
 #define KD_F8(i)                                                                                             \
     "+f"(sum[i]), "+f"(sum[i + 1]), "+f"(sum[i + 2]), "+f"(sum[i + 3]), "+f"(sum[i + 4]), "+f"(sum[i + 5]),  \
         "+f"(sum[i + 6]), "+f"(sum[i + 7])
-#define KD_F32(i)  KD_F8(i), KD_F8(i + 8), KD_F8(i + 16), KD_F8(i + 24)
+#define KD_F16(i)  KD_F8(i), KD_F8(i + 8)
+#define KD_F24(i)  KD_F16(i), KD_F8(i + 16)
+#define KD_F32(i)  KD_F16(i), KD_F16(i + 16)
 #define KD_F64(i)  KD_F32(i), KD_F32(i + 32)
 #define KD_F128(i) KD_F64(i), KD_F64(i + 64)
-#define KD_R32                                                                                               \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                                 \
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define KD_R8  "%0, %1, %2, %3, %4, %5, %6, %7"
+#define KD_R16 KD_R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define KD_R24 KD_R16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define KD_R32 KD_R24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define KD_R64                                                                                               \
     KD_R32 ", "                                                                                              \
            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                \
@@ -52,50 +59,80 @@ template <int LEFT, int N> KD_INLINE void kd_wgmma_wait(float (&sum)[N]) {
            "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "                \
            "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "    \
            "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-template <bool LEFT_ROWS, bool RIGHT_ROWS, int N>
+template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
 KD_INLINE void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b) {
-    static_assert(N == 32 || N == 64 || N == 128, "columns of a product");
+    static_assert(N == 16 || N == 32 || N == 64 || N == 128, "columns of a product");
+    if constexpr (N == 16)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" KD_R16
+                     "}, %16, %17, %20, 1, 1, %18, %19;"
+                     : KD_F16(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "memory");
     if constexpr (N == 32)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" KD_R32
-                     "}, %32, %33, 1, 1, 1, %34, %35;"
+                     "}, %32, %33, %36, 1, 1, %34, %35;"
                      : KD_F32(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
                      : "memory");
     if constexpr (N == 64)
         asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" KD_R64
-                     "}, %64, %65, 1, 1, 1, %66, %67;"
+                     "}, %64, %65, %68, 1, 1, %66, %67;"
                      : KD_F64(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
                      : "memory");
     if constexpr (N == 128)
         asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" KD_R128
-                     "}, %128, %129, 1, 1, 1, %130, %131;"
+                     "}, %128, %129, %132, 1, 1, %130, %131;"
                      : KD_F128(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
                      : "memory");
 }
-template <bool LEFT_ROWS, bool RIGHT_ROWS, int N>
+template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
 KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
-    static_assert(N == 32 || N == 64 || N == 128, "columns of a product");
+    static_assert(N == 16 || N == 32 || N == 64 || N == 128, "columns of a product");
+    if constexpr (N == 16)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" KD_R16
+                     "}, %16, %17, %20, 1, 1, %18, %19;"
+                     : KD_F16(0)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
+                     : "memory");
     if constexpr (N == 32)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" KD_R32
-                     "}, %32, %33, 1, 1, 1, %34, %35;"
+                     "}, %32, %33, %36, 1, 1, %34, %35;"
                      : KD_F32(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
                      : "memory");
     if constexpr (N == 64)
         asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" KD_R64
-                     "}, %64, %65, 1, 1, 1, %66, %67;"
+                     "}, %64, %65, %68, 1, 1, %66, %67;"
                      : KD_F64(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
                      : "memory");
     if constexpr (N == 128)
         asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {" KD_R128
-                     "}, %128, %129, 1, 1, 1, %130, %131;"
+                     "}, %128, %129, %132, 1, 1, %130, %131;"
                      : KD_F128(0)
-                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS)
+                     : "l"(a), "l"(b), "n"((int)LEFT_ROWS), "n"((int)RIGHT_ROWS), "n"((int)!ALONE)
                      : "memory");
 }
+/* The same of a left operand in registers, each warp's 16 rows as kd_mma_* takes them, which stay as they are
+ * until the product is there; b lies along its rows. 16, 32, 48 or 64 columns. */
+#define KD_WGMMA_OF_LEFT(type)                                                                               \
+    template <int N> KD_INLINE void kd_wgmma_left_##type(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {  \
+        static_assert(N == 8 || N == 16 || N == 24 || N == 32, "columns of a product");                      \
+        if constexpr (N == 8) KD_WGMMA_LEFT(type, 16, KD_R8, "%8, %9, %10, %11", "%12", KD_F8(0));           \
+        if constexpr (N == 16) KD_WGMMA_LEFT(type, 32, KD_R16, "%16, %17, %18, %19", "%20", KD_F16(0));      \
+        if constexpr (N == 24) KD_WGMMA_LEFT(type, 48, KD_R24, "%24, %25, %26, %27", "%28", KD_F24(0));      \
+        if constexpr (N == 32) KD_WGMMA_LEFT(type, 64, KD_R32, "%32, %33, %34, %35", "%36", KD_F32(0));      \
+    }
+#define KD_WGMMA_LEFT(type, columns, sums, left, right, ...)                                                 \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type " {" sums "}, {" left \
+                 "}, " right ", 1, 1, 1, 1;"                                                                 \
+                 : __VA_ARGS__                                                                               \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)                                        \
+                 : "memory")
+KD_WGMMA_OF_LEFT(bf16)
+KD_WGMMA_OF_LEFT(f16)
 /* sum[64][2 N] += a[64][8] b[8][2 N] of floats, whose lower 13 bits are not looked at; both tiles along k. */
 template <int N> KD_INLINE void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b) {
     static_assert(N == 32 || N == 64 || N == 128, "columns of a product");

@@ -1,0 +1,53 @@
+/* Products of attention's tiles by wgmma (warpgroup.cu), of 16 bits: four warps multiply 64 rows, the left
+ * operands of the second products stay in registers. A token has 128 bytes of shared memory, of which PAD
+ * elements are looked at; its pieces of 16 bytes change places by its number, so that the same tile serves as
+ * one along its features, where scores are made, and as one along its tokens. */
+#define GROUPS_OF(name)                                                                                      \
+    struct groups_of_##name : of_##name {                                                                    \
+        enum { GROUPS = 1 };                                                                                 \
+        template <bool ALONE, int N> static INLINE void product(float (&c)[N], kd_tile a, kd_tile b) {       \
+            kd_wgmma_##name<false, false, ALONE>(c, a, b);                                                   \
+        }                                                                                                    \
+        template <int N> static INLINE void spread(float (&c)[N], const made &a, kd_tile b) {                \
+            kd_wgmma_left_##name(c, a.w[0], b);                                                              \
+        }                                                                                                    \
+    };
+GROUPS_OF(bf16)
+GROUPS_OF(f16)
+
+template <class T, int PAD> struct tile_products<T, PAD, true> {
+    typedef typename T::element element;
+    enum { STRIDE = 64, LINE = 2 * STRIDE };
+    static_assert(sizeof(element) == 2 && PAD <= STRIDE, "features of a line");
+    static INLINE int place(int token, int at) {
+        return token * STRIDE + ((at / 8 ^ token % 8) * 8 + at % 8);
+    }
+    static INLINE void arrive() { kd_async_fence(); }
+    /* Along features and along tokens; one is as wide as all of a token's bytes. */
+    static INLINE kd_tile tile_of(const element *at) {
+        return kd_tile_of<128>(kd_saddr_of(at), 16, 8 * LINE);
+    }
+    template <int N> static INLINE float (&flat(float (&c)[1][N][4]))[N * 4] { return (float(&)[N * 4]) c; }
+    template <int LEFT, int N> static INLINE void wait(float (&c)[1][N][4]) {
+        kd_wgmma_wait<LEFT>(flat(c));
+        kd_wgmma_sums(flat(c));
+    }
+    template <int C>
+    static INLINE void begin(float (&c)[1][C][4], const element *rows, const element *columns) {
+        kd_tile left = tile_of(rows + kd_thread() / 128 * 64 * STRIDE), right = tile_of(columns);
+        kd_wgmma_begin();
+        T::template product<true>(flat(c), left, right);
+        UNROLL for (int k = 1; k < PAD / 16; k++)
+            T::template product<false>(flat(c), kd_tile_behind(left, k * 32), kd_tile_behind(right, k * 32));
+        kd_wgmma_commit();
+    }
+    template <bool IN_PLACE, int K, int N>
+    static INLINE void spread(float (&acc)[1][N][4], const typename T::made (&a)[1][K], const float (&)[1][2],
+                              const element *columns) {
+        static_assert(IN_PLACE, "sums are added to");
+        kd_tile right = tile_of(columns);
+        kd_wgmma_begin();
+        FOR(k, K) T::spread(flat(acc), a[0][k], kd_tile_behind(right, k * 16 * LINE));
+        kd_wgmma_commit();
+    }
+};
