@@ -176,8 +176,8 @@ int dl_cuda_attention_ways(dl_emitter *e, const char **names) {
     int others = s.a.rate > 0 ? DROPPING_WAYS : WAYS, ways = has_groups(e, &s, is_back(n)) ? 1 + others : 1;
     for (int i = 0; i < ways; i++) {
         tiles t = find_tiles(&s, i, is_back(n));
-        names[i] = dl_internf("%lldx%d%s, %d beside each other", (long long)rows_of(&t), t.columns,
-                              t.wgmma ? " by wgmma" : "", t.resident);
+        names[i] = dl_internf("%lldx%d%s, %d ahead, %d beside each other", (long long)rows_of(&t), t.columns,
+                              t.wgmma ? " by wgmma" : "", t.stages - 1, t.resident);
     }
     return ways;
 }
