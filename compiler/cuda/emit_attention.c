@@ -15,13 +15,13 @@ typedef struct {
 
 /* Those by wgmma, to be tried: rows that share what comes from the second cache, blocks that take turns at
  * the tensor cores, longer products. */
-enum { WAYS = 7 };
+enum { WAYS = 7, DROPPING_WAYS = 4 /* the first: what draws has fewer registers */ };
 static const tiles by_wgmma[2][WAYS] = {{{1, 8, 64, 2, 2, true, 0},
-                                         {1, 8, 64, 2, 3, true, 0},
+                                         {1, 4, 64, 3, 4, true, 0},
                                          {1, 4, 64, 2, 5, true, 0},
                                          {1, 16, 64, 2, 1, true, 0},
                                          {1, 8, 128, 2, 1, true, 0},
-                                         {1, 12, 128, 2, 1, true, 0},
+                                         {1, 8, 64, 3, 2, true, 0},
                                          {1, 4, 128, 2, 3, true, 0}},
                                         {{1, 12, 64, 2, 1, true, 0},
                                          {1, 8, 64, 2, 1, true, 0},
@@ -173,11 +173,11 @@ static bool is_back(const dl_node *n) { return n->op == DL_OP_flash_attention_gr
 int dl_cuda_attention_ways(dl_emitter *e, const char **names) {
     const dl_node *n = dl_kernel_call(e->k);
     shape s = find_shape(e, n);
-    int ways = has_groups(e, &s, is_back(n)) ? 1 + WAYS : 1;
+    int others = s.a.rate > 0 ? DROPPING_WAYS : WAYS, ways = has_groups(e, &s, is_back(n)) ? 1 + others : 1;
     for (int i = 0; i < ways; i++) {
         tiles t = find_tiles(&s, i, is_back(n));
-        names[i] = dl_internf("%lldx%d%s, %d beside each other", (long long)rows_of(&t), t.columns,
-                              t.wgmma ? " by wgmma" : "", t.resident);
+        names[i] = dl_internf("%lldx%d%s, %d ahead, %d beside each other", (long long)rows_of(&t), t.columns,
+                              t.wgmma ? " by wgmma" : "", t.stages - 1, t.resident);
     }
     return ways;
 }
