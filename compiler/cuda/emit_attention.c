@@ -13,23 +13,26 @@ typedef struct {
     int64_t shared;
 } tiles;
 
-/* Those by wgmma, to be tried: rows that share what comes from the second cache, blocks that take turns at
- * the tensor cores, longer products. */
-enum { WAYS = 7, DROPPING_WAYS = 4 /* the first: what draws has fewer registers */ };
-static const tiles by_wgmma[2][WAYS] = {{{1, 8, 64, 2, 2, true, 0},
-                                         {1, 4, 64, 3, 4, true, 0},
-                                         {1, 4, 64, 2, 5, true, 0},
-                                         {1, 16, 64, 2, 1, true, 0},
-                                         {1, 8, 128, 2, 1, true, 0},
-                                         {1, 8, 64, 3, 2, true, 0},
-                                         {1, 4, 128, 2, 3, true, 0}},
-                                        {{1, 12, 64, 2, 1, true, 0},
-                                         {1, 8, 64, 2, 1, true, 0},
-                                         {1, 4, 64, 2, 3, true, 0},
-                                         {1, 8, 32, 2, 2, true, 0},
-                                         {1, 4, 32, 3, 4, true, 0},
-                                         {1, 16, 32, 2, 1, true, 0},
-                                         {1, 12, 64, 3, 1, true, 0}}};
+/* Those by wgmma, in the order in which an H200 was fast with them (models/vit.dl, batch 16, bf16): rows that
+ * share what comes from the second cache, blocks that take turns at the tensor cores, longer products. */
+enum { WAYS = 7 };
+static const struct {
+    tiles t;
+    bool drops; /* has registers for what dropout draws */
+} by_wgmma[2][WAYS] = {{{{1, 8, 128, 2, 1, true, 0}, false},
+                        {{1, 4, 64, 2, 5, true, 0}, true},
+                        {{1, 8, 64, 2, 2, true, 0}, true},
+                        {{1, 8, 64, 3, 2, true, 0}, false},
+                        {{1, 4, 64, 3, 4, true, 0}, true},
+                        {{1, 16, 64, 2, 1, true, 0}, true},
+                        {{1, 4, 128, 2, 3, true, 0}, false}},
+                       {{{1, 4, 64, 2, 3, true, 0}, true},
+                        {{1, 4, 32, 3, 4, true, 0}, false},
+                        {{1, 8, 32, 2, 2, true, 0}, true},
+                        {{1, 8, 64, 2, 1, true, 0}, true},
+                        {{1, 12, 64, 2, 1, true, 0}, true},
+                        {{1, 16, 32, 2, 1, true, 0}, false},
+                        {{1, 12, 64, 3, 1, true, 0}, false}}};
 enum { WGMMA_WIDTH = 64 }; /* features of a token's 128 bytes */
 
 typedef struct {
@@ -83,10 +86,19 @@ static bool has_groups(const dl_emitter *e, const shape *s, bool back) {
     return s->type == DL_BF16 || (s->type == DL_F16 && !back);
 }
 
-static tiles find_tiles(const shape *s, int variant, bool back) {
-    tiles t = variant ? by_wgmma[back][variant - 1] : by_warps(s, back);
-    t.shared = shared_of(s, &t, back);
-    return t;
+/* All ways, by wgmma first; their number. */
+static int find_ways(const dl_emitter *e, const shape *s, bool back, tiles *of) {
+    int n = 0;
+    for (int i = 0; i < WAYS && has_groups(e, s, back); i++)
+        if (by_wgmma[back][i].drops || s->a.rate <= 0) of[n++] = by_wgmma[back][i].t;
+    of[n++] = by_warps(s, back);
+    for (int i = 0; i < n; i++) of[i].shared = shared_of(s, &of[i], back);
+    return n;
+}
+
+static const char *name_of(const tiles *t) {
+    return dl_internf("%lldx%d%s, %d ahead, %d beside each other", (long long)rows_of(t), t->columns,
+                      t->wgmma ? " by wgmma" : "", t->stages - 1, t->resident);
 }
 
 static void put_shape(dl_emitter *e, const shape *s) {
@@ -173,12 +185,9 @@ static bool is_back(const dl_node *n) { return n->op == DL_OP_flash_attention_gr
 int dl_cuda_attention_ways(dl_emitter *e, const char **names) {
     const dl_node *n = dl_kernel_call(e->k);
     shape s = find_shape(e, n);
-    int others = s.a.rate > 0 ? DROPPING_WAYS : WAYS, ways = has_groups(e, &s, is_back(n)) ? 1 + others : 1;
-    for (int i = 0; i < ways; i++) {
-        tiles t = find_tiles(&s, i, is_back(n));
-        names[i] = dl_internf("%lldx%d%s, %d ahead, %d beside each other", (long long)rows_of(&t), t.columns,
-                              t.wgmma ? " by wgmma" : "", t.stages - 1, t.resident);
-    }
+    tiles of[WAYS + 1];
+    int ways = find_ways(e, &s, is_back(n), of);
+    for (int i = 0; i < ways; i++) names[i] = name_of(&of[i]);
     return ways;
 }
 
@@ -203,7 +212,11 @@ bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *e
         return dl_emit_refuse(e->k, at, err,
                               "'%s' of %lld queries and %lld keys, more than CUDA's kernels count [DL-E0803]",
                               dl_ops[n->op].name, (long long)s.a.queries, (long long)s.a.keys);
-    tiles t = find_tiles(&s, variant, is_back(n));
+    tiles of[WAYS + 1], t;
+    int ways = find_ways(e, &s, is_back(n), of);
+    DL_CHECK(variant < ways);
+    t = of[variant];
+    if (ways > 1) code->variant = name_of(&t);
     code->needs[DL_NEED_ATTENTION] = 1, code->needs[DL_NEED_GROUPS] = t.wgmma;
     return is_back(n) ? emit_backward(e, code, &s, &t, err) : emit_forward(e, code, &s, &t, err);
 }

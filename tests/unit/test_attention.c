@@ -193,7 +193,7 @@ static bool choose_groups(void *user, int n, dl_coded *kernels, dl_error *err) {
     for (int i = 0; i < n; i++) {
         const char *names[DL_MOST_VARIANTS];
         int ways = dl_kernel_call(kernels[i].kernel) ? t->backend->variants(kernels[i].kernel, t, names) : 1;
-        if (ways > 1) kernels[i].way.variant = 1 + (*number)++ % (ways - 1);
+        if (ways > 1) kernels[i].way.variant = (*number)++ % ways;
     }
     return true;
 }

@@ -108,7 +108,7 @@ static void test_arch(const char *target, bool others) {
         if (dl_test_takes(number++)) of[n++] = i;
     for (int i = 0; t && i < n; i++) {
         dl_buf text = {0};
-        dl_emitted needs = {.needs = {[DL_NEED_ATTENTION] = 1, [DL_NEED_GROUPS] = others}};
+        dl_emitted needs = {.needs = {[DL_NEED_ATTENTION] = 1, [DL_NEED_GROUPS] = t->has_wgmma}};
         dl_cuda_open(&text, t, &needs);
         for (int back = 0; back < 2; back++) {
             k[i][back] = make_kernel(arena, &cases[of[i]], back);
