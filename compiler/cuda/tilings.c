@@ -9,7 +9,7 @@ enum {
     LEAST_TILES = 8,       /* in depth, that a block multiplies */
     MOST_SPLITS = 2 * MULTIPROCESSORS,
     GATHERED = 16,     /* products in whose time a word of a patch is put together, */
-    READ = 52,         /* and one is read by itself */
+    READ = 250,        /* and one is copied, or read, by itself: with fewer than 16 bytes */
     MOST_SHARES = 256, /* blocks that share the terms of a tile; of sums by themselves */
     BARRIER = 8        /* bytes */
 };
@@ -87,9 +87,9 @@ static double time_of(const dl_product *p, const dl_tiling *t, int i) {
     double rows = t->bm * (double)(t->halo.found ? t->halo.parities : 1);
     double products = rows * t->bn / tilings[i].reach; /* of a term */
     for (int o = 0; o < 2; o++) { /* each warp puts its words of a patch together by itself */
-        int lines = o ? t->bn : t->bm;
+        int lines = o ? t->bn : t->bm, bytes = p->operand[o].bytes, words = bytes ? bytes / p->word : 1;
         if (t->patch[o]) products += GATHERED * lines * (o ? t->wm : t->wn);
-        if (!t->patch[o] && !t->halo.found && !p->operand[o].bytes) products += READ * lines;
+        if (!t->patch[o] && !t->halo.found && bytes < 16) products += READ * lines / words;
     }
     double one = products * ((double)t->depth + begins[beside] * (double)depth_of(p));
     double time = one * ((double)(blocks / beside * beside) + (double)(blocks % beside) / half);
