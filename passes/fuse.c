@@ -312,6 +312,34 @@ static void place(dl_fusion *f, int node) {
     join(f, node, at, &j);
 }
 
+/* ---- small ones together ---- */
+
+/* Points that a launch takes longer for than all that is done at them. */
+enum { FEW_POINTS = 4096, MOST_OPEN = 64 };
+
+static bool is_small(const dl_fusion *f, const dl_group *g) {
+    if (!g->alive || !g->members.n || g->anchor || g->reduce || g->spreads) return false;
+    if (dl_type_count(&g->space) > FEW_POINTS) return false;
+    for (int i = 0; i < g->members.n; i++)
+        if (!dl_fuse_is_pointwise(f->graph->nodes.at[g->members.at[i]]->op)) return false;
+    return true;
+}
+
+/* Kernels of few points have nothing to do with each other and are one nevertheless, where they compute at
+ * points of the same axes: running statistics of norms, counters. */
+static void join_small(dl_fusion *f) {
+    int open[MOST_OPEN], n = 0;
+    for (int i = f->groups.n - 1; i >= 0; i--) {
+        int k = 0;
+        if (!is_small(f, &f->groups.at[i])) continue;
+        while (k < n && !can_merge(f, open[k], i)) k++;
+        if (k < n)
+            open[k] = merge(f, open[k], i);
+        else if (n < MOST_OPEN)
+            open[n++] = i;
+    }
+}
+
 /* ---- the pass ---- */
 
 /* Kernels know sums, largest and smallest, over at least one axis: a mean becomes sum and product, a
@@ -393,6 +421,7 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
     for (int i = f.n - 1; i >= 0; i--) {
         if (!dl_fuse_inlined(&f, g->nodes.at[i]) && is_read(&f, i)) place(&f, i);
     }
+    if (!alone) join_small(&f);
 
     int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups = dl_fuse_order_groups(&f, order), n = 0,
         kernels = 0;
