@@ -79,8 +79,8 @@ static bool can_again(const again *a, int i) {
     return true;
 }
 
-/* Can a reader of the group's points compute more than it does? A weight's gradient runs through panels; where
- * there are sums over more axes, points of fewer are computed beside what these leave. */
+/* Can a reader of the group's points compute more than it does? A weight's gradient runs through panels;
+ * where there are sums over more axes, points of fewer are computed beside what these leave. */
 static bool is_open(const again *a, int group) {
     const dl_group *from = group_at(a, a->at), *to = group_at(a, group);
     return from->wide == to->wide &&
