@@ -130,7 +130,8 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
         dl_puts(e->out, "    const int slice = 0;\n    (void)slice;\n");
         dl_finish f = {
             .p = p, .threads = threads, .rows = t->bm, .unit = unit_text(e, p, 1), .units = units_of(p, 1)};
-        f.sum = dl_format(e->arena, "ct_take(own, sums + row * %d + column);\n", t->bn + 8);
+        f.room = dl_tiling_sums(t);
+        f.sum = dl_format(e->arena, "ct_take_near(own, sums + row * %d + column);\n", t->bn + 8);
         dl_finish_put(e, &f, code->units[code->phases - 1], code);
     }
     dl_cuda_foot(e);
@@ -141,9 +142,9 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
 static int rows_of(const dl_tiling *t) { return (int)dl_at_least(1, dl_at_most(FINISHED / t->bn, t->bm)); }
 
 /* The rest of the kernel behind sums that lie in the workspace, from `base` on. `first`: those of a block
- * begin there, in C; `sum` as dl_finish has it. */
+ * begin there, in C; `sum` and `by_point` as dl_finish has them. */
 static bool put_rest(dl_emitter *e, const dl_product *p, int64_t base, const char *first, const char *sum,
-                     dl_emitted *code, dl_error *err) {
+                     bool by_point, dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
     const char *index = e->dialect->index;
     int64_t tiles = dl_product_many(p) * t->mt * t->nt;
@@ -154,7 +155,7 @@ static bool put_rest(dl_emitter *e, const dl_product *p, int64_t base, const cha
             "    const %s m = row_tile * (%s)%d + slice * %d;\n"
             "    const float *sums = (const float *)(workspace + %lldL) + %s;\n",
             index, index, t->bm, rows, (long long)base, first);
-    dl_finish f = {.p = p, .threads = DL_BLOCK, .rows = rows, .sum = sum};
+    dl_finish f = {.p = p, .threads = DL_BLOCK, .rows = rows, .sum = sum, .by_point = by_point};
     f.unit = unit_text(e, p, slices), f.units = units_of(p, slices);
     dl_finish_put(e, &f, code->units[code->phases - 1], code);
     dl_cuda_foot(e);
@@ -171,7 +172,7 @@ static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_
         dl_format(e->arena, "(long)tile * %lldL + slice * %d", (long long)all, rows_of(t) * t->bn),
         dl_format(e->arena, "ct_total(own, sums + row * %d + column, %lld, %d);\n", t->bn,
                   (long long)t->splits, t->bm * t->bn),
-        code, err);
+        false, code, err);
 }
 
 /* Finds the sweeps, and the product that the first of them is around. */
@@ -287,7 +288,7 @@ bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code
     dl_emit_find_kept(e, code);
     dl_product_put_unit(e, &p);
     dl_sums_place sums = dl_product_sums(e, &p, &code->call);
-    return put_rest(e, &p, 0, sums.first, dl_format(e->arena, "ct_take(own, sums + %s);\n", sums.at), code,
-                    err) &&
+    return put_rest(e, &p, 0, sums.first, dl_format(e->arena, "ct_take(own, sums + %s);\n", sums.at), true,
+                    code, err) &&
            dl_cuda_phases(e, 1, code, err);
 }

@@ -3,9 +3,15 @@
  * that lie side by side, and goes down its rows; each block leaves partial results in the workspace. */
 #include "compiler/cuda/emit_tiles.h"
 
+#include <string.h>
+
 #include "compiler/cuda/emit_loops.h"
 
-enum { AHEAD = 8 /* points of a thread whose loads wait together, where it has many */ };
+enum {
+    AHEAD = 8,      /* points of a thread whose loads wait together, where it has many */
+    ROWS_AHEAD = 2, /* the same of a tile, in rows: more are only more code */
+    BANKS = 32      /* of shared memory, 4 bytes each */
+};
 
 /* ---- reductions ---- */
 
@@ -93,21 +99,50 @@ static finish plan(dl_emitter *e, const dl_finish *f) {
     return s;
 }
 
+/* Where a row of the block lies: the coordinates that it counts, axes that lie behind each other all along as
+ * one. */
+static void put_row(dl_emitter *e, const dl_finish *f) {
+    const dl_product *p = f->p;
+    const dl_number *rows = &p->number[DL_ROWS];
+    dl_axis_list axes = {.points = 1};
+    bool plain = !f->by_point; /* is each counter an axis of the space? */
+    for (int i = 0; i < rows->n; i++) {
+        if (!rows->at[i].text && rows->at[i].size == 1) continue;
+        int axis = 0;
+        while (axis < e->k->nspace && strcmp(p->coordinate[axis], rows->at[i].name) != 0) axis++;
+        plain = plain && !rows->at[i].text && axis < e->k->nspace;
+        if (plain) axes.axis[axes.n++] = axis, axes.points *= rows->at[i].size;
+    }
+    if (!plain) {
+        dl_product_split(e, rows, "m + row");
+        put_coordinates(e, p, DL_ROWS);
+        return;
+    }
+    dl_cuda_put_coordinates(e, "(m + row)", &axes);
+    for (int i = 0; i < e->k->nspace; i++) {
+        bool counted = false;
+        for (int k = 0; k < axes.n; k++) counted |= axes.axis[k] == i;
+        if (p->of[i] == DL_ROWS && !counted) dl_putf(e->out, "    const %s x%d = 0;\n", e->dialect->index, i);
+        if (p->of[i] == DL_ROWS) dl_putf(e->out, "    (void)x%d;\n", i);
+    }
+}
+
 static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
     const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
     dl_cuda_load_still(e, &s->lots, runs);
-    const char *loop = "    CT_LOOP ";
-    if (boxes) /* many rows, of few threads: several loads wait for memory together */
-        loop = dl_format(e->arena, "#pragma unroll %d\n    ", (int)dl_at_least(1, AHEAD / s->lots.width));
-    dl_putf(e->out, "%sfor (int row = kd_thread() / %d; row < %d%s; row += %d) {\n", loop, s->lanes, f->rows,
-            boxes ? "" : " && m + row < u.rows()", s->groups);
+    if (!boxes) /* one bound, without which no loop is unrolled */
+        dl_putf(e->out,
+                "    const %s rest = u.rows() - m;\n    const int rows = rest < %d ? (int)rest : %d;\n",
+                e->dialect->index, f->rows, f->rows);
+    /* several rows' loads wait for memory together */
+    int ahead = boxes ? (int)dl_at_least(1, AHEAD / s->lots.width) : ROWS_AHEAD;
+    dl_putf(e->out, "#pragma unroll %d\n    for (int row = kd_thread() / %d; row < %s; row += %d) {\n", ahead,
+            s->lanes, boxes ? dl_format(e->arena, "%d", f->rows) : "rows", s->groups);
     if (boxes)
-        dl_halo_put_row(e, f->p);
+        dl_halo_put_row(e, f->p), put_coordinates(e, f->p, DL_ROWS), dl_halo_put_test(e, f->p);
     else
-        dl_product_split(e, &f->p->number[DL_ROWS], "m + row");
-    put_coordinates(e, f->p, DL_ROWS);
-    if (boxes) dl_halo_put_test(e, f->p);
+        put_row(e, f);
     dl_putf(e->out, "    float own[%d];\n    %s", s->lots.width, f->sum);
     dl_cuda_open_lots(e, &s->lots, runs);
     dl_puts(e->out, "    const float sum = own[j], *const acc = &sum;\n    (void)acc;\n");
@@ -118,10 +153,54 @@ static void put_rows(dl_emitter *e, finish *s) {
     dl_puts(e->out, "    }\n");
 }
 
-/* By channel: the block's threads of one column lie in shared memory, and are added in their order. */
-static void put_kept_sums(dl_emitter *e, const finish *s, dl_emitted *code) {
+/* A thread's sums of its columns lie in shared memory by their number in a lot, neighbours' side by side, and
+ * so far from one number to the next that those of a warp's neighbouring columns lie in different banks. */
+static int pitch_of(const finish *s) { return s->f->threads + BANKS / s->lots.width; }
+
+static bool is_kept_sum(const dl_emitter *e, int number) {
+    return is_reduction(e, number) && keeps(e, number);
+}
+
+static int64_t bytes_of(const dl_emitter *e, const finish *s, int number) {
+    return (int64_t)s->lots.width * pitch_of(s) * (growing(e, s, number)[0] == 'f' ? 4 : 8);
+}
+
+/* Where these lie: in place of the block's own sums, where there is room, else behind all else; each launch
+ * asks for its own. */
+static void put_kept_places(dl_emitter *e, const finish *s, dl_emitted *code) {
+    int64_t bytes = 0, at = 0;
+    int *shared = &code->shared[code->phases - 1];
+    for (int i = 0; i < e->now->run.n; i++)
+        if (is_kept_sum(e, e->now->run.at[i])) bytes += bytes_of(e, s, e->now->run.at[i]);
+    if (bytes > s->f->room) at = dl_plan_round(*shared);
+    if (!*shared) dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n");
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        if (!is_kept_sum(e, number)) continue;
+        const char *type = growing(e, s, number);
+        dl_putf(e->out, "    %s *const sums%d = (%s *)(shared + %lld);\n", type, number, type, (long long)at);
+        at += bytes_of(e, s, number);
+    }
+    if (at > *shared) *shared = (int)at;
+}
+
+static void put_kept_sums(dl_emitter *e, const finish *s) {
+    if (s->f->room) dl_puts(e->out, "    __syncthreads();\n"); /* the block's own are read */
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        if (!is_kept_sum(e, number)) continue;
+        bool lots = s->lots.width > 1;
+        if (lots) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++) ", s->lots.width);
+        dl_putf(e->out, "    sums%d[%skd_thread()] = s%d%s;\n", number,
+                lots ? dl_format(e->arena, "j * %d + ", pitch_of(s)) : "", number, lots ? "[j]" : "");
+    }
+    dl_puts(e->out, "    __syncthreads();\n");
+}
+
+/* By channel: what the block's threads of one column have is joined, in one order. */
+static void put_channels(dl_emitter *e, const finish *s, dl_emitted *code) {
     const dl_finish *f = s->f;
-    int bn = f->p->tiling.bn;
+    int bn = f->p->tiling.bn, width = s->lots.width;
     dl_putf(e->out, "    CT_LOOP for (int by = kd_thread(); by < %d && n + by < %lld; by += %d) {\n", bn,
             (long long)f->p->across.size, f->threads);
     dl_product_split(e, &f->p->across, "n + by");
@@ -129,15 +208,17 @@ static void put_kept_sums(dl_emitter *e, const finish *s, dl_emitted *code) {
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         const dl_kinstr *in = &e->k->instrs.at[number];
-        if (!is_reduction(e, number) || !keeps(e, number)) continue;
-        const char *type = dl_emit_partial_type(in);
+        if (!is_kept_sum(e, number)) continue;
+        dl_putf(e->out, "    const %s t%d = ct_join<%s, %s, %d, %d>(sums%d + by %% %d * %d + by / %d);\n",
+                dl_emit_partial_type(in), number, dl_cuda_by(in), dl_emit_partial_type(in), s->groups,
+                s->lanes, number, width, pitch_of(s), width);
+    }
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
         dl_axis_list channels = {1, {1}, e->k->space[1].size};
+        if (!is_kept_sum(e, number)) continue;
         dl_cuda_add_partial(e, number, &channels, f->units, code);
-        dl_putf(e->out,
-                "    %s t%d = %s;\n    CT_LOOP for (int g = 0; g < %d; g++) t%d = %s::of(t%d, (%s)sums%d[g * "
-                "%d + by]);\n"
-                "    ",
-                type, number, dl_emit_start(in), s->groups, number, dl_cuda_by(in), number, type, number, bn);
+        dl_puts(e->out, "    ");
         dl_cuda_put_partial(
             e, number, dl_format(e->arena, "(long)(%s) * %lldL + x1", f->unit, (long long)channels.points),
             dl_format(e->arena, "t%d", number));
@@ -164,6 +245,7 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
     finish s = plan(e, f);
     const dl_number *b = &f->p->number[DL_BATCH];
     bool kept = false;
+    for (int i = 0; i < e->now->run.n; i++) kept |= is_kept_sum(e, e->now->run.at[i]);
     for (int i = 0; i < 3; i++)
         if (f->p->parities[i] > 1 && !f->p->tiling.halo.found)
             dl_putf(e->out, "    const int q%d = u.q%d;\n    (void)q%d;\n", i, i, i);
@@ -172,17 +254,7 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
             dl_putf(e->out, "    const %s b%d = u.b%d;\n    (void)b%d;\n", e->dialect->index, i, i, i);
     if (!f->p->alone) put_coordinates(e, f->p, DL_BATCH);
     put_starts(e, &s);
-    int *shared =
-        &code->shared[code->phases - 1]; /* behind what stands there; each launch asks for its own */
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        if (!is_reduction(e, number) || !keeps(e, number)) continue;
-        const char *type = growing(e, &s, number);
-        if (!*shared) dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n");
-        dl_putf(e->out, "    %s *const sums%d = (%s *)(shared + %d);\n", type, number, type, *shared);
-        *shared += s.groups * f->p->tiling.bn * (type[0] == 'f' ? 4 : 8);
-        kept = true;
-    }
+    if (kept) put_kept_places(e, &s, code);
     dl_putf(e->out, "    const int column = kd_thread() %% %d * %d;\n    if (n + column < %lld", s.lanes,
             s.lots.width, (long long)f->p->across.size);
     if (has_rest(&s)) dl_putf(e->out, " && kd_thread() < %d", s.lanes * s.groups);
@@ -191,15 +263,6 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
     put_coordinates(e, f->p, DL_COLUMNS);
     put_rows(e, &s);
     dl_puts(e->out, "    }\n");
-    for (int i = 0; i < e->now->run.n; i++) {
-        int number = e->now->run.at[i];
-        if (!is_reduction(e, number) || !keeps(e, number)) continue;
-        bool lots = s.lots.width > 1;
-        if (has_rest(&s)) dl_putf(e->out, "    if (kd_thread() < %d)\n", s.lanes * s.groups);
-        if (lots) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++) ", s.lots.width);
-        dl_putf(e->out, "    sums%d[kd_thread() / %d * %d + column%s] = s%d%s;\n", number, s.lanes,
-                f->p->tiling.bn, lots ? " + j" : "", number, lots ? "[j]" : "");
-    }
-    if (kept) dl_puts(e->out, "    __syncthreads();\n"), put_kept_sums(e, &s, code);
+    if (kept) put_kept_sums(e, &s), put_channels(e, &s, code);
     put_block_sums(e, &s, blocks, code);
 }

@@ -269,6 +269,7 @@ static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int
                    .rows = (int)(p->tiling.bm * h->parities),
                    .unit = "blockIdx.x",
                    .units = p->tiling.mt};
+    f.room = (int64_t)f.rows * h->columns * (int64_t)sizeof(float);
     f.sum = dl_format(e->arena, "ct_take(own, sums + row * %d + column);\n", h->columns);
     dl_finish_put(e, &f, code->units[code->phases - 1], code);
     dl_cuda_foot(e);

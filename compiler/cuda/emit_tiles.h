@@ -192,9 +192,10 @@ void dl_product_unit(dl_emitter *e, const dl_product *p);
 void dl_product_split(dl_emitter *e, const dl_number *n, const char *from);
 static inline int64_t dl_at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t dl_at_least(int64_t a, int64_t b) { return a > b ? a : b; }
-/* Threads of its blocks; bytes of their dynamic shared memory. */
+/* Threads of its blocks; bytes of their dynamic shared memory, and of the sums of a tile in it. */
 static inline int dl_tiling_threads(const dl_tiling *t) { return DL_WARP * t->wm * t->wn; }
 int64_t dl_tiling_shared(const dl_tiling *t);
+int64_t dl_tiling_sums(const dl_tiling *t);
 
 /* The rest of the kernel at each point of a block of rows and columns, whose first ones are `m` and `n`; `u`
  * is the block's unit. emit_finish.c */
@@ -202,6 +203,8 @@ typedef struct {
     const dl_product *p;
     int threads, rows; /* of a block; rows that it finishes */
     const char *sum;   /* a statement that fills `own` with the sums at `row` from `column` of the block on */
+    bool by_point;     /* it asks for the coordinates of the space, each by itself */
+    int64_t room;      /* bytes from where shared memory begins that only these sums lie in */
     const char *unit;  /* the number of the block among those of the same columns, in C; */
     int64_t units;     /* how many there are */
 } dl_finish;

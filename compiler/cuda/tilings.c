@@ -51,11 +51,12 @@ static const struct {
                {32, 32, 2, 4, 0, 2, 0.02, ALONE},    {64, 32, 2, 4, 0, 2, 0.025, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
+int64_t dl_tiling_sums(const dl_tiling *t) { return (int64_t)t->bm * (t->bn + 8) * (int64_t)sizeof(float); }
+
 int64_t dl_tiling_shared(const dl_tiling *t) {
     int64_t left = t->patch[0] ? t->patch[0] : t->bm * DL_LINE,
             right = t->patch[1] ? t->patch[1] : t->bn * DL_LINE;
-    int64_t tiles = t->stages * (left + right), sums = (int64_t)t->bm * (t->bn + 8) * 4;
-    return dl_at_least(tiles, sums) + (t->boxes ? t->stages * BARRIER : 0);
+    return dl_at_least(t->stages * (left + right), dl_tiling_sums(t)) + (t->boxes ? t->stages * BARRIER : 0);
 }
 
 int64_t dl_product_many(const dl_product *p) {

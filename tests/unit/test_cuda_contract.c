@@ -46,7 +46,8 @@ static void check_machine_code(const char *what, dl_arena *arena, const dl_kerne
     dl_buf_free(&text), dl_buf_free(&whole), dl_buf_free(&image), dl_buf_free(&log);
 }
 
-/* Convolutions by 1 x 1 read their operands as matrices: no place is taken apart into coordinates. */
+/* Convolutions by 1 x 1 read their operands as matrices: no place is taken apart into coordinates, nor is a
+ * row where what is made of sums lies as they do. */
 static void check_places(const char *what, const char *text) {
     int n = 0;
     for (const char *at = text; (at = strstr(at, "INLINE place ")); n++) {
@@ -55,6 +56,7 @@ static void check_places(const char *what, const char *text) {
         at = end ? end : at + 1;
     }
     CHECK(n || strstr(text, "CT_BOXES"), "%s: no way to find a place", what);
+    CHECK(strstr(text, "const int x3 = (m + row);"), "%s: each end takes its rows apart", what);
 }
 
 /* An image that several taps read comes chunk by chunk of its channels, through the first cache, and is known

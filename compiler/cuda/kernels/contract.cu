@@ -396,6 +396,34 @@ template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
         CT_UNROLL for (int i = 0; i < N; i++) own[i] = from[i];
     }
 }
+/* The same of a thread's own line in shared memory: of 8, neighbours' lie 32 bytes apart, so every other four of
+ * them take the second half first, and no two want a bank at once. */
+template <int N> INLINE void ct_take_near(float (&own)[N], const float *from) {
+    if constexpr (N == 8) {
+        bool turned = kd_thread() & 4;
+        float first[4], second[4];
+        ct_take(first, from + (turned ? 4 : 0)), ct_take(second, from + (turned ? 0 : 4));
+        CT_UNROLL for (int j = 0; j < 4; j++)
+            own[j] = turned ? second[j] : first[j], own[j + 4] = turned ? first[j] : second[j];
+    } else {
+        ct_take(own, from);
+    }
+}
+/* What GROUPS groups of threads have of a column, STEP apart, in one order: trees of a few in what they are, all of
+ * a tree on their way at once, one behind the other in R. */
+template <class BY, int N, int STEP, class T> INLINE T ct_tree(const T *from) {
+    if constexpr (N == 1)
+        return *from;
+    else
+        return BY::of(ct_tree<BY, N / 2, STEP>(from), ct_tree<BY, N - N / 2, STEP>(from + N / 2 * STEP));
+}
+template <class BY, class R, int GROUPS, int STEP, class T> INLINE R ct_join(const T *from) {
+    enum { TREE = GROUPS < 16 ? GROUPS : 16, TREES = GROUPS / TREE, REST = GROUPS % TREE };
+    R all = (R)ct_tree<BY, TREE, STEP>(from);
+    CT_LOOP for (int g = 1; g < TREES; g++) all = BY::of(all, (R)ct_tree<BY, TREE, STEP>(from + g * (TREE * STEP)));
+    if constexpr (REST > 0) all = BY::of(all, (R)ct_tree<BY, REST, STEP>(from + TREES * (TREE * STEP)));
+    return all;
+}
 template <int N> INLINE void ct_total(float (&own)[N], const float *from, int splits, int step) {
     enum { LOADS = 8 }; /* on their way */
     ct_take(own, from);

@@ -303,6 +303,7 @@ KD_INLINE bf16 kd_narrow_bf16(float v) {
     unsigned u = __float_as_uint(v);
     return v != v ? 0x7fff : (bf16)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
+KD_INLINE float kd_round_bf16(float v) { return kd_widen_bf16(kd_narrow_bf16(v)); }
 KD_INLINE unsigned kd_narrow2_f16(float lo, float hi) {
     return kd_narrow_f16(lo) | (unsigned)kd_narrow_f16(hi) << 16;
 }

@@ -63,7 +63,7 @@ INLINE f16 s_narrow_f16(float v) { return kd_narrow_f16(v); }
 INLINE float s_round_f16(float v) { return kd_widen_f16(kd_narrow_f16(v)); }
 INLINE float s_widen_bf16(bf16 h) { return kd_widen_bf16(h); }
 INLINE bf16 s_narrow_bf16(float v) { return kd_narrow_bf16(v); }
-INLINE float s_round_bf16(float v) { return kd_widen_bf16(kd_narrow_bf16(v)); }
+INLINE float s_round_bf16(float v) { return kd_round_bf16(v); }
 /* The float beside a double that has its last digit set, where the double is between two: rounded once more,
  * it becomes what the double would have become (Boldo and Melquiond, IEEE Transactions on Computers 57(4),
  * 2008). */
