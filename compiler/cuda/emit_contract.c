@@ -253,7 +253,11 @@ static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
                 code.nmaps,
                 dl_product_many(&p) > 1};
     uint64_t h = dl_hash(at, sizeof at, 0);
-    for (int i = 0; i < DL_NUMBERS; i++) h = dl_hash(&p.number[i].n, sizeof p.number[i].n, h);
+    for (int i = 0; i < DL_NUMBERS; i++)
+        for (int k = 0; k < p.number[i].n; k++) { /* what counts one alone does not stand in the text */
+            int counts[] = {i, p.number[i].at[k].size > 1};
+            h = dl_hash(counts, sizeof counts, h);
+        }
     for (int i = 0; i < 2; i++) {
         const dl_operand *o = &p.operand[i];
         int kind[] = {o->nparts, o->along_k, o->bytes, o->is_image, o->map >= 0, o->by_windows, o->patched};
