@@ -18,6 +18,11 @@ typedef struct {
     const dl_algorithm *by;
 } dl_way;
 
+typedef struct {
+    const dl_kernel *kernel;
+    dl_way way;
+} dl_coded;
+
 /* How a kernel's code is to be launched (plan.h: the kernel ABI), and what it must find in its source. */
 typedef struct {
     int phases, calls;
@@ -56,6 +61,9 @@ typedef struct dl_backend {
     /* NULL: each kernel is made in one way. Or: in how many it can be, 1 to DL_MOST_VARIANTS, with names
      * (interned) that say what differs. Number 0 is the one that the cost model would take. */
     int (*variants)(const dl_kernel *k, const dl_target *t, const char **names);
+    /* NULL, or: gives kernels of a plan ways of which few functions are made, where they hardly take longer
+     * than the first. */
+    void (*settle)(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
     /* NULL: no library makes anything. Or: in how many forms, at most DL_MOST_CALLS, libraries of the device
      * can make the kernel's product. Fills the calls, their form and all but the rest of the algorithm and
      * its room. */

@@ -3,11 +3,6 @@
 #define DL_CODE_H
 #include "compiler/backend.h"
 
-typedef struct {
-    const dl_kernel *kernel;
-    dl_way way;
-} dl_coded;
-
 /* Of a kernel's text without what its code does not depend on: name, source lines, names of axes, and what
  * the nodes would have moved. Kernels of one hash can share their code. */
 uint64_t dl_kernel_hash(const dl_kernel *k);

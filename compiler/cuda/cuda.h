@@ -22,12 +22,17 @@ enum {
     DL_NEED_SWEEPS,    /* lots and groups of threads: kernels/sweeps.cu */
     DL_CUDA_NEEDS
 };
-/* What a function around tensor cores takes to compile, in other functions. */
-enum { DL_CUDA_TEMPLATE = 4 };
+/* What a function around tensor cores takes to compile beside its text, in other functions; one of halos,
+ * whose taps are written out. */
+enum { DL_CUDA_TEMPLATE = 4, DL_CUDA_HALO = 24 };
 _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
 /* dl_backend's functions. emit_cuda.c, fold.c, share.c, cost.c */
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names);
+/* Numbers for the functions that the kernel's ways would be of whose time is at most `near` times the first
+ * one's, up to DL_MOST_VARIANTS; how many these are, 0 of what is no contraction by tiles. emit_contract.c */
+int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, uint64_t *functions);
+void dl_cuda_settle(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
 int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms);
 bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
                   dl_error *err);

@@ -2,6 +2,7 @@
  * few tiles and long sums, several blocks share the terms of a tile; the next phase adds up what they leave.
  */
 #include "compiler/cuda/emit_tiles.h"
+#include "ir/base/hash.h"
 
 #include "compiler/cuda/emit_loops.h"
 
@@ -230,6 +231,51 @@ static void take_chunks(dl_product *p) {
     if (p->alone || mapped || !image->is_image || image->channels != DL_TERMS) return;
     int64_t channels = terms->at[image->channel].size;
     if (dl_operand_taps(p, image) > 1 && channels > chunk && channels % chunk == 0) p->chunk = chunk;
+}
+
+/* Of what decides which function a loop over tiles is, but for numbers: how it is cut, and how operands come.
+ */
+static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
+    dl_product p = *of;
+    dl_emitted code = {0};
+    p.tiling = *t;
+    take_maps(&p, &code);
+    take_patches(&p);
+    take_chunks(&p);
+    int at[] = {t->bm,
+                t->bn,
+                t->groups,
+                t->boxes,
+                t->images,
+                t->halo.found,
+                p.word,
+                p.chunk > 0,
+                p.mends,
+                code.nmaps,
+                dl_product_many(&p) > 1};
+    uint64_t h = dl_hash(at, sizeof at, 0);
+    for (int i = 0; i < DL_NUMBERS; i++)
+        for (int k = 0; k < p.number[i].n; k++) { /* what counts one alone does not stand in the text */
+            int counts[] = {i, p.number[i].at[k].size > 1};
+            h = dl_hash(counts, sizeof counts, h);
+        }
+    for (int i = 0; i < 2; i++) {
+        const dl_operand *o = &p.operand[i];
+        int kind[] = {o->nparts, o->along_k, o->bytes, o->is_image, o->map >= 0, o->by_windows, o->patched};
+        h = dl_hash(kind, sizeof kind, h);
+    }
+    return h;
+}
+
+int dl_cuda_near_tilings(dl_emitter *e, double near, uint64_t *functions) {
+    dl_product p;
+    dl_error refused = {0}; /* dl_cuda_contraction says so */
+    dl_tiling of[DL_MOST_VARIANTS];
+    if (!prepare(e, &p, &refused)) return 0;
+    int n = dl_product_tilings(&p, of), found = 0;
+    while (found < n && of[found].time <= near * of[0].time)
+        functions[found] = function_of(&p, &of[found]), found++;
+    return found;
 }
 
 bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error *err) {

@@ -135,6 +135,14 @@ int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names)
     return n;
 }
 
+int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, uint64_t *functions) {
+    if (!is_tiled(k)) return 0;
+    dl_emitter e = emitter_of(NULL, k, t);
+    int n = dl_cuda_near_tilings(&e, near, functions);
+    dl_arena_free(e.arena);
+    return n;
+}
+
 int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms) {
     if (!is_tiled(k)) return 0;
     dl_emitter e = emitter_of(NULL, k, t);

@@ -84,6 +84,7 @@ typedef struct {
     int64_t splits, depth; /* how many share the terms; terms of each */
     int64_t mt, nt;        /* tiles of rows, of columns */
     int64_t patch[2];      /* bytes of a tile of each operand that is a patch; else 0 */
+    double time;           /* that it should take, in products of a multiprocessor */
 } dl_tiling;
 
 typedef struct {

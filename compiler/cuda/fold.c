@@ -307,10 +307,11 @@ static void put_function(dl_arena *arena, dl_buf *out, const phase *p, slot *con
 }
 
 static dl_piece make_piece(const dl_piece *of, const phase *p) {
+    bool halo = strstr(p->s.text, "ct_tile_halo");
     bool template = strstr(p->s.text, "ct_tile") || strstr(p->s.text, "attention");
     dl_piece piece = {.name = of->name};
     memcpy(piece.code.needs, of->code.needs, sizeof piece.code.needs);
-    piece.code.phases = (template ? DL_CUDA_TEMPLATE : 1) + p->ends - 1;
+    piece.code.phases = halo ? DL_CUDA_HALO : template ? DL_CUDA_TEMPLATE : 1;
     return piece;
 }
 

@@ -105,14 +105,14 @@ static bool is_same(const dl_tiling *a, const dl_tiling *b) {
 }
 
 /* One more, as far as there is room: by its time. */
-static int insert(dl_tiling *of, double *times, int n, const dl_tiling *t, double time) {
+static int insert(dl_tiling *of, int n, const dl_tiling *t) {
     int at = n, end = n < DL_MOST_VARIANTS ? n : n - 1;
     for (int i = 0; i < n; i++)
         if (is_same(&of[i], t)) return n;
-    while (at > 0 && time < times[at - 1]) at--;
+    while (at > 0 && t->time < of[at - 1].time) at--;
     if (at > end) return n;
-    for (int i = end; i > at; i--) of[i] = of[i - 1], times[i] = times[i - 1];
-    of[at] = *t, times[at] = time;
+    for (int i = end; i > at; i--) of[i] = of[i - 1];
+    of[at] = *t;
     return end + 1;
 }
 
@@ -175,7 +175,6 @@ static bool serves(const dl_product *p, int i) {
 }
 
 int dl_product_tilings(const dl_product *p, dl_tiling *of) {
-    double times[DL_MOST_VARIANTS] = {0};
     int n = 0;
     for (int i = 0; i < NTILINGS; i++) {
         if (!serves(p, i)) continue;
@@ -184,7 +183,8 @@ int dl_product_tilings(const dl_product *p, dl_tiling *of) {
         for (int k = 0; k < (t.halo.found ? 1 : 3); k++) {
             dl_tiling other = t;
             split(p, shares[k], &other);
-            n = insert(of, times, n, &other, time_of(p, &other, i));
+            other.time = time_of(p, &other, i);
+            n = insert(of, n, &other);
         }
     }
     return n;

@@ -370,10 +370,12 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     int lane = kd_thread() % 32;
     float *sums = (float *)shared;
     float *to = sums + (product.row + lane / 4) * (BN + 8) + product.column + lane % 4 * 2;
-    CT_UNROLL for (int i = 0; i < 2 * P::MT; i++)
+    CT_UNROLL for (int i = 0; i < 2 * P::MT; i++) {
+        float2 line[P::NT];
         CT_UNROLL for (int j = 0; j < P::NT; j++)
-            *(float2 *)(to + (i / 2 * P::APART + i % 2 * 8) * (BN + 8) + j * 8) =
-                make_float2(product.sum[i / 2][j][i % 2 * 2], product.sum[i / 2][j][i % 2 * 2 + 1]);
+            line[j] = make_float2(product.sum[i / 2][j][i % 2 * 2], product.sum[i / 2][j][i % 2 * 2 + 1]);
+        kd_put_pairs(kd_saddr_of(to + (i / 2 * P::APART + i % 2 * 8) * (BN + 8)), line);
+    }
     __syncthreads();
     return sums;
 }

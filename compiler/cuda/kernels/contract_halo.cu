@@ -44,6 +44,12 @@ template <int ROWS, int BETWEEN, int OF, int KERNEL, int PAD, int DILATION> stru
         int far = parity + PAD - (shift + LOW) * PARITIES;
         return far % DILATION == 0 && far / DILATION >= 0 && far / DILATION < TAPS ? far / DILATION : -1;
     }
+    /* Has any? */
+    static INLINE bool read(int shift) {
+        bool any = false;
+        CT_UNROLL for (int q = 0; q < PARITIES; q++) any |= tap(shift, q) >= 0;
+        return any;
+    }
 };
 
 /* Four words of the weight, the thread's of the launch: rows 2 q and 2 q + 1 of a chunk, 2 q + 8 and 2 q + 9,
@@ -121,31 +127,39 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
                 CT_UNROLL for (int j = 0; j < NT; j++)
                     CT_UNROLL for (int h = 0; h < 4; h++) sum[a][b][c][i][j][h] = 0;
     }
+    static INLINE void multiply_tap(float (&sum)[MT][NT][4], const unsigned (&v)[MT][4], const unsigned char *weight) {
+        CT_UNROLL for (int j = 0; j < NT; j++) {
+            kd_few<8> w = kd_load_few<8>(weight + j * CT_FRAGMENT);
+            unsigned two[2];
+            memcpy(two, &w, 8);
+            CT_UNROLL for (int i = 0; i < MT; i++) {
+                if constexpr (ARITHMETIC == CT_BF16) kd_mma_bf16(sum[i][j], v[i], two);
+                if constexpr (ARITHMETIC == CT_F16) kd_mma_f16(sum[i][j], v[i], two);
+            }
+        }
+    }
     INLINE void multiply(const int (&row)[MT], const unsigned char *stage) {
         kd_saddr image = kd_saddr_of(stage);
         const unsigned char *weight = stage + IMAGE + kd_thread() % 32 * 8;
         CT_UNROLL for (int sa = 0; sa < A::SHIFTS; sa++) CT_UNROLL for (int sb = 0; sb < B::SHIFTS; sb++)
             CT_UNROLL for (int sc = 0; sc < C::SHIFTS; sc++) {
                 unsigned v[MT][4];
-                bool read = false;
-                CT_UNROLL for (int a = 0; a < A::PARITIES; a++) CT_UNROLL for (int b = 0; b < B::PARITIES; b++)
-                    CT_UNROLL for (int c = 0; c < C::PARITIES; c++) {
-                        const int ta = A::tap(sa, a), tb = B::tap(sb, b), tc = C::tap(sc, c);
-                        if (ta < 0 || tb < 0 || tc < 0) continue;
-                        if (!read)
-                            CT_UNROLL for (int i = 0; i < MT; i++)
-                                kd_ldmatrix4(v[i], image + row[i] + ((sa * B::HALO + sb) * C::HALO + sc) * CT_PITCH);
-                        read = true;
-                        CT_UNROLL for (int j = 0; j < NT; j++) {
-                            kd_few<8> w = kd_load_few<8>(weight + (((ta * B::TAPS + tb) * C::TAPS + tc) * NT + j) * CT_FRAGMENT);
-                            unsigned two[2];
-                            memcpy(two, &w, 8);
-                            CT_UNROLL for (int i = 0; i < MT; i++) {
-                                if constexpr (ARITHMETIC == CT_BF16) kd_mma_bf16(sum[a][b][c][i][j], v[i], two);
-                                if constexpr (ARITHMETIC == CT_F16) kd_mma_f16(sum[a][b][c][i][j], v[i], two);
-                            }
+                if (!A::read(sa) || !B::read(sb) || !C::read(sc)) continue;
+                CT_UNROLL for (int i = 0; i < MT; i++)
+                    kd_ldmatrix4(v[i], image + row[i] + ((sa * B::HALO + sb) * C::HALO + sc) * CT_PITCH);
+                CT_UNROLL for (int a = 0; a < A::PARITIES; a++) {
+                    const int ta = A::tap(sa, a);
+                    if (ta < 0) continue;
+                    CT_UNROLL for (int b = 0; b < B::PARITIES; b++) {
+                        const int tb = B::tap(sb, b);
+                        if (tb < 0) continue;
+                        CT_UNROLL for (int c = 0; c < C::PARITIES; c++) {
+                            const int tc = C::tap(sc, c);
+                            if (tc < 0) continue;
+                            multiply_tap(sum[a][b][c], v, weight + ((ta * B::TAPS + tb) * C::TAPS + tc) * NT * CT_FRAGMENT);
                         }
                     }
+                }
             }
     }
     /* Lines of NT * 8 floats, as the box lies in the image that is made. */
@@ -153,10 +167,12 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
         int lane = kd_thread() % 32, row = kd_thread() / 32 * (MT * 16) + lane / 4;
         CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int h = 0; h < 2; h++) {
             float *to = sums + made_of(row + i * 16 + h * 8) * (NT * 8) + lane % 4 * 2;
-            CT_UNROLL for (int a = 0; a < A::PARITIES; a++) CT_UNROLL for (int b = 0; b < B::PARITIES; b++)
+            CT_UNROLL for (int a = 0; a < A::PARITIES; a++) CT_UNROLL for (int b = 0; b < B::PARITIES; b++) {
+                float2 line[C::PARITIES * NT];
                 CT_UNROLL for (int c = 0; c < C::PARITIES; c++) CT_UNROLL for (int j = 0; j < NT; j++)
-                    *(float2 *)(to + ((a * OUT_B + b) * OUT_C + c) * (NT * 8) + j * 8) =
-                        make_float2(sum[a][b][c][i][j][h * 2], sum[a][b][c][i][j][h * 2 + 1]);
+                    line[c * NT + j] = make_float2(sum[a][b][c][i][j][h * 2], sum[a][b][c][i][j][h * 2 + 1]);
+                kd_put_pairs(kd_saddr_of(to + (a * OUT_B + b) * OUT_C * (NT * 8)), line);
+            }
         }
     }
 };

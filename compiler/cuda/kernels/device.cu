@@ -168,6 +168,21 @@ KD_INLINE void kd_mma_tf32(float c[4], const unsigned a[4], const unsigned b[2])
 
 /* A word of a tile in shared memory, by the thread itself: kd_async_fence is for it, too. */
 template <class T> KD_INLINE void kd_put(T *to, T v) { *to = v; }
+/* Pairs of floats, at multiples of 8 bytes of shared memory, each 32 bytes behind the one before. By four: the compiler
+ * takes as long for one statement as for such a one. */
+template <int N> KD_INLINE void kd_put_pairs(kd_saddr to, const float2 (&v)[N]) {
+    enum { FOURS = N / 4 * 4 };
+#pragma unroll
+    for (int i = 0; i < FOURS; i += 4)
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};\nst.shared.v2.f32 [%0+32], {%3, %4};\n"
+                     "st.shared.v2.f32 [%0+64], {%5, %6};\nst.shared.v2.f32 [%0+96], {%7, %8};" ::"r"(to + i * 32),
+                     "f"(v[i].x), "f"(v[i].y), "f"(v[i + 1].x), "f"(v[i + 1].y), "f"(v[i + 2].x),
+                     "f"(v[i + 2].y), "f"(v[i + 3].x), "f"(v[i + 3].y)
+                     : "memory");
+#pragma unroll
+    for (int i = FOURS; i < N; i++)
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + i * 32), "f"(v[i].x), "f"(v[i].y) : "memory");
+}
 
 /* ---- copies from global to shared memory that go on beside the thread ---- */
 /* 16, 8 or 4 bytes, both addresses multiples of that; of `bytes` (0 to that) from memory, the rest zeros. Of no

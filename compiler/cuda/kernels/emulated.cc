@@ -342,6 +342,12 @@ template <class T> void kd_put(T *to, T v, LINE) {
     emulated::put_mark(emulated::shared((unsigned long)to, sizeof v, "a word", line), sizeof v);
     *to = v;
 }
+template <int N> void kd_put_pairs(kd_saddr to, const float2 (&v)[N], LINE) {
+    for (int i = 0; i < N; i++) {
+        emulated::shared(to + i * 32, sizeof v[i], "a pair of floats", line);
+        *(float2 *)(to + i * 32) = v[i];
+    }
+}
 
 inline void kd_copy16(kd_saddr to, const void *from, int bytes, LINE) {
     emulated::copy_begin(to, from, 16, bytes, line);
