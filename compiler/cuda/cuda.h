@@ -27,7 +27,7 @@ enum {
 enum { DL_CUDA_TEMPLATE = 4, DL_CUDA_HALO = 24 };
 _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
-/* dl_backend's functions. emit_cuda.c, fold.c, share.c, cost.c */
+/* dl_backend's functions. emit_cuda.c, settle.c, fold.c, share.c, cost.c */
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names);
 /* Numbers for the functions that the kernel's ways would be of whose time is at most `near` times the first
  * one's, up to DL_MOST_VARIANTS; how many these are, 0 of what is no contraction by tiles. emit_contract.c */

@@ -95,6 +95,43 @@ static void test_counts(void) {
     dl_arena_free(arena);
 }
 
+/* Two products of channels: the second's first way has tiles of other columns than the first's, and hardly
+ * takes less than those. */
+static const char pointwise[] =
+    "graph @predict {\n  input $a = %0 : bf16[N=256, C=64, H=56, W=56]\n  input $b = %1 : bf16[O=256, C=64, "
+    "kH=1, kW=1]\n"
+    "  input $c = %2 : bf16[N=256, C=2048, H=7, W=7]\n  input $d = %3 : bf16[O=512, C=2048, kH=1, kW=1]\n"
+    "  %4 = conv $a, $b {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=256, C=256, H=56, W=56]\n"
+    "  %5 = conv $c, $d {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=256, C=512, H=7, W=7]\n"
+    "  output \"y\" = %4\n  output \"z\" = %5\n}\n";
+
+static void test_ways(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_plan *p = plan_of(arena, pointwise, "cuda:sm_90a");
+    if (p)
+        CHECK(count_text(p, "sums = ct_tile<") == 1, "%d loops over tiles", count_text(p, "sums = ct_tile<"));
+    dl_arena_free(arena);
+}
+
+/* Sources are even, as many as threads may share. */
+static void test_sources(void) {
+    enum { PIECES = 40, LONGEST = 20000 };
+    dl_piece pieces[PIECES] = {{0}};
+    int64_t filled[PIECES] = {0}, least = INT64_MAX, most = 0;
+    for (int i = 0; i < PIECES; i++) {
+        pieces[i].code.phases = 1 + i % 4;
+        pieces[i].text.n = (size_t)(LONGEST * (i * 7 % PIECES) / PIECES);
+    }
+    int n = dl_cuda_share(PIECES, pieces);
+    for (int i = 0; i < PIECES; i++) filled[pieces[i].source] += (int64_t)pieces[i].text.n;
+    for (int i = 0; i < n; i++) {
+        if (filled[i] < least) least = filled[i];
+        if (filled[i] > most) most = filled[i];
+    }
+    CHECK(n > 1 && n % 2 == 0 && most * 10 < least * 12, "%d sources, %lld to %lld letters", n,
+          (long long)least, (long long)most);
+}
+
 /* What a damaged plan says. */
 static void test_checks(void) {
     dl_arena *arena = dl_arena_new(NULL);
@@ -187,6 +224,8 @@ int main(void) {
     dl_error err = {0};
     if (!test_cache(dir)) return 1;
     test_counts();
+    test_ways();
+    test_sources();
     test_checks();
     test_divisors();
     if (dl_target_find("cuda:sm_90a:emulated", &err)) {
