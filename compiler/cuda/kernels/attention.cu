@@ -13,8 +13,10 @@
  * what is lost of them is 2^-39 of the row's largest; backwards each row of a tile is brought there. */
 /* ---- forwards ---- */
 
-/* A block: ROWS queries of a head, OUT of their features. */
-template <class T, int SIZE, int PAD, int OUT, bool DROPS, int M, int WARPS, int COLUMNS, int STAGES>
+/* A block: ROWS queries of a head, OUT of their features. EARLY: a tile's scores are begun beside the sums of
+ * the one before it, which are waited for behind its shares; the last to be begun are of no tile. */
+template <class T, int SIZE, int PAD, int OUT, bool DROPS, int M, int WARPS, int COLUMNS, int STAGES,
+          int EARLY = 0>
 INLINE void attention(const attention_shape &s, const typename T::element *q, const typename T::element *k,
                       const typename T::element *v, const long *seed, const long *step, const long *part,
                       typename T::element *y, float *log) {
@@ -22,6 +24,8 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
     typedef tile_products<T, PAD> products;
     enum { THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * products::STRIDE };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
+    enum { TO_COME = STAGES - (EARLY != 0) }; /* one holds the tile whose sums are under way */
+    static_assert(!EARLY || (T::GROUPS && TO_COME > 1), "a tile beside the one that is worked on");
     KD_SHARED(element, rows);
     element *stages = rows + ROWS * products::STRIDE;
     int blocks = (s.queries + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS,
@@ -33,15 +37,18 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
     int tiles = (last + COLUMNS - 1) / COLUMNS, warp = threadIdx.x / 32;
     int mine = query + warp * 16 * M + ROW_OF_LANE; /* the first of the thread's queries */
     token_feed<T, SIZE, PAD, ROWS, THREADS> from_q;
-    token_feed<T, SIZE, PAD, COLUMNS, THREADS> from_k, from_v;
+    token_feed<T, SIZE, PAD, COLUMNS, THREADS> from_k;
     from_q.begin(tokens_of<SIZE>(q, s, s.queries, head));
-    from_k.begin(tokens_of<SIZE>(k, s, s.keys, head)), from_v.begin(tokens_of<SIZE>(v, s, s.keys, head));
+    from_k.begin(tokens_of<SIZE>(k, s, s.keys, head));
+    const auto from_v = from_k.behind(v - k);
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
 
     float acc[M][N][4], most[M][2], sum[M][2];
     FOR(m, M) FOR(half, 2) most[m][half] = -__builtin_inff(), sum[m][half] = 0;
     FOR(m, M) FOR(n, N) FOR(i, 4) acc[m][n][i] = 0;
     from_q.bring(rows, query);
+    const typename products::tile own = products::template own<M, WARPS>(rows),
+                                  tiles_at = products::of(stages);
     auto bring = [&](int tile) {
         element *to = stages + tile % STAGES * 2 * TILE;
         if (tile < tiles) {
@@ -50,15 +57,23 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         }
         kd_copy_commit();
     };
-    for (int tile = 0; tile < STAGES - 1; tile++) bring(tile);
-    for (int tile = 0; tile < tiles; tile++) {
-        next_tile<T, PAD, STAGES>(tile, bring);
-
-        const element *now = stages + tile % STAGES * 2 * TILE;
-        int key = tile * COLUMNS + PAIR_OF_LANE; /* the first of the thread's keys */
-        float c[M][C][4], shrink[M][2], back[M][2];
-        products::begin(c, rows, now);
+    auto of_stage = [&](int tile) { return products::behind(tiles_at, tile % STAGES * 2 * TILE); };
+    float c[M][C][4], shrink[M][2], back[M][2];
+    typename T::made a[M][COLUMNS / T::STEP];
+    for (int tile = 0; tile < TO_COME - 1; tile++) bring(tile);
+    if constexpr (EARLY != 0) {
+        products::sums(acc);
+        next_tile<T, PAD, TO_COME>(0, bring);
+        products::begin(c, own, of_stage(0));
         products::template wait<0>(c);
+    }
+    for (int tile = 0; tile < tiles; tile++) {
+        int key = tile * COLUMNS + PAIR_OF_LANE; /* the first of the thread's keys */
+        if (!EARLY) {
+            next_tile<T, PAD, TO_COME>(tile, bring);
+            products::begin(c, own, of_stage(tile));
+            products::template wait<0>(c);
+        }
         bool whole =
             tile * COLUMNS + COLUMNS <= s.keys && !(s.causal && tile * COLUMNS + COLUMNS > ahead + 1);
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) {
@@ -83,13 +98,22 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
             sum[m][half] = sum[m][half] * shrink[m][half] + (all[0] + all[1]);
             most[m][half] = top;
         }
-        typename T::made a[M][COLUMNS / T::STEP];
+        if (EARLY) {
+            products::template wait<0>(acc);
+            next_tile<T, PAD, TO_COME>(tile + 1, bring);
+        }
         make_left<T, false>(a, c, back);
         FOR(m, M)
         if (shrink[m][0] != 1 || shrink[m][1] != 1) FOR(n, N) FOR(i, 4) acc[m][n][i] *= shrink[m][i / 2];
-        products::template spread<T::MADE == 1>(acc, a, back, now + TILE + feature);
-        products::template wait<0>(acc);
+        if (EARLY) products::begin(c, own, of_stage(tile + 1));
+        products::template spread<T::MADE == 1>(acc, a, back,
+                                                products::behind(of_stage(tile), TILE + feature));
+        if (EARLY)
+            products::template wait<1>(c);
+        else
+            products::template wait<0>(acc);
     }
+    if (EARLY) products::template wait<0>(acc);
 
     float factor[M][2];
     const float brought = 1.0f / (1 << T::RANGE);
@@ -123,9 +147,13 @@ INLINE void attention_sums(const attention_shape &s, const typename T::element *
 }
 
 /* BY_KEY: the rows are keys (x1, x2: k, v), the columns queries (y1, y2: q, dy), out1 and out2 dk and dv;
- * else the other way round, and out1 is dq. A block: ROWS rows of a head, OUT of the results' features. */
+ * else the other way round, and out1 is dq. A block: ROWS rows of a head, OUT of the results' features.
+ * EARLY: a tile's scores are begun beside the sums of the one before it, where they are 2 the products of dy,
+ * too, and are there when that one is done; the last to be begun are of no tile. ptxas leaves them beside
+ * each other if scores are waited for where the loop ends, and the products of dy in front of what is begun
+ * next. */
 template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int M, int WARPS, int COLUMNS,
-          int STAGES>
+          int STAGES, int EARLY = 0>
 INLINE void attention_back(const attention_shape &s, const typename T::element *x1,
                            const typename T::element *x2, const typename T::element *y1,
                            const typename T::element *y2, const float *sums, const long *seed,
@@ -136,9 +164,11 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     enum { THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * products::STRIDE };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
     enum { BRINGS = T::RANGE != 0, IN_PLACE = T::MADE == 1 && !BRINGS };
+    enum { TO_COME = STAGES - (EARLY != 0) }; /* one holds the tile whose sums are under way */
+    static_assert(!EARLY || (T::GROUPS && TO_COME > 1), "a tile beside the one that is worked on");
     KD_SHARED(element, rows);
     element *rows2 = rows + ROWS * products::STRIDE, *stages = rows2 + ROWS * products::STRIDE;
-    float *of_columns = (float *)(stages + STAGES * 2 * TILE); /* by stage: logarithms, sums */
+    float *of_columns = (float *)(stages + STAGES * 2 * TILE); /* by stage: sums, logarithms */
     int nrows = BY_KEY ? s.keys : s.queries, ncolumns = BY_KEY ? s.queries : s.keys;
     int blocks = (nrows + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS, feature = blockIdx.x % CHUNKS * OUT;
     int head = unit / blocks, block = unit % blocks;
@@ -150,47 +180,63 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     if (s.causal && !BY_KEY && last < ncolumns) tiles = (last + COLUMNS - 1) / COLUMNS;
     int warp = threadIdx.x / 32, mine = first + warp * 16 * M + ROW_OF_LANE;
     token_feed<T, SIZE, PAD, ROWS, THREADS> rows1_from, rows2_from;
-    token_feed<T, SIZE, PAD, COLUMNS, THREADS> from1, from2;
+    token_feed<T, SIZE, PAD, COLUMNS, THREADS> from1;
+    float_feed<COLUMNS, THREADS> from_sums;
     rows1_from.begin(tokens_of<SIZE>(x1, s, nrows, head)),
         rows2_from.begin(tokens_of<SIZE>(x2, s, nrows, head));
-    from1.begin(tokens_of<SIZE>(y1, s, ncolumns, head)), from2.begin(tokens_of<SIZE>(y2, s, ncolumns, head));
+    from1.begin(tokens_of<SIZE>(y1, s, ncolumns, head));
+    const auto from2 = from1.behind(y2 - y1);
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
     sums += (long)head * s.queries;
-    const float *log2 = sums + (long)s.batch * s.heads * s.queries; /* attention_sums */
+    const long apart = (long)s.batch * s.heads * s.queries; /* logarithms behind them: attention_sums */
+    from_sums.begin(sums, apart, s.queries);
 
     float acc1[M][N][4], acc2[BY_KEY ? M : 1][BY_KEY ? N : 1][4], my_log[M][2], my_sum[M][2];
     FOR(m, M) FOR(n, N) FOR(i, 4) acc1[m][n][i] = 0;
     FOR(m, BY_KEY ? M : 1) FOR(n, BY_KEY ? N : 1) FOR(i, 4) acc2[m][n][i] = 0;
     if (!BY_KEY) FOR(m, M) FOR(half, 2) {
             int at = mine + m * 16 + half * 8;
-            my_log[m][half] = at < s.queries ? log2[at] : 0, my_sum[m][half] = at < s.queries ? sums[at] : 0;
+            my_log[m][half] = at < s.queries ? sums[apart + at] : 0,
+            my_sum[m][half] = at < s.queries ? sums[at] : 0;
         }
     rows1_from.bring(rows, first), rows2_from.bring(rows2, first);
+    const typename products::tile own1 = products::template own<M, WARPS>(rows),
+                                  own2 = products::template own<M, WARPS>(rows2),
+                                  tiles_at = products::of(stages);
+    auto of_stage = [&](int tile) { return products::behind(tiles_at, tile % STAGES * 2 * TILE); };
     auto bring = [&](int tile) {
         element *to = stages + tile % STAGES * 2 * TILE;
-        float *beside = of_columns + tile % STAGES * 2 * COLUMNS;
         if (tile < tiles) {
             from1.bring(to, tile * COLUMNS);
             from2.bring(to + TILE, tile * COLUMNS);
-            if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside, log2, tile * COLUMNS, ncolumns);
-            if (BY_KEY) fetch_floats<COLUMNS, THREADS>(beside + COLUMNS, sums, tile * COLUMNS, ncolumns);
+            if (BY_KEY) from_sums.bring(of_columns + tile % STAGES * 2 * COLUMNS, tile * COLUMNS);
         }
         kd_copy_commit();
     };
-    for (int tile = begin; tile < begin + STAGES - 1; tile++) bring(tile);
+    for (int tile = begin; tile < begin + TO_COME - 1; tile++) bring(tile);
+    float p[M][C][4], ds[M][C][4], back[M][2];
+    typename T::made of_p[M][COLUMNS / T::STEP], of_ds[M][COLUMNS / T::STEP];
+    auto begin_scores = [&](int tile) { products::begin(p, own1, of_stage(tile)); };
+    auto begin_dy = [&](int tile) { products::begin(ds, own2, products::behind(of_stage(tile), TILE)); };
+    if constexpr (EARLY != 0) {
+        products::sums(acc1);
+        if constexpr (BY_KEY) products::sums(acc2);
+        next_tile<T, PAD, TO_COME>(begin, bring);
+        begin_scores(begin);
+        if (EARLY == 2) products::commit(), begin_dy(begin);
+        products::template wait<EARLY == 2 ? 2 : 0>(p);
+    }
     for (int tile = begin; tile < tiles; tile++) {
-        next_tile<T, PAD, STAGES>(tile, bring);
+        const typename products::tile now = of_stage(tile);
+        if (!EARLY) next_tile<T, PAD, TO_COME>(tile, bring), begin_scores(tile);
+        if (EARLY != 2) begin_dy(tile);
 
-        const element *now = stages + tile % STAGES * 2 * TILE;
         const float *beside = of_columns + tile % STAGES * 2 * COLUMNS + PAIR_OF_LANE;
         int column = tile * COLUMNS + PAIR_OF_LANE; /* the first of the thread's */
         /* The tile's first query, and behind its last key. */
         int query = BY_KEY ? tile * COLUMNS : first, behind = BY_KEY ? first + ROWS : (tile + 1) * COLUMNS;
         bool whole = tile * COLUMNS + COLUMNS <= ncolumns && first + ROWS <= nrows &&
                      !(s.causal && behind > query + s.ahead + 1);
-        float p[M][C][4], ds[M][C][4], back[M][2];
-        products::begin(p, rows, now);
-        products::begin(ds, rows2, now + TILE);
         unsigned drop[M][C];
         if (DROPS) FOR(m, M) draw<BY_KEY, C>(drop[m], s, draws, mine + m * 16, column);
         auto hidden = [&](int m, int n, int i) {
@@ -199,33 +245,45 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
             return across >= ncolumns || row >= nrows || (s.causal && to > from + s.ahead);
         };
         auto dropped = [&](int m, int n, int i) { return DROPS && drop[m][n] >> i & 1; };
-        products::template wait<1>(p);
+        if (!EARLY) products::template wait<1>(p);
         FOR(m, M) FOR(n, C) FOR(i, 4) {
-            float less = BY_KEY ? beside[n * 8 + i % 2] : my_log[m][i / 2];
+            float less = BY_KEY ? beside[COLUMNS + n * 8 + i % 2] : my_log[m][i / 2];
             p[m][n][i] = kd_exp2(fmaf(p[m][n][i], s.scale2, -less));
         }
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) if (hidden(m, n, i)) p[m][n][i] = 0;
-        typename T::made of_p[M][COLUMNS / T::STEP], of_ds[M][COLUMNS / T::STEP];
         auto spread_p = [&] {
             if constexpr (BY_KEY) {
                 float kept[M][C][4];
                 FOR(m, M) FOR(n, C) FOR(i, 4) kept[m][n][i] = dropped(m, n, i) ? 0 : p[m][n][i];
                 make_left<T, BRINGS>(of_p, kept, back);
-                products::template spread<IN_PLACE>(acc2, of_p, back, now + TILE + feature);
+                products::template spread<IN_PLACE>(acc2, of_p, back, products::behind(now, TILE + feature));
             }
         };
+        if (EARLY) products::template wait<0>(ds);
         if (T::GROUPS) spread_p(); /* while the products of dy are made; else registers are few */
-        products::template wait<BY_KEY ? 1 : 0>(ds);
+        if (!EARLY) products::template wait<BY_KEY ? 1 : 0>(ds);
+        if (EARLY) next_tile<T, PAD, TO_COME>(tile + 1, bring);
         FOR(m, M) FOR(n, C) FOR(i, 4) {
-            float d = BY_KEY ? beside[COLUMNS + n * 8 + i % 2] : my_sum[m][i / 2], dp = ds[m][n][i];
+            float d = BY_KEY ? beside[n * 8 + i % 2] : my_sum[m][i / 2], dp = ds[m][n][i];
             if (DROPS) dp = dropped(m, n, i) ? 0 : dp * s.kept;
             ds[m][n][i] = p[m][n][i] * (dp - d);
         }
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) if (hidden(m, n, i)) ds[m][n][i] = 0;
         if (!T::GROUPS) spread_p();
         make_left<T, BRINGS>(of_ds, ds, back);
-        products::template spread<IN_PLACE>(acc1, of_ds, back, now + feature);
+        if (EARLY == 2) begin_scores(tile + 1);
+        products::template spread<IN_PLACE>(acc1, of_ds, back, products::behind(now, feature));
+        if (EARLY == 1) begin_scores(tile + 1);
+        if (EARLY == 2) begin_dy(tile + 1);
+        if (EARLY) {
+            products::template wait<EARLY == 2 ? 2 : 0>(p);
+            continue;
+        }
         products::template wait<0>(acc1);
+        if constexpr (BY_KEY) products::template wait<0>(acc2);
+    }
+    if (EARLY) {
+        products::template wait<0>(ds), products::template wait<0>(acc1);
         if constexpr (BY_KEY) products::template wait<0>(acc2);
     }
 

@@ -22,19 +22,29 @@ template <class T, int PAD> struct tile_products<T, PAD, true> {
     static INLINE int place(int token, int at) {
         return token * STRIDE + ((at / 8 ^ token % 8) * 8 + at % 8);
     }
+    typedef kd_saddr tile;
+    static INLINE tile of(const element *at) {
+        kd_saddr t = kd_saddr_of(at);
+        kd_hold(t);
+        return t;
+    }
+    template <int M, int WARPS> static INLINE tile own(const element *rows) {
+        return of(rows + (WARPS > 4 ? kd_thread() / 128 * 64 * STRIDE : 0));
+    }
+    static INLINE tile behind(tile t, int elements) { return t + elements * (int)sizeof(element); }
     static INLINE void arrive() { kd_async_fence(); }
     /* Along features and along tokens; one is as wide as all of a token's bytes. */
-    static INLINE kd_tile tile_of(const element *at) {
-        return kd_tile_of<128>(kd_saddr_of(at), 16, 8 * LINE);
-    }
+    static INLINE kd_tile tile_of(tile t) { return kd_tile_of<128>(t, 16, 8 * LINE); }
     template <int N> static INLINE float (&flat(float (&c)[1][N][4]))[N * 4] { return (float(&)[N * 4]) c; }
+    /* Zeros are there, behind which products are added to them in a loop. */
+    template <int N> static INLINE void sums(float (&c)[1][N][4]) { kd_wgmma_sums(flat(c)); }
     template <int LEFT, int N> static INLINE void wait(float (&c)[1][N][4]) {
         kd_wgmma_wait<LEFT>(flat(c));
-        kd_wgmma_sums(flat(c));
+        sums(c);
     }
-    template <int C>
-    static INLINE void begin(float (&c)[1][C][4], const element *rows, const element *columns) {
-        kd_tile left = tile_of(rows + kd_thread() / 128 * 64 * STRIDE), right = tile_of(columns);
+    static INLINE void commit() { kd_wgmma_commit(); }
+    template <int C> static INLINE void begin(float (&c)[1][C][4], tile rows, tile columns) {
+        kd_tile left = tile_of(rows), right = tile_of(columns);
         kd_wgmma_begin();
         T::template product<true>(flat(c), left, right);
         UNROLL for (int k = 1; k < PAD / 16; k++)
@@ -43,7 +53,7 @@ template <class T, int PAD> struct tile_products<T, PAD, true> {
     }
     template <bool IN_PLACE, int K, int N>
     static INLINE void spread(float (&acc)[1][N][4], const typename T::made (&a)[1][K], const float (&)[1][2],
-                              const element *columns) {
+                              tile columns) {
         static_assert(IN_PLACE, "sums are added to");
         kd_tile right = tile_of(columns);
         kd_wgmma_begin();

@@ -156,17 +156,27 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
         place = products::place(token, lane * (LOT / BYTES));
         kd_hold(from), kd_hold(place), kd_hold(count);
     }
+    /* Of the same tokens in a tensor that stands so many elements behind. */
+    INLINE token_feed behind(long elements) const {
+        token_feed f = *this;
+        f.from += elements * BYTES;
+        kd_hold(f.from);
+        return f;
+    }
     /* Those from `first` on. */
     INLINE void bring(element *to, int first) const {
+        const long begins = from + (long)first * row;
+        const int left = count - first;
+        element *const own = to + place;
         FOR_MANY(i, (COUNT + STEP - 1) / STEP) {
             if (COUNT % STEP && token + i * STEP >= COUNT) break;
             FOR(j, ACROSS) {
                 int lot = lane + j * LANES;
                 if (EACH % LANES && lot >= EACH) break;
-                bool there = first + i * STEP < count && (SIZE == PAD || lot * LOT < SIZE * BYTES);
-                element *at = to + (EVEN ? place + i * (STEP * products::STRIDE)
-                                         : products::place(token + i * STEP, lot * (LOT / BYTES)));
-                long source = from + (first + i * STEP) * row + j * (LANES * LOT); /* of no bytes: any */
+                bool there = i * STEP < left && (SIZE == PAD || lot * LOT < SIZE * BYTES);
+                element *at = EVEN ? own + i * (STEP * products::STRIDE)
+                                   : to + products::place(token + i * STEP, lot * (LOT / BYTES));
+                long source = begins + i * (STEP * row) + j * (LANES * LOT); /* of no bytes: any */
                 if (LOT == 16)
                     kd_copy16(kd_saddr_of(at), (const void *)source, there ? 16 : 0);
                 else if (LOT == 4)
@@ -177,29 +187,50 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
         }
     }
 };
-/* Numbers of a token each, so from so many floats. */
-template <int COUNT, int THREADS>
-INLINE void fetch_floats(float *to, const float *from, int first, int count) {
-    for (int i = kd_thread(); i < COUNT; i += THREADS) {
-        bool there = first + i < count;
-        kd_copy4(kd_saddr_of(to + i), there ? from + first + i : from, there ? 4 : 0);
+/* Two numbers of a token each: COUNT of the ones, and behind those of the others, which stand `apart` in
+ * memory. */
+template <int COUNT, int THREADS> struct float_feed {
+    enum { EACH = (2 * COUNT + THREADS - 1) / THREADS };
+    long from[EACH];
+    int count;
+    INLINE void begin(const float *at, long apart, int all) {
+        count = all - kd_thread() % COUNT;
+        FOR(i, EACH) {
+            int mine = kd_thread() + i * THREADS;
+            from[i] = (long)(at + (mine < COUNT ? 0 : apart) + mine % COUNT);
+            kd_hold(from[i]);
+        }
     }
-}
+    INLINE void bring(float *to, int first) const {
+        static_assert(THREADS % COUNT == 0 || COUNT % THREADS == 0, "a thread's numbers are of one token");
+        FOR(i, EACH) {
+            int mine = kd_thread() + i * THREADS;
+            if (2 * COUNT % THREADS && mine >= 2 * COUNT) break;
+            int left = count - (COUNT > THREADS ? i * THREADS % COUNT : 0);
+            kd_copy4(kd_saddr_of(to + mine), (const void *)(from[i] + (long)first * 4), first < left ? 4 : 0);
+        }
+    }
+};
 
 /* Products of tiles by warps (mma.sync): each of its own 16 M rows of a block's. By groups of four warps:
  * attention_groups.cu. What is begun is there behind its `wait`, in the order of beginning. */
 template <class T, int PAD, bool GROUPS> struct tile_products {
     typedef typename T::element element;
-    enum { STRIDE = PAD + 16 / (int)sizeof(element)}; /* elements of a token */
+    enum { STRIDE = PAD + 16 / (int)sizeof(element) }; /* elements of a token */
+    typedef const element *tile;
+    static INLINE tile of(const element *at) { return at; }
+    /* Of a block's rows those that a warp multiplies. */
+    template <int M, int WARPS> static INLINE tile own(const element *rows) {
+        return rows + kd_thread() / 32 * 16 * M * STRIDE;
+    }
+    static INLINE tile behind(tile t, int elements) { return t + elements; }
     static INLINE int place(int token, int at) { return token * STRIDE + at; }
     /* What the thread has brought is there for the products of those that meet it at a barrier. */
     static INLINE void arrive() {}
     template <int LEFT, int M, int N> static INLINE void wait(float (&)[M][N][4]) {}
 
     /* c = rows columns', over PAD features. */
-    template <int M, int C>
-    static INLINE void begin(float (&c)[M][C][4], const element *rows, const element *columns) {
-        rows += kd_thread() / 32 * 16 * M * STRIDE;
+    template <int M, int C> static INLINE void begin(float (&c)[M][C][4], tile rows, tile columns) {
         FOR(m, M) FOR(n, C) FOR(i, 4) c[m][n][i] = 0;
         FOR_MANY(k, PAD / T::STEP) {
             typename T::left a[M];
@@ -216,7 +247,7 @@ template <class T, int PAD, bool GROUPS> struct tile_products {
      * IN_PLACE: back is 1, and the products are added to acc one by one; else to each other first. */
     template <bool IN_PLACE, int M, int K, int N>
     static INLINE void spread(float (&acc)[M][N][4], const typename T::made (&a)[M][K],
-                              const float (&back)[M][2], const element *columns) {
+                              const float (&back)[M][2], tile columns) {
         FOR(n, N / 2) {
             float sum[M][2][4];
             FOR(m, M) FOR(j, 2) FOR(i, 4) sum[m][j][i] = 0;
@@ -225,8 +256,8 @@ template <class T, int PAD, bool GROUPS> struct tile_products {
                 T::template load_right<STRIDE>(b, columns + k * T::STEP * STRIDE + n * 16);
                 FOR(m, M) FOR(j, 2) multiply<T>(IN_PLACE ? acc[m][2 * n + j] : sum[m][j], a[m][k], b[j]);
             }
-            if constexpr (!IN_PLACE) FOR(m, M) FOR(j, 2) FOR(i, 4)
-                    acc[m][2 * n + j][i] += sum[m][j][i] * back[m][i / 2];
+            if constexpr (!IN_PLACE)
+                FOR(m, M) FOR(j, 2) FOR(i, 4) acc[m][2 * n + j][i] += sum[m][j][i] * back[m][i / 2];
         }
     }
 };
@@ -254,8 +285,8 @@ INLINE float row_sum(float v) {
     return v + __shfl_xor_sync(0xffffffffu, v, 2);
 }
 
-/* Left operands from accumulators. BRINGS: rows are first multiplied by powers of two, which `back` takes back
- * (T::RANGE). */
+/* Left operands from accumulators. BRINGS: rows are first multiplied by powers of two, which `back` takes
+ * back (T::RANGE). */
 template <class T, bool BRINGS, int M, int C, int K>
 INLINE void make_left(typename T::made (&a)[M][K], float (&c)[M][C][4], float (&back)[M][2]) {
     FOR(m, M) FOR(half, 2) {
