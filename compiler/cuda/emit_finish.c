@@ -99,18 +99,30 @@ static finish plan(dl_emitter *e, const dl_finish *f) {
     return s;
 }
 
+/* Is a coordinate of rows a counter itself? That of a strided parity is made of one. */
+static bool is_counter(const dl_product *p, int axis) {
+    const dl_number *rows = &p->number[DL_ROWS];
+    bool is = false;
+    for (int i = 0; i < rows->n; i++)
+        is |= !rows->at[i].text && strcmp(p->coordinate[axis], rows->at[i].name) == 0;
+    return is;
+}
+
 /* Where a row of the block lies: the coordinates that it counts, axes that lie behind each other all along as
  * one. */
 static void put_row(dl_emitter *e, const dl_finish *f) {
     const dl_product *p = f->p;
     const dl_number *rows = &p->number[DL_ROWS];
     dl_axis_list axes = {.points = 1};
-    bool plain = !f->by_point; /* is each counter an axis of the space? */
-    for (int i = 0; i < rows->n; i++) {
+    bool plain = !f->by_point;
+    for (int i = 0; i < e->k->nspace; i++) plain = plain && (p->of[i] != DL_ROWS || is_counter(p, i));
+    for (int i = 0; i < rows->n && plain; i++) {
         if (!rows->at[i].text && rows->at[i].size == 1) continue;
         int axis = 0;
-        while (axis < e->k->nspace && strcmp(p->coordinate[axis], rows->at[i].name) != 0) axis++;
-        plain = plain && !rows->at[i].text && axis < e->k->nspace;
+        while (axis < e->k->nspace &&
+               (p->of[axis] != DL_ROWS || strcmp(p->coordinate[axis], rows->at[i].name) != 0))
+            axis++;
+        plain = !rows->at[i].text && axis < e->k->nspace;
         if (plain) axes.axis[axes.n++] = axis, axes.points *= rows->at[i].size;
     }
     if (!plain) {
