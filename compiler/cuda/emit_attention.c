@@ -16,34 +16,21 @@ typedef struct {
 
 /* Those by wgmma, in the order in which an H200 was fast with them (models/vit.dl, batch 16, bf16): rows that
  * share what comes from the second cache, blocks that take turns at the tensor cores, longer products. */
-enum { WAYS = 12 };
-static const struct {
-    tiles t;
-    bool drops; /* has registers for what dropout draws */
-} by_wgmma[2][WAYS] = {{{{1, 8, 128, 2, 1, true, 0, 0}, false},
-                        {{1, 4, 64, 2, 5, true, 0, 0}, true},
-                        {{1, 8, 64, 2, 2, true, 0, 0}, true},
-                        {{1, 8, 64, 3, 2, true, 0, 0}, false},
-                        {{1, 4, 64, 3, 4, true, 0, 0}, true},
-                        {{1, 16, 64, 2, 1, true, 0, 0}, true},
-                        {{1, 4, 128, 2, 3, true, 0, 0}, false},
-                        {{1, 8, 64, 3, 2, true, 1, 0}, false},
-                        {{1, 4, 64, 3, 4, true, 1, 0}, false},
-                        {{1, 8, 128, 3, 1, true, 1, 0}, false},
-                        {{1, 4, 128, 3, 3, true, 1, 0}, false},
-                        {{1, 12, 64, 3, 1, true, 1, 0}, false}},
-                       {{{1, 4, 64, 2, 3, true, 0, 0}, true},
-                        {{1, 4, 32, 3, 4, true, 0, 0}, false},
-                        {{1, 8, 32, 2, 2, true, 0, 0}, true},
-                        {{1, 8, 64, 2, 1, true, 0, 0}, true},
-                        {{1, 12, 64, 2, 1, true, 0, 0}, true},
-                        {{1, 16, 32, 2, 1, true, 0, 0}, false},
-                        {{1, 12, 64, 3, 1, true, 0, 0}, false},
-                        {{1, 4, 64, 4, 2, true, 2, 0}, false},
-                        {{1, 4, 64, 3, 3, true, 1, 0}, false},
-                        {{1, 4, 32, 4, 4, true, 2, 0}, false},
-                        {{1, 8, 64, 3, 1, true, 2, 0}, false},
-                        {{1, 8, 32, 4, 2, true, 2, 0}, false}}};
+enum { WAYS = 7 };
+static const tiles by_wgmma[2][WAYS] = {{{1, 8, 128, 2, 1, true, 0, 0},
+                                         {1, 4, 64, 2, 5, true, 0, 0},
+                                         {1, 4, 64, 3, 4, true, 0, 0},
+                                         {1, 4, 64, 3, 4, true, 1, 0},
+                                         {1, 8, 64, 3, 2, true, 0, 0},
+                                         {1, 8, 64, 3, 2, true, 1, 0},
+                                         {1, 8, 64, 2, 2, true, 0, 0}},
+                                        {{1, 4, 64, 2, 3, true, 0, 0},
+                                         {1, 4, 64, 3, 3, true, 1, 0},
+                                         {1, 4, 32, 4, 4, true, 2, 0},
+                                         {1, 4, 64, 4, 2, true, 2, 0},
+                                         {1, 4, 32, 3, 4, true, 0, 0},
+                                         {1, 8, 32, 4, 2, true, 2, 0},
+                                         {1, 8, 32, 2, 2, true, 0, 0}}};
 enum { WGMMA_WIDTH = 64 }; /* features of a token's 128 bytes */
 
 typedef struct {
@@ -89,19 +76,20 @@ static tiles by_warps(const shape *s, bool back) {
     return t;
 }
 
-/* Whether products can be wgmma's. Backwards f16's rows are brought to what it can say, tile by tile, and so
- * cannot be added to their sums in place; and registers are few. */
+/* Whether products can be wgmma's. What dropout draws leaves them too few registers. Backwards f16's rows are
+ * brought to what it can say, tile by tile, and so cannot be added to their sums in place; and registers are
+ * few. */
 static bool has_groups(const dl_emitter *e, const shape *s, bool back) {
     enum { BACK_WIDTH = 48 };
-    if (!e->t->has_wgmma || s->width > (back ? (int)BACK_WIDTH : (int)WGMMA_WIDTH)) return false;
+    if (!e->t->has_wgmma || s->a.rate > 0 || s->width > (back ? (int)BACK_WIDTH : (int)WGMMA_WIDTH))
+        return false;
     return s->type == DL_BF16 || (s->type == DL_F16 && !back);
 }
 
 /* All ways, by wgmma first; their number. */
 static int find_ways(const dl_emitter *e, const shape *s, bool back, tiles *of) {
     int n = 0;
-    for (int i = 0; i < WAYS && has_groups(e, s, back); i++)
-        if (by_wgmma[back][i].drops || s->a.rate <= 0) of[n++] = by_wgmma[back][i].t;
+    for (int i = 0; i < WAYS && has_groups(e, s, back); i++) of[n++] = by_wgmma[back][i];
     of[n++] = by_warps(s, back);
     for (int i = 0; i < n; i++) of[i].shared = shared_of(s, &of[i], back);
     return n;
