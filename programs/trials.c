@@ -25,9 +25,12 @@ typedef struct {
     float operand; /* of an operand the standard deviation; of others 0 */
 } fill;
 
-/* Terms of each sum, about. */
+/* Terms of each sum, about; of a call's results, where it has no space. */
 static double terms_of(const dl_kernel *k) {
     double sums = (double)dl_axes_points(k->nspace, k->space, ~0u);
+    if (dl_kernel_call(k)) sums = 0;
+    for (int i = k->nin; i < k->params.n && dl_kernel_call(k); i++)
+        sums += (double)dl_type_count(&k->params.at[i].type);
     return fmax(1, (double)k->flops / (2 * fmax(1, sums)));
 }
 
