@@ -60,7 +60,7 @@ def test_machine_code():
 
 
 def test_text():
-    """What --dump=source prints: no header, source lines for each kernel, PTX in functions named kd_* and macros of such alone."""
+    """What --dump=source prints: no header, source lines for each kernel, PTX in functions named kd_* alone."""
     r = dlc("compile", *VIT, "--amp_mode=bf16", "--target=cuda:sm_90a", "--dump=source")
     kernels = len(re.findall(r"__global__", r.stdout))
     check(r.returncode == 0 and kernels >= 10, f"{kernels} kernels: {r.stderr[-300:]}")
@@ -70,7 +70,7 @@ def test_text():
     function = ""
     for line in r.stdout.splitlines():
         function = line if re.match(r"[^ \t].*\(", line) else function
-        check("asm" not in line or "kd_" in function.lower(), f"PTX in {function}")
+        check("asm" not in line or "kd_" in function, f"PTX in {function}")
 
 
 def test_table_of_a_cpu():

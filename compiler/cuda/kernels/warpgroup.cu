@@ -117,23 +117,59 @@ KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
 }
 /* The same of a left operand in registers, each warp's 16 rows as kd_mma_* takes them, which stay as they are
  * until the product is there; b lies along its rows. 16, 32, 48 or 64 columns. */
-#define KD_WGMMA_LEFT(type, columns, sums, left, right, ...)                                                 \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32." #type "." #type " {" sums "}, {" left\
-                 "}, " right ", 1, 1, 1, 1;"                                                                 \
-                 : __VA_ARGS__                                                                               \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)                                        \
-                 : "memory")
-#define KD_WGMMA_LEFTS(type)                                                                                 \
-    static_assert(N == 8 || N == 16 || N == 24 || N == 32, "columns of a product");                          \
-    if constexpr (N == 8) KD_WGMMA_LEFT(type, 16, KD_R8, "%8, %9, %10, %11", "%12", KD_F8(0));               \
-    if constexpr (N == 16) KD_WGMMA_LEFT(type, 32, KD_R16, "%16, %17, %18, %19", "%20", KD_F16(0));          \
-    if constexpr (N == 24) KD_WGMMA_LEFT(type, 48, KD_R24, "%24, %25, %26, %27", "%28", KD_F24(0));          \
-    if constexpr (N == 32) KD_WGMMA_LEFT(type, 64, KD_R32, "%32, %33, %34, %35", "%36", KD_F32(0))
 template <int N> KD_INLINE void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {
-    KD_WGMMA_LEFTS(bf16);
+    static_assert(N == 8 || N == 16 || N == 24 || N == 32, "columns of a product");
+    if constexpr (N == 8)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {" KD_R8
+                     "}, {%8, %9, %10, %11}, %12, 1, 1, 1, 1;"
+                     : KD_F8(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "memory");
+    if constexpr (N == 16)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" KD_R16
+                     "}, {%16, %17, %18, %19}, %20, 1, 1, 1, 1;"
+                     : KD_F16(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "memory");
+    if constexpr (N == 24)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {" KD_R24
+                     "}, {%24, %25, %26, %27}, %28, 1, 1, 1, 1;"
+                     : KD_F24(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "memory");
+    if constexpr (N == 32)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" KD_R32
+                     "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                     : KD_F32(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "memory");
 }
 template <int N> KD_INLINE void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {
-    KD_WGMMA_LEFTS(f16);
+    static_assert(N == 8 || N == 16 || N == 24 || N == 32, "columns of a product");
+    if constexpr (N == 8)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {" KD_R8
+                     "}, {%8, %9, %10, %11}, %12, 1, 1, 1, 1;"
+                     : KD_F8(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "memory");
+    if constexpr (N == 16)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" KD_R16
+                     "}, {%16, %17, %18, %19}, %20, 1, 1, 1, 1;"
+                     : KD_F16(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "memory");
+    if constexpr (N == 24)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n48k16.f32.f16.f16 {" KD_R24
+                     "}, {%24, %25, %26, %27}, %28, 1, 1, 1, 1;"
+                     : KD_F24(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "memory");
+    if constexpr (N == 32)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" KD_R32
+                     "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                     : KD_F32(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "memory");
 }
 /* sum[64][2 N] += a[64][8] b[8][2 N] of floats, whose lower 13 bits are not looked at; both tiles along k. */
 template <int N> KD_INLINE void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b) {
