@@ -73,8 +73,7 @@ static int64_t units_of(const dl_product *p, int64_t slices) {
     return p->parities[0] * p->parities[1] * p->parities[2] * p->tiling.mt * slices;
 }
 
-/* An operand that is read where it lies, by the struct <kernel>_<which>. */
-static void put_reads(dl_emitter *e, const dl_operand *o, const char *which) {
+void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which) {
     const char *name = e->k->name;
     dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
     for (int i = 0; i < o->nparts; i++)
@@ -101,8 +100,8 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
     for (int o = 0; o < 2; o++) {
         const dl_operand *of = &p->operand[o];
         if (of->map >= 0) put_boxes(e, of);
-        if (of->patched) put_reads(e, of, dl_operand_side(of));
-        if (dl_operand_is_read(of) || p->mends) put_reads(e, of, dl_operand_words(of));
+        if (of->patched) dl_operand_put_reader(e, of, dl_operand_side(of));
+        if (dl_operand_is_read(of) || p->mends) dl_operand_put_reader(e, of, dl_operand_words(of));
     }
     bool sums = dl_finish_sums(e);
     if (p->number[DL_ROWS].varies && !sums) dl_puts(e->out, "    if (m >= u.rows()) return;\n");

@@ -192,20 +192,12 @@ static void put_weight(dl_emitter *e, const dl_product *p) {
 
 /* ---- phases ---- */
 
-/* The struct <kernel>_<which> as `which`, filled. */
-static void put_filled(dl_emitter *e, const dl_operand *o, const char *which) {
-    const char *name = e->k->name;
-    dl_putf(e->out, "    %s_unit u;\n    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, name, which, which, name,
-            which);
-    for (int i = 0; i < o->nparts; i++)
-        dl_putf(e->out, "    %s.p%d = p%d;\n", which, o->param[i], o->param[i]);
-}
-
 /* Leaves the weight in the workspace. */
 static bool put_first(dl_emitter *e, const dl_product *p, const dl_halo *h, dl_emitted *code, dl_error *err) {
     int64_t lanes = dl_ceil_div(channels_of(p), DEEP) * h->taps * h->columns / 8 * DL_WARP;
     if (!dl_cuda_head(e, code, dl_ceil_div(lanes, DL_BLOCK), DL_BLOCK, 0, err)) return false;
-    put_filled(e, &p->operand[1], "weight");
+    dl_putf(e->out, "    %s_unit u;\n", e->k->name);
+    dl_operand_put_reader(e, &p->operand[1], "weight");
     dl_putf(e->out,
             "    ct_halo_weight<%d, %lld>(weight, %lld, %lld, (%s_weight::word *)(workspace + %lldL));\n",
             h->columns / 8, (long long)h->taps, (long long)p->across.size, (long long)channels_of(p),
@@ -259,7 +251,8 @@ static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int
             (long long)h->boxes[i], h->box[i], (long long)h->boxes[i], i);
     if (rows->at[0].name[0] != '0')
         dl_putf(e->out, "    const int %s = (int)unit;\n    (void)%s;\n", rows->at[0].name, rows->at[0].name);
-    put_filled(e, &p->operand[0], "image");
+    dl_putf(e->out, "    %s_unit u;\n", e->k->name);
+    dl_operand_put_reader(e, &p->operand[0], "image");
     dl_putf(e->out,
             "    const float *sums = ct_tile_halo<%s, %d, %d>(image, workspace + %lldL, (int)unit, first0, "
             "first1, first2, shared);\n",

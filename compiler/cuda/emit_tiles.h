@@ -185,6 +185,8 @@ int64_t dl_operand_taps(const dl_product *p, const dl_operand *o); /* of an imag
 const char *dl_operand_side(const dl_operand *o);                  /* left, right */
 const char *dl_operand_words(const dl_operand *o);
 bool dl_operand_is_read(const dl_operand *o); /* word by word, or as it lies: by nothing else */
+/* `which`, the struct <kernel>_<which> that reads the operand where it lies, of the unit `u`. */
+void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which);
 /* What the struct <kernel>_<which> of each of these begins with: word and index. */
 void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which);
 /* "    <kernel>_unit u;", filled with what is left of `unit` beside tiles. */
