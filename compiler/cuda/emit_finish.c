@@ -8,9 +8,12 @@
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    AHEAD = 8,      /* points of a thread whose loads wait together, where it has many */
-    ROWS_AHEAD = 2, /* the same of a tile, in rows: more are only more code */
-    BANKS = 32      /* of shared memory, 4 bytes each */
+    BANKS = 32 /* of shared memory, 4 bytes each */
+};
+/* Points of a thread whose loads wait together; more are only more code. */
+enum {
+    AHEAD_OF_BOX = 4, /* of a box of positions, whose points come one by one */
+    AHEAD_OF_TILE = 2 /* of a tile, in rows */
 };
 
 /* ---- reductions ---- */
@@ -79,14 +82,19 @@ static void put_coordinates(dl_emitter *e, const dl_product *p, dl_number_kind k
                     p->coordinate[i], i);
 }
 
+static unsigned axes_of_rows(const dl_emitter *e, const dl_product *p) {
+    unsigned axes = 0;
+    for (int i = 0; i < e->k->nspace; i++) axes |= p->of[i] == DL_ROWS ? 1u << i : 0;
+    return axes;
+}
+
 static finish plan(dl_emitter *e, const dl_finish *f) {
     const dl_product *p = f->p;
     const dl_number *n = &p->across;
     finish s = {.f = f};
     dl_axis_list along = {.points = 1};
-    unsigned rows = 0;
+    unsigned rows = axes_of_rows(e, p);
     int inner = n->n - 1;
-    for (int i = 0; i < e->k->nspace; i++) rows |= p->of[i] == DL_ROWS ? 1u << i : 0;
     while (inner > 0 && n->at[inner].size == 1) inner--;
     if (p->inner >= 0) along = (dl_axis_list){1, {p->inner}, e->k->space[p->inner].size};
     s.lots = dl_cuda_find_lots(e, &along, rows);
@@ -139,6 +147,13 @@ static void put_row(dl_emitter *e, const dl_finish *f) {
     }
 }
 
+/* How many rows a thread has on their way: several where they wait for memory, and sums in shared memory let
+ * few blocks stand beside each other that could work meanwhile. */
+static int rows_ahead(const dl_emitter *e, const finish *s) {
+    if (!s->f->room || !dl_cuda_waits(e, axes_of_rows(e, s->f->p))) return 1;
+    return s->f->p->tiling.halo.found ? (int)dl_at_least(1, AHEAD_OF_BOX / s->lots.width) : AHEAD_OF_TILE;
+}
+
 static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
     const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
@@ -147,10 +162,8 @@ static void put_rows(dl_emitter *e, finish *s) {
         dl_putf(e->out,
                 "    const %s rest = u.rows() - m;\n    const int rows = rest < %d ? (int)rest : %d;\n",
                 e->dialect->index, f->rows, f->rows);
-    /* several rows' loads wait for memory together */
-    int ahead = boxes ? (int)dl_at_least(1, AHEAD / s->lots.width) : ROWS_AHEAD;
-    dl_putf(e->out, "#pragma unroll %d\n    for (int row = kd_thread() / %d; row < %s; row += %d) {\n", ahead,
-            s->lanes, boxes ? dl_format(e->arena, "%d", f->rows) : "rows", s->groups);
+    dl_putf(e->out, "#pragma unroll %d\n    for (int row = kd_thread() / %d; row < %s; row += %d) {\n",
+            rows_ahead(e, s), s->lanes, boxes ? dl_format(e->arena, "%d", f->rows) : "rows", s->groups);
     if (boxes)
         dl_halo_put_row(e, f->p), put_coordinates(e, f->p, DL_ROWS), dl_halo_put_test(e, f->p);
     else

@@ -65,6 +65,8 @@ void dl_cuda_put_lot_coordinates(dl_emitter *e, const char *number, const dl_axi
                                  const dl_lots *l);
 /* By instruction: does the present sweep run or read it? */
 const bool *dl_cuda_find_runs(const dl_emitter *e);
+/* Does the present sweep load, or read of what is kept, from where one of these axes leads? A bit each. */
+bool dl_cuda_waits(const dl_emitter *e, unsigned axes);
 /* What stands around the statements for one point, of which `runs` says by instruction which there are: in
  * front loads and, open, the loop in which `j` counts; behind it its end and stores, where `guard` holds
  * (NULL: always). x<axis> is the first point's outside of it. */

@@ -164,6 +164,14 @@ const bool *dl_cuda_find_runs(const dl_emitter *e) {
     return runs;
 }
 
+bool dl_cuda_waits(const dl_emitter *e, unsigned axes) {
+    unsigned places = 0;
+    for (int i = 0; i < e->now->run.n; i++)
+        if (e->k->instrs.at[e->now->run.at[i]].kind == DL_K_LOAD) places |= followed(e, e->now->run.at[i]);
+    for (int i = 0; i < e->now->read.n; i++) places |= followed(e, e->now->read.at[i]);
+    return places & axes;
+}
+
 /* "p1 + x0 * 8": where a lot lies. */
 static void put_place(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
