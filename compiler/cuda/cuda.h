@@ -37,8 +37,8 @@ int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms);
 bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
                   dl_error *err);
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);
-/* A divisor, 2 to 2^31 - 1, as kernels' arguments (kd_divisor in kernels/prelude.cu):
- * x / d, x below 2^31, is x times the upper half of number[0], >> 32 >> number[1]. The lower half is d. */
+/* A divisor, 1 to 2^31 - 1, as kernels' arguments (kd_divisor in kernels/prelude.cu):
+ * x / d, x below 2^31, is x times the upper half of number[0], >> number[1]. The lower half is d. */
 void dl_cuda_divisor(int64_t d, int64_t number[2]);
 dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels);
 void dl_cuda_feed(dl_buf *out, const dl_target *t);

@@ -69,25 +69,35 @@ static bool find_taps(const dl_product *p, const dl_operand *o, dl_tensor_map *m
     return dl_tensor_map_fits(map, dl_type_bytes(t));
 }
 
+/* One that could have several parts has two maps at least, the second of which may bring nothing: what reads a
+ * concatenation is like what reads one tensor then, but for numbers (fold.c). */
+int dl_product_spread(const dl_product *p, const dl_operand *o, dl_tensor_map *maps) {
+    bool may = dl_op_slides(p->c->op) && dl_op_tensor(p->c->op, o->place) != DL_TENSOR_W;
+    if (o->nparts > 1 || !may) return o->nparts;
+    maps[1] = maps[0];
+    return 2;
+}
+
 bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *maps) {
     if (!p->has_maps || (!o->along_k && p->word != 2)) return false;
     bool parts = true;
+    if (find_taps(p, o, &maps[0])) return true;
     for (int i = 0; parts && i < o->nparts; i++) parts = find_part(p, o, i, rows, &maps[i]);
-    return parts || find_taps(p, o, &maps[0]);
+    return parts;
 }
 
 /* ---- in C ---- */
 
 const char *dl_operand_part_of(dl_emitter *e, const dl_operand *o, const char *channel) {
-    const char *text = dl_format(e->arena, "%d", o->nparts - 1);
-    for (int i = o->nparts - 1; i > 0; i--)
+    const char *text = dl_format(e->arena, "%d", o->nmaps - 1);
+    for (int i = o->nmaps - 1; i > 0; i--)
         text = dl_format(e->arena, "%s < %lld ? %d : %s", channel, (long long)o->start[i], i - 1, text);
     return text;
 }
 
 const char *dl_operand_start_of(dl_emitter *e, const dl_operand *o, const char *part) {
-    const char *text = dl_format(e->arena, "%lld", (long long)o->start[o->nparts - 1]);
-    for (int i = o->nparts - 1; i > 0; i--)
+    const char *text = dl_format(e->arena, "%lld", (long long)o->start[o->nmaps - 1]);
+    for (int i = o->nmaps - 1; i > 0; i--)
         text = dl_format(e->arena, "%s == %d ? %lld : %s", part, i - 1, (long long)o->start[i - 1], text);
     return text;
 }
@@ -97,9 +107,9 @@ void dl_product_put_maps(dl_emitter *e, const dl_operand *o) {
     dl_putf(e->out,
             "    enum { ALONG_K = %d };\n    const kd_map *map[%d];\n"
             "    INLINE const kd_map *map_of(int part) const { return ",
-            o->along_k, o->nparts);
-    for (int i = 0; i + 1 < o->nparts; i++) dl_putf(e->out, "part == %d ? map[%d] : ", i, i);
-    dl_putf(e->out, "map[%d]; }\n", o->nparts - 1);
+            o->along_k, o->nmaps);
+    for (int i = 0; i + 1 < o->nmaps; i++) dl_putf(e->out, "part == %d ? map[%d] : ", i, i);
+    dl_putf(e->out, "map[%d]; }\n", o->nmaps - 1);
 }
 
 /* "b0 * 12 + b1": which product of the batch the block makes; 0 where the operand is the same for all. */
@@ -134,23 +144,23 @@ static void put_taps(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     int64_t stride[DL_MAX_RANK];
     dl_type_strides(t, stride);
     int64_t line = stride[t->rank - 1];
-    dl_product_split(e, n, "k");
+    dl_product_split_all(e, n, "k");
     dl_puts(e->out, "        c.map = map_of(0);\n        c.x = row;\n        c.y = (int)(0");
     for (int i = 0; i < 3; i++) {
         if (o->step[0][DL_TERMS][i])
-            dl_putf(e->out, " + %s * %lld", n->at[i].name, (long long)(o->step[0][DL_TERMS][i] / line));
+            dl_putf(e->out, " + %s * %lld", n->at[i].variable, (long long)(o->step[0][DL_TERMS][i] / line));
         if (o->origin[i]) dl_putf(e->out, " + %s * %lld", o->origin[i], (long long)(o->along[0][i] / line));
     }
-    dl_putf(e->out, ");\n        c.z = (int)(%s", n->at[3].name);
+    dl_putf(e->out, ");\n        c.z = (int)(%s", n->at[3].variable);
     if (groups->size > 1) dl_putf(e->out, " + b0 * %lld", (long long)n->at[3].size);
     dl_puts(e->out, ");\n");
 }
 
 void dl_product_put_boxes(dl_emitter *e, const dl_product *p, const dl_operand *o) {
-    dl_matrix m;
+    dl_tensor_map map;
     dl_product_put_maps(e, o);
     dl_puts(e->out, "    enum { BYTES = CT_BOXES };\n"
                     "    INLINE ct_corner corner(int row, int k) const {\n        ct_corner c;\n");
-    (dl_product_matrix_of(p, o, 0, &m) ? put_part : put_taps)(e, p, o);
+    (find_taps(p, o, &map) ? put_taps : put_part)(e, p, o);
     dl_puts(e->out, "        return c;\n    }\n};\n");
 }

@@ -84,7 +84,7 @@ void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which
 static void put_boxes(dl_emitter *e, const dl_operand *o) {
     const char *name = e->k->name, *which = dl_operand_side(o);
     dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
-    for (int i = 0; i < o->nparts; i++)
+    for (int i = 0; i < o->nmaps; i++)
         dl_putf(e->out, "    %s.map[%d] = KD_MAP_OF(map%d);\n", which, i, o->map + i);
 }
 
@@ -207,9 +207,9 @@ static void take_maps(dl_product *p, dl_emitted *code) {
         dl_operand *o = &p->operand[i];
         int rows = i ? p->tiling.bn : p->tiling.bm;
         dl_tensor_map *maps = &code->maps[code->nmaps];
-        bool boxes = dl_product_boxes(p, o, rows, maps);
-        o->by_windows = !boxes && p->tiling.images && dl_product_images(p, o, rows, maps);
-        if (boxes || o->by_windows) o->map = code->nmaps, code->nmaps += o->nparts;
+        o->by_windows = p->tiling.images && dl_product_images(p, o, rows, maps);
+        if (!o->by_windows && !dl_product_boxes(p, o, rows, maps)) continue;
+        o->map = code->nmaps, o->nmaps = dl_product_spread(p, o, maps), code->nmaps += o->nmaps;
     }
 }
 
@@ -253,24 +253,31 @@ static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
                 code.nmaps,
                 dl_product_many(&p) > 1};
     uint64_t h = dl_hash(at, sizeof at, 0);
+    bool all = p.operand[0].map >= 0 && p.operand[1].map >= 0;
     for (int i = 0; i < DL_NUMBERS; i++)
-        for (int k = 0; k < p.number[i].n; k++) { /* what counts one alone does not stand in the text */
-            int counts[] = {i, p.number[i].at[k].size > 1};
+        for (int k = 0; k < p.number[i].n; k++) { /* what counts one alone is seldom in the text */
+            int counts[] = {i, all || p.number[i].at[k].size > 1};
             h = dl_hash(counts, sizeof counts, h);
         }
     for (int i = 0; i < 2; i++) {
         const dl_operand *o = &p.operand[i];
-        int kind[] = {o->nparts, o->along_k, o->bytes, o->is_image, o->map >= 0, o->by_windows, o->patched};
+        int kind[] = {o->map >= 0 && !p.mends ? o->nmaps : o->nparts,
+                      o->along_k,
+                      o->bytes,
+                      o->is_image,
+                      o->map >= 0,
+                      o->by_windows,
+                      o->patched};
         h = dl_hash(kind, sizeof kind, h);
     }
     return h;
 }
 
 /* Operands come in the same manner: what another takes the cost model knows less well than what another size
- * does. */
+ * does. Boxes of images and of matrices come alike. */
 static bool come_alike(const dl_tiling *a, const dl_tiling *b) {
-    return a->groups == b->groups && a->boxes == b->boxes && a->images == b->images &&
-           a->halo.found == b->halo.found && !a->patch[0] == !b->patch[0] && !a->patch[1] == !b->patch[1];
+    return a->groups == b->groups && a->boxes == b->boxes && a->halo.found == b->halo.found &&
+           !a->patch[0] == !b->patch[0] && !a->patch[1] == !b->patch[1];
 }
 
 int dl_cuda_near_tilings(dl_emitter *e, double near, uint64_t *functions) {

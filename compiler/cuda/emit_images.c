@@ -69,55 +69,50 @@ bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_te
 
 static void put_head(dl_emitter *e, const char *name, const dl_number *n, const char *at) {
     dl_putf(e->out, "    INLINE ct_window %s(%s i) const {\n        ct_window w;\n", name, e->dialect->index);
-    dl_product_split(e, n, "i");
+    dl_product_split_all(e, n, "i");
     dl_putf(e->out, "        w.at = (int)%s;\n", at);
 }
 
-/* Signs stand in the text, so that all that have the same are alike but for numbers (fold.c). */
+/* "w.x[0] = m3 * 2 + -1": along axis i of the driver's order. */
+static void put_line(dl_emitter *e, int i, const dl_counter *c, int64_t step, int64_t from) {
+    dl_putf(e->out, "        w.x[%d] = (int)%s * %lld + %lld", i, c->variable, (long long)step,
+            (long long)from);
+}
+static void put_nothing(dl_emitter *e, const dl_product *p) {
+    for (int i = p->c->windows.n; i < 3; i++) dl_putf(e->out, "        w.x[%d] = 0;\n", i);
+    dl_puts(e->out, "        return w;\n    }\n");
+}
+
 static void put_position(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_number *n = &p->number[o->positions];
-    put_head(e, "position", n, n->at[0].name);
+    put_head(e, "position", n, n->at[0].variable);
     dl_puts(e->out, "        w.part = 0;\n");
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < p->c->windows.n; i++) {
         int axis = axis_of(i);
-        if (i >= p->c->windows.n) {
-            dl_putf(e->out, "        w.x[%d] = 0;\n", i);
-            continue;
-        }
-        int64_t low = low_of(p, o, axis);
-        dl_putf(e->out, "        w.x[%d] = (int)%s * %lld %c %lld;\n", i, n->at[1 + axis].name,
-                (long long)o->slide[axis].hop, low > 0 ? '+' : '-', (long long)(low > 0 ? low : -low));
+        put_line(e, i, &n->at[1 + axis], o->slide[axis].hop, low_of(p, o, axis)), dl_puts(e->out, ";\n");
     }
-    dl_puts(e->out, "        return w;\n    }\n");
+    put_nothing(e, p);
 }
 
 /* Taps that go down count from the last one; each parity has its own. */
 static void put_tap(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_number *n = &p->number[o->taps], *groups = &p->number[DL_BATCH];
-    const char *channel = n->at[o->channel].name;
+    const char *channel = n->at[o->channel].variable;
     put_head(e, "tap", n,
              groups->size == 1 ? channel
                                : dl_format(e->arena, "(%s + %s * %lld)", channel, groups->at[o->group].name,
                                            (long long)o->step[0][DL_BATCH][o->group]));
     dl_putf(e->out, "        w.part = %s;\n        w.at -= %s;\n", dl_operand_part_of(e, o, "w.at"),
             dl_operand_start_of(e, o, "w.part"));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < p->c->windows.n; i++) {
         int axis = axis_of(i);
-        int64_t spread = i < p->c->windows.n ? o->slide[axis].spread : 0;
-        const char *name = n->at[axis].name;
-        dl_putf(e->out, "        w.x[%d] = ", i);
-        if (!spread)
-            dl_puts(e->out, "0");
-        else if (spread > 0)
-            dl_putf(e->out, "(int)%s * %lld", name, (long long)spread);
-        else
-            dl_putf(e->out, "(%lld - (int)%s) * %lld", (long long)(taps_of(p, o, axis) - 1), name,
-                    (long long)-spread);
-        if (i < p->c->windows.n && o->slide[axis].parities)
-            dl_putf(e->out, " + %s - (%lld)", o->origin[axis], (long long)o->slide[axis].begin);
+        const dl_slide *s = &o->slide[axis];
+        int64_t last = taps_of(p, o, axis) - 1;
+        put_line(e, i, &n->at[axis], s->spread, s->spread < 0 ? -s->spread * last : 0);
+        if (s->parities) dl_putf(e->out, " + %s - (%lld)", o->origin[axis], (long long)s->begin);
         dl_puts(e->out, ";\n");
     }
-    dl_puts(e->out, "        return w;\n    }\n");
+    put_nothing(e, p);
 }
 
 void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand *o) {

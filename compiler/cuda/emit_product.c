@@ -16,28 +16,35 @@ static void put_size(dl_emitter *e, const dl_number *n) {
 
 static bool is_point(const dl_counter *c) { return c->size == 1 && !c->text; }
 
-void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
+/* Of counters [first, last]; `rest`: the variable that holds what is left of `from`. */
+static void split(dl_emitter *e, const dl_number *n, int first, int last, bool all, const char *rest,
+                  const char *from) {
     const char *index = e->dialect->index, *natural = e->dialect->natural;
-    int first = 0, last = n->n - 1;
-    while (first < n->n && is_point(&n->at[first])) first++;
-    while (last > first && is_point(&n->at[last])) last--;
-    if (first == n->n) return;
-    if (last > first)
-        dl_putf(e->out, "        %s %sr = (%s)(%s);\n", natural, n->at[last].name, natural, from);
+    if (last > first) dl_putf(e->out, "        %s %s = (%s)(%s);\n", natural, rest, natural, from);
     for (int i = last; i > first; i--) {
         const dl_counter *c = &n->at[i];
-        if (is_point(c)) continue;
+        if (is_point(c) && !all) continue;
         const char *size = c->text ? dl_format(e->arena, "(%s)ct_some(%s)", natural, c->text)
                                    : dl_format(e->arena, "%lld%s", (long long)(c->size ? c->size : 1),
                                                e->dialect->not_signed);
-        const char *rest = n->at[last].name;
-        dl_putf(e->out, "        const %s %s = (%s)(%sr %% %s);\n        %sr /= %s;\n", index, c->name, index,
-                rest, size, rest, size);
+        dl_putf(e->out, "        const %s %s = (%s)(%s %% %s);\n        %s /= %s;\n", index, c->variable,
+                index, rest, size, rest, size);
     }
-    dl_putf(e->out, "        const %s %s = (%s)%s%s;\n", index, n->at[first].name, index,
-            last > first ? n->at[last].name : dl_format(e->arena, "(%s)", from), last > first ? "r" : "");
+    dl_putf(e->out, "        const %s %s = (%s)%s;\n", index, n->at[first].variable, index,
+            last > first ? rest : dl_format(e->arena, "(%s)", from));
     for (int i = first; i <= last; i++)
-        if (!is_point(&n->at[i])) dl_putf(e->out, "        (void)%s;\n", n->at[i].name);
+        if (!is_point(&n->at[i]) || all) dl_putf(e->out, "        (void)%s;\n", n->at[i].variable);
+}
+
+void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
+    int first = 0, last = n->n - 1;
+    while (first < n->n && is_point(&n->at[first])) first++;
+    while (last > first && is_point(&n->at[last])) last--;
+    if (first < n->n) split(e, n, first, last, false, dl_format(e->arena, "%sr", n->at[last].variable), from);
+}
+
+void dl_product_split_all(dl_emitter *e, const dl_number *n, const char *from) {
+    split(e, n, 0, n->n - 1, true, dl_format(e->arena, "%s_unit", n->at[n->n - 1].variable), from);
 }
 
 /* Terms by chunks of channels: what a tile reads at one tap it reads at the next, while the first cache has
@@ -47,20 +54,21 @@ static void split_terms(dl_emitter *e, const dl_product *p) {
     int channel = terms->n - 1;
     const char *name = terms->at[channel].name;
     dl_number n = {.size = terms->size, .varies = terms->varies};
-    n.at[n.n++] = (dl_counter){dl_format(e->arena, "%sc", name), NULL, terms->at[channel].size / p->chunk};
+    const char *chunk = dl_format(e->arena, "%sc", name), *within = dl_format(e->arena, "%si", name);
+    n.at[n.n++] = (dl_counter){chunk, NULL, terms->at[channel].size / p->chunk, chunk};
     for (int i = 0; i < channel; i++) n.at[n.n++] = terms->at[i];
-    n.at[n.n++] = (dl_counter){dl_format(e->arena, "%si", name), NULL, p->chunk};
+    n.at[n.n++] = (dl_counter){within, NULL, p->chunk, within};
     dl_product_split(e, &n, "i");
-    dl_putf(e->out, "        const %s %s = %s * %d + %s;\n", e->dialect->index, name, n.at[0].name, p->chunk,
-            n.at[n.n - 1].name);
+    dl_putf(e->out, "        const %s %s = %s * %d + %s;\n", e->dialect->index, name, chunk, p->chunk,
+            within);
 }
 
-/* " + m1 * 12": what the counters of a number add. */
-static void put_steps(dl_emitter *e, const dl_number *n, const int64_t *step) {
+/* " + m1 * 12": what the counters of a number add; all of them, where all have variables. */
+static void put_steps(dl_emitter *e, const dl_number *n, const int64_t *step, bool all) {
     for (int i = 0; i < n->n; i++) {
-        if (!step[i] || is_point(&n->at[i])) continue;
-        dl_putf(e->out, " + %s", n->at[i].name);
-        if (step[i] != 1) dl_putf(e->out, " * %lld%s", (long long)step[i], e->dialect->whole);
+        if (!step[i] || (is_point(&n->at[i]) && !all)) continue;
+        dl_putf(e->out, " + %s", n->at[i].variable);
+        if (step[i] != 1 || all) dl_putf(e->out, " * %lld%s", (long long)step[i], e->dialect->whole);
     }
 }
 
@@ -107,13 +115,14 @@ static bool all_dense(const dl_operand *o, const dl_number *n, dl_number_kind ki
 }
 
 /* In the row or term `p` of the text. */
-static void put_bits(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind) {
+static void put_bits(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind, bool all) {
     dl_puts(e->out, "        p.taps = 0;\n");
     for (int i = 0; i < 3; i++) {
         const dl_counter *taps = &p->number[o->taps].at[i];
         if (!o->bounded[i]) continue;
         if (kind == DL_TERMS)
-            dl_putf(e->out, "        p.taps |= 1u << (%d + %s);\n", o->bit[i], taps->name);
+            dl_putf(e->out, "        p.taps |= 1u << (%d + %s);\n", o->bit[i],
+                    all ? taps->variable : taps->name);
         else
             dl_putf(e->out, "        p.taps |= ct_taps(p.x[%d], %lld, %lld, %lld) << %d;\n", i,
                     (long long)o->scale[i][DL_TERMS][i], (long long)taps->size, (long long)o->limit[i],
@@ -124,21 +133,23 @@ static void put_bits(dl_emitter *e, const dl_product *p, const dl_operand *o, dl
 }
 
 static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind) {
-    bool row = kind != DL_TERMS;
+    bool row = kind != DL_TERMS, seldom = o->map >= 0;
     const dl_number *n = &p->number[kind];
     int64_t dense[4];
-    bool chunks = kind == DL_TERMS && p->chunk, is_line = !chunks && all_dense(o, n, kind, dense);
+    bool chunks = kind == DL_TERMS && p->chunk, is_line = !chunks && !seldom && all_dense(o, n, kind, dense);
     if (chunks)
         split_terms(e, p);
+    else if (seldom)
+        dl_product_split_all(e, n, "i");
     else if (!is_line)
         dl_product_split(e, n, "i");
     for (int i = 0; i < 3; i++) {
         dl_putf(e->out, "        p.x[%d] = (int)(%s", i, row && o->origin[i] ? o->origin[i] : "0");
-        put_steps(e, n, o->scale[i][kind]);
+        put_steps(e, n, o->scale[i][kind], seldom);
         dl_puts(e->out, ");\n");
         if (row && o->bounded[i] && !o->has_bits) dl_putf(e->out, "        kd_hold(p.x[%d]);\n", i);
     }
-    if (o->has_bits) put_bits(e, p, o, kind);
+    if (o->has_bits) put_bits(e, p, o, kind, seldom);
     if (o->nparts > 1 && o->channels == kind)
         put_part(e, p, o);
     else
@@ -149,8 +160,8 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
         if (is_line)
             dl_putf(e->out, " + i * %lld%s", (long long)dense[part], e->dialect->whole);
         else
-            put_steps(e, n, o->step[part][kind]);
-        if (row) put_steps(e, &p->number[DL_BATCH], o->step[part][DL_BATCH]);
+            put_steps(e, n, o->step[part][kind], seldom);
+        if (row) put_steps(e, &p->number[DL_BATCH], o->step[part][DL_BATCH], false);
         for (int i = 0; i < 3; i++)
             if (o->along[part][i])
                 dl_putf(e->out, " + p.x[%d] * %lld%s", i, (long long)o->along[part][i], e->dialect->whole);

@@ -7,11 +7,12 @@
 /* Bytes of a line of a tile, and of a block of lines along the rows: CT_LINE, CT_BLOCK. */
 enum { DL_LINE = 64, DL_LINE_BLOCK = 128 };
 
-/* One coordinate that a number counts. `size`: the largest; `text`: in C, where the parity of the image's
- * positions decides. */
+/* One coordinate that a number counts, by its name in C: `variable`, and, "0" of what counts one alone,
+ * `name`. `size`: the largest; `text`: in C, where the parity of the image's positions decides. */
 typedef struct {
     const char *name, *text;
     int64_t size;
+    const char *variable;
 } dl_counter;
 
 /* What a number counts, outermost first. A product for each BATCH; sums over TERMS. */
@@ -52,8 +53,8 @@ typedef struct {
     /* found */
     bool along_k;
     int bytes;
-    int map;         /* number of the first tensor map that brings it, or -1; */
-    bool by_windows; /* maps of images, one for each part */
+    int map, nmaps;  /* number of the first tensor map that brings it, or -1; how many do; */
+    bool by_windows; /* are they of images? */
     bool patched;    /* tiles are patches of the image */
 } dl_operand;
 
@@ -152,6 +153,8 @@ bool dl_product_even(const dl_product *p);
  * maps, then; and the operand as kernels/contract.cu takes it. emit_boxes.c */
 bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *maps);
 void dl_product_put_boxes(dl_emitter *e, const dl_product *p, const dl_operand *o);
+/* The number of its maps, beside those of its parts also others. */
+int dl_product_spread(const dl_product *p, const dl_operand *o, dl_tensor_map *maps);
 /* What both begin with: head, maps, and which of them brings a part; in C, the part that holds a channel, and
  * the part's first channel. */
 void dl_product_put_maps(dl_emitter *e, const dl_operand *o);
@@ -191,8 +194,11 @@ void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which
 void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which);
 /* "    <kernel>_unit u;", filled with what is left of `unit` beside tiles. */
 void dl_product_unit(dl_emitter *e, const dl_product *p);
-/* "        const int m0 = ...": the coordinates that the C expression `from` counts. */
+/* "        const int m0 = ...": the coordinates that the C expression `from` counts. What one thread of a
+ * block does, or none as a rule, has all counters' variables, so that products that differ in what counts one
+ * alone are alike but for numbers (fold.c). */
 void dl_product_split(dl_emitter *e, const dl_number *n, const char *from);
+void dl_product_split_all(dl_emitter *e, const dl_number *n, const char *from);
 static inline int64_t dl_at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t dl_at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Threads of its blocks; bytes of their dynamic shared memory, and of the sums of a tile in it. */

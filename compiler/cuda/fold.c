@@ -126,23 +126,16 @@ static dl_hole_kind kind_for_all(const phase *p, int hole, int end) {
     return kind;
 }
 
-static bool has_one(const phase *p, int hole, int end) {
-    for (p = at_end(p, end); p; p = at_end(p->next, end))
-        if (p->s.holes.at[hole].value == 1) return true;
-    return false;
-}
-
 static bool vary_alike(const phase *p, int a, int b, int end) {
     for (p = at_end(p, end); p; p = at_end(p->next, end))
         if (p->s.holes.at[a].value != p->s.holes.at[b].value) return false;
     return true;
 }
 
-/* Those of holes [from, to), behind *n arguments. False: no product divides by 1. */
-static bool add_slots(const phase *p, int from, int to, int end, slot *slots, int *n) {
+/* Those of holes [from, to), behind *n arguments. */
+static void add_slots(const phase *p, int from, int to, int end, slot *slots, int *n) {
     for (int i = from; i < to; i++) {
         slots[i] = (slot){-1, -1, kind_for_all(p, i, end)};
-        if (slots[i].kind == DL_HOLE_DIVISOR && has_one(p, i, end)) return false;
         if (!varies(p, i, end)) continue;
         for (int j = 0; j < i && slots[i].lifted < 0; j++)
             if (slots[j].lifted >= 0 && slots[j].kind == slots[i].kind && vary_alike(p, i, j, end))
@@ -151,20 +144,19 @@ static bool add_slots(const phase *p, int from, int to, int end, slot *slots, in
         slots[i].lifted = (*n)++;
         if (slots[i].kind == DL_HOLE_DIVISOR) slots[i].second = (*n)++;
     }
-    return true;
 }
 
-/* The arguments' number, the end's beside, or -1: there are no such; slots by end. */
+/* The arguments' number, the end's beside; slots by end. */
 static int find_slots(dl_arena *arena, const phase *p, slot **slots) {
     int cut = p->s.cut_holes, common = 0, most;
     slot *first = DL_NEWS(arena, slot, cut + 1);
-    if (!add_slots(p, 0, cut, ALL, first, &common)) return -1;
+    add_slots(p, 0, cut, ALL, first, &common);
     most = common;
     for (int i = 0; i < p->ends; i++) {
         int n = common, holes = at_end(p, i)->s.holes.n;
         slots[i] = DL_NEWS(arena, slot, holes + 1);
         if (cut) memcpy(slots[i], first, (size_t)cut * sizeof *first);
-        if (!add_slots(p, cut, holes, i, slots[i], &n)) return -1;
+        add_slots(p, cut, holes, i, slots[i], &n);
         if (n > most) most = n;
     }
     return most;
@@ -185,7 +177,7 @@ void dl_cuda_divisor(int64_t d, int64_t number[2]) {
     int l = 0;
     while ((uint64_t)1 << l < of) l++;
     m = (((uint64_t)1 << (31 + l)) + of - 1) / of;
-    number[0] = (int64_t)(m << 32 | of), number[1] = l - 1;
+    number[0] = (int64_t)(m << 32 | of), number[1] = 31 + l;
 }
 
 static void put_numbers(int64_t *to, const slot *s, const dl_hole *h) {
@@ -361,7 +353,7 @@ static bool joins(dl_arena *arena, phase *first, phase *p) {
     args = p->s.cut_args + args_before(first, first->ends);
     int numbers = find_slots(arena, first, slots),
         most = DL_ENTRY_MOST - args - 1 - DL_MAP_MOST * DL_MAP_BYTES / 8;
-    if (numbers >= 0 && numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS)) return true;
+    if (numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS)) return true;
     last->next = NULL, first->last = last, first->ends = ends, p->end = 0;
     return false;
 }

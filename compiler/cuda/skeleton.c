@@ -106,13 +106,21 @@ static char operator_before(const lexer *l, const char *at) {
     return at[-2] == '/' ? '/' : at[-2] == '%' ? '=' : 0;
 }
 
-/* Is it the block's number that is divided? Once a thread, so that it may cost a product where a shift would
- * do: kernels that differ in this alone are equal. */
+/* Is it the block's number that is divided, "unit", or what one thread alone divides, "k3_unit"? Then it may
+ * cost a product where a shift would do: kernels that differ in this alone are equal. */
 static bool divides_unit(const lexer *l, const char *at) {
     static const char unit[] = "unit";
     enum { LENGTH = sizeof unit - 1 };
     while (at > l->begin && strchr(" /%=", at[-1])) at--;
-    return at - l->begin > LENGTH && memcmp(at - LENGTH, unit, LENGTH) == 0 && !is_name(at[-LENGTH - 1]);
+    if (at - l->begin <= LENGTH || memcmp(at - LENGTH, unit, LENGTH) != 0) return false;
+    return !is_name(at[-LENGTH - 1]) || at[-LENGTH - 1] == '_';
+}
+
+/* Does a number with its sign begin here? Where something is subtracted, there is a space behind the minus.
+ */
+static bool is_number(const lexer *l) {
+    const char *at = l->at;
+    return is_digit(*at) || (*at == '-' && at + 1 < l->end && is_digit(at[1]));
 }
 
 /* How a number that begins here would come as an argument; 0: not at all. */
@@ -120,11 +128,12 @@ static int classify(const lexer *l, const char *begin, const char *suffix, size_
                     int64_t value) {
     char before = operator_before(l, begin);
     bool alone = begin > l->begin && begin[-1] == '[' && l->at < l->end && *l->at == ']';
-    if (begin < l->fixed || alone || before == '=' || value < 0) return 0;
+    if (begin < l->fixed || alone || before == '=') return 0;
     if (real) return is_word(suffix, n, "f") ? DL_HOLE_FLOAT : 0;
     bool is_unsigned = is_word(suffix, n, "U"), is_long = is_word(suffix, n, "L"),
          both = is_word(suffix, n, "UL");
     if (n && !is_unsigned && !is_long && !both) return 0;
+    if (value < 0 && (is_unsigned || both)) return 0;
     if (before && (is_long || both || value < 1 || value > INT32_MAX)) return 0;
     if (before) return value & (value - 1) ? DL_HOLE_DIVISOR : DL_HOLE_SHIFT;
     return both          ? DL_HOLE_UNSIGNED_LONG
@@ -135,7 +144,8 @@ static int classify(const lexer *l, const char *begin, const char *suffix, size_
 
 static void take_number(lexer *l) {
     const char *begin = l->at, *suffix;
-    bool real = false, hex = l->end - begin > 1 && begin[1] == 'x';
+    l->at += *begin == '-';
+    bool real = false, hex = l->end - l->at > 1 && l->at[1] == 'x';
     while (l->at < l->end && is_digit(*l->at)) l->at++;
     if (!hex && l->at < l->end && *l->at == '.') {
         for (real = true, l->at++; l->at < l->end && is_digit(*l->at);) l->at++;
@@ -145,7 +155,7 @@ static void take_number(lexer *l) {
     }
     suffix = l->at;
     while (l->at < l->end && is_name(*l->at)) l->at++;
-    int64_t value = hex ? -1 : 0;
+    int64_t value = 0;
     if (real) {
         float f = strtof(begin, NULL);
         uint32_t bits;
@@ -154,7 +164,7 @@ static void take_number(lexer *l) {
     } else if (!hex) {
         value = strtoll(begin, NULL, 10);
     }
-    int kind = classify(l, begin, suffix, (size_t)(l->at - suffix), real, value);
+    int kind = hex ? 0 : classify(l, begin, suffix, (size_t)(l->at - suffix), real, value);
     if (!kind) {
         dl_putn(&l->out, begin, (size_t)(l->at - begin));
         return;
@@ -168,7 +178,7 @@ static void take_number(lexer *l) {
 static void take_text(lexer *l, const char *text, size_t n) {
     l->begin = l->at = l->fixed = text, l->end = text + n;
     while (l->at < l->end) {
-        if (is_digit(*l->at)) {
+        if (is_number(l)) {
             take_number(l);
         } else if (is_name(*l->at)) {
             take_name(l);

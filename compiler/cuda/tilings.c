@@ -147,15 +147,31 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
     return t;
 }
 
-/* Can an operand come by tensor maps, of matrices or, which is none, an image? */
-static bool has_boxes(const dl_product *p, int i, bool images) {
+/* Can an operand come by tensor maps of matrices, or of images; and one that is no matrix? An image of one
+ * tap is both. */
+static bool has_boxes(const dl_product *p, int i) {
     dl_tensor_map maps[DL_MAP_MOST];
+    return dl_product_boxes(p, &p->operand[0], tilings[i].bm, maps) ||
+           dl_product_boxes(p, &p->operand[1], tilings[i].bn, maps);
+}
+static bool has_images(const dl_product *p, int i, bool alone) {
+    dl_tensor_map maps[DL_MAP_MOST];
+    bool any = false;
     for (int o = 0; o < 2; o++) {
         int rows = o ? tilings[i].bn : tilings[i].bm;
-        bool boxes = dl_product_boxes(p, &p->operand[o], rows, maps);
-        if (images ? !boxes && dl_product_images(p, &p->operand[o], rows, maps) : boxes) return true;
+        any |= dl_product_images(p, &p->operand[o], rows, maps) &&
+               !(alone && dl_product_boxes(p, &p->operand[o], rows, maps));
     }
-    return false;
+    return any;
+}
+
+/* The row whose reach a row has: images that are matrices come as fast as those. */
+static int reach_of(const dl_product *p, int i) {
+    if (tilings[i].kind != IMAGES || has_images(p, i, true)) return i;
+    for (int k = 0; k < NTILINGS; k++)
+        if (tilings[k].kind == BOXES && tilings[k].bm == tilings[i].bm && tilings[k].bn == tilings[i].bn)
+            return k;
+    return i;
 }
 
 static bool has_patch(const dl_product *p, int i) {
@@ -170,8 +186,8 @@ static bool serves(const dl_product *p, int i) {
            (tilings[i].kind == PATCHES && has_patch(p, i)) ||
            (tilings[i].kind == HALOS && dl_product_halo(p, tilings[i].bm, &(dl_halo){0})) ||
            (tilings[i].kind == GROUPS && p->has_groups) ||
-           (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i, false)) ||
-           (tilings[i].kind == IMAGES && p->has_groups && has_boxes(p, i, true));
+           (tilings[i].kind == BOXES && p->has_groups && has_boxes(p, i)) ||
+           (tilings[i].kind == IMAGES && p->has_groups && has_images(p, i, false));
 }
 
 int dl_product_tilings(const dl_product *p, dl_tiling *of) {
@@ -179,11 +195,12 @@ int dl_product_tilings(const dl_product *p, dl_tiling *of) {
     for (int i = 0; i < NTILINGS; i++) {
         if (!serves(p, i)) continue;
         const dl_tiling t = tiling_of(p, i);
+        int reach = reach_of(p, i);
         const int64_t shares[] = {t.splits, t.splits / 2, t.splits * 2};
         for (int k = 0; k < (t.halo.found ? 1 : 3); k++) {
             dl_tiling other = t;
             split(p, shares[k], &other);
-            other.time = time_of(p, &other, i);
+            other.time = time_of(p, &other, reach);
             n = insert(of, n, &other);
         }
     }

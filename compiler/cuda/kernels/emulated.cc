@@ -212,7 +212,6 @@ KD_INLINE long long __double_as_longlong(double v) { return emulated::bits_as<lo
 KD_INLINE int __popc(unsigned v) { return __builtin_popcount(v); }
 KD_INLINE int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
 KD_INLINE int __ffs(int v) { return __builtin_ffs(v); }
-KD_INLINE unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long)a * b >> 32); }
 KD_INLINE float rsqrtf(float v) { return 1 / sqrtf(v); }
 KD_INLINE double rsqrt(double v) { return 1 / sqrt(v); }
 KD_INLINE float __expf(float v) { return expf(v); }

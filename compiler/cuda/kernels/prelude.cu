@@ -29,11 +29,11 @@ struct kd_shift { /* a power of two: its logarithm, and the bits below it */
 INLINE unsigned operator/(unsigned x, kd_shift d) { return x >> d.n; }
 INLINE unsigned operator%(unsigned x, kd_shift d) { return x & d.mask; }
 struct kd_divisor {
-    unsigned d, times, n; /* x / d is x * times >> 32 >> n */
+    unsigned d, times, n; /* x / d is x * times >> n */
     INLINE kd_divisor(long v, long shift)
         : d((unsigned)v), times((unsigned)((unsigned long)v >> 32)), n((unsigned)shift) {}
 };
-INLINE unsigned operator/(unsigned x, kd_divisor d) { return __umulhi(x, d.times) >> d.n; }
+INLINE unsigned operator/(unsigned x, kd_divisor d) { return (unsigned)((unsigned long)x * d.times >> d.n); }
 INLINE unsigned operator%(unsigned x, kd_divisor d) { return x - x / d * d.d; }
 #define DIVISIONS(D)                                                                                         \
     INLINE int operator/(int x, D d) { return x < 0 ? -(int)(-(unsigned)x / d) : (int)((unsigned)x / d); }   \
