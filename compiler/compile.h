@@ -24,7 +24,7 @@ typedef struct {
     const char *model; /* name, for the plan */
     int64_t batch;     /* size of axis N, for the plan */
     const char *skip;  /* passes not to run (DLC_SKIP) */
-    bool validate;     /* after every pass */
+    dl_validation validate;
     dl_pass_observer *observe;
     void *user;
     void (*warn)(const char *text); /* told what the user should know meanwhile; NULL: nobody is */

@@ -177,9 +177,7 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
     const char *override = getenv("NVIDIA_TF32_OVERRIDE"); /* as NVIDIA's libraries obey it */
     opt->tf32 = dl_config_bool(s->config, DL_KEY_tf32) && !(override && strcmp(override, "0") == 0);
     opt->target = dl_target_find(target, err);
-#ifndef NDEBUG
-    opt->validate = true;
-#endif
+    opt->validate = DL_VALIDATE_STAGES;
     return opt->target != NULL;
 }
 

@@ -83,9 +83,14 @@ dl_pass_fn dl_skip_fuse; /* every node a kernel of its own */
 /* Called before the first pass (pass NULL) and behind each; for dumps. */
 typedef void dl_pass_observer(void *user, int number, const dl_pass *pass, const dl_module *m);
 
+/* Behind which passes the module is validated: none; those that bring it to another stage, which costs a
+ * twentieth of the compiler's time, and all a fifth. Then what a pass takes is looked at where passes may be
+ * left out, too. */
+typedef enum { DL_VALIDATE_NONE, DL_VALIDATE_STAGES, DL_VALIDATE_PASSES } dl_validation;
+
 typedef struct {
     const char *skip; /* comma-separated names not to run, or NULL (DLC_SKIP) */
-    bool validate;    /* after every pass; what a pass takes is looked at where passes may be left out, too */
+    dl_validation validate;
     dl_pass_observer *observe;
     void *user;
 } dl_pass_options;

@@ -124,7 +124,9 @@ bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_op
         last = pass;
         /* The number is the place in the list, so that dumps keep theirs when a pass is skipped. */
         if (opt.observe) opt.observe(opt.user, i + 1, pass, m);
-        if (opt.validate && !check_behind(m, pass, ctx->err)) return false;
+        bool changed = pass->leaves != pass->takes;
+        if (opt.validate == DL_VALIDATE_PASSES || (opt.validate == DL_VALIDATE_STAGES && changed))
+            if (!check_behind(m, pass, ctx->err)) return false;
     }
     /* What DLC_SKIP leaves out at the end is missed by whoever takes the module next. */
     const dl_pass *end = run.n ? run.at[run.n - 1] : NULL;

@@ -58,7 +58,7 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     size_t n;
     char *text = dl_read_input(arena, c->positional.at[0], 16 << 20, &n, &err);
     dl_module *m = text ? dl_read_module(arena, text, n, c->positional.at[0], &err) : NULL;
-    run = (dl_pass_options){.validate = true};
+    run = (dl_pass_options){.validate = DL_VALIDATE_PASSES};
     if (!m || !dl_run_passes(m, list ? list : "", &ctx, run)) return dlc_fail(&err);
     dl_buf b = {0};
     dl_print_module(&b, m, (dl_print_options){.locations = true});

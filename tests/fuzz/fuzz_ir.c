@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         FUZZ_CHECK(once.n == twice.n && (once.n == 0 || memcmp(once.at, twice.at, once.n) == 0));
         dl_buf_free(&once), dl_buf_free(&twice);
         dl_pass_ctx ctx = {.arena = arena, .weights = {DL_PANEL, 16}, .err = &err};
-        dl_run_passes(m, passes_of(arena, (const char *)data, n), &ctx, (dl_pass_options){.validate = true});
+        dl_run_passes(m, passes_of(arena, (const char *)data, n), &ctx,
+                      (dl_pass_options){.validate = DL_VALIDATE_PASSES});
         if (err.code == DL_INTERNAL) fprintf(stderr, "%s\n", err.message);
         FUZZ_CHECK(err.code != DL_INTERNAL);
     }

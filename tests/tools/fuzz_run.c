@@ -90,7 +90,7 @@ bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_dtype low, dl_e
     dl_pass_ctx ctx =
         context(c->written->arena, &(fuzz_way){.keep_gradients = true}, low, (dl_layout){DL_PANEL, 8}, err);
     if (dl_run_passes(c->written, "amp,lower,autodiff,optimizer", &ctx,
-                      (dl_pass_options){.validate = true})) {
+                      (dl_pass_options){.validate = DL_VALIDATE_PASSES})) {
         c->want = reference(c->written->graphs.at[0], seed, err);
     }
     if (c->want) return true;
@@ -178,7 +178,7 @@ static void try_passes(const fuzz_case *c, const fuzz_way *way, fuzz_verdict *v)
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, c->text, strlen(c->text), "random", &err);
     dl_pass_ctx ctx = context(m->arena, way, c->low, (dl_layout){DL_PANEL, 8}, &err);
-    dl_pass_options opt = {.validate = true, .skip = way->skip};
+    dl_pass_options opt = {.validate = DL_VALIDATE_PASSES, .skip = way->skip};
     dl_interp *in = NULL;
     const dl_graph *g = m->graphs.at[0];
     if (dl_run_passes(m, dl_pipeline, &ctx, opt)) {
@@ -211,7 +211,7 @@ static dl_graph *make_step(const fuzz_case *c, int number, const fuzz_way *way, 
                            dl_layout weights, dl_error *err) {
     dl_module *m = dl_parse_module(arena, c->text, strlen(c->text), "random", err);
     dl_pass_ctx ctx = context(arena, way, c->low, weights, err);
-    dl_pass_options opt = {.validate = true, .skip = way->skip};
+    dl_pass_options opt = {.validate = DL_VALIDATE_PASSES, .skip = way->skip};
     if (!m || !dl_run_passes(m, "amp,lower,simplify,autodiff,optimizer", &ctx, opt)) return NULL;
     dl_graph *g = m->graphs.at[0];
     g->name = dl_internf("g%d", number);

@@ -51,7 +51,7 @@ static bool run(const char *path, const char *dir, const char *passes, dl_arena 
     dl_module *m = text ? dl_read_module(arena, text, n, path, err) : NULL;
     if (!m || !check_types(m->graphs.at[0], err)) return false;
     dl_pass_ctx ctx = {.arena = arena, .err = err};
-    if (!dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true})) return false;
+    if (!dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES})) return false;
     const dl_graph *g = m->graphs.at[0];
     dl_interp *in = dl_interp_new(g, false);
     dl_interp_release(in);

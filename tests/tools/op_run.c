@@ -91,7 +91,8 @@ static bool run_interp(dl_arena *arena, const char *path, const char *dir, const
     dl_pass_ctx ctx = {.arena = arena, .err = err, .weights = {DL_PANEL, 16}};
     bool rounds = strcmp(engine, "rounded") == 0;
     const char *passes = rounds ? "lower,simplify,autodiff,simplify,layout,fuse" : "lower,autodiff";
-    if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true})) return false;
+    if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}))
+        return false;
     const dl_graph *g = m->graphs.at[0];
     int64_t ins = 0, outs = 0;
     for (int i = 0; i < g->vars.n; i++) ins += dl_type_count(&g->vars.at[i]->value.type);

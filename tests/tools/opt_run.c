@@ -55,7 +55,7 @@ static char *transform(dl_arena *arena, const char *name, const char *text, size
     dl_pass_ctx ctx = {.arena = arena, .weights = {DL_PANEL, 16}, .err = &err};
     const char *passes = read_heading(text, &ctx);
     dl_module *m = dl_read_module(arena, text, n, name, &err);
-    if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}))
+    if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}))
         return dl_format(arena, "error: %s\n", err.message);
     dl_buf b = {0};
     dl_print_module(&b, m, (dl_print_options){0});

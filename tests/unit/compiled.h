@@ -34,7 +34,7 @@ static inline dl_plan *compile_text_module(dl_arena *arena, const char *text, co
                               .model = "text",
                               .batch = 1,
                               .skip = skip,
-                              .validate = true,
+                              .validate = DL_VALIDATE_PASSES,
                               .link = true};
     if (!opt.target) {
         printf("SKIP %s: %s\n", target, err.message);

@@ -364,7 +364,8 @@ static void differentiate(dl_module *m, dl_error *err) {
                            .keep_gradients = true,
                            .recipe.optimizer = DL_OPT_NONE,
                            .err = err};
-        dl_run_passes(&one, "simplify,autodiff,simplify", &ctx, (dl_pass_options){.validate = true});
+        dl_run_passes(&one, "simplify,autodiff,simplify", &ctx,
+                      (dl_pass_options){.validate = DL_VALIDATE_PASSES});
         g->name = name, g->module = m;
     }
 }

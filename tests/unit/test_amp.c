@@ -16,7 +16,7 @@ static dl_graph *build(dl_arena *arena, const char *body, const char *passes, dl
     if (!m) return NULL;
     dl_error err = {0};
     dl_pass_ctx ctx = {.arena = arena, .weights = {DL_PANEL, 16}, .recipe = {.low = low}, .err = &err};
-    bool ok = dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true});
+    bool ok = dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES});
     CHECK(ok, "%s", err.message);
     return ok ? dl_module_graph(m, "eval") : NULL;
 }

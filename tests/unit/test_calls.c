@@ -313,7 +313,7 @@ static dl_plan *compile(wish *w, bool tf32, dl_module **m, dl_error *err) {
                               .model = "M",
                               .batch = 1,
                               .skip = "recompute",
-                              .validate = true,
+                              .validate = DL_VALIDATE_PASSES,
                               .link = true};
     const char *text = dl_format(arena, "graph @train {\n  %s}\n", cases[w->number].text);
     *m = dl_parse_module(arena, text, strlen(text), cases[w->number].what, err);

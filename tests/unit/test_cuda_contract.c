@@ -119,7 +119,7 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
                        .keep_gradients = true,
                        .recipe.optimizer = DL_OPT_NONE,
                        .err = &err};
-    dl_pass_options options = {.validate = true};
+    dl_pass_options options = {.validate = DL_VALIDATE_PASSES};
     if (mixed) options.observe = narrow, options.user = &dtype, options.skip = "recompute";
     CHECK(!err.code && dl_run_passes(m, dl_pipeline, &ctx, options), "%s", err.message);
     /* f32 sums of some thousand terms against double ones; of 16 bits, a few then fall on the other side of a
@@ -206,7 +206,7 @@ static void test_tiles(const dl_target *newest) {
                            .recipe.optimizer = DL_OPT_NONE,
                            .err = &err};
         dl_dtype right = rows[r].right;
-        dl_pass_options options = {.validate = true};
+        dl_pass_options options = {.validate = DL_VALIDATE_PASSES};
         if (right != rows[r].dtype)
             options.observe = narrow, options.user = &right, options.skip = "recompute";
         bool ok = m && dl_run_passes(m, dl_pipeline, &ctx, options);

@@ -167,7 +167,8 @@ static void test_case(int i) {
     dl_plan *p = m ? compile_text(arena, text, "cuda:sm_90a:emulated", NULL) : NULL;
     CHECK(p, "%s: %s", cases[i].what, err.message);
     dl_pass_ctx ctx = {.arena = arena, .recipe.optimizer = DL_OPT_NONE, .err = &err};
-    CHECK(m && dl_run_passes(m, "lower", &ctx, (dl_pass_options){.validate = true}), "%s", err.message);
+    CHECK(m && dl_run_passes(m, "lower", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}), "%s",
+          err.message);
     bool found = false;
     for (int k = 0; p && k < p->objects.n; k++)
         found |= !cases[i].has || strstr(p->objects.at[k].source, cases[i].has);

@@ -476,7 +476,7 @@ static void check_case(const grad_case *c, const char *passes) {
     dl_module *m = build_case(c, p);
     dl_error err = {0};
     dl_pass_ctx ctx = {.arena = m->arena, .recipe.optimizer = DL_OPT_NONE, .err = &err};
-    bool fine = dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true});
+    bool fine = dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES});
     CHECK(fine, "%s: %s", c->name, err.message);
     if (fine) {
         dl_graph *g = m->graphs.at[0];
@@ -543,7 +543,8 @@ static void check_ties(dl_op op, build_fn *build, const char *const types[2], do
     dl_module *m = build_case(&c, p);
     dl_error err = {0};
     dl_pass_ctx ctx = {.arena = m->arena, .recipe.optimizer = DL_OPT_NONE, .err = &err};
-    CHECK(dl_run_passes(m, "autodiff", &ctx, (dl_pass_options){.validate = true}), "%s", err.message);
+    CHECK(dl_run_passes(m, "autodiff", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}), "%s",
+          err.message);
     dl_graph *g = m->graphs.at[0];
     dl_interp *run = dl_interp_new(g, false);
     for (int i = 0; i < g->vars.n; i++) {

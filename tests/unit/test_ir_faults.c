@@ -182,7 +182,7 @@ static void test_case(int i) {
     const char *text = cases[i].text ? cases[i].text : many_large(a), *says = cases[i].says;
     dl_module *m = dl_read_module(a, text, strlen(text), "t.dlir", &err);
     dl_pass_ctx ctx = {.arena = a, .weights = {DL_PANEL, 16}, .err = &err};
-    bool ok = m && dl_run_passes(m, cases[i].passes, &ctx, (dl_pass_options){.validate = true});
+    bool ok = m && dl_run_passes(m, cases[i].passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES});
     if (!says)
         CHECK(ok, "%s: %s", cases[i].what, err.message);
     else if (strcmp(says, "bad") == 0)

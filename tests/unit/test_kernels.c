@@ -63,7 +63,7 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed) {
                               .keep_gradients = true,
                               .model = "kernels",
                               .batch = 1,
-                              .validate = true,
+                              .validate = DL_VALIDATE_PASSES,
                               .link = true};
     if (!opt.target) {
         printf("SKIP %s: %s\n", target, err.message);

@@ -426,8 +426,9 @@ static void check_norms_shared(void) {
             dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
             dl_pass_ctx ctx = {
                 .arena = m->arena, .recipe = {DL_OPT_sgd, FIXED, .clip = clip, .norms = norms}, .err = &err};
-            CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = true}), "%s",
-                  err.message);
+            CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx,
+                                (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
+                  "%s", err.message);
             const dl_graph *g = m->graphs.at[0];
             CHECK(count_op(g, DL_OP_sqrt) == roots[clip][norms], "clip %d, norms %d: %d roots", clip, norms,
                   count_op(g, DL_OP_sqrt));
@@ -443,8 +444,8 @@ static void check_case(const optimizer_case *c, const char *passes, bool norms, 
     CHECK(m, "%s", err.message);
     dl_pass_ctx ctx = {.arena = m->arena, .weights = {DL_PANEL, 16}, .recipe = c->recipe, .err = &err};
     ctx.recipe.norms = norms;
-    CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}), "%s: %s", c->name,
-          err.message);
+    CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}), "%s: %s",
+          c->name, err.message);
     dl_graph *g = m->graphs.at[0];
     CHECK(!dl_graph_find_result(g, DL_RESULT_GRAD, NULL), "gradients are not kept");
     dl_interp *run = dl_interp_new(g, false);
@@ -514,7 +515,8 @@ static void check_scaler(const char *passes, double first) {
     dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
     dl_pass_ctx ctx = {
         .arena = m->arena, .weights = {DL_PANEL, 16}, .recipe = {FIXED, .low = DL_F16}, .err = &err};
-    CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}), "%s", err.message);
+    CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}), "%s",
+          err.message);
     dl_graph *g = m->graphs.at[0];
     dl_interp *run = dl_interp_new(g, false);
     for (int i = 0; i < g->vars.n; i++) *dl_interp_data(run, &g->vars.at[i]->value) = g->vars.at[i]->init.a;
@@ -555,8 +557,8 @@ static void check_scaler_names(void) {
         dl_error err = {0};
         dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
         dl_pass_ctx ctx = {.arena = m->arena, .recipe = {FIXED, .low = lows[i]}, .err = &err};
-        CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = true}), "%s",
-              err.message);
+        CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
+              "%s", err.message);
         CHECK(!dl_graph_find_var(m->graphs.at[0], "scaler.scale") == (lows[i] != DL_F16));
         CHECK(!dl_graph_find_result(m->graphs.at[0], DL_RESULT_METRIC, "skipped") == (lows[i] != DL_F16));
         dl_arena_free(m->arena);

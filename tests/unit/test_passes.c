@@ -45,7 +45,8 @@ static void test_manager(void) {
           "skip");
     err = (dl_error){0};
     log_book l = {0};
-    dl_pass_options opt = {.skip = "autodiff", .observe = observe, .user = &l, .validate = true};
+    dl_pass_options opt = {
+        .skip = "autodiff", .observe = observe, .user = &l, .validate = DL_VALIDATE_PASSES};
     CHECK(dl_run_passes(m, "simplify, autodiff,optimizer", &ctx, opt), "%s", err.message);
     CHECK(l.n == 3 && l.numbers[0] == 0 && l.numbers[1] == 1 && l.numbers[2] == 3, "%d calls", l.n);
     CHECK_STR(l.last, "optimizer");
@@ -63,12 +64,12 @@ static void test_simplify(const char *before, int seeds) {
         dl_graph *g = random_graph(m, "train", (uint64_t)seed, 30, DL_F64, &counts);
         dl_pass_ctx ctx = context(m, &err);
         ctx.recipe.optimizer = DL_OPT_NONE;
-        CHECK(dl_run_passes(m, "lower", &ctx, (dl_pass_options){.validate = true}) &&
-                  dl_run_passes(m, before, &ctx, (dl_pass_options){.validate = true}),
+        CHECK(dl_run_passes(m, "lower", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}) &&
+                  dl_run_passes(m, before, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
               "seed %d: %s", seed, err.message);
         int nodes = g->nodes.n;
-        CHECK(dl_run_passes(m, "simplify", &ctx, (dl_pass_options){.validate = true}), "seed %d: %s", seed,
-              err.message);
+        CHECK(dl_run_passes(m, "simplify", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
+              "seed %d: %s", seed, err.message);
         CHECK(!dl_pass_simplify(g, &ctx), "seed %d: not simple yet", seed);
         fewer += g->nodes.n < nodes;
         dl_arena_free(m->arena);
@@ -204,7 +205,8 @@ static void test_memory(int size, const char *passes) {
     dl_buf report = {0};
     CHECK(!dl_memory_report(train, &report, &err) && err.code == DL_USAGE, "not planned yet");
     err = (dl_error){0};
-    CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}), "%s", err.message);
+    CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}), "%s",
+          err.message);
     dl_liveness before, live;
     CHECK(dl_find_liveness(train, m->arena, &before, &err), "%s", err.message);
     /* Without fusion the graph is not of the stages that the manager would check: run the passes plainly. */
@@ -267,7 +269,7 @@ static void test_pipeline(void) {
         dl_pass_ctx ctx = context(m[i], &err);
         g[i] = build_unet(m[i], "train", 16), build_unet(m[i], "eval", 16);
         CHECK(dl_run_passes(m[i], i ? dl_pipeline : "autodiff,optimizer", &ctx,
-                            (dl_pass_options){.validate = true}),
+                            (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
               "%s", err.message);
         run[i] = dl_interp_new(g[i], false);
         fill_step(run[i], g[i]);

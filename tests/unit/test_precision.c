@@ -151,7 +151,7 @@ static void test_target(const char *target) {
                               .recipe.optimizer = DL_OPT_NONE,
                               .model = "precision",
                               .batch = 1,
-                              .validate = true,
+                              .validate = DL_VALIDATE_PASSES,
                               .link = true};
     if (!opt.target) {
         printf("SKIP %s: %s\n", target, err.message);

@@ -253,7 +253,8 @@ static void test_interpreter(void) {
         dl_pass_ctx ctx = {
             .arena = arena, .recipe.optimizer = DL_OPT_NONE, .keep_gradients = true, .err = &err};
         dl_dtype type = DL_BOOL;
-        CHECK(m && dl_run_passes(m, behind ? passes : "lower", &ctx, (dl_pass_options){.validate = true}),
+        CHECK(m && dl_run_passes(m, behind ? passes : "lower", &ctx,
+                                 (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
               "%s", err.message);
         const dl_graph *g = m->graphs.at[0];
         dl_interp *in = dl_interp_new(g, false);

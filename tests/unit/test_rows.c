@@ -116,8 +116,8 @@ static void build(dl_module *m, int i, int s, dl_error *err) {
                        .keep_gradients = true,
                        .recipe.optimizer = DL_OPT_NONE,
                        .err = err};
-    bool ok =
-        dl_run_passes(one, "lower,simplify,autodiff,simplify", &ctx, (dl_pass_options){.validate = true});
+    bool ok = dl_run_passes(one, "lower,simplify,autodiff,simplify", &ctx,
+                            (dl_pass_options){.validate = DL_VALIDATE_PASSES});
     CHECK(ok, "%s: %s", cases[i].what, err->message);
     dl_graph *g = one->graphs.at[0];
     g->name = dl_intern(name_of(m->arena, i, s)), g->module = m;
@@ -213,7 +213,7 @@ static void test_target(const char *target) {
                               .keep_gradients = true,
                               .model = "rows",
                               .batch = 1,
-                              .validate = true,
+                              .validate = DL_VALIDATE_PASSES,
                               .link = true};
     if (!opt.target) {
         printf("SKIP %s: %s\n", target, err.message);

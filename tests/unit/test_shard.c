@@ -132,7 +132,7 @@ static dl_graph *pass(dl_arena *arena, const model *of, int64_t batch, dl_parall
                        .err = err};
     ctx.recipe.optimizer = of->steps ? DL_OPT_adam : DL_OPT_NONE;
     ctx.recipe.clip = ctx.recipe.norms = ctx.keep_gradients = of->steps;
-    if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true})) return NULL;
+    if (!m || !dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES})) return NULL;
     return dl_module_graph(m, which);
 }
 

@@ -24,7 +24,7 @@ static dl_graph *begin(dl_arena *arena, uint64_t seed, dl_parallel p, const char
     random_counts counts = {0};
     dl_graph *g = random_graph(m, "train", seed, STEPS, DL_F64, &counts);
     dl_pass_ctx ctx = context(m, p, err);
-    return dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = true}) ? g : NULL;
+    return dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}) ? g : NULL;
 }
 
 /* Every rank draws the same: an axis of every third value, at times in parts, where there are enough elements
@@ -115,7 +115,7 @@ static void check_seed(uint64_t seed, int tp, int cp, totals *all) {
         dl_shard_wants wants = draw_wants(g, p, seed);
         dl_shard_module(g->module, &ctx, &wants);
         ok = dl_run_passes(g->module, "autodiff,ring,ranks,simplify", &ctx,
-                           (dl_pass_options){.validate = true});
+                           (dl_pass_options){.validate = DL_VALIDATE_PASSES});
         CHECK(ok, "seed %llu, tp %d, cp %d: %s", (unsigned long long)seed, tp, cp, err.message);
         graph[r] = g, in[r] = dl_interp_new(g, false);
         fill(g, in[r]);

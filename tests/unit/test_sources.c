@@ -11,7 +11,7 @@ static dl_plan *emit_text(dl_arena *arena, const char *text) {
                               .keep_gradients = true,
                               .model = "text",
                               .batch = 1,
-                              .validate = true};
+                              .validate = DL_VALIDATE_PASSES};
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
     dl_plan *p = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
     CHECK(p != NULL, "%s", err.message);

@@ -46,7 +46,7 @@ static dl_compile_options options_of(void) {
                                 .model = "M",
                                 .batch = 1,
                                 .warn = hear,
-                                .validate = true,
+                                .validate = DL_VALIDATE_PASSES,
                                 .link = true};
 }
 

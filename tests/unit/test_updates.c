@@ -94,7 +94,7 @@ static dl_module *build(dl_arena *arena, int i) {
 /* The graph as one step computes it, unfused. */
 static const dl_graph *write_step(dl_module *m, bool keep, dl_error *err) {
     dl_pass_ctx ctx = {.arena = m->arena, .keep_gradients = keep, .err = err};
-    return dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = true})
+    return dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES})
                ? dl_module_graph(m, "train")
                : NULL;
 }
@@ -202,7 +202,7 @@ static void test_model(int i, bool keep, const char *skip) {
                               .model = "M",
                               .batch = 3,
                               .skip = skip,
-                              .validate = true,
+                              .validate = DL_VALIDATE_PASSES,
                               .link = true};
     dl_compile_times times = {0};
     dl_plan *p = g ? dl_compile(arena, m, &opt, &times, &err) : NULL;
