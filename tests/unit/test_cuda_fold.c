@@ -113,6 +113,67 @@ static void test_ways(void) {
     dl_arena_free(arena);
 }
 
+/* Convolutions of several taps and of one, of one stride and two, padded and not, and of a concatenation. */
+static const char images[] =
+    "graph @predict {\n  input $a = %0 : bf16[N=256, C=128, H=28, W=28]\n"
+    "  input $b = %1 : bf16[O=128, C=128, kH=3, kW=3]\n  input $c = %2 : bf16[O=128, C=128, kH=1, kW=1]\n"
+    "  input $d = %3 : bf16[N=256, C=64, H=14, W=14]\n  input $e = %4 : bf16[O=128, C=192, kH=3, kW=3]\n"
+    "  %5 = conv $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : bf16[N=256, C=128, H=28, W=28]\n"
+    "  %6 = conv %5, $c {stride=[2, 2], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=256, C=128, H=14, W=14]\n"
+    "  %7 = conv %6, $c {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=256, C=128, H=14, W=14]\n"
+    "  %8 = cat %7, $d {axis=C} : bf16[N=256, C=192, H=14, W=14]\n"
+    "  %9 = conv %8, $e {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : bf16[N=256, C=128, H=14, W=14]\n"
+    "  output \"y\" = %9\n}\n";
+/* Their gradients by the image, whose weights come by taps. */
+static const char backwards[] =
+    "graph @predict {\n  input $a = %0 : bf16[N=64, C=128, H=28, W=28]\n"
+    "  input $b = %1 : bf16[O=128, C=128, kH=3, kW=3]\n  input $c = %2 : bf16[O=128, C=128, kH=1, kW=1]\n"
+    "  %3 = conv_grad_input $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], size=[28, 28]} : "
+    "bf16[N=64, C=128, H=28, W=28]\n"
+    "  %4 = conv_grad_input %3, $c {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0], size=[28, 28]} : "
+    "bf16[N=64, C=128, H=28, W=28]\n"
+    "  output \"y\" = %4\n}\n";
+
+static void test_taps(void) {
+    static const struct {
+        const char *text;
+        int kernels;
+    } of[] = {{images, 4}, {backwards, 2}};
+    dl_arena *arena = dl_arena_new(NULL);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        dl_plan *p = plan_of(arena, of[i].text, "cuda:sm_90a");
+        int made = 0;
+        for (int k = 0; p && k < p->kernels.n; k++)
+            made += p->kernels.at[k].variant && strstr(p->kernels.at[k].variant, "im2col");
+        if (p)
+            CHECK(made == of[i].kernels && count_text(p, "sums = ct_tile<") == 1, "%d convolutions, %d loops",
+                  made, count_text(p, "sums = ct_tile<"));
+    }
+    dl_arena_free(arena);
+}
+
+/* Rows of a tile are on their way two at a time where the end loads what follows them, and else one by one.
+ */
+static void test_rows_ahead(void) {
+    static const char *const ends[] = {"relu %4", "add %4, $a"};
+    dl_arena *arena = dl_arena_new(NULL);
+    for (int i = 0; i < 2; i++) {
+        const char *text = dl_format(arena,
+                                     "graph @predict {\n  input $a = %%0 : bf16[N=64, C=128, H=28, W=28]\n"
+                                     "  input $b = %%1 : bf16[O=128, C=128, kH=3, kW=3]\n"
+                                     "  %%4 = conv $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : "
+                                     "bf16[N=64, C=128, H=28, W=28]\n"
+                                     "  %%5 = %s : bf16[N=64, C=128, H=28, W=28]\n  output \"y\" = %%5\n}\n",
+                                     ends[i]);
+        dl_plan *p = plan_of(arena, text, "cuda:sm_90a");
+        if (p)
+            CHECK(count_text(p, "#pragma unroll 2\n    for (int row = ") == i &&
+                      count_text(p, "#pragma unroll 1\n    for (int row = ") == 1 - i,
+                  "%s", ends[i]);
+    }
+    dl_arena_free(arena);
+}
+
 /* Sources are even, as many as threads may share. */
 static void test_sources(void) {
     enum { PIECES = 40, LONGEST = 20000 };
@@ -225,6 +286,8 @@ int main(void) {
     if (!test_cache(dir)) return 1;
     test_counts();
     test_ways();
+    test_taps();
+    test_rows_ahead();
     test_sources();
     test_checks();
     test_divisors();

@@ -264,7 +264,7 @@ static void test_folded(const char *dir, const dl_target *t) {
             same += strcmp(e->symbol, symbol) == 0 && e->numbers.n > 0, symbol = e->symbol;
         }
     CHECK(same == 1, "%d share their code", same);
-    mapped_check(dir, text, t, 2);
+    mapped_check(dir, text, t, 3);
     dl_arena_free(arena);
 }
 
