@@ -9,6 +9,7 @@
 enum {
     DL_NEEDS = 8,
     DL_MOST_VARIANTS = 24, /* of a kernel */
+    DL_MOST_STRANDS = 128  /* of a phase */
 };
 
 /* How a kernel is made: in one of the ways that its backend has (variants), or, where `by` is not NULL, with
@@ -29,7 +30,10 @@ typedef struct {
     dl_call call; /* in front of the phases, where calls is 1 */
     int64_t units[DL_MAX_PHASES];
     int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* on a device: of a unit; bytes */
-    int nmaps;                                         /* of the first phase, in front of its pointers */
+    int strands; /* of the only phase, each a text of its own, until functions are made of them; 0: it is one
+                    text */
+    int64_t strand_units[DL_MOST_STRANDS];
+    int nmaps; /* of the first phase, in front of its pointers */
     dl_tensor_map maps[DL_MAP_MOST];
     int64_t workspace, scratch; /* bytes */
     const char *variant;        /* its name, interned, where there are several; NULL: there is one */

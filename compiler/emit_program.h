@@ -51,6 +51,7 @@ typedef struct dl_emitter {
     dl_sweeps sweeps;
     const dl_sweep *now; /* the sweep being written; */
     unsigned within;     /* CUDA: axes of reductions that a thread makes by itself at a point; a bit each */
+    bool strand;         /* CUDA: a part of a kernel, which `block` counts the blocks of */
     int resident;        /* CUDA: blocks for which registers must suffice at once; 0: the compiler's choice */
     const char *points;  /* lanes of a vector that are points where panels have others, too: in C; or NULL */
     int64_t ahead; /* floats that memory is to be asked ahead, since there is so much work beside; or 0 */

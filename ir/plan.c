@@ -42,7 +42,12 @@ dl_plan_entry dl_plan_entry_of(dl_arena *arena, const dl_plan_kernel *k, int pha
     return e;
 }
 
+int dl_plan_entry_count(const dl_plan_entry *e) {
+    return e->table.numbers ? 1 : e->maps.n + e->args.n + 1 + e->numbers.n;
+}
+
 int64_t dl_plan_entry_bytes(const dl_plan_entry *e) {
+    if (e->table.numbers) return 8 * ((int64_t)e->table.numbers + e->table.pointers);
     return (int64_t)DL_MAP_BYTES * e->maps.n + 8 * ((int64_t)e->args.n + 1 + e->numbers.n);
 }
 
@@ -202,6 +207,14 @@ static bool check_store(const dl_plan_kernel *k, const dl_plan_store *s, dl_erro
     return ok || dl_fail(err, DL_INPUT, "kernel '%s' stores what is none of its parameters", k->name);
 }
 
+/* It has room for what is given, or there is none. */
+static bool check_table(const dl_plan_entry *e) {
+    int numbers = e->table.numbers, pointers = e->table.pointers;
+    if (!numbers && !pointers) return true;
+    return numbers > 0 && numbers <= DL_ENTRY_MOST && pointers >= 0 && pointers <= DL_ENTRY_MOST &&
+           !e->maps.n && e->numbers.n <= numbers && e->args.n <= pointers;
+}
+
 /* Entries are CUDA's, one a phase. */
 static bool check_entries(const dl_plan *p, const dl_plan_kernel *k) {
     bool ok = !k->entries.n || (k->entries.n == k->phases && strncmp(p->target, "cuda:", 5) == 0);
@@ -209,7 +222,7 @@ static bool check_entries(const dl_plan *p, const dl_plan_kernel *k) {
         const dl_plan_entry *e = &k->entries.at[j];
         ok = is_identifier(e->symbol) && e->object >= 0 && e->object < p->objects.n &&
              e->maps.n <= DL_MAP_MOST && e->args.n <= DL_ENTRY_MOST && e->numbers.n <= DL_ENTRY_MOST &&
-             dl_plan_entry_bytes(e) <= 8 * (DL_ENTRY_MOST + 1);
+             dl_plan_entry_bytes(e) <= 8 * (DL_ENTRY_MOST + 1) && check_table(e);
         for (int a = 0; ok && a < e->args.n; a++) ok = e->args.at[a] >= 0 && e->args.at[a] < k->nargs;
         for (int m = 0; ok && m < e->maps.n; m++) {
             int param = e->maps.at[m].param;

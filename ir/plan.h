@@ -19,15 +19,16 @@
  * entry names, which several kernels' phases may share: it takes the entry's tensor maps (ir/tensor_map.h),
  * DL_MAP_BYTES each, then the pointers of the parameters that the entry lists, then the workspace, then the
  * entry's numbers (sizes, strides, constants' bits: all that tells those kernels apart), each as a long.
- * Every argument behind the maps has 8 bytes. A unit is a block (blockIdx.x) of
- * threads[p] threads and shared[p] bytes of dynamic shared memory; there is no scratch. A kernel may have a
- * library of the device's called in front of its phases (ir/call.h), or in place of all of them. Objects are
- * cubins of that architecture. Those of a target that ends with :emulated are shared objects that run the
- * same text's blocks on the CPU; they export int dl_emulated_launch(const char *kernel, int nargs, void
- * *const *args, unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error, size_t size);
- * args: where each argument stands, as cuLaunchKernel takes them. 0: done; else `error` says what went wrong:
- * that the kernel takes another number of arguments, too. A grid of 0 runs nothing, and with nargs -1 asks
- * only whether there is such a kernel. */
+ * Every argument behind the maps has 8 bytes. Or it takes one argument, a table by value: the numbers, then
+ * the pointers, of each as many as the entry says, with zeros behind those that are given. A unit is a block
+ * (blockIdx.x) of threads[p] threads and shared[p] bytes of dynamic shared memory; there is no scratch. A
+ * kernel may have a library of the device's called in front of its phases (ir/call.h), or in place of all of
+ * them. Objects are cubins of that architecture. Those of a target that ends with :emulated are shared
+ * objects that run the same text's blocks on the CPU; they export int dl_emulated_launch(const char *kernel,
+ * int nargs, void *const *args, unsigned grid, unsigned block, unsigned shared, unsigned seed, char *error,
+ * size_t size); args: where each argument stands, as cuLaunchKernel takes them. 0: done; else `error` says
+ * what went wrong: that the kernel takes another number of arguments, too. A grid of 0 runs nothing, and with
+ * nargs -1 asks only whether there is such a kernel. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
 #include "ir/call.h"
@@ -35,7 +36,7 @@
 #include "ir/graph.h"
 #include "ir/tensor_map.h"
 
-enum { DL_PLAN_VERSION = 17, DL_MAX_PHASES = 12 };
+enum { DL_PLAN_VERSION = 18, DL_MAX_PHASES = 12 };
 
 typedef struct {
     const char *name, *of; /* as dl_var */
@@ -71,6 +72,9 @@ typedef struct {
     DL_ARRAY(dl_tensor_map) maps; /* at most DL_MAP_MOST */
     DL_ARRAY(int) args; /* parameters of the kernel, in the order in which the function takes them */
     DL_ARRAY(int64_t) numbers;
+    struct {
+        int numbers, pointers;
+    } table; /* for how many of each the function's only argument has room; 0: it takes them one by one */
 } dl_plan_entry;
 
 typedef struct {
@@ -192,7 +196,8 @@ int dl_plan_nsteps(const dl_plan_program *p);
 dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i);
 /* A phase's code: its entry, or the one that is meant where there are none (lists made in the arena). */
 dl_plan_entry dl_plan_entry_of(dl_arena *arena, const dl_plan_kernel *k, int phase);
-/* Bytes of its arguments. */
+/* Its arguments' number, and their bytes. */
+int dl_plan_entry_count(const dl_plan_entry *e);
 int64_t dl_plan_entry_bytes(const dl_plan_entry *e);
 /* What of a whole tensor the variable is; NULL: the whole. */
 const dl_var_piece *dl_plan_piece(const dl_plan_var *v);

@@ -6,13 +6,10 @@
 #include "ir/cubin.h"
 #include "ir/plan.h"
 
-/* Maps, pointers, the workspace's among them, and numbers. */
-static int count_arguments(const dl_plan_entry *e) { return e->maps.n + e->args.n + 1 + e->numbers.n; }
-
 /* Phase `phase` of a kernel, whose function's parameters are `found`. */
 static bool check_cubin_phase(const dl_plan_kernel *k, const dl_plan_entry *e, int phase,
                               const dl_cubin_kernel *found, dl_error *err) {
-    int n = count_arguments(e), bytes = (int)dl_plan_entry_bytes(e);
+    int n = dl_plan_entry_count(e), bytes = (int)dl_plan_entry_bytes(e), word = e->table.numbers ? bytes : 8;
     int at = n && found->nparams == n ? found->params[0].offset : 0;
     /* Maps are aligned where they stand on the device: what is in front of arguments there is in front of
      * them.
@@ -20,7 +17,7 @@ static bool check_cubin_phase(const dl_plan_kernel *k, const dl_plan_entry *e, i
     bool ok =
         found->nparams == n && (e->maps.n ? at < DL_MAP_ALIGN : at == 0) && found->param_bytes == at + bytes;
     for (int i = 0; ok && i < found->nparams; i++) {
-        int size = i < e->maps.n ? DL_MAP_BYTES : 8;
+        int size = i < e->maps.n ? DL_MAP_BYTES : word;
         ok = found->params[i].bytes == size && found->params[i].offset == at;
         at += size;
     }
@@ -80,7 +77,7 @@ static bool check_launches(dl_arena *arena, const dl_plan *p, int object, emulat
             const dl_plan_entry e = dl_plan_entry_of(arena, k, phase);
             if (e.object != object) continue;
             if (launch(e.symbol, -1, NULL, 0, 32, 0, 0, said, sizeof said) != 0) return missing(k, &e, err);
-            if (launch(e.symbol, count_arguments(&e), NULL, 0, 32, 0, 0, said, sizeof said) != 0)
+            if (launch(e.symbol, dl_plan_entry_count(&e), NULL, 0, 32, 0, 0, said, sizeof said) != 0)
                 return dl_fail(err, DL_INPUT,
                                "kernel '%s': %s: the plan was made by another build; compile the model again",
                                k->name, said);

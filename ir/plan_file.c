@@ -203,6 +203,7 @@ static void code_entry(codec *c, dl_plan_entry *e) {
     CODE_LIST(c, dl_tensor_map, &e->maps, 144, code_map);
     CODE_LIST(c, int, &e->args, sizeof(int32_t), code_int);
     CODE_LIST(c, int64_t, &e->numbers, sizeof(int64_t), code_int64);
+    code_int(c, &e->table.numbers), code_int(c, &e->table.pointers);
 }
 
 static void code_matrix(codec *c, dl_matrix *m) {
@@ -275,7 +276,7 @@ static void code_kernel(codec *c, dl_plan_kernel *k) {
         code_int(c, &k->shared[i]);
     }
     CODE_LIST(c, dl_call, &k->calls, 256, code_call);
-    CODE_LIST(c, dl_plan_entry, &k->entries, 20, code_entry);
+    CODE_LIST(c, dl_plan_entry, &k->entries, 28, code_entry);
     code_int64s(c, &k->nargs, &k->arg_bytes);
     CODE_LIST(c, dl_plan_store, &k->stores, 28, code_store);
     code_int64(c, &k->workspace);

@@ -22,6 +22,8 @@ enum {
     DL_NEED_SWEEPS,    /* lots and groups of threads: kernels/sweeps.cu */
     DL_CUDA_NEEDS
 };
+/* Numbers and pointers that a launch gives a kernel of strands (fold_strands.c), at most: 4 KiB hold 512. */
+enum { DL_TABLE_NUMBERS = 240, DL_TABLE_POINTERS = 256 };
 /* What a function around tensor cores takes to compile beside its text, in other functions; one of halos,
  * whose taps are written out. */
 enum { DL_CUDA_TEMPLATE = 4, DL_CUDA_HALO = 24 };

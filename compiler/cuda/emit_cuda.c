@@ -58,8 +58,7 @@ const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned within) {
     return is_narrow(k, within) ? &narrow : &wide;
 }
 
-/* May a parameter's memory be another's, too, which the kernel writes? */
-static bool is_shared(const dl_kernel *k, int param) {
+bool dl_cuda_is_shared(const dl_kernel *k, int param) {
     for (int i = 0; i < k->params.n; i++)
         if (k->params.at[i].alias == param || (i == param && k->params.at[i].alias >= 0)) return true;
     return false;
@@ -85,7 +84,8 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
     for (int i = 0; i < code->nmaps && phase == 0; i++) dl_putf(e->out, "KD_MAP(map%d), ", i);
     for (int i = 0; i < k->params.n; i++)
         dl_putf(e->out, "%s%s *%sp%d, ", i < k->nin ? "const " : "",
-                dl_emit_element_type(k->params.at[i].type.dtype), is_shared(k, i) ? "" : "__restrict__ ", i);
+                dl_emit_element_type(k->params.at[i].type.dtype),
+                dl_cuda_is_shared(k, i) ? "" : "__restrict__ ", i);
     dl_puts(e->out, "char *workspace) {\n");
     return true;
 }
@@ -160,7 +160,7 @@ static bool emit(dl_emitter *e, dl_way way, dl_emitted *code, dl_error *err) {
     if (is_tiled(k)) return dl_cuda_contraction(e, way.variant, code, err);
     if (dl_kernel_call(k)) return dl_cuda_attention(e, way.variant, code, err);
     DL_CHECK(way.variant == 0);
-    return scatters(k) ? dl_cuda_scatter(e, code, err) : dl_cuda_sweeps(e, code, err);
+    return scatters(k) ? dl_cuda_scatter(e, code, err) : dl_cuda_strands(e, code, err);
 }
 
 bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,

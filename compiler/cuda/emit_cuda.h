@@ -16,6 +16,8 @@ enum {
  * whose points no number counts together with the others'. */
 const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned within);
 
+/* May a parameter's memory be another's, too, which the kernel writes? */
+bool dl_cuda_is_shared(const dl_kernel *k, int param);
 /* Begins the kernel's next phase: its head up to and with "{". The emitter's name is the function's. False,
  * refused: too many phases or blocks. */
 bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, int64_t shared, dl_error *err);
@@ -27,6 +29,8 @@ void dl_cuda_still_axes(dl_emitter *e, unsigned axes);
 
 /* Kernels without a contraction: e->steps, partial and kept are there. emit_sweeps.c */
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
+/* The same of kernels that may consist of strands: of each a text, if they are worth it. emit_strands.c */
+bool dl_cuda_strands(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* A store at places that values tell. emit_scatter.c */
 bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err);
 /* Kernels around a contraction, by windows or by names. emit_contract.c */

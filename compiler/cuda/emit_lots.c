@@ -133,7 +133,7 @@ static dl_lots find_lots(dl_emitter *e, int axis, unsigned none, int64_t size, u
     const char **array = DL_NEWS(e->arena, const char *, n);
     dl_lots l = {.width = 1, .axis = axis, .array = array};
     l.has = DL_NEWS(e->arena, bool, n), l.still = DL_NEWS(e->arena, bool, n);
-    if (axis < 0) return l;
+    if (axis < 0 || e->strand) return l;
     for (l.width = DL_LOT_MOST; l.width > 1; l.width /= 2)
         if (size && size % l.width == 0 && find_width(e, &l, none, l.width)) break;
     for (int i = 0; i < e->k->instrs.n; i++) {

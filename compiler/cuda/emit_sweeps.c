@@ -41,7 +41,8 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
     e->out = out;
     bool ok = dl_cuda_head(e, code, units, DL_BLOCK, most, err);
     if (ok) {
-        dl_putf(e->out, "    %s%s unit = kd_block();\n", to - from > 1 ? "" : "const ", index);
+        dl_putf(e->out, "    %s%s unit = %s;\n", to - from > 1 ? "" : "const ", index,
+                e->strand ? "block" : "kd_block()");
         dl_putn(e->out, text.at, text.n);
         dl_cuda_foot(e);
     }

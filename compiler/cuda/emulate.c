@@ -35,11 +35,11 @@ static void end_source(dl_buf *text) {
     for (const char *at = text->at; (at = next_kernel(at, &n)); at += n)
         dl_putf(&names,
                 "    {\"%.*s\", (void (*)())%.*s, emulated::arity(%.*s), emulated::pointers_of(%.*s), "
-                "emulated::maps_of(%.*s)},\n",
-                (int)n, at, (int)n, at, (int)n, at, (int)n, at, (int)n, at);
+                "emulated::maps_of(%.*s), {emulated::table_of<0>(%.*s), emulated::table_of<1>(%.*s)}},\n",
+                (int)n, at, (int)n, at, (int)n, at, (int)n, at, (int)n, at, (int)n, at, (int)n, at);
     dl_putf(text,
             "} /* namespace */\nconst emulated::entry emulated::kernels[] = {\n%s    {nullptr, nullptr, 0, "
-            "0, 0}};\n",
+            "0, 0, {0, 0}}};\n",
             names.at ? names.at : "");
     dl_buf_free(&names);
 }

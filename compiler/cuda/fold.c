@@ -2,12 +2,11 @@
  * function, and the numbers in which they differ its arguments. So a model's layers compile once a kind, not
  * once a size. Contractions that are equal up to their sums share a loop over tiles, behind which a number
  * says which end is theirs. Division by such a number is a product and a shift, as the compiler would have
- * made it (kernels/prelude.cu). */
+ * made it (kernels/prelude.cu). Kernels of strands are fold_strands.c's. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/cuda/cuda.h"
-#include "compiler/cuda/skeleton.h"
+#include "compiler/cuda/fold.h"
 #include "ir/base/hash.h"
 
 enum {
@@ -15,32 +14,11 @@ enum {
     MOST_ENDS = 16     /* of one loop over tiles */
 };
 
-/* A phase of a kernel as its emitter has written it. */
-typedef struct phase {
-    int kernel, number;
-    const char *title, *bounds; /* the comment in front; of the launch */
-    const char *maps;           /* its parameters that are tensor maps: "KD_MAP(map0), " */
-    DL_ARRAY(const char *) params;
-    dl_skeleton s;
-    /* What else of its head is in the text: bounds and types of the parameters that stand in front of the
-     * end, and of the end's own. */
-    const char *signature, *end_signature;
-    uint64_t hash;             /* up to the end */
-    int end, ends;             /* which it has; of the first: how many there are */
-    struct phase *next, *last; /* of the same function; of the first: the end of the list */
-} phase;
-
-/* A number of a function: the same in all its phases (lifted < 0), or its argument. */
-typedef struct {
-    int lifted, second; /* of a divisor: where its shift comes */
-    dl_hole_kind kind;  /* that serves all */
-} slot;
-
 static const char head_end[] = "char *workspace) {\n";
 
 /* ---- the kernel's text taken apart ---- */
 
-static void take_head(dl_arena *arena, phase *p, const char *head, const char *end) {
+static void take_head(dl_arena *arena, dl_phase *p, const char *head, const char *end) {
     const char *at = head + strlen(DL_CUDA_HEAD), *close = strchr(at, ')');
     p->bounds = dl_strndup(arena, at, (size_t)(close - at));
     const char *first = at = strchr(close + 1, '(') + 1;
@@ -53,34 +31,34 @@ static void take_head(dl_arena *arena, phase *p, const char *head, const char *e
     }
 }
 
-/* "const float *__restrict__ " of "const float *__restrict__ p12". */
-static const char *type_of(dl_arena *arena, const phase *p, int arg) {
-    const char *param = p->params.at[arg], *name = strrchr(param, 'p');
+const char *dl_fold_type(dl_arena *arena, const dl_phase *p, int arg) {
+    const char *param = p->params.at[p->s.args.at[arg]], *name = strrchr(param, 'p');
     return dl_strndup(arena, param, (size_t)(name - param));
 }
 
-static const char *types_of(dl_arena *arena, const phase *p, const char *before, int from, int to) {
+static const char *types_of(dl_arena *arena, const dl_phase *p, const char *before, int from, int to) {
     dl_buf b = {0};
     dl_puts(&b, before);
-    for (int i = from; i < to; i++) dl_putf(&b, "|%s", type_of(arena, p, p->s.args.at[i]));
+    for (int i = from; i < to; i++) dl_putf(&b, "|%s", dl_fold_type(arena, p, i));
     const char *text = dl_strndup(arena, b.at ? b.at : "", b.n);
     dl_buf_free(&b);
     return text;
 }
 
-static void sign(dl_arena *arena, phase *p) {
+static void sign(dl_arena *arena, dl_phase *p) {
     p->signature = types_of(arena, p, dl_format(arena, "%s %s", p->bounds, p->maps), 0, p->s.cut_args);
     p->end_signature = types_of(arena, p, "", p->s.cut_args, p->s.args.n);
     p->hash = dl_hash(p->s.text, p->s.cut, dl_hash_str(p->signature, 0));
 }
 
 /* Structs stand in front of the first phase; what a later one names of them is the unit. */
-static phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, int number, const char *head) {
-    phase *p = DL_NEW(arena, phase);
+static dl_phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, int number,
+                            const char *head) {
+    dl_phase *p = DL_NEW(arena, dl_phase);
     const char *title = strstr(piece->text.at, "/* @"), *line = strchr(title, '\n') + 1;
     const char *first = strstr(line, DL_CUDA_HEAD), *left = strstr(line, "_left : "), *end = first;
     const char *body = strstr(head, head_end), *close = strstr(body, "\n}\n") + 3;
-    *p = (phase){.kernel = kernel, .number = number};
+    *p = (dl_phase){.kernel = kernel, .number = number};
     p->title = dl_strndup(arena, title, (size_t)(line - title));
     take_head(arena, p, head, body);
     body += sizeof head_end - 1;
@@ -95,47 +73,47 @@ static phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, int
 
 enum { ALL = -1 };
 
-static bool same(const phase *a, const phase *b) {
+bool dl_fold_same(const dl_phase *a, const dl_phase *b) {
     return a->hash == b->hash && a->s.cut == b->s.cut && memcmp(a->s.text, b->s.text, a->s.cut) == 0 &&
            strcmp(a->signature, b->signature) == 0;
 }
 
-static bool same_end(const phase *a, const phase *b) {
+static bool same_end(const dl_phase *a, const dl_phase *b) {
     return strcmp(a->s.text + a->s.cut, b->s.text + b->s.cut) == 0 &&
            strcmp(a->end_signature, b->end_signature) == 0;
 }
 
 /* From p on, the first phase of the function that has this end; NULL: none. */
-static const phase *at_end(const phase *p, int end) {
+static const dl_phase *at_end(const dl_phase *p, int end) {
     while (p && end != ALL && p->end != end) p = p->next;
     return p;
 }
 
 /* Of a function's phases that have this end: */
-static bool varies(const phase *p, int hole, int end) {
-    for (const phase *q = p = at_end(p, end); q; q = at_end(q->next, end))
+static bool varies(const dl_phase *p, int hole, int end) {
+    for (const dl_phase *q = p = at_end(p, end); q; q = at_end(q->next, end))
         if (q->s.holes.at[hole].value != p->s.holes.at[hole].value) return true;
     return false;
 }
 
 /* Powers of two are divisors as others are, where they are among such. */
-static dl_hole_kind kind_for_all(const phase *p, int hole, int end) {
+static dl_hole_kind kind_for_all(const dl_phase *p, int hole, int end) {
     dl_hole_kind kind = at_end(p, end)->s.holes.at[hole].kind;
     for (p = at_end(p, end); p; p = at_end(p->next, end))
         if (p->s.holes.at[hole].kind == DL_HOLE_DIVISOR) kind = DL_HOLE_DIVISOR;
     return kind;
 }
 
-static bool vary_alike(const phase *p, int a, int b, int end) {
+static bool vary_alike(const dl_phase *p, int a, int b, int end) {
     for (p = at_end(p, end); p; p = at_end(p->next, end))
         if (p->s.holes.at[a].value != p->s.holes.at[b].value) return false;
     return true;
 }
 
 /* Those of holes [from, to), behind *n arguments. */
-static void add_slots(const phase *p, int from, int to, int end, slot *slots, int *n) {
+static void add_slots(const dl_phase *p, int from, int to, int end, dl_slot *slots, int *n) {
     for (int i = from; i < to; i++) {
-        slots[i] = (slot){-1, -1, kind_for_all(p, i, end)};
+        slots[i] = (dl_slot){-1, -1, kind_for_all(p, i, end)};
         if (!varies(p, i, end)) continue;
         for (int j = 0; j < i && slots[i].lifted < 0; j++)
             if (slots[j].lifted >= 0 && slots[j].kind == slots[i].kind && vary_alike(p, i, j, end))
@@ -146,15 +124,14 @@ static void add_slots(const phase *p, int from, int to, int end, slot *slots, in
     }
 }
 
-/* The arguments' number, the end's beside; slots by end. */
-static int find_slots(dl_arena *arena, const phase *p, slot **slots) {
+int dl_fold_slots(dl_arena *arena, const dl_phase *p, dl_slot **slots) {
     int cut = p->s.cut_holes, common = 0, most;
-    slot *first = DL_NEWS(arena, slot, cut + 1);
+    dl_slot *first = DL_NEWS(arena, dl_slot, cut + 1);
     add_slots(p, 0, cut, ALL, first, &common);
     most = common;
     for (int i = 0; i < p->ends; i++) {
         int n = common, holes = at_end(p, i)->s.holes.n;
-        slots[i] = DL_NEWS(arena, slot, holes + 1);
+        slots[i] = DL_NEWS(arena, dl_slot, holes + 1);
         if (cut) memcpy(slots[i], first, (size_t)cut * sizeof *first);
         add_slots(p, cut, holes, i, slots[i], &n);
         if (n > most) most = n;
@@ -163,8 +140,8 @@ static int find_slots(dl_arena *arena, const phase *p, slot **slots) {
 }
 
 /* The parameters of end number `end` that stand behind those of the ends before it. */
-static int own_args(const phase *p, int end) { return at_end(p, end)->s.args.n - p->s.cut_args; }
-static int args_before(const phase *p, int end) {
+static int own_args(const dl_phase *p, int end) { return at_end(p, end)->s.args.n - p->s.cut_args; }
+static int args_before(const dl_phase *p, int end) {
     int n = 0;
     for (int i = 0; i < end; i++) n += own_args(p, i);
     return n;
@@ -180,7 +157,7 @@ void dl_cuda_divisor(int64_t d, int64_t number[2]) {
     number[0] = (int64_t)(m << 32 | of), number[1] = 31 + l;
 }
 
-static void put_numbers(int64_t *to, const slot *s, const dl_hole *h) {
+void dl_fold_put_numbers(int64_t *to, const dl_slot *s, const dl_hole *h) {
     int64_t divisor[2];
     int l = 0;
     if (s->lifted < 0) return;
@@ -197,7 +174,7 @@ static void put_numbers(int64_t *to, const slot *s, const dl_hole *h) {
     }
 }
 
-static void put_hole(dl_buf *out, const slot *s, const dl_hole *h) {
+static void put_hole(dl_buf *out, const dl_slot *s, const dl_hole *h) {
     static const struct {
         dl_hole_kind kind;
         const char *text;
@@ -223,7 +200,7 @@ static void put_hole(dl_buf *out, const slot *s, const dl_hole *h) {
 /* ---- functions ---- */
 
 /* `before`, then each number that structs name, then `behind`. */
-static void put_members(dl_buf *out, const phase *p, const slot *slots, const char *before,
+static void put_members(dl_buf *out, const dl_phase *p, const dl_slot *slots, const char *before,
                         const char *middle, const char *behind) {
     for (int i = 0; i < p->s.struct_holes; i++)
         for (int second = 0; second < 2; second++) {
@@ -237,9 +214,8 @@ static void put_members(dl_buf *out, const phase *p, const slot *slots, const ch
         }
 }
 
-/* `skipped`: parameters that stand between those of the function's beginning and the end's own. */
-static void put_text(dl_buf *out, const phase *p, const slot *slots, const char *symbol, size_t from,
-                     size_t to, int hole, int skipped) {
+void dl_fold_put_text(dl_buf *out, const dl_phase *p, const dl_slot *slots, const char *symbol, size_t from,
+                      size_t to, int hole, int skipped) {
     const char *end = p->s.text + to;
     for (const char *at = p->s.text + from; at < end;) {
         static const char unit[] = "@_unit {\n", filled[] = "@_unit u;\n", derived[] = " : ";
@@ -266,27 +242,27 @@ static void put_text(dl_buf *out, const phase *p, const slot *slots, const char 
     }
 }
 
-static void put_params(dl_arena *arena, dl_buf *out, const phase *p, int from, int to, int skipped) {
-    for (int i = from; i < to; i++) dl_putf(out, "%sp%d, ", type_of(arena, p, p->s.args.at[i]), i + skipped);
+static void put_params(dl_arena *arena, dl_buf *out, const dl_phase *p, int from, int to, int skipped) {
+    for (int i = from; i < to; i++) dl_putf(out, "%sp%d, ", dl_fold_type(arena, p, i), i + skipped);
 }
 
 /* The end that number `which` tells. */
-static void put_ends(dl_buf *out, const phase *p, slot *const *slots, int which, const char *symbol) {
+static void put_ends(dl_buf *out, const dl_phase *p, dl_slot *const *slots, int which, const char *symbol) {
     static const char close[] = "}\n";
     for (int i = 0; i < p->ends; i++) {
-        const phase *q = at_end(p, i);
+        const dl_phase *q = at_end(p, i);
         size_t to = strlen(q->s.text) - (p->ends > 1 ? sizeof close - 1 : 0);
         if (p->ends > 1) dl_putf(out, "%s if (number%d == %d) {\n", i ? "    } else" : "   ", which, i);
-        put_text(out, q, slots[i], symbol, q->s.cut, to, q->s.cut_holes, args_before(p, i));
+        dl_fold_put_text(out, q, slots[i], symbol, q->s.cut, to, q->s.cut_holes, args_before(p, i));
     }
     if (p->ends > 1) dl_putf(out, "    }\n%s", close);
 }
 
-static void put_function(dl_arena *arena, dl_buf *out, const phase *p, slot *const *slots, int numbers,
+static void put_function(dl_arena *arena, dl_buf *out, const dl_phase *p, dl_slot *const *slots, int numbers,
                          const char *symbol) {
     dl_puts(out, "\n");
-    for (const phase *q = p; q; q = q->next) dl_puts(out, q->title);
-    put_text(out, p, slots[0], symbol, 0, p->s.structs, 0, 0);
+    for (const dl_phase *q = p; q; q = q->next) dl_puts(out, q->title);
+    dl_fold_put_text(out, p, slots[0], symbol, 0, p->s.structs, 0, 0);
     dl_putf(out, "%s%s) %s(%s", DL_CUDA_HEAD, p->bounds, symbol, p->maps);
     put_params(arena, out, p, 0, p->s.cut_args, 0);
     for (int i = 0; i < p->ends; i++)
@@ -294,11 +270,11 @@ static void put_function(dl_arena *arena, dl_buf *out, const phase *p, slot *con
     dl_puts(out, "char *workspace");
     for (int i = 0; i < numbers + (p->ends > 1); i++) dl_putf(out, ", long number%d", i);
     dl_puts(out, ") {\n");
-    put_text(out, p, slots[0], symbol, p->s.structs, p->s.cut, p->s.struct_holes, 0);
+    dl_fold_put_text(out, p, slots[0], symbol, p->s.structs, p->s.cut, p->s.struct_holes, 0);
     put_ends(out, p, slots, numbers, symbol);
 }
 
-static dl_piece make_piece(const dl_piece *of, const phase *p) {
+static dl_piece make_piece(const dl_piece *of, const dl_phase *p) {
     bool halo = strstr(p->s.text, "ct_tile_halo");
     bool template = strstr(p->s.text, "ct_tile") || strstr(p->s.text, "attention");
     dl_piece piece = {.name = of->name};
@@ -308,11 +284,11 @@ static dl_piece make_piece(const dl_piece *of, const phase *p) {
 }
 
 /* What a phase gives its function: for pointers of other ends any, the kernel's first parameter. */
-static dl_plan_entry make_entry(dl_arena *arena, const phase *first, const phase *q, const slot *slots,
-                                int numbers) {
+static dl_plan_entry make_entry(dl_arena *arena, const dl_phase *first, const dl_phase *q,
+                                const dl_slot *slots, int numbers) {
     dl_plan_entry e = {0};
     int64_t *values = DL_NEWS(arena, int64_t, numbers + 2);
-    for (int i = 0; i < q->s.holes.n; i++) put_numbers(values, &slots[i], &q->s.holes.at[i]);
+    for (int i = 0; i < q->s.holes.n; i++) dl_fold_put_numbers(values, &slots[i], &q->s.holes.at[i]);
     if (first->ends > 1) values[numbers++] = q->end;
     for (int i = 0; i < numbers; i++) dl_push(arena, &e.numbers, values[i]);
     for (int i = 0; i < q->s.cut_args; i++) dl_push(arena, &e.args, q->s.args.at[i]);
@@ -323,12 +299,12 @@ static dl_plan_entry make_entry(dl_arena *arena, const phase *first, const phase
 }
 
 /* Phases of one function: its text, and each one's entry. */
-static void add_function(dl_arena *arena, dl_piece *kernels, phase *p, dl_piece *to, int number) {
-    slot *slots[MOST_ENDS];
-    int n = find_slots(arena, p, slots);
+static void add_function(dl_arena *arena, dl_piece *kernels, dl_phase *p, dl_piece *to, int number) {
+    dl_slot *slots[MOST_ENDS];
+    int n = dl_fold_slots(arena, p, slots);
     const char *symbol = dl_format(arena, "%s_%d", kernels[p->kernel].name, p->number);
     *to = make_piece(&kernels[p->kernel], p);
-    for (const phase *q = p; q; q = q->next) {
+    for (const dl_phase *q = p; q; q = q->next) {
         dl_plan_entry e = make_entry(arena, p, q, slots[q->end], n);
         e.symbol = symbol, e.object = number;
         const dl_emitted *code = &kernels[q->kernel].code;
@@ -340,18 +316,18 @@ static void add_function(dl_arena *arena, dl_piece *kernels, phase *p, dl_piece 
 }
 
 /* Whether p fits behind the phases of the function that begins with `first`, which it joins. */
-static bool joins(dl_arena *arena, phase *first, phase *p) {
-    slot *slots[MOST_ENDS];
+static bool joins(dl_arena *arena, dl_phase *first, dl_phase *p) {
+    dl_slot *slots[MOST_ENDS];
     int ends = first->ends, args;
-    phase *last = first->last;
-    if (!same(first, p)) return false;
+    dl_phase *last = first->last;
+    if (!dl_fold_same(first, p)) return false;
     p->end = ends;
-    for (const phase *q = first; q && p->end == ends; q = q->next)
+    for (const dl_phase *q = first; q && p->end == ends; q = q->next)
         if (same_end(q, p)) p->end = q->end;
     if (p->end == MOST_ENDS) return false;
     last->next = p, first->last = p, first->ends += p->end == ends;
     args = p->s.cut_args + args_before(first, first->ends);
-    int numbers = find_slots(arena, first, slots),
+    int numbers = dl_fold_slots(arena, first, slots),
         most = DL_ENTRY_MOST - args - 1 - DL_MAP_MOST * DL_MAP_BYTES / 8;
     if (numbers <= (most < MOST_NUMBERS ? most : MOST_NUMBERS)) return true;
     last->next = NULL, first->last = last, first->ends = ends, p->end = 0;
@@ -359,22 +335,28 @@ static bool joins(dl_arena *arena, phase *first, phase *p) {
 }
 
 dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels) {
-    int all = 0, functions = 0;
-    for (int i = 0; i < *n; i++) all += kernels[i].code.phases;
-    phase **firsts = DL_NEWS(arena, phase *, all + 1);
+    int all = 0, functions = 0, nstrands = 0;
+    for (int i = 0; i < *n; i++) all += kernels[i].code.phases + kernels[i].code.strands;
+    dl_phase **firsts = DL_NEWS(arena, dl_phase *, all + 1), **strands = DL_NEWS(arena, dl_phase *, all + 1);
     for (int i = 0; i < *n; i++) {
         const char *head = kernels[i].text.at;
-        for (int j = 0; j < kernels[i].code.phases; j++) {
-            head = strstr(head, DL_CUDA_HEAD);
-            phase *p = take_phase(arena, &kernels[i], i, j, head++);
+        for (int j = 0; j < kernels[i].code.phases; j++)
             dl_push(arena, &kernels[i].entries, (dl_plan_entry){0});
+        for (int j = 0; j < kernels[i].code.strands; j++) {
+            head = strstr(head, DL_CUDA_HEAD);
+            strands[nstrands++] = take_phase(arena, &kernels[i], i, 0, head++);
+        }
+        for (int j = 0; j < kernels[i].code.phases && !kernels[i].code.strands; j++) {
+            head = strstr(head, DL_CUDA_HEAD);
+            dl_phase *p = take_phase(arena, &kernels[i], i, j, head++);
             int k = 0;
             while (k < functions && !joins(arena, firsts[k], p)) k++;
             if (k == functions) firsts[functions++] = p, p->last = p, p->ends = 1;
         }
     }
-    dl_piece *pieces = DL_NEWS(arena, dl_piece, functions + 1);
+    dl_piece *pieces = DL_NEWS(arena, dl_piece, functions + nstrands + 1);
     for (int i = 0; i < functions; i++) add_function(arena, kernels, firsts[i], &pieces[i], i);
+    functions += dl_fold_strands(arena, *n, kernels, nstrands, strands, pieces + functions, functions);
     *n = functions;
     return pieces;
 }

@@ -29,8 +29,9 @@ struct CUevent_st {
     int node;                 /* which of it it is */
 };
 /* How many arguments a kernel takes, and how many of them are tensor maps, the first ones, and pointers,
- * those behind them; all of an object without it are pointers. */
-typedef int emulated_arguments(const char *kernel, int *maps, int *pointers);
+ * those behind them; numbers and pointers of its only one, where that is a table. All of an object without it
+ * are pointers. */
+typedef int emulated_arguments(const char *kernel, int *maps, int *pointers, int table[2]);
 
 struct CUmod_st {
     dl_object object;
@@ -43,6 +44,7 @@ struct CUfunc_st {
     emulated_launch *launch;
     int shared;                /* most dynamic bytes */
     int maps, pointers, nargs; /* its first arguments; those behind them; all, or -1 */
+    int table[2];              /* numbers and pointers of the only one, or 0 */
     char name[];
 };
 

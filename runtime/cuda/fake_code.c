@@ -66,7 +66,7 @@ static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m,
     struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
     if (!f) return DLR_CU_OUT_OF_MEMORY;
     *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10, .pointers = MOST_ARGS, .nargs = -1};
-    if (m->arguments) f->nargs = m->arguments(name, &f->maps, &f->pointers);
+    if (m->arguments) f->nargs = m->arguments(name, &f->maps, &f->pointers, f->table);
     strcpy(f->name, name);
     PUSH(&m->functions, f);
     *function = f;
@@ -94,11 +94,13 @@ static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y,
     while (ok && n <= MOST_ARGS && params[n]) n++;
     ok = ok && n <= MOST_ARGS && (f->nargs < 0 || n == f->nargs);
     size_t maps = (size_t)DL_MAP_BYTES * (size_t)f->maps,
-           bytes = maps + sizeof(uint64_t) * (size_t)(n - f->maps);
+           words = (size_t)(f->table[0] ? f->table[0] + f->table[1] : n - f->maps),
+           bytes = maps + sizeof(uint64_t) * words;
     if (!ok || bytes / sizeof(uint64_t) > MOST_ARGS) return DLR_CU_INVALID_VALUE;
     char *args = malloc(bytes + 1);
     if (!args) return DLR_CU_OUT_OF_MEMORY;
-    for (int i = 0; i < n; i++) {
+    if (f->table[0]) memcpy(args, params[0], bytes);
+    for (int i = 0; i < n && !f->table[0]; i++) {
         bool map = i < f->maps;
         size_t at = map ? (size_t)DL_MAP_BYTES * (size_t)i : maps + sizeof(uint64_t) * (size_t)(i - f->maps);
         memcpy(args + at, params[i], map ? (size_t)DL_MAP_BYTES : sizeof(uint64_t));

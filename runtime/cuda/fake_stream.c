@@ -40,16 +40,17 @@ static dlr_cu_result run_launch(const work *w) {
         return dlr_fake_break(DLR_CU_ILLEGAL_ADDRESS, error);
     }
     for (int i = 0; i < nargs; i++) {
+        bool points = f->table[0] ? i >= f->table[0] && args[i] : i < f->pointers;
         real[i] = args[i], values[f->maps + i] = &real[i];
-        if (i >= f->pointers) continue;
+        if (!points) continue;
         if (!dlr_fake_find_device(args[i])) {
             snprintf(error, sizeof error, "%s: argument %d points to no memory of the device", f->name, i);
             return dlr_fake_break(DLR_CU_ILLEGAL_ADDRESS, error);
         }
         real[i] -= bias;
     }
-    int failed = f->launch(f->name, f->maps + nargs, values, w->grid, w->block, w->shared, fake.options.seed,
-                           error, sizeof error);
+    int failed = f->launch(f->name, f->table[0] ? 1 : f->maps + nargs, values, w->grid, w->block, w->shared,
+                           fake.options.seed, error, sizeof error);
     if (fake.options.launch_ns) fake.clock += fake.options.launch_ns(w->function->name, w->grid);
     return failed ? dlr_fake_break(DLR_CU_LAUNCH_FAILED, error) : 0;
 }

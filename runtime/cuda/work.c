@@ -70,11 +70,18 @@ dlr_cu_result dlr_cuda_bind(dlr_cuda *c, dl_arena *arena, dlr_cuda_launch *l, ui
     for (int p = 0; p < k->phases; p++) {
         const dl_plan_entry e = dl_plan_entry_of(arena, k, p);
         char *maps = DL_NEWS(arena, char, e.maps.n *DL_MAP_BYTES + 1);
-        uint64_t *words = DL_NEWS(arena, uint64_t, e.args.n + 1 + e.numbers.n), *to = words;
-        void **at = all[p].at = DL_NEWS(arena, void *, e.maps.n + e.args.n + 1 + e.numbers.n + 1);
+        int most = e.args.n + 1 + e.numbers.n, room = e.table.numbers + e.table.pointers;
+        uint64_t *words = DL_NEWS(arena, uint64_t, most > room ? most : room), *to = words;
+        void **at = all[p].at = DL_NEWS(arena, void *, e.maps.n + most + 1);
         for (int i = 0; i < e.maps.n && r == 0; i++, maps += DL_MAP_BYTES) {
             r = make_map(c, &e.maps.at[i], l->places[e.maps.at[i].param], maps);
             *at++ = maps;
+        }
+        if (e.table.numbers) {
+            for (int i = 0; i < e.numbers.n; i++) words[i] = (uint64_t)e.numbers.at[i];
+            for (int i = 0; i < e.args.n; i++) words[e.table.numbers + i] = l->places[e.args.at[i]];
+            *at = words;
+            continue;
         }
         for (int i = 0; i < e.args.n; i++) *to++ = l->places[e.args.at[i]];
         *to++ = workspace;

@@ -26,6 +26,17 @@ extern __shared__ __align__(1024) unsigned char kd_dynamic[];
 typedef unsigned kd_saddr;
 KD_INLINE kd_saddr kd_saddr_of(const void *p) { return (kd_saddr)__cvta_generic_to_shared(p); }
 
+/* ---- tables ---- */
+
+/* What a launch gives a kernel by value, as its only argument, and threads index where it stands. */
+template <int NUMBERS, int POINTERS> struct kd_table {
+    long number[NUMBERS];
+    char *pointer[POINTERS];
+};
+#define KD_TABLE(numbers, pointers, name) const __grid_constant__ kd_table<numbers, pointers> name
+
+/* ---- words ---- */
+
 /* 16 bytes, at a multiple of 16. */
 struct __align__(16) kd_words {
     unsigned w[4];

@@ -4,6 +4,7 @@
  * The rest of a source stands in a nameless namespace, which lets a compiler put what templates declare
  * __shared__ into one section with what functions do; compiler/cuda/emulate.c closes it and writes down which
  * kernels there are. */
+#define KD_TABLE(numbers, pointers, name) const emulated::table<numbers, pointers> &name
 namespace emulated {
 template <class To, class From> KD_INLINE To bits_as(From v) {
     static_assert(sizeof(To) == sizeof(From), "bits");

@@ -121,7 +121,7 @@ struct state {
     /* the launch */
     void (*kernel)();
     void *const *args;
-    int nargs, nmaps, n; /* n: threads of a block */
+    int nargs, by_place, n; /* by_place: the first ones, which are no words; n: threads of a block */
     const char *name;
     bool by_warp;                                    /* see go_on */
     int order[THREADS], rank[WARPS], warp_at[WARPS]; /* threads as they begin; warps and their ranks */
@@ -317,6 +317,12 @@ struct entry {
     const char *name;
     void (*run)();
     int nargs, pointers, maps; /* the first arguments are tensor maps, then pointers; the rest are longs */
+    int table[2];              /* numbers and pointers of the only one, which is a table; else 0 */
+};
+/* What is a kernel's only argument by value, where kernels take such a one. */
+template <int NUMBERS, int POINTERS> struct table {
+    long number[NUMBERS];
+    char *pointer[POINTERS];
 };
 template <typename... T> constexpr int arity(void (*)(T...)) { return sizeof...(T); }
 template <class T> struct is_pointer {
@@ -336,9 +342,13 @@ template <> struct is_map<const map *> {
 };
 template <class... T> constexpr int pointers_of(void (*)(T...)) { return (0 + ... + is_pointer<T>::value); }
 template <class... T> constexpr int maps_of(void (*)(T...)) { return (0 + ... + is_map<T>::value); }
+template <int WHICH, class... T> constexpr int table_of(void (*)(T...)) { return 0; }
+template <int WHICH, int NUMBERS, int POINTERS> constexpr int table_of(void (*)(const table<NUMBERS, POINTERS> &)) {
+    return WHICH ? POINTERS : NUMBERS;
+}
 extern const entry kernels[];
 
-/* A kernel takes pointers, those to tensor maps among them, and longs, which pass as they do. Those too many do not disturb it: the caller
+/* A kernel takes pointers, those to tensor maps and a table among them, and longs, which pass as they do. Those too many do not disturb it: the caller
  * clears the stack on every system that this runs on. */
 #define P4     void *, void *, void *, void *
 #define P8     P4, P4
@@ -515,7 +525,7 @@ static bool refuse(char *error, size_t size, const char *name, const char *why) 
 
 static bool launch(void *const *args, unsigned seed) {
     void *all[MOST_ARGS] = {nullptr};
-    for (int i = 0; i < now.nargs; i++) all[i] = i < now.nmaps ? args[i] : *(void *const *)args[i];
+    for (int i = 0; i < now.nargs; i++) all[i] = i < now.by_place ? args[i] : *(void *const *)args[i];
     now.args = all;
     if (!begin(seed)) return refuse(now.error, now.error_size, now.name, "no memory to emulate it");
     for (unsigned i = 0; i < now.blocks.x && !now.failed; i++) {
@@ -529,10 +539,13 @@ static bool launch(void *const *args, unsigned seed) {
 } /* namespace emulated */
 
 /* How many arguments a kernel takes; of them how many are tensor maps, the first ones, and pointers, those behind
- * them. -1: there is no such kernel. */
-extern "C" __global__ int dl_emulated_arguments(const char *kernel, int *maps, int *pointers) {
-    for (const emulated::entry *e = emulated::kernels; e->name; e++)
-        if (__builtin_strcmp(e->name, kernel) == 0) return *maps = e->maps, *pointers = e->pointers, e->nargs;
+ * them; for how many numbers and pointers its only one has room, where that is a table, else 0. -1: there is no such kernel. */
+extern "C" __global__ int dl_emulated_arguments(const char *kernel, int *maps, int *pointers, int table[2]) {
+    for (const emulated::entry *e = emulated::kernels; e->name; e++) {
+        if (__builtin_strcmp(e->name, kernel) != 0) continue;
+        *maps = e->maps, *pointers = e->pointers, table[0] = e->table[0], table[1] = e->table[1];
+        return e->nargs;
+    }
     return -1;
 }
 
@@ -560,7 +573,7 @@ extern "C" __global__ int dl_emulated_launch(const char *kernel, int nargs, void
     if (grid == 0) return 0;
     if (__atomic_exchange_n(&now.busy, true, __ATOMIC_ACQUIRE))
         return !refuse(error, size, kernel, "another kernel of its object is running");
-    now.kernel = found->run, now.name = kernel, now.nargs = nargs, now.nmaps = found->maps;
+    now.kernel = found->run, now.name = kernel, now.nargs = nargs, now.by_place = found->table[0] ? 1 : found->maps;
     now.blocks = {grid, 1, 1}, now.threads = {block, 1, 1}, now.n = (int)block;
     now.dynamic_bytes = shared, now.error = error, now.error_size = size, now.failed = false;
     bool ok = launch(args, seed);

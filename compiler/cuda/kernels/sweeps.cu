@@ -52,6 +52,27 @@ template <class T, int N> struct lot {
     }
 };
 
+/* Which strand of a kernel a block works on: which kind of them, where its numbers and pointers are in the table,
+ * and which of its blocks it is. */
+struct strand {
+    int kind, numbers, pointers, block;
+};
+/* Number 0 says how many strands there are; behind it a word each: the first block 32 bits, the kind 12, where numbers
+ * begin 9, where pointers do 10. */
+template <class TABLE> INLINE strand strand_of(const TABLE &table, int block) {
+    int from = 1, to = (int)table.number[0] + 1; /* it is one of [from, to) */
+#pragma unroll 1
+    while (to - from > 1) {
+        int middle = (from + to) / 2;
+        if ((int)table.number[middle] <= block)
+            from = middle;
+        else
+            to = middle;
+    }
+    long word = table.number[from];
+    return {(int)(word >> 32) & 0xfff, (int)(word >> 44) & 0x1ff, (int)(word >> 53) & 0x3ff, block - (int)word};
+}
+
 /* Over the threads that lie `groups` apart, a power of two from 2 on: N values of each at once, each for itself. All threads
  * of the block call it, and share what is added at each level; number j of a group then lies at
  * [j * THREADS + group], until the next call's threads meet. In one fixed order. */

@@ -1,0 +1,206 @@
+/* Functions of strands (emit_strands.c): those that are equal but for numbers are one kind, whichever kernels
+ * they are of, and all kinds that kernels have in common with each other are one function. A block finds the
+ * strand that it is of, and with it the kind, and its numbers and pointers, in a table that the launch gives.
+ *
+ * The table's numbers: how many strands there are; a word for each (kernels/sweeps.cu: strand_of); behind
+ * these each strand's own. Its pointers: each strand's. */
+#include <string.h>
+
+#include "compiler/cuda/fold.h"
+
+typedef struct {
+    dl_phase *first;
+    dl_slot *slots;
+    int numbers; /* of each strand, those that differ */
+    int group;   /* another kind of its function, in the end the first */
+} kind;
+
+typedef struct {
+    dl_arena *arena;
+    dl_piece *kernels;
+    int *numbers; /* by kernel: how many its table holds so far, all its strands counted */
+    int nkinds;
+    kind *kinds;
+    dl_plan_entry *entries; /* by kernel: what its launch gives, which is filled */
+    int *filled;            /* by kernel: strands */
+    int64_t *units;         /* and their blocks */
+} folder;
+
+static int pointers_of(const dl_phase *p) { return p->s.args.n; }
+
+/* Kernels' tables as they become when the numbers of the kind's strands are `more`. False: one has no room.
+ */
+static bool grow(folder *f, const kind *k, int more) {
+    bool ok = true;
+    for (const dl_phase *p = k->first; p; p = p->next)
+        ok &= (f->numbers[p->kernel] += more) <= DL_TABLE_NUMBERS;
+    return ok;
+}
+
+/* Whether p fits behind the strands of the kind, which it joins. */
+static bool joins(folder *f, kind *k, dl_phase *p) {
+    dl_phase *last = k->first->last;
+    dl_slot *slots;
+    if (!dl_fold_same(k->first, p)) return false;
+    last->next = p, k->first->last = p;
+    int numbers = dl_fold_slots(f->arena, k->first, &slots), more = numbers - k->numbers;
+    f->numbers[p->kernel] += k->numbers;
+    if (grow(f, k, more)) {
+        k->slots = slots, k->numbers = numbers;
+        return true;
+    }
+    grow(f, k, -more);
+    f->numbers[p->kernel] -= k->numbers;
+    last->next = NULL, k->first->last = last;
+    return false;
+}
+
+static void add_strand(folder *f, dl_phase *p) {
+    int i = 0;
+    while (i < f->nkinds && !joins(f, &f->kinds[i], p)) i++;
+    p->number = i;
+    if (i < f->nkinds) return;
+    p->last = p, p->ends = 1;
+    kind *k = &f->kinds[f->nkinds++];
+    *k = (kind){.first = p, .group = i};
+    dl_fold_slots(f->arena, p, &k->slots);
+}
+
+/* ---- which kinds are one function ---- */
+
+static int group_of(const folder *f, int i) {
+    while (f->kinds[i].group != i) i = f->kinds[i].group;
+    return i;
+}
+
+static void find_groups(folder *f, int n, dl_phase *const *strands) {
+    for (int i = 1; i < n; i++) {
+        int a = group_of(f, strands[i - 1]->number), b = group_of(f, strands[i]->number);
+        if (strands[i - 1]->kernel == strands[i]->kernel) f->kinds[a < b ? b : a].group = a < b ? a : b;
+    }
+    for (int i = 0; i < f->nkinds; i++) f->kinds[i].group = group_of(f, i);
+}
+
+/* The kind's number in its function. */
+static int rank_of(const folder *f, int i) {
+    int rank = 0;
+    for (int j = 0; j < i; j++) rank += f->kinds[j].group == f->kinds[i].group;
+    return rank;
+}
+
+/* ---- what launches give ---- */
+
+static void begin_entry(folder *f, int kernel) {
+    int strands = f->kernels[kernel].code.strands;
+    dl_push(f->arena, &f->entries[kernel].numbers, strands);
+    for (int i = 0; i < strands; i++) dl_push(f->arena, &f->entries[kernel].numbers, 0);
+}
+
+/* The word, as strand_of reads it, and what it points at. */
+static void add_to_entry(folder *f, const dl_phase *p) {
+    enum { KIND = 32, NUMBERS = 44, POINTERS = 53, MOST_KINDS = 1 << (NUMBERS - KIND) };
+    _Static_assert(DL_TABLE_NUMBERS < 1 << (POINTERS - NUMBERS) && DL_TABLE_POINTERS < 1 << (63 - POINTERS),
+                   "places have their bits");
+    const kind *k = &f->kinds[p->number];
+    dl_plan_entry *e = &f->entries[p->kernel];
+    int64_t *values = DL_NEWS(f->arena, int64_t, k->numbers + 1), which = rank_of(f, p->number);
+    if (!e->numbers.n) begin_entry(f, p->kernel);
+    DL_CHECK(which < MOST_KINDS);
+    int strand = f->filled[p->kernel]++;
+    e->numbers.at[1 + strand] = (int64_t)e->args.n << POINTERS | (int64_t)e->numbers.n << NUMBERS |
+                                which << KIND | f->units[p->kernel];
+    f->units[p->kernel] += f->kernels[p->kernel].code.strand_units[strand];
+    for (int i = 0; i < p->s.holes.n; i++) dl_fold_put_numbers(values, &k->slots[i], &p->s.holes.at[i]);
+    for (int i = 0; i < k->numbers; i++) dl_push(f->arena, &e->numbers, values[i]);
+    for (int i = 0; i < pointers_of(p); i++) dl_push(f->arena, &e->args, p->s.args.at[i]);
+}
+
+/* ---- functions ---- */
+
+static void put_kind(const folder *f, dl_buf *out, const kind *k, const char *name) {
+    const dl_phase *p = k->first;
+    dl_putf(out, "INLINE void %s(", name);
+    for (int i = 0; i < pointers_of(p); i++) dl_putf(out, "%sp%d, ", dl_fold_type(f->arena, p, i), i);
+    for (int i = 0; i < k->numbers; i++) dl_putf(out, "long number%d, ", i);
+    dl_puts(out, "int block) {\n");
+    dl_fold_put_text(out, p, k->slots, name, 0, strlen(p->s.text), 0, 0);
+}
+
+/* "(const float *)table.pointer[own.pointers + 3], " */
+static void put_pointer(dl_buf *out, const char *type, int i) {
+    dl_putf(out, "(%.*s)table.pointer[own.pointers + %d], ", (int)(strchr(type, '*') + 1 - type), type, i);
+}
+
+static void put_case(const folder *f, dl_buf *out, const kind *k, const char *name, int number) {
+    const dl_phase *p = k->first;
+    dl_putf(out, "    case %d:\n    %s(", number, name);
+    for (int i = 0; i < pointers_of(p); i++) put_pointer(out, dl_fold_type(f->arena, p, i), i);
+    for (int i = 0; i < k->numbers; i++) dl_putf(out, "table.number[own.numbers + %d], ", i);
+    dl_puts(out, "own.block);\n    break;\n");
+}
+
+/* Of the kinds of this group. */
+static void put_function(const folder *f, dl_buf *out, int group, const char *symbol, int numbers,
+                         int pointers) {
+    dl_buf kinds = {0}, cases = {0};
+    for (int i = group, number = 0; i < f->nkinds; i++) {
+        const kind *k = &f->kinds[i];
+        if (k->group != group) continue;
+        const char *name = dl_format(f->arena, "%s_strand%d", symbol, number);
+        put_kind(f, &kinds, k, name), put_case(f, &cases, k, name, number++);
+    }
+    dl_putn(out, kinds.at, kinds.n);
+    dl_putf(out, "%s%s) %s(KD_TABLE(%d, %d, table)) {\n", DL_CUDA_HEAD, f->kinds[group].first->bounds, symbol,
+            numbers, pointers);
+    dl_puts(out, "    const strand own = strand_of(table, kd_block());\n    switch (own.kind) {\n");
+    dl_putn(out, cases.at, cases.n);
+    dl_puts(out, "    }\n}\n");
+    dl_buf_free(&kinds), dl_buf_free(&cases);
+}
+
+/* The group's function as piece number `made`, and the entries of the kernels that it serves. */
+static void add_function(folder *f, int group, int n, dl_phase *const *strands, dl_piece *to, int made) {
+    const dl_piece *of = &f->kernels[f->kinds[group].first->kernel];
+    const char *symbol = dl_format(f->arena, "%s_0", of->name);
+    int numbers = 0, pointers = 0;
+    *to = (dl_piece){.name = of->name};
+    memcpy(to->code.needs, of->code.needs, sizeof to->code.needs);
+    for (int i = 0; i < f->nkinds; i++) to->code.phases += f->kinds[i].group == group;
+    dl_puts(&to->text, "\n");
+    for (int i = 0; i < n; i++) {
+        const dl_plan_entry *e = &f->entries[strands[i]->kernel];
+        if (f->kinds[strands[i]->number].group != group) continue;
+        if (i == 0 || strands[i - 1]->kernel != strands[i]->kernel) dl_puts(&to->text, strands[i]->title);
+        if (e->numbers.n > numbers) numbers = e->numbers.n;
+        if (e->args.n > pointers) pointers = e->args.n;
+    }
+    for (int i = 0; i < n; i++) {
+        dl_plan_entry *e = &f->entries[strands[i]->kernel];
+        if (f->kinds[strands[i]->number].group != group) continue;
+        e->symbol = symbol, e->object = made, e->table.numbers = numbers, e->table.pointers = pointers;
+        f->kernels[strands[i]->kernel].entries.at[0] = *e;
+    }
+    put_function(f, &to->text, group, symbol, numbers, pointers);
+}
+
+int dl_fold_strands(dl_arena *arena, int n, dl_piece *kernels, int nstrands, dl_phase *const *strands,
+                    dl_piece *to, int made) {
+    folder f = {.arena = arena,
+                .kernels = kernels,
+                .numbers = DL_NEWS(arena, int, n + 1),
+                .kinds = DL_NEWS(arena, kind, nstrands + 1),
+                .entries = DL_NEWS(arena, dl_plan_entry, n + 1),
+                .filled = DL_NEWS(arena, int, n + 1),
+                .units = DL_NEWS(arena, int64_t, n + 1)};
+    int functions = 0;
+    for (int i = 0; i < n; i++) f.numbers[i] = 1 + kernels[i].code.strands;
+    for (int i = 0; i < nstrands; i++) add_strand(&f, strands[i]);
+    find_groups(&f, nstrands, strands);
+    for (int i = 0; i < nstrands; i++) add_to_entry(&f, strands[i]);
+    for (int i = 0; i < f.nkinds; i++) {
+        if (f.kinds[i].group != i) continue;
+        add_function(&f, i, nstrands, strands, to + functions, made + functions);
+        functions++;
+    }
+    return functions;
+}
