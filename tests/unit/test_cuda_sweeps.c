@@ -96,6 +96,14 @@ static const sweep_case cases[] = {
      "%6 = sum %5 {over=[K, L]} : f32[N=2, H=17, W=17, C=32]\n"
      "output \"y\" = %3\n output \"z\" = %6\n",
      0, ", -__builtin_inff());"},
+    {"its rows of taps, each of which has enough on its way, in turns",
+     "input $x = %0 : f32[N=2, H=17, W=17, C=32]\n"
+     "%1 = affine $x {stride=[1, 1], start=-1, along=[H, K], div=1, outside=lowest} : f32[N=2, H=17, W=17, "
+     "C=32, K=3]\n"
+     "%2 = affine %1 {stride=[1, 1], start=-1, along=[W, L], div=1, outside=lowest} : f32[N=2, H=17, W=17, "
+     "C=32, K=3, L=3]\n"
+     "%3 = reduce_max %2 {over=[K, L]} : f32[N=2, H=17, W=17, C=32]\n output \"y\" = %3\n",
+     0, "#pragma unroll 1\n    for (int x4 = 0; x4 < 3; x4++) {\n#pragma unroll\n    for (int x5 = 0;"},
     {"a window's way back, again in each sweep: nothing of it in memory",
      "input $x = %0 : f32[N=2, H=16, W=16, C=32]\n input $w = %1 : f32[N=2, H=32, W=32, C=32]\n"
      "%2 = affine $x {stride=[1, -1], start=1, along=[H, K], div=2, outside=exact} : f32[N=2, H=32, W=16, "
