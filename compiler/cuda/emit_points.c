@@ -319,7 +319,6 @@ static void put_sums(nest *s, dl_emitted *code) {
 
 int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code) {
     nest s = plan_nest(e);
-    dl_cuda_still_axes(e, e->now->axes);
     if (s.sums)
         put_sums(&s, code);
     else if (s.rows > 1)

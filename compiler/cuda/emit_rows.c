@@ -334,7 +334,6 @@ int64_t dl_cuda_rows(dl_emitter *e, dl_emitted *code, int64_t *shared) {
     bool ok = plan_rows(e, e->now, &r);
     DL_CHECK(ok);
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
-    dl_cuda_still_axes(e, r.sweep->axes | r.sweep->row);
     dl_cuda_put_table(e, &r.table);
     if (r.shared) dl_puts(e->out, "    KD_SHARED(char, own);\n");
     dl_putf(e->out, "    const %s part = unit %% %lld%s, at = unit / %lld%s;\n    (void)part, (void)at;\n",
