@@ -18,13 +18,22 @@ typedef struct {
 } sweep_case;
 
 static const sweep_case cases[] = {
-    {"lots of four",
-     "input $x = %0 : f32[A=37, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
-     "%2 = mul $x, $w : f32[A=37, B=5, C=12]\n output \"y\" = %2\n",
-     1e-6, "lot<float, 4>"},
+    {"lots of four, in rows that share what they take of each channel",
+     "input $x = %0 : f32[A=337, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
+     "%2 = mul $x, $w : f32[A=337, B=5, C=12]\n output \"y\" = %2\n",
+     1e-6, "lot<float, 4> l2;\n    const int first_point"},
+    {"rows of a turn each, whose number is no loop's",
+     "input $x = %0 : f32[A=337, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
+     "%2 = mul $x, $w : f32[A=337, B=5, C=12]\n output \"y\" = %2\n",
+     1e-6,
+     "first + 3072 < 20220 ? first + 3072 : 20220;\n#pragma unroll 1\n    for (int at = first; at < end;"},
+    {"so few points that a thread has one each",
+     "input $x = %0 : f32[A=128, B=64]\n %1 = mul $x, $x : f32[A=128, B=64]\n output \"y\" = %1\n", 1e-6,
+     "at < 8192) {\n        const int x0 = 0;\n        const int x1 = at;"},
     {"lots of eight",
-     "input $x = %0 : f32[A=9, B=64]\n %1 = cast $x : bf16[A=9, B=64]\n"
-     "%2 = cast %1 : f32[A=9, B=64]\n %3 = mul %2, %2 : f32[A=9, B=64]\n %4 = cast %3 : bf16[A=9, B=64]\n"
+     "input $x = %0 : f32[A=129, B=64]\n %1 = cast $x : bf16[A=129, B=64]\n"
+     "%2 = cast %1 : f32[A=129, B=64]\n %3 = mul %2, %2 : f32[A=129, B=64]\n %4 = cast %3 : bf16[A=129, "
+     "B=64]\n"
      "output \"y\" = %4\n output \"z\" = %1\n",
      1e-2, "lot<bf16, 8>"},
     {"odd sizes",
