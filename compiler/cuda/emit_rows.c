@@ -14,7 +14,8 @@ enum {
     MANY_ROWS = 1 << 15,    /* a thread for each is enough */
     SAVED_BYTES = 32 << 10, /* of shared memory, for what later passes need */
     SUMS_BYTES = 64 << 10,  /* and for sums */
-    PASS_UNROLLED = 4       /* times that a thread goes on in its row, written out */
+    PASS_UNROLLED = 4,      /* times that a thread goes on in its row, written out, */
+    ENOUGH_BYTES = 32       /* as long as it waits for less each time */
 };
 
 typedef struct {
@@ -165,16 +166,22 @@ static void put_instr(const rows *r, int i) {
     dl_emit_instr(r->e, i);
 }
 
-static bool loads(const rows *r, const bool *made) {
-    bool any = false;
-    for (int i = 0; i < r->e->k->instrs.n; i++) any = any || (made[i] && instr_of(r, i)->kind == DL_K_LOAD);
-    return any;
+/* What a thread loads of a lot, in bytes. */
+static int64_t count_bytes(const rows *r, const bool *made) {
+    const dl_emitter *e = r->e;
+    int64_t bytes = 0;
+    for (int i = 0; i < e->k->instrs.n; i++)
+        if (made[i] && instr_of(r, i)->kind == DL_K_LOAD)
+            bytes += dl_dtype_bytes(e->k->params.at[instr_of(r, i)->param].type.dtype) * r->lots.width;
+    return bytes;
 }
 
-/* What each thread counts of the row: over its lots, in `n`. Written out where loads wait for memory: so that
- * several are on their way. */
+/* What each thread counts of the row: over its lots, in `n`. Written out where loads wait for memory that are
+ * few and behind no branch: so that several lots' are on their way. */
 static void put_row_loop(const rows *r, const bool *made) {
-    if (r->each_lane > PASS_UNROLLED || !loads(r, made)) dl_puts(r->e->out, "#pragma unroll 1\n");
+    int64_t bytes = count_bytes(r, made);
+    if (r->each_lane > PASS_UNROLLED || r->points % r->table.lanes || !bytes || bytes >= ENOUGH_BYTES)
+        dl_puts(r->e->out, "#pragma unroll 1\n");
     dl_putf(r->e->out, "    for (int n = 0; n < %lld; n++) {\n", (long long)r->each_lane);
 }
 

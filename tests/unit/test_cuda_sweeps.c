@@ -93,6 +93,12 @@ static const sweep_case cases[] = {
      "B=260]\n"
      "output \"y\" = %4\n",
      1e-5, "KD_SHARED(char, own)"},
+    {"rows in turns that wait for memory behind a branch: no turn's loads come earlier written out",
+     "input $x = %0 : f32[A=70, B=260]\n %1 = softmax $x {axis=B} : f32[A=70, B=260]\n"
+     "output \"y\" = %1\n",
+     1e-5,
+     "#pragma unroll 1\n    for (int n = 0; n < 3; n++) {\n    const int place = (int)n * 32 + lane;\n"
+     "    if (place >= 65) break;\n        const int x1 = (place * 4);\n    lot<float, 4> l0;\n    l0.load("},
     {"a window's largest and how many there are of it, by each thread in lots of channels",
      "input $x = %0 : f32[N=2, H=33, W=33, C=32]\n"
      "%1 = affine $x {stride=[2, 1], start=-1, along=[H, K], div=1, outside=lowest} : f32[N=2, H=17, W=33, "
