@@ -113,6 +113,27 @@ static void test_ways(void) {
     dl_arena_free(arena);
 }
 
+/* Sums by channel of two and of three axes: what stands behind them is one function, whichever number the
+ * channels' axis has, and whichever others there are. */
+static const char channels[] =
+    "graph @train {\n  input $a = %0 : f32[N=3001, C=24]\n  input $b = %1 : f32[N=50, H=61, C=24]\n"
+    "  %2 = sum $a {over=[N]} : f32[C=24]\n  %3 = mul %2, %2 : f32[C=24]\n"
+    "  %4 = sum $b {over=[N, H]} : f32[C=24]\n  %5 = mul %4, %4 : f32[C=24]\n"
+    "  output \"y\" = %3\n  output \"z\" = %5\n}\n";
+
+static void test_axes(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    int phases, numbers;
+    dl_plan *p = plan_of(arena, channels, "cuda:sm_90a");
+    if (p) {
+        int functions = count_functions(p, &phases, &numbers),
+            behind = count_text(p, "group_reduce_by<by_sum");
+        CHECK(phases == 4 && behind == 1, "%d functions of %d phases, %d behind sums", functions, phases,
+              behind);
+    }
+    dl_arena_free(arena);
+}
+
 /* Sources are even, as many as threads may share. */
 static void test_sources(void) {
     enum { PIECES = 40, LONGEST = 20000 };
@@ -225,6 +246,7 @@ int main(void) {
     if (!test_cache(dir)) return 1;
     test_counts();
     test_ways();
+    test_axes();
     test_sources();
     test_checks();
     test_divisors();

@@ -64,7 +64,7 @@ static const sweep_case cases[] = {
     {"what a channel's sum has left, read by lots in front of the loop",
      "input $x = %0 : f32[A=3001, C=24]\n %1 = sum $x {over=[A]} : f32[C=24]\n"
      "%2 = mul $x, %1 : f32[A=3001, C=24]\n %3 = sum %2 {over=[A]} : f32[C=24]\n output \"y\" = %3\n",
-     1e-5, ")) + x1);\n    const int from = part"},
+     1e-5, ")) + x0);\n    const int from = part"},
     {"sums of rows beside one over all",
      "input $x = %0 : f32[A=33, B=130]\n %1 = exp $x : f32[A=33, B=130]\n %2 = sum %1 {over=[B]} : "
      "f32[A=33]\n"
@@ -118,7 +118,7 @@ static const sweep_case cases[] = {
      "%2 = affine %1 {stride=[1, 1], start=-1, along=[W, L], div=1, outside=lowest} : f32[N=2, H=17, W=17, "
      "C=32, K=3, L=3]\n"
      "%3 = reduce_max %2 {over=[K, L]} : f32[N=2, H=17, W=17, C=32]\n output \"y\" = %3\n",
-     0, "#pragma unroll 1\n    for (int x4 = 0; x4 < 3; x4++) {\n#pragma unroll\n    for (int x5 = 0;"},
+     0, "#pragma unroll 1\n    for (int x0 = 0; x0 < 3; x0++) {\n#pragma unroll\n    for (int x1 = 0;"},
     {"a window's way back, again in each sweep: nothing of it in memory",
      "input $x = %0 : f32[N=2, H=16, W=16, C=32]\n input $w = %1 : f32[N=2, H=32, W=32, C=32]\n"
      "%2 = affine $x {stride=[1, -1], start=1, along=[H, K], div=2, outside=exact} : f32[N=2, H=32, W=16, "
