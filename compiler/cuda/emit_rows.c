@@ -15,7 +15,8 @@ enum {
     SAVED_BYTES = 32 << 10, /* of shared memory, for what later passes need */
     SUMS_BYTES = 64 << 10,  /* and for sums */
     PASS_UNROLLED = 4,      /* times that a thread goes on in its row, written out, */
-    ENOUGH_BYTES = 32       /* as long as it waits for less each time */
+    ENOUGH_BYTES = 32,      /* as long as it waits for less each time */
+    ALONE = 1 << 15         /* points of short rows, so few that lots would leave threads idle */
 };
 
 typedef struct {
@@ -106,7 +107,8 @@ static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
     int last = r->order.axis[r->order.n - 1];
     r->lots_row = s->row >> last & 1;
     if (!r->lots_row && kept >> last & 1) return false;
-    r->lots = dl_cuda_find_lots(e, r->lots_row ? &r->row : &nothing, ~0u);
+    bool alone = !r->lots_row || (r->order.points <= ALONE && r->row.points <= WARP_LOTS);
+    r->lots = dl_cuda_find_lots(e, alone ? &nothing : &r->row, ~0u);
     r->points = r->row.points / r->lots.width;
     choose_table(r, r->kept.points * r->outer.points, sums);
     r->each_lane = dl_ceil_div(r->points, r->table.lanes);

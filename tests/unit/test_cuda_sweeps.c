@@ -84,9 +84,12 @@ static const sweep_case cases[] = {
      "output \"y\" = %1\n",
      1e-5, "256, 256, false>"},
     {"short rows, several a warp",
-     "input $x = %0 : f32[A=611, B=20]\n %1 = softmax $x {axis=B} : f32[A=611, B=20]\n"
+     "input $x = %0 : f32[A=1700, B=20]\n %1 = softmax $x {axis=B} : f32[A=1700, B=20]\n"
      "output \"y\" = %1\n",
      1e-5, "256, 8, false>"},
+    {"short rows, so few that a lane has no lots",
+     "input $x = %0 : f32[A=61, B=20]\n %1 = softmax $x {axis=B} : f32[A=61, B=20]\n output \"y\" = %1\n",
+     1e-5, "256, 32, false>"},
     {"values kept beside their rows",
      "input $x = %0 : f32[A=70, B=260]\n %1 = softmax $x {axis=B} : f32[A=70, B=260]\n"
      "%2 = erf %1 : f32[A=70, B=260]\n %3 = sum %2 {over=[B]} : f32[A=70]\n %4 = div %2, %3 : f32[A=70, "
@@ -94,7 +97,7 @@ static const sweep_case cases[] = {
      "output \"y\" = %4\n",
      1e-5, "KD_SHARED(char, own)"},
     {"rows in turns that wait for memory behind a branch: no turn's loads come earlier written out",
-     "input $x = %0 : f32[A=70, B=260]\n %1 = softmax $x {axis=B} : f32[A=70, B=260]\n"
+     "input $x = %0 : f32[A=170, B=260]\n %1 = softmax $x {axis=B} : f32[A=170, B=260]\n"
      "output \"y\" = %1\n",
      1e-5,
      "#pragma unroll 1\n    for (int n = 0; n < 3; n++) {\n    const int place = (int)n * 32 + lane;\n"
