@@ -100,7 +100,6 @@ int64_t dl_cuda_behind(dl_emitter *e) {
     }
     int lanes = terms <= THREAD_TERMS ? 1 : terms <= WARP_TERMS ? DL_WARP : DL_BLOCK;
     dl_table t = {.lanes = lanes, .groups = DL_BLOCK / lanes};
-    dl_cuda_still_axes(e, s->axes);
     dl_cuda_put_table(e, &t);
     dl_putf(e->out, "    const %s number = unit * %d + group;\n", e->dialect->index, t.groups);
     dl_putf(e->out, "    const bool live = number < %lld%s;\n    const %s at = live ? number : 0;\n",

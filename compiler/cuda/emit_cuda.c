@@ -1,5 +1,10 @@
 /* Kernel IR -> CUDA C++: the sources' head, the kernels' heads, and which emitter serves a kernel. */
 #include "compiler/cuda/emit_cuda.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "ir/base/foreign.h"
 
 static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
@@ -92,9 +97,20 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
 
 void dl_cuda_foot(dl_emitter *e) { dl_puts(e->out, "}\n"); }
 
-void dl_cuda_still_axes(dl_emitter *e, unsigned axes) {
+/* Does a text have "x2"? */
+static bool names(const dl_buf *text, int axis) {
+    char name[16];
+    size_t n = (size_t)snprintf(name, sizeof name, "x%d", axis);
+    for (const char *at = text->at, *end = at + text->n; (at = memmem(at, (size_t)(end - at), name, n));
+         at += n)
+        if (!isalnum((unsigned char)at[-1]) && at[-1] != '_' && !isdigit((unsigned char)at[n])) return true;
+    return false;
+}
+
+void dl_cuda_still_axes(dl_emitter *e, unsigned axes, const dl_buf *body) {
     for (int i = 0; i < e->k->nspace; i++)
-        if (!(axes >> i & 1)) dl_putf(e->out, "    const %s x%d = 0;\n", e->dialect->index, i);
+        if (!(axes >> i & 1) && names(body, i))
+            dl_putf(e->out, "    const %s x%d = 0;\n", e->dialect->index, i);
 }
 
 static dl_emitter emitter_of(dl_buf *out, const dl_kernel *k, const dl_target *t) {

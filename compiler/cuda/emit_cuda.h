@@ -23,9 +23,9 @@ bool dl_cuda_is_shared(const dl_kernel *k, int param);
 bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, int64_t shared, dl_error *err);
 /* Ends it: "}". */
 void dl_cuda_foot(dl_emitter *e);
-/* "const int x2 = ...;" for axes of the space that a function knows as one point, so that every coordinate
- * has a name. `axes`: those that have one already, a bit each. */
-void dl_cuda_still_axes(dl_emitter *e, unsigned axes);
+/* "const int x2 = 0;" in front of a body that names them, for axes of the space that it knows as one point.
+ * `axes`: those that have a coordinate already, a bit each. */
+void dl_cuda_still_axes(dl_emitter *e, unsigned axes, const dl_buf *body);
 
 /* Kernels without a contraction: e->steps, partial and kept are there. emit_sweeps.c */
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);

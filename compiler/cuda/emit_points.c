@@ -8,6 +8,7 @@ enum {
     FEW_POINTS = 2048, /* kept: a whole block for each */
     WARP_TERMS = 2048, /* summed up: too many for a warp */
     MOST_ROWS = 8,     /* that a thread goes over, without sums */
+    ALONE = 1 << 13,   /* without sums: so few points that a thread for each leaves others idle */
     MOST_TURNS = 4,    /* of a loop over terms, whose loads wait for memory together, */
     AHEAD = 24         /* as long as they fill no more registers */
 };
@@ -21,8 +22,8 @@ typedef struct {
     bool sums;                  /* has reductions */
     int64_t points, terms;      /* lots of both kinds */
     dl_axis_list around, along; /* without sums: the axes of a lot, and those around them; */
-    int64_t rows, hop;          /* a thread has so many lots, each so many points behind the one before */
-    int turns;                  /* terms that a thread takes in at once */
+    int64_t rows, hop; /* a thread has so many lots, each so many points behind the one before; 0: one */
+    int turns;         /* terms that a thread takes in at once */
     int64_t tiles, parts, each; /* blocks by kept points, and by parts of the sums, `each` terms long */
 } nest;
 
@@ -63,7 +64,7 @@ static void choose_rows(nest *s) {
     dl_emitter *e = s->e;
     bool still = false;
     int n = s->kept.n, first = n - 1;
-    s->rows = 1, s->hop = DL_BLOCK * s->lots.width;
+    s->hop = DL_BLOCK * s->lots.width;
     if (s->sums || e->within || s->lots.across || n < 2 || s->lots.width == 1) return;
     while (first > 0 && dl_emit_joins(e, s->kept.axis[first - 1], s->kept.axis[first])) first--;
     unsigned own = 0;
@@ -74,7 +75,8 @@ static void choose_rows(nest *s) {
     int64_t hop = common(s->along.points, s->hop), blocks = s->kept.points / s->hop,
             rows = blocks / (2 * DL_BLOCKS_ENOUGH);
     if (rows > MOST_ROWS) rows = MOST_ROWS;
-    if (!still || !s->around.n || rows < 2 || hop > s->kept.points / rows) return;
+    if (rows < 1) rows = 1;
+    if (!still || !s->around.n || !s->kept.points || hop > s->kept.points / rows) return;
     s->lots = lots, s->rows = rows, s->hop = hop;
 }
 
@@ -94,6 +96,7 @@ static int choose_turns(const nest *s) {
 }
 
 static nest plan_nest(dl_emitter *e) {
+    static const dl_axis_list nothing = {.points = 1};
     nest s = {.e = e, .parts = 1};
     unsigned kept = 0;
     for (int i = 0; i < e->now->run.n; i++)
@@ -105,8 +108,10 @@ static nest plan_nest(dl_emitter *e) {
     int last = s.order.n ? s.order.axis[s.order.n - 1] : -1;
     s.lots_kept = last >= 0 && kept >> last & 1;
     unsigned moving = s.sums && s.kept.points ? e->now->axes & ~kept : ~0u;
-    s.lots = dl_cuda_find_lots(e, s.lots_kept ? &s.kept : &s.summed, moving);
-    if (!s.sums || !s.lots_kept) dl_cuda_find_across(e, s.lots_kept ? &s.kept : &s.summed, moving, &s.lots);
+    bool alone = !s.sums && s.kept.points <= ALONE;
+    s.lots = dl_cuda_find_lots(e, alone ? &nothing : s.lots_kept ? &s.kept : &s.summed, moving);
+    if (!alone && (!s.sums || !s.lots_kept))
+        dl_cuda_find_across(e, s.lots_kept ? &s.kept : &s.summed, moving, &s.lots);
     s.points = s.kept.points / (s.lots_kept ? s.lots.width : 1);
     s.terms = s.summed.points / (s.lots_kept ? 1 : s.lots.width);
     choose_rows(&s);
@@ -179,11 +184,11 @@ static void put_rows(nest *s) {
     dl_cuda_put_coordinates(e, "own", &s->along);
     dl_cuda_load_still(e, &s->lots, runs);
     dl_putf(e->out,
-            "#pragma unroll 2\n    for (int row = 0; row < %lld; row++) {\n    const %s at = first + row * "
-            "%lld%s;\n",
-            (long long)s->rows, index, (long long)s->hop, suffix);
-    dl_putf(e->out, "    if (at >= %lld%s) break;\n    const %s line = at / %lld%s;\n",
-            (long long)s->kept.points, suffix, index, (long long)s->along.points, suffix);
+            "    const %s end = first + %lld%s < %lld%s ? first + %lld%s : %lld%s;\n#pragma unroll 1\n"
+            "    for (%s at = first; at < end; at += %lld%s) {\n    const %s line = at / %lld%s;\n",
+            index, (long long)(s->hop * s->rows), suffix, (long long)s->kept.points, suffix,
+            (long long)(s->hop * s->rows), suffix, (long long)s->kept.points, suffix, index,
+            (long long)s->hop, suffix, index, (long long)s->along.points, suffix);
     dl_cuda_put_coordinates(e, "line", &s->around);
     put_program(s, runs);
     dl_puts(e->out, "    }\n");
@@ -319,14 +324,13 @@ static void put_sums(nest *s, dl_emitted *code) {
 
 int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code) {
     nest s = plan_nest(e);
-    dl_cuda_still_axes(e, e->now->axes);
     if (s.sums)
         put_sums(&s, code);
-    else if (s.rows > 1)
+    else if (s.rows)
         put_rows(&s);
     else
         put_points(&s);
     if (s.sums) return s.tiles * s.parts;
-    return s.rows > 1 ? dl_ceil_div(s.kept.points, s.hop * s.rows) * (s.hop / (DL_BLOCK * s.lots.width))
-                      : dl_ceil_div(s.points > 0 ? s.points : 1, DL_BLOCK);
+    return s.rows ? dl_ceil_div(s.kept.points, s.hop * s.rows) * (s.hop / (DL_BLOCK * s.lots.width))
+                  : dl_ceil_div(s.points > 0 ? s.points : 1, DL_BLOCK);
 }

@@ -14,7 +14,9 @@ enum {
     MANY_ROWS = 1 << 15,    /* a thread for each is enough */
     SAVED_BYTES = 32 << 10, /* of shared memory, for what later passes need */
     SUMS_BYTES = 64 << 10,  /* and for sums */
-    PASS_UNROLLED = 4       /* times that a thread goes on in its row, written out */
+    PASS_UNROLLED = 4,      /* times that a thread goes on in its row, written out, */
+    ENOUGH_BYTES = 32,      /* as long as it waits for less each time */
+    ALONE = 1 << 15         /* points of short rows, so few that lots would leave threads idle */
 };
 
 typedef struct {
@@ -105,7 +107,8 @@ static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
     int last = r->order.axis[r->order.n - 1];
     r->lots_row = s->row >> last & 1;
     if (!r->lots_row && kept >> last & 1) return false;
-    r->lots = dl_cuda_find_lots(e, r->lots_row ? &r->row : &nothing, ~0u);
+    bool alone = !r->lots_row || (r->order.points <= ALONE && r->row.points <= WARP_LOTS);
+    r->lots = dl_cuda_find_lots(e, alone ? &nothing : &r->row, ~0u);
     r->points = r->row.points / r->lots.width;
     choose_table(r, r->kept.points * r->outer.points, sums);
     r->each_lane = dl_ceil_div(r->points, r->table.lanes);
@@ -165,16 +168,22 @@ static void put_instr(const rows *r, int i) {
     dl_emit_instr(r->e, i);
 }
 
-static bool loads(const rows *r, const bool *made) {
-    bool any = false;
-    for (int i = 0; i < r->e->k->instrs.n; i++) any = any || (made[i] && instr_of(r, i)->kind == DL_K_LOAD);
-    return any;
+/* What a thread loads of a lot, in bytes. */
+static int64_t count_bytes(const rows *r, const bool *made) {
+    const dl_emitter *e = r->e;
+    int64_t bytes = 0;
+    for (int i = 0; i < e->k->instrs.n; i++)
+        if (made[i] && instr_of(r, i)->kind == DL_K_LOAD)
+            bytes += dl_dtype_bytes(e->k->params.at[instr_of(r, i)->param].type.dtype) * r->lots.width;
+    return bytes;
 }
 
-/* What each thread counts of the row: over its lots, in `n`. Written out where loads wait for memory: so that
- * several are on their way. */
+/* What each thread counts of the row: over its lots, in `n`. Written out where loads wait for memory that are
+ * few and behind no branch: so that several lots' are on their way. */
 static void put_row_loop(const rows *r, const bool *made) {
-    if (r->each_lane > PASS_UNROLLED || !loads(r, made)) dl_puts(r->e->out, "#pragma unroll 1\n");
+    int64_t bytes = count_bytes(r, made);
+    if (r->each_lane > PASS_UNROLLED || r->points % r->table.lanes || !bytes || bytes >= ENOUGH_BYTES)
+        dl_puts(r->e->out, "#pragma unroll 1\n");
     dl_putf(r->e->out, "    for (int n = 0; n < %lld; n++) {\n", (long long)r->each_lane);
 }
 
@@ -334,7 +343,6 @@ int64_t dl_cuda_rows(dl_emitter *e, dl_emitted *code, int64_t *shared) {
     bool ok = plan_rows(e, e->now, &r);
     DL_CHECK(ok);
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
-    dl_cuda_still_axes(e, r.sweep->axes | r.sweep->row);
     dl_cuda_put_table(e, &r.table);
     if (r.shared) dl_puts(e->out, "    KD_SHARED(char, own);\n");
     dl_putf(e->out, "    const %s part = unit %% %lld%s, at = unit / %lld%s;\n    (void)part, (void)at;\n",

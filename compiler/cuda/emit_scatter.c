@@ -180,7 +180,7 @@ bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
         dl_putf(e->out, "    const %s unit = kd_block();\n", e->dialect->index);
         unsigned named = 0;
         for (int i = 0; i < k->nspace; i++) named |= k->space[i].size != 1 ? 1u << i : 0;
-        dl_cuda_still_axes(e, named);
+        dl_cuda_still_axes(e, named, &body);
         dl_putn(e->out, body.at, body.n);
         dl_cuda_foot(e);
     }

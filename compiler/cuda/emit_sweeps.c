@@ -31,7 +31,9 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
         n = e->now->behind ? dl_cuda_behind(e)
             : e->now->row  ? dl_cuda_rows(e, code, &shared)
                            : dl_cuda_points(e, code);
+        e->out = &text;
         if (i + 1 < to) dl_putf(&text, "    if (unit < %lld%s) {\n", (long long)n, e->dialect->whole);
+        dl_cuda_still_axes(e, e->now->behind ? e->now->axes : e->now->axes | e->now->row, &body);
         dl_putn(&text, body.at, body.n);
         if (i + 1 < to)
             dl_putf(&text, "    return;\n    }\n    unit -= %lld%s;\n", (long long)n, e->dialect->whole);

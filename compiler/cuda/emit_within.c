@@ -8,7 +8,8 @@
 enum {
     MOST_TERMS = 32,        /* that a thread takes in by itself, in one chain, */
     LEAST_POINTS = 1 << 13, /* where so many keep threads busy */
-    WRITTEN_OUT = 1024      /* statements of the loop's, one behind the other */
+    WRITTEN_OUT = 1024,     /* statements of the loop's, one behind the other, */
+    ENOUGH_BYTES = 32       /* as long as its innermost loop waits for less */
 };
 
 static const dl_kinstr *instr_of(const dl_emitter *e, int i) { return &e->k->instrs.at[i]; }
@@ -193,6 +194,18 @@ static const dl_kinstr *find_guard(const dl_emitter *e, const bool *made, const 
     return NULL;
 }
 
+/* What a thread loads in one turn of the loop's around the innermost one, in bytes. */
+static int64_t count_bytes(const dl_emitter *e, const dl_lots *l, const bool *made, int innermost) {
+    int64_t bytes = 0;
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        const dl_kinstr *in = instr_of(e, i);
+        if (!made[i] || in->kind != DL_K_LOAD || !(e->steps[i].axes & e->within)) continue;
+        int each = dl_dtype_bytes(e->k->params.at[in->param].type.dtype) * l->width;
+        bytes += e->steps[i].axes >> innermost & 1 ? each * e->k->space[innermost].size : each;
+    }
+    return bytes;
+}
+
 /* A loop over an axis of theirs. */
 static void open_loop(dl_emitter *e, int axis, bool written_out) {
     dl_putf(e->out, "#pragma unroll%s\n    for (%s x%d = 0; x%d < %lld; x%d++) {\n", written_out ? "" : " 1",
@@ -205,8 +218,9 @@ static void put_level(dl_emitter *e, const dl_lots *l, const bool *made, const i
     int innermost = axes.axis[axes.n - 1];
     const dl_kinstr *guard = find_guard(e, made, level, now, innermost);
     for (int i = 0; i < e->k->instrs.n; i++) statements += made[i] && instr_of(e, i)->kind != DL_K_CONST;
-    for (int i = 0; i < axes.n - 1; i++)
-        open_loop(e, axes.axis[i], statements * l->width * axes.points <= WRITTEN_OUT);
+    bool written_out = !guard && statements * l->width * axes.points <= WRITTEN_OUT &&
+                       count_bytes(e, l, made, innermost) < ENOUGH_BYTES;
+    for (int i = 0; i < axes.n - 1; i++) open_loop(e, axes.axis[i], written_out);
     if (guard) {
         dl_puts(e->out, "    if (");
         dl_emit_bounds(e, &e->k->params.at[guard->param].type, guard->index);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES = 1024, KINDS = 8 };
-static const char letters[KINDS] = "pvqlast"; /* what emitters number, and "sums" */
+enum { NAMES = 1024, KINDS = 9 };
+static const char letters[KINDS] = "pvqlastx"; /* what emitters number, and "sums" */
 
 typedef struct {
     dl_arena *arena;

@@ -18,13 +18,22 @@ typedef struct {
 } sweep_case;
 
 static const sweep_case cases[] = {
-    {"lots of four",
-     "input $x = %0 : f32[A=37, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
-     "%2 = mul $x, $w : f32[A=37, B=5, C=12]\n output \"y\" = %2\n",
-     1e-6, "lot<float, 4>"},
+    {"lots of four, in rows that share what they take of each channel",
+     "input $x = %0 : f32[A=337, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
+     "%2 = mul $x, $w : f32[A=337, B=5, C=12]\n output \"y\" = %2\n",
+     1e-6, "lot<float, 4> l2;\n    const int first_point"},
+    {"rows of a turn each, whose number is no loop's",
+     "input $x = %0 : f32[A=337, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
+     "%2 = mul $x, $w : f32[A=337, B=5, C=12]\n output \"y\" = %2\n",
+     1e-6,
+     "first + 3072 < 20220 ? first + 3072 : 20220;\n#pragma unroll 1\n    for (int at = first; at < end;"},
+    {"so few points that a thread has one each",
+     "input $x = %0 : f32[A=128, B=64]\n %1 = mul $x, $x : f32[A=128, B=64]\n output \"y\" = %1\n", 1e-6,
+     "at < 8192) {\n        const int x0 = 0;\n        const int x1 = at;"},
     {"lots of eight",
-     "input $x = %0 : f32[A=9, B=64]\n %1 = cast $x : bf16[A=9, B=64]\n"
-     "%2 = cast %1 : f32[A=9, B=64]\n %3 = mul %2, %2 : f32[A=9, B=64]\n %4 = cast %3 : bf16[A=9, B=64]\n"
+     "input $x = %0 : f32[A=129, B=64]\n %1 = cast $x : bf16[A=129, B=64]\n"
+     "%2 = cast %1 : f32[A=129, B=64]\n %3 = mul %2, %2 : f32[A=129, B=64]\n %4 = cast %3 : bf16[A=129, "
+     "B=64]\n"
      "output \"y\" = %4\n output \"z\" = %1\n",
      1e-2, "lot<bf16, 8>"},
     {"odd sizes",
@@ -55,7 +64,7 @@ static const sweep_case cases[] = {
     {"what a channel's sum has left, read by lots in front of the loop",
      "input $x = %0 : f32[A=3001, C=24]\n %1 = sum $x {over=[A]} : f32[C=24]\n"
      "%2 = mul $x, %1 : f32[A=3001, C=24]\n %3 = sum %2 {over=[A]} : f32[C=24]\n output \"y\" = %3\n",
-     1e-5, ")) + x1);\n    const int from = part"},
+     1e-5, ")) + x0);\n    const int from = part"},
     {"sums of rows beside one over all",
      "input $x = %0 : f32[A=33, B=130]\n %1 = exp $x : f32[A=33, B=130]\n %2 = sum %1 {over=[B]} : "
      "f32[A=33]\n"
@@ -75,15 +84,24 @@ static const sweep_case cases[] = {
      "output \"y\" = %1\n",
      1e-5, "256, 256, false>"},
     {"short rows, several a warp",
-     "input $x = %0 : f32[A=611, B=20]\n %1 = softmax $x {axis=B} : f32[A=611, B=20]\n"
+     "input $x = %0 : f32[A=1700, B=20]\n %1 = softmax $x {axis=B} : f32[A=1700, B=20]\n"
      "output \"y\" = %1\n",
      1e-5, "256, 8, false>"},
+    {"short rows, so few that a lane has no lots",
+     "input $x = %0 : f32[A=61, B=20]\n %1 = softmax $x {axis=B} : f32[A=61, B=20]\n output \"y\" = %1\n",
+     1e-5, "256, 32, false>"},
     {"values kept beside their rows",
      "input $x = %0 : f32[A=70, B=260]\n %1 = softmax $x {axis=B} : f32[A=70, B=260]\n"
      "%2 = erf %1 : f32[A=70, B=260]\n %3 = sum %2 {over=[B]} : f32[A=70]\n %4 = div %2, %3 : f32[A=70, "
      "B=260]\n"
      "output \"y\" = %4\n",
      1e-5, "KD_SHARED(char, own)"},
+    {"rows in turns that wait for memory behind a branch: no turn's loads come earlier written out",
+     "input $x = %0 : f32[A=170, B=260]\n %1 = softmax $x {axis=B} : f32[A=170, B=260]\n"
+     "output \"y\" = %1\n",
+     1e-5,
+     "#pragma unroll 1\n    for (int n = 0; n < 3; n++) {\n    const int place = (int)n * 32 + lane;\n"
+     "    if (place >= 65) break;\n        const int x1 = (place * 4);\n    lot<float, 4> l0;\n    l0.load("},
     {"a window's largest and how many there are of it, by each thread in lots of channels",
      "input $x = %0 : f32[N=2, H=33, W=33, C=32]\n"
      "%1 = affine $x {stride=[2, 1], start=-1, along=[H, K], div=1, outside=lowest} : f32[N=2, H=17, W=33, "
@@ -96,6 +114,14 @@ static const sweep_case cases[] = {
      "%6 = sum %5 {over=[K, L]} : f32[N=2, H=17, W=17, C=32]\n"
      "output \"y\" = %3\n output \"z\" = %6\n",
      0, ", -__builtin_inff());"},
+    {"its rows of taps, each of which has enough on its way, in turns",
+     "input $x = %0 : f32[N=2, H=17, W=17, C=32]\n"
+     "%1 = affine $x {stride=[1, 1], start=-1, along=[H, K], div=1, outside=lowest} : f32[N=2, H=17, W=17, "
+     "C=32, K=3]\n"
+     "%2 = affine %1 {stride=[1, 1], start=-1, along=[W, L], div=1, outside=lowest} : f32[N=2, H=17, W=17, "
+     "C=32, K=3, L=3]\n"
+     "%3 = reduce_max %2 {over=[K, L]} : f32[N=2, H=17, W=17, C=32]\n output \"y\" = %3\n",
+     0, "#pragma unroll 1\n    for (int x0 = 0; x0 < 3; x0++) {\n#pragma unroll\n    for (int x1 = 0;"},
     {"a window's way back, again in each sweep: nothing of it in memory",
      "input $x = %0 : f32[N=2, H=16, W=16, C=32]\n input $w = %1 : f32[N=2, H=32, W=32, C=32]\n"
      "%2 = affine $x {stride=[1, -1], start=1, along=[H, K], div=2, outside=exact} : f32[N=2, H=32, W=16, "

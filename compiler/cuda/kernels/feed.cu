@@ -40,16 +40,19 @@ KD_INLINE long feed_between(const feed_axis *a, unsigned x, feed_next *next) {
 
 KD_INLINE float feed_mix(float a, float b, float part) { return __fadd_rn(a, __fmul_rn(b - a, part)); }
 
+/* Types of one size are one load. */
 KD_INLINE float feed_load(const char *numbers, long type, long at) {
-    switch (type) {
-    case FEED_F32: return ((const float *)numbers)[at];
-    case FEED_I8: return (float)((const signed char *)numbers)[at];
-    case FEED_U8: return (float)((const unsigned char *)numbers)[at];
-    case FEED_I16: return (float)((const short *)numbers)[at];
-    case FEED_U16: return (float)((const unsigned short *)numbers)[at];
-    case FEED_I32: return (float)((const int *)numbers)[at];
-    default: return (float)((const unsigned *)numbers)[at];
-    }
+    unsigned bits;
+    int above = 0; /* bits of a word that the number does without */
+    if (type == FEED_I8 || type == FEED_U8)
+        bits = ((const unsigned char *)numbers)[at], above = 24;
+    else if (type == FEED_I16 || type == FEED_U16)
+        bits = ((const unsigned short *)numbers)[at], above = 16;
+    else
+        bits = ((const unsigned *)numbers)[at];
+    if (type == FEED_F32) return __uint_as_float(bits);
+    bool is_signed = type == FEED_I8 || type == FEED_I16 || type == FEED_I32;
+    return is_signed ? (float)((int)(bits << above) >> above) : (float)bits;
 }
 
 /* Between its neighbours along two axes, the slower one first. */
@@ -81,36 +84,42 @@ KD_INLINE void feed_copy(const char *numbers, long type, long from, char *input,
         ((long *)input)[to] = ((const long *)numbers)[from];
 }
 
-/* Threads follow the input, which is written in whole lines; a block takes 256 elements of one sample. */
+/* Threads follow the input, which is written in whole lines; a block takes 256 elements of one sample, and so of
+ * the lots that lie as many behind as there are blocks. */
 /* @dl_feed */
 extern "C" __global__ void __launch_bounds__(256) dl_feed_0(const char *batch, char *input, const char *held) {
     const feed_table *t = (const feed_table *)batch;
     const feed_scale *scales = (const feed_scale *)(batch + t->scales);
     const char *numbers = (t->held ? held : batch) + t->numbers;
-    unsigned s1 = (unsigned)t->size[1], s2 = (unsigned)t->size[2], s3 = (unsigned)t->size[3];
-    unsigned each = (unsigned)t->size[0] * s1 * s2 * s3, lots = (each + 255) / 256;
-    for (long lot = blockIdx.x; lot < t->samples * lots; lot += gridDim.x) {
-        long sample = lot / lots;
-        unsigned at = (unsigned)(lot - sample * lots) * 256 + threadIdx.x, x[4];
-        if (at >= each) continue;
+    unsigned each = (unsigned)(t->size[0] * t->size[1] * t->size[2] * t->size[3]), lots = (each + 255) / 256;
+    unsigned lot = blockIdx.x % lots, lots_on = gridDim.x % lots, samples_on = gridDim.x / lots;
+    for (long sample = blockIdx.x / lots; sample < t->samples; sample += samples_on) {
+        unsigned at = lot * 256 + threadIdx.x, left = at, channel = 0;
         const feed_move *m = (const feed_move *)(batch + t->moves) + sample;
-        x[3] = at % s3, x[2] = at / s3 % s2, x[1] = at / s3 / s2 % s1, x[0] = at / s3 / s2 / s1;
         long from = m->base, to = sample * each + at;
+        if ((lot += lots_on) >= lots) lot -= lots, sample++;
+        if (at >= each) continue;
         feed_next slow = {0, 0}, fast = {0, 0};
         bool between = false;
-        for (int i = 0; i < 4; i++) {
+#pragma unroll 1
+        for (int i = 3; i >= 0; i--) {
             const feed_axis *a = &m->axis[i];
-            if (a->points)
-                slow = fast, from += feed_between(a, x[i], &fast), between = true;
-            else
-                from += feed_along(a, x[i]);
+            unsigned size = (unsigned)t->size[i], x = left % size;
+            left /= size;
+            if (i == t->channel) channel = x;
+            if (!a->points) {
+                from += feed_along(a, x);
+                continue;
+            }
+            feed_next next;
+            from += feed_between(a, x, &next);
+            slow = between ? next : slow, fast = between ? fast : next, between = true;
         }
         if (t->to > FEED_F64) {
             feed_copy(numbers, t->to, from, input, to);
             continue;
         }
-        long c = t->channel;
-        feed_scale s = scales[c < 0 ? 0 : c == 0 ? x[0] : c == 1 ? x[1] : c == 2 ? x[2] : x[3]];
+        feed_scale s = scales[channel];
         float v = between ? feed_load_between(numbers, t->from, from, slow, fast)
                           : feed_load(numbers, t->from, from);
         bool none = t->replaces && !(fabsf(v) <= 0x1.fffffep127f);

@@ -128,14 +128,16 @@ struct by_min {
     enum { EITHER_WAY = 0 };
     template <class T> static INLINE T of(T a, T b) { return a < b || a != a ? a : b; }
 };
-/* Over LANES neighbours of a warp, all of whose lanes call it; the lower lane's value stands first, so that all
- * have the same bits (of +0 and -0 in by_max and by_min: a sum has the same bits either way round). */
+/* With the lane that lies m apart, a power of two; the lower lane's value stands first, so that both have the
+ * same bits (of +0 and -0 in by_max and by_min: a sum has the same bits either way round). */
+template <class BY, class T> INLINE T warp_step(T v, int m) {
+    T other = __shfl_xor_sync(0xffffffffu, v, m);
+    bool swap = !BY::EITHER_WAY && threadIdx.x & m;
+    return BY::of(swap ? other : v, swap ? v : other);
+}
+/* Over LANES neighbours of a warp, all of whose lanes call it. */
 template <class BY, int LANES = 32, class T> INLINE T warp_reduce(T v) {
-    for (int m = 1; m < LANES; m *= 2) {
-        T other = __shfl_xor_sync(0xffffffffu, v, m);
-        bool swap = !BY::EITHER_WAY && threadIdx.x & m;
-        v = BY::of(swap ? other : v, swap ? v : other);
-    }
+    for (int m = 1; m < LANES; m *= 2) v = warp_step<BY>(v, m);
     return v;
 }
 /* Over the warps of the block's THREADS threads, all of which call it, what each warp has: each of N values

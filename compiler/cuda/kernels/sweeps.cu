@@ -73,23 +73,21 @@ template <class TABLE> INLINE strand strand_of(const TABLE &table, int block) {
     return {(int)(word >> 32) & 0xfff, (int)(word >> 44) & 0x1ff, (int)(word >> 53) & 0x3ff, block - (int)word};
 }
 
-/* Over the threads that lie `groups` apart, a power of two from 2 on: N values of each at once, each for itself. All threads
+/* Over the threads that lie `groups` apart, a power of two: N values of each at once, each for itself. All threads
  * of the block call it, and share what is added at each level; number j of a group then lies at
- * [j * THREADS + group], until the next call's threads meet. In one fixed order. */
+ * [group * JOIN_STEP(N) + j], until the next call's threads meet. In one fixed order. One place behind each
+ * thread's is left over, so that no two threads of a half warp want a bank at once. */
+#define JOIN_STEP(N) ((N) > 1 ? (N) + 1 : 1)
 template <class BY, int THREADS, class T, int N> INLINE const T *group_join(const T (&v)[N], int groups) {
-    __shared__ T parts[N * THREADS];
-    int level = 0;
-    while (2 << level < THREADS) level++;
+    enum { STEP = JOIN_STEP(N) };
+    __shared__ T parts[STEP * THREADS];
 #pragma unroll
-    for (int j = 0; j < N; j++) parts[j * THREADS + kd_thread()] = v[j];
+    for (int j = 0; j < STEP; j++) parts[kd_thread() * STEP + j] = v[j % N];
     __syncthreads();
 #pragma unroll 1
-    for (; 1 << level >= groups; level--) {
+    for (int n = STEP * THREADS / 2; n >= STEP * groups; n /= 2) {
 #pragma unroll 1
-        for (int i = kd_thread(); i < N << level; i += THREADS) {
-            T *own = parts + (i >> level) * THREADS + (i & ((1 << level) - 1));
-            *own = BY::of(*own, own[1 << level]);
-        }
+        for (int i = kd_thread(); i < n; i += THREADS) parts[i] = BY::of(parts[i], parts[i + n]);
         __syncthreads();
     }
     return parts;
@@ -99,7 +97,7 @@ template <class BY, int THREADS, class T, int N> INLINE const T *group_join(cons
 template <class BY, int THREADS, class T, int N> INLINE void group_leave(const T (&v)[N], int groups, T *to, long n) {
     const T *parts = group_join<BY, THREADS>(v, groups);
 #pragma unroll 1
-    for (int i = kd_thread(); i < N * groups && i < n; i += THREADS) to[i] = parts[i % N * THREADS + i / N];
+    for (int i = kd_thread(); i < N * groups && i < n; i += THREADS) to[i] = parts[i / N * JOIN_STEP(N) + i % N];
     __syncthreads(); /* the next call may write parts */
 }
 /* Over a group of LANES threads, a power of two or the whole block of THREADS; every thread of the block calls
@@ -124,8 +122,9 @@ template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group
 /* Over `lanes` neighbours, 1, 32 or the whole block: a number, so that kernels that are equal beside it are one
  * function. */
 template <class BY, int THREADS, class T> INLINE T group_reduce_by(T v, int lanes) {
-    if (lanes == 1) return v;
-    T one[1] = {warp_reduce<BY>(v)};
+    T one[1] = {v};
+#pragma unroll 1
+    for (int m = 1; m < lanes && m < 32; m *= 2) one[0] = warp_step<BY>(one[0], m);
     if (lanes > 32) block_join<BY, THREADS>(one);
     return one[0];
 }
