@@ -170,158 +170,156 @@ static void test_rows_ahead(void) {
             CHECK(count_text(p, "#pragma unroll 2\n    for (int row = ") == i &&
                       count_text(p, "#pragma unroll 1\n    for (int row = ") == 1 - i,
                   "%s", ends[i]);
-        /* Sums by channel of two and of three axes: what stands behind them is one function, whichever number
-         * the channels' axis has, and whichever others there are. */
-        static const char channels[] =
-            "graph @train {\n  input $a = %0 : f32[N=3001, C=24]\n  input $b = %1 : f32[N=50, H=61, C=24]\n"
-            "  %2 = sum $a {over=[N]} : f32[C=24]\n  %3 = mul %2, %2 : f32[C=24]\n"
-            "  %4 = sum $b {over=[N, H]} : f32[C=24]\n  %5 = mul %4, %4 : f32[C=24]\n"
-            "  output \"y\" = %3\n  output \"z\" = %5\n}\n";
+    }
+    dl_arena_free(arena);
+}
 
-        static void test_axes(void) {
-            dl_arena *arena = dl_arena_new(NULL);
-            int phases, numbers;
-            dl_plan *p = plan_of(arena, channels, "cuda:sm_90a");
-            if (p) {
-                int functions = count_functions(p, &phases, &numbers),
-                    behind = count_text(p, "group_reduce_by<by_sum");
-                CHECK(phases == 4 && behind == 1, "%d functions of %d phases, %d behind sums", functions,
-                      phases, behind);
-            }
-            dl_arena_free(arena);
-        }
+/* Sums by channel of two and of three axes: what stands behind them is one function, whichever number
+ * the channels' axis has, and whichever others there are. */
+static const char channels[] =
+    "graph @train {\n  input $a = %0 : f32[N=3001, C=24]\n  input $b = %1 : f32[N=50, H=61, C=24]\n"
+    "  %2 = sum $a {over=[N]} : f32[C=24]\n  %3 = mul %2, %2 : f32[C=24]\n"
+    "  %4 = sum $b {over=[N, H]} : f32[C=24]\n  %5 = mul %4, %4 : f32[C=24]\n"
+    "  output \"y\" = %3\n  output \"z\" = %5\n}\n";
 
-        /* Sources are even, as many as threads may share. */
-        static void test_sources(void) {
-            enum { PIECES = 40, LONGEST = 20000 };
-            dl_piece pieces[PIECES] = {{0}};
-            int64_t filled[PIECES] = {0}, least = INT64_MAX, most = 0;
-            for (int i = 0; i < PIECES; i++) {
-                pieces[i].code.phases = 1 + i % 4;
-                pieces[i].text.n = (size_t)(LONGEST * (i * 7 % PIECES) / PIECES);
-            }
-            int n = dl_cuda_share(PIECES, pieces);
-            for (int i = 0; i < PIECES; i++) filled[pieces[i].source] += (int64_t)pieces[i].text.n;
-            for (int i = 0; i < n; i++) {
-                if (filled[i] < least) least = filled[i];
-                if (filled[i] > most) most = filled[i];
-            }
-            CHECK(n > 1 && n % 2 == 0 && most * 10 < least * 12, "%d sources, %lld to %lld letters", n,
-                  (long long)least, (long long)most);
-        }
+static void test_axes(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    int phases, numbers;
+    dl_plan *p = plan_of(arena, channels, "cuda:sm_90a");
+    if (p) {
+        int functions = count_functions(p, &phases, &numbers),
+            behind = count_text(p, "group_reduce_by<by_sum");
+        CHECK(phases == 4 && behind == 1, "%d functions of %d phases, %d behind sums", functions, phases,
+              behind);
+    }
+    dl_arena_free(arena);
+}
 
-        /* What a damaged plan says. */
-        static void test_checks(void) {
-            dl_arena *arena = dl_arena_new(NULL);
-            dl_plan *p = plan_of(arena, layers(arena, 4, 8, 8, alike), "cuda:sm_90a");
-            if (!p) return;
-            dl_plan_kernel *k = &p->kernels.at[0];
-            dl_plan_entry good = k->entries.at[0];
-            for (int i = 0; i < 4; i++) {
-                dl_error err = {0};
-                int bad = k->nargs;
-                k->entries.at[0] = good;
-                if (i == 0) k->entries.at[0].symbol = "a b";
-                if (i == 1) k->entries.at[0].object = p->objects.n;
-                if (i == 2) k->entries.at[0].args.at = &bad, k->entries.at[0].args.n = 1;
-                if (i == 3) k->entries.at[0].numbers.n = DL_ENTRY_MOST + 1;
-                CHECK(!dl_plan_check(p, &err) && strstr(err.message, "entry"), "%d: %s", i, err.message);
-            }
-            k->entries.at[0] = good, k->entries.n++;
-            dl_error err = {0};
-            CHECK(!dl_plan_check(p, &err) && strstr(err.message, "entry"), "an entry too many: %s",
-                  err.message);
-            dl_arena_free(arena);
-        }
+/* Sources are even, as many as threads may share. */
+static void test_sources(void) {
+    enum { PIECES = 40, LONGEST = 20000 };
+    dl_piece pieces[PIECES] = {{0}};
+    int64_t filled[PIECES] = {0}, least = INT64_MAX, most = 0;
+    for (int i = 0; i < PIECES; i++) {
+        pieces[i].code.phases = 1 + i % 4;
+        pieces[i].text.n = (size_t)(LONGEST * (i * 7 % PIECES) / PIECES);
+    }
+    int n = dl_cuda_share(PIECES, pieces);
+    for (int i = 0; i < PIECES; i++) filled[pieces[i].source] += (int64_t)pieces[i].text.n;
+    for (int i = 0; i < n; i++) {
+        if (filled[i] < least) least = filled[i];
+        if (filled[i] > most) most = filled[i];
+    }
+    CHECK(n > 1 && n % 2 == 0 && most * 10 < least * 12, "%d sources, %lld to %lld letters", n,
+          (long long)least, (long long)most);
+}
 
-        static void test_divisors(void) {
-            const int64_t ds[] = {1,     2,     64,      0x40000000, 3,         5,    6,
-                                  7,     9,     48,      100,        641,       4050, 12544,
-                                  65535, 65537, 1000003, 0x40000001, 0x7fffffff};
-            for (size_t i = 0; i < sizeof ds / sizeof *ds; i++) {
-                int64_t number[2], d = ds[i];
-                dl_cuda_divisor(d, number);
-                uint64_t times = (uint64_t)number[0] >> 32;
-                CHECK((number[0] & 0xffffffff) == d, "%lld", (long long)d);
-                for (int64_t q = 0; q * d <= 0x7fffffff; q += 1 + 0x7fffffff / d / 1000)
-                    for (int64_t x = q * d - 1; x <= q * d + 1; x++)
-                        if (x >= 0 && x <= 0x7fffffff)
-                            CHECK((int64_t)((uint64_t)x * times >> number[1]) == x / d, "%lld / %lld",
-                                  (long long)x, (long long)d);
-                CHECK((int64_t)(0x7fffffffu * times >> number[1]) == 0x7fffffff / d, "%lld", (long long)d);
-            }
-        }
+/* What a damaged plan says. */
+static void test_checks(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_plan *p = plan_of(arena, layers(arena, 4, 8, 8, alike), "cuda:sm_90a");
+    if (!p) return;
+    dl_plan_kernel *k = &p->kernels.at[0];
+    dl_plan_entry good = k->entries.at[0];
+    for (int i = 0; i < 4; i++) {
+        dl_error err = {0};
+        int bad = k->nargs;
+        k->entries.at[0] = good;
+        if (i == 0) k->entries.at[0].symbol = "a b";
+        if (i == 1) k->entries.at[0].object = p->objects.n;
+        if (i == 2) k->entries.at[0].args.at = &bad, k->entries.at[0].args.n = 1;
+        if (i == 3) k->entries.at[0].numbers.n = DL_ENTRY_MOST + 1;
+        CHECK(!dl_plan_check(p, &err) && strstr(err.message, "entry"), "%d: %s", i, err.message);
+    }
+    k->entries.at[0] = good, k->entries.n++;
+    dl_error err = {0};
+    CHECK(!dl_plan_check(p, &err) && strstr(err.message, "entry"), "an entry too many: %s", err.message);
+    dl_arena_free(arena);
+}
 
-        static float *fill(int64_t n, unsigned seed) {
-            float *v = malloc((size_t)n * sizeof *v);
-            for (int64_t i = 0; i < n; i++)
-                seed = seed * 1664525 + 1013904223, v[i] = (float)(seed >> 20) / 2048 - 1;
-            return v;
-        }
+static void test_divisors(void) {
+    const int64_t ds[] = {1,   2,   64,   0x40000000, 3,     5,     6,       7,          9,         48,
+                          100, 641, 4050, 12544,      65535, 65537, 1000003, 0x40000001, 0x7fffffff};
+    for (size_t i = 0; i < sizeof ds / sizeof *ds; i++) {
+        int64_t number[2], d = ds[i];
+        dl_cuda_divisor(d, number);
+        uint64_t times = (uint64_t)number[0] >> 32;
+        CHECK((number[0] & 0xffffffff) == d, "%lld", (long long)d);
+        for (int64_t q = 0; q * d <= 0x7fffffff; q += 1 + 0x7fffffff / d / 1000)
+            for (int64_t x = q * d - 1; x <= q * d + 1; x++)
+                if (x >= 0 && x <= 0x7fffffff)
+                    CHECK((int64_t)((uint64_t)x * times >> number[1]) == x / d, "%lld / %lld", (long long)x,
+                          (long long)d);
+        CHECK((int64_t)(0x7fffffffu * times >> number[1]) == 0x7fffffff / d, "%lld", (long long)d);
+    }
+}
 
-        /* The plan's output; through its file, where one is named. */
-        static float *run(dl_arena * arena, const char *text, const char *target, const char *file,
-                          int64_t *n) {
-            dl_error err = {0};
-            static const char *const names[] = {"x", "v", "u"};
-            dl_plan *p = compile_text(arena, text, target, NULL);
-            if (p && file) {
-                CHECK(dl_plan_write(p, file, &err) && (p = dl_plan_read(arena, file, &err)), "%s",
-                      err.message);
-                unlink(file);
-            }
-            dlr_exec *exec = open_plan(p, 2);
-            if (!exec) return NULL;
-            for (unsigned i = 0; i < 3; i++) {
-                int64_t count = dl_type_bytes(dlr_exec_variable(exec, names[i]).type) / 4;
-                float *v = fill(count, i + 1);
-                dlr_state_write(exec, dlr_exec_variable(exec, names[i]), DL_F32, v);
-                free(v);
-            }
-            dlr_exec_run(exec, 0, NULL);
-            *n = dl_type_count(dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, "y").type);
-            float *y = read_output(exec, 0, "y", DL_F32);
-            dlr_exec_close(exec);
-            return y;
-        }
+static float *fill(int64_t n, unsigned seed) {
+    float *v = malloc((size_t)n * sizeof *v);
+    for (int64_t i = 0; i < n; i++) seed = seed * 1664525 + 1013904223, v[i] = (float)(seed >> 20) / 2048 - 1;
+    return v;
+}
 
-        static void test_run(const char *dir, int c, int h, int w, const char *last) {
-            dl_arena *arena = dl_arena_new(NULL);
-            const char *text = layers(arena, c, h, w, last), *file = dl_format(arena, "%s/folded.dlp", dir);
-            int64_t n = 0, m = 0;
-            float *want = run(arena, text, "cpu:generic", NULL, &n);
-            float *got = run(arena, text, "cuda:sm_90a:emulated", file, &m);
-            double worst = 0, most = 0;
-            CHECK(want && got && n == m && n > 0, "%lld and %lld", (long long)n, (long long)m);
-            for (int64_t i = 0; want && got && i < n; i++) {
-                worst = fmax(worst, fabs((double)want[i] - (double)got[i]));
-                most = fmax(most, fabs((double)want[i]));
-            }
-            CHECK(worst <= 1e-5 * most && most > 1, "%d channels, %d x %d: off by %g of %g", c, h, w, worst,
-                  most);
-            free(want), free(got);
-            dl_arena_free(arena);
-        }
+/* The plan's output; through its file, where one is named. */
+static float *run(dl_arena *arena, const char *text, const char *target, const char *file, int64_t *n) {
+    dl_error err = {0};
+    static const char *const names[] = {"x", "v", "u"};
+    dl_plan *p = compile_text(arena, text, target, NULL);
+    if (p && file) {
+        CHECK(dl_plan_write(p, file, &err) && (p = dl_plan_read(arena, file, &err)), "%s", err.message);
+        unlink(file);
+    }
+    dlr_exec *exec = open_plan(p, 2);
+    if (!exec) return NULL;
+    for (unsigned i = 0; i < 3; i++) {
+        int64_t count = dl_type_bytes(dlr_exec_variable(exec, names[i]).type) / 4;
+        float *v = fill(count, i + 1);
+        dlr_state_write(exec, dlr_exec_variable(exec, names[i]), DL_F32, v);
+        free(v);
+    }
+    dlr_exec_run(exec, 0, NULL);
+    *n = dl_type_count(dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, "y").type);
+    float *y = read_output(exec, 0, "y", DL_F32);
+    dlr_exec_close(exec);
+    return y;
+}
 
-        int main(void) {
-            char dir[] = "/tmp/dl_fold_XXXXXX";
-            dl_error err = {0};
-            if (!test_cache(dir)) return 1;
-            test_counts();
-            test_ways();
-            test_taps();
-            test_rows_ahead();
-            test_axes();
-            test_sources();
-            test_checks();
-            test_divisors();
-            if (dl_target_find("cuda:sm_90a:emulated", &err)) {
-                test_run(dir, 8, 4, 8, alike);
-                test_run(dir, 8, 4, 8, otherwise);
-                test_run(dir, 5, 7, 9, alike);
-                test_run(dir, 5, 7, 9, otherwise);
-            } else {
-                printf("SKIP: %s\n", err.message);
-            }
-            return dl_test_end();
-        }
+static void test_run(const char *dir, int c, int h, int w, const char *last) {
+    dl_arena *arena = dl_arena_new(NULL);
+    const char *text = layers(arena, c, h, w, last), *file = dl_format(arena, "%s/folded.dlp", dir);
+    int64_t n = 0, m = 0;
+    float *want = run(arena, text, "cpu:generic", NULL, &n);
+    float *got = run(arena, text, "cuda:sm_90a:emulated", file, &m);
+    double worst = 0, most = 0;
+    CHECK(want && got && n == m && n > 0, "%lld and %lld", (long long)n, (long long)m);
+    for (int64_t i = 0; want && got && i < n; i++) {
+        worst = fmax(worst, fabs((double)want[i] - (double)got[i]));
+        most = fmax(most, fabs((double)want[i]));
+    }
+    CHECK(worst <= 1e-5 * most && most > 1, "%d channels, %d x %d: off by %g of %g", c, h, w, worst, most);
+    free(want), free(got);
+    dl_arena_free(arena);
+}
+
+int main(void) {
+    char dir[] = "/tmp/dl_fold_XXXXXX";
+    dl_error err = {0};
+    if (!test_cache(dir)) return 1;
+    test_counts();
+    test_ways();
+    test_taps();
+    test_rows_ahead();
+    test_axes();
+    test_sources();
+    test_checks();
+    test_divisors();
+    if (dl_target_find("cuda:sm_90a:emulated", &err)) {
+        test_run(dir, 8, 4, 8, alike);
+        test_run(dir, 8, 4, 8, otherwise);
+        test_run(dir, 5, 7, 9, alike);
+        test_run(dir, 5, 7, 9, otherwise);
+    } else {
+        printf("SKIP: %s\n", err.message);
+    }
+    return dl_test_end();
+}
