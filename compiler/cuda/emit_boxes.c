@@ -69,8 +69,8 @@ static bool find_taps(const dl_product *p, const dl_operand *o, dl_tensor_map *m
     return dl_tensor_map_fits(map, dl_type_bytes(t));
 }
 
-/* One that could have several parts has two maps at least, the second of which may bring nothing: what reads a
- * concatenation is like what reads one tensor then, but for numbers (fold.c). */
+/* One that could have several parts has two maps at least, the second of which may bring nothing: what reads
+ * a concatenation is like what reads one tensor then, but for numbers (fold.c). */
 int dl_product_spread(const dl_product *p, const dl_operand *o, dl_tensor_map *maps) {
     bool may = dl_op_slides(p->c->op) && dl_op_tensor(p->c->op, o->place) != DL_TENSOR_W;
     if (o->nparts > 1 || !may) return o->nparts;

@@ -76,8 +76,10 @@ static int64_t units_of(const dl_product *p, int64_t slices) {
 void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which) {
     const char *name = e->k->name;
     dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
-    for (int i = 0; i < o->nparts; i++)
-        dl_putf(e->out, "    %s.p%d = p%d;\n", which, o->param[i], o->param[i]);
+    int n = o->map < 0 ? o->nparts : o->nmaps;
+    for (int i = 0; i < n; i++)
+        dl_putf(e->out, i && o->map >= 0 ? "    %s.of%d = kd_again(p%d);\n" : "    %s.of%d = p%d;\n", which,
+                i, o->param[i < o->nparts ? i : 0]);
 }
 
 /* One that tensor maps bring. */
@@ -261,7 +263,7 @@ static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
         }
     for (int i = 0; i < 2; i++) {
         const dl_operand *o = &p.operand[i];
-        int kind[] = {o->map >= 0 && !p.mends ? o->nmaps : o->nparts,
+        int kind[] = {o->map >= 0 ? o->nmaps : o->nparts,
                       o->along_k,
                       o->bytes,
                       o->is_image,

@@ -115,11 +115,8 @@ static void put_else(dl_emitter *e, const dl_operand *o, int part) {
 }
 
 static void put_params(dl_emitter *e, const dl_operand *o) {
-    for (int i = 0; i < o->nparts; i++) {
-        bool again = false;
-        for (int j = 0; j < i; j++) again |= o->param[j] == o->param[i];
-        if (!again) dl_putf(e->out, "    const %s *p%d;\n", dl_emit_element_type(o->dtype), o->param[i]);
-    }
+    for (int i = 0; i < o->nparts; i++)
+        dl_putf(e->out, "    const %s *of%d;\n", dl_emit_element_type(o->dtype), i);
 }
 
 static void put_axes(dl_emitter *e, const dl_product *p, const dl_halo *h) {
@@ -162,7 +159,7 @@ static void put_image(dl_emitter *e, const dl_product *p, const dl_halo *h) {
     dl_puts(e->out, "    INLINE const word *from(int channel) const {\n        return ");
     for (int part = 0; part < o->nparts; part++) {
         put_choice(e, o, part, true);
-        dl_putf(e->out, "p%d + (channel - %lld)", o->param[part], (long long)o->start[part]);
+        dl_putf(e->out, "of%d + (channel - %lld)", part, (long long)o->start[part]);
         put_else(e, o, part);
     }
     dl_puts(e->out, "};\n");
@@ -183,7 +180,7 @@ static void put_weight(dl_emitter *e, const dl_product *p) {
                     (long long)n);
         taps *= n;
     }
-    dl_putf(e->out, "        return p%d[%lld%s + column * %lld%s + channel * %lld%s", o->param[0],
+    dl_putf(e->out, "        return of0[%lld%s + column * %lld%s + channel * %lld%s",
             (long long)(p->c->w_start * stride[0]), e->dialect->whole, (long long)stride[column],
             e->dialect->whole, (long long)stride[1 - column], e->dialect->whole);
     put_steps(e, p, stride, "t");

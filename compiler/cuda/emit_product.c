@@ -1,6 +1,8 @@
 /* The operands of a contraction as structs that kernels/contract.cu reads them through. */
 #include "compiler/cuda/emit_tiles.h"
 
+#include <string.h>
+
 static const char *size_of(dl_emitter *e, const dl_counter *c) {
     return c->text ? c->text : dl_format(e->arena, "%lld%s", (long long)c->size, e->dialect->whole);
 }
@@ -83,7 +85,7 @@ static void put_part(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_counter *c = &p->number[o->channels].at[o->channel];
     dl_puts(e->out, "        p.part = ");
     for (int i = 1; i < o->nparts; i++) {
-        dl_putf(e->out, "%s", c->name);
+        dl_putf(e->out, "%s", o->map >= 0 ? c->variable : c->name);
         if (!is_point(&p->number[DL_BATCH].at[0])) dl_putf(e->out, " + b0 * %lld", (long long)c->size);
         dl_putf(e->out, " < %lld ? %d : ", (long long)o->start[i], i - 1);
     }
@@ -187,7 +189,7 @@ static void put_load(dl_emitter *e, const dl_product *p, const dl_operand *o) {
                             : type == DL_BF16 ? "kd_widen_bf16"
                                               : "kd_widen_f16";
         put_test(e, o, i);
-        dl_putf(e->out, "%s(p%d[r.at[%d] + c.at[%d]])", widen, o->param[i], i, i);
+        dl_putf(e->out, "%s(of%d[r.at[%d] + c.at[%d]])", widen, i, i, i);
         put_else(e, o, i);
     }
 }
@@ -198,7 +200,7 @@ static void put_address(dl_emitter *e, const dl_operand *o) {
     if (o->channels != DL_TERMS) {
         for (int i = 0; i < o->nparts; i++) {
             put_test(e, o, i);
-            dl_putf(e->out, "(const void *)(p%d + (r.at[%d] + c.at[%d]))", o->param[i], i, i);
+            dl_putf(e->out, "(const void *)(of%d + (r.at[%d] + c.at[%d]))", i, i, i);
             put_else(e, o, i);
         }
         return;
@@ -208,7 +210,7 @@ static void put_address(dl_emitter *e, const dl_operand *o) {
         for (int i = 0; i < o->nparts; i++) {
             put_test(e, o, i);
             if (summand == 0)
-                dl_putf(e->out, "p%d", o->param[i]);
+                dl_putf(e->out, "of%d", i);
             else
                 dl_putf(e->out, "%s.at[%d]", summand == 1 ? "r" : "c", i);
             put_else(e, o, i);
@@ -228,13 +230,9 @@ void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o
     const char *index = e->dialect->index;
     dl_product_put_head(e, o, which);
     dl_putf(e->out, "    typedef ct_place<%s, %d> place;\n%s", index, o->nparts, constants);
-    for (int i = 0; i < o->nparts; i++) {
-        bool again = false;
-        for (int j = 0; j < i; j++) again |= o->param[j] == o->param[i];
-        if (!again)
-            dl_putf(e->out, "    const %s *p%d;\n",
-                    dl_emit_element_type(e->k->params.at[o->param[i]].type.dtype), o->param[i]);
-    }
+    for (int i = 0; i < o->nparts; i++)
+        dl_putf(e->out, "    const %s *of%d;\n",
+                dl_emit_element_type(e->k->params.at[o->param[i]].type.dtype), i);
     dl_putf(e->out, "    INLINE place row(%s i) const {\n        place p;\n        p.in = i < %s()", index,
             o->is_left ? "rows" : "columns");
     if (line > 1) dl_putf(e->out, " / %lld", (long long)line);
@@ -260,7 +258,20 @@ void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o
     dl_puts(e->out, ";\n    }\n};\n");
 }
 
-static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+/* One that boxes bring, as threads find it when sums are mended: with as many parts as it has maps, which are
+ * the first one again. */
+static dl_operand with_maps(const dl_operand *o) {
+    dl_operand of = *o;
+    for (; o->map >= 0 && of.nparts < o->nmaps; of.nparts++) {
+        of.param[of.nparts] = o->param[0], of.base[of.nparts] = o->base[0];
+        memcpy(of.step[of.nparts], o->step[0], sizeof of.step[0]);
+        memcpy(of.along[of.nparts], o->along[0], sizeof of.along[0]);
+    }
+    return of;
+}
+
+static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *own) {
+    const dl_operand of = with_maps(own), *o = &of;
     const char *constants = dl_format(e->arena, "    enum { ALONG_K = %d, BYTES = %d, AGAIN = %d };\n",
                                       o->along_k, o->bytes, o->bytes == 16 && dl_operand_taps(p, o) > 1);
     dl_product_put_read(e, p, o, dl_operand_words(o), constants, 1);

@@ -18,6 +18,7 @@ typedef struct {
     dl_skeleton s;
     int known[KINDS];
     short number[KINDS][NAMES]; /* by old number: the new one, from 1 on */
+    bool again;                 /* the next parameter is one by itself, whether it has been there or not */
 } lexer;
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -64,7 +65,8 @@ static int kind_of(const char *at, size_t letters_n) {
 }
 
 static void put_numbered(lexer *l, const char *at, size_t prefix, int kind, long old) {
-    short *number = &l->number[kind][old];
+    short own = 0, *number = l->again && kind == 0 ? &own : &l->number[kind][old];
+    if (kind == 0) l->again = false;
     if (!*number) {
         *number = (short)++l->known[kind];
         if (kind == 0) dl_push(l->arena, &l->s.args, (int)old);
@@ -81,6 +83,7 @@ static void take_name(lexer *l) {
         dl_putf(&l->out, "%c%.*s", DL_OWN, (int)(n - l->length), begin + l->length);
         return;
     }
+    if (is_word(begin, n, "kd_again")) l->again = true;
     if (is_word(begin, n, "for")) look_at_loop(l, begin);
     if (is_word(begin, n, "enum")) fix(l, find(l, '}'));
     if (is_word(begin, n, "case")) fix(l, find(l, ':'));

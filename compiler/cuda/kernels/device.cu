@@ -64,6 +64,8 @@ template <> struct kd_few<8> { uint2 v; };
 template <int BYTES> KD_INLINE kd_few<BYTES> kd_load_few(const void *p) { return *(const kd_few<BYTES> *)p; }
 template <int BYTES> KD_INLINE void kd_store_few(void *p, kd_few<BYTES> v) { *(kd_few<BYTES> *)p = v; }
 
+/* A kernel's parameter under a name of its own: it may be another one, or the same again (compiler/cuda/skeleton.c). */
+template <class T> KD_INLINE T *kd_again(T *p) { return p; }
 /* The compiler takes this number as it finds it, in a register: it is not made again inside of a loop, as it does
  * with what follows from a thread's number by a few shifts and masks. */
 KD_INLINE void kd_hold(int &v) { asm("" : "+r"(v)); }

@@ -281,6 +281,7 @@ template <int BYTES> void kd_store_few(void *p, kd_few<BYTES> v, LINE) {
 }
 
 template <class T> KD_INLINE void kd_hold(T &) {}
+template <class T> KD_INLINE T *kd_again(T *p) { return p; }
 
 KD_INLINE float kd_widen_f16(f16 h) {
     unsigned m = (h & 0x7fffu) << 13; /* 2^112 brings the exponent's bias from 15 to 127 */

@@ -363,7 +363,8 @@ template <int BYTES> void kd_round_tf32_at(kd_saddr at, int line = __builtin_LIN
 
 typedef emulated::map kd_map;
 #define KD_MAP(name)    const kd_map *name
-#define KD_MAP_OF(name) name
+#define KD_MAP_OF(name) kd_map_at(name)
+KD_INLINE const kd_map *kd_map_at(const kd_map *map) { return map; }
 inline void kd_barrier_begin(kd_saddr at, int count, int line = __builtin_LINE()) {
     emulated::barrier_begin(at, count, line);
 }

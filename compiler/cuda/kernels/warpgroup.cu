@@ -222,7 +222,12 @@ struct __align__(128) kd_map {
     unsigned long words[16];
 };
 #define KD_MAP(name)    const __grid_constant__ kd_map name
-#define KD_MAP_OF(name) (&name)
+#define KD_MAP_OF(name) kd_map_at(&name)
+/* The compiler takes the place as it finds it: of a choice of two parameters' places in a short loop NVVM 13.0 crashes. */
+KD_INLINE const kd_map *kd_map_at(const kd_map *map) {
+    asm("" : "+l"(map));
+    return map;
+}
 
 /* A barrier of 8 bytes in shared memory, by one thread, which fences it (kd_async_fence); `count` arrive in
  * each of its phases. */
