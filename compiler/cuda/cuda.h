@@ -31,9 +31,15 @@ _Static_assert((int)DL_CUDA_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
 /* dl_backend's functions. emit_cuda.c, settle.c, fold.c, share.c, cost.c */
 int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names);
-/* Numbers for the functions that the kernel's ways would be of whose time is at most `near` times the first
- * one's, up to DL_MOST_VARIANTS; how many these are, 0 of what is no contraction by tiles. emit_contract.c */
-int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, uint64_t *functions);
+/* A way of a contraction: a number for the function that it would be of, and what it should take, in products
+ * of a multiprocessor. */
+typedef struct {
+    uint64_t function;
+    double time;
+} dl_cuda_way;
+/* Those whose time is at most `near` times the first one's, up to DL_MOST_VARIANTS; how many these are, 0 of
+ * what is no contraction by tiles. emit_contract.c */
+int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, dl_cuda_way *ways);
 void dl_cuda_settle(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
 int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms);
 bool dl_cuda_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,

@@ -282,14 +282,16 @@ static bool come_alike(const dl_tiling *a, const dl_tiling *b) {
            !a->patch[0] == !b->patch[0] && !a->patch[1] == !b->patch[1];
 }
 
-int dl_cuda_near_tilings(dl_emitter *e, double near, uint64_t *functions) {
+int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_way *ways) {
     dl_product p;
     dl_error refused = {0}; /* dl_cuda_contraction says so */
     dl_tiling of[DL_MOST_VARIANTS];
     if (!prepare(e, &p, &refused)) return 0;
     int n = dl_product_tilings(&p, of), found = 0;
-    for (; found < n && of[found].time <= near * of[0].time; found++)
-        functions[found] = come_alike(&of[0], &of[found]) ? function_of(&p, &of[found]) : functions[0];
+    for (; found < n && of[found].time <= near * of[0].time; found++) {
+        bool alike = come_alike(&of[0], &of[found]);
+        ways[found] = (dl_cuda_way){alike ? function_of(&p, &of[found]) : ways[0].function, of[found].time};
+    }
     return found;
 }
 

@@ -151,10 +151,10 @@ int dl_cuda_variants(const dl_kernel *k, const dl_target *t, const char **names)
     return n;
 }
 
-int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, uint64_t *functions) {
+int dl_cuda_near(const dl_kernel *k, const dl_target *t, double near, dl_cuda_way *ways) {
     if (!is_tiled(k)) return 0;
     dl_emitter e = emitter_of(NULL, k, t);
-    int n = dl_cuda_near_tilings(&e, near, functions);
+    int n = dl_cuda_near_tilings(&e, near, ways);
     dl_arena_free(e.arena);
     return n;
 }

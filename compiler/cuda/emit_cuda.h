@@ -39,7 +39,7 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
 int dl_cuda_tilings(dl_emitter *e, const char **names);
 /* Numbers for the functions of those tilings that take at most `near` times what the first does; their
  * number. */
-int dl_cuda_near_tilings(dl_emitter *e, double near, uint64_t *functions);
+int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_way *ways);
 /* The same with its product made by a library; dl_backend.calls. emit_call.c, emit_contract.c */
 bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code, dl_error *err);
 int dl_cuda_find_calls(dl_emitter *e, dl_call *forms);

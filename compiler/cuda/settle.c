@@ -1,46 +1,93 @@
 /* Ways of a plan's contractions that few functions serve. The cost model tells a kernel's tiles by its sizes
- * alone; where a way that hardly takes longer has the loop over tiles of other kernels, NVRTC need not
+ * alone; where ways that hardly take longer have the loops over tiles of other kernels, NVRTC need not
  * compile one more. */
+#include <math.h>
+
 #include "compiler/cuda/cuda.h"
 #include "compiler/cuda/emit_tiles.h"
-#include "ir/base/hash.h"
 
-static const double near = 1.06; /* times what the first way takes, of all ways that are looked at */
+/* What a function may cost that is not compiled: such a part of what all of the plan's contractions take.
+ * Ways that take so many times what the first one does are not looked at. */
+static const double part = 0.005, most = 1.5;
 
-/* A contraction of the plan, and the functions that its near ways would be of. */
+/* A contraction of the plan, and its near ways; which function each of them is of, by its number. */
 typedef struct {
     dl_coded *kernel;
-    int n, way;
-    uint64_t function[DL_MOST_VARIANTS];
+    int n, way, function[DL_MOST_VARIANTS];
+    double time[DL_MOST_VARIANTS];
 } choice;
 
-/* Has function `own` no kernel that must stay with it, and for each another function that stays? With `move`,
- * they go there. */
-static bool can_do_without(uint64_t own, int n, choice *choices, bool move) {
-    for (int i = 0; i < n; i++) {
-        choice *c = &choices[i];
-        bool found = false;
-        if (c->function[c->way] != own) continue;
-        for (int w = 0; w < c->n && !found; w++)
-            for (int k = 0; k < n && !found && c->function[w] != own; k++)
-                if ((found = choices[k].function[choices[k].way] == c->function[w]) && move) c->way = w;
-        if (!found) return false;
+typedef struct {
+    dl_arena *arena;
+    DL_ARRAY(choice) choices;
+    DL_ARRAY(uint64_t) functions; /* by number */
+    int *kernels;                 /* by number: how many have it */
+    double all;                   /* what all take the first way */
+} plan;
+
+static int number_of(plan *p, uint64_t function) {
+    for (int i = 0; i < p->functions.n; i++)
+        if (p->functions.at[i] == function) return i;
+    dl_push(p->arena, &p->functions, function);
+    return p->functions.n - 1;
+}
+
+static void add(plan *p, dl_coded *kernel, const dl_target *t) {
+    dl_cuda_way ways[DL_MOST_VARIANTS];
+    choice c = {.kernel = kernel, .n = dl_cuda_near(kernel->kernel, t, most, ways)};
+    if (!c.n) return;
+    for (int i = 0; i < c.n; i++) c.time[i] = ways[i].time, c.function[i] = number_of(p, ways[i].function);
+    p->all += c.time[0];
+    dl_push(p->arena, &p->choices, c);
+}
+
+/* The contraction's first way by another function that some contraction has, or -1. */
+static int other_way(const plan *p, const choice *c) {
+    for (int w = 0; w < c->n; w++)
+        if (c->function[w] != c->function[c->way] && p->kernels[c->function[w]]) return w;
+    return -1;
+}
+
+/* How much longer all take without the function. */
+static double cost_of(const plan *p, int function) {
+    double cost = 0;
+    for (int i = 0; i < p->choices.n; i++) {
+        const choice *c = &p->choices.at[i];
+        if (c->function[c->way] != function) continue;
+        int other = other_way(p, c);
+        if (other < 0) return INFINITY;
+        cost += c->time[other] - c->time[c->way];
     }
-    return true;
+    return cost;
+}
+
+static void do_without(plan *p, int function) {
+    for (int i = 0; i < p->choices.n; i++) {
+        choice *c = &p->choices.at[i];
+        if (c->function[c->way] != function) continue;
+        c->way = other_way(p, c);
+        p->kernels[c->function[c->way]]++;
+    }
+    p->kernels[function] = 0;
+}
+
+/* The function that costs least to do without, or -1. */
+static int cheapest(const plan *p, double *cost) {
+    int which = -1;
+    *cost = INFINITY;
+    for (int i = 0; i < p->functions.n; i++) {
+        double own = p->kernels[i] ? cost_of(p, i) : INFINITY;
+        if (own < *cost) *cost = own, which = i;
+    }
+    return which;
 }
 
 void dl_cuda_settle(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t) {
-    choice *choices = DL_NEWS(arena, choice, n + 1);
-    int contractions = 0;
-    for (int i = 0; i < n; i++) {
-        choice c = {.kernel = &kernels[i]};
-        c.n = dl_cuda_near(kernels[i].kernel, t, near, c.function);
-        if (c.n) choices[contractions++] = c;
-    }
-    for (int i = 0; i < contractions; i++) {
-        uint64_t own = choices[i].function[choices[i].way];
-        if (can_do_without(own, contractions, choices, false))
-            can_do_without(own, contractions, choices, true);
-    }
-    for (int i = 0; i < contractions; i++) choices[i].kernel->way.variant = choices[i].way;
+    plan p = {.arena = arena};
+    double cost;
+    for (int i = 0; i < n; i++) add(&p, &kernels[i], t);
+    p.kernels = DL_NEWS(arena, int, p.functions.n + 1);
+    for (int i = 0; i < p.choices.n; i++) p.kernels[p.choices.at[i].function[0]]++;
+    for (int which; (which = cheapest(&p, &cost)) >= 0 && cost <= part * p.all;) do_without(&p, which);
+    for (int i = 0; i < p.choices.n; i++) p.choices.at[i].kernel->way.variant = p.choices.at[i].way;
 }

@@ -95,13 +95,14 @@ static void test_counts(void) {
     dl_arena_free(arena);
 }
 
-/* Two products of channels: the second's first way has tiles of other columns than the first's, and hardly
- * takes less than those. */
+/* Two products of channels: the second's first way has tiles of other columns than the first's, and of all
+ * the time hardly takes less than those. */
 static const char pointwise[] =
-    "graph @predict {\n  input $a = %0 : bf16[N=256, C=64, H=56, W=56]\n  input $b = %1 : bf16[O=256, C=64, "
+    "graph @predict {\n  input $a = %0 : bf16[N=1024, C=64, H=56, W=56]\n  input $b = %1 : bf16[O=256, "
+    "C=64, "
     "kH=1, kW=1]\n"
     "  input $c = %2 : bf16[N=256, C=2048, H=7, W=7]\n  input $d = %3 : bf16[O=512, C=2048, kH=1, kW=1]\n"
-    "  %4 = conv $a, $b {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=256, C=256, H=56, W=56]\n"
+    "  %4 = conv $a, $b {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=1024, C=256, H=56, W=56]\n"
     "  %5 = conv $c, $d {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=256, C=512, H=7, W=7]\n"
     "  output \"y\" = %4\n  output \"z\" = %5\n}\n";
 
@@ -134,11 +135,23 @@ static const char backwards[] =
     "bf16[N=64, C=128, H=28, W=28]\n"
     "  output \"y\" = %4\n}\n";
 
+/* And by the weight: what is read again where sums are mended, too, is of one part and of two. */
+static const char weights[] =
+    "graph @predict {\n  input $a = %0 : bf16[N=64, C=128, H=28, W=28]\n"
+    "  input $b = %1 : bf16[N=64, C=128, H=28, W=28]\n  input $c = %2 : bf16[N=64, C=64, H=28, W=28]\n"
+    "  input $d = %3 : bf16[N=64, C=64, H=28, W=28]\n"
+    "  %4 = conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
+    "bf16[O=128, C=128, kH=3, kW=3]\n"
+    "  %5 = cat $c, $d {axis=C} : bf16[N=64, C=128, H=28, W=28]\n"
+    "  %6 = conv_grad_weight %5, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
+    "bf16[O=128, C=128, kH=3, kW=3]\n"
+    "  output \"y\" = %4\n  output \"z\" = %6\n}\n";
+
 static void test_taps(void) {
     static const struct {
         const char *text;
         int kernels;
-    } of[] = {{images, 4}, {backwards, 2}};
+    } of[] = {{images, 4}, {backwards, 2}, {weights, 2}};
     dl_arena *arena = dl_arena_new(NULL);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         dl_plan *p = plan_of(arena, of[i].text, "cuda:sm_90a");
