@@ -89,14 +89,18 @@ char *dl_strndup(dl_arena *a, const char *s, size_t n) {
 char *dl_strdup(dl_arena *a, const char *s) { return dl_strndup(a, s, strlen(s)); }
 
 char *dl_format(dl_arena *a, const char *format, ...) {
+    char text[120]; /* room for most */
     va_list ap, again;
     va_start(ap, format);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, format, ap);
+    int n = vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     DL_CHECK(n >= 0);
     char *p = dl_alloc(a, (size_t)n + 1);
-    vsnprintf(p, (size_t)n + 1, format, again);
+    if ((size_t)n < sizeof text)
+        memcpy(p, text, (size_t)n + 1);
+    else
+        vsnprintf(p, (size_t)n + 1, format, again);
     va_end(again);
     return p;
 }

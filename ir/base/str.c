@@ -24,13 +24,18 @@ void dl_putn(dl_buf *b, const char *s, size_t n) {
 
 void dl_puts(dl_buf *b, const char *s) { dl_putn(b, s, strlen(s)); }
 
+/* Once, as a rule: into room that most have enough of. */
 static void put_args(dl_buf *b, const char *format, va_list ap) {
+    enum { MOST = 120 };
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, format, ap);
+    reserve(b, MOST);
+    int n = vsnprintf(b->at + b->n, MOST + 1, format, ap);
     DL_CHECK(n >= 0);
-    reserve(b, (size_t)n);
-    vsnprintf(b->at + b->n, (size_t)n + 1, format, again);
+    if (n > MOST) {
+        reserve(b, (size_t)n);
+        vsnprintf(b->at + b->n, (size_t)n + 1, format, again);
+    }
     va_end(again);
     b->n += (size_t)n;
 }
