@@ -4,6 +4,8 @@
  * such. */
 #include "compiler/cuda/emit_tiles.h"
 
+#include <string.h>
+
 bool dl_product_even(const dl_product *p) {
     bool even = !p->alone;
     for (int i = 0; i < DL_NUMBERS; i++)
@@ -71,17 +73,18 @@ static bool find_taps(const dl_product *p, const dl_operand *o, dl_tensor_map *m
 
 /* One that could have several parts has two maps at least, the second of which may bring nothing: what reads
  * a concatenation is like what reads one tensor then, but for numbers (fold.c). */
-int dl_product_spread(const dl_product *p, const dl_operand *o, dl_tensor_map *maps) {
+int dl_product_spread(const dl_product *p, dl_operand *o, dl_tensor_map *maps) {
     bool may = dl_op_slides(p->c->op) && dl_op_tensor(p->c->op, o->place) != DL_TENSOR_W;
     if (o->nparts > 1 || !may) return o->nparts;
-    maps[1] = maps[0];
+    maps[1] = maps[0], o->param[1] = o->param[0], o->base[1] = o->base[0];
+    memcpy(o->step[1], o->step[0], sizeof o->step[0]), memcpy(o->along[1], o->along[0], sizeof o->along[0]);
     return 2;
 }
 
 bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *maps) {
     if (!p->has_maps || (!o->along_k && p->word != 2)) return false;
-    bool parts = true;
     if (find_taps(p, o, &maps[0])) return true;
+    bool parts = true;
     for (int i = 0; parts && i < o->nparts; i++) parts = find_part(p, o, i, rows, &maps[i]);
     return parts;
 }

@@ -79,7 +79,7 @@ void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which
     int n = o->map < 0 ? o->nparts : o->nmaps;
     for (int i = 0; i < n; i++)
         dl_putf(e->out, i && o->map >= 0 ? "    %s.of%d = kd_again(p%d);\n" : "    %s.of%d = p%d;\n", which,
-                i, o->param[i < o->nparts ? i : 0]);
+                i, o->param[i]);
 }
 
 /* One that tensor maps bring. */

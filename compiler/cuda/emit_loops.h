@@ -10,6 +10,7 @@
 enum {
     DL_BLOCKS_ENOUGH = 1024, /* for all processors of a GPU, several each: more blocks only cost */
     DL_SUM_TERMS = 64,       /* of floats, in one chain: longer ones are doubles */
+    DL_ENOUGH_BYTES = 32,    /* that a thread waits for at a time: no loop need be written out for more */
 };
 
 /* Axes of the space, outermost first, and their points. */

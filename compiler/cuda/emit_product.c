@@ -1,8 +1,6 @@
 /* The operands of a contraction as structs that kernels/contract.cu reads them through. */
 #include "compiler/cuda/emit_tiles.h"
 
-#include <string.h>
-
 static const char *size_of(dl_emitter *e, const dl_counter *c) {
     return c->text ? c->text : dl_format(e->arena, "%lld%s", (long long)c->size, e->dialect->whole);
 }
@@ -258,20 +256,10 @@ void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o
     dl_puts(e->out, ";\n    }\n};\n");
 }
 
-/* One that boxes bring, as threads find it when sums are mended: with as many parts as it has maps, which are
- * the first one again. */
-static dl_operand with_maps(const dl_operand *o) {
-    dl_operand of = *o;
-    for (; o->map >= 0 && of.nparts < o->nmaps; of.nparts++) {
-        of.param[of.nparts] = o->param[0], of.base[of.nparts] = o->base[0];
-        memcpy(of.step[of.nparts], o->step[0], sizeof of.step[0]);
-        memcpy(of.along[of.nparts], o->along[0], sizeof of.along[0]);
-    }
-    return of;
-}
-
+/* One that boxes bring has as many parts as maps, as threads find it when sums are mended. */
 static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *own) {
-    const dl_operand of = with_maps(own), *o = &of;
+    dl_operand of = *own, *o = &of;
+    if (o->map >= 0) o->nparts = o->nmaps;
     const char *constants = dl_format(e->arena, "    enum { ALONG_K = %d, BYTES = %d, AGAIN = %d };\n",
                                       o->along_k, o->bytes, o->bytes == 16 && dl_operand_taps(p, o) > 1);
     dl_product_put_read(e, p, o, dl_operand_words(o), constants, 1);

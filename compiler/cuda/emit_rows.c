@@ -14,8 +14,7 @@ enum {
     MANY_ROWS = 1 << 15,    /* a thread for each is enough */
     SAVED_BYTES = 32 << 10, /* of shared memory, for what later passes need */
     SUMS_BYTES = 64 << 10,  /* and for sums */
-    PASS_UNROLLED = 4,      /* times that a thread goes on in its row, written out, */
-    ENOUGH_BYTES = 32,      /* as long as it waits for less each time */
+    PASS_UNROLLED = 4,      /* times that a thread goes on in its row, written out */
     ALONE = 1 << 15         /* points of short rows, so few that lots would leave threads idle */
 };
 
@@ -182,7 +181,7 @@ static int64_t count_bytes(const rows *r, const bool *made) {
  * few and behind no branch: so that several lots' are on their way. */
 static void put_row_loop(const rows *r, const bool *made) {
     int64_t bytes = count_bytes(r, made);
-    if (r->each_lane > PASS_UNROLLED || r->points % r->table.lanes || !bytes || bytes >= ENOUGH_BYTES)
+    if (r->each_lane > PASS_UNROLLED || r->points % r->table.lanes || !bytes || bytes >= DL_ENOUGH_BYTES)
         dl_puts(r->e->out, "#pragma unroll 1\n");
     dl_putf(r->e->out, "    for (int n = 0; n < %lld; n++) {\n", (long long)r->each_lane);
 }

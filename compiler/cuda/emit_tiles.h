@@ -153,8 +153,9 @@ bool dl_product_even(const dl_product *p);
  * maps, then; and the operand as kernels/contract.cu takes it. emit_boxes.c */
 bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *maps);
 void dl_product_put_boxes(dl_emitter *e, const dl_product *p, const dl_operand *o);
-/* The number of its maps, beside those of its parts also others. */
-int dl_product_spread(const dl_product *p, const dl_operand *o, dl_tensor_map *maps);
+/* The number of its maps, beside those of its parts also others, which are as many parts that are the first
+ * one again. */
+int dl_product_spread(const dl_product *p, dl_operand *o, dl_tensor_map *maps);
 /* What both begin with: head, maps, and which of them brings a part; in C, the part that holds a channel, and
  * the part's first channel. */
 void dl_product_put_maps(dl_emitter *e, const dl_operand *o);

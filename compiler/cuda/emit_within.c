@@ -8,8 +8,7 @@
 enum {
     MOST_TERMS = 32,        /* that a thread takes in by itself, in one chain, */
     LEAST_POINTS = 1 << 13, /* where so many keep threads busy */
-    WRITTEN_OUT = 1024,     /* statements of the loop's, one behind the other, */
-    ENOUGH_BYTES = 32       /* as long as its innermost loop waits for less */
+    WRITTEN_OUT = 1024      /* statements of the loop's, one behind the other */
 };
 
 static const dl_kinstr *instr_of(const dl_emitter *e, int i) { return &e->k->instrs.at[i]; }
@@ -219,7 +218,7 @@ static void put_level(dl_emitter *e, const dl_lots *l, const bool *made, const i
     const dl_kinstr *guard = find_guard(e, made, level, now, innermost);
     for (int i = 0; i < e->k->instrs.n; i++) statements += made[i] && instr_of(e, i)->kind != DL_K_CONST;
     bool written_out = !guard && statements * l->width * axes.points <= WRITTEN_OUT &&
-                       count_bytes(e, l, made, innermost) < ENOUGH_BYTES;
+                       count_bytes(e, l, made, innermost) < DL_ENOUGH_BYTES;
     for (int i = 0; i < axes.n - 1; i++) open_loop(e, axes.axis[i], written_out);
     if (guard) {
         dl_puts(e->out, "    if (");
