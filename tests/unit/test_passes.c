@@ -54,6 +54,39 @@ static void test_manager(void) {
     dl_arena_free(m->arena);
 }
 
+/* ---- behind which passes the module is validated ---- */
+
+/* Behind the named pass the graph is no longer legal. */
+static void spoil(void *user, int number, const dl_pass *pass, const dl_module *m) {
+    (void)number;
+    if (pass && strcmp(pass->name, user) == 0) m->graphs.at[0]->next_id = 0;
+}
+
+static void test_validation(void) {
+    static const struct {
+        char pass[8];
+        dl_validation validate;
+        bool passes;
+    } of[] = {{"lower", DL_VALIDATE_NONE, true},
+              {"lower", DL_VALIDATE_STAGES, true},
+              {"lower", DL_VALIDATE_PASSES, false},
+              {"layout", DL_VALIDATE_NONE, true},
+              {"layout", DL_VALIDATE_STAGES, false}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        dl_module *m = dl_module_new(NULL);
+        dl_error err = {0};
+        random_counts counts = {0};
+        char pass[sizeof of->pass];
+        random_graph(m, "train", 1, 30, DL_F64, &counts);
+        dl_pass_ctx ctx = context(m, &err);
+        memcpy(pass, of[i].pass, sizeof pass);
+        dl_pass_options opt = {.observe = spoil, .user = pass, .validate = of[i].validate};
+        CHECK(dl_run_passes(m, pass, &ctx, opt) == of[i].passes, "%d: %s", (int)i, err.message);
+        CHECK(of[i].passes || strstr(err.message, "behind pass '"), "%d: %s", (int)i, err.message);
+        dl_arena_free(m->arena);
+    }
+}
+
 /* ---- simplify comes to an end, with less; that it keeps the meaning is tools/pass_fuzz.c's to say ---- */
 static void test_simplify(const char *before, int seeds) {
     int fewer = 0;
@@ -314,6 +347,7 @@ static void test_determinism(void) {
 
 int main(void) {
     test_manager();
+    test_validation();
     test_simplify("", 200);
     test_simplify("autodiff", 100);
     test_memory(16, "simplify,autodiff,optimizer,simplify");
