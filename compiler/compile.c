@@ -46,6 +46,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                        .low_products = opt->target->low_products,
                        .written_out = opt->target->written_out,
                        .tf32 = opt->tf32 && opt->target->has_tf32,
+                       .balance = opt->target->balance,
                        .keep_gradients = opt->keep_gradients,
                        .recipe = opt->recipe,
                        .parallel = opt->parallel,

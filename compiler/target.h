@@ -11,6 +11,8 @@ typedef struct {
         low_products; /* types of 16 bits that it multiplies, 1 << dl_dtype: weights are kept in them, too */
     unsigned written_out; /* types of contractions and templates that it has no kernels for (pass products) */
     bool has_tf32;
+    int balance; /* about how much arithmetic, in flops, it does in the time of a byte of memory; 0:
+                    DL_CORE_BALANCE */
     /* CPUs */
     bool tiles;           /* it multiplies bf16 by the tiles of AMX */
     int lanes;            /* f32 a vector */

@@ -48,6 +48,8 @@ typedef struct {
 /* The group that gradients are summed over: "dp", "cp" or "dp-cp". */
 const char *dl_gradient_group(const dl_parallel *p);
 
+enum { DL_CORE_BALANCE = 8 }; /* of a CPU's core: 80 GFLOP/s beside 10 GB/s */
+
 /* What passes may know beside the graph. */
 typedef struct {
     dl_arena *arena;   /* scratch of one pipeline run */
@@ -57,6 +59,8 @@ typedef struct {
     unsigned
         written_out; /* types of contractions and templates that the target has no kernels for: products */
     bool tf32;       /* contractions of f32 round their operands to TF32 */
+    int balance; /* about how much arithmetic, in flops, the target does in the time of a byte of memory; 0:
+                    DL_CORE_BALANCE */
     bool keep_gradients; /* gradients are results of the step (dlrun --save_grads) */
     dl_recipe recipe;
     dl_parallel parallel;

@@ -12,10 +12,10 @@
 #include "passes/pass.h"
 
 enum {
-    MOST_OPS = 24,    /* of such a kernel */
-    SMALL = 16,       /* times as small as the operand: may be kept for it */
-    LEAST_FLOPS = 128 /* of its readers a byte: then reading and writing it once more is an eighth of their
-                         time on a core of 80 GFLOP/s and 10 GB/s, and less on most */
+    MOST_OPS = 24,   /* of such a kernel */
+    SMALL = 16,      /* times as small as the operand: may be kept for it */
+    LEAST_TIMES = 16 /* as much arithmetic of its readers as the target does in the time of a byte, for each
+                        byte: then reading and writing it once more is an eighth of their time */
 };
 
 typedef struct {
@@ -23,11 +23,12 @@ typedef struct {
     dl_arena *scratch;
     dl_uses *uses; /* of values with ids below `known`, before anything changed */
     uint32_t known;
-    bool *early;   /* by node: loss or outputs are made of it */
-    int *position; /* by value id: of the node that makes it, or -1 */
-    bool *gone;    /* by value id: made again, so that the way back reads it no more */
-    int *writer;   /* by value id of a variable: the node that writes over it, or -1 */
-    int number;    /* of the next kernel */
+    int64_t least_flops; /* of a value's readers, for each byte of it */
+    bool *early;         /* by node: loss or outputs are made of it */
+    int *position;       /* by value id: of the node that makes it, or -1 */
+    bool *gone;          /* by value id: made again, so that the way back reads it no more */
+    int *writer;         /* by value id of a variable: the node that writes over it, or -1 */
+    int number;          /* of the next kernel */
     bool changed;
 } remaker;
 
@@ -138,7 +139,7 @@ static int find_late(const remaker *r, const dl_value *v) {
         if (first < 0) first = r->position[n->out[0].id];
         flops += n->kernel->flops;
     }
-    bool pays = flops / LEAST_FLOPS >= dl_type_bytes(&v->type);
+    bool pays = flops / r->least_flops >= dl_type_bytes(&v->type);
     return early && !u->results && pays ? first : -1;
 }
 
@@ -314,7 +315,11 @@ static void find_early(remaker *r) {
 
 bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
     dl_arena *scratch = dl_arena_new(ctx->arena);
-    remaker r = {.g = g, .scratch = scratch, .uses = dl_graph_uses(g, scratch), .known = g->next_id};
+    remaker r = {.g = g,
+                 .scratch = scratch,
+                 .uses = dl_graph_uses(g, scratch),
+                 .known = g->next_id,
+                 .least_flops = LEAST_TIMES * (ctx->balance ? ctx->balance : DL_CORE_BALANCE)};
     typedef DL_ARRAY(dl_node *) nodes;
     int count = g->nodes.n;
     nodes *before = DL_NEWS(scratch, nodes, count); /* by node: what is made again in front of it */
