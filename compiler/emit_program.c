@@ -238,6 +238,14 @@ void dl_emit_title(dl_emitter *e) {
     dl_puts(e->out, " */\n");
 }
 
+void dl_emit_by_row(dl_emitter *e, const dl_kernel *k, unsigned row) {
+    e->k = row ? k : dl_kernel_read_back(e->arena, k);
+    e->steps = dl_kernel_steps(e->k, e->arena);
+    e->partial = DL_NEWS(e->arena, dl_partial, e->k->instrs.n + 1);
+    e->kept = DL_NEWS(e->arena, dl_kept, e->k->instrs.n + 1);
+    e->sweeps = dl_find_sweeps(e->arena, e->k->instrs.n, e->steps, row);
+}
+
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         dl_kept *at = &e->kept[i];

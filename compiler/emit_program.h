@@ -129,6 +129,9 @@ bool dl_check_constants(const dl_kernel *k, dl_error *err);
 void dl_emit_run_behind(dl_emitter *e);
 /* What a kernel is called and where it comes from, as a comment. */
 void dl_emit_title(dl_emitter *e);
+/* The kernel k, which has no contraction, in sweeps with this row (0: none; then what earlier ones have
+ * stored may be read back): sets e->k, its steps and its sweeps. */
+void dl_emit_by_row(dl_emitter *e, const dl_kernel *k, unsigned row);
 /* Room in the workspace, behind what it has, for what later sweeps read. */
 void dl_emit_find_kept(dl_emitter *e, dl_emitted *code);
 /* Has a kernel room for another phase? False: refused. */

@@ -203,9 +203,12 @@ void dl_kernel_count(dl_kernel *k) {
     unsigned row = dl_kernel_anchor(k) < 0
                        ? dl_choose_row(arena, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k))
                        : 0;
-    dl_sweeps sweeps = dl_find_sweeps(arena, k->instrs.n, steps, row);
+    const dl_kernel *runs = row ? k : dl_kernel_read_back(arena, k);
+    if (runs != k) steps = dl_kernel_steps(runs, arena);
+    dl_sweeps sweeps = dl_find_sweeps(arena, runs->instrs.n, steps, row);
     for (int i = 0; i < k->params.n; i++)
-        k->bytes = plus(k->bytes, times(dl_type_bytes(&k->params.at[i].type), count_passes(k, &sweeps, i)));
+        k->bytes =
+            plus(k->bytes, times(dl_type_bytes(&k->params.at[i].type), count_passes(runs, &sweeps, i)));
     dl_arena_free(arena);
 }
 
@@ -492,6 +495,8 @@ static const char *fault_in_instr(const check *c, int number) {
         return FAULT(c, "%s is no scalar op", dl_ops[in->op].name);
     int want = elem ? dl_ops[in->op].arity : nargs[in->kind] + (in->kind == DL_K_RANDOM && in->nargs == 3);
     if (in->nargs != want) return FAULT(c, "%d operands, needs %d", in->nargs, want);
+    if (in->apart && !(elem && (in->op == DL_OP_add || in->op == DL_OP_sub) && dl_dtype_is_float(in->type)))
+        return FAULT(c, "apart stands at sums and differences of floats");
     const char *fault = fault_in_args(c, number);
     if (fault) return fault;
     switch (in->kind) {

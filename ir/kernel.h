@@ -71,6 +71,7 @@ typedef struct {
     dl_op op;
     dl_dtype type;                     /* of the result */
     int nargs, args[3];                /* earlier instructions */
+    bool apart;                        /* ELEM, add or sub: products are rounded before it takes them */
     double p;                          /* ELEM: its float attribute; CONST: the value */
     int param;                         /* LOAD, STORE */
     dl_index *index;                   /* LOAD, STORE: one an axis of the parameter */

@@ -83,6 +83,9 @@ bool dl_op_is_cheap(dl_op op) {
     case DL_OP_mul:
     case DL_OP_min:
     case DL_OP_max:
+    case DL_OP_relu:
+    case DL_OP_abs:
+    case DL_OP_stop_gradient:
     case DL_OP_eq:
     case DL_OP_ne:
     case DL_OP_lt:

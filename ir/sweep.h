@@ -56,6 +56,10 @@ enum {
 dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena);
 /* The sweeps of `n` steps, each behind its operands, with these axes as a row; 0: none. */
 dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned row);
+/* The kernel as it runs in sweeps without a row: in those behind the one that stores a value, the value is a
+ * load of the output that it was stored into, where they then read fewer bytes. The kernel itself where there
+ * is nothing of the kind. */
+const dl_kernel *dl_kernel_read_back(dl_arena *arena, const dl_kernel *k);
 /* One more than the last of the sweeps from number `from` on that do not wait for each other. */
 int dl_sweeps_beside(const dl_sweeps *s, int from);
 /* The space axis along which the largest strided parameter has its neighbours in memory, or -1. */

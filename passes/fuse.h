@@ -48,6 +48,7 @@ typedef struct {
     dl_edges *out;    /* by node position */
     dl_nodes *hosts;  /* node position -> groups beside its own that compute it again */
     bool *kept;       /* node position -> a value that other groups read from memory */
+    bool *held;       /* node position -> is to round in one way, whichever kernel computes it */
     DL_ARRAY(dl_group) groups;
     DL_ARRAY(int)
     line;         /* groups in an order in which they can run, from the last to the first; -1: none here */
@@ -109,9 +110,11 @@ void dl_fuse_again(dl_fusion *f, int ngroups, const int *order);
 /* fuse_same.c: what can be computed again. */
 
 bool dl_fuse_compares(dl_op op);
-/* By node: would its value round otherwise when it is computed elsewhere, and does that matter to a reader?
- */
+/* By node: would its value round otherwise when it is computed elsewhere, does that matter to a reader, and
+ * can dl_fuse_hold not mend it? */
 bool *dl_fuse_find_fragile(const dl_fusion *f);
+/* When it is known what is computed again: fills f->held with what must be the same numbers everywhere. */
+void dl_fuse_hold(dl_fusion *f);
 /* Is v made anew wherever it is read? (a source that is not stored) */
 bool dl_fuse_is_made(const dl_fusion *f, const dl_value *v);
 /* Is operand k of a pointwise node read past views without a division for where it stands, and in the order

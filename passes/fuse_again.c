@@ -347,6 +347,7 @@ void dl_fuse_again(dl_fusion *f, int ngroups, const int *order) {
     for (int i = 0; i < ngroups; i++) a->place[order[i]] = i;
     a->fragile = dl_fuse_find_fragile(f);
     for (int i = 0; i < ngroups && !f->alone; i++) compute_again(a, order[i]);
+    dl_fuse_hold(f);
     int *used = DL_NEWS(arena, int, f->n + 1);
     for (int i = ngroups - 1; i >= 0; i--) prune(a, order[i], used);
 }

@@ -17,7 +17,8 @@ typedef struct {
     dl_kernel *k;
     DL_ARRAY(dl_value *) operands; /* of the fused node, one an input parameter */
     DL_ARRAY(loaded) loads;
-    int *level; /* by member: how many reductions of the group, one behind the other, it waits for */
+    int *level;        /* by member: how many reductions of the group, one behind the other, it waits for */
+    bool sweeps_again; /* later sweeps over the points may read back what earlier ones have stored */
 } maker;
 
 static int emit(maker *m, dl_kinstr i) {
@@ -252,8 +253,24 @@ static int gather(maker *m, const dl_node *n) {
     return load(m, n->in[0], index);
 }
 
+/* Has the instruction a value that 16 bits of this type hold? */
+static bool is_rounded(const maker *m, int value, dl_dtype type) {
+    const dl_kinstr *in = &m->k->instrs.at[value];
+    if (in->kind == DL_K_LOAD) return m->operands.at[in->param]->type.dtype == type;
+    if (in->kind != DL_K_ELEM) return false;
+    switch (in->op) {
+    case DL_OP_cast:
+        return in->type == type || (in->type == DL_F32 && m->k->instrs.at[in->args[0]].type == type);
+    case DL_OP_relu:
+    case DL_OP_neg:
+    case DL_OP_abs: return is_rounded(m, in->args[0], type);
+    default: return false;
+    }
+}
+
 /* Rounded to 16 bits, and held as what all is computed in. */
 static int rounded(maker *m, int value, dl_dtype type, dl_loc loc) {
+    if (is_rounded(m, value, type)) return value;
     dl_kinstr in = {
         .kind = DL_K_ELEM, .op = DL_OP_cast, .type = type, .nargs = 1, .args = {value}, .loc = loc};
     in.args[0] = emit(m, in);
@@ -268,11 +285,21 @@ static bool is_read_here(const maker *m, const dl_value *v) {
     return false;
 }
 
+static bool is_held(const maker *m, const dl_node *n) { return m->f->held[m->f->position[n->out[0].id]]; }
+
+/* Is its value 16 bits that are rounded as they are made, so that they are what memory has? */
+static bool is_rounded_here(const maker *m, const dl_node *n) {
+    int at = m->f->position[n->out[0].id];
+    bool stored = m->f->kept[at] || m->f->wanted[n->out[0].id];
+    return dl_dtype_is_half(n->out[0].type.dtype) &&
+           (is_held(m, n) || (m->sweeps_again && stored && is_read_here(m, &n->out[0])));
+}
+
 /* Between f32 and 16 bits a cast does nothing where the store rounds, or the load has. */
 static int cast(maker *m, const dl_node *n) {
     int v = read_here(m, n->in[0]);
     dl_dtype to = n->out[0].type.dtype, from = m->k->instrs.at[v].type;
-    if (dl_dtype_is_half(to) && (from != DL_F32 || is_read_here(m, &n->out[0])))
+    if (dl_dtype_is_half(to) && (from != DL_F32 || is_held(m, n) || is_read_here(m, &n->out[0])))
         return rounded(m, v, to, n->loc);
     if (dl_kernel_type(to) == from) return v;
     return emit(m, (dl_kinstr){.kind = DL_K_ELEM,
@@ -286,8 +313,10 @@ static int cast(maker *m, const dl_node *n) {
 /* An operand of a comparison is what other kernels read of it: rounded. */
 static int compared(maker *m, dl_value *v) {
     int at = read_here(m, v);
-    bool computed = m->k->instrs.at[at].kind != DL_K_LOAD && m->k->instrs.at[at].kind != DL_K_CONST;
-    return dl_dtype_is_half(v->type.dtype) && computed ? rounded(m, at, v->type.dtype, v->def->loc) : at;
+    bool computed = m->k->instrs.at[at].kind != DL_K_CONST;
+    return dl_dtype_is_half(v->type.dtype) && computed
+               ? rounded(m, at, v->type.dtype, m->k->instrs.at[at].loc)
+               : at;
 }
 
 static int compute(maker *m, const dl_node *n) {
@@ -318,7 +347,9 @@ static int compute(maker *m, const dl_node *n) {
         e.p = dl_node_float(n, dl_ops[n->op].attrs[0]);
     for (int i = 0; i < n->nin; i++)
         e.args[i] = (dl_fuse_compares(n->op) ? compared : read_here)(m, n->in[i]);
-    return emit(m, e);
+    e.apart = is_held(m, n) && (n->op == DL_OP_add || n->op == DL_OP_sub) && dl_dtype_is_float(e.type);
+    int made = emit(m, e);
+    return is_rounded_here(m, n) ? rounded(m, made, n->out[0].type.dtype, n->loc) : made;
 }
 
 static const dl_node *member(const maker *m, int i) { return m->f->graph->nodes.at[m->group->members.at[i]]; }
@@ -450,6 +481,7 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     k->nspace = group->space.rank;
     for (int i = 0; i < k->nspace; i++) k->space[i] = group->space.axis[i];
     maker m = {.f = f, .scratch = dl_arena_new(NULL), .group = group, .k = k};
+    m.sweeps_again = dl_fuse_times(f, (int)(group - f->groups.at), 0, NULL) > 1;
     for (int level = 0, most = find_levels(&m); level <= most; level++) compute_level(&m, level, nouts, outs);
 
     k->nin = m.operands.n;

@@ -2,7 +2,8 @@
  *
  * A product that is added to something is one rounding or two, as the C compiler sees fit. That matters only
  * to what jumps: the way back must not take another branch than the way there, nor find that the largest is
- * none of them. */
+ * none of them. What such a value is made of is then held to one way in all kernels: sums stand apart from
+ * products, and 16 bits are rounded as they are made. */
 #include "passes/fuse.h"
 
 bool dl_fuse_compares(dl_op op) { return op >= DL_OP_eq && op <= DL_OP_ge; }
@@ -56,24 +57,70 @@ static bool may_join_sum(const dl_fusion *f, dl_value *v) {
     }
 }
 
-bool *dl_fuse_find_fragile(const dl_fusion *f) {
-    bool *settled = DL_NEWS(f->ctx->arena, bool, f->n + 1); /* rounds in one way */
-    bool *fragile = DL_NEWS(f->ctx->arena, bool, f->n + 1);
+/* Is it a function of which vectors and single values have one each, with other last digits? */
+static bool is_approximate(const dl_node *n) {
+    switch (n->op) {
+    case DL_OP_div:
+    case DL_OP_sqrt:
+    case DL_OP_rsqrt:
+    case DL_OP_leaky_relu:
+    case DL_OP_sign:
+    case DL_OP_floor: return false;
+    default: return dl_ops[n->op].class == DL_CLASS_ELEM && !dl_op_is_cheap(n->op);
+    }
+}
+
+/* How a node rounds, by its own doing and that of what it is computed from. */
+typedef enum {
+    ONE_WAY,
+    HELD_ONE_WAY, /* where dl_fuse_hold says so: sums apart from products, 16 bits as they are stored */
+    NO_ONE_WAY
+} ways;
+
+static ways *find_ways(const dl_fusion *f) {
+    ways *of = DL_NEWS(f->ctx->arena, ways, f->n + 1);
     for (int i = 0; i < f->n; i++) {
         const dl_node *n = f->graph->nodes.at[i];
-        settled[i] = !dl_dtype_is_half(n->out[0].type.dtype); /* else rounded where it is stored */
+        if (dl_dtype_is_half(n->out[0].type.dtype))
+            of[i] = HELD_ONE_WAY; /* else rounded where it is stored */
+        if (is_approximate(n)) of[i] = NO_ONE_WAY;
         for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
             dl_value *v = dl_fuse_past_views(f, n->in[k]);
-            if (v->def && !settled[f->position[v->id]]) settled[i] = false;
-            if (!is_plain(n->op) && !jumps(n, v) && may_join_sum(f, v)) settled[i] = false;
-        }
-        for (int k = 0; k < f->out[i].n; k++) {
-            const dl_node *by = f->graph->nodes.at[f->out[i].at[k].node];
-            bool extreme = by->op == DL_OP_reduce_max || by->op == DL_OP_reduce_min;
-            fragile[i] |= extreme || (!settled[i] && jumps(by, &n->out[0]));
+            ways own = ONE_WAY, operand = v->def ? of[f->position[v->id]] : ONE_WAY;
+            if (!is_plain(n->op) && !jumps(n, v) && may_join_sum(f, v))
+                own = n->op == DL_OP_add || n->op == DL_OP_sub ? HELD_ONE_WAY : NO_ONE_WAY;
+            if (own > of[i]) of[i] = own;
+            if (operand > of[i]) of[i] = operand;
         }
     }
+    return of;
+}
+
+/* Does the way back take another branch where node i rounds otherwise? */
+static bool is_jumped_on(const dl_fusion *f, int i) {
+    for (int k = 0; k < f->out[i].n; k++)
+        if (jumps(f->graph->nodes.at[f->out[i].at[k].node], &f->graph->nodes.at[i]->out[0])) return true;
+    return false;
+}
+
+bool *dl_fuse_find_fragile(const dl_fusion *f) {
+    const ways *of = find_ways(f);
+    bool *fragile = DL_NEWS(f->ctx->arena, bool, f->n + 1);
+    for (int i = 0; i < f->n; i++) fragile[i] = of[i] == NO_ONE_WAY && is_jumped_on(f, i);
     return fragile;
+}
+
+void dl_fuse_hold(dl_fusion *f) {
+    const ways *of = find_ways(f);
+    f->held = DL_NEWS(f->ctx->arena, bool, f->n + 1);
+    for (int i = f->n - 1; i >= 0; i--) {
+        const dl_node *n = f->graph->nodes.at[i];
+        f->held[i] |= of[i] == HELD_ONE_WAY && f->hosts[i].n && is_jumped_on(f, i);
+        for (int k = 0; k < n->nin && f->held[i] && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
+            const dl_value *v = dl_fuse_past_views(f, n->in[k]);
+            if (v->def && of[f->position[v->id]] == HELD_ONE_WAY) f->held[f->position[v->id]] = true;
+        }
+    }
 }
 
 bool dl_fuse_is_made(const dl_fusion *f, const dl_value *v) {

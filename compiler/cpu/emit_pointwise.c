@@ -274,7 +274,7 @@ bool dl_emit_pointwise(dl_emitter *e, dl_emitted *code, dl_error *err) {
     if (!row)
         row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space,
                             dl_kernel_inner(e->k));
-    e->sweeps = dl_find_sweeps(e->arena, e->k->instrs.n, e->steps, row);
+    dl_emit_by_row(e, e->k, row);
     dl_emit_find_kept(e, code);
     return dl_emit_sweeps(e, 0, code, err);
 }

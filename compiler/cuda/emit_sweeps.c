@@ -8,8 +8,8 @@ enum {
 };
 
 /* Sets the sweeps by a row. False: some of them cannot be emitted. */
-static bool try_row(dl_emitter *e, unsigned row, dl_emitted *code) {
-    e->sweeps = dl_find_sweeps(e->arena, e->k->instrs.n, e->steps, row);
+static bool try_row(dl_emitter *e, const dl_kernel *k, unsigned row, dl_emitted *code) {
+    dl_emit_by_row(e, k, row);
     code->workspace = 0; /* of the row that was tried before */
     dl_emit_find_kept(e, code);
     for (int i = 0; i < e->sweeps.n; i++)
@@ -60,11 +60,12 @@ bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
         dl_emit_find_kept(e, code);
         return dl_cuda_phases(e, 0, code, err);
     }
-    unsigned row = dl_row_within(e->k, e->steps, e->arena, ALONG_TERMS, ACROSS_TERMS);
-    if (!row || !try_row(e, row, code)) {
-        row = dl_choose_row(e->arena, e->k->instrs.n, e->steps, e->k->nspace, e->k->space,
-                            dl_kernel_inner(e->k));
-        if (!try_row(e, row, code)) try_row(e, 0, code);
+    const dl_kernel *k = e->k;
+    const dl_step *steps = e->steps;
+    unsigned row = dl_row_within(k, steps, e->arena, ALONG_TERMS, ACROSS_TERMS);
+    if (!row || !try_row(e, k, row, code)) {
+        row = dl_choose_row(e->arena, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
+        if (!try_row(e, k, row, code)) try_row(e, k, 0, code);
     }
     return dl_cuda_phases(e, 0, code, err);
 }

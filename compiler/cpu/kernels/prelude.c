@@ -436,3 +436,24 @@ INLINE float smallest(vf v) {
     for (int i = 1; i < LANES; i++) r = s_min(r, v[i]);
     return r;
 }
+
+/* Sums whose operands are rounded first: a product is not kept for a multiply-add (dl_kinstr.apart). */
+#ifdef __x86_64__
+#define ROUNDED(v) __asm__("" : "+v"(v))
+#else
+#define ROUNDED(v) __asm__("" : "+w"(v))
+#endif
+#define APART(T, p)                                                                                          \
+    INLINE T p##add_apart(T a, T b) {                                                                        \
+        ROUNDED(a);                                                                                          \
+        ROUNDED(b);                                                                                          \
+        return a + b;                                                                                        \
+    }                                                                                                        \
+    INLINE T p##sub_apart(T a, T b) {                                                                        \
+        ROUNDED(a);                                                                                          \
+        ROUNDED(b);                                                                                          \
+        return a - b;                                                                                        \
+    }
+APART(vf, v_)
+APART(float, s_)
+APART(double, d_)

@@ -227,6 +227,7 @@ KD_INLINE float __fadd_rn(float a, float b) {
     volatile float one = a, other = b;
     return one + other;
 }
+KD_INLINE float __fsub_rn(float a, float b) { return __fadd_rn(a, -b); }
 KD_INLINE double __dmul_rn(double a, double b) {
     volatile double r = a * b;
     return r;
@@ -235,6 +236,7 @@ KD_INLINE double __dadd_rn(double a, double b) {
     volatile double one = a, other = b;
     return one + other;
 }
+KD_INLINE double __dsub_rn(double a, double b) { return __dadd_rn(a, -b); }
 KD_INLINE float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 template <class T> KD_INLINE T __ldg(const T *p) { return *p; }
 template <class T> KD_INLINE T __ldcg(const T *p) { return *p; }
