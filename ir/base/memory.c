@@ -1,11 +1,14 @@
 #include "ir/base/memory.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -52,6 +55,23 @@ _Noreturn void dl_no_memory(size_t bytes) {
     while (atomic_exchange(&leaving, true)) pause(); /* another thread is on its way out */
     if (leave_by) leave_by(bytes);
     dl_panic(__FILE__, __LINE__, "out of memory: %zu bytes", bytes);
+}
+
+/* Memory that is not touched is not taken: only its place is. */
+void dl_heap_of_huge_pages(size_t bytes) {
+#ifdef __GLIBC__
+    enum { HUGE_PAGE = 2 << 20 };
+    if (dl_memory_available() / 4 < (int64_t)bytes) return;
+    mallopt(M_MMAP_THRESHOLD, 1 << 30), mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    mallopt(M_ARENA_MAX, 1); /* threads' pieces, too */
+    mallopt(M_TOP_PAD, (int)bytes);
+    char *first = malloc(HUGE_PAGE), *end = sbrk(0),
+         *from = first + (HUGE_PAGE - (uintptr_t)first % HUGE_PAGE) % HUGE_PAGE;
+    mallopt(M_TOP_PAD, HUGE_PAGE);
+    if (first && first < end && (size_t)(end - first) > bytes)
+        madvise(from, (size_t)(end - from), MADV_HUGEPAGE);
+    free(first);
+#endif
 }
 
 void *dl_malloc(size_t bytes) {

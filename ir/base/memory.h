@@ -25,6 +25,12 @@ void *dl_malloc(size_t bytes);
 void *dl_calloc(size_t n, size_t bytes);
 void *dl_realloc(void *at, size_t bytes);
 
+/* Asks for the next so many bytes of the heap in huge pages, and that they are kept when they are freed: a
+ * compiler takes many small pieces for a short time, and a page's first touch costs as much as some hundred
+ * of them. For a program that does little else, before it starts threads; nothing where memory is short or
+ * the system knows no such pages. */
+void dl_heap_of_huge_pages(size_t bytes);
+
 /* Bytes that this process can still get: what the system has without swapping (MemAvailable), and no more
  * than ulimit (-v, -d) and its control groups (versions 1 and 2) leave it. -1 when none of them says. */
 int64_t dl_memory_available(void);

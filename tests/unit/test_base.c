@@ -1,4 +1,5 @@
 /* Memory, arenas, buffers, names, heaps, hashes. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -177,6 +178,46 @@ static void test_available(void) {
     dl_arena_free(a);
 }
 
+/* Does the system know of the place that it is asked for in huge pages (proc(5), VmFlags hg)? */
+static bool is_asked_huge(const void *at) {
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[512];
+    bool here = false, huge = false;
+    while (f && fgets(line, sizeof line, f)) {
+        uintptr_t from, to;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+            here = (uintptr_t)at >= from && (uintptr_t)at < to;
+        if (here && strncmp(line, "VmFlags:", 8) == 0) huge = strstr(line, " hg") != NULL;
+    }
+    if (f) fclose(f);
+    return huge;
+}
+
+/* What is taken behind it lies in huge pages, is kept when it is freed, and costs no memory before. */
+static void test_huge_pages(void) {
+#if defined __SANITIZE_ADDRESS__
+    printf("SKIP huge pages: the sanitizer has its own heap\n");
+#else
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0) {
+        printf("SKIP huge pages: the system has none\n");
+        return;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        dl_heap_of_huge_pages(64 << 20);
+        char *at = dl_malloc(8 << 20), *end = sbrk(0);
+        struct rusage used;
+        bool ok = is_asked_huge(at + (4 << 20)) && at < end && getrusage(RUSAGE_SELF, &used) == 0 &&
+                  used.ru_maxrss < 48 << 10;
+        free(at);
+        _exit(ok && sbrk(0) == (void *)end ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(status == 0, "a heap of huge pages: %x", (unsigned)status);
+#endif
+}
+
 int main(void) {
     test_arena();
     test_str();
@@ -184,6 +225,7 @@ int main(void) {
     test_heap();
     test_no_memory();
     test_available();
+    test_huge_pages();
     CHECK(dl_hash("abc", 3, 0) == dl_hash("abc", 3, 0) && dl_hash("abc", 3, 0) != dl_hash("abc", 3, 1));
     return dl_test_end();
 }
