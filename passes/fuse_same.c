@@ -110,6 +110,20 @@ bool *dl_fuse_find_fragile(const dl_fusion *f) {
     return fragile;
 }
 
+/* Is the node in this group, as one of its own or computed again? */
+static bool is_in(const dl_fusion *f, int node, int group) {
+    bool in = f->group[node] == group;
+    for (int i = 0; i < f->hosts[node].n; i++) in |= f->hosts[node].at[i] == group;
+    return in;
+}
+
+/* Is node i made for memory alone, where all its readers find the same? */
+static bool is_stored_once(const dl_fusion *f, int i) {
+    bool once = !f->hosts[i].n;
+    for (int k = 0; k < f->out[i].n; k++) once = once && !is_in(f, f->out[i].at[k].node, f->group[i]);
+    return once;
+}
+
 void dl_fuse_hold(dl_fusion *f) {
     const ways *of = find_ways(f);
     f->held = DL_NEWS(f->ctx->arena, bool, f->n + 1);
@@ -118,7 +132,8 @@ void dl_fuse_hold(dl_fusion *f) {
         f->held[i] |= of[i] == HELD_ONE_WAY && f->hosts[i].n && is_jumped_on(f, i);
         for (int k = 0; k < n->nin && f->held[i] && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
             const dl_value *v = dl_fuse_past_views(f, n->in[k]);
-            if (v->def && of[f->position[v->id]] == HELD_ONE_WAY) f->held[f->position[v->id]] = true;
+            int at = v->def ? f->position[v->id] : -1;
+            if (at >= 0 && of[at] == HELD_ONE_WAY && !is_stored_once(f, at)) f->held[at] = true;
         }
     }
 }
