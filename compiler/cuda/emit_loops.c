@@ -96,6 +96,27 @@ void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in) {
     dl_putf(e->out, "block_reduce_one<%s, %d>(", dl_cuda_by(in), DL_BLOCK);
 }
 
+void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *const *types, int lanes,
+                        const char **reduced) {
+    for (int i = 0; i < n; i++) {
+        int first = numbers[i], alike = 0;
+        const char *by = dl_cuda_by(&e->k->instrs.at[first]), *type = types[first];
+        dl_buf values = {0};
+        if (reduced[first]) continue;
+        dl_puts(&values, "{");
+        for (int j = i; j < n; j++) {
+            int other = numbers[j];
+            if (e->k->instrs.at[other].op != e->k->instrs.at[first].op || strcmp(types[other], type) != 0)
+                continue;
+            dl_putf(&values, "%sa%d", alike ? ", " : "", other);
+            reduced[other] = dl_format(e->arena, "t%d[%d]", first, alike++);
+        }
+        dl_putf(e->out, "    %s t%d[%d] = %s};\n    group_reduce_few<%s, %d>(t%d, %d);\n", type, first, alike,
+                values.at, by, DL_BLOCK, first, lanes);
+        dl_buf_free(&values);
+    }
+}
+
 /* ---- partial results ---- */
 
 void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t units, dl_emitted *code) {

@@ -35,6 +35,11 @@ void dl_cuda_put_table(dl_emitter *e, const dl_table *t);
 void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_table *t);
 /* Over the block. */
 void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in);
+/* What threads have of n reductions in "a3" over `lanes` neighbours, at most a warp of them, or the block,
+ * where few are made so: those that are alike at once. `types`: by instruction, of what they have; reduced[i]
+ * is then "t3[0]". */
+void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *const *types, int lanes,
+                        const char **reduced);
 /* "by_sum": how a reduction joins two values. */
 const char *dl_cuda_by(const dl_kinstr *in);
 /* In what a thread takes in `terms` values: "float" where they are floats and few. */

@@ -127,6 +127,11 @@ static bool find_width(dl_emitter *e, dl_lots *l, unsigned none, int width) {
            statements * width <= LOT_STATEMENTS;
 }
 
+static bool loads_half(const dl_emitter *e, int number) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    return in->kind == DL_K_LOAD && dl_dtype_is_half(e->k->params.at[in->param].type.dtype);
+}
+
 /* Along `axis`, or no axis: -1. `none`: axes that join it, so that it has `size` points. */
 static dl_lots find_lots(dl_emitter *e, int axis, unsigned none, int64_t size, unsigned moving) {
     int n = e->k->instrs.n + 1;
@@ -140,7 +145,7 @@ static dl_lots find_lots(dl_emitter *e, int axis, unsigned none, int64_t size, u
         l.has[i] = l.has[i] && l.width > 1;
         l.still[i] =
             l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE && !(followed(e, i) & (moving | e->within));
-        array[i] = l.has[i] ? dl_format(e->arena, "l%d[j]", i) : NULL;
+        if (l.has[i]) array[i] = dl_format(e->arena, loads_half(e, i) ? "l%d.half(j)" : "l%d[j]", i);
     }
     return l;
 }

@@ -129,15 +129,18 @@ static nest plan_nest(dl_emitter *e) {
     return s;
 }
 
-/* One more value for the thread's own. */
+/* One more value for the thread's own. A term that it does not have is no branch: the compiler makes one of
+ * each that is written out. */
 static void put_growth(dl_emitter *e, int number) {
     const nest *s = e->loop;
     const char *which = s->lots_kept && s->lots.width > 1 ? "[j]" : "";
     const dl_kinstr *in = instr_of(s, number);
     const char *type = s->turns > 1 ? dl_cuda_growing(in, s->turns) : dl_emit_partial_type(in),
-               *own = s->turns > 1 ? "t" : "a";
-    dl_putf(e->out, "    %s%s%d%s = %s::of(%s%d%s, (%s)v%d);\n", s->turns > 1 ? "if (in) " : "", own, number,
-            which, dl_cuda_by(in), own, number, which, type, in->args[0]);
+               *own = dl_format(e->arena, "%s%d%s", s->turns > 1 ? "t" : "a", number, which);
+    dl_putf(e->out, "    %s = %s%s::of(%s, (%s)v%d)", own, s->turns > 1 ? "in ? " : "", dl_cuda_by(in), own,
+            type, in->args[0]);
+    if (s->turns > 1) dl_putf(e->out, " : %s", own);
+    dl_puts(e->out, ";\n");
 }
 
 static void put_program(nest *s, const bool *runs) {
@@ -194,27 +197,64 @@ static void put_rows(nest *s) {
     dl_puts(e->out, "    }\n");
 }
 
-/* Those that a block's thread has along a lot: "a3" goes to memory with those of other blocks. */
+/* Do the block's threads add up what they have of it along lots, and leave it side by side? */
+static bool is_left(const nest *s, int number) {
+    return is_reduction(s, number) && !is_of_block(s, number) && s->lots_kept && s->lots.width > 1 &&
+           s->table.groups > 1 && s->table.lanes > 1;
+}
+
+static bool are_alike(const dl_kinstr *a, const dl_kinstr *b) {
+    return a->op == b->op && dl_dtype_is_float(a->type) == dl_dtype_is_float(b->type);
+}
+
+/* Like sums, `number` the first of them, go to memory with those of other blocks: in turns, so that what adds
+ * them up is in the text once. In the workspace each lies as far behind the one before it. */
+static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
+    dl_emitter *e = s->e;
+    const dl_kinstr *in = instr_of(s, number);
+    const char *all = dl_format(e->arena, "a%d", number);
+    dl_buf chosen = {0};
+    int64_t apart = 0;
+    int n = 0;
+    for (int i = 0; i < e->now->run.n; i++) {
+        int other = e->now->run.at[i];
+        if (left[other] || !is_left(s, other) || !are_alike(in, instr_of(s, other))) continue;
+        dl_cuda_add_partial(e, other, &s->kept, s->parts, code);
+        if (n) dl_putf(&chosen, "i == %d ? a%d[j] : ", n, other);
+        if (n == 1) apart = e->partial[other].base - e->partial[number].base;
+        left[other] = true, n++;
+    }
+    if (n > 1) {
+        dl_putf(e->out,
+                "#pragma unroll 1\n    for (int i = 0; i < %d; i++) {\n    %s all[%d];\n#pragma unroll\n"
+                "    for (int j = 0; j < %d; j++) all[j] = %s%s[j];\n",
+                n, dl_emit_partial_type(in), s->lots.width, s->lots.width, chosen.at, all);
+        all = "all";
+    }
+    dl_buf_free(&chosen);
+    dl_putf(e->out, "    group_leave<%s, %d>(%s, %d, ", dl_cuda_by(in), DL_BLOCK, all, s->table.groups);
+    dl_cuda_put_partials(e, number);
+    if (n > 1) dl_putf(e->out, " + i * %lldL", (long long)apart / (long long)sizeof(double));
+    dl_putf(e->out, " + part * %lldL + first, %lld%s - first);\n", (long long)s->kept.points,
+            (long long)s->kept.points, e->dialect->whole);
+    if (n > 1) dl_puts(e->out, "    }\n");
+}
+
+/* Those that a thread, or the whole block, has along a lot. */
 static void put_lot(nest *s, int number) {
     dl_emitter *e = s->e;
-    const dl_kinstr *in = &e->k->instrs.at[number];
-    const char *by = dl_cuda_by(in);
-    if (s->table.groups > 1 && s->table.lanes > 1) {
-        dl_putf(e->out, "    group_leave<%s, %d>(a%d, %d, ", by, DL_BLOCK, number, s->table.groups);
-        dl_cuda_put_partials(e, number);
-        dl_putf(e->out, " + part * %lldL + first, %lld%s - first);\n", (long long)s->kept.points,
-                (long long)s->kept.points, e->dialect->whole);
-        return;
-    }
-    if (s->table.groups == 1) dl_putf(e->out, "    block_reduce<%s, %d>(a%d);\n", by, DL_BLOCK, number);
+    if (s->table.groups == 1)
+        dl_putf(e->out, "    block_reduce<%s, %d>(a%d);\n", dl_cuda_by(instr_of(s, number)), DL_BLOCK,
+                number);
     dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    if (live && lane == 0) ",
             s->lots.width);
     dl_cuda_put_partial(e, number, dl_format(e->arena, "part * %lldL + at + j", (long long)s->kept.points),
                         dl_format(e->arena, "a%d[j]", number));
 }
 
-/* The sum that a thread has, or one of those it has, goes to memory with those of others. */
-static void put_result(nest *s, int number) {
+/* The sum that a thread has, or one of those it has, goes to memory with those of others; `reduced`: what the
+ * block has of it already, or NULL. */
+static void put_result(nest *s, int number, const char *reduced) {
     dl_emitter *e = s->e;
     const dl_kinstr *in = &e->k->instrs.at[number];
     const char *type = dl_emit_partial_type(in);
@@ -232,12 +272,32 @@ static void put_result(nest *s, int number) {
         dl_puts(e->out, "    if (threadIdx.x == 0) ");
         dl_cuda_put_partial(e, number, "unit", "all");
     } else {
-        dl_putf(e->out, "    const %s all = ", type), dl_cuda_put_group_reduce(e, in, &s->table);
-        dl_putf(e->out, "a%d);\n    if (live && lane == 0) ", number);
+        dl_putf(e->out, "    const %s all = ", type);
+        if (reduced)
+            dl_puts(e->out, reduced);
+        else
+            dl_cuda_put_group_reduce(e, in, &s->table), dl_putf(e->out, "a%d)", number);
+        dl_puts(e->out, ";\n    if (live && lane == 0) ");
         dl_cuda_put_partial(e, number, dl_format(e->arena, "part * %lldL + at", (long long)s->kept.points),
                             "all");
     }
     dl_puts(e->out, "    }\n");
+}
+
+/* By instruction, what a whole block has of each sum that it makes by itself, once. */
+static const char **reduce_blocks(nest *s) {
+    dl_emitter *e = s->e;
+    const char **reduced = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1),
+               **types = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1);
+    int n = 0, *numbers = DL_NEWS(e->arena, int, e->now->run.n + 1);
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        if (!is_reduction(s, number) || is_of_block(s, number)) continue;
+        types[number] = dl_emit_partial_type(instr_of(s, number)), numbers[n++] = number;
+    }
+    if (!s->lots_kept && s->table.lanes == DL_BLOCK)
+        dl_cuda_reduce_few(e, n, numbers, types, DL_BLOCK, reduced);
+    return reduced;
 }
 
 /* "double a3[8]": what the thread has of each reduction, or "float t3[8]": of the terms that it takes at
@@ -312,13 +372,16 @@ static void put_sums(nest *s, dl_emitted *code) {
             index, (long long)s->terms, suffix, s->table.lanes * s->turns);
     put_turns(s, runs, width);
     dl_puts(e->out, "    }\n");
+    const char **reduced = reduce_blocks(s);
+    bool *left = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
-        if (!is_reduction(s, number)) continue;
+        if (is_left(s, number) && !left[number]) put_left(s, number, left, code);
+        if (!is_reduction(s, number) || left[number]) continue;
         bool block = is_of_block(s, number);
         dl_cuda_add_partial(e, number, block ? &nothing : &s->kept, block ? s->tiles * s->parts : s->parts,
                             code);
-        put_result(s, number);
+        put_result(s, number, reduced[number]);
     }
 }
 

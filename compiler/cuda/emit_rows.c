@@ -15,7 +15,7 @@ enum {
     SAVED_BYTES = 32 << 10, /* of shared memory, for what later passes need */
     SUMS_BYTES = 64 << 10,  /* and for sums */
     PASS_UNROLLED = 4,      /* times that a thread goes on in its row, written out */
-    ALONE = 1 << 15         /* points of short rows, so few that lots would leave threads idle */
+    FEW_POINTS = 1 << 15    /* of all rows: lots would leave threads idle where these are short */
 };
 
 typedef struct {
@@ -25,10 +25,11 @@ typedef struct {
     dl_axis_list order, kept, outer, row; /* kept: axes around the row that sums keep; outer: the others */
     dl_table table;
     dl_lots lots;
-    bool lots_row;             /* along the row */
+    bool lots_row, few;        /* along the row; of so few points that nothing need be written out */
     int64_t points, each_lane; /* lots of the row; at most so many of them a thread */
     int64_t parts, each;       /* blocks that share the rows of a kept point, and their rows */
     int64_t *at;               /* by instruction: where in shared memory what is saved, or its sums, lie */
+    const char **reduced;      /* by instruction: what a group's threads, or the block's, have together */
     int64_t shared;            /* bytes */
     int now;                   /* the pass being written; -1: the end of the row */
 } rows;
@@ -47,6 +48,12 @@ static const char *sum_type(const rows *r, int i) { return dl_cuda_growing(instr
 static int sum_bytes(const rows *r, int i) {
     const char *type = sum_type(r, i);
     return type[0] == 'f' ? 4 : 8;
+}
+
+/* In what a thread has a reduction's values, where it has no slots for them. */
+static const char *thread_type(const rows *r, int i) {
+    const dl_kinstr *in = instr_of(r, i);
+    return reduces_row(r, i) ? dl_cuda_growing(in, r->each_lane * r->lots.width) : dl_emit_partial_type(in);
 }
 
 static int value_bytes(dl_dtype d) { return d == DL_F64 || d == DL_I64 ? 8 : 4; }
@@ -91,6 +98,7 @@ static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
     unsigned kept = 0, mine = s->axes | s->row;
     bool sums = false;
     *r = (rows){.e = e, .sweep = s, .parts = 1, .at = DL_NEWS(e->arena, int64_t, e->k->instrs.n + 1)};
+    r->reduced = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1);
     e->now = s;
     for (int i = 0; i < s->run.n; i++) {
         int number = s->run.at[i];
@@ -106,7 +114,8 @@ static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
     int last = r->order.axis[r->order.n - 1];
     r->lots_row = s->row >> last & 1;
     if (!r->lots_row && kept >> last & 1) return false;
-    bool alone = !r->lots_row || (r->order.points <= ALONE && r->row.points <= WARP_LOTS);
+    r->few = r->order.points <= FEW_POINTS;
+    bool alone = !r->lots_row || (r->few && r->row.points <= WARP_LOTS);
     r->lots = dl_cuda_find_lots(e, alone ? &nothing : &r->row, ~0u);
     r->points = r->row.points / r->lots.width;
     choose_table(r, r->kept.points * r->outer.points, sums);
@@ -148,8 +157,8 @@ static void put_growth(dl_emitter *e, int number) {
     const dl_kinstr *in = instr_of(r, number);
     const char *by = dl_cuda_by(in);
     if (reduces_row(r, number)) {
-        const char *type = dl_cuda_growing(in, r->each_lane * r->lots.width);
-        dl_putf(e->out, "    a%d = %s::of(a%d, (%s)v%d);\n", number, by, number, type, in->args[0]);
+        dl_putf(e->out, "    a%d = %s::of(a%d, (%s)v%d);\n", number, by, number, thread_type(r, number),
+                in->args[0]);
     } else if (keeps_row(r, number)) {
         const char *type = sum_type(r, number);
         dl_puts(e->out, "    if (live) "), put_slot(r, number, type);
@@ -218,26 +227,48 @@ static void put_pass(rows *r, int pass) {
     dl_puts(e->out, "    }\n");
 }
 
-/* The row's own values of a level: what the next pass may use. */
-static void put_level(const rows *r, int level) {
+/* Those that a thread has values of in "a3", over `lanes` neighbours or the block. */
+static void reduce_few(rows *r, int n, const int *numbers, int lanes) {
+    const char **types = DL_NEWS(r->e->arena, const char *, r->e->k->instrs.n + 1);
+    for (int i = 0; i < n; i++) types[numbers[i]] = thread_type(r, numbers[i]);
+    dl_cuda_reduce_few(r->e, n, numbers, types, lanes, r->reduced);
+}
+
+/* "const float v3 = (float)(t2[1]);": what a reduction over the row comes to. */
+static void put_reduced(const rows *r, int number) {
     dl_emitter *e = r->e;
+    const dl_kinstr *in = instr_of(r, number);
+    dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, thread_type(r, number)[0] != 'f');
+    if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
+    dl_putf(e->out, "    const %s v%d = %s", dl_emit_type(e, in->type), number, c.open);
+    if (r->reduced[number])
+        dl_puts(e->out, r->reduced[number]);
+    else
+        dl_cuda_put_group_reduce(e, in, &r->table), dl_putf(e->out, "a%d)", number);
+    dl_putf(e->out, "%s;\n    (void)v%d;\n", c.close, number);
+}
+
+/* The row's own values of a level: what the next pass may use. */
+static void put_level(rows *r, int level) {
+    dl_emitter *e = r->e;
+    int *own = DL_NEWS(e->arena, int, r->sweep->run.n + 1),
+        *over = DL_NEWS(e->arena, int, r->sweep->run.n + 1);
+    int n = 0, nover = 0;
     for (int i = 0; i < r->sweep->read.n && level == 0; i++)
         if (r->passes.shared[r->sweep->read.at[i]]) dl_emit_read(e, r->sweep->read.at[i]);
     for (int i = 0; i < r->sweep->run.n; i++) {
         int number = r->sweep->run.at[i];
-        const dl_kinstr *in = instr_of(r, number);
-        if (in->kind == DL_K_STORE || reduces_more(r, number)) continue;
+        if (instr_of(r, number)->kind == DL_K_STORE || reduces_more(r, number)) continue;
         if (!r->passes.shared[number] || e->sweeps.level[number] != level) continue;
-        if (!reduces_row(r, number)) {
-            dl_emit_instr(e, number);
-            continue;
-        }
-        bool wide = dl_cuda_growing(in, r->each_lane * r->lots.width)[0] != 'f';
-        dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, wide);
-        if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
-        dl_putf(e->out, "    const %s v%d = %s", dl_emit_type(e, in->type), number, c.open);
-        dl_cuda_put_group_reduce(e, in, &r->table);
-        dl_putf(e->out, "a%d)%s;\n    (void)v%d;\n", number, c.close, number);
+        own[n++] = number;
+        if (reduces_row(r, number)) over[nover++] = number;
+    }
+    if (r->few && !r->table.across) reduce_few(r, nover, over, r->table.lanes);
+    for (int i = 0; i < n; i++) {
+        if (reduces_row(r, own[i]))
+            put_reduced(r, own[i]);
+        else
+            dl_emit_instr(e, own[i]);
     }
 }
 
@@ -266,8 +297,7 @@ static void put_row(rows *r) {
         int number = r->sweep->run.at[i];
         if (e->sweeps.level[number] > levels) levels = e->sweeps.level[number];
         if (reduces_row(r, number))
-            dl_putf(e->out, "    %s a%d = %s;\n",
-                    dl_cuda_growing(instr_of(r, number), r->each_lane * r->lots.width), number,
+            dl_putf(e->out, "    %s a%d = %s;\n", thread_type(r, number), number,
                     dl_emit_start(instr_of(r, number)));
     }
     for (int level = 0; level <= levels || level < r->passes.n; level++) {
@@ -296,10 +326,16 @@ static void put_starts(const rows *r) {
 }
 
 /* Behind the last row: the block's partial results. */
-static void put_results(const rows *r, dl_emitted *code) {
+static void put_results(rows *r, dl_emitted *code) {
     dl_emitter *e = r->e;
     const dl_table *t = &r->table;
     bool waits = false;
+    int n = 0, *over = DL_NEWS(e->arena, int, r->sweep->run.n + 1);
+    for (int i = 0; i < r->sweep->run.n; i++) {
+        int number = r->sweep->run.at[i];
+        if (reduces_more(r, number) && !keeps_row(r, number)) over[n++] = number;
+    }
+    reduce_few(r, n, over, DL_BLOCK);
     for (int i = 0; i < r->sweep->run.n; i++) {
         int number = r->sweep->run.at[i];
         const dl_kinstr *in = instr_of(r, number);
@@ -308,10 +344,9 @@ static void put_results(const rows *r, dl_emitted *code) {
         if (!reduces_more(r, number)) continue;
         if (!keeps_row(r, number)) {
             dl_cuda_add_partial(e, number, &by, r->parts, code);
-            dl_putf(e->out, "    a%d = ", number), dl_cuda_put_block_reduce(e, in);
-            dl_putf(e->out, "a%d);\n    if (threadIdx.x == 0) ", number);
+            dl_puts(e->out, "    if (threadIdx.x == 0) ");
             dl_cuda_put_partial(e, number, dl_format(e->arena, "part * %lldL + at", (long long)by.points),
-                                dl_format(e->arena, "a%d", number));
+                                r->reduced[number]);
             continue;
         }
         for (int a = 0; a < r->row.n; a++) by.axis[by.n++] = r->row.axis[a];

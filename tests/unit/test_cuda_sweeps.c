@@ -17,6 +17,14 @@ typedef struct {
     const char *has;         /* what the kernels' text must hold: the way that is meant */
 } sweep_case;
 
+/* Two sums and the largest of each row; two sums over all of what is made of them. */
+#define SUMS_OF_ROWS                                                                                         \
+    "input $x = %0 : f32[A=61, B=20]\n %1 = sum $x {over=[B]} : f32[A=61]\n"                                 \
+    "%2 = reduce_max $x {over=[B]} : f32[A=61]\n %3 = mul $x, $x : f32[A=61, B=20]\n"                        \
+    "%4 = sum %3 {over=[B]} : f32[A=61]\n %5 = mul %1, %4 : f32[A=61]\n %6 = mul %5, %2 : f32[A=61]\n"       \
+    "%7 = sum %6 {over=[A]} : f32[]\n %8 = sum %5 {over=[A]} : f32[]\n %9 = add %7, %8 : f32[]\n"            \
+    "output \"y\" = %6\n output \"z\" = %9\n"
+
 static const sweep_case cases[] = {
     {"lots of four, in rows that share what they take of each channel",
      "input $x = %0 : f32[A=337, B=5, C=12]\n input $w = %1 : f32[C=12]\n"
@@ -36,6 +44,15 @@ static const sweep_case cases[] = {
      "B=64]\n"
      "output \"y\" = %4\n output \"z\" = %1\n",
      1e-2, "lot<bf16, 8>"},
+    {"lots of sixteen bits, taken out of their words: bf16",
+     "input $x = %0 : bf16[A=129, B=512]\n input $w = %1 : f16[A=129, B=512]\n"
+     "%2 = cast $x : f32[A=129, B=512]\n %3 = cast $w : f32[A=129, B=512]\n"
+     "%4 = mul %2, %3 : f32[A=129, B=512]\n output \"y\" = %4\n",
+     1e-2, "= s_widen_bf16(l0.half(j));"},
+    {"and f16",
+     "input $x = %0 : f16[A=129, B=512]\n %1 = cast $x : f32[A=129, B=512]\n"
+     "%2 = neg %1 : f32[A=129, B=512]\n output \"y\" = %2\n",
+     1e-3, "= s_widen_f16(l0.half(j));"},
     {"odd sizes",
      "input $x = %0 : f32[A=3, B=5, C=7]\n input $w = %1 : f32[C=7]\n"
      "%2 = mul $x, $w : f32[A=3, B=5, C=7]\n output \"y\" = %2\n",
@@ -55,12 +72,28 @@ static const sweep_case cases[] = {
      "input $x = %0 : f32[A=61, B=1021]\n %1 = mul $x, $x : f32[A=61, B=1021]\n"
      "%2 = sum %1 {over=[A, B]} : f32[]\n %3 = reduce_max %1 {over=[A, B]} : f32[]\n output \"y\" = %2\n"
      "output \"z\" = %3\n",
-     1e-5, "by_max::of"},
+     1e-5, "double t0[1] = {a0};\n    group_reduce_few<by_sum, 256>(t0, 256);"},
     {"sums that keep the neighbours, shared by blocks",
      "input $x = %0 : f32[A=3001, C=24]\n"
      "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
      "%3 = sum $x {over=[A]} : f32[C=24]\n output \"y\" = %2\n output \"z\" = %3\n",
      1e-5, "group_leave<by_sum, 256>(a0, "},
+    {"like ones of one sweep, which leave in turns, each a way behind the one before it",
+     "input $x = %0 : f32[A=3001, C=24]\n"
+     "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
+     "%3 = sum $x {over=[A]} : f32[C=24]\n %4 = neg %1 : f32[A=3001, C=24]\n"
+     "%5 = sum %4 {over=[A]} : f32[C=24]\n %6 = mul $x, %2 : f32[A=3001, C=24]\n"
+     "%7 = sub %6, %3 : f32[A=3001, C=24]\n %8 = sub %7, %5 : f32[A=3001, C=24]\n output \"y\" = %8\n",
+     1e-5, "all[j] = i == 1 ? a1[j] : i == 2 ? a2[j] : a0[j];\n    group_leave<by_sum, 256>(all, "},
+    {"unlike ones, each by itself",
+     "input $x = %0 : f32[A=3001, C=24]\n"
+     "%1 = mul $x, $x : f32[A=3001, C=24]\n %2 = sum %1 {over=[A]} : f32[C=24]\n"
+     "%3 = reduce_max $x {over=[A]} : f32[C=24]\n %4 = mul $x, %2 : f32[A=3001, C=24]\n"
+     "%5 = sub %4, %3 : f32[A=3001, C=24]\n output \"y\" = %5\n",
+     1e-5, "group_leave<by_max, 256>(a1, "},
+    {"terms that a thread does not have, without a branch",
+     "input $x = %0 : f32[A=30011, C=24]\n %1 = sum $x {over=[A]} : f32[C=24]\n output \"y\" = %1\n", 1e-5,
+     "t0[j] = in ? by_sum::of(t0[j], (float)v0) : t0[j];"},
     {"what a channel's sum has left, read by lots in front of the loop",
      "input $x = %0 : f32[A=3001, C=24]\n %1 = sum $x {over=[A]} : f32[C=24]\n"
      "%2 = mul $x, %1 : f32[A=3001, C=24]\n %3 = sum %2 {over=[A]} : f32[C=24]\n output \"y\" = %3\n",
@@ -89,7 +122,14 @@ static const sweep_case cases[] = {
      1e-5, "256, 8, false>"},
     {"short rows, so few that a lane has no lots",
      "input $x = %0 : f32[A=61, B=20]\n %1 = softmax $x {axis=B} : f32[A=61, B=20]\n output \"y\" = %1\n",
-     1e-5, "256, 32, false>"},
+     1e-5, "group_reduce_few<by_sum, 256>(t"},
+    {"few rows whose sums are made at once", SUMS_OF_ROWS, 1e-5,
+     "float t0[2] = {a2, a4};\n    group_reduce_few<by_sum, 256>(t0, 32);\n    float t1[1] = {a3};"},
+    {"and so those of the block", SUMS_OF_ROWS, 1e-5,
+     "double t2[2] = {a0, a1};\n    group_reduce_few<by_sum, 256>(t2, 256);"},
+    {"a few lanes for each of few rows",
+     "input $x = %0 : f32[A=301, B=5]\n %1 = softmax $x {axis=B} : f32[A=301, B=5]\n output \"y\" = %1\n",
+     1e-5, "group_reduce_few<by_max, 256>(t0, 8);"},
     {"values kept beside their rows",
      "input $x = %0 : f32[A=70, B=260]\n %1 = softmax $x {axis=B} : f32[A=70, B=260]\n"
      "%2 = erf %1 : f32[A=70, B=260]\n %3 = sum %2 {over=[B]} : f32[A=70]\n %4 = div %2, %3 : f32[A=70, "

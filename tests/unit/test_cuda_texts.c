@@ -5,7 +5,8 @@
 #include "ir/cubin.h"
 #include "tests/check.h"
 
-extern const char dl_cuda_kernels_device[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[];
+extern const char dl_cuda_kernels_device[], dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[],
+    dl_cuda_kernels_sweeps[];
 
 static const char *const kernels[] = {"norm_0",    "norm_1",    "reduce_0",    "turn_0",    "product_0",
                                       "product_1", "product_2", "product_3",   "product_4", "halves_0",
@@ -29,15 +30,26 @@ static void test_arch(dl_arena *arena, const dl_nvrtc *nvrtc, const char *text, 
     dl_buf_free(&cubin), dl_buf_free(&log);
 }
 
-/* Loads and stores by how many bytes each moves: instructions are of 16 bytes, and begin at multiples. */
-static void count_moves(const dl_buf *cubin, int moves[17]) {
+enum { LOAD = 0x981, STORE = 0x986, PERMUTE = 0x816 };
+
+/* Instructions of 16 bytes, which begin at multiples. */
+static int count(const dl_buf *cubin, unsigned operation) {
+    int n = 0;
+    for (size_t at = 0; at + 16 <= cubin->n; at += 16) {
+        uint64_t of;
+        memcpy(&of, cubin->at + at, sizeof of);
+        n += (of & 0xfff) == operation;
+    }
+    return n;
+}
+
+/* Loads, or stores, by how many bytes each moves. */
+static void count_moves(const dl_buf *cubin, unsigned operation, int moves[17]) {
     static const int sizes[] = {1, 1, 2, 2, 4, 8, 16, 16};
-    enum { LOAD = 0x981, STORE = 0x986 };
     for (size_t at = 0; at + 16 <= cubin->n; at += 16) {
         uint64_t of[2];
         memcpy(of, cubin->at + at, sizeof of);
-        unsigned operation = of[0] & 0xfff;
-        if (operation == LOAD || operation == STORE) moves[sizes[of[1] >> 9 & 7]]++;
+        if ((of[0] & 0xfff) == operation) moves[sizes[of[1] >> 9 & 7]]++;
     }
 }
 
@@ -61,12 +73,45 @@ static void test_lots(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) 
                                     dl_cuda_kernels_sweeps, kernel);
         int moves[17] = {0};
         CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
-        count_moves(&cubin, moves);
+        count_moves(&cubin, LOAD, moves), count_moves(&cubin, STORE, moves);
         for (int bytes = 1; bytes <= 16; bytes++)
             CHECK(moves[bytes] == (bytes == of[i].bytes ? 2 : 0), "%s: %d %s: %d moves of %d bytes", arch,
                   of[i].n, of[i].type, moves[bytes], bytes);
         dl_buf_free(&cubin), dl_buf_free(&log);
     }
+}
+
+/* An element of 16 bits becomes a float by a shift or a mask of its word: nothing is taken apart first. */
+static void test_halves(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) {
+    static const char kernel[] =
+        "extern \"C\" __global__ void halves_1(const bf16 *__restrict__ x, float *__restrict__ y) {\n"
+        "    lot<bf16, 8> v;\n    lot<float, 8> w;\n    v.load(x + threadIdx.x * 8);\n#pragma unroll\n"
+        "    for (int i = 0; i < 8; i++) w[i] = s_widen_bf16(v.half(i));\n    w.store(y + threadIdx.x * "
+        "8);\n}\n";
+    dl_error err = {0};
+    dl_buf cubin = {0}, log = {0};
+    int loads[17] = {0};
+    const char *all = dl_format(arena, "%s%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude,
+                                dl_cuda_kernels_sweeps, kernel);
+    CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
+    count_moves(&cubin, LOAD, loads);
+    CHECK(loads[16] == 1 && count(&cubin, PERMUTE) == 0, "%s: %d loads, %d permutations", arch, loads[16],
+          count(&cubin, PERMUTE));
+    dl_buf_free(&cubin), dl_buf_free(&log);
+}
+
+/* There is one place where numbers are loaded, with a load for each size: no loop of its own for every type.
+ */
+static void test_feed(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) {
+    dl_error err = {0};
+    dl_buf cubin = {0}, log = {0};
+    int loads[17] = {0};
+    const char *all =
+        dl_format(arena, "%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude, dl_cuda_kernels_feed);
+    CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
+    count_moves(&cubin, LOAD, loads);
+    CHECK(loads[2] == 1, "%s: %d loads of two bytes", arch, loads[2]);
+    dl_buf_free(&cubin), dl_buf_free(&log);
 }
 
 int main(void) {
@@ -82,7 +127,9 @@ int main(void) {
         test_arch(arena, &nvrtc,
                   dl_format(arena, "%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude, text),
                   archs[i]);
-    test_lots(arena, &nvrtc, "sm_80"), test_lots(arena, &nvrtc, "sm_90a");
+    for (int i = 0; i < 2; i++)
+        test_lots(arena, &nvrtc, archs[i]), test_halves(arena, &nvrtc, archs[i]),
+            test_feed(arena, &nvrtc, archs[i]);
     dl_arena_free(arena);
     return dl_test_end();
 }

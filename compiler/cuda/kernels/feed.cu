@@ -55,12 +55,20 @@ KD_INLINE float feed_load(const char *numbers, long type, long at) {
     return is_signed ? (float)((int)(bits << above) >> above) : (float)bits;
 }
 
-/* Between its neighbours along two axes, the slower one first. */
-KD_INLINE float feed_load_between(const char *numbers, long type, long at, feed_next slow, feed_next fast) {
-    float low = feed_mix(feed_load(numbers, type, at), feed_load(numbers, type, at + slow.step), slow.part);
-    at += fast.step;
-    float high = feed_mix(feed_load(numbers, type, at), feed_load(numbers, type, at + slow.step), slow.part);
-    return feed_mix(low, high, fast.part);
+/* Element `at`, or, `between`, what lies between its neighbours along two axes, the slower one first. The type is asked
+ * for each, or the compiler makes a loop of every type. */
+KD_INLINE float feed_value(const char *numbers, long type, long at, bool between, feed_next slow, feed_next fast) {
+    float low = 0, v = 0;
+#pragma unroll 1
+    for (int i = 0; i < (between ? 4 : 1); i++) {
+        kd_hold(type);
+        float next = feed_load(numbers, type, at + (i & 1 ? slow.step : 0) + (i & 2 ? fast.step : 0));
+        if (i & 1)
+            v = feed_mix(v, next, slow.part);
+        else
+            low = v, v = next;
+    }
+    return between ? feed_mix(low, v, fast.part) : v;
 }
 
 KD_INLINE void feed_store(char *input, long type, long at, float v) {
@@ -120,8 +128,7 @@ extern "C" __global__ void __launch_bounds__(256) dl_feed_0(const char *batch, c
             continue;
         }
         feed_scale s = scales[channel];
-        float v = between ? feed_load_between(numbers, t->from, from, slow, fast)
-                          : feed_load(numbers, t->from, from);
+        float v = feed_value(numbers, t->from, from, between, slow, fast);
         bool none = t->replaces && !(fabsf(v) <= 0x1.fffffep127f);
         feed_store(input, t->to, to, none ? t->other : (v - s.mean) / s.deviation);
     }

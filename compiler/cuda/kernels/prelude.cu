@@ -146,8 +146,9 @@ template <class BY, int LANES = 32, class T> INLINE T warp_reduce(T v) {
     return v;
 }
 /* Over the warps of the block's THREADS threads, all of which call it, what each warp has: each of N values
- * for itself. Two barriers; what the threads wrote to shared memory before is visible behind it. */
-template <class BY, int THREADS, int N, class T> INLINE void block_join(T (&v)[N]) {
+ * for itself. Two barriers; what the threads wrote to shared memory before is visible behind it. WRITTEN: how
+ * many warps' are in the text one behind the other. */
+template <class BY, int THREADS, int WRITTEN = THREADS / 32, int N, class T> INLINE void block_join(T (&v)[N]) {
     enum { WARPS = THREADS / 32 };
     if (WARPS == 1) {
         __syncthreads();
@@ -157,11 +158,11 @@ template <class BY, int THREADS, int N, class T> INLINE void block_join(T (&v)[N
     if (threadIdx.x % 32 == 0)
         for (int i = 0; i < N; i++) parts[i][threadIdx.x / 32] = v[i];
     __syncthreads();
-    for (int i = 0; i < N; i++) { /* each thread by itself, in order: WARPS is at most 32 */
-        T all = parts[i][0];
-        for (int w = 1; w < WARPS; w++) all = BY::of(all, parts[i][w]);
-        v[i] = all;
-    }
+    for (int i = 0; i < N; i++) v[i] = parts[i][0];
+#pragma unroll WRITTEN
+    for (int w = 1; w < WARPS; w++) /* each thread by itself, in order: WARPS is at most 32 */
+#pragma unroll
+        for (int i = 0; i < N; i++) v[i] = BY::of(v[i], parts[i][w]);
     __syncthreads(); /* the next call may write parts */
 }
 /* Over the block's threads. */

@@ -1,23 +1,31 @@
 /* Behind prelude.cu, in front of kernels without a contraction: points that lie side by side in memory, and
  * reductions over threads that stand in a table of groups. */
 
+/* One of the two elements of 16 bits in a word: as a float it is a shift or a mask of it. */
+struct half_of_word {
+    unsigned w;
+    bool upper;
+};
+INLINE float s_widen_f16(half_of_word h) { return kd_widen_f16((f16)(h.upper ? h.w >> 16 : h.w)); }
+INLINE float s_widen_bf16(half_of_word h) { return __uint_as_float(h.upper ? h.w & 0xffff0000u : h.w << 16); }
+
 /* N elements, loaded or stored at once; indexed by the place of any of them, where the first one's is a
- * multiple of N, a power of two. Their addresses are multiples of their size, or of 16 bytes. */
+ * multiple of N, a power of two. Their addresses are multiples of their size, or of 16 bytes. They are looked at as
+ * the words that they come in: a copy of these is as much more for the compiler. */
 template <class T, int N> struct lot {
     enum { BYTES = N * (int)sizeof(T), WORDS = 16 / (int)sizeof(T) };
     alignas(BYTES < 16 ? BYTES : 16) T at[N];
     INLINE T &operator[](long i) { return at[i & (N - 1)]; }
     INLINE T &operator[](int i) { return at[i & (N - 1)]; }
+    /* Number i, of 16 bits, as it is loaded. */
+    INLINE half_of_word half(int i) const { return {*(const unsigned *)(at + (i & (N - 2))), (i & 1) != 0}; }
+    INLINE kd_words &words(int i) { return *(kd_words *)(at + i * WORDS); }
     INLINE void load(const T *p) {
         if constexpr (BYTES < 16) {
-            kd_few<BYTES> v = kd_load_few<BYTES>(p);
-            __builtin_memcpy(at, &v, BYTES);
+            *(kd_few<BYTES> *)at = kd_load_few<BYTES>(p);
         } else {
 #pragma unroll
-            for (int i = 0; i < BYTES / 16; i++) {
-                kd_words w = kd_load16(p + i * WORDS);
-                __builtin_memcpy(at + i * WORDS, &w, 16);
-            }
+            for (int i = 0; i < BYTES / 16; i++) words(i) = kd_load16(p + i * WORDS);
         }
     }
     /* Where `inside`; else each of them is `other`. */
@@ -28,26 +36,15 @@ template <class T, int N> struct lot {
             if (inside) load(p);
         } else {
 #pragma unroll
-            for (int i = 0; i < BYTES / 16; i++) {
-                kd_words w;
-                __builtin_memcpy(&w, at + i * WORDS, 16);
-                w = kd_load16_where(inside, p + i * WORDS, w);
-                __builtin_memcpy(at + i * WORDS, &w, 16);
-            }
+            for (int i = 0; i < BYTES / 16; i++) words(i) = kd_load16_where(inside, p + i * WORDS, words(i));
         }
     }
-    INLINE void store(T *p) const {
+    INLINE void store(T *p) {
         if constexpr (BYTES < 16) {
-            kd_few<BYTES> v;
-            __builtin_memcpy(&v, at, BYTES);
-            kd_store_few(p, v);
+            kd_store_few(p, *(kd_few<BYTES> *)at);
         } else {
 #pragma unroll
-            for (int i = 0; i < BYTES / 16; i++) {
-                kd_words w;
-                __builtin_memcpy(&w, at + i * WORDS, 16);
-                kd_store16(p + i * WORDS, w);
-            }
+            for (int i = 0; i < BYTES / 16; i++) kd_store16(p + i * WORDS, words(i));
         }
     }
 };
@@ -119,12 +116,21 @@ template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group
         return v;
     }
 }
-/* Over `lanes` neighbours, 1, 32 or the whole block: a number, so that kernels that are equal beside it are one
- * function. */
+/* Over `lanes` neighbours, at most 32 of them or the whole block: a number, so that kernels that are equal beside it
+ * are one function. */
 template <class BY, int THREADS, class T> INLINE T group_reduce_by(T v, int lanes) {
     T one[1] = {v};
 #pragma unroll 1
     for (int m = 1; m < lanes && m < 32; m *= 2) one[0] = warp_step<BY>(one[0], m);
     if (lanes > 32) block_join<BY, THREADS>(one);
     return one[0];
+}
+/* The same of N values, each for itself, where few are reduced so: not for each row of many. Nothing is written out
+ * but the N. */
+template <class BY, int THREADS, int N, class T> INLINE void group_reduce_few(T (&v)[N], int lanes) {
+#pragma unroll 1
+    for (int m = 1; m < lanes && m < 32; m *= 2)
+#pragma unroll
+        for (int i = 0; i < N; i++) v[i] = warp_step<BY>(v[i], m);
+    if (lanes > 32) block_join<BY, THREADS, 1>(v);
 }
