@@ -22,7 +22,7 @@ static const char *layers(dl_arena *arena, int c, int h, int w, const char *last
                      c, h, w, 2 * c, c, 2 * c, 2 * c, 2 * c, h, w, 2 * c, h, w, 2 * c, h, w, last, 2 * c, h,
                      w);
 }
-static const char alike[] = "relu %5", otherwise[] = "mul %5, %5";
+static const char alike[] = "relu %5", otherwise[] = "mul %5, %5", beside[] = "add %5, %4";
 
 static int count_functions(const dl_plan *p, int *phases, int *numbers) {
     const char *seen[64];
@@ -165,8 +165,8 @@ static void test_taps(void) {
     dl_arena_free(arena);
 }
 
-/* Rows of a tile are on their way two at a time where the end loads what follows them, and else one by one.
- */
+/* Rows of a tile are on their way two at a time where the end loads what follows them, and else one by one;
+ * what is made of a row stands once. */
 static void test_rows_ahead(void) {
     static const char *const ends[] = {"relu %4", "add %4, $a"};
     dl_arena *arena = dl_arena_new(NULL);
@@ -180,8 +180,10 @@ static void test_rows_ahead(void) {
                                      ends[i]);
         dl_plan *p = plan_of(arena, text, "cuda:sm_90a");
         if (p)
-            CHECK(count_text(p, "#pragma unroll 2\n    for (int row = ") == i &&
-                      count_text(p, "#pragma unroll 1\n    for (int row = ") == 1 - i,
+            CHECK(count_text(p, "#pragma unroll 1\n    for (int first = ") == i &&
+                      count_text(p, "#pragma unroll 1\n    for (int row = ") == 1 &&
+                      count_text(p, "    lot<bf16, 8> a") == i &&
+                      count_text(p, "    a0[0] = a0[1];\n") == i && count_text(p, "#pragma unroll 2") == 0,
                   "%s", ends[i]);
     }
     dl_arena_free(arena);
@@ -331,6 +333,9 @@ int main(void) {
         test_run(dir, 8, 4, 8, otherwise);
         test_run(dir, 5, 7, 9, alike);
         test_run(dir, 5, 7, 9, otherwise);
+        test_run(dir, 8, 4, 8, beside);
+        test_run(dir, 5, 7, 9, beside);
+        test_run(dir, 6, 5, 5, beside); /* whose threads have one, two or three rows */
     } else {
         printf("SKIP: %s\n", err.message);
     }
