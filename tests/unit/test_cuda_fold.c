@@ -135,23 +135,26 @@ static const char backwards[] =
     "bf16[N=64, C=128, H=28, W=28]\n"
     "  output \"y\" = %4\n}\n";
 
-/* And by the weight: what is read again where sums are mended, too, is of one part and of two. */
+/* And by the weight: what is read again where sums are mended, too, is of one part and of two, and of 1 x 1
+ * without padding, which has nothing to mend. */
 static const char weights[] =
     "graph @predict {\n  input $a = %0 : bf16[N=64, C=128, H=28, W=28]\n"
     "  input $b = %1 : bf16[N=64, C=128, H=28, W=28]\n  input $c = %2 : bf16[N=64, C=64, H=28, W=28]\n"
-    "  input $d = %3 : bf16[N=64, C=64, H=28, W=28]\n"
-    "  %4 = conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
+    "  input $d = %3 : bf16[N=64, C=64, H=28, W=28]\n  input $e = %4 : bf16[N=64, C=1152, H=56, W=56]\n"
+    "  %5 = conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
     "bf16[O=128, C=128, kH=3, kW=3]\n"
-    "  %5 = cat $c, $d {axis=C} : bf16[N=64, C=128, H=28, W=28]\n"
-    "  %6 = conv_grad_weight %5, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
+    "  %6 = cat $c, $d {axis=C} : bf16[N=64, C=128, H=28, W=28]\n"
+    "  %7 = conv_grad_weight %6, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
     "bf16[O=128, C=128, kH=3, kW=3]\n"
-    "  output \"y\" = %4\n  output \"z\" = %6\n}\n";
+    "  %8 = conv_grad_weight $e, $b {stride=[2, 2], pad_lo=[0, 0], pad_hi=[0, 0], kernel=[1, 1]} : "
+    "bf16[O=128, C=1152, kH=1, kW=1]\n"
+    "  output \"x\" = %5\n  output \"y\" = %7\n  output \"z\" = %8\n}\n";
 
 static void test_taps(void) {
     static const struct {
         const char *text;
         int kernels;
-    } of[] = {{images, 4}, {backwards, 2}, {weights, 2}};
+    } of[] = {{images, 4}, {backwards, 2}, {weights, 3}};
     dl_arena *arena = dl_arena_new(NULL);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         dl_plan *p = plan_of(arena, of[i].text, "cuda:sm_90a");

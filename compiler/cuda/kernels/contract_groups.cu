@@ -170,6 +170,7 @@ struct ct_feed<S, ROWS, THREADS, false, CT_IMAGES> : ct_boxes<S, ROWS, THREADS> 
                 held[i] = s.position(row);
             else
                 held[i] = s.tap(row < s.count() ? row : 0);
+            CT_UNROLL for (int j = 0; !S::ALONG_K && j < S::WINDOWS; j++) kd_hold(held[i].x[j]);
         }
     }
     INLINE void fetch(const S &s, kd_saddr tile, index k, index, kd_saddr barrier) {
