@@ -94,9 +94,9 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_gr
             }
         }
         kd_wgmma_commit();
-        kd_wgmma_wait<BEHIND - 1>(all());
+        kd_wgmma_wait<BEHIND - 1>();
     }
-    INLINE void end() { kd_wgmma_wait<0>(all()); }
+    INLINE void end() { kd_wgmma_wait<0>(); }
 };
 template <class A, class B, int BM, int BN, int WM>
 struct ct_product<CT_BF16_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_BF16_GROUPS, A, B, BM, BN, WM> {};
