@@ -167,10 +167,10 @@ struct ct_feed<S, ROWS, THREADS, false, CT_IMAGES> : ct_boxes<S, ROWS, THREADS> 
         CT_UNROLL for (int i = 0; i < boxes::BLOCKS; i++) {
             index row = from + i * boxes::OF_BLOCK;
             if constexpr (S::ALONG_K)
-                held[i] = s.position(row);
+                held[i] = s.position(row), kd_hold(held[i].at);
             else
-                held[i] = s.tap(row < s.count() ? row : 0);
-            CT_UNROLL for (int j = 0; !S::ALONG_K && j < S::WINDOWS; j++) kd_hold(held[i].x[j]);
+                held[i] = s.tap(row < s.count() ? row : 0); /* its channel is a mask of the row */
+            CT_UNROLL for (int j = 0; j < S::WINDOWS; j++) kd_hold(held[i].x[j]); /* no quotient in each turn */
         }
     }
     INLINE void fetch(const S &s, kd_saddr tile, index k, index, kd_saddr barrier) {
