@@ -121,8 +121,9 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
                 "shared);\n",
                 p->arithmetic, t->groups ? "_GROUPS" : "", t->bm, t->bn, t->wm, t->wn, t->stages);
     if (p->mends)
-        dl_putf(e->out, "    ct_mend<%s, %d, %d, %d>(%s, %s, m, n, from, end, shared);\n", p->arithmetic,
-                t->bm, t->bn, threads, dl_operand_words(&p->operand[0]), dl_operand_words(&p->operand[1]));
+        dl_putf(e->out, "    ct_mend<%s, %d, %d, %d>(%s, %s, %d, m, n, from, end, shared);\n", p->arithmetic,
+                t->bm, t->bn, threads, dl_operand_words(&p->operand[0]), dl_operand_words(&p->operand[1]),
+                p->padded);
     if (t->splits > 1) {
         dl_putf(e->out,
                 "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + %lldL) + ((long)tile * %lld + split) * "
@@ -203,6 +204,10 @@ int dl_cuda_tilings(dl_emitter *e, const char **names) {
     return n;
 }
 
+static bool makes_weight(const dl_product *p) {
+    return dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
+}
+
 /* Operands that can come by tensor maps do. */
 static void take_maps(dl_product *p, dl_emitted *code) {
     for (int i = 0; i < 2 && p->tiling.boxes; i++) {
@@ -211,6 +216,7 @@ static void take_maps(dl_product *p, dl_emitted *code) {
         dl_tensor_map *maps = &code->maps[code->nmaps];
         o->by_windows = p->tiling.images && dl_product_images(p, o, rows, maps);
         if (!o->by_windows && !dl_product_boxes(p, o, rows, maps)) continue;
+        if (o->by_windows) dl_operand_tell(o), p->mends |= makes_weight(p);
         o->map = code->nmaps, o->nmaps = dl_product_spread(p, o, maps), code->nmaps += o->nmaps;
     }
 }

@@ -154,6 +154,37 @@ static int rows_ahead(const dl_emitter *e, const finish *s) {
     return s->f->p->tiling.halo.found ? (int)dl_at_least(1, AHEAD_OF_BOX / s->lots.width) : AHEAD_OF_TILE;
 }
 
+/* A loop over a thread's rows. Where their lots are loaded ahead, the next few rows' are, and a loop within
+ * takes row by row: what is made of a row stands once, which is most of what an end takes to compile. Beyond
+ * the last row the first one's lots are loaded again. */
+static void open_rows(dl_emitter *e, const finish *s, const bool *runs) {
+    const char *rows = s->f->p->tiling.halo.found ? dl_format(e->arena, "%d", s->f->rows) : "rows";
+    int step = s->groups, most = s->lots.ahead * step;
+    if (!s->lots.ahead) {
+        dl_putf(e->out, "#pragma unroll %d\n    for (int row = kd_thread() / %d; row < %s; row += %d) {\n",
+                rows_ahead(e, s), s->lanes, rows, step);
+        return;
+    }
+    dl_putf(e->out, "#pragma unroll 1\n    for (int first = kd_thread() / %d; first < rows; first += %d) {\n",
+            s->lanes, most);
+    dl_cuda_declare_ahead(e, &s->lots, runs);
+    dl_putf(e->out,
+            "#pragma unroll\n    for (int k = 0; k < %d; k++) {\n"
+            "    const int next = first + k * %d, row = next < rows ? next : first;\n",
+            s->lots.ahead, step);
+    put_row(e, s->f);
+    dl_cuda_load_ahead(e, &s->lots, runs);
+    dl_putf(e->out,
+            "    }\n#pragma unroll 1\n"
+            "    for (int row = first; row < rows && row < first + %d; row += %d) {\n",
+            most, step);
+}
+
+static void close_rows(dl_emitter *e, const finish *s, const bool *runs) {
+    if (s->lots.ahead) dl_cuda_move_ahead(e, &s->lots, runs), dl_puts(e->out, "    }\n");
+    dl_puts(e->out, "    }\n");
+}
+
 static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
     const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
@@ -162,8 +193,9 @@ static void put_rows(dl_emitter *e, finish *s) {
         dl_putf(e->out,
                 "    const %s rest = u.rows() - m;\n    const int rows = rest < %d ? (int)rest : %d;\n",
                 e->dialect->index, f->rows, f->rows);
-    dl_putf(e->out, "#pragma unroll %d\n    for (int row = kd_thread() / %d; row < %s; row += %d) {\n",
-            rows_ahead(e, s), s->lanes, boxes ? dl_format(e->arena, "%d", f->rows) : "rows", s->groups);
+    if (!boxes && rows_ahead(e, s) > 1 && dl_cuda_are_lots(e, &s->lots, axes_of_rows(e, f->p)))
+        s->lots.ahead = rows_ahead(e, s);
+    open_rows(e, s, runs);
     if (boxes)
         dl_halo_put_row(e, f->p), put_coordinates(e, f->p, DL_ROWS), dl_halo_put_test(e, f->p);
     else
@@ -175,7 +207,7 @@ static void put_rows(dl_emitter *e, finish *s) {
     dl_emit_run(e);
     e->reduce = NULL, e->loop = NULL;
     dl_cuda_close_lots(e, &s->lots, runs, NULL);
-    dl_puts(e->out, "    }\n");
+    close_rows(e, s, runs);
 }
 
 /* A thread's sums of its columns lie in shared memory by their number in a lot, neighbours' side by side, and

@@ -272,6 +272,19 @@ static void settle(const dl_product *p, dl_operand *o, int i) {
     for (int part = 0; part < o->nparts; part++) o->along[part][i] = 0;
 }
 
+static const dl_operand *find_whole(dl_emitter *e, const dl_product *p, const dl_operand *o) {
+    dl_operand *whole = DL_NEW(e->arena, dl_operand);
+    *whole = *o;
+    for (int i = 3 - p->c->windows.n; i < 3; i++) whole->bounded[i] = o->is_image;
+    return whole;
+}
+
+void dl_operand_tell(dl_operand *o) {
+    memcpy(o->step, o->whole->step, sizeof o->step), memcpy(o->scale, o->whole->scale, sizeof o->scale);
+    memcpy(o->along, o->whole->along, sizeof o->along);
+    memcpy(o->bounded, o->whole->bounded, sizeof o->bounded);
+}
+
 /* Where rows are an image's positions and terms its taps: bits, where there are few enough of those. */
 static void find_bits(const dl_product *p, dl_operand *o) {
     int64_t all = 0;
@@ -291,8 +304,11 @@ void dl_product_windows(dl_emitter *e, dl_product *p) {
     dl_product_count(p, e, DL_BATCH, s.group, NULL);
     find[dl_op_tensor(p->c->op, DL_RESULT_PLACE)](e, p, &s);
     find_alone(p, &s);
-    for (int o = 0; o < 2; o++)
-        for (int i = 0; i < 3; i++) settle(p, &p->operand[o], i), p->mends |= p->operand[o].bounded[i];
+    for (int o = 0; o < 2; o++) {
+        p->operand[o].whole = find_whole(e, p, &p->operand[o]);
+        for (int i = 0; i < 3; i++) settle(p, &p->operand[o], i), p->padded |= p->operand[o].bounded[i];
+    }
     for (int o = 0; o < 2; o++) find_bits(p, &p->operand[o]);
-    p->mends &= !p->alone && dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
+    p->padded &= !p->alone && dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
+    p->mends = p->padded;
 }

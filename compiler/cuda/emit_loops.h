@@ -57,6 +57,7 @@ typedef struct {
     bool *has;                /* by instruction: loaded, or stored, so; of what is kept: read */
     bool *still;              /* loaded once, in front of the loop */
     const char *const *array; /* by instruction: the point's element; for dl_emitter.array */
+    int ahead;                /* rows whose lots are loaded together, in front of a loop over them; or 0 */
 } dl_lots;
 /* Those of the present sweep along the last of these axes. `moving`: the axes that the loop around them goes
  * along, a bit each (all: there is none); what follows none of them is still. */
@@ -79,6 +80,12 @@ bool dl_cuda_waits(const dl_emitter *e, unsigned axes);
 void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs); /* in front of the loop */
 void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs);
 void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const char *guard);
+/* Lots of the next `ahead` rows, "lot<float, 8> a3[2]", where all comes in lots that an axis of `axes` leads
+ * to: declared; loaded, in a loop in which `k` counts rows; moved down behind a row, whose own are a3[0]. */
+bool dl_cuda_are_lots(const dl_emitter *e, const dl_lots *l, unsigned axes);
+void dl_cuda_declare_ahead(dl_emitter *e, const dl_lots *l, const bool *runs);
+void dl_cuda_load_ahead(dl_emitter *e, const dl_lots *l, const bool *runs);
+void dl_cuda_move_ahead(dl_emitter *e, const dl_lots *l, const bool *runs);
 /* The loop in which `j` counts alone, and its end. */
 void dl_cuda_open_points(dl_emitter *e, const dl_lots *l);
 void dl_cuda_close_points(dl_emitter *e);

@@ -169,12 +169,25 @@ const bool *dl_cuda_find_runs(const dl_emitter *e) {
     return runs;
 }
 
+static bool loads(const dl_emitter *e, int number) { return e->k->instrs.at[number].kind == DL_K_LOAD; }
+
 bool dl_cuda_waits(const dl_emitter *e, unsigned axes) {
     unsigned places = 0;
     for (int i = 0; i < e->now->run.n; i++)
-        if (e->k->instrs.at[e->now->run.at[i]].kind == DL_K_LOAD) places |= followed(e, e->now->run.at[i]);
+        if (loads(e, e->now->run.at[i])) places |= followed(e, e->now->run.at[i]);
     for (int i = 0; i < e->now->read.n; i++) places |= followed(e, e->now->read.at[i]);
     return places & axes;
+}
+
+bool dl_cuda_are_lots(const dl_emitter *e, const dl_lots *l, unsigned axes) {
+    bool all = !e->within;
+    for (int i = 0; i < e->now->run.n; i++) {
+        int number = e->now->run.at[i];
+        all = all && (l->has[number] || !loads(e, number) || !(followed(e, number) & axes));
+    }
+    for (int i = 0; i < e->now->read.n; i++)
+        all = all && (l->has[e->now->read.at[i]] || !(followed(e, e->now->read.at[i]) & axes));
+    return all;
 }
 
 /* "p1 + x0 * 8": where a lot lies. */
@@ -189,17 +202,17 @@ static void put_place(dl_emitter *e, int number) {
     }
 }
 
-/* "l3.load(p1 + x0 * 8);", or "l3.load_where(x0 < 8, p1 + x0 * 8, 0.0f);". */
-static void put_load(dl_emitter *e, int number) {
+/* "l3.load(p1 + x0 * 8);", or "l3.load_where(x0 < 8, p1 + x0 * 8, 0.0f);"; `to`: "l3". */
+static void put_load(dl_emitter *e, const char *to, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_type *t = is_access(in) ? &e->k->params.at[in->param].type : NULL;
     size_t mark = e->out->n;
-    dl_putf(e->out, "    l%d.load_where(", number);
+    dl_putf(e->out, "    %s.load_where(", to);
     bool bounded = t && dl_emit_bounds(e, t, in->index);
     if (bounded)
         dl_puts(e->out, ", ");
     else
-        e->out->n = mark, dl_putf(e->out, "    l%d.load(", number);
+        e->out->n = mark, dl_putf(e->out, "    %s.load(", to);
     put_place(e, number);
     if (bounded) {
         bool half = dl_dtype_is_half(t->dtype);
@@ -216,19 +229,51 @@ static moment moment_of(const dl_emitter *e, const dl_lots *l, int i) {
     return e->steps[i].axes & e->within ? WITHIN : l->still[i] ? IN_FRONT : AT_POINT;
 }
 
+static bool is_lot(const dl_emitter *e, const dl_lots *l, const bool *runs, int i, moment now) {
+    return runs[i] && l->has[i] && moment_of(e, l, i) == now;
+}
+
+/* Can it be loaded ahead? */
+static bool is_ahead(const dl_emitter *e, const dl_lots *l, const bool *runs, int i) {
+    return is_lot(e, l, runs, i, AT_POINT) && e->k->instrs.at[i].kind != DL_K_STORE;
+}
+
+/* "lot<float, 8>". */
+static const char *type_of(const dl_emitter *e, const dl_lots *l, int number) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    dl_dtype type = is_access(in) ? e->k->params.at[in->param].type.dtype : kept_type(e, number);
+    return dl_format(e->arena, "lot<%s, %d>", dl_emit_element_type(type), l->width);
+}
+
 /* Declares them, and loads what is loaded. */
 static void put_lots(dl_emitter *e, const dl_lots *l, const bool *runs, moment now) {
     for (int i = 0; i < e->k->instrs.n; i++) {
-        const dl_kinstr *in = &e->k->instrs.at[i];
-        if (!runs[i] || !l->has[i] || moment_of(e, l, i) != now) continue;
-        dl_dtype type = is_access(in) ? e->k->params.at[in->param].type.dtype : kept_type(e, i);
-        dl_putf(e->out, "    lot<%s, %d> l%d;\n", dl_emit_element_type(type), l->width, i);
-        if (in->kind != DL_K_STORE) put_load(e, i);
+        bool ahead = l->ahead && is_ahead(e, l, runs, i);
+        if (!is_lot(e, l, runs, i, now)) continue;
+        dl_putf(e->out, "    %s %sl%d", type_of(e, l, i), ahead ? "&" : "", i);
+        dl_puts(e->out, ahead ? dl_format(e->arena, " = a%d[0];\n", i) : ";\n");
+        if (!ahead && e->k->instrs.at[i].kind != DL_K_STORE) put_load(e, dl_format(e->arena, "l%d", i), i);
     }
 }
 
 void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs) { put_lots(e, l, runs, IN_FRONT); }
 void dl_cuda_load_within(dl_emitter *e, const dl_lots *l, const bool *made) { put_lots(e, l, made, WITHIN); }
+
+void dl_cuda_declare_ahead(dl_emitter *e, const dl_lots *l, const bool *runs) {
+    for (int i = 0; i < e->k->instrs.n; i++)
+        if (is_ahead(e, l, runs, i)) dl_putf(e->out, "    %s a%d[%d];\n", type_of(e, l, i), i, l->ahead);
+}
+
+void dl_cuda_load_ahead(dl_emitter *e, const dl_lots *l, const bool *runs) {
+    for (int i = 0; i < e->k->instrs.n; i++)
+        if (is_ahead(e, l, runs, i)) put_load(e, dl_format(e->arena, "a%d[k]", i), i);
+}
+
+void dl_cuda_move_ahead(dl_emitter *e, const dl_lots *l, const bool *runs) {
+    for (int i = 0; i < e->k->instrs.n; i++)
+        for (int k = 1; is_ahead(e, l, runs, i) && k < l->ahead; k++)
+            dl_putf(e->out, "    a%d[%d] = a%d[%d];\n", i, k - 1, i, k);
+}
 
 void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs) {
     put_lots(e, l, runs, AT_POINT);

@@ -33,7 +33,7 @@ typedef struct {
 
 /* Where an operand's elements lie: sums of what each coordinate adds. An image that is read by windows has
  * coordinates of its own, sums too, which must lie inside it. */
-typedef struct {
+typedef struct dl_operand {
     int place, nparts, param[4];
     bool is_left;
     dl_dtype dtype;                                        /* of its words in shared memory */
@@ -46,6 +46,7 @@ typedef struct {
     int64_t scale[3][DL_NUMBERS][DL_MAX_RELATION], limit[3], along[4][3]; /* along: elements, by part */
     const char *origin[3];
     bool bounded[3];
+    const struct dl_operand *whole; /* of an image: with all coordinates, and each of them bounded */
     bool has_bits; /* which taps of a position are inside is a bit each; those of each axis begin at: */
     int bit[3];
     dl_number_kind positions, taps; /* of an image: counted behind the batch, in front of channels; */
@@ -93,11 +94,12 @@ typedef struct {
     const dl_kinstr *c;
     dl_relation r;
     dl_number number[DL_NUMBERS];
-    dl_number across; /* columns of tiles: COLUMNS, or, each sum by itself, those of all groups */
-    bool alone;       /* groups so small that each sum is made by itself, by one thread */
-    bool mends; /* sums of tiles that are NaN are made again without what lies outside: a weight's gradient */
-    dl_operand operand[2];               /* left, right */
-    int64_t parities[3];                 /* of the image's positions: strides, where it is made */
+    dl_number across;      /* columns of tiles: COLUMNS, or, each sum by itself, those of all groups */
+    bool alone;            /* groups so small that each sum is made by itself, by one thread */
+    bool padded;           /* of an image, a weight's gradient reads what lies outside: zeros in tiles; */
+    bool mends;            /* there is text that makes sums that are NaN again without it */
+    dl_operand operand[2]; /* left, right */
+    int64_t parities[3];   /* of the image's positions: strides, where it is made */
     const char *coordinate[DL_MAX_RANK]; /* of the space, in C */
     dl_number_kind of[DL_MAX_RANK];      /* the number that it follows */
     int inner;                           /* the space axis along which neighbouring columns lie, or -1 */
@@ -189,6 +191,9 @@ int64_t dl_operand_taps(const dl_product *p, const dl_operand *o); /* of an imag
 const char *dl_operand_side(const dl_operand *o);                  /* left, right */
 const char *dl_operand_words(const dl_operand *o);
 bool dl_operand_is_read(const dl_operand *o); /* word by word, or as it lies: by nothing else */
+/* Tells an image that windows slide over by all its coordinates, whether anything of it lies outside or not:
+ * as threads find it when sums are mended, so that gradients with padding and without are one text. */
+void dl_operand_tell(dl_operand *o);
 /* `which`, the struct <kernel>_<which> that reads the operand where it lies, of the unit `u`. */
 void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which);
 /* What the struct <kernel>_<which> of each of these begins with: word and index. */

@@ -22,7 +22,7 @@ static const char *layers(dl_arena *arena, int c, int h, int w, const char *last
                      c, h, w, 2 * c, c, 2 * c, 2 * c, 2 * c, h, w, 2 * c, h, w, 2 * c, h, w, last, 2 * c, h,
                      w);
 }
-static const char alike[] = "relu %5", otherwise[] = "mul %5, %5";
+static const char alike[] = "relu %5", otherwise[] = "mul %5, %5", beside[] = "add %5, %4";
 
 static int count_functions(const dl_plan *p, int *phases, int *numbers) {
     const char *seen[64];
@@ -135,23 +135,26 @@ static const char backwards[] =
     "bf16[N=64, C=128, H=28, W=28]\n"
     "  output \"y\" = %4\n}\n";
 
-/* And by the weight: what is read again where sums are mended, too, is of one part and of two. */
+/* And by the weight: what is read again where sums are mended, too, is of one part and of two, and of 1 x 1
+ * without padding, which has nothing to mend. */
 static const char weights[] =
     "graph @predict {\n  input $a = %0 : bf16[N=64, C=128, H=28, W=28]\n"
     "  input $b = %1 : bf16[N=64, C=128, H=28, W=28]\n  input $c = %2 : bf16[N=64, C=64, H=28, W=28]\n"
-    "  input $d = %3 : bf16[N=64, C=64, H=28, W=28]\n"
-    "  %4 = conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
+    "  input $d = %3 : bf16[N=64, C=64, H=28, W=28]\n  input $e = %4 : bf16[N=64, C=1152, H=56, W=56]\n"
+    "  %5 = conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
     "bf16[O=128, C=128, kH=3, kW=3]\n"
-    "  %5 = cat $c, $d {axis=C} : bf16[N=64, C=128, H=28, W=28]\n"
-    "  %6 = conv_grad_weight %5, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
+    "  %6 = cat $c, $d {axis=C} : bf16[N=64, C=128, H=28, W=28]\n"
+    "  %7 = conv_grad_weight %6, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
     "bf16[O=128, C=128, kH=3, kW=3]\n"
-    "  output \"y\" = %4\n  output \"z\" = %6\n}\n";
+    "  %8 = conv_grad_weight $e, $b {stride=[2, 2], pad_lo=[0, 0], pad_hi=[0, 0], kernel=[1, 1]} : "
+    "bf16[O=128, C=1152, kH=1, kW=1]\n"
+    "  output \"x\" = %5\n  output \"y\" = %7\n  output \"z\" = %8\n}\n";
 
 static void test_taps(void) {
     static const struct {
         const char *text;
         int kernels;
-    } of[] = {{images, 4}, {backwards, 2}, {weights, 2}};
+    } of[] = {{images, 4}, {backwards, 2}, {weights, 3}};
     dl_arena *arena = dl_arena_new(NULL);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         dl_plan *p = plan_of(arena, of[i].text, "cuda:sm_90a");
@@ -165,8 +168,8 @@ static void test_taps(void) {
     dl_arena_free(arena);
 }
 
-/* Rows of a tile are on their way two at a time where the end loads what follows them, and else one by one.
- */
+/* Rows of a tile are on their way two at a time where the end loads what follows them, and else one by one;
+ * what is made of a row stands once. */
 static void test_rows_ahead(void) {
     static const char *const ends[] = {"relu %4", "add %4, $a"};
     dl_arena *arena = dl_arena_new(NULL);
@@ -180,8 +183,10 @@ static void test_rows_ahead(void) {
                                      ends[i]);
         dl_plan *p = plan_of(arena, text, "cuda:sm_90a");
         if (p)
-            CHECK(count_text(p, "#pragma unroll 2\n    for (int row = ") == i &&
-                      count_text(p, "#pragma unroll 1\n    for (int row = ") == 1 - i,
+            CHECK(count_text(p, "#pragma unroll 1\n    for (int first = ") == i &&
+                      count_text(p, "#pragma unroll 1\n    for (int row = ") == 1 &&
+                      count_text(p, "    lot<bf16, 8> a") == i &&
+                      count_text(p, "    a0[0] = a0[1];\n") == i && count_text(p, "#pragma unroll 2") == 0,
                   "%s", ends[i]);
     }
     dl_arena_free(arena);
@@ -331,6 +336,9 @@ int main(void) {
         test_run(dir, 8, 4, 8, otherwise);
         test_run(dir, 5, 7, 9, alike);
         test_run(dir, 5, 7, 9, otherwise);
+        test_run(dir, 8, 4, 8, beside);
+        test_run(dir, 5, 7, 9, beside);
+        test_run(dir, 6, 5, 5, beside); /* whose threads have one, two or three rows */
     } else {
         printf("SKIP: %s\n", err.message);
     }

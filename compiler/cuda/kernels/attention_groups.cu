@@ -39,7 +39,7 @@ template <class T, int PAD> struct tile_products<T, PAD, true> {
     /* Zeros are there, behind which products are added to them in a loop. */
     template <int N> static INLINE void sums(float (&c)[1][N][4]) { kd_wgmma_sums(flat(c)); }
     template <int LEFT, int N> static INLINE void wait(float (&c)[1][N][4]) {
-        kd_wgmma_wait<LEFT>(flat(c));
+        kd_wgmma_wait<LEFT>();
         sums(c);
     }
     static INLINE void commit() { kd_wgmma_commit(); }

@@ -391,22 +391,23 @@ template <int BM, int BN, int THREADS> INLINE void ct_leave(const float *sums, f
 template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
     if constexpr (N % 4 == 0) {
         CT_UNROLL for (int i = 0; i < N; i += 4) {
-            kd_words w = kd_load16(from + i);
-            CT_UNROLL for (int j = 0; j < 4; j++) own[i + j] = __uint_as_float(w.w[j]);
+            const float4 f = kd_load_floats(from + i);
+            own[i] = f.x, own[i + 1] = f.y, own[i + 2] = f.z, own[i + 3] = f.w;
         }
     } else {
         CT_UNROLL for (int i = 0; i < N; i++) own[i] = from[i];
     }
 }
 /* The same of a thread's own line in shared memory: of 8, neighbours' lie 32 bytes apart, so every other four of
- * them take the second half first, and no two want a bank at once. */
+ * them take the second half first, and no two want a bank at once. Written out: each end has it, and a loop takes
+ * NVVM as long as a third of a plain end. */
 template <int N> INLINE void ct_take_near(float (&own)[N], const float *from) {
     if constexpr (N == 8) {
         bool turned = kd_thread() & 4;
-        float first[4], second[4];
-        ct_take(first, from + (turned ? 4 : 0)), ct_take(second, from + (turned ? 0 : 4));
-        CT_UNROLL for (int j = 0; j < 4; j++)
-            own[j] = turned ? second[j] : first[j], own[j + 4] = turned ? first[j] : second[j];
+        const float4 f = kd_load_floats(from + (turned ? 4 : 0)), g = kd_load_floats(from + (turned ? 0 : 4));
+        own[0] = turned ? g.x : f.x, own[1] = turned ? g.y : f.y, own[2] = turned ? g.z : f.z;
+        own[3] = turned ? g.w : f.w, own[4] = turned ? f.x : g.x, own[5] = turned ? f.y : g.y;
+        own[6] = turned ? f.z : g.z, own[7] = turned ? f.w : g.w;
     } else {
         ct_take(own, from);
     }

@@ -94,9 +94,9 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_gr
             }
         }
         kd_wgmma_commit();
-        kd_wgmma_wait<BEHIND - 1>(all());
+        kd_wgmma_wait<BEHIND - 1>();
     }
-    INLINE void end() { kd_wgmma_wait<0>(all()); }
+    INLINE void end() { kd_wgmma_wait<0>(); }
 };
 template <class A, class B, int BM, int BN, int WM>
 struct ct_product<CT_BF16_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_BF16_GROUPS, A, B, BM, BN, WM> {};
@@ -167,9 +167,10 @@ struct ct_feed<S, ROWS, THREADS, false, CT_IMAGES> : ct_boxes<S, ROWS, THREADS> 
         CT_UNROLL for (int i = 0; i < boxes::BLOCKS; i++) {
             index row = from + i * boxes::OF_BLOCK;
             if constexpr (S::ALONG_K)
-                held[i] = s.position(row);
+                held[i] = s.position(row), kd_hold(held[i].at);
             else
-                held[i] = s.tap(row < s.count() ? row : 0);
+                held[i] = s.tap(row < s.count() ? row : 0); /* its channel is a mask of the row */
+            CT_UNROLL for (int j = 0; j < S::WINDOWS; j++) kd_hold(held[i].x[j]); /* no quotient in each turn */
         }
     }
     INLINE void fetch(const S &s, kd_saddr tile, index k, index, kd_saddr barrier) {

@@ -77,11 +77,12 @@ __attribute__((noinline)) void ct_again(const SA *a, const SB *b, typename SA::i
     }
 }
 
-/* Behind ct_tile. Tiles have a zero for what lies outside an image, which makes NaN of the other operand's infinity
- * or NaN; a sum that is a number, or infinite, has met no such product. */
+/* Behind ct_tile. Tiles have a zero for what lies outside an image, where anything does (`padded`), which makes NaN of
+ * the other operand's infinity or NaN; a sum that is a number, or infinite, has met no such product. */
 template <int ARITHMETIC, int BM, int BN, int THREADS, class SA, class SB>
-INLINE void ct_mend(const SA &a, const SB &b, typename SA::index m, typename SA::index n, typename SA::index k,
-                    typename SA::index end, unsigned char *shared) {
+INLINE void ct_mend(const SA &a, const SB &b, bool padded, typename SA::index m, typename SA::index n,
+                    typename SA::index k, typename SA::index end, unsigned char *shared) {
+    if (!padded) return;
     float *sums = (float *)shared;
     bool any = false;
     CT_LOOP for (int i = kd_thread() * 4; i < BM * BN; i += THREADS * 4) {

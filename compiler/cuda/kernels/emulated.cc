@@ -261,6 +261,10 @@ inline kd_words kd_load16(const void *p, LINE) {
     __builtin_memcpy(&v, p, sizeof v);
     return v;
 }
+inline float4 kd_load_floats(const float *p, LINE) {
+    emulated::check_aligned(p, 16, line);
+    return *(const float4 *)p;
+}
 inline kd_words kd_load16_where(bool inside, const void *p, kd_words other, LINE) {
     return inside ? kd_load16(p, line) : other;
 }

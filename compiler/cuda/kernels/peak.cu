@@ -26,9 +26,10 @@ extern "C" __global__ void __launch_bounds__(PEAK_THREADS) peak_flops_0(float *o
         kd_wgmma_bf16<false, false>(c, kd_tile_of<LINE>(left + HALF, 16, EIGHT),
                                     kd_tile_of<LINE>(right + HALF, 16, EIGHT));
         kd_wgmma_commit();
-        kd_wgmma_wait<1>(c);
+        kd_wgmma_wait<1>();
     }
-    kd_wgmma_wait<0>(c);
+    kd_wgmma_wait<0>();
+    kd_wgmma_sums(c);
     for (int i = 0; i < 128; i++) sum += c[i];
     out[blockIdx.x * PEAK_THREADS + threadIdx.x] = sum;
 }

@@ -329,7 +329,7 @@ KD_INLINE kd_tile kd_tile_behind(kd_tile t, int bytes) { return t + (kd_tile)(by
 KD_INLINE void kd_async_fence() { emulated::fence(); }
 KD_INLINE void kd_wgmma_begin() { emulated::under_way[threadIdx.x].begun = true; }
 KD_INLINE void kd_wgmma_commit() { emulated::under_way[threadIdx.x].groups++; }
-template <int LEFT, int N> void kd_wgmma_wait(float (&)[N]) { emulated::multiply_end(LEFT); }
+template <int LEFT> void kd_wgmma_wait() { emulated::multiply_end(LEFT); }
 template <int N> void kd_wgmma_sums(float (&)[N]) {}
 template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
 void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {

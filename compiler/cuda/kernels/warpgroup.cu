@@ -22,15 +22,15 @@ KD_INLINE void kd_async_fence() { asm volatile("fence.proxy.async.shared::cta;" 
 KD_INLINE void kd_wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 /* The warps' kd_wgmma since the last commit become a group. */
 KD_INLINE void kd_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/* `sum`, for which a kd_wgmma_wait has waited, is there: nothing is made of it in front of that. */
+/* `sum`, for which a kd_wgmma_wait has waited, is there: nothing is made of it in front of that. What is volatile, as
+ * kd_put_pairs, stays behind the wait anyway. */
 template <int N> KD_INLINE void kd_wgmma_sums(float (&sum)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(sum[i])::"memory");
 }
-/* Waits for all groups but the last LEFT: then the tiles of those are read, and, with 0, `sum` is there. */
-template <int LEFT, int N> KD_INLINE void kd_wgmma_wait(float (&sum)[N]) {
+/* Waits for all groups but the last LEFT: then their tiles are read, and their sums are there. */
+template <int LEFT> KD_INLINE void kd_wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
-    if (LEFT == 0) kd_wgmma_sums(sum);
 }
 
 /* sum[64][2 N] += a[64][16] b[16][2 N], in f32; as anything until it is waited for. Of warp w, sum holds rows
