@@ -6,9 +6,10 @@
 #include "compiler/cuda/cuda.h"
 #include "compiler/cuda/emit_tiles.h"
 
-/* What a function may cost that is not compiled: such a part of what all of the plan's contractions take.
- * Ways that take so many times what the first one does are not looked at. */
-static const double part = 0.005, most = 1.5;
+/* What functions may cost that are not compiled, together: such a part of what all of the plan's contractions
+ * take, which is less than the cost model is off by; the tuner, which times, is not bound by it. Ways that take so
+ * many times what the first one does are not looked at. */
+static const double part = 0.03, most = 6;
 
 /* A contraction of the plan, and its near ways; which function each of them is of, by its number. */
 typedef struct {
@@ -84,10 +85,11 @@ static int cheapest(const plan *p, double *cost) {
 
 void dl_cuda_settle(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t) {
     plan p = {.arena = arena};
-    double cost;
+    double cost, spent = 0;
     for (int i = 0; i < n; i++) add(&p, &kernels[i], t);
     p.kernels = DL_NEWS(arena, int, p.functions.n + 1);
     for (int i = 0; i < p.choices.n; i++) p.kernels[p.choices.at[i].function[0]]++;
-    for (int which; (which = cheapest(&p, &cost)) >= 0 && cost <= part * p.all;) do_without(&p, which);
+    for (int which; (which = cheapest(&p, &cost)) >= 0 && spent + cost <= part * p.all; spent += cost)
+        do_without(&p, which);
     for (int i = 0; i < p.choices.n; i++) p.choices.at[i].kernel->way.variant = p.choices.at[i].way;
 }

@@ -63,7 +63,6 @@ void dl_heap_of_huge_pages(size_t bytes) {
     enum { HUGE_PAGE = 2 << 20 };
     if (dl_memory_available() / 4 < (int64_t)bytes) return;
     mallopt(M_MMAP_THRESHOLD, 1 << 30), mallopt(M_TRIM_THRESHOLD, INT_MAX);
-    mallopt(M_ARENA_MAX, 1); /* threads' pieces, too */
     mallopt(M_TOP_PAD, (int)bytes);
     char *first = malloc(HUGE_PAGE), *end = sbrk(0),
          *from = first + (HUGE_PAGE - (uintptr_t)first % HUGE_PAGE) % HUGE_PAGE;

@@ -95,22 +95,28 @@ static void test_counts(void) {
     dl_arena_free(arena);
 }
 
-/* Two products of channels: the second's first way has tiles of other columns than the first's, and of all
- * the time hardly takes less than those. */
-static const char pointwise[] =
-    "graph @predict {\n  input $a = %0 : bf16[N=1024, C=64, H=56, W=56]\n  input $b = %1 : bf16[O=256, "
-    "C=64, "
-    "kH=1, kW=1]\n"
-    "  input $c = %2 : bf16[N=256, C=2048, H=7, W=7]\n  input $d = %3 : bf16[O=512, C=2048, kH=1, kW=1]\n"
-    "  %4 = conv $a, $b {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=1024, C=256, H=56, W=56]\n"
-    "  %5 = conv $c, $d {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=256, C=512, H=7, W=7]\n"
-    "  output \"y\" = %4\n  output \"z\" = %5\n}\n";
+/* Two products of channels: the second's first way has tiles of other columns than the first's, which does
+ * with those of the first where these take of all the time hardly more. */
+static const char *pointwise(dl_arena *arena, int n) {
+    return dl_format(
+        arena,
+        "graph @predict {\n  input $a = %%0 : bf16[N=%d, C=64, H=56, W=56]\n"
+        "  input $b = %%1 : bf16[O=256, C=64, kH=1, kW=1]\n  input $c = %%2 : bf16[N=256, C=2048, H=7, W=7]\n"
+        "  input $d = %%3 : bf16[O=512, C=2048, kH=1, kW=1]\n"
+        "  %%4 = conv $a, $b {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=%d, C=256, H=56, W=56]\n"
+        "  %%5 = conv $c, $d {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : bf16[N=256, C=512, H=7, W=7]\n"
+        "  output \"y\" = %%4\n  output \"z\" = %%5\n}\n",
+        n, n);
+}
 
 static void test_ways(void) {
     dl_arena *arena = dl_arena_new(NULL);
-    dl_plan *p = plan_of(arena, pointwise, "cuda:sm_90a");
-    if (p)
-        CHECK(count_text(p, "sums = ct_tile<") == 1, "%d loops over tiles", count_text(p, "sums = ct_tile<"));
+    for (int few = 0; few < 2; few++) {
+        dl_plan *p = plan_of(arena, pointwise(arena, few ? 8 : 1024), "cuda:sm_90a");
+        if (p)
+            CHECK(count_text(p, "sums = ct_tile<") == 1 + few, "%d loops over tiles",
+                  count_text(p, "sums = ct_tile<"));
+    }
     dl_arena_free(arena);
 }
 
