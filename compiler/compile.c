@@ -1,24 +1,73 @@
 #include "compiler/compile.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include "compiler/code.h"
 #include "compiler/program.h"
 #include "ir/base/clock.h"
+#include "ir/base/cpus.h"
 #include "ir/base/hash.h"
 #include "passes/memory.h"
 
-/* In a source of its own: it is the same for every model, and so compiled once. */
-static void put_feed(dl_plan *p, const dl_module *m, const dl_target *t) {
+static bool has_feed(const dl_module *m, const dl_target *t) {
     bool any = false;
-    dl_buf b = {0};
     for (int i = 0; m->graphs.n && i < m->graphs.at[0]->vars.n; i++) {
         const dl_var *v = m->graphs.at[0]->vars.at[i];
         any |=
             (v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET) && dl_dtype_is_float(v->value.type.dtype);
     }
-    if (!any || !t->backend->feed) return;
+    return any && t->backend->feed;
+}
+
+/* In a source of its own: it is the same for every model, and so compiled once. */
+static dl_plan_object feed_of(dl_arena *arena, const dl_target *t) {
+    dl_buf b = {0};
     t->backend->feed(&b, t);
-    dl_push(p->arena, &p->objects, (dl_plan_object){.source = dl_strndup(p->arena, b.at, b.n)});
+    dl_plan_object o = {.source = dl_strndup(arena, b.at, b.n)};
     dl_buf_free(&b);
+    return o;
+}
+
+/* ---- beside the passes, which are one thread ---- */
+
+/* The compiler is loaded, and what makes inputs of batches compiled: the plan's own build finds both there.
+ * What goes wrong it meets again, and tells. */
+typedef struct {
+    const dl_target *target;
+    pthread_t thread;
+    bool runs;
+} ahead;
+
+static void *build_ahead(void *context) {
+    const dl_target *t = ((ahead *)context)->target;
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_plan_object feed = feed_of(arena, t);
+    dl_error ignored = {0};
+    int compiled;
+    t->backend->build(arena, 1, &feed, t, NULL, &compiled, &ignored);
+    dl_arena_free(arena);
+    return NULL;
+}
+
+/* Emulated targets' compiler is a process, which the calling thread watches over. */
+static void begin_ahead(ahead *a, const dl_module *m, const dl_compile_options *opt) {
+    enum { STACK_BYTES = 64 << 20 }; /* NVRTC's front end recurses */
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    *a = (ahead){.target = opt->target};
+    if (!opt->link || opt->target->emulated || !has_feed(m, opt->target) || dl_cpus_allowed() < 2) return;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the calling thread's */
+    a->runs = pthread_create(&a->thread, &attributes, build_ahead, a) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
+static void end_ahead(ahead *a) {
+    if (a->runs) pthread_join(a->thread, NULL);
 }
 
 static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *opt, dl_error *err) {
@@ -33,7 +82,7 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *o
     if (!tuner && opt->target->backend->settle)
         opt->target->backend->settle(p->arena, n, kernels, opt->target);
     bool ok = dl_add_kernels(p, opt->target, n, kernels, err);
-    put_feed(p, m, opt->target);
+    if (has_feed(m, opt->target)) dl_push(p->arena, &p->objects, feed_of(p->arena, opt->target));
     return ok;
 }
 
@@ -51,6 +100,8 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                        .recipe = opt->recipe,
                        .parallel = opt->parallel,
                        .err = err};
+    ahead beside;
+    begin_ahead(&beside, m, opt);
     dl_pass_options run = {
         .skip = opt->skip, .validate = opt->validate, .observe = opt->observe, .user = opt->user};
     bool ok = dl_run_passes(m, dl_pipeline, &ctx, run);
@@ -68,6 +119,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     p->arena_bytes = dl_module_arena_bytes(m);
     times->emit_ms = dl_clock_ms() - start;
     start = dl_clock_ms();
+    end_ahead(&beside);
     ok = ok && (!opt->link || opt->target->backend->build(arena, p->objects.n, p->objects.at, opt->target,
                                                           opt->warn, &times->compiled, err));
     times->cc_ms = dl_clock_ms() - start;
