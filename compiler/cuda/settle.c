@@ -7,8 +7,8 @@
 #include "compiler/cuda/emit_tiles.h"
 
 /* What functions may cost that are not compiled, together: such a part of what all of the plan's contractions
- * take, which is less than the cost model is off by; the tuner, which times, is not bound by it. Ways that take so
- * many times what the first one does are not looked at. */
+ * take, which is less than the cost model is off by; the tuner, which times, is not bound by it. Ways that
+ * take so many times what the first one does are not looked at. */
 static const double part = 0.03, most = 6;
 
 /* A contraction of the plan, and its near ways; which function each of them is of, by its number. */
