@@ -12,10 +12,11 @@
 #include "passes/pass.h"
 
 enum {
-    MOST_OPS = 24,   /* of such a kernel */
-    SMALL = 16,      /* times as small as the operand: may be kept for it */
-    LEAST_TIMES = 16 /* as much arithmetic of its readers as the target does in the time of a byte, for each
-                        byte: then reading and writing it once more is an eighth of their time */
+    MOST_OPS = 24,     /* of such a kernel */
+    SMALL = 16,        /* times as small as the operand: may be kept for it */
+    BESIDE_TIMES = 16, /* as much arithmetic of its readers as the target does in the time of a byte, for each
+                          byte: then writing it once more is a sixteenth of their time; */
+    ALONE_TIMES = 64   /* by a kernel of its own, which reads what it is made of, too: a thirty-second */
 };
 
 typedef struct {
@@ -23,12 +24,12 @@ typedef struct {
     dl_arena *scratch;
     dl_uses *uses; /* of values with ids below `known`, before anything changed */
     uint32_t known;
-    int64_t least_flops; /* of a value's readers, for each byte of it */
-    bool *early;         /* by node: loss or outputs are made of it */
-    int *position;       /* by value id: of the node that makes it, or -1 */
-    bool *gone;          /* by value id: made again, so that the way back reads it no more */
-    int *writer;         /* by value id of a variable: the node that writes over it, or -1 */
-    int number;          /* of the next kernel */
+    int64_t balance; /* of the target: flops in the time of a byte */
+    bool *early;     /* by node: loss or outputs are made of it */
+    int *position;   /* by value id: of the node that makes it, or -1 */
+    bool *gone;      /* by value id: made again, so that the way back reads it no more */
+    int *writer;     /* by value id of a variable: the node that writes over it, or -1 */
+    int number;      /* of the next kernel */
     bool changed;
 } remaker;
 
@@ -119,13 +120,18 @@ static int find_front(const remaker *r, const dl_node *made, int first) {
     return first;
 }
 
-/* The readers on the way back, which are all contractions of it with enough arithmetic: the first one's
- * position, or -1. */
-static int find_late(const remaker *r, const dl_value *v) {
+/* Do readers that do so much arithmetic hide what making the value again takes? */
+static bool pays(const remaker *r, const dl_value *v, int64_t flops, int times) {
+    return flops / (times * r->balance) >= dl_type_bytes(&v->type);
+}
+
+/* The readers on the way back, which are all contractions of it with enough arithmetic, in *flops: the first
+ * one's position, or -1. */
+static int find_late(const remaker *r, const dl_value *v, int64_t *flops) {
     const dl_uses *u = &r->uses[v->id];
     int first = -1;
     bool early = false;
-    int64_t flops = 0;
+    *flops = 0;
     for (int i = 0; i < u->n; i++) {
         const dl_node *n = u->readers[i];
         early |= !is_late(r, n);
@@ -137,10 +143,9 @@ static int find_late(const remaker *r, const dl_value *v) {
             if (in->kind == DL_K_LOAD && n->in[in->param] == v) return -1;
         }
         if (first < 0) first = r->position[n->out[0].id];
-        flops += n->kernel->flops;
+        *flops += n->kernel->flops;
     }
-    bool pays = flops / r->least_flops >= dl_type_bytes(&v->type);
-    return early && !u->results && pays ? first : -1;
+    return early && !u->results && pays(r, v, *flops, BESIDE_TIMES) ? first : -1;
 }
 
 /* ---- a kernel of the way back that has the operands at hand makes the value beside its own ---- */
@@ -248,7 +253,8 @@ static dl_value *make_beside(const remade *m, int first) {
 
 /* The value made again in front of position `first`: by a node that has its operands at hand, or by a new
  * one, in no list yet. NULL where neither can. */
-static dl_value *make_again(remaker *r, const dl_node *n, dl_value *v, int first, dl_node **node) {
+static dl_value *make_again(remaker *r, const dl_node *n, dl_value *v, int first, int64_t flops,
+                            dl_node **node) {
     dl_arena *arena = r->g->module->arena;
     const dl_kernel *k = n->kernel;
     remade m = {.r = r, .from = n, .value = v, .made = DL_NEW(arena, dl_kernel)};
@@ -270,9 +276,9 @@ static dl_value *make_again(remaker *r, const dl_node *n, dl_value *v, int first
         return NULL; /* a copy saves nothing */
     last.param = m.made->nin = m.operands.n;
     emit(&m, last);
-    r->changed = true;
     dl_value *beside = make_beside(&m, first);
-    if (beside) return beside;
+    r->changed |= beside || pays(r, v, flops, ALONE_TIMES);
+    if (beside || !pays(r, v, flops, ALONE_TIMES)) return beside;
     dl_push(arena, &m.made->params,
             (dl_kparam){.name = dl_intern("o0"), .type = v->type, .is_out = true, .alias = -1});
     m.made->name = dl_internf("%s_again%d", r->g->name, r->number++);
@@ -319,7 +325,7 @@ bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
                  .scratch = scratch,
                  .uses = dl_graph_uses(g, scratch),
                  .known = g->next_id,
-                 .least_flops = LEAST_TIMES * (ctx->balance ? ctx->balance : DL_CORE_BALANCE)};
+                 .balance = ctx->balance ? ctx->balance : DL_CORE_BALANCE};
     typedef DL_ARRAY(dl_node *) nodes;
     int count = g->nodes.n;
     nodes *before = DL_NEWS(scratch, nodes, count); /* by node: what is made again in front of it */
@@ -330,9 +336,10 @@ bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
     for (int i = 0; i < count; i++) {
         dl_node *n = g->nodes.at[i];
         for (int k = 0; k < n->nout && n->op == DL_OP_fused && r.early[i]; k++) {
-            int first = find_late(&r, &n->out[k]);
+            int64_t flops;
+            int first = find_late(&r, &n->out[k], &flops);
             dl_node *node;
-            dl_value *again = first < 0 ? NULL : make_again(&r, n, &n->out[k], first, &node);
+            dl_value *again = first < 0 ? NULL : make_again(&r, n, &n->out[k], first, flops, &node);
             if (!again) continue;
             give(&r, &n->out[k], again);
             r.gone[n->out[k].id] = true;
