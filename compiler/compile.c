@@ -1,10 +1,8 @@
 #include "compiler/compile.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include "compiler/code.h"
 #include "compiler/program.h"
+#include "compiler/thread.h"
 #include "ir/base/clock.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
@@ -52,18 +50,9 @@ static void *build_ahead(void *context) {
 
 /* Emulated targets' compiler is a process, which the calling thread watches over. */
 static void begin_ahead(ahead *a, const dl_module *m, const dl_compile_options *opt) {
-    enum { STACK_BYTES = 64 << 20 }; /* NVRTC's front end recurses */
-    sigset_t all, before;
-    pthread_attr_t attributes;
     *a = (ahead){.target = opt->target};
-    if (!opt->link || opt->target->emulated || !has_feed(m, opt->target) || dl_cpus_allowed() < 2) return;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the calling thread's */
-    a->runs = pthread_create(&a->thread, &attributes, build_ahead, a) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    bool any = opt->link && !opt->target->emulated && has_feed(m, opt->target) && dl_cpus_allowed() > 1;
+    a->runs = any && dl_start_compiler(&a->thread, build_ahead, a);
 }
 
 static void end_ahead(ahead *a) {

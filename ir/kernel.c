@@ -57,6 +57,20 @@ static unsigned index_axes(const dl_kernel *k, const dl_kinstr *in) {
     return axes;
 }
 
+bool dl_kernel_holds(const dl_kernel *k, int i, dl_dtype type) {
+    const dl_kinstr *in = &k->instrs.at[i];
+    if (in->kind == DL_K_LOAD) return k->params.at[in->param].type.dtype == type;
+    if (in->kind != DL_K_ELEM) return false;
+    if (in->type == type) return true;
+    switch (in->op) {
+    case DL_OP_cast: return in->type == dl_kernel_type(type) && dl_kernel_holds(k, in->args[0], type);
+    case DL_OP_relu:
+    case DL_OP_neg:
+    case DL_OP_abs: return dl_kernel_holds(k, in->args[0], type);
+    default: return false;
+    }
+}
+
 int dl_kinstr_by(const dl_kernel *k, const dl_kinstr *in) {
     for (int i = 0; i < k->params.at[in->param].type.rank; i++)
         if (in->index[i].by) return in->index[i].by - 1;

@@ -125,6 +125,8 @@ dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_typ
  * widen and stores round, to the nearest, ties to even; an instruction of a 16-bit type rounds what it makes.
  */
 dl_dtype dl_kernel_type(dl_dtype d);
+/* Is the value of instruction i a number of this type of 16 bits, whatever it is held in? */
+bool dl_kernel_holds(const dl_kernel *k, int i, dl_dtype type);
 /* Index of the contraction, or -1. */
 int dl_kernel_anchor(const dl_kernel *k);
 /* How many reductions it has. */

@@ -28,21 +28,12 @@ static bool is_root(const reader *r, int i) {
 /* Is it taken as it was left behind a reduction, not computed in each sweep? */
 static bool is_left(const reader *r, int i) { return r->s.kept[i] || r->steps[i].kind == DL_K_REDUCE; }
 
-/* Is the value of instruction i a number of this type of 16 bits? */
-static bool is_rounded(const reader *r, int i, dl_dtype type) {
-    const dl_kinstr *in = instr_of(r, i);
-    if (in->kind == DL_K_LOAD) return r->k->params.at[in->param].type.dtype == type;
-    if (in->kind != DL_K_ELEM) return false;
-    return in->type == type ||
-           (in->op == DL_OP_cast && in->type == dl_kernel_type(type) && is_rounded(r, in->args[0], type));
-}
-
 /* Can what instruction i has be read back from this store? */
 static bool gives_back(const reader *r, int i, int store) {
     const dl_kinstr *in = instr_of(r, store);
     const dl_kparam *p = &r->k->params.at[in->param];
     dl_dtype type = p->type.dtype, held = instr_of(r, i)->type;
-    bool same = held == type || (held == dl_kernel_type(type) && is_rounded(r, i, type));
+    bool same = held == type || (held == dl_kernel_type(type) && dl_kernel_holds(r->k, i, type));
     if (!same || p->alias >= 0 || instr_of(r, i)->kind != DL_K_ELEM || is_left(r, i) ||
         r->steps[store].axes != r->steps[i].axes)
         return false;

@@ -48,6 +48,7 @@ typedef struct {
     dl_edges *out;    /* by node position */
     dl_nodes *hosts;  /* node position -> groups beside its own that compute it again */
     bool *kept;       /* node position -> a value that other groups read from memory */
+    const int *ways;  /* node position -> in how many ways it may round: fuse_same.c's */
     bool *held;       /* node position -> is to round in one way, whichever kernel computes it */
     DL_ARRAY(dl_group) groups;
     DL_ARRAY(int)
@@ -112,7 +113,7 @@ void dl_fuse_again(dl_fusion *f, int ngroups, const int *order);
 bool dl_fuse_compares(dl_op op);
 /* By node: would its value round otherwise when it is computed elsewhere, does that matter to a reader, and
  * can dl_fuse_hold not mend it? */
-bool *dl_fuse_find_fragile(const dl_fusion *f);
+bool *dl_fuse_find_fragile(dl_fusion *f);
 /* When it is known what is computed again: fills f->held with what must be the same numbers everywhere. */
 void dl_fuse_hold(dl_fusion *f);
 /* Is v made anew wherever it is read? (a source that is not stored) */

@@ -253,24 +253,9 @@ static int gather(maker *m, const dl_node *n) {
     return load(m, n->in[0], index);
 }
 
-/* Has the instruction a value that 16 bits of this type hold? */
-static bool is_rounded(const maker *m, int value, dl_dtype type) {
-    const dl_kinstr *in = &m->k->instrs.at[value];
-    if (in->kind == DL_K_LOAD) return m->operands.at[in->param]->type.dtype == type;
-    if (in->kind != DL_K_ELEM) return false;
-    switch (in->op) {
-    case DL_OP_cast:
-        return in->type == type || (in->type == DL_F32 && m->k->instrs.at[in->args[0]].type == type);
-    case DL_OP_relu:
-    case DL_OP_neg:
-    case DL_OP_abs: return is_rounded(m, in->args[0], type);
-    default: return false;
-    }
-}
-
 /* Rounded to 16 bits, and held as what all is computed in. */
 static int rounded(maker *m, int value, dl_dtype type, dl_loc loc) {
-    if (is_rounded(m, value, type)) return value;
+    if (dl_kernel_holds(m->k, value, type)) return value;
     dl_kinstr in = {
         .kind = DL_K_ELEM, .op = DL_OP_cast, .type = type, .nargs = 1, .args = {value}, .loc = loc};
     in.args[0] = emit(m, in);

@@ -71,14 +71,14 @@ static bool is_approximate(const dl_node *n) {
 }
 
 /* How a node rounds, by its own doing and that of what it is computed from. */
-typedef enum {
+enum {
     ONE_WAY,
     HELD_ONE_WAY, /* where dl_fuse_hold says so: sums apart from products, 16 bits as they are stored */
     NO_ONE_WAY
-} ways;
+};
 
-static ways *find_ways(const dl_fusion *f) {
-    ways *of = DL_NEWS(f->ctx->arena, ways, f->n + 1);
+static const int *find_ways(const dl_fusion *f) {
+    int *of = DL_NEWS(f->ctx->arena, int, f->n + 1);
     for (int i = 0; i < f->n; i++) {
         const dl_node *n = f->graph->nodes.at[i];
         if (dl_dtype_is_half(n->out[0].type.dtype))
@@ -86,7 +86,7 @@ static ways *find_ways(const dl_fusion *f) {
         if (is_approximate(n)) of[i] = NO_ONE_WAY;
         for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
             dl_value *v = dl_fuse_past_views(f, n->in[k]);
-            ways own = ONE_WAY, operand = v->def ? of[f->position[v->id]] : ONE_WAY;
+            int own = ONE_WAY, operand = v->def ? of[f->position[v->id]] : ONE_WAY;
             if (!is_plain(n->op) && !jumps(n, v) && may_join_sum(f, v))
                 own = n->op == DL_OP_add || n->op == DL_OP_sub ? HELD_ONE_WAY : NO_ONE_WAY;
             if (own > of[i]) of[i] = own;
@@ -103,8 +103,8 @@ static bool is_jumped_on(const dl_fusion *f, int i) {
     return false;
 }
 
-bool *dl_fuse_find_fragile(const dl_fusion *f) {
-    const ways *of = find_ways(f);
+bool *dl_fuse_find_fragile(dl_fusion *f) {
+    const int *of = f->ways = find_ways(f);
     bool *fragile = DL_NEWS(f->ctx->arena, bool, f->n + 1);
     for (int i = 0; i < f->n; i++) fragile[i] = of[i] == NO_ONE_WAY && is_jumped_on(f, i);
     return fragile;
@@ -125,7 +125,7 @@ static bool is_stored_once(const dl_fusion *f, int i) {
 }
 
 void dl_fuse_hold(dl_fusion *f) {
-    const ways *of = find_ways(f);
+    const int *of = f->ways;
     f->held = DL_NEWS(f->ctx->arena, bool, f->n + 1);
     for (int i = f->n - 1; i >= 0; i--) {
         const dl_node *n = f->graph->nodes.at[i];

@@ -277,8 +277,9 @@ static dl_value *make_again(remaker *r, const dl_node *n, dl_value *v, int first
     last.param = m.made->nin = m.operands.n;
     emit(&m, last);
     dl_value *beside = make_beside(&m, first);
-    r->changed |= beside || pays(r, v, flops, ALONE_TIMES);
-    if (beside || !pays(r, v, flops, ALONE_TIMES)) return beside;
+    if (!beside && !pays(r, v, flops, ALONE_TIMES)) return NULL;
+    r->changed = true;
+    if (beside) return beside;
     dl_push(arena, &m.made->params,
             (dl_kparam){.name = dl_intern("o0"), .type = v->type, .is_out = true, .alias = -1});
     m.made->name = dl_internf("%s_again%d", r->g->name, r->number++);

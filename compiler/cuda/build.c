@@ -1,20 +1,15 @@
 #include "compiler/cuda/build.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "compiler/cache.h"
 #include "compiler/cuda/limits.h"
 #include "compiler/cuda/nvrtc.h"
+#include "compiler/thread.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
 #include "ir/cubin.h"
-
-enum {
-    STACK_BYTES = 64 << 20
-}; /* of a thread; the compiler's front end recurses, and only what is used is taken */
 
 /* One source on its way through the compiler. */
 typedef struct {
@@ -56,15 +51,7 @@ static void run_all(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch, in
     work w = {.nvrtc = nvrtc, .arch = arch, .order = order, .n = n};
     int cpus = dl_cpus_allowed(), started = 0, most = (cpus < n ? cpus : n) - 1;
     pthread_t *threads = DL_NEWS(arena, pthread_t, most + 1);
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the calling thread's */
-    while (started < most && pthread_create(&threads[started], &attributes, run_jobs, &w) == 0) started++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
+    while (started < most && dl_start_compiler(&threads[started], run_jobs, &w)) started++;
     run_jobs(&w);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }

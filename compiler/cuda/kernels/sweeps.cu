@@ -116,21 +116,18 @@ template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group
         return v;
     }
 }
-/* Over `lanes` neighbours, at most 32 of them or the whole block: a number, so that kernels that are equal beside it
- * are one function. */
-template <class BY, int THREADS, class T> INLINE T group_reduce_by(T v, int lanes) {
-    T one[1] = {v};
-#pragma unroll 1
-    for (int m = 1; m < lanes && m < 32; m *= 2) one[0] = warp_step<BY>(one[0], m);
-    if (lanes > 32) block_join<BY, THREADS>(one);
-    return one[0];
-}
-/* The same of N values, each for itself, where few are reduced so: not for each row of many. Nothing is written out
- * but the N. */
-template <class BY, int THREADS, int N, class T> INLINE void group_reduce_few(T (&v)[N], int lanes) {
+/* N values, each for itself, over `lanes` neighbours, at most 32 of them or the whole block: a number, so that kernels
+ * that are equal beside it are one function. Where few are reduced so, not for each row of many: but for the N, and
+ * WRITTEN warps, nothing is written out. */
+template <class BY, int THREADS, int WRITTEN = 1, int N, class T> INLINE void group_reduce_few(T (&v)[N], int lanes) {
 #pragma unroll 1
     for (int m = 1; m < lanes && m < 32; m *= 2)
 #pragma unroll
         for (int i = 0; i < N; i++) v[i] = warp_step<BY>(v[i], m);
-    if (lanes > 32) block_join<BY, THREADS, 1>(v);
+    if (lanes > 32) block_join<BY, THREADS, WRITTEN>(v);
+}
+template <class BY, int THREADS, class T> INLINE T group_reduce_by(T v, int lanes) {
+    T one[1] = {v};
+    group_reduce_few<BY, THREADS, THREADS / 32>(one, lanes);
+    return one[0];
 }
