@@ -16,7 +16,7 @@ enum {
     SMALL = 16,        /* times as small as the operand: may be kept for it */
     BESIDE_TIMES = 16, /* as much arithmetic of its readers as the target does in the time of a byte, for each
                           byte: then writing it once more is a sixteenth of their time; */
-    ALONE_TIMES = 64   /* by a kernel of its own, which reads what it is made of, too: a thirty-second */
+    ALONE_TIMES = 40   /* by a kernel of its own, which reads what it is made of, too: a twentieth */
 };
 
 typedef struct {
