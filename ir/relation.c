@@ -39,6 +39,8 @@ dl_tensor dl_op_tensor(dl_op op, int place) {
     return place < DL_PLACES ? forms[op].at[place] : DL_TENSOR_NONE;
 }
 
+bool dl_op_makes_weight(dl_op op) { return dl_op_tensor(op, DL_RESULT_PLACE) == DL_TENSOR_W; }
+
 int dl_op_place(dl_op op, dl_tensor tensor) {
     for (int i = 0; i < DL_PLACES; i++)
         if (forms[op].at[i] == tensor) return i;

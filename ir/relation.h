@@ -22,6 +22,8 @@ typedef enum { DL_TENSOR_NONE, DL_TENSOR_X, DL_TENSOR_W, DL_TENSOR_Y, DL_NTENSOR
 bool dl_op_slides(dl_op op);
 /* Which tensor stands in a place; DL_TENSOR_NONE for an op without windows. */
 dl_tensor dl_op_tensor(dl_op op, int place);
+/* Is its result a weight's gradient? */
+bool dl_op_makes_weight(dl_op op);
 /* The place of a tensor, or -1 for an op without windows. */
 int dl_op_place(dl_op op, dl_tensor tensor);
 /* The op by windows whose result is that tensor. */

@@ -16,8 +16,6 @@
 /* ---- is a join legal? ---- */
 
 /* Does the contraction make a weight, whose panels the rest of its kernel runs straight through? */
-static bool makes_weight(const dl_node *n) { return dl_fuse_is_weight(n, DL_RESULT_PLACE); }
-
 static bool same_reduction(const dl_node *a, const dl_node *b) {
     return dl_fuse_same_axes(&a->in[0]->type, &b->in[0]->type) &&
            dl_fuse_same_axes(&a->out[0].type, &b->out[0].type);
@@ -29,7 +27,7 @@ static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
     const dl_type *kept = &reduce->out[0].type;
     if (reduce->op != DL_OP_sum || !dl_dtype_is_float(kept->dtype)) return false;
     if (!kept->rank) return true;
-    return dl_op_slides(anchor->op) && !makes_weight(anchor) && kept->rank == 1 &&
+    return dl_op_slides(anchor->op) && !dl_op_makes_weight(anchor->op) && kept->rank == 1 &&
            kept->axis[0].name == anchor->out[0].type.axis[1].name;
 }
 
@@ -178,7 +176,8 @@ static bool can_merge(dl_fusion *f, int a, int b) {
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
     if (anchor && (one_spreads(f, a, b) || !all_sum_beside(f, anchor, x) || !all_sum_beside(f, anchor, y)))
         return false;
-    if (anchor && makes_weight(anchor) && !(all_fit_panels(f, x) && all_fit_panels(f, y))) return false;
+    if (anchor && dl_op_makes_weight(anchor->op) && !(all_fit_panels(f, x) && all_fit_panels(f, y)))
+        return false;
     if (rides_apart(f, a, b) || rides_apart(f, b, a)) return false;
     if (part_ways(ride_of(f, x), ride_of(f, y))) return false;
     if (mix(f, a, b) && (one_meets_itself(f, a, b) || !dl_fuse_pays(f, a, b, -1, &x->space))) return false;
@@ -232,7 +231,7 @@ static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_group 
 
 static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
     const dl_type *t = &n->out[0].type;
-    if (g->anchor && (j->spreads || (makes_weight(g->anchor) && !fits_panels(f, n)))) return;
+    if (g->anchor && (j->spreads || (dl_op_makes_weight(g->anchor->op) && !fits_panels(f, n)))) return;
     j->can = dl_fuse_same_axes(&g->space, t) ||
              (g->reduce && dl_fuse_same_axes(&g->post, t) && (g->anchor || has_room(g))) ||
              (j->mixed && dl_fuse_has_axes(&g->space, t));
@@ -240,7 +239,7 @@ static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, 
 
 static bool can_anchor(const dl_fusion *f, const dl_group *g, const dl_node *n) {
     if (g->anchor || !dl_fuse_same_axes(&g->space, &n->out[0].type)) return false;
-    return all_sum_beside(f, n, g) && (!makes_weight(n) || all_fit_panels(f, g));
+    return all_sum_beside(f, n, g) && (!dl_op_makes_weight(n->op) || all_fit_panels(f, g));
 }
 
 static joined try_join(dl_fusion *f, int node, int at) {

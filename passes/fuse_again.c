@@ -86,7 +86,7 @@ static bool is_open(const again *a, int group) {
     return from->wide == to->wide &&
            (dl_fuse_same_axes(&from->space, &to->space) ||
             (to->mixed && dl_fuse_has_axes(&to->space, &from->space))) &&
-           !(to->anchor && dl_fuse_is_weight(to->anchor, DL_RESULT_PLACE));
+           !(to->anchor && dl_op_makes_weight(to->anchor->op));
 }
 
 static int reader_of(again *a, int group) { /* -1: none, or closed */

@@ -181,7 +181,7 @@ static bool has_operands(const remade *m, const dl_node *n, int *of) {
     if (n->op != DL_OP_fused || dl_kernel_call(n->kernel)) return false;
     const dl_kernel *k = n->kernel;
     int anchor = dl_kernel_anchor(k);
-    bool of_weight = anchor >= 0 && dl_op_tensor(k->instrs.at[anchor].op, DL_RESULT_PLACE) == DL_TENSOR_W;
+    bool of_weight = anchor >= 0 && dl_op_makes_weight(k->instrs.at[anchor].op);
     if (of_weight || k->nspace != m->made->nspace) return false;
     for (int a = 0; a < k->nspace; a++)
         if (k->space[a].name != m->made->space[a].name || k->space[a].size != m->made->space[a].size)

@@ -286,7 +286,7 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
         order[i] = i == 0 ? 0 : i + 1 < e->k->nspace ? i + 1 : 1; /* channels last */
     dl_emit_find_partial(e, e->k->nspace, order);
     code->phases = 1, code->needs[DL_NEED_CONTRACTS] = true;
-    if (dl_op_tensor(c->op, DL_RESULT_PLACE) != DL_TENSOR_W)
+    if (!dl_op_makes_weight(c->op))
         put_image(e, &s, code);
     else
         (dl_emit_goes_by_lanes(e, &s) ? dl_emit_lanes_gradient : dl_emit_weight_gradient)(e, &s, code);

@@ -98,7 +98,7 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
                                       "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
                                       dl_ops[c->op].name, dl_dtype_name(d));
         }
-    bool of_weights = dl_op_tensor(c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
+    bool of_weights = dl_op_makes_weight(c->op);
     for (int i = 0; i < k->nin && dl_op_slides(c->op) && !of_weights; i++)
         if (i == c->parts[dl_op_place(c->op, DL_TENSOR_W)][0] && k->params.at[i].type.layout.kind != DL_PANEL)
             return dl_emit_refuse(k, c, err, "the weight of '%s' does not lie in panels [DL-E0803]",
@@ -148,7 +148,7 @@ static dl_loops loops_of(const dl_kernel *k) {
     const dl_kinstr *c = &k->instrs.at[anchor];
     if (!dl_op_slides(c->op)) return DL_LOOPS_PRODUCT;
     if (c->windows.groups > 1) return DL_LOOPS_GROUP;
-    return dl_op_tensor(c->op, DL_RESULT_PLACE) == DL_TENSOR_W ? DL_LOOPS_WEIGHT : DL_LOOPS_IMAGE;
+    return dl_op_makes_weight(c->op) ? DL_LOOPS_WEIGHT : DL_LOOPS_IMAGE;
 }
 
 static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {

@@ -204,10 +204,6 @@ int dl_cuda_tilings(dl_emitter *e, const char **names) {
     return n;
 }
 
-static bool makes_weight(const dl_product *p) {
-    return dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
-}
-
 /* Operands that can come by tensor maps do. */
 static void take_maps(dl_product *p, dl_emitted *code) {
     for (int i = 0; i < 2 && p->tiling.boxes; i++) {
@@ -216,7 +212,7 @@ static void take_maps(dl_product *p, dl_emitted *code) {
         dl_tensor_map *maps = &code->maps[code->nmaps];
         o->by_windows = p->tiling.images && dl_product_images(p, o, rows, maps);
         if (!o->by_windows && !dl_product_boxes(p, o, rows, maps)) continue;
-        if (o->by_windows) dl_operand_tell(o), p->mends |= makes_weight(p);
+        if (o->by_windows) dl_operand_tell(o), p->mends |= dl_op_makes_weight(p->c->op);
         o->map = code->nmaps, o->nmaps = dl_product_spread(p, o, maps), code->nmaps += o->nmaps;
     }
 }

@@ -221,7 +221,7 @@ static void find_alone(dl_product *p, const sizes *s) {
     enum { FEW = 64 };
     p->alone = s->group > 1 && s->c * s->o < FEW;
     if (!p->alone) return;
-    if (dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_W) { /* rows and columns change places */
+    if (dl_op_makes_weight(p->c->op)) { /* rows and columns change places */
         dl_number n = p->number[DL_ROWS];
         dl_operand o = p->operand[0];
         p->number[DL_ROWS] = p->number[DL_COLUMNS], p->number[DL_COLUMNS] = n;
@@ -309,6 +309,6 @@ void dl_product_windows(dl_emitter *e, dl_product *p) {
         for (int i = 0; i < 3; i++) settle(p, &p->operand[o], i), p->padded |= p->operand[o].bounded[i];
     }
     for (int o = 0; o < 2; o++) find_bits(p, &p->operand[o]);
-    p->padded &= !p->alone && dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_W;
+    p->padded &= !p->alone && dl_op_makes_weight(p->c->op);
     p->mends = p->padded;
 }

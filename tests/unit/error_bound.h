@@ -194,7 +194,7 @@ static inline void bound_extreme(bounded_run *r, const dl_node *n) {
  * whose products are NaN, or no products at all, as in PyTorch's several convolutions. In f64 they are none.
  */
 static inline bool meets_edges(const bounded_run *r, const dl_node *n) {
-    if (!dl_op_slides(n->op) || dl_op_tensor(n->op, DL_RESULT_PLACE) == DL_TENSOR_W) return false;
+    if (!dl_op_slides(n->op) || dl_op_makes_weight(n->op)) return false;
     if (n->out[0].type.dtype == DL_F64) return false;
     const dl_value *w = n->in[dl_op_place(n->op, DL_TENSOR_W)];
     for (int64_t i = 0; i < dl_type_count(&w->type); i++)
