@@ -6,8 +6,7 @@ the shape rule takes and the row does not (a missing cell), or the other way rou
 primes, broadcast axes) times 3 draws of values (ordinary; few and small, so that ties and kinks are met; with NaN and infinities).
 
 Each sample runs on the interpreter in double and compiled, with one thread and with three, for the targets that this CPU has (where DLC_TEST_SHARE
-asks for a part, for the best and one of the others, in 16 bits for one of all, in turn from module to module). PyTorch computes in float64 from the same numbers. Gradients are
-held against central differences of the interpreter's own results, too.
+asks for a part, for one of them, in turn from module to module). PyTorch computes in float64 from the same numbers. Gradients are held against central differences of the interpreter's own results, too.
 
 How far off a result may be: u is the type's unit roundoff (2^-24, 2^-53). A pointwise op rounds once and its functions promise a few units
 in the last place (row.ulps; FLOAT_ULPS of them by default). What sums is off by at most u a term relative to the sum of magnitudes (Higham, Accuracy and Stability of Numerical
@@ -343,11 +342,10 @@ def engines_here():
     return [e for e, flag in (("cpu:amx_bf16", "amx_bf16"), ("cpu:avx512_bf16", "avx512_bf16"), ("cpu:avx512", "avx512f"), ("cpu:avx2", "avx2"), ("cpu:generic", "")) if flag in flags]
 
 
-def taken(engines, turn, half):
-    """All; of a share the interpreter, the best target, and one of the others; in 16 bits one of all."""
-    first = 1 if half else 2
-    others = engines[first:]
-    return engines if SHARE == 1 or not others else (*engines[:first], others[turn % len(others)])
+def taken(engines, turn):
+    """All; of a share the interpreter and one target."""
+    first, targets = engines[0], engines[1:]
+    return engines if SHARE == 1 or not targets else (first, targets[turn % len(targets)])
 
 
 def check_cells(table):
@@ -430,7 +428,7 @@ def main():
             half = dtype in HALVES or case.out in HALVES
             case.expected = {draw: HalfExpectation(case, draw, dtype) if half else Expectation(case, draw) for draw in DRAWS}
     for turn, (module, engines) in enumerate((m, engines) for (_, engines), modules in groups.items() for m in modules):
-        run_module(module, taken(engines, turn, module.dtype in HALVES))
+        run_module(module, taken(engines, turn))
     print("%d ops, %d cells, %d samples each forward and backward" % (len(rows), cells, samples))
     print("%d passed, %d failed" % (results["passed"], results["failed"]))
     return results["failed"] > 0
