@@ -11,26 +11,32 @@ typedef struct {
                    */
     bool wgmma;   /* by groups of four warps */
     int early;    /* products of a tile that are begun beside those of the one before it: 0, 1, backwards 2 */
+    bool held;    /* a block's own rows stay in registers */
     int64_t shared;
 } tiles;
 
 /* Those by wgmma, in the order in which an H200 was fast with them (models/vit.dl, batch 16, bf16): rows that
- * share what comes from the second cache, blocks that take turns at the tensor cores, longer products. */
-enum { WAYS = 7 };
-static const tiles by_wgmma[2][WAYS] = {{{1, 8, 128, 2, 1, true, 0, 0},
-                                         {1, 4, 64, 2, 5, true, 0, 0},
-                                         {1, 4, 64, 3, 4, true, 0, 0},
-                                         {1, 4, 64, 3, 4, true, 1, 0},
-                                         {1, 8, 64, 3, 2, true, 0, 0},
-                                         {1, 8, 64, 3, 2, true, 1, 0},
-                                         {1, 8, 64, 2, 2, true, 0, 0}},
-                                        {{1, 4, 64, 2, 3, true, 0, 0},
-                                         {1, 4, 64, 3, 3, true, 1, 0},
-                                         {1, 4, 32, 4, 4, true, 2, 0},
-                                         {1, 4, 64, 4, 2, true, 2, 0},
-                                         {1, 4, 32, 3, 4, true, 0, 0},
-                                         {1, 8, 32, 4, 2, true, 2, 0},
-                                         {1, 8, 32, 2, 2, true, 0, 0}}};
+ * share what comes from the second cache, blocks that take turns at the tensor cores, longer products. Those
+ * that hold rows, which read less of shared memory, have not been timed. */
+enum { WAYS = 9 };
+static const tiles by_wgmma[2][WAYS] = {{{1, 8, 128, 2, 1, true, 0, false, 0},
+                                         {1, 4, 64, 2, 5, true, 0, false, 0},
+                                         {1, 4, 64, 3, 4, true, 0, false, 0},
+                                         {1, 4, 64, 3, 4, true, 1, false, 0},
+                                         {1, 8, 64, 3, 2, true, 0, false, 0},
+                                         {1, 8, 64, 3, 2, true, 1, false, 0},
+                                         {1, 8, 64, 2, 2, true, 0, false, 0},
+                                         {1, 4, 64, 2, 5, true, 0, true, 0},
+                                         {1, 8, 64, 3, 2, true, 0, true, 0}},
+                                        {{1, 4, 64, 2, 3, true, 0, false, 0},
+                                         {1, 4, 64, 3, 3, true, 1, false, 0},
+                                         {1, 4, 32, 4, 4, true, 2, false, 0},
+                                         {1, 4, 64, 4, 2, true, 2, false, 0},
+                                         {1, 4, 32, 3, 4, true, 0, false, 0},
+                                         {1, 8, 32, 4, 2, true, 2, false, 0},
+                                         {1, 8, 32, 2, 2, true, 0, false, 0},
+                                         {1, 4, 64, 2, 3, true, 0, true, 0},
+                                         {1, 4, 32, 3, 4, true, 0, true, 0}}};
 enum { WGMMA_WIDTH = 64 }; /* features of a token's 128 bytes */
 
 typedef struct {
@@ -97,9 +103,9 @@ static int find_ways(const dl_emitter *e, const shape *s, bool back, tiles *of) 
 
 static const char *name_of(const tiles *t) {
     static const char *const early[] = {"", ", scores early", ", scores and gradients early"};
-    return dl_internf("%lldx%d%s, %d ahead, %d beside each other%s", (long long)rows_of(t), t->columns,
+    return dl_internf("%lldx%d%s, %d ahead, %d beside each other%s%s", (long long)rows_of(t), t->columns,
                       t->wgmma ? " by wgmma" : "", t->stages - 1 - (t->early != 0), t->resident,
-                      early[t->early]);
+                      early[t->early], t->held ? ", rows in registers" : "");
 }
 
 static void put_shape(dl_emitter *e, const shape *s) {
@@ -141,10 +147,11 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const 
                       DL_WARP * t->warps, t->shared, err))
         return false;
     put_shape(e, s);
-    dl_putf(
-        e->out, "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d>(s, p0, p1, p2, %s, p%d, p%d);\n",
-        operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out, truth(drops),
-        t->groups, t->warps, t->columns, t->stages, t->early, draws(e, s, DL_ATT_SEED), out, out + 1);
+    dl_putf(e->out,
+            "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d, %s>(s, p0, p1, p2, %s, p%d, p%d);\n",
+            operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out,
+            truth(drops), t->groups, t->warps, t->columns, t->stages, t->early, truth(t->held),
+            draws(e, s, DL_ATT_SEED), out, out + 1);
     dl_cuda_foot(e);
     return true;
 }
@@ -158,10 +165,11 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, cons
     int64_t blocks = dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(t)) * (s->width / s->of);
     if (!dl_cuda_head(e, code, s->heads * blocks, DL_WARP * t->warps, t->shared, err)) return false;
     put_shape(e, s);
-    dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d, %d>(s, ",
+    dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d, %d, %s>(s, ",
             operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->of,
             truth(by_key), truth(drops), t->groups, t->warps, t->columns, t->stages,
-            t->early && !by_key ? 2 : t->early); /* by queries registers are enough */
+            t->early && !by_key ? 2 : t->early, /* by queries registers are enough */
+            truth(t->held));
     dl_puts(e->out, by_key ? "p1, p2, p0, p5" : "p0, p5, p1, p2");
     dl_putf(e->out, ", (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
     if (by_key)

@@ -14,9 +14,10 @@
 /* ---- forwards ---- */
 
 /* A block: ROWS queries of a head, OUT of their features. EARLY: a tile's scores are begun beside the sums of
- * the one before it, which are waited for behind its shares; the last to be begun are of no tile. */
+ * the one before it, which are waited for behind its shares; the last to be begun are of no tile. HELD: the
+ * queries stay in registers, so that products read their tile's keys alone from shared memory. */
 template <class T, int SIZE, int PAD, int OUT, bool DROPS, int M, int WARPS, int COLUMNS, int STAGES,
-          int EARLY = 0>
+          int EARLY = 0, bool HELD = false>
 INLINE void attention(const attention_shape &s, const typename T::element *q, const typename T::element *k,
                       const typename T::element *v, const long *seed, const long *step, const long *part,
                       typename T::element *y, float *log) {
@@ -47,8 +48,8 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
     FOR(m, M) FOR(half, 2) most[m][half] = -__builtin_inff(), sum[m][half] = 0;
     FOR(m, M) FOR(n, N) FOR(i, 4) acc[m][n][i] = 0;
     from_q.bring(rows, query);
-    const typename products::tile own = products::template own<M, WARPS>(rows),
-                                  tiles_at = products::of(stages);
+    if (HELD) kd_copy_commit();
+    const typename products::tile tiles_at = products::of(stages);
     auto bring = [&](int tile) {
         element *to = stages + tile % STAGES * 2 * TILE;
         if (tile < tiles) {
@@ -61,6 +62,8 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
     float c[M][C][4], shrink[M][2], back[M][2];
     typename T::made a[M][COLUMNS / T::STEP];
     for (int tile = 0; tile < TO_COME - 1; tile++) bring(tile);
+    if (HELD) rows_come<TO_COME - 1>();
+    const auto own = products::template own<M, WARPS, HELD>(rows);
     if constexpr (EARLY != 0) {
         products::sums(acc);
         next_tile<T, PAD, TO_COME>(0, bring);
@@ -148,12 +151,13 @@ INLINE void attention_sums(const attention_shape &s, const typename T::element *
 
 /* BY_KEY: the rows are keys (x1, x2: k, v), the columns queries (y1, y2: q, dy), out1 and out2 dk and dv;
  * else the other way round, and out1 is dq. A block: ROWS rows of a head, OUT of the results' features.
- * EARLY: a tile's scores are begun beside the sums of the one before it, where they are 2 the products of dy,
- * too, and are there when that one is done; the last to be begun are of no tile. ptxas leaves them beside
- * each other if scores are waited for where the loop ends, and the products of dy in front of what is begun
- * next. */
+ * HELD: queries and dy stay in registers, of keys and values the values, which leaves as many blocks beside
+ * each other. EARLY: a tile's scores are begun beside the sums of the one before it, where they are 2 the
+ * products of dy, too, and are there when that one is done; the last to be begun are of no tile. ptxas leaves
+ * them beside each other if scores are waited for where the loop ends, and the products of dy in front of what
+ * is begun next. */
 template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int M, int WARPS, int COLUMNS,
-          int STAGES, int EARLY = 0>
+          int STAGES, int EARLY = 0, bool HELD = false>
 INLINE void attention_back(const attention_shape &s, const typename T::element *x1,
                            const typename T::element *x2, const typename T::element *y1,
                            const typename T::element *y2, const float *sums, const long *seed,
@@ -200,9 +204,8 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
             my_sum[m][half] = at < s.queries ? sums[at] : 0;
         }
     rows1_from.bring(rows, first), rows2_from.bring(rows2, first);
-    const typename products::tile own1 = products::template own<M, WARPS>(rows),
-                                  own2 = products::template own<M, WARPS>(rows2),
-                                  tiles_at = products::of(stages);
+    if (HELD) kd_copy_commit();
+    const typename products::tile tiles_at = products::of(stages);
     auto of_stage = [&](int tile) { return products::behind(tiles_at, tile % STAGES * 2 * TILE); };
     auto bring = [&](int tile) {
         element *to = stages + tile % STAGES * 2 * TILE;
@@ -214,6 +217,9 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         kd_copy_commit();
     };
     for (int tile = begin; tile < begin + TO_COME - 1; tile++) bring(tile);
+    if (HELD) rows_come<TO_COME - 1>();
+    const auto own1 = products::template own<M, WARPS, HELD && !BY_KEY>(rows);
+    const auto own2 = products::template own<M, WARPS, HELD>(rows2);
     float p[M][C][4], ds[M][C][4], back[M][2];
     typename T::made of_p[M][COLUMNS / T::STEP], of_ds[M][COLUMNS / T::STEP];
     auto begin_scores = [&](int tile) { products::begin(p, own1, of_stage(tile)); };

@@ -8,8 +8,9 @@
         template <bool ALONE, int N> static INLINE void product(float (&c)[N], kd_tile a, kd_tile b) {       \
             kd_wgmma_##name<false, false, ALONE>(c, a, b);                                                   \
         }                                                                                                    \
-        template <int N> static INLINE void spread(float (&c)[N], const made &a, kd_tile b) {                \
-            kd_wgmma_left_##name(c, a.w[0], b);                                                              \
+        template <bool ROWS, bool ALONE, int N>                                                              \
+        static INLINE void product_left(float (&c)[N], const left &a, kd_tile b) {                           \
+            kd_wgmma_left_##name<ROWS, ALONE>(c, a.w[0], b);                                                 \
         }                                                                                                    \
     };
 GROUPS_OF(bf16)
@@ -28,8 +29,19 @@ template <class T, int PAD> struct tile_products<T, PAD, true> {
         kd_hold(t);
         return t;
     }
-    template <int M, int WARPS> static INLINE tile own(const element *rows) {
-        return of(rows + (WARPS > 4 ? kd_thread() / 128 * 64 * STRIDE : 0));
+    struct left_rows {
+        typename T::left of[PAD / 16];
+    };
+    /* Of a block's rows those that four warps multiply; HELD: in their registers. */
+    template <int M, int WARPS, bool HELD> static INLINE auto own(const element *rows) {
+        if constexpr (HELD) {
+            left_rows own;
+            int lane = kd_thread() % 32, row = kd_thread() / 32 * 16 + lane % 16;
+            FOR(k, PAD / 16)
+            kd_ldmatrix4(own.of[k].w[0], kd_saddr_of(rows + place(row, k * 16 + lane / 16 * 8)));
+            return own;
+        } else
+            return of(rows + (WARPS > 4 ? kd_thread() / 128 * 64 * STRIDE : 0));
     }
     static INLINE tile behind(tile t, int elements) { return t + elements * (int)sizeof(element); }
     static INLINE void arrive() { kd_async_fence(); }
@@ -51,13 +63,22 @@ template <class T, int PAD> struct tile_products<T, PAD, true> {
             T::template product<false>(flat(c), kd_tile_behind(left, k * 32), kd_tile_behind(right, k * 32));
         kd_wgmma_commit();
     }
+    template <int C> static INLINE void begin(float (&c)[1][C][4], const left_rows &rows, tile columns) {
+        kd_tile right = tile_of(columns);
+        kd_wgmma_begin();
+        T::template product_left<false, true>(flat(c), rows.of[0], right);
+        UNROLL for (int k = 1; k < PAD / 16; k++)
+            T::template product_left<false, false>(flat(c), rows.of[k], kd_tile_behind(right, k * 32));
+        kd_wgmma_commit();
+    }
     template <bool IN_PLACE, int K, int N>
     static INLINE void spread(float (&acc)[1][N][4], const typename T::made (&a)[1][K], const float (&)[1][2],
                               tile columns) {
         static_assert(IN_PLACE, "sums are added to");
         kd_tile right = tile_of(columns);
         kd_wgmma_begin();
-        FOR(k, K) T::spread(flat(acc), a[0][k], kd_tile_behind(right, k * 16 * LINE));
+        FOR(k, K)
+        T::template product_left<true, false>(flat(acc), a[0][k], kd_tile_behind(right, k * 16 * LINE));
         kd_wgmma_commit();
     }
 };

@@ -220,7 +220,8 @@ template <class T, int PAD, bool GROUPS> struct tile_products {
     typedef const element *tile;
     static INLINE tile of(const element *at) { return at; }
     /* Of a block's rows those that a warp multiplies. */
-    template <int M, int WARPS> static INLINE tile own(const element *rows) {
+    template <int M, int WARPS, bool HELD> static INLINE tile own(const element *rows) {
+        static_assert(!HELD, "registers for a tile's right operands");
         return rows + kd_thread() / 32 * 16 * M * STRIDE;
     }
     static INLINE tile behind(tile t, int elements) { return t + elements; }
@@ -273,6 +274,12 @@ template <class T, int PAD, int STAGES, class BRING> INLINE void next_tile(int t
     tile_products<T, PAD>::arrive();
     __syncthreads();
     if (STAGES > 1) bring(tile + STAGES - 1);
+}
+
+/* Waits for what was asked for in front of the last LEFT tiles: a block's own rows. */
+template <int LEFT> INLINE void rows_come() {
+    kd_copy_wait<LEFT>();
+    __syncthreads();
 }
 
 /* The four lanes that share a row. */

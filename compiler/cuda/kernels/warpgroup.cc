@@ -341,15 +341,15 @@ void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LI
     emulated::multiply_begin(
         sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>, ALONE});
 }
-template <int N>
+template <bool RIGHT_ROWS, bool ALONE, int N>
 void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_tile b, int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {0, b, 0, line, false, true, 2, emulated::value_of_half<kd_widen_bf16>, false}, a);
+        sum, N, {0, b, 0, line, false, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>, ALONE}, a);
 }
-template <int N>
+template <bool RIGHT_ROWS, bool ALONE, int N>
 void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_tile b, int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {0, b, 0, line, false, true, 2, emulated::value_of_half<kd_widen_f16>, false}, a);
+        sum, N, {0, b, 0, line, false, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>, ALONE}, a);
 }
 template <int N> void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
     emulated::multiply_begin(sum, N, {a, b, 0, line, false, false, 4, emulated::value_of_tf32, false});

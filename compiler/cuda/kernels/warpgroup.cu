@@ -22,8 +22,8 @@ KD_INLINE void kd_async_fence() { asm volatile("fence.proxy.async.shared::cta;" 
 KD_INLINE void kd_wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 /* The warps' kd_wgmma since the last commit become a group. */
 KD_INLINE void kd_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/* `sum`, for which a kd_wgmma_wait has waited, is there: nothing is made of it in front of that. What is volatile, as
- * kd_put_pairs, stays behind the wait anyway. */
+/* `sum`, for which a kd_wgmma_wait has waited, is there: nothing is made of it in front of that. What is
+ * volatile, as kd_put_pairs, stays behind the wait anyway. */
 template <int N> KD_INLINE void kd_wgmma_sums(float (&sum)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(sum[i])::"memory");
@@ -45,10 +45,10 @@ template <int LEFT> KD_INLINE void kd_wgmma_wait() {
 #define KD_F32(i)  KD_F16(i), KD_F16(i + 16)
 #define KD_F64(i)  KD_F32(i), KD_F32(i + 32)
 #define KD_F128(i) KD_F64(i), KD_F64(i + 64)
-#define KD_R8  "%0, %1, %2, %3, %4, %5, %6, %7"
-#define KD_R16 KD_R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
-#define KD_R24 KD_R16 ", %16, %17, %18, %19, %20, %21, %22, %23"
-#define KD_R32 KD_R24 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define KD_R8      "%0, %1, %2, %3, %4, %5, %6, %7"
+#define KD_R16     KD_R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define KD_R24     KD_R16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define KD_R32     KD_R24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 #define KD_R64                                                                                               \
     KD_R32 ", "                                                                                              \
            "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                \
@@ -116,59 +116,83 @@ KD_INLINE void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b) {
                      : "memory");
 }
 /* The same of a left operand in registers, each warp's 16 rows as kd_mma_* takes them, which stay as they are
- * until the product is there; b lies along its rows. 16, 32, 48 or 64 columns. */
-template <int N> KD_INLINE void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {
-    static_assert(N == 8 || N == 16 || N == 24 || N == 32, "columns of a product");
+ * until the product is there. 16, 32, 48, 64 or 128 columns. */
+template <bool RIGHT_ROWS, bool ALONE, int N>
+KD_INLINE void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {
+    static_assert(N == 8 || N == 16 || N == 24 || N == 32 || N == 64, "columns of a product");
     if constexpr (N == 8)
         asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {" KD_R8
-                     "}, {%8, %9, %10, %11}, %12, 1, 1, 1, 1;"
+                     "}, {%8, %9, %10, %11}, %12, %14, 1, 1, %13;"
                      : KD_F8(0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!ALONE)
                      : "memory");
     if constexpr (N == 16)
         asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" KD_R16
-                     "}, {%16, %17, %18, %19}, %20, 1, 1, 1, 1;"
+                     "}, {%16, %17, %18, %19}, %20, %22, 1, 1, %21;"
                      : KD_F16(0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!ALONE)
                      : "memory");
     if constexpr (N == 24)
         asm volatile("wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {" KD_R24
-                     "}, {%24, %25, %26, %27}, %28, 1, 1, 1, 1;"
+                     "}, {%24, %25, %26, %27}, %28, %30, 1, 1, %29;"
                      : KD_F24(0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!ALONE)
                      : "memory");
     if constexpr (N == 32)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" KD_R32
-                     "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                     "}, {%32, %33, %34, %35}, %36, %38, 1, 1, %37;"
                      : KD_F32(0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!ALONE)
+                     : "memory");
+    if constexpr (N == 64)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" KD_R64
+                     "}, {%64, %65, %66, %67}, %68, %70, 1, 1, %69;"
+                     : KD_F64(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!ALONE)
                      : "memory");
 }
-template <int N> KD_INLINE void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {
-    static_assert(N == 8 || N == 16 || N == 24 || N == 32, "columns of a product");
+template <bool RIGHT_ROWS, bool ALONE, int N>
+KD_INLINE void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_tile b) {
+    static_assert(N == 8 || N == 16 || N == 24 || N == 32 || N == 64, "columns of a product");
     if constexpr (N == 8)
         asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {" KD_R8
-                     "}, {%8, %9, %10, %11}, %12, 1, 1, 1, 1;"
+                     "}, {%8, %9, %10, %11}, %12, %14, 1, 1, %13;"
                      : KD_F8(0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!ALONE)
                      : "memory");
     if constexpr (N == 16)
         asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {" KD_R16
-                     "}, {%16, %17, %18, %19}, %20, 1, 1, 1, 1;"
+                     "}, {%16, %17, %18, %19}, %20, %22, 1, 1, %21;"
                      : KD_F16(0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!ALONE)
                      : "memory");
     if constexpr (N == 24)
         asm volatile("wgmma.mma_async.sync.aligned.m64n48k16.f32.f16.f16 {" KD_R24
-                     "}, {%24, %25, %26, %27}, %28, 1, 1, 1, 1;"
+                     "}, {%24, %25, %26, %27}, %28, %30, 1, 1, %29;"
                      : KD_F24(0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!ALONE)
                      : "memory");
     if constexpr (N == 32)
         asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" KD_R32
-                     "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+                     "}, {%32, %33, %34, %35}, %36, %38, 1, 1, %37;"
                      : KD_F32(0)
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!ALONE)
+                     : "memory");
+    if constexpr (N == 64)
+        asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" KD_R64
+                     "}, {%64, %65, %66, %67}, %68, %70, 1, 1, %69;"
+                     : KD_F64(0)
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"((int)RIGHT_ROWS),
+                       "n"((int)!ALONE)
                      : "memory");
 }
 /* sum[64][2 N] += a[64][8] b[8][2 N] of floats, whose lower 13 bits are not looked at; both tiles along k. */
@@ -223,7 +247,8 @@ struct __align__(128) kd_map {
 };
 #define KD_MAP(name)    const __grid_constant__ kd_map name
 #define KD_MAP_OF(name) kd_map_at(&name)
-/* The compiler takes the place as it finds it: of a choice of two parameters' places in a short loop NVVM 13.0 crashes. */
+/* The compiler takes the place as it finds it: of a choice of two parameters' places in a short loop
+ * NVVM 13.0 crashes. */
 KD_INLINE const kd_map *kd_map_at(const kd_map *map) {
     asm("" : "+l"(map));
     return map;
@@ -258,28 +283,31 @@ KD_INLINE void kd_copy_box(kd_saddr to, const kd_map *from, int x, int y, int z,
         "l"(from), "r"(barrier), "r"(x), "r"(y), "r"(z)
         : "memory");
 }
-/* The same of a map of images of so many WINDOWS: channels from `channel` on of the pixels from x[0] (along W),
- * x[1], ... of image n on, which is one of those that the map tells; each that far from it along W, H and D, as
- * `by` says, 0 or more, and less than 2^(16 / WINDOWS) (PTX ISA: im2col mode). */
+/* The same of a map of images of so many WINDOWS: channels from `channel` on of the pixels from x[0] (along
+ * W), x[1], ... of image n on, which is one of those that the map tells; each that far from it along W, H and
+ * D, as `by` says, 0 or more, and less than 2^(16 / WINDOWS) (PTX ISA: im2col mode). */
 template <int WINDOWS>
 KD_INLINE void kd_copy_image(kd_saddr to, const kd_map *from, int channel, const int (&x)[3], int n,
                              const int (&by)[3], kd_saddr barrier) {
     static_assert(WINDOWS >= 1 && WINDOWS <= 3, "spatial axes");
     if constexpr (WINDOWS == 1)
-        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
-                     "[%1, {%3, %4, %5}], [%2], {%6};" ::"r"(to),
-                     "l"(from), "r"(barrier), "r"(channel), "r"(x[0]), "r"(n), "h"((unsigned short)by[0])
-                     : "memory");
+        asm volatile(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
+            "[%1, {%3, %4, %5}], [%2], {%6};" ::"r"(to),
+            "l"(from), "r"(barrier), "r"(channel), "r"(x[0]), "r"(n), "h"((unsigned short)by[0])
+            : "memory");
     if constexpr (WINDOWS == 2)
-        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
-                     "[%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to),
-                     "l"(from), "r"(barrier), "r"(channel), "r"(x[0]), "r"(x[1]), "r"(n),
-                     "h"((unsigned short)by[0]), "h"((unsigned short)by[1])
-                     : "memory");
+        asm volatile(
+            "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
+            "[%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to),
+            "l"(from), "r"(barrier), "r"(channel), "r"(x[0]), "r"(x[1]), "r"(n), "h"((unsigned short)by[0]),
+            "h"((unsigned short)by[1])
+            : "memory");
     if constexpr (WINDOWS == 3)
-        asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
-                     "[%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};" ::"r"(to),
-                     "l"(from), "r"(barrier), "r"(channel), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(n),
-                     "h"((unsigned short)by[0]), "h"((unsigned short)by[1]), "h"((unsigned short)by[2])
-                     : "memory");
+        asm volatile(
+            "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], "
+            "[%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};" ::"r"(to),
+            "l"(from), "r"(barrier), "r"(channel), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(n),
+            "h"((unsigned short)by[0]), "h"((unsigned short)by[1]), "h"((unsigned short)by[2])
+            : "memory");
 }
