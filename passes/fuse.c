@@ -15,7 +15,6 @@
 
 /* ---- is a join legal? ---- */
 
-/* Does the contraction make a weight, whose panels the rest of its kernel runs straight through? */
 static bool same_reduction(const dl_node *a, const dl_node *b) {
     return dl_fuse_same_axes(&a->in[0]->type, &b->in[0]->type) &&
            dl_fuse_same_axes(&a->out[0].type, &b->out[0].type);
