@@ -64,12 +64,10 @@ bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n);
 bool dl_fuse_numbered(dl_op op);
 /* Does it compute in f64? */
 bool dl_fuse_is_wide(const dl_node *n);
-/* Operand `k` of a contraction may be several values side by side, read in place: fills parts (at most 4),
- * returns how many; 1 and the operand itself when it is not a usable cat. */
-int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]);
-/* A weight operand that is an aligned slice along O of a stored weight: that weight and the first row; else
- * itself, 0. */
-dl_value *dl_fuse_weight(const dl_node *n, int k, int64_t *start);
+/* What a contraction, template or collective reads from memory in place of operand k: up to 4 values, parts
+ * side by side; of a contraction past views. Returns how many. A weight's slice begins at row *start,
+ * otherwise 0. */
+int dl_fuse_reads(const dl_node *n, int k, dl_value *values[4], int64_t *start);
 
 /* fuse_edges.c: who reads whom. */
 
@@ -81,9 +79,6 @@ void dl_fuse_find_edges(dl_fusion *f);
 dl_value *dl_fuse_past_views(const dl_fusion *f, dl_value *v);
 /* Ops that compute one value a point from operands at the same point. */
 bool dl_fuse_is_pointwise(dl_op op);
-/* Is operand k of a contraction (or its result, DL_RESULT_PLACE) the weight of windows, which is read as it
- * is or as a slice? */
-bool dl_fuse_is_weight(const dl_node *n, int k);
 /* Has b all named axes of a? */
 bool dl_fuse_has_axes(const dl_type *b, const dl_type *a);
 /* The same axes in any order; those without a name have size 1 and are alike. */

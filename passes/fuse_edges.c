@@ -51,13 +51,12 @@ dl_value *dl_fuse_past_views(const dl_fusion *f, dl_value *v) {
     return v;
 }
 
-/* Is operand k of a contraction the weight of windows, which is read as it is or as a slice? */
-bool dl_fuse_is_weight(const dl_node *n, int k) { return dl_op_tensor(n->op, k) == DL_TENSOR_W; }
-
-int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]) {
+/* Operand `k` of a contraction by windows, not the weight, may be several values side by side, read in place:
+ * fills parts (at most 4), returns how many; 1 and the operand itself when it is not a usable cat. */
+static int find_parts(const dl_node *n, int k, dl_value *parts[4]) {
     dl_value *v = n->in[k];
     parts[0] = v;
-    if (!v->def || v->def->op != DL_OP_cat || v->def->nin > 4 || dl_fuse_is_weight(n, k)) return 1;
+    if (!v->def || v->def->op != DL_OP_cat || v->def->nin > 4) return 1;
     if (dl_node_windows(n).groups > 1) return 1; /* whose channels end elsewhere than the parts */
     if (v->type.axis[1].name != dl_node_name(v->def, DL_ATTR_axis)) return 1;
     int weight = dl_op_place(n->op, DL_TENSOR_W);
@@ -75,15 +74,28 @@ int dl_fuse_parts(const dl_node *n, int k, dl_value *parts[4]) {
 /* Contractions, templates and collectives read operands from memory, as they lie. */
 static bool reads_memory(dl_op op) { return dl_ops[op].class == DL_CLASS_CONTRACT || dl_op_stands_alone(op); }
 
-/* What such a node reads in place of operand k: up to 4 values, of a contraction past views. A weight's slice
- * begins at row *start, otherwise 0. */
-static int read_by(const dl_node *n, int k, dl_value *values[4], int64_t *start) {
+/* A weight operand that is an aligned slice along O of a stored weight: that weight, and its first row in
+ * *start; else itself. */
+static dl_value *find_weight(const dl_node *n, int k, int64_t *start) {
+    dl_value *w = n->in[k];
+    if (dl_op_tensor(n->op, DL_RESULT_PLACE) != DL_TENSOR_Y || !w->def || w->def->op != DL_OP_slice) return w;
+    dl_value *whole = w->def->in[0];
+    int64_t first = dl_node_int(w->def, DL_ATTR_start), width = dl_layout_lanes(whole->type.layout);
+    if (whole->type.layout.kind == DL_ROW || dl_node_name(w->def, DL_ATTR_axis) != whole->type.axis[0].name)
+        return w;
+    if (first % width || dl_node_windows(n).groups > 1) return w;
+    *start = first;
+    return whole;
+}
+
+int dl_fuse_reads(const dl_node *n, int k, dl_value *values[4], int64_t *start) {
     const char *names[DL_MAX_RANK];
     *start = 0;
     values[0] = n->in[k];
     if (dl_op_stands_alone(n->op)) return 1;
-    if (dl_op_slides(n->op) && !dl_fuse_is_weight(n, k)) return dl_fuse_parts(n, k, values);
-    values[0] = dl_fuse_is_weight(n, k) ? dl_fuse_weight(n, k, start) : dl_fuse_named(n, k, names);
+    bool weight = dl_op_tensor(n->op, k) == DL_TENSOR_W;
+    if (dl_op_slides(n->op) && !weight) return find_parts(n, k, values);
+    values[0] = weight ? find_weight(n, k, start) : dl_fuse_named(n, k, names);
     return 1;
 }
 
@@ -106,19 +118,6 @@ dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK])
         v = of;
     }
     return v;
-}
-
-dl_value *dl_fuse_weight(const dl_node *n, int k, int64_t *start) {
-    dl_value *w = n->in[k];
-    *start = 0;
-    if (dl_op_tensor(n->op, DL_RESULT_PLACE) != DL_TENSOR_Y || !w->def || w->def->op != DL_OP_slice) return w;
-    dl_value *whole = w->def->in[0];
-    int64_t first = dl_node_int(w->def, DL_ATTR_start), width = dl_layout_lanes(whole->type.layout);
-    if (whole->type.layout.kind == DL_ROW || dl_node_name(w->def, DL_ATTR_axis) != whole->type.axis[0].name)
-        return w;
-    if (first % width || dl_node_windows(n).groups > 1) return w;
-    *start = first;
-    return whole;
 }
 
 /* ---- edges ---- */
@@ -177,7 +176,7 @@ void dl_fuse_find_stored(dl_fusion *f) {
             for (int k = 0; k < n->nin; k++) {
                 int64_t start;
                 dl_value *values[4];
-                int count = read_by(n, k, values, &start);
+                int count = dl_fuse_reads(n, k, values, &start);
                 for (int v = 0; v < count; v++) mark_stored(f, values[v]);
             }
         }
@@ -221,7 +220,7 @@ void dl_fuse_find_edges(dl_fusion *f) {
             if (reads_memory(n->op)) {
                 int64_t start;
                 dl_value *values[4];
-                int count = read_by(n, k, values, &start);
+                int count = dl_fuse_reads(n, k, values, &start);
                 for (int v = 0; v < count; v++) add_edges(f, values[v], i, DL_EDGE_HARD);
             } else {
                 bool soft = dl_fuse_is_pointwise(n->op) ? dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)

@@ -76,16 +76,12 @@ static int source(dl_maker *m, const dl_node *n, const dl_index *index) {
             .kind = DL_K_ELEM, .op = DL_OP_cast, .type = type, .nargs = 1, .args = {moved}, .loc = n->loc});
 }
 
-static dl_index *new_index(const dl_maker *m, const dl_type *t) {
-    return DL_NEWS(m->f->graph->module->arena, dl_index, t->rank);
-}
-
 static int load(dl_maker *m, dl_value *v, const dl_index *index) {
     dl_kinstr load = {.kind = DL_K_LOAD,
                       .type = dl_kernel_type(v->type.dtype),
                       .param = param_of(m, v),
                       .loc = v->def ? v->def->loc : v->var->loc};
-    load.index = new_index(m, &v->type);
+    load.index = DL_NEWS(m->f->graph->module->arena, dl_index, v->type.rank);
     memcpy(load.index, index, sizeof(dl_index) * (size_t)v->type.rank);
     for (int i = 0; i < v->type.rank; i++)
         if (load.index[i].outside == DL_OUT_ANY) load.index[i].outside = DL_OUT_ZERO;
@@ -165,13 +161,10 @@ static int contract(dl_maker *m, const dl_node *n) {
                    .loc = n->loc};
     for (int k = 0; k < 2; k++) {
         dl_value *parts[4];
-        if (dl_op_tensor(n->op, k) == DL_TENSOR_W) {
-            parts[0] = dl_fuse_weight(n, k, &c.w_start);
-            c.nparts[k] = 1;
-        } else {
-            c.nparts[k] = dl_fuse_parts(n, k, parts);
-        }
+        int64_t start;
+        c.nparts[k] = dl_fuse_reads(n, k, parts, &start);
         for (int p = 0; p < c.nparts[k]; p++) c.parts[k][p] = param_of(m, parts[p]);
+        c.w_start += start; /* of the one that is a weight */
     }
     c.tf32 = rounds_to_tf32(m, n);
     return dl_maker_emit(m, c);
