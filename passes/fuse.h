@@ -106,6 +106,10 @@ void dl_fuse_again(dl_fusion *f, int ngroups, const int *order);
 /* fuse_same.c: what can be computed again. */
 
 bool dl_fuse_compares(dl_op op);
+/* May what it does last be a product, which a compiler joins with a sum of it? Is it what passes such a one
+ * on? */
+bool dl_fuse_may_join_sum(dl_op op);
+bool dl_fuse_passes_on(dl_op op);
 /* By node: would its value round otherwise when it is computed elsewhere, does that matter to a reader, and
  * can dl_fuse_hold not mend it? */
 bool *dl_fuse_find_fragile(dl_fusion *f);

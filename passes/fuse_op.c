@@ -274,6 +274,17 @@ static int compared(dl_maker *m, dl_value *v) {
                : at;
 }
 
+/* Does it matter here whether a sum stands apart from products? Where none is made in this kernel it does
+ * not, and kernels are alike whose sums are held to one way and not. */
+static bool takes_product(const dl_kernel *k, const dl_kinstr *sum) {
+    for (int i = 0; i < sum->nargs; i++) {
+        const dl_kinstr *at = &k->instrs.at[sum->args[i]];
+        while (at->kind == DL_K_ELEM && dl_fuse_passes_on(at->op)) at = &k->instrs.at[at->args[0]];
+        if (at->kind == DL_K_ELEM && dl_fuse_may_join_sum(at->op)) return true;
+    }
+    return false;
+}
+
 int dl_maker_compute(dl_maker *m, const dl_node *n) {
     if (n->op == DL_OP_cast) return cast(m, n);
     if (n->op == DL_OP_gather) return gather(m, n);
@@ -302,7 +313,8 @@ int dl_maker_compute(dl_maker *m, const dl_node *n) {
         e.p = dl_node_float(n, dl_ops[n->op].attrs[0]);
     for (int i = 0; i < n->nin; i++)
         e.args[i] = (dl_fuse_compares(n->op) ? compared : dl_maker_read)(m, n->in[i]);
-    e.apart = is_held(m, n) && (n->op == DL_OP_add || n->op == DL_OP_sub) && dl_dtype_is_float(e.type);
+    e.apart = is_held(m, n) && (n->op == DL_OP_add || n->op == DL_OP_sub) && dl_dtype_is_float(e.type) &&
+              takes_product(m->k, &e);
     int made = dl_maker_emit(m, e);
     return is_rounded_here(m, n) ? rounded(m, made, n->out[0].type.dtype, n->loc) : made;
 }

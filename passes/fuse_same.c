@@ -39,13 +39,8 @@ static bool is_plain(dl_op op) {
     }
 }
 
-static bool may_join_sum(const dl_fusion *f, dl_value *v) {
-    v = dl_fuse_past_views(f, v);
-    while (v->def &&
-           (v->def->op == DL_OP_neg || v->def->op == DL_OP_cast || v->def->op == DL_OP_stop_gradient))
-        v = dl_fuse_past_views(f, v->def->in[0]);
-    if (!v->def || dl_ops[v->def->op].class != DL_CLASS_ELEM) return false;
-    switch (v->def->op) {
+bool dl_fuse_may_join_sum(dl_op op) {
+    switch (op) {
     case DL_OP_add:
     case DL_OP_sub:
     case DL_OP_min:
@@ -53,8 +48,16 @@ static bool may_join_sum(const dl_fusion *f, dl_value *v) {
     case DL_OP_abs:
     case DL_OP_relu:
     case DL_OP_select: return false;
-    default: return dl_dtype_is_float(v->type.dtype);
+    default: return dl_ops[op].class == DL_CLASS_ELEM;
     }
+}
+
+bool dl_fuse_passes_on(dl_op op) { return op == DL_OP_neg || op == DL_OP_cast || op == DL_OP_stop_gradient; }
+
+static bool may_join_sum(const dl_fusion *f, dl_value *v) {
+    v = dl_fuse_past_views(f, v);
+    while (v->def && dl_fuse_passes_on(v->def->op)) v = dl_fuse_past_views(f, v->def->in[0]);
+    return v->def && dl_dtype_is_float(v->type.dtype) && dl_fuse_may_join_sum(v->def->op);
 }
 
 /* Is it a function of which vectors and single values have one each, with other last digits? */

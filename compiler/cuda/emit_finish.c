@@ -112,7 +112,7 @@ static bool is_counter(const dl_product *p, int axis) {
     const dl_number *rows = &p->number[DL_ROWS];
     bool is = false;
     for (int i = 0; i < rows->n; i++)
-        is |= !rows->at[i].text && strcmp(p->coordinate[axis], rows->at[i].name) == 0;
+        is |= !rows->at[i].text && strcmp(p->coordinate[axis], rows->at[i].variable) == 0;
     return is;
 }
 
@@ -125,16 +125,16 @@ static void put_row(dl_emitter *e, const dl_finish *f) {
     bool plain = !f->by_point;
     for (int i = 0; i < e->k->nspace; i++) plain = plain && (p->of[i] != DL_ROWS || is_counter(p, i));
     for (int i = 0; i < rows->n && plain; i++) {
-        if (!rows->at[i].text && rows->at[i].size == 1) continue;
+        if (!rows->at[i].text && rows->at[i].size == 1 && !dl_product_asks(p, &rows->at[i])) continue;
         int axis = 0;
         while (axis < e->k->nspace &&
-               (p->of[axis] != DL_ROWS || strcmp(p->coordinate[axis], rows->at[i].name) != 0))
+               (p->of[axis] != DL_ROWS || strcmp(p->coordinate[axis], rows->at[i].variable) != 0))
             axis++;
         plain = !rows->at[i].text && axis < e->k->nspace;
         if (plain) axes.axis[axes.n++] = axis, axes.points *= rows->at[i].size;
     }
     if (!plain) {
-        dl_product_split(e, rows, "m + row");
+        dl_product_split_asked(e, p, rows, false, "m + row");
         put_coordinates(e, p, DL_ROWS);
         return;
     }
@@ -260,7 +260,7 @@ static void put_channels(dl_emitter *e, const finish *s, dl_emitted *code) {
     int bn = f->p->tiling.bn, width = s->lots.width;
     dl_putf(e->out, "    CT_LOOP for (int by = kd_thread(); by < %d && n + by < %lld; by += %d) {\n", bn,
             (long long)f->p->across.size, f->threads);
-    dl_product_split(e, &f->p->across, "n + by");
+    dl_product_split_asked(e, f->p, &f->p->across, true, "n + by");
     put_coordinates(e, f->p, DL_COLUMNS);
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
@@ -316,7 +316,7 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
             s.lots.width, (long long)f->p->across.size);
     if (has_rest(&s)) dl_putf(e->out, " && kd_thread() < %d", s.lanes * s.groups);
     dl_puts(e->out, ") {\n");
-    dl_product_split(e, &f->p->across, "n + column");
+    dl_product_split_asked(e, f->p, &f->p->across, true, "n + column");
     put_coordinates(e, f->p, DL_COLUMNS);
     put_rows(e, &s);
     dl_puts(e->out, "    }\n");

@@ -86,8 +86,8 @@ static const char *grouped(dl_emitter *e, const dl_product *p, int64_t each, con
 }
 
 static void place_image(dl_emitter *e, dl_product *p, int64_t channels) {
-    p->coordinate[0] = p->number[DL_ROWS].at[0].name, p->of[0] = DL_ROWS;
-    p->coordinate[1] = grouped(e, p, channels, p->number[DL_COLUMNS].at[0].name), p->of[1] = DL_COLUMNS;
+    p->coordinate[0] = p->number[DL_ROWS].at[0].variable, p->of[0] = DL_ROWS;
+    p->coordinate[1] = grouped(e, p, channels, p->number[DL_COLUMNS].at[0].variable), p->of[1] = DL_COLUMNS;
     p->inner = 1;
 }
 
@@ -114,7 +114,7 @@ static void find_y(dl_emitter *e, dl_product *p, const sizes *s) {
     follow_spatial(p, w, DL_TERMS, 0);
     start_weight(p, w);
     place_image(e, p, s->o);
-    for (int i = 0; i < 3; i++) place_spatial(p, i, DL_ROWS, p->number[DL_ROWS].at[1 + i].name);
+    for (int i = 0; i < 3; i++) place_spatial(p, i, DL_ROWS, p->number[DL_ROWS].at[1 + i].variable);
 }
 
 /* The weight: rows are its O, columns its taps and C, terms positions of y. */
@@ -138,9 +138,9 @@ static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
         slide(p, x, i, s->in[i], DL_TERMS, DL_COLUMNS, (dl_slide){-v->pad, v->stride, v->dilation, 0});
         x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
     }
-    p->coordinate[0] = grouped(e, p, s->o, p->number[DL_ROWS].at[0].name), p->of[0] = DL_ROWS;
-    p->coordinate[1] = p->number[DL_COLUMNS].at[3].name, p->of[1] = DL_COLUMNS, p->inner = 1;
-    for (int i = 0; i < 3; i++) place_spatial(p, i, DL_COLUMNS, p->number[DL_COLUMNS].at[i].name);
+    p->coordinate[0] = grouped(e, p, s->o, p->number[DL_ROWS].at[0].variable), p->of[0] = DL_ROWS;
+    p->coordinate[1] = p->number[DL_COLUMNS].at[3].variable, p->of[1] = DL_COLUMNS, p->inner = 1;
+    for (int i = 0; i < 3; i++) place_spatial(p, i, DL_COLUMNS, p->number[DL_COLUMNS].at[i].variable);
 }
 
 /* Positions q + stride * j of x along one axis read y at the same taps: first + step * i, which read it at
@@ -200,7 +200,7 @@ static void find_x(dl_emitter *e, dl_product *p, const sizes *s) {
             dl_type_strides(dl_operand_part(p, w, 0), stride);
             w->along[0][i] = stride[axis];
         }
-        const char *name = p->number[DL_ROWS].at[1 + i].name;
+        const char *name = p->number[DL_ROWS].at[1 + i].variable;
         place_spatial(p, i, DL_ROWS,
                       n == 1 ? name : dl_format(e->arena, "(q%d + %s * %lld)", i, name, (long long)n));
     }

@@ -213,11 +213,10 @@ void dl_halo_put_row(dl_emitter *e, const dl_product *p) {
             dl_putf(e->out, "        const int made%d = row / %lld %% %lld;\n", i, (long long)inner,
                     (long long)out);
             if (q > 1) dl_putf(e->out, "        const int q%d = made%d %% %lld;\n", i, i, (long long)q);
-            if (!is_point(p, i))
-                dl_putf(e->out, "        const int %s = first%d + made%d / %lld;\n", n->at[1 + i].name, i, i,
-                        (long long)q);
-        } else if (!is_point(p, i)) {
-            dl_putf(e->out, "        const int %s = first%d;\n", n->at[1 + i].name, i);
+            dl_putf(e->out, "        const int %s = first%d + made%d / %lld;\n", n->at[1 + i].variable, i, i,
+                    (long long)q);
+        } else {
+            dl_putf(e->out, "        const int %s = first%d;\n", n->at[1 + i].variable, i);
         }
         inner *= out;
     }
@@ -246,8 +245,8 @@ static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int
             e->out,
             "    const int first%d = (int)(unit %% %lldU) * %d;\n    unit /= %lldU;\n    (void)first%d;\n", i,
             (long long)h->boxes[i], h->box[i], (long long)h->boxes[i], i);
-    if (rows->at[0].name[0] != '0')
-        dl_putf(e->out, "    const int %s = (int)unit;\n    (void)%s;\n", rows->at[0].name, rows->at[0].name);
+    dl_putf(e->out, "    const int %s = (int)unit;\n    (void)%s;\n", rows->at[0].variable,
+            rows->at[0].variable);
     dl_putf(e->out, "    %s_unit u;\n", e->k->name);
     dl_operand_put_reader(e, &p->operand[0], "image");
     dl_putf(e->out,

@@ -1,6 +1,8 @@
 /* The operands of a contraction as structs that kernels/contract.cu reads them through. */
 #include "compiler/cuda/emit_tiles.h"
 
+#include <string.h>
+
 static const char *size_of(dl_emitter *e, const dl_counter *c) {
     return c->text ? c->text : dl_format(e->arena, "%lld%s", (long long)c->size, e->dialect->whole);
 }
@@ -16,14 +18,17 @@ static void put_size(dl_emitter *e, const dl_number *n) {
 
 static bool is_point(const dl_counter *c) { return c->size == 1 && !c->text; }
 
-/* Of counters [first, last]; `rest`: the variable that holds what is left of `from`. */
-static void split(dl_emitter *e, const dl_number *n, int first, int last, bool all, const char *rest,
-                  const char *from) {
+/* The counters whose bits are set, one at least; `rest`: the variable that holds what is left of `from`. */
+static void split(dl_emitter *e, const dl_number *n, unsigned which, const char *rest, const char *from) {
     const char *index = e->dialect->index, *natural = e->dialect->natural;
+    int first = 0, last = n->n - 1;
+    while (!(which >> first & 1)) first++;
+    while (!(which >> last & 1)) last--;
+    if (!rest) rest = dl_format(e->arena, "%sr", n->at[last].variable);
     if (last > first) dl_putf(e->out, "        %s %s = (%s)(%s);\n", natural, rest, natural, from);
     for (int i = last; i > first; i--) {
         const dl_counter *c = &n->at[i];
-        if (is_point(c) && !all) continue;
+        if (!(which >> i & 1)) continue;
         const char *size = c->text ? dl_format(e->arena, "(%s)ct_some(%s)", natural, c->text)
                                    : dl_format(e->arena, "%lld%s", (long long)(c->size ? c->size : 1),
                                                e->dialect->not_signed);
@@ -33,18 +38,39 @@ static void split(dl_emitter *e, const dl_number *n, int first, int last, bool a
     dl_putf(e->out, "        const %s %s = (%s)%s;\n", index, n->at[first].variable, index,
             last > first ? rest : dl_format(e->arena, "(%s)", from));
     for (int i = first; i <= last; i++)
-        if (!is_point(&n->at[i]) || all) dl_putf(e->out, "        (void)%s;\n", n->at[i].variable);
+        if (which >> i & 1) dl_putf(e->out, "        (void)%s;\n", n->at[i].variable);
+}
+
+static unsigned counting(const dl_number *n) {
+    unsigned which = 0;
+    for (int i = 0; i < n->n; i++) which |= is_point(&n->at[i]) ? 0 : 1u << i;
+    return which;
 }
 
 void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
-    int first = 0, last = n->n - 1;
-    while (first < n->n && is_point(&n->at[first])) first++;
-    while (last > first && is_point(&n->at[last])) last--;
-    if (first < n->n) split(e, n, first, last, false, dl_format(e->arena, "%sr", n->at[last].variable), from);
+    if (counting(n)) split(e, n, counting(n), NULL, from);
+}
+
+/* The name of what is left of a number that is divided once: by what is no matter (skeleton.c). */
+static const char *unit_of(dl_emitter *e, const dl_number *n) {
+    return dl_format(e->arena, "%s_unit", n->at[n->n - 1].variable);
 }
 
 void dl_product_split_all(dl_emitter *e, const dl_number *n, const char *from) {
-    split(e, n, 0, n->n - 1, true, dl_format(e->arena, "%s_unit", n->at[n->n - 1].variable), from);
+    split(e, n, (1u << n->n) - 1, unit_of(e, n), from);
+}
+
+bool dl_product_asks(const dl_product *p, const dl_counter *c) {
+    bool asks = false;
+    for (int i = 0; i < p->k->nspace; i++) asks |= strstr(p->coordinate[i], c->variable) != NULL;
+    return asks;
+}
+
+void dl_product_split_asked(dl_emitter *e, const dl_product *p, const dl_number *n, bool once,
+                            const char *from) {
+    unsigned which = counting(n);
+    for (int i = 0; i < n->n; i++) which |= dl_product_asks(p, &n->at[i]) ? 1u << i : 0;
+    if (which) split(e, n, which, once ? unit_of(e, n) : NULL, from);
 }
 
 /* Terms by chunks of channels: what a tile reads at one tap it reads at the next, while the first cache has

@@ -168,9 +168,26 @@ static void test_taps(void) {
         for (int k = 0; p && k < p->kernels.n; k++)
             made += p->kernels.at[k].variant && strstr(p->kernels.at[k].variant, "im2col");
         if (p)
-            CHECK(made == of[i].kernels && count_text(p, "sums = ct_tile<") == 1, "%d convolutions, %d loops",
-                  made, count_text(p, "sums = ct_tile<"));
+            CHECK(made == of[i].kernels && count_text(p, "sums = ct_tile<") == 1 &&
+                      count_text(p, "ct_total(own") <= 1,
+                  "%d convolutions, %d loops, %d totals", made, count_text(p, "sums = ct_tile<"),
+                  count_text(p, "ct_total(own"));
     }
+    dl_arena_free(arena);
+}
+
+/* What is made of shared terms is the same of images of one position as of several. */
+static const char positions[] =
+    "graph @predict {\n  input $a = %0 : bf16[N=16, C=512, H=1, W=1]\n"
+    "  input $b = %1 : bf16[N=8, C=512, H=2, W=1]\n  input $c = %2 : bf16[O=512, C=512, kH=3, kW=3]\n"
+    "  %3 = conv $a, $c {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : bf16[N=16, C=512, H=1, W=1]\n"
+    "  %4 = conv $b, $c {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : bf16[N=8, C=512, H=2, W=1]\n"
+    "  output \"x\" = %3\n  output \"y\" = %4\n}\n";
+
+static void test_positions(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_plan *p = plan_of(arena, positions, "cuda:sm_90a");
+    if (p) CHECK(count_text(p, "ct_total(own") == 1, "%d totals", count_text(p, "ct_total(own"));
     dl_arena_free(arena);
 }
 
@@ -332,6 +349,7 @@ int main(void) {
     test_counts();
     test_ways();
     test_taps();
+    test_positions();
     test_rows_ahead();
     test_axes();
     test_sources();
