@@ -15,7 +15,7 @@ import time
 
 from oracle_tools import ROOT, Workplace, check, finish
 
-STEPS = 48  # an epoch
+STEPS = 32  # an epoch
 SETTINGS = ("--yaml_config=models/config/unet.yaml", "--config", "tiny", "--data_loader_config=synthetic", "--Nsamples_val=8",
             "--num_epochs=2", "--start_lr=5e-4")
 
@@ -63,7 +63,7 @@ def interrupted_run(place, name, settings, sign):
     process = place.start("dlrun", *settings, f"--expdir={place / name}")
     while process.poll() is None and not state.exists():
         time.sleep(0.01)
-    time.sleep(0.2)
+    time.sleep(0.1)
     process.send_signal(sign)
     output = process.communicate()[0]
     if not state.exists():
