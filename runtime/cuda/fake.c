@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "ir/base/memory.h"
 #include "runtime/cuda/fake.h"
 
 dlr_fake dlr_the_fake;
@@ -120,7 +121,18 @@ static dlr_cu_result device_name(char *name, int size, dlr_cu_device device) {
     snprintf(name, (size_t)size, "emulated device");
     return device ? DLR_CU_INVALID_DEVICE : 0;
 }
-static size_t memory(void) { return fake.options.memory ? fake.options.memory : (size_t)1 << 36; }
+/* 64 GiB, or three quarters of what this machine had left: what the device takes is the machine's, which
+ * kills who takes more. */
+static size_t memory(void) {
+    static size_t most;
+    if (fake.options.memory) return fake.options.memory;
+    if (!most) {
+        int64_t left = dl_memory_available();
+        most = (size_t)1 << 36;
+        if (left > 0 && (size_t)left / 4 * 3 < most) most = (size_t)left / 4 * 3;
+    }
+    return most;
+}
 static dlr_cu_result device_memory(size_t *bytes, dlr_cu_device device) {
     return *bytes = memory(), device ? DLR_CU_INVALID_DEVICE : 0;
 }
@@ -158,7 +170,8 @@ static char *take(size_t bytes) {
  */
 static size_t unused(void) {
     if (fake.options.memory) return memory() - fake.used;
-    size_t taken = fake.used + fake.code + (fake.contexts > 0 ? memory() / 256 : 0);
+    enum { CONTEXT = 256 << 20 };
+    size_t taken = fake.used + fake.code + (fake.contexts > 0 ? CONTEXT : 0);
     return taken < memory() ? memory() - taken : 0;
 }
 
