@@ -17,14 +17,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
 from checks import ENV, TMP, check, finish  # noqa: E402
 from headers import COMPILER, FOLDERS, ROOT, SITES, compile_beside  # noqa: E402
 
-# Small enough for the emulator: two linear layers; three convolutions.
+# Small enough for the emulator: two linear layers; a few convolutions.
 RUN = ["--data_loader_config=synthetic", "--limit_nsamples=6", "--limit_nsamples_val=4", "--local_batch_size=1", "--global_batch_size=1", "--num_iters=6",
        "--seed=1", "--device=cuda:emulated", "--threads=1"]
 LIBRARIES = {
     "cublaslt": {"title": "cuBLASLt", "file": "libcublasLt.so", "soname": "libcublasLt.so.13", "header": "cublasLt.h", "folders": "cu13",
                  "other": "130200", "model": ["tests/data/products.dl"]},
     "cudnn": {"title": "cuDNN", "file": "libcudnn.so.9", "soname": "libcudnn.so.9", "header": "cudnn.h", "folders": "cudnn",
-              "other": "92700", "model": ["models/cnn_regressor.dl", "--config", "test", "--hidden=8", "--depth=3", "--data_size=8"]},
+              "other": "92700", "model": ["models/cnn_regressor.dl", "--config", "test", "--hidden=8", "--depth=2", "--data_size=8"]},
 }
 
 
