@@ -122,10 +122,11 @@ static void put_row(dl_emitter *e, const dl_finish *f) {
     const dl_product *p = f->p;
     const dl_number *rows = &p->number[DL_ROWS];
     dl_axis_list axes = {.points = 1};
+    const unsigned asked = dl_product_asked(p, rows);
     bool plain = !f->by_point;
     for (int i = 0; i < e->k->nspace; i++) plain = plain && (p->of[i] != DL_ROWS || is_counter(p, i));
     for (int i = 0; i < rows->n && plain; i++) {
-        if (!rows->at[i].text && rows->at[i].size == 1 && !dl_product_asks(p, &rows->at[i])) continue;
+        if (!(asked >> i & 1)) continue;
         int axis = 0;
         while (axis < e->k->nspace &&
                (p->of[axis] != DL_ROWS || strcmp(p->coordinate[axis], rows->at[i].variable) != 0))

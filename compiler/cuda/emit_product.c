@@ -48,7 +48,8 @@ static unsigned counting(const dl_number *n) {
 }
 
 void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
-    if (counting(n)) split(e, n, counting(n), NULL, from);
+    unsigned which = counting(n);
+    if (which) split(e, n, which, NULL, from);
 }
 
 /* The name of what is left of a number that is divided once: by what is no matter (skeleton.c). */
@@ -60,16 +61,17 @@ void dl_product_split_all(dl_emitter *e, const dl_number *n, const char *from) {
     split(e, n, (1u << n->n) - 1, unit_of(e, n), from);
 }
 
-bool dl_product_asks(const dl_product *p, const dl_counter *c) {
-    bool asks = false;
-    for (int i = 0; i < p->k->nspace; i++) asks |= strstr(p->coordinate[i], c->variable) != NULL;
-    return asks;
+unsigned dl_product_asked(const dl_product *p, const dl_number *n) {
+    unsigned which = counting(n);
+    for (int i = 0; i < n->n; i++)
+        for (int axis = 0; axis < p->k->nspace; axis++)
+            if (strstr(p->coordinate[axis], n->at[i].variable)) which |= 1u << i;
+    return which;
 }
 
 void dl_product_split_asked(dl_emitter *e, const dl_product *p, const dl_number *n, bool once,
                             const char *from) {
-    unsigned which = counting(n);
-    for (int i = 0; i < n->n; i++) which |= dl_product_asks(p, &n->at[i]) ? 1u << i : 0;
+    unsigned which = dl_product_asked(p, n);
     if (which) split(e, n, which, once ? unit_of(e, n) : NULL, from);
 }
 

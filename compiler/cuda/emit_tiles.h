@@ -205,12 +205,12 @@ void dl_product_unit(dl_emitter *e, const dl_product *p);
  * alone are alike but for numbers (fold.c). */
 void dl_product_split(dl_emitter *e, const dl_number *n, const char *from);
 void dl_product_split_all(dl_emitter *e, const dl_number *n, const char *from);
-/* The same of those that a coordinate of the space is made of, also where they count one alone: what stands
- * behind a contraction is alike for images of one position and of many, for one tap and for several. `once`:
- * by each thread. */
+/* A bit for each counter that counts more than one or that a coordinate of the space is made of; the same of
+ * those: what stands behind a contraction is alike for images of one position and of many, for one tap and
+ * for several. `once`: by each thread. */
+unsigned dl_product_asked(const dl_product *p, const dl_number *n);
 void dl_product_split_asked(dl_emitter *e, const dl_product *p, const dl_number *n, bool once,
                             const char *from);
-bool dl_product_asks(const dl_product *p, const dl_counter *c);
 static inline int64_t dl_at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t dl_at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Threads of its blocks; bytes of their dynamic shared memory, and of the sums of a tile in it. */
