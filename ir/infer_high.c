@@ -106,6 +106,10 @@ bool dl_rule_batch_norm(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
         return dl_fault(fault, -1, "bad_range",
                         "batch_norm keeps a share of %g of the old statistics; a share is from 0 to 1",
                         momentum);
+    int64_t training = dl_node_int(n, DL_ATTR_training);
+    if (training != 0 && training != 1)
+        return dl_fault(fault, -1, "bad_attribute", "batch_norm trains (1) or does not (0), not %lld",
+                        (long long)training);
     for (int i = 1; i < n->nin; i++)
         if (!want_vector(n, i, x->axis[1], fault)) return false;
     *r = dl_row_type(x);

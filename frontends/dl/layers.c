@@ -292,21 +292,13 @@ dl_val dl_layer_batch_norm(dl_call *c) {
     if (w.kind != DL_V_TENSOR || mean.kind != DL_V_TENSOR || seen.kind != DL_V_TENSOR ||
         var.kind != DL_V_TENSOR)
         return dl_poison();
-    if (E->train) {
-        dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, eps), dl_attr_float(DL_ATTR_momentum, momentum)};
-        dl_val y =
-            dl_tensor_op(E, c->where, DL_OP_batch_norm, 5, (dl_val[]){x, w, b, mean, var}, 2, attrs, NULL);
-        if (y.kind != DL_V_TENSOR) return y;
-        update_statistics(c, x, mean, var, momentum);
-        dl_update_state(c, "num_batches_tracked", dl_call_elem(c, DL_OP_add, seen, dl_val_int(1, c->where)));
-        return y;
-    }
-    dl_val scale =
-        dl_call_elem(c, DL_OP_div, w,
-                     dl_call_elem(c, DL_OP_sqrt, dl_call_elem(c, DL_OP_add, var, dl_val_float(eps, c->where)),
-                                  (dl_val){.kind = DL_V_NONE}));
-    return dl_call_elem(c, DL_OP_add, dl_call_elem(c, DL_OP_mul, dl_call_elem(c, DL_OP_sub, x, mean), scale),
-                        b);
+    dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, eps), dl_attr_float(DL_ATTR_momentum, momentum),
+                       dl_attr_int(DL_ATTR_training, E->train)};
+    dl_val y = dl_tensor_op(E, c->where, DL_OP_batch_norm, 5, (dl_val[]){x, w, b, mean, var}, 3, attrs, NULL);
+    if (!E->train || y.kind != DL_V_TENSOR) return y;
+    update_statistics(c, x, mean, var, momentum);
+    dl_update_state(c, "num_batches_tracked", dl_call_elem(c, DL_OP_add, seen, dl_val_int(1, c->where)));
+    return y;
 }
 
 /* x with an axis moved to the place `to`. */

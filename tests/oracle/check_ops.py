@@ -310,8 +310,10 @@ for gain in (T(5), torch.zeros(5)):
 for image in (T(4, 3, 5), T(2, 3, 2, 4), T(1, 3, 7)):
     axes = "NCHW"[:image.dim()]
     gain, shift, mean, var = T(3), T(3), T(3), T(3, lo=0.5)
-    case("batch_norm", [put(image, axes)] + [put(v, "C") for v in (gain, shift, mean, var)], {"eps": 1e-3, "momentum": 0.9}, axes,
-         F.batch_norm(image, mean.clone(), var.clone(), gain, shift, True, 0.1, 1e-3))
+    for training in (True, False):
+        case("batch_norm", [put(image, axes)] + [put(v, "C") for v in (gain, shift, mean, var)],
+             {"eps": 1e-3, "momentum": 0.9, "training": int(training)}, axes,
+             F.batch_norm(image, mean.clone(), var.clone(), gain, shift, training, 0.1, 1e-3))
 
 # every op with a meaning was asked about
 windows = open(os.path.join(os.path.dirname(__file__), "check_windows.py")).read()  # has the cases of these, with their gradients

@@ -552,10 +552,12 @@ def norm_sizes(over):
 
 
 def batch_norm(op, s):
-    shape, eps = IMAGES[s.i], s.pick(1e-5, 1e-3)
+    shape, eps, training = IMAGES[s.i], s.pick(1e-5, 1e-3), s.pick(1, 1, 0, 0)
     c = shape[1:2]
-    parts = [s.var(shape), s.var(c, "C", special=False), s.var(c, "C", special=False), s.var(c, "C", role="input"), s.var(c, "C", role="input", lo=0.5)]
-    return s.case(op, parts, {"eps": eps, "momentum": 0.9}, AXES[:len(shape)], lambda x, w, b, m, v: F.batch_norm(x, None, None, w, b, True, 0.1, eps))
+    parts = [s.var(shape), s.var(c, "C", special=False), s.var(c, "C", special=False), s.var(c, "C", role="input", special=bool(training)), s.var(c, "C", role="input", lo=0.5)]
+    # PyTorch has no gradient of the running statistics, and refuses to be asked for one
+    return s.case(op, parts, {"eps": eps, "momentum": 0.9, "training": training}, AXES[:len(shape)],
+                  lambda x, w, b, m, v: F.batch_norm(x, *(None, None) if training else (m.detach(), v.detach()), w, b, bool(training), 0.1, eps))
 
 
 def batch_mean(op, s):

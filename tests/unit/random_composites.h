@@ -157,8 +157,11 @@ static inline dl_value *random_rule_batch_mean(random_maker *g, dl_op op) {
 static inline dl_value *random_rule_batch_norm(random_maker *g, dl_op op) {
     dl_value *x = random_image(g), *in[5] = {x};
     for (int i = 1; i < 5; i++) in[i] = random_vector(g, x, 1);
-    dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, 0.1), dl_attr_float(DL_ATTR_momentum, 0.9)};
-    return random_node(g, op, 5, in, 2, attrs, NULL);
+    bool training = !one_in(&g->r, 3);
+    if (!training) in[4] = random_2(g, DL_OP_mul, in[4], in[4]); /* no variance is below 0 */
+    dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, 0.1), dl_attr_float(DL_ATTR_momentum, 0.9),
+                       dl_attr_int(DL_ATTR_training, training)};
+    return random_node(g, op, 5, in, 3, attrs, NULL);
 }
 
 /* ---- what is drawn ---- */

@@ -69,6 +69,9 @@ static void test_pass(dl_arena *arena) {
     g = build(arena, "    h = x |> linear(4) @a\n    y = tanh(h) * (h as f32)\n", "amp", DL_F16);
     check_type(g, DL_OP_tanh, 0, DL_F16, "what follows");
     check_type(g, DL_OP_mul, 0, DL_F32, "what is promoted");
+    g = build(arena, "    y = x |> linear(4) @a |> batch_norm @norm |> relu\n", "amp", DL_BF16);
+    check_type(g, DL_OP_relu, 0, DL_BF16,
+               "behind a norm by running statistics, as behind one by the batch's");
 }
 
 static void test_without(dl_arena *arena) {

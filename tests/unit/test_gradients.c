@@ -245,8 +245,9 @@ static dl_value *composite(dl_builder *b, const grad_case *c, dl_value **p) {
 static dl_value *batch_norm(dl_builder *b, const grad_case *c,
                             dl_value **p) { /* the running statistics do not count */
     dl_value *in[] = {p[0], p[1], p[2], p[1], p[2]};
-    dl_attr at[] = {dl_attr_float(DL_ATTR_eps, 1e-3), dl_attr_float(DL_ATTR_momentum, 0.9)};
-    return dl_build(b, c->op, 5, in, 2, at);
+    dl_attr at[] = {dl_attr_float(DL_ATTR_eps, 1e-3), dl_attr_float(DL_ATTR_momentum, 0.9),
+                    dl_attr_int(DL_ATTR_training, 1)};
+    return dl_build(b, c->op, 5, in, 3, at);
 }
 static dl_value *classify(dl_builder *b, const grad_case *c, dl_value **p) { /* classes 0, 1, 0, 1, ... */
     dl_attr axis = dl_attr_name(DL_ATTR_axis, "N");

@@ -54,7 +54,8 @@ static const row_case cases[] = {
     {"batch norm", /* phases */
      X "  param $w = %%1 : f32[B=%2$d]\n  param $b = %%2 : f32[B=%2$d]\n"
        "  input $m = %%3 : f32[B=%2$d]\n  input $v = %%4 : f32[B=%2$d]\n"
-       "  %%9 = batch_norm $x, $w, $b, $m, $v {eps=1e-05, momentum=0.9} : f32[A=%1$d, B=%2$d, C=%3$d]\n",
+       "  %%9 = batch_norm $x, $w, $b, $m, $v {eps=1e-05, momentum=0.9, training=1} : f32[A=%1$d, B=%2$d, "
+       "C=%3$d]\n",
      false,
      3,
      {{5, 3, 7}, {2, 33, 1}, {17, 5, 4099}}},
