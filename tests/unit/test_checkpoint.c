@@ -195,6 +195,7 @@ static void test_damage(void) {
         CHECK(fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 30);
         for (off_t bit = 0; bit < 8 * st.st_size; bit++) {
             unsigned char c, flipped;
+            if (!dl_test_takes_cheap((unsigned)bit)) continue;
             CHECK(pread(fd, &c, 1, bit / 8) == 1);
             flipped = (unsigned char)(c ^ 1 << bit % 8);
             CHECK(pwrite(fd, &flipped, 1, bit / 8) == 1);
