@@ -42,10 +42,7 @@ static bool check_shapes(const dl_node *n, dl_shape_fault *fault) {
         return dl_fault(fault, 0, "bad_range", "%s splits %s=%lld into %lld heads, which leaves a rest",
                         dl_op_text(n), q->axis[2].name, (long long)q->axis[2].size, (long long)heads),
                dl_fault_help(fault, "take a number of heads that divides %lld", (long long)q->axis[2].size);
-    const dl_attr *causal = dl_node_attr(n, DL_ATTR_causal);
-    return !causal || causal->i == 0 || causal->i == 1 ||
-           dl_fault(fault, -1, "bad_attribute", "%s is causal (1) or not (0), not %lld", dl_op_text(n),
-                    (long long)causal->i);
+    return dl_want_switch(n, DL_ATTR_causal, fault);
 }
 
 bool dl_rule_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {

@@ -10,6 +10,13 @@ bool dl_want_rate(const dl_node *n, dl_shape_fault *fault) {
                     rate);
 }
 
+bool dl_want_switch(const dl_node *n, dl_attr_id id, dl_shape_fault *fault) {
+    const dl_attr *a = dl_node_attr(n, id);
+    return !a || a->i == 0 || a->i == 1 ||
+           dl_fault(fault, -1, "bad_attribute", "%s is %s (1) or not (0), not %lld", dl_op_text(n),
+                    dl_attrs[id].name, (long long)a->i);
+}
+
 /* Operand i is a vector of `size` elements: one for each `of`. */
 static bool want_vector(const dl_node *n, int i, dl_axis of, dl_shape_fault *fault) {
     const dl_type *v = dl_operand(n, i);
@@ -106,10 +113,7 @@ bool dl_rule_batch_norm(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
         return dl_fault(fault, -1, "bad_range",
                         "batch_norm keeps a share of %g of the old statistics; a share is from 0 to 1",
                         momentum);
-    int64_t training = dl_node_int(n, DL_ATTR_training);
-    if (training != 0 && training != 1)
-        return dl_fault(fault, -1, "bad_attribute", "batch_norm trains (1) or does not (0), not %lld",
-                        (long long)training);
+    if (!dl_want_switch(n, DL_ATTR_training, fault)) return false;
     for (int i = 1; i < n->nin; i++)
         if (!want_vector(n, i, x->axis[1], fault)) return false;
     *r = dl_row_type(x);

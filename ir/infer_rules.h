@@ -26,6 +26,8 @@ dl_type dl_row_type(const dl_type *t);
 int dl_rule_axis(const dl_node *n, dl_shape_fault *fault);
 /* Is attribute `rate` a share from 0 to 1? */
 bool dl_want_rate(const dl_node *n, dl_shape_fault *fault);
+/* Is this attribute, where it is given, 1 or 0? */
+bool dl_want_switch(const dl_node *n, dl_attr_id id, dl_shape_fault *fault);
 /* Demands of operands: equal element types; a floating-point one; that of a given rank. */
 bool dl_want_same_dtype(const dl_node *n, dl_shape_fault *fault);
 /* Two floats of one type, or one of 16 bits beside an f32 one: 16 bits then is what they make. Only passes

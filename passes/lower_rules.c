@@ -256,20 +256,21 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     return rename_to(b, y, n->out[0].type);
 }
 
-/* (x - mean) weight / sqrt(variance + eps) + bias: the root and the division are of vectors. */
-static dl_value *normalise_by(dl_builder *b, const dl_node *n, dl_value *mean, dl_value *variance) {
+/* (x - mean) weight / sqrt(variance + eps) + bias by the running statistics: the root and the division are of
+ * vectors. */
+static dl_value *normalise_by_running(dl_builder *b, const dl_node *n) {
     const dl_type t = with_names(n->in[0]->type);
-    const char *channel = t.axis[1].name;
-    dl_value *x = rename_to(b, n->in[0], t), *w = along(b, n->in[1], channel);
-    variance = dl_build_k(b, DL_OP_add, along(b, variance, channel), dl_node_float(n, DL_ATTR_eps));
-    dl_value *scale = dl_build2(b, DL_OP_div, w, dl_build1(b, DL_OP_sqrt, variance));
-    dl_value *y = mul(b, sub(b, x, along(b, mean, channel)), scale);
-    return rename_to(b, add(b, y, along(b, n->in[2], channel)), n->out[0].type);
+    dl_value *x = rename_to(b, n->in[0], t), *v[5];
+    for (int i = 1; i < 5; i++) v[i] = along(b, n->in[i], t.axis[1].name);
+    dl_value *variance = dl_build_k(b, DL_OP_add, v[4], dl_node_float(n, DL_ATTR_eps));
+    dl_value *scale = divide(b, v[1], dl_build1(b, DL_OP_sqrt, variance));
+    dl_value *y = mul(b, sub(b, x, v[3]), scale);
+    return rename_to(b, add(b, y, v[2]), n->out[0].type);
 }
 
 /* In training with the batch's statistics, of which the front end makes the running ones. */
 dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) {
-    if (!dl_node_int(n, DL_ATTR_training)) return normalise_by(b, n, n->in[3], n->in[4]);
+    if (!dl_node_int(n, DL_ATTR_training)) return normalise_by_running(b, n);
     return normalise(b, n, ~(1u << 1), 1, mean_of_batch);
 }
 
