@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-from checks import ENV, TMP, check, finish, save_file, takes
+from checks import ENV, SHARE, TMP, check, finish, save_file
 
 BUILD = os.path.abspath(sys.argv[1])
 DLC, DLRUN = f"{BUILD}/programs/dlc", f"{BUILD}/programs/dlrun"
@@ -75,18 +75,18 @@ def test_bounds():
     """Of several bounds the smallest; through slices, casts and other names; floats that are made whole, too."""
     head = "model A():\n    input k: {}[N, T=40]\n    input x: f32[N, C=4]\n{}    y = x |> linear(3) @l\n    output y\n"
     sums = "    loss = mean(y**2) + mean(z)\n"  # NaN as soon as one number is no row
-    for number, (name, type, body) in enumerate((
+    for name, type, body in (
             ("embedding", "i32", "    z = k |> embedding(5, 2) @e\n"),
             ("smallest", "i64", "    z = k |> embedding(5, 2) @e\n    w = one_hot(k, V=2) as [N, T, E]\n    z = z + 0.1 * w - log(sum(w, over=E))\n"),
             ("gather", "i32", "    z = gather(x, k, over=C)\n"),
             ("moved", "i32", "    z = (k as [N, S])[S=3:9] |> stop_gradient |> embedding(2, 3) @e\n"),
             ("where", "i64", "    z = where(k > 1, 0, k) |> embedding(2, 3) @e\n"),
             ("whole", "f32", "    z = (k as i32) |> embedding(3, 2) @e\n"),
-            ("shared", "i32", "    e = embedding(4, 2) @e\n    z = k |> e\n    z = z + (k |> embedding(3, 2) @f)\n"))):
+            ("shared", "i32", "    e = embedding(4, 2) @e\n    z = k |> e\n    z = z + (k |> embedding(3, 2) @f)\n")):
         path = write(name, head.format(type, body) + sums)
         found = losses(path)
         check(all(map(math.isfinite, found)), f"{name}: {found}")
-        if not takes(number):
+        if SHARE > 1:  # the language model's numbers are made up there, too
             continue
         r = run(DLC, "bench", path, "--steps=1", "--json")
         check(r.returncode == 0 and math.isfinite(json.loads(r.stdout)["loss"]), f"{name}: {r.stdout[:300]} {r.stderr}")

@@ -140,9 +140,9 @@ def test_values():
 
 def test_json():
     """What else the object holds; its figures are those of the text; a batch of this run beside the one that was asked for."""
-    both = ["--config=bs32_opt", "--local_batch_size=2"]
+    both = ["--config=bs32_opt", "--local_batch_size=1"]
     found, _ = configuration("models/vit.dl", *both)
-    check(found["configuration"]["global_batch_size"] == 32 and found["batch"] == 2 and found["global_batch"] == 2, f"{found['batch']}")
+    check(found["configuration"]["global_batch_size"] == 32 and found["batch"] == 1 and found["global_batch"] == 1, f"{found['batch']}")
     text = run("models/vit.dl", *both, "--dry_run").stdout
     check(f"parameters  {found['parameters']}\n" in text and f"{found['peak_bytes'] / 2**20:.1f} MiB with {found['threads']} threads" in text
           and f"kernels     {found['kernels']} " in text, f"{text} {found['parameters']} {found['peak_bytes']}")
@@ -187,7 +187,7 @@ def test_theirs():
     check_values(line, dict(optimizer="sgd", lr=0.25, lr_scaling="none", lr_warmup_epochs=2, batch_size=8, n_epochs=3, model="models/resnet.dl"))
     hello = ["models/config/hello.yaml", "--dropout", "0.25"]
     check_values(hello, dict(dropout=0.25, model="models/cnn_classifier.dl"))
-    check_values(["models/resnet.dl", "models/config/hello.yaml", "--n_classes=7", "--small=true"], dict(model="models/resnet.dl", small=True, n_classes=7))
+    check_values(["models/resnet.dl", "models/config/hello.yaml", "--n_classes=7", "--small=true", "--depths=[1,1,1,1]"], dict(model="models/resnet.dl", small=True, n_classes=7))
 
 
 SMALL = ["--hidden=4", "--depth=3", "--data_size=8", "--batch_size=4", "--Nsamples=16", "--Nsamples_val=8"]

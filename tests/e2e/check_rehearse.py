@@ -114,23 +114,24 @@ def of_one_layer():
 def main():
     state_in_shares()
     of_one_layer()
-    same("a ViT whose state is in shares", [*VIT, "--embed_dim=64", "--zero=1"])
     same("keys and values round a ring, uneven", [*VIT, "--context_parallel=2", "--cp_comm_type=p2p"])
     same("who looks back, round a ring", [*looking_back(), "--context_parallel=4", "--cp_comm_type=p2p"], worlds=(4,))
     same("in shares, and tokens split", [*VIT, "--embed_dim=64", "--zero=1", "--context_parallel=2"])
     same("a ViT with dropout, of attention too", [*VIT, "--dropout=0.1"])
-    same("a ViT with none", VIT)
     same("a ConvNeXt with drop path", ["models/convnext.dl", "--img_size=[16,32]", "--n_in_channels=3", "--n_out_channels=2",
                                       "--patch_size=4", "--embed_dim=32", "--depth=3", "--drop_path_rate=0.5"])
     same("a classifier with dropout", CNN)
     same("a U-Net", ["models/resunet.dl", "--data_size=16", "--widths=[8,16,16]"], LOSS, 1e-4)  # a bias in front of a norm nearly cancels
     same("a seed of many digits", [*CNN, "--seed=123456789012345"])
-    same("a ViT in bf16", [*VIT, "--dropout=0.1", "--amp_mode=bf16"])
     same("a ViT in fp16", [*VIT, "--dropout=0.1", "--amp_mode=fp16"], LOSS, 1e-3)  # weights' gradients are rounded rank by rank
     same("rows of which none begins a vector", model("odd", "    y = x |> linear(5) @a |> dropout(0.4) |> linear(10) @b\n"))
     norms = model("norms", "    y = x |> linear(8) @a |> batch_norm @n |> relu |> linear(10) @b\n")
-    other("batch norm of a rank's own samples", RESNET)
-    other("batch norm of a rank's own samples, a small model", norms)
+    other("batch norm of a rank's own samples", norms)
+    if SHARE == 1:  # of what others have beside something else
+        same("a ViT whose state is in shares", [*VIT, "--embed_dim=64", "--zero=1"])
+        same("a ViT with no dropout", VIT)
+        same("a ViT in bf16", [*VIT, "--dropout=0.1", "--amp_mode=bf16"])
+        other("batch norm of a rank's own samples, a whole model", RESNET)
     same("batch norms of all ranks' samples", [*norms, "--sync_batch_norm"])
     same("batch norms of all ranks' samples, in bf16", [*norms, "--sync_batch_norm", "--amp_mode=bf16"])
     # samples behind another axis: numbers of its own for each rank, but not those of one rank

@@ -39,10 +39,10 @@ def trial(system, at, tags, *keys):
 
 def test_trials():
     common = {"Loss/train", "Loss/valid", "Learning Rate", "Avg iters per sec"}
-    short = ["--num_epochs=2", "--Nsamples=32", "--Nsamples_val=8"]
+    short = ["--num_epochs=2", "--Nsamples=16", "--Nsamples_val=4"]
     found, _ = trial("A", "runs/tiny/1GPU/00", common, *short)
     check(found and found[-1]["Loss/valid"] < found[0]["Loss/valid"], f"A learns: {found}")
-    found, out = trial("A", "runs/tiny/1GPU/01", common, "--num_epochs=1", "--Nsamples=8", "--Nsamples_val=8")
+    found, out = trial("A", "runs/tiny/1GPU/01", common, "--num_epochs=1", "--Nsamples=4", "--Nsamples_val=4")
     check("data/nbody_train.h5 is there" in out and "$ dldata" not in out, f"A again: {out[:900]}")
 
     small = ["--data_size=16", "--hidden=8", "--max_epochs=2"]
@@ -56,8 +56,8 @@ def test_trials():
     check(found and found[-1]["RMSE(u10m)/valid"] < found[0]["RMSE(u10m)/valid"], f"D learns: {found}")
     check(re.search(r"RMSE\(u10m\)/valid +\d+\.\d+ at first, \d+\.\d+ at last", out), f"D: {out[-900:]}")
 
-    found, out = trial("E", "runs/cifar10-cnn", {"Loss/train", "Loss/valid", "accuracy/valid", "time_per_epoch"}, "--n_epochs=1", "--n_train=640", "--n_valid=256")
-    check(len(found) == 1 and found[0]["iteration"] == 10, f"E: {found}")
+    found, out = trial("E", "runs/cifar10-cnn", {"Loss/train", "Loss/valid", "accuracy/valid", "time_per_epoch"}, "--n_epochs=1", "--n_train=320", "--n_valid=128")
+    check(len(found) == 1 and found[0]["iteration"] == 5, f"E: {found}")
 
 
 def test_usage():

@@ -13,9 +13,10 @@ import signal
 import sys
 import time
 
+from checks import SHARE
 from oracle_tools import ROOT, Workplace, check, finish
 
-STEPS = 32  # an epoch
+STEPS = 32 if SHARE == 1 else 16  # an epoch
 SETTINGS = ("--yaml_config=models/config/unet.yaml", "--config", "tiny", "--data_loader_config=synthetic", "--Nsamples_val=8",
             "--num_epochs=2", "--start_lr=5e-4")
 
@@ -101,7 +102,7 @@ def main(build):
     check(status == -signal.SIGKILL and iteration == STEPS, f"SIGKILL: status {status}, checkpoint at iteration {iteration}")
     compare("killed and resumed", result(directory(place, "killed")), want)
 
-    whole = *SETTINGS, "--Nsamples=16"
+    whole = *SETTINGS, f"--Nsamples={STEPS // 2}"
     one, two = (whole_run(place, f"unet{n}", whole, f"--threads={n}") for n in (1, 2))
     compare("the whole U-Net on one thread and on two", one, two)
     finish()

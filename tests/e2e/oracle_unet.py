@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The U-Net against PyTorch: from the same weights and batches, losses, and the gradients of the first step in float64.
 
-oracle_unet.py BUILD SIDE [OPTION...]     32: without full_scale, batch 2, ten losses (of a share five); 64: the whole model, three losses,
+oracle_unet.py BUILD SIDE [OPTION...]     32: without full_scale, batch 2, ten losses (of a share three); 64: the whole model, three losses,
                                           since Debian's PyTorch takes half a minute for each
 """
 import sys
@@ -21,7 +21,7 @@ def main(build, side, *options):
             torch.nn.init.normal_(p, 0, 0.01)
     weights = {name: p.detach().clone() for name, p in model.state_dict().items()}
     batches = [(torch.randn(batch, 4, side, side, side), torch.tanh(torch.randn(batch, 5, side, side, side)))
-               for _ in range(3 if full else 10 if SHARE == 1 else 5)]
+               for _ in range(10 if SHARE == 1 and not full else 3)]
     got = place.replay(weights, batches, "--config", "base", f"--full_scale={str(full).lower()}",
                        f"--data_size={side}", f"--local_batch_size={batch}", *options)
     loss = torch.nn.functional.l1_loss

@@ -31,47 +31,55 @@ static atomic_int passed, failed;
 
 /* ---- what is expected, made again on each rank ---- */
 
+enum { BLOCK = 512 }; /* elements that are converted at once */
+
+static int64_t block_of(int64_t at, int64_t n) { return n - at < BLOCK ? n - at : BLOCK; }
+
 /* Numbers of rank `rank` in collective `salt`: of many magnitudes, so that the order of a sum shows. */
 static void fill(dl_dtype type, void *to, int64_t n, int rank, int salt) {
     uint64_t seed = dl_hash(&(int[]){rank, salt}, 2 * sizeof(int), 0);
-    int64_t e = dl_dtype_bytes(type);
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        double v = ((double)(seed >> 40) / 0x1p24 - 0.5) * exp2((double)(seed >> 33 & 7));
-        if (!dl_dtype_is_float(type)) v *= 1e6;
-        dlr_convert(type, (char *)to + i * e, DL_F64, &v, 1);
+    double v[BLOCK], scale = dl_dtype_is_float(type) ? 1 : 1e6;
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        for (int64_t i = 0; i < block_of(at, n); i++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            v[i] = ((double)(seed >> 40) / 0x1p24 - 0.5) * (double)(1 << (seed >> 33 & 7)) * scale;
+        }
+        dlr_convert(type, (char *)to + at * dl_dtype_bytes(type), DL_F64, v, block_of(at, n));
     }
 }
 
-/* The sum of n arrays in order, as a serial loop makes it. */
+/* The sum of n arrays in order, or their largest, as a serial loop makes it: at most BLOCK elements. */
+static void serial_block(dl_dtype type, bool largest, int64_t count, int n, char **from, int64_t skip,
+                         char *to) {
+    double exact[BLOCK] = {0}, v[BLOCK];
+    float narrow[BLOCK] = {0}, f[BLOCK];
+    int64_t whole[BLOCK] = {0}, w[BLOCK] = {0};
+    for (int m = 0; m < n; m++) {
+        dlr_convert(DL_F64, v, type, from[m] + skip, count);
+        dlr_convert(DL_F32, f, type, from[m] + skip, count);
+        if (!dl_dtype_is_float(type)) dlr_convert(DL_I64, w, type, from[m] + skip, count);
+        for (int64_t i = 0; i < count; i++)
+            if (largest)
+                exact[i] = m && exact[i] > v[i] ? exact[i] : v[i],
+                narrow[i] = m && narrow[i] > f[i] ? narrow[i] : f[i],
+                whole[i] = m && whole[i] > w[i] ? whole[i] : w[i];
+            else if (m)
+                exact[i] += v[i], narrow[i] += f[i], whole[i] += w[i];
+            else
+                exact[i] = v[i], narrow[i] = f[i], whole[i] = w[i];
+    }
+    if (type == DL_F64)
+        memcpy(to, exact, (size_t)count * 8);
+    else if (dl_dtype_is_float(type))
+        dlr_convert(type, to, DL_F32, narrow, count);
+    else
+        dlr_convert(type, to, DL_I64, whole, count);
+}
+
 static void serial(dl_dtype type, bool largest, int64_t count, int n, char **from, char *to) {
     int64_t e = dl_dtype_bytes(type);
-    for (int64_t i = 0; i < count; i++) {
-        double exact = 0;
-        float narrow = 0;
-        int64_t whole = 0;
-        for (int m = 0; m < n; m++) {
-            double v;
-            float f;
-            int64_t w = 0;
-            dlr_convert(DL_F64, &v, type, from[m] + i * e, 1);
-            dlr_convert(DL_F32, &f, type, from[m] + i * e, 1);
-            if (!dl_dtype_is_float(type)) dlr_convert(DL_I64, &w, type, from[m] + i * e, 1);
-            if (largest)
-                exact = m && exact > v ? exact : v, narrow = m && narrow > f ? narrow : f,
-                whole = m && whole > w ? whole : w;
-            else if (m)
-                exact += v, narrow += f, whole += w;
-            else
-                exact = v, narrow = f, whole = w;
-        }
-        if (type == DL_F64)
-            memcpy(to + i * e, &exact, 8);
-        else if (dl_dtype_is_float(type))
-            dlr_convert(type, to + i * e, DL_F32, &narrow, 1);
-        else
-            dlr_convert(type, to + i * e, DL_I64, &whole, 1);
-    }
+    for (int64_t at = 0; at < count; at += BLOCK)
+        serial_block(type, largest, block_of(at, count), n, from, at * e, to + at * e);
 }
 
 /* ---- one collective ---- */
@@ -133,16 +141,19 @@ static void prepare(job *j, dlr_comm *comm, dlr_collective_kind kind, int group,
 static char *expected(const job *j) {
     int64_t e = dl_dtype_bytes(j->c.type), before = 0;
     char *want = malloc((size_t)(out_of(j) * e + 1)), *in[64];
+    int only = j->c.kind == DLR_SHIFT       ? (j->me + j->n - 1) % j->n
+               : j->c.kind == DLR_BROADCAST ? j->c.root
+                                            : -1;
+    if (only >= 0) { /* what one member gave */
+        fill(j->c.type, want, out_of(j), only, j->salt);
+        return want;
+    }
     for (int m = 0; m < j->n; m++) {
         in[m] = malloc((size_t)(in_of(j, m) * e + 1));
         fill(j->c.type, in[m], in_of(j, m), m, j->salt);
     }
     for (int m = 0; m < j->me; m++) before += j->counts[m];
-    if (j->c.kind == DLR_SHIFT)
-        memcpy(want, in[(j->me + j->n - 1) % j->n], (size_t)(out_of(j) * e));
-    else if (j->c.kind == DLR_BROADCAST)
-        memcpy(want, in[j->c.root], (size_t)(j->c.count * e));
-    else if (j->c.kind == DLR_ALL_GATHER) {
+    if (j->c.kind == DLR_ALL_GATHER) {
         char *at = want;
         for (int64_t b = 0; b < j->c.outer; b++)
             for (int m = 0; m < j->n; m++) {

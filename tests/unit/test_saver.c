@@ -316,7 +316,7 @@ static void test_all(bool at_length) {
     CHECK(points > 20);
     points += test_crash_points(at_length ? 40 : 4);
     printf("%d crash and failure points%s\n", points, sharded ? ", of several files" : "");
-    test_random_kills(at_length ? 5000 : 500);
+    test_random_kills(at_length ? 5000 : dl_test_share() > 1 ? 150 : 500);
 }
 
 int main(int argc, char **argv) {

@@ -27,8 +27,8 @@ static void hear(const char *what) { dl_puts(&told, what); }
 static dl_module *parse(dl_error *err) {
     const char *text = dl_format(arena,
                                  "graph @train {\n"
-                                 "  input $a = %%0 : %s[M=40, K=512]\n"
-                                 "  input $b = %%1 : %s[N=24, K=512]\n"
+                                 "  input $a = %%0 : %s[M=40, K=256]\n"
+                                 "  input $b = %%1 : %s[N=24, K=256]\n"
                                  "  %%2 = contract $a, $b {over=[K]} : %s[M=40, N=24]\n"
                                  "  %%3 = leaky_relu %%2 {slope=0.5} : %s[M=40, N=24]\n"
                                  "  output \"y\" = %%3\n"
@@ -149,7 +149,7 @@ static void test_wrong(const dl_plan *trials, const dl_trial *trial) {
 
 /* ---- numbers ---- */
 
-enum { M = 40, N = 24, K = 512 };
+enum { M = 40, N = 24, K = 256 };
 
 static void run(const dl_plan *p, float *y) {
     dl_error err = {0};
