@@ -6,7 +6,7 @@ the shape rule takes and the row does not (a missing cell), or the other way rou
 primes, broadcast axes) times 3 draws of values (ordinary; few and small, so that ties and kinks are met; with NaN and infinities).
 
 Each sample runs on the interpreter in double and compiled, with one thread and with three, for the targets that this CPU has. Where DLC_TEST_SHARE
-asks for a part, a cell has every third shape, in turn from cell to cell, and a module one target, in turn from module to module. PyTorch computes in float64 from the same numbers. Gradients are held against central differences of the interpreter's own results, too.
+asks for a part, a cell has every fourth shape, in turn from cell to cell, and a module one target, in turn from module to module. PyTorch computes in float64 from the same numbers. Gradients are held against central differences of the interpreter's own results, too.
 
 How far off a result may be: u is the type's unit roundoff (2^-24, 2^-53). A pointwise op rounds once and its functions promise a few units
 in the last place (row.ulps; FLOAT_ULPS of them by default). What sums is off by at most u a term relative to the sum of magnitudes (Higham, Accuracy and Stability of Numerical
@@ -410,7 +410,7 @@ def main():
         if ONLY and op not in ONLY:
             continue
         for dtype in row.types:
-            shapes = range(row.samples) if SHARE == 1 else range(cells % 3, row.samples, 3)
+            shapes = range(row.samples) if SHARE == 1 else range(cells % 4, row.samples, 4)
             cases = [c for c in (row.sample(op, Sampler(row, dtype, i, (op, dtype))) for i in shapes) if c]
             cells += 1
             samples += len(cases) * len(DRAWS)
