@@ -64,7 +64,7 @@ def interrupted_run(place, name, settings, sign):
     process = place.start("dlrun", *settings, f"--expdir={place / name}")
     while process.poll() is None and not state.exists():
         time.sleep(0.01)
-    time.sleep(0.1)
+    time.sleep(0.003 * STEPS)
     process.send_signal(sign)
     output = process.communicate()[0]
     if not state.exists():
