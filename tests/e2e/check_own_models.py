@@ -86,10 +86,9 @@ def test_bounds():
         path = write(name, head.format(type, body) + sums)
         found = losses(path)
         check(all(map(math.isfinite, found)), f"{name}: {found}")
-        if SHARE > 1:  # the language model's numbers are made up there, too
-            continue
-        r = run(DLC, "bench", path, "--steps=1", "--json")
-        check(r.returncode == 0 and math.isfinite(json.loads(r.stdout)["loss"]), f"{name}: {r.stdout[:300]} {r.stderr}")
+        if SHARE == 1:  # of a share, test_language_model's is the one: each measures this machine's ceilings, too
+            r = run(DLC, "bench", path, "--steps=1", "--json")
+            check(r.returncode == 0 and math.isfinite(json.loads(r.stdout)["loss"]), f"{name}: {r.stdout[:300]} {r.stderr}")
     r = run(DLRUN, write("open", head.format("i32", "    z = k\n") + "    loss = mean(y**2) + mean(k as f32)\n"), *FEW, f"--expdir={TMP}/no")
     check(r.returncode == 3 and "does not say how many classes" in r.stderr and "embedding" in r.stderr, f"nothing says: {r.returncode} {r.stderr[-300:]}")
 

@@ -147,8 +147,10 @@ def test_cpu():
 
 
 def test_short():
-    """A run that goes on; all steps of a short run, of given batches."""
-    run("short", samples=6)
+    """All steps of a short epoch; a run that goes on; a run of given batches."""
+    r = run("short", "--profile", samples=6)
+    rows, about = load_trace(f"{r.folder}/profile.json")
+    check_kernels(rows, "cpu", about, [0, 1, 2], "three steps")
     r = run("short", "--profile", "--resume", samples=24, epochs=2)
     rows, about = load_trace(f"{r.folder}/profile.json")
     check_kernels(rows, "cpu", about, list(range(2, 12)), "twelve steps, of a run that goes on")

@@ -140,9 +140,9 @@ def test_values():
 
 def test_json():
     """What else the object holds; its figures are those of the text; a batch of this run beside the one that was asked for."""
-    both = ["--config=bs32_opt", "--local_batch_size=1"]
+    both = ["--config=bs32_opt", "--local_batch_size=2"]
     found, _ = configuration("models/vit.dl", *both)
-    check(found["configuration"]["global_batch_size"] == 32 and found["batch"] == 1 and found["global_batch"] == 1, f"{found['batch']}")
+    check(found["configuration"]["global_batch_size"] == 32 and found["batch"] == 2 and found["global_batch"] == 2, f"{found['batch']}")
     text = run("models/vit.dl", *both, "--dry_run").stdout
     check(f"parameters  {found['parameters']}\n" in text and f"{found['peak_bytes'] / 2**20:.1f} MiB with {found['threads']} threads" in text
           and f"kernels     {found['kernels']} " in text, f"{text} {found['parameters']} {found['peak_bytes']}")

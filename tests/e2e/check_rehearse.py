@@ -127,16 +127,16 @@ def main():
     same("rows of which none begins a vector", model("odd", "    y = x |> linear(5) @a |> dropout(0.4) |> linear(10) @b\n"))
     norms = model("norms", "    y = x |> linear(8) @a |> batch_norm @n |> relu |> linear(10) @b\n")
     other("batch norm of a rank's own samples", norms)
-    if SHARE == 1:  # of what others have beside something else
-        same("a ViT whose state is in shares", [*VIT, "--embed_dim=64", "--zero=1"])
-        same("a ViT with no dropout", VIT)
-        same("a ViT in bf16", [*VIT, "--dropout=0.1", "--amp_mode=bf16"])
-        other("batch norm of a rank's own samples, a whole model", RESNET)
     same("batch norms of all ranks' samples", [*norms, "--sync_batch_norm"])
     same("batch norms of all ranks' samples, in bf16", [*norms, "--sync_batch_norm", "--amp_mode=bf16"])
     # samples behind another axis: numbers of its own for each rank, but not those of one rank
     other("samples that are not first", model("turned", "    y = x |> linear(10) @a |> rearrange(\"n c w -> c n w\") |> dropout(0.4)"
                                                         " |> rearrange(\"c n w -> n c w\") |> linear(10) @b\n"))
+    if SHARE == 1:  # of what the cases above have together with something else
+        same("a ViT whose state is in shares", [*VIT, "--embed_dim=64", "--zero=1"])
+        same("a ViT with no dropout", VIT)
+        same("a ViT in bf16", [*VIT, "--dropout=0.1", "--amp_mode=bf16"])
+        other("batch norm of a rank's own samples, a whole model", RESNET)
 
 
 main()

@@ -91,7 +91,7 @@ def main(build):
     same(2, "adam", *VIT, *adam)
     same(4, "sgd", *windows, *sgd)
     same(3, "uneven", *windows, "--optimizer=adamw", "--lr=1e-3", "--weight_decay=0.01")
-    if SHARE == 1:  # they keep no more than others do
+    if SHARE == 1:  # what they keep is dealt out as others' is
         same(2, "rmsprop", *windows, "--optimizer={name: RMSprop, momentum: 0.9, centered: true}", "--lr=1e-3")
         same(3, "adagrad", *windows, "--optimizer={name: Adagrad, initial_accumulator_value: 0.1}", "--lr=1e-2")
     same(2, "nadam", *windows, "--optimizer=nadam", "--lr=1e-3", "--amp_mode=fp16", "--loss_scale_init=33554432")

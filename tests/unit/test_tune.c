@@ -15,6 +15,8 @@
 
 /* In which type the product is made: bf16, or f32, in TF32. */
 static const char *type = "bf16";
+/* The product's axes. */
+enum { M = 40, N = 24, K = 256 };
 
 static dl_arena *arena;
 static dl_config *config;
@@ -27,13 +29,13 @@ static void hear(const char *what) { dl_puts(&told, what); }
 static dl_module *parse(dl_error *err) {
     const char *text = dl_format(arena,
                                  "graph @train {\n"
-                                 "  input $a = %%0 : %s[M=40, K=256]\n"
-                                 "  input $b = %%1 : %s[N=24, K=256]\n"
-                                 "  %%2 = contract $a, $b {over=[K]} : %s[M=40, N=24]\n"
-                                 "  %%3 = leaky_relu %%2 {slope=0.5} : %s[M=40, N=24]\n"
+                                 "  input $a = %%0 : %s[M=%d, K=%d]\n"
+                                 "  input $b = %%1 : %s[N=%d, K=%d]\n"
+                                 "  %%2 = contract $a, $b {over=[K]} : %s[M=%d, N=%d]\n"
+                                 "  %%3 = leaky_relu %%2 {slope=0.5} : %s[M=%d, N=%d]\n"
                                  "  output \"y\" = %%3\n"
                                  "}\n",
-                                 type, type, type, type);
+                                 type, M, K, type, N, K, type, M, N, type, M, N);
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", err);
     CHECK(m, "%s", err->message);
     return m;
@@ -148,8 +150,6 @@ static void test_wrong(const dl_plan *trials, const dl_trial *trial) {
 }
 
 /* ---- numbers ---- */
-
-enum { M = 40, N = 24, K = 256 };
 
 static void run(const dl_plan *p, float *y) {
     dl_error err = {0};
