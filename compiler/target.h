@@ -21,11 +21,11 @@ typedef struct {
     int row_block;        /* whole tiles of rows of a contraction's accumulator that stay in cache */
     int grad_rows;        /* rows of a weight gradient's tile, which lie side by side: a power of 2 */
     const char *flags[8]; /* for the compiler, NULL-terminated */
+    bool emulated;        /* tests run its kernels on a CPU that is not of this kind, or without a GPU */
     /* GPUs */
     const char *arch; /* "sm_90a": what NVRTC compiles for */
     bool has_wgmma;   /* warps in fours multiply tiles in shared memory */
     bool has_maps;    /* tensor maps bring them there */
-    bool emulated;    /* the same text in blocks on a CPU: tests, and machines without a GPU */
 } dl_target;
 
 /* The target of that name ("cpu" or NULL: the best CPU that this machine is). NULL: DL_USAGE for an unknown

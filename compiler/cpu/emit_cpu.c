@@ -8,7 +8,8 @@
 extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_contract[], dl_kernels_weight[],
     dl_kernels_weight_tiles[], dl_kernels_weight_pairs[], dl_kernels_weight_bands[], dl_kernels_fold[],
     dl_kernels_pairs[], dl_kernels_bands[], dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[],
-    dl_kernels_random[], dl_kernels_attention[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[];
+    dl_kernels_random[], dl_kernels_attention[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[],
+    dl_kernels_instructions[], dl_kernels_instructions_emulated[];
 
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n", t->lanes,
@@ -27,6 +28,7 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define HAS_PAIRS %d\n#define HAS_TILES %d\n#define HAS_GROUPS %d\n", pairs,
             pairs && t->tiles, groups);
     dl_puts(out, dl_kernels_prelude);
+    if (pairs) dl_puts(out, t->emulated ? dl_kernels_instructions_emulated : dl_kernels_instructions);
     if (has[DL_NEED_HALVES] || attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_elements);
     if (attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_pairs), dl_puts(out, dl_kernels_bands);
     if (has[DL_NEED_DRAWS]) dl_puts(out, dl_kernels_random);

@@ -18,16 +18,22 @@
 #define CPU(width)                                                                                           \
     .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width, .weights = {DL_PANEL, 2 * width},        \
     .written_out = 1u << DL_F64
-#define CPU_BF16                                                                                             \
-    CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8, .low_products = 1u << DL_BF16,                     \
-             .flags = {"-mavx512f", "-mavx512bw", "-mavx512dq", "-mfma", "-mprefer-vector-width=512"}
+#define CPU_512     CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8
+#define AVX512      "-mavx512f", "-mfma", "-mprefer-vector-width=512"
+#define AVX512_BF16 AVX512, "-mavx512bw", "-mavx512dq"
+#define AVX2        "-mavx2", "-mfma", "-mf16c"
+/* A CPU with AVX-512, and the same kernels emulated: vectors of 16 lanes by the compiler, and what has an
+ * instruction of its own by kernels/instructions_emulated.c. For tests on machines with AVX2. */
+#define BOTH(cpu, flags_of, ...)                                                                             \
+    {"cpu:" cpu, CPU_512, .flags = {flags_of}, __VA_ARGS__}, {                                               \
+        "cpu:" cpu ":emulated", CPU_512, .emulated = true, .flags = {AVX2}, __VA_ARGS__                      \
+    }
 static const dl_target targets[] = {
 #ifdef __x86_64__
-    {"cpu:amx_bf16", CPU_BF16, .tiles = true},
-    {"cpu:avx512_bf16", CPU_BF16},
-    {"cpu:avx512", CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8,
-     .flags = {"-mavx512f", "-mfma", "-mprefer-vector-width=512"}},
-    {"cpu:avx2", CPU(8), .rows = 6, .row_block = 132, .grad_rows = 4, .flags = {"-mavx2", "-mfma", "-mf16c"}},
+    BOTH("amx_bf16", AVX512_BF16, .low_products = 1u << DL_BF16, .tiles = true),
+    BOTH("avx512_bf16", AVX512_BF16, .low_products = 1u << DL_BF16),
+    BOTH("avx512", AVX512),
+    {"cpu:avx2", CPU(8), .rows = 6, .row_block = 132, .grad_rows = 4, .flags = {AVX2}},
 #endif
     {"cpu:generic", CPU(4), .rows = 4, .row_block = 128, .grad_rows = 4},
 };
@@ -72,12 +78,14 @@ static bool is_slow_here(const dl_target *t) {
 static bool runs_here(const dl_target *t) {
 #ifdef __x86_64__
     __builtin_cpu_init();
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+    if (t->emulated) return avx2;
     if (t->tiles && !(has_tiles() && may_use_tiles())) return false;
     if (t->low_products &&
         !(__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && multiplies_bf16()))
         return false;
     if (t->lanes == 16) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
-    if (t->lanes == 8) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+    if (t->lanes == 8) return avx2;
 #endif
     (void)t;
     return true;
@@ -87,6 +95,7 @@ static const dl_target *find(const char *name, dl_error *err) {
     bool any = strcmp(name, dl_backend_cpu.name) == 0;
     for (int i = 0; i < NTARGETS; i++) {
         if (!any && strcmp(targets[i].name, name) != 0) continue;
+        if (any && targets[i].emulated) continue;
         if (runs_here(&targets[i]) && !(any && is_slow_here(&targets[i]))) return &targets[i];
         if (any) continue;
         dl_fail(err, DL_RESOURCE, "this CPU cannot run target '%s'; leave --target out to use what it has",
@@ -99,7 +108,8 @@ static const dl_target *find(const char *name, dl_error *err) {
 
 static void list(dl_buf *names) {
     dl_puts(names, "cpu (the best here)");
-    for (int i = 0; i < NTARGETS; i++) dl_putf(names, ", %s", targets[i].name);
+    for (int i = 0; i < NTARGETS; i++)
+        if (!targets[i].emulated) dl_putf(names, ", %s", targets[i].name);
 }
 
 static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err) {

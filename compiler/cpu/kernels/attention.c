@@ -10,7 +10,7 @@
 INLINE vf scaled(const struct attention *s, vf score) {
     IF_PAIRS(s->pairs, {
         score *= splat(s->scale);
-        __asm__("" : "+v"(score));
+        ROUNDED(score);
     })
     (void)s;
     return score;

@@ -12,28 +12,6 @@
 enum { TILE_WORDS = 16, BAND = 32, FILLED_ROWS = BAND, BLOCK_FLOATS = BAND * TILE_WORDS };
 _Static_assert(PANEL == 32 && ROW_BLOCK % BAND == 0, "two tiles of lanes; whole bands");
 
-static const struct {
-    unsigned char palette, start, none[14];
-    unsigned short row_bytes[16];
-    unsigned char rows[16];
-} tile_shapes __attribute__((aligned(64))) = {
-    1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-/* Around bands: what a thread has in tiles costs each switch between threads 8 KiB. */
-INLINE void begin_tiles(void) { __asm__ volatile("ldtilecfg %0" : : "m"(tile_shapes)); }
-INLINE void end_tiles(void) { __asm__ volatile("tilerelease"); }
-
-#define LOAD_TILE(tile, from)                                                                                \
-    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
-/* The same of what streams by: it does not take the place of what stays in the first cache. */
-#define STREAM_TILE(tile, from)                                                                              \
-    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
-#define STORE_TILE(tile, to)                                                                                 \
-    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(apart) : "memory")
-#define ZERO_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile : :)
-/* sums += left x right; in operands' order: the last one is added to. Denormals count as zero. */
-#define ADD_TILES(sums, left, right)                                                                         \
-    __asm__ volatile("tdpbf16ps %%tmm" #right ", %%tmm" #left ", %%tmm" #sums : :)
-
 /* The sums of a band: those in c[BAND][PANEL], whose rows lie `row` floats apart, or none. */
 INLINE void begin_band(const float *c, long row, int more) {
     const long apart = row * 4;

@@ -4,11 +4,8 @@
  * too large becomes infinite, what is too small for the normal range keeps what digits it can, and a NaN
  * stays one. */
 enum { F32, F16, BF16, PAIR }; /* PAIR: a word of two terms, moved as a float is (pairs.c) */
-typedef unsigned short f16, bf16;
 
 #if HALVES
-typedef unsigned short vh __attribute__((vector_size(LANES * 2)));
-typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
 /* p[at[i]] of the first n lanes i. Vectors gather words of two elements: one begins at every other element,
  * and none reaches beyond the end of a page that the array does not. */
@@ -83,13 +80,6 @@ INLINE vw round_upper(vf v) {
     return (u + ((0x7fff + (u >> 16 & 1)) & number)) | (0x400000 & ~number);
 }
 #if HAS_PAIRS
-/* Rounded; denormals, which count as zero there, are. */
-INLINE vh narrow_normal(vf v) {
-    vh h;
-    __asm__("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(v));
-    return h;
-}
-INLINE int has_denormals(vf v) { return __builtin_ia32_fpclassps512_mask(v, 0x20, (unsigned short)-1) != 0; }
 INLINE vh narrow_bf16(vf v) {
     vh h = narrow_normal(v);
     if (__builtin_expect(has_denormals(v), 0)) h = __builtin_convertvector(round_upper(v) >> 16, vh);

@@ -5,12 +5,6 @@
 #if HAS_PAIRS
 #define IF_PAIRS(pairs, ...)                                                                                 \
     if (pairs) __VA_ARGS__
-/* c + lower x lower y + upper x upper y, each addition rounded; denormals count as zero. */
-INLINE vf dot_pairs(vf c, vf x, vf y) {
-    __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(x), "v"(y));
-    return c;
-}
-
 /* Words of floats as operands of such products, where denormals would count as zero: a in the lower halves.
  */
 INLINE vf pair_floats(vf a, vf b) {
@@ -18,7 +12,6 @@ INLINE vf pair_floats(vf a, vf b) {
                                                                     << 16);
 }
 
-typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
 typedef unsigned short v_panel_any __attribute__((vector_size(PANEL * 2), aligned(2), may_alias));
 #define LOWER_PAIRS                                                                                          \
     0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45,    \
@@ -33,12 +26,6 @@ INLINE void pair_rows(v_panel a, v_panel b, float *to) {
     st(to + LANES, (vf)__builtin_shufflevector(a, b, UPPER_PAIRS));
 }
 INLINE v_panel ld_panel(const bf16 *p) { return *(const v_panel_any *)p; }
-/* The first n elements, and zeros; nothing behind them is touched. */
-typedef short v_masked __attribute__((vector_size(PANEL * 2)));
-INLINE v_panel ld_panel_part(const bf16 *p, long n) {
-    return (v_panel)__builtin_ia32_loaddquhi512_mask((const void *)p, (v_masked){0},
-                                                     n < PANEL ? (1u << n) - 1 : ~0u);
-}
 /* What stands beside the last one of an odd number. */
 static const bf16 no_elements[PANEL] __attribute__((aligned(64), unused));
 /* to[k][PANEL words] = rows 2 k and 2 k + 1 of n. */

@@ -7,7 +7,7 @@
 #else
 #define ACCUMULATORS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #endif
-#define HIDE(v)  __asm__ volatile("" : "+v"(v))
+#define HIDE(v)  __asm__ volatile("" : HELD(v))
 #define START(i) vf c##i = splat(i);
 #if HAS_PAIRS
 #define STEP(i) c##i = dot_pairs(c##i, a, b);

@@ -8,6 +8,17 @@ typedef unsigned char vc __attribute__((vector_size(LANES)));
 typedef int vi_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef unsigned char vc_any __attribute__((vector_size(LANES), aligned(1), may_alias));
 typedef float vf_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef unsigned short f16, bf16; /* in memory alone (elements.c) */
+typedef unsigned short vh __attribute__((vector_size(LANES * 2)));
+typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+/* How an asm statement holds a vector or a float: in a register, if the CPU has one of that width. */
+#if !defined(__x86_64__)
+#define HELD "+w"
+#elif LANES == 16 && !defined(__AVX512F__) /* emulated */
+#define HELD "+m"
+#else
+#define HELD "+v"
+#endif
 #define INLINE static inline __attribute__((always_inline, unused))
 /* Most of a source is written in vectors already and gains nothing from what -O1 does beyond -Og, which takes
  * half the time: but for two of its passes. Loops that gain more say so. */
@@ -438,11 +449,7 @@ INLINE float smallest(vf v) {
 }
 
 /* Sums whose operands are rounded first: a product is not kept for a multiply-add (dl_kinstr.apart). */
-#ifdef __x86_64__
-#define ROUNDED(v) __asm__("" : "+v"(v))
-#else
-#define ROUNDED(v) __asm__("" : "+w"(v))
-#endif
+#define ROUNDED(v) __asm__("" : HELD(v))
 #define APART(T, p)                                                                                          \
     INLINE T p##add_apart(T a, T b) {                                                                        \
         ROUNDED(a);                                                                                          \

@@ -1,0 +1,49 @@
+/* After the prelude: the instructions of bf16 that no C expression means, one function or macro each.
+ * instructions_emulated.c has the same names for a CPU that lacks them. HAS_PAIRS: the target has
+ * AVX512_BF16, HAS_TILES: AMX_BF16 too, and the source uses bf16. */
+typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
+
+/* Rounded to nearest even; denormals count as zero. */
+INLINE vh narrow_normal(vf v) {
+    vh h;
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(v));
+    return h;
+}
+INLINE int has_denormals(vf v) { return __builtin_ia32_fpclassps512_mask(v, 0x20, (unsigned short)-1) != 0; }
+
+/* c + lower x * lower y + upper x * upper y, each addition rounded; denormals count as zero. */
+INLINE vf dot_pairs(vf c, vf x, vf y) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(x), "v"(y));
+    return c;
+}
+
+/* The first n elements, then zeros; nothing after them is read. */
+typedef short v_masked __attribute__((vector_size(PANEL * 2)));
+INLINE v_panel ld_panel_part(const bf16 *p, long n) {
+    return (v_panel)__builtin_ia32_loaddquhi512_mask((const void *)p, (v_masked){0},
+                                                     n < PANEL ? (1u << n) - 1 : ~0u);
+}
+
+#if HAS_TILES
+static const struct {
+    unsigned char palette, start, none[14];
+    unsigned short row_bytes[16];
+    unsigned char rows[16];
+} tile_shapes __attribute__((aligned(64))) = {
+    1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+/* Around bands: what a thread has in tiles costs each switch between threads 8 KiB. */
+INLINE void begin_tiles(void) { __asm__ volatile("ldtilecfg %0" : : "m"(tile_shapes)); }
+INLINE void end_tiles(void) { __asm__ volatile("tilerelease"); }
+
+#define LOAD_TILE(tile, from)                                                                                \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
+/* The same of what streams by: it does not take the place of what stays in the first cache. */
+#define STREAM_TILE(tile, from)                                                                              \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
+#define STORE_TILE(tile, to)                                                                                 \
+    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(apart) : "memory")
+#define ZERO_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile : :)
+/* sums += left x right; in operands' order: the last one is added to. Denormals count as zero. */
+#define ADD_TILES(sums, left, right)                                                                         \
+    __asm__ volatile("tdpbf16ps %%tmm" #right ", %%tmm" #left ", %%tmm" #sums : :)
+#endif
