@@ -1,5 +1,5 @@
 /* The smallest unit-test harness: CHECK counts, a failed one prints its place; `return dl_test_end();` ends
- * main and prints the line "N passed, N failed" that scripts/test adds up. */
+ * main and prints the line "N passed, N failed[, N skipped]" that scripts/test adds up. */
 #ifndef DL_CHECK_H
 #define DL_CHECK_H
 #include <math.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int dl_tests_passed, dl_tests_failed;
+static int dl_tests_passed, dl_tests_failed, dl_tests_skipped;
 
 #define CHECK(cond, ...)                                                                                     \
     do {                                                                                                     \
@@ -26,28 +26,52 @@ static int dl_tests_passed, dl_tests_failed;
 #define CHECK_NEAR(got, want, tol)                                                                           \
     CHECK(fabs((double)(got) - (double)(want)) <= (tol), "got %.9g, want %.9g", (double)(got), (double)(want))
 
-/* DLC_TEST_SHARE=N, which scripts/test sets, but with --long: of cases that are many and alike, one in N is
- * taken. */
+/* A part of a test that cannot run here: why. Such parts are counted, and a test of nothing else is skipped.
+ */
+#define dl_test_skip(...) (dl_tests_skipped++, printf("SKIP: " __VA_ARGS__), (void)printf("\n"))
+
+static inline unsigned dl_test_number(const char *name, unsigned otherwise) {
+    const char *text = getenv(name);
+    return text && *text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
+}
+
+/* DLC_TEST_SHARE=N, set by scripts/test except with --long: of many similar cases one in N is taken. */
 static inline unsigned dl_test_share(void) {
-    const char *text = getenv("DLC_TEST_SHARE");
-    int share = text ? atoi(text) : 1;
-    return share > 1 ? (unsigned)share : 1;
+    unsigned share = dl_test_number("DLC_TEST_SHARE", 1);
+    return share > 1 ? share : 1;
 }
 
-/* Whether this one is; the first always is. Multiples of the golden ratio lie evenly, whatever cases vary in
- * turn. */
+/* DLC_TEST_DRAW: which ones. scripts/test takes it from the commit and prints it, so that another commit
+ * tests other cases, and a failing run can be repeated. */
+static inline unsigned dl_test_draw(void) { return dl_test_number("DLC_TEST_DRAW", 0); }
+
+/* Whether this run takes the case of that number. Multiples of the golden ratio lie evenly on a circle,
+ * whatever cases vary in turn; the draw turns the circle. */
 static inline bool dl_test_takes(unsigned number) {
-    return (uint32_t)(number * UINT32_C(0x9e3779b9)) <= UINT32_MAX / dl_test_share();
+    uint32_t turned = dl_test_draw() * UINT32_C(0x85ebca6b);
+    turned = (turned ^ turned >> 15) * UINT32_C(0xc2b2ae35);
+    return (uint32_t)(number * UINT32_C(0x9e3779b9) + turned) <= UINT32_MAX / dl_test_share();
 }
 
-/* The same of cases that cost little, of which all are taken but where they run slowly, by sanitizers. */
+/* The same of cases that cost little: all are taken, except under sanitizers, where they are slow. */
 static inline bool dl_test_takes_cheap(unsigned number) {
-    enum { FAST = 10 };
+    enum { FAST = 12 };
     return dl_test_share() <= FAST || dl_test_takes(number);
 }
 
+/* Whether a run takes case `i` of a cell's `n`, cases that differ in nothing but sizes and numbers: one of
+ * every cell always, and the other ones as dl_test_takes(number). */
+static inline bool dl_test_takes_of(unsigned cell, unsigned i, unsigned n, unsigned number) {
+    return i == (dl_test_draw() + cell) % n || dl_test_takes(number);
+}
+
+/* The exit status: 77, which meson takes for skipped, where nothing could be checked. */
 static inline int dl_test_end(void) {
-    printf("%d passed, %d failed\n", dl_tests_passed, dl_tests_failed);
+    enum { SKIPPED = 77 };
+    printf("%d passed, %d failed", dl_tests_passed, dl_tests_failed);
+    if (dl_tests_skipped) printf(", %d skipped", dl_tests_skipped);
+    printf("\n");
+    if (!dl_tests_passed && !dl_tests_failed && dl_tests_skipped) return SKIPPED;
     return dl_tests_failed != 0 || dl_tests_passed == 0;
 }
 #endif

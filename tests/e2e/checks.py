@@ -24,13 +24,21 @@ def check(ok, what):
         print(f"failed: {what}", flush=True)
 
 
-# Of cases that are many and alike, one in so many is taken: tests/check.h.
+# Of many similar cases one in SHARE is taken, and DRAW says which ones: tests/check.h.
 SHARE = max(int(os.environ.get("DLC_TEST_SHARE") or 1), 1)
+DRAW = int(os.environ.get("DLC_TEST_DRAW") or 0) % 2**32
 
 
 def takes(number):
     """Whether this run takes that one."""
-    return number * 0x9e3779b9 % 2**32 <= (2**32 - 1) // SHARE
+    turned = DRAW * 0x85ebca6b % 2**32
+    turned = (turned ^ turned >> 15) * 0xc2b2ae35
+    return (number * 0x9e3779b9 + turned) % 2**32 <= (2**32 - 1) // SHARE
+
+
+def drawn(cases, cell=0):
+    """Of cases that differ in nothing but sizes and numbers: all, or the one that this run takes of the cell."""
+    return list(cases) if SHARE == 1 else [list(cases)[(DRAW + cell) % len(list(cases))]]
 
 
 def finish():

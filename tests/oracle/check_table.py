@@ -6,7 +6,7 @@ the shape rule takes and the row does not (a missing cell), or the other way rou
 primes, broadcast axes) times 3 draws of values (ordinary; few and small, so that ties and kinks are met; with NaN and infinities).
 
 Each sample runs on the interpreter in double and compiled, with one thread and with three, for the targets that this CPU has. Where DLC_TEST_SHARE
-asks for a part, a cell has every fourth shape, in turn from cell to cell, and a module one target, in turn from module to module. PyTorch computes in float64 from the same numbers. Gradients are held against central differences of the interpreter's own results, too.
+asks for a part, a cell has a fourth of its shapes, DLC_TEST_DRAW says which, and each target gets one of them at least. PyTorch computes in float64 from the same numbers. Gradients are held against central differences of the interpreter's own results, too.
 
 How far off a result may be: u is the type's unit roundoff (2^-24, 2^-53). A pointwise op rounds once and its functions promise a few units
 in the last place (row.ulps; FLOAT_ULPS of them by default). What sums is off by at most u a term relative to the sum of magnitudes (Higham, Accuracy and Stability of Numerical
@@ -32,7 +32,7 @@ except ImportError as e:
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../e2e"))
 import table_rows
-from checks import ENV, SHARE
+from checks import DRAW, ENV, SHARE
 from table_halves import HalfExpectation
 from table_rows import DRAWS, FLOATS, HALVES, TYPES, Sampler, rows
 
@@ -338,14 +338,21 @@ def run_module(module, engines):
 
 
 def engines_here():
+    """The targets of this CPU, and those that multiply bf16: emulated, where it is of another kind."""
     flags = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
-    return [e for e, flag in (("cpu:amx_bf16", "amx_bf16"), ("cpu:avx512_bf16", "avx512_bf16"), ("cpu:avx512", "avx512f"), ("cpu:avx2", "avx2"), ("cpu:generic", "")) if flag in flags]
+    of = [("cpu:amx_bf16", "amx_bf16"), ("cpu:avx512_bf16", "avx512_bf16"), ("cpu:avx512", "avx512f"), ("cpu:avx2", "avx2"), ("cpu:generic", "")]
+    return [e if flag in flags else e + ":emulated" for e, flag in of if flag in flags or ("avx2" in flags and "bf16" in e)]
 
 
-def taken(engines, turn):
-    """All; of a share the interpreter and one target."""
-    first, targets = engines[0], engines[1:]
-    return engines if SHARE == 1 or not targets else (first, targets[turn % len(targets)])
+def multiplies(target, dtype):
+    """Whether the target's kernels of that type are other ones than those of the next plainer target."""
+    return "_bf16" not in target or dtype == "bf16"
+
+
+def taken(row, cell, targets):
+    """The numbers of the shapes that a run takes of a row: all, or a fourth, and no fewer than there are targets."""
+    n = row.samples if SHARE == 1 else min(row.samples, max(-(-row.samples // 4), len(targets)))
+    return sorted({(DRAW + cell + i * row.samples // n) % row.samples for i in range(n)})
 
 
 def check_cells(table):
@@ -405,31 +412,28 @@ def main():
     targets = engines_here()
     print("targets: %s" % ", ".join(targets))
     cells = samples = 0
-    ready = []
+    modules = {}  # by type and targets, the last one not full
     for op, row in rows.items():
         if ONLY and op not in ONLY:
             continue
         for dtype in row.types:
-            shapes = range(row.samples) if SHARE == 1 else range(cells % 4, row.samples, 4)
-            cases = [c for c in (row.sample(op, Sampler(row, dtype, i, (op, dtype))) for i in shapes) if c]
-            cells += 1
+            here = [t for t in targets if multiplies(t, dtype)]
+            cases = [c for c in (row.sample(op, Sampler(row, dtype, i, (op, dtype))) for i in taken(row, cells, here)) if c]
             samples += len(cases) * len(DRAWS)
             check(len(cases) * len(DRAWS) >= (32 if SHARE == 1 else 9) or row.few, "%s in %s: %d samples", op, dtype, len(cases) * len(DRAWS))
-            for case in cases:
-                case.expected = {}
-            ready.append((op, row, dtype, cases))
-    groups = {}
-    for op, row, dtype, cases in ready:
-        engines = ["interp"] + [t for t in targets if not t.endswith("_bf16") or dtype == "bf16"]
-        group = groups.setdefault((dtype if dtype in FLOATS else "whole", tuple(engines)), [Module(dtype if dtype in FLOATS else "whole")])
-        for case in cases:
-            if len(group[-1].cases) >= table_rows.MODULE_CASES:
-                group.append(Module(group[0].dtype))
-            group[-1].add(case)
-            half = dtype in HALVES or case.out in HALVES
-            case.expected = {draw: HalfExpectation(case, draw, dtype) if half else Expectation(case, draw) for draw in DRAWS}
-    for turn, (module, engines) in enumerate((m, engines) for (_, engines), modules in groups.items() for m in modules):
-        run_module(module, taken(engines, turn))
+            for i, case in enumerate(cases):
+                on = here if SHARE == 1 else here[(DRAW + i) % len(here):][:1]
+                name = dtype if dtype in FLOATS else "whole"
+                of = modules.setdefault((name, *on), [Module(name)])
+                if len(of[-1].cases) >= table_rows.MODULE_CASES:
+                    of.append(Module(name))
+                of[-1].add(case)
+                half = dtype in HALVES or case.out in HALVES
+                case.expected = {draw: HalfExpectation(case, draw, dtype) if half else Expectation(case, draw) for draw in DRAWS}
+            cells += 1
+    for (_, *on), of in modules.items():
+        for module in of:
+            run_module(module, ("interp", *on))
     print("%d ops, %d cells, %d samples each forward and backward" % (len(rows), cells, samples))
     print("%d passed, %d failed" % (results["passed"], results["failed"]))
     return results["failed"] > 0

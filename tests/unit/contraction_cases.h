@@ -6,6 +6,7 @@
 #include "ir/builder.h"
 #include "ir/text.h"
 #include "passes/pass.h"
+#include "tests/check.h"
 
 /* One case: y = conv(cat(x...), w) or its input gradient, with what its gradients need. Sizes by spatial
  * axis. */
@@ -370,12 +371,43 @@ static void differentiate(dl_module *m, dl_error *err) {
     }
 }
 
-static dl_module *build_all(dl_dtype dtype, dl_error *err) {
+/* Which of cases[], then of sums[], a module is made of. */
+typedef struct {
+    int n, of[NCASES + NSUMS];
+} contraction_set;
+
+static dl_module *build_set(const contraction_set *set, dl_dtype dtype, dl_error *err) {
     dl_module *m = dl_module_new(NULL);
-    for (int i = 0; i < NCASES; i++) build_case(m, dtype, i);
-    for (int i = 0; i < NSUMS; i++) build_sum(m, dtype, i, err);
+    for (int i = 0; i < set->n; i++)
+        if (set->of[i] < NCASES)
+            build_case(m, dtype, set->of[i]);
+        else
+            build_sum(m, dtype, set->of[i] - NCASES, err);
     differentiate(m, err);
     return m;
+}
+
+/* Which op a case is an example of, and what groups it has; FINE: also whether its channels, which are
+ * multiplied by twos or in vectors, leave a rest. Sums: one kind, or each its own. */
+static int contraction_kind(int number, bool fine) {
+    enum { KINDS = 24 };
+    if (number >= NCASES) return fine ? KINDS + number - NCASES : KINDS;
+    const contraction_case *c = &cases[number];
+    int channels = c->in[0] + c->in[1] + c->in[2], groups = c->groups ? c->groups : 1;
+    int op = 3 * c->transposed + (groups == 1 ? 0 : groups < channels ? 1 : 2);
+    return fine ? (2 * op + channels / groups % 2) * 2 + (c->out <= 8) : op;
+}
+
+/* One case of every kind, and one in DLC_TEST_SHARE of the other ones; `cell`: what else the module is of. */
+static contraction_set drawn_contractions(unsigned cell, bool fine) {
+    contraction_set set = {0};
+    for (int i = 0; i < NCASES + NSUMS; i++) {
+        unsigned at = 0, n = 0;
+        for (int k = 0; k < NCASES + NSUMS; k++)
+            if (contraction_kind(k, fine) == contraction_kind(i, fine)) at += k < i, n++;
+        if (dl_test_takes_of(cell, at, n, (unsigned)i + cell * 37)) set.of[set.n++] = i;
+    }
+    return set;
 }
 
 static void narrow_value(dl_value *v, dl_dtype dtype) {

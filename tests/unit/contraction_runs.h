@@ -162,7 +162,7 @@ static const dl_target *begin(char *dir) {
     dl_error err = {0};
     const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
     if (!t)
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
     else if (!mkdtemp(dir) || setenv("DLR_CACHE_DIR", dir, 1))
         abort();
     return t;

@@ -91,7 +91,7 @@ static inline bool begin(char *cache) {
     dl_error err = {0};
     uint64_t key;
     arena = dl_arena_new(NULL);
-    if (!dl_cuda_emulate_toolchain(arena, &key, &err)) return printf("SKIP: %s\n", err.message), false;
+    if (!dl_cuda_emulate_toolchain(arena, &key, &err)) return dl_test_skip("%s", err.message), false;
     return test_cache(cache);
 }
 static inline void end(const char *cache) {

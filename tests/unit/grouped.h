@@ -57,7 +57,7 @@ static inline void grouped_machine_code(const char *file, const char *name, int 
     dl_buf cubin = {0}, log = {0};
     dl_cubin c;
     if (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err)) {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
         return;
     }
     bool ok = dl_nvrtc_compile(&nvrtc, grouped_source(file, false), "sm_90a", &cubin, &log, &err) &&

@@ -128,8 +128,6 @@ static dl_buf run_on(const dl_plan *p, const group *g, int threads) {
 }
 
 static void test_group(const group *g, const char *target) {
-    static unsigned number;
-    if (!dl_test_takes(number++)) return;
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     char *name = dl_format(arena, "%s, %s, part %lld", target, dl_dtype_name(g->dtype),
@@ -149,16 +147,22 @@ static void test_group(const group *g, const char *target) {
     dl_arena_free(arena);
 }
 
-/* Cases i with i % every == first, those of one part of all samples together. */
+/* Cases i with i % every == first, those of one part of all samples together; of these groups some. */
 static void test_cases(const char *target, dl_dtype dtype, int first, int every) {
+    static unsigned cell, number;
     bool done[NCASES] = {0};
+    group groups[NCASES];
+    unsigned n = 0;
     for (int i = first; i < NCASES; i += every) {
+        if (done[i]) continue;
         group g = {.dtype = dtype};
-        for (int j = i; j < NCASES && !done[i]; j += every)
-            if (cases[j].part == cases[i].part) g.at[g.n++] = j;
-        for (int j = 0; j < g.n; j++) done[g.at[j]] = true;
-        if (g.n) test_group(&g, target);
+        for (int j = i; j < NCASES; j += every)
+            if (cases[j].part == cases[i].part) g.at[g.n++] = j, done[j] = true;
+        groups[n++] = g;
     }
+    for (unsigned i = 0; i < n; i++)
+        if (dl_test_takes_of(cell, i, n, number++)) test_group(&groups[i], target);
+    cell++;
 }
 
 /* A NaN stays in its row and its head: it is the first behind an odd number of the other's features. */
@@ -205,7 +209,9 @@ static void test_groups(void) {
     int number[2] = {0};
     const dl_tuner tuner = {.choose = choose_groups, .user = number};
     compiled_by = &tuner;
-    for (int i = 0; i < (int)(sizeof of / sizeof *of); i++) {
+    enum { N = sizeof of / sizeof *of };
+    for (unsigned i = 0; i < N; i++) {
+        if (!dl_test_takes_of(0, i, N, i)) continue;
         const group g = {.n = 1, .at = {of[i]}, .dtype = i % 3 == 1 ? DL_F16 : DL_BF16};
         test_group(&g, "cuda:sm_90a:emulated");
     }

@@ -179,7 +179,7 @@ static void test_available(void) {
 }
 
 #if defined __SANITIZE_ADDRESS__
-static void test_huge_pages(void) { printf("SKIP huge pages: the sanitizer has its own heap\n"); }
+static void test_huge_pages(void) { dl_test_skip("huge pages: the sanitizer has its own heap"); }
 #else
 /* Does the system know of the place that it is asked for in huge pages (proc(5), VmFlags hg)? */
 static bool is_asked_huge(const void *at) {
@@ -199,7 +199,7 @@ static bool is_asked_huge(const void *at) {
 /* What is taken behind it lies in huge pages, is kept when it is freed, and costs no memory before. */
 static void test_huge_pages(void) {
     if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0) {
-        printf("SKIP huge pages: the system has none\n");
+        dl_test_skip("huge pages: the system has none");
         return;
     }
     pid_t child = fork();

@@ -171,9 +171,10 @@ static void test_case(const beside_case *c, const char *target) {
 int main(void) {
     static char dir[] = "/tmp/dl_beside_XXXXXX";
     if (!test_cache(dir)) return DL_IO;
+    enum { NCASES = sizeof cases / sizeof *cases };
     unsigned number = 0;
-    for (int t = 0; t < COMPILED_TARGETS; t++)
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            if (dl_test_takes(number++)) test_case(&cases[i], compiled_targets[t]);
+    for (unsigned t = 0; t < COMPILED_TARGETS; t++)
+        for (unsigned i = 0; i < NCASES; i++)
+            if (dl_test_takes_of(t, i, NCASES, number++)) test_case(&cases[i], compiled_targets[t]);
     return dl_test_end();
 }

@@ -526,7 +526,7 @@ int main(void) {
     arena = dl_arena_new(NULL);
     target = dl_target_find("cuda:sm_90a:emulated", &err);
     if (!target || !target->backend->toolchain(arena, target, &key, &err)) {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
         return 77;
     }
     if (!test_cache(dir)) return 1;

@@ -156,7 +156,7 @@ int main(void) {
     dl_nvrtc nvrtc = {0};
     test_refused();
     if (dl_tests_failed == 0 && (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err))) {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
         return 77;
     }
     if (!mkdtemp(top)) return 1;

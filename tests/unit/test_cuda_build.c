@@ -405,7 +405,7 @@ int main(void) {
     setenv("DLR_CACHE_DIR", in("cache"), 1);
     test_giving_way();
     if (dl_tests_failed == 0 && (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err))) {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
         return remove_top() ? 77 : 1;
     }
     if (!nvrtc.calls.compile) return dl_test_end();

@@ -106,12 +106,15 @@ static bool can_be(const dl_graph *g, const dl_target *t, const char *variant) {
     return any;
 }
 
-/* All, or each so many'th (of those that can be, by boxes with halos), in one type; or `mixed`: in f32 and,
- * after fusion, in that one; as check_graph's variant. */
+/* Those that are drawn, or of all each so many'th (of those that can be, by boxes with halos), in one type;
+ * or `mixed`: in f32 and, after fusion, in that one; as check_graph's variant. */
 static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32, int each,
                       const char *variant) {
     dl_error err = {0};
-    dl_module *m = build_all(mixed ? DL_F32 : dtype, &err);
+    static unsigned cell;
+    const contraction_set set = drawn_contractions(cell++, false);
+    dl_module *m = build_set(&set, mixed ? DL_F32 : dtype, &err);
+    if (dl_test_share() > 1) each = 1;
     dl_pass_ctx ctx = {.arena = m->arena,
                        .weights = t->weights,
                        .low_products = t->low_products,
@@ -127,16 +130,14 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
     double most = dtype == DL_F32 ? 1e-5 : dtype == DL_F16 ? 0x1p-13 : 0x1p-11;
     const char *only = getenv("DL_TEST_ONLY");
     int all = 0, taken = 0;
-    static unsigned number;
     bool halos = variant && strncmp(variant, "halos", strlen("halos")) == 0;
     for (int i = 0; i < m->graphs.n && !err.code; i += only ? 1 : each) {
         if (halos && !can_be(m->graphs.at[i], t, variant)) continue;
-        if (!dl_test_takes(number++)) continue;
         taken++;
         const char *what =
             dl_format(m->arena, "%s%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
                       tf32 ? " in tf32" : "", variant ? dl_format(m->arena, ", %s", variant) : "",
-                      m->graphs.at[i]->name, i < NCASES ? cases[i].what : "sums");
+                      m->graphs.at[i]->name, set.of[i] < NCASES ? cases[set.of[i]].what : "sums");
         if (!only || strstr(what, only))
             all += check_graph(what, m->arena, m->graphs.at[i], t, most, variant, NULL);
     }
@@ -227,7 +228,7 @@ int main(void) {
     const dl_target *old = without_groups();
     dl_arena *arena = dl_arena_new(NULL);
     if (!dl_nvrtc_find(arena, &nvrtc, &none) || !dl_nvrtc_load(&nvrtc, &none))
-        printf("SKIP: %s\n", none.message);
+        dl_test_skip("%s", none.message);
     const char *only = getenv("DL_TEST_ONLY");
     if (!only || strcmp(only, "tiles") == 0) test_tiles(t);
     test_type(old, DL_F32, false, false, 1, NULL);

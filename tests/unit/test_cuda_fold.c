@@ -364,7 +364,7 @@ int main(void) {
         test_run(dir, 5, 7, 9, beside);
         test_run(dir, 6, 5, 5, beside); /* whose threads have one, two or three rows */
     } else {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
     }
     return dl_test_end();
 }

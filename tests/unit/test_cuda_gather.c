@@ -64,7 +64,7 @@ static dl_plan *make_plan(void) {
     dl_push(p->arena, &p->objects, ((dl_plan_object){.source = dl_strdup(p->arena, b.at)}));
     dl_buf_free(&b);
     if (t->backend->build(p->arena, 1, p->objects.at, t, NULL, &compiled, &err)) return p;
-    printf("SKIP: %s\n", err.message);
+    dl_test_skip("%s", err.message);
     dl_arena_free(p->arena);
     return NULL;
 }

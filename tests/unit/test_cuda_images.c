@@ -433,7 +433,7 @@ int main(void) {
     if (!test_cache(dir)) return 1;
     const dl_target *t = mapped_target(&err);
     if (!t) {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
         return 77;
     }
     mapped_way = "im2col";

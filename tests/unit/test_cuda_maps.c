@@ -191,7 +191,7 @@ static void test_machine_code(void) {
     dl_error err = {0};
     const dl_target *t = dl_target_find("cuda:sm_90a", &err);
     if (!t || !dl_nvrtc_find(arena, &nvrtc, &err)) {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
         dl_arena_free(arena);
         return;
     }
@@ -219,7 +219,7 @@ int main(void) {
     const dl_target *t = mapped_target(&err);
     test_machine_code();
     if (!t) {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
         return 77;
     }
     test_demands(t);

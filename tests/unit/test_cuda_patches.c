@@ -149,7 +149,7 @@ int main(void) {
     dl_nvrtc nvrtc = {0};
     dl_error none = {0};
     bool compiles = dl_nvrtc_find(arena, &nvrtc, &none) && dl_nvrtc_load(&nvrtc, &none);
-    if (!compiles) printf("SKIP: %s\n", none.message);
+    if (!compiles) dl_test_skip("%s", none.message);
     int patched = 0;
     rng r = {3};
     for (int i = 0; i < CASES; i++) {

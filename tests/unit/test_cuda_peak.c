@@ -96,7 +96,7 @@ static bool test_emulated(const char *target) {
     const dl_target *t = dl_target_find(target, &err);
     dl_plan *p = t ? dl_cuda_peak_plan(arena, t, &flops, &bytes, &err) : NULL;
     if (!p && err.code == DL_RESOURCE) {
-        printf("SKIP: emulation: %s\n", err.message);
+        dl_test_skip("emulation: %s", err.message);
         return false;
     }
     CHECK(p != NULL, "%s", err.message);
@@ -138,7 +138,7 @@ static bool test_compiled(void) {
     dl_error err = {0};
     dl_nvrtc nvrtc;
     if (!dl_nvrtc_find(arena, &nvrtc, &err)) {
-        printf("SKIP: machine code: %s\n", err.message);
+        dl_test_skip("machine code: %s", err.message);
         return false;
     }
     for (int i = 0; i < 3; i++) {

@@ -250,7 +250,7 @@ int main(void) {
     test_functions();
     test_others();
     if (dl_target_find("cuda:sm_90a", &err)) test_long(), test_code();
-    if (!dl_target_find("cuda:sm_90a:emulated", &err)) return printf("SKIP: %s\n", err.message), 77;
+    if (!dl_target_find("cuda:sm_90a:emulated", &err)) return dl_test_skip("%s", err.message), 77;
     test_run(dir, false), test_run(dir, true);
     return dl_test_end();
 }

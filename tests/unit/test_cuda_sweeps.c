@@ -272,7 +272,7 @@ static void test_registers(const char *arch) {
     dl_error err = {0};
     dl_nvrtc nvrtc = {0};
     if (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err)) {
-        printf("SKIP %s: %s\n", arch, err.message);
+        dl_test_skip("%s: %s", arch, err.message);
         dl_arena_free(arena);
         return;
     }
@@ -295,7 +295,7 @@ int main(void) {
     char dir[] = "/tmp/dl_sweeps_XXXXXX";
     dl_error err = {0};
     if (!test_cache(dir)) return 1;
-    if (!dl_target_find("cuda:sm_90a:emulated", &err)) return printf("SKIP: %s\n", err.message), 77;
+    if (!dl_target_find("cuda:sm_90a:emulated", &err)) return dl_test_skip("%s", err.message), 77;
     for (int i = 0; i < NCASES; i++) test_case(i);
     test_registers("sm_80"), test_registers("sm_90a"), test_registers("sm_100");
     return dl_test_end();

@@ -119,7 +119,7 @@ int main(void) {
     dl_nvrtc nvrtc = {0};
     dl_error err = {0};
     if (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err))
-        return printf("SKIP: %s\n", err.message), 77;
+        return dl_test_skip("%s", err.message), 77;
     const char *text = dl_read_file(arena, "tests/unit/emulated_kernels.cu", 1 << 20, NULL, &err);
     CHECK(text, "%s", err.message);
     static const char *const archs[] = {"sm_80", "sm_90a", "sm_100"};

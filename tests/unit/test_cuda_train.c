@@ -270,7 +270,7 @@ static void test_text(void) {
     dl_buf_free(&b);
     int compiled;
     if (!t->backend->build(arena, 1, &o, t, NULL, &compiled, &err)) {
-        printf("SKIP CUDA's text: %s\n", err.message);
+        dl_test_skip("CUDA's text: %s", err.message);
         return;
     }
     dl_plan *p = new_plan(Y + 64);
@@ -314,7 +314,7 @@ int main(void) {
         test_text();
         code = dl_test_end();
     } else if (strstr(err.message, "compiler")) {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
         code = 77;
     } else {
         CHECK(false, "%s", err.message);

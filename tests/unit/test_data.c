@@ -461,7 +461,7 @@ static void test_synthetic_arrays(void) {
 static void test_cosmology(void) {
     const char *path = "../shared/data/cosmology/nbody_train_80.h5";
     if (access(path, R_OK) != 0) {
-        printf("SKIP real data: no %s\n", path);
+        dl_test_skip("real data: no %s", path);
         return;
     }
     enum { S = 64, CUBE = S * S * S };

@@ -227,7 +227,7 @@ int main(int argc, char **argv) {
     dl_arena *arena = dl_arena_new(NULL);
     const dl_target *t = find_target(&err);
     if (!t || !t->backend->toolchain(arena, t, &key, &err)) {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
         return 77;
     }
     dl_plan *p = make_plan(t);

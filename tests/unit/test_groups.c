@@ -119,13 +119,22 @@ static void test_in_place(const char *target) {
     dl_arena_free(arena);
 }
 
+static bool of_one_op(const group_case *a, const group_case *b) {
+    size_t n = strcspn(a->node, " ");
+    return n == strcspn(b->node, " ") && strncmp(a->node, b->node, n) == 0;
+}
+
 int main(void) {
     static char dir[] = "/tmp/dl_groups_XXXXXX";
     if (!test_cache(dir)) return DL_IO;
     unsigned number = 0;
-    for (int t = 0; t < COMPILED_TARGETS; t++)
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            if (dl_test_takes(number++)) test_case(&cases[i], compiled_targets[t]);
+    for (unsigned t = 0; t < COMPILED_TARGETS; t++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            unsigned at = 0, n = 0; /* among those of its op */
+            for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+                if (of_one_op(&cases[k], &cases[i])) at += k < i, n++;
+            if (dl_test_takes_of(t, at, n, number++)) test_case(&cases[i], compiled_targets[t]);
+        }
     for (int t = 0; t < COMPILED_CPUS; t++) test_in_place(compiled_targets[t]);
     return dl_test_end();
 }

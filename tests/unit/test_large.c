@@ -90,7 +90,7 @@ static void test_target(const char *target) {
             check_numbers(p, program, memory);
             munmap(memory, bytes);
         } else {
-            printf("SKIP %s: this machine does not lend addresses for %zu bytes\n", target, bytes);
+            dl_test_skip("%s: this machine does not lend addresses for %zu bytes", target, bytes);
         }
         free(beside);
     }

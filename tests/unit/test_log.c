@@ -131,7 +131,7 @@ static void test_bar(dl_arena *a, bool colour, int columns) {
     struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
     int master, slave;
     if (openpty(&master, &slave, NULL, NULL, &size) != 0) {
-        printf("SKIP the bar at %d columns: this machine gives no terminals (/dev/pts)\n", columns);
+        dl_test_skip("the bar at %d columns: this machine gives no terminals (/dev/pts)", columns);
         return;
     }
     setenv("TERM", "xterm", 1);

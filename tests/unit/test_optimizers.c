@@ -614,7 +614,7 @@ int main(void) {
             }
         }
     } else {
-        printf("SKIP: optimisers against PyTorch (no /usr/bin/python3 with torch)\n");
+        dl_test_skip("optimisers against PyTorch (no /usr/bin/python3 with torch)");
     }
     return dl_test_end();
 }

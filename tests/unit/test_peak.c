@@ -171,7 +171,7 @@ static void check_program(dlr_exec *exec, int program, const char *what, double 
 
 int main(void) {
     if (SANITIZED) {
-        printf("SKIP: a comparison of speeds means nothing under sanitizers\n");
+        dl_test_skip("a comparison of speeds means nothing under sanitizers");
         return 77;
     }
     char dir[] = "/tmp/dl_peak_XXXXXX";
@@ -192,12 +192,12 @@ int main(void) {
         }
         dlr_exec_close(exec);
     } else
-        printf("SKIP cpu:avx2: %s\n", err.message);
+        dl_test_skip("cpu:avx2: %s", err.message);
     err = (dl_error){0};
     for (int i = 0; i < 2; i++) {
         const char *name = i ? "cpu:amx_bf16" : "cpu:avx512_bf16";
         if (!(t = dl_target_find(name, &err))) {
-            printf("SKIP %s: %s\n", name, err.message);
+            dl_test_skip("%s: %s", name, err.message);
             err = (dl_error){0};
             continue;
         }

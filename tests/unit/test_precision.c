@@ -154,7 +154,7 @@ static void test_target(const char *target) {
                               .validate = DL_VALIDATE_PASSES,
                               .link = true};
     if (!opt.target) {
-        printf("SKIP %s: %s\n", target, err.message);
+        dl_test_skip("%s: %s", target, err.message);
         return;
     }
     dl_module *m = dl_module_new(NULL);

@@ -217,7 +217,7 @@ static void test_target(const char *target) {
                               .validate = DL_VALIDATE_PASSES,
                               .link = true};
     if (!opt.target) {
-        printf("SKIP %s: %s\n", target, err.message);
+        dl_test_skip("%s: %s", target, err.message);
         return;
     }
     for (int s = 0; s < 6; s++) {

@@ -290,7 +290,7 @@ int main(void) {
     arena = dl_arena_new(NULL);
     const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);
     if (!t || !t->backend->toolchain(arena, t, &key, &err)) {
-        printf("SKIP: %s\n", err.message);
+        dl_test_skip("%s", err.message);
         return 77;
     }
     if (!mkdtemp(dir)) return 1;

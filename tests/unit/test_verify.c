@@ -105,7 +105,7 @@ enum { NSOUND = sizeof sound / sizeof *sound, SEEDS = 3 };
 static void test_sound(const char *target) {
     dl_error err = {0};
     if (!dl_target_find(target, &err)) {
-        printf("SKIP %s: %s\n", target, err.message);
+        dl_test_skip("%s: %s", target, err.message);
         return;
     }
     static unsigned number;
