@@ -44,7 +44,7 @@ def build(folder):
         raise Missing(f"nothing is built under {folder}, and to build it lacks {', '.join(lacking)}: scripts/install-packages build, or "
                       "`bench/gpu --pack` on a machine that builds, and its build-gpu here")
     steps = ([] if (folder / "build.ninja").exists() else [["meson", "setup", str(folder)]]) + [
-        ["ninja", "-C", str(folder), "programs/dlc", "programs/dlrun", "tests/test_gpu"]]
+        ["ninja", "-C", str(folder), "programs/dlc", "programs/dlrun", "tests/test_gpu", "tests/ranks/comm_check"]]
     for command in steps:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:
@@ -74,9 +74,10 @@ def pack(folder):
         for name, path in re.findall(r"^\s*(\S+) => (/\S+)", out(["ldd", str(program)]), re.M):
             if not OWN.match(name):
                 shutil.copy2(path, PACK / "lib" / name)
-    if (folder / "tests/test_gpu").exists():
-        (PACK / "tests").mkdir()
-        shutil.copy2(folder / "tests/test_gpu", PACK / "tests")
+    for test in ("tests/test_gpu", "tests/ranks/comm_check"):
+        if (folder / test).exists():
+            (PACK / test).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(folder / test, PACK / test)
     size = sum(p.stat().st_size for p in PACK.rglob("*") if p.is_file())
     print(f"{PACK}: {size / 2**20:.0f} MiB; bench/gpu takes it where nothing is built")
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from checks import ENV, TMP, check, finish
+from checks import ENV, SHARE, TMP, check, finish
 
 BUILD = os.path.abspath(sys.argv[1])
 if not any(map(shutil.which, ("c++", "g++", "clang++"))) or not any(map(shutil.which, ("cc", "gcc", "clang"))):
@@ -45,6 +45,34 @@ def test_all():
     with open(f"{TMP}/out/gpu-emulated.md") as f:
         text = f.read()
     check(all(head in text for head in ("# emulated\n", "## Correctness\n", "## Curves\n", "## A step\n", "## Speed\n", "by their gap to the floor", "## PyTorch\n")), text)
+
+
+def test_questions():
+    """Each question is asked of the emulated device, too; one that fails is told, and the others are asked. Of a share those that compile much are left out."""
+    dear = ("sm_90", "attention_ways", "quick")
+    names = ["carveout", "correctness", "same_bits", "nccl", *(dear if SHARE == 1 else ())]
+    r = gpu(f"--build={BUILD}", "--questions", "--json", f"--parts={','.join(names)}")
+    found = json.loads(r.stdout) if r.returncode == 0 else {"questions": {}}
+    asked = found["questions"]
+    if not check(r.returncode == 0 and found["wrong"] == [] and found["commit"] and found["versions"] and set(asked) == set(names), f"{r.returncode} {r.stdout} {r.stderr}"):
+        return
+    answers = {name: q["answer"] for name, q in asked.items()}
+    check(all(q["question"].endswith("?") and q["seconds"] >= 0 for q in asked.values()), f"{asked}")
+    check(answers["carveout"]["attention_ms"]["carveout"] > 0 < answers["carveout"]["step_ms"]["plain"], f"{answers['carveout']}")
+    check(answers["same_bits"]["cnn_classifier bf16"]["same"] is True, f"{answers['same_bits']}")
+    check(answers["correctness"]["cnn_classifier bf16"]["kernels"] > 20, f"{answers}")
+    check(answers["nccl"].get("passed", 0) > 10, f"{answers['nccl']}")
+    if SHARE == 1:
+        check(all(one["step_ms"] > 0 for one in answers["sm_90"]["cnn_classifier"].values()) and len(answers["sm_90"]["cnn_classifier"]) == 2, f"{answers['sm_90']}")
+        ways = answers["attention_ways"]["head 16"]
+        check(any(w["taken"] for w in ways) and len({w["way"] for w in ways}) > 1, f"{ways}")
+        check(answers["quick"]["cnn_classifier bf16"]["samples_per_s"] > 0, f"{answers}")
+
+
+def test_questions_wrong():
+    r = gpu(f"--build={fake_build('mute', 'exit 5')}", "--questions", "--json")
+    found = json.loads(r.stdout)
+    check(r.returncode == 1 and len(found["questions"]) == 7 and len(found["wrong"]) >= 5, f"{r.returncode} {found['wrong']}")
 
 
 def fake_build(name, script):

@@ -22,6 +22,7 @@ def check(ok, what):
     passed, failed = passed + bool(ok), failed + (not ok)
     if not ok:
         print(f"failed: {what}", flush=True)
+    return bool(ok)
 
 
 # Of many similar cases one in SHARE is taken, and DRAW says which ones: tests/check.h.

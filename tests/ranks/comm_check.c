@@ -334,6 +334,43 @@ static void run_local(int n, bool threads) {
     free(comms);
 }
 
+/* A collective captured into a graph, as a step's are, which is launched twice: of one rank it copies. */
+static void check_captured(dlr_comm *comm, const dlr_driver *v) {
+    enum { N = 1000, BYTES = N * sizeof(float) };
+    dlr_cu_memory memory = 0;
+    dlr_cu_stream stream = NULL;
+    dlr_cu_graph graph = NULL;
+    dlr_cu_graph_exec exec = NULL;
+    dl_error err = {0};
+    void *pinned = NULL;
+    bool ok = v->MemAlloc(&memory, 2 * BYTES) == 0 && v->MemAllocHost(&pinned, 2 * BYTES) == 0 &&
+              v->StreamCreate(&stream, DLR_CU_STREAM_NON_BLOCKING) == 0;
+    char *place = (char *)(uintptr_t)memory;
+    dlr_collective c = {.type = DL_F32,
+                        .count = N,
+                        .from = place,
+                        .to = place + BYTES,
+                        .what = "all_reduce of what is captured"};
+    ok = ok && dlr_comm_reserve(comm, &c, &err) &&
+         v->StreamBeginCapture(stream, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 &&
+         dlr_comm_enqueue(comm, &c, stream, &err) && v->StreamEndCapture(stream, &graph) == 0 &&
+         v->GraphInstantiateWithFlags(&exec, graph, 0) == 0;
+    EXPECT(ok, "%s", err.message);
+    float *from = pinned, *to = from + N;
+    for (int run = 0; ok && run < 2; run++) {
+        for (int i = 0; i < N; i++) from[i] = (float)(run * N + i);
+        ok = v->MemcpyHtoDAsync(memory, from, BYTES, stream) == 0 && v->GraphLaunch(exec, stream) == 0 &&
+             v->MemcpyDtoHAsync(to, memory + BYTES, BYTES, stream) == 0 && v->StreamSynchronize(stream) == 0;
+        EXPECT(ok && !memcmp(from, to, BYTES), "launch %d: %g, not %g", run, (double)to[1], (double)from[1]);
+    }
+    if (ok) printf("captured: two launches of one graph\n");
+    if (exec) v->GraphExecDestroy(exec);
+    if (graph) v->GraphDestroy(graph);
+    if (stream) v->StreamDestroy(stream);
+    if (pinned) v->MemFreeHost(pinned);
+    if (memory) v->MemFree(memory);
+}
+
 /* The same beside a comm of the hosts, whose groups it has; false: there is no such device, or no NCCL. */
 static bool run_nccl(dlr_comm *host, bool emulated) {
     dl_error err = {0};
@@ -351,6 +388,7 @@ static bool run_nccl(dlr_comm *host, bool emulated) {
     dlr_collective c = {
         .group = 1, .type = DL_F32, .count = 1, .from = &x, .to = &y, .what = "all_reduce of x"};
     EXPECT(dlr_comm_all(comm, &c, &err) && y == 3, "%s", err.message);
+    if (dlr_comm_world(host).size == 1) check_captured(comm, driver);
     run_rank(comm);
     EXPECT(dlr_comm_close(comm, NULL));
     return true;
