@@ -44,15 +44,20 @@ static const char *stem_of(dl_arena *arena, const char *path) {
     return dl_strndup(arena, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
 }
 
+/* --yaml_config, or config/X.yaml next to the file X.dl. A configuration belongs to the model next to which
+ * it lies: another model of that name, wherever it is, has keys of its own. The file itself is looked for as
+ * programs do it. NULL: there is none. */
 static const char *find_file(const dl_config *c, dl_error *err) {
     dl_arena *arena = c->state->arena;
     if (c->state->yaml_config) return c->state->yaml_config;
-    const char *model = dl_config_str(c, DL_KEY_model), *stem = stem_of(arena, model);
-    const char *slash = strrchr(model, '/');
-    const char *beside =
-        dl_format(arena, "%.*sconfig/%s.yaml", slash ? (int)(slash + 1 - model) : 0, model, stem);
-    if (access(beside, F_OK) == 0) return beside;
-    return dl_find_data_file(arena, dl_format(arena, "models/config/%s.yaml", stem), err);
+    dl_error absent = {0};
+    const char *named = dl_config_str(c, DL_KEY_model), *found = dl_find_data_file(arena, named, &absent);
+    const char *model = found ? found : named, *slash = strrchr(model, '/');
+    const char *file = dl_format(arena, "%.*sconfig/%s.yaml", slash ? (int)(slash + 1 - model) : 0, model,
+                                 stem_of(arena, model));
+    if (access(file, F_OK) == 0) return file;
+    dl_fail(err, DL_IO, "there is no file %s, where the configurations of %s would be", file, model);
+    return NULL;
 }
 
 /* "a, b, c" of a map's keys whose values are maps, cut where there are many. In the arena. */

@@ -545,13 +545,17 @@ static void test_files(void) {
     CHECK_STR(c->file, found ? found : "");
 
     dl_make_dirs("own/config", 0755, &err);
-    write_text("own/config/net.yaml", "base: {num_epochs: 77}\n"); /* beside the model, before any other */
+    write_text("own/config/net.yaml", "base: {num_epochs: 77}\n"); /* next to the model */
     c = open_line("--model=own/net.dl", &err);
     CHECK(dl_config_load(c, &err) && dl_config_int(c, DL_KEY_num_epochs) == 77, "%s", err.message);
     dl_make_dirs("models/config", 0755, &err);
-    write_text("models/config/net.yaml", "base: {num_epochs: 78}\n"); /* then the current directory */
-    c = open_line("--model=net.dl", &err);
+    write_text("models/config/net.yaml", "base: {num_epochs: 78}\n");
+    c = open_line("--model=models/net.dl", &err);
     CHECK(dl_config_load(c, &err) && dl_config_int(c, DL_KEY_num_epochs) == 78, "%s", err.message);
+    c = open_line("--model=net.dl", &err); /* another model of that name */
+    CHECK(dl_config_load(c, &err) && !c->file, "%s", c->file);
+    c = open_line("--model=own/unet.dl", &err); /* one of ours has that name, and keys that fit */
+    CHECK(dl_config_load(c, &err) && !c->file, "%s", c->file);
 
     c = open_line("--model=nosuch.dl", &err);
     CHECK(dl_config_load(c, &err) && dl_config_finish(c, &err) && !c->file, "%s",
