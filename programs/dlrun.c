@@ -9,6 +9,7 @@
 #include "compiler/arguments.h"
 #include "ir/base/output.h"
 #include "ir/base/streams.h"
+#include "programs/data_notes.h"
 #include "programs/dlrun_job.h"
 #include "programs/environment.h"
 #include "programs/groups.h"
@@ -260,6 +261,7 @@ static bool open_log(dl_run_job *p, dl_error *err) {
 static bool load_data(dl_run_job *p, dl_error *err) {
     dlr_log_info("rank %d, begin data loader init", p->world.rank);
     if (!open_both(p, false, err)) return false;
+    if (dl_job_leads(p) && !dl_data_notes(p->session, p->train, p->valid, p->global_batch, err)) return false;
     dlr_log_info("rank %d, data loader initialized with config %s", p->world.rank,
                  dl_config_str(p->config, DL_KEY_data_loader_config));
     return true;

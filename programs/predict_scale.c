@@ -28,8 +28,10 @@ static bool weather_scales(dl_predict_job *job, const char *input, int64_t chann
 
 /* ---- data of one's own ---- */
 
-/* Arrays are read in the model's order of axes: one that the section reads otherwise is refused. */
-static bool check_order(const dlr_own_source *from, const dlr_array *a, dl_error *err) {
+/* Arrays are read in the model's order of axes: one that the section reads otherwise is refused. Of values
+ * that training takes as they are another file can be given as they are; normalised ones would be other
+ * numbers. */
+static bool check_order(const dlr_own_source *from, const dlr_array *a, bool scaled, dl_error *err) {
     bool same = !from->channels;
     int at = 0;
     for (int i = 0; same && i < from->axes.n; i++) {
@@ -39,9 +41,12 @@ static bool check_order(const dlr_own_source *from, const dlr_array *a, dl_error
     }
     return same ||
            dl_fail(err, DL_INPUT,
-                   "%s: predict takes arrays in the model's order of axes and channels, %s: write such a "
-                   "file, and give --data_loader_config=synthetic (then values are taken as they are)",
-                   from->key, dl_type_text(&a->type));
+                   "%s: predict takes arrays in the model's order of axes and channels, %s: %s", from->key,
+                   dl_type_text(&a->type),
+                   scaled ? "train from a file that has them so (normalised data can be predicted from in no "
+                            "other order)"
+                          : "write such a file, and give --data_loader_config=synthetic (then values are "
+                            "taken as they are, as in training)");
 }
 
 static dl_predict_scale scale_of(dl_predict_job *job, const dlr_own_facts *f, int64_t channels) {
@@ -66,7 +71,7 @@ static bool own_scales(dl_predict_job *job, dl_error *err) {
     const dlr_arrays *arrays = dlr_dataset_arrays(d);
     job->unpacks = true;
     int input = 0, targets = 0;
-    bool ok = true;
+    bool ok = true, scaled = false; /* any target */
     for (int k = 0; ok && k < arrays->n; k++) {
         const dlr_array *a = &arrays->at[k];
         dlr_own_facts f = dlr_own_facts_of(d, k);
@@ -74,18 +79,20 @@ static bool own_scales(dl_predict_job *job, dl_error *err) {
             int64_t later = f.from->offset - dlr_own_facts_of(d, input).from->offset;
             job->out = scale_of(job, &f, channels_of(a));
             job->dt = later > 0 ? later : 0;
-            targets++;
+            targets++, scaled |= f.n > 0;
         } else if (!a->is_target) {
-            ok = check_order(f.from, a, err);
+            ok = check_order(f.from, a, f.n > 0, err);
             add_scale(job, a->name, scale_of(job, &f, channels_of(a)));
         }
     }
     dlr_dataset_close(d);
-    if (ok && job->out.mean && targets > 1)
-        ok = dl_fail(err, DL_INPUT,
-                     "the model has %d targets, and nothing says by whose statistics its outputs are to be "
-                     "undone: give --data_loader_config=synthetic (then values stay as they are)",
-                     targets);
+    if (ok && scaled && targets > 1)
+        ok = dl_fail(
+            err, DL_INPUT,
+            "the model has %d targets, of which some are normalised, and nothing says by whose statistics "
+            "its outputs are to be undone: train without `normalize` in data.targets, so that outputs "
+            "are in the targets' units",
+            targets);
     return ok;
 }
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import struct
 import subprocess
 import sys
 
@@ -147,6 +148,33 @@ def test_no_configuration():
         check(r.returncode in (2, 3, 4) and told, f"{name}: exit {r.returncode}: {r.stderr}")
     r = run(DLC, "check", write("dt", "model A(dt=0.1):\n    input x: f32[N, C=3]\n    y = dt * (x |> linear(3))\n    output y\n    loss = mean(y**2)\n"))
     check(r.returncode == 3 and "model_dt; the run's dt is: time steps between weather's input and target" in r.stderr, f"{r.stderr}")
+
+
+def test_split_by_class():
+    """A file sorted by class, whose last tenth is validation: that training lacks its class is warned of; of a mixed one it is not. What fills
+    no batch of validation is told."""
+    def npy(name, dtype, shape, data):
+        head = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+        head += b" " * (-(len(head) + 11) % 64) + b"\n"
+        with open(f"{TMP}/{name}.npy", "wb") as f:
+            f.write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + data)
+
+    path = write("sorted", "model S():\n    input x: f32[N, F=3]\n    target t: i64[N]\n    y = x |> linear(10) @fc as [N, C]\n    output y\n    loss = cross_entropy(y, t)\n")
+    for name, labels, warned in (("in_order", [i // 5 for i in range(50)], True), ("mixed", [i % 10 for i in range(50)], False)):
+        npy("x", "<f4", "(50, 3)", struct.pack("<150f", *[0.1] * 150)), npy("t", "<i8", "(50,)", struct.pack("<50q", *labels))
+        with open(f"{TMP}/{name}.yaml", "w") as f:
+            f.write(f"base: {{local_batch_size: 4, num_epochs: 1, expdir: {TMP}/{name}, data: {{inputs: {{x: {TMP}/x.npy}}, targets: {{t: {TMP}/t.npy}}, split: {{valid: 0.1}}}}}}\n")
+        r = run(DLRUN, path, f"--yaml_config={TMP}/{name}.yaml")
+        told = "WARNING - 't': training has no sample of 1 of the 1 classes that validation has, class 9 first" in r.stderr
+        check(r.returncode == 0 and told == warned, f"{name}: exit {r.returncode}: {r.stderr[-900:]}")
+        check("Validation leaves out the last 1 of its 5 samples: they fill no batch of 4" in r.stderr, f"{name}: {r.stderr[-900:]}")
+
+
+def test_another_of_that_name():
+    """A model of one's own that is named as one of models/ has no configuration of ours."""
+    path = write("resunet", "model Mine(w=4):\n    input x: f32[N, C=3]\n    y = x |> linear(w) @a |> linear(1) @b\n    output y\n    loss = mean(y**2)\n")
+    r = run(DLRUN, path, "--data_loader_config=synthetic", "--local_batch_size=2", "--dry_run")
+    check(r.returncode == 0, f"exit {r.returncode}: {r.stderr}")
 
 
 def test_weights_told_early():

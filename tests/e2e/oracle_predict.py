@@ -495,6 +495,27 @@ def test_own_inputs():
     near("two inputs, each less its own mean", got["y"], want)
 
 
+def test_two_targets():
+    """Of two targets that are normalised predict does not guess whose statistics undo an output; the remedy that it names works."""
+    with open(place / "targets.dl", "w") as f:
+        f.write("model M():\n    input a: f32[N, F=8]\n    target b: f32[N, F]\n    target c: f32[N, F]\n    y = a |> linear(8) @l as [N, F]\n"
+                "    z = a |> linear(8) @m as [N, F]\n    output y\n    output z\n    loss = mse_loss(y, b) + mse_loss(z, c)\n")
+    r = np.random.default_rng(11)
+    data = write("targets.h5", a=r.normal(300, 5, (40, 8)).astype("f4"), b=r.normal(0, 10, (40, 8)).astype("f4"))
+    for name, of_b, of_c in (("both", ", normalize: standardize", ", normalize: standardize"), ("first", ", normalize: standardize", ""), ("units", "", "")):
+        with open(place / f"{name}.yaml", "w") as f:
+            f.write(f"base: {{local_batch_size: 4, num_epochs: 1, data: {{inputs: {{a: {{file: {data}, array: a, normalize: standardize}}}}, targets: "
+                    f"{{b: {{file: {data}, array: b{of_b}}}, c: {{file: {data}, array: a{of_c}}}}}, split: {{valid: 0.2}}}}}}\n")
+        place.run("dlrun", place / "targets.dl", f"--yaml_config={place / name}.yaml", f"--expdir={place / name}")
+        args = (place / name / "base/1GPU/00", f"{data}:a", "-o", place / f"{name}_out.h5")
+        if name == "units":
+            predict(*args)
+            with h5py.File(place / f"{name}_out.h5") as f:
+                check(f["y"].shape == f["z"].shape == (40, 8), "outputs in the targets' units, which nothing normalised")
+        else:
+            predict(*args, status=3, says="train without `normalize` in data.targets")
+
+
 def test_faults():
     weights, model = model_of(Plane(), "plane")
     x = np.zeros((3, 24, 36), "f4")

@@ -1,0 +1,76 @@
+/* Which classes the labels of an array have in the samples of a part. */
+#include <stdlib.h>
+
+#include "runtime/data/own_labels.h"
+#include "runtime/data/own_private.h"
+
+enum { AT_ONCE = 65536, MOST_CLASSES = 1 << 20 };
+
+/* One whole number a sample, of an array with an axis N. */
+static bool is_label(const own_array *a) {
+    return !a->is_static && a->has_samples && !dl_dtype_is_float(a->to.type.dtype) &&
+           dl_type_count(&a->to.type) == 1;
+}
+
+static int64_t number_at(const own_array *a, const void *numbers, int64_t i) {
+    switch (a->to.type.dtype) {
+    case DL_I64: return ((const int64_t *)numbers)[i];
+    case DL_I32: return ((const int32_t *)numbers)[i];
+    default: return ((const unsigned char *)numbers)[i];
+    }
+}
+
+/* Marks the classes of indices [from, from + n) of N, which lie in one file. */
+static bool mark_block(const own_array *a, const own_file *f, int64_t from, int64_t n, void *numbers,
+                       bool *seen, int64_t classes, dl_error *err) {
+    dlr_block b = {0};
+    for (int j = 0; j < a->rank; j++) {
+        bool samples = a->axis[j] == OWN_SAMPLES;
+        b.start[j] = samples ? from : 0, b.count[j] = samples ? n : 1, b.stride[j] = 1;
+    }
+    if (!own_read(a, f, &b, 0, numbers, err)) return false;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t label = number_at(a, numbers, i);
+        if (label >= 0 && label < classes) seen[label] = true;
+    }
+    return true;
+}
+
+static bool mark(const own *w, const own_array *a, bool *seen, int64_t classes, dl_error *err) {
+    void *numbers = malloc(AT_ONCE * sizeof(int64_t));
+    if (!numbers) return dl_fail(err, DL_RESOURCE, "no memory for labels");
+    bool ok = true;
+    for (int r = 0; r < w->runs.n && ok; r++) {
+        int64_t at = w->runs.at[r].begin + a->from.offset, end = at + w->runs.at[r].n;
+        while (at < end && ok) {
+            const own_file *f = own_find_file(a, at);
+            int64_t n = f->first + f->n - at;
+            if (n > end - at) n = end - at;
+            if (n > AT_ONCE) n = AT_ONCE;
+            ok = mark_block(a, f, at - f->first, n, numbers, seen, classes, err);
+            at += n;
+        }
+    }
+    free(numbers);
+    return ok;
+}
+
+bool dlr_own_unseen_classes(const dlr_dataset *train, const dlr_dataset *valid, int k, int64_t classes,
+                            dlr_own_unseen *found, dl_error *err) {
+    *found = (dlr_own_unseen){0};
+    if (train->loader != &dlr_own_loader || valid->loader != &dlr_own_loader) return true;
+    const own *w[2] = {train->state, valid->state};
+    if (!is_label(&w[0]->at[k]) || !is_label(&w[1]->at[k]) || classes <= 0 || classes > MOST_CLASSES)
+        return true;
+    bool *seen = calloc(2 * (size_t)classes, sizeof *seen);
+    if (!seen) return dl_fail(err, DL_RESOURCE, "no memory for labels");
+    bool ok = mark(w[0], &w[0]->at[k], seen, classes, err) &&
+              mark(w[1], &w[1]->at[k], seen + classes, classes, err);
+    for (int64_t c = 0; c < classes && ok; c++) {
+        if (!seen[classes + c]) continue;
+        found->of++;
+        if (!seen[c] && !found->n++) found->first = c;
+    }
+    free(seen);
+    return ok;
+}
