@@ -2,11 +2,17 @@
  * follow from the types.
  *
  * What an op does is the column `amp` of ir/ops.def, as torch.autocast groups the same ops: products and
- * convolutions take 16 bits and make 16 bits (LOW); what loses digits takes and makes f32 (WIDE); batch norm
- * computes in f32 and gives back what it got (KEEP); everything else takes the widest of its operands
- * (FOLLOW). A scalar decides nothing, nor does the bias of a LOW op. What the model's text pins (`x as f32`,
- * a cast from f32 to f32) is f32, and so is what a LOW op makes of it. Variables and the graph's results keep
- * their types; a value is cast once. */
+ * convolutions take 16 bits and make 16 bits (LOW); what loses digits takes and makes f32 (WIDE); batch norm,
+ * pools and activations of several parts compute in f32 and give back what they got (KEEP); everything else
+ * takes the widest of its operands (FOLLOW). A scalar decides nothing next to a tensor, nor does the bias
+ * of a LOW op.
+ *
+ * A cast of a value to its own type pins it: it is f32, and so is what a LOW op makes of it. The front end
+ * writes one for `x as f32`, and for the operands of each function that is written in several ops and that
+ * torch.autocast computes in f32 (squares, losses, norms), so that none of the parts is stored in 16 bits.
+ *
+ * Variables and the graph's results keep their types; a value is cast once. 16-bit types that the model's
+ * text asks for are cast like all others: only a cast makes the type that it says. */
 #include "ir/builder.h"
 #include "passes/pass.h"
 
@@ -37,10 +43,11 @@ static void take(caster *c, dl_node *n, dl_dtype type) {
     for (int k = 0; k < n->nin; k++) n->in[k] = in_type(c, n->in[k], type);
 }
 
-static void make_low(caster *c, dl_node *n) {
-    if (!is_wide(&n->out[0])) return;
-    n->out[0].type.dtype = c->low;
-    c->changed = true;
+/* The node makes the type, if it makes floats of 32 or 16 bits. */
+static void make(caster *c, dl_node *n, dl_dtype type) {
+    dl_dtype *makes = &n->out[0].type.dtype;
+    if ((!is_half(&n->out[0]) && !is_wide(&n->out[0])) || *makes == type) return;
+    *makes = type, c->changed = true;
 }
 
 /* The bias of a LOW op, which it adds before it rounds. */
@@ -50,17 +57,26 @@ static bool is_bias(const caster *c, const dl_node *n, int k) {
            other->id < c->ids && c->made_low[other->id];
 }
 
-/* The type of what a FOLLOW op makes: of its operands' types the widest, where a scalar says nothing. */
+/* How much an operand has to say of the type: a tensor, a scalar, a constant (torch.result_type). */
+static int weight_of(const dl_value *v) {
+    return v->type.rank ? 2 : v->def && v->def->op == DL_OP_const ? 0 : 1;
+}
+
+/* The type of what a FOLLOW op makes: the widest of its operands' types, where a scalar says nothing next to
+ * a tensor, nor a constant next to either. */
 static dl_dtype follow(caster *c, dl_node *n) {
-    bool half = false, wide = false, bias = false;
+    bool half = n->nin && is_half(&n->out[0]), wide = false, bias = false;
+    int most = 0;
     for (int k = 0; k < n->nin; k++) {
         half |= is_half(n->in[k]);
-        if (!is_wide(n->in[k]) || !n->in[k]->type.rank) continue;
-        *(is_bias(c, n, k) ? &bias : &wide) = true;
+        if ((is_half(n->in[k]) || is_wide(n->in[k])) && weight_of(n->in[k]) > most)
+            most = weight_of(n->in[k]);
     }
-    if (!half || n->op == DL_OP_cast) return n->out[0].type.dtype; /* which says its own type */
+    for (int k = 0; k < n->nin; k++)
+        if (is_wide(n->in[k]) && weight_of(n->in[k]) == most) *(is_bias(c, n, k) ? &bias : &wide) = true;
+    if (!half) return n->out[0].type.dtype;
     take(c, n, wide || bias ? DL_F32 : c->low);
-    if (!wide && !bias) make_low(c, n);
+    make(c, n, wide || bias ? DL_F32 : c->low);
     return wide ? DL_F32 : c->low;
 }
 
@@ -68,9 +84,13 @@ static void lower(caster *c, dl_node *n) {
     bool pinned = false;
     for (int k = 0; k < n->nin; k++) pinned |= n->in[k]->id < c->ids && c->pinned[n->in[k]->id];
     take(c, n, pinned ? DL_F32 : c->low);
-    if (pinned || n->in[0]->type.dtype != c->low) return;
-    make_low(c, n);
-    c->made_low[n->out[0].id] = true;
+    make(c, n, pinned ? DL_F32 : c->low);
+    c->made_low[n->out[0].id] = n->out[0].type.dtype == c->low;
+}
+
+/* A cast says its own type; one to the type of its operand says f32. */
+static void put_cast(caster *c, dl_node *n) {
+    if (c->pinned[n->out[0].id]) make(c, n, DL_F32);
 }
 
 /* The node in its place of the new list, its operands cast in front of it; what stands for its result. */
@@ -78,12 +98,14 @@ static dl_value *put(caster *c, dl_node *n) {
     dl_amp amp = dl_ops[n->op].amp;
     bool keeps = amp == DL_AMP_KEEP && is_half(n->in[0]);
     c->b.loc = n->loc;
-    if (amp == DL_AMP_FOLLOW)
+    if (n->op == DL_OP_cast)
+        put_cast(c, n);
+    else if (amp == DL_AMP_FOLLOW)
         keeps = follow(c, n) == c->low;
     else if (amp == DL_AMP_LOW)
         lower(c, n);
     else
-        take(c, n, DL_F32);
+        take(c, n, DL_F32), make(c, n, DL_F32);
     dl_push(c->b.graph->module->arena, &c->b.graph->nodes, n);
     return keeps ? in_type(c, &n->out[0], c->low) : &n->out[0];
 }
@@ -92,7 +114,9 @@ static dl_value *put(caster *c, dl_node *n) {
 static void find_pins(caster *c) {
     for (int i = 0; i < c->b.graph->nodes.n; i++) {
         const dl_node *n = c->b.graph->nodes.at[i];
-        c->pinned[n->out[0].id] = n->op == DL_OP_cast && is_wide(&n->out[0]) && is_wide(n->in[0]);
+        const dl_value *v = &n->out[0];
+        c->pinned[v->id] =
+            n->op == DL_OP_cast && (is_wide(v) || is_half(v)) && v->type.dtype == n->in[0]->type.dtype;
     }
 }
 

@@ -248,8 +248,11 @@ bool dl_slice_step(dl_elab *E, const dl_ast *slice, int64_t *step);
 /* The element type in which an op of numbers works on one of type `d`. */
 dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d);
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);
-/* An f32 tensor as itself, which mixed precision leaves in f32 (passes/amp.c); other types as they are. */
+/* A tensor of f32 or of 16-bit floats as itself, which mixed precision takes in f32 (passes/amp.c): what a
+ * function reads whose parts torch.autocast computes in f32. Other values, and other types, as they are. */
 dl_val dl_tensor_pin(dl_elab *E, dl_span where, dl_val x);
+/* x x, in mixed precision in f32, as torch.autocast has powers. */
+dl_val dl_tensor_square(dl_elab *E, dl_span where, dl_val x);
 /* A list of numbers, or of such lists, as a tensor along the axes that `as` names. (literals.c) */
 dl_val dl_tensor_literal(dl_elab *E, const dl_ast *as, dl_val list);
 /* `x as i32`: a tensor, or a number, which becomes one. (literals.c) */

@@ -63,7 +63,7 @@ dl_val dl_fn_elementwise(dl_call *c) {
 
 dl_val dl_fn_square(dl_call *c) {
     dl_val x = c->arg[0];
-    if (x.kind == DL_V_TENSOR) return dl_call_elem(c, DL_OP_mul, x, x);
+    if (x.kind == DL_V_TENSOR) return dl_tensor_square(c->E, c->where, x);
     if (!dl_val_is_number(x)) return want_number(c, x);
     return dl_val_float(dl_val_number(x) * dl_val_number(x), c->where);
 }
@@ -175,7 +175,7 @@ dl_val dl_fn_extreme(dl_call *c) {
 /* sum or mean of squares. */
 static dl_val squares(dl_call *c, dl_op op, dl_val x, int n, const char *const *over) {
     if (!dl_call_float(c, &x)) return dl_poison();
-    return dl_tensor_reduce(c->E, c->where, op, dl_call_elem(c, DL_OP_mul, x, x), n, over);
+    return dl_tensor_reduce(c->E, c->where, op, dl_tensor_square(c->E, c->where, x), n, over);
 }
 
 /* The root, whose gradient at 0 is 0, as PyTorch has it for norms and deviations: where nothing is to be
@@ -219,7 +219,7 @@ static dl_val add_squares(dl_call *c, dl_val total, dl_val x) {
         return total;
     }
     if (x.kind != DL_V_TENSOR) return x.kind == DL_V_POISON ? x : want_number(c, x);
-    dl_val s = dl_tensor_reduce(c->E, c->where, DL_OP_sum, dl_call_elem(c, DL_OP_mul, x, x), -1, NULL);
+    dl_val s = dl_tensor_reduce(c->E, c->where, DL_OP_sum, dl_tensor_square(c->E, c->where, x), -1, NULL);
     return total.kind == DL_V_NONE ? s : dl_call_elem(c, DL_OP_add, total, s);
 }
 

@@ -27,11 +27,12 @@ static dl_val finish(dl_call *c, int i, dl_val losses, dl_val weight) {
     return dl_poison();
 }
 
-/* Prediction and target as floats of one type and of the same axes; the target may be a number. False:
- * reported. */
+/* Prediction and target as floats of one type and of the same axes, in mixed precision in f32; the target may
+ * be a number. False: reported. */
 static bool take_pair(dl_call *c, dl_val *y, dl_val *t) {
     *y = c->arg[0], *t = c->arg[1];
     if (!dl_call_float(c, y)) return false;
+    *y = dl_tensor_pin(c->E, c->where, *y);
     if (t->kind != DL_V_TENSOR) {
         if (dl_val_is_number(*t)) return true;
         if (!dl_refuse_layer(c->E, c->where, *t))
@@ -54,7 +55,7 @@ static bool take_pair(dl_call *c, dl_val *y, dl_val *t) {
             "rename axes that are the same (t as [N, C, H, W]), or say what meets what: expand(t, over=C)");
         return false;
     }
-    *t = dl_tensor_cast(c->E, c->where, *t, a->dtype);
+    *t = dl_tensor_pin(c->E, c->where, dl_tensor_cast(c->E, c->where, *t, a->dtype));
     return t->kind == DL_V_TENSOR;
 }
 
@@ -142,6 +143,7 @@ static bool check_weight(dl_call *c, int i, dl_val y) {
 dl_val dl_fn_bce_with_logits(dl_call *c) {
     dl_val x, t, weight = c->arg[2], positive = c->arg[3], one = number(c, 1);
     if (!take_pair(c, &x, &t) || !check_weight(c, 2, x) || !check_weight(c, 3, x)) return dl_poison();
+    weight = dl_tensor_pin(c->E, c->where, weight), positive = dl_tensor_pin(c->E, c->where, positive);
     dl_val size = op1(c, DL_OP_exp, op1(c, DL_OP_neg, op1(c, DL_OP_abs, x)));
     dl_val off = op2(c, DL_OP_max, op1(c, DL_OP_neg, x), number(c, 0));
     off = add(c, op1(c, DL_OP_log1p, size), off);
@@ -227,9 +229,11 @@ static dl_val weight_of_class(dl_call *c, dl_val weight, dl_val t) {
  * weights. */
 dl_val dl_fn_cross_entropy(dl_call *c) {
     dl_elab *E = c->E;
-    dl_val y = c->arg[0], t = c->arg[1], weight = c->arg[2], ignored = c->arg[4];
+    dl_val y = c->arg[0], t = dl_tensor_pin(E, c->where, c->arg[1]), ignored = c->arg[4];
+    dl_val weight = dl_tensor_pin(E, c->where, c->arg[2]);
     double s = dl_val_number(c->arg[3]);
     if (!dl_call_float(c, &y)) return dl_poison();
+    y = dl_tensor_pin(E, c->where, y);
     bool shares = dl_dtype_is_float(t.t->type.dtype);
     if (!(s >= 0 && s <= 1))
         return dl_bad(E, c->arg[3].origin, DL_DIAG_bad_argument,

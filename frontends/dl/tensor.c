@@ -64,7 +64,8 @@ dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to) {
 }
 
 dl_val dl_tensor_pin(dl_elab *E, dl_span where, dl_val x) {
-    if (x.t->type.dtype != DL_F32) return x;
+    if (x.kind != DL_V_TENSOR) return x;
+    if (x.t->type.dtype != DL_F32 && !dl_dtype_is_half(x.t->type.dtype)) return x;
     dl_val r = dl_tensor_op(E, where, DL_OP_cast, 1, &x, 0, NULL, &x.t->type);
     r.origin = x.origin, r.name = x.name;
     return r;
@@ -230,6 +231,20 @@ static const struct {
                  {T_OR, DL_OP_or}};
 
 static bool is_number(dl_val v, double k) { return dl_val_is_number(v) && dl_val_number(v) == k; }
+
+dl_val dl_tensor_square(dl_elab *E, dl_span where, dl_val x) {
+    x = dl_tensor_pin(E, where, x);
+    return dl_tensor_elem(E, where, DL_OP_mul, 2, (dl_val[]){x, x}, 0, NULL);
+}
+
+/* x itself; of mixed precision's 16 bits in f32, as every power is. The product with 1 is dropped when
+ * compiling: the pin alone would keep a layer after it in f32, too. */
+static dl_val first_power(dl_elab *E, dl_span where, dl_val x) {
+    dl_val pinned = dl_tensor_pin(E, where, x), one = dl_val_float(1, where);
+    if (pinned.kind != DL_V_TENSOR || pinned.t == x.t) return x;
+    return dl_tensor_elem(E, where, DL_OP_mul, 2, (dl_val[]){pinned, one}, 0, NULL);
+}
+
 static bool is_scalar(dl_val v) { return v.kind == DL_V_TENSOR && v.t->type.rank == 0; }
 
 dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
@@ -252,10 +267,11 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
     if ((e->op == T_PLUS || e->op == T_MINUS) && is_number(b, 0)) return a.origin = e->span, a;
     if (e->op == T_PLUS && is_number(a, 0)) return b.origin = e->span, b;
     if (e->op == T_POWER && a.kind == DL_V_TENSOR) {
-        if (is_number(b, 2)) return dl_tensor_elem(E, e->span, DL_OP_mul, 2, (dl_val[]){a, a}, 0, NULL);
-        if (is_number(b, 1)) return a;
+        if (is_number(b, 2)) return dl_tensor_square(E, e->span, a);
+        if (is_number(b, 1)) return first_power(E, e->span, a);
         if (is_number(b, 0.5)) return dl_tensor_elem(E, e->span, DL_OP_sqrt, 1, &a, 0, NULL);
     }
+    if (e->op == T_DIVIDE && dl_val_is_number(a)) in[1] = dl_tensor_pin(E, e->at, b); /* a reciprocal */
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         if (operators[i].token == e->op) {
             /* A mismatch is shown at the operator; the node's place is there too. */

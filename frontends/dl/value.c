@@ -123,10 +123,18 @@ const char *dl_val_words(dl_elab *E, dl_val v, const char *otherwise) {
     return v.name ? dl_format(E->arena, "'%s'", v.name) : otherwise;
 }
 
+/* The value that a function has pinned to read it (dl_tensor_pin); others as they are. */
+static const dl_value *unpinned(const dl_value *v) {
+    while (v->def && v->def->op == DL_OP_cast && v->def->in[0]->type.dtype == v->type.dtype)
+        v = v->def->in[0];
+    return v;
+}
+
 void dl_note_tensor(dl_elab *E, dl_val v) {
     if (v.kind != DL_V_TENSOR) return;
+    const dl_var *var = unpinned(v.t)->var;
     dl_note(E, v.origin, "%s is %s, %s here", dl_val_words(E, v, "this"), dl_type_text(&v.t->type),
-            v.t->var && v.t->var->role != DL_VAR_TABLE ? "declared" : "made");
+            var && var->role != DL_VAR_TABLE ? "declared" : "made");
 }
 
 bool dl_refuse_layer(dl_elab *E, dl_span where, dl_val v) {
