@@ -179,16 +179,36 @@ def categories():
         yield f"| {category} | {', '.join(found[category])} |"
 
 
+def result_types():
+    """The rows of docs/precision.md's second table, made of what test_amp checks of each function of the language."""
+    titles = {"LISTED": "float32, as autocast's list has it", "OURS": "float32, which the list does not name",
+              "KEPT": "16 bits, of arithmetic in float32", "HALF": "16 bits, of a product, of one op that rounds once, or of moved elements"}
+    found = {title: [] for title in titles}
+    for name, expression, made in re.findall(r'{"(\w+)",\s*"((?:[^"\\]|\\.)*)",\s*(\w+)}', read("tests/unit/amp_functions.h")):
+        if "[" in expression and name not in expression:
+            continue  # an element as a scalar
+        shown = f"`{name if name in expression else expression}`"
+        if shown not in found[made]:
+            found[made].append(shown)
+    yield "| result, of 16-bit `h` and `z` | functions |"
+    yield "|---|---|"
+    for made, title in titles.items():
+        yield f"| {title} | {', '.join(found[made])} |"
+
+
 def precision(files):
-    """docs/precision.md has the op table's categories. With UPDATE=1 they are written."""
+    """docs/precision.md has the categories of the op table, and what test_amp checks of functions. With UPDATE=1 they are written."""
     name, text = "docs/precision.md", read("docs/precision.md")
-    table = "\n".join(["<!-- categories -->", *categories(), "<!-- /categories -->"])
-    new = re.sub(r"<!-- categories -->.*<!-- /categories -->", lambda _: table, text, flags=re.S)
+    new, lines = text, 0
+    for mark, rows in (("categories", categories()), ("functions", result_types())):
+        table = "\n".join([f"<!-- {mark} -->", *rows, f"<!-- /{mark} -->"])
+        new = re.sub(rf"<!-- {mark} -->.*<!-- /{mark} -->", lambda _: table, new, flags=re.S)
+        lines += len(table.splitlines())
     if new != text and os.environ.get("UPDATE"):
         (ROOT / name).write_text(new)
     elif new != text:
-        yield f"{name}: its table of categories is not that of ir/ops.def (UPDATE=1 tests/structure/check_house.py precision)"
-    yield len(table.splitlines())
+        yield f"{name}: a table is not that of ir/ops.def or tests/unit/amp_functions.h (UPDATE=1 tests/structure/check_house.py precision)"
+    yield lines
 
 
 def dumps(files):
