@@ -3,7 +3,10 @@
 
 oracle_amp.py BUILD [MODEL...]     all but the largest, or those named: ViT ResNet Classifier Mixed Small Volume
 
-Autocast in the same type is the measure: the median over the parameters of our error by its error is at most 1.5. Debian's PyTorch
+Autocast in the same type is the measure. The median over the parameters of our error by its error is at most 1.5; that of each parameter
+at most 2.5: a few values at a kink (ReLU, a pool) make most of a parameter's error, and which of them fall on its other side is chance,
+ours as autocast's. Of four seeds the largest was 2.03 (ResNet, fp16) and 1.52 (the others): a wrong term of a product, by which a
+gradient is off by its own size, is beyond that. Debian's PyTorch
 1.13 has autocast on the CPU in bf16 only, and transposed convolutions in float32 there, where later ones have 16 bits: those are
 written out. fp16 is then held against a quarter of bf16's error: it has 8 times as fine a grid, and half of that is slack, for what
 float32's own roundings and subnormal numbers add.
@@ -21,6 +24,7 @@ TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 HAS_HALF = int(torch.__version__.split(".")[0]) > 1
 SCALE = 65536.0  # of fp16's loss, as GradScaler begins
 RATE = 1e-3
+MEDIAN, EACH = 1.5, 2.5  # of the ratios of errors
 LOSSES = {"bf16": 2e-3, "fp16": 5e-4}  # relative, of five steps
 
 
@@ -248,10 +252,13 @@ def compare(place, net):
         else:
             autocast[mode] = {k: v / 4 for k, v in autocast["bf16"].items()}
         mine, theirs = errors(grads, truth), autocast[mode]
-        ratio = statistics.median(mine[k] / theirs[k] for k in truth)
+        ratios = {k: mine[k] / theirs[k] for k in truth}
+        ratio, largest = statistics.median(ratios.values()), max(ratios, key=ratios.get)
         middle = statistics.median(mine.values())
-        check(ratio <= 1.5 and middle > 1e-6, f"{name}, {mode}: gradients, median error {middle:.1e} (autocast "
-              f"{statistics.median(theirs.values()):.1e}), of the ratios {ratio:.2f} (at most 1.5)")
+        check(ratio <= MEDIAN and middle > 1e-6, f"{name}, {mode}: gradients, median error {middle:.1e} (autocast "
+              f"{statistics.median(theirs.values()):.1e}), of the ratios {ratio:.2f} (at most {MEDIAN})")
+        check(set(grads) == set(truth) and ratios[largest] <= EACH,
+              f"{name}, {mode}: the largest of {len(truth)} ratios is {ratios[largest]:.2f}, of {largest} (at most {EACH})")
         worst = max(abs(a - b) / abs(b) for a, b in zip(losses, truth_losses))
         check(len(losses) == len(truth_losses) and worst <= LOSSES[mode],
               f"{name}, {mode}: {len(losses)} losses, worst {worst:.1e} relative (at most {LOSSES[mode]:.0e})")

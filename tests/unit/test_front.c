@@ -14,6 +14,7 @@
 #include "ir/text.h"
 #include "ir/validate.h"
 #include "tests/check.h"
+#include "tests/unit/amp_functions.h"
 
 static const dl_axis_size cube[] = {{"N", 2}, {"D", 64}, {"H", 64}, {"W", 64}};
 
@@ -186,6 +187,16 @@ static bool is_parameter(const char *name) {
         for (int k = 0; k < DL_MAX_PARAMS && dl_builtin_at(i)->params[k].name; k++)
             if (strcmp(dl_builtin_at(i)->params[k].name, name) == 0) return true;
     return false;
+}
+
+/* A new function has a row in the table of what mixed precision makes of each. */
+static void test_amp_table(void) {
+    for (int i = 0; i < dl_builtin_count(); i++) {
+        bool found = false;
+        for (int k = 0; k < amp_nfunctions; k++)
+            found |= strcmp(amp_functions[k].name, dl_builtin_at(i)->name) == 0;
+        CHECK(found, "%s has no row in tests/unit/amp_functions.h", dl_builtin_at(i)->name);
+    }
 }
 
 /* Every row of hints.def can be reached, and names what there is. */
@@ -518,6 +529,7 @@ int main(int argc, char **argv) {
         test_names();
         test_result_names();
         test_hints();
+        test_amp_table();
         test_arguments();
         test_configuration_faults();
         test_explanations();
