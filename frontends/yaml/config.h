@@ -76,11 +76,11 @@ dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl
 /* Reads a configuration of the YAML file: that of --config, else `base`, else `default`, else the first; a
  * file with keys at its top and none of these is one configuration itself, named as the file. The file is
  * that of
- * --yaml_config, or for the model X.dl the file config/X.yaml next to it. A model needs no such file: where there is none, the defaults hold, and only --config
- * is an error. Puts the values of the recipe in force, and the file and arguments of a `model` that is a name
- * of models/config/names.yaml. Maps in it group keys, which are found by their own names; a section of the
- * table holds none but its own. Errors: DL_IO; DL_INPUT `file:line:column: error: ...`; DL_USAGE for a name
- * that the file does not have. */
+ * --yaml_config, or for the model X.dl the file config/X.yaml next to it. A model needs no such file: where
+ * there is none, the defaults hold, and only --config is an error. Puts the values of the recipe in force,
+ * and the file and arguments of a `model` that is a name of models/config/names.yaml. Maps in it group keys,
+ * which are found by their own names; a section of the table holds none but its own. Errors: DL_IO; DL_INPUT
+ * `file:line:column: error: ...`; DL_USAGE for a name that the file does not have. */
 bool dl_config_load(dl_config *c, dl_error *err);
 
 /* An argument of a model. */

@@ -4,8 +4,7 @@
 enum { CONFIG, YAML_CONFIG };
 const dl_option dl_standard_options[] = {
     [CONFIG] = {"config", 0, "NAME", "configuration of the YAML file (base, else default, else the first)"},
-    [YAML_CONFIG] = {"yaml_config", 0, "FILE",
-                     "the YAML file (config/MODEL.yaml next to the model file)"},
+    [YAML_CONFIG] = {"yaml_config", 0, "FILE", "the YAML file (config/MODEL.yaml next to the model file)"},
     {0},
 };
 
