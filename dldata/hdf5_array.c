@@ -11,17 +11,23 @@
 
 enum { MAX_ARRAYS = 256, MAX_OBJECTS = 4096, MAX_DEPTH = 16, MAX_TEXT = 200 };
 
-/* h5py's filter, for reading: its third value is what a chunk holds. */
+/* h5py's filter, for reading: its third value is what a chunk holds. Checksums of filters before it are
+ * packed, too. */
 static size_t unpack_lzf(unsigned flags, size_t n, const unsigned *values, size_t bytes, size_t *room,
                          void **data) {
+    enum { CHECKSUM = 4, MOST = 4 };
     dlr_codec lzf = {.kind = DLR_CODEC_LZF};
     size_t size = n > 2 ? values[2] : 0;
     const char *why;
-    void *out = flags & H5Z_FLAG_REVERSE && size ? H5allocate_memory(size, false) : NULL;
-    if (!out || !dlr_chunk_unpack(&lzf, 1, 0, *data, bytes, out, size, &why)) return H5free_memory(out), 0;
-    H5free_memory(*data);
-    *data = out, *room = size;
-    return size;
+    void *out = flags & H5Z_FLAG_REVERSE && size ? H5allocate_memory(size + MOST * CHECKSUM, false) : NULL;
+    for (int i = 0; out && i <= MOST; i++, size += CHECKSUM) {
+        if (!dlr_chunk_unpack(&lzf, 1, 0, *data, bytes, out, size, &why)) continue;
+        H5free_memory(*data);
+        *data = out, *room = size;
+        return size;
+    }
+    H5free_memory(out);
+    return 0;
 }
 static const H5Z_class2_t lzf_filter = {.version = H5Z_CLASS_T_VERS,
                                         .id = DLR_HDF5_LZF,
@@ -36,8 +42,11 @@ static hid_t open_file(const char *path, dl_error *err) {
     H5Zregister(&lzf_filter);
     setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (file < 0)
-        dl_fail(err, DL_INPUT, "%s is a damaged or truncated HDF5 file: libhdf5 cannot open it", path);
+    if (file < 0) {
+        char why[DLR_HDF5_WHY];
+        dlr_hdf5_why_closed(why, sizeof why);
+        dl_fail(err, DL_INPUT, "%s is an HDF5 file that %s", path, why);
+    }
     return file;
 }
 
@@ -91,9 +100,7 @@ static void describe_storage(dl_arena *arena, hid_t set, array *a) {
         dl_puts(&text, "in other files");
         a->unreadable = "its data lie outside the file";
     } else if (layout == H5D_CONTIGUOUS) {
-        haddr_t at = H5Dget_offset(set);
-        a->contiguous = at != HADDR_UNDEF;
-        a->offset = a->contiguous ? at : 0;
+        a->contiguous = dlr_hdf5_address(set, &a->offset);
         dl_puts(&text, a->contiguous ? "contiguous" : "contiguous, nothing written yet");
     } else if (layout == H5D_CHUNKED) {
         hsize_t chunk[ARRAY_MAX_RANK];
@@ -207,12 +214,30 @@ static void add_array(walk *w, const char *name, hid_t set) {
         }
     }
     describe_storage(w->arena, set, &a);
-    if (a.contiguous && !a.unreadable && a.offset + a.count * H5Tget_size(type) > w->f->bytes)
+    if (a.contiguous && !a.unreadable &&
+        (a.offset > w->f->bytes || a.count * H5Tget_size(type) > w->f->bytes - a.offset))
         a.unreadable = "it reaches beyond the end of the file, which is truncated";
     a.labels = named_attribute(w->arena, set, "channels");
     H5Tclose(type);
     H5Sclose(space);
     dl_push(w->arena, &w->f->arrays, a);
+}
+
+/* What libhdf5 cannot open is listed with the reason; groups and types aside, it may be an array. */
+static void add_closed(walk *w, hid_t group, const char *name, const char *full) {
+    char why[DLR_HDF5_WHY];
+    H5O_info_t about;
+    dlr_hdf5_why_closed(why, sizeof why);
+    bool known = H5Oget_info_by_name2(group, name, &about, H5O_INFO_BASIC, H5P_DEFAULT) >= 0;
+    if (known && about.type != H5O_TYPE_DATASET)
+        dl_push(w->arena, &w->f->attributes, dl_format(w->arena, "%s %s", full, why));
+    else
+        dl_push(w->arena, &w->f->arrays,
+                ((array){.name = full,
+                         .type = "?",
+                         .storage = "",
+                         .unreadable = dl_format(w->arena, "it %s", why),
+                         .read = read_block}));
 }
 
 static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, void *ctx) {
@@ -225,7 +250,10 @@ static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, vo
         return 0;
     }
     hid_t object = H5Oopen(group, name, H5P_DEFAULT);
-    if (object < 0) return 0;
+    if (object < 0) {
+        add_closed(w, group, name, full);
+        return 0;
+    }
     H5I_type_t kind = H5Iget_type(object);
     if (kind == H5I_DATASET) {
         add_array(w, full, object); /* stays open, to be read */
@@ -254,7 +282,11 @@ bool hdf5_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) 
         return dl_fail(err, DL_INPUT, "%s is damaged: its root group cannot be read", path);
     walk w = {.arena = arena, .f = f, .prefix = "", .group = root.addr, .objects = &objects};
     f->format = "HDF5";
-    H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, NULL, add_attribute, &w);
+    if (H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, NULL, add_attribute, &w) < 0) {
+        char why[DLR_HDF5_WHY];
+        dlr_hdf5_why_closed(why, sizeof why);
+        dl_push(arena, &f->attributes, dl_format(arena, "an attribute of the file %s", why));
+    }
     if (H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, NULL, add_link, &w) < 0)
         return dl_fail(err, DL_INPUT, "%s is damaged: its list of data sets cannot be read", path);
     return true;

@@ -38,6 +38,9 @@ typedef struct {
 /* The caller has held their end against the file's. */
 bool dlr_run_open(dlr_source *s, const char *path, const dlr_run *run, dl_error *err);
 
+/* Every number is `fill`, as it would be stored. */
+bool dlr_fill_open(dlr_source *s, const char fill[8], bool swapped, dl_error *err);
+
 /* Numbers in chunks that are unpacked by our threads. */
 typedef struct dlr_chunking dlr_chunking;
 struct dlr_chunking {

@@ -17,9 +17,19 @@ static const struct {
 };
 enum { N_FILTERS = sizeof filters / sizeof *filters };
 
+/* Whether what is packed already is packed or shuffled once more: our codecs must know each size. */
+static bool is_packed_twice(const dlr_hdf5_set *set) {
+    bool packed = false;
+    for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++) {
+        if (packed && set->filter[i] != H5Z_FILTER_FLETCHER32) return true;
+        packed = packed || set->filter[i] == H5Z_FILTER_DEFLATE || set->filter[i] == DLR_HDF5_LZF;
+    }
+    return false;
+}
+
 /* Whether its chunks are unpacked here; else libhdf5 does, which has no filter of others. */
 static bool is_unpacked_here(const dlr_hdf5_set *set) {
-    return set->layout == DLR_HDF5_CHUNKED && set->plain && !set->odd_edges;
+    return set->layout == DLR_HDF5_CHUNKED && set->plain && !set->odd_edges && !is_packed_twice(set);
 }
 
 static const char *name_filter(const dlr_hdf5_set *set, int i) {
@@ -49,10 +59,12 @@ static bool is_empty(const dlr_hdf5_set *set) {
     return false;
 }
 
+/* Whether nothing is read of it: it was never written. */
+static bool is_fill_alone(const dlr_hdf5_set *set) { return set->layout == DLR_HDF5_EMPTY && set->plain; }
+
 /* As the end of a sentence, or NULL. */
 static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     static const char *const layouts[] = {
-        [DLR_HDF5_EMPTY] = "has no data: it was declared but never written",
         [DLR_HDF5_EXTERNAL] =
             "keeps its data in other files (external storage), which is not followed: copy it into "
             "one file with h5repack",
@@ -60,13 +72,17 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
             "is a virtual data set, which is not followed: copy it into one file with h5repack",
         [DLR_HDF5_LINK] = "is a link to somewhere else, which is not followed: name the data set itself",
     };
+    if (set->layout == DLR_HDF5_CLOSED) return set->why;
     if (set->layout == DLR_HDF5_EMPTY && is_empty(set)) return "is empty: an axis of it has no elements";
     if ((size_t)set->layout < sizeof layouts / sizeof *layouts && layouts[set->layout])
         return layouts[set->layout];
     if (set->cut_attributes) return "has attributes that were not read: the file has more than 4096 of them";
     for (int i = 0; i < set->filter_count; i++)
-        if (!name_filter(set, i)) {
+        if (!name_filter(set, i) && !is_fill_alone(set)) {
             int filter = i < DLR_HDF5_FILTERS ? set->filter[i] : -1;
+            if (filter == DLR_HDF5_LZF)
+                return "is packed with lzf and has numbers, edges or filters that libhdf5 alone reads, which "
+                       "has no lzf: write it again with gzip";
             return dl_format(arena,
                              "is packed with filter %d%s, which is not supported (gzip, lzf and shuffle "
                              "are): write it again "
@@ -86,7 +102,9 @@ static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts 
         .type = set->element,
         .rank = set->rank,
         .chunked = set->layout == DLR_HDF5_CHUNKED,
-        .packing = packing.n ? dl_strdup(arena, packing.at) : "none",
+        .packing = set->layout == DLR_HDF5_EMPTY ? "nothing written"
+                   : packing.n                   ? dl_strdup(arena, packing.at)
+                                                 : "none",
         .refused = refuse(arena, set),
     };
     dl_buf_free(&packing);
@@ -134,6 +152,7 @@ static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
     if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->filter_count == 0)
         return dlr_run_open(s, f->path, &(dlr_run){set->offset, set->swapped, false}, err);
     if (is_unpacked_here(set)) return dlr_hdf5_chunks_open(s, f->path, set, cache, err);
+    if (is_fill_alone(set)) return dlr_fill_open(s, set->fill, set->swapped, err);
     dlr_element as = set->element == DLR_EL_F16 ? DLR_EL_F32 : set->element;
     return dlr_hdf5_child_open(s, f->path, set->name, as, cache, err);
 }

@@ -11,141 +11,7 @@
 
 enum { CPU_SECONDS = 5 };
 
-static herr_t innermost(unsigned depth, const H5E_error2_t *e, void *text) {
-    if (depth == 0 && e->desc) snprintf(text, 200, "%s", e->desc);
-    return 0;
-}
-
-void dlr_hdf5_reason(char *text, size_t size) {
-    char reason[200] = "no reason given";
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, innermost, reason);
-    snprintf(text, size, "%s", reason);
-}
-
-/* ---- in the child ---- */
-
-/* Half precision, which libhdf5 has no name for. */
-static bool is_half(hid_t type) {
-    size_t sign, exponent, exponent_bits, mantissa, mantissa_bits;
-    return H5Tget_size(type) == 2 &&
-           H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 &&
-           sign == 15 && exponent == 10 && exponent_bits == 5 && mantissa == 0 && mantissa_bits == 10 &&
-           H5Tget_ebias(type) == 15;
-}
-
-/* What h5py and PyTables make of a bool. */
-static bool is_truth(hid_t type) {
-    int8_t no = -1, yes = -1;
-    return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && H5Tenum_valueof(type, "FALSE", &no) >= 0 &&
-           H5Tenum_valueof(type, "TRUE", &yes) >= 0 && no == 0 && yes == 1;
-}
-
-static bool is_ieee(hid_t type) {
-    const hid_t ieee[] = {H5T_IEEE_F32LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE, H5T_IEEE_F64BE};
-    for (int i = 0; i < 4; i++)
-        if (H5Tequal(type, ieee[i]) > 0) return true;
-    return is_half(type);
-}
-
-/* The element, and the letter of its kind or 0. What libhdf5 must convert goes to the next wider one. */
-static char find_element(hid_t type, dlr_hdf5_set *set) {
-    size_t bytes = H5Tget_size(type), whole = 1;
-    while (whole < bytes) whole *= 2;
-    switch (H5Tget_class(type)) {
-    case H5T_FLOAT:
-        set->plain = is_ieee(type);
-        set->element = set->plain ? dlr_element_of('f', bytes) : bytes <= 4 ? DLR_EL_F32 : DLR_EL_F64;
-        return 'f';
-    case H5T_ENUM:
-        if (is_truth(type)) {
-            set->plain = true, set->element = DLR_EL_BOOL;
-            return 'b';
-        }
-        type = H5Tget_super(type); /* fall through: its numbers */
-        __attribute__((fallthrough));
-    case H5T_INTEGER: {
-        char letter = H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
-        set->plain = bytes == whole && H5Tget_precision(type) == 8 * bytes;
-        set->element = dlr_element_of(letter, whole);
-        return letter;
-    }
-    default: set->element = DLR_EL_NONE; return 0;
-    }
-}
-
-/* What is no number. h5py's complex numbers are records of r and i. */
-static const char *name_other(hid_t type) {
-    switch (H5Tget_class(type)) {
-    case H5T_STRING: return "strings";
-    case H5T_COMPOUND:
-        return H5Tget_nmembers(type) == 2 && H5Tget_member_index(type, "r") == 0 &&
-                       H5Tget_member_index(type, "i") == 1
-                   ? "complex numbers"
-                   : "records";
-    default: return "other";
-    }
-}
-
-static void name_type(hid_t type, dlr_hdf5_set *set) {
-    char letter = find_element(type, set);
-    bool big = H5Tget_order(type) == H5T_ORDER_BE;
-    set->swapped = H5Tget_size(type) > 1 && big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-    if (!letter)
-        snprintf(set->type, sizeof set->type, "%s", name_other(type));
-    else if (letter == 'b')
-        snprintf(set->type, sizeof set->type, "bool");
-    else
-        snprintf(set->type, sizeof set->type, "%c%zu%s", letter, 8 * H5Tget_size(type),
-                 H5Tget_size(type) > 1 && big ? " BE" : "");
-}
-
-static void describe_chunks(hid_t plist, hid_t type, dlr_hdf5_set *set) {
-    hsize_t chunk[H5S_MAX_RANK];
-    unsigned options = 0;
-    int rank = H5Pget_chunk(plist, H5S_MAX_RANK, chunk);
-    for (int i = 0; i < rank && i < DLR_ARRAY_RANK; i++) set->chunk[i] = (int64_t)chunk[i];
-    set->odd_edges = H5Pget_chunk_opts(plist, &options) < 0 || options != 0;
-    if (H5Tget_size(type) <= sizeof set->fill) H5Pget_fill_value(plist, type, set->fill);
-}
-
-static void describe_storage(hid_t data, hid_t plist, hid_t type, dlr_hdf5_set *set) {
-    haddr_t at = H5Dget_offset(data);
-    set->offset = -1;
-    set->filter_count = H5Pget_nfilters(plist);
-    for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++) {
-        unsigned flags;
-        size_t values = 0;
-        set->filter[i] = (int)H5Pget_filter2(plist, (unsigned)i, &flags, &values, NULL, 0, NULL, NULL);
-    }
-    switch (H5Pget_layout(plist)) {
-    case H5D_CONTIGUOUS:
-        if (H5Pget_external_count(plist) > 0)
-            set->layout = DLR_HDF5_EXTERNAL;
-        else if (at == HADDR_UNDEF)
-            set->layout = DLR_HDF5_EMPTY;
-        else
-            set->layout = DLR_HDF5_CONTIGUOUS, set->offset = (int64_t)at;
-        break;
-    case H5D_CHUNKED:
-        set->layout = H5Dget_storage_size(data) ? DLR_HDF5_CHUNKED : DLR_HDF5_EMPTY;
-        describe_chunks(plist, type, set);
-        break;
-    case H5D_COMPACT: set->layout = DLR_HDF5_COMPACT; break;
-    default: set->layout = DLR_HDF5_VIRTUAL;
-    }
-}
-
-static void describe(hid_t data, dlr_hdf5_set *set) {
-    hid_t space = H5Dget_space(data), type = H5Dget_type(data), plist = H5Dget_create_plist(data);
-    hsize_t dims[H5S_MAX_RANK];
-    set->rank = H5Sget_simple_extent_dims(space, dims, NULL);
-    for (int i = 0; i < set->rank && i < DLR_ARRAY_RANK; i++) set->dims[i] = (int64_t)dims[i];
-    name_type(type, set);
-    describe_storage(data, plist, type, set);
-    H5Pclose(plist), H5Tclose(type), H5Sclose(space);
-}
-
-/* ---- attributes ---- */
+/* ---- in the child: attributes ---- */
 
 typedef struct {
     dlr_hdf5_facts *facts;
@@ -220,13 +86,36 @@ static herr_t visit_attribute(hid_t object, const char *name, const H5A_info_t *
     return 0;
 }
 
+/* libhdf5 hands out none of an object's attributes when it cannot read one of them, and a scale or fill value
+ * may be among them: such a set is not read. */
+static void visit_attributes(hid_t object, dlr_hdf5_facts *facts, dlr_hdf5_set *set) {
+    if (H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, NULL, visit_attribute,
+                    &(attribute_visit){facts, set}) >= 0)
+        return;
+    enum { WHY = sizeof set->why - 40 };
+    char why[WHY];
+    dlr_hdf5_why_closed(why, sizeof why);
+    snprintf(set->why, sizeof set->why, "has an attribute that %s", why);
+    set->layout = DLR_HDF5_CLOSED;
+}
+
+/* Whether what cannot be opened is an array, as far as its header says. */
+static bool may_be_array(hid_t file, const char *name) {
+    H5O_info_t about;
+    return H5Oget_info_by_name2(file, name, &about, H5O_INFO_BASIC, H5P_DEFAULT) < 0 ||
+           about.type == H5O_TYPE_DATASET;
+}
+
 /* One link of the file: a data set is described, a link to elsewhere noted and not followed, a group passed
  * over. */
 static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *context) {
     dlr_hdf5_facts *facts = context;
     if (facts->n == DLR_HDF5_SETS) return facts->more = true;
     dlr_hdf5_set *set = &facts->set[facts->n];
-    if (strlen(name) >= sizeof set->name) return 0;
+    if (strlen(name) >= sizeof set->name) {
+        facts->more = true;
+        return 0;
+    }
     strcpy(set->name, name);
     if (link->type != H5L_TYPE_HARD) {
         set->layout = DLR_HDF5_LINK;
@@ -234,11 +123,16 @@ static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *
         return 0;
     }
     hid_t object = H5Oopen(file, name, H5P_DEFAULT);
-    if (object < 0) return -1;
+    if (object < 0) {
+        dlr_hdf5_why_closed(set->why, sizeof set->why);
+        set->layout = DLR_HDF5_CLOSED, set->element = DLR_EL_NONE;
+        strcpy(set->type, "?");
+        facts->n += may_be_array(file, name);
+        return 0;
+    }
     if (H5Iget_type(object) == H5I_DATASET) {
-        describe(object, set);
-        H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, NULL, visit_attribute,
-                    &(attribute_visit){facts, set});
+        dlr_hdf5_describe(object, set);
+        visit_attributes(object, facts, set);
         facts->n++;
     }
     H5Oclose(object);
@@ -265,7 +159,11 @@ static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
     hid_t file = dlr_hdf5_open(path);
     if (file < 0 || H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, facts) < 0) {
         dlr_hdf5_reason(reason, sizeof reason);
-        return dl_fail(err, DL_INPUT, "%s is damaged or no HDF5 file: %s", (char *)path, reason);
+        if (!strstr(reason, "version"))
+            return dl_fail(err, DL_INPUT, "%s is damaged or no HDF5 file: %s", (char *)path, reason);
+        char why[DLR_HDF5_WHY];
+        dlr_hdf5_why_closed(why, sizeof why);
+        return dl_fail(err, DL_INPUT, "%s %s", (char *)path, why);
     }
     dl_putn(&out->bytes, (const char *)facts, sizeof *facts);
     return true;
@@ -286,7 +184,7 @@ static bool check_facts(dlr_hdf5_facts *facts, const char *path, dl_error *err) 
     for (int i = 0; i < facts->n; i++) {
         dlr_hdf5_set *set = &facts->set[i];
         for (int k = 0; k < DLR_ARRAY_RANK; k++) set->axis[k][sizeof set->axis[k] - 1] = 0;
-        set->name[sizeof set->name - 1] = set->type[sizeof set->type - 1] = 0;
+        set->name[sizeof set->name - 1] = set->type[sizeof set->type - 1] = set->why[DLR_HDF5_WHY - 1] = 0;
         if (set->rank < 0) set->rank = 0;
         if (set->filter_count < 0) set->filter_count = 0;
         if (set->element < 0 || set->element > DLR_EL_NONE) set->element = DLR_EL_NONE;
@@ -294,9 +192,14 @@ static bool check_facts(dlr_hdf5_facts *facts, const char *path, dl_error *err) 
         for (int k = 0; k < set->rank && k < DLR_ARRAY_RANK; k++)
             if (set->dims[k] < 0 || __builtin_mul_overflow(bytes, set->dims[k], &bytes)) bytes = INT64_MAX;
         if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->rank <= DLR_ARRAY_RANK &&
-            (set->offset < 0 || set->offset > facts->file_bytes || bytes > facts->file_bytes - set->offset))
+            (set->offset <= 0 || set->offset > facts->file_bytes || bytes > facts->file_bytes - set->offset))
             return dl_fail(err, DL_INPUT, "%s is damaged: '%s' reaches beyond the file's %lld bytes", path,
                            set->name, (long long)facts->file_bytes);
+        if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->rank <= DLR_ARRAY_RANK &&
+            set->stored < (uint64_t)bytes)
+            return dl_fail(err, DL_INPUT,
+                           "%s is damaged: '%s' has %llu bytes, which are fewer than its numbers take", path,
+                           set->name, (unsigned long long)set->stored);
     }
     return true;
 }

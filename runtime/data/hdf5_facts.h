@@ -10,16 +10,17 @@
 #include "runtime/data/element.h"
 
 enum { DLR_HDF5_LZF = 32000 /* the filter that h5py registered */ };
-enum { DLR_HDF5_SETS = 256, DLR_HDF5_FILTERS = 6, DLR_HDF5_ATTRIBUTES = 4096 };
+enum { DLR_HDF5_SETS = 256, DLR_HDF5_FILTERS = 6, DLR_HDF5_ATTRIBUTES = 4096, DLR_HDF5_WHY = 400 };
 
 typedef enum {
     DLR_HDF5_CONTIGUOUS, /* one run of bytes at `offset` */
     DLR_HDF5_CHUNKED,
     DLR_HDF5_COMPACT,  /* inside the metadata */
-    DLR_HDF5_EMPTY,    /* declared, never written */
+    DLR_HDF5_EMPTY,    /* declared, never written: every number is `fill` */
     DLR_HDF5_EXTERNAL, /* the numbers lie in other files */
     DLR_HDF5_VIRTUAL,  /* the numbers lie in other data sets */
-    DLR_HDF5_LINK      /* no data set, but a link to somewhere else */
+    DLR_HDF5_LINK,     /* no data set, but a link to somewhere else */
+    DLR_HDF5_CLOSED    /* libhdf5 cannot open it, or its attributes: `why` */
 } dlr_hdf5_layout;
 
 typedef struct dlr_hdf5_set {
@@ -33,11 +34,13 @@ typedef struct dlr_hdf5_set {
     bool plain;          /* they are stored as such, */
     bool swapped;        /* with their bytes in the order that is not this machine's */
     int64_t offset;      /* bytes from the file's begin; contiguous only */
+    uint64_t stored;     /* bytes that it takes in the file, packed */
     int filter_count, filter[DLR_HDF5_FILTERS];
     bool cut_attributes; /* the file has more than DLR_HDF5_ATTRIBUTES: some of this set's are left out */
     bool odd_edges;      /* chunked: those that reach beyond dims are not packed */
     char axis[DLR_ARRAY_RANK][32]; /* names of the axes, of their dimension scales; "" without */
-    char fill[8]; /* chunked: the number of chunks that are not stored, as it would be stored */
+    char fill[8];                  /* the number of what is not stored, as it would be stored */
+    char why[DLR_HDF5_WHY];        /* of DLR_HDF5_CLOSED: the end of a sentence */
 } dlr_hdf5_set;
 
 /* An attribute of a set: a string, or its first number; longer names and strings are passed over. */
@@ -69,8 +72,9 @@ typedef struct {
 } dlr_hdf5_chunk;
 
 /* The chunks of a chunked set by rising index, all within the file; free() them. NULL without an error when
- * there are more than are worth it (libhdf5 takes a time for each that grows with their number) or libhdf5's
- * addresses do not count from the file's begin: then it must be asked for each. Errors and forks as above. */
+ * there are more than are worth it (libhdf5 takes a time for each that grows with their number), libhdf5's
+ * addresses do not count from the file's begin, or it does not say rightly where they belong: then it must be
+ * asked for each. Errors and forks as above. */
 dlr_hdf5_chunk *dlr_hdf5_chunks(const char *path, const dlr_hdf5_set *set, int *n, dl_error *err);
 
 /* For the children that call libhdf5 (sandbox.h), alone: it prints nothing and loads no plugins. */
@@ -79,4 +83,12 @@ void dlr_hdf5_quiet(void);
 int64_t dlr_hdf5_open(const char *path);
 /* Why the last libhdf5 call failed, in its own words. */
 void dlr_hdf5_reason(char *text, size_t size);
+/* Why the last call could not open a thing, as the end of a sentence of which it is the subject: damaged, or
+ * written by a newer HDF5, of what version, and what helps. */
+void dlr_hdf5_why_closed(char *text, size_t size);
+/* Fills all of a set but its name and attributes; `data` is the hid_t of an open data set. */
+void dlr_hdf5_describe(int64_t data, dlr_hdf5_set *set);
+/* Where the numbers of a contiguous set begin, in bytes from the file's begin; false: they were never
+ * written. */
+bool dlr_hdf5_address(int64_t data, uint64_t *at);
 #endif

@@ -2,119 +2,23 @@
 
 check_arrays.py ARRAY_BLOCKS   (the program built from array_blocks.c); exit status 77: numpy or h5py is missing
 """
-import ctypes
-import ctypes.util
-import gzip
-import itertools
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
-import zlib
 
 from strict import check, finish
 
 try:
     import h5py
     import numpy as np
+    from arrays import PACKERS, STORED, Reader, draw_shape, numbers, write_zarr
 except ImportError:
     print("SKIP: needs numpy and h5py")
     sys.exit(77)
 
-WANTED = {"f32": "f4", "f64": "f8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "u8": "u1", "u16": "u2", "u32": "u4",
-          "u64": "u8", "bool": "?"}
-STORED = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
-def listed(path):
-    """{name: (type, shape, chunk, packing, axes, attributes, refusal)}, and the format."""
-    done = subprocess.run([PROGRAM, str(path)], stdout=subprocess.PIPE, text=True)
-    check(done.returncode == 0, f"{path}: {done.stdout}")
-    lines = done.stdout.splitlines()
-    return {row.split("\t")[0]: row.split("\t")[1:] for row in lines[1:]}, lines[0]
-
-
-def ask(path, questions, cache=1 << 20):
-    """The answers to (name, type, start, count, stride): arrays, or error texts."""
-    text = "\n".join(" ".join(map(str, [name or "-", kind, len(start), *start, *count, *stride]))
-                     for name, kind, start, count, stride in questions)
-    done = subprocess.run([PROGRAM, str(path), str(cache)], input=text.encode(), stdout=subprocess.PIPE)
-    if done.returncode:
-        return [done.stdout.decode().strip()] * len(questions)
-    raw, at, answers = done.stdout, 0, []
-    for name, kind, start, count, stride in questions:
-        end = raw.index(b"\n", at)
-        word, rest = raw[at:end].decode().split(" ", 1)
-        at = end + 1
-        if word == "ok":
-            answers.append(np.frombuffer(raw[at:at + int(rest)], WANTED[kind]).reshape(count))
-            at += int(rest)
-        else:
-            answers.append(f"error {rest}")
-    check(at == len(raw), f"{path}: nothing behind the last answer")
-    return answers
-
-
-def fits(data, kind):
-    """Whether every number is exactly one of that whole type."""
-    if not np.issubdtype(kind, np.integer) or data.dtype == bool:
-        return True
-    if np.issubdtype(data.dtype, np.floating) and not (np.isfinite(data).all() and (data == np.trunc(data)).all()):
-        return False
-    limits = np.iinfo(kind)
-    return all(limits.min <= int(v) <= limits.max for v in data.ravel())
-
-
-def draw_block(rng, shape):
-    start, count, stride = [], [], []
-    for n in shape:
-        step = int(rng.choice([1, 1, 1, 2, 3, n]))
-        first = int(rng.integers(n))
-        start.append(first), stride.append(step), count.append(int(rng.integers(1, (n - 1 - first) // step + 2)))
-    if rng.random() < 0.25:  # whole
-        start, count, stride = [0] * len(shape), list(shape), [1] * len(shape)
-    return start, count, stride
-
-
-def compare(rng, path, arrays, n=8, cache=1 << 20):
-    """Random blocks of every array of a file, in random types, beside NumPy's."""
-    questions, wanted = [], []
-    for name, data in arrays.items():
-        for _ in range(n):
-            kind = str(rng.choice(list(WANTED)))
-            if rng.random() < 0.4 and data.dtype.newbyteorder("=").kind == "f":
-                kind = "f32"
-            start, count, stride = draw_block(rng, data.shape)
-            block = data[tuple(slice(a, a + (c - 1) * s + 1, s) for a, c, s in zip(start, count, stride))]
-            questions.append((name, kind, start, count, stride))
-            wanted.append((block, kind))
-    for question, got, (block, kind) in zip(questions, ask(path, questions, cache), wanted):
-        about = f"{path.name} {question} of {block.dtype}"
-        if fits(block, WANTED[kind]):
-            check(not isinstance(got, str), f"{about}: {got}")
-            with np.errstate(all="ignore"):
-                want = block.astype(WANTED[kind])
-            check(np.array_equal(got, want, equal_nan=kind[0] == "f"), f"{about}: {got} is not {want}")
-        else:
-            check(isinstance(got, str) and path.name in got and "no whole number" in got, f"{about}: {got}")
-
-
-def numbers(rng, shape, kind):
-    kind = np.dtype(kind).newbyteorder("=")
-    if kind == bool:
-        return rng.random(shape) < 0.5
-    if kind.kind == "f":
-        data = np.round(rng.normal(0, 40, shape), int(rng.integers(0, 2)))  # whole ones, too
-        if rng.random() < 0.3:
-            data[tuple(int(rng.integers(n)) for n in shape)] = rng.choice([np.nan, np.inf, 6e4, -6e-8])
-        return data.astype(kind)
-    limits = np.iinfo(kind)
-    if rng.random() < 0.5:
-        return rng.integers(0, 100, shape).astype(kind)
-    return rng.integers(limits.min, limits.max, shape, dtype=kind, endpoint=True)
-
-
-def draw_shape(rng):
-    return tuple(int(rng.integers(1, most + 1)) for most in rng.permutation([40, 9, 5, 3, 2, 1, 1, 2])[:rng.integers(1, 9)])
+READER = Reader(sys.argv[1])
+listed, ask, compare = READER.listed, READER.ask, READER.compare
 
 
 # NumPy's files -----------------------------------------------------------------------------------------------------
@@ -239,75 +143,7 @@ def check_npz(rng, folder):
         check("damaged zip" in ask(folder / "cut.npz", [("a1", "f32", [0], [1], [1])])[0], "a cut archive")
 
 
-# Zarr, written by its specifications: packed by the libraries themselves ----------------------------------------------
-
-def blosc(data, size, name, shuffle):
-    library = ctypes.CDLL("libblosc.so.1")
-    out = ctypes.create_string_buffer(len(data) + 16)
-    n = library.blosc_compress_ctx(5, shuffle, ctypes.c_size_t(size), ctypes.c_size_t(len(data)), data, out,
-                                   ctypes.c_size_t(len(out)), name.encode(), ctypes.c_size_t(0), 1)
-    check(n > 0, "blosc packs")
-    return out.raw[:n]
-
-
-def zstd(data):
-    library = ctypes.CDLL("libzstd.so.1")
-    library.ZSTD_compress.restype = library.ZSTD_compressBound.restype = ctypes.c_size_t
-    out = ctypes.create_string_buffer(library.ZSTD_compressBound(ctypes.c_size_t(len(data))))
-    n = library.ZSTD_compress(out, ctypes.c_size_t(len(out)), data, ctypes.c_size_t(len(data)), 3)
-    return out.raw[:n]
-
-
-PACKERS = {  # version 2's compressor, version 3's codec, and what packs
-    "none": (None, None, lambda data, size: data),
-    "zlib": ({"id": "zlib", "level": 1}, None, lambda data, size: zlib.compress(data)),
-    "gzip": ({"id": "gzip", "level": 1}, {"name": "gzip", "configuration": {"level": 1}}, lambda data, size: gzip.compress(data)),
-    "zstd": ({"id": "zstd", "level": 3}, {"name": "zstd", "configuration": {"level": 3}}, lambda data, size: zstd(data)),
-}
-for code, mode in itertools.product(("lz4", "zstd", "zlib", "blosclz"), (0, 1, 2)):
-    PACKERS[f"{code}-{mode}"] = ({"id": "blosc", "cname": code, "clevel": 5, "shuffle": mode}, {"name": "blosc", "configuration": {
-        "cname": code, "clevel": 5, "shuffle": ["noshuffle", "shuffle", "bitshuffle"][mode]}},
-        lambda data, size, code=code, mode=mode: blosc(data, size, code, mode))
-
-
-def chunks_of(data, chunk, fill):
-    """(place in the grid, the whole chunk); the last ones are filled up."""
-    for at in itertools.product(*(range(-(-n // c)) for n, c in zip(data.shape, chunk))):
-        part = data[tuple(slice(k * c, (k + 1) * c) for k, c in zip(at, chunk))]
-        whole = np.full(chunk, fill, data.dtype)
-        whole[tuple(slice(0, n) for n in part.shape)] = part
-        yield at, whole
-
-
-def write_zarr(rng, folder, data, version, packer, fill, separator):
-    """Leaves out about a third of the chunks, which are then the fill value; returns what a reader sees."""
-    chunk = tuple(int(rng.integers(1, n + 1)) for n in data.shape)
-    order = str(rng.choice(["C", "F"])) if version == 2 else "C"
-    compressor, codec, pack = PACKERS[packer]
-    folder.mkdir(parents=True)
-    if version == 2:
-        meta = {"zarr_format": 2, "shape": data.shape, "chunks": chunk, "dtype": data.dtype.str, "order": order,
-                "compressor": compressor, "filters": None, "fill_value": fill, "dimension_separator": separator}
-        (folder / ".zarray").write_text(json.dumps(meta))
-        (folder / ".zattrs").write_text(json.dumps({"units": "K", "scale_factor": 0.5, "_ARRAY_DIMENSIONS": ["t", "y", "x"][:data.ndim]}))
-    else:
-        order_of = {"name": "bytes", "configuration": {"endian": "big" if data.dtype.byteorder == ">" else "little"}}
-        meta = {"zarr_format": 3, "node_type": "array", "shape": data.shape, "data_type": data.dtype.name, "fill_value": fill,
-                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
-                "chunk_key_encoding": {"name": "default", "configuration": {"separator": separator}},
-                "codecs": [order_of] + ([codec] if codec else []), "attributes": {"units": "K", "scale_factor": 0.5},
-                "dimension_names": ["t", "y", "x"][:data.ndim]}
-        (folder / "zarr.json").write_text(json.dumps(meta))
-    seen = data.copy()
-    for at, whole in chunks_of(data, chunk, fill):
-        if rng.random() < 0.3:
-            seen[tuple(slice(k * c, (k + 1) * c) for k, c in zip(at, chunk))] = fill
-            continue
-        name = folder / separator.join((["c"] if version == 3 else []) + [str(k) for k in at])
-        name.parent.mkdir(parents=True, exist_ok=True)
-        name.write_bytes(pack(whole.tobytes(order), data.dtype.itemsize))
-    return seen
-
+# Zarr ----------------------------------------------------------------------------------------------------------------
 
 def check_zarr(rng, folder):
     for version in (2, 3):
@@ -361,5 +197,4 @@ def main():
     finish()
 
 
-PROGRAM = sys.argv[1]
 main()

@@ -1,0 +1,250 @@
+"""Arrays in files of random layouts: what the readers of training and `dldata inspect` say next to h5py and NumPy.
+
+check_layouts.py ARRAY_BLOCKS DLDATA N   (the program built from array_blocks.c, dldata, how many layouts); exit status
+77: numpy or h5py is missing. DLC_TEST_DRAW=D draws others; a failure says what repeats it.
+
+A layout is a type in either byte order, a rank of 1 to 6, storage (contiguous, compact, chunked by any index), filters,
+limits of the axes, fill value, times of filling and allocating, library versions, a user block, and what is written:
+all, parts, nothing, before and after axes grow and shrink. One of four is a .npy, .npz or Zarr array in place of HDF5."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import strict
+from strict import check, finish
+
+try:
+    import h5py
+    import numpy as np
+    from arrays import PACKERS, STORED, Reader, numbers, write_zarr
+except ImportError:
+    print("SKIP: needs numpy and h5py")
+    sys.exit(77)
+
+READER, DLDATA, N = Reader(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+DRAW = int(os.environ.get("DLC_TEST_DRAW", "0"))
+EACH = 10  # layouts in a file
+GRID = 3000  # chunks at most: beyond 2,048 our readers ask for each
+
+
+def pick(rng, values):
+    return values[int(rng.integers(len(values)))]
+
+
+def draw_dims(rng):
+    most = {1: 400, 2: 40, 3: 14, 4: 8, 5: 5, 6: 4}
+    rank = int(rng.integers(1, 7))
+    dims = [int(rng.integers(1, most[rank] + 1)) for _ in range(rank)]
+    if rng.random() < 0.05:
+        dims[int(rng.integers(rank))] = 0
+    return dims
+
+
+def draw_limits(rng, dims):
+    """Fixed, one unlimited axis of any place, several, or room to grow."""
+    how = rng.random()
+    limits = list(dims)
+    if how < 0.3:
+        return limits
+    for i in range(len(dims)):
+        limits[i] = dims[i] + int(rng.integers(0, 9))
+    if how < 0.7:
+        limits[int(rng.integers(len(dims)))] = None
+    elif how < 0.85:
+        limits = [None if rng.random() < 0.5 else n for n in limits]
+    return limits
+
+
+def draw_chunk(rng, dims, limits):
+    """Of an axis that cannot grow beyond it a chunk is no longer than the axis. None when there were too many of them."""
+    chunk = [int(rng.integers(1, max(1, n + 3 if most is None else most) + 1)) for n, most in zip(dims, limits)]
+    if rng.random() < 0.1:
+        chunk = [1] * len(dims)
+    if rng.random() < 0.15:
+        chunk = [max(1, n) for n in dims]
+    grid = int(np.prod([-(-n // c) for n, c in zip(dims, chunk)]))
+    return chunk if grid <= GRID else [max(1, n) for n in dims]
+
+
+def file_type(rng, kind):
+    """As the file has it: a NumPy type, in one of six of whole numbers with fewer bits than bytes hold."""
+    kind = np.dtype(kind).newbyteorder(pick(rng, "<>"))
+    stored = h5py.h5t.py_create(kind, logical=True)
+    if kind.kind in "iu" and kind.itemsize > 1 and rng.random() < 0.16:
+        stored = stored.copy()
+        stored.set_precision(8 * kind.itemsize - int(rng.integers(1, 8)))
+    return kind, stored
+
+
+def draw_data(rng, dims, kind, stored):
+    data = numbers(rng, dims, kind) if 0 not in dims else np.zeros(dims, kind.newbyteorder("="))
+    if kind.kind in "iu" and stored.get_precision() < 8 * kind.itemsize:
+        data = data & np.array((1 << (stored.get_precision() - 1)) - 1, data.dtype)
+    return data.astype(kind)
+
+
+def draw_plist(rng, kind, stored, dims, limits):
+    """The creation properties of a set, and words that name them."""
+    plist, words = h5py.h5p.create(h5py.h5p.DATASET_CREATE), []
+    growing = list(limits) != list(dims)
+    bytes_all = int(np.prod(dims)) * kind.itemsize
+    storage = pick(rng, ["chunked"] * 4 + ([] if growing else ["contiguous", "contiguous", "compact"]))
+    if storage == "compact" and bytes_all > 60000:
+        storage = "contiguous"
+    if storage == "chunked":
+        chunk = draw_chunk(rng, dims, limits)
+        plist.set_chunk(tuple(chunk))
+        words.append(f"chunk {chunk}")
+        filters = [("shuffle", plist.set_shuffle), ("lzf", lambda: plist.set_filter(h5py.h5z.FILTER_LZF, h5py.h5z.FLAG_OPTIONAL)),
+                   ("deflate", lambda: plist.set_deflate(1)), ("fletcher32", plist.set_fletcher32)]
+        for k in rng.permutation(len(filters)) if rng.random() < 0.2 else range(len(filters)):
+            name, put = filters[k]
+            # what libhdf5 alone can read is refused with lzf: odd types, and what is packed twice
+            odd = kind.kind in "iu" and stored.get_precision() < 8 * kind.itemsize
+            twice = "lzf" in words or (name == "lzf" and "deflate" in words)
+            if rng.random() < 0.25 and not (name == "lzf" and odd) and (name == "fletcher32" or not twice):
+                put()
+                words.append(name)
+        plist.set_alloc_time(pick(rng, [h5py.h5d.ALLOC_TIME_INCR, h5py.h5d.ALLOC_TIME_EARLY, h5py.h5d.ALLOC_TIME_LATE]))
+    else:
+        plist.set_layout(h5py.h5d.COMPACT if storage == "compact" else h5py.h5d.CONTIGUOUS)
+        words.append(storage)
+        if storage == "contiguous":
+            plist.set_alloc_time(pick(rng, [h5py.h5d.ALLOC_TIME_LATE, h5py.h5d.ALLOC_TIME_EARLY]))
+    if rng.random() < 0.6:
+        fill = numbers(rng, (1,), kind)
+        plist.set_fill_value(fill & np.array(15, fill.dtype) if kind.kind in "iu" else fill)
+        words.append(f"fill {fill[0]}")
+    # FILL_TIME_NEVER of what is allocated is whatever the disk held
+    plist.set_fill_time(pick(rng, [h5py.h5d.FILL_TIME_IFSET, h5py.h5d.FILL_TIME_ALLOC]))
+    return plist, words
+
+
+def write_parts(rng, data_set, kind, stored):
+    """All, some boxes, or nothing."""
+    dims = data_set.shape
+    how = rng.random()
+    if how < 0.2 or 0 in dims:
+        return "nothing written"
+    if how < 0.6:
+        data_set[...] = draw_data(rng, dims, kind, stored)
+        return "all written"
+    for _ in range(int(rng.integers(1, 4))):
+        box = tuple(slice(a, int(rng.integers(a + 1, n + 1))) for n in dims for a in [int(rng.integers(n))])
+        data_set[box] = draw_data(rng, [b.stop - b.start for b in box], kind, stored)
+    return "parts written"
+
+
+def resize(rng, data_set, limits):
+    if data_set.chunks is None or rng.random() < 0.5:
+        return ""
+    data_set.resize([int(rng.integers(1, (n + 7 if most is None else most) + 1)) if most != n else n
+                     for n, most in zip(data_set.shape, limits)])
+    return f"resized to {data_set.shape}"
+
+
+def add_hdf5(rng, f, name):
+    dims = draw_dims(rng)
+    limits = draw_limits(rng, dims)
+    kind, stored = file_type(rng, pick(rng, STORED))
+    plist, words = draw_plist(rng, kind, stored, dims, limits)
+    space = h5py.h5s.create_simple(tuple(dims), tuple(h5py.h5s.UNLIMITED if n is None else n for n in limits))
+    data_set = h5py.Dataset(h5py.h5d.create(f.id, name.encode(), stored, space, dcpl=plist))
+    words += [write_parts(rng, data_set, kind, stored), resize(rng, data_set, limits)]
+    if words[-1] and rng.random() < 0.5:
+        words.append(write_parts(rng, data_set, kind, stored))
+    return f"{kind.str} {dims} of {limits}, {', '.join(w for w in words if w)}"
+
+
+def compare(rng, path, arrays, says, first):
+    try:
+        READER.compare(rng, path, {k: v for k, v in arrays.items() if v.size}, 4, whole=True)
+        READER.compare(rng, path, {k: v for k, v in arrays.items() if v.size}, 1, cache=0, whole=True)
+        for name, data in arrays.items():
+            if data.size == 0:
+                got = READER.ask(path, [(name, "f32", [0] * data.ndim, [0] * data.ndim, [1] * data.ndim)])[0]
+                check(not isinstance(got, str) or "is empty" in got, f"{path.name} {name}, which is empty: {got}")
+    except SystemExit as failed:
+        sys.exit(f"{failed}\nlayouts: {says}\nrepeat: DLC_TEST_DRAW={DRAW} {' '.join(sys.argv[:3])} {first + EACH}")
+
+
+def inspected(path):
+    """{array: (least, greatest)} as dldata inspect prints them of finite numbers."""
+    done = subprocess.run([DLDATA, "inspect", str(path), "-o", str(path.with_suffix(".png"))], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if "no array to draw" in done.stdout:
+        done = subprocess.run([DLDATA, "inspect", str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              cwd=path.parent)
+    check(done.returncode == 0, f"dldata inspect {path}: {done.stdout}")
+    found, name = {}, None
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if line and not line.startswith(" ") and len(words) > 2:
+            name = words[0]
+            found[name] = []
+        elif name in found and words and words[0].isdigit():
+            found[name].append((float(words[1]), float(words[2])))
+    return {k: (min(a for a, _ in v), max(b for _, b in v)) if v else None for k, v in found.items()}
+
+
+def check_inspect(path, arrays, says):
+    seen = inspected(path)
+    for name, data in arrays.items():
+        check(name in seen, f"dldata inspect leaves out {name}: {says[name]}")
+        if data.dtype.newbyteorder("=") == bool or data.size == 0 or not np.isfinite(data.astype("f8")).all():
+            continue
+        wide = data.astype("f8")
+        for got, want in zip(seen[name], (wide.min(), wide.max())):
+            check(abs(got - want) <= 1e-4 * abs(want), f"dldata inspect: {name} is {seen[name]}, not {want}: {says[name]}")
+
+
+def check_hdf5(rng, folder, first):
+    options = dict(libver=pick(rng, ["earliest", "latest", "latest", ("earliest", "v108"), ("earliest", "v110")]),
+                   userblock_size=pick(rng, [0, 0, 512, 1024, 4096]))
+    path, says = folder / f"l{first}.h5", {"file": options}
+    with h5py.File(path, "w", **options) as f:
+        for i in range(EACH):
+            says[f"x{i}"] = add_hdf5(rng, f, f"x{i}")
+    with h5py.File(path, "r") as f:
+        arrays = {name: f[name][...] for name in f}
+    compare(rng, path, arrays, says, first)
+    check_inspect(path, arrays, says)
+
+
+def check_others(rng, folder, first):
+    for i in range(EACH):
+        dims = [n or 1 for n in draw_dims(rng)]
+        kind = np.dtype(pick(rng, STORED)).newbyteorder(pick(rng, "<>"))
+        data = numbers(rng, dims, kind).astype(kind)
+        turned = np.asfortranarray(data) if rng.random() < 0.5 else data
+        form = pick(rng, ["npy", "npz", "packed", "zarr2", "zarr3"])
+        path, name = folder / f"o{first}-{i}.{form[:3]}", ""
+        if form == "npy":
+            np.save(path, turned)
+        elif form in ("npz", "packed"):
+            name = "x"
+            (np.savez if form == "npz" else np.savez_compressed)(path.with_suffix(".npz"), x=turned, other=np.arange(3))
+            path = path.with_suffix(".npz")
+        else:
+            version = int(form[-1])
+            kind = np.dtype(pick(rng, [k for k in STORED if k not in ("f2", "?")])).newbyteorder(pick(rng, "<>"))
+            data = numbers(rng, dims[:3], kind).astype(kind)
+            packer = pick(rng, [p for p in PACKERS if PACKERS[p][version - 2] or p == "none"])
+            data = write_zarr(rng, path, data, version, packer, int(rng.integers(100)), pick(rng, "./"))
+        compare(rng, path, {name: data}, f"{form} {kind.str} {data.shape}", first)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for first in range(0, N, EACH):
+            rng = np.random.default_rng([DRAW, first])
+            before = strict.passed
+            (check_others if first // EACH % 4 == 3 else check_hdf5)(rng, pathlib.Path(folder), first)
+            check(strict.passed > before + EACH, "layouts without a check")
+    print(f"draw {DRAW}: {N} layouts")
+    finish()
+
+
+main()
