@@ -105,6 +105,7 @@ static bool load_member(const dlr_source *s, const dlr_chunking *how, int64_t in
     ok = ok && dl_read_at(z->fd, s->label, packed, e->bytes, (int64_t)e->at, err);
     if (ok && !dlr_chunk_unpack(&deflate, 1, 0, packed, e->bytes, whole, e->unpacked, &why))
         ok = dl_fail(err, DL_INPUT, "%s %s", s->label, why);
+    ok = ok && dlr_zip_check_data(s->label, e, whole, err);
     if (ok) { /* dlr_npy_facts has held the end of the numbers against the entry's */
         size_t bytes = dlr_element_bytes(s->type);
         for (int i = 0; i < s->rank; i++) bytes *= (size_t)s->dims[i];
@@ -120,10 +121,22 @@ static void close_npz(void *state) {
     free(z);
 }
 
+/* A stored entry is read in parts and in any order, and its checksum is of the whole: it is read once from
+ * begin to end, 1 MiB at a time, when the array is opened, and what follows comes from the system's memory if
+ * that has room. A deflated one is checked each time that it is unpacked, which is once where it is kept. */
+static bool check_stored(const dlr_array_file *f, const dlr_zip_entry *e, dl_error *err) {
+    int fd = dl_input_open(f->path, err);
+    if (fd < 0) return false;
+    bool ok = dlr_zip_check_stored(fd, f->path, e, err);
+    close(fd);
+    return ok;
+}
+
 static bool open_npz(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
                      dl_error *err) {
     const member *m = (const member *)f->state + (a - f->arrays);
     if (!m->entry.deflated) {
+        if (!check_stored(f, &m->entry, err)) return false;
         dlr_run run = m->run;
         run.offset += (int64_t)m->entry.at;
         return dlr_run_open(s, f->path, &run, err);

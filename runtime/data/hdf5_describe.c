@@ -29,10 +29,10 @@ void dlr_hdf5_why_closed(char *text, size_t size) {
         snprintf(text, size, "cannot be opened, it is damaged: %s", reason);
     else
         snprintf(text, size,
-                 "needs HDF5 %s or newer, and this program has libhdf5 %u.%u.%u (%s): write it with "
+                 "needs HDF5 %s, and this program has libhdf5 %u.%u.%u (%s): write it with "
                  "libver=('earliest', 'v110') in place of libver='latest', or copy it into a file so "
                  "written with h5py: OUT.create_dataset('NAME', data=IN['NAME'][()])",
-                 strstr(reason, "datatype") ? "1.12 (2.0 where that wrote it)" : "2.0", major, minor, release,
+                 strstr(reason, "datatype") ? "1.12 or newer (2.0 where 2.x wrote it)" : "2.0 or newer", major, minor, release,
                  reason);
 }
 

@@ -153,7 +153,8 @@ dlr_st_tensor dlr_st_cut(const dlr_st_file *file, const dlr_st_tensor *tensor, i
                          int64_t n, dlr_st_slice *slice);
 
 /* Copies a tensor's bytes out. Reads rather than maps, so that a bad disk or a file cut meanwhile is an error
- * (DL_IO) and not a signal. */
+ * (DL_IO) and not a signal. Of PyTorch's files the storage is held against its checksum before (DL_INPUT),
+ * once. */
 bool dlr_st_load(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);
 /* The same as float32, from F64, F32, F16 or BF16 (F64 rounded to nearest even). Errors: DL_INPUT for other
  * types. */

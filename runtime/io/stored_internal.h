@@ -40,6 +40,7 @@ struct dlr_st_private {
     dlr_st_tensor *tensors;
     int *by_name;
     const struct dlr_torch_value *root; /* all that a file of PyTorch's says */
+    struct dlr_torch_sums *sums;        /* its checksums; NULL: it has none */
     dlr_st_file **files;                /* of several as one (fd: -1) */
     int n_files;
 };
@@ -49,6 +50,10 @@ typedef bool dlr_st_describe(dlr_st_file *file, dl_error *err);
 dlr_st_describe dlr_safetensors_describe, dlr_torch_describe;
 /* Whether a file that begins with these n bytes is PyTorch's, of any age. */
 bool dlr_torch_begins(const unsigned char *head, size_t n);
+
+/* Whether the entry of a PyTorch's file in which the byte `at` lies has its checksum; true of other files.
+ * Errors: DL_INPUT, DL_IO, DL_RESOURCE. */
+bool dlr_torch_check(const dlr_st_file *file, int64_t at, dl_error *err);
 
 /* Writing
  * ------------------------------------------------------------------------------------------------------- */

@@ -137,5 +137,6 @@ bool dlr_st_load(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_err
     if (t->joined) return dlr_st_join(t, dst, err);
     if (t->view) return dlr_st_gather(f, t, dst, err);
     int64_t at = (const unsigned char *)t->data - f->private->map;
-    return dl_read_at(f->private->fd, f->path, dst, (size_t)t->bytes, at, err);
+    return t->bytes == 0 || (dlr_torch_check(f, at, err) &&
+                             dl_read_at(f->private->fd, f->path, dst, (size_t)t->bytes, at, err));
 }

@@ -65,6 +65,7 @@ bool dlr_st_gather(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_e
     int64_t n = (int64_t)(t->bytes / g.size);
     if (n == 0) return true;
     g.place = (const unsigned char *)t->data - f->private->map;
+    if (!dlr_torch_check(f, g.place, err)) return false;
     find_bounds(&g, t->first, t->first + n - 1);
     size_t bytes = (size_t)(g.high - g.low + 1) * g.size;
     bool ok = true;

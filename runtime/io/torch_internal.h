@@ -76,6 +76,9 @@ const char *dlr_torch_kind_name(dlr_torch_kind kind);
 /* Orders keys of dictionaries, for qsort. */
 int dlr_torch_compare_keys(const dlr_torch_value *a, const dlr_torch_value *b);
 
+/* torch_sums.c: what dlr_torch_check needs of the directory. */
+void dlr_torch_keep_sums(dlr_st_file *f, const dlr_zip *zip);
+
 /* torch_rebuild.c: the global of this name, or -1; its name. */
 int dlr_pickle_find_global(const char *module, size_t module_bytes, const char *name, size_t name_bytes);
 /* Calls a global with a tuple of arguments and pushes the result. */

@@ -49,7 +49,8 @@ static bool check_byte_order(const dlr_st_file *f, const dlr_zip *z, const char 
     const dlr_zip_entry *e = dlr_zip_find(z, dl_format(f->private->arena, "%s/byteorder", archive));
     if (!e) return true; /* older versions of PyTorch write none, and are little-endian */
     if (e->bytes < sizeof order &&
-        !dl_read_at(f->private->fd, f->path, order, (size_t)e->bytes, (int64_t)e->at, err))
+        (!dl_read_at(f->private->fd, f->path, order, (size_t)e->bytes, (int64_t)e->at, err) ||
+         !(z->unsummed || dlr_zip_check_data(f->path, e, order, err))))
         return false;
     return strcmp(order, "little") == 0 ||
            dl_fail(err, DL_INPUT,
@@ -83,6 +84,7 @@ static bool read_root(dlr_st_file *f, dl_error *err) {
                        (unsigned long long)e->bytes, DLR_ST_MAX_HEADER);
     unsigned char *text = dl_alloc(p->arena, (size_t)e->bytes + 1);
     if (!dl_read_at(p->fd, f->path, text, (size_t)e->bytes, (int64_t)e->at, err) ||
+        !(zip.unsummed || dlr_zip_check_data(f->path, e, text, err)) ||
         !check_byte_order(f, &zip, archive, err))
         return false;
     dlr_pickle m = {.arena = p->arena,
@@ -93,6 +95,7 @@ static bool read_root(dlr_st_file *f, dl_error *err) {
                     .archive = archive,
                     .map = p->map,
                     .err = err};
+    dlr_torch_keep_sums(f, &zip);
     dlr_torch_value *root = DL_NEW(p->arena, dlr_torch_value);
     p->root = root;
     return dlr_pickle_run(&m, root);

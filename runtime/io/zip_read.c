@@ -130,7 +130,7 @@ static bool read_entry(const reader *r, const unsigned char **p, const unsigned 
         return bad_entry(r, e->name,
                          "is compressed by a method that is not supported (stored and deflate are)");
     e->deflated = u16(c + 10) == DEFLATED;
-    e->bytes = u32(c + 20), e->unpacked = u32(c + 24), e->header = u32(c + 42);
+    e->crc = u32(c + 16), e->bytes = u32(c + 20), e->unpacked = u32(c + 24), e->header = u32(c + 42);
     if (!read_wide(r, e->name, c + CENTRAL + name, extra,
                    (uint64_t *[]){&e->unpacked, &e->bytes, &e->header}))
         return false;
@@ -173,7 +173,8 @@ bool dlr_zip_read(dl_arena *arena, int fd, const char *path, uint64_t size, dlr_
         if (!read_entry(&r, &p, end, &zip->entries[zip->n])) return false;
     if (p != end) return damaged(&r, "its directory has more bytes than entries");
     if (zip->n == 0) return damaged(&r, "it is empty");
-    zip->first = zip->entries[0].name;
+    zip->first = zip->entries[0].name, zip->unsummed = true;
+    for (int i = 0; i < zip->n; i++) zip->unsummed = zip->unsummed && zip->entries[i].crc == 0;
     return check_apart(&r, zip);
 }
 

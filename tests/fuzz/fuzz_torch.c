@@ -171,6 +171,7 @@ static void move_entries(uint8_t *data, const archive *a, ptrdiff_t by, size_t p
     put(end + 16, (uint32_t)(a->directory + (size_t)by));
     put(e + 20, (uint32_t)pickle), put(e + 24, (uint32_t)pickle);
     for (bool first = true; end - e >= 46 && memcmp(e, "PK\1\2", 4) == 0; first = false) {
+        put(e + 16, 0); /* no entry has a checksum: torch.save may leave them out, and readers look at none */
         if (!first) put(e + 42, get(e + 42, 4) + (uint32_t)by);
         size_t length = 46 + get(e + 28, 2) + get(e + 30, 2) + get(e + 32, 2);
         if (length > (size_t)(end - e)) return;

@@ -143,6 +143,26 @@ def check_npz(rng, folder):
         check("damaged zip" in ask(folder / "cut.npz", [("a1", "f32", [0], [1], [1])])[0], "a cut archive")
 
 
+def check_flips(rng, folder):
+    """A flipped bit of an archive is an error, wherever the block lies that is read; else the numbers are the written ones."""
+    data = rng.normal(size=(40, 300)).astype("f4")
+    refused = 0
+    for save in (np.savez, np.savez_compressed):
+        save(folder / "sound.npz", x=data)
+        raw = (folder / "sound.npz").read_bytes()
+        for bit in rng.integers(0, 8 * len(raw), 40).tolist() + [8 * (len(raw) // 2), 8 * 200]:
+            flipped = bytearray(raw)
+            flipped[bit // 8] ^= 1 << bit % 8
+            (folder / "flipped.npz").write_bytes(flipped)
+            got = ask(folder / "flipped.npz", [("x", "f32", [39, 290], [1, 10], [1, 1])])[0]
+            refused += isinstance(got, str)
+            check("flipped.npz" in got and got.split()[1] in ("3", "4") if isinstance(got, str)
+                  else np.array_equal(got, data[39:, 290:]), f"bit {bit} of {save.__name__}: {got}")
+            inside = 150 < bit // 8 < len(raw) - 150
+            check(not inside or isinstance(got, str), f"bit {bit} of {save.__name__} is data")
+    check(refused > 40, refused)
+
+
 # Zarr ----------------------------------------------------------------------------------------------------------------
 
 def check_zarr(rng, folder):
@@ -193,6 +213,7 @@ def main():
         check_attributes(folder)
         check_chunks(rng, folder)
         check_npz(rng, folder)
+        check_flips(rng, folder)
         check_zarr(rng, folder)
     finish()
 

@@ -6,11 +6,13 @@ check_layouts.py ARRAY_BLOCKS DLDATA N   (the program built from array_blocks.c,
 A layout is a type in either byte order, a rank of 1 to 6, storage (contiguous, compact, chunked by any index), filters,
 limits of the axes, fill value, times of filling and allocating, library versions, a user block, and what is written:
 all, parts, nothing, before and after axes grow and shrink. One of four is a .npy, .npz or Zarr array in place of HDF5."""
+import base64
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import zlib
 
 import strict
 from strict import check, finish
@@ -23,7 +25,7 @@ except ImportError:
     print("SKIP: needs numpy and h5py")
     sys.exit(77)
 
-READER, DLDATA, N = Reader(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+READER, DLDATA, N = Reader(sys.argv[1]), os.path.abspath(sys.argv[2]), int(sys.argv[3])
 DRAW = int(os.environ.get("DLC_TEST_DRAW", "0"))
 EACH = 10  # layouts in a file
 GRID = 3000  # chunks at most: beyond 2,048 our readers ask for each
@@ -181,7 +183,7 @@ def inspected(path):
     found, name = {}, None
     for line in done.stdout.splitlines():
         words = line.split()
-        if line and not line.startswith(" ") and len(words) > 2:
+        if line and not line.startswith(" ") and len(words) > 2 and not words[0].endswith(":"):
             name = words[0]
             found[name] = []
         elif name in found and words and words[0].isdigit():
@@ -236,8 +238,50 @@ def check_others(rng, folder, first):
         compare(rng, path, {name: data}, f"{form} {kind.str} {data.shape}", first)
 
 
+# h5py 3.16 with HDF5 2.0.0, libver="latest": good, [0 .. 5] i16; truth, bools; packed, gzip; scaled, with a complex
+# attribute next to its scale_factor; kind, a named type.
+NEWER = (
+    "c-rgqaB<`1lHy|K;9!7(|4?8A6*7Q|s~3kU`g^zpF)>sy2_Y+l0WKy6Mg|5peg+`LlAfQRvKgvVK!Aavj}^k!hl;TYf|RipBqnF4rkrL%5iCwl"
+    "%t=krWq~SXhdXV?Onxn}6Brp78ATWvm>3xu*<c1jX=WY<MggGHAw~)?umWAh%*6q8F*73r)Jr@t19vbCS@2!`&RX=afQ1;0W>#cij9>zVDKI2B"
+    "AT$Fo5ZoMnf?XLxf<j$^V#oo+!+~l5!{Q+k7M3$S*OHYkxVeF%K-CN&2=X)sFa-i-m>8Lvn7OVqL-np4Lh0gx<+4p~jvg)yj3QjnY{l>y>XF{="
+    "U3G4bE=~-LFs}(fBb*P(1UW2X?pF=JqK7anbeM_Ac{&`Zu^}o13U2fggvShI8ZUzgND^EM#HS@Dm*f{Q2rAe^Gp_@K2{(hue`c6HU_aaQ1b}q1"
+    "GMIsM=H{oQGK4WPfOQlx05!`)Q?vquI0u7xJ&={jz=BN}VrGLqm=eJr!Us8@>Vm^UAvb_K8yQ<Mn=!DGXEDdE%ai?`J-pcjK-rYFq^PtcV?QG_"
+    "&>%%>c4l6RCA1j5;J@e|!zdU9lmbRzl4k~{Mo_w9WUPowPDn^eNCM}679cMzAu%Bp$TI@wO0Zf0_11z&")
+
+
+def check_newer(folder):
+    """What libhdf5 1.10 cannot open is listed, with the version that it needs; the rest is read."""
+    path = folder / "newer.h5"
+    path.write_bytes(zlib.decompress(base64.b85decode(NEWER)))
+    if h5py.version.hdf5_version_tuple < (1, 12):
+        facts, _ = READER.listed(path)
+        check(sorted(facts) == ["good", "packed", "scaled", "truth"], facts)
+        for name, version in (("packed", "2.0 or newer"), ("truth", "1.12 or newer"), ("scaled", "1.12 or newer")):
+            got = READER.ask(path, [(name, "f32", [0], [1], [1])])[0]
+            check(f"'{name}'" in got and f"HDF5 {version}" in got and "libver=('earliest', 'v110')" in got, got)
+        seen = inspected(path)
+        check(list(seen) == ["good", "packed", "scaled", "truth"] and seen["good"] == (0, 5), seen)
+    READER.compare(np.random.default_rng(0), path, {"good": np.arange(6, dtype="i2")}, whole=True)
+
+
+def check_misplaced(folder):
+    """A chunk whose place in the index lies outside the set, or is another chunk's."""
+    with h5py.File(folder / "misplaced.h5", "w", libver="earliest") as f:
+        f.create_dataset("x", data=np.arange(40, dtype="f4").reshape(10, 4), chunks=(5, 4))
+    raw = (folder / "misplaced.h5").read_bytes()
+    keys = raw.index(b"TREE\1") + 24  # key: bytes, filters left out, an offset for each axis and one more; then an address
+    for place in (10, 500, 5):
+        moved = bytearray(raw)
+        moved[keys + 8:keys + 16] = place.to_bytes(8, "little")
+        (folder / "misplaced.h5").write_bytes(moved)
+        got = READER.ask(folder / "misplaced.h5", [("x", "f32", [0, 0], [1, 1], [1, 1])])[0]
+        check(isinstance(got, str) and "misplaced.h5 is damaged: " in got and "'x'" in got, f"{place}: {got}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
+        check_newer(pathlib.Path(folder))
+        check_misplaced(pathlib.Path(folder))
         for first in range(0, N, EACH):
             rng = np.random.default_rng([DRAW, first])
             before = strict.passed

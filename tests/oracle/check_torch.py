@@ -206,11 +206,32 @@ def check_refusals(tmp):
     check(r.returncode == 3 and "compressed" in r.stderr, r.stderr)
 
 
+def check_flips(tmp):
+    """A flipped bit of a storage is an error, also of a tensor that lies in it in another order or has a part of it."""
+    shared = torch.arange(24.0)
+    torch.save({"state_dict": {"plain": torch.arange(5), "turned": torch.arange(12.0).reshape(3, 4).t(), "part": shared[20:]}},
+               tmp / "sound.pt")
+    raw = (tmp / "sound.pt").read_bytes()
+    for entry in zipfile.ZipFile(tmp / "sound.pt").infolist():
+        if "/data/" not in entry.filename:
+            continue
+        begin = entry.header_offset + 30 + sum(int.from_bytes(raw[entry.header_offset + k:entry.header_offset + k + 2], "little")
+                                               for k in (26, 28))
+        for at in (begin, begin + entry.file_size // 2, begin + entry.file_size - 1):
+            flipped = bytearray(raw)
+            flipped[at] ^= 1
+            (tmp / "flipped.pt").write_bytes(flipped)
+            r = run("convert", tmp / "flipped.pt", tmp / "out.pt")
+            check(r.returncode == 3 and f"checksum of entry '{entry.filename}'" in r.stderr, f"{entry.filename}: {r.stderr}")
+    done("convert", tmp / "sound.pt", tmp / "out.pt")
+
+
 with tempfile.TemporaryDirectory() as place:
     torch.manual_seed(1)
     check_copies(pathlib.Path(place))
     check_states(pathlib.Path(place))
     check_refusals(pathlib.Path(place))
+    check_flips(pathlib.Path(place))
     if is_modern(torch):
         check_unsigned(pathlib.Path(place))
 finish()

@@ -586,7 +586,6 @@ static void test_faults(void) {
         {"rank.h5", {"[8, 8, 8] f32", "[channels, L, L, L]"}, DL_INPUT, NULL, 4, 0},
         {"flat.h5", {"[2, 8, 8, 7] f32", "[channels, L, L, L]"}, DL_INPUT, NULL, 4, 0},
         {"integers.h5", {"holds i16"}, DL_INPUT, NULL, 4, 0},
-        {"unwritten.h5", {"never written"}, DL_INPUT, NULL, 4, 0},
         {"filter.h5", {"filter 6", "h5repack"}, DL_INPUT, NULL, 4, 0},
         {"external.h5", {"external storage"}, DL_INPUT, NULL, 4, 0},
         {"virtual.h5", {"virtual data set"}, DL_INPUT, NULL, 4, 0},

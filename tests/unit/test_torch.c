@@ -319,8 +319,19 @@ static void load_good(void) {
     dlr_st_close(f);
 }
 
-/* Every file cut short is refused, and each flip of one bit gives an error or a file that can be read. */
+/* The bytes of data/0 in `good`, which count up. */
+static size_t find_storage(void) {
+    for (size_t at = 0; at + 12 <= good_n; at++)
+        for (int k = 0; k < 12 && good[at + (size_t)k] == k; k++)
+            if (k == 11) return at;
+    return 0;
+}
+
+/* Every file cut short is refused, and each flip of one bit gives an error, or a file whose numbers are those
+ * that were written: of the numbers' own bits always an error. */
 static void test_damaged_zip(void) {
+    size_t storage = find_storage();
+    CHECK(storage > 0);
     for (size_t n = 0; n < good_n; n++) {
         dl_error err = {0};
         dlr_st_file *f = dlr_st_open(write_bytes(good, n), DLR_ST_PLAIN, &err);
@@ -336,7 +347,12 @@ static void test_damaged_zip(void) {
         CHECK(f ? err.code == DL_OK : err.code == DL_INPUT, "bit %zu: %s", bit, err.message);
         for (int i = 0; f && i < f->n; i++) {
             char copy[100];
-            CHECK(f->tensors[i].bytes <= 12 && dlr_st_load(f, &f->tensors[i], copy, &err), "%s", err.message);
+            bool its_own = bit / 8 >= storage && bit / 8 < storage + 12;
+            CHECK(f->tensors[i].bytes == 12);
+            bool loaded = dlr_st_load(f, &f->tensors[i], copy, &err);
+            CHECK(loaded ? !its_own && memcmp(copy, good + storage, 12) == 0
+                         : err.code == DL_INPUT && strstr(err.message, "checksum of entry 'x/data/0'"),
+                  "bit %zu: %s", bit, err.message);
         }
         dlr_st_close(f);
         CHECK(pwrite(fd, &good[bit / 8], 1, (off_t)(bit / 8)) == 1);
@@ -402,6 +418,25 @@ static void test_hostile_zip(void) {
           "%s", err.message);
 }
 
+/* Checksums that were left out (torch.serialization.set_crc32_options) are not looked at; one that is there
+ * makes all count. */
+static void test_unsummed_zip(void) {
+    unsigned char *copy = dl_alloc(arena, good_n);
+    for (int summed = 0; summed < 2; summed++) {
+        memcpy(copy, good, good_n);
+        size_t p = get32(good + good_n - 22 + 16);
+        for (int i = 0; i < 2; i++, p += 46 + (size_t)good[p + 28])
+            put32(copy + p + 16, i ? 0 : (uint64_t)summed);
+        dl_error err = {0};
+        char data[12];
+        dlr_st_file *f = dlr_st_open(write_bytes(copy, good_n), DLR_ST_PLAIN, &err);
+        CHECK(summed ? !f && strstr(err.message, "checksum of entry 'x/data.pkl'")
+                     : f && dlr_st_load(f, &f->tensors[0], data, &err) && data[11] == 11,
+              "%s", err.message);
+        dlr_st_close(f);
+    }
+}
+
 static void test_zip64(void) {
     size_t end = good_n - 22, at = get32(good + end + 16), p = at;
     dl_buf b = {0};
@@ -431,7 +466,15 @@ static void test_zip64(void) {
     dl_error err = {0};
     dlr_st_file *f = dlr_st_open(write_bytes(b.at, b.n), DLR_ST_PLAIN, &err);
     CHECK(f && f->n == 1 && f->tensors[0].bytes == 12, "%s", err.message);
+    char data[12];
+    CHECK(f && dlr_st_load(f, &f->tensors[0], data, &err) && data[11] == 11, "%s", err.message);
     dlr_st_close(f);
+    b.at[find_storage() + 5] ^= 4;
+    f = dlr_st_open(write_bytes(b.at, b.n), DLR_ST_PLAIN, &err);
+    CHECK(f && !dlr_st_load(f, &f->tensors[0], data, &err) && strstr(err.message, "checksum"), "%s",
+          err.message);
+    dlr_st_close(f);
+    err = (dl_error){0};
     put32((unsigned char *)b.at + wide + 56 + 8, 0x7fffffff);
     CHECK(!dlr_st_open(write_bytes(b.at, b.n), DLR_ST_PLAIN, &err) &&
               strstr(err.message, "behind the file's end"),
@@ -528,6 +571,7 @@ int main(void) {
     load_good();
     test_damaged_zip();
     test_hostile_zip();
+    test_unsummed_zip();
     test_zip64();
     test_foreign_archives();
     static const char *const left[] = {"a.pt", "a.pth", "a.tar", "hand.pt", "zip.pt", "tree.tar"};
