@@ -3,26 +3,47 @@
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
+#include "runtime/data/foreign_formats.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 /* ---- what a file holds ---- */
 
-/* By the first bytes; what is nothing else is libhdf5's to judge, for its own may stand behind others'. */
+static ssize_t read_head(int fd, void *head, size_t n, off_t at) {
+    ssize_t got = pread(fd, head, n, at);
+    dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = got > 0 ? got : 0});
+    return got;
+}
+
+/* At the file's begin, or behind a block of its user's, of 512 bytes times a power of two. */
+static bool has_hdf5(int fd, const char *head, ssize_t n) {
+    static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
+    char there[sizeof hdf5];
+    if (n >= (ssize_t)sizeof hdf5 && memcmp(head, hdf5, sizeof hdf5) == 0) return true;
+    for (off_t at = 512; read_head(fd, there, sizeof there, at) == sizeof there; at *= 2)
+        if (memcmp(there, hdf5, sizeof hdf5) == 0) return true;
+    return false;
+}
+
+/* By the first bytes; of what is none of ours, the format is named. What is of no known format is libhdf5's
+ * to judge. */
 static const dlr_array_format *recognise(const char *path, dl_error *err) {
-    char head[8] = {0};
+    char head[DLR_FOREIGN_HEAD] = {0};
     struct stat st;
     if (dl_stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return &dlr_zarr_format;
     int fd = dl_input_open(path, err);
     if (fd < 0) return NULL;
-    ssize_t n = pread(fd, head, sizeof head, 0);
-    dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = n > 0 ? n : 0});
+    ssize_t n = read_head(fd, head, sizeof head, 0);
+    const dlr_array_format *format = memcmp(head, "\x93NUMPY", 6) == 0 ? &dlr_npy_format
+                                     : memcmp(head, "PK\3\4", 4) == 0  ? &dlr_npz_format
+                                                                       : &dlr_hdf5_format;
+    bool ok = n >= 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
+    if (ok && format == &dlr_hdf5_format && !has_hdf5(fd, head, n))
+        ok = dlr_refuse_foreign(path, head, (size_t)n, DLR_FOREIGN_BYTES, err) &&
+             (n == 0 || dlr_refuse_foreign(path, head, (size_t)n, DLR_FOREIGN_NAME, err));
     close(fd);
-    if (n < 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path), NULL;
-    return memcmp(head, "\x93NUMPY", 6) == 0 ? &dlr_npy_format
-           : memcmp(head, "PK\3\4", 4) == 0  ? &dlr_npz_format
-                                             : &dlr_hdf5_format;
+    return ok ? format : NULL;
 }
 
 dlr_array_file *dlr_array_file_open(const char *path, dl_error *err) {

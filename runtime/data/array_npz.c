@@ -4,6 +4,7 @@
 #include "runtime/data/array_format.h"
 #include "runtime/data/array_npy.h"
 #include "runtime/data/chunk_codec.h"
+#include "runtime/data/foreign_formats.h"
 #include "runtime/io/zip.h"
 
 #include <stdlib.h>
@@ -70,6 +71,8 @@ static bool list_members(dlr_array_file *f, int fd, dl_error *err) {
         if (!list_member(f, fd, &zip.entries[i], &arrays[f->n], &members[f->n], err)) return false;
         f->n++;
     }
+    for (int i = 0; f->n == 0 && i < zip.n; i++)
+        if (!dlr_refuse_foreign_zip(f->path, zip.entries[i].name, err)) return false;
     return f->n > 0 || dl_fail(err, DL_INPUT, "%s is a zip file without a .npy file in it: no .npz", f->path);
 }
 
