@@ -13,13 +13,14 @@
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "programs/environment.h"
+#include "programs/predict_file.h"
 #include "programs/predict_job.h"
 #include "programs/samples.h"
 #include "runtime/io/json.h"
 #include "runtime/tensors.h"
 
 static const dl_option options[] = {
-    {"output", 'o', "OUT.h5", "the file of predictions"},
+    {"output", 'o', "OUT.h5", "the file of predictions: HDF5, or OUT.npy for a model of one output"},
     {"metrics", 0, NULL, "compare with the truth: root mean square and mean absolute error of each channel"},
     {"target", 0, "FILE[:ARRAY]",
      "the truth, sample by sample (of weather: the data themselves, dt steps later)"},
@@ -397,7 +398,8 @@ static bool run(dl_predict_job *job, int argc, char **argv, dl_error *err) {
     if (job->config->positional.n < 2)
         return dl_fail(err, DL_USAGE, "dlrun predict CHECKPOINT DATA... -o OUT.h5 (--help tells more)");
     if (!path && !dry) return dl_fail(err, DL_USAGE, "where to? -o OUT.h5");
-    if (!find_origin(job, job->config->positional.at[0], dl_config_option(job->config, "checkpoint"), &from,
+    if ((path && !dl_predict_file_check(path, err)) ||
+        !find_origin(job, job->config->positional.at[0], dl_config_option(job->config, "checkpoint"), &from,
                      err) ||
         !open_config(job, &from, argc, argv, err) || !take_options(job, err) ||
         !open_checkpoint(job, &from, err) || !open_session(job, &from, err) || !open_data(job, err) ||

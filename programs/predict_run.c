@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ir/base/clock.h"
+#include "programs/predict_file.h"
 #include "programs/predict_job.h"
 
 /* One sample on its way, or one step of it. */
@@ -16,7 +17,7 @@ typedef struct {
     int64_t true_sample;
     float *channel, *true_block; /* room for rows of one channel, and of all channels of the truth */
     int64_t room;
-    dlr_h5_file *file;
+    dl_predict_file *file;
 } passage;
 
 static const dlr_field *leading(const passage *p) { return &p->job->input[0].data[p->at]; }
@@ -88,7 +89,7 @@ static bool write_whole(const passage *p, int output, int64_t at, int64_t n, dl_
         int64_t in = i % PIECE;
         piece[in] = (int64_t)p->channel[i];
         if ((in == PIECE - 1 || i == n - 1) &&
-            !dlr_h5_write(p->file, output, at + i - in, in + 1, piece, err))
+            !dl_predict_file_write(p->file, output, at + i - in, in + 1, piece, err))
             return false;
     }
     return true;
@@ -114,7 +115,7 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
         }
         int64_t at = (((p->row * job->steps + p->step) * e->channels + c) * all) + first * plane;
         if (!(whole ? write_whole(p, output, at, n, err)
-                    : dlr_h5_write(p->file, output, at, n, p->channel, err)))
+                    : dl_predict_file_write(p->file, output, at, n, p->channel, err)))
             return false;
         if (scored) dlr_score_add(&job->score, p->step, c, p->channel, p->true_block + c * n, n);
     }
@@ -238,7 +239,7 @@ bool dl_predict_coordinates(dl_predict_job *job, dl_error *err) {
     return true;
 }
 
-static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error *err) {
+static dl_predict_file *create(const dl_predict_job *job, const char *path, dl_error *err) {
     attribute_list root = {0};
     set_list sets = {0};
     dl_push(job->arena, &root, text("generator", "dlrun predict " DL_VERSION));
@@ -260,11 +261,12 @@ static dlr_h5_file *create(const dl_predict_job *job, const char *path, dl_error
                              .type = DLR_H5_F64,
                              .rank = 1,
                              .dims = {job->coordinates.at[i].n}});
-    dlr_h5_file *f = dlr_h5_open(path, sets.n, sets.at, root.n, root.at, err);
+    dl_predict_file *f =
+        dl_predict_file_open(path, job->engine.n_outputs, sets.n, sets.at, root.n, root.at, err);
     for (int i = 0; f && i < job->coordinates.n; i++) {
         const dl_coordinate *c = &job->coordinates.at[i];
-        if (dlr_h5_write(f, job->engine.n_outputs + i, 0, c->n, c->at, err)) continue;
-        dlr_h5_discard(f);
+        if (dl_predict_file_write(f, job->engine.n_outputs + i, 0, c->n, c->at, err)) continue;
+        dl_predict_file_discard(f);
         return NULL;
     }
     return f;
@@ -345,9 +347,9 @@ bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err) {
     ok = ok && (p.file = create(job, path, err)) != NULL && predict_files(&p, err);
     free(p.now), free(p.next), free(p.channel), free(p.true_block);
     if (ok)
-        ok = dlr_h5_commit(p.file, err);
+        ok = dl_predict_file_commit(p.file, err);
     else
-        dlr_h5_discard(p.file);
+        dl_predict_file_discard(p.file);
     job->seconds = dl_clock_seconds() - start;
     return ok;
 }

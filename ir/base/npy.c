@@ -161,11 +161,12 @@ bool dl_npy_read(int fd, const char *path, int element, uint64_t offset, uint64_
     return ok;
 }
 
-void dl_npy_put_header(dl_buf *out, const char *code, const int *dims, int rank) {
+void dl_npy_put_header(dl_buf *out, const char *code, const int64_t *dims, int rank) {
     enum { BEFORE = 10, ALIGN = 64 }; /* magic, version and length; what the numbers begin at a multiple of */
     dl_buf words = {0};
     dl_putf(&words, "{'descr': '%s', 'fortran_order': False, 'shape': (", code);
-    for (int i = 0; i < rank; i++) dl_putf(&words, i + 1 < rank ? "%d, " : rank == 1 ? "%d," : "%d", dims[i]);
+    for (int i = 0; i < rank; i++)
+        dl_putf(&words, i + 1 < rank ? "%lld, " : rank == 1 ? "%lld," : "%lld", (long long)dims[i]);
     dl_puts(&words, "), }");
     while ((BEFORE + words.n + 1) % ALIGN) dl_puts(&words, " ");
     dl_puts(&words, "\n");

@@ -22,7 +22,7 @@ typedef struct {
 
 /* Appends the header of an array, last axis fastest, whose numbers then follow at a multiple of 64 bytes:
  * version 1 of the format (NumPy enhancement proposal 1). `code` as above; rank is at most DL_NPY_RANK. */
-void dl_npy_put_header(dl_buf *out, const char *code, const int *dims, int rank);
+void dl_npy_put_header(dl_buf *out, const char *code, const int64_t *dims, int rank);
 /* Reads the header of an open file. Errors (DL_INPUT): it is none, is damaged, or is shorter than it says. */
 bool dl_npy_header(int fd, const char *path, uint64_t file_bytes, dl_npy *out, dl_error *err);
 /* The same of an array that stands elsewhere: `head` are its first n bytes, or as many as `bytes`, which it

@@ -13,7 +13,8 @@ static bool put_array(dlr_zip_writer *z, dl_arena *arena, const dlr_npz_array *a
     char *name = dl_format(arena, "%s.npy", a->name);
     for (char *s = name; *s; s++)
         if (*s == '/') *s = '_';
-    dl_npy_put_header(&b, a->numbers ? "<f8" : "<i8", &a->n, a->numbers ? 1 : 0);
+    const int64_t n = a->n;
+    dl_npy_put_header(&b, a->numbers ? "<f8" : "<i8", &n, a->numbers ? 1 : 0);
     if (a->numbers)
         dl_putn(&b, (const char *)a->numbers, (size_t)a->n * sizeof *a->numbers);
     else

@@ -217,6 +217,9 @@ def test_pieces():
     got, how = result("wave", *weights, write("wave_data.h5", x=x), *model)
     near("1-D, strides of 3", got["y"], whole(wave, x[None])[0])
     check(how["tiles"] == "exact" and how["pieces"][2] > 1, f"1-D pieces: {how}")
+    predict(*weights, place / "wave_data.h5", *model, "-o", place / "wave.npy")
+    alone = np.load(place / "wave.npy")
+    check(alone.dtype == np.dtype("<f4") and np.array_equal(alone, got["y"]), "a .npy file, as its name says: the one output's numbers")
 
 
 def test_inputs():
@@ -533,13 +536,16 @@ def test_faults():
         (3, "does not fit", [*weights, f"{data}:x", *model, *out, "--metrics", f"--target={data}:x"]),
         (2, "is what this command reads", [*weights, f"{data}:x", *model, "-o", data]), (2, "unknown option '--depht'", [*weights, data, *model, *out, "--depht=3"]),
         (4, "no file can be made", [*weights, f"{data}:x", *model, "-o", place / "none/no.h5"]),
+        (2, r"a .npy file holds one array, and the model has 2 outputs \('y', 'z'\): name a file that ends with .h5",
+         [*weights, f"{data}:x", *model, "-o", place / "no.npy"]),
+        (2, r"no writer for '.npz'", [*weights, f"{data}:x", *model, "-o", place / "no.npz"]),
     ]:
         predict(*args, status=status, says=says)
     with open(place / "of_target.dl", "w") as f:
         f.write("model M():\n    input x: f32[N, C=3, H=24, W=36]\n    target t: f32[N, C=3, H, W]\n    y = x |> conv(3, 1) @a\n"
                 "    output y\n    z = y - t\n    output z\n    loss = mean(z**2)\n")
     predict(*weights, data, f"--model={place / 'of_target.dl'}", *out, status=3, says="made of its target 't'")
-    check(not os.path.exists(place / "no.h5"), "nothing is left of what failed")
+    check(not any(os.path.exists(place / name) for name in ("no.h5", "no.npy", "no.npz")), "nothing is left of what failed")
 
 
 for name, test in list(globals().items()):
