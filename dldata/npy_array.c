@@ -84,7 +84,8 @@ bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error 
     if (known && !is_jpeg && !dlr_refuse_foreign(path, head, n, DLR_FOREIGN_BYTES, err)) return false;
     if (image_open(arena, path, f, err)) return true;
     /* its name counts only where the bytes are those of no picture */
-    dl_error by_name = {0};
-    if (!is_jpeg && known && !dlr_refuse_foreign(path, head, n, DLR_FOREIGN_NAME, &by_name)) *err = by_name;
-    return false;
+    dl_error by_bytes = *err, by_name = {0};
+    if (is_jpeg || !known || dlr_refuse_foreign(path, head, n, DLR_FOREIGN_NAME, &by_name)) return false;
+    *err = (dl_error){0}; /* the first error stays, else */
+    return dl_fail(err, DL_INPUT, "%.400s; by its name, %.500s", by_bytes.message, by_name.message);
 }

@@ -11,7 +11,11 @@ static void load(const dlr_st_file *f, const dlr_st_tensor *t) {
     uint64_t elements = t->bytes / dlr_st_dtype_size(t->dtype);
     unsigned char *raw = malloc(t->bytes + 1), *part = malloc(t->bytes + 1);
     FUZZ_CHECK(raw && part);
-    FUZZ_CHECK(dlr_st_load(f, t, raw, &err)); /* the file is whole: an open file has what it says */
+    if (!dlr_st_load(f, t, raw, &err)) { /* the file is whole: an open file has what it says, but for sums */
+        FUZZ_CHECK(err.code == DL_INPUT && strstr(err.message, "checksum"));
+        free(raw), free(part);
+        return;
+    }
     int64_t first = (int64_t)(elements / 3), n = (int64_t)(elements - elements / 3);
     dlr_st_tensor rest = dlr_st_part(t, first, n);
     FUZZ_CHECK(dlr_st_load(f, &rest, part, &err));

@@ -5,6 +5,7 @@ check_formats.py ARRAY_BLOCKS DLDATA DEF   (the program built from array_blocks.
 numpy is missing. What needs a package that is not there is counted and named at the end."""
 import importlib.util
 import json
+import os
 import pathlib
 import pickle
 import re
@@ -26,7 +27,7 @@ except ImportError:
     print("SKIP: needs numpy")
     sys.exit(77)
 
-READER, DLDATA, TABLE = Reader(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]).read_text()
+READER, DLDATA, TABLE = Reader(sys.argv[1]), os.path.abspath(sys.argv[2]), pathlib.Path(sys.argv[3]).read_text()
 DATA = np.arange(12, dtype="f4").reshape(3, 4)
 HAS = {name: importlib.util.find_spec(name) is not None for name in ("scipy", "torch", "PIL", "safetensors", "pandas", "joblib")}
 not_run = []
