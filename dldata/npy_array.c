@@ -59,7 +59,8 @@ bool npy_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
 }
 
 bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
-    static const char hdf5[8] = "\x89HDF\r\n\x1a\n", npy[6] = "\x93NUMPY", zip[4] = "PK\3\4";
+    static const char hdf5[8] = "\x89HDF\r\n\x1a\n", npy[6] = "\x93NUMPY", zip[4] = "PK\3\4",
+                      none[4] = "PK\5\6";
     struct stat folder;
     *f = (array_file){0};
     if (stat(path, &folder) == 0 && S_ISDIR(folder.st_mode)) return source_open(arena, path, f, err);
@@ -68,7 +69,8 @@ bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error 
     struct stat st;
     char head[DLR_FOREIGN_HEAD] = "";
     f->bytes = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
-    bool is_zip = read_at(fd, head, sizeof zip, 0) && !memcmp(head, zip, sizeof zip);
+    bool is_zip = read_at(fd, head, sizeof zip, 0) &&
+                  (!memcmp(head, zip, sizeof zip) || !memcmp(head, none, sizeof none));
     bool is_npy = read_at(fd, head, sizeof npy, 0) && !memcmp(head, npy, sizeof npy), is_hdf5 = false;
     /* An HDF5 file may begin with a block of its user's, of 512 bytes times a power of two. */
     for (uint64_t at = 0; !is_npy && !is_hdf5 && at < f->bytes; at = at ? 2 * at : 512)

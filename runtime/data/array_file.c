@@ -26,6 +26,11 @@ static bool has_hdf5(int fd, const char *head, ssize_t n) {
     return false;
 }
 
+/* An entry comes first, or, of an empty one, its end. */
+static bool is_zip(const char *head) {
+    return memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "PK\5\6", 4) == 0;
+}
+
 /* By the first bytes; of what is none of ours, the format is named. What is of no known format is libhdf5's
  * to judge. */
 static const dlr_array_format *recognise(const char *path, dl_error *err) {
@@ -36,7 +41,7 @@ static const dlr_array_format *recognise(const char *path, dl_error *err) {
     if (fd < 0) return NULL;
     ssize_t n = read_head(fd, head, sizeof head, 0);
     const dlr_array_format *format = memcmp(head, "\x93NUMPY", 6) == 0 ? &dlr_npy_format
-                                     : memcmp(head, "PK\3\4", 4) == 0  ? &dlr_npz_format
+                                     : is_zip(head)                    ? &dlr_npz_format
                                                                        : &dlr_hdf5_format;
     bool ok = n >= 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
     if (ok && format == &dlr_hdf5_format && !has_hdf5(fd, head, n))

@@ -32,8 +32,8 @@ void dlr_hdf5_why_closed(char *text, size_t size) {
                  "needs HDF5 %s, and this program has libhdf5 %u.%u.%u (%s): write it with "
                  "libver=('earliest', 'v110') in place of libver='latest', or copy it into a file so "
                  "written with h5py: OUT.create_dataset('NAME', data=IN['NAME'][()])",
-                 strstr(reason, "datatype") ? "1.12 or newer (2.0 where 2.x wrote it)" : "2.0 or newer", major, minor, release,
-                 reason);
+                 strstr(reason, "datatype") ? "1.12 or newer (2.0 where 2.x wrote it)" : "2.0 or newer",
+                 major, minor, release, reason);
 }
 
 /* ---- types ---- */

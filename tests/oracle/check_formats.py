@@ -217,6 +217,9 @@ def check_ours(folder):
         (folder / name).write_bytes((folder / "ours.npy").read_bytes())
         got = READER.ask(folder / name, [("", "f32", [0, 0], [3, 4], [1, 1])])[0]
         check(np.array_equal(got, DATA), f"{name}: {got}")
+    np.savez(folder / "none.npz")
+    got = READER.ask(folder / "none.npz", [("x", "f32", [0], [1], [1])])[0]
+    check("a damaged zip file: it is empty" in got, got)
     try:
         import h5py
     except ImportError:
