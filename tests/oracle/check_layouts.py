@@ -114,7 +114,7 @@ def draw_plist(rng, kind, stored, dims, limits):
         plist.set_layout(h5py.h5d.COMPACT if storage == "compact" else h5py.h5d.CONTIGUOUS)
         words.append(storage)
         if storage == "contiguous":
-            plist.set_alloc_time(pick(rng, [h5py.h5d.ALLOC_TIME_LATE, h5py.h5d.ALLOC_TIME_EARLY]))
+            plist.set_alloc_time(pick(rng, [h5py.h5d.ALLOC_TIME_LATE] * 3 + [h5py.h5d.ALLOC_TIME_EARLY]))
     if rng.random() < 0.6:
         fill = numbers(rng, (1,), kind)
         plist.set_fill_value(fill & np.array(15, fill.dtype) if kind.kind in "iu" else fill)
@@ -264,6 +264,20 @@ def check_newer(folder):
     READER.compare(np.random.default_rng(0), path, {"good": np.arange(6, dtype="i2")}, whole=True)
 
 
+def check_never_written(folder):
+    """Nothing is stored, and there is a block of the user's before the file or none: every number is the fill value."""
+    for block in (0, 512, 2048):
+        path = folder / f"never{block}.h5"
+        with h5py.File(path, "w", userblock_size=block) as f:
+            for i, (kind, fill) in enumerate((("<f4", None), (">f4", 2.5), (">u4", None), (">i2", -3), ("f8", np.nan), ("?", True))):
+                f.create_dataset(f"x{i}", (5, 6), kind, fillvalue=fill)
+                f.create_dataset(f"c{i}", (5, 6), kind, fillvalue=fill, chunks=(2, 3), compression="gzip")
+        with h5py.File(path, "r") as f:
+            arrays = {name: f[name][...] for name in f}
+        READER.compare(np.random.default_rng(block), path, arrays, 3, whole=True)
+        check_inspect(path, arrays, {name: f"block {block}" for name in arrays})
+
+
 def check_misplaced(folder):
     """A chunk whose place in the index lies outside the set, or is another chunk's."""
     with h5py.File(folder / "misplaced.h5", "w", libver="earliest") as f:
@@ -281,6 +295,7 @@ def check_misplaced(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         check_newer(pathlib.Path(folder))
+        check_never_written(pathlib.Path(folder))
         check_misplaced(pathlib.Path(folder))
         for first in range(0, N, EACH):
             rng = np.random.default_rng([DRAW, first])
