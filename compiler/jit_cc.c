@@ -1,7 +1,5 @@
 #include "compiler/jit_cc.h"
 
-#include <ftw.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +10,13 @@
 #include "compiler/cache.h"
 #include "compiler/process.h"
 #include "ir/base/cpus.h"
+#include "ir/base/dirs.h"
 #include "ir/base/hash.h"
 #include "ir/base/input.h"
 #include "ir/base/object.h"
 #include "ir/base/output.h"
 #include "ir/base/str.h"
+#include "ir/base/temporary.h"
 
 enum { PATIENCE = 60 }; /* seconds before the user is told what takes so long */
 
@@ -39,60 +39,6 @@ const dl_jit_language dl_jit_c = {.name = "C",
                                   .include_path = "C_INCLUDE_PATH",
                                   .flags = c_flags};
 
-/* The compiler's path: $CC or the first of the usual names on PATH. */
-static const char *find_compiler(dl_arena *arena, const dl_jit_language *in, dl_error *err) {
-    const char *own = getenv(in->variable), *path = getenv("PATH");
-    for (int i = 0; i < 3; i++) {
-        const char *name = i == 0 && own && *own && !strchr(own, ' ') ? own : in->names[i];
-        if (strchr(name, '/') && access(name, X_OK) == 0) return name;
-        for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
-            size_t n = strcspn(p, ":");
-            const char *file = dl_format(arena, "%.*s/%s", (int)n, p, name);
-            struct stat st;
-            if (n && stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0) return file;
-            p += n + (p[n] == ':');
-        }
-    }
-    dl_fail(err, DL_RESOURCE,
-            "no %s compiler found (tried $%s, %s, %s and %s on PATH); install %s, or run a plan that was "
-            "compiled elsewhere with `dlc compile -o`",
-            in->name, in->variable, in->names[0], in->names[1], in->names[2], in->package);
-    return NULL;
-}
-
-/* What compilers, and those who stand in for them, read beside their arguments. */
-static const char *const read_by_compilers[] = {"CPATH",           "LIBRARY_PATH",    "COMPILER_PATH",
-                                                "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "CCC_OVERRIDE_OPTIONS",
-                                                "CCACHE_COMPILER", "CCACHE_PREFIX",   "SOURCE_DATE_EPOCH"};
-
-static uint64_t hash_variable(const char *name, uint64_t h) {
-    const char *value = getenv(name);
-    return value ? dl_hash_str(value, dl_hash_str(name, h)) : h;
-}
-
-static uint64_t hash_file(const char *path, uint64_t h) {
-    struct stat st = {0};
-    if (stat(path, &st) != 0) return dl_hash_str("missing", h);
-    h = dl_hash(&st.st_size, sizeof st.st_size, dl_hash_str(path, h));
-    return dl_hash(&st.st_mtim, sizeof st.st_mtim, h);
-}
-
-bool dl_jit_find(dl_arena *arena, const dl_jit_language *in, const dl_target *t, dl_jit_cc *cc,
-                 dl_error *err) {
-    char real[PATH_MAX];
-    cc->path = find_compiler(arena, in, err);
-    if (!cc->path) return false;
-    uint64_t h = dl_hash_str(cc->path, 0);
-    h = hash_file(realpath(cc->path, real) ? real : cc->path, h);
-    for (int i = 0; in->flags[i]; i++) h = dl_hash_str(in->flags[i], h);
-    for (int i = 0; t->flags[i]; i++) h = dl_hash_str(t->flags[i], h);
-    h = hash_variable(in->include_path, h);
-    for (size_t i = 0; i < sizeof read_by_compilers / sizeof *read_by_compilers; i++)
-        h = hash_variable(read_by_compilers[i], h);
-    cc->key = dl_hash_str(DL_VERSION, dl_hash_str(t->name, h));
-    return true;
-}
-
 /* How sources are compiled: one way for all of a call. */
 typedef struct {
     const dl_jit_language *in;
@@ -106,16 +52,18 @@ typedef struct {
     const char *base, *file; /* BASE.so and BASE.log in the work folder; the source's */
 } job;
 
+typedef DL_ARRAY(const char *) words;
+
 static char *const *command_line(dl_arena *arena, const way *w, const job *j) {
-    char **argv = DL_NEWS(arena, char *, 40);
-    int n = 0;
-    argv[n++] = (char *)(uintptr_t)w->cc.path;
-    for (int i = 0; w->in->flags[i]; i++) argv[n++] = (char *)(uintptr_t)w->in->flags[i];
-    for (int i = 0; w->target->flags[i]; i++) argv[n++] = (char *)(uintptr_t)w->target->flags[i];
-    argv[n++] = "-o", argv[n++] = dl_format(arena, "%s.so", j->base);
-    argv[n++] = (char *)(uintptr_t)j->file;
-    argv[n++] = "-lm";
-    return argv;
+    const char *const *const parts[] = {(const char *const *)w->cc.first, w->in->flags, w->target->flags,
+                                        (const char *const *)w->cc.last};
+    const char *const ends[] = {"-o", dl_format(arena, "%s.so", j->base), j->file, "-lm", NULL};
+    words argv = {0};
+    dl_push(arena, &argv, w->cc.path);
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        for (int i = 0; parts[k][i]; i++) dl_push(arena, &argv, parts[k][i]);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) dl_push(arena, &argv, ends[i]);
+    return (char *const *)(uintptr_t)argv.at;
 }
 
 /* What the compiler printed, its lines in one. */
@@ -163,11 +111,6 @@ static bool take_object(dl_arena *arena, const way *w, const job *j, int status,
                cc, printed(arena, j->base), w->in->variable, w->in->name, why.message);
 }
 
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at) {
-    (void)st, (void)kind, (void)at;
-    return remove(path) != 0 && 0; /* what cannot be removed stays, the rest goes */
-}
-
 static bool write_source(const dl_jit_language *in, const job *j, dl_error *err) {
     dl_buf text = {0};
     dl_puts(&text, j->object->source);
@@ -198,15 +141,19 @@ static bool run_jobs(dl_arena *arena, const way *w, int n, job *jobs, const char
 
 static bool compile_missing(dl_arena *arena, const char *dir, const way *w, int n, job *jobs,
                             void (*warn)(const char *text), dl_error *err) {
-    char *work = dl_format(arena, "%s/work-XXXXXX", dir);
-    if (!mkdtemp(work)) return dl_fail_errno(err, DL_IO, "cannot write in cache directory %s", dir);
+    char *work;
+    const int lock = dl_temporary_open(dl_format(arena, "%s/work", dir), S_IFDIR | 0700,
+                                       dl_format(arena, "in cache directory %s", dir), &work, err);
+    if (lock < 0) return false;
     for (int i = 0; i < n; i++) {
         jobs[i].base = dl_format(arena, "%s/%d", work, i);
         jobs[i].file = dl_format(arena, "%s.%s", jobs[i].base, w->in->suffix);
     }
     int stopped = 0;
     bool ok = run_jobs(arena, w, n, jobs, work, warn, &stopped, err);
-    nftw(work, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    dl_error ignored = {0}; /* what cannot be removed stays until the next process looks */
+    dl_remove_tree(work, &ignored);
+    close(lock), free(work);
     if (stopped) {
         raise(stopped); /* ends us as the sender expects, unless somebody handles it */
         return dl_fail(err, DL_REQUEUE,
@@ -222,6 +169,7 @@ bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_pla
                        const dl_target *t, void (*warn)(const char *text), int *compiled, dl_error *err) {
     way w = {.in = in, .target = t};
     const char *dir = dl_cache_dir(arena, err);
+    if (dir) dl_temporary_sweep(dir);
     if (!dir || !dl_jit_find(arena, in, t, &w.cc, err)) return false;
     job *jobs = DL_NEWS(arena, job, n + 1);
     *compiled = 0;

@@ -9,7 +9,7 @@
 /* What sources are written in: how a compiler of it is found, and what it is told. */
 typedef struct {
     const char *name;          /* "C" */
-    const char *variable;      /* of the environment, that names one, in one word: "CC" */
+    const char *variable;      /* of the environment, that names one and its flags: "CC" */
     const char *names[3];      /* on PATH, in this order; the first where the variable is not set */
     const char *package;       /* that brings one */
     const char *suffix;        /* of a file: "c" */
@@ -22,10 +22,15 @@ extern const dl_jit_language dl_jit_c;
 /* The compiler, and everything that an object depends on beside its source. */
 typedef struct {
     const char *path;
-    uint64_t key; /* of its path, what that leads to, size and time; flags, target, version, the variables
-                     of the environment that compilers read */
+    const char **first, **last; /* what the variable has after it: what a launcher is to run (of "ccache gcc
+                                   -O3" gcc) comes first, flags after ours. NULL-terminated */
+    uint64_t key; /* of its path, what that leads to, size and time; its words, flags, target, version,
+                     the variables of the environment that compilers read */
 } dl_jit_cc;
-/* Errors: DL_RESOURCE when there is none. Runs nothing: tens of microseconds. */
+/* The compiler that in->variable names: nothing else takes its place. The value is a path, or words as a
+ * shell splits them (blanks, quotes, backslashes), the first a path or a name on PATH. Where it is not set:
+ * the first of in->names. Errors: DL_RESOURCE when there is none, or what is named is not there. Runs
+ * nothing: tens of microseconds. */
 bool dl_jit_find(dl_arena *arena, const dl_jit_language *in, const dl_target *t, dl_jit_cc *cc,
                  dl_error *err);
 

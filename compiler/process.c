@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ir/base/clock.h"
+#include "ir/base/lifeline.h"
 
 extern char **environ;
 
@@ -65,24 +66,63 @@ static char **make_environment(const char *tmp) {
     return env;
 }
 
-static bool start(dl_command *c, char **env, dl_error *err) {
-    posix_spawn_file_actions_t io;
-    posix_spawnattr_t how;
+/* What a child reports to its parent, whose memory it has until it executes. */
+typedef struct {
+    int why; /* errno */
+    bool unbound;
+} failure;
+
+/* Between vfork and exec: system calls, and nothing else. All signals are blocked; the parent's handlers must
+ * not run here, so signals are let in behind their removal. */
+static _Noreturn void execute(const dl_command *c, char **env, const dl_lifeline *life,
+                              volatile failure *failed) {
     sigset_t none;
     sigemptyset(&none);
-    posix_spawn_file_actions_init(&io);
-    posix_spawnattr_init(&how);
-    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setpgroup(&how, 0);
-    posix_spawnattr_setsigmask(&how, &none);
-    posix_spawn_file_actions_addopen(&io, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&io, 1, c->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    posix_spawn_file_actions_adddup2(&io, 1, 2);
-    int rc = posix_spawn(&c->pid, c->argv[0], &io, &how, c->argv, env);
-    posix_spawn_file_actions_destroy(&io);
-    posix_spawnattr_destroy(&how);
-    if (rc) c->pid = 0;
-    return rc == 0 || dl_fail(err, DL_RESOURCE, "cannot run %s: %s", c->argv[0], strerror(rc));
+    for (int i = 1; i < NSIG; i++) {
+        struct sigaction now;
+        if (sigaction(i, NULL, &now) != 0 || now.sa_handler == SIG_IGN || now.sa_handler == SIG_DFL) continue;
+        sigaction(i, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    }
+    setpgid(0, 0);
+    if (dl_lifeline_bind_group(life)) {
+        int in = open("/dev/null", O_RDONLY), out = open(c->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        if (in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
+            if (in > 2) close(in);
+            if (out > 2) close(out);
+            sigprocmask(SIG_SETMASK, &none, NULL);
+            execve(c->argv[0], c->argv, env);
+        }
+    } else
+        failed->unbound = true;
+    failed->why = errno;
+    _exit(127);
+}
+
+/* vfork: a fork would copy the page tables of a process that may hold gigabytes, pinned ones among them. */
+static __attribute__((noinline)) pid_t spawn(const dl_command *c, char **env, const dl_lifeline *life,
+                                             volatile failure *failed) {
+    sigset_t all, before_it;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_it);
+    pid_t pid = vfork();
+    if (pid == 0) execute(c, env, life, failed);
+    if (pid < 0) failed->why = errno;
+    pthread_sigmask(SIG_SETMASK, &before_it, NULL);
+    return pid;
+}
+
+static bool start(dl_command *c, char **env, dl_error *err) {
+    volatile failure failed = {0};
+    if (!dl_lifeline_open(&c->life)) return dl_fail_errno(err, DL_RESOURCE, "cannot make a pipe");
+    pid_t pid = spawn(c, env, &c->life, &failed);
+    dl_lifeline_keep(&c->life);
+    c->pid = failed.why ? 0 : pid;
+    if (!failed.why) return true;
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+    }
+    return dl_fail(err, DL_RESOURCE, "cannot run %s: %s%s", c->argv[0],
+                   failed.unbound ? "the system does not end it with this process: " : "",
+                   strerror(failed.why));
 }
 
 /* Collects those that have ended; how many still run. `wait`: all of them, to the end. */
@@ -120,12 +160,13 @@ int dl_run_all(int n, dl_command *commands, const char *tmp, double patience, vo
     char **env = make_environment(tmp);
     if (!env) return dl_fail(err, DL_RESOURCE, "no memory to start %s", commands[0].argv[0]), -1;
     bool ok = watch(err), watching = ok;
-    for (int i = 0; i < n; i++) commands[i].pid = 0;
+    for (int i = 0; i < n; i++) commands[i].pid = 0, commands[i].life = (dl_lifeline){-1, -1};
     for (int i = 0; ok && i < n && !stopped; i++) ok = start(&commands[i], env, err);
     if (ok) await(n, commands, patience, warn);
     for (int i = 0; i < n; i++)
         if (commands[i].pid) kill(-commands[i].pid, SIGKILL);
     collect(n, commands, true);
+    for (int i = 0; i < n; i++) dl_lifeline_close(&commands[i].life);
     if (watching) release();
     free(env[0]), free(env);
     return stopped ? stopped : ok ? 0 : -1;

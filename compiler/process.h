@@ -1,15 +1,18 @@
-/* Other programs, run side by side: each in a process group of its own, and none outlives us. */
+/* Other programs, run side by side: each in a process group of its own, and none outlives us, killed by
+ * SIGKILL or not. */
 #ifndef DL_PROCESS_H
 #define DL_PROCESS_H
 #include <sys/types.h>
 
+#include "ir/base/lifeline.h"
 #include "ir/base/status.h"
 
 typedef struct {
     char *const *argv; /* argv[0] is the program's path; NULL-terminated */
     const char *log;   /* a file that takes what it prints; its input is empty */
     pid_t pid;
-    int status; /* as waitpid has it, once it has ended; -1 where the system lost it */
+    dl_lifeline life; /* both are dl_run_all's own */
+    int status;       /* as waitpid has it, once it has ended; -1 where the system lost it */
 } dl_command;
 
 /* Runs all commands at once with temporary files in `tmp`, and waits for them. After `patience` seconds

@@ -69,8 +69,10 @@ static void version_of(const char *program, char *line, size_t room) {
     int ends[2];
     line[0] = 0;
     if (pipe2(ends, O_CLOEXEC)) return;
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != self) _exit(127);
         int null = open("/dev/null", O_RDWR);
         dup2(null, 0), dup2(ends[1], 1), dup2(ends[1], 2);
         execlp(program, program, "--version", (char *)NULL);
@@ -105,12 +107,21 @@ static const char *find_mpirun(const mpi_family **family, dl_error *err) {
                      (*family)->family);
         }
     }
-    dl_fail(
-        err, DL_RESOURCE,
-        "ranks are started by mpirun, and there is none that can be used%s: install Open MPI or MPICH, or "
-        "name it by "
-        "DLR_MPIRUN (docs/distributed.md)",
-        found);
+    if (own && *own)
+        dl_fail(
+            err, DL_RESOURCE,
+            "DLR_MPIRUN=%s in the environment cannot be used%s: set it to the mpirun of Open MPI or MPICH, "
+            "or unset it (docs/distributed.md)",
+            own,
+            *found    ? found
+            : line[0] ? "; it is neither Open MPI's nor MPICH's"
+                      : "; it does not start, or fails with --version");
+    else
+        dl_fail(
+            err, DL_RESOURCE,
+            "ranks are started by mpirun, and there is none that can be used%s: install Open MPI or MPICH, "
+            "or name it by DLR_MPIRUN (docs/distributed.md)",
+            found);
     return NULL;
 }
 
@@ -127,7 +138,8 @@ static bool may_be_root(const mpi_family *family, dl_error *err) {
 /* ---- mpirun ---- */
 
 static void child(const char *mpirun, const mpi_family *family, int n, int argc, char **argv, pid_t parent) {
-    char program[4096], number[16], *words[argc + 64];
+    const char *more = getenv("DLR_MPIRUN_ARGS");
+    char program[4096], number[16], *words[(size_t)argc + (more ? strlen(more) : 0) + 16];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = 0;
     snprintf(number, sizeof number, "%d", n);
@@ -135,10 +147,8 @@ static void child(const char *mpirun, const mpi_family *family, int n, int argc,
     words[at++] = (char *)mpirun;
     words[at++] = "-n", words[at++] = number;
     for (int i = 0; family->args[i]; i++) words[at++] = (char *)family->args[i];
-    const char *more = getenv("DLR_MPIRUN_ARGS");
     char *rest = more ? strdup(more) : NULL;
-    for (char *word = rest ? strtok(rest, " ") : NULL; word && at < 48; word = strtok(NULL, " "))
-        words[at++] = word;
+    for (char *word = rest ? strtok(rest, " ") : NULL; word; word = strtok(NULL, " ")) words[at++] = word;
     words[at++] = program;
     for (int i = 1; i < argc; i++) words[at++] = argv[i];
     words[at] = NULL;

@@ -44,16 +44,21 @@ static void end_source(dl_buf *text) {
     dl_buf_free(&names);
 }
 
-static dl_jit_language language(void) {
+/* DLR_EMULATE: with what kernels are checked while they run. */
+static bool read_language(dl_jit_language *in, dl_error *err) {
     const char *how = getenv("DLR_EMULATE");
-    return (dl_jit_language){.name = "C++",
-                             .variable = "CXX",
-                             .names = {"c++", "g++", "clang++"},
-                             .package = "g++",
-                             .suffix = "cc",
-                             .include_path = "CPLUS_INCLUDE_PATH",
-                             .flags = how && strcmp(how, "address") == 0 ? checked_flags : flags,
-                             .end = end_source};
+    bool checked = how && strcmp(how, "address") == 0;
+    *in = (dl_jit_language){.name = "C++",
+                            .variable = "CXX",
+                            .names = {"c++", "g++", "clang++"},
+                            .package = "g++",
+                            .suffix = "cc",
+                            .include_path = "CPLUS_INCLUDE_PATH",
+                            .flags = checked ? checked_flags : flags,
+                            .end = end_source};
+    return checked || !how || !*how ||
+           dl_fail(err, DL_USAGE, "DLR_EMULATE=%s in the environment: 'address' is expected, or nothing",
+                   how);
 }
 
 static dl_target target(void) {
@@ -68,15 +73,17 @@ static dl_target target(void) {
 
 bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects, void (*warn)(const char *text),
                      int *compiled, dl_error *err) {
-    const dl_jit_language in = language();
+    dl_jit_language in;
     const dl_target t = target();
+    if (!read_language(&in, err)) return false;
     return dl_jit_compile_as(arena, &in, n, objects, &t, warn, compiled, err);
 }
 
 bool dl_cuda_emulate_toolchain(dl_arena *arena, uint64_t *key, dl_error *err) {
-    const dl_jit_language in = language();
+    dl_jit_language in;
     const dl_target t = target();
     dl_jit_cc cc;
+    if (!read_language(&in, err)) return false;
     if (!dl_jit_find(arena, &in, &t, &cc, err)) return false;
     *key = cc.key;
     return true;

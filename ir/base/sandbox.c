@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ir/base/file_calls.h"
+#include "ir/base/lifeline.h"
 
 /* What precedes the bytes in the socket. */
 typedef struct {
@@ -90,6 +91,7 @@ int dl_sandbox_enter(int keep) {
     sigprocmask(SIG_UNBLOCK, &all, NULL);
     if (keep != 3 && dup2(keep, 3) < 0) _exit(1);
     close_range(4, ~0U, 0); /* locks and other children's sockets among them */
+    dl_lifeline_bind_socket(3);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0) dup2(null, STDIN_FILENO), dup2(null, STDOUT_FILENO), dup2(null, STDERR_FILENO);
     rlim_t memory = address_space();

@@ -19,7 +19,9 @@ bool dl_sandbox_run(const char *path, int cpu_seconds, dl_sandbox_reader *read, 
                     dl_sandbox_result *out, dl_error *err);
 
 /* For children that stay. The limits above, in a child just forked; only descriptor `keep` stays open, and it
- * is the one that comes back. Signals of a terminal or a batch system, meant for the parent, are ignored. */
+ * is the one that comes back: the child's end of a pair of sockets. The child ends when the parent's end is
+ * closed, in the middle of its reading too. Signals of a terminal or a batch system, meant for the parent,
+ * are ignored. */
 int dl_sandbox_enter(int keep);
 /* Called by a reader: from now on it has so many seconds of processor time, and 60 s more in all. 0: it
  * waits. */

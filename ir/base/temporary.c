@@ -71,7 +71,7 @@ static bool is_first_look(const char *path) {
     return first;
 }
 
-static void sweep(const char *path) {
+void dl_temporary_sweep(const char *path) {
     if (!is_first_look(path)) return;
     char prefix[NAME];
     put_prefix(prefix);
@@ -115,7 +115,7 @@ int dl_temporary_open(const char *target, mode_t mode, const char *name, char **
         return dl_fail(err, DL_IO, "path too long: %.100s...", name), -1;
     char *kept = malloc(sizeof whole); /* first: a file that cannot be named is not made */
     if (!kept) return dl_fail(err, DL_RESOURCE, "no memory to write %s", name), -1;
-    sweep(dir);
+    dl_temporary_sweep(dir);
     for (int i = 0; i < TRIES; i++) {
         int fd;
         put_name(own);

@@ -77,6 +77,10 @@ def main(build, family):
         done = run(*args)
         check(done.returncode == (status or done.returncode) and 1 < done.returncode < 70 and says in done.stderr,
               f"{args[:3]}: {done.returncode} {done.stderr[-400:]}")
+    for named, why in [("/nonexistent/mpirun", "does not start"), ("/bin/echo", "neither Open MPI's nor MPICH's")]:
+        done = run("-n", "2", *MODEL, DLR_MPIRUN=named)
+        check(done.returncode == 5 and f"DLR_MPIRUN={named} in the environment" in done.stderr and why in done.stderr,
+              f"another mpirun is taken for {named}: {done.returncode} {done.stderr[-400:]}")
     done = run(*MODEL, f"--expdir={folder}/w", WORLD_SIZE="4", RANK="0")
     check(done.returncode == 2 and "WORLD_SIZE=4" in done.stderr, f"WORLD_SIZE alone: {done.returncode} {done.stderr[-400:]}")
     done = subprocess.run([mpirun, "-n", "2", dlrun, *MODEL, f"--expdir={folder}/w"], stdin=subprocess.DEVNULL, text=True,
