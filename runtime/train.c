@@ -315,6 +315,7 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     if (!dlr_scaler_check(&r->scaler, r->exec, r->train, r->at.iteration, err)) return false;
     if (r->at.position == 2) log_process(r->o, r->o->style->stepped);
     dlr_progress_step(&r->progress, r->global_batch, loss);
+    dlr_gate("step", r->at.iteration);
     return dlr_run_check_replicas(r, err) && dlr_run_ask(r, err) && dlr_run_check_saved(r, err);
 }
 
@@ -476,6 +477,7 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     dlr_signals_watch(); /* from here on, so that one that comes before the first step is heard, too */
     bool ok = start(&r, err);
     if (ok) log_process(o, o->style->begin);
+    if (ok) dlr_gate("begin", 0);
     if (ok && is_done(&r)) tell_done(&r);
     if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from checks import ENV, TMP, check, finish, save_file
+from checks import ENV, TMP, Gate, check, finish, save_file
 
 DLRUN = os.path.abspath(sys.argv[1])
 MODEL = "tests/data/small.dl"
@@ -193,30 +193,44 @@ def test_asked_at_the_end():
         check(p.wait() == 0 and sent and os.path.exists(f"{name}.safetensors"), f"{number.name}: exit {p.returncode}")
 
 
+def stop_at(expdir, args, point, number, signal_number):
+    """Stops at the gate, sends the signal there, and lets it go on; (exit status, what it printed)."""
+    gate = Gate(point, number)
+    p = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**ENV, **gate.env}, text=True, stdin=subprocess.DEVNULL)
+    check(gate.wait(p), f"it comes to {point} {number}")
+    p.send_signal(signal_number)
+    gate.open()
+    text = p.communicate()[1]
+    gate.close()
+    return p.returncode, text
+
+
+# Of two epochs of 40: in the middle, one step later, killed with what was saved far behind and just before, around the end of an epoch,
+# and in front of the first step. The last step's is heard, too.
+STOPS = [("begin", 0, signal.SIGTERM), ("step", 3, signal.SIGTERM), ("step", 4, signal.SIGINT), ("step", 5, signal.SIGKILL), ("step", 25, signal.SIGUSR1),
+         ("step", 36, signal.SIGKILL), ("step", 39, signal.SIGHUP), ("step", 40, signal.SIGTERM), ("step", 41, signal.SIGINT), ("step", 60, signal.SIGKILL),
+         ("begin", 0, signal.SIGKILL), ("step", 79, signal.SIGUSR2), ("step", 80, signal.SIGTERM)]
+
+
 def test_stop_and_resume():
     """Stopped again and again, by asking and by killing: in the end the same bits as never stopped."""
-    n = 600
-    began = time.time()
+    n = 80
     check(small("long", samples=n).returncode == 0, "the uninterrupted run")
-    span = time.time() - began
-    signals = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGKILL]
-    for part in (8, 16, 32):  # of the time that the whole took, which tells little where other things run at times
-        shutil.rmtree(folder("cut"), ignore_errors=True)
-        asked, middle = 0, 0
-        for i in range(5 * part):
-            rc, text = interrupt("cut", arguments("cut", "--resume", samples=n), signals[i % 4], span / part)
-            if rc == 0:
-                break
-            check(rc == (-9 if i % 4 == 3 else 75), f"stopped by {signals[i % 4].name}: exit {rc}: {text[-300:]}")
-            if rc == 75:
-                asked += 1
-                check("--resume" in text.splitlines()[-1], "it says how to go on")
-                state = json.load(open(f"{folder('cut')}/checkpoints/last/state.json"))
-                middle += 0 < state["position"] < n // 2
-        if asked >= 2 and middle:
-            break
-    check(rc == 0, f"it comes to an end: {rc} {text[-300:]}")
-    check(asked >= 2 and middle >= 1, f"it was stopped {asked} times, {middle} in the middle of an epoch")
+    kept = 0  # the step of the newest checkpoint
+    for point, step, number in STOPS:
+        what = f"{number.name} at {point} {step}"
+        rc, text = stop_at("cut", arguments("cut", "--resume", samples=n), point, step, number)
+        if number == signal.SIGKILL:
+            check(rc == -9, f"{what}: exit {rc}: {text[-300:]}")
+            kept = max(kept, step // 40 * 40)  # each epoch leaves one
+        else:
+            kept = step or 1  # asked before the first, it makes one
+            check(rc == 75 and "--resume" in text.splitlines()[-1], f"{what}: exit {rc}: {text[-300:]}")
+        if kept:
+            state = json.load(open(f"{folder('cut')}/checkpoints/last/state.json"))
+            check(state["iteration"] == kept, f"{what}: a checkpoint of step {state['iteration']}, not {kept}")
+    r = small("cut", "--resume", samples=n)
+    check(r.returncode == 0, f"it comes to an end: {r.returncode} {r.stderr[-300:]}")
     check(points("cut") == points("long"), f"the same points: {points('cut')} and {points('long')}")
     check(weights("cut") == weights("long"), "the same weights and optimiser state to the last bit")
     old = read(f"{folder('cut')}/metrics.jsonl")

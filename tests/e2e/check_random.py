@@ -10,9 +10,8 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 
-from checks import ENV, TMP, check, finish, save_file
+from checks import ENV, TMP, Gate, check, finish, save_file
 
 ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")  # its own: what compiles, and what does not, is looked at
 
@@ -75,22 +74,20 @@ def test_seed():
 
 
 def test_resume():
-    """Stopped and killed again and again, and in the end the same bits."""
-    began = time.time()
-    run(arguments("span"))
-    span = time.time() - began
-    stopped = 0
-    for i in range(40):
-        p = subprocess.Popen(arguments("cut", "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENV, text=True,
+    """Stopped and killed again and again, and in the end the same bits. An epoch has 200 steps, and leaves a checkpoint."""
+    for point, step, number in (("begin", 0, signal.SIGTERM), ("step", 90, signal.SIGTERM), ("step", 91, signal.SIGKILL), ("step", 199, signal.SIGTERM),
+                                ("step", 200, signal.SIGTERM), ("step", 201, signal.SIGTERM), ("step", 390, signal.SIGKILL), ("step", 399, signal.SIGTERM)):
+        gate = Gate(point, step)
+        p = subprocess.Popen(arguments("cut", "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**ENV, **gate.env}, text=True,
                              stdin=subprocess.DEVNULL)
-        time.sleep(span * (0.3 + 0.05 * i))
-        p.send_signal(signal.SIGKILL if i % 3 == 2 else signal.SIGTERM)
+        check(gate.wait(p), f"it comes to {point} {step}")
+        p.send_signal(number)
+        gate.open()
         said = p.communicate()[1]
-        stopped += p.returncode == 75
-        check(p.returncode in (0, 75, -9, -15), f"stopped: exit {p.returncode} {said[-300:]}")  # -15: before training began
-        if p.returncode == 0:
-            break
-    check(p.returncode == 0 and stopped >= 1, f"it comes to an end: {p.returncode}; stopped {stopped} times")
+        gate.close()
+        check(p.returncode == (-9 if number == signal.SIGKILL else 75), f"{point} {step}, {number.name}: exit {p.returncode} {said[-300:]}")
+    r = run(arguments("cut", "--resume"))
+    check(r.returncode == 0, f"it comes to an end: {r.returncode} {r.stderr[-300:]}")
     check(result("cut") == result("whole"), "stopped and resumed: the same bits")
 
 

@@ -5,6 +5,7 @@ They need nothing but Python's own library; those beside PyTorch have oracle_too
 """
 import json
 import os
+import select
 import struct
 import sys
 import tempfile
@@ -40,6 +41,41 @@ def takes(number):
 def drawn(cases, cell=0):
     """Of cases that differ in nothing but sizes and numbers: all, or the one that this run takes of the cell."""
     return list(cases) if SHARE == 1 else [list(cases)[(DRAW + cell) % len(list(cases))]]
+
+
+class Gate:
+    """A point at which dlrun stops and waits (runtime/debug.h): what a test does there, it does at that point, on any machine.
+
+        gate = Gate("step", 13)
+        p = subprocess.Popen(..., env={**ENV, **gate.env})
+        if gate.wait(p):        # False: it ended before it came there
+            p.send_signal(...)
+            gate.open()         # and it goes on
+    """
+    made = 0
+
+    def __init__(self, point, number=0, folder=None):
+        Gate.made += 1
+        self.path = os.path.join(folder or TMP, f"gate{Gate.made}")
+        for path in (self.path, self.path + ".go"):
+            os.mkfifo(path)
+        # Open before dlrun comes there, and for both ways, so that no open and no close ever waits or ends something.
+        self.reached, self.go = (os.open(p, os.O_RDWR) for p in (self.path, self.path + ".go"))
+        self.env = {"DLR_DEBUG": f"gate:{point}:{number}:{self.path}"}
+
+    def wait(self, process):
+        end = os.pidfd_open(process.pid)
+        try:
+            ready = select.select([self.reached, end], [], [])[0]
+        finally:
+            os.close(end)
+        return self.reached in ready and os.read(self.reached, 1) == b"\0"
+
+    def open(self):
+        os.write(self.go, b"\0")
+
+    def close(self):
+        os.close(self.reached), os.close(self.go)
 
 
 def finish():

@@ -11,9 +11,8 @@ import json
 import re
 import signal
 import sys
-import time
 
-from checks import SHARE
+from checks import SHARE, Gate
 from oracle_tools import ROOT, Workplace, check, finish
 
 STEPS = 32 if SHARE == 1 else 16  # an epoch
@@ -59,15 +58,18 @@ def whole_run(place, name, settings, *options):
 
 
 def interrupted_run(place, name, settings, sign):
-    """Sends the signal in the second epoch, then resumes. Returns the exit status and where the checkpoint stood."""
+    """Sends the signal in the middle of the second epoch, then resumes. Returns the exit status and where the checkpoint stood. A checkpoint is on disk
+    before the next step, so that it is there for the one that is killed."""
     state = directory(place, name) / "checkpoints/last/state.json"
-    process = place.start("dlrun", *settings, f"--expdir={place / name}")
-    while process.poll() is None and not state.exists():
-        time.sleep(0.01)
-    time.sleep(0.003 * STEPS)
+    gate = Gate("step", STEPS + STEPS // 2, place.dir)
+    settings = *settings, "--async_checkpoints=false"
+    process = place.start("dlrun", *settings, f"--expdir={place / name}", env={**place.env, **gate.env})
+    reached = gate.wait(process)
     process.send_signal(sign)
+    gate.open()
     output = process.communicate()[0]
-    if not state.exists():
+    gate.close()
+    if not reached or not state.exists():
         check(False, f"{name}: no checkpoint; {output[-2000:]}")
         finish()
     iteration = json.loads(state.read_text())["iteration"]
@@ -96,7 +98,7 @@ def main(build):
     compare("data by the training thread", whole_run(place, "workers", settings, "--num_data_workers=0"), want)
 
     status, iteration = interrupted_run(place, "stopped", settings, signal.SIGTERM)
-    check(status == 75 and STEPS <= iteration < 2 * STEPS, f"SIGTERM: exit status {status}, checkpoint at iteration {iteration}")
+    check(status == 75 and iteration == STEPS + STEPS // 2, f"SIGTERM: exit status {status}, checkpoint at iteration {iteration}")
     compare("stopped and resumed", result(directory(place, "stopped")), want)
     status, iteration = interrupted_run(place, "killed", settings, signal.SIGKILL)
     check(status == -signal.SIGKILL and iteration == STEPS, f"SIGKILL: status {status}, checkpoint at iteration {iteration}")

@@ -113,8 +113,8 @@ class Workplace:
         args = [*map(str, args)]
         if name == "dlrun" and not any(a.startswith("--threads=") for a in args):
             args.append(f"--threads={THREADS}")
-        return subprocess.Popen([self.program(name), *args], cwd=ROOT, env=self.env, text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kwargs)
+        return subprocess.Popen([self.program(name), *args], cwd=ROOT, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, **{"env": self.env, **kwargs})
 
     def run(self, name, *args, status=0):
         """Output of a program that must end with `status`; the test ends here when it does not."""
