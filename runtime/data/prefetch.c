@@ -108,7 +108,7 @@ static void *work(void *arg) {
         p->busy--;
         slot *s = slot_of(p, position);
         settle(s, i, ok, &err);
-        if (s->filled == p->o.batch || p->paused) pthread_cond_signal(&p->done);
+        if (s->filled == p->o.batch || p->paused || p->busy == 0) pthread_cond_signal(&p->done);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -287,6 +287,12 @@ bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err) {
     }
     pthread_mutex_unlock(&p->lock);
     return ok;
+}
+
+void dlr_prefetch_fill(dlr_prefetch *p) {
+    pthread_mutex_lock(&p->lock);
+    while (p->started && (p->busy || may_claim(p))) pthread_cond_wait(&p->done, &p->lock);
+    pthread_mutex_unlock(&p->lock);
 }
 
 /* Stops the workers between two samples and empties the ring; with the lock. */

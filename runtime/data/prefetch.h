@@ -53,10 +53,12 @@ void dlr_prefetch_stop(dlr_prefetch *p);
 int64_t dlr_prefetch_batches(const dlr_prefetch *p); /* in an epoch */
 int64_t dlr_prefetch_dropped(const dlr_prefetch *p); /* samples an epoch leaves out, over all ranks */
 
-/* `next`, `seek` and `stop` belong to one thread. */
+/* `next`, `fill`, `seek` and `stop` belong to one thread. */
 /* The next batch, epoch after epoch without end; its memory is the caller's until the next call. A sample
  * that could not be read makes the batch that it belongs to fail, here, each time it is asked for. */
 bool dlr_prefetch_next(dlr_prefetch *p, dlr_batch *batch, dl_error *err);
+/* Waits until the workers have read as far ahead as they may; returns at once where there are none. */
+void dlr_prefetch_fill(dlr_prefetch *p);
 /* Makes that batch the next one, at once wherever it lies: for a resumed run. index is below
  * dlr_prefetch_batches. */
 void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index);

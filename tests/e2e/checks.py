@@ -62,6 +62,7 @@ class Gate:
         # Open before dlrun comes there, and for both ways, so that no open and no close ever waits or ends something.
         self.reached, self.go = (os.open(p, os.O_RDWR) for p in (self.path, self.path + ".go"))
         self.env = {"DLR_DEBUG": f"gate:{point}:{number}:{self.path}"}
+        self.of_rank = {"PHASE_TOLD": self.path, "PHASE_GATE": self.path + ".go"}  # the same of tests/ranks/phases.c
 
     def wait(self, process):
         end = os.pidfd_open(process.pid)

@@ -15,8 +15,9 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import check, finish  # noqa: E402
+from checks import Gate, check, finish  # noqa: E402
 from check_faults import left  # noqa: E402
+from check_phases import shim  # noqa: E402
 
 MODEL = ["models/vit.dl", "--config", "base", "--img_size=[16,16]", "--n_in_channels=2", "--n_out_channels=2", "--embed_dim=32",
          "--depth=1", "--num_heads=2", "--patch_size=4", "--lr=5e-4", "--lr_schedule=none", "--global_batch_size=4",
@@ -97,17 +98,22 @@ def main(build, family):
         check(p.returncode == 75, f"{number.name} to {to_rank}: {p.returncode} {err[-800:]}")
         check(not left(f"{folder}/{name}"), f"{number.name}: processes are left")
 
+    # In the middle of a step's messages: what the others wait for there is an all_reduce.
     for number in (signal.SIGSTOP, signal.SIGKILL):
-        name = f"lost{int(number)}"
-        p = start(name, "--comm_timeout=3")
+        name, gate = f"lost{int(number)}", Gate("all_reduce", 0, folder)
+        p = subprocess.Popen([dlrun, "-n", "2", *MODEL, "--num_iters=1000000", f"--expdir={folder}/{name}", "--comm_timeout=3"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env={**env, "PHASE": "all_reduce", "PHASE_RANK": "1", "LD_PRELOAD": shim(build), "ENABLE_PROFILING": "1",
+                                  "PHASE_SIGNAL": str(int(number)), "PHASE_TOLD": gate.path})
+        check(gate.wait(p), f"{number.name}: rank 1 comes there")
         begin = time.monotonic()
-        os.kill(ranks(name)[1], number)
         err = p.communicate()[1]
         check(p.returncode == 8, f"{number.name}: {p.returncode} {err[-800:]}")
         if number == signal.SIGSTOP or family == "openmpi":  # Hydra kills the others before they can speak
             check(re.search(r"rank 1 takes no part in .*all_reduce", err), f"{number.name}: {err[-800:]}")
         check(time.monotonic() - begin < 3 + 5, f"{number.name}: {time.monotonic() - begin:.1f} s")
         check(not left(f"{folder}/{name}"), f"{number.name}: processes are left")
+        gate.close()
     subprocess.run(["rm", "-rf", folder])
     finish()
 

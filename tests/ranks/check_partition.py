@@ -13,13 +13,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import check, finish  # noqa: E402
+from checks import Gate, check, finish  # noqa: E402
 from check_faults import left  # noqa: E402
 from check_phases import MODEL, TIMEOUT, named_at, run_timed, shim  # noqa: E402
 
@@ -75,27 +74,27 @@ def main(build, *phases):
                "OMPI_MCA_plm_rsh_agent": str(agent), "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self",
                "OMPI_MCA_oob_tcp_if_include": "10.201.0.0/16", "OMPI_MCA_btl_tcp_if_include": "10.201.0.0/16"}
 
-        def run(name, *args, **more):
+        def run(name, *args, started=lambda p: None, **more):
             return run_timed(["ip", "netns", "exec", HERE, "unshare", "--uts", "sh", "-c", 'hostname here; exec "$@"', "_",
                               str(pathlib.Path(build) / "programs/dlrun"), "-n", "2", *MODEL, f"--comm_timeout={TIMEOUT}",
-                              f"--expdir={folder}/{name}", *args], {**env, **more})
+                              f"--expdir={folder}/{name}", *args], {**env, **more}, started)
 
         status, lines = run("whole", "--comm_timeout=600")
         check(status == 0, f"a network that carries: {status} {lines[-3:]}")
         for phase in phases or ("init", "forward", "all_reduce", "checkpoint", "shutdown"):
-            gate, found = pathlib.Path(folder, f"gate-{phase}"), []
+            gate, cut = Gate(phase, 0, folder), []
             carry(True)
             begin = time.monotonic()
-            runner = threading.Thread(target=lambda: found.extend(run(phase, PHASE=phase, PHASE_RANK="1", PHASE_GATE=str(gate),
-                                                                      LD_PRELOAD=shim(build), ENABLE_PROFILING="1")))
-            runner.start()
-            while runner.is_alive() and not gate.with_name(gate.name + ".here").exists():
-                time.sleep(0.02)
-            carry(False)
-            cut = time.monotonic() - begin
-            gate.with_name(gate.name + ".open").touch()
-            runner.join()
-            status, lines = found
+
+            def cut_off(p):
+                if gate.wait(p):
+                    carry(False)
+                cut.append(time.monotonic() - begin)
+                gate.open()
+
+            status, lines = run(phase, started=cut_off, PHASE=phase, PHASE_RANK="1", LD_PRELOAD=shim(build), ENABLE_PROFILING="1", **gate.of_rank)
+            gate.close()
+            cut = cut[0]
             named, text = named_at(lines, 1), "".join(line for _, line in lines)
             check(status == 8, f"{phase}: exit {status}: {text[-900:]}")
             check(named is not None and cut < named < cut + TIMEOUT + 5, f"{phase}: cut at {cut:.1f} s, named at {named}: {text[-900:]}")

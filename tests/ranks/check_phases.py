@@ -19,7 +19,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import mpi  # noqa: E402
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "e2e"))
-from checks import check, finish  # noqa: E402
+from checks import Gate, check, finish  # noqa: E402
 from check_faults import left  # noqa: E402
 
 TIMEOUT = 3.0
@@ -41,13 +41,14 @@ def named_at(lines, rank):
     return next((t for t, line in lines if re.search(rf"rank {rank} (takes no part in|\(process \d+\)|has not begun)", line)), None)
 
 
-def run_timed(command, env):
-    """(exit status, [(seconds, line of what it said)])"""
+def run_timed(command, env, started=lambda p: None):
+    """(exit status, [(seconds, line of what it said)]); started(process) is called while it runs."""
     begin, lines = time.monotonic(), []
     p = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
                          errors="replace")
     reader = threading.Thread(target=lambda: lines.extend((time.monotonic() - begin, line) for line in p.stdout))
     reader.start()
+    started(p)
     reader.join()
     return p.wait(), lines
 
@@ -79,7 +80,8 @@ def main(build, family, *long):
     def lose(phase, number):
         victim, steps = PHASES[phase]
         what, name = f"{phase}, {signal.Signals(number).name if number else 'hangs'}", f"{phase}{number}"
-        how = {"PHASE_SIGNAL": str(number)} if number else {"PHASE_GATE": f"{folder}/gate"}  # which nobody opens
+        gate = Gate("none", 0, folder)  # which nobody opens
+        how = {"PHASE_SIGNAL": str(number)} if number else gate.of_rank
         status, lines = run(name, PHASE=phase, PHASE_RANK=str(victim), LD_PRELOAD=shim(build), ENABLE_PROFILING="1", **how)
         named = named_at(lines, victim)
         text = "".join(line for _, line in lines)

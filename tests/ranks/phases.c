@@ -1,12 +1,14 @@
 /* Loaded before dlrun (LD_PRELOAD), stops one rank at a named point of its run:
  *
- *   PHASE=NAME          init: before MPI starts; forward: the second step's program begins; all_reduce: one
- *                       of that step's large messages is under way; checkpoint: the first begins; write: the
- *                       first of its files is brought to disk, by the writer's thread; shutdown: MPI ends;
- * end: it has ended, and let the others go; exit: the process ends, its status is told PHASE_RANK=N the rank
- * meant PHASE_SIGNAL=N      what it sends to itself there; without: PHASE_GATE=PATH     it makes PATH.here,
- * and goes on once there is PATH.open PHASE_KILL_MS=MS    killed so long after its first message, wherever it
- * is then (in place of a phase)
+ *   PHASE=NAME       init: before MPI starts; forward: the second step's program begins; all_reduce: one of
+ *                    that step's large messages is under way; checkpoint: the first begins; write: the first
+ *                    of its files is brought to disk, by the writer's thread; shutdown: MPI ends; end: it has
+ *                    ended, and let the others go; exit: the process ends, its status is told
+ *   PHASE_RANK=N     the rank meant
+ *   PHASE_TOLD=PATH  a FIFO that it writes a byte to when it is there
+ *   PHASE_SIGNAL=N   what it sends to itself then; without:
+ *   PHASE_GATE=PATH  it goes on once it has read a byte from this FIFO
+ *   PHASE_KILL_MS=MS killed so long after its first message, wherever it is then (in place of a phase)
  *
  * Its name is that of NVIDIA's library of ranges, whose calls dlrun makes with ENABLE_PROFILING=1 and in
  * which it says where it is. Of MPI it stands in for some functions, and calls them by their second names, as
@@ -37,21 +39,22 @@ static bool is_victim(void) {
     return false;
 }
 
-static void wait_at_gate(const char *gate) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s.here", gate);
-    int fd = open(path, O_WRONLY | O_CREAT, 0600);
-    if (fd >= 0) close(fd);
-    snprintf(path, sizeof path, "%s.open", gate);
-    while (access(path, F_OK)) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+/* Writes a byte to the FIFO, or reads one; a test has it open for both. */
+static void pass_byte(const char *path, int flags) {
+    char byte = 0;
+    int fd = open(path, flags);
+    if (fd < 0 || (flags == O_WRONLY ? write(fd, &byte, 1) : read(fd, &byte, 1)) != 1) abort();
+    close(fd);
 }
 
 /* The point of this name is reached. */
 static void meet(const char *phase) {
-    const char *wanted = getenv("PHASE"), *number = getenv("PHASE_SIGNAL"), *gate = getenv("PHASE_GATE");
+    const char *wanted = getenv("PHASE"), *number = getenv("PHASE_SIGNAL"), *gate = getenv("PHASE_GATE"),
+               *told = getenv("PHASE_TOLD");
     if (!wanted || strcmp(wanted, phase) != 0 || !is_victim() || atomic_fetch_add(&met, 1)) return;
+    if (told) pass_byte(told, O_WRONLY);
     if (number) raise(atoi(number)); /* this thread: one that another takes lets this one go on for a while */
-    if (gate) wait_at_gate(gate);
+    if (gate) pass_byte(gate, O_RDONLY);
 }
 
 /* ---- where dlrun is ---- */

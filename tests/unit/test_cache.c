@@ -2,6 +2,7 @@
  * fail. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -107,9 +108,13 @@ static void test_entries(void) {
     CHECK(kept == 0 && !dl_cache_owns(in("entries/0000000000000009.so")));
 }
 
-static const char *warned;
+static const char *warned, *lets_go; /* a FIFO, or NULL */
 static int warnings;
-static void warn(const char *text) { warned = dl_strdup(arena, text), warnings++; }
+static void warn(const char *text) {
+    warned = dl_strdup(arena, text), warnings++;
+    int fd = lets_go ? open(lets_go, O_WRONLY) : -1;
+    if (fd >= 0) CHECK(write(fd, "\n", 1) == 1 && close(fd) == 0);
+}
 
 static bool compile(const char *cc, dl_plan_object *o, int *compiled, dl_error *err) {
     setenv("CC", cc, 1);
@@ -221,8 +226,9 @@ static void hear(int number) { heard = number; }
 static void test_patience(void) {
     dl_error err = {0};
     const char *tmp = in("patience");
-    shell("mkdir patience");
-    char *const argv[] = {"/bin/sh", "-c", "echo $TMPDIR; sleep 1.5", NULL};
+    shell("mkdir patience && mkfifo patience/go");
+    lets_go = in("patience/go"); /* it ends once we are told that it takes long, and not before */
+    char *const argv[] = {"/bin/sh", "-c", dl_format(arena, "echo $TMPDIR; read line <%s", lets_go), NULL};
     dl_command c = {.argv = argv, .log = in("patience/log")};
     warnings = 0;
     CHECK(dl_run_all(1, &c, tmp, 0.1, warn, &err) == 0 && c.status == 0);
@@ -230,7 +236,7 @@ static void test_patience(void) {
           warned);
     char *log = dl_read_file(arena, c.log, 1000, NULL, &err);
     CHECK(log && !strcmp(log, dl_format(arena, "%s\n", tmp)), "temporary files lie in the folder");
-    signal(SIGALRM, SIG_DFL);
+    lets_go = NULL;
     signal(SIGUSR1, hear);
     char *const kills[] = {"/bin/sh", "-c", "kill -USR1 $PPID; sleep 1000", NULL};
     c = (dl_command){.argv = kills, .log = c.log};

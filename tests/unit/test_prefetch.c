@@ -181,7 +181,7 @@ static void test_turn(void) {
 /* A ring that is turned at the end of an epoch reads nothing ahead beyond it, and yet goes on where it is not
  * turned. */
 static void test_turned_between(void) {
-    enum { BATCH = 2, N = 5, SHORT_WHILE = 50000 /* microseconds, in which other rings read ahead */ };
+    enum { BATCH = 2, N = 5 };
     dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, BATCH * N);
     dl_file_calls before = dl_file_calls_so_far();
     dlr_prefetch *p = start(d, (dlr_prefetch_options){BATCH, 0, 1, 0, 0, NULL, false});
@@ -192,11 +192,14 @@ static void test_turned_between(void) {
         before = dl_file_calls_so_far();
         p = start(d, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, true});
         float *got = take(p, BATCH, N, 0, 0);
-        usleep(SHORT_WHILE);
+        dlr_prefetch_fill(p);
         dl_file_calls one = dl_file_calls_since(&before);
         CHECK(two.bytes > 0 && 2 * one.bytes == two.bytes && 2 * one.reads == two.reads,
               "%d workers: %lld bytes of %lld", workers, (long long)one.bytes, (long long)two.bytes);
         float *more = take(p, BATCH, N, 1, 0);
+        dlr_prefetch_fill(p);
+        CHECK(dl_file_calls_since(&before).bytes == two.bytes, "%d workers: no more than two epochs",
+              workers);
         CHECK(equal(got, want, BATCH, N) && equal(more, want + BATCH * N * (INPUT + TARGET), BATCH, N),
               "%d workers", workers);
         free(got), free(more);
