@@ -248,7 +248,7 @@ int dl_try(dl_tuning *t, dlr_exec *exec, const dl_trial *trial) {
     bool agree[DL_MOST_WAYS];
     int64_t ns[DL_MOST_WAYS], one;
     int best = 0;
-    reference r;
+    reference r = {0};
     dl_error failed = {0};
     fill_inputs(t, exec, trial);
     for (int v = 0; v < trial->nways; v++) {

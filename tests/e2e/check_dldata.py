@@ -8,7 +8,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 
 from checks import ENV, TMP, check, finish
 
@@ -196,8 +195,9 @@ def stopped():
                          (signal.SIGTERM, ["fields", "-o", "stopped.h5", "--samples", "3000"])):
         before = set(os.listdir(TMP))
         p = subprocess.Popen([DLDATA, *args], cwd=TMP, env=ENV, stderr=subprocess.PIPE, text=True)
-        while "step 0/" not in p.stderr.readline():
-            time.sleep(0.01)
+        for line in p.stderr:
+            if "step 0/" in line:
+                break
         p.send_signal(number)
         said = p.stderr.read()
         p.wait()

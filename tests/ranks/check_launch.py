@@ -38,12 +38,13 @@ def main(build, family):
         return subprocess.run([dlrun, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env={**env, **more})
 
-    def start(name, *args):
-        p = subprocess.Popen([dlrun, "-n", "2", *MODEL, "--num_iters=1000000", f"--expdir={folder}/{name}", *args],
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-        while p.poll() is None and not any("Loss/valid" in f.read_text() for f in pathlib.Path(folder, name).rglob("metrics.jsonl")):
-            time.sleep(0.1)
-        return p
+    def start(name):
+        """A run whose ranks both wait behind their 12th step, at the gate."""
+        gate = Gate("step", 12, folder)
+        p = subprocess.Popen([dlrun, "-n", "2", *MODEL, "--num_iters=1000000", f"--expdir={folder}/{name}"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**env, **gate.env})
+        check(gate.wait(p) and gate.wait(p), f"{name}: both ranks come to step 12")
+        return p, gate
 
     def ranks(name):
         """pid of each rank."""
@@ -92,9 +93,11 @@ def main(build, family):
 
     for number, to_rank in [(signal.SIGTERM, None), (signal.SIGINT, None), (signal.SIGUSR1, 1)]:
         name = f"signal{int(number)}"
-        p = start(name)
+        p, gate = start(name)
         os.kill(ranks(name)[to_rank] if to_rank is not None else p.pid, number)
+        gate.open(), gate.open()
         err = p.communicate()[1]
+        gate.close()
         check(p.returncode == 75, f"{number.name} to {to_rank}: {p.returncode} {err[-800:]}")
         check(not left(f"{folder}/{name}"), f"{number.name}: processes are left")
 

@@ -227,8 +227,36 @@ def dumps(files):
     yield found
 
 
+# Where a test may sleep: how often, and why. A test that sleeps until "it should be there by now" fails where a machine is slower, and sees less where
+# it is faster. Let the program stop at a gate (runtime/debug.h, Gate of e2e/checks.py; of ranks, ranks/phases.c), or wait for a line, a FIFO, an end.
+SLEEPS = {
+    "tests/e2e/check_dlrun.py": (2, "kills at instants that are drawn"),
+    "tests/e2e/check_sweeps.py": (1, "looks again until a file has so many lines"),
+    "tests/e2e/check_wandb.py": (1, "looks again until a file has so many lines"),
+    "tests/ranks/check_faults.py": (1, "looks again until processes that are not ours are gone"),
+    "tests/ranks/check_not_finite.py": (1, "looks again until processes that are not ours are gone"),
+    "tests/ranks/check_partition.py": (1, "looks again until processes that are not ours are gone"),
+    "tests/ranks/check_phases.py": (1, "looks again until processes that are not ours are gone"),
+    "tests/ranks/check_slurm.py": (1, "looks again until Slurm's daemons answer"),
+    "tests/ranks/check_sweeps.py": (1, "looks again until a file has so many lines"),
+    "tests/ranks/comm_faults.c": (2, "looks again until a collective is done; leaves the others time to speak before mpirun ends them"),
+    "tests/ranks/nccl_standin.c": (2, "looks again, as NCCL's own thread does"),
+    "tests/unit/faulty_calls.h": (1, "looks again until it may go on"),
+    "tests/unit/test_exec.c": (2, "measures the processor time of a second's part; lets threads fall asleep"),
+    "tests/unit/test_saver.c": (5, "looks again until a thread is done; kills at instants that are drawn"),
+}
+SLEEP = re.compile(r"\b(?:u|nano|clock_nano)?sleep\s*\(|\btime\.sleep\(|\bsleep (?:\d{1,2}|\d*\.\d+)\b")
+
+
 def clock(files):
-    """Durations have one clock, ir/base/clock.h."""
+    """Durations have one clock, ir/base/clock.h; tests have none (SLEEPS)."""
+    for name in [n for n in files if n.parts[0] == "tests" and n.suffix in {".c", ".h", ".py", ".sh"} and n.name != "check_house.py"]:
+        lines = [number for number, line in enumerate(read(name).splitlines(), 1) if SLEEP.search(line)]
+        allowed = SLEEPS.get(str(name), (0, ""))[0]
+        if len(lines) > allowed:
+            yield f"{name} sleeps in lines {', '.join(map(str, lines))}, {allowed} of them listed: wait for an event (SLEEPS in check_house.py)"
+        if len(lines) < allowed:
+            yield f"{name} sleeps {len(lines)} times, and SLEEPS in check_house.py lists {allowed}: take it off the list"
     names = [n for n in files if n.suffix in {".c", ".h"} and n.parts[0] != "tests" and str(n) != "ir/base/clock.c"]
     for name in names:
         for number, line in enumerate(read(name).splitlines(), 1):
