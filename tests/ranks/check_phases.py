@@ -62,8 +62,8 @@ def main(build, family, *long):
     dlrun = str(pathlib.Path(build) / "programs/dlrun")
     env = {**mpi.environment(), "DLR_MPIRUN": mpirun}
 
-    def run(name, *args, **more):
-        return run_timed([dlrun, "-n", "2", *MODEL, f"--comm_timeout={TIMEOUT}", f"--expdir={folder}/{name}", *args], {**env, **more})
+    def run(name, *args, started=lambda p: None, **more):
+        return run_timed([dlrun, "-n", "2", *MODEL, f"--comm_timeout={TIMEOUT}", f"--expdir={folder}/{name}", *args], {**env, **more}, started)
 
     def losses(name):
         points = [json.loads(line) for p in pathlib.Path(folder, name).glob("*/2GPU/00/metrics.jsonl") for line in p.read_text().splitlines()]
@@ -71,24 +71,28 @@ def main(build, family, *long):
 
     status, lines = run("whole", "--comm_timeout=600")  # and the kernels are compiled
     check(status == 0 and len(losses("whole")) == 3, f"a run that loses nobody: {status} {lines[-3:]}")
-    begin = time.monotonic()
-    run("again")
-    whole = time.monotonic() - begin
-
     behind = [("end", STOP), ("exit", HANG)]  # nobody waits for it but who has started the ranks
 
     def lose(phase, number):
         victim, steps = PHASES[phase]
         what, name = f"{phase}, {signal.Signals(number).name if number else 'hangs'}", f"{phase}{number}"
-        gate = Gate("none", 0, folder)  # which nobody opens
-        how = {"PHASE_SIGNAL": str(number)} if number else gate.of_rank
-        status, lines = run(name, PHASE=phase, PHASE_RANK=str(victim), LD_PRELOAD=shim(build), ENABLE_PROFILING="1", **how)
+        gate, there, begin = Gate(phase, 0, folder), [], time.monotonic()  # nobody opens it
+        how = {"PHASE_SIGNAL": str(number), "PHASE_TOLD": gate.path} if number else gate.of_rank
+
+        def wait_until_there(p):
+            if gate.wait(p):
+                there.append(time.monotonic() - begin)
+
+        status, lines = run(name, started=wait_until_there, PHASE=phase, PHASE_RANK=str(victim), LD_PRELOAD=shim(build), ENABLE_PROFILING="1", **how)
+        gate.close()
+        check(there, f"{what}: it does not come there: {lines[-3:]}")
+        there = there[0] if there else 0
         named = named_at(lines, victim)
         text = "".join(line for _, line in lines)
         check(status == 8, f"{what}: exit {status}: {text[-900:]}")
-        # each second is counted from the start: the phase is no later than a whole run takes
-        check(named is not None and named < whole + TIMEOUT + 5, f"{what}: named after {named} s: {text[-900:]}")
-        check(lines[-1][0] < whole + TIMEOUT + 5, f"{what}: it ends after {lines[-1][0]:.1f} s")
+        # seconds of the run, as those of the lines: from where it is lost
+        check(named is not None and named < there + TIMEOUT + 5, f"{what}: lost at {there:.1f} s, named at {named}: {text[-900:]}")
+        check(lines[-1][0] < there + TIMEOUT + 5, f"{what}: lost at {there:.1f} s, it ends at {lines[-1][0]:.1f} s")
         if (phase, number) in behind:
             check(re.search(rf"rank {victim} \(process \d+\) has not ended, \d+\.\d s behind the first", text), f"{what}: {text[-900:]}")
         elif number == STOP and phase != "init":  # nobody but the other ranks knows of it
