@@ -23,6 +23,7 @@
 
 #include "ir/base/arena.h"
 #include "ir/base/clock.h"
+#include "ir/base/temporary.h"
 #include "programs/launch.h"
 #include "runtime/comm/place.h"
 
@@ -42,10 +43,10 @@ typedef struct {
 
 struct dl_job {
     pid_t mpirun;
-    char path[3000];     /* of the file */
-    int signals, writes; /* signalfd, inotify of the file */
-    int n, first;        /* ranks; the first status that is not 0 */
-    bool whole;          /* all have met */
+    char path[4200];           /* of the file */
+    int file, signals, writes; /* the file's lock; signalfd, inotify of the file */
+    int n, first;              /* ranks; the first status that is not 0 */
+    bool whole;                /* all have met */
     rank_process *ranks;
     int stops;                        /* signals passed on */
     int64_t deadline;                 /* ms: when the ranks are ended; 0: not yet */
@@ -295,16 +296,15 @@ int dl_job_wait(dl_job *j, pid_t mpirun, double together) {
     return status_of(j);
 }
 
+/* A locked temporary: what a launcher that was killed has left is removed by the next. */
 static bool make_file(dl_job *j, dl_error *err) {
     const char *root = getenv("TMPDIR");
-    snprintf(j->path, sizeof j->path, "%s/dlrun-XXXXXX", root && *root ? root : "/tmp");
-    int fd = mkostemp(j->path, O_CLOEXEC);
-    if (fd < 0) {
-        bool ok = dl_fail_errno(err, DL_IO, "cannot make %s for the ranks' exit statuses", j->path);
-        j->path[0] = 0;
-        return ok;
-    }
-    close(fd);
+    char target[3000], *path;
+    snprintf(target, sizeof target, "%s/dlrun", root && *root ? root : "/tmp");
+    j->file = dl_temporary_open(target, 0600, "the file of the ranks' exit statuses", &path, err);
+    if (j->file < 0) return false;
+    snprintf(j->path, sizeof j->path, "%s", path);
+    free(path);
     char place[24];
     own_place(place);
     setenv(STATUS_FILE, j->path, 1), setenv(STATUS_PLACE, place, 1);
@@ -314,7 +314,7 @@ static bool make_file(dl_job *j, dl_error *err) {
 dl_job *dl_job_open(int n, dl_error *err) {
     static const int passed[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU, SIGCHLD};
     dl_job *j = dl_calloc(1, sizeof *j);
-    j->n = n, j->signals = j->writes = -1, j->ranks = dl_calloc((size_t)n, sizeof *j->ranks);
+    j->n = n, j->file = j->signals = j->writes = -1, j->ranks = dl_calloc((size_t)n, sizeof *j->ranks);
     for (int i = 0; i < n; i++) j->ranks[i].fd = -1;
     sigset_t signals;
     sigemptyset(&signals);
@@ -337,6 +337,7 @@ void dl_job_close(dl_job *j) {
     if (j->signals >= 0) close(j->signals);
     if (j->writes >= 0) close(j->writes);
     if (j->path[0]) unlink(j->path);
+    if (j->file >= 0) close(j->file);
     free(j->ranks);
     free(j);
 }

@@ -6,6 +6,7 @@
 import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -100,6 +101,25 @@ def main(build, family):
         gate.close()
         check(p.returncode == 75, f"{number.name} to {to_rank}: {p.returncode} {err[-800:]}")
         check(not left(f"{folder}/{name}"), f"{number.name}: processes are left")
+
+    # Who starts the ranks is killed: they keep what they have and end; the file of their statuses goes with the next start.
+    own = pathlib.Path(folder, "tmp")
+    own.mkdir()
+    env["TMPDIR"] = str(own)
+    p, gate = start("orphans")
+    check(len(list(own.glob(".dlc-*"))) == 1, f"a file of statuses: {sorted(f.name for f in own.iterdir())}")
+    alive = [os.pidfd_open(int(pid)) for pid in ranks("orphans").values()]
+    p.kill()
+    gate.open(), gate.open()
+    p.communicate()  # whoever has its standard error is gone
+    check(len(alive) == 2, f"{len(alive)} ranks")
+    for fd in alive:
+        check(select.select([fd], [], [], 60)[0], "a rank outlives who has started it")
+        os.close(fd)
+    gate.close()
+    done = run("-n", "2", *MODEL, "--num_iters=8", f"--expdir={folder}/next")
+    check(done.returncode == 0 and not list(own.glob(".dlc-*")), f"what was left: {sorted(f.name for f in own.iterdir())} {done.stderr[-400:]}")
+    del env["TMPDIR"]
 
     # In the middle of a step's messages: what the others wait for there is an all_reduce.
     for number in (signal.SIGSTOP, signal.SIGKILL):
