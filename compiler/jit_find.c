@@ -1,4 +1,5 @@
-/* Which compiler there is for sources, by the environment, and what objects depend on beside their source. */
+/* Which compiler there is for sources, by the environment, and what objects depend on in addition to their
+ * source. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -73,7 +73,7 @@ typedef struct {
 } failure;
 
 /* Between vfork and exec: system calls, and nothing else. All signals are blocked; the parent's handlers must
- * not run here, so signals are let in behind their removal. */
+ * not run here, so signals are let in after their removal. */
 static _Noreturn void execute(const dl_command *c, char **env, const dl_lifeline *life,
                               volatile failure *failed) {
     sigset_t none;

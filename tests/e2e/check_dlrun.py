@@ -205,7 +205,7 @@ def stop_at(expdir, args, point, number, signal_number):
     return p.returncode, text
 
 
-# Of two epochs of 40: in the middle, one step later, killed with what was saved far behind and just before, around the end of an epoch,
+# Of two epochs of 40: in the middle, one step later, killed with what was saved far before and just before, around the end of an epoch,
 # and in front of the first step. The last step's is heard, too.
 STOPS = [("begin", 0, signal.SIGTERM), ("step", 3, signal.SIGTERM), ("step", 4, signal.SIGINT), ("step", 5, signal.SIGKILL), ("step", 25, signal.SIGUSR1),
          ("step", 36, signal.SIGKILL), ("step", 39, signal.SIGHUP), ("step", 40, signal.SIGTERM), ("step", 41, signal.SIGINT), ("step", 60, signal.SIGKILL),

@@ -40,7 +40,7 @@ def main(build, family):
                               env={**env, **more})
 
     def start(name):
-        """A run whose ranks both wait behind their 12th step, at the gate."""
+        """A run whose ranks both wait after their 12th step, at the gate."""
         gate = Gate("step", 12, folder)
         p = subprocess.Popen([dlrun, "-n", "2", *MODEL, "--num_iters=1000000", f"--expdir={folder}/{name}"], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**env, **gate.env})

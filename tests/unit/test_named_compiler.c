@@ -121,7 +121,7 @@ static void test_words(void) {
     key = last.key;
     make_compiler("cc1", dl_format(arena, "printf '%%s\\n' \"$@\" >%s; : ; exec gcc \"$@\"", in("words")));
     check_words(dl_format(arena, "nice -n 0 %s -O2", cc), "-std=gnu17\n");
-    CHECK(last.key != key, "another program behind the launcher");
+    CHECK(last.key != key, "another program, run by the same launcher");
     const char *blank = make_compiler("a folder/cc 2", dl_format(arena, "exec %s -DTOLD \"$@\"", cc));
     check_words(blank, "-DTOLD\n-std=gnu17\n");
     const char *kept = dl_strdup(arena, getenv("PATH"));
