@@ -8,13 +8,18 @@
 #define DLR_ARRAY_FILE_H
 #include "ir/base/status.h"
 #include "ir/base/str.h"
-#include "runtime/data/element.h"
+#include "runtime/data/number.h"
 
 /* What a file says about an array beside its numbers: NetCDF's scale_factor, units and the like. */
 typedef struct {
     const char *name;
     const char *text; /* a string, or the first number in decimal */
     double number;    /* the first number; NAN for text */
+    /* Of the attributes that packing.h knows: all numbers, exactly. None: it is text, or (`unread`) neither
+     * numbers nor text, or more numbers than such an attribute may have. */
+    const dlr_number *numbers;
+    int n;
+    bool unread;
 } dlr_attribute;
 
 typedef struct {
@@ -32,6 +37,8 @@ typedef struct {
     const char *axis[DLR_ARRAY_RANK];
     const dlr_attribute *attributes;
     int attribute_count;
+    const dlr_attribute *fill; /* Zarr 2's fill_value, where it stands for missing numbers; or NULL */
+    bool default_fills;        /* numbers that NetCDF was not given hold its default fill value of the type */
 } dlr_array_facts;
 
 typedef struct dlr_array_format dlr_array_format;

@@ -92,7 +92,8 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     return NULL;
 }
 
-static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts *a) {
+/* NetCDF asks for its default fill value of HDF5, unless it was told not to fill. */
+static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, bool netcdf, dlr_array_facts *a) {
     dl_buf packing = {0};
     for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++)
         dl_putf(&packing, "%s%s", i ? ", " : "", name_filter(set, i) ? name_filter(set, i) : "unknown");
@@ -111,6 +112,7 @@ static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, dlr_array_facts 
     memcpy(a->dims, set->dims, sizeof a->dims);
     memcpy(a->chunk, set->chunk, sizeof a->chunk);
     for (int i = 0; i < DLR_ARRAY_RANK; i++) a->axis[i] = set->axis[i][0] ? set->axis[i] : NULL;
+    a->default_fills = netcdf && set->has_fill;
 }
 
 /* Those of one set stand together. */
@@ -125,8 +127,13 @@ static void put_attributes(dl_arena *arena, const dlr_hdf5_facts *facts, dlr_arr
         dl_buf text = {0};
         dl_put_double(&text, found->number);
         all[i] = (dlr_attribute){.name = found->name,
-                                 .text = found->is_text ? found->text : dl_strdup(arena, text.at),
-                                 .number = found->is_text ? NAN : found->number};
+                                 .text = found->is_text  ? found->text
+                                         : found->unread ? "(neither numbers nor text)"
+                                                         : dl_strdup(arena, text.at),
+                                 .number = found->is_text || found->unread ? NAN : found->number,
+                                 .numbers = facts->number + found->first,
+                                 .n = found->count,
+                                 .unread = found->unread};
         a->attribute_count++;
         dl_buf_free(&text);
     }
@@ -139,7 +146,7 @@ static bool list_hdf5(dlr_array_file *f, dl_error *err) {
     dlr_array_facts *arrays = DL_NEWS(f->arena, dlr_array_facts, found->n + 1);
     *facts = *found;
     free(found);
-    for (int i = 0; i < facts->n; i++) put_facts(f->arena, &facts->set[i], &arrays[i]);
+    for (int i = 0; i < facts->n; i++) put_facts(f->arena, &facts->set[i], facts->netcdf, &arrays[i]);
     put_attributes(f->arena, facts, arrays);
     f->arrays = arrays, f->n = facts->n, f->more = facts->more, f->state = facts;
     return true;

@@ -38,6 +38,7 @@ static bool add_array(search *s, const char *folder, const char *name, int versi
     if (!dlr_zarr_array(s->f->arena, text, n, version, path, &a, &how, s->err)) return false;
     const char *more = version == 2 ? read_meta(s, folder, ".zattrs", &n, &path) : NULL;
     if (more && !dlr_zarr_attributes(s->f->arena, more, n, path, &a, s->err)) return false;
+    if (!more) a.fill = NULL; /* nothing says that it stands for missing numbers */
     dl_push(s->f->arena, &s->arrays, a);
     dl_push(s->f->arena, &s->how, how);
     return s->err->code == DL_OK;

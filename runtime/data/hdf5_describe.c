@@ -174,6 +174,8 @@ static void describe_storage(hid_t data, hid_t plist, hid_t type, dlr_hdf5_set *
 void dlr_hdf5_describe(int64_t data, dlr_hdf5_set *set) {
     hid_t space = H5Dget_space(data), type = H5Dget_type(data), plist = H5Dget_create_plist(data);
     hsize_t dims[H5S_MAX_RANK];
+    H5D_fill_value_t fill;
+    set->has_fill = H5Pfill_value_defined(plist, &fill) >= 0 && fill == H5D_FILL_VALUE_USER_DEFINED;
     set->rank = H5Sget_simple_extent_dims(space, dims, NULL);
     for (int i = 0; i < set->rank && i < DLR_ARRAY_RANK; i++) set->dims[i] = (int64_t)dims[i];
     if (H5Sget_simple_extent_type(space) == H5S_NULL) set->rank = 1, set->dims[0] = 0;

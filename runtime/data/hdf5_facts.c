@@ -3,6 +3,7 @@
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/sandbox.h"
+#include "runtime/data/packing.h"
 
 #include <hdf5.h>
 #include <stdlib.h>
@@ -56,12 +57,62 @@ static void read_axes(hid_t at, hid_t type, hid_t space, dlr_hdf5_set *set) {
     H5Tclose(memory), H5Tclose(base);
 }
 
+/* Numbers of one type, exactly; bools of h5py are an enumeration of 0 and 1. */
+static bool read_numbers(hid_t at, hid_t type, hssize_t count, dlr_number *out) {
+    H5T_class_t class = H5Tget_class(type);
+    bool whole = class == H5T_INTEGER || class == H5T_ENUM;
+    bool sign = class == H5T_ENUM || (whole && H5Tget_sign(type) == H5T_SGN_2);
+    uint64_t raw[DLR_MISSING + 1];
+    hid_t memory = !whole ? H5T_NATIVE_DOUBLE : sign ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64;
+    if ((!whole && class != H5T_FLOAT) || count < 1 || count > DLR_MISSING + 1) return false;
+    if (H5Aread(at, memory, raw) < 0) return false;
+    for (int i = 0; i < (int)count; i++) {
+        out[i] = (dlr_number){.kind = !whole ? 'f' : sign ? 'i' : 'u'};
+        memcpy(&out[i].u, &raw[i], sizeof raw[i]);
+    }
+    return true;
+}
+
+bool dlr_hdf5_read_attribute(int64_t object, const char *name, dlr_hdf5_attribute *out, dlr_number *numbers,
+                             int most) {
+    *out = (dlr_hdf5_attribute){.unread = true};
+    hid_t at = H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
+    if (at < 0) return false;
+    hid_t type = H5Aget_type(at), space = H5Aget_space(at);
+    hssize_t count = H5Sget_simple_extent_npoints(space);
+    snprintf(out->name, sizeof out->name, "%s", name);
+    if (H5Tget_class(type) == H5T_STRING && count == 1) {
+        out->is_text = read_text(at, type, out->text, sizeof out->text);
+        out->unread = !out->is_text;
+    } else if (count <= most && read_numbers(at, type, count, numbers)) {
+        out->unread = false, out->count = (int)count;
+        out->number = dlr_number_double(numbers);
+    }
+    H5Sclose(space), H5Tclose(type), H5Aclose(at);
+    return true;
+}
+
+/* One of those that packing.h knows. */
+static void keep_packing(hid_t object, const char *name, dlr_hdf5_facts *facts, dlr_hdf5_attribute *a) {
+    if (!dlr_hdf5_read_attribute(object, name, a, facts->number + facts->numbers,
+                                 DLR_HDF5_NUMBERS - facts->numbers))
+        return;
+    a->first = facts->numbers;
+    facts->numbers += a->count;
+}
+
 static herr_t visit_attribute(hid_t object, const char *name, const H5A_info_t *info, void *context) {
     attribute_visit *v = context;
     dlr_hdf5_facts *facts = v->facts;
     (void)info;
     if (facts->attributes == DLR_HDF5_ATTRIBUTES) return 1;
     dlr_hdf5_attribute *a = &facts->attribute[facts->attributes];
+    if (strcmp(name, "_Netcdf4Dimid") == 0 || strcmp(name, "_Netcdf4Coordinates") == 0) facts->netcdf = true;
+    if (dlr_packing_knows(name)) {
+        keep_packing(object, name, facts, a);
+        a->set = (int)(v->set - facts->set);
+        return facts->attributes++, 0;
+    }
     hid_t at = H5Aopen(object, name, H5P_DEFAULT);
     if (at < 0) return 0;
     hid_t type = H5Aget_type(at), space = H5Aget_space(at);
@@ -89,9 +140,10 @@ static herr_t visit_attribute(hid_t object, const char *name, const H5A_info_t *
 /* libhdf5 hands out none of an object's attributes when it cannot read one of them, and a scale or fill value
  * may be among them: such a set is not read. */
 static void visit_attributes(hid_t object, dlr_hdf5_facts *facts, dlr_hdf5_set *set) {
-    if (H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, NULL, visit_attribute,
-                    &(attribute_visit){facts, set}) >= 0)
-        return;
+    herr_t ended = H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, NULL, visit_attribute,
+                               &(attribute_visit){facts, set});
+    set->cut_attributes = ended > 0;
+    if (ended >= 0) return;
     enum { WHY = sizeof set->why - 40 };
     char why[WHY];
     dlr_hdf5_why_closed(why, sizeof why);
@@ -157,6 +209,7 @@ static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
     if (!facts) return dl_fail(err, DL_RESOURCE, "no memory to read %s", (char *)path);
     dlr_hdf5_quiet();
     hid_t file = dlr_hdf5_open(path);
+    facts->netcdf = file >= 0 && H5Aexists(file, "_NCProperties") > 0;
     if (file < 0 || H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, facts) < 0) {
         dlr_hdf5_reason(reason, sizeof reason);
         if (!strstr(reason, "version"))
@@ -175,11 +228,12 @@ static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
  * range. */
 static bool check_facts(dlr_hdf5_facts *facts, const char *path, dl_error *err) {
     if (facts->n < 0 || facts->n > DLR_HDF5_SETS || facts->attributes < 0 ||
-        facts->attributes > DLR_HDF5_ATTRIBUTES)
+        facts->attributes > DLR_HDF5_ATTRIBUTES || facts->numbers < 0 || facts->numbers > DLR_HDF5_NUMBERS)
         return dl_fail(err, DL_INPUT, "%s is damaged", path);
     for (int i = 0; i < facts->attributes; i++) {
         dlr_hdf5_attribute *a = &facts->attribute[i];
         a->name[sizeof a->name - 1] = a->text[sizeof a->text - 1] = 0;
+        if (a->count < 0 || a->first < 0 || a->first > facts->numbers - a->count) a->first = a->count = 0;
     }
     for (int i = 0; i < facts->n; i++) {
         dlr_hdf5_set *set = &facts->set[i];

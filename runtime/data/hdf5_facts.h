@@ -7,10 +7,16 @@
 #define DLR_HDF5_FACTS_H
 #include "ir/base/status.h"
 #include "ir/base/str.h"
-#include "runtime/data/element.h"
+#include "runtime/data/number.h"
 
 enum { DLR_HDF5_LZF = 32000 /* the filter that h5py registered */ };
-enum { DLR_HDF5_SETS = 256, DLR_HDF5_FILTERS = 6, DLR_HDF5_ATTRIBUTES = 4096, DLR_HDF5_WHY = 400 };
+enum {
+    DLR_HDF5_SETS = 256,
+    DLR_HDF5_FILTERS = 6,
+    DLR_HDF5_ATTRIBUTES = 4096,
+    DLR_HDF5_WHY = 400,
+    DLR_HDF5_NUMBERS = 8192
+};
 
 typedef enum {
     DLR_HDF5_CONTIGUOUS, /* one run of bytes at `offset` */
@@ -41,20 +47,27 @@ typedef struct dlr_hdf5_set {
     char axis[DLR_ARRAY_RANK][32]; /* names of the axes, of their dimension scales; "" without */
     char fill[8];                  /* the number of what is not stored, as it would be stored */
     char why[DLR_HDF5_WHY];        /* of DLR_HDF5_CLOSED: the end of a sentence */
+    bool has_fill;                 /* its writer asked for that number */
 } dlr_hdf5_set;
 
-/* An attribute of a set: a string, or its first number; longer names and strings are passed over. */
+/* An attribute of a set: a string, or its first number; of those that packing.h knows all numbers. Longer
+ * names and strings are passed over. */
 typedef struct {
     int set;
     bool is_text;
+    bool unread; /* one that packing.h knows, of another kind or with too many numbers */
     char name[48], text[96];
     double number;
+    int first, count; /* its numbers among all numbers of the facts */
 } dlr_hdf5_attribute;
 
 typedef struct {
     int64_t file_bytes;
     int n, attributes;
-    bool more;                                         /* the file holds more data sets than fit here */
+    bool more;   /* the file holds more data sets than fit here */
+    bool netcdf; /* the NetCDF library wrote it */
+    int numbers;
+    dlr_number number[DLR_HDF5_NUMBERS];
     dlr_hdf5_attribute attribute[DLR_HDF5_ATTRIBUTES]; /* by rising set */
     dlr_hdf5_set set[DLR_HDF5_SETS];
 } dlr_hdf5_facts;
@@ -76,6 +89,11 @@ typedef struct {
  * addresses do not count from the file's begin, or it does not say rightly where they belong: then it must be
  * asked for each. Errors and forks as above. */
 dlr_hdf5_chunk *dlr_hdf5_chunks(const char *path, const dlr_hdf5_set *set, int *n, dl_error *err);
+
+/* The attribute of that name of an open object (a hid_t), which packing.h knows: its text, or its numbers, at
+ * most `most` of them, in `numbers`. False: there is none. */
+bool dlr_hdf5_read_attribute(int64_t object, const char *name, dlr_hdf5_attribute *out, dlr_number *numbers,
+                             int most);
 
 /* For the children that call libhdf5 (sandbox.h), alone: it prints nothing and loads no plugins. */
 void dlr_hdf5_quiet(void);

@@ -10,7 +10,9 @@
 /* ---- opening ---- */
 
 bool own_open_part(own *w, const dlr_dataset *d, const dlr_own_options *o, dlr_split part, dl_error *err) {
-    *w = (own){.arena = dl_arena_new(NULL), .o = o, .n = d->arrays.n, .mapped = d->mapped};
+    const bool first = part == DLR_TRAIN && d->split == DLR_TRAIN; /* what a run opens once */
+    *w = (own){
+        .arena = dl_arena_new(NULL), .o = o, .n = d->arrays.n, .mapped = d->mapped, .warns = first};
     for (int k = 0; k < w->n; k++) w->at[k].to = d->arrays.at[k], w->at[k].from = o->source[k];
     if (!own_open_files(w, part, err)) return false;
     for (int k = 0; k < w->n; k++)
@@ -31,15 +33,19 @@ static bool check_types(const own *w, dl_error *err) {
         if (!is_float && a->from.scale != DLR_SCALE_NONE)
             return own_fail(a, NULL, err, "the model's '%s' is %s, whole numbers: they are not normalised",
                             a->to.name, dl_type_text(&a->to.type));
-        const dlr_packing *p = &a->files.at[0].packing;
-        if (!is_float && (p->scale != 1 || p->offset != 0))
+        bool scaled = false;
+        for (int i = 0; i < a->files.n; i++) scaled |= a->files.at[i].packing->scaled;
+        if (!is_float && scaled)
             return own_fail(
                 a, NULL, err,
                 "its attributes scale_factor and add_offset make fractions of it, and the model's '%s' is %s",
                 a->to.name, dl_type_text(&a->to.type));
-        if (!is_float && a->from.replaces_nan)
-            return own_fail(a, NULL, err, "the model's '%s' is %s, whole numbers: nan is for floats",
-                            a->to.name, dl_type_text(&a->to.type));
+        dlr_number fitting;
+        if (!is_float && a->from.replaces_nan &&
+            !dlr_number_fit(&(dlr_number){.kind = 'f', .f = a->from.nan}, own_element_of(a->to.type.dtype),
+                            &fitting))
+            return own_fail(a, NULL, err, "the model's '%s' is %s, and nan: %g is no such number", a->to.name,
+                            dl_type_text(&a->to.type), a->from.nan);
     }
     return true;
 }
@@ -152,7 +158,7 @@ static bool raw_own(const dlr_dataset *d, dlr_raw *raw) {
                            .mean = a->mean,
                            .deviation = a->deviation,
                            .axis = each ? a->axis[a->channel] : -1,
-                           .replaces = a->from.replaces_nan,
+                           .replaces = a->from.replaces_nan && a->to.type.dtype == DL_F32,
                            .other = (float)a->from.nan};
     }
     return true;

@@ -7,6 +7,7 @@
 
 #include "ir/base/file_calls.h"
 #include "runtime/data/own_private.h"
+#include "runtime/io/log.h"
 
 static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"};
 
@@ -97,8 +98,30 @@ static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out,
 
 /* ---- arrays ---- */
 
+/* The rules of a file's attributes; those of all files of an array are mostly the same, and kept once. */
+static bool read_packing(own *w, own_array *a, own_file *f, const dlr_array_facts *facts, dl_error *err) {
+    dlr_packing p;
+    dl_error reason = {0};
+    dl_buf warnings = {0};
+    if (!dlr_packing_of(facts, &p, &warnings, &reason))
+        dl_fail(err, reason.code, "%s: %.300s: %s", a->from.key, f->path, reason.message);
+    const bool first = f == a->files.at && w->warns;
+    for (char *line = warnings.at, *end; first && line && *line && !reason.code; line = end + 1) {
+        *(end = strchr(line, '\n')) = 0;
+        dlr_log_warning("%s: %.300s: %s", a->from.key, f->path, line);
+    }
+    dl_buf_free(&warnings);
+    if (reason.code) return false;
+    f->packing = f > a->files.at ? f[-1].packing : NULL;
+    if (f->packing && memcmp(f->packing, &p, sizeof p) == 0) return true;
+    dlr_packing *kept = DL_NEW(w->arena, dlr_packing);
+    *kept = p;
+    f->packing = kept;
+    return true;
+}
+
 /* The array of `a` in a file of its that is open as `file`. */
-static bool open_array(own_array *a, own_file *f, const dlr_array_file *file, dl_error *err) {
+static bool open_array(own *w, own_array *a, own_file *f, const dlr_array_file *file, dl_error *err) {
     enum { CHUNKS = 16 << 20 }; /* samples come in any order: only the chunks of one are of use */
     const dlr_array_facts *facts = dlr_array_file_find(file, a->from.array);
     dl_error reason = {0};
@@ -115,7 +138,7 @@ static bool open_array(own_array *a, own_file *f, const dlr_array_file *file, dl
         dl_buf_free(&holds);
         return false;
     }
-    f->packing = dlr_packing_of(facts);
+    if (!read_packing(w, a, f, facts, err)) return false;
     f->source = dlr_source_open(file, facts, CHUNKS, &reason);
     if (!f->source) return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
     int rank = dlr_source_rank(f->source);
@@ -138,7 +161,7 @@ static bool open_file(own *w, int k, int i, dl_error *err) {
     for (int other = k; ok && other < w->n; other++) {
         own_array *a = &w->at[other];
         if (i < a->files.n && strcmp(a->files.at[i].path, first->path) == 0)
-            ok = open_array(a, &a->files.at[i], file, err);
+            ok = open_array(w, a, &a->files.at[i], file, err);
     }
     dlr_array_file_close(file);
     return ok;

@@ -11,7 +11,7 @@ enum { OWN_SAMPLES = -1, OWN_LEFT_OUT = -2 };
 
 typedef struct {
     dlr_source *source;
-    dlr_packing packing;
+    const dlr_packing *packing;
     const char *path;
     int64_t dims[DL_MAX_RANK], first, n; /* indices of N: the first, and how many */
 } own_file;
@@ -81,6 +81,7 @@ typedef struct {
     own_array at[DLR_MAX_ARRAYS];
     int n;
     bool mapped;
+    bool warns; /* of attributes that have no effect */
     DL_ARRAY(own_axis) axes;
     DL_ARRAY(own_run) runs;
     int64_t available; /* samples that the files hold */
@@ -95,6 +96,10 @@ void own_close(own *w);
 
 /* own_files.c: the files of all arrays in one part of the split, in order, and their arrays opened. */
 bool own_open_files(own *w, dlr_split part, dl_error *err);
+/* An error about a number of the block b of a file, `at` places into it, which is `value` as the model would
+ * take it: what it is in the file, why it cannot be taken, and the remedy. (own_read.c) */
+bool own_refuse_value(const own_array *a, const own_file *f, const dlr_block *b, int64_t at, double value,
+                      dl_error *err);
 /* The file that has index i of N, of an array that is not static. */
 const own_file *own_find_file(const own_array *a, int64_t i);
 /* An error about an array in a file (NULL: the first): "data.inputs.x: FILE: 'ARRAY' is [10, 3, 5]; ...". */
@@ -133,6 +138,8 @@ bool own_read_piece(const own *w, int64_t i, void *out, void *scratch, int64_t *
                     dl_error *err);
 void own_locate(const own *w, const own_array *a, int64_t index, const own_drawn *how, dlr_placing *where);
 
+/* The elements that a model's type is; DLR_EL_NONE: none that files are read as. */
+dlr_element own_element_of(dl_dtype d);
 /* own_read.c: a block of a file, packed; `channel`: its first one of C among those that are taken. own_read:
  * in the type of the model's, floats normalised and held to be finite. own_read_numbers: in the array's type
  * `numbers`, for a device that normalises them and replaces what is not finite; where nothing replaces it,

@@ -17,7 +17,7 @@
 /* ---- the file ---- */
 
 static const char heading[] =
-    "dlc statistics 1: mean, std, min and max of each channel over the training part";
+    "dlc statistics 2: mean, std, min and max of each channel over the training part";
 
 void dlr_own_statistics_put(dl_buf *out, uint64_t identity, const dlr_own_channel *at, int n) {
     dl_putf(out, "%s\nidentity %016" PRIx64 "\nchannels %d\n", heading, identity, n);
@@ -133,7 +133,7 @@ typedef struct {
 static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_error *err) {
     const own_array *a = s->a;
     dl_error reason = {0};
-    if (!dlr_source_read(f->source, b, DLR_EL_F64, s->values, &reason))
+    if (!dlr_packing_read(f->packing, f->source, b, DLR_EL_F64, s->values, &reason))
         return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
     if (dlr_source_is_on_paper(f->source)) return true;
     int64_t n = 1, behind = 1;
@@ -141,13 +141,11 @@ static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_
     for (int j = a->channel + 1; a->channel >= 0 && j < a->rank; j++) behind *= b->count[j];
     for (int64_t i = 0; i < n; i++) {
         int64_t c = a->channel < 0 ? 0 : b->start[a->channel] + i / behind % b->count[a->channel];
-        double value = f->packing.any ? dlr_unpack(&f->packing, s->values[i]) : s->values[i];
-        if (isfinite(value))
+        double value = s->values[i];
+        if (isfinite((float)value)) /* as samples have it */
             add(&s->at[c], value);
         else if (!a->from.replaces_nan)
-            return own_fail(a, f, err,
-                            "a value of the training part is %g (statistics; nan: 0 leaves such values out)",
-                            value);
+            return own_refuse_value(a, f, b, i, (double)(float)value, err);
     }
     return true;
 }
@@ -218,6 +216,7 @@ static bool compute(const own *part, const own_array *a, dlr_own_channel *out, i
         double count = (double)m->n, mean = m->n ? m->sum / count : 0;
         double variance = m->n ? m->square / count - mean * mean : 0;
         out[c] = (dlr_own_channel){mean + m->first, sqrt(variance > 0 ? variance : 0), m->least, m->most};
+        if (!m->n) out[c].least = 0, out[c].most = -1; /* no value */
     }
     free(s.at), free(s.values);
     return ok;
@@ -270,14 +269,22 @@ static bool measured(const dlr_dataset *d, own *w, own_array *a, const own *part
     for (int i = 0; i < a->n_scales; i++) {
         const dlr_own_channel *c = &all[a->from.channels ? a->from.channels[i] : i];
         bool range = a->from.scale == DLR_SCALE_MINMAX;
+        if (c->least > c->most)
+            return own_fail(a, NULL, err,
+                            "channel %d has no value in the training part, all are missing or not finite: leave "
+                            "the channel out",
+                            i);
         a->mean[i] = (float)(range ? c->least : c->mean);
         a->deviation[i] = (float)(range ? c->most - c->least : c->std);
         if (!(a->deviation[i] > 0) || !isfinite(a->deviation[i]))
             return own_fail(
                 a, NULL, err,
-                "channel %d is %g to %g over the training part: nothing to divide by (give mean and std, or "
-                "leave the channel out)",
-                i, c->least, c->most);
+                "channel %d is %.9g to %.9g over the training part, %s (give mean and std, or leave the channel "
+                "out)",
+                i, c->least, c->most,
+                a->deviation[i] > 0        ? "a range that f32 does not hold"
+                : c->least == c->most      ? "the same everywhere: nothing to divide by"
+                                           : "a deviation that is 0 as f32: nothing to divide by");
     }
     return true;
 }
@@ -290,7 +297,13 @@ static bool given(own_array *a, const dlr_own_numbers *from, const char *name, b
     if (from->n != 1 && from->n != channels)
         return own_fail(a, NULL, err, "%s has %d numbers; one, or one for each of the model's %d channels",
                         name, from->n, channels);
-    for (int c = 0; c < channels; c++) out[c] = (float)from->at[from->n == 1 ? 0 : c];
+    for (int c = 0; c < channels; c++) {
+        double v = from->at[from->n == 1 ? 0 : c];
+        out[c] = (float)v;
+        if (!isfinite(out[c]) || (positive && !(out[c] > 0)))
+            return own_fail(a, NULL, err, "%s is %g, as f32 no %s", name, v,
+                            positive ? "number to divide by" : "finite number");
+    }
     return true;
 }
 

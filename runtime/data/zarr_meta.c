@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/data/array_npy.h"
+#include "runtime/data/packing.h"
 #include "runtime/io/json.h"
 
 static const dlr_json_limits limits = {.depth = 16, .values = 20000};
@@ -34,39 +35,72 @@ static void refuse(dl_arena *arena, dlr_array_facts *a, const char *format, cons
     if (!a->refused) a->refused = dl_format(arena, format, what ? what : "(no name)");
 }
 
-/* ---- the number of chunks that are not stored ---- */
+/* ---- numbers ---- */
 
-/* A double as a number of that type, in its stored bytes; exactly, or false. */
-static bool store_number(const dlr_array_facts *a, bool swapped, const void *number, dlr_element type,
-                         char *fill) {
-    char value[8] = {0};
-    int64_t bad[DLR_ARRAY_RANK];
-    double odd;
-    dlr_element_move m = {.from = number, .from_type = type, .to = value, .to_type = a->type};
-    if (a->type == DLR_EL_F16) return false;
-    if (!dlr_elements_move(&m, bad, &odd)) return false;
-    size_t n = dlr_element_bytes(a->type);
-    for (size_t i = 0; i < n; i++) fill[i] = value[swapped ? n - 1 - i : i];
+/* "0x7fc00000": the bits of a number of that type, as version 3 has it. */
+static bool take_bits(const char *text, dlr_element type, dlr_number *out) {
+    const size_t digits = 2 * dlr_element_bytes(type);
+    char *end;
+    if (strncmp(text, "0x", 2) != 0 || strlen(text) != 2 + digits || digits == 0) return false;
+    if (strspn(text + 2, "0123456789abcdefABCDEF") != digits) return false;
+    uint64_t bits = strtoull(text + 2, &end, 16);
+    uint32_t low = (uint32_t)bits;
+    float single;
+    memcpy(&single, &low, sizeof single);
+    *out = (dlr_number){.kind = 'u', .u = bits};
+    if (type == DLR_EL_F16) *out = (dlr_number){.kind = 'f', .f = dlr_of_half((uint16_t)bits)};
+    if (type == DLR_EL_F32) *out = (dlr_number){.kind = 'f', .f = (double)single};
+    if (type == DLR_EL_F64) out->kind = 'f';
+    if (type >= DLR_EL_I8 && type <= DLR_EL_I64) {
+        int unused = 64 - 4 * (int)digits;
+        *out = (dlr_number){.kind = 'i', .i = (int64_t)(bits << unused) >> unused};
+    }
     return true;
 }
 
-/* null means that such chunks are not defined: zeros, as other readers have it. */
-static void take_fill(dl_arena *arena, const dlr_json *v, dlr_array_facts *a, dlr_zarr_how *how) {
-    double real = 0;
-    bool ok = true;
-    if (a->type == DLR_EL_NONE || is_null(v)) return;
-    if (v->kind == DLR_JSON_INT)
-        ok = v->integer == 0 || store_number(a, how->swapped, &v->integer, DLR_EL_I64, how->fill);
-    else if (v->kind == DLR_JSON_BOOL)
-        ok = store_number(a, how->swapped, &(int64_t){v->boolean}, DLR_EL_I64, how->fill);
-    else if (v->kind == DLR_JSON_REAL)
-        real = v->real, ok = real == 0 || store_number(a, how->swapped, &real, DLR_EL_F64, how->fill);
-    else {
-        real = is_string(v, "NaN") ? NAN : is_string(v, "Infinity") ? INFINITY : -INFINITY;
-        ok = (is_string(v, "NaN") || is_string(v, "Infinity") || is_string(v, "-Infinity")) &&
-             store_number(a, how->swapped, &real, DLR_EL_F64, how->fill);
+/* A number of JSON, exactly, or one of the words and bits that stand for numbers of that type. */
+static bool take_number(const dlr_json *v, dlr_element type, dlr_number *out) {
+    *out = (dlr_number){.kind = 'f'};
+    if (v->kind == DLR_JSON_INT || v->kind == DLR_JSON_BOOL) {
+        *out = (dlr_number){.kind = 'i', .i = v->kind == DLR_JSON_INT ? v->integer : v->boolean};
+        return true;
     }
-    if (!ok) refuse(arena, a, "has a fill_value that is no number of its type%s", "");
+    if (v->kind == DLR_JSON_REAL) {
+        out->f = v->real;
+        return !v->digits || dlr_number_parse(v->digits, strlen(v->digits), out);
+    }
+    if (is_string(v, "NaN")) return out->f = NAN, true;
+    if (is_string(v, "Infinity")) return out->f = INFINITY, true;
+    if (is_string(v, "-Infinity")) return out->f = -INFINITY, true;
+    return string_of(v) && take_bits(v->string, type, out);
+}
+
+/* The number that chunks hold which are not stored. null means that such chunks are not defined: zeros, as
+ * other readers have it. */
+static void take_fill(dl_arena *arena, const dlr_json *v, dlr_array_facts *a, dlr_zarr_how *how) {
+    dlr_number n, fitting;
+    char value[8] = {0};
+    if (a->type == DLR_EL_NONE || is_null(v)) return;
+    if (!take_number(v, a->type, &n) || !dlr_number_fit(&n, a->type, &fitting)) {
+        refuse(arena, a, "has a fill_value that is no number of its type%s", "");
+        return;
+    }
+    dlr_number_store(&fitting, a->type, value);
+    size_t bytes = dlr_element_bytes(a->type);
+    for (size_t i = 0; i < bytes; i++) how->fill[i] = value[how->swapped ? bytes - 1 - i : i];
+    if (how->version != 2) return;
+    dlr_attribute *fill = DL_NEW(arena, dlr_attribute);
+    dlr_number *number = DL_NEW(arena, dlr_number);
+    dl_buf text = {0};
+    *number = fitting;
+    dl_put_double(&text, dlr_number_double(number));
+    *fill = (dlr_attribute){.name = "fill_value (.zarray)",
+                            .text = dl_strdup(arena, text.at),
+                            .number = dlr_number_double(number),
+                            .numbers = number,
+                            .n = 1};
+    dl_buf_free(&text);
+    a->fill = fill;
 }
 
 /* ---- codecs ---- */
@@ -167,7 +201,50 @@ static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_fact
     if (!packed_yet) refuse(arena, a, "lacks the codec '%s'", "bytes");
 }
 
-static void put_attributes(dl_arena *arena, const dlr_json *object, dlr_array_facts *a) {
+/* ---- attributes ---- */
+
+/* Base64 of a double, least byte first, as xarray writes fill values of floats into version 3. */
+static bool take_base64(const char *text, dlr_number *out) {
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint64_t bits = 0;
+    if (strlen(text) != 12 || text[11] != '=') return false;
+    unsigned char bytes[9] = {0};
+    for (int i = 0; i < 12; i++) {
+        const char *at = i == 11 ? letters : strchr(letters, text[i]);
+        if (!at) return false;
+        for (int k = 0; k < 6; k++)
+            bytes[(6 * i + k) / 8] |= (unsigned char)(((at - letters) >> (5 - k) & 1) << (7 - (6 * i + k) % 8));
+    }
+    for (int i = 7; i >= 0; i--) bits = bits << 8 | bytes[i];
+    *out = (dlr_number){.kind = 'f'};
+    memcpy(&out->f, &bits, sizeof bits);
+    return true;
+}
+
+/* All numbers of an attribute that packing.h knows. What is text stays text. */
+static void take_numbers(dl_arena *arena, const dlr_json *v, const dlr_array_facts *a, int version,
+                         dlr_attribute *at) {
+    const bool list = v->kind == DLR_JSON_ARRAY;
+    const int n = list ? v->n : 1;
+    dlr_number *numbers = DL_NEWS(arena, dlr_number, n + 1), decimal;
+    at->numbers = numbers;
+    at->unread = n == 0;
+    for (int i = 0; i < n; i++) {
+        const dlr_json *item = list ? &v->items[i] : v;
+        const char *text = string_of(item);
+        if (text && dlr_number_parse(text, strlen(text), &decimal))
+            numbers[i] = decimal;
+        else if (!take_number(item, a->type, &numbers[i]) &&
+                 !(version == 3 && text && dlr_element_is_float(a->type) && take_base64(text, &numbers[i]))) {
+            at->unread = !text || list;
+            return;
+        }
+    }
+    at->n = n;
+    if (n) at->number = dlr_number_double(numbers);
+}
+
+static void put_attributes(dl_arena *arena, const dlr_json *object, int version, dlr_array_facts *a) {
     if (!object || object->kind != DLR_JSON_OBJECT) return;
     dlr_attribute *all = DL_NEWS(arena, dlr_attribute, object->n + 1);
     const dlr_json *axes = dlr_json_get(object, "_ARRAY_DIMENSIONS");
@@ -175,18 +252,29 @@ static void put_attributes(dl_arena *arena, const dlr_json *object, dlr_array_fa
         const dlr_json *v = &object->members[i].value;
         dlr_attribute at = {.name = object->members[i].key, .number = NAN};
         dl_buf text = {0};
+        bool packs = dlr_packing_knows(at.name) && v->kind != DLR_JSON_NULL;
+        if (packs) take_numbers(arena, v, a, version, &at);
         if (string_of(v))
             at.text = v->string;
-        else if (dlr_json_number(v, &at.number)) {
+        else if (packs ? at.n > 0 : dlr_json_number(v, &at.number)) {
             dl_put_double(&text, at.number);
             at.text = dl_strdup(arena, text.at);
-        }
+        } else if (packs)
+            at.text = "(neither numbers nor text)";
         dl_buf_free(&text);
         if (at.text) all[a->attribute_count++] = at;
     }
     a->attributes = all;
     for (int i = 0; axes && axes->kind == DLR_JSON_ARRAY && i < axes->n && i < DLR_ARRAY_RANK; i++)
         if (!a->axis[i]) a->axis[i] = string_of(&axes->items[i]);
+}
+
+/* Version 2's fill_value stands for missing numbers where xarray wrote the array, or another program that knows
+ * the CF conventions; elsewhere it is a number like others, which chunks hold that were not written. */
+static void judge_fill(const dlr_json *attributes, dlr_array_facts *a) {
+    bool follows = dlr_json_get(attributes, "_ARRAY_DIMENSIONS") != NULL;
+    for (int i = 0; i < a->attribute_count; i++) follows |= dlr_packing_knows(a->attributes[i].name);
+    if (!follows) a->fill = NULL;
 }
 
 static bool read_v3(dl_arena *arena, const dlr_json *doc, dlr_array_facts *a, dlr_zarr_how *how) {
@@ -210,7 +298,7 @@ static bool read_v3(dl_arena *arena, const dlr_json *doc, dlr_array_facts *a, dl
     if (transformers && transformers->n > 0)
         refuse(arena, a, "has storage transformers, which are not supported%s", "");
     take_codecs_v3(arena, dlr_json_get(doc, "codecs"), a, how);
-    put_attributes(arena, dlr_json_get(doc, "attributes"), a);
+    put_attributes(arena, dlr_json_get(doc, "attributes"), 3, a);
     for (int i = 0; names && names->kind == DLR_JSON_ARRAY && i < names->n && i < DLR_ARRAY_RANK; i++)
         if (string_of(&names->items[i])) a->axis[i] = names->items[i].string;
     return true;
@@ -220,7 +308,7 @@ static bool read_v3(dl_arena *arena, const dlr_json *doc, dlr_array_facts *a, dl
 
 bool dlr_zarr_array(dl_arena *arena, const char *text, size_t n, int version, const char *path,
                     dlr_array_facts *a, dlr_zarr_how *how, dl_error *err) {
-    const dlr_json *doc = dlr_json_parse(arena, text, n, limits, path, err);
+    const dlr_json *doc = dlr_json_parse_python(arena, text, n, limits, path, err);
     if (!doc) return false;
     const dlr_json *format = dlr_json_get(doc, "zarr_format");
     if (!format || format->kind != DLR_JSON_INT || format->integer != version)
@@ -234,7 +322,7 @@ bool dlr_zarr_array(dl_arena *arena, const char *text, size_t n, int version, co
     a->rank = take_sizes(dlr_json_get(doc, "shape"), 0, a->dims);
     if (a->rank < 0) return bad_meta(path, "'shape' is no list of at most 8 sizes", err);
     if (take_sizes(chunks, 1, a->chunk) != a->rank)
-        return bad_meta(path, "the chunks' shape is none of as many axes as 'shape'", err);
+        return bad_meta(path, "the shape of the chunks has not as many sizes (of 1 at least) as 'shape'", err);
     bool ok = version == 2 ? read_v2(arena, doc, a, how) : read_v3(arena, doc, a, how);
     take_fill(arena, dlr_json_get(doc, "fill_value"), a, how);
     return ok;
@@ -242,14 +330,16 @@ bool dlr_zarr_array(dl_arena *arena, const char *text, size_t n, int version, co
 
 bool dlr_zarr_attributes(dl_arena *arena, const char *text, size_t n, const char *path, dlr_array_facts *a,
                          dl_error *err) {
-    const dlr_json *doc = dlr_json_parse(arena, text, n, limits, path, err);
-    if (doc) put_attributes(arena, doc, a);
-    return doc != NULL;
+    const dlr_json *doc = dlr_json_parse_python(arena, text, n, limits, path, err);
+    if (!doc) return false;
+    put_attributes(arena, doc, 2, a);
+    judge_fill(doc, a);
+    return true;
 }
 
 bool dlr_zarr_node_of(dl_arena *arena, const char *text, size_t n, const char *path, dlr_zarr_node *node,
                       dl_error *err) {
-    const dlr_json *doc = dlr_json_parse(arena, text, n, limits, path, err);
+    const dlr_json *doc = dlr_json_parse_python(arena, text, n, limits, path, err);
     const dlr_json *type = dlr_json_get(doc, "node_type");
     *node = is_string(type, "array")   ? DLR_ZARR_ARRAY
             : is_string(type, "group") ? DLR_ZARR_GROUP

@@ -22,7 +22,8 @@ typedef struct {
  * (DL_INPUT): what is no metadata of an array. */
 bool dlr_zarr_array(dl_arena *arena, const char *text, size_t n, int version, const char *path,
                     dlr_array_facts *a, dlr_zarr_how *how, dl_error *err);
-/* Attributes of version 2, from .zattrs: adds them, and the axes that xarray names there. */
+/* Attributes of version 2, from .zattrs: adds them, and the axes that xarray names there; takes a->fill away
+ * where they do not say that the array follows the CF conventions. */
 bool dlr_zarr_attributes(dl_arena *arena, const char *text, size_t n, const char *path, dlr_array_facts *a,
                          dl_error *err);
 /* What `node_type` of a zarr.json says. */

@@ -11,6 +11,7 @@ typedef struct {
     const char *begin, *p, *end, *name;
     dl_arena *arena;
     dlr_json_limits left; /* values still allowed; depth is handed down the recursion */
+    bool bare; /* NaN and infinities are numbers */
     dl_error *err;
 } reader;
 
@@ -136,7 +137,9 @@ static bool read_number(reader *r, dlr_json *v) {
     if (strcmp(back, text) == 0)
         *v = (dlr_json){.kind = DLR_JSON_INT, .integer = exact};
     else
-        *v = (dlr_json){.kind = DLR_JSON_REAL, .real = strtod(text, NULL)};
+        *v = (dlr_json){.kind = DLR_JSON_REAL,
+                        .real = strtod(text, NULL),
+                        .digits = whole ? dl_strdup(r->arena, text) : NULL};
     return true;
 }
 
@@ -191,8 +194,11 @@ static bool read_word(reader *r, dlr_json *v) {
         dlr_json value;
     } words[] = {{"true", {.kind = DLR_JSON_BOOL, .boolean = true}},
                  {"false", {.kind = DLR_JSON_BOOL, .boolean = false}},
-                 {"null", {.kind = DLR_JSON_NULL}}};
-    for (int i = 0; i < 3; i++) {
+                 {"null", {.kind = DLR_JSON_NULL}},
+                 {"NaN", {.kind = DLR_JSON_REAL, .real = __builtin_nan("")}},
+                 {"Infinity", {.kind = DLR_JSON_REAL, .real = __builtin_inf()}},
+                 {"-Infinity", {.kind = DLR_JSON_REAL, .real = -__builtin_inf()}}};
+    for (int i = 0; i < (r->bare ? 6 : 3); i++) {
         size_t n = strlen(words[i].text);
         if ((size_t)(r->end - r->p) < n || memcmp(r->p, words[i].text, n) != 0) continue;
         *v = words[i].value;
@@ -214,19 +220,39 @@ static bool read_value(reader *r, dlr_json *v, int depth) {
     case '"':
         r->p++;
         return (*v = (dlr_json){.kind = DLR_JSON_STRING, .string = read_string(r)}).string != NULL;
-    default: return c == '-' || (c >= '0' && c <= '9') ? read_number(r, v) : read_word(r, v);
+    case '-':
+        if (r->bare && r->p + 1 < r->end && r->p[1] == 'I') return read_word(r, v);
+        return read_number(r, v);
+    default: return c >= '0' && c <= '9' ? read_number(r, v) : read_word(r, v);
     }
+}
+
+static const dlr_json *parse(reader *r) {
+    dlr_json *v = DL_NEW(r->arena, dlr_json);
+    if (!read_value(r, v, r->left.depth)) return NULL;
+    skip_space(r);
+    if (r->p != r->end) return fault(r, "something follows the value"), NULL;
+    return v;
 }
 
 const dlr_json *dlr_json_parse(dl_arena *arena, const char *text, size_t n, dlr_json_limits limits,
                                const char *name, dl_error *err) {
     reader r = {
         .begin = text, .p = text, .end = text + n, .name = name, .arena = arena, .left = limits, .err = err};
-    dlr_json *v = DL_NEW(arena, dlr_json);
-    if (!read_value(&r, v, limits.depth)) return NULL;
-    skip_space(&r);
-    if (r.p != r.end) return fault(&r, "something follows the value"), NULL;
-    return v;
+    return parse(&r);
+}
+
+const dlr_json *dlr_json_parse_python(dl_arena *arena, const char *text, size_t n, dlr_json_limits limits,
+                                      const char *name, dl_error *err) {
+    reader r = {.begin = text,
+                .p = text,
+                .end = text + n,
+                .name = name,
+                .arena = arena,
+                .left = limits,
+                .bare = true,
+                .err = err};
+    return parse(&r);
 }
 
 const dlr_json *dlr_json_get(const dlr_json *object, const char *key) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/data/statistics.h"
+#include "runtime/io/log.h"
 
 enum { CHUNKS = 64 << 20 /* of unpacked ones, those of neighbouring pieces */ };
 
@@ -60,6 +61,19 @@ static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, d
     return true;
 }
 
+static bool read_packing(dlr_field *f, const char *path, dl_error *err) {
+    dl_buf warnings = {0};
+    dl_error reason = {0};
+    bool ok = dlr_packing_of(f->array, &f->packing, &warnings, &reason) ||
+              dl_fail(err, reason.code, "%s: %s", path, reason.message);
+    for (char *line = warnings.at, *end; ok && line && *line; line = end + 1) {
+        *(end = strchr(line, '\n')) = 0;
+        dlr_log_warning("%s: %s", path, line);
+    }
+    dl_buf_free(&warnings);
+    return ok;
+}
+
 bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_field_want *want,
                     dl_error *err) {
     const char *name, *path = split(arena, spec, &name);
@@ -68,7 +82,7 @@ bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_f
     if (!f->file || !choose(f, name, want, err)) return false;
     f->source = dlr_source_open(f->file, f->array, CHUNKS, err);
     if (!f->source) return false;
-    if (want->unpacks) f->packing = dlr_packing_of(f->array);
+    if (want->unpacks && !read_packing(f, path, err)) return false;
     int rank = want->type->rank - 1, first = f->array->rank - rank;
     f->channel_axes = rank - want->space;
     f->in_order = first == 1;
@@ -116,10 +130,8 @@ bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_
     if (f->in_order) b.start[k] = sample, b.count[k++] = 1;
     for (int i = 0; i < f->channel_axes; i++, k++) b.count[k] = f->array->dims[k];
     for (int i = DLR_SPACE - f->space; i < DLR_SPACE; i++, k++) b.start[k] = start[i], b.count[k] = count[i];
-    if (!dlr_source_read(f->source, &b, DLR_EL_F32, out, err)) return false;
+    if (!dlr_packing_read(&f->packing, f->source, &b, DLR_EL_F32, out, err)) return false;
     int64_t n = count[0] * count[1] * count[2];
-    for (int64_t i = 0; f->packing.any && i < f->size.channels * n; i++)
-        out[i] = (float)dlr_unpack(&f->packing, out[i]);
     for (int64_t c = 0; c < f->size.channels; c++, out += n) {
         int64_t bad = dlr_normalise(out, (size_t)n, f->mean ? f->mean[c] : 0, f->mean ? f->deviation[c] : 1);
         if (bad < 0) bad = find_unwanted(f->wanted, out, n);

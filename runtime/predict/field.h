@@ -14,7 +14,7 @@ typedef struct {
     dlr_extent size; /* of a sample */
     int channel_axes, space;
     dl_dtype wanted;               /* of the model: its whole numbers are read as floats, which hold them */
-    dlr_packing packing;           /* undone first, where any */
+    dlr_packing packing;           /* undone first; of one that is not unpacked: no rules */
     const float *mean, *deviation; /* of each channel, which reading takes off; NULL: as it is */
 } dlr_field;
 
