@@ -3,6 +3,7 @@
 #ifndef DLDATA_ARRAY_H
 #define DLDATA_ARRAY_H
 #include "ir/base/str.h"
+#include "runtime/data/packing.h"
 
 enum { ARRAY_MAX_RANK = 8 };
 
@@ -20,6 +21,10 @@ struct array {
     bool (*read)(const array *a, const uint64_t *start, const uint64_t *size, double *out, dl_error *err);
     int64_t handle;  /* of the format: HDF5's identifier, a file descriptor, or where the bytes are */
     uint64_t offset; /* of the data in the file, where contiguous */
+    /* What the numbers stand for, by their attributes; NULL: for themselves. `read` gives what they stand for,
+     * NaN where they are missing. */
+    const dlr_packing *packing;
+    const char *warnings; /* about these attributes, a line each; or NULL */
     int element;     /* npy: index into its table of types; pictures: elements a record */
 };
 
@@ -29,6 +34,9 @@ typedef struct {
     DL_ARRAY(const char *) attributes; /* lines "name = value" */
     DL_ARRAY(array) arrays;
 } array_file;
+
+/* Fills packing and warnings by the attributes in `facts`; what is wrong with them makes it unreadable. */
+void array_take_packing(dl_arena *arena, array *a, const dlr_array_facts *facts);
 
 /* These fill `f` in the arena and leave the file open for the life of the process (a sandbox's child).
  * Errors: DL_INPUT for what is no such file, is damaged, or refers outside itself; DL_IO. */

@@ -179,10 +179,38 @@ static void put_statistics(dl_arena *arena, dl_buf *text, const array *a, const 
         dl_putf(text, "  %7llu %11.5g %11.5g %11.5g %11.5g%s%s", (unsigned long long)c,
                 s[c].n ? s[c].low : NAN, s[c].n ? s[c].high : NAN, mean + s[c].shift, sqrt(fmax(variance, 0)),
                 a->labels ? "  " : "", label_of(arena, a, c, false));
-        if (s[c].nan) dl_putf(text, "  %llu NaN!", (unsigned long long)s[c].nan);
+        if (s[c].nan)
+            dl_putf(text, a->packing ? "  %llu missing" : "  %llu NaN!", (unsigned long long)s[c].nan);
         if (s[c].infinite) dl_putf(text, "  %llu infinite!", (unsigned long long)s[c].infinite);
         dl_puts(text, "\n");
     }
+}
+
+static void put_number(dl_buf *text, const char *before, const dlr_number *n) {
+    dl_puts(text, before);
+    if (n->kind == 'f')
+        dl_put_double(text, n->f);
+    else
+        dl_putf(text, n->kind == 'u' ? "%llu" : "%lld", (unsigned long long)n->u);
+}
+
+/* "  stands for: stored * 0.01 + 280; missing: -32767, below 0" */
+static void put_packing(dl_buf *text, const array *a) {
+    const dlr_packing *p = a->packing;
+    const char *before = "; missing: ";
+    for (const char *line = a->warnings; line && *line; line = strchr(line, '\n') + 1)
+        dl_putf(text, "  warning: %.*s\n", (int)strcspn(line, "\n"), line);
+    if (!p) return;
+    dl_puts(text, "  by its attributes: stored");
+    if (p->type != p->stored) dl_putf(text, " as %s", dlr_element_name(p->type));
+    if (p->scaled) {
+        dl_puts(text, " * "), dl_put_double(text, p->scale);
+        dl_puts(text, " + "), dl_put_double(text, p->offset);
+    }
+    for (int i = 0; i < p->n_missing; i++, before = ", ") put_number(text, before, &p->missing[i]);
+    if (p->has_least) dl_puts(text, before), before = ", ", put_number(text, "below ", &p->least);
+    if (p->has_most) dl_puts(text, before), put_number(text, "above ", &p->most);
+    dl_puts(text, "\n");
 }
 
 static bool is_volume(const array *a, const char *name, uint64_t channels) {
@@ -228,6 +256,7 @@ static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_
         dl_putf(text, "  not read: %s\n", a->unreadable);
         return true;
     }
+    put_packing(text, a);
     if (!a->numeric || a->count == 0) return true;
     /* A slow machine reads ten million elements a second. */
     dl_sandbox_allow(2 + (int)((a->count < MOST_ELEMENTS ? a->count : MOST_ELEMENTS) / 10000000));

@@ -63,13 +63,28 @@ static const char *type_name(dl_arena *arena, hid_t type, bool *numeric) {
                                    : "of a type that is not a number";
 }
 
+static hid_t memory_type(dlr_element e) {
+    const hid_t types[DLR_NELEMENTS] = {
+        [DLR_EL_F32] = H5T_NATIVE_FLOAT, [DLR_EL_F64] = H5T_NATIVE_DOUBLE,
+        [DLR_EL_I8] = H5T_NATIVE_INT8,   [DLR_EL_I16] = H5T_NATIVE_INT16,
+        [DLR_EL_I32] = H5T_NATIVE_INT32, [DLR_EL_I64] = H5T_NATIVE_INT64,
+        [DLR_EL_U8] = H5T_NATIVE_UINT8,  [DLR_EL_U16] = H5T_NATIVE_UINT16,
+        [DLR_EL_U32] = H5T_NATIVE_UINT32, [DLR_EL_U64] = H5T_NATIVE_UINT64};
+    return types[e];
+}
+
 static bool read_block(const array *a, const uint64_t *start, const uint64_t *size, double *out,
                        dl_error *err) {
     hsize_t from[ARRAY_MAX_RANK], n[ARRAY_MAX_RANK], total = 1;
     for (int i = 0; i < a->rank; i++) from[i] = start[i], n[i] = size[i], total *= size[i];
     hid_t space = H5Dget_space(a->handle), memory = H5Screate_simple(1, &total, NULL);
     bool ok = a->rank == 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, from, NULL, n, NULL) >= 0;
-    ok = ok && H5Dread(a->handle, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, out) >= 0;
+    /* packed numbers: at the end of the room of what they stand for */
+    const dlr_packing *p = a->packing;
+    void *to = (char *)out + (p ? total * (sizeof *out - dlr_element_bytes(p->stored)) : 0);
+    ok = ok && H5Dread(a->handle, p ? memory_type(p->stored) : H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT,
+                       to) >= 0;
+    if (ok && p) dlr_unpack(p, to, total, DLR_EL_F64, out);
     H5Sclose(memory);
     H5Sclose(space);
     return ok || dl_fail(err, DL_INPUT, "the data of '%s' cannot be read: the file is damaged or truncated",
@@ -176,6 +191,7 @@ struct walk {
     haddr_t group;
     const walk *above;
     int depth, *objects;
+    bool netcdf; /* the NetCDF library wrote the file */
 };
 
 static bool is_inside(const walk *w, haddr_t group) {
@@ -190,6 +206,51 @@ static herr_t add_attribute(hid_t at, const char *name, const H5A_info_t *info, 
     const char *value = named_attribute(w->arena, at, name);
     dl_push(w->arena, &w->f->attributes, dl_format(w->arena, "%s = %s", name, value ? value : "(not shown)"));
     return w->f->attributes.n >= 200;
+}
+
+/* The number in `a->type` that libhdf5 hands out: the next type that has all of them. */
+static dlr_element element_of(const array *a) {
+    int bits = atoi(a->type + 1), bytes = 1;
+    while (8 * bytes < bits) bytes *= 2;
+    if (a->type[0] == 'f' && bytes < 4 && bits != 16) bytes = 4;
+    return dlr_element_of(a->type[0], (size_t)bytes);
+}
+
+/* Whether the NetCDF library filled the set with its default fill value. */
+static bool has_default_fill(const walk *w, hid_t set) {
+    hid_t how = H5Dget_create_plist(set);
+    H5D_fill_value_t fill;
+    bool asked = H5Pfill_value_defined(how, &fill) >= 0 && fill == H5D_FILL_VALUE_USER_DEFINED;
+    H5Pclose(how);
+    return asked && (w->netcdf || H5Aexists(set, "_Netcdf4Dimid") > 0);
+}
+
+static void take_packing(walk *w, array *a, hid_t set) {
+    dlr_attribute found[16];
+    dlr_hdf5_attribute raw[16];
+    dlr_number numbers[16][DLR_MISSING + 1];
+    dlr_array_facts facts = {.name = a->name,
+                             .type = element_of(a),
+                             .attributes = found,
+                             .default_fills = has_default_fill(w, set)};
+    const char *name;
+    for (int i = 0; (name = dlr_packing_attribute(i)) && facts.attribute_count < 16; i++) {
+        int k = facts.attribute_count;
+        if (!dlr_hdf5_read_attribute(set, name, &raw[k], numbers[k], DLR_MISSING + 1)) continue;
+        dl_buf text = {0};
+        dl_put_double(&text, raw[k].number);
+        found[k] = (dlr_attribute){.name = name,
+                                   .text = raw[k].is_text  ? raw[k].text
+                                           : raw[k].unread ? "(neither numbers nor text)"
+                                                           : dl_strdup(w->arena, text.at),
+                                   .number = raw[k].number,
+                                   .numbers = numbers[k],
+                                   .n = raw[k].count,
+                                   .unread = raw[k].unread};
+        dl_buf_free(&text);
+        facts.attribute_count++;
+    }
+    array_take_packing(w->arena, a, &facts);
 }
 
 static void add_array(walk *w, const char *name, hid_t set) {
@@ -218,6 +279,7 @@ static void add_array(walk *w, const char *name, hid_t set) {
         (a.offset > w->f->bytes || a.count * H5Tget_size(type) > w->f->bytes - a.offset))
         a.unreadable = "it reaches beyond the end of the file, which is truncated";
     a.labels = named_attribute(w->arena, set, "channels");
+    if (a.numeric && !a.unreadable) take_packing(w, &a, set);
     H5Tclose(type);
     H5Sclose(space);
     dl_push(w->arena, &w->f->arrays, a);
@@ -280,7 +342,7 @@ bool hdf5_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) 
     H5O_info_t root;
     if (H5Oget_info2(file, &root, H5O_INFO_BASIC) < 0)
         return dl_fail(err, DL_INPUT, "%s is damaged: its root group cannot be read", path);
-    walk w = {.arena = arena, .f = f, .prefix = "", .group = root.addr, .objects = &objects};
+    walk w = {.arena = arena, .f = f, .prefix = "", .group = root.addr, .objects = &objects, .netcdf = H5Aexists(file, "_NCProperties") > 0};
     f->format = "HDF5";
     if (H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, NULL, add_attribute, &w) < 0) {
         char why[DLR_HDF5_WHY];

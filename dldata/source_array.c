@@ -9,7 +9,23 @@ static bool read_block(const array *a, const uint64_t *start, const uint64_t *si
                        dl_error *err) {
     dlr_block b = {0};
     for (int i = 0; i < a->rank; i++) b.start[i] = (int64_t)start[i], b.count[i] = (int64_t)size[i];
-    return dlr_source_read(*opened(a->handle), &b, DLR_EL_F64, out, err);
+    return a->packing ? dlr_packing_read(a->packing, *opened(a->handle), &b, DLR_EL_F64, out, err)
+                      : dlr_source_read(*opened(a->handle), &b, DLR_EL_F64, out, err);
+}
+
+void array_take_packing(dl_arena *arena, array *a, const dlr_array_facts *facts) {
+    dlr_packing p;
+    dl_buf warnings = {0};
+    dl_error reason = {0};
+    if (!dlr_packing_of(facts, &p, &warnings, &reason))
+        a->unreadable = dl_strdup(arena, reason.message);
+    else if (p.any) {
+        dlr_packing *kept = DL_NEW(arena, dlr_packing);
+        *kept = p;
+        a->packing = kept;
+    }
+    if (warnings.n) a->warnings = dl_strdup(arena, warnings.at);
+    dl_buf_free(&warnings);
 }
 
 static const char *storage_of(dl_arena *arena, const dlr_array_facts *facts) {
@@ -37,6 +53,7 @@ static bool add_array(dl_arena *arena, const dlr_array_file *file, const dlr_arr
                .read = read_block};
     for (int i = 0; i < a.rank; i++) a.dims[i] = (uint64_t)facts->dims[i], a.count *= a.dims[i];
     if (facts->refused) a.unreadable = dl_strdup(arena, facts->refused);
+    if (!a.unreadable) array_take_packing(arena, &a, facts);
     if (a.numeric && !a.unreadable) {
         dlr_source **source = DL_NEW(arena, dlr_source *);
         *source = dlr_source_open(file, facts, CHUNKS, err);

@@ -37,6 +37,7 @@ uint16_t dlr_half_of(double x) {
     uint16_t sign = signbit(x) ? 0x8000 : 0;
     x = fabs(x);
     if (isnan(x)) return sign | 0x7e00;
+    if (x == 0) return sign;
     if (x >= 65520) return sign | 0x7c00; /* half a step above the largest, 65504 */
     int exponent = 0;
     frexp(x, &exponent); /* x = m 2^exponent, m of [1/2, 1) */

@@ -16,6 +16,8 @@ bool dlr_packing_knows(const char *attribute) {
     return false;
 }
 
+const char *dlr_packing_attribute(int i) { return i < KNOWN ? known[i] : NULL; }
+
 typedef struct {
     const dlr_array_facts *facts;
     dlr_packing *p;

@@ -27,6 +27,8 @@ typedef struct {
 
 /* Whether it is one of the attributes above. */
 bool dlr_packing_knows(const char *attribute);
+/* The i-th of them; NULL after the last. */
+const char *dlr_packing_attribute(int i);
 
 /* The rules that an array's attributes make. To `warnings` (NULL: nowhere) goes a line each for what has no
  * effect, or an odd one: a fill value that is no number of the array's type, two of a thing of which one is

@@ -322,7 +322,7 @@ bool dlr_zarr_array(dl_arena *arena, const char *text, size_t n, int version, co
     a->rank = take_sizes(dlr_json_get(doc, "shape"), 0, a->dims);
     if (a->rank < 0) return bad_meta(path, "'shape' is no list of at most 8 sizes", err);
     if (take_sizes(chunks, 1, a->chunk) != a->rank)
-        return bad_meta(path, "the shape of the chunks has not as many sizes (of 1 at least) as 'shape'", err);
+        return bad_meta(path, "the chunks' shape has not as many sizes (of 1 at least) as 'shape'", err);
     bool ok = version == 2 ? read_v2(arena, doc, a, how) : read_v3(arena, doc, a, how);
     take_fill(arena, dlr_json_get(doc, "fill_value"), a, how);
     return ok;
