@@ -21,11 +21,11 @@ struct array {
     bool (*read)(const array *a, const uint64_t *start, const uint64_t *size, double *out, dl_error *err);
     int64_t handle;  /* of the format: HDF5's identifier, a file descriptor, or where the bytes are */
     uint64_t offset; /* of the data in the file, where contiguous */
-    /* What the numbers stand for, by their attributes; NULL: for themselves. `read` gives what they stand for,
-     * NaN where they are missing. */
+    /* What the numbers stand for, by their attributes; NULL: for themselves. `read` gives what they stand
+     * for, NaN where they are missing. */
     const dlr_packing *packing;
     const char *warnings; /* about these attributes, a line each; or NULL */
-    int element;     /* npy: index into its table of types; pictures: elements a record */
+    int element;          /* npy: index into its table of types; pictures: elements a record */
 };
 
 typedef struct {

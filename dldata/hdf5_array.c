@@ -65,11 +65,10 @@ static const char *type_name(dl_arena *arena, hid_t type, bool *numeric) {
 
 static hid_t memory_type(dlr_element e) {
     const hid_t types[DLR_NELEMENTS] = {
-        [DLR_EL_F32] = H5T_NATIVE_FLOAT, [DLR_EL_F64] = H5T_NATIVE_DOUBLE,
-        [DLR_EL_I8] = H5T_NATIVE_INT8,   [DLR_EL_I16] = H5T_NATIVE_INT16,
-        [DLR_EL_I32] = H5T_NATIVE_INT32, [DLR_EL_I64] = H5T_NATIVE_INT64,
-        [DLR_EL_U8] = H5T_NATIVE_UINT8,  [DLR_EL_U16] = H5T_NATIVE_UINT16,
-        [DLR_EL_U32] = H5T_NATIVE_UINT32, [DLR_EL_U64] = H5T_NATIVE_UINT64};
+        [DLR_EL_F32] = H5T_NATIVE_FLOAT, [DLR_EL_F64] = H5T_NATIVE_DOUBLE, [DLR_EL_I8] = H5T_NATIVE_INT8,
+        [DLR_EL_I16] = H5T_NATIVE_INT16, [DLR_EL_I32] = H5T_NATIVE_INT32,  [DLR_EL_I64] = H5T_NATIVE_INT64,
+        [DLR_EL_U8] = H5T_NATIVE_UINT8,  [DLR_EL_U16] = H5T_NATIVE_UINT16, [DLR_EL_U32] = H5T_NATIVE_UINT32,
+        [DLR_EL_U64] = H5T_NATIVE_UINT64};
     return types[e];
 }
 
@@ -342,7 +341,12 @@ bool hdf5_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) 
     H5O_info_t root;
     if (H5Oget_info2(file, &root, H5O_INFO_BASIC) < 0)
         return dl_fail(err, DL_INPUT, "%s is damaged: its root group cannot be read", path);
-    walk w = {.arena = arena, .f = f, .prefix = "", .group = root.addr, .objects = &objects, .netcdf = H5Aexists(file, "_NCProperties") > 0};
+    walk w = {.arena = arena,
+              .f = f,
+              .prefix = "",
+              .group = root.addr,
+              .objects = &objects,
+              .netcdf = H5Aexists(file, "_NCProperties") > 0};
     f->format = "HDF5";
     if (H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, NULL, add_attribute, &w) < 0) {
         char why[DLR_HDF5_WHY];

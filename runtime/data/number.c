@@ -40,8 +40,8 @@ uint16_t dlr_half_of(double x) {
     if (x == 0) return sign;
     if (x >= 65520) return sign | 0x7c00; /* half a step above the largest, 65504 */
     int exponent = 0;
-    frexp(x, &exponent); /* x = m 2^exponent, m of [1/2, 1) */
-    if (exponent < -13) exponent = -13; /* below 2^-14 all have one step, 2^-24 */
+    frexp(x, &exponent);                                 /* x = m 2^exponent, m of [1/2, 1) */
+    if (exponent < -13) exponent = -13;                  /* below 2^-14 all have one step, 2^-24 */
     int steps = (int)nearbyint(ldexp(x, 11 - exponent)); /* of 2^(exponent - 11): 1024 .. 2048 */
     return (uint16_t)(sign | (steps + ((exponent + 13) << 10)));
 }
@@ -49,9 +49,9 @@ uint16_t dlr_half_of(double x) {
 /* ---- a number as one of a type ---- */
 
 static bool fit_whole(const dlr_number *n, dlr_element type, dlr_number *out) {
-    static const int bits[DLR_NELEMENTS] = {[DLR_EL_I8] = 7,  [DLR_EL_I16] = 15, [DLR_EL_I32] = 31,
-                                            [DLR_EL_I64] = 63, [DLR_EL_U8] = 8,   [DLR_EL_U16] = 16,
-                                            [DLR_EL_U32] = 32, [DLR_EL_U64] = 64, [DLR_EL_BOOL] = 1};
+    static const int bits[DLR_NELEMENTS] = {
+        [DLR_EL_I8] = 7,   [DLR_EL_I16] = 15, [DLR_EL_I32] = 31, [DLR_EL_I64] = 63, [DLR_EL_U8] = 8,
+        [DLR_EL_U16] = 16, [DLR_EL_U32] = 32, [DLR_EL_U64] = 64, [DLR_EL_BOOL] = 1};
     bool sign = type >= DLR_EL_I8 && type <= DLR_EL_I64;
     dlr_number whole = *n;
     if (n->kind == 'f') {

@@ -11,8 +11,7 @@
 
 bool own_open_part(own *w, const dlr_dataset *d, const dlr_own_options *o, dlr_split part, dl_error *err) {
     const bool first = part == DLR_TRAIN && d->split == DLR_TRAIN; /* what a run opens once */
-    *w = (own){
-        .arena = dl_arena_new(NULL), .o = o, .n = d->arrays.n, .mapped = d->mapped, .warns = first};
+    *w = (own){.arena = dl_arena_new(NULL), .o = o, .n = d->arrays.n, .mapped = d->mapped, .warns = first};
     for (int k = 0; k < w->n; k++) w->at[k].to = d->arrays.at[k], w->at[k].from = o->source[k];
     if (!own_open_files(w, part, err)) return false;
     for (int k = 0; k < w->n; k++)

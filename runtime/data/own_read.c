@@ -39,8 +39,8 @@ bool own_refuse_value(const own_array *a, const own_file *f, const dlr_block *b,
     dl_buf place = {0};
     double stored, real;
     dlr_block one = one_of(a, b, at, &place);
-    const char *remedy = whole ? "nan: a whole number, puts that in its place"
-                               : "nan: 0 puts 0 in the place of such values";
+    const char *remedy =
+        whole ? "nan: a whole number, puts that in its place" : "nan: 0 puts 0 in the place of such values";
     if (!read_one(f, &one, &stored, &real)) stored = real = value;
     if (isnan(real) && !isnan(stored))
         own_fail(a, f, err, "%s is nan: missing, by its attributes, where %.9g is stored: %s (%s)", place.at,
@@ -139,7 +139,8 @@ dlr_element own_numbers_of(const own_array *a) {
     static const bool converted[DLR_NELEMENTS] = {
         [DLR_EL_I8] = true, [DLR_EL_I16] = true, [DLR_EL_I32] = true,
         [DLR_EL_U8] = true, [DLR_EL_U16] = true, [DLR_EL_U32] = true};
-    const dlr_element model = own_element_of(a->to.type.dtype), stored = dlr_source_type(a->files.at[0].source);
+    const dlr_element model = own_element_of(a->to.type.dtype),
+                      stored = dlr_source_type(a->files.at[0].source);
     bool same = model == DLR_EL_F32 && converted[stored];
     for (int i = 0; i < a->files.n; i++)
         same = same && dlr_source_type(a->files.at[i].source) == stored && !a->files.at[i].packing->any;

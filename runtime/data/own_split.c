@@ -62,8 +62,10 @@ static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, in
         *high = taken;
     else
         *low = n - taken;
-    return taken > 0 || dl_fail(err, DL_INPUT, "data.split.%s: %g of the %lld of %s is none", parts[part],
-                                s->fraction[part], (long long)n, what);
+    return taken > 0 ||
+           dl_fail(err, DL_INPUT,
+                   "data.split.%s: %g of the %lld of %s is no sample, not one: take a larger share",
+                   parts[part], s->fraction[part], (long long)n, what);
 }
 
 /* The axis whose parts are training's and validation's, where that is not N: of that name, or the first that

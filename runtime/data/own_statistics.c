@@ -270,21 +270,22 @@ static bool measured(const dlr_dataset *d, own *w, own_array *a, const own *part
         const dlr_own_channel *c = &all[a->from.channels ? a->from.channels[i] : i];
         bool range = a->from.scale == DLR_SCALE_MINMAX;
         if (c->least > c->most)
-            return own_fail(a, NULL, err,
-                            "channel %d has no value in the training part, all are missing or not finite: leave "
-                            "the channel out",
-                            i);
+            return own_fail(
+                a, NULL, err,
+                "channel %d has no value in the training part, all are missing or not finite: leave "
+                "the channel out",
+                i);
         a->mean[i] = (float)(range ? c->least : c->mean);
         a->deviation[i] = (float)(range ? c->most - c->least : c->std);
         if (!(a->deviation[i] > 0) || !isfinite(a->deviation[i]))
-            return own_fail(
-                a, NULL, err,
-                "channel %d is %.9g to %.9g over the training part, %s (give mean and std, or leave the channel "
-                "out)",
-                i, c->least, c->most,
-                a->deviation[i] > 0        ? "a range that f32 does not hold"
-                : c->least == c->most      ? "the same everywhere: nothing to divide by"
-                                           : "a deviation that is 0 as f32: nothing to divide by");
+            return own_fail(a, NULL, err,
+                            "channel %d is %.9g to %.9g over the training part, %s (give mean and std, or "
+                            "leave the channel "
+                            "out)",
+                            i, c->least, c->most,
+                            a->deviation[i] > 0   ? "a range that f32 does not hold"
+                            : c->least == c->most ? "the same everywhere: nothing to divide by"
+                                                  : "a deviation that is 0 as f32: nothing to divide by");
     }
     return true;
 }

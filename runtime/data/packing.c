@@ -3,8 +3,8 @@
 #include <math.h>
 #include <strings.h>
 
-/* The rule book. Where readers differ this follows the text of CF 1.11: xarray leaves valid ranges and NetCDF's
- * default fills alone, netCDF4-python applies both. */
+/* The rule book. Where readers differ this follows the text of CF 1.11: xarray leaves valid ranges and
+ * NetCDF's default fills alone, netCDF4-python applies both. */
 
 static const char *const known[] = {"_FillValue",  "missing_value", "scale_factor", "add_offset",
                                     "valid_range", "valid_min",     "valid_max",    "_Unsigned"};
@@ -58,9 +58,9 @@ static bool take_numbers(const book *b, const dlr_attribute *at, dlr_number *out
 /* As a number of the type that the stored ones have. With _Unsigned it may be written as one of the other
  * sign, which has the same bits. */
 static bool fit(const book *b, const dlr_number *n, dlr_number *out) {
-    static const int bits[DLR_NELEMENTS] = {[DLR_EL_I8] = 8,   [DLR_EL_I16] = 16, [DLR_EL_I32] = 32,
-                                            [DLR_EL_I64] = 64, [DLR_EL_U8] = 8,   [DLR_EL_U16] = 16,
-                                            [DLR_EL_U32] = 32, [DLR_EL_U64] = 64};
+    static const int bits[DLR_NELEMENTS] = {
+        [DLR_EL_I8] = 8, [DLR_EL_I16] = 16, [DLR_EL_I32] = 32, [DLR_EL_I64] = 64,
+        [DLR_EL_U8] = 8, [DLR_EL_U16] = 16, [DLR_EL_U32] = 32, [DLR_EL_U64] = 64};
     const dlr_packing *p = b->p;
     if (dlr_number_fit(n, b->facts->type == DLR_EL_F16 ? DLR_EL_F16 : p->type, out)) return true;
     if (p->type == p->stored || !dlr_number_fit(n, p->stored, out)) return false;

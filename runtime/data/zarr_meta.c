@@ -213,7 +213,8 @@ static bool take_base64(const char *text, dlr_number *out) {
         const char *at = i == 11 ? letters : strchr(letters, text[i]);
         if (!at) return false;
         for (int k = 0; k < 6; k++)
-            bytes[(6 * i + k) / 8] |= (unsigned char)(((at - letters) >> (5 - k) & 1) << (7 - (6 * i + k) % 8));
+            bytes[(6 * i + k) / 8] |=
+                (unsigned char)(((at - letters) >> (5 - k) & 1) << (7 - (6 * i + k) % 8));
     }
     for (int i = 7; i >= 0; i--) bits = bits << 8 | bytes[i];
     *out = (dlr_number){.kind = 'f'};
@@ -269,8 +270,8 @@ static void put_attributes(dl_arena *arena, const dlr_json *object, int version,
         if (!a->axis[i]) a->axis[i] = string_of(&axes->items[i]);
 }
 
-/* Version 2's fill_value stands for missing numbers where xarray wrote the array, or another program that knows
- * the CF conventions; elsewhere it is a number like others, which chunks hold that were not written. */
+/* Version 2's fill_value stands for missing numbers where xarray wrote the array, or another program that
+ * knows the CF conventions; elsewhere it is a number like others, which chunks hold that were not written. */
 static void judge_fill(const dlr_json *attributes, dlr_array_facts *a) {
     bool follows = dlr_json_get(attributes, "_ARRAY_DIMENSIONS") != NULL;
     for (int i = 0; i < a->attribute_count; i++) follows |= dlr_packing_knows(a->attributes[i].name);

@@ -22,7 +22,7 @@ typedef struct dlr_json_member dlr_json_member;
 typedef struct dlr_json dlr_json;
 struct dlr_json {
     dlr_json_kind kind;
-    int n; /* items of an array, members of an object */
+    int n;              /* items of an array, members of an object */
     const char *digits; /* of a DLR_JSON_REAL that is written as a whole number: its text */
     union {
         bool boolean;
@@ -50,7 +50,8 @@ typedef struct {
  * byte's offset and what was expected. */
 const dlr_json *dlr_json_parse(dl_arena *arena, const char *text, size_t n, dlr_json_limits limits,
                                const char *name, dl_error *err);
-/* The same, of a text in which NaN, Infinity and -Infinity are numbers, as Python's json module writes them. */
+/* The same, of a text in which NaN, Infinity and -Infinity are numbers, as Python's json module writes them.
+ */
 const dlr_json *dlr_json_parse_python(dl_arena *arena, const char *text, size_t n, dlr_json_limits limits,
                                       const char *name, dl_error *err);
 /* The member of an object, or NULL (also when `object` is NULL or no object). */

@@ -11,7 +11,7 @@ typedef struct {
     const char *begin, *p, *end, *name;
     dl_arena *arena;
     dlr_json_limits left; /* values still allowed; depth is handed down the recursion */
-    bool bare; /* NaN and infinities are numbers */
+    bool bare;            /* NaN and infinities are numbers */
     dl_error *err;
 } reader;
 

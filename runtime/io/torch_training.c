@@ -234,7 +234,8 @@ static bool take_states(const reader *r, dlr_torch_training *t) {
     for (int k = 0; k < DL_MOST_KEPT; k++) t->scalar[k] = NAN;
     for (int i = 0; i < r->n; i++) {
         const dlr_torch_value *state = get_number(r->state, r->number[i]);
-        if (state && state->kind != DLR_TORCH_DICT) return fail(r, "the optimiser's 'state' is none");
+        if (state && state->kind != DLR_TORCH_DICT)
+            return fail(r, "the optimiser's 'state' is no dictionary");
         if (state && !take_state(r, i, state)) return false;
         if (r->row->counts && !take_steps(r, i, state, &t->steps)) return false;
     }
@@ -288,8 +289,8 @@ bool dlr_torch_training_read(dl_arena *arena, const dlr_st_file *file, dl_optimi
         return fail(
             &r, "no run to go on from: it has no 'optimizer_state_dict' (its weights can be --init_weights)");
     if (!r.state || r.state->kind != DLR_TORCH_DICT || !is_list(r.groups) || r.groups->items->n < 1)
-        return fail(&r,
-                    "'optimizer_state_dict' is none of torch.optim's: it has no 'state' and 'param_groups'");
+        return fail(
+            &r, "'optimizer_state_dict' is not one of torch.optim's: it has no 'state' and 'param_groups'");
     if (!count_of(&r, root, "iters", &t->iters) || !count_of(&r, root, "epoch", &t->epoch)) return false;
     if (!take_groups(&r) || !take_states(&r, t)) return false;
     take_options(&r, t);

@@ -48,7 +48,7 @@ static bool read_end64(reader *r) {
         return damaged(r, "its zip64 record lies behind the file's end");
     if (!at(r, r->end, end, END64)) return false;
     if (u32(end) != 0x06064b50 || u32(end + 16) != 0 || u32(end + 20) != 0)
-        return damaged(r, "its zip64 record is none");
+        return damaged(r, "its zip64 record does not begin as one");
     r->entries = u64(end + 32), r->bytes = u64(end + 40), r->at = u64(end + 48);
     return true;
 }

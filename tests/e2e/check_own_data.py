@@ -324,6 +324,64 @@ mean2, std2 = values.mean((0, 2, 3))[:, None, None], values.std((0, 2, 3))[:, No
 want = (packed[17:] * 0.002 + 5.0 - mean2) / std2
 near(samples("field", "valid")["x"][1:], want, "statistics of what the numbers stand for")
 
+config("inputs: {x: netcdf.h5}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
+check("missing, by its attributes, where -32768 is stored" in samples("field", "valid"), samples("field", "valid"))
+config("inputs: {x: {file: netcdf.h5, normalize: standardize}}\ntargets: {t: t.npy}\nsplit: {train: [10, 20], valid: [0, 10]}")
+check("[16, 0, 0, 0] is nan: missing, by its attributes" in samples("field", "valid"), "statistics name the place, too")
+huge = X.astype("f8")
+huge[[3, 17], 1, 2, 3] = 1e300
+np.save("huge.npy", huge)
+for more, at in (("", 3), (", normalize: standardize", 17)):  # what a double holds and f32 does not is told as it is
+    config("inputs: {x: {file: huge.npy" + more + "}}\ntargets: {t: t.npy}\nsplit: {train: [10, 20], valid: [0, 10]}")
+    text = samples("field", "valid")
+    check(isinstance(text, str) and f"[{at}, 1, 2, 3] is 1e+300, and f32 holds no more than 3.4e38" in text, text)
+config("inputs: {x: {file: huge.npy, nan: 0, normalize: minmax}}\ntargets: {t: t.npy}\nsplit: {train: [10, 20], valid: [0, 10]}")
+kept = np.where(huge == 1e300, np.nan, huge)
+low, high = np.nanmin(kept[10:], (0, 2, 3))[:, None, None], np.nanmax(kept[10:], (0, 2, 3))[:, None, None]
+kept = kept[:10]
+near(samples("field", "valid")["x"], np.where(np.isnan(kept), 0, (kept - low) / (high - low)), "a number that f32 does not hold is left out of statistics")
+level = X.copy()
+level[:, 1] = 0.1
+np.save("level.npy", level)
+level[:, 1] = np.nan
+np.save("void.npy", level)
+level[:, 1] = 0
+level[::2, 1] = 1e-47  # f32 has no such deviation
+np.save("tiny.npy", level.astype("f8") + np.where(np.arange(20)[:, None, None, None] % 2, 0, 1e-50) * (np.arange(X.shape[1]) == 1)[:, None, None])
+for file, scale, says in (("level", "standardize", "channel 1 is 0.100000001 to 0.100000001 over the training part, the same everywhere: nothing to divide by"),
+                          ("level", "minmax", "channel 1 is 0.100000001 to 0.100000001"), ("void", "standardize", "channel 1 has no value in the training part"),
+                          ("tiny", "standardize", "channel 1 is 0 to 1e-50 over the training part, a deviation that is 0 as f32"), ("tiny", "minmax", "channel 1 is 0 to 1e-50")):
+    config(f"inputs: {{x: {{file: {file}.npy, normalize: {scale}, nan: 0}}}}\ntargets: {{t: t.npy}}\nsplit: {{valid: 0.2}}")
+    text = samples("field", "valid")
+    check(isinstance(text, str) and says in text, text)
+for given, says in (("mean: 1.0e39, std: 1", "mean is 1e+39, as f32 no finite number"), ("mean: 0, std: 1.0e-50", "std is 1e-50, as f32 no number to divide by")):
+    config(f"inputs: {{x: {{file: x.npy, {given}}}}}\ntargets: {{t: t.npy}}\nsplit: {{valid: 0.2}}")
+    text = samples("field", "valid")
+    check(isinstance(text, str) and says in text, text)
+
+# ---- whole numbers, of which some are missing ----
+
+model("marks", """model Marks():
+    input x: f32[N, C=2, H=6, W=8]
+    target label: i64[N]
+    y = x |> conv(4, 3, pad=1) @c |> mean(over=[H, W]) |> linear(3) @head
+    output y
+    loss = cross_entropy(y, label)
+""")
+marks = (np.arange(20) % 3).astype("i2")
+marks[[3, 17]] = -1
+with h5py.File("marks.h5", "w") as f:
+    f["y"], f["z"] = marks, np.where(marks < 0, np.nan, marks).astype("f4")
+    f["y"].attrs["_FillValue"] = np.int16(-1)
+config("inputs: {x: {file: x.npy, channels: [0, 1]}}\ntargets: {label: marks.h5:y}\nsplit: {valid: 0.2}")
+text = samples("marks", "valid")
+check(isinstance(text, str) and "[17] is -1: whole numbers have no NaN" in text or "[17] is nan: missing, by its attributes, where -1 is stored: whole numbers have no NaN" in text, text)
+for array in ("y", "z"):
+    config(f"inputs: {{x: {{file: x.npy, channels: [0, 1]}}}}\ntargets: {{label: {{file: marks.h5, array: {array}, nan: -100}}}}\nsplit: {{valid: 0.2}}")
+    same(samples("marks", "valid")["label"], np.where(marks[16:] < 0, -100, marks[16:]), f"nan: -100 of whole numbers, {array}")
+config("inputs: {x: {file: x.npy, channels: [0, 1]}}\ntargets: {label: {file: marks.h5, array: y, nan: 0.5}}\nsplit: {valid: 0.2}")
+check("nan: 0.5 is no such number" in samples("marks", "valid"), samples("marks", "valid"))
+
 # ---- several inputs, a mask, labels, none ----
 
 model("classes", """model Classes():
