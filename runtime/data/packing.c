@@ -3,6 +3,8 @@
 #include <math.h>
 #include <strings.h>
 
+#include "runtime/io/log.h"
+
 /* The rule book. Where readers differ this follows the text of CF 1.11: xarray leaves valid ranges and
  * NetCDF's default fills alone, netCDF4-python applies both. */
 
@@ -204,4 +206,17 @@ bool dlr_packing_of(const dlr_array_facts *facts, dlr_packing *p, dl_buf *warnin
     p->scaled = p->scale != 1 || p->offset != 0;
     p->any = p->scaled || p->n_missing || p->has_least || p->has_most || p->type != p->stored;
     return true;
+}
+
+bool dlr_packing_open(const char *path, const dlr_array_facts *facts, dlr_packing *out, dl_error *err) {
+    dl_buf warnings = {0};
+    dl_error reason = {0};
+    bool ok = dlr_packing_of(facts, out, &warnings, &reason) ||
+              dl_fail(err, reason.code, "%s: %s", path, reason.message);
+    for (char *line = warnings.at, *end; ok && line && *line; line = end + 1) {
+        *(end = strchr(line, '\n')) = 0;
+        dlr_log_warning("%s: %s", path, line);
+    }
+    dl_buf_free(&warnings);
+    return ok;
 }

@@ -36,6 +36,9 @@ const char *dlr_packing_attribute(int i);
  * the number (the two numbers) that it has to be. */
 bool dlr_packing_of(const dlr_array_facts *facts, dlr_packing *out, dl_buf *warnings, dl_error *err);
 
+/* The same for loaders that have no key of configuration to name: warnings go to the log, with the path. */
+bool dlr_packing_open(const char *path, const dlr_array_facts *facts, dlr_packing *out, dl_error *err);
+
 /* The values of n numbers of type p->stored: NaN where they are missing. `to` is f32 or f64. */
 void dlr_unpack(const dlr_packing *p, const void *stored, size_t n, dlr_element to, void *out);
 /* Which of them are missing: 1, else 0. Numbers that are not finite are not missing by themselves. */

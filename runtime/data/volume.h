@@ -2,7 +2,7 @@
  * be [L, L, L, C], too. */
 #ifndef DLR_VOLUME_H
 #define DLR_VOLUME_H
-#include "runtime/data/array_file.h"
+#include "runtime/data/packing.h"
 #include "runtime/data/rotate.h"
 #include "runtime/rng.h"
 
@@ -32,7 +32,8 @@ struct dlr_volume {
     void (*close)(dlr_volume *v);
     float *memory;      /* kind memory */
     dlr_source *source; /* kind file */
-    int64_t held;       /* bytes of memory that it takes at most, in this process or its child */
+    dlr_packing packing;
+    int64_t held; /* bytes of memory that it takes at most, in this process or its child */
 };
 
 /* Opens an array [channels, L, L, L] of a file, or [L, L, L, channels]. Errors: dlr_source_open's. */

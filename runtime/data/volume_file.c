@@ -23,7 +23,7 @@ static bool first_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
                        .count = {1, s->planes, s->size, row}};
     s->row = row;
     for (int p = 0; p < s->planes; p++) s->plane[p] = s->scratch + p * s->size * row + (whole ? s->z : 0);
-    return dlr_source_read(v->source, &block, DLR_EL_F32, s->scratch, err);
+    return dlr_packing_read(&v->packing, v->source, &block, DLR_EL_F32, s->scratch, err);
 }
 
 /* ---- channels last ---- */
@@ -48,7 +48,7 @@ static bool last_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
                              .to = apart,
                              .to_step = {planes * size * size * f, f},
                              .to_type = DLR_EL_F32};
-    return dlr_source_read(v->source, &block, DLR_EL_F32, s->scratch, err) &&
+    return dlr_packing_read(&v->packing, v->source, &block, DLR_EL_F32, s->scratch, err) &&
            (dlr_source_is_on_paper(v->source) ||
             dlr_elements_move(&turn, (int64_t[DLR_ARRAY_RANK]){0}, &(double){0}));
 }
@@ -58,7 +58,7 @@ static bool file_numbers(const dlr_volume *v, const int64_t corner[3], int size,
     dlr_block block = {0};
     for (int a = 0; a < 3; a++) block.start[a + !last] = corner[a], block.count[a + !last] = size;
     block.count[last ? 3 : 0] = v->channels;
-    return dlr_source_read(v->source, &block, DLR_EL_F32, out, err);
+    return dlr_packing_read(&v->packing, v->source, &block, DLR_EL_F32, out, err);
 }
 
 static void file_close(dlr_volume *v) { dlr_source_close(v->source); }
@@ -77,7 +77,8 @@ dlr_volume *dlr_volume_open(const dlr_array_file *file, const dlr_array_facts *a
                       .numbers = file_numbers,
                       .channels_last = channels_last,
                       .close = file_close};
-    v->source = dlr_source_open(file, array, CHUNKS, err);
+    if (dlr_packing_open(file->path, array, &v->packing, err))
+        v->source = dlr_source_open(file, array, CHUNKS, err);
     if (v->source) {
         v->held = dlr_source_held(v->source);
         return v;

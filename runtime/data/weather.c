@@ -9,10 +9,13 @@
 #include <dirent.h>
 #include <stdlib.h>
 
+#include "runtime/data/packing.h"
+
 static const char set_name[] = "fields";
 
 typedef struct {
     dlr_source *source;
+    dlr_packing packing;
     int64_t first; /* samples of the years before */
 } year;
 
@@ -99,7 +102,8 @@ static bool open_year(const weather *w, const char *path, bool mapped, year *y, 
     if (!file) return false;
     file->mapped = mapped;
     const dlr_array_facts *set = dlr_array_file_find(file, set_name);
-    if (set && check_set(w, path, set, err)) y->source = dlr_source_open(file, set, CHUNKS, err);
+    if (set && check_set(w, path, set, err) && dlr_packing_open(path, set, &y->packing, err))
+        y->source = dlr_source_open(file, set, CHUNKS, err);
     if (!set) {
         dl_buf holds = {0};
         dlr_array_file_put(&holds, file, 8);
@@ -181,11 +185,12 @@ static bool refuse_value(const weather *w, const dlr_source *s, const dlr_block 
 
 /* The field of one time: by our own reads a channel after another, which is then normalised in the cache; of
  * the child in one question. */
-static bool read_field(const weather *w, const dlr_source *s, int64_t time, float *out, dl_error *err) {
+static bool read_field(const weather *w, const year *y, int64_t time, float *out, dl_error *err) {
+    const dlr_source *s = y->source;
     const int64_t together = dlr_source_chunked(s) ? w->channels : 1, plane = w->height * w->width;
     for (int64_t c = 0; c < w->channels; c += together, out += together * plane) {
         dlr_block b = {.start = {time, c}, .count = {1, together, w->height, w->width}};
-        if (!dlr_source_read(s, &b, DLR_EL_F32, out, err)) return false;
+        if (!dlr_packing_read(&y->packing, s, &b, DLR_EL_F32, out, err)) return false;
         for (int64_t k = 0; k < together; k++) {
             int64_t bad = dlr_normalise(out + k * plane, (size_t)plane, w->mean[c + k], w->deviation[c + k]);
             if (bad >= 0) return refuse_value(w, s, &b, k * plane + bad, out[k * plane + bad], err);
@@ -211,7 +216,7 @@ static bool read_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void 
     const weather *w = d->state;
     int64_t time;
     const year *y = find_sample(d, epoch, sample, &time);
-    return read_field(w, y->source, time, out[0], err) && read_field(w, y->source, time + w->dt, out[1], err);
+    return read_field(w, y, time, out[0], err) && read_field(w, y, time + w->dt, out[1], err);
 }
 
 /* ---- for a device that scales them itself ---- */
@@ -224,11 +229,12 @@ static bool raw_fields(const dlr_dataset *d, dlr_raw *raw) {
 
 /* As read_field, but that the numbers stay as they are; whether they are finite is seen while they are in the
  * cache. */
-static bool read_numbers(const weather *w, const dlr_source *s, int64_t time, float *out, dl_error *err) {
+static bool read_numbers(const weather *w, const year *y, int64_t time, float *out, dl_error *err) {
+    const dlr_source *s = y->source;
     const int64_t together = dlr_source_chunked(s) ? w->channels : 1, plane = w->height * w->width;
     for (int64_t c = 0; c < w->channels; c += together, out += together * plane) {
         dlr_block b = {.start = {time, c}, .count = {1, together, w->height, w->width}};
-        if (!dlr_source_read(s, &b, DLR_EL_F32, out, err)) return false;
+        if (!dlr_packing_read(&y->packing, s, &b, DLR_EL_F32, out, err)) return false;
         int64_t bad = dlr_not_finite_at(out, (size_t)(together * plane));
         if (bad >= 0) return refuse_value(w, s, &b, bad, out[bad], err);
     }
@@ -250,7 +256,7 @@ static bool read_pair_numbers(const dlr_dataset *d, int64_t epoch, int64_t sampl
     const year *y = find_sample(d, epoch, sample, &time);
     for (int i = 0; i < 2; i++) {
         lie(d, i, &how[i]);
-        if (!read_numbers(w, y->source, time + i * w->dt, out[i], err)) return false;
+        if (!read_numbers(w, y, time + i * w->dt, out[i], err)) return false;
     }
     return true;
 }
@@ -274,7 +280,7 @@ static bool read_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch
     const weather *w = d->state;
     const year *y = find_year(w, i);
     *bytes = field_bytes(w), *at = i * *bytes;
-    return read_numbers(w, y->source, i - y->first, out, err);
+    return read_numbers(w, y, i - y->first, out, err);
 }
 
 static void locate_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how) {

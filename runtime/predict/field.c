@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "runtime/data/statistics.h"
-#include "runtime/io/log.h"
 
 enum { CHUNKS = 64 << 20 /* of unpacked ones, those of neighbouring pieces */ };
 
@@ -61,19 +60,6 @@ static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, d
     return true;
 }
 
-static bool read_packing(dlr_field *f, const char *path, dl_error *err) {
-    dl_buf warnings = {0};
-    dl_error reason = {0};
-    bool ok = dlr_packing_of(f->array, &f->packing, &warnings, &reason) ||
-              dl_fail(err, reason.code, "%s: %s", path, reason.message);
-    for (char *line = warnings.at, *end; ok && line && *line; line = end + 1) {
-        *(end = strchr(line, '\n')) = 0;
-        dlr_log_warning("%s: %s", path, line);
-    }
-    dl_buf_free(&warnings);
-    return ok;
-}
-
 bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_field_want *want,
                     dl_error *err) {
     const char *name, *path = split(arena, spec, &name);
@@ -82,7 +68,7 @@ bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_f
     if (!f->file || !choose(f, name, want, err)) return false;
     f->source = dlr_source_open(f->file, f->array, CHUNKS, err);
     if (!f->source) return false;
-    if (want->unpacks && !read_packing(f, path, err)) return false;
+    if (want->unpacks && !dlr_packing_open(path, f->array, &f->packing, err)) return false;
     int rank = want->type->rank - 1, first = f->array->rank - rank;
     f->channel_axes = rank - want->space;
     f->in_order = first == 1;
