@@ -47,7 +47,9 @@ def write_years(folder, years, seed, **how):
             slow = random.standard_normal((TIMES, 1, 1, 1)) * 3
             scale = np.array([1, 40, 3e4]).reshape(1, C, 1, 1)
             fields = ((random.standard_normal((TIMES, C, LAT, LON)) + slow) * scale + 7 * scale).astype(how.get("dtype", "f4"))
-            f.create_dataset("fields", data=fields, **{k: v for k, v in how.items() if k != "dtype"})
+            f.create_dataset("fields", data=fields / np.array(how.get("scale_factor", 1), fields.dtype), **{k: v for k, v in how.items() if k not in ("dtype", "scale_factor")})
+            if "scale_factor" in how:
+                f["fields"].attrs["scale_factor"] = how["scale_factor"]
 
 
 class Reference:
@@ -136,6 +138,7 @@ def test_same_bits():
         check(train(f"w{w}", "years", "--num_epochs=3", f"--num_data_workers={w}")[0] == whole and weights("w0") == weights(f"w{w}"), f"{w} workers")
     packed, err = train("packed", "packed", "--num_epochs=3")
     check(packed == whole and weights("packed") == weights("w0"), "chunked and compressed files hold the same")
+    check(train("scaled", "scaled", "--num_epochs=3")[0] == whole and weights("scaled") == weights("w0"), "numbers stand for others by scale_factor")
     check("data_loader_config pytorch" in err, "train_data_path alone chooses the loader")
     os.makedirs(f"{TMP}/disk")
     os.symlink(f"{TMP}/years", f"{TMP}/disk/elsewhere"), os.symlink(f"{TMP}/valid", f"{TMP}/disk/valid")
@@ -173,6 +176,9 @@ def test_faults():
     with h5py.File(f"{TMP}/nan/2001.h5", "r+") as f:
         f["fields"][11, 1, 2, 3] = np.nan
     refused(3, r"nan/2001\.h5: 'fields' \[time 11, channel 1, lat 2, lon 3\] is nan", *options("nan", "--num_epochs=1"))
+    with h5py.File(f"{TMP}/nan/2001.h5", "r+") as f:  # a fill value is no temperature
+        f["fields"][11, 1, 2, 3], f["fields"].attrs["_FillValue"] = -9999, np.float32(-9999)
+    refused(3, r"nan/2001\.h5: 'fields' \[time 11, channel 1, lat 2, lon 3\] is nan", *options("nan", "--num_epochs=1"))
     refused(3, r"1999b\.h5: 'fields' is \[20, 3, 7, 9\] f32: a crop of 8 x 6", *options("years", "--img_size=[8,6]"))
     refused(3, r"that is 3 channels, but the model's input has 4", *options("years", "--n_in_channels=4", "--n_out_channels=4"))
     refused(3, r"dt of 7 pairs times", *options("years", "--dt=7"))
@@ -186,6 +192,7 @@ def test_faults():
 
 write_years(f"{TMP}/years", ["2000", "2001", "1999b"], 1)
 write_years(f"{TMP}/packed", ["2000", "2001", "1999b"], 1, chunks=(1, C, LAT, 5), compression="gzip", shuffle=True)
+write_years(f"{TMP}/scaled", ["2000", "2001", "1999b"], 1, scale_factor=0.5)
 write_years(f"{TMP}/valid", ["x", "y"], 2)
 np.save(f"{TMP}/means.npy", np.array([7, 280, 2.1e5], "f4").reshape(1, C, 1, 1))
 np.save(f"{TMP}/stds.npy", np.array([3.2, 130, 9.1e4], "f4").reshape(1, C, 1, 1))

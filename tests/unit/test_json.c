@@ -18,6 +18,22 @@ static const dlr_json *parse_n(dl_arena *a, const char *text, size_t n, dl_error
     return v;
 }
 
+/* Python's json module writes NaN and infinities, which JSON does not have. */
+static void test_python(dl_arena *a) {
+    static const char text[] = "[NaN, Infinity, -Infinity, -1, 18446744073709551615]";
+    dl_error err = {0};
+    CHECK(!parse_n(a, text, strlen(text), &err) && err.code == DL_INPUT);
+    err = (dl_error){0};
+    const dlr_json *v = dlr_json_parse_python(a, text, strlen(text),
+                                              (dlr_json_limits){.depth = 4, .values = 50}, "f.json", &err);
+    CHECK(v && v->n == 5, "%s", err.message);
+    if (!v) return;
+    CHECK(v->items[0].real != v->items[0].real && v->items[1].real == __builtin_inf() &&
+          v->items[2].real == -__builtin_inf() && v->items[3].integer == -1);
+    CHECK(v->items[4].kind == DLR_JSON_REAL && v->items[4].digits &&
+          strcmp(v->items[4].digits, "18446744073709551615") == 0);
+}
+
 static void test_valid(dl_arena *a) {
     dl_error err;
     const char *text =
@@ -167,6 +183,7 @@ static void test_checksum(void) {
 
 int main(void) {
     dl_arena *a = dl_arena_new(NULL);
+    test_python(a);
     test_valid(a);
     test_faults(a);
     test_damage(a);
