@@ -38,9 +38,11 @@ static dl_init starts_at(double first) {
     return (dl_init){.kind = first ? DL_INIT_CONST : DL_INIT_ZERO, .a = first};
 }
 
+/* A model's own variable may have the name, as exp_avg.weight of a layer that is labelled exp_avg beside a
+ * parameter `weight`: two dots stand in no name of a model's. */
 dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t, double first) {
     const char *name = dl_internf("%s.%s", what, t->var->name);
-    check_free(o, name);
+    if (dl_var_set_find(&o->model, name)) name = dl_internf("%s..%s", what, t->var->name);
     dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, starts_at(first), t->var->loc);
     v->of = t->var->name, v->piece = t->var->piece;
     for (int i = 0; i < t->share.n; i++) v->piece.cut[v->piece.n++] = t->share.cut[i];

@@ -157,6 +157,18 @@ dlr_view dlr_exec_variable(const dlr_exec *e, const char *name) {
     return (dlr_view){0};
 }
 
+dlr_view dlr_exec_state(const dlr_exec *e, const char *what, const char *param) {
+    const size_t n = strlen(what);
+    for (int i = 0; i < e->plan->vars.n; i++) {
+        const dl_plan_var *v = &e->plan->vars.at[i];
+        if (!v->of || strcmp(v->of, param) != 0 || strncmp(v->name, what, n) != 0) continue;
+        const char *rest = v->name + n + strspn(v->name + n, ".");
+        if (v->name[n] == '.' && strcmp(rest, param) == 0)
+            return (dlr_view){&v->type, v->offset, dl_plan_piece(v)};
+    }
+    return (dlr_view){0};
+}
+
 dlr_view dlr_exec_result(const dlr_exec *e, int program, dl_result_role role, const char *name) {
     const dl_plan_program *p = &e->plan->programs.at[program];
     for (int i = 0; i < p->results.n; i++) {

@@ -76,6 +76,8 @@ bool dlr_exec_memory(const dlr_exec *exec, dlr_device_memory *memory);
 int dlr_exec_program(const dlr_exec *exec, const char *name);
 
 dlr_view dlr_exec_variable(const dlr_exec *exec, const char *name);
+/* What the optimiser keeps of a parameter under that name ("exp_avg"); no type: nothing. */
+dlr_view dlr_exec_state(const dlr_exec *exec, const char *what, const char *param);
 /* A program's result; holds its value from the end of a run of that program to the next run of any. name
  * NULL: the first of this role. */
 dlr_view dlr_exec_result(const dlr_exec *exec, int program, dl_result_role role, const char *name);

@@ -60,7 +60,7 @@ static double hyper(const writer *w, const char *name) {
 /* A parameter's moment of this name; NULL: the optimiser keeps none of it. */
 static const dlr_st_tensor *moment(writer *w, const char *what, const char *param) {
     const char *name = dl_format(w->arena, "%s.%s", what, param);
-    dlr_view view = dlr_exec_variable(w->exec, name);
+    dlr_view view = dlr_exec_state(w->exec, what, param);
     if (!view.type) return NULL;
     dlr_st_tensor *t = &w->all.list[w->all.n];
     *t = (dlr_st_tensor){.name = name, .dtype = dlr_tensors_dtype(view.type->dtype), .rank = view.type->rank};
@@ -234,7 +234,7 @@ static bool check(const writer *w, dl_error *err) {
     bool found = !first->name || first->may_lack;
     for (int i = 0; !found && i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
-        found = v->of && strcmp(v->name, dl_format(w->arena, "%s.%s", first->name, v->of)) == 0;
+        found = v->of && dlr_exec_state(w->exec, first->name, v->of).type;
     }
     return (found && dlr_exec_variable(w->exec, "optimizer.step").type) ||
            dl_fail(err, DL_INTERNAL, "the plan's optimiser is not '%s'", row_of(w)->name);

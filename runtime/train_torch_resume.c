@@ -85,8 +85,7 @@ static bool load_moments(dlr_run *r, const dlr_st_file *file, const dlr_tensors 
     bool ok = buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s", file->path);
     for (int i = 0; ok && i < params->n; i++)
         for (int k = 0; ok && k < DL_MOST_KEPT && kept[k].name; k++) {
-            const char *name = dl_format(r->arena, "%s.%s", kept[k].name, params->list[i].name);
-            dlr_view view = dlr_exec_variable(r->exec, name);
+            dlr_view view = dlr_exec_state(r->exec, kept[k].name, params->list[i].name);
             const dlr_st_tensor *from = t->kept[i].moment[k];
             if (view.type && from) ok = dlr_tensor_load(r->exec, view, file, from, buffer, err);
         }

@@ -138,6 +138,34 @@ def test_even():
         check(found.get("loss") == 0 and found.get("grad_norm") == 0 and not found.get("skipped"), f"{mode}: {r.stdout} {r.stderr[-300:]}")
 
 
+def test_optimizer_names():
+    """A layer that is labelled as what an optimiser keeps, beside a parameter of the layer's name: the same numbers as by another label, and
+    the same bits after a stop."""
+    text = """model A():
+    input x: f32[N, C=3]
+    target t: f32[N, C=3]
+    param weight: [C=3] = 1
+    y = x |> linear(3) @LABEL as [N, C]
+    z = y * weight
+    output z
+    loss = mse_loss(z, t)
+"""
+    first = {".bias": ([3], [0.1, 0.2, 0.3]), ".weight": ([3, 3], [0.1 * i for i in range(9)])}
+    ends = {}
+    for label in ("exp_avg", "other"):
+        path = write(f"named_{label}", text.replace("LABEL", label))
+        save_file(f"{TMP}/{label}.safetensors", {"weight": ([3], [1.0, 0.5, 2.0]), **{label + k: v for k, v in first.items()}})
+        for way in ("whole", "parts"):
+            some = [*FEW, f"--init_weights={TMP}/{label}.safetensors", f"--expdir={TMP}/named_{label}_{way}"]
+            for more in ([[]] if way == "whole" else [["--stop_after=1"], ["--resume=true"]]):
+                r = run(DLRUN, path, *some, *more)
+                check(r.returncode == (75 if "--stop_after=1" in more else 0), f"{label}, {way}, {more}: exit {r.returncode}: {r.stderr[-400:]}")
+            found = {os.path.basename(d): open(f"{d}/model.safetensors", "rb").read() for d, _, files in os.walk(f"{TMP}/named_{label}_{way}") if "model.safetensors" in files}
+            ends[label, way] = found.get("step-00000008")
+    check(ends["exp_avg", "whole"] and ends["exp_avg", "whole"] == ends["exp_avg", "parts"], "the same bits after a stop")
+    check(ends["exp_avg", "whole"] and ends["exp_avg", "whole"][-60:] == ends["other", "whole"][-60:], "the same weights as by another label")
+
+
 def test_no_configuration():
     """Without a word about data, it is said what to give; an argument that a key has taken, by that key's meaning."""
     for name, axes in (("flat", "C=3"), ("image", "C=3, H=8, W=8"), ("volume", "C=3, D=8, H=8, W=8")):

@@ -1,7 +1,9 @@
 /* Zarr's metadata, of both versions, and attributes. */
+#include <math.h>
 #include <string.h>
 
 #include "ir/base/arena.h"
+#include "runtime/data/packing.h"
 #include "runtime/data/zarr_meta.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -12,6 +14,13 @@ static void check(const dlr_array_facts *a, const dlr_zarr_how *how) {
     FUZZ_CHECK(how->codecs >= 0 && how->codecs <= DLR_MAX_CODECS && how->separator);
     for (int i = 0; i < how->codecs; i++) FUZZ_CHECK(how->codec[i].element > 0);
     for (int i = 0; i < a->attribute_count; i++) FUZZ_CHECK(a->attributes[i].name && a->attributes[i].text);
+    dlr_packing p;
+    dl_buf warnings = {0};
+    dl_error err = {0};
+    bool ok = dlr_packing_of(a, &p, &warnings, &err);
+    FUZZ_CHECK(ok || err.code == DL_INPUT);
+    FUZZ_CHECK(!ok || (p.n_missing >= 0 && p.n_missing <= DLR_MISSING && isfinite(p.scale)));
+    dl_buf_free(&warnings);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
@@ -24,9 +33,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         bool ok = dlr_zarr_array(arena, text, n, version, "a/.zarray", &a, &how, &err);
         FUZZ_CHECK(ok || err.code == DL_INPUT);
         if (ok) check(&a, &how);
-        dlr_array_facts b = {.name = ""};
+        dlr_array_facts b = {
+            .name = "", .type = (dlr_element)(n % DLR_NELEMENTS), .stored = "", .packing = ""};
         ok = dlr_zarr_attributes(arena, text, n, "a/.zattrs", &b, &fault);
         FUZZ_CHECK(ok || fault.code == DL_INPUT);
+        if (ok) check(&b, &(dlr_zarr_how){.separator = '.'});
     }
     dl_error err = {0};
     dlr_zarr_node node;
