@@ -298,7 +298,7 @@ def check_netcdf(folder):
         v.set_auto_mask(False)
         v[:] = [255, 1, 2]
     with h5py.File(folder / "plain.h5", "w") as f:  # no NetCDF: its numbers are numbers
-        f["x"] = np.array([-32767, 1, 2], "i2")
+        f.create_dataset("x", data=np.array([-32767, 1, 2], "i2"), fillvalue=7)
     got = ask([folder / "nofill.nc", folder / "plain.h5"])
     check(got[str(folder / "nofill.nc"), "bytes"][0].tolist() == [255, 1, 2], "bytes have no default fill")
     check(got[str(folder / "nofill.nc"), "x"][0].tolist() == [-32767, 1, 2], "no fill")
@@ -317,6 +317,7 @@ def check_zarr(folder):
     seen = xr.open_zarr(folder / "x.zarr", consolidated=False)
     plain = zarr.open(str(folder / "numbers.zarr"), mode="w", shape=4, chunks=4, dtype="i4")  # zarr-python's fill_value is 0: no missing number
     plain[:] = [0, 1, 2, 0]
+    plain.attrs["units"] = "K"
     got = ask([folder / "x.zarr", folder / "numbers.zarr"])
     for n in names:
         values, _ = got[str(folder / "x.zarr"), n]

@@ -27,7 +27,7 @@ ARROWS = {
     "compiler": ["ir", "frontends", "passes"],
     "verify": ["ir", "runtime"],
     "runtime": ["ir/base", "ir/type.h", "ir/plan.h", "ir/feed.h"],
-    "runtime/data": ["ir/base", "ir/type.h", "runtime/rng.h", "runtime/io/crc32c.h", "runtime/io/json.h", "runtime/io/zip.h"],
+    "runtime/data": ["ir/base", "ir/type.h", "runtime/rng.h", "runtime/io/crc32c.h", "runtime/io/json.h", "runtime/io/log.h", "runtime/io/zip.h"],
     "runtime/io": ["ir/base"],
     "runtime/image": ["ir/base"],
     "dldata": ["ir/base", "runtime/rng.h", "runtime/data", "runtime/image", "runtime/io/json.h", "programs/propose.h"],
