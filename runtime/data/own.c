@@ -10,7 +10,8 @@
 /* ---- opening ---- */
 
 bool own_open_part(own *w, const dlr_dataset *d, const dlr_own_options *o, dlr_split part, dl_error *err) {
-    const bool first = part == DLR_TRAIN && d->split == DLR_TRAIN; /* what a run opens once */
+    /* what a run and `dlc check` open once */
+    const bool first = part == DLR_TRAIN && d->split == DLR_TRAIN && d->probe;
     *w = (own){.arena = dl_arena_new(NULL), .o = o, .n = d->arrays.n, .mapped = d->mapped, .warns = first};
     for (int k = 0; k < w->n; k++) w->at[k].to = d->arrays.at[k], w->at[k].from = o->source[k];
     if (!own_open_files(w, part, err)) return false;

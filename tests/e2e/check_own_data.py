@@ -358,6 +358,14 @@ for given, says in (("mean: 1.0e39, std: 1", "mean is 1e+39, as f32 no finite nu
     config(f"inputs: {{x: {{file: x.npy, {given}}}}}\ntargets: {{t: t.npy}}\nsplit: {{valid: 0.2}}")
     text = samples("field", "valid")
     check(isinstance(text, str) and says in text, text)
+with h5py.File("netcdf.h5", "r+") as f:  # what has no effect is told, once; what cannot be right is refused
+    f["x"].attrs["missing_value"] = 1e20
+config("inputs: {x: {file: netcdf.h5, nan: 0}}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
+text = run(BUILD + "/programs/dlc", "check", "field.dl", "--yaml_config=c.yaml").stderr.decode()
+check(text.count("netcdf.h5: 'x': its attribute missing_value is '1e+20': no number of the array's type") == 1, text)
+with h5py.File("netcdf.h5", "r+") as f:
+    f["x"].attrs["missing_value"] = "none"
+faults("field", "data.inputs.x: netcdf.h5: 'x': its attribute missing_value is 'none': this is no number")
 
 # ---- whole numbers, of which some are missing ----
 
