@@ -4,9 +4,10 @@
 /* simplify stands behind optimizer a second time because gradients are written for clarity, with explicit
  * broadcasts and a reduction an operand, and become lean here. plan_memory is last: offsets hold for one
  * order. */
-const char dl_pipeline[] = "amp,lower,simplify,shard,autodiff,ring,ranks,optimizer,products,simplify,"
-                           "moments,low_weights,layout,sequence,fuse,buckets,updates,"
-                           "recompute,schedule,plan_memory";
+const char dl_pipeline[] =
+    "amp,global_batch,lower,simplify,shard,autodiff,ring,ranks,optimizer,products,simplify,"
+    "moments,low_weights,layout,sequence,fuse,buckets,updates,"
+    "recompute,schedule,plan_memory";
 
 #define dl_skip_nothing NULL
 const dl_pass dl_passes[] = {
