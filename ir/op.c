@@ -13,6 +13,7 @@
 #define A5(a, b, c, d, e)   5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 0
 #define A5_1(a, b, c, d, e, f)                                                                               \
     6, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f}, 1
+#define A1_1(a, b)          2, {DL_ATTR_##a, DL_ATTR_##b}, 1
 #define A0_2(a, b)          2, {DL_ATTR_##a, DL_ATTR_##b}, 2
 #define A3_2(a, b, c, d, e) 5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 2
 #define A5_2(a, b, c, d, e, f, g)                                                                            \

@@ -34,9 +34,9 @@ typedef struct {
 typedef struct {
     dl_builder b;
     dl_arena *arena;
-    int64_t ranks, samples; /* of a rank; 0: no input has any */
-    const char *axis;       /* "N" */
-    DL_ARRAY(state) of;     /* by value id */
+    int64_t ranks;
+    const char *axis;   /* "N" */
+    DL_ARRAY(state) of; /* by value id */
 } batch;
 
 static state *state_of(batch *s, const dl_value *v) {
@@ -108,38 +108,24 @@ static dl_value *sum_as_mean(batch *s, dl_value *v) {
 
 /* ---- what a node makes ---- */
 
-/* The number that a value is all over, if it is one. */
-static bool is_constant(const dl_value *v, double *k) {
-    while (v->def && (v->def->op == DL_OP_broadcast || v->def->op == DL_OP_cast)) v = v->def->in[0];
-    if (!v->def || v->def->op != DL_OP_const) return false;
-    *k = dl_node_float(v->def, DL_ATTR_value);
-    return true;
-}
-
-/* A SUM that is divided by k. The sizes of a model are one rank's: k that is a whole number of times the
- * rank's samples counts elements of the batch, of which all ranks have R times as many, and the quotient is a
- * MEAN. So does k and one more (the unbiased variance), with *instead the number to divide by. */
-static kind divided(const batch *s, double k, double *instead) {
-    const double n = (double)s->samples, all = (k + 1) * (double)s->ranks - 1;
-    *instead = k;
-    if (!(n > 0 && k >= 1 && k < 0x1p53 && k == floor(k))) return SUM;
-    if (fmod(k, n) == 0) return MEAN;
-    if (fmod(k + 1, n) != 0) return SUM;
-    *instead = all / (double)s->ranks;
-    return MEAN;
-}
-
-/* Of a SUM times k: one divided by n is one times 1/n, as rounded. */
-static kind multiplied(const batch *s, double k) {
-    double by = k ? round(1 / k) : 0, all;
-    return fabs(by * k - 1) < 1e-6 && fmod(by, (double)s->samples) == 0 ? divided(s, by, &all) : SUM;
+/* A number that the size of the batch is in, of all ranks' batch. The model's text says N and means a rank's
+ * samples: `sum(l) / (N*T - 1)`. What grows with N is taken for linear in it, and of what does not, the
+ * reciprocal. */
+static void enlarge(batch *s, dl_node *n) {
+    double k = n->attrs[0].f, more = (double)(s->ranks - 1);
+    const dl_attr *doubled = dl_node_attr(n, DL_ATTR_doubled);
+    if (!doubled) return;
+    if (fabs(doubled->f) >= fabs(k))
+        k += (doubled->f - k) * more;
+    else if (doubled->f)
+        k = 1 / (1 / k + (1 / doubled->f - 1 / k) * more);
+    n->attrs[0].f = k, n->nattrs = 1;
 }
 
 /* Of a node that reads SUMs or MEANs and nothing of a rank's own: is it linear in them, so that its result is
  * one? Brings its operands into one kind, which is the result's. */
 static bool is_linear(batch *s, dl_node *n, kind *made) {
     const kind a = state_of(s, n->in[0])->kind, b = n->nin > 1 ? state_of(s, n->in[1])->kind : ALIKE;
-    double k;
     *made = is_partial(a) ? a : b;
     switch (n->op) {
     case DL_OP_neg:
@@ -158,15 +144,8 @@ static bool is_linear(batch *s, dl_node *n, kind *made) {
         if (a == SUM && b == SUM) return true;
         for (int i = 0; i < 2; i++) n->in[i] = sum_as_mean(s, n->in[i]);
         return *made = MEAN, true;
-    case DL_OP_mul:
-        if (a != ALIKE && b != ALIKE) return false;
-        if (*made == SUM && is_constant(n->in[a == ALIKE ? 0 : 1], &k)) *made = multiplied(s, k);
-        return true;
-    case DL_OP_div:
-        if (b != ALIKE) return false;
-        if (a == SUM && is_constant(n->in[1], &k) && (*made = divided(s, k, &k)) == MEAN)
-            n->in[1] = dl_build_const(&s->b, n->in[1]->type.dtype, k);
-        return true;
+    case DL_OP_mul: return a == ALIKE || b == ALIKE;
+    case DL_OP_div: return b == ALIKE;
     default: return false;
     }
 }
@@ -250,7 +229,6 @@ static void begin_vars(batch *s) {
              samples = has_axis(&v->value, s->axis);
         if (!fed && !samples) continue;
         *state_of(s, &v->value) = (state){.kind = OWN, .axis = samples ? s->axis : NULL};
-        if (fed && samples) s->samples = v->value.type.axis[dl_type_axis(&v->value.type, s->axis)].size;
     }
 }
 
@@ -269,9 +247,14 @@ static void end_results(batch *s) {
 }
 
 bool dl_pass_global_batch(dl_graph *g, dl_pass_ctx *ctx) {
-    batch s = {.b = {.graph = g}, .arena = ctx->arena, .ranks = ctx->parallel.dp, .axis = dl_intern("N")};
+    batch s = {.b = {.graph = g},
+               .arena = ctx->arena,
+               .ranks = ctx->parallel.dp > 1 ? ctx->parallel.dp : 1,
+               .axis = dl_intern("N")};
     int before = g->nodes.n;
-    if (s.ranks <= 1) return false;
+    for (int i = 0; i < before; i++)
+        if (g->nodes.at[i]->op == DL_OP_const) enlarge(&s, g->nodes.at[i]);
+    if (s.ranks == 1) return false;
     begin_vars(&s);
     dl_rewrite(g, ctx->arena, visit, &s);
     end_results(&s);

@@ -2,6 +2,8 @@
  * rows of two tables, and the rest of the step (clipping, who decays) is the same for all of them. */
 #include "passes/optimizer.h"
 
+#include <math.h>
+
 #include "ir/base/tags.h"
 #include "ir/collective.h"
 #include "passes/scaler.h"
@@ -134,22 +136,27 @@ dl_value *dl_o_total_sum(dl_optimization *o, const dl_o_total *total, const char
 /* ---- the step ---- */
 
 /* The Euclidean norm, in f64, of all gradients together, or of the weights behind the step: of what is in
- * pieces or shares that of all ranks. */
+ * pieces or shares that of all ranks. The squares are f64 too: those of f32 beyond 1.8e19 are infinite, or 0
+ * below 1e-23, in f32. */
 static dl_value *common_norm(dl_optimization *o, bool weights) {
     dl_o_total total = {0};
     for (int i = 0; i < o->trained.n; i++) {
         const dl_trained *t = &o->trained.at[i];
-        dl_value *v = weights ? t->next : t->grad, *square = dl_build2(o->b, DL_OP_mul, v, v);
-        dl_value *sum = dl_build_reduce(o->b, DL_OP_sum, square, 0, NULL);
-        dl_o_total_add(o, &total, t, dl_build_cast(o->b, sum, DL_F64));
+        dl_value *v = dl_build_cast(o->b, weights ? t->next : t->grad, DL_F64);
+        dl_value *square = dl_build2(o->b, DL_OP_mul, v, v);
+        dl_o_total_add(o, &total, t, dl_build_reduce(o->b, DL_OP_sum, square, 0, NULL));
     }
     return dl_build1(o->b, DL_OP_sqrt, dl_o_total_sum(o, &total, "a norm"));
 }
 
-/* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). */
+/* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). Of a norm that
+ * is infinite the factor is NaN, not 0, with which all finite gradients would stand still unseen. */
 static dl_value *clip_factor(dl_optimization *o, dl_value *norm) {
     dl_value *most = dl_optimizer_hyper(o, "max_norm", 1);
-    return dl_build_k(o->b, DL_OP_min, dl_o_div(o, most, dl_build_k(o->b, DL_OP_add, norm, 1e-6)), 1);
+    dl_value *factor =
+        dl_build_k(o->b, DL_OP_min, dl_o_div(o, most, dl_build_k(o->b, DL_OP_add, norm, 1e-6)), 1);
+    dl_value *finite = dl_build_k(o->b, DL_OP_lt, norm, INFINITY);
+    return dl_build3(o->b, DL_OP_select, finite, factor, dl_o_k(o, NAN));
 }
 
 /* Gradients are results no more; or are, as they are before clipping. */

@@ -34,6 +34,8 @@ struct dl_val {
     dl_span origin;       /* the expression that made it */
     const char *name;     /* the variable that it was read from, for messages; or NULL */
     const dl_ast *uneven; /* FLOAT: the whole-number division in it that did not divide evenly */
+    bool batch;           /* INT, FLOAT: the size of the batch is in it, */
+    double doubled;       /* and of batches twice as large it were this */
     bool mixed;           /* TENSOR: broadcasting put its axes in order, by that of the operands (doubt.c) */
     union {
         bool b;
@@ -168,6 +170,7 @@ bool dl_spend(dl_elab *E, dl_span where, int64_t steps);
 /* Values (value.c). */
 dl_val dl_poison(void);
 dl_val dl_val_int(int64_t i, dl_span where);
+dl_val dl_val_size(const char *axis, int64_t size, dl_span where); /* of an axis of this name */
 dl_val dl_val_float(double f, dl_span where);
 dl_val dl_val_bool(bool b, dl_span where);
 dl_val dl_val_str(const char *s, dl_span where);

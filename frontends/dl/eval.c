@@ -35,7 +35,7 @@ static dl_val eval_name(dl_elab *E, const dl_ast *e) {
         dl_help(E, "say which tensor's: x.%s", e->name);
         return dl_poison();
     }
-    if (s) return s->size < 0 ? dl_poison() : dl_val_int(s->size, e->span);
+    if (s) return s->size < 0 ? dl_poison() : dl_val_size(e->name, s->size, e->span);
     if (dl_is_poisoned(E, e->name)) return dl_poison();
     dl_bad(E, e->span, DL_DIAG_unknown_name, "'%s' is not defined", e->name);
     const char *near = dl_scope_nearest(E, e->name);
@@ -242,7 +242,7 @@ static dl_val eval_attribute(dl_elab *E, const dl_ast *e) {
     if (x.kind != DL_V_TENSOR)
         return dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'", dl_val_describe(E, x), e->name);
     int at = dl_type_axis(&x.t->type, e->name);
-    if (at >= 0) return dl_val_int(x.t->type.axis[at].size, e->span);
+    if (at >= 0) return dl_val_size(e->name, x.t->type.axis[at].size, e->span);
     const char *hint = dl_hint_find(DL_HINT_ATTRIBUTE, e->name, strlen(e->name));
     dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no axis %s", dl_val_describe(E, x), e->name);
     dl_help(E, "%s", hint ? hint : "x.C is the size of axis C of x");

@@ -1,5 +1,7 @@
 /* Tensors: from operators, indices and renamings to nodes, and from the shape rules' faults to diagnostics.
  */
+#include <math.h>
+
 #include "frontends/dl/elab.h"
 #include "ir/relation.h"
 #include "parser.h"
@@ -49,9 +51,10 @@ dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in
 
 dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype) {
     if (!dl_val_is_number(v)) return v;
-    dl_attr a = dl_attr_float(DL_ATTR_value, dl_val_number(v));
+    const dl_attr a[] = {dl_attr_float(DL_ATTR_value, dl_val_number(v)),
+                         dl_attr_float(DL_ATTR_doubled, v.doubled)};
     dl_type t = dl_scalar(dtype);
-    return dl_tensor_op(E, v.origin, DL_OP_const, 0, NULL, 1, &a, &t);
+    return dl_tensor_op(E, v.origin, DL_OP_const, 0, NULL, v.batch && isfinite(v.doubled) ? 2 : 1, a, &t);
 }
 
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to) {

@@ -58,6 +58,13 @@ bool dl_spend(dl_elab *E, dl_span where, int64_t steps) {
 
 /* Making and looking at values */
 
+/* The samples are the axis N of what is fed: a rank's own, of which all ranks have as many. */
+dl_val dl_val_size(const char *axis, int64_t size, dl_span where) {
+    dl_val v = dl_val_int(size, where);
+    v.batch = strcmp(axis, "N") == 0, v.doubled = 2 * (double)size;
+    return v;
+}
+
 dl_val dl_val_int(int64_t i, dl_span where) { return (dl_val){.kind = DL_V_INT, .origin = where, .i = i}; }
 dl_val dl_val_float(double f, dl_span where) { return (dl_val){.kind = DL_V_FLOAT, .origin = where, .f = f}; }
 dl_val dl_val_bool(bool b, dl_span where) { return (dl_val){.kind = DL_V_BOOL, .origin = where, .b = b}; }
@@ -187,6 +194,7 @@ dl_val dl_fold_unary(dl_elab *E, const dl_ast *e, dl_val a) {
     if (a.kind == DL_V_BOOL) a = dl_val_int(a.b, a.origin);
     a.origin = e->span, a.name = NULL;
     if (e->op == T_PLUS) return a;
+    a.doubled = -a.doubled;
     if (a.kind == DL_V_FLOAT) return a.f = -a.f, a;
     if (a.i == INT64_MIN) return too_big(E, e);
     return a.i = -a.i, a;
@@ -235,19 +243,32 @@ static dl_val int_op(dl_elab *E, const dl_ast *e, int64_t a, int64_t b) {
     return over ? too_big(E, e) : dl_val_int(r, e->span);
 }
 
+static double apply_op(int op, double a, double b) {
+    switch (op) {
+    case T_PLUS: return a + b;
+    case T_MINUS: return a - b;
+    case T_TIMES: return a * b;
+    case T_DIVIDE: return a / b;
+    case T_FLOOR_DIV: return floor(a / b);
+    case T_PERCENT: return a - b * floor(a / b);
+    default: return pow(a, b);
+    }
+}
+
+/* The result r of an operation on a and b, with what it were of batches twice as large. */
+static dl_val with_doubled(const dl_ast *e, dl_val r, dl_val a, dl_val b) {
+    if ((!a.batch && !b.batch) || !dl_val_is_number(r)) return r;
+    r.batch = true;
+    r.doubled =
+        apply_op(e->op, a.batch ? a.doubled : dl_val_number(a), b.batch ? b.doubled : dl_val_number(b));
+    return r;
+}
+
 static dl_val float_op(dl_elab *E, const dl_ast *e, dl_val av, dl_val bv) {
     double a = dl_val_number(av), b = dl_val_number(bv), r = 0;
     bool divides = e->op == T_DIVIDE || e->op == T_FLOOR_DIV || e->op == T_PERCENT;
     if (divides && b == 0) return dl_bad(E, e->at, DL_DIAG_division_by_zero, "division by zero");
-    switch (e->op) {
-    case T_PLUS: r = a + b; break;
-    case T_MINUS: r = a - b; break;
-    case T_TIMES: r = a * b; break;
-    case T_DIVIDE: r = a / b; break;
-    case T_FLOOR_DIV: r = floor(a / b); break;
-    case T_PERCENT: r = a - b * floor(a / b); break;
-    default: r = pow(a, b);
-    }
+    r = apply_op(e->op, a, b);
     if (!isfinite(r))
         return dl_bad(E, e->at, DL_DIAG_bad_operand, "the result is not a finite number (%s)",
                       isnan(r) ? "NaN" : "infinity");
@@ -308,5 +329,5 @@ dl_val dl_fold_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
         double x = dl_val_number(a), y = dl_val_number(b);
         return compare(e, (x > y) - (x < y));
     }
-    return whole ? int_op(E, e, ai, bi) : float_op(E, e, a, b);
+    return with_doubled(e, whole ? int_op(E, e, ai, bi) : float_op(E, e, a, b), a, b);
 }
