@@ -32,13 +32,14 @@ static int option_of_key(const dl_config *c, dl_key key) {
     return found;
 }
 
-/* Options of others that are given where this optimiser is, or over it, and not as "off". What a file has for
- * the optimiser that the command line replaces is none of them. */
+/* Options of others that are given where this optimiser is, or over it, and not as "off" or their default.
+ * What a file has for the optimiser that the command line replaces is none of them. */
 static void warn_of_others(dl_config *c) {
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         dl_key key = option_keys[i];
         if (takes(c, i) || option_of_key(c, key) != i || !dl_config_is_given(c, key) ||
-            dl_config_outranks(c, DL_KEY_optimizer, key) || dl_recipe_option(c, (dl_optimizer_option)i) == 0)
+            dl_config_is_default(c, key) || dl_config_outranks(c, DL_KEY_optimizer, key) ||
+            dl_recipe_option(c, (dl_optimizer_option)i) == 0)
             continue;
         dl_config_warn(c, "%s means nothing to the optimizer %s, and is passed over", dl_key_name(key),
                        dl_config_str(c, DL_KEY_optimizer));

@@ -167,6 +167,25 @@ const dl_graph *dl_session_seen(const dl_session *s, dl_error *err) {
 
 /* ---- the plan ---- */
 
+/* A batch norm in training of one value a channel, whose variance is 0 whatever comes: refused, as by
+ * PyTorch. What predicts reads the running statistics. */
+static bool check_statistics(const dl_session *s, dl_error *err) {
+    const dl_graph *g = dl_module_graph(s->module, "train");
+    for (int i = 0; g && i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        if (n->op != DL_OP_batch_norm || !dl_node_int(n, DL_ATTR_training)) continue;
+        const dl_type *t = &n->in[0]->type;
+        int64_t ranks = s->parallel.batch_ranks > 1 ? s->parallel.batch_ranks : 1;
+        if (dl_type_count(t) != t->axis[1].size || ranks > 1 || !dl_type_count(t)) continue;
+        return dl_fail(err, DL_INPUT,
+                       "%s:%d:%d: error: batch_norm divides by the deviation of one value a channel in "
+                       "training, which is 0: its input is %s; give a larger local_batch_size%s [DL-E0805]",
+                       n->loc.file ? n->loc.file : s->model_path, n->loc.line, n->loc.column, dl_type_text(t),
+                       s->ranks.size[DL_RANKS_DP] > 1 ? ", or sync_batch_norm" : "");
+    }
+    return true;
+}
+
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err) {
     *opt = (dl_compile_options){.model = s->model_name,
                                 .batch = s->batch,
@@ -178,7 +197,7 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
     opt->tf32 = dl_config_bool(s->config, DL_KEY_tf32) && !(override && strcmp(override, "0") == 0);
     opt->target = dl_target_find(target, err);
     opt->validate = DL_VALIDATE_STAGES;
-    return opt->target != NULL;
+    return opt->target && check_statistics(s, err);
 }
 
 dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err) {

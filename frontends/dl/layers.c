@@ -332,6 +332,16 @@ dl_val dl_layer_layer_norm(dl_call *c) {
     return y.kind == DL_V_TENSOR ? with_axis_at(c, y, last, at) : y;
 }
 
+/* Of a group that has one value. PyTorch refuses an instance norm, but a group norm only of a single sample.
+ * False: reported. */
+static bool check_values(dl_call *c, const dl_type *t) {
+    bool refused = strcmp(c->what->name, "instance_norm") == 0;
+    dl_bad(c->E, c->where, refused ? DL_DIAG_one_value : DL_DIAG_one_value_a_group,
+           "%s divides by the deviation of one value, which is 0: its input is %s", c->what->name,
+           dl_type_text(t));
+    return !refused;
+}
+
 /* Groups of channels; of one group a channel it is instance_norm. Without parameters it is as with ones and
  * zeros. */
 static dl_val normalise_groups(dl_call *c, int64_t groups, double eps, bool affine) {
@@ -342,6 +352,9 @@ static dl_val normalise_groups(dl_call *c, int64_t groups, double eps, bool affi
         return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch, "%s works on [N, C, ...], but its input is %s",
                       c->what->name, dl_type_text(t));
     dl_axis channel = t->axis[1];
+    if (groups > 0 && dl_type_count(t) == t->axis[0].size * groups && channel.size >= groups &&
+        t->axis[0].size && !check_values(c, t))
+        return dl_poison();
     if (affine) {
         w = norm_param(c, "weight", channel, 1), b = norm_param(c, "bias", channel, 0);
     } else {

@@ -4,6 +4,7 @@
 #include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "frontends/yaml/config_private.h"
 
@@ -352,6 +353,13 @@ const char *dl_key_name(dl_key key) { return dl_key_rows[key].name; }
 
 bool dl_config_is_given(const dl_config *c, dl_key key) {
     return c->state->settings.at[key].source >= DL_BY_FILE;
+}
+
+bool dl_config_is_default(const dl_config *c, dl_key key) {
+    const dl_yaml *v = dl_config_value(c, key);
+    const char *fallback = dl_key_rows[key].fallback;
+    return fallback && (v->kind == DL_YAML_INT || v->kind == DL_YAML_FLOAT) &&
+           v->number == strtod(fallback, NULL);
 }
 
 bool dl_config_outranks(const dl_config *c, dl_key a, dl_key b) {

@@ -127,6 +127,8 @@ const char *dl_config_str(const dl_config *c, dl_key key); /* STRING, PATH, NAME
 const dl_yaml *dl_config_value(const dl_config *c, dl_key key); /* any key, with its place */
 bool dl_config_is_null(const dl_config *c, dl_key key);
 bool dl_config_is_given(const dl_config *c, dl_key key); /* by the file or the command line */
+/* Whether a number is the key's default, whoever wrote it: hyperparams.yaml of a run has all keys. */
+bool dl_config_is_default(const dl_config *c, dl_key key);
 /* Whether a stronger source sets a than b: of two keys that exclude each other, the one that holds. */
 bool dl_config_outranks(const dl_config *c, dl_key a, dl_key b);
 /* Adds a warning. */
