@@ -114,7 +114,9 @@ def main(build):
             continue
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         check(len(lines) == STEPS and abs(lines[0]["loss"] / loss - 1) < 1e-6, f"{ranks} ranks: loss {lines[0]['loss']} {loss}")
-        print(lines[0])
+        told = {n: abs(lines[0][f"m_{n}"] - v) / max(abs(v), 1) for n, v in terms.items()}
+        check(max(told.values()) < 1e-6, f"{ranks} ranks: metrics {max(told.values()):.1e} {max(told, key=told.get)}")
+        check(lines[0]["count"] == (batches[0][3] > 0).sum().item(), f"{ranks} ranks: a whole number is the whole batch's: {lines[0]['count']}")
         ours = load_tensors(f"{out}.g")
         for n in TERMS:
             want = torch.cat([gradients[f"{n}.{k}"].flatten() for k in ("weight", "bias")])
