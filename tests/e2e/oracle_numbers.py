@@ -64,7 +64,7 @@ def clips(place):
         check(relative(load_tensors(place / "g.st")["w"], gradient) < 1e-6, f"gradients of {size:g}: as they are before clipping")
     # a loss that is finite, of which a gradient is not, or the norm even in f64; of the first step only: x is 0 in the second
     for what, text, x, w in (("an infinite gradient", ROOT, torch.ones(1, 4), torch.zeros(4)),
-                             ("a norm beyond f64", LINEAR.replace("f32[N", "f64[N"), torch.full((1, 4), 1e200, dtype=torch.double), torch.ones(4))):
+                             ("a norm beyond f64", LINEAR.replace("f32[N", "f64[N").replace("param w: [", "param w: f64["), torch.full((1, 4), 1e200, dtype=torch.double), torch.zeros(4).double())):
         path = write(place, text, "beyond")
         save_tensors(place / "x.st", {"x.0": x, "x.1": 0 * x, "x.2": 0 * x}), save_tensors(place / "w.st", {"w": w, "v": torch.zeros(4)})
         out = place.run("dlrun", path, "--local_batch_size=1", f"--replay={place / 'x.st'}", f"--init_weights={place / 'w.st'}", *STEP,
