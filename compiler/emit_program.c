@@ -18,8 +18,8 @@ bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, cons
 
 /* Does an integer type hold this number, which came here as a double? */
 static bool is_whole(dl_dtype d, double v) {
-    double most = d == DL_BOOL ? 1 : d == DL_I32 ? INT32_MAX : 0x1p53, least = d == DL_BOOL ? 0 : -most;
-    return dl_dtype_is_float(d) || (v >= least && v <= most && v == (double)(int64_t)v);
+    double above = d == DL_BOOL ? 2 : d == DL_I32 ? 0x1p31 : 0x1p63, least = d == DL_BOOL ? 0 : -above;
+    return dl_dtype_is_float(d) || (v >= least && v < above && v == (double)(int64_t)v);
 }
 
 bool dl_check_constants(const dl_kernel *k, dl_error *err) {

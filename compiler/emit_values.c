@@ -1,6 +1,7 @@
 /* How values stand in the program, by element type: C types, numbers, casts, and the expressions of
  * ir/ops.def. */
 #include <ctype.h>
+#include <stdio.h>
 
 #include "compiler/emit_parts.h"
 
@@ -76,18 +77,36 @@ bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s) {
     return true;
 }
 
+/* A whole number of this type as C has it: the least number is no literal, since -2147483648 is one operator
+ * and a literal that does not fit. */
+static void put_whole(dl_emitter *e, dl_dtype d, double v) {
+    bool wide = d == DL_I64;
+    const double least = wide ? -0x1p63 : -0x1p31, most = wide ? 0x1p63 : 0x1p31; /* most: the first above */
+    if (v - v != 0 || v <= least) /* what lies outside of a maximum is below every element */
+        dl_puts(e->out, wide ? "(-__LONG_MAX__ - 1)" : "(-__INT_MAX__ - 1)");
+    else if (v >= most)
+        dl_puts(e->out, wide ? "__LONG_MAX__" : "__INT_MAX__");
+    else
+        dl_putf(e->out, "%lld%s", (long long)v, wide ? "L" : "");
+}
+
 void dl_emit_constant(dl_emitter *e, dl_dtype d, double v) {
+    if (!dl_dtype_is_float(d)) {
+        put_whole(e, d, v);
+        return;
+    }
+    /* Rounded here, so that the literal is that float's digits and no compiler rounds a second time. */
     const char *suffix = d == DL_F64 ? "" : "f";
-    if (!dl_dtype_is_float(d) && v - v != 0) /* what lies outside of a maximum: below every element */
-        dl_puts(e->out, d == DL_I64 ? "(-__LONG_MAX__ - 1)" : "(-__INT_MAX__ - 1)");
-    else if (!dl_dtype_is_float(d))
-        dl_putf(e->out, "%lld%s", (long long)v, d == DL_I64 ? "L" : "");
-    else if (v != v)
+    if (d != DL_F64) v = (double)(float)v;
+    if (v != v)
         dl_putf(e->out, "__builtin_nan%s(\"\")", suffix);
     else if (v - v != 0)
         dl_putf(e->out, "%s__builtin_inf%s()", v < 0 ? "-" : "", suffix);
-    else
-        dl_putf(e->out, "%.17g%s%s", v, v == (double)(int64_t)v && v < 1e15 && v > -1e15 ? ".0" : "", suffix);
+    else { /* nine digits are any float's, 17 any double's; without a point or exponent it were an integer */
+        char text[40];
+        snprintf(text, sizeof text, d == DL_F64 ? "%.17g" : "%.9g", v);
+        dl_putf(e->out, "%s%s%s", text, strpbrk(text, ".e") ? "" : ".0", suffix);
+    }
 }
 
 dl_cast dl_emit_rounding(dl_lane_mode mode, dl_dtype d, bool wide) {

@@ -29,6 +29,11 @@ bool dl_infer(const dl_node *node, dl_type *result, dl_shape_fault *fault);
  */
 bool dl_infer_type(const dl_type *type, dl_shape_fault *fault);
 
-/* The common type of ELEM operands: the union of their axes in order of appearance, sizes equal by name. */
+/* The operand that gives the result of an op with several operands the order of its axes: the first that has
+ * all named axes of all operands; -1 where none has, and the axes stand in order of appearance. */
+int dl_infer_leader(const dl_type *const *operands, int n);
+
+/* The common type of ELEM operands, and the one place that orders their axes: the union of the named axes in
+ * the leader's order, or in order of appearance where no operand leads; sizes equal by name. */
 bool dl_infer_broadcast(const dl_type *const *operands, int n, dl_type *result, dl_shape_fault *fault);
 #endif

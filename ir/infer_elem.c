@@ -9,30 +9,52 @@ static int first_with(const dl_type *const *operands, const char *name) {
     return i;
 }
 
+/* Adds the named axes of operand i to `all`; false: *fault. */
+static bool add_axes(const dl_type *const *operands, int i, dl_type *all, dl_shape_fault *fault) {
+    for (int j = 0; j < operands[i]->rank; j++) {
+        dl_axis a = operands[i]->axis[j];
+        if (!*a.name) continue;
+        int at = dl_type_axis(all, a.name);
+        if (at < 0 && all->rank == DL_MAX_RANK)
+            return dl_fault(fault, i, "rank_mismatch",
+                            "together the operands have more than %d axes: %s would be one more", DL_MAX_RANK,
+                            a.name);
+        if (at < 0) {
+            all->axis[all->rank++] = a;
+        } else if (all->axis[at].size != a.size) {
+            int other = first_with(operands, a.name);
+            dl_fault(fault, i, "axis_mismatch", "%s is %lld in %s (%s) and %lld in %s (%s)", a.name,
+                     (long long)all->axis[at].size, dl_operand_text(other), dl_type_text(operands[other]),
+                     (long long)a.size, dl_operand_text(i), dl_type_text(operands[i]));
+            return dl_fault_help(
+                fault,
+                "axes of one name must agree in size; rename one of them if they are different things");
+        }
+    }
+    return true;
+}
+
+int dl_infer_leader(const dl_type *const *operands, int n) {
+    for (int i = 0; i < n; i++) {
+        bool has_all = true;
+        for (int k = 0; has_all && k < n; k++)
+            for (int j = 0; has_all && j < operands[k]->rank; j++) {
+                const char *name = operands[k]->axis[j].name;
+                has_all = !*name || dl_type_axis(operands[i], name) >= 0;
+            }
+        if (has_all) return i;
+    }
+    return -1;
+}
+
 bool dl_infer_broadcast(const dl_type *const *operands, int n, dl_type *result, dl_shape_fault *fault) {
     if (n == 1) return *result = dl_row_type(operands[0]), true;
     dl_type all = dl_scalar(operands[0]->dtype);
+    int leader = dl_infer_leader(operands, n);
+    for (int j = 0; leader >= 0 && j < operands[leader]->rank; j++)
+        if (*operands[leader]->axis[j].name) all.axis[all.rank++] = operands[leader]->axis[j];
     for (int i = 0; i < n; i++)
-        for (int j = 0; j < operands[i]->rank; j++) {
-            dl_axis a = operands[i]->axis[j];
-            if (!*a.name) continue;
-            int at = dl_type_axis(&all, a.name);
-            if (at < 0 && all.rank == DL_MAX_RANK)
-                return dl_fault(fault, i, "rank_mismatch",
-                                "together the operands have more than %d axes: %s would be one more",
-                                DL_MAX_RANK, a.name);
-            if (at < 0) {
-                all.axis[all.rank++] = a;
-            } else if (all.axis[at].size != a.size) {
-                int other = first_with(operands, a.name);
-                dl_fault(fault, i, "axis_mismatch", "%s is %lld in %s (%s) and %lld in %s (%s)", a.name,
-                         (long long)all.axis[at].size, dl_operand_text(other), dl_type_text(operands[other]),
-                         (long long)a.size, dl_operand_text(i), dl_type_text(operands[i]));
-                return dl_fault_help(
-                    fault,
-                    "axes of one name must agree in size; rename one of them if they are different things");
-            }
-        }
+        if (!add_axes(operands, i, &all, fault)) return false;
     *result = all;
     return true;
 }

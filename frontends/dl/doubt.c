@@ -16,14 +16,14 @@ static bool share_an_axis(const dl_type *a, const dl_type *b) {
 
 bool dl_mixes_axes(dl_op op, int n, const dl_val *in, const dl_type *result) {
     if (op == DL_OP_rename || !n) return false;
-    if (dl_ops[op].class == DL_CLASS_ELEM)
-        for (int i = 0; i < n; i++) /* the operand that has all axes gives the order */
-            if (in[i].t->type.rank == result->rank && !in[i].mixed) return false;
-    bool follows = dl_ops[op].class == DL_CLASS_ELEM || dl_ops[op].class == DL_CLASS_REDUCE ||
-                   dl_ops[op].class == DL_CLASS_MOVE;
-    bool grew = dl_ops[op].class == DL_CLASS_ELEM;
-    for (int i = 0; i < n; i++) grew = grew && in[i].t->type.rank < result->rank;
-    return follows && (grew || in[0].mixed || (n > 1 && in[1].mixed) || (n > 2 && in[2].mixed));
+    if (dl_ops[op].class == DL_CLASS_ELEM) {
+        const dl_type *types[3];
+        for (int i = 0; i < n; i++) types[i] = &in[i].t->type;
+        int leader = dl_infer_leader(types, n);
+        return leader < 0 ? result->rank > 0 : in[leader].mixed;
+    }
+    bool follows = dl_ops[op].class == DL_CLASS_REDUCE || dl_ops[op].class == DL_CLASS_MOVE;
+    return follows && (in[0].mixed || (n > 1 && in[1].mixed) || (n > 2 && in[2].mixed));
 }
 
 void dl_doubt_outer_product(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in) {

@@ -260,6 +260,8 @@ dl_val dl_tensor_square(dl_elab *E, dl_span where, dl_val x);
 dl_val dl_tensor_literal(dl_elab *E, const dl_ast *as, dl_val list);
 /* `x as i32`: a tensor, or a number, which becomes one. (literals.c) */
 dl_val dl_tensor_convert(dl_elab *E, const dl_ast *cast, dl_val x);
+/* x with its axes, which are those of `like`, in the order of `like`. */
+dl_val dl_tensor_ordered(dl_elab *E, dl_span where, dl_val x, const dl_type *like);
 /* v as a tensor: a number becomes an f32 constant. */
 dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype);
 /* False, reported, when the type's sizes multiply beyond 2^47. */

@@ -105,6 +105,21 @@ static bool check_list(dl_call *c, const dl_val_list *l, int *first) {
     return true;
 }
 
+/* r with its axes in the order in which an op of all tensors of the list at once would have them: whichever
+ * pair was taken first. */
+static dl_val order_as_all(dl_call *c, const dl_val_list *l, dl_val r) {
+    const dl_type **types = DL_NEWS(c->E->arena, const dl_type *, l->items.n);
+    int n = 0;
+    for (int i = 0; i < l->items.n; i++)
+        if (l->items.at[i].kind == DL_V_TENSOR) types[n++] = &l->items.at[i].t->type;
+    dl_type all;
+    if (n < 2 || !dl_infer_broadcast(types, n, &all, &(dl_shape_fault){0})) return r;
+    all.dtype = r.t->type.dtype;
+    r = dl_tensor_ordered(c->E, c->where, r, &all);
+    r.mixed = dl_infer_leader(types, n) < 0;
+    return r;
+}
+
 /* Of a list with tensors in it, element by element: the first tensor, and what stands beside it, in order. */
 static dl_val fold_tensors(dl_call *c, const dl_val_list *l, int first) {
     dl_op what = c->what->op, op = what == DL_OP_max || what == DL_OP_min ? what
@@ -115,6 +130,7 @@ static dl_val fold_tensors(dl_call *c, const dl_val_list *l, int first) {
         if (i != first) r = dl_call_elem(c, op, r, l->items.at[i]);
         if (r.kind != DL_V_TENSOR) return r;
     }
+    r = order_as_all(c, l, r);
     return what == DL_OP_mean ? dl_call_elem(c, DL_OP_div, r, dl_val_int(l->items.n, c->where)) : r;
 }
 

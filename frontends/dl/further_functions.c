@@ -31,6 +31,12 @@ dl_val dl_fn_softplus(dl_call *c) {
     return with_attrs(c, c->what->op, 2, at);
 }
 
+/* Bounds are attributes, doubles; of i64 they are operands, which hold all whole numbers. */
+static dl_val clamp_whole(dl_call *c, dl_val x) {
+    if (c->given[1]) x = dl_call_elem(c, DL_OP_max, x, c->arg[1]);
+    return c->given[2] ? dl_call_elem(c, DL_OP_min, x, c->arg[2]) : x;
+}
+
 dl_val dl_fn_clamp(dl_call *c) {
     dl_attr at[2];
     int n = 0;
@@ -38,12 +44,15 @@ dl_val dl_fn_clamp(dl_call *c) {
     if (c->given[2]) at[n++] = dl_attr_float(DL_ATTR_high, dl_val_number(c->arg[2]));
     if (!n) return dl_bad(c->E, c->where, DL_DIAG_missing_argument, "clamp takes min, max or both");
     dl_dtype d = c->arg[0].t->type.dtype;
-    for (int i = 0; i < n; i++) /* a bound that whole numbers do not hold */
-        if (!dl_dtype_is_float(d) &&
-            (d == DL_BOOL || c->arg[1 + (n == 1 && !c->given[1]) + i].kind != DL_V_INT))
+    for (int i = 1; i <= 2; i++) { /* a bound that whole numbers do not hold, or i32 does not */
+        if (!c->given[i] || dl_dtype_is_float(d)) continue;
+        if (d == DL_BOOL || c->arg[i].kind != DL_V_INT)
             d = DL_F32;
+        else if (c->arg[i].i != (int32_t)c->arg[i].i)
+            d = DL_I64;
+    }
     c->arg[0] = dl_tensor_cast(c->E, c->where, c->arg[0], d);
-    return with_attrs(c, c->what->op, n, at);
+    return d == DL_I64 ? clamp_whole(c, c->arg[0]) : with_attrs(c, c->what->op, n, at);
 }
 
 /* Of truth values the largest says whether any is true, the least whether all are. */

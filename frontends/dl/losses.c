@@ -262,6 +262,7 @@ dl_val dl_fn_cross_entropy(dl_call *c) {
     }
     if (ignored.kind != DL_V_NONE) {
         dl_val valid = op2(c, DL_OP_ne, t, ignored), zero = number(c, 0);
+        valid = dl_tensor_ordered(E, c->where, valid, &losses.t->type); /* as the scores have them */
         rows = rows.kind == DL_V_NONE
                    ? dl_tensor_cast(E, c->where, valid, y.t->type.dtype)
                    : dl_tensor_elem(E, c->where, DL_OP_select, 3, (dl_val[]){valid, rows, zero}, 0, NULL);

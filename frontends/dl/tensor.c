@@ -49,8 +49,24 @@ dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in
     return r;
 }
 
+/* A constant's value is a double in the IR, which holds whole numbers up to 2^53: a longer one is made of
+ * two.
+ */
+static dl_val long_constant(dl_elab *E, dl_val v) {
+    int64_t low = v.i & 0xFFFFFFFF, high = v.i - low;
+    dl_type t = dl_scalar(DL_I64);
+    dl_val in[2];
+    for (int i = 0; i < 2; i++) {
+        dl_attr a = dl_attr_float(DL_ATTR_value, (double)(i ? low : high));
+        in[i] = dl_tensor_op(E, v.origin, DL_OP_const, 0, NULL, 1, &a, &t);
+    }
+    return dl_tensor_op(E, v.origin, DL_OP_add, 2, in, 0, NULL, NULL);
+}
+
 dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype) {
     if (!dl_val_is_number(v)) return v;
+    const int64_t exact = (int64_t)1 << 53;
+    if (v.kind == DL_V_INT && dtype == DL_I64 && (v.i > exact || v.i < -exact)) return long_constant(E, v);
     const dl_attr a[] = {dl_attr_float(DL_ATTR_value, dl_val_number(v)),
                          dl_attr_float(DL_ATTR_doubled, v.doubled)};
     dl_type t = dl_scalar(dtype);
@@ -72,6 +88,14 @@ dl_val dl_tensor_pin(dl_elab *E, dl_span where, dl_val x) {
     dl_val r = dl_tensor_op(E, where, DL_OP_cast, 1, &x, 0, NULL, &x.t->type);
     r.origin = x.origin, r.name = x.name;
     return r;
+}
+
+dl_val dl_tensor_ordered(dl_elab *E, dl_span where, dl_val x, const dl_type *like) {
+    if (x.kind != DL_V_TENSOR || x.t->type.rank != like->rank) return x;
+    dl_type t = *like;
+    t.dtype = x.t->type.dtype;
+    if (dl_type_same(&t, &x.t->type)) return x;
+    return dl_tensor_op(E, where, DL_OP_broadcast, 1, &x, 0, NULL, &t);
 }
 
 bool dl_check_count(dl_elab *E, dl_span where, const dl_type *t) {
@@ -129,15 +153,16 @@ bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_
     return true;
 }
 
-/* The element type in which operands meet: the floats' if any, else that of the integers; bool counts as f32.
- */
+/* The element type in which operands meet: the floats' if any, else that of the integers, i64 beside a whole
+ * number that i32 does not hold; bool counts as f32. */
 static dl_dtype meet(int n, const dl_val *in, bool *tensors) {
     dl_dtype d = DL_BOOL;
-    bool fraction = false;
+    bool fraction = false, large = false;
     *tensors = false;
     for (int i = 0; i < n; i++) {
         if (in[i].kind != DL_V_TENSOR) {
             fraction |= in[i].kind == DL_V_FLOAT;
+            large |= in[i].kind == DL_V_INT && in[i].i != (int32_t)in[i].i;
             continue;
         }
         *tensors = true;
@@ -151,6 +176,7 @@ static dl_dtype meet(int n, const dl_val *in, bool *tensors) {
         else if (t != d)
             d = dl_dtype_is_float(t) ? (d == DL_F64 || t == DL_F64 ? DL_F64 : DL_F32) : DL_I64;
     }
+    if (d == DL_I32 && large) d = DL_I64;
     return d == DL_BOOL || (fraction && !dl_dtype_is_float(d)) ? DL_F32 : d;
 }
 
@@ -168,29 +194,6 @@ static bool needs_float(dl_op op) {
 
 dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d) {
     return d == DL_BOOL || (needs_float(op) && !dl_dtype_is_float(d)) ? DL_F32 : d;
-}
-
-static bool commutes(dl_op op) {
-    return op == DL_OP_add || op == DL_OP_mul || op == DL_OP_min || op == DL_OP_max || op == DL_OP_and ||
-           op == DL_OP_or || op == DL_OP_eq || op == DL_OP_ne;
-}
-
-/* A result's axes are in the order of the operand that has them all, whichever side it stands on: s + x is
- * laid out as x + s is, so that what comes after never depends on the order of the operands. */
-static void order_operands(dl_elab *E, dl_span where, dl_op op, dl_val x[2]) {
-    if (x[0].kind != DL_V_TENSOR || x[1].kind != DL_V_TENSOR) return;
-    const dl_type *a = &x[0].t->type, *b = &x[1].t->type;
-    if (a->rank == 0 || a->rank >= b->rank) return;
-    for (int i = 0; i < a->rank; i++)
-        if (*a->axis[i].name && dl_type_axis(b, a->axis[i].name) < 0) return;
-    if (commutes(op)) {
-        dl_val first = x[0];
-        x[0] = x[1], x[1] = first;
-        return;
-    }
-    dl_type wide = *b;
-    wide.dtype = a->dtype;
-    x[0] = dl_tensor_op(E, where, DL_OP_broadcast, 1, x, 0, NULL, &wide);
 }
 
 dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
@@ -216,7 +219,6 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
         }
         x[i] = x[i].kind == DL_V_TENSOR ? dl_tensor_cast(E, where, x[i], d) : dl_tensor_of(E, x[i], d);
     }
-    if (n == 2) order_operands(E, where, op, x);
     return dl_tensor_op(E, where, op, n, x, nattrs, attrs, NULL);
 }
 
