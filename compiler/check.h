@@ -1,6 +1,6 @@
 /* What `dlc check` says of a model file: all that compiling would refuse, without machine code. */
-#ifndef DL_CHECK_H
-#define DL_CHECK_H
+#ifndef DL_COMPILER_CHECK_H
+#define DL_COMPILER_CHECK_H
 #include "compiler/target.h"
 #include "frontends/dl/front.h"
 

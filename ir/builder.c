@@ -26,14 +26,15 @@ dl_attr dl_attr_of(const dl_graph *g, const char *of) {
     return (dl_attr){.id = DL_ATTR_of, .n = 1, .texts = texts};
 }
 
-dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
-                       const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault) {
+static dl_value *build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
+                       const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault,
+                       bool (*infer)(const dl_node *, dl_type *, dl_shape_fault *)) {
     uint32_t id = b->graph->next_id;
     int results = dl_op_results(op) ? dl_op_results(op) : 1; /* fused: whose kernel is to come */
     dl_type type[DL_MAX_RESULTS] = {given ? *given : dl_scalar(DL_F32)};
     dl_node *n = dl_node_new(b->graph, op, nin, in, results, type, b->loc);
     for (int i = 0; i < nattrs; i++) dl_node_set(b->graph, n, attrs[i]);
-    if (!dl_infer(n, type, fault)) {
+    if (!infer(n, type, fault)) {
         b->graph->next_id = id;
         return NULL;
     }
@@ -42,20 +43,36 @@ dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, in
     return &n->out[0];
 }
 
-static dl_value *must(dl_value *v, dl_op op, const dl_shape_fault *fault) {
-    if (!v) dl_panic(__FILE__, __LINE__, "%s: %s", dl_ops[op].name, fault->message);
+dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
+                       const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault) {
+    return build(b, op, nin, in, nattrs, attrs, given, fault, dl_infer);
+}
+
+/* What a pass builds is right, but it may be too large: a window of all elements, say, at each of them. The
+ * node is built then so that the pass can end, and the module keeps the fault, at which the manager stops. */
+static dl_value *build_right(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
+                             const dl_attr *attrs, const dl_type *given) {
+    dl_shape_fault fault = {0}, other = {0};
+    dl_module *m = b->graph->module;
+    dl_value *v = dl_build_try(b, op, nin, in, nattrs, attrs, given, &fault);
+    if (!v) v = build(b, op, nin, in, nattrs, attrs, given, &other, dl_infer_any_size);
+    if (!v) dl_panic(__FILE__, __LINE__, "%s: %s", dl_ops[op].name, fault.message);
+    if (fault.code && !m->fault)
+        m->fault =
+            dl_format(m->arena,
+                      "%s:%d:%d: error: computing this, or its gradient, takes too large a tensor: %s "
+                      "[DL-E0210]",
+                      b->loc.file ? b->loc.file : b->graph->name, b->loc.line, b->loc.column, fault.message);
     return v;
 }
 
 dl_value *dl_build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs) {
-    dl_shape_fault fault = {0};
-    return must(dl_build_try(b, op, nin, in, nattrs, attrs, NULL, &fault), op, &fault);
+    return build_right(b, op, nin, in, nattrs, attrs, NULL);
 }
 
 dl_value *dl_build_as(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs,
                       dl_type type) {
-    dl_shape_fault fault = {0};
-    return must(dl_build_try(b, op, nin, in, nattrs, attrs, &type, &fault), op, &fault);
+    return build_right(b, op, nin, in, nattrs, attrs, &type);
 }
 
 dl_value *dl_build_const(dl_builder *b, dl_dtype dtype, double value) {

@@ -1,7 +1,9 @@
 /* Builds nodes at the end of a graph: what the front end, autodiff and the optimiser write with.
  *
- * Every call infers the result type. A fault here is an internal fault (passes build only what is right); the
- * front end, whose operands come from users, calls dl_build_try. */
+ * Every call infers the result type. A fault here is an internal fault (passes build only what is right), but
+ * for tensors larger than there may be, which a model's sizes may ask for: such a node is built, and
+ * module->fault says where (dl_run_passes stops there). The front end, whose operands come from users, calls
+ * dl_build_try. */
 #ifndef DL_BUILDER_H
 #define DL_BUILDER_H
 #include "ir/affine.h"

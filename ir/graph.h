@@ -133,6 +133,8 @@ typedef struct {
 struct dl_module {
     dl_arena *arena;
     DL_ARRAY(dl_graph *) graphs;
+    const char
+        *fault; /* of the first node of a pass that is larger than tensors may be, with its place; or NULL */
 };
 
 dl_module *dl_module_new(dl_arena *parent);                      /* freed with dl_arena_free(module->arena) */

@@ -104,13 +104,13 @@ static bool check_layout(const dl_type *t, dl_shape_fault *fault) {
                t->rank, DL_MAX_PANEL);
 }
 
-bool dl_infer_type(const dl_type *t, dl_shape_fault *fault) {
+/* Is it legal but for the number of its elements? */
+static bool check_axes(const dl_type *t, dl_shape_fault *fault) {
     if ((unsigned)t->dtype >= DL_NDTYPES)
         return dl_fault(fault, -1, "type_mismatch", "no such element type (number %d)", (int)t->dtype);
     if (t->rank < 0 || t->rank > DL_MAX_RANK)
         return dl_fault(fault, -1, "rank_mismatch", "a tensor has at most %d axes, not %d", DL_MAX_RANK,
                         t->rank);
-    int64_t count = 1;
     for (int i = 0; i < t->rank; i++) {
         dl_axis a = t->axis[i];
         if (!*a.name && a.size != 1)
@@ -124,15 +124,23 @@ bool dl_infer_type(const dl_type *t, dl_shape_fault *fault) {
         if (a.size < 0)
             return dl_fault(fault, -1, "bad_range", "axis %s has size %lld; a size is 0 or more", a.name,
                             (long long)a.size);
-        int64_t size = a.size ? a.size : 1;
+    }
+    return check_layout(t, fault);
+}
+
+bool dl_infer_type(const dl_type *t, dl_shape_fault *fault) {
+    if (!check_axes(t, fault)) return false;
+    int64_t count = 1;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t size = t->axis[i].size ? t->axis[i].size : 1;
         if (size > max_count / count)
             return dl_fault(fault, -1, "too_large",
                             "%s has more than 2^47 elements (reached at axis %s=%lld)", dl_type_text(t),
-                            a.name, (long long)a.size),
+                            t->axis[i].name, (long long)t->axis[i].size),
                    dl_fault_help(fault, "make one of its axes smaller");
         count *= size;
     }
-    return check_layout(t, fault);
+    return true;
 }
 
 static bool check_arity(const dl_node *n, dl_shape_fault *fault) {
@@ -172,14 +180,23 @@ static bool check_attrs(const dl_node *n, dl_shape_fault *fault) {
     return true;
 }
 
-bool dl_infer(const dl_node *n, dl_type *result, dl_shape_fault *fault) {
+static bool infer(const dl_node *n, dl_type *result, dl_shape_fault *fault,
+                  bool (*legal)(const dl_type *, dl_shape_fault *)) {
     dl_type type[DL_MAX_RESULTS] = {0};
     if ((unsigned)n->op >= DL_NOPS)
         return dl_fault(fault, -1, "bad_attribute", "no such op (number %d)", (int)n->op);
     if (!check_arity(n, fault) || !check_attrs(n, fault) || !rules[n->op](n, type, fault)) return false;
     int results = dl_op_results(n->op) ? dl_op_results(n->op) : 1;
     for (int i = 0; i < results; i++)
-        if (!dl_infer_type(&type[i], fault)) return false;
+        if (!legal(&type[i], fault)) return false;
     memcpy(result, type, sizeof *type * (size_t)results);
     return true;
+}
+
+bool dl_infer(const dl_node *n, dl_type *result, dl_shape_fault *fault) {
+    return infer(n, result, fault, dl_infer_type);
+}
+
+bool dl_infer_any_size(const dl_node *n, dl_type *result, dl_shape_fault *fault) {
+    return infer(n, result, fault, check_axes);
 }

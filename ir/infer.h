@@ -23,6 +23,9 @@ typedef struct {
  * fault too ("wrong_arity", "bad_attribute"), so any node may be asked about. */
 bool dl_infer(const dl_node *node, dl_type *result, dl_shape_fault *fault);
 
+/* The same, but the results' sizes may multiply to any number of elements. */
+bool dl_infer_any_size(const dl_node *node, dl_type *result, dl_shape_fault *fault);
+
 /* Is the type legal by itself: at most DL_MAX_RANK axes, different names (an axis without a name has size 1),
  * sizes of 0 or more whose product, zeros taken as ones, stays within 2^47, and a layout that its rank
  * allows. Operand -1 in the fault. For declared variables and parsed types; dl_infer asks it of every result.

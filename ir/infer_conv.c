@@ -7,7 +7,7 @@
 #include "ir/relation.h"
 
 /* Attributes beyond this are refused before they are computed with. */
-static const int64_t huge = (int64_t)1 << 47;
+static const int64_t huge = (int64_t)1 << 47, most_phases = 1 << 15, longest_resized = 1 << 30;
 enum { MAX_SPATIAL = 3 };
 
 /* One list an axis: right length, every entry from `least` to 2^47. */
@@ -224,6 +224,13 @@ bool dl_rule_windows(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
                         dl_type_text(x), dl_type_text(second));
     if (!check_window(n, x->rank - 2, fault)) return false;
     dl_windows v = dl_node_windows(n);
+    int64_t phases = 1; /* of the data's gradient, each with code of its own */
+    for (int i = 0; i < v.n && phases <= most_phases; i++)
+        phases = v.stride[i] > most_phases ? v.stride[i] : phases * v.stride[i];
+    if (phases > most_phases)
+        return dl_fault(fault, -1, "bad_stride", "%s: the strides multiply to more than %lld", dl_op_text(n),
+                        (long long)most_phases),
+               dl_fault_help(fault, "take every n-th element first: x[W=0:x.W:2]");
     if (v.groups < 1 || v.groups > huge)
         return dl_fault(fault, -1, "bad_window", "%s: 'groups' is %lld; it must be 1 or more", dl_op_text(n),
                         (long long)v.groups);
@@ -274,6 +281,11 @@ bool dl_rule_resize(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
         if (x->axis[i].size < 1)
             return dl_fault(fault, 0, "bad_window", "%s: there is no element along %s", dl_op_text(n),
                             x->axis[i].name);
+        int64_t from = x->axis[i].size, to = r->axis[i].size, longer = from > to ? from : to;
+        if (longer >= longest_resized && from != to && !(to == 1 && n->op == DL_OP_adaptive_avg_pool))
+            return dl_fault(fault, 0, "too_large",
+                            "%s makes %lld elements of %s=%lld: up to 2^30 are possible", dl_op_text(n),
+                            (long long)to, x->axis[i].name, (long long)from);
     }
     const char *mode = dl_node_attr(n, DL_ATTR_mode) ? dl_node_name(n, DL_ATTR_mode) : "nearest";
     return strcmp(mode, "nearest") == 0 || strcmp(mode, "linear") == 0 ||

@@ -39,9 +39,14 @@ const char *dl_type_fresh(const dl_type *t, const char *name) {
     return name;
 }
 
+/* What a pass ends with (builder.c) may multiply beyond every limit: the count stays at one. */
 int64_t dl_type_count(const dl_type *t) {
+    const int64_t limit = (int64_t)1 << 55;
     int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->axis[i].size;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t size = t->axis[i].size;
+        n = size > 0 && n > limit / size ? limit : n * size;
+    }
     return n;
 }
 

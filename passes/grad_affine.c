@@ -164,11 +164,13 @@ static bool is_window(const dl_value *v, const dl_attr *over) {
 void dl_grad_first_max(dl_grad *g) {
     dl_value *x = g->node->in[0], *y = &g->node->out[0], *number = NULL;
     const dl_attr *over = dl_node_attr(g->node, DL_ATTR_over);
-    int64_t count = 1;
+    int64_t count = 1, all = 1;
+    for (int i = 0; i < over->n; i++) all *= size_of(&x->type, over->names[i]);
+    dl_dtype type = all > 1 << 24 ? DL_F64 : DL_F32; /* that counts the elements exactly */
     for (int i = over->n - 1; i >= 0; i--) {
         int at = dl_type_axis(&x->type, over->names[i]);
         dl_value *along =
-            dl_build_k(g->b, DL_OP_mul, dl_build_count(g->b, &x->type, at, DL_F32), (double)count);
+            dl_build_k(g->b, DL_OP_mul, dl_build_count(g->b, &x->type, at, type), (double)count);
         number = number ? dl_build2(g->b, DL_OP_add, along, number) : along;
         count *= x->type.axis[at].size;
     }
@@ -180,7 +182,7 @@ void dl_grad_first_max(dl_grad *g) {
     if (inside) largest = dl_build2(g->b, DL_OP_and, largest, inside);
     dl_value *from_end = dl_build_k(g->b, DL_OP_sub, dl_build1(g->b, DL_OP_neg, number), 1);
     dl_value *rank =
-        dl_build3(g->b, DL_OP_select, largest, number, dl_build_const(g->b, DL_F32, (double)count));
+        dl_build3(g->b, DL_OP_select, largest, number, dl_build_const(g->b, type, (double)count));
     rank = dl_build3(g->b, DL_OP_select, dl_build2(g->b, DL_OP_ne, x, x), from_end, rank);
     dl_value *best = dl_build_reduce(g->b, DL_OP_reduce_min, rank, over->n, over->names);
     dl_value *nan = dl_build_k(g->b, DL_OP_lt, best, 0);

@@ -60,7 +60,7 @@ static dl_value *lower(dl_builder *b, const dl_node *n) {
 /* Axes come in the order that the composite promised, those without a name come back. */
 static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     dl_lowering *l = user;
-    if (l->err->code != DL_OK) return false;
+    if (l->err->code != DL_OK || l->b.graph->module->fault) return false;
     l->b.loc = n->loc;
     dl_value *v = lower(&l->b, n);
     if (v && !dl_type_same(&v->type, &n->out[0].type))

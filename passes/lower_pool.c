@@ -5,15 +5,63 @@
 
 static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_mul, x, y); }
 
-/* The spatial axes of x as windows of n's stride, padding and dilation: the taps are new axes at the end,
- * whose names go to `taps`. */
+/* Windows as long as this are not gathered by tap where they need not be: their gradient reads every tap at
+ * every element. */
+enum { LONG_WINDOW = 64, MOST_BINS = 256 };
+
+static dl_value *build_slice(dl_builder *b, dl_value *x, const char *axis, int64_t from, int64_t to) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, from),
+                    dl_attr_int(DL_ATTR_stop, to)};
+    if (from == 0 && to == x->type.axis[dl_type_axis(&x->type, axis)].size) return x;
+    return dl_build(b, DL_OP_slice, 1, &x, 3, at);
+}
+
+static dl_value *build_unsqueeze(dl_builder *b, dl_value *x, const char *axis, int at) {
+    dl_attr to[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_index, at)};
+    return dl_build(b, DL_OP_unsqueeze, 1, &x, 2, to);
+}
+
+/* The first size*taps elements of an axis as `size` parts of `taps` elements each, which go along `tap`. */
+static dl_value *split_axis(dl_builder *b, dl_value *x, dl_axis to, const char *tap, int64_t taps) {
+    int at = dl_type_axis(&x->type, to.name);
+    x = build_slice(b, x, to.name, 0, to.size * taps);
+    dl_type t = x->type;
+    for (int i = t.rank++; i > at; i--) t.axis[i] = t.axis[i - 1];
+    t.axis[at] = to, t.axis[at + 1] = (dl_axis){tap, taps};
+    return dl_build_as(b, DL_OP_reshape, 1, &x, 0, NULL, t);
+}
+
+/* The i-th spatial axis of x as windows without a view: an only window is the axis itself, as far as it
+ * reaches, which is then its taps; long windows side by side are parts of it. NULL: it needs a view. */
+static dl_value *plain_windows(dl_builder *b, const dl_node *n, dl_value *x, int i, const char **tap) {
+    dl_windows w = dl_node_windows(n);
+    const dl_attr *dilation = dl_node_attr(n, DL_ATTR_dilation);
+    dl_axis to = n->out[0].type.axis[2 + i], of = n->in[0]->type.axis[2 + i];
+    int64_t taken = dl_node_attr(n, DL_ATTR_kernel)->ints[i], lo = w.pad_lo[i];
+    if (dilation && dilation->ints[i] != 1) return NULL;
+    if (to.size == 1 && lo < taken && of.size > 0) {
+        *tap = to.name;
+        return build_slice(b, x, to.name, 0, taken - lo < of.size ? taken - lo : of.size);
+    }
+    if (taken < LONG_WINDOW || w.stride[i] != taken || lo || to.size > of.size / taken) return NULL;
+    return split_axis(b, x, to, *tap, taken);
+}
+
+/* The spatial axes of x as windows of n's stride, padding and dilation. The names of their taps go to `taps`:
+ * mostly new axes. Views come last: the gradient of a maximum looks for them there. */
 static dl_value *windows(dl_builder *b, const dl_node *n, dl_value *x, dl_outside outside,
                          const char *taps[3]) {
     const dl_attr *stride = dl_node_attr(n, DL_ATTR_stride), *lo = dl_node_attr(n, DL_ATTR_pad_lo),
                   *kernel = dl_node_attr(n, DL_ATTR_kernel), *dilation = dl_node_attr(n, DL_ATTR_dilation);
+    bool plain[3];
+    for (int i = 0; i < stride->n; i++) {
+        taps[i] = dl_type_fresh(&x->type, dl_internf("k%s", n->out[0].type.axis[2 + i].name));
+        dl_value *made = plain_windows(b, n, x, i, &taps[i]);
+        if ((plain[i] = made != NULL)) x = made;
+    }
     for (int i = 0; i < stride->n; i++) {
         dl_axis to = n->out[0].type.axis[2 + i];
-        taps[i] = dl_type_fresh(&x->type, dl_internf("k%s", to.name));
+        if (plain[i]) continue;
         x = dl_build_affine(b, x,
                             (dl_affine){.axis = to.name,
                                         .tap = taps[i],
@@ -27,10 +75,21 @@ static dl_value *windows(dl_builder *b, const dl_node *n, dl_value *x, dl_outsid
     return x;
 }
 
+/* x without the axes of taps; an only window is an axis of size 1. */
+static dl_value *reduce_windows(dl_builder *b, const dl_node *n, dl_op op, dl_value *x, const char *taps[3]) {
+    int spatial = dl_node_attr(n, DL_ATTR_stride)->n;
+    x = dl_build_reduce(b, op, x, spatial, taps);
+    for (int i = 0; i < spatial; i++) {
+        const char *axis = n->out[0].type.axis[2 + i].name;
+        if (taps[i] == axis) x = build_unsqueeze(b, x, axis, 2 + i);
+    }
+    return x;
+}
+
 dl_value *dl_lower_max_pool(dl_builder *b, const dl_node *n) {
     const char *taps[3];
     dl_value *x = windows(b, n, n->in[0], DL_OUT_LOWEST, taps);
-    return dl_build_reduce(b, DL_OP_first_max, x, dl_node_attr(n, DL_ATTR_stride)->n, taps);
+    return reduce_windows(b, n, DL_OP_first_max, x, taps);
 }
 
 /* A vector of ones along an axis. */
@@ -74,12 +133,32 @@ static bool all_alike(const dl_node *n) {
 
 dl_value *dl_lower_avg_pool(dl_builder *b, const dl_node *n) {
     const char *taps[3];
-    int spatial = dl_node_attr(n, DL_ATTR_stride)->n;
+    const dl_attr *kernel = dl_node_attr(n, DL_ATTR_kernel);
     dl_value *x = windows(b, n, n->in[0], DL_OUT_ZERO, taps);
-    if (all_alike(n)) return dl_build_reduce(b, DL_OP_mean, x, spatial, taps);
-    x = dl_build_reduce(b, DL_OP_sum, x, spatial, taps);
-    for (int i = 0; i < spatial; i++) x = dl_build2(b, DL_OP_div, x, count_elements(b, n, i));
+    double count = 1;
+    bool whole = true; /* all that a window counts is there to be summed */
+    for (int i = 0; i < kernel->n; i++) {
+        whole &= x->type.axis[dl_type_axis(&x->type, taps[i])].size == kernel->ints[i];
+        count *= (double)kernel->ints[i];
+    }
+    if (all_alike(n) && whole) return reduce_windows(b, n, DL_OP_mean, x, taps);
+    x = reduce_windows(b, n, DL_OP_sum, x, taps);
+    if (all_alike(n)) return dl_build_k(b, DL_OP_div, x, count);
+    for (int i = 0; i < kernel->n; i++) x = dl_build2(b, DL_OP_div, x, count_elements(b, n, i));
     return x;
+}
+
+/* The mean of each bin by itself: few bins of many elements. */
+static dl_value *mean_of_few(dl_builder *b, dl_value *x, int axis, int64_t m) {
+    dl_axis of = x->type.axis[axis];
+    dl_value **bins = DL_NEWS(b->graph->module->arena, dl_value *, m);
+    for (int64_t i = 0; i < m; i++) {
+        dl_value *bin = build_slice(b, x, of.name, i * of.size / m, ((i + 1) * of.size + m - 1) / m);
+        bin = dl_build_reduce(b, DL_OP_mean, bin, 1, &of.name);
+        bins[i] = build_unsqueeze(b, bin, of.name, axis);
+    }
+    dl_attr along = dl_attr_name(DL_ATTR_axis, of.name);
+    return m == 1 ? bins[0] : dl_build(b, DL_OP_cat, (int)m, bins, 1, &along);
 }
 
 /* The i-th of m bins of n elements: from floor(i n / m) up to ceil((i+1) n / m), as torch.nn.AdaptiveAvgPool.
@@ -88,6 +167,12 @@ static dl_value *mean_of_bins(dl_builder *b, dl_value *x, int axis, int64_t m) {
     dl_axis of = x->type.axis[axis];
     const char *tap = dl_type_fresh(&x->type, dl_internf("k%s", of.name));
     int64_t n = of.size;
+    if (m == 1) return mean_of_few(b, x, axis, m);
+    if (n % m == 0 && n / m >= LONG_WINDOW) {
+        x = split_axis(b, x, (dl_axis){of.name, m}, tap, n / m);
+        return dl_build_reduce(b, DL_OP_mean, x, 1, &tap);
+    }
+    if (n / m >= LONG_WINDOW && m <= MOST_BINS) return mean_of_few(b, x, axis, m);
     if (n % m == 0) {
         x = dl_build_affine(
             b, x,

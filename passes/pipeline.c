@@ -105,6 +105,7 @@ static bool run_pass(dl_module *m, dl_pass_fn *run, dl_pass_ctx *ctx) {
     for (int j = 0; j < m->graphs.n; j++) {
         run(m->graphs.at[j], ctx);
         if (ctx->err->code != DL_OK) return false;
+        if (m->fault) return dl_fail(ctx->err, DL_INPUT, "%s", m->fault);
     }
     return true;
 }
