@@ -60,19 +60,40 @@ static dl_parallel parallel_of(const dl_config *c, const dl_ranks *ranks, int ra
     return p;
 }
 
+static bool is_batch_given(const dl_config *c) {
+    return !c->batch_assumed && (dl_config_is_given(c, DL_KEY_global_batch_size) ||
+                                 dl_config_is_given(c, DL_KEY_local_batch_size));
+}
+
 /* The model's graphs for a batch, at sizes of axes that it leaves open. */
 static dl_module *build_module(const dl_session *s, int nsizes, const dl_axis_size *sizes, dl_diags *diags) {
     dl_axis_size *all = DL_NEWS(s->arena, dl_axis_size, nsizes + 1);
-    dl_model_config config = {.sizes = all, .nsizes = nsizes + 1};
+    dl_model_config config = {.sizes = all, .nsizes = nsizes + 1, .any_batch = !is_batch_given(s->config)};
     all[0] = (dl_axis_size){"N", s->batch};
     for (int i = 0; i < nsizes; i++) all[i + 1] = sizes[i];
     config.arguments = dl_arguments_values(s->arena, s->config, s->model, &config.narguments);
     return dl_model_build(s->arena, s->model, &config, diags);
 }
 
+/* The batch of a model that fixes it (N=8), where nobody asked for another. */
+static void take_fixed_batch(dl_session *s) {
+    const dl_graph *g = s->module->graphs.at[0];
+    const char *batch = dl_intern("N");
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        int at = dl_type_axis(&v->value.type, batch);
+        if ((v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) || at < 0 || !v->value.type.axis[at].size)
+            continue;
+        s->batch = v->value.type.axis[at].size;
+        s->global_batch = s->batch * s->ranks.size[DL_RANKS_DP];
+        return;
+    }
+}
+
 static bool build(dl_session *s, dl_diags *diags, dl_error *err) {
     s->module = build_module(s, 0, NULL, diags);
     if (!s->module) return fail_model(s, diags, err);
+    if (!is_batch_given(s->config)) take_fixed_batch(s);
     s->parameters = dl_count_parameters(s->module->graphs.at[0]);
     return true;
 }

@@ -101,7 +101,7 @@ static dl_session *open_session(dl_arena *arena, dl_config *c, int ranks, int *c
     bool ok = dl_config_take_model(c, &err), alone = ranks == 1;
     if (ok && !dl_config_option(c, "config") && dl_config_is_null(c, DL_KEY_local_batch_size))
         ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
-             dl_config_set(c, DL_KEY_local_batch_size, "1", &err);
+             (c->batch_assumed = dl_config_set(c, DL_KEY_local_batch_size, "1", &err));
     if (ok && !ranks)
         ok = read_number(c, "ranks", 1, MOST_RANKS, "how many processes share the work", &ranks, &err) &&
              read_number(c, "rank", 0, ranks - 1, "one of the processes", &rank, &err);

@@ -25,11 +25,29 @@ static const dl_val *edge_of(dl_elab *E, const char *axis, dl_val *room) {
     return NULL;
 }
 
+/* False, reported: an argument has the axis' name, and a whole number or nothing yet. It is no size by
+ * itself: check, compile and a file's data would each take another one. N is the batch, which is given by
+ * others. */
+static bool is_no_argument(dl_elab *E, const dl_ast *arg, const char *name) {
+    const dl_val *v = strcmp(name, "N") == 0 ? NULL : dl_scope_find(E->scope, name);
+    bool argument = v && v->kind == DL_V_INT;
+    for (int i = 0; v && v->kind == DL_V_POISON && i < E->model->items.list.n; i++)
+        argument |= E->model->items.list.at[i]->name == name;
+    if (!argument) return true;
+    if (dl_is_poisoned(E, name)) return false; /* said once */
+    dl_bad(E, arg->span, DL_DIAG_unknown_size,
+           "the size of axis %s is not written, and the value %s of this name is no axis' size by itself",
+           name, name);
+    dl_help(E, "write %s=%s", name, name);
+    return false;
+}
+
 /* The size of an axis that its declaration leaves open; false: reported. */
 static bool open_size(dl_elab *E, const dl_ast *arg, const char *name, int64_t *size) {
     const dl_size_binding *s = dl_scope_size(E->scope, name);
     if (s && s->sizes_differ) return dl_eval(E, arg->a).kind == DL_V_INT; /* reports the ambiguity */
     if (s) return *size = s->size, true;
+    if (!is_no_argument(E, arg, name)) return false;
     for (int i = 0; i < E->config->nsizes; i++)
         if (strcmp(E->config->sizes[i].axis, name) == 0) {
             *size = E->config->sizes[i].size;

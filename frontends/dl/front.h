@@ -60,6 +60,7 @@ typedef struct {
     int narguments;
     const dl_axis_size *sizes;
     int nsizes;
+    bool any_batch; /* nobody asked for the size of N: a model that fixes it is right */
 } dl_model_config;
 
 /* Parses a source. Faults go to `diags`; NULL when the file has no model that could be looked at. */

@@ -144,7 +144,7 @@ static void bind_arguments(dl_elab *E) {
 
 static void check_batch(dl_elab *E) {
     const dl_size_binding *n = dl_scope_size(E->scope, dl_intern("N"));
-    for (int i = 0; n && i < E->config->nsizes; i++)
+    for (int i = 0; n && !E->config->any_batch && i < E->config->nsizes; i++)
         if (strcmp(E->config->sizes[i].axis, "N") == 0 && E->config->sizes[i].size != n->size &&
             n->size >= 0) {
             dl_bad(E, n->where, DL_DIAG_bad_setting,

@@ -58,6 +58,7 @@ typedef struct {
 typedef struct {
     const char *file;                  /* the YAML file; NULL when there is none */
     const char *name;                  /* the configuration's: --config, or base, default or the first */
+    bool batch_assumed;                /* a program set the batch size, because nobody gave one */
     DL_ARRAY(const char *) positional; /* arguments that are no options */
     DL_ARRAY(const char *) warnings;   /* what was taken, but does nothing; by dl_config_finish */
     struct dl_config_state *state;

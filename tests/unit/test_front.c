@@ -29,7 +29,7 @@ static built build_text(const char *name, const char *text, size_t n, const dl_a
                         const dl_axis_size *sizes, int nsizes) {
     built b = {.arena = dl_arena_new(NULL)};
     dl_source *s = dl_source_new(b.arena, name, text, n);
-    dl_model_config config = {args, nargs, sizes, nsizes};
+    dl_model_config config = {args, nargs, sizes, nsizes, false};
     b.diags = dl_diags_new(b.arena, s);
     b.model = dl_model_parse(b.arena, s, b.diags);
     if (b.model) b.module = dl_model_build(b.arena, b.model, &config, b.diags);
