@@ -176,6 +176,11 @@ bool dl_rule_argmax(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
         return dl_fault(fault, 0, "bad_range",
                         "argmax needs at least one element along %s, but its operand is %s", x->axis[at].name,
                         dl_type_text(x));
+    if (x->axis[at].size > INT32_MAX) {
+        dl_fault(fault, 0, "too_large", "argmax counts in i32, up to 2^31 - 1 elements, but %s is %lld long",
+                 x->axis[at].name, (long long)x->axis[at].size);
+        return dl_fault_help(fault, "take it of parts: x[%s=:1000]", x->axis[at].name);
+    }
     *r = dl_scalar(DL_I32);
     for (int i = 0; i < x->rank; i++)
         if (i != at) r->axis[r->rank++] = x->axis[i];

@@ -94,6 +94,8 @@ dl_val dl_val_new_list(dl_elab *E, dl_span where) {
 bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where) {
     if (list.list->items.n == MAX_LIST) {
         dl_bad(E, where, DL_DIAG_too_much_work, "a list may have at most %d elements", MAX_LIST);
+        dl_help(E,
+                "more numbers are an input, which a file holds, or parts: cat(a as [K], b as [K], over=K)");
         return false;
     }
     /* Copying lists is work too. */

@@ -224,6 +224,17 @@ static const char *not_here(const char *name) {
     return NULL;
 }
 
+/* The shortest name that goes on after the word ("amp": amp_mode), or NULL. */
+static const char *longer_name(const char *word, int n, const char *const *names) {
+    size_t length = strlen(word);
+    const char *best = NULL;
+    for (int i = 0; length > 1 && i < n; i++)
+        if (strncmp(names[i], word, length) == 0 && names[i][length] == '_' &&
+            (!best || strlen(names[i]) < strlen(best)))
+            best = names[i];
+    return best;
+}
+
 const char *dl_config_suggest(const dl_config *c, const char *section, const char *name, bool with_options) {
     const struct dl_config_state *st = c->state;
     DL_ARRAY(const char *) names = {0};
@@ -238,6 +249,7 @@ const char *dl_config_suggest(const dl_config *c, const char *section, const cha
     if (with_options) dl_push(st->arena, &names, "yaml_config");
     const char *near = known_elsewhere(dot ? dot + 1 : name);
     if (!near) near = dl_nearest(dot ? dot + 1 : name, names.at, names.n);
+    if (!near) near = longer_name(dot ? dot + 1 : name, names.n, names.at);
     if (!near) return "";
     const dl_setting *s = dl_find_setting(c, near);
     bool own = s && strcmp(s->row->name, near) == 0;

@@ -1,5 +1,6 @@
 #include "ir/base/str.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -126,10 +127,25 @@ static int distance(const char *a, const char *b) {
     return row[m];
 }
 
+static bool has_digit(const char *s) { return strpbrk(s, "0123456789") != NULL; }
+
+/* Can `word` be a slip of `name`? People hit the first letter, swap it with the second, leave it out or, of a
+ * long word, miss it alone; a letter more in front (prelu, relu) or a digit (dropout2d) names another thing.
+ */
+static bool is_slip(const char *word, const char *name) {
+    if (has_digit(word) != has_digit(name)) return false;
+    bool swapped = word[0] && name[0] && word[0] == name[1] && word[1] == name[0];
+    return tolower((unsigned char)*word) == tolower((unsigned char)*name) || swapped ||
+           (*name && strcmp(word, name + 1) == 0) ||
+           (strlen(word) >= 5 && *name && strcmp(word + 1, name + 1) == 0);
+}
+
 const char *dl_nearest(const char *word, const char *const *names, int n) {
     const char *best = NULL;
-    int limit = (int)strlen(word) / 3 + 1;
+    size_t length = strlen(word);
+    int limit = length <= 3 ? 1 : length < 12 ? 2 : 3;
     for (int i = 0; i < n; i++) {
+        if (!is_slip(word, names[i])) continue;
         int d = distance(word, names[i]);
         if (d <= limit) best = names[i], limit = d - 1;
     }
