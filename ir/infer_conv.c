@@ -230,7 +230,7 @@ bool dl_rule_windows(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     if (phases > most_phases)
         return dl_fault(fault, -1, "bad_stride", "%s: the strides multiply to more than %lld", dl_op_text(n),
                         (long long)most_phases),
-               dl_fault_help(fault, "take every n-th element first: x[W=0:x.W:2]");
+               dl_fault_help(fault, "take a smaller stride, and every n-th of the results: y[W=::2]");
     if (v.groups < 1 || v.groups > huge)
         return dl_fault(fault, -1, "bad_window", "%s: 'groups' is %lld; it must be 1 or more", dl_op_text(n),
                         (long long)v.groups);
