@@ -65,6 +65,8 @@ dl_val dl_fn_square(dl_call *c) {
     dl_val x = c->arg[0];
     if (x.kind == DL_V_TENSOR) return dl_tensor_square(c->E, c->where, x);
     if (!dl_val_is_number(x)) return want_number(c, x);
+    int64_t r;
+    if (x.kind == DL_V_INT && !__builtin_mul_overflow(x.i, x.i, &r)) return dl_val_int(r, c->where);
     return dl_val_float(dl_val_number(x) * dl_val_number(x), c->where);
 }
 
@@ -134,29 +136,46 @@ static dl_val fold_tensors(dl_call *c, const dl_val_list *l, int first) {
     return what == DL_OP_mean ? dl_call_elem(c, DL_OP_div, r, dl_val_int(l->items.n, c->where)) : r;
 }
 
+/* sum, max, min or prod of whole numbers, exactly. */
+static dl_val fold_whole(dl_call *c, const dl_val_list *l) {
+    dl_op op = c->what->op;
+    int64_t r = op == DL_OP_prod ? 1 : op == DL_OP_sum ? 0 : l->items.at[0].i;
+    bool over = false;
+    for (int i = 0; i < l->items.n; i++) {
+        int64_t v = l->items.at[i].i;
+        if (op == DL_OP_sum)
+            over |= __builtin_add_overflow(r, v, &r);
+        else if (op == DL_OP_prod)
+            over |= __builtin_mul_overflow(r, v, &r);
+        else if ((v > r) == (op == DL_OP_max))
+            r = v;
+    }
+    if (over)
+        return dl_bad(c->E, c->where, DL_DIAG_overflow, "the result does not fit into a 64-bit whole number");
+    return dl_val_int(r, c->where);
+}
+
 /* sum, mean, max, min or prod of a list. */
 static dl_val fold_list(dl_call *c, const dl_val_list *l) {
     int first;
     if (!dl_spend(c->E, c->where, l->items.n / 8) || !check_list(c, l, &first)) return dl_poison();
     if (first >= 0) return fold_tensors(c, l, first);
-    double r = 0;
-    bool whole = c->what->op != DL_OP_mean;
-    for (int i = 0; i < l->items.n; i++) {
-        dl_val v = l->items.at[i];
-        double d = dl_val_number(v);
-        whole &= v.kind == DL_V_INT;
-        r = i == 0                      ? d
-            : c->what->op == DL_OP_max  ? fmax(r, d)
-            : c->what->op == DL_OP_min  ? fmin(r, d)
-            : c->what->op == DL_OP_prod ? r * d
-                                        : r + d;
-    }
-    if (l->items.n == 0 && c->what->op == DL_OP_prod) return dl_val_int(1, c->where);
-    if (l->items.n == 0 && c->what->op != DL_OP_sum)
+    dl_op op = c->what->op;
+    if (l->items.n == 0 && op != DL_OP_sum && op != DL_OP_prod)
         return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of an empty list", c->what->name);
-    if (c->what->op == DL_OP_mean) r /= l->items.n;
-    /* Doubles hold whole numbers exactly up to 2^53. */
-    return whole && fabs(r) < 9e15 ? dl_val_int((int64_t)r, c->where) : dl_val_float(r, c->where);
+    double r = op == DL_OP_prod ? 1 : 0;
+    bool whole = op != DL_OP_mean;
+    for (int i = 0; i < l->items.n; i++) {
+        double d = dl_val_number(l->items.at[i]);
+        whole &= l->items.at[i].kind == DL_V_INT;
+        r = i == 0             ? d
+            : op == DL_OP_max  ? fmax(r, d)
+            : op == DL_OP_min  ? fmin(r, d)
+            : op == DL_OP_prod ? r * d
+                               : r + d;
+    }
+    if (whole) return fold_whole(c, l);
+    return dl_val_float(op == DL_OP_mean ? r / l->items.n : r, c->where);
 }
 
 dl_val dl_fn_reduce(dl_call *c) {

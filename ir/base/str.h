@@ -21,8 +21,8 @@ const char *dl_intern(const char *s);
 const char *dl_intern_n(const char *s, size_t n);
 const char *dl_internf(const char *format, ...) DL_PRINTF(1, 2);
 
-/* The name of names[0..n-1] of which `word` is likely a misspelling, by edit distance; NULL when there is none:
- * a name that is merely alike may do another thing. */
+/* The name of names[0..n-1] of which `word` is likely a misspelling, by edit distance; NULL when there is
+ * none: a name that is merely alike may do another thing. */
 const char *dl_nearest(const char *word, const char *const *names, int n);
 
 /* Whether s can name a file in a folder: 1 to 255 bytes, no '/', no control character, not "." or "..". */
