@@ -285,15 +285,28 @@ static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *a
     return along && inside;
 }
 
+/* The axes that an access goes along, a bit each. A sweep over fewer axes than the kernel's space has no
+ * coordinates of the others. */
+static unsigned accessed_axes(const dl_type *t, const dl_index *at) {
+    unsigned axes = 0;
+    for (int i = 0; i < t->rank; i++) {
+        if (!at[i].nterms && at[i].axis >= 0) axes |= 1u << at[i].axis;
+        for (int k = 0; k < at[i].nterms; k++) axes |= 1u << at[i].term[k].axis;
+    }
+    return axes;
+}
+
 /* What goes from lane to lane in uneven steps: places as a vector, of which each lane's element is read. */
 static void put_gather(dl_emitter *e, const dl_kinstr *in) {
     static const dl_dialect of_lanes = {.index = "unsigned", .whole = "u", .coordinate = "u"};
     const dl_dialect *own = e->dialect;
     const dl_kparam *p = &e->k->params.at[in->param];
     dl_puts(e->out, "({ ");
+    unsigned axes = accessed_axes(&p->type, in->index);
     for (int i = 0; i < e->k->nspace; i++)
-        dl_putf(e->out, "const %s u%d = %s(unsigned)x%d; (void)u%d; ", i == e->lane_axis ? "vw" : "unsigned",
-                i, i == e->lane_axis ? "(vw)lane_numbers() + " : "", i, i);
+        if (axes >> i & 1)
+            dl_putf(e->out, "const %s u%d = %s(unsigned)x%d; ", i == e->lane_axis ? "vw" : "unsigned", i,
+                    i == e->lane_axis ? "(vw)lane_numbers() + " : "", i);
     dl_putf(e->out, "gather%s((const %s *)arg[%d], ", dl_emit_suffix(p->type.dtype),
             dl_emit_element_type(p->type.dtype), in->param);
     e->dialect = &of_lanes;
