@@ -66,8 +66,8 @@ static int find_parts(const dl_node *n, int k, dl_value *parts[4]) {
     for (int i = 0; i < v->def->nin; i++) {
         if (i + 1 < v->def->nin && v->def->in[i]->type.axis[1].size % width) return 1;
         if (v->def->in[i]->type.layout.kind != DL_CL) return 1;
-        parts[i] = v->def->in[i];
     }
+    for (int i = 0; i < v->def->nin; i++) parts[i] = v->def->in[i]; /* once all are known to be usable */
     return v->def->nin;
 }
 

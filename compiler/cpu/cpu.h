@@ -45,6 +45,9 @@ _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
  * they multiply pairs in vectors at half the rate of floats. */
 bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t);
 
+/* The CPU of that name, whether or not this machine is one: to emit its text. NULL: there is none. */
+const dl_target *dl_cpu_target(const char *name);
+
 /* dl_backend's functions. emit_cpu.c, share.c, cost.c */
 bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
                  dl_error *err);

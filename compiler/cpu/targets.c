@@ -91,6 +91,12 @@ static bool runs_here(const dl_target *t) {
     return true;
 }
 
+const dl_target *dl_cpu_target(const char *name) {
+    for (int i = 0; i < NTARGETS; i++)
+        if (strcmp(targets[i].name, name) == 0) return &targets[i];
+    return NULL;
+}
+
 static const dl_target *find(const char *name, dl_error *err) {
     bool any = strcmp(name, dl_backend_cpu.name) == 0;
     for (int i = 0; i < NTARGETS; i++) {

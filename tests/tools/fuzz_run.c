@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "compiler/cpu/cpu.h"
 #include "ir/base/hash.h"
 #include "ir/text.h"
 #include "runtime/exec.h"
@@ -41,7 +42,7 @@ static void draw(const dl_var *v, const char *name, uint64_t seed, double *to) {
     if (v->role == DL_VAR_TABLE) return;
     for (int64_t k = 0; k < dl_type_count(&v->value.type); k++) {
         double x = uniform(&r, -1.5, 1.5);
-        if (strncmp(name, "exp_avg_sq.", 11) == 0) x = 0.5 + fabs(x);
+        if (strncmp(name, "exp_avg_sq.", 11) == 0 || strstr(name, ".running_var")) x = 0.5 + fabs(x);
         if (seed % 4 == 0) x = rint(2 * x) / 2;
         if (!dl_dtype_is_float(d)) x = floor(3 * x);
         if (d == DL_BOOL) x = x > 0;
@@ -271,12 +272,17 @@ static void spoil_all(void *user, int number, const dl_pass *pass, const dl_modu
             s->spoilt[i] = spoil(m->graphs.at[i]->kernels.at[k], s->way->fault);
 }
 
+static const dl_target *find_target(const fuzz_way *way, dl_error *err) {
+    const dl_target *any = way->emitted ? dl_cpu_target(way->target) : NULL;
+    return any ? any : dl_target_find(way->target, err);
+}
+
 /* Lowers and, if asked to, compiles the graphs of all cases not refused yet. */
 static dl_plan *compile(const fuzz_case *cases, int n, const fuzz_way *way, dl_arena *arena, bool *spoilt,
                         bool link, const fuzz_verdict *verdicts, dl_error *err) {
     spoiler s = {way, spoilt};
     dl_compile_options opt = {
-        .target = dl_target_find(way->target, err),
+        .target = find_target(way, err),
         .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam}, /* the casts are there */
         .keep_gradients = way->keep_gradients,
         .model = "random",
@@ -333,6 +339,22 @@ static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_ex
     if (!dlr_exec_check(exec, &err))
         v->state = FUZZ_WRONG, snprintf(v->why, sizeof v->why, "%s", err.message);
     if (v->state == FUZZ_NOT_RUN) v->state = FUZZ_FINE;
+}
+
+/* The text of all graphs at once; where something is wrong with it, nothing is known of any, but of one. */
+static void try_emitted(const fuzz_case *cases, int n, const fuzz_way *way, fuzz_verdict *verdicts) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_error err = {0};
+    bool *spoilt = calloc((size_t)n + 1, sizeof *spoilt);
+    const dl_target *t = find_target(way, &err);
+    bool device = t && t->backend != &dl_backend_cpu; /* its compiler is a library: it compiles */
+    dl_plan *p = t ? compile(cases, n, way, arena, spoilt, device, verdicts, &err) : NULL;
+    bool ok = p && (device || fuzz_check_sources(arena, p, t, &err));
+    for (int i = 0; i < n && ok; i++)
+        if (verdicts[i].state == FUZZ_NOT_RUN) verdicts[i].state = FUZZ_FINE;
+    if (!ok && n == 1) refuse(&verdicts[0], &err);
+    dl_arena_free(arena);
+    free(spoilt);
 }
 
 static void try_compiled(const fuzz_case *cases, int n, const fuzz_way *way, fuzz_verdict *verdicts) {
@@ -412,7 +434,9 @@ typedef struct {
 
 static void try_all(void *of) {
     const trial *t = of;
-    if (t->way->target)
+    if (t->way->emitted)
+        try_emitted(t->cases, t->n, t->way, t->verdicts);
+    else if (t->way->target)
         try_compiled(t->cases, t->n, t->way, t->verdicts);
     else
         for (int i = 0; i < t->n; i++) try_passes(&t->cases[i], t->way, &t->verdicts[i]);
