@@ -347,7 +347,7 @@ static void try_emitted(const fuzz_case *cases, int n, const fuzz_way *way, fuzz
     dl_error err = {0};
     bool *spoilt = calloc((size_t)n + 1, sizeof *spoilt);
     const dl_target *t = find_target(way, &err);
-    bool device = t && t->backend != &dl_backend_cpu; /* its compiler is a library: it compiles */
+    bool device = t && t->backend != &dl_backend_cpu && !t->emulated; /* NVRTC compiles */
     dl_plan *p = t ? compile(cases, n, way, arena, spoilt, device, verdicts, &err) : NULL;
     bool ok = p && (device || fuzz_check_sources(arena, p, t, &err));
     for (int i = 0; i < n && ok; i++)

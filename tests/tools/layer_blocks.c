@@ -194,8 +194,87 @@ static layer_map put_moved(layer_maker *m, layer_map x) {
     return y;
 }
 
+/* Norms as people write them out, over channels or places. */
+static layer_map put_hand_norm(layer_maker *m, layer_map x) {
+    layer_map y = named(m, x);
+    const char *over = one_in(&m->r, 2) ? "C" : layer_axes(x.d);
+    int a = x.id, b = y.id, p = m->params;
+    switch (below(&m->r, 5)) {
+    case 0:
+        dl_putf(&m->out, "    h%d = (h%d - mean(h%d, over=%s)) / sqrt(var(h%d, over=%s) + 1e-3)\n", b, a, a,
+                over, a, over);
+        break;
+    case 1:
+        m->params++;
+        dl_putf(&m->out,
+                "    param p%d: [C=%d] = 1\n    h%d = h%d * rsqrt(mean(h%d**2, over=C) + 1e-6) * p%d\n", p,
+                x.c, b, a, a, p);
+        break;
+    case 2: dl_putf(&m->out, "    h%d = h%d / (norm(h%d, over=%s) + 0.1)\n", b, a, a, over); break;
+    case 3:
+        dl_putf(&m->out,
+                "    h%d = (h%d - min(h%d, over=%s)) / (max(h%d, over=%s) - min(h%d, over=%s) + 1)\n", b, a,
+                a, over, a, over, a, over);
+        break;
+    default: dl_putf(&m->out, "    h%d = h%d - stop_gradient(mean(h%d))\n", b, a, a);
+    }
+    return y;
+}
+
+/* Channels or places in another order, and back. */
+static layer_map put_shuffled(layer_maker *m, layer_map x) {
+    const char *axes = layer_pattern(x.d);
+    bool even = x.d == 2 && x.size[0] % 2 == 0 && x.size[1] % 2 == 0;
+    if (x.c % 2 == 0 && !one_in(&m->r, 3))
+        return layer_put(m, x, x,
+                         dl_format(m->arena, "rearrange(\"n (g c) %s -> n (c g) %s\", g=2) as [N, C, %s",
+                                   axes, axes, layer_axes(x.d) + 1));
+    if (even) {
+        layer_map y = x;
+        y.c *= 4, y.size[0] /= 2, y.size[1] /= 2;
+        y = layer_put(m, x, y, "rearrange(\"n c (h p) (w q) -> n (c p q) h w\", p=2, q=2) as [N, C, H, W]");
+        y = put_unit(m, y, 4 * x.c);
+        if (y.c != 4 * x.c) y = layer_point(m, y, 4 * x.c);
+        return layer_put(m, y, x,
+                         "rearrange(\"n (c p q) h w -> n c (h p) (w q)\", p=2, q=2) as [N, C, H, W]");
+    }
+    if (x.d == 2 && x.size[0] == x.size[1])
+        return put_sum(m, x, layer_put(m, x, x, "rearrange(\"n c h w -> n c w h\") as [N, C, H, W]"));
+    return put_unit(m, x, draw_width(m));
+}
+
+/* Attention between channels, written out: products by names. */
+static layer_map put_gram(layer_maker *m, layer_map x) {
+    layer_map y = named(m, x);
+    int a = x.id, b = y.id;
+    dl_putf(&m->out, "    k%d = h%d as [N, K, %s\n", b, a, layer_axes(x.d) + 1);
+    dl_putf(&m->out, "    g%d = softmax(sum(h%d * k%d, over=%s) / %d, over=K)\n", b, a, b, layer_axes(x.d),
+            (int)layer_points(&x));
+    dl_putf(&m->out, "    h%d = h%d + sum(g%d * k%d, over=K)\n", b, a, b, b);
+    return y;
+}
+
+/* A cell over the first places of an axis; its last state goes to all of them. */
+static layer_map put_recurrent(layer_maker *m, layer_map x) {
+    layer_map y = named(m, x);
+    int a = x.id, b = y.id, l = m->labels, steps = 1 + below(&m->r, 3), most = x.size[x.d - 1];
+    m->labels += 2;
+    dl_putf(&m->out, "    u%d = linear(%d) @l%d\n    v%d = linear(%d, bias=false) @l%d\n", b, x.c, l, b, x.c,
+            l + 1);
+    dl_putf(&m->out, "    r%d = expand(0.0, N=%d, C=%d)\n", b, m->n, x.c);
+    for (int i = 0; i < steps && i < most; i++)
+        dl_putf(&m->out, "    r%d = tanh(u%d(%s(h%d[W=%d]%s)) + v%d(r%d))\n", b, b, x.d > 1 ? "mean" : "", a,
+                i,
+                x.d == 1   ? ""
+                : x.d == 2 ? ", over=H"
+                           : ", over=[D, H]",
+                b, b);
+    dl_putf(&m->out, "    h%d = h%d + r%d\n", b, a, b);
+    return y;
+}
+
 layer_map layer_block(layer_maker *m, layer_map x) {
-    switch (below(&m->r, 18)) {
+    switch (below(&m->r, 22)) {
     case 0:
     case 1:
     case 2: return put_residual(m, x);
@@ -213,6 +292,10 @@ layer_map layer_block(layer_maker *m, layer_map x) {
     case 14: return put_shared(m, x);
     case 15: return put_moved(m, x);
     case 16: return layer_put(m, x, x, one_in(&m->r, 2) ? "dropout(0.2)" : "drop_path(0.1)");
+    case 17: return put_hand_norm(m, x);
+    case 18: return put_shuffled(m, x);
+    case 19: return x.c * x.c <= 1024 ? put_gram(m, x) : put_residual(m, x);
+    case 20: return put_recurrent(m, x);
     default: return put_unit(m, x, draw_width(m));
     }
 }

@@ -5,7 +5,7 @@
  *
  *   --run      one model in R is small, compiled for real for the best target here, run, and held against the
  *              interpreter (pass_fuzz.c); 8
- *   --cuda     the text of one batch in R is compiled by NVRTC, too; 0: none
+ *   --cuda     the first models of one batch in R are compiled by NVRTC, too; 0: none
  *   --reduce   where failing graphs go, made small
  *   --print    writes the model of that seed, and ends
  *
@@ -24,7 +24,7 @@
 #include "tests/tools/fuzz.h"
 #include "tests/tools/layers.h"
 
-enum { BATCH = 50, MOST_REDUCED = 5 };
+enum { BATCH = 50, ON_DEVICES = 4 /* graphs */, MOST_REDUCED = 5 };
 
 typedef struct {
     int models, run, cuda;
@@ -39,9 +39,16 @@ static long states[FUZZ_DIED + 1], compared, open_ones, reduced, run_models;
 static const struct {
     const char *target;
     dl_dtype low;
-} turns[] = {{"cpu:avx2", DL_F32},         {"cpu:generic", DL_F32},   {"cpu:avx512", DL_F32},
-             {"cpu:avx2", DL_BF16},        {"cpu:amx_bf16", DL_BF16}, {"cpu:generic", DL_F16},
-             {"cpu:avx512_bf16", DL_BF16}, {"cpu:avx2", DL_F16},      {"cpu:avx512", DL_F16}};
+} turns[] = {{"cpu:avx2", DL_F32},
+             {"cpu:generic", DL_F32},
+             {"cuda:sm_90a:emulated", DL_F32},
+             {"cpu:avx512", DL_F32},
+             {"cpu:avx2", DL_BF16},
+             {"cpu:amx_bf16", DL_BF16},
+             {"cuda:sm_80:emulated", DL_BF16},
+             {"cpu:generic", DL_F16},
+             {"cpu:avx512_bf16", DL_BF16},
+             {"cpu:avx2", DL_F16}};
 enum { NTURNS = sizeof turns / sizeof *turns };
 
 static bool is_run(const options *o, uint64_t seed) {
@@ -157,7 +164,7 @@ static void try_batch(uint64_t seed, int n, int batch, const options *o) {
     try_way(cases, k, &way, o);
     if (o->cuda && batch % o->cuda == 0) {
         way.target = batch / o->cuda % 2 ? "cuda:sm_80" : "cuda:sm_90a";
-        try_way(cases, k, &way, o);
+        try_way(cases, k < ON_DEVICES ? k : ON_DEVICES, &way, o);
     }
     if (!o->nfiles || turn < 2) run_small(cases, k, batch, o);
     dl_arena_free(arena);

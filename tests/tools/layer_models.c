@@ -14,6 +14,14 @@ static layer_map put_input(layer_maker *m, bool small) {
     const int edge = small ? edges[x.d - 1] : large[x.d - 1];
     int one = 2 + below(&m->r, edge);
     for (int i = 0; i < x.d; i++) x.size[i] = one_in(&m->r, 2) ? one : 2 + below(&m->r, edge);
+    if (x.d == 1 && one_in(&m->r, 4)) { /* words, by number */
+        dl_putf(&m->out, "    input x: i64[N=%d, T=%d]\n", m->n, x.size[0]);
+        dl_putf(&m->out,
+                "    h%d = min(abs(x), 9) |> embedding(10, %d) @e |> rearrange(\"n t e -> n e t\") as [N, C, "
+                "W]\n",
+                x.id, x.c);
+        return x;
+    }
     dl_putf(&m->out, "    input x: f32[N=%d, C=%d", m->n, x.c);
     put_sizes(m, &x);
     dl_putf(&m->out, "    h%d = x\n", x.id);
@@ -53,8 +61,8 @@ const char *layer_model(dl_arena *arena, uint64_t seed, bool small) {
         .arena = arena, .r = {dl_hash(&seed, sizeof seed, 43)}, .largest = small ? 6000 : 200000};
     m.n = one_in(&m.r, 3) ? 1 : 1 + below(&m.r, 3);
     dl_puts(&m.out, "model M():\n");
-    layer_map x = put_input(&m, small);
-    int blocks = 2 + below(&m.r, 5);
+    layer_map x = put_input(&m, small), aside = x;
+    int blocks = 2 + below(&m.r, small ? 3 : 5);
     for (int i = 0; i < blocks; i++) {
         layer_map before = x;
         size_t mark = m.out.n;
@@ -65,12 +73,15 @@ const char *layer_model(dl_arena *arena, uint64_t seed, bool small) {
         }
         if (layer_points(&x) * x.c * m.n > m.largest || x.c > 128)
             m.out.n = mark, m.out.at[mark] = 0, x = before;
+        if (one_in(&m.r, 3)) aside = x;
     }
     x = layer_point(&m, x, 1 + below(&m.r, 6));
     if (one_in(&m.r, 4))
         put_class_loss(&m, &x);
     else
         put_dense_loss(&m, &x);
+    if (one_in(&m.r, 5)) dl_putf(&m.out, "    loss += 0.3 * mean(abs(h%d |> conv(2, 1) @aside))\n", aside.id);
+    if (one_in(&m.r, 5)) dl_puts(&m.out, "    loss += 1e-4 * sum_squares(conv.weight)\n");
     const char *text = dl_strdup(arena, m.out.at);
     dl_buf_free(&m.out);
     return text;
