@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "compiler/backend.h"
 #include "compiler/jit_cc.h"
 #include "compiler/process.h"
 #include "ir/base/input.h"
@@ -26,10 +27,9 @@ static const char *file_of(dl_arena *arena, const char *dir, int i, const char *
     return dl_format(arena, "%s/%d.%s", dir, i, suffix);
 }
 
-static bool write_source(dl_arena *arena, const char *file, const char *source, bool emulated,
-                         dl_error *err) {
+static bool write_source(dl_arena *arena, const char *file, const char *source, bool device, dl_error *err) {
     /* it stands in a namespace, which what lists the kernels would close */
-    const char *whole = emulated ? dl_format(arena, "%s} /* namespace */\n", source) : source;
+    const char *whole = device ? dl_format(arena, "%s} /* namespace */\n", source) : source;
     return dl_write_file(file, whole, strlen(whole), err);
 }
 
@@ -45,7 +45,8 @@ static dl_command parse_command(dl_arena *arena, const char *cc, const dl_jit_la
 }
 
 bool fuzz_check_sources(dl_arena *arena, const dl_plan *p, const dl_target *t, dl_error *err) {
-    const dl_jit_language *in = t->emulated ? &plus : &dl_jit_c;
+    bool device = t->backend != &dl_backend_cpu;
+    const dl_jit_language *in = device ? &plus : &dl_jit_c;
     int n = p->objects.n;
     dl_jit_cc cc;
     char dir[] = "/tmp/dl_syntax_XXXXXX";
@@ -56,7 +57,7 @@ bool fuzz_check_sources(dl_arena *arena, const dl_plan *p, const dl_target *t, d
     for (int i = 0; i < n && ok; i++) {
         const char *file = file_of(arena, dir, i, in->suffix);
         commands[i] = parse_command(arena, cc.path, in, t, file, file_of(arena, dir, i, "log"));
-        ok = write_source(arena, file, p->objects.at[i].source, t->emulated, err);
+        ok = write_source(arena, file, p->objects.at[i].source, device, err);
     }
     for (int i = 0; i < n && ok; i += AT_ONCE)
         ok = dl_run_all(n - i < AT_ONCE ? n - i : AT_ONCE, commands + i, dir, INFINITY, NULL, err) == 0;

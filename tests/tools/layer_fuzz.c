@@ -3,16 +3,17 @@
  *
  *   layer_fuzz [--models=N] [--from=SEED] [--run=R] [--cuda=R] [--reduce=DIR] [--print=SEED] [FILE.dl...]
  *
- *   --run      one model in R is small, compiled for real for the best target here, run, and held against the
- *              interpreter (pass_fuzz.c); 8
+ *   --run      one model in R is small, compiled for real, run, and held against the interpreter
+ * (pass_fuzz.c); 8
  *   --cuda     the first models of one batch in R are compiled by NVRTC, too; 0: none
  *   --reduce   where failing graphs go, made small
  *   --print    writes the model of that seed, and ends
  *
  * FILEs are such models, too, of which the text of every target and type is looked at; they are run as well.
  *
- * The text of each batch is that of one target in turn, and of one type of mixed precision. The models are
- * others for each DLC_TEST_DRAW, a whole number of the environment (0). */
+ * The text of each batch is that of one target in turn, and of one type of mixed precision. A failing model
+ * is printed with its seed, which --from and --models=1 repeat. The models are others for each DLC_TEST_DRAW.
+ */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -20,11 +21,13 @@
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/text.h"
+#include "tests/cache.h"
 #include "tests/check.h"
+#include "tests/targets.h"
 #include "tests/tools/fuzz.h"
 #include "tests/tools/layers.h"
 
-enum { BATCH = 50, ON_DEVICES = 4 /* graphs */, MOST_REDUCED = 5 };
+enum { BATCH = 30, ON_DEVICES = 4 /* graphs */, MOST_REDUCED = 5 };
 
 typedef struct {
     int models, run, cuda;
@@ -36,19 +39,20 @@ typedef struct {
 
 static long states[FUZZ_DIED + 1], compared, open_ones, reduced, run_models;
 
+/* Whose text is looked at, and what runs: a target of that kind, emulated where this CPU is another one. */
 static const struct {
-    const char *target;
+    const char *target, *runs;
     dl_dtype low;
-} turns[] = {{"cpu:avx2", DL_F32},
-             {"cpu:generic", DL_F32},
-             {"cuda:sm_90a:emulated", DL_F32},
-             {"cpu:avx512", DL_F32},
-             {"cpu:avx2", DL_BF16},
-             {"cpu:amx_bf16", DL_BF16},
-             {"cuda:sm_80:emulated", DL_BF16},
-             {"cpu:generic", DL_F16},
-             {"cpu:avx512_bf16", DL_BF16},
-             {"cpu:avx2", DL_F16}};
+} turns[] = {{"cpu:avx2", "cpu:avx2", DL_F32},
+             {"cpu:generic", "cpu:avx512", DL_F32},
+             {"cuda:sm_90a:emulated", "cpu:generic", DL_F32},
+             {"cpu:avx512", "cpu:avx512", DL_F32},
+             {"cpu:avx2", "cpu:avx2", DL_BF16},
+             {"cpu:amx_bf16", "cpu:avx512_bf16", DL_BF16},
+             {"cuda:sm_80:emulated", "cpu:amx_bf16", DL_BF16},
+             {"cpu:generic", "cpu:generic", DL_F16},
+             {"cpu:avx512_bf16", "cpu:avx512_bf16", DL_BF16},
+             {"cpu:avx2", "cpu:avx2", DL_F16}};
 enum { NTURNS = sizeof turns / sizeof *turns };
 
 static bool is_run(const options *o, uint64_t seed) {
@@ -140,7 +144,7 @@ static void run_small(const fuzz_case *cases, int n, int batch, const options *o
     bool gradients = batch % 2;
     run_models += k;
     try_way(small, k,
-            &(fuzz_way){.target = "cpu",
+            &(fuzz_way){.target = test_target_here(turns[batch % NTURNS].runs),
                         .skip = "",
                         .keep_gradients = gradients,
                         .no_updates = gradients && turns[batch % NTURNS].low != DL_F16,
@@ -193,7 +197,7 @@ static bool read_option(char *arg, options *o) {
 int main(int argc, char **argv) {
     char *files[BATCH];
     options o = {.models = 40, .from = 1, .run = 8, .files = files};
-    const char *draw = getenv("DLC_TEST_DRAW"), *print = NULL;
+    const char *print = NULL;
     for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--print=", 8)) {
             print = argv[i] + 8;
@@ -210,8 +214,12 @@ int main(int argc, char **argv) {
         dl_arena_free(arena);
         return 0;
     }
-    o.from += (draw ? strtoull(draw, NULL, 10) : 0) * UINT64_C(1000000);
+    char dir[] = "/tmp/dl_layers_XXXXXX";
+    if (!test_cache(dir)) return DL_IO;
+    o.from += dl_test_draw() * UINT64_C(1000000);
     if (!o.nfiles) printf("models from %llu on\n", (unsigned long long)o.from);
     run(&o);
-    return dl_test_end();
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command) != 0 || dl_test_end();
 }

@@ -31,6 +31,12 @@ typedef struct {
         "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], groups=3} : "  \
         "T[O=144, C=16, kH=3, kW=3]",                                                                        \
         1
+/* 6,912 weights of three groups of 16 channels. */
+#define THREE(odd)                                                                                           \
+    "N=2, C=48, H=5, W=6", "N=2, C=48, H=5, W=6", "",                                                        \
+        "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], groups=3} : "  \
+        "T[O=48, C=16, kH=3, kW=3]",                                                                         \
+        odd
 #define FORWARD                                                                                              \
     "N=2, C=40, H=6, W=9", "O=72, C=40, kH=3, kW=3", "",                                                     \
         "conv $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : T[N=2, C=72, H=6, W=9]", 0
@@ -57,6 +63,9 @@ static const padding_case cases[] = {
     {"groups in f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, GROUPS},
     {"groups in bf16", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, GROUPS},
     {"groups by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 0, GROUPS},
+    {"three groups in f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, THREE(1)},
+    {"three groups by wgmma", "128x64 by wgmma", "ct_tile<CT_TF32_GROUPS,", "f32", true, 0, THREE(1)},
+    {"three groups of an infinite x", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, THREE(0)},
     {"odd channels", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, "N=2, C=21, H=5, W=6", "N=2, C=35, H=3, W=4",
      "",
      "conv_grad_weight $a, $b {stride=[2, 2], pad_lo=[1, 2], pad_hi=[1, 1], kernel=[3, 3]} : "
