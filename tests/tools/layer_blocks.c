@@ -243,6 +243,24 @@ static layer_map put_shuffled(layer_maker *m, layer_map x) {
     return put_unit(m, x, draw_width(m));
 }
 
+/* Each place of an axis twice, one by one or one after the other, and half of them again. */
+static layer_map put_repeated(layer_maker *m, layer_map x) {
+    static const char *const front[] = {"", "", "h ", "d h "};
+    layer_map y = x;
+    y.size[x.d - 1] *= 2;
+    y = layer_put(m, x, y,
+                  dl_format(m->arena, "expand(R=2) |> rearrange(\"r n c %sw -> n c %s(%s)\") as [N, C, %s",
+                            front[x.d], front[x.d], one_in(&m->r, 2) ? "w r" : "r w", layer_axes(x.d) + 1));
+    y = layer_put(m, y, y, layer_activation(m));
+    if (one_in(&m->r, 2)) y = put_unit(m, y, x.c);
+    if (y.c != x.c) y = layer_point(m, y, x.c);
+    return put_sum(m, x,
+                   layer_put(m, y, x,
+                             x.d == 1   ? "avg_pool(2)"
+                             : x.d == 2 ? "avg_pool([1, 2])"
+                                        : "max_pool([1, 1, 2])"));
+}
+
 /* Attention between channels, written out: products by names. */
 static layer_map put_gram(layer_maker *m, layer_map x) {
     layer_map y = named(m, x);
@@ -274,7 +292,7 @@ static layer_map put_recurrent(layer_maker *m, layer_map x) {
 }
 
 layer_map layer_block(layer_maker *m, layer_map x) {
-    switch (below(&m->r, 22)) {
+    switch (below(&m->r, 23)) {
     case 0:
     case 1:
     case 2: return put_residual(m, x);
@@ -296,6 +314,7 @@ layer_map layer_block(layer_maker *m, layer_map x) {
     case 18: return put_shuffled(m, x);
     case 19: return x.c * x.c <= 1024 ? put_gram(m, x) : put_residual(m, x);
     case 20: return put_recurrent(m, x);
+    case 21: return put_repeated(m, x);
     default: return put_unit(m, x, draw_width(m));
     }
 }
