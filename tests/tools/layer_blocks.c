@@ -249,7 +249,7 @@ static layer_map put_repeated(layer_maker *m, layer_map x) {
     layer_map y = x;
     y.size[x.d - 1] *= 2;
     y = layer_put(m, x, y,
-                  dl_format(m->arena, "expand(R=2) |> rearrange(\"r n c %sw -> n c %s(%s)\") as [N, C, %s",
+                  dl_format(m->arena, "expand(R=2) |> rearrange(\"n c %sw r -> n c %s(%s)\") as [N, C, %s",
                             front[x.d], front[x.d], one_in(&m->r, 2) ? "w r" : "r w", layer_axes(x.d) + 1));
     y = layer_put(m, y, y, layer_activation(m));
     if (one_in(&m->r, 2)) y = put_unit(m, y, x.c);
