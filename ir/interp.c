@@ -10,6 +10,8 @@ struct dl_interp {
     bool round, release;
     double shake; /* of its size by which each result is moved; 0: not */
     uint64_t random;
+    dl_interp_own *own; /* asked first; NULL: nobody */
+    void *user;
     uint32_t n;
     double **data; /* by value id; NULL until asked for */
 };
@@ -33,6 +35,8 @@ void dl_interp_release(dl_interp *in) { in->release = true; }
 void dl_interp_shake(dl_interp *in, double relative, uint64_t seed) {
     in->shake = relative, in->random = seed;
 }
+
+void dl_interp_means(dl_interp *in, dl_interp_own *own, void *user) { in->own = own, in->user = user; }
 
 /* 1 + shake or 1 - shake, as splitmix64 (Steele, Lea and Flood, OOPSLA 2014) tosses. */
 static double toss(dl_interp *in) {
@@ -297,15 +301,18 @@ static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ra
     if (dl_op_is_collective(n->op))
         return dl_fail(err, DL_INPUT, "op '%s' needs the other ranks, which the interpreter has not",
                        dl_ops[n->op].name);
-    if (!mean && !call && !n->kernel)
+    if (!mean && !call && !n->kernel && !in->own)
         return dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
     double **data = dl_calloc((size_t)(n->nin + n->nout), sizeof *data); /* operands, then results */
     bool ok = true;
     for (int i = 0; i < n->nin && ok; i++) ok = (data[i] = need(in, n->in[i], err)) != NULL;
     for (int i = 0; i < n->nout && ok; i++) ok = (data[n->nin + i] = need(in, &n->out[i], err)) != NULL;
-    if (ok && n->kernel) dl_interp_kernel(n->kernel, data, in->round, ranges);
-    if (ok && call) call(n, data, in->round, NULL);
-    if (ok && mean && !n->kernel) mean(n, (const double *const *)data, data[n->nin]);
+    bool owned = ok && in->own && in->own(in->user, n, data);
+    if (ok && !owned && !mean && !call && !n->kernel)
+        ok = dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
+    if (ok && !owned && n->kernel) dl_interp_kernel(n->kernel, data, in->round, ranges);
+    if (ok && !owned && call) call(n, data, in->round, NULL);
+    if (ok && !owned && mean && !n->kernel) mean(n, (const double *const *)data, data[n->nin]);
     for (int i = 0; i < n->nout && ok; i++) {
         int64_t count = dl_type_count(&n->out[i].type);
         double *r = data[n->nin + i];

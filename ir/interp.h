@@ -39,6 +39,12 @@ bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, const dl_interp_rang
  * that differ in `seed` show what rounding means for the results (Vignes' stochastic arithmetic). */
 void dl_interp_shake(dl_interp *in, double relative, uint64_t seed);
 
+/* From now on each node's result is what `own` makes of its operands' data, where it returns true; data are
+ * the operands', then the results'. What is checked against the interpreter has a meaning of its own so
+ * (verify/reference.h), and what looks at a run sees each node. */
+typedef bool dl_interp_own(void *user, const dl_node *n, double *const *data);
+void dl_interp_means(dl_interp *in, dl_interp_own *own, void *user);
+
 /* The scalar meaning of an ELEM op, or how a REDUCE op combines a and b (expr of ops.def in double). */
 double dl_interp_scalar(dl_op op, double a, double b, double c, double p);
 /* v as an element of type d: integers cut towards zero, a bool 0 or 1; floats rounded to nearest even, only

@@ -30,6 +30,8 @@ int dl_schedule_find(const char *name) {
     return -1;
 }
 
+const char *dl_schedule_name(dl_schedule schedule) { return schedule_names[schedule]; }
+
 /* A model's own variable of a name that the optimiser needs. */
 static void check_free(const dl_optimization *o, const char *name) {
     const dl_var *v = dl_var_set_find(&o->model, name);

@@ -14,6 +14,7 @@ typedef enum {
 
 /* The row of this name, or -1. */
 int dl_schedule_find(const char *name);
+const char *dl_schedule_name(dl_schedule schedule);
 
 /* What training adds to the gradients, as far as it shapes the graph. The numbers in it (rates, betas, decay,
  * ...) are variables of role HYPER, which the host sets: changing one compiles nothing. */

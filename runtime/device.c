@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
+#include "runtime/debug.h"
 
 static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
@@ -36,7 +37,7 @@ static bool open_exchange(dlr_device *d, const dlr_ranks *ranks, dl_error *err) 
 }
 
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
-                            dl_error *err) {
+                            bool guards, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_device *d = new_device(arena, plan, name, err);
     if (!d) {
@@ -44,6 +45,7 @@ dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *poo
         return NULL;
     }
     d->plan = plan, d->arena = arena, d->pool = pool;
+    d->guards = guards || dlr_debugs("guard");
     if (d->table->load(d, err) && d->table->map(d, err) && open_exchange(d, ranks, err)) return d;
     d->table->close(d);
     return NULL;

@@ -129,6 +129,8 @@ struct dlr_device {
     dlr_exchange *exchange; /* the plan's collectives */
     char *base;             /* the arena, where it is the host's memory; else NULL */
     bool gathers;           /* inputs can be made by `gather` */
+    bool guards;            /* launches run one at a time, between canaries (runtime/guard.h) */
+    int64_t zones;          /* canaries that were looked at and found as they were */
     int ahead; /* runs that may be started before the oldest is taken; 1: each is done when it returns */
     dlr_timeline *timeline; /* of the next replay; NULL: it is not timed */
     dlr_seen_fn *seen;      /* replays go launch by launch, and this looks at each; NULL: nobody does */
@@ -137,11 +139,11 @@ struct dlr_device {
 };
 
 /* A device for the plan, opened: that of its target. name: "cpu", "cuda", "cuda:1", "cuda:emulated"; NULL:
- * what the target asks for. ranks: who else takes part. Errors: DL_USAGE (the target is not of this device),
+ * what the target asks for. ranks: who else takes part. guards: as DLR_DEBUG=guard. Errors: DL_USAGE (the target is not of this device),
  * DL_RESOURCE (no driver, device or memory), and those of `load`, of dlr_exchange_open and, on GPUs, of
  * dlr_comm_nccl. */
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
-                            dl_error *err);
+                            bool guards, dl_error *err);
 
 /* The compute capability of a device, "cuda" or "cuda:N". Errors: DL_RESOURCE (no driver, no such device). */
 bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err);

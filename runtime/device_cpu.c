@@ -3,7 +3,6 @@
 
 #include "ir/base/clock.h"
 #include "ir/base/object.h"
-#include "runtime/debug.h"
 #include "runtime/device.h"
 #include "runtime/guard.h"
 #include "runtime/memory.h"
@@ -30,8 +29,8 @@ typedef struct {
     int nobjects; /* loaded */
     code *codes;  /* one a kernel */
     launch **programs;
-    bool guarding;      /* DLR_DEBUG=guard */
-    dlr_memory guarded; /* for what a launch touches then */
+    dlr_memory guarded; /* with guards: for what a launch touches; each thread's scratch behind it */
+    size_t guarded_scratch, guarded_stride;
 } cpu;
 
 static bool load_objects(cpu *c, dl_error *err) {
@@ -95,7 +94,10 @@ static bool map(dlr_device *d, dl_error *err) {
     c->scratch = c->workspace + dl_plan_round(d->plan->workspace_bytes);
     c->scratch_stride = (size_t)dl_plan_round(d->plan->scratch_bytes);
     bind_launches(c);
-    return !c->guarding || dlr_memory_map(&c->guarded, (size_t)dlr_guard_most(d->plan), d->pool, err);
+    if (!d->guards) return true;
+    c->guarded_scratch = (size_t)dlr_guard_most(d->plan), c->guarded_stride = c->scratch_stride + DLR_GUARD_BAND;
+    size_t all = c->guarded_scratch + (size_t)threads * c->guarded_stride + 2 * DLR_GUARD_BAND;
+    return dlr_memory_map(&c->guarded, all, d->pool, err);
 }
 
 typedef struct {
@@ -110,13 +112,35 @@ static void run_unit(void *context, int64_t unit, int thread) {
     p->run(p->arg, unit, p->scratch + (size_t)thread * p->scratch_stride, p->workspace);
 }
 
-static void run_phases(const cpu *c, const launch *l, char *const *arg, char *workspace) {
-    phase p = {
-        .scratch = c->scratch, .workspace = workspace, .scratch_stride = c->scratch_stride, .arg = arg};
+static void run_phases(const cpu *c, const launch *l, char *const *arg, char *workspace, char *scratch,
+                       size_t stride) {
+    phase p = {.scratch = scratch, .workspace = workspace, .scratch_stride = stride, .arg = arg};
     for (int j = 0; j < l->kernel->phases; j++) {
         p.run = l->code->phase[j];
         dlr_pool_run(c->base.pool, l->kernel->units[j], run_unit, &p);
     }
+}
+
+/* Each thread's scratch stands behind a canary, and another behind the last. */
+static char *guard_scratch(const cpu *c) {
+    char *base = c->guarded.base + c->guarded_scratch;
+    size_t threads = (size_t)dlr_pool_threads(c->base.pool);
+    dlr_guard_fill(base, (int64_t)(threads * c->guarded_stride + DLR_GUARD_BAND));
+    return base + DLR_GUARD_BAND;
+}
+
+static void look_at_scratch(cpu *c, const dlr_guard *g, char *found, size_t size) {
+    int threads = dlr_pool_threads(c->base.pool);
+    int64_t bytes = g->kernel->scratch;
+    for (int t = 0; t < threads && !*found; t++) {
+        const char *own = c->guarded.base + c->guarded_scratch + DLR_GUARD_BAND + (size_t)t * c->guarded_stride;
+        int64_t at = dlr_guard_differs(own - DLR_GUARD_BAND, t ? 0 : DLR_GUARD_BAND);
+        if (at >= 0) at -= DLR_GUARD_BAND;
+        int64_t behind = dlr_guard_differs(own + bytes + bytes % 2, (int64_t)c->guarded_stride - bytes - bytes % 2);
+        if (at < 0 && behind >= 0) at = bytes + bytes % 2 + behind;
+        if (at != -1) dlr_guard_say_scratch(g, at, found, size);
+    }
+    c->base.zones += threads + 1;
 }
 
 /* Runs a launch on copies of what it may touch (runtime/guard.h). */
@@ -134,13 +158,15 @@ static void run_guarded(cpu *c, int program, int number) {
     }
     for (int i = 0; i < g.n - 1; i++)
         memcpy(base + g.parts[i].place, c->base.base + g.parts[i].offset, (size_t)g.parts[i].bytes);
-    run_phases(c, &c->programs[program][number], arg, arg[from->nargs]);
+    run_phases(c, &c->programs[program][number], arg, arg[from->nargs], guard_scratch(c), c->guarded_stride);
     for (int i = 0; i <= g.n && !*found; i++) {
         int64_t begin, end;
         dlr_guard_canary(&g, i, &begin, &end);
         int64_t at = dlr_guard_differs(base + begin, end - begin);
         if (at >= 0) dlr_guard_say_canary(&g, i, at, found, sizeof found);
     }
+    if (!*found) look_at_scratch(c, &g, found, sizeof found);
+    c->base.zones += g.n + 1;
     for (int i = 0; i < g.n - 1; i++) {
         const dlr_guard_part *p = &g.parts[i];
         char *now = base + p->place, *kept = c->base.base + p->offset;
@@ -155,8 +181,8 @@ static void run_guarded(cpu *c, int program, int number) {
 
 static void run_launch(cpu *c, int program, int number) {
     const launch *l = &c->programs[program][number];
-    if (!c->guarding)
-        run_phases(c, l, l->arg, c->workspace);
+    if (!c->base.guards)
+        run_phases(c, l, l->arg, c->workspace, c->scratch, c->scratch_stride);
     else if (c->base.fault.code == DL_OK)
         run_guarded(c, program, number);
 }
@@ -244,6 +270,5 @@ static const dlr_device_table table = {.load = load,
 dlr_device *dlr_cpu_new(dl_arena *arena) {
     cpu *c = DL_NEW(arena, cpu);
     c->base = (dlr_device){.table = &table, .ahead = 1};
-    c->guarding = dlr_debugs("guard");
     return &c->base;
 }

@@ -73,7 +73,7 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error 
     e->plan = plan, e->arena = arena, e->options = options;
     e->times = DL_NEWS(arena, dlr_time, most_launches(plan) + 1);
     e->pool = dlr_pool_open(options.threads, err);
-    e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, &options.ranks, err) : NULL;
+    e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, &options.ranks, options.guards, err) : NULL;
     if (e->device) {
         write_tables(e);
         find_copies(e);
@@ -134,6 +134,8 @@ void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
     for (int i = 0; launch_ns && i < e->plan->programs.at[program].launches.n; i++)
         launch_ns[i] = e->times[i].ended - e->times[i].began;
 }
+
+int64_t dlr_exec_zones(const dlr_exec *e) { return e->device->zones; }
 
 bool dlr_exec_check(const dlr_exec *e, dl_error *err) {
     const dl_error *fault = &e->device->fault;

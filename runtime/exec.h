@@ -26,6 +26,7 @@ typedef struct {
     dlr_ranks ranks; /* that the plan's collectives go between; they outlive the executor; zero: one rank */
     const dlr_classed *classes; /* n_classes, which outlive it, too: for messages about numbers beyond */
     int n_classes;
+    bool guards; /* every launch runs between canaries, and alone: slow (runtime/guard.h) */
 } dlr_exec_options;
 
 /* Opens the device (runtime/device.h), which loads every kernel and maps arena, workspace and scratch
@@ -68,6 +69,9 @@ void dlr_exec_observe(dlr_exec *exec, dlr_seen_fn *seen, void *context);
 /* False when the device has failed since it was opened: nothing that was read since is to be used. Errors:
  * DL_RESOURCE, with what the device says. */
 bool dlr_exec_check(const dlr_exec *exec, dl_error *err);
+/* With guards: how many canaries, around arguments, workspaces and scratch, were found untouched. A kernel
+ * that wrote into one is the device's fault, DL_INTERNAL with its name. */
+int64_t dlr_exec_zones(const dlr_exec *exec);
 
 /* What the device says of its memory now. False where it has none of its own, or failed. */
 bool dlr_exec_memory(const dlr_exec *exec, dlr_device_memory *memory);

@@ -146,6 +146,14 @@ void dlr_guard_say_canary(const dlr_guard *g, int i, int64_t at, char *text, siz
     give(&b, text, size);
 }
 
+void dlr_guard_say_scratch(const dlr_guard *g, int64_t at, char *text, size_t size) {
+    dl_buf b = {0};
+    put_kernel(&b, g);
+    dl_putf(&b, "outside of its scratch, first at byte %lld, of %lld bytes", (long long)at,
+            (long long)g->kernel->scratch);
+    give(&b, text, size);
+}
+
 void dlr_guard_say_input(const dlr_guard *g, int part, int64_t at, char *text, size_t size) {
     dl_buf b = {0};
     put_kernel(&b, g);

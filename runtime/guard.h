@@ -1,11 +1,11 @@
-/* DLR_DEBUG=guard: each launch runs on copies of what its kernel may touch, apart from everything else and
+/* DLR_DEBUG=guard, and `dlc verify`: each launch runs on copies of what its kernel may touch, apart from everything else and
  * with canaries around each; what a kernel writes where it may not is found, and said of it. Every device
  * does so in its own memory; here is what they share: where the copies lie, and what is said.
  *
  *     canary | part | canary | part | ... | canary
  *
  * A part is an argument's bytes (dl_plan_kernel.arg_bytes), or those of several arguments that lie over each
- * other in the arena, or the workspace. */
+ * other in the arena, or the workspace. On the CPU each thread's scratch lies so, too. */
 #ifndef DLR_GUARD_H
 #define DLR_GUARD_H
 #include "ir/plan.h"
@@ -42,6 +42,8 @@ int64_t dlr_guard_differs(const void *canary, int64_t bytes);
 /* "kernel 'train_k3' (unet.dl:9) wrote outside of its arguments, first at byte 512 of argument 2, what 'add'
  * stores (unet.dl:9), of 512 bytes": of byte `at` of canary i, by the part that is nearer. */
 void dlr_guard_say_canary(const dlr_guard *g, int i, int64_t at, char *text, size_t size);
+/* "... wrote outside of its scratch, first at byte 512, of 512 bytes". */
+void dlr_guard_say_scratch(const dlr_guard *g, int64_t at, char *text, size_t size);
 /* The same of byte `at` of a part that the kernel may only read. */
 void dlr_guard_say_input(const dlr_guard *g, int part, int64_t at, char *text, size_t size);
 #endif

@@ -1,56 +1,53 @@
-/* Passes may reorder sums and fold constants, and fold them in float32: what that does to a result depends on
- * how it is conditioned, which is measured. Every value of the graph as written is moved up or down by SHAKE
- * of its size, four times float32's unit roundoff, in up to RUNS runs; what the results move by is what
- * folding may do to them. A further run can only allow more: none is made when everything already is allowed.
- */
+/* The model as a whole. Passes may reorder sums and fold constants, and fold them in float32: what that does
+ * to a result depends on how it is conditioned, which is measured. Every value of the graph as written is
+ * moved up or down by SHAKE of its size, four times float32's unit roundoff, in up to RUNS runs; what the
+ * results move by is what folding may do to them. A further run can only allow more: none is made when
+ * everything already is allowed. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "ir/interp.h"
+#include "ir/base/philox.h"
 #include "runtime/state.h"
-#include "verify/verify.h"
+#include "verify/parts.h"
 
 static const double SHAKE = 0x1p-22;
+static const double ULPS = 0x1p-43; /* of a result's size: sums of doubles in another order */
 enum { RUNS = 3, ALLOWED = 4 /* times the largest that was seen: few runs may see little */ };
 
-/* The results of a run of g from the executor's variables, in g's order; nothing else of the run is kept. */
-static double **interpret(dl_arena *arena, const dl_graph *g, dlr_exec *exec, double shake, uint64_t seed,
-                          dl_error *err) {
-    dl_interp *in = dl_interp_new(g, false);
-    if (shake != 0) dl_interp_shake(in, shake, seed);
-    dl_interp_release(in);
-    bool ok = true;
-    for (int i = 0; ok && i < g->vars.n; i++) {
-        const dl_var *var = g->vars.at[i]; /* nothing is rounded here: a copy is what it is made of */
-        dlr_view v = dlr_exec_variable(exec, var->role == DL_VAR_COPY ? var->of : var->name);
-        double *to = dl_interp_data(in, &var->value);
-        ok = to || dl_fail(err, DL_RESOURCE, "no memory for the interpreter; verify a smaller --data_size");
-        if (ok && v.type) dlr_state_read(exec, v, DL_F64, to);
-    }
-    ok = ok && dl_interp_run(in, err);
-    double **results = DL_NEWS(arena, double *, g->results.n + 1);
+typedef struct {
+    dl_arena *arena, *scratch;
+    const dl_verify_graphs *graphs;
+    const dl_result **of; /* by result of `written`: the one of `made` that must agree; NULL: none */
+    dl_written *written;
+    dl_verify_state state;
+    double **want, **got; /* by result of `written`, of `made` */
+    double *moved;        /* by result of `written` */
+    dl_verdict *v;
+} whole;
+
+/* The results of a run of the graph as written, each op by its own meaning. */
+static double **run_written(whole *w, double shake, uint64_t seed, dl_error *err) {
+    const dl_graph *g = w->graphs->written;
+    dl_interp *in = w->written->in;
+    dl_interp_shake(in, shake, seed);
+    bool ok = dl_verify_state_put(&w->state, in, g, err) && dl_written_run(w->written, err);
+    dl_interp_shake(in, 0, 0);
+    double **results = ok ? DL_NEWS(w->scratch, double *, g->results.n + 1) : NULL;
     for (int i = 0; ok && i < g->results.n; i++) {
         const dl_value *v = g->results.at[i].value;
         int64_t n = dl_type_count(&v->type);
-        results[i] = DL_NEWS(arena, double, n + 1);
+        results[i] = DL_NEWS(w->scratch, double, n + 1);
         memcpy(results[i], dl_interp_data(in, v), sizeof(double) * (size_t)n);
     }
-    dl_interp_free(in);
-    return ok ? results : NULL;
+    return results;
 }
 
-/* ||a - b||; what is infinite or not a number in both the same way does not count. */
-static double distance(const double *a, const double *b, int64_t n) {
-    double d = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (a[i] != b[i] && !(isnan(a[i]) && isnan(b[i]))) d += (a[i] - b[i]) * (a[i] - b[i]);
-    return sqrt(d);
+/* The part that result i may be off of what it is off. */
+static double part_of(const whole *w, int i) {
+    int64_t n = dl_type_count(&w->graphs->written->results.at[i].value->type);
+    double off = dl_verify_distance(w->want[i], w->got[w->of[i] - w->graphs->made->results.at], n);
+    return off == 0 ? 0 : off / (ALLOWED * w->moved[i] + ULPS * dl_verify_norm(w->want[i], n));
 }
-
-static bool is_judged(const dl_result *r) { return r->role != DL_RESULT_UPDATE && r->role != DL_RESULT_GRAD; }
-
-/* The part that `off` is of what a result that moved by that much may be off. */
-static double part_of(double off, double moved) { return off == 0 ? 0 : off / (ALLOWED * moved); }
 
 static bool is_anywhere_finite(const double *a, int64_t n) {
     for (int64_t i = 0; i < n; i++)
@@ -58,102 +55,131 @@ static bool is_anywhere_finite(const double *a, int64_t n) {
     return n == 0;
 }
 
-static void judge(dl_arena *arena, const dl_result *r, const double *want, const double *got, double moved,
-                  dl_verdict *v) {
+static void judge(whole *w, int i) {
+    const dl_result *r = &w->graphs->written->results.at[i];
+    const double *want = w->want[i], *got = w->got[w->of[i] - w->graphs->made->results.at];
     int64_t n = dl_type_count(&r->value->type);
-    double off = distance(want, got, n), size = 0;
-    for (int64_t i = 0; i < n; i++) size += isfinite(want[i]) ? want[i] * want[i] : 0;
-    double part = part_of(off, moved);
+    double off = dl_verify_distance(want, got, n), size = dl_verify_norm(want, n), part = part_of(w, i);
+    dl_verdict *v = w->v;
     v->compared++;
     if (!is_anywhere_finite(want, n) && !is_anywhere_finite(got, n)) {
-        char *nothing = dl_format(arena, "%s '%s' is nowhere finite: nothing to compare",
+        char *nothing = dl_format(w->arena, "%s '%s' is nowhere finite: nothing to compare",
                                   dl_result_roles[r->role], r->name);
-        dl_push(arena, &v->faults, nothing);
+        dl_push(w->arena, &v->faults, nothing);
         return;
     }
     if (part > v->worst) v->worst = part, v->worst_of = r->name;
     if (part <= 1) return;
     char *fault =
-        dl_format(arena,
+        dl_format(w->arena,
                   "%s '%s' of the kernels is not that of the model as written: relative distance %.2e in "
                   "double precision, where rounding explains %.2e",
-                  dl_result_roles[r->role], r->name, off / sqrt(size), ALLOWED * moved / sqrt(size));
-    dl_push(arena, &v->faults, fault);
+                  dl_result_roles[r->role], r->name, off / size, ALLOWED * w->moved[i] / size);
+    dl_push(w->arena, &v->faults, fault);
 }
 
 /* Relative error of the compiled program's result. */
-static double float32_error(dl_arena *arena, dlr_exec *exec, int program, const dl_result *r,
-                            const double *want) {
+static double float32_error(whole *w, dlr_exec *exec, int program, int i) {
+    const dl_result *r = &w->graphs->written->results.at[i];
     dlr_view view = dlr_exec_result(exec, program, r->role, r->name);
     int64_t n = dl_type_count(&r->value->type);
-    if (!view.type || dl_type_count(view.type) != n) return NAN;
-    double *got = DL_NEWS(arena, double, n), size = 0;
+    if (r->role == DL_RESULT_UPDATE || !view.type || dl_type_count(view.type) != n) return NAN;
+    double *got = DL_NEWS(w->scratch, double, n + 1);
     dlr_state_read(exec, view, DL_F64, got);
-    for (int64_t i = 0; i < n; i++) size += isfinite(want[i]) ? want[i] * want[i] : 0;
-    double d = distance(got, want, n);
-    if (!is_anywhere_finite(want, n)) return NAN;
-    return d == 0 ? 0 : d / sqrt(size);
+    for (int64_t k = 0; k < n; k++)
+        if (!isfinite(w->want[i][k]) && !isfinite(got[k])) got[k] = w->want[i][k];
+    double d = dl_verify_distance(got, w->want[i], n);
+    if (!is_anywhere_finite(w->want[i], n)) return NAN;
+    return d == 0 ? 0 : d / dl_verify_norm(w->want[i], n);
 }
 
-/* By result of `written`: the one of g that it must agree with, NULL where nothing is judged. */
-static const dl_result **pair(dl_arena *arena, const dl_graph *written, const dl_graph *g, dl_error *err) {
-    const dl_result **of = DL_NEWS(arena, const dl_result *, written->results.n + 1);
+/* What must agree: all but gradients, which the graph as written has not. */
+static bool pair(whole *w, dl_error *err) {
+    const dl_graph *written = w->graphs->written, *made = w->graphs->made;
+    w->of = DL_NEWS(w->scratch, const dl_result *, written->results.n + 1);
     for (int i = 0; i < written->results.n; i++) {
         const dl_result *r = &written->results.at[i];
-        if (!is_judged(r)) continue;
-        of[i] = dl_graph_find_result(g, r->role, r->name);
-        if (of[i] && dl_type_count(&of[i]->value->type) == dl_type_count(&r->value->type)) continue;
-        return dl_fail(err, DL_INPUT, "graph '%s' has no result '%s' of that size", g->name, r->name), NULL;
+        if (r->role == DL_RESULT_GRAD) continue;
+        w->of[i] = dl_graph_find_result(made, r->role, r->name);
+        if (w->of[i] && dl_type_count(&w->of[i]->value->type) == dl_type_count(&r->value->type)) continue;
+        return dl_fail(err, DL_INPUT, "graph '%s' has no %s '%s' of that size", made->name,
+                       dl_result_roles[r->role], r->name);
     }
-    return of;
+    return true;
 }
 
 /* By result: how far it moves when every value of the graph as written is shaken. */
-static double *shake(dl_arena *arena, const dl_graph *written, const dl_graph *g, dlr_exec *exec,
-                     const dl_result *const *of, double *const *want, double *const *got, dl_error *err) {
-    double *moved = DL_NEWS(arena, double, written->results.n + 1);
-    for (int run = 0; run <= RUNS; run++) {
+static bool shake(whole *w, dl_error *err) {
+    const dl_graph *g = w->graphs->written;
+    w->moved = DL_NEWS(w->scratch, double, g->results.n + 1);
+    for (int run = 0; run < RUNS; run++) {
         bool open = false;
-        for (int i = 0; i < written->results.n; i++) {
-            const dl_value *v = written->results.at[i].value;
-            if (!of[i]) continue;
-            double off = distance(want[i], got[of[i] - g->results.at], dl_type_count(&v->type));
-            open |= !(part_of(off, moved[i]) <= 1);
+        for (int i = 0; i < g->results.n; i++) open = open || (w->of[i] && !(part_of(w, i) <= 1));
+        if (!open) return true;
+        double **shaken = run_written(w, SHAKE, (uint64_t)run + 1, err);
+        if (!shaken) return false;
+        for (int i = 0; i < g->results.n; i++) {
+            double d = dl_verify_distance(w->want[i], shaken[i], dl_type_count(&g->results.at[i].value->type));
+            if (isfinite(d)) w->moved[i] = fmax(w->moved[i], d);
         }
-        if (!open || run == RUNS) break;
-        double **shaken = interpret(arena, written, exec, SHAKE, (uint64_t)run + 1, err);
-        if (!shaken) return NULL;
-        for (int i = 0; i < written->results.n; i++)
-            if (of[i])
-                moved[i] = fmax(moved[i], distance(want[i], shaken[i],
-                                                   dl_type_count(&written->results.at[i].value->type)));
     }
-    return moved;
+    return true;
 }
 
-bool dl_verify_meaning(dl_arena *arena, const dl_graph *written, const dl_graph *g, const dl_plan *plan,
-                       const dl_verify_run *run, dl_verdict *v, double *float32, dl_error *err) {
+/* Each op of the graph by itself, on what reaches it in the first run. */
+static bool run_first(whole *w, const dl_verify_run *run, dl_error *err) {
+    if (run->passes) {
+        if (!w->v->rules) w->v->rules = dl_rules_new(w->arena, run, w->v);
+        dl_rules_take(w->v->rules, w->graphs->written);
+        w->written->look = dl_rules_look, w->written->user = w->v->rules;
+    }
+    w->want = run_written(w, 0, 0, err);
+    w->written->look = NULL;
+    return w->want != NULL;
+}
+
+static bool judge_training(whole *w, const dl_verify_recipe *recipe, dl_error *err) {
+    const dl_verify_graphs *g = w->graphs;
+    double **grads = dl_verify_interpret(w->scratch, g->derived, &w->state, 0, 0, err);
+    if (!grads || !dl_verify_gradients(w->arena, w->written, g->derived, grads, &w->state, w->v, err))
+        return false;
+    return !recipe || recipe->optimizer == DL_OPT_NONE ||
+           dl_verify_model_updates(w->arena, g, w->got, grads, &w->state, recipe, w->v, err);
+}
+
+static bool run_program(whole *w, dlr_exec *exec, double *float32, dl_error *err) {
+    const dl_graph *g = w->graphs->written;
+    int program = dlr_exec_program(exec, g->name);
+    if (program < 0) return dl_fail(err, DL_INPUT, "the plan has no program '%s'", g->name);
+    dlr_exec_run(exec, program, NULL);
+    for (int i = 0; i < g->results.n; i++) {
+        float32[i] = NAN;
+        if (!w->of[i]) continue;
+        judge(w, i);
+        float32[i] = float32_error(w, exec, program, i);
+    }
+    return dlr_exec_check(exec, err);
+}
+
+static dl_reference_draw draw_of(const dl_verify_state *s) {
+    const double *seed = dl_verify_state_find(s, DL_RANDOM_SEED), *step = dl_verify_state_find(s, DL_RANDOM_STEP);
+    return (dl_reference_draw){seed ? (uint64_t)(int64_t)*seed : 0, step ? (uint64_t)(int64_t)*step : 0, 0};
+}
+
+bool dl_verify_meaning(dl_arena *arena, const dl_verify_graphs *graphs, const dl_plan *plan,
+                       const dl_verify_run *run, const dl_verify_recipe *recipe, dl_verdict *v,
+                       double *float32, dl_error *err) {
     dlr_exec *exec = dlr_exec_open(plan, run->exec, err);
     if (!exec || !run->fill(exec, run->user, err)) return dlr_exec_close(exec), false;
-    dlr_exec_renew(exec);
-    dl_arena *scratch = dl_arena_new(arena);
-    const dl_result **of = pair(scratch, written, g, err);
-    double **want = of ? interpret(scratch, written, exec, 0, 0, err) : NULL;
-    double **got = want ? interpret(scratch, g, exec, 0, 0, err) : NULL;
-    double *moved = got ? shake(scratch, written, g, exec, of, want, got, err) : NULL;
-    int program = dlr_exec_program(exec, written->name);
-    bool ok =
-        moved && (program >= 0 || dl_fail(err, DL_INPUT, "the plan has no program '%s'", written->name));
-    if (ok) dlr_exec_run(exec, program, NULL);
-    for (int i = 0; ok && i < written->results.n; i++) {
-        const dl_result *r = &written->results.at[i];
-        float32[i] = NAN;
-        if (!of[i]) continue;
-        judge(arena, r, want[i], got[of[i] - g->results.at], moved[i], v);
-        float32[i] = float32_error(scratch, exec, program, r, want[i]);
-    }
-    ok = ok && dlr_exec_check(exec, err);
-    dl_arena_free(scratch);
+    whole w = {.arena = arena, .scratch = dl_arena_new(arena), .graphs = graphs, .v = v};
+    w.state = dl_verify_state_of(w.scratch, exec);
+    dl_reference_draw draw = draw_of(&w.state);
+    w.written = dl_written_new(w.scratch, graphs->written, &draw);
+    bool ok = pair(&w, err) && run_first(&w, run, err) &&
+              (w.got = dl_verify_interpret(w.scratch, graphs->made, &w.state, 0, 0, err)) && shake(&w, err) &&
+              run_program(&w, exec, float32, err) && (!graphs->derived || judge_training(&w, recipe, err));
+    dl_written_free(w.written);
+    dl_arena_free(w.scratch);
     dlr_exec_close(exec);
     return ok;
 }

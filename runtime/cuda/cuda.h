@@ -89,7 +89,6 @@ typedef struct {
 
 /* DLR_DEBUG=guard: memory for what a launch touches, and the host's to look at it. */
 typedef struct {
-    bool on;
     dlr_cu_memory memory;
     dlr_pinned canary, seen, kept;
 } dlr_cuda_guard;

@@ -106,6 +106,7 @@ dlr_cu_result dlr_cuda_guarded(dlr_cuda *c, int program, int number) {
     if (r == 0) r = look_at_canaries(c, &g, found, sizeof found);
     if (r == 0) r = look_at_inputs(c, &g, found, sizeof found);
     if (r == 0) r = copy_parts(c, &g, true);
+    c->base.zones += g.n + 1;
     if (r == 0 && *found && dlr_cuda_alive(c))
         dl_fail(&c->base.fault, DL_INTERNAL, "DLR_DEBUG=guard, %s: %s", c->name, found);
     dl_arena_free(arena);

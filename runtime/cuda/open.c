@@ -212,6 +212,7 @@ static bool start(dlr_cuda *c, dl_error *err) {
 
 bool dlr_cuda_load(dlr_device *d, dl_error *err) {
     dlr_cuda *c = (dlr_cuda *)d;
+    c->slow = c->slow || d->guards;
     const dl_plan *p = d->plan;
     c->modules = DL_NEWS(d->arena, dlr_cu_module, p->objects.n + 1);
     c->functions = DL_NEWS(d->arena, dlr_cu_function *, p->kernels.n + 1);
@@ -414,8 +415,8 @@ dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_er
     c->base = (dlr_device){.table = &table, .ahead = DLR_AHEAD};
     c->stepping = -1;
     c->flying = -1;
-    c->says = dlr_debugs("driver"), c->guard.on = dlr_debugs("guard");
-    c->slow = c->guard.on || dlr_debugs("launches");
+    c->says = dlr_debugs("driver");
+    c->slow = dlr_debugs("launches");
     if (!emulated && !parse_ordinal(name, &c->ordinal, err)) return NULL;
     c->driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);
     return c->driver ? &c->base : NULL;

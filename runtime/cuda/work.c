@@ -115,7 +115,7 @@ void dlr_cuda_launch_one(dlr_device *d, int program, int number) {
     dlr_cuda_flush(c, true);
     if (!dlr_cuda_alive(c)) return;
     c->all.launches += l->kernel->calls.n + l->kernel->phases;
-    dlr_cu_result r = c->guard.on ? dlr_cuda_guarded(c, program, number) : dlr_cuda_put_launch(c, l);
+    dlr_cu_result r = c->base.guards ? dlr_cuda_guarded(c, program, number) : dlr_cuda_put_launch(c, l);
     if (r == 0 && c->slow) r = c->driver->StreamSynchronize(c->stream);
     dlr_cuda_ok(c, r, name_launch(l, text, sizeof text));
 }

@@ -1,0 +1,101 @@
+/* The room's own header; the interface is verify.h. */
+#ifndef DL_VERIFY_PARTS_H
+#define DL_VERIFY_PARTS_H
+#include "verify/reference.h"
+#include "verify/verify.h"
+
+/* ---- numbers ---- */
+
+/* ||a - b||; what is infinite or not a number in both the same way does not count, in one alone is infinitely
+ * far. */
+double dl_verify_distance(const double *a, const double *b, int64_t n);
+/* ||a|| of what is finite. */
+double dl_verify_norm(const double *a, int64_t n);
+/* Uniform in [-1, 1): of a seed and a number (splitmix64). */
+double dl_verify_uniform(uint64_t seed, uint64_t number);
+
+/* A central difference of a function along a direction, by two steps of which both must say the same:
+ * f(user, h) is the function's value there, less that at -h. True where it is smooth: *slope is the
+ * derivative. `size`: how large it is expected to be. */
+typedef bool dl_verify_line(void *user, double h, double *difference, dl_error *err);
+bool dl_verify_slope(dl_verify_line *f, void *user, double size, double *slope, bool *smooth, dl_error *err);
+/* As a part of the larger of both sizes, by which a slope may be off. */
+static const double dl_verify_slope_off = 1e-5;
+
+/* ---- graphs as written, by the ops' own meaning ---- */
+
+/* A run of a graph before any pass, each op by its own meaning where it has one. */
+typedef struct {
+    const dl_graph *g;
+    dl_interp *in;
+    dl_reference_draw draw;
+    int *numbers; /* by value: the number of the op that draws, among those of the step */
+    /* Looks at each node behind it, or NULL. False: the run ends, with what it says in *err. */
+    void (*look)(void *user, const dl_node *n, double *const *data);
+    void *user;
+    bool holds; /* what stop_gradient lets through stays what it was in the first run */
+    double **held;
+} dl_written;
+dl_written *dl_written_new(dl_arena *arena, const dl_graph *g, const dl_reference_draw *draw);
+bool dl_written_run(dl_written *w, dl_error *err);
+void dl_written_free(dl_written *w);
+
+/* ---- each op by itself (rules.c) ---- */
+
+dl_rules *dl_rules_new(dl_arena *arena, const dl_verify_run *run, dl_verdict *v);
+/* Chooses the nodes of a graph that are judged. */
+void dl_rules_take(dl_rules *r, const dl_graph *written);
+/* Judges one of them on the data that reach it: the `look` of a dl_written. */
+void dl_rules_look(void *rules, const dl_node *n, double *const *data);
+
+/* ---- variables ---- */
+
+/* The plan's variables as `fill` made them, in double precision. */
+typedef struct {
+    const dl_plan *plan;
+    double **data; /* by variable */
+} dl_verify_state;
+dl_verify_state dl_verify_state_of(dl_arena *arena, dlr_exec *exec);
+/* NULL: the plan has no such variable. */
+const double *dl_verify_state_find(const dl_verify_state *s, const char *name);
+/* Into a run of a graph; a copy is what it is made of. What the plan has not stays as it is. */
+bool dl_verify_state_put(const dl_verify_state *s, dl_interp *in, const dl_graph *g, dl_error *err);
+/* The results of a run of g from there, in g's order, in the arena. */
+double **dl_verify_interpret(dl_arena *arena, const dl_graph *g, const dl_verify_state *s, double shake,
+                             uint64_t seed, dl_error *err);
+
+/* ---- gradients of the whole model (gradients.c) ---- */
+
+/* grads: by result of `derived`, as dl_verify_interpret left them. */
+bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived, double *const *grads,
+                         const dl_verify_state *s, dl_verdict *v, dl_error *err);
+
+/* ---- updates (step.c) ---- */
+
+/* A parameter of a step, with its gradient. */
+typedef struct {
+    const char *name;
+    int64_t count;
+    int rank;
+    const double *grad;
+} dl_step_param;
+
+/* One step by the definitions of torch.optim and of the schedules. `old` gives a variable as it is before the
+ * step, or NULL; `next` takes what each must be behind it, and what the step reports under a metric's name
+ * (n 1). */
+typedef struct {
+    const dl_verify_recipe *recipe;
+    int n;
+    const dl_step_param *params;
+    const double *(*old)(void *user, const char *name);
+    void (*next)(void *user, dl_result_role role, const char *name, const double *value, int64_t n);
+    void *user;
+} dl_step_of;
+void dl_verify_step(dl_arena *arena, const dl_step_of *s);
+
+/* Results of `made` that the optimiser makes (got: by result, as interpreted) beside its definition on the
+ * gradients of `derived` (grads: likewise). updates.c */
+bool dl_verify_model_updates(dl_arena *arena, const dl_verify_graphs *graphs, double *const *got,
+                             double *const *grads, const dl_verify_state *s, const dl_verify_recipe *recipe,
+                             dl_verdict *v, dl_error *err);
+#endif

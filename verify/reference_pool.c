@@ -1,0 +1,237 @@
+/* Pooling and resizing, attention, and what only moves elements. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "ir/base/philox.h"
+#include "verify/reference.h"
+
+/* ---- windows ---- */
+
+typedef struct {
+    int n; /* spatial axes: 2, 3, ... of operand and result */
+    const int64_t *stride, *pad_lo, *pad_hi, *kernel;
+    int64_t dilation[DL_MAX_RANK];
+} pool;
+
+static pool pool_of(const dl_node *n) {
+    pool p = {n->in[0]->type.rank - 2, dl_node_attr(n, DL_ATTR_stride)->ints,
+              dl_node_attr(n, DL_ATTR_pad_lo)->ints, dl_node_attr(n, DL_ATTR_pad_hi)->ints,
+              dl_node_attr(n, DL_ATTR_kernel)->ints, {0}};
+    const dl_attr *dilation = dl_node_attr(n, DL_ATTR_dilation);
+    for (int i = 0; i < p.n; i++) p.dilation[i] = dilation ? dilation->ints[i] : 1;
+    return p;
+}
+
+typedef struct {
+    double sum, most;
+} pooled;
+
+/* Over the taps of the window at `at` that lie on the operand. */
+static pooled pool_at(const pool *p, const dl_type *x, const double *data, const int64_t at[DL_MAX_RANK]) {
+    pooled r = {0, -INFINITY};
+    dl_type taps = dl_scalar(DL_F64);
+    int64_t tap[DL_MAX_RANK] = {0};
+    taps.rank = p->n;
+    for (int i = 0; i < p->n; i++) taps.axis[i].size = p->kernel[i];
+    do {
+        int64_t from[DL_MAX_RANK] = {at[0], at[1]};
+        bool inside = true;
+        for (int i = 0; i < p->n; i++) {
+            from[2 + i] = at[2 + i] * p->stride[i] - p->pad_lo[i] + tap[i] * p->dilation[i];
+            inside = inside && from[2 + i] >= 0 && from[2 + i] < x->axis[2 + i].size;
+        }
+        if (!inside) continue;
+        double v = data[dl_ref_place(x, from)];
+        r.sum += v;
+        if (isnan(v) || v > r.most) r.most = v;
+    } while (dl_ref_next(&taps, tap));
+    return r;
+}
+
+void dl_ref_max_pool(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+    const dl_type *t = &n->out[0].type;
+    pool p = pool_of(n);
+    int64_t at[DL_MAX_RANK] = {0}, i = 0;
+    (void)draw;
+    if (!dl_type_count(t)) return;
+    do out[i++] = pool_at(&p, &n->in[0]->type, in[0], at).most;
+    while (dl_ref_next(t, at));
+}
+
+/* The sum over the number of elements of the window that lie on the operand, or on it and its padding
+ * (torch.nn.AvgPool: count_include_pad). */
+void dl_ref_avg_pool(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+    const dl_type *t = &n->out[0].type, *x = &n->in[0]->type;
+    pool p = pool_of(n);
+    bool padded = dl_node_int(n, DL_ATTR_counts_pad);
+    int64_t at[DL_MAX_RANK] = {0}, k = 0;
+    (void)draw;
+    if (!dl_type_count(t)) return;
+    do {
+        double count = 1;
+        for (int i = 0; i < p.n; i++) {
+            int64_t size = x->axis[2 + i].size, from = at[2 + i] * p.stride[i] - p.pad_lo[i];
+            int64_t to = from + p.kernel[i], end = padded ? size + p.pad_hi[i] : size;
+            if (to > end) to = end;
+            if (!padded && from < 0) from = 0;
+            count *= (double)(to - from);
+        }
+        out[k++] = pool_at(&p, x, in[0], at).sum / count;
+    } while (dl_ref_next(t, at));
+}
+
+/* Bin i of m of n elements: from floor(i n / m) up to ceil((i + 1) n / m) (torch.nn.AdaptiveAvgPool). */
+void dl_ref_adaptive_avg_pool(const dl_node *n, const double *const *in, double *out,
+                              const dl_reference_draw *draw) {
+    const dl_type *t = &n->out[0].type, *x = &n->in[0]->type;
+    int64_t at[DL_MAX_RANK] = {0}, k = 0;
+    (void)draw;
+    if (!dl_type_count(t)) return;
+    do {
+        int64_t first[DL_MAX_RANK] = {at[0], at[1]}, inside[DL_MAX_RANK] = {0};
+        dl_type bin = dl_scalar(DL_F64);
+        bin.rank = x->rank, bin.axis[0].size = bin.axis[1].size = 1;
+        for (int i = 2; i < x->rank; i++) {
+            int64_t size = x->axis[i].size, m = t->axis[i].size;
+            first[i] = at[i] * size / m;
+            bin.axis[i].size = ((at[i] + 1) * size + m - 1) / m - first[i];
+        }
+        double sum = 0;
+        if (dl_type_count(&bin)) do {
+                int64_t from[DL_MAX_RANK];
+                for (int i = 0; i < x->rank; i++) from[i] = first[i] + inside[i];
+                sum += in[0][dl_ref_place(x, from)];
+            } while (dl_ref_next(&bin, inside));
+        out[k++] = sum / (double)dl_type_count(&bin);
+    } while (dl_ref_next(t, at));
+}
+
+/* Where along an axis of n elements the i-th of m lies (torch.nn.functional.interpolate). */
+static double source(int64_t i, int64_t n, int64_t m, bool corners) {
+    if (corners) return m > 1 ? (double)i * (double)(n - 1) / (double)(m - 1) : 0;
+    double at = ((double)i + 0.5) * (double)n / (double)m - 0.5;
+    return at < 0 ? 0 : at;
+}
+
+/* Between the neighbours along each axis in turn, or the nearest below (mode "nearest"). */
+void dl_ref_upsample(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+    const dl_type *t = &n->out[0].type, *x = &n->in[0]->type;
+    bool linear = strcmp(dl_node_name(n, DL_ATTR_mode), "linear") == 0,
+         corners = dl_node_int(n, DL_ATTR_corners);
+    int64_t at[DL_MAX_RANK] = {0}, k = 0;
+    (void)draw;
+    if (!dl_type_count(t)) return;
+    do {
+        double sum = 0;
+        for (unsigned side = 0; side < 1u << (x->rank - 2); side++) {
+            int64_t from[DL_MAX_RANK] = {at[0], at[1]};
+            double share = 1;
+            for (int i = 2; i < x->rank; i++) {
+                int64_t size = x->axis[i].size, m = t->axis[i].size;
+                bool upper = side >> (i - 2) & 1;
+                double place = source(at[i], size, m, corners), below = floor(place);
+                if (size == m) place = below = (double)at[i];
+                if (!linear) place = below = (double)(at[i] * size / m);
+                from[i] = (int64_t)below + upper < size ? (int64_t)below + upper : size - 1;
+                share *= upper ? place - below : 1 - (place - below);
+            }
+            if (share != 0) sum += share * in[0][dl_ref_place(x, from)];
+        }
+        out[k++] = sum;
+    } while (dl_ref_next(t, at));
+}
+
+/* ---- attention ---- */
+
+/* softmax(q k^T / sqrt(E / heads)) v, head by head, where a query sees no later key if it is causal; shares
+ * are dropped behind the softmax (torch.nn.functional.scaled_dot_product_attention). */
+void dl_ref_attention(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+    const dl_type *q = &n->in[0]->type, *k = &n->in[1]->type;
+    const dl_attr *causal = dl_node_attr(n, DL_ATTR_causal);
+    int64_t heads = dl_node_int(n, DL_ATTR_heads), queries = q->axis[1].size, keys = k->axis[1].size;
+    int64_t row = q->axis[2].size, size = row / heads;
+    double rate = dl_node_float(n, DL_ATTR_rate), *share = dl_calloc((size_t)keys + 1, sizeof *share);
+    for (int64_t b = 0; b < q->axis[0].size; b++)
+        for (int64_t h = 0; h < heads; h++)
+            for (int64_t i = 0; i < queries; i++) {
+                const double *own = in[0] + (b * queries + i) * row + h * size;
+                int64_t seen = causal && causal->i && i + 1 < keys ? i + 1 : keys;
+                double most = -INFINITY, sum = 0, *y = out + (b * queries + i) * row + h * size;
+                for (int64_t j = 0; j < seen; j++) {
+                    const double *key = in[1] + (b * keys + j) * row + h * size;
+                    share[j] = 0;
+                    for (int64_t f = 0; f < size; f++) share[j] += own[f] * key[f] / sqrt((double)size);
+                    if (isnan(share[j]) || share[j] > most) most = share[j];
+                }
+                for (int64_t j = 0; j < seen; j++) sum += share[j] = exp(share[j] - most);
+                for (int64_t f = 0; f < size; f++) y[f] = 0;
+                for (int64_t j = 0; j < seen; j++) {
+                    uint64_t element = (uint64_t)(((b * heads + h) * queries + i) * keys + j);
+                    double drawn = rate > 0 ? (double)dl_unit_float(dl_random_word(
+                                                  draw->seed, draw->step, draw->number, element))
+                                            : 1;
+                    double p = rate < 1 && drawn >= rate ? share[j] / sum / (1 - rate) : 0;
+                    for (int64_t f = 0; f < size; f++) y[f] += p * in[2][(b * keys + j) * row + h * size + f];
+                }
+            }
+    free(share);
+}
+
+/* ---- moves ---- */
+
+void dl_ref_reshape(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+    (void)draw;
+    memcpy(out, in[0], sizeof *out * (size_t)dl_type_count(&n->out[0].type));
+}
+
+/* One side of a pattern: its names in order, and their sizes where they are said or stand alone. */
+typedef struct {
+    int n;
+    char name[DL_MAX_RANK][64];
+    int64_t size[DL_MAX_RANK];
+} atoms;
+
+static atoms read_side(const char *s, const char *end, const dl_type *whole) {
+    atoms a = {0};
+    int group = 0;
+    bool inside = false;
+    while (s < end && a.n < DL_MAX_RANK) {
+        size_t n = 0;
+        while (s + n < end && (isalnum((unsigned char)s[n]) || s[n] == '_')) n++;
+        if (!n) {
+            group += *s == ')';
+            inside = *s == '(' || (inside && *s != ')');
+            s++;
+            continue;
+        }
+        memcpy(a.name[a.n], s, n < 63 ? n : 63);
+        s += n;
+        a.size[a.n] = whole && !inside && group < whole->rank ? whole->axis[group].size : 0;
+        if (s < end && *s == '=') a.size[a.n] = strtoll(s + 1, (char **)&s, 10);
+        group += !inside, a.n++;
+    }
+    return a;
+}
+
+/* einops' rearrange: the atoms of the left side, in the right side's order. */
+void dl_ref_rearrange(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+    const char *pattern = dl_node_attr(n, DL_ATTR_pattern)->s, *arrow = strstr(pattern, "->");
+    atoms left = read_side(pattern, arrow, &n->in[0]->type),
+          right = read_side(arrow + 2, pattern + strlen(pattern), NULL);
+    dl_type from = dl_scalar(DL_F64), to = from;
+    int goes[DL_MAX_RANK] = {0};
+    (void)draw;
+    from.rank = left.n, to.rank = right.n;
+    for (int i = 0; i < left.n; i++) from.axis[i].size = left.size[i];
+    for (int i = 0; i < right.n; i++)
+        for (int k = 0; k < left.n; k++)
+            if (strcmp(right.name[i], left.name[k]) == 0) goes[i] = k, to.axis[i].size = left.size[k];
+    int64_t at[DL_MAX_RANK] = {0}, i = 0;
+    if (!dl_type_count(&to)) return;
+    do {
+        int64_t place[DL_MAX_RANK] = {0};
+        for (int k = 0; k < right.n; k++) place[goes[k]] = at[k];
+        out[i++] = in[0][dl_ref_place(&from, place)];
+    } while (dl_ref_next(&to, at));
+}

@@ -1,0 +1,281 @@
+/* A training step's end by its definitions: schedules, clipping, loss scaling, and each optimiser as
+ * torch.optim documents it. Nothing here is built by passes/optimizers.c. */
+#include <float.h>
+#include <math.h>
+
+#include "ir/base/philox.h"
+#include "ir/base/tags.h"
+#include "verify/parts.h"
+
+typedef struct {
+    const dl_step_of *s;
+    dl_arena *arena;
+    double taken, rate; /* steps that were taken, this one counted; the learning rate */
+    bool sound;         /* all gradients are finite, or nobody asks */
+} step;
+
+static double number(const step *w, const char *name, double fallback) {
+    const double *v = w->s->old(w->s->user, dl_internf("optimizer.%s", name));
+    return v ? *v : fallback;
+}
+
+/* ---- the schedules: the rate of step `at`, from 1 ---- */
+
+static double half_cosine(const step *w, double at) {
+    double first = number(w, "lr.init", 0), last = number(w, "lr.end", 0), total = number(w, "lr.total", 1);
+    return last + (first - last) * (1 + cos(M_PI * at / total)) / 2;
+}
+
+/* min(1, at / warmup) */
+static double risen(const step *w, double at) {
+    double steps = number(w, "lr.warmup", 0);
+    return at < steps ? at / steps : 1;
+}
+
+/* The factor of the range of epochs that held one last, this one or an earlier. */
+static double factor_of_ranges(const step *w, double epoch) {
+    double factor = 1, held = -1;
+    for (int i = 0; i < w->s->recipe->ranges; i++) {
+        double from = number(w, dl_internf("lr.range.%d.start", i), 0);
+        double to = number(w, dl_internf("lr.range.%d.end", i), 0);
+        double last = epoch < to - 1 ? epoch : to - 1;
+        if (epoch < from || last < held) continue;
+        held = last, factor = number(w, dl_internf("lr.range.%d.factor", i), 1);
+    }
+    return factor;
+}
+
+static double rate_of(const step *w, double at) {
+    const char *schedule = w->s->recipe->schedule;
+    double first = number(w, "lr.init", 0), warmup = number(w, "lr.warmup", 0);
+    double epoch = floor((at - 1) / number(w, "lr.steps", 1));
+    if (strcmp(schedule, "warmup_cosine") == 0)
+        return at < warmup ? first * at / warmup : half_cosine(w, at - warmup);
+    if (strcmp(schedule, "cosine") == 0)
+        return fmin(warmup > 0 ? first * at / warmup : INFINITY, half_cosine(w, at - 1));
+    if (strcmp(schedule, "cosine_epochs") == 0) return half_cosine(w, epoch) * risen(w, at);
+    if (strcmp(schedule, "constant") == 0) return first * number(w, "lr.scale", 1) * risen(w, at);
+    if (strcmp(schedule, "piecewise") != 0) return NAN; /* a schedule that has no definition here */
+    double from = number(w, "lr.warmup.from", 1);
+    double rise = at < warmup ? from + (1 - from) * at / warmup : 1;
+    return first * factor_of_ranges(w, epoch) * rise;
+}
+
+/* ---- the optimisers ---- */
+
+/* One parameter: before the step, its gradient, and what the step makes. */
+typedef struct {
+    const step *w;
+    const dl_step_param *of;
+    int64_t n;
+    const double *old;
+    double *p, *g;
+} move;
+
+/* What is kept of the parameter, as it is before the step; to be overwritten with what it is behind it. */
+static double *kept(const move *m, const char *what) {
+    const double *old = m->w->s->old(m->w->s->user, dl_internf("%s.%s", what, m->of->name));
+    double *next = DL_NEWS(m->w->arena, double, m->n + 1);
+    for (int64_t i = 0; i < m->n; i++) next[i] = old ? old[i] : NAN;
+    return next;
+}
+
+static void keep(const move *m, const char *what, double *next) {
+    const char *name = dl_internf("%s.%s", what, m->of->name);
+    m->w->s->next(m->w->s->user, DL_RESULT_UPDATE, name, m->w->sound ? next : kept(m, what), m->n);
+}
+
+static double *average(const move *m, const char *what, double share, bool squares) {
+    double *v = kept(m, what);
+    for (int64_t i = 0; i < m->n; i++)
+        v[i] = share * v[i] + (1 - share) * (squares ? m->g[i] * m->g[i] : m->g[i]);
+    keep(m, what, v);
+    return v;
+}
+
+static void adam(const move *m) {
+    double b1 = number(m->w, "beta1", 0.9), b2 = number(m->w, "beta2", 0.999);
+    double eps = number(m->w, "eps", 1e-8), c1 = 1 - pow(b1, m->w->taken), c2 = 1 - pow(b2, m->w->taken);
+    double *mean = average(m, "exp_avg", b1, false), *square = average(m, "exp_avg_sq", b2, true);
+    for (int64_t i = 0; i < m->n; i++)
+        m->p[i] -= m->w->rate * (mean[i] / c1) / (sqrt(square[i] / c2) + eps);
+}
+
+static void adamax(const move *m) {
+    double b1 = number(m->w, "beta1", 0.9), b2 = number(m->w, "beta2", 0.999);
+    double eps = number(m->w, "eps", 1e-8), *mean = average(m, "exp_avg", b1, false);
+    double *most = kept(m, "exp_inf");
+    for (int64_t i = 0; i < m->n; i++) {
+        most[i] = fmax(b2 * most[i], fabs(m->g[i]) + eps);
+        m->p[i] -= m->w->rate / (1 - pow(b1, m->w->taken)) * mean[i] / most[i];
+    }
+    keep(m, "exp_inf", most);
+}
+
+static double momentum_at(const step *w, double t) {
+    return number(w, "beta1", 0.9) * (1 - 0.5 * pow(0.96, t * number(w, "momentum_decay", 0.004)));
+}
+
+static void nadam(const move *m) {
+    const double *past = m->w->s->old(m->w->s->user, "optimizer.mu_product");
+    double b2 = number(m->w, "beta2", 0.999), eps = number(m->w, "eps", 1e-8), t = m->w->taken;
+    double now = momentum_at(m->w, t), later = momentum_at(m->w, t + 1), product = (past ? *past : 1) * now;
+    double *mean = average(m, "exp_avg", number(m->w, "beta1", 0.9), false),
+           *square = average(m, "exp_avg_sq", b2, true);
+    for (int64_t i = 0; i < m->n; i++) {
+        double by = sqrt(square[i] / (1 - pow(b2, t))) + eps;
+        m->p[i] -= m->w->rate * (1 - now) / (1 - product) * m->g[i] / by;
+        m->p[i] -= m->w->rate * later / (1 - product * later) * mean[i] / by;
+    }
+}
+
+static void radam(const move *m) {
+    double b1 = number(m->w, "beta1", 0.9), b2 = number(m->w, "beta2", 0.999), t = m->w->taken;
+    double eps = number(m->w, "eps", 1e-8), most = 2 / (1 - b2) - 1;
+    double n = most - 2 * t * pow(b2, t) / (1 - pow(b2, t));
+    double rectified = sqrt((n - 4) * (n - 2) * most / ((most - 4) * (most - 2) * n));
+    double *mean = average(m, "exp_avg", b1, false), *square = average(m, "exp_avg_sq", b2, true);
+    for (int64_t i = 0; i < m->n; i++) {
+        double unbiased = mean[i] / (1 - pow(b1, t));
+        double adapted = sqrt(1 - pow(b2, t)) / (sqrt(square[i]) + eps);
+        m->p[i] -= m->w->rate * unbiased * (n > 5 ? adapted * rectified : 1);
+    }
+}
+
+/* p <- p - rate x; with momentum along b <- momentum b + x, or ahead of it. */
+static void descend(const move *m, double rate, const double *x) {
+    const dl_verify_recipe *recipe = m->w->s->recipe;
+    double momentum = number(m->w, "momentum", 0.9);
+    double *b = recipe->momentum ? kept(m, "momentum_buffer") : NULL;
+    for (int64_t i = 0; i < m->n; i++) {
+        double along = x[i];
+        if (b) b[i] = momentum * b[i] + x[i], along = b[i];
+        if (b && recipe->nesterov && recipe->optimizer == DL_OPT_sgd) along = x[i] + momentum * b[i];
+        m->p[i] -= rate * along;
+    }
+    if (b) keep(m, "momentum_buffer", b);
+}
+
+static void rmsprop(const move *m) {
+    double share = number(m->w, "alpha", 0.99), eps = number(m->w, "eps", 1e-8);
+    double *square = average(m, "square_avg", share, true);
+    double *mean = m->w->s->recipe->centered ? average(m, "grad_avg", share, false) : NULL;
+    double *x = DL_NEWS(m->w->arena, double, m->n + 1);
+    for (int64_t i = 0; i < m->n; i++) {
+        double spread = mean ? fmax(square[i] - mean[i] * mean[i], 0) : square[i];
+        x[i] = m->g[i] / (sqrt(spread) + eps);
+    }
+    descend(m, m->w->rate, x);
+}
+
+static void adagrad(const move *m) {
+    double rate = m->w->rate / (1 + (m->w->taken - 1) * number(m->w, "lr_decay", 0));
+    double eps = number(m->w, "eps", 1e-10), *sum = kept(m, "sum");
+    for (int64_t i = 0; i < m->n; i++) {
+        sum[i] += m->g[i] * m->g[i];
+        m->p[i] -= rate * m->g[i] / (sqrt(sum[i]) + eps);
+    }
+    keep(m, "sum", sum);
+}
+
+static void adadelta(const move *m) {
+    double rho = number(m->w, "rho", 0.9), eps = number(m->w, "eps", 1e-6);
+    double *square = average(m, "square_avg", rho, true), *moved = kept(m, "acc_delta");
+    for (int64_t i = 0; i < m->n; i++) {
+        double d = sqrt(moved[i] + eps) / sqrt(square[i] + eps) * m->g[i];
+        moved[i] = rho * moved[i] + (1 - rho) * d * d;
+        m->p[i] -= m->w->rate * d;
+    }
+    keep(m, "acc_delta", moved);
+}
+
+static void take(const move *m) {
+    switch (m->w->s->recipe->optimizer) {
+    case DL_OPT_adam:
+    case DL_OPT_adamw: adam(m); break;
+    case DL_OPT_adamax: adamax(m); break;
+    case DL_OPT_nadam: nadam(m); break;
+    case DL_OPT_radam: radam(m); break;
+    case DL_OPT_sgd: descend(m, m->w->rate, m->g); break;
+    case DL_OPT_rmsprop: rmsprop(m); break;
+    case DL_OPT_adagrad: adagrad(m); break;
+    case DL_OPT_adadelta: adadelta(m); break;
+    case DL_OPT_NONE: break;
+    }
+}
+
+/* Decay: of the parameter itself, or a part of its gradient. */
+static void decay(const move *m) {
+    const dl_verify_recipe *recipe = m->w->s->recipe;
+    double by = number(m->w, "weight_decay", 0);
+    if (!recipe->decay || (m->of->rank < 2 && !recipe->decay_vectors)) return;
+    for (int64_t i = 0; i < m->n; i++) {
+        if (recipe->optimizer == DL_OPT_adamw) m->p[i] *= 1 - m->w->rate * by;
+        else m->g[i] += by * m->p[i];
+    }
+}
+
+/* ---- the step ---- */
+
+static void tell(const step *w, dl_result_role role, const char *name, double value) {
+    w->s->next(w->s->user, role, dl_intern(name), &value, 1);
+}
+
+static double common_norm(const step *w) {
+    double sum = 0;
+    for (int i = 0; i < w->s->n; i++) {
+        double one = dl_verify_norm(w->s->params[i].grad, w->s->params[i].count);
+        sum = hypot(sum, one);
+    }
+    return sum;
+}
+
+/* The scale halves where a gradient is not finite, and doubles behind a run of good steps
+ * (torch.amp.GradScaler). */
+static void scale_loss(step *w) {
+    double scale = *w->s->old(w->s->user, "scaler.scale"), good = *w->s->old(w->s->user, "scaler.good");
+    double skipped = *w->s->old(w->s->user, "scaler.skipped");
+    for (int i = 0; i < w->s->n; i++)
+        for (int64_t k = 0; k < w->s->params[i].count; k++)
+            w->sound = w->sound && isfinite(w->s->params[i].grad[k]);
+    w->taken -= skipped;
+    bool grows = w->sound && good + 1 == number(w, "scaler.growth_interval", 2000);
+    tell(w, DL_RESULT_METRIC, DL_TAG_LOSS_SCALE, scale);
+    tell(w, DL_RESULT_METRIC, DL_TAG_SKIPPED, !w->sound);
+    tell(w, DL_RESULT_UPDATE, "scaler.skipped", skipped + !w->sound);
+    tell(w, DL_RESULT_UPDATE, "scaler.good", w->sound && !grows ? good + 1 : 0);
+    if (grows && scale <= (double)FLT_MAX / 2) scale *= 2;
+    tell(w, DL_RESULT_UPDATE, "scaler.scale", w->sound ? scale : scale / 2);
+}
+
+void dl_verify_step(dl_arena *arena, const dl_step_of *s) {
+    const double *before = s->old(s->user, "optimizer.step"), *drawn = s->old(s->user, DL_RANDOM_STEP);
+    step w = {.s = s, .arena = arena, .sound = true};
+    double steps = before ? *before + 1 : 1, norm = common_norm(&w), clip = 1, weights = 0;
+    w.taken = steps, w.rate = rate_of(&w, steps + number(&w, "lr.passed", 0));
+    tell(&w, DL_RESULT_METRIC, DL_TAG_RATE, w.rate);
+    tell(&w, DL_RESULT_UPDATE, "optimizer.step", steps);
+    if (drawn) tell(&w, DL_RESULT_UPDATE, DL_RANDOM_STEP, *drawn + 1);
+    if (s->recipe->scales) scale_loss(&w);
+    if (s->recipe->clip) clip = fmin(1, number(&w, "max_norm", 1) / (norm + 1e-6));
+    if (s->recipe->optimizer == DL_OPT_nadam) {
+        const double *past = s->old(s->user, "optimizer.mu_product");
+        double old = past ? *past : 1;
+        tell(&w, DL_RESULT_UPDATE, "optimizer.mu_product",
+             w.sound ? old * momentum_at(&w, w.taken) : old);
+    }
+    for (int i = 0; i < s->n; i++) {
+        const dl_step_param *of = &s->params[i];
+        move m = {&w, of, of->count, s->old(s->user, of->name), NULL, NULL};
+        m.p = DL_NEWS(arena, double, m.n + 1), m.g = DL_NEWS(arena, double, m.n + 1);
+        for (int64_t k = 0; k < m.n; k++) m.p[k] = m.old[k], m.g[k] = of->grad[k] * clip;
+        decay(&m);
+        take(&m);
+        const double *next = w.sound ? m.p : m.old;
+        weights = hypot(weights, dl_verify_norm(next, m.n));
+        s->next(s->user, DL_RESULT_UPDATE, of->name, next, m.n);
+    }
+    if (!s->recipe->norms) return;
+    tell(&w, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, norm);
+    tell(&w, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, weights);
+}

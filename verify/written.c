@@ -1,0 +1,57 @@
+/* A graph as the front end built it, run by the ops' own meaning. */
+#include <stdlib.h>
+
+#include "verify/parts.h"
+
+/* Behind the numbers that the graph has already, in the order of its nodes: as a step counts them. */
+static void number_draws(dl_written *w) {
+    int next = 0;
+    for (int i = 0; i < w->g->nodes.n; i++) {
+        const dl_attr *number = dl_node_attr(w->g->nodes.at[i], DL_ATTR_number);
+        if (number && number->i >= next) next = (int)number->i + 1;
+    }
+    for (int i = 0; i < w->g->nodes.n; i++)
+        if (dl_reference_draws(w->g->nodes.at[i])) w->numbers[w->g->nodes.at[i]->out[0].id] = next++;
+}
+
+/* Nothing flows through stop_gradient: a difference of two runs has no part of it, either. */
+static bool hold(dl_written *w, const dl_node *n, double *const *data) {
+    size_t bytes = sizeof(double) * (size_t)dl_type_count(&n->out[0].type);
+    double **held = &w->held[n->out[0].id];
+    if (n->op != DL_OP_stop_gradient || !w->holds) return false;
+    if (!*held && (*held = malloc(bytes + 1))) memcpy(*held, data[0], bytes);
+    if (*held) memcpy(data[1], *held, bytes);
+    return *held != NULL;
+}
+
+static bool own(void *user, const dl_node *n, double *const *data) {
+    dl_written *w = user;
+    bool made = hold(w, n, data);
+    if (!made && dl_reference_has(n->op)) {
+        dl_reference_draw draw = w->draw;
+        draw.number += (uint32_t)w->numbers[n->out[0].id];
+        dl_reference_node(n, (const double *const *)data, data[n->nin], &draw);
+        made = true;
+    }
+    if (w->look) w->look(w->user, n, data);
+    return made;
+}
+
+dl_written *dl_written_new(dl_arena *arena, const dl_graph *g, const dl_reference_draw *draw) {
+    dl_written *w = DL_NEW(arena, dl_written);
+    *w = (dl_written){.g = g, .in = dl_interp_new(g, false), .draw = *draw};
+    w->numbers = DL_NEWS(arena, int, g->next_id + 1);
+    w->held = DL_NEWS(arena, double *, g->next_id + 1);
+    dl_interp_release(w->in);
+    dl_interp_means(w->in, own, w);
+    number_draws(w);
+    return w;
+}
+
+bool dl_written_run(dl_written *w, dl_error *err) { return dl_interp_run(w->in, err); }
+
+void dl_written_free(dl_written *w) {
+    if (!w) return;
+    for (uint32_t i = 0; i < w->g->next_id; i++) free(w->held[i]);
+    dl_interp_free(w->in);
+}
