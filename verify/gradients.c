@@ -6,7 +6,7 @@
 
 #include "verify/parts.h"
 
-enum { DIRECTIONS = 3 };
+enum { DIRECTIONS = 2 };
 
 typedef struct {
     const dl_var *var; /* of the graph as written */
@@ -151,6 +151,6 @@ bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived
         dl_push(arena, &v->skipped, why);
         return true;
     }
-    w->holds = true, w->look = NULL;
-    return judge(&m, v, err);
+    w->holds = true, w->look = NULL; /* from here: at the parameters themselves */
+    return put(&m, 0, err) && dl_written_run(w, err) && judge(&m, v, err);
 }

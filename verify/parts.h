@@ -33,11 +33,16 @@ typedef struct {
     /* Looks at each node behind it, or NULL. False: the run ends, with what it says in *err. */
     void (*look)(void *user, const dl_node *n, double *const *data);
     void *user;
-    bool holds; /* what stop_gradient lets through stays what it was in the first run */
-    double **held;
+    bool holds; /* from its next run on each op stays on the side of its kinks where that run has it */
+    float **held;
+    double **kept; /* both by value: what is held */
 } dl_written;
 dl_written *dl_written_new(dl_arena *arena, const dl_graph *g, const dl_reference_draw *draw);
 bool dl_written_run(dl_written *w, dl_error *err);
+/* The node's result by its own meaning, which it has. */
+void dl_written_meaning(const dl_written *w, const dl_node *n, double *const *data);
+/* The node's result on the side that is held; false: nothing is held of it. branches.c */
+bool dl_written_hold(dl_written *w, const dl_node *n, double *const *data);
 void dl_written_free(dl_written *w);
 
 /* ---- each op by itself (rules.c) ---- */

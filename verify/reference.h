@@ -28,6 +28,10 @@ dl_reference_rule dl_ref_elem, dl_ref_dropout, dl_ref_drop_path, dl_ref_clamp, d
     dl_ref_group_norm, dl_ref_batch_mean, dl_ref_max_pool, dl_ref_avg_pool, dl_ref_adaptive_avg_pool,
     dl_ref_upsample, dl_ref_attention, dl_ref_rearrange, dl_ref_reshape;
 
+/* Of each window of a max_pool the number of the operand's element that is its result, the first such; -1:
+ * none. */
+void dl_ref_max_places(const dl_node *n, const double *x, double *place);
+
 /* ---- for the rows ---- */
 
 /* The next index of a row-major walk over a type; false behind the last. */

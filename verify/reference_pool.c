@@ -25,11 +25,12 @@ static pool pool_of(const dl_node *n) {
 
 typedef struct {
     double sum, most;
+    int64_t place; /* of the first that is the largest */
 } pooled;
 
 /* Over the taps of the window at `at` that lie on the operand. */
 static pooled pool_at(const pool *p, const dl_type *x, const double *data, const int64_t at[DL_MAX_RANK]) {
-    pooled r = {0, -INFINITY};
+    pooled r = {0, -INFINITY, -1};
     dl_type taps = dl_scalar(DL_F64);
     int64_t tap[DL_MAX_RANK] = {0};
     taps.rank = p->n;
@@ -44,7 +45,7 @@ static pooled pool_at(const pool *p, const dl_type *x, const double *data, const
         if (!inside) continue;
         double v = data[dl_ref_place(x, from)];
         r.sum += v;
-        if (isnan(v) || v > r.most) r.most = v;
+        if (isnan(v) || v > r.most) r.most = v, r.place = dl_ref_place(x, from);
     } while (dl_ref_next(&taps, tap));
     return r;
 }
@@ -56,6 +57,15 @@ void dl_ref_max_pool(const dl_node *n, const double *const *in, double *out, con
     (void)draw;
     if (!dl_type_count(t)) return;
     do out[i++] = pool_at(&p, &n->in[0]->type, in[0], at).most;
+    while (dl_ref_next(t, at));
+}
+
+void dl_ref_max_places(const dl_node *n, const double *x, double *place) {
+    const dl_type *t = &n->out[0].type;
+    pool p = pool_of(n);
+    int64_t at[DL_MAX_RANK] = {0}, i = 0;
+    if (!dl_type_count(t)) return;
+    do place[i++] = (double)pool_at(&p, &n->in[0]->type, x, at).place;
     while (dl_ref_next(t, at));
 }
 

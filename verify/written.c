@@ -14,25 +14,16 @@ static void number_draws(dl_written *w) {
         if (dl_reference_draws(w->g->nodes.at[i])) w->numbers[w->g->nodes.at[i]->out[0].id] = next++;
 }
 
-/* Nothing flows through stop_gradient: a difference of two runs has no part of it, either. */
-static bool hold(dl_written *w, const dl_node *n, double *const *data) {
-    size_t bytes = sizeof(double) * (size_t)dl_type_count(&n->out[0].type);
-    double **held = &w->held[n->out[0].id];
-    if (n->op != DL_OP_stop_gradient || !w->holds) return false;
-    if (!*held && (*held = malloc(bytes + 1))) memcpy(*held, data[0], bytes);
-    if (*held) memcpy(data[1], *held, bytes);
-    return *held != NULL;
+void dl_written_meaning(const dl_written *w, const dl_node *n, double *const *data) {
+    dl_reference_draw draw = w->draw;
+    draw.number += (uint32_t)w->numbers[n->out[0].id];
+    dl_reference_node(n, (const double *const *)data, data[n->nin], &draw);
 }
 
 static bool own(void *user, const dl_node *n, double *const *data) {
     dl_written *w = user;
-    bool made = hold(w, n, data);
-    if (!made && dl_reference_has(n->op)) {
-        dl_reference_draw draw = w->draw;
-        draw.number += (uint32_t)w->numbers[n->out[0].id];
-        dl_reference_node(n, (const double *const *)data, data[n->nin], &draw);
-        made = true;
-    }
+    bool made = w->holds && dl_written_hold(w, n, data);
+    if (!made && dl_reference_has(n->op)) dl_written_meaning(w, n, data), made = true;
     if (w->look) w->look(w->user, n, data);
     return made;
 }
@@ -41,7 +32,7 @@ dl_written *dl_written_new(dl_arena *arena, const dl_graph *g, const dl_referenc
     dl_written *w = DL_NEW(arena, dl_written);
     *w = (dl_written){.g = g, .in = dl_interp_new(g, false), .draw = *draw};
     w->numbers = DL_NEWS(arena, int, g->next_id + 1);
-    w->held = DL_NEWS(arena, double *, g->next_id + 1);
+    w->held = DL_NEWS(arena, float *, g->next_id + 1), w->kept = DL_NEWS(arena, double *, g->next_id + 1);
     dl_interp_release(w->in);
     dl_interp_means(w->in, own, w);
     number_draws(w);
@@ -52,6 +43,6 @@ bool dl_written_run(dl_written *w, dl_error *err) { return dl_interp_run(w->in, 
 
 void dl_written_free(dl_written *w) {
     if (!w) return;
-    for (uint32_t i = 0; i < w->g->next_id; i++) free(w->held[i]);
+    for (uint32_t i = 0; i < w->g->next_id; i++) free(w->held[i]), free(w->kept[i]);
     dl_interp_free(w->in);
 }
