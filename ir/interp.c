@@ -318,7 +318,8 @@ static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ra
         double *r = data[n->nin + i];
         dl_dtype type = n->out[i].type.dtype;
         for (int64_t j = 0; in->shake != 0 && dl_dtype_is_float(type) && j < count; j++) r[j] *= toss(in);
-        for (int64_t j = 0; j < count; j++) r[j] = dl_interp_convert(type, r[j], in->round);
+        bool kept = !in->round && dl_dtype_is_float(type); /* as it is */
+        for (int64_t j = 0; !kept && j < count; j++) r[j] = dl_interp_convert(type, r[j], in->round);
     }
     free(data);
     return ok;

@@ -57,6 +57,15 @@ static inline int64_t dl_ref_follow(const dl_type *t, const dl_type *walked, con
     }
     return place;
 }
+/* The same for a walk: by how much the number grows with each axis of `walked`. */
+static inline void dl_ref_strides(const dl_type *t, const dl_type *walked, int64_t stride[DL_MAX_RANK]) {
+    int64_t step = 1;
+    for (int j = 0; j < walked->rank; j++) stride[j] = 0;
+    for (int i = t->rank - 1; i >= 0; step *= t->axis[i--].size) {
+        int j = *t->axis[i].name ? dl_type_axis(walked, t->axis[i].name) : -1;
+        if (j >= 0 && t->axis[i].size > 1) stride[j] = step;
+    }
+}
 /* Along one axis: element i of line `o` of `outer`, `k` of `inner`. */
 static inline int64_t dl_ref_along(const dl_around *a, int64_t o, int64_t i, int64_t k) {
     return (o * a->size + i) * a->inner + k;

@@ -66,15 +66,25 @@ static double of_two(dl_op op, double a, double b) {
 
 void dl_ref_elem(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
     const dl_type *t = &n->out[0].type;
-    int64_t at[DL_MAX_RANK] = {0}, i = 0;
+    int64_t stride[3][DL_MAX_RANK] = {{0}}, at[DL_MAX_RANK] = {0}, i = 0;
+    int last = t->rank - 1;
+    int64_t row = last >= 0 ? t->axis[last].size : 1;
     (void)draw;
     if (!dl_type_count(t)) return;
-    do {
-        double v[3] = {0};
-        for (int k = 0; k < n->nin; k++) v[k] = in[k][dl_ref_follow(&n->in[k]->type, t, at)];
-        out[i++] = n->nin == 1   ? of_one(n, v[0])
-                   : n->nin == 2 ? of_two(n->op, v[0], v[1])
-                                 : (v[0] != 0 ? v[1] : v[2]); /* select */
+    for (int k = 0; k < n->nin; k++) dl_ref_strides(&n->in[k]->type, t, stride[k]);
+    do { /* a row at a time */
+        const double *from[3] = {0};
+        int64_t step[3] = {0};
+        for (int k = 0; k < n->nin; k++) {
+            from[k] = in[k], step[k] = last >= 0 ? stride[k][last] : 0;
+            for (int d = 0; d < last; d++) from[k] += at[d] * stride[k][d];
+        }
+        for (int64_t c = 0; c < row; c++)
+            out[i++] = n->nin == 1   ? of_one(n, from[0][c * step[0]])
+                       : n->nin == 2 ? of_two(n->op, from[0][c * step[0]], from[1][c * step[1]])
+                                     : from[from[0][c * step[0]] != 0 ? 1 : 2]
+                                           [c * step[from[0][c * step[0]] != 0 ? 1 : 2]]; /* select */
+        if (last >= 0) at[last] = row - 1;
     } while (dl_ref_next(t, at));
 }
 

@@ -11,8 +11,13 @@
 #include "ir/text.h"
 #include "verify/parts.h"
 
-enum { MAX_OPERANDS = 64, DIRECTIONS = 3, MOST_MEMORY = 1 << 25 /* elements of a node's tensors */ };
-static const double BUDGET = 3e9 /* products and elements that all checks may compute */, RUNS = 12;
+enum {
+    MAX_OPERANDS = 64,
+    DIRECTIONS = 3,
+    CROP = 1 << 13, /* elements of what is computed element by element, of which a part says all */
+};
+static const double BUDGET = 1.5e9 /* products and elements that all checks may compute */, RUNS = 12,
+                    MOST = 2e9 /* of one of them */;
 
 struct dl_rules {
     dl_arena *arena;
@@ -33,8 +38,16 @@ dl_rules *dl_rules_new(dl_arena *arena, const dl_verify_run *run, dl_verdict *v)
 
 /* ---- which ---- */
 
+/* Of what is computed element by element, and of sums and the like, a part may be looked at. */
+static bool may_be_cropped(const dl_node *n) {
+    dl_op_class class = dl_ops[n->op].class;
+    return class == DL_CLASS_ELEM || class == DL_CLASS_REDUCE || n->op == DL_OP_gelu ||
+           n->op == DL_OP_gelu_tanh || n->op == DL_OP_silu || n->op == DL_OP_softplus || n->op == DL_OP_clamp;
+}
+
 static double cost_of(const dl_node *n) {
     double cost = 0;
+    if (may_be_cropped(n)) return CROP * RUNS;
     for (int k = 0; k < n->nin; k++) cost += (double)dl_type_count(&n->in[k]->type);
     for (int k = 0; k < n->nout; k++) cost += (double)dl_type_count(&n->out[k].type);
     double out = (double)dl_type_count(&n->out[0].type);
@@ -134,7 +147,7 @@ void dl_rules_take(dl_rules *r, const dl_graph *g) {
         char *text = signature(r->arena, node, r->active);
         if (is_seen(r, text)) continue;
         dl_push(r->arena, &r->seen, text);
-        bool fits = r->spent + all[i].cost <= BUDGET && all[i].cost <= RUNS * MOST_MEMORY * 8;
+        bool fits = r->spent + all[i].cost <= BUDGET && all[i].cost <= MOST;
         if (!fits && r->taken[node->op]) {
             large++;
             if (all[i].cost > largest) largest = all[i].cost, left = node;
@@ -160,7 +173,7 @@ typedef struct {
     const char *what; /* "'gelu' (m.dl:3)" */
     int operands;     /* distinct ones that are no constants */
     int slot[MAX_OPERANDS];
-    const dl_type *type[MAX_OPERANDS];
+    dl_type *type[MAX_OPERANDS];
     bool moves[MAX_OPERANDS]; /* its gradient is judged */
     double *x[MAX_OPERANDS], *along[MAX_OPERANDS], *grad[MAX_OPERANDS];
     double *weight; /* of the result's elements, in the small model's loss */
@@ -187,10 +200,53 @@ static bool find_operands(probe *p) {
         } else {
             p->slot[k] = p->operands;
             p->moves[p->operands] = wanted && r->active[v->id] && dl_type_count(&v->type) > 0;
-            p->type[p->operands++] = &v->type;
+            p->type[p->operands] = DL_NEW(p->arena, dl_type);
+            *p->type[p->operands++] = v->type;
         }
     }
     return true;
+}
+
+/* Shortens the longest axes of all tensors until the largest is small enough; data of the operands, of which
+ * the first elements along each axis stay. */
+static void crop(probe *p) {
+    dl_node *n = DL_NEW(p->arena, dl_node);
+    dl_value *out = DL_NEW(p->arena, dl_value);
+    dl_type *all[MAX_OPERANDS + 1], before[MAX_OPERANDS];
+    if (!may_be_cropped(p->n)) return;
+    *n = *p->n, *out = n->out[0], n->out = out, p->n = n;
+    for (int i = 0; i < p->operands; i++) all[i] = p->type[i], before[i] = *p->type[i];
+    all[p->operands] = &out->type;
+    for (;;) {
+        dl_axis longest = {"", 3};
+        int64_t most = 0;
+        for (int i = 0; i <= p->operands; i++) {
+            if (dl_type_count(all[i]) > most) most = dl_type_count(all[i]);
+            for (int d = 0; d < all[i]->rank; d++)
+                if (all[i]->axis[d].size > longest.size) longest = all[i]->axis[d];
+        }
+        if (most <= CROP || longest.size <= 3) break;
+        for (int i = 0; i <= p->operands; i++)
+            for (int d = 0; d < all[i]->rank; d++)
+                if (all[i]->axis[d].name == longest.name && all[i]->axis[d].size > 1)
+                    all[i]->axis[d].size = longest.size / 2;
+    }
+    for (int i = 0; i < p->operands; i++) {
+        int64_t at[DL_MAX_RANK] = {0}, k = 0, count = dl_type_count(p->type[i]);
+        double *x = DL_NEWS(p->arena, double, count + 1);
+        if (count) do x[k++] = p->x[i][dl_ref_place(&before[i], at)];
+            while (dl_ref_next(p->type[i], at));
+        p->x[i] = x;
+    }
+}
+
+static void copy_operands(probe *p) {
+    for (int i = 0; i < p->operands; i++) {
+        int64_t n = dl_type_count(p->type[i]);
+        const double *from = p->x[i];
+        p->x[i] = DL_NEWS(p->arena, double, n + 1);
+        memcpy(p->x[i], from, sizeof *from * (size_t)n);
+    }
 }
 
 static bool moves_any(const probe *p) {
@@ -424,11 +480,8 @@ static bool judge_node(probe *p, dl_error *err) {
     const double *own = NULL;
     for (double by = 0.1; by > 1e-5; by *= 0.01) { /* what is a number is to stay one */
         double *kept[MAX_OPERANDS];
-        for (int i = 0; i < p->operands; i++) {
-            kept[i] = p->x[i];
-            p->x[i] = DL_NEWS(p->arena, double, dl_type_count(p->type[i]) + 1);
-            memcpy(p->x[i], kept[i], sizeof(double) * (size_t)dl_type_count(p->type[i]));
-        }
+        memcpy(kept, p->x, sizeof kept);
+        copy_operands(p);
         spread_out(p, by);
         if (!(own = own_result(p, p->x, err))) return false;
         if (!finite || is_finite(own, count)) break;
@@ -448,11 +501,8 @@ void dl_rules_look(void *rules, const dl_node *n, double *const *data) {
                          : dl_format(arena, "'%s'", dl_ops[n->op].name);
     bool ok = find_operands(&p);
     for (int k = 0; ok && k < n->nin; k++)
-        if (p.slot[k] >= 0 && !p.x[p.slot[k]]) {
-            int64_t count = dl_type_count(&n->in[k]->type);
-            p.x[p.slot[k]] = DL_NEWS(arena, double, count + 1);
-            memcpy(p.x[p.slot[k]], data[k], sizeof(double) * (size_t)count);
-        }
+        if (p.slot[k] >= 0) p.x[p.slot[k]] = data[k];
+    if (ok) copy_operands(&p), crop(&p);
     if (!ok || !judge_node(&p, &err)) {
         char *why = dl_format(r->arena, "%s: %s", p.what,
                               ok ? err.message : "it has more operands than are looked at");
