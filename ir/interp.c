@@ -375,18 +375,34 @@ static bool apply_updates(dl_interp *in, dl_error *err) {
     return ok;
 }
 
+/* By node: does it make an element that an element of a result is made of? A count of a thousand million
+ * numbers along an axis is nobody's where each of its readers has an empty axis beside it. */
+static bool *find_needed(const dl_interp *in) {
+    const dl_graph *g = in->graph;
+    bool *value = dl_calloc(in->n, sizeof *value), *node = dl_calloc((size_t)g->nodes.n + 1, sizeof *node);
+    for (int i = 0; i < g->results.n; i++) value[g->results.at[i].value->id] = true;
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        const dl_node *n = g->nodes.at[i];
+        for (int k = 0; k < n->nout; k++)
+            node[i] = node[i] || (value[n->out[k].id] && dl_type_count(&n->out[k].type) > 0);
+        for (int k = 0; k < n->nin && node[i]; k++) value[n->in[k]->id] = true;
+    }
+    free(value);
+    return node;
+}
+
 bool dl_interp_run(dl_interp *in, dl_error *err) {
     const dl_graph *g = in->graph;
     int *readers = in->release ? count_readers(in) : NULL;
-    bool ok = true;
+    bool ok = true, *needed = in->release ? find_needed(in) : NULL;
     for (int i = 0; i < g->nodes.n && ok; i++) {
         const dl_node *n = g->nodes.at[i];
-        ok = dl_interp_node(in, n, err);
+        if (!needed || needed[i]) ok = dl_interp_node(in, n, err);
         if (!readers) continue;
         for (int j = 0; j < n->nin; j++) readers[n->in[j]->id]--;
         for (int j = 0; j < n->nin; j++) free_unread(in, n->in[j], readers);
         for (int j = 0; j < n->nout; j++) free_unread(in, &n->out[j], readers);
     }
-    free(readers);
+    free(readers), free(needed);
     return ok && apply_updates(in, err);
 }

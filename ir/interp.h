@@ -14,7 +14,8 @@ typedef struct dl_interp dl_interp;
 dl_interp *dl_interp_new(const dl_graph *g, bool round);
 void dl_interp_free(dl_interp *in);
 /* Lets later runs free each value behind its last reader, so that a large step fits into memory; only
- * variables and values that are results of the graph keep their data. */
+ * variables and values that are results of the graph keep their data, and nodes that no element of a result
+ * is made of do not run. */
 void dl_interp_release(dl_interp *in);
 /* Data of a variable or value: row-major, dl_type_count elements, owned by the run. Variables start as zeros,
  * tables as their numbers. NULL when there is no memory for it. */

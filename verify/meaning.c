@@ -55,6 +55,16 @@ static bool is_anywhere_finite(const double *a, int64_t n) {
     return n == 0;
 }
 
+/* The mean of no samples is no number, rightly. */
+static bool is_fed_nothing(const dl_graph *g) {
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
+        if (fed && dl_type_count(&v->value.type) == 0) return true;
+    }
+    return false;
+}
+
 static void judge(whole *w, int i) {
     const dl_result *r = &w->graphs->written->results.at[i];
     const double *want = w->want[i], *got = w->got[w->of[i] - w->graphs->made->results.at];
@@ -65,7 +75,8 @@ static void judge(whole *w, int i) {
     if (!is_anywhere_finite(want, n) && !is_anywhere_finite(got, n)) {
         char *nothing = dl_format(w->arena, "%s '%s' is nowhere finite: nothing to compare",
                                   dl_result_roles[r->role], r->name);
-        dl_push(w->arena, &v->faults, nothing);
+        if (is_fed_nothing(w->graphs->written)) dl_push(w->arena, &v->skipped, nothing);
+        else dl_push(w->arena, &v->faults, nothing);
         return;
     }
     if (part > v->worst) v->worst = part, v->worst_of = r->name;

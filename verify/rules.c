@@ -438,6 +438,7 @@ static bool judge_gradient(probe *p, dl_error *err) {
 /* The small model behind the compiler's passes, run on p->x: result and gradients. */
 static bool run_derived(probe *p, dl_graph *g, double *y, dl_error *err) {
     dl_interp *in = dl_interp_new(g, false);
+    dl_interp_release(in);
     bool ok = fill(p, in, g, p->x, err) && dl_interp_run(in, err);
     const dl_result *out = dl_graph_find_result(g, DL_RESULT_OUTPUT, NULL);
     int64_t count = dl_type_count(&out->value->type);

@@ -220,6 +220,7 @@ static nest plan_nest(dl_emitter *e) {
     }
     for (int i = 0; i + 1 < s.norder; i++) s.rows *= k->space[s.order[i]].size;
     if (s.norder) s.inner = k->space[s.order[s.norder - 1]].size;
+    if (!s.inner) s.rows = s.rows > 0; /* rows of nothing: one is as many as a thousand million */
     return s;
 }
 
