@@ -136,7 +136,7 @@ static void test_group(const group *g, const char *target) {
     dl_plan *p = compile_text_module(arena, text_of(arena, g), target, NULL, &m);
     if (p) {
         dl_verdict v = {0};
-        dl_verify_run run = {{.threads = 2}, fill, (void *)(uintptr_t)g};
+        dl_verify_run run = {{.threads = 2}, fill, NULL, (void *)(uintptr_t)g};
         CHECK(dl_verify_kernels(arena, m->graphs.at[0], p, &run, &v, &err), "%s: %s", name, err.message);
         CHECK(v.faults.n == 0, "%s: %s", name, v.faults.n ? v.faults.at[0] : "");
         CHECK(v.compared >= 6 * g->n, "%s: %d compared", name, v.compared);

@@ -338,7 +338,7 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
 static void verify(const char *what, const dl_module *m, const dl_plan *p) {
     dl_error err = {0};
     dl_verdict v = {0};
-    dl_verify_run run = {{.threads = 1, .device = "cuda:emulated"}, fill, (void *)(uintptr_t)p};
+    dl_verify_run run = {{.threads = 1, .device = "cuda:emulated"}, fill, NULL, (void *)(uintptr_t)p};
     CHECK(dl_plan_check(p, &err), "%s: %s", what, err.message);
     CHECK(dl_verify_kernels(arena, m->graphs.at[0], p, &run, &v, &err), "%s: %s", what, err.message);
     CHECK(v.compared && !v.faults.n, "%s: %s", what, v.faults.n ? v.faults.at[0] : "nothing compared");

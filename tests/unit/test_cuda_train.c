@@ -198,7 +198,7 @@ static bool fill(dlr_exec *e, void *seed, dl_error *err) {
 static void test_verify(const dl_plan *device) {
     dl_error err = {0};
     uint64_t seed = 3;
-    dl_verify_run run = {{.threads = 2, .device = "cuda:emulated"}, fill, &seed};
+    dl_verify_run run = {{.threads = 2, .device = "cuda:emulated"}, fill, NULL, &seed};
     for (int i = 0; i < session->module->graphs.n; i++) {
         dl_verdict v = {0};
         CHECK(dl_verify_kernels(arena, session->module->graphs.at[i], device, &run, &v, &err), "%s",

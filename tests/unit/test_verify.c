@@ -89,7 +89,7 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
 static dl_verdict verify(dl_arena *arena, const dl_module *m, const dl_plan *p, uint64_t seed) {
     dl_verdict v = {0};
     dl_error err = {0};
-    dl_verify_run run = {{.threads = 2}, fill, &seed};
+    dl_verify_run run = {{.threads = 2}, fill, NULL, &seed};
     for (int g = 0; g < m->graphs.n; g++)
         CHECK(dl_verify_kernels(arena, m->graphs.at[g], p, &run, &v, &err), "%s", err.message);
     return v;
@@ -113,21 +113,17 @@ static void test_sound(const char *target) {
         if (!dl_test_takes(number++)) continue;
         dl_arena *arena = dl_arena_new(NULL);
         dl_module *m = build(arena, sound[i], NULL, NULL), *written = build(arena, sound[i], NULL, NULL);
-        dl_pass_ctx lower = {.arena = arena, .err = &err}; /* composites have no other meaning */
-        CHECK(written && dl_run_passes(written, "lower", &lower, (dl_pass_options){0}), "%s", err.message);
         dl_plan *p = m ? compile(arena, m, target, DL_OPT_adam, NULL) : NULL;
         for (uint64_t seed = 1; p && seed <= SEEDS; seed++) {
             dl_verdict v = verify(arena, m, p, seed);
             CHECK(v.faults.n == 0, "%s, %s: %s", sound[i], target, v.faults.at[0]);
             CHECK(v.compared > 10 && v.worst <= 1, "%s: %d, %g", sound[i], v.compared, v.worst);
             if (v.worst > 0.5) printf("%s, %s: %s at %.2f\n", sound[i], target, v.worst_of, v.worst);
-            dl_verify_run run = {{.threads = 2}, fill, &seed};
+            dl_verify_run run = {{.threads = 2}, fill, NULL, &seed};
             dl_verdict meaning = {0};
-            const dl_graph *eval = dl_module_graph(written, "eval");
-            double *float32 = DL_NEWS(arena, double, eval->results.n);
-            CHECK(
-                dl_verify_meaning(arena, eval, dl_module_graph(m, "eval"), p, &run, &meaning, float32, &err),
-                "%s", err.message);
+            dl_verify_graphs eval = {dl_module_graph(written, "eval"), NULL, dl_module_graph(m, "eval")};
+            double *float32 = DL_NEWS(arena, double, eval.written->results.n);
+            CHECK(dl_verify_meaning(arena, &eval, p, &run, NULL, &meaning, float32, &err), "%s", err.message);
             CHECK(meaning.faults.n == 0 && meaning.compared > 1, "%s: %s", sound[i], meaning.faults.at[0]);
         }
         dl_arena_free(arena);
@@ -371,7 +367,7 @@ static void test_elsewhere(void) {
     CHECK(verify(arena, m, p, 1).faults.n == 0);
 
     uint64_t seed = 1;
-    dl_verify_run run = {{.threads = 1}, fill, &seed};
+    dl_verify_run run = {{.threads = 1}, fill, NULL, &seed};
     static const struct {
         const char *from, *to;
         int off; /* results */
@@ -380,11 +376,10 @@ static void test_elsewhere(void) {
                    {"over=W)", "over=H) as [N, C, H]", 1},       {NULL, NULL, 0}};
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         dl_module *written = build(arena, "seeded", changes[i].from, changes[i].to);
-        const dl_graph *eval = dl_module_graph(written, "eval");
-        double *float32 = DL_NEWS(arena, double, eval->results.n);
+        dl_verify_graphs eval = {dl_module_graph(written, "eval"), NULL, dl_module_graph(m, "eval")};
+        double *float32 = DL_NEWS(arena, double, eval.written->results.n);
         dl_verdict v = {0};
-        CHECK(dl_verify_meaning(arena, eval, dl_module_graph(m, "eval"), p, &run, &v, float32, &err), "%s",
-              err.message);
+        CHECK(dl_verify_meaning(arena, &eval, p, &run, NULL, &v, float32, &err), "%s", err.message);
         CHECK(v.faults.n >= changes[i].off && (v.faults.n == 0) == (changes[i].off == 0), "%s: %d faults",
               changes[i].to, v.faults.n);
     }
