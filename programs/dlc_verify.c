@@ -18,6 +18,8 @@ static const dl_option options[] = {
      "cpu (the best here), cpu:avx2, ..., cuda:sm_90a, ...; on a GPU, or by --device=cuda:emulated on the "
      "CPU"},
     {"json", 0, NULL, "print what was judged, and what is off, as one JSON object"},
+    {"kernels", 0, NULL,
+     "judge the compiled kernels alone, and what they write: on a device, whose time is short"},
     {"help", 'h', NULL, "this text"},
     {0},
 };
@@ -26,10 +28,12 @@ static const char usage[] =
     "usage: dlc verify [MODEL.dl] [OPTION...] [--key=value...]\n\n"
     "Runs every kernel of a training and an evaluation step between guard zones, and compares what it\n"
     "stores with the reference interpreter (double precision, plain loops): each number must lie where\n"
-    "float32's rounding of what was summed can leave it, and ties within rounding may go to either side. Then\n"
+    "float32's rounding of what was summed can leave it, and ties within rounding may go to either side. "
+    "Then\n"
     "compares the model as written, each op by its own definition, with what the compiler's passes make of\n"
     "it: each op, its gradient (central differences), outputs, losses and metrics, the whole loss's\n"
-    "gradients, and the optimiser's updates. Says how many of each it judged, and what not. Without --config,\n"
+    "gradients, and the optimiser's updates. Says how many of each it judged, and what not. Without "
+    "--config,\n"
     "the configuration `tiny` is taken where there is one. Exit status 7 when something is off.\n\n";
 
 typedef struct {
@@ -45,9 +49,14 @@ static void set_numbers(dlr_exec *exec) {
     static const struct {
         const char *name;
         double value;
-    } numbers[] = {{"optimizer.step", 6},           {"random.step", 4},          {"optimizer.lr.warmup", 3},
-                   {"optimizer.lr.end", 1e-5},      {"optimizer.lr.passed", 2},  {"optimizer.lr.steps", 4},
-                   {"optimizer.weight_decay", 0.02}, {"optimizer.mu_product", 0.3}};
+    } numbers[] = {{"optimizer.step", 6},
+                   {"random.step", 4},
+                   {"optimizer.lr.warmup", 3},
+                   {"optimizer.lr.end", 1e-5},
+                   {"optimizer.lr.passed", 2},
+                   {"optimizer.lr.steps", 4},
+                   {"optimizer.weight_decay", 0.02},
+                   {"optimizer.mu_product", 0.3}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         dlr_view v = dlr_exec_variable(exec, numbers[i].name);
         if (v.type) dlr_state_write(exec, v, DL_F64, &numbers[i].value);
@@ -94,8 +103,8 @@ static bool run_passes(dl_module *m, const char *names, void *user, dl_error *er
 
 typedef struct {
     dl_arena *arena;
-    dl_verdict all; /* of everything: judged, faults, skipped */
-    bool json;
+    dl_verdict all;     /* of everything: judged, faults, skipped */
+    bool json, kernels; /* kernels alone */
 } report;
 
 static void add(report *r, const dl_verdict *v) {
@@ -111,7 +120,8 @@ static void add(report *r, const dl_verdict *v) {
 
 static void print_judged(const report *r) {
     const dl_judged *j = &r->all.judged;
-    printf("  judged: %d kernels between %d guard zones, %d ops by their own meaning, %d gradients, %d updates\n",
+    printf("  judged: %d kernels between %d guard zones, %d ops by their own meaning, %d gradients, %d "
+           "updates\n",
            j->kernels, j->guards, j->composites, j->gradients, j->updates);
     for (int i = 0; i < r->all.skipped.n; i++) printf("  not judged: %s\n", r->all.skipped.at[i]);
 }
@@ -129,8 +139,9 @@ static void print_json(const report *r, const dl_session *s, const char *target)
     dlr_json_put_key(&b, "config"), dlr_json_put_string(&b, s->config->name);
     dlr_json_put_key(&b, "target"), dlr_json_put_string(&b, target);
     dl_putf(&b, ", \"batch\": %lld", (long long)s->batch);
-    dl_putf(&b, ", \"judged\": {\"kernels\": %d, \"gradients\": %d, \"updates\": %d, \"composites\": %d, "
-                "\"guards\": %d}",
+    dl_putf(&b,
+            ", \"judged\": {\"kernels\": %d, \"gradients\": %d, \"updates\": %d, \"composites\": %d, "
+            "\"guards\": %d}",
             j->kernels, j->gradients, j->updates, j->composites, j->guards);
     put_texts(&b, "not_judged", r->all.skipped.n, r->all.skipped.at);
     put_texts(&b, "off", r->all.faults.n, r->all.faults.at);
@@ -147,8 +158,9 @@ static bool verify_kernels(report *r, const dl_graph *g, const dl_plan *plan, co
     if (!dl_verify_kernels(r->arena, g, plan, run, &v, err)) return false;
     add(r, &v);
     if (!r->json)
-        printf("  %-5s %3d kernels, %d results: at most %.2f of what float32's rounding allows%s%s\n", g->name,
-               g->nodes.n, v.compared, v.worst, v.worst_of ? ", by " : "", v.worst_of ? v.worst_of : "");
+        printf("  %-5s %3d kernels, %d results: at most %.2f of what float32's rounding allows%s%s\n",
+               g->name, g->nodes.n, v.compared, v.worst, v.worst_of ? ", by " : "",
+               v.worst_of ? v.worst_of : "");
     return true;
 }
 
@@ -193,7 +205,12 @@ static bool verify_all(report *r, const dl_session *s, const dl_plan *p, dl_sess
     bool ok = true;
     for (int g = 0; ok && g < s->module->graphs.n; g++)
         ok = verify_kernels(r, s->module->graphs.at[g], p, run, err);
-    ok = ok && run->passes(written[1]->module, "lower,simplify,autodiff", run->user, err);
+    if (ok && r->kernels) {
+        char *why = dl_strdup(r->arena, "ops, gradients and updates: --kernels asks for kernels alone");
+        dl_push(r->arena, &r->all.skipped, why);
+    }
+    if (!ok || r->kernels) return ok;
+    ok = run->passes(written[1]->module, "lower,simplify,autodiff", run->user, err);
     for (int g = 0; ok && g < s->module->graphs.n; g++) {
         const char *name = s->module->graphs.at[g]->name;
         bool trains = strcmp(name, "train") == 0;
@@ -253,9 +270,12 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     filling with = {dl_classes_find(arena, written[0]->module),
                     (uint64_t)dl_config_int(s->config, DL_KEY_seed), opt.recipe};
     dl_plan *p = dl_session_compile(s, &opt, &err);
-    dl_verify_run run = {
-        {.threads = (int)dl_config_int(s->config, DL_KEY_threads), .device = on.device}, fill, run_passes, &with};
-    report r = {.arena = arena, .json = dl_config_option(c, "json")};
+    dl_verify_run run = {{.threads = (int)dl_config_int(s->config, DL_KEY_threads), .device = on.device},
+                         fill,
+                         run_passes,
+                         &with};
+    report r = {
+        .arena = arena, .json = dl_config_option(c, "json"), .kernels = dl_config_option(c, "kernels")};
     if (p && !r.json) {
         printf("%s, configuration %s, batch %lld, %s\n", dl_shown(s->arena, s->model_path),
                dl_shown(s->arena, s->config->name), (long long)s->batch, p->target);

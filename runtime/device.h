@@ -139,9 +139,9 @@ struct dlr_device {
 };
 
 /* A device for the plan, opened: that of its target. name: "cpu", "cuda", "cuda:1", "cuda:emulated"; NULL:
- * what the target asks for. ranks: who else takes part. guards: as DLR_DEBUG=guard. Errors: DL_USAGE (the target is not of this device),
- * DL_RESOURCE (no driver, device or memory), and those of `load`, of dlr_exchange_open and, on GPUs, of
- * dlr_comm_nccl. */
+ * what the target asks for. ranks: who else takes part. guards: as DLR_DEBUG=guard. Errors: DL_USAGE (the
+ * target is not of this device), DL_RESOURCE (no driver, device or memory), and those of `load`, of
+ * dlr_exchange_open and, on GPUs, of dlr_comm_nccl. */
 dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
                             bool guards, dl_error *err);
 

@@ -95,7 +95,8 @@ static bool map(dlr_device *d, dl_error *err) {
     c->scratch_stride = (size_t)dl_plan_round(d->plan->scratch_bytes);
     bind_launches(c);
     if (!d->guards) return true;
-    c->guarded_scratch = (size_t)dlr_guard_most(d->plan), c->guarded_stride = c->scratch_stride + DLR_GUARD_BAND;
+    c->guarded_scratch = (size_t)dlr_guard_most(d->plan),
+    c->guarded_stride = c->scratch_stride + DLR_GUARD_BAND;
     size_t all = c->guarded_scratch + (size_t)threads * c->guarded_stride + 2 * DLR_GUARD_BAND;
     return dlr_memory_map(&c->guarded, all, d->pool, err);
 }
@@ -133,10 +134,12 @@ static void look_at_scratch(cpu *c, const dlr_guard *g, char *found, size_t size
     int threads = dlr_pool_threads(c->base.pool);
     int64_t bytes = g->kernel->scratch;
     for (int t = 0; t < threads && !*found; t++) {
-        const char *own = c->guarded.base + c->guarded_scratch + DLR_GUARD_BAND + (size_t)t * c->guarded_stride;
+        const char *own =
+            c->guarded.base + c->guarded_scratch + DLR_GUARD_BAND + (size_t)t * c->guarded_stride;
         int64_t at = dlr_guard_differs(own - DLR_GUARD_BAND, t ? 0 : DLR_GUARD_BAND);
         if (at >= 0) at -= DLR_GUARD_BAND;
-        int64_t behind = dlr_guard_differs(own + bytes + bytes % 2, (int64_t)c->guarded_stride - bytes - bytes % 2);
+        int64_t behind =
+            dlr_guard_differs(own + bytes + bytes % 2, (int64_t)c->guarded_stride - bytes - bytes % 2);
         if (at < 0 && behind >= 0) at = bytes + bytes % 2 + behind;
         if (at != -1) dlr_guard_say_scratch(g, at, found, size);
     }

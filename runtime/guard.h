@@ -1,6 +1,7 @@
-/* DLR_DEBUG=guard, and `dlc verify`: each launch runs on copies of what its kernel may touch, apart from everything else and
- * with canaries around each; what a kernel writes where it may not is found, and said of it. Every device
- * does so in its own memory; here is what they share: where the copies lie, and what is said.
+/* DLR_DEBUG=guard, and `dlc verify`: each launch runs on copies of what its kernel may touch, apart from
+ * everything else and with canaries around each; what a kernel writes where it may not is found, and said of
+ * it. Every device does so in its own memory; here is what they share: where the copies lie, and what is
+ * said.
  *
  *     canary | part | canary | part | ... | canary
  *

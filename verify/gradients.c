@@ -93,8 +93,10 @@ static int narrow(model *m, double *claimed, double *slope, dl_error *err) {
         m->from = low, m->to = middle;
         int what = compare(m, claimed, slope, err);
         if (what < 0) return -1;
-        if (what == DISAGREES) high = middle;
-        else low = middle;
+        if (what == DISAGREES)
+            high = middle;
+        else
+            low = middle;
     }
     m->from = low, m->to = high;
     if (compare(m, claimed, slope, err) < 0) return -1;
@@ -113,15 +115,17 @@ static bool judge(model *m, dl_verdict *v, dl_error *err) {
         if (what == AGREES) return true;
         int at = narrow(m, &claimed, &slope, err);
         if (at < 0) return false;
-        char *fault = dl_format(m->arena,
-                                "the gradient of '%s' is not the loss's derivative: %.9g along a direction, where "
-                                "central differences of the model as written give %.9g",
-                                m->all[at].var->name, claimed, slope);
+        char *fault =
+            dl_format(m->arena,
+                      "the gradient of '%s' is not the loss's derivative: %.9g along a direction, where "
+                      "central differences of the model as written give %.9g",
+                      m->all[at].var->name, claimed, slope);
         dl_push(m->arena, &v->faults, fault);
         return true;
     }
-    char *why = dl_format(m->arena, "gradients of the whole model: its loss is smooth along none of %d directions "
-                                    "(each op's are judged by themselves)",
+    char *why = dl_format(m->arena,
+                          "gradients of the whole model: its loss is smooth along none of %d directions "
+                          "(each op's are judged by themselves)",
                           DIRECTIONS);
     dl_push(m->arena, &v->skipped, why);
     return true;
@@ -140,7 +144,8 @@ bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived
         if (!n || !at) continue;
         for (int64_t k = 0; k < n; k++)
             if (!isfinite(grads[i][k])) {
-                char *why = dl_format(arena, "gradients of the whole model: that of '%s' is not finite", r->name);
+                char *why =
+                    dl_format(arena, "gradients of the whole model: that of '%s' is not finite", r->name);
                 dl_push(arena, &v->skipped, why);
                 return true;
             }

@@ -75,8 +75,10 @@ static void judge(whole *w, int i) {
     if (!is_anywhere_finite(want, n) && !is_anywhere_finite(got, n)) {
         char *nothing = dl_format(w->arena, "%s '%s' is nowhere finite: nothing to compare",
                                   dl_result_roles[r->role], r->name);
-        if (is_fed_nothing(w->graphs->written)) dl_push(w->arena, &v->skipped, nothing);
-        else dl_push(w->arena, &v->faults, nothing);
+        if (is_fed_nothing(w->graphs->written))
+            dl_push(w->arena, &v->skipped, nothing);
+        else
+            dl_push(w->arena, &v->faults, nothing);
         return;
     }
     if (part > v->worst) v->worst = part, v->worst_of = r->name;
@@ -130,7 +132,8 @@ static bool shake(whole *w, dl_error *err) {
         double **shaken = run_written(w, SHAKE, (uint64_t)run + 1, err);
         if (!shaken) return false;
         for (int i = 0; i < g->results.n; i++) {
-            double d = dl_verify_distance(w->want[i], shaken[i], dl_type_count(&g->results.at[i].value->type));
+            double d =
+                dl_verify_distance(w->want[i], shaken[i], dl_type_count(&g->results.at[i].value->type));
             if (isfinite(d)) w->moved[i] = fmax(w->moved[i], d);
         }
     }
@@ -173,7 +176,8 @@ static bool run_program(whole *w, dlr_exec *exec, double *float32, dl_error *err
 }
 
 static dl_reference_draw draw_of(const dl_verify_state *s) {
-    const double *seed = dl_verify_state_find(s, DL_RANDOM_SEED), *step = dl_verify_state_find(s, DL_RANDOM_STEP);
+    const double *seed = dl_verify_state_find(s, DL_RANDOM_SEED),
+                 *step = dl_verify_state_find(s, DL_RANDOM_STEP);
     return (dl_reference_draw){seed ? (uint64_t)(int64_t)*seed : 0, step ? (uint64_t)(int64_t)*step : 0, 0};
 }
 

@@ -8,8 +8,10 @@ double dl_verify_distance(const double *a, const double *b, int64_t n) {
         if (a[i] == b[i] || (isnan(a[i]) && isnan(b[i]))) continue;
         double d = fabs(a[i] - b[i]);
         if (!isfinite(d)) return INFINITY;
-        if (d > most) sum = sum * (most / d) * (most / d) + 1, most = d;
-        else sum += (d / most) * (d / most);
+        if (d > most)
+            sum = sum * (most / d) * (most / d) + 1, most = d;
+        else
+            sum += (d / most) * (d / most);
     }
     return most * sqrt(sum);
 }
@@ -19,8 +21,10 @@ double dl_verify_norm(const double *a, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         double d = fabs(a[i]);
         if (!isfinite(d) || d == 0) continue;
-        if (d > most) sum = sum * (most / d) * (most / d) + 1, most = d;
-        else sum += (d / most) * (d / most);
+        if (d > most)
+            sum = sum * (most / d) * (most / d) + 1, most = d;
+        else
+            sum += (d / most) * (d / most);
     }
     return most * sqrt(sum);
 }

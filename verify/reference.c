@@ -30,8 +30,8 @@ static dl_reference_rule *const of_op[DL_NOPS] = {
     [DL_OP_reshape] = dl_ref_reshape,
 };
 
-static dl_reference_rule *const of_class[DL_CLASS_HIGH + 1] = {[DL_CLASS_ELEM] = dl_ref_elem,
-                                                               [DL_CLASS_REDUCE] = dl_ref_reduce};
+static dl_reference_rule *const of_class[DL_CLASS_HIGH + 1] = {
+    [DL_CLASS_ELEM] = dl_ref_elem, [DL_CLASS_REDUCE] = dl_ref_reduce};
 
 static dl_reference_rule *rule_of(dl_op op) { return of_op[op] ? of_op[op] : of_class[dl_ops[op].class]; }
 
@@ -44,6 +44,7 @@ bool dl_reference_draws(const dl_node *n) {
     return rate > 0 && (!drops || rate < 1);
 }
 
-void dl_reference_node(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_reference_node(const dl_node *n, const double *const *in, double *out,
+                       const dl_reference_draw *draw) {
     rule_of(n->op)(n, in, out, draw);
 }

@@ -8,7 +8,8 @@
 static double larger(double a, double b) { return isnan(a) || isnan(b) ? NAN : a > b ? a : b; }
 static double smaller(double a, double b) { return isnan(a) || isnan(b) ? NAN : a < b ? a : b; }
 
-/* gelu(x) = x Phi(x), the normal distribution's function (Hendrycks and Gimpel 2016), and its form by tanh. */
+/* gelu(x) = x Phi(x), the normal distribution's function (Hendrycks and Gimpel 2016), and its form by tanh.
+ */
 static double gelu(double x) { return x * 0.5 * erfc(-x / sqrt(2)); }
 static double gelu_tanh(double x) {
     return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * pow(x, 3))));
@@ -113,8 +114,8 @@ void dl_ref_clamp(const dl_node *n, const double *const *in, double *out, const 
 static void drop(const dl_node *n, const double *x, double *out, int64_t each, const dl_reference_draw *d) {
     double rate = dl_node_float(n, DL_ATTR_rate);
     for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++) {
-        double drawn = (double)dl_unit_float(
-            dl_random_word(d->seed, d->step, d->number, (uint64_t)(i / each)));
+        double drawn =
+            (double)dl_unit_float(dl_random_word(d->seed, d->step, d->number, (uint64_t)(i / each)));
         bool kept = rate == 0 || (rate < 1 && drawn >= rate);
         out[i] = x[i] * (kept ? 1 / (1 - rate) : 0);
     }

@@ -65,7 +65,7 @@ void dl_ref_cross_entropy(const dl_node *n, const double *const *in, double *out
         }
         double class = shares ? 0 : in[1][dl_ref_follow(t, to, at)];
         bool there = class >= 0 && class < (double)a.size;
-        if (!shares) loss = there ? all - in[0][dl_ref_along(&a, o, (int64_t)class, k)] : INFINITY;
+        if (!shares) loss = there ? all - in[0][dl_ref_along(&a, o, (int64_t) class, k)] : INFINITY;
         out[row] = loss;
         if (!dl_ref_next(to, at)) return;
     }
@@ -95,7 +95,7 @@ void dl_ref_in_top_k(const dl_node *n, const double *const *in, double *out, con
         double class = in[1][r], own = NAN;
         int64_t above = 0;
         bool there = class >= 0 && class < (double)classes;
-        if (there) own = y[(int64_t)class];
+        if (there) own = y[(int64_t) class];
         for (int64_t i = 0; i < classes; i++) above += y[i] > own || (isnan(y[i]) && !isnan(own));
         out[r] = there && above < dl_node_int(n, DL_ATTR_k);
     }
@@ -132,7 +132,8 @@ static void scale_channels(const dl_node *n, int axis, const double *const *in, 
 }
 
 /* Over the last axis (Ba, Kiros and Hinton 2016). */
-void dl_ref_layer_norm(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_layer_norm(const dl_node *n, const double *const *in, double *out,
+                       const dl_reference_draw *draw) {
     const dl_type *t = &n->in[0]->type;
     int64_t last = t->axis[t->rank - 1].size, all = dl_type_count(t);
     (void)draw;
@@ -142,7 +143,8 @@ void dl_ref_layer_norm(const dl_node *n, const double *const *in, double *out, c
 }
 
 /* Of each sample the channels of a group, and all that stands behind them (Wu and He 2018). */
-void dl_ref_group_norm(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_group_norm(const dl_node *n, const double *const *in, double *out,
+                       const dl_reference_draw *draw) {
     const dl_type *t = &n->in[0]->type;
     int64_t all = dl_type_count(t), pieces = t->axis[0].size * dl_node_int(n, DL_ATTR_groups);
     (void)draw;
@@ -154,7 +156,8 @@ void dl_ref_group_norm(const dl_node *n, const double *const *in, double *out, c
 
 /* Each channel over the batch and all that stands behind (Ioffe and Szegedy 2015); in evaluation by what was
  * kept. */
-void dl_ref_batch_norm(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_batch_norm(const dl_node *n, const double *const *in, double *out,
+                       const dl_reference_draw *draw) {
     dl_around a = dl_type_around(&n->in[0]->type, 1);
     double eps = dl_node_float(n, DL_ATTR_eps);
     (void)draw;

@@ -15,9 +15,12 @@ typedef struct {
 } pool;
 
 static pool pool_of(const dl_node *n) {
-    pool p = {n->in[0]->type.rank - 2, dl_node_attr(n, DL_ATTR_stride)->ints,
-              dl_node_attr(n, DL_ATTR_pad_lo)->ints, dl_node_attr(n, DL_ATTR_pad_hi)->ints,
-              dl_node_attr(n, DL_ATTR_kernel)->ints, {0}};
+    pool p = {n->in[0]->type.rank - 2,
+              dl_node_attr(n, DL_ATTR_stride)->ints,
+              dl_node_attr(n, DL_ATTR_pad_lo)->ints,
+              dl_node_attr(n, DL_ATTR_pad_hi)->ints,
+              dl_node_attr(n, DL_ATTR_kernel)->ints,
+              {0}};
     const dl_attr *dilation = dl_node_attr(n, DL_ATTR_dilation);
     for (int i = 0; i < p.n; i++) p.dilation[i] = dilation ? dilation->ints[i] : 1;
     return p;
@@ -178,8 +181,8 @@ void dl_ref_attention(const dl_node *n, const double *const *in, double *out, co
                 for (int64_t f = 0; f < size; f++) y[f] = 0;
                 for (int64_t j = 0; j < seen; j++) {
                     uint64_t element = (uint64_t)(((b * heads + h) * queries + i) * keys + j);
-                    double drawn = rate > 0 ? (double)dl_unit_float(dl_random_word(
-                                                  draw->seed, draw->step, draw->number, element))
+                    double drawn = rate > 0 ? (double)dl_unit_float(dl_random_word(draw->seed, draw->step,
+                                                                                   draw->number, element))
                                             : 1;
                     double p = rate < 1 && drawn >= rate ? share[j] / sum / (1 - rate) : 0;
                     for (int64_t f = 0; f < size; f++) y[f] += p * in[2][(b * keys + j) * row + h * size + f];

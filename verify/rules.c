@@ -16,8 +16,8 @@ enum {
     DIRECTIONS = 3,
     CROP = 1 << 13, /* elements of what is computed element by element, of which a part says all */
 };
-static const double BUDGET = 1.5e9 /* products and elements that all checks may compute */, RUNS = 12,
-                    MOST = 2e9 /* of one of them */;
+static const double BUDGET = 1e9 /* products and elements that all checks may compute */, RUNS = 12,
+                    MOST = 4e8 /* of one of them */;
 
 struct dl_rules {
     dl_arena *arena;
@@ -25,8 +25,8 @@ struct dl_rules {
     dl_verdict *v;
     DL_ARRAY(char *) seen; /* signatures */
     double spent;
-    bool taken[DL_NOPS]; /* one of this op was judged */
-    const dl_graph *g;   /* the present one */
+    bool taken[DL_NOPS];            /* one of this op was judged */
+    const dl_graph *g;              /* the present one */
     bool *chosen, *active, *needed; /* by value of g: judged; made of a parameter; makes the loss */
 };
 
@@ -51,6 +51,7 @@ static double cost_of(const dl_node *n) {
     for (int k = 0; k < n->nin; k++) cost += (double)dl_type_count(&n->in[k]->type);
     for (int k = 0; k < n->nout; k++) cost += (double)dl_type_count(&n->out[k].type);
     double out = (double)dl_type_count(&n->out[0].type);
+    cost *= 4; /* an element is read, moved and compared; a product is one */
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT) {
         dl_relation relation = dl_relation_of(n);
         cost += (double)dl_relation_products(&relation);
@@ -71,7 +72,8 @@ static char *signature(dl_arena *arena, const dl_node *n, const bool *active) {
     dl_print_node(&line, n);
     for (const char *at = line.at; *at; at++) {
         dl_putf(&b, "%c", *at);
-        while (*at == '%' && at[1] >= '0' && at[1] <= '9') memmove((char *)at + 1, at + 2, strlen(at + 2) + 1);
+        while (*at == '%' && at[1] >= '0' && at[1] <= '9')
+            memmove((char *)at + 1, at + 2, strlen(at + 2) + 1);
     }
     for (int k = 0; k < n->nin; k++) {
         int first = 0;
@@ -156,10 +158,11 @@ void dl_rules_take(dl_rules *r, const dl_graph *g) {
         r->taken[node->op] = true, r->spent += all[i].cost, r->chosen[node->out[0].id] = true;
     }
     if (left) {
-        char *why = dl_format(r->arena,
-                              "%d large nodes of graph '%s' one by one, '%s' of %s among them: smaller ones of "
-                              "these ops are, and all are within the whole model; verify a smaller --data_size",
-                              large, g->name, dl_ops[left->op].name, dl_type_text(&left->out[0].type));
+        char *why =
+            dl_format(r->arena,
+                      "%d large nodes of graph '%s' one by one, '%s' of %s among them: smaller ones of "
+                      "these ops are, and all are within the whole model; verify a smaller --data_size",
+                      large, g->name, dl_ops[left->op].name, dl_type_text(&left->out[0].type));
         dl_push(r->arena, &r->v->skipped, why);
     }
 }
@@ -234,7 +237,8 @@ static void crop(probe *p) {
     for (int i = 0; i < p->operands; i++) {
         int64_t at[DL_MAX_RANK] = {0}, k = 0, count = dl_type_count(p->type[i]);
         double *x = DL_NEWS(p->arena, double, count + 1);
-        if (count) do x[k++] = p->x[i][dl_ref_place(&before[i], at)];
+        if (count) do
+                x[k++] = p->x[i][dl_ref_place(&before[i], at)];
             while (dl_ref_next(p->type[i], at));
         p->x[i] = x;
     }
@@ -297,7 +301,8 @@ static bool fill(probe *p, dl_interp *in, const dl_graph *g, double *const *x, d
         const dl_var *v = g->vars.at[i];
         double *to = dl_interp_data(in, &v->value);
         size_t bytes = sizeof *to * (size_t)dl_type_count(&v->value.type);
-        if (!to) return dl_fail(err, DL_RESOURCE, "no memory for the interpreter; verify a smaller --data_size");
+        if (!to)
+            return dl_fail(err, DL_RESOURCE, "no memory for the interpreter; verify a smaller --data_size");
         for (int k = 0; k < p->operands; k++)
             if (v->name == operand_name(k)) memcpy(to, x[k], bytes);
         if (strcmp(v->name, "weights") == 0) memcpy(to, p->weight, bytes);
@@ -347,8 +352,8 @@ static bool judge_result(probe *p, const double *got, dl_error *err) {
     if (off > allowed && dl_dtype_is_float(t->dtype)) allowed += 64 * moved_by_rounding(p, want, count, err);
     p->r->v->judged.composites++;
     if (!(off > allowed)) return true;
-    say(p, dl_format(p->r->arena, "%s is not what the op means: %.2e off in double precision, of %.2e", p->what,
-                     off, size));
+    say(p, dl_format(p->r->arena, "%s is not what the op means: %.2e off in double precision, of %.2e",
+                     p->what, off, size));
     return true;
 }
 
@@ -415,7 +420,8 @@ static double rule_slope(probe *p, uint64_t seed, double *size) {
 static bool judge_gradient(probe *p, dl_error *err) {
     int64_t count = dl_type_count(&p->n->out[0].type);
     line l = {p, DL_NEWS(p->arena, double, count + 1)};
-    for (int i = 0; i < p->operands; i++) p->along[i] = DL_NEWS(p->arena, double, dl_type_count(p->type[i]) + 1);
+    for (int i = 0; i < p->operands; i++)
+        p->along[i] = DL_NEWS(p->arena, double, dl_type_count(p->type[i]) + 1);
     for (uint64_t d = 0; d < DIRECTIONS; d++) {
         double size, slope, claimed = rule_slope(p, 1000 * (d + 1), &size);
         bool smooth;
@@ -423,8 +429,9 @@ static bool judge_gradient(probe *p, dl_error *err) {
         if (!smooth) continue;
         p->r->v->judged.gradients++;
         if (fabs(slope - claimed) <= dl_verify_slope_off * fmax(size, fabs(slope))) return true;
-        say(p, dl_format(p->r->arena, "the gradient of %s is not its derivative: %.9g along a direction, where "
-                                      "central differences give %.9g",
+        say(p, dl_format(p->r->arena,
+                         "the gradient of %s is not its derivative: %.9g along a direction, where "
+                         "central differences give %.9g",
                          p->what, claimed, slope));
         return true;
     }

@@ -97,8 +97,7 @@ static void adam(const move *m) {
     double b1 = number(m->w, "beta1", 0.9), b2 = number(m->w, "beta2", 0.999);
     double eps = number(m->w, "eps", 1e-8), c1 = 1 - pow(b1, m->w->taken), c2 = 1 - pow(b2, m->w->taken);
     double *mean = average(m, "exp_avg", b1, false), *square = average(m, "exp_avg_sq", b2, true);
-    for (int64_t i = 0; i < m->n; i++)
-        m->p[i] -= m->w->rate * (mean[i] / c1) / (sqrt(square[i] / c2) + eps);
+    for (int64_t i = 0; i < m->n; i++) m->p[i] -= m->w->rate * (mean[i] / c1) / (sqrt(square[i] / c2) + eps);
 }
 
 static void adamax(const move *m) {
@@ -210,8 +209,10 @@ static void decay(const move *m) {
     double by = number(m->w, "weight_decay", 0);
     if (!recipe->decay || (m->of->rank < 2 && !recipe->decay_vectors)) return;
     for (int64_t i = 0; i < m->n; i++) {
-        if (recipe->optimizer == DL_OPT_adamw) m->p[i] *= 1 - m->w->rate * by;
-        else m->g[i] += by * m->p[i];
+        if (recipe->optimizer == DL_OPT_adamw)
+            m->p[i] *= 1 - m->w->rate * by;
+        else
+            m->g[i] += by * m->p[i];
     }
 }
 
@@ -259,8 +260,7 @@ void dl_verify_step(dl_arena *arena, const dl_step_of *s) {
     if (s->recipe->optimizer == DL_OPT_nadam) {
         const double *past = s->old(s->user, "optimizer.mu_product");
         double old = past ? *past : 1;
-        tell(&w, DL_RESULT_UPDATE, "optimizer.mu_product",
-             w.sound ? old * momentum_at(&w, w.taken) : old);
+        tell(&w, DL_RESULT_UPDATE, "optimizer.mu_product", w.sound ? old * momentum_at(&w, w.taken) : old);
     }
     for (int i = 0; i < s->n; i++) {
         const dl_step_param *of = &s->params[i];

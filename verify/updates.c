@@ -56,14 +56,14 @@ static void trial_next(void *user, dl_result_role role, const char *name, const 
     double off = dl_verify_distance(got, want, n), size = dl_verify_norm(want, n);
     t->v->judged.updates++;
     if (off <= 1e-10 * size || t->faults++ > 3) return;
-    char *fault = dl_format(t->arena,
-                            "%s '%s' of step %d is not the optimiser's: %.9g, where its definition makes %.9g",
-                            role_text(role), name, t->step, got[0], want[0]);
+    char *fault = dl_format(
+        t->arena, "%s '%s' of step %d is not the optimiser's: %.9g, where its definition makes %.9g",
+        role_text(role), name, t->step, got[0], want[0]);
     for (int64_t i = 0; i < n; i++)
         if (fabs(got[i] - want[i]) > 1e-10 * size) {
-            fault = dl_format(t->arena,
-                              "%s '%s' of step %d is not the optimiser's: %.9g, where its definition makes %.9g",
-                              role_text(role), name, t->step, got[i], want[i]);
+            fault = dl_format(
+                t->arena, "%s '%s' of step %d is not the optimiser's: %.9g, where its definition makes %.9g",
+                role_text(role), name, t->step, got[i], want[i]);
             break;
         }
     dl_push(t->arena, &t->v->faults, fault);
@@ -74,18 +74,32 @@ static double hyper_of(const char *name, double first) {
     static const struct {
         const char *name;
         double value;
-    } numbers[] = {{"lr.init", 0.1},       {"lr.end", 0.013},      {"lr.total", 19},     {"lr.warmup", 4},
-                   {"lr.passed", 1},       {"lr.steps", 5},        {"lr.scale", 0.7},    {"lr.warmup.from", 0.25},
-                   {"beta1", 0.85},        {"beta2", 0.93},        {"eps", 3e-3},        {"weight_decay", 0.06},
-                   {"momentum", 0.8},      {"alpha", 0.9},         {"rho", 0.87},        {"lr_decay", 0.03},
-                   {"momentum_decay", 0.02}, {"max_norm", 2.5},    {"scaler.growth_interval", 4}};
+    } numbers[] = {{"lr.init", 0.1},
+                   {"lr.end", 0.013},
+                   {"lr.total", 19},
+                   {"lr.warmup", 4},
+                   {"lr.passed", 1},
+                   {"lr.steps", 5},
+                   {"lr.scale", 0.7},
+                   {"lr.warmup.from", 0.25},
+                   {"beta1", 0.85},
+                   {"beta2", 0.93},
+                   {"eps", 3e-3},
+                   {"weight_decay", 0.06},
+                   {"momentum", 0.8},
+                   {"alpha", 0.9},
+                   {"rho", 0.87},
+                   {"lr_decay", 0.03},
+                   {"momentum_decay", 0.02},
+                   {"max_norm", 2.5},
+                   {"scaler.growth_interval", 4}};
     const char *end = strncmp(name, "optimizer.", 10) == 0 ? name + 10 : name;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(numbers[i].name, end) == 0) return numbers[i].value;
     int range;
     char what[16];
     if (sscanf(end, "lr.range.%d.%15s", &range, what) != 2) return first;
-    return strcmp(what, "factor") == 0 ? 1 / (2.0 + range)
+    return strcmp(what, "factor") == 0  ? 1 / (2.0 + range)
            : strcmp(what, "start") == 0 ? range
                                         : range + 1.0 + (range % 2);
 }
@@ -102,7 +116,8 @@ static dl_module *build_trial(dl_arena *arena) {
         dl_type t = i ? vector : matrix;
         dl_var *p = dl_graph_var(g, DL_VAR_PARAM, dl_intern(i ? "bias" : "weight"), t, (dl_init){0}, b.loc),
                *x = dl_graph_var(g, DL_VAR_INPUT, dl_intern(i ? "z" : "x"), t, (dl_init){0}, b.loc);
-        dl_value *part = dl_build_reduce(&b, DL_OP_sum, dl_build2(&b, DL_OP_mul, &x->value, &p->value), 0, NULL);
+        dl_value *part =
+            dl_build_reduce(&b, DL_OP_sum, dl_build2(&b, DL_OP_mul, &x->value, &p->value), 0, NULL);
         sum = sum ? dl_build2(&b, DL_OP_add, sum, part) : part;
     }
     dl_graph_result(g, DL_RESULT_LOSS, dl_intern("loss"), sum, NULL);
@@ -194,8 +209,8 @@ static bool take_step(model *m, const dl_graph *derived, double *const *grads, c
     for (int i = 0; i < derived->results.n; i++) {
         const dl_result *r = &derived->results.at[i];
         if (r->role != DL_RESULT_GRAD || !model_old(m, r->name)) continue;
-        params[of.n++] = (dl_step_param){r->name, dl_type_count(&r->var->value.type),
-                                         r->var->value.type.rank, grads[i]};
+        params[of.n++] =
+            (dl_step_param){r->name, dl_type_count(&r->var->value.type), r->var->value.type.rank, grads[i]};
     }
     of.params = params;
     dl_verify_step(m->arena, &of);
@@ -225,8 +240,13 @@ bool dl_verify_model_updates(dl_arena *arena, const dl_verify_graphs *graphs, do
                              dl_verdict *v, dl_error *err) {
     const dl_graph *g = graphs->made;
     dl_arena *scratch = dl_arena_new(arena);
-    model m = {scratch, g, got, s, DL_NEWS(scratch, double *, g->results.n + 1),
-               DL_NEWS(scratch, double *, g->results.n + 1), false};
+    model m = {scratch,
+               g,
+               got,
+               s,
+               DL_NEWS(scratch, double *, g->results.n + 1),
+               DL_NEWS(scratch, double *, g->results.n + 1),
+               false};
     double allowed, step;
     bool open = false, any = take_step(&m, graphs->derived, grads, recipe, false);
     for (int i = 0; any && i < g->results.n; i++)
@@ -245,10 +265,11 @@ bool dl_verify_model_updates(dl_arena *arena, const dl_verify_graphs *graphs, do
         double off = off_of(&m, i, &allowed, &step);
         v->judged.updates++;
         if (off <= allowed) continue;
-        char *fault = dl_format(arena,
-                                "%s '%s' is not what the optimiser makes of the gradients: %.2e off, where the "
-                                "step is %.2e and rounding explains %.2e",
-                                role_text(r->role), r->name, off, step, allowed);
+        char *fault =
+            dl_format(arena,
+                      "%s '%s' is not what the optimiser makes of the gradients: %.2e off, where the "
+                      "step is %.2e and rounding explains %.2e",
+                      role_text(r->role), r->name, off, step, allowed);
         dl_push(arena, &v->faults, fault);
     }
     dl_arena_free(scratch);

@@ -52,7 +52,8 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
     if (!dlr_state_init(exec, 1, err)) return false;
     for (int i = 0; i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
-        bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET, kept = v->role == DL_VAR_STATE && v->of;
+        bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET,
+             kept = v->role == DL_VAR_STATE && v->of;
         if (!fed && !kept && v->role != DL_VAR_PARAM) continue;
         int64_t n = dl_type_count(&v->type);
         double *x = calloc((size_t)n + 1, sizeof *x);
@@ -60,10 +61,12 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
         dlr_state_read(exec, view, DL_F64, x);
         for (int64_t k = 0; k < n; k++) {
             double z = dl_verify_normal((uint64_t)i, (uint64_t)k);
-            if (v->role == DL_VAR_PARAM) x[k] += 0.1 * z;
-            else x[k] = fed && !dl_dtype_is_float(v->type.dtype) ? floor(fabs(2 * z)) - 4 * floor(fabs(z) / 2)
-                        : fed                                    ? z
-                                                                 : 1e-3 * (1 + z * z);
+            if (v->role == DL_VAR_PARAM)
+                x[k] += 0.1 * z;
+            else
+                x[k] = fed && !dl_dtype_is_float(v->type.dtype) ? floor(fabs(2 * z)) - 4 * floor(fabs(z) / 2)
+                       : fed                                    ? z
+                                                                : 1e-3 * (1 + z * z);
             if (fed && !dl_dtype_is_float(v->type.dtype)) x[k] = fmin(fmax(x[k], 0), 3);
         }
         dlr_state_write(exec, view, DL_F64, x);
@@ -98,7 +101,8 @@ static bool run_passes(dl_module *m, const char *names, void *user, dl_error *er
     if (!w->with || strcmp(names, w->behind) != 0) return true;
     dl_graph *g = m->graphs.at[0];
     for (int i = 0; i < g->nodes.n && !w->applied; i++)
-        if (w->with(g, g->nodes.at[i], true) && w->skip-- == 0) w->applied = w->with(g, g->nodes.at[i], false);
+        if (w->with(g, g->nodes.at[i], true) && w->skip-- == 0)
+            w->applied = w->with(g, g->nodes.at[i], false);
     return true;
 }
 
@@ -140,7 +144,8 @@ static dl_verdict judge(dl_arena *arena, const model *m, const dl_recipe *recipe
     dl_verify_run run = {{.threads = 1}, fill, run_passes, w};
     dl_verify_recipe of = recipe_of(recipe);
     for (int i = 0; i < 2; i++) {
-        dl_verify_graphs g = {dl_module_graph(m->written, names[i]), NULL, dl_module_graph(m->made, names[i])};
+        dl_verify_graphs g = {dl_module_graph(m->written, names[i]), NULL,
+                              dl_module_graph(m->made, names[i])};
         if (i == 0) g.derived = dl_module_graph(m->derived, names[i]);
         double *float32 = DL_NEWS(arena, double, g.written->results.n + 1);
         CHECK(dl_verify_meaning(arena, &g, m->plan, &run, &of, &v, float32, &err), "%s", err.message);
@@ -160,7 +165,8 @@ static void test_table(void) {
     };
     for (int op = 0; op < DL_NOPS; op++) {
         dl_op_class class = dl_ops[op].class;
-        bool wanted = lowered[op] || class == DL_CLASS_HIGH || class == DL_CLASS_ELEM || class == DL_CLASS_REDUCE;
+        bool wanted =
+            lowered[op] || class == DL_CLASS_HIGH || class == DL_CLASS_ELEM || class == DL_CLASS_REDUCE;
         CHECK(!wanted || dl_reference_has((dl_op)op), "'%s' has no meaning of its own", dl_ops[op].name);
     }
 }
@@ -216,8 +222,8 @@ static void test_updates(void) {
                            .low = bits & 32 ? DL_F16 : DL_F32};
             way plain = {0};
             dl_verdict v = judge_updates(arena, &r, &r, &plain);
-            CHECK(v.faults.n == 0 && v.judged.updates > 100, "%s, options %u: %s", dl_optimizers[o].name, bits,
-                  v.faults.n ? v.faults.at[0] : "too few are judged");
+            CHECK(v.faults.n == 0 && v.judged.updates > 100, "%s, options %u: %s", dl_optimizers[o].name,
+                  bits, v.faults.n ? v.faults.at[0] : "too few are judged");
             dl_arena_free(arena);
         }
 }
@@ -237,7 +243,10 @@ static void test_recipes(void) {
         dl_recipe built, meant;
         const char *what, *named;
     } cases[] = {
-        {{.optimizer = DL_OPT_adam, .decay = true}, {.optimizer = DL_OPT_adamw, .decay = true}, "decay", "weight"},
+        {{.optimizer = DL_OPT_adam, .decay = true},
+         {.optimizer = DL_OPT_adamw, .decay = true},
+         "decay",
+         "weight"},
         {{.optimizer = DL_OPT_sgd, .momentum = true},
          {.optimizer = DL_OPT_sgd, .momentum = true, .nesterov = true},
          "look ahead",
@@ -251,7 +260,10 @@ static void test_recipes(void) {
          {.optimizer = DL_OPT_sgd, .schedule = DL_SCHEDULE_warmup_cosine},
          "the cosine's step",
          "Learning Rate"},
-        {{.optimizer = DL_OPT_rmsprop}, {.optimizer = DL_OPT_rmsprop, .centered = true}, "centring", "grad_avg"},
+        {{.optimizer = DL_OPT_rmsprop},
+         {.optimizer = DL_OPT_rmsprop, .centered = true},
+         "centring",
+         "grad_avg"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_arena *arena = dl_arena_new(NULL);
@@ -320,7 +332,8 @@ static bool *find_makers(dl_arena *arena, const dl_graph *g) {
     for (int of = 0; of < 2; of++) {
         value[of] = DL_NEWS(arena, bool, g->next_id + 1);
         for (int i = 0; i < g->results.n; i++)
-            if ((g->results.at[i].role == DL_RESULT_GRAD) == (of == 0)) value[of][g->results.at[i].value->id] = true;
+            if ((g->results.at[i].role == DL_RESULT_GRAD) == (of == 0))
+                value[of][g->results.at[i].value->id] = true;
         for (int i = g->nodes.n - 1; i >= 0; i--)
             for (int k = 0; k < g->nodes.at[i]->nin; k++)
                 if (value[of][g->nodes.at[i]->out[0].id]) value[of][g->nodes.at[i]->in[k]->id] = true;
@@ -364,7 +377,8 @@ static void test_guards(void) {
     const dl_graph *g = dl_module_graph(m.made, "train");
     dl_verdict sound = {0};
     CHECK(dl_verify_kernels(arena, g, m.plan, &run, &sound, &err), "%s", err.message);
-    CHECK(sound.faults.n == 0 && sound.judged.guards > 3 * sound.judged.kernels && sound.judged.kernels == g->nodes.n);
+    CHECK(sound.faults.n == 0 && sound.judged.guards > 3 * sound.judged.kernels &&
+          sound.judged.kernels == g->nodes.n);
     for (int i = 0; i < m.plan->kernels.n; i++)
         for (int which = 0; which < 2; which++) {
             dl_plan_kernel *k = &m.plan->kernels.at[i];
