@@ -90,11 +90,15 @@ static const unsigned char pattern[2] = {0xa5, 0xff};
 
 void dlr_guard_fill(void *to, int64_t bytes) {
     unsigned char *at = to;
-    for (int64_t i = 0; i < bytes; i++) at[i] = pattern[i % 2];
+    int64_t done = bytes < 2 ? bytes : 2;
+    memcpy(at, pattern, (size_t)done);
+    for (; done && done < bytes; done *= 2)
+        memcpy(at + done, at, (size_t)(bytes - done < done ? bytes - done : done));
 }
 
 int64_t dlr_guard_differs(const void *canary, int64_t bytes) {
     const unsigned char *at = canary;
+    if (bytes > 2 && memcmp(at, pattern, 2) == 0 && memcmp(at, at + 2, (size_t)bytes - 2) == 0) return -1;
     for (int64_t i = 0; i < bytes; i++)
         if (at[i] != pattern[i % 2]) return i;
     return -1;
