@@ -175,6 +175,33 @@ def test_verified_norms():
         check(r.returncode == 0 and "all agree" in r.stdout and results[0] > results[1], f"clip {clip}: exit {r.returncode} {results} {r.stdout}{r.stderr}")
 
 
+def test_judged():
+    """verify says of each kind how much it judged, and of what it did not, why; and the text says the same."""
+    r = dlc("verify", MODEL, "--data_size=8", "--json")
+    said = json.loads(r.stdout)
+    check(r.returncode == 0 and said["off"] == [] and all(said["judged"][k] > 0 for k in ("kernels", "gradients", "updates", "composites", "guards")), r.stdout)
+    text = dlc("verify", MODEL, "--data_size=8").stdout
+    numbers = [int(n) for n in re.search(r"judged: (\d+) kernels between (\d+) guard zones, (\d+) ops .*, (\d+) gradients, (\d+) updates", text).groups()]
+    check(numbers == [said["judged"][k] for k in ("kernels", "guards", "composites", "gradients", "updates")], f"{numbers} {said}")
+    r = dlc("verify", MODEL, "--data_size=8", "--json", "--kernels")
+    said = json.loads(r.stdout)
+    check(said["judged"]["gradients"] == 0 and said["judged"]["guards"] > 0 and "--kernels" in said["not_judged"][0], r.stdout)
+
+
+def test_calm():
+    """What is right is not off: a maximum of ties in another order, a mean of nothing; and nothing beside an axis of 1e9 takes no time."""
+    models = {"ties": "    param p: [C=4] ~ normal(0, 0.1)\n    a = gather(x, argmax(x, over=C), over=C)\n    v = min(a, a)\n    output v\n"
+                      "    loss = mean(abs(v + sum(p) - v))\n    metric m = mean(v)\n",
+              "empty": "    z = roll(x, 2, over=N) + x\n    output z\n    loss = mean(cross_entropy(z, argmax(z, over=C)))\n"}
+    for name, axes in (("ties", "C=4, H=9, W=13"), ("empty", "C=1000000007, H=7, W=0")):
+        path = os.path.join(TMP, f"{name}.dl")
+        with open(path, "w") as f:
+            f.write(f"model M():\n    input x: f32[N, {axes}]\n{models[name]}")
+        for target in ("cpu:generic", "cpu"):
+            r = dlc("verify", path, "--local_batch_size=2", f"--target={target}")
+            check(r.returncode == 0 and "all agree" in r.stdout, f"{name}, {target}: exit {r.returncode} {r.stdout} {r.stderr}")
+
+
 def test_largest():
     """--memory finds the largest batch that fits: one more does not; 16 bits leave room for more."""
     r = compile_small("--memory=40MiB", "--json")
