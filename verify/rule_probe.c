@@ -34,7 +34,8 @@ static const char *operand_name(int i) { return dl_internf("operand.%d", i); }
 static bool find_operands(probe *p) {
     const dl_node *n = p->n;
     const dl_rules *r = p->r;
-    bool wanted = r->needed[n->out[0].id] && dl_dtype_is_float(n->out[0].type.dtype);
+    bool wanted = r->needed[n->out[0].id] && dl_dtype_is_float(n->out[0].type.dtype) &&
+                  n->op != DL_OP_stop_gradient; /* whose gradient is none by its definition */
     if (n->nin > MAX_OPERANDS) return false;
     for (int k = 0; k < n->nin; k++) {
         int same = 0;
