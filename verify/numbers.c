@@ -43,11 +43,11 @@ double dl_verify_normal(uint64_t seed, uint64_t number) {
     return sqrt(-2 * log(1 - u)) * cos(M_PI * v);
 }
 
-bool dl_verify_slope(dl_verify_line *f, void *user, double size, double *slope, bool *smooth, dl_error *err) {
-    static const double steps[] = {1e-5, 1e-6, 1e-4, 1e-7, 1e-3};
+bool dl_verify_slope(dl_verify_line *f, void *user, double size, const double *steps, double *slope,
+                     bool *smooth, dl_error *err) {
     *smooth = false, *slope = NAN;
-    for (size_t i = 0; i < sizeof steps / sizeof *steps && !*smooth; i++) {
-        double h = steps[i], near, far;
+    for (; *steps > 0 && !*smooth; steps++) {
+        double h = *steps, near, far;
         if (!f(user, h, &near, err) || !f(user, 2 * h, &far, err)) return false;
         near /= 2 * h, far /= 4 * h;
         double most = fmax(size, fabs(near));

@@ -16,9 +16,10 @@ double dl_verify_uniform(uint64_t seed, uint64_t number);
 
 /* A central difference of a function along a direction, by two steps of which both must say the same:
  * f(user, h) is the function's value there, less that at -h. True where it is smooth: *slope is the
- * derivative. `size`: how large it is expected to be. */
+ * derivative. `size`: how large it is expected to be; steps: sizes to try, up to a 0. */
 typedef bool dl_verify_line(void *user, double h, double *difference, dl_error *err);
-bool dl_verify_slope(dl_verify_line *f, void *user, double size, double *slope, bool *smooth, dl_error *err);
+bool dl_verify_slope(dl_verify_line *f, void *user, double size, const double *steps, double *slope,
+                     bool *smooth, dl_error *err);
 /* As a part of the larger of both sizes, by which a slope may be off. */
 static const double dl_verify_slope_off = 1e-5;
 

@@ -10,6 +10,7 @@
 #include "verify/rules.h"
 
 enum { MAX_OPERANDS = 64, DIRECTIONS = 3 };
+static const double steps[] = {1e-5, 1e-6, 1e-4, 1e-7, 1e-3, 0}; /* of a difference */
 
 /* ---- a small model of one node ---- */
 
@@ -270,7 +271,7 @@ static bool judge_gradient(probe *p, dl_error *err) {
     for (uint64_t d = 0; d < DIRECTIONS; d++) {
         double size, slope, claimed = rule_slope(p, 1000 * (d + 1), &size);
         bool smooth;
-        if (!dl_verify_slope(along_line, &l, size, &slope, &smooth, err)) return false;
+        if (!dl_verify_slope(along_line, &l, size, steps, &slope, &smooth, err)) return false;
         if (!smooth) continue;
         p->r->v->judged.gradients++;
         if (fabs(slope - claimed) <= dl_verify_slope_off * fmax(size, fabs(slope))) return true;
