@@ -265,13 +265,15 @@ void dl_verify_step(dl_arena *arena, const dl_step_of *s) {
     for (int i = 0; i < s->n; i++) {
         const dl_step_param *of = &s->params[i];
         move m = {&w, of, of->count, s->old(s->user, of->name), NULL, NULL};
-        m.p = DL_NEWS(arena, double, m.n + 1), m.g = DL_NEWS(arena, double, m.n + 1);
+        w.arena = dl_arena_new(arena); /* of this parameter alone: models have many, and large ones */
+        m.p = DL_NEWS(w.arena, double, m.n + 1), m.g = DL_NEWS(w.arena, double, m.n + 1);
         for (int64_t k = 0; k < m.n; k++) m.p[k] = m.old[k], m.g[k] = of->grad[k] * clip;
         decay(&m);
         take(&m);
         const double *next = w.sound ? m.p : m.old;
         weights = hypot(weights, dl_verify_norm(next, m.n));
         s->next(s->user, DL_RESULT_UPDATE, of->name, next, m.n);
+        dl_arena_free(w.arena);
     }
     if (!s->recipe->norms) return;
     tell(&w, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, norm);
