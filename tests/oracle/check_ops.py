@@ -122,8 +122,8 @@ case("sub", [tc, tr], {}, "CWN", channel[:, None, None] - rows)
 case("div", [ta, ts], {}, "NCHW", nchw / 1.25)
 cond = (T(4) > 0).double()
 cb = put(cond, ["H"], "bool")
-case("select", [cb, ta, ts], {}, "HNCW",
-     torch.where(cond.bool()[:, None, None, None], nchw.permute(2, 0, 1, 3), torch.tensor(1.25)))
+case("select", [cb, ta, ts], {}, "NCHW",  # in the order of the operand that has all axes
+     torch.where(cond.bool()[:, None], nchw, torch.tensor(1.25)))
 
 # reductions
 empty = torch.zeros(3, 0)
