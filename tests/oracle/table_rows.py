@@ -166,7 +166,9 @@ LENGTHS = [dict(zip(AXES, v)) for v in ((1, 1, 1, 1), (7, 2, 3, 1), (0, 3, 1, 1)
 
 
 def joined(s, names_of, dtypes=None, **domain):
-    size, want = LENGTHS[s.i], []
+    """Operands, and the result's axes: those of the first operand that has them all, else as they come."""
+    size, every = LENGTHS[s.i], set("".join(names_of))
+    want = list(next((n for n in names_of if set(n) == every), ""))
     for n in names_of:
         want += [a for a in n if a not in want]
     operands = [s.var([size[a] for a in n], n, dtype, **domain) for n, dtype in zip(names_of, dtypes or [None] * len(names_of))]
