@@ -223,18 +223,8 @@ static dl_val root(dl_call *c, dl_val x) {
     return dl_tensor_elem(c->E, c->where, DL_OP_select, 3, (dl_val[]){none_left, zero, y}, 0, NULL);
 }
 
-/* The root of the sum or mean of squares. The squares are f64: those of f32 below 1e-23 are 0 in f32, and
- * infinite beyond 1.8e19. */
-static dl_val root_of_squares(dl_call *c, dl_op op, dl_val x, int n, const char *const *over) {
-    if (!dl_call_float(c, &x)) return dl_poison();
-    const dl_dtype type = x.t->type.dtype;
-    x = dl_tensor_cast(c->E, c->where, dl_tensor_pin(c->E, c->where, x), DL_F64);
-    dl_val all = dl_tensor_reduce(c->E, c->where, op, dl_call_elem(c, DL_OP_mul, x, x), n, over);
-    return all.kind == DL_V_TENSOR ? dl_tensor_cast(c->E, c->where, root(c, all), type) : all;
-}
-
 dl_val dl_call_norm(dl_call *c, dl_val x, int n, const char *const *over) {
-    return root_of_squares(c, DL_OP_sum, x, n, over);
+    return root(c, squares(c, DL_OP_sum, x, n, over));
 }
 
 dl_val dl_fn_norm(dl_call *c) {
@@ -259,11 +249,21 @@ dl_val dl_fn_var(dl_call *c) {
     dl_val x = deviations(c, &n, names);
     return x.kind == DL_V_TENSOR ? squares(c, DL_OP_mean, x, n, names) : x;
 }
+/* The root of the mean of squares. These are f64, as in PyTorch's std: those of f32 below 1e-23 are 0 in f32,
+ * and infinite beyond 1.8e19. A norm's are f32, as in PyTorch: it is a loss of large fields, whose gradient
+ * would be made in f64. */
+static dl_val root_of_mean_squares(dl_call *c, dl_val x, int n, const char *const *over) {
+    const dl_dtype type = x.t->type.dtype;
+    x = dl_tensor_cast(c->E, c->where, dl_tensor_pin(c->E, c->where, x), DL_F64);
+    dl_val all = dl_tensor_reduce(c->E, c->where, DL_OP_mean, dl_call_elem(c, DL_OP_mul, x, x), n, over);
+    return all.kind == DL_V_TENSOR ? dl_tensor_cast(c->E, c->where, root(c, all), type) : all;
+}
+
 dl_val dl_fn_std(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
     dl_val x = deviations(c, &n, names);
-    return x.kind == DL_V_TENSOR ? root_of_squares(c, DL_OP_mean, x, n, names) : x;
+    return x.kind == DL_V_TENSOR ? root_of_mean_squares(c, x, n, names) : x;
 }
 
 static dl_val add_squares(dl_call *c, dl_val total, dl_val x) {

@@ -127,7 +127,7 @@ def test_not_compilable():
     """What only a later stage refuses is said by `check` as by `compile`: at its place, by its code, and nothing is written."""
     conv = "conv(4, 3, pad=1) @c"
     for code, where, x, body, text in (
-        ("E0803", "5:39", "f32[N, T=4, E=8]", "x |> linear(8) @l\n    metric again = mean(((x as i32) * 3000000000) as f32)", "the constant 3e+09 is no number of i32"),
+        ("E0803", "5:39", "f32[N, T=4, E=8]", "x |> linear(8) @l\n    metric again = mean(((x as i32) * (3000000000 as i32)) as f32)", "the constant 3e+09 is no number of i32"),
         ("E0804", "4:14", "f32[N, C=4, W=1073741825]", f"x |> {conv}", "an axis of 'conv' has more than 2^30 elements"),
     ):
         model, plan = f"{TMP}/refused.dl", f"{TMP}/refused.dlp"
