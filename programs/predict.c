@@ -235,8 +235,8 @@ static bool check_file(const dl_predict_job *job, int file, dl_error *err) {
                            "for all",
                            label, (long long)f->samples, (long long)n);
     }
-    return job->first < n ||
-           dl_fail(err, DL_USAGE, "--samples: %s has %lld", dlr_source_label(lead->source), (long long)n);
+    return job->first < n || dl_fail(err, DL_USAGE, "--samples begins at %lld, and %s has %lld",
+                                     (long long)job->first, dlr_source_label(lead->source), (long long)n);
 }
 
 static bool open_data(dl_predict_job *job, dl_error *err) {

@@ -152,8 +152,23 @@ static bool run_first(whole *w, const dl_verify_run *run, dl_error *err) {
     return w->want != NULL;
 }
 
+/* Some twenty runs of the model, each in double and on one thread. */
+static bool is_too_large(whole *w) {
+    static const double MOST = 1e9;
+    double cost = dl_verify_run_cost(w->graphs->written);
+    if (cost <= MOST) return false;
+    char *why = dl_format(w->arena,
+                          "gradients and updates of the whole model, of which a run computes %.0e products "
+                          "(each op's gradient is, and the optimiser on a small model): verify a smaller "
+                          "batch or --data_size",
+                          cost);
+    dl_push(w->arena, &w->v->skipped, why);
+    return true;
+}
+
 static bool judge_training(whole *w, const dl_verify_recipe *recipe, dl_error *err) {
     const dl_verify_graphs *g = w->graphs;
+    if (is_too_large(w)) return true;
     double **grads = dl_verify_interpret(w->scratch, g->derived, &w->state, 0, 0, err);
     if (!grads || !dl_verify_gradients(w->arena, w->written, g->derived, grads, &w->state, w->v, err))
         return false;

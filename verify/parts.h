@@ -49,6 +49,8 @@ void dl_written_free(dl_written *w);
 /* ---- each op by itself (rules.c) ---- */
 
 dl_rules *dl_rules_new(dl_arena *arena, const dl_verify_run *run, dl_verdict *v);
+/* About how many products and elements a run of the graph computes. */
+double dl_verify_run_cost(const dl_graph *g);
 /* Chooses the nodes of a graph that are judged. */
 void dl_rules_take(dl_rules *r, const dl_graph *written);
 /* Judges one of them on the data that reach it: the `look` of a dl_written. */

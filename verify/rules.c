@@ -23,9 +23,8 @@ bool dl_rules_may_crop(const dl_node *n) {
            n->op == DL_OP_gelu_tanh || n->op == DL_OP_silu || n->op == DL_OP_softplus || n->op == DL_OP_clamp;
 }
 
-static double cost_of(const dl_node *n) {
+static double run_of(const dl_node *n) {
     double cost = 0;
-    if (dl_rules_may_crop(n)) return DL_RULES_CROP * RUNS;
     for (int k = 0; k < n->nin; k++) cost += (double)dl_type_count(&n->in[k]->type);
     for (int k = 0; k < n->nout; k++) cost += (double)dl_type_count(&n->out[k].type);
     double out = (double)dl_type_count(&n->out[0].type);
@@ -41,7 +40,15 @@ static double cost_of(const dl_node *n) {
         for (int i = 0; i < kernel->n; i++) out *= (double)kernel->ints[i];
         cost += out;
     }
-    return cost * RUNS;
+    return cost;
+}
+
+static double cost_of(const dl_node *n) { return (dl_rules_may_crop(n) ? DL_RULES_CROP : run_of(n)) * RUNS; }
+
+double dl_verify_run_cost(const dl_graph *g) {
+    double cost = 0;
+    for (int i = 0; i < g->nodes.n; i++) cost += run_of(g->nodes.at[i]);
+    return cost;
 }
 
 /* The node's text without its values' numbers, and its operands' types: what is alike is judged once. */

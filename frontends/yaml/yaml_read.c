@@ -31,7 +31,11 @@ bool dl_yaml_fail(dl_error *err, dl_yaml_place place, const char *format, ...) {
     vsnprintf(message, sizeof message, format, ap);
     va_end(ap);
     if (!place.file) return dl_fail(err, DL_INPUT, "%s", message);
-    if (place.line == 0) return dl_fail(err, DL_USAGE, "%s: %s", place.file, message);
+    if (place.line == 0) { /* an argument of the command line, of which a map may be long */
+        enum { SHOWN = 100 };
+        bool cut = strlen(place.file) > SHOWN;
+        return dl_fail(err, DL_USAGE, "%.*s%s: %s", SHOWN, place.file, cut ? "..." : "", message);
+    }
     return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s", place.file, place.line, place.column, message);
 }
 

@@ -198,6 +198,13 @@ def test_split_by_class():
         check("Validation leaves out the last 1 of its 5 samples: they fill no batch of 4" in r.stderr, f"{name}: {r.stderr[-900:]}")
 
 
+def test_long_argument():
+    """A message about a map of the command line shows its beginning, not all of it again."""
+    path = write("map", "model M():\n    input x: f32[N, F=3]\n    y = x |> linear(1) @l\n    output y\n    loss = mean(y**2)\n")
+    r = run(DLRUN, path, "--data={inputs: {x: {file: " + "a" * 300 + ".npy}}, splitt: {valid: 0.1}}")
+    check(r.returncode == 2 and "splitt" in r.stderr and "a..." in r.stderr and len(r.stderr) < 400, f"exit {r.returncode}: {r.stderr}")
+
+
 def test_another_of_that_name():
     """A model of one's own that is named as one of models/ has no configuration of ours."""
     path = write("resunet", "model Mine(w=4):\n    input x: f32[N, C=3]\n    y = x |> linear(w) @a |> linear(1) @b\n    output y\n    loss = mean(y**2)\n")

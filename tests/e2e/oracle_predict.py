@@ -531,6 +531,7 @@ def test_faults():
         (3, "no directory of a run", [place.dir, data, *out]),
         (2, "--tiles=much", [*weights, f"{data}:x", *model, *out, "--tiles=much"]), (2, "--rollout=0", [*weights, f"{data}:x", *model, *out, "--rollout=0"]),
         (3, "the output feeds the input", [*weights, f"{data}:x", *model, *out, "--rollout=2"]),
+        (3, "is empty: an axis of it has no elements", [*weights, f"{write('hollow.h5', x=np.zeros((0, 3, 24, 36), 'f4'))}:x", *model, *out]),
         (2, "--samples=5", [*weights, f"{data}:x", *model, *out, "--samples=5"]), (2, "has 1", [*weights, f"{data}:x", *model, *out, "--samples=4:5"]),
         (2, "say where the truth is", [*weights, f"{data}:x", *model, *out, "--metrics"]),
         (3, "does not fit", [*weights, f"{data}:x", *model, *out, "--metrics", f"--target={data}:x"]),
