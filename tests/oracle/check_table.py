@@ -338,12 +338,11 @@ def run_module(module, engines):
 
 
 def engines_here():
-    """The targets of this CPU, and those that multiply bf16: emulated, where it is of another kind."""
+    """The targets of this CPU, and where all is run those that multiply bf16, emulated if it is of another kind: the compiler takes three times as
+    long, and tests of kernels run them always."""
     flags = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
     of = [("cpu:amx_bf16", "amx_bf16"), ("cpu:avx512_bf16", "avx512_bf16"), ("cpu:avx512", "avx512f"), ("cpu:avx2", "avx2"), ("cpu:generic", "")]
-    emulated = [e for e, flag in of if flag not in flags and "avx2" in flags and "bf16" in e]
-    if SHARE > 1 and emulated:  # they take the compiler three times as long
-        emulated = [emulated[DRAW % len(emulated)]]
+    emulated = [e for e, flag in of if flag not in flags and "avx2" in flags and "bf16" in e] if SHARE == 1 else []
     return [e if flag in flags else e + ":emulated" for e, flag in of if flag in flags or e in emulated]
 
 
