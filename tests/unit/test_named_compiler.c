@@ -168,7 +168,7 @@ static bool all_gone(int pipe_end) {
 
 /* A compiler that hangs ends with its user, whose signal is not lost. */
 static void test_signalled(int number) {
-    int hangs, status;
+    int hangs, status = 0;
     const char *dir = in("signalled");
     pid_t child = hang(dir, &hangs);
     CHECK(count_entries(dir, ".dlc-") == 1);
