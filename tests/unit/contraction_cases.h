@@ -387,6 +387,12 @@ static dl_module *build_set(const contraction_set *set, dl_dtype dtype, dl_error
     return m;
 }
 
+static inline contraction_set all_contractions(void) {
+    contraction_set all = {.n = NCASES + NSUMS};
+    for (int i = 0; i < all.n; i++) all.of[i] = i;
+    return all;
+}
+
 /* Which op a case is an example of, and what groups it has; FINE: also whether its channels, which are
  * multiplied by twos or in vectors, leave a rest. Sums: one kind, or each its own. */
 static int contraction_kind(int number, bool fine) {
