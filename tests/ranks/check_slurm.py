@@ -7,6 +7,7 @@ that share a sweep.
 What srun starts has the losses of what mpirun starts. A job of examples/slurm/requeue.sh that gets SIGUSR1 stops with 75, is requeued,
 goes on, and leaves the bits of an unbroken run.
 """
+import glob
 import json
 import os
 import pathlib
@@ -119,6 +120,12 @@ def result(folder):
         shards.tensors(metrics.parent / "checkpoints/last")
 
 
+def logged(folder, text):
+    """Whether a run in that folder has logged this. The run goes on: glob passes over folders that are renamed
+    while it walks, where Path.rglob raises FileNotFoundError (step-00000784.tmp)."""
+    return any(text in pathlib.Path(f).read_text() for f in glob.glob(f"{folder}/**/metrics.jsonl", recursive=True))
+
+
 def steps(slurm, build):
     """srun beside mpirun."""
     folder = slurm.at
@@ -154,7 +161,7 @@ def requeued(slurm, family):
                      "examples/slurm/requeue.sh", *args, f"--expdir={folder}/job", DLRUN_PMI=pmi)
     job = sent.stdout.strip()
     check(sent.returncode == 0 and job, f"sbatch: {sent.stderr}")
-    begun = slurm.wait(lambda: any('"iteration": ' in f.read_text() for f in (folder / "job").rglob("metrics.jsonl")))
+    begun = slurm.wait(lambda: logged(folder / "job", '"iteration": '))
     slurm.run("scancel", "--signal=USR1", job)
     again = slurm.wait(lambda: "PENDING" in slurm.run("squeue", "-h", "-j", job, "-o", "%T").stdout)
     # Slurm would leave it two minutes; within the second in which it revoked the job's credential it would kill it
@@ -177,7 +184,7 @@ def swept(slurm):
     check(made.returncode == 0, f"dlrun sweep: {made.stderr}")
     jobs = [slurm.run("sbatch", "--parsable", "--cpus-per-task=1", f"--output={folder}/agent{i}.out", "examples/slurm/sweep.sh", str(sweep)).stdout.strip()
             for i in range(2)]
-    begun = slurm.wait(lambda: any('"epoch": 3' in f.read_text() for f in sweep.rglob("metrics.jsonl")))
+    begun = slurm.wait(lambda: logged(sweep, '"epoch": 3'))
     events = lambda: [json.loads(line) for line in (sweep / "trials.jsonl").read_text().splitlines()]  # noqa: E731
     job = events()[0]["job"]
     slurm.run("scancel", "--batch", "--signal=USR1", job)
