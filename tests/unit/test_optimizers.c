@@ -246,6 +246,16 @@ static const optimizer_case cases[] = {
       {"optimizer.lr.end", 0.0071},
       {"optimizer.lr.warmup", 7},
       {"optimizer.lr.total", 13}}},
+    {"warmup_cosine, by PyTorch's own parts", /* step 9 of both is the first of the cosine: the rate itself */
+     {.schedule = DL_SCHEDULE_warmup_cosine},
+     "Adam(p, lr=0.113)",
+     "SequentialLR(o, [LinearLR(o, 1 / 9, total_iters=8), CosineAnnealingLR(o, 16, eta_min=0.0071)], [8])",
+     1,
+     0,
+     {{"optimizer.lr.init", 0.113},
+      {"optimizer.lr.end", 0.0071},
+      {"optimizer.lr.warmup", 9},
+      {"optimizer.lr.total", 16}}},
     {"warmup_cosine without warm-up", /* one step ahead of PyTorch's */
      {.schedule = DL_SCHEDULE_warmup_cosine},
      "Adam(p, lr=2.3e-2)",
