@@ -128,46 +128,6 @@ static void test_pairs(void) {
             }
 }
 
-static void test_shuffle(void) {
-    dlr_rng_place place = {.seed = 3, .stream = DLR_STREAM_SHUFFLE, .step = 2};
-    static const int64_t sizes[] = {1, 2, 3, 4, 5, 16, 17, 365, 1000, 4096};
-    for (int k = 0; k < 10; k++) {
-        int64_t n = sizes[k], twice = 0, outside = 0;
-        bool seen[4096] = {0};
-        for (int64_t i = 0; i < n; i++) {
-            int64_t to = dlr_shuffle(place, n, i);
-            bool in = to >= 0 && to < n;
-            outside += !in, twice += in && seen[to];
-            if (in) seen[to] = true;
-        }
-        CHECK(twice == 0 && outside == 0, "%d: %d %d", (int)n, (int)twice, (int)outside);
-    }
-    CHECK(dlr_shuffle(place, (int64_t)1 << 32, 0xfffffffe) < (int64_t)1 << 32);
-    /* Each number comes to each place as often, over epochs; and neighbours do not stay together. */
-    enum { N = 7, EPOCHS = 7000 };
-    int count[N][N] = {{0}}, follows = 0;
-    for (int e = 0; e < EPOCHS; e++) {
-        place.step = (uint32_t)e;
-        for (int i = 0; i < N; i++) {
-            int64_t to = dlr_shuffle(place, N, i);
-            count[i][to]++;
-            follows += i + 1 < N && dlr_shuffle(place, N, i + 1) == to + 1;
-        }
-    }
-    for (int i = 0; i < N; i++)
-        for (int k = 0; k < N; k++) CHECK_NEAR(count[i][k], EPOCHS / (double)N, 150); /* 5 deviations */
-    CHECK_NEAR(follows, EPOCHS * 6 / 7.0, 400);
-    place.step = 0;
-    int64_t same = 0, other = 0;
-    for (int i = 0; i < 365; i++) {
-        dlr_rng_place next = place, seeded = place;
-        next.step++, seeded.seed++;
-        same += dlr_shuffle(place, 365, i) == dlr_shuffle(next, 365, i);
-        other += dlr_shuffle(place, 365, i) == dlr_shuffle(seeded, 365, i);
-    }
-    CHECK(same < 8 && other < 8, "%d %d", (int)same, (int)other);
-}
-
 /* ---- samples ---- */
 
 /* Values of a field that are not those of that year and time, cropped and normalised. */
@@ -444,7 +404,6 @@ int main(void) {
     CHECK(mkdtemp(dir) != NULL);
     write_statistics();
     test_pairs();
-    test_shuffle();
     test_fields();
     test_order();
     test_not_finite();
