@@ -120,6 +120,61 @@ static void test_numbers(const char *target, const char *skip) {
     dl_arena_free(arena);
 }
 
+/* Sums and largest that a later loop of the same kernel reads, by lanes along the outer of their two axes:
+ * what is written lies the other way round. */
+static const char turned[] =
+    "graph @train {\n"
+    "  input $x = %0 : f32[C=700, A=13, B=37]\n  input $i = %1 : i32[C=700, A=13, B=37]\n"
+    "  input $u = %2 : f32[B=37, A=13]\n  input $v = %3 : i32[B=37, A=13]\n"
+    "  %4 = sum $x {over=[C]} : f32[A=13, B=37]\n  %5 = sum %4 {over=[A, B]} : f32[]\n"
+    "  %6 = sub %4, %5 : f32[A=13, B=37]\n  %7 = add $u, %6 : f32[B=37, A=13]\n"
+    "  %8 = reduce_max $i {over=[C]} : i32[A=13, B=37]\n  %9 = sum %8 {over=[A, B]} : i32[]\n"
+    "  %10 = sub %8, %9 : i32[A=13, B=37]\n  %11 = add $v, %10 : i32[B=37, A=13]\n"
+    "  %12 = const {value=20} : i32[]\n  %13 = gt %8, %12 : bool[A=13, B=37]\n"
+    "  %14 = cast %13 : f32[A=13, B=37]\n  %15 = sum %14 {over=[A, B]} : f32[]\n"
+    "  %16 = broadcast %13 : bool[B=37, A=13]\n  %17 = select %16, $u, %15 : f32[B=37, A=13]\n"
+    "  output \"floats\" = %7\n  output \"whole\" = %11\n  output \"chosen\" = %17\n}\n";
+
+static void test_turned(const char *target) {
+    enum { A = 13, B = 37, C = 700 };
+    dl_arena *arena = dl_arena_new(NULL);
+    dlr_exec *exec = open_plan(compile_text(arena, turned, target, NULL), 2);
+    if (exec) {
+        static float x[C][A][B], u[B][A];
+        static int32_t i[C][A][B], v[B][A];
+        float sum[A][B], all = 0, above = 0; /* whole numbers, which floats hold */
+        int32_t most[A][B], total = 0;
+        for (int a = 0; a < A; a++)
+            for (int b = 0; b < B; b++) {
+                u[b][a] = (float)(100 * a + b) / 4, v[b][a] = 100 * a + b;
+                sum[a][b] = 0, most[a][b] = INT32_MIN;
+                for (int c = 0; c < C; c++) {
+                    i[c][a][b] = (7 * a + 11 * b + 13 * c) % 29 - a * b % 17,
+                    x[c][a][b] = (float)(i[c][a][b] - 14);
+                    sum[a][b] += x[c][a][b];
+                    if (i[c][a][b] > most[a][b]) most[a][b] = i[c][a][b];
+                }
+                all += sum[a][b], total += most[a][b], above += most[a][b] > 20;
+            }
+        write_input(exec, "x", x), write_input(exec, "i", i);
+        write_input(exec, "u", u), write_input(exec, "v", v);
+        dlr_exec_run(exec, 0, NULL);
+        float *floats = read_output(exec, 0, "floats", DL_F32),
+              *chosen = read_output(exec, 0, "chosen", DL_F32);
+        int32_t *whole = read_output(exec, 0, "whole", DL_I32);
+        for (int a = 0; a < A; a++)
+            for (int b = 0; b < B; b++) {
+                int at = b * A + a;
+                CHECK(floats[at] == u[b][a] + (sum[a][b] - all), "%s: float %d, %d", target, a, b);
+                CHECK(whole[at] == v[b][a] + most[a][b] - total, "%s: whole number %d, %d", target, a, b);
+                CHECK(chosen[at] == (most[a][b] > 20 ? u[b][a] : above), "%s: choice %d, %d", target, a, b);
+            }
+        free(floats), free(chosen), free(whole);
+    }
+    dlr_exec_close(exec);
+    dl_arena_free(arena);
+}
+
 /* What has no code yet is a located error, whatever the types. */
 static void test_refused(void) {
     static const compiled_refusal rows[] = {
@@ -135,6 +190,7 @@ int main(void) {
     if (!test_cache(dir)) return 1;
     for (int t = 0; t < COMPILED_TARGETS; t++) {
         test_places(compiled_targets[t]);
+        test_turned(compiled_targets[t]);
         test_numbers(compiled_targets[t], NULL);
         test_numbers(compiled_targets[t], "fuse");
     }
