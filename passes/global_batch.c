@@ -9,7 +9,7 @@
  *
  *   ALIKE   made of no samples: weights, numbers
  *   SHARED  made of all ranks' samples, and the same on all ranks
- *   OWN     made of this rank's samples, `axis` being the one along which they lie, if it is still there
+ *   OWN     made of this rank's samples, `at` being where they lie, if they are still there
  *   SUM     a sum over this rank's samples: the ranks' add up to that of the global batch
  *   MEAN    the mean of the ranks' is that of the global batch
  *
@@ -25,9 +25,14 @@
 #include "passes/rewrite.h"
 
 typedef enum { ALIKE, SHARED, OWN, SUM, MEAN } kind;
+/* Where samples lie: along an axis into which they may be joined with others. */
+typedef struct {
+    const char *axis;     /* interned; NULL: nowhere */
+    int64_t inner, outer; /* points of the axes that are joined to it within the samples, and around them */
+} samples;
 typedef struct {
     kind kind;
-    const char *axis;        /* OWN: of the samples, interned; or NULL */
+    samples at;              /* OWN */
     dl_value *shared, *read; /* the value over all ranks, once it is built; a SHARED one as a rank reads it */
 } state;
 
@@ -150,27 +155,45 @@ static bool is_linear(batch *s, dl_node *n, kind *made) {
     }
 }
 
-/* The axis of the result along which operand k's samples lie; NULL: none, or no one. */
-static const char *follow(const dl_node *n, int k, const char *axis) {
+static samples along(const char *axis) { return (samples){.axis = axis, .inner = 1, .outer = 1}; }
+
+/* Samples of an array that gets other axes: an element's are `step` elements from the next one's and end
+ * after `end`. They have an axis for themselves, are joined with others in one, or are split. Of the parts of
+ * a split axis the outermost is the one that is longer where there are more samples. */
+static samples find_reshaped(const dl_type *t, samples from, int64_t step, int64_t end) {
+    enum { SAME, ALONE, JOINED, SPLIT, NHOWS };
+    for (int how = dl_type_count(t) ? SAME : NHOWS; how < NHOWS; how++)
+        for (int i = 0; i < t->rank; i++) {
+            const char *name = t->axis[i].name;
+            const int64_t inner = dl_type_around(t, i).inner, all = inner * t->axis[i].size;
+            const bool alone = inner == step && all == end;
+            if (how == JOINED && step % inner == 0 && all % end == 0)
+                return (samples){name, step / inner, all / end};
+            if (how == SAME ? alone && name == from.axis : how == ALONE ? alone : how == SPLIT && all == end)
+                return along(name);
+        }
+    return (samples){0};
+}
+
+/* Where operand k's samples lie in the result; without an axis: nowhere, or not along one. */
+static samples follow(const dl_node *n, int k, samples from) {
     const dl_type *in = &n->in[k]->type, *out = &n->out[0].type;
-    int at = axis ? dl_type_axis(in, axis) : -1;
-    if (at < 0) return NULL;
-    if (n->op == DL_OP_rename) return out->axis[at].name;
-    if (n->op != DL_OP_reshape) return dl_type_axis(out, axis) >= 0 ? axis : NULL;
-    const int64_t step = dl_type_around(in, at).inner, end = step * in->axis[at].size;
-    for (int i = 0; i < out->rank; i++) { /* the one that they were joined into */
-        int64_t inner = dl_type_around(out, i).inner;
-        if (inner <= step && inner * out->axis[i].size >= end) return out->axis[i].name;
+    const int at = from.axis ? dl_type_axis(in, from.axis) : -1;
+    if (at < 0) return (samples){0};
+    if (n->op == DL_OP_reshape) {
+        const int64_t inner = dl_type_around(in, at).inner;
+        return find_reshaped(out, from, inner * from.inner, inner * in->axis[at].size / from.outer);
     }
-    return NULL;
+    if (n->op == DL_OP_rename) from.axis = out->axis[at].name;
+    return dl_type_axis(out, from.axis) >= 0 ? from : (samples){0};
 }
 
 static void mark_own(batch *s, const dl_node *n) {
-    const char *axis = NULL;
-    for (int k = 0; k < n->nin && !axis; k++) axis = follow(n, k, state_of(s, n->in[k])->axis);
-    if (!axis && has_axis(&n->out[0], s->axis)) axis = s->axis; /* a broadcast */
+    samples at = {0};
+    for (int k = 0; k < n->nin && !at.axis; k++) at = follow(n, k, state_of(s, n->in[k])->at);
+    if (!at.axis && has_axis(&n->out[0], s->axis)) at = along(s->axis); /* a broadcast */
     for (int r = 0; r < n->nout; r++) *state_of(s, &n->out[r]) = (state){.kind = OWN};
-    state_of(s, &n->out[0])->axis = axis && *axis ? axis : NULL;
+    if (at.axis && *at.axis) state_of(s, &n->out[0])->at = at;
 }
 
 /* Does the node sum over the samples? Of a product of values that both have them, too. */
@@ -178,7 +201,7 @@ static bool sums_samples(batch *s, const dl_node *n) {
     if (n->op != DL_OP_sum && n->op != DL_OP_mean && n->op != DL_OP_contract) return false;
     for (int k = 0; k < n->nin; k++) {
         const state *own = state_of(s, n->in[k]);
-        const char *axis = own->kind == OWN ? own->axis : s->axis;
+        const char *axis = own->kind == OWN ? own->at.axis : s->axis;
         if (has_axis(n->in[k], axis) && is_over(n, axis)) return true;
     }
     return false;
@@ -226,9 +249,10 @@ static void begin_vars(batch *s) {
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
         bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET,
-             samples = has_axis(&v->value, s->axis);
-        if (!fed && !samples) continue;
-        *state_of(s, &v->value) = (state){.kind = OWN, .axis = samples ? s->axis : NULL};
+             has_samples = has_axis(&v->value, s->axis);
+        if (!fed && !has_samples) continue;
+        state_of(s, &v->value)->kind = OWN;
+        if (has_samples) state_of(s, &v->value)->at = along(s->axis);
     }
 }
 

@@ -18,7 +18,7 @@ import mpi  # noqa: E402
 from oracle_tools import check, finish, load_tensors, save_tensors, skip, torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
-CLASSES, TOKENS, BATCH, STEPS = 5, 3, 12, 2
+CLASSES, TOKENS, BATCH, STEPS = 5, 3, 24, 2
 WEIGHTS = [0.2, 1.5, 3.0, 0.7, 0.1]
 HEAD = """    {n} = x |> linear(5) @{n} as [N, T, C]
     {n}_ = {dl}
@@ -38,9 +38,15 @@ TERMS = {
                    lambda y, a: F.nll_loss(F.log_softmax(y, 1), a.c, ignore_index=4)),
     "flat_between": ('sqrt(mean(rearrange(({n} - s)**2, "n t c -> c n t") |> rearrange("c n t -> (c n t)") as [Z]))',
                      lambda y, a: F.mse_loss(y, a.s).sqrt()),
+    # joined and split again, under another name
     "flat_and_back": ('norm(sum(rearrange({n} - s, "n t c -> (n t) c") as [B, C] '
-                      '|> rearrange("(n t) c -> n t c", t=3) as [N, T, C], over=[N, T]))',
+                      '|> rearrange("(n t) c -> n t c", t=3) as [M, T, C], over=[M, T]))',
                       lambda y, a: (y - a.s).sum((0, 2)).norm()),
+    "back_from_within": ('mean(sqrt(sum((rearrange({n} - s, "n t c -> (t n) c") as [B, C] '
+                         '|> rearrange("(t n) c -> n t c", t=3) as [M, T, C])**2, over=[T, C])))',
+                         lambda y, a: (y - a.s).square().sum((1, 2)).sqrt().mean()),
+    "in_pairs": ('norm(sum(rearrange({n} - s, "(a b) t c -> a b t c", b=2) as [A, B, T, C], over=[A, T]))',
+                 lambda y, a: (y - a.s).view(-1, 2, CLASSES, TOKENS).sum((0, 3)).norm()),
     "shares": ("cross_entropy({n}, s, weight=w, over=C)", lambda y, a: F.cross_entropy(y, a.s, a.w)),
     "binary": ("bce_with_logits({n}, s, weight=expand(m, over=C), pos_weight=w)",
                lambda y, a: F.binary_cross_entropy_with_logits(y.movedim(1, -1), a.s.movedim(1, -1), a.m[..., None], pos_weight=a.w)),
@@ -85,7 +91,7 @@ class Batch:
 
 
 def draw(step):
-    """Samples of which the first six have no target that counts, and the others ever more."""
+    """Samples of which the first half have no target that counts, and the others ever more."""
     x, s = torch.randn(BATCH, TOKENS, 4), torch.rand(BATCH, TOKENS, CLASSES)
     c = torch.randint(0, 4, (BATCH, TOKENS))
     counts = torch.rand(BATCH, TOKENS) < torch.linspace(-1, 1, BATCH)[:, None]
