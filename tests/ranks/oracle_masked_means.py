@@ -45,8 +45,8 @@ TERMS = {
     "back_from_within": ('mean(sqrt(sum((rearrange({n} - s, "n t c -> (t n) c") as [B, C] '
                          '|> rearrange("(t n) c -> n t c", t=3) as [M, T, C])**2, over=[T, C])))',
                          lambda y, a: (y - a.s).square().sum((1, 2)).sqrt().mean()),
-    "in_pairs": ('norm(sum(rearrange({n} - s, "(a b) t c -> a b t c", b=2) as [A, B, T, C], over=[A, T]))',
-                 lambda y, a: (y - a.s).view(-1, 2, CLASSES, TOKENS).sum((0, 3)).norm()),
+    "in_pairs": ('norm(sum(rearrange({n} - s, "(a b) t c -> a b t c", b=2) as [A, B, T, C], over=A))',
+                 lambda y, a: (y - a.s).view(-1, 2, CLASSES, TOKENS).sum(0).norm()),
     "shares": ("cross_entropy({n}, s, weight=w, over=C)", lambda y, a: F.cross_entropy(y, a.s, a.w)),
     "binary": ("bce_with_logits({n}, s, weight=expand(m, over=C), pos_weight=w)",
                lambda y, a: F.binary_cross_entropy_with_logits(y.movedim(1, -1), a.s.movedim(1, -1), a.m[..., None], pos_weight=a.w)),
