@@ -103,7 +103,7 @@ void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *
         "TERM_LINE = %lld, "
         "TERM_LINES = %lld, PIECE = %d, PITCH = %lld, WIDTH = %lld, BESIDE = %lld, PAIRED = %d, ENDS = %d "
         "};\n"
-        "    static INLINE int row_byte(int j) { return %s; }\n    static INLINE int term_byte(int j) { "
+        "    INLINE int row_byte(int j) const { return %s; }\n    INLINE int term_byte(int j) const { "
         "return %s; }\n",
         patch.positions, (long long)patch.row_line, (long long)patch.row_lines, (long long)patch.term_line,
         (long long)patch.term_lines, patch.piece, (long long)patch.pitch, (long long)patch.width,
