@@ -293,6 +293,18 @@ for given in ["mean: [0.5, -2], std: [2, 4]", "mean: means.npy, std: [2, 4]"]:
     same(got["t"][:, 0], (T[16:].astype("f4") - np.float32(1)) / np.float32(0.5), given)
 config("inputs: {x: {file: a.h5, array: last, axes: [N, H, W, C], normalize: standardize}}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
 near(samples("field", "valid")["x"], (X[16:] - mean) / std, "channels last, standardize")
+# A channel of more numbers than are read at once, in rows that rise; and other parts of its rows.
+wide = (random.integers(0, 100, (4, 2, 1500, 1000)) + np.arange(1500)[:, None] // 10 * np.array([0, 1])[:, None, None]).astype("u1")
+np.save("wide.npy", wide)
+WIDE = "inputs: {x: {file: wide.npy, normalize: standardize}}\ntargets: {t: {file: wide.npy, channels: [1]}}\ncrop: origin\nsplit: "
+for split, train, valid in [("{valid: 0.5}", wide[:2], wide[2:]), ("{valid: 0.5, axis: H}", wide[:, :, :750], wide[:, :, 750:]),
+                            ("{valid: 0.2, axis: H}", wide[:, :, :1200], wide[:, :, 1200:])]:
+    config(WIDE + split)
+    middle, spread = (f(train, (0, 2, 3), "f8")[:, None, None] for f in (np.mean, np.std))
+    got = samples("field", "valid")
+    check(not isinstance(got, str), got)
+    if not isinstance(got, str):
+        near(got["x"], (valid[:, :, :6, :8] - middle) / spread, f"{split}: of large channels")
 
 # ---- values that are none ----
 
