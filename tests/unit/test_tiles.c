@@ -1,6 +1,6 @@
-/* A long axis in pieces (runtime/predict/tiles.h), of many sizes: every output position is made once, of
- * pieces that see all that it sees, or its weights add up to one and are the triangles that the header
- * promises. */
+/* A long axis in pieces (runtime/predict/tiles.h), of many sizes. Exact pieces: one piece makes an output
+ * position, and has all input positions that the output sees. Blended ones: pieces overlap by half, and the
+ * weights of a position add up to one and fall as the header says. */
 #include "runtime/predict/tiles.h"
 
 #include "tests/check.h"
