@@ -125,7 +125,22 @@ static void check_distribution(const char *parameter) {
         CHECK(x[0] >= p->low - p->step / 2 && x[N - 1] <= p->high + p->step / 2, " ");
 }
 
+/* Of 4,000 draws of the values 0 to 3 each one's number lies within five spreads of a binomial. */
+static void check_shares(const char *said, const double share[4]) {
+    enum { N = 4000 };
+    const char *text = "method: random\nseed: 7\nparameters:\n  p: {values: [0, 1, 2, 3]%s}\n";
+    const dl_sweep_file *f = read_ok(dl_format(arena, text, said));
+    int drawn[4] = {0};
+    for (int i = 0; f && i < N; i++) drawn[dl_sweep_values(arena, f, i)->entries.at[0].value->integer]++;
+    for (int k = 0; f && k < 4; k++)
+        CHECK(fabs(drawn[k] - N * share[k]) <= 5 * sqrt(N * share[k] * (1 - share[k])),
+              "%s: %d of %d are value %d, whose share is %g", said, drawn[k], N, k, share[k]);
+}
+
 static void test_random(void) {
+    check_shares("", (double[]){0.25, 0.25, 0.25, 0.25});
+    check_shares(", probabilities: [0.1, 0.4, 0.2, 0.3]", (double[]){0.1, 0.4, 0.2, 0.3});
+    check_shares(", probabilities: [0.3, 0, 0.7, 0]", (double[]){0.3, 0, 0.7, 0});
     check_distribution("min: 0.5, max: 2.5");
     check_distribution("min: -3, max: 4");
     check_distribution("distribution: uniform, min: 1, max: 2");
