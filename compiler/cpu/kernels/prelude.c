@@ -24,9 +24,14 @@ typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2),
  * half the time: but for two of its passes. Loops that gain more say so. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("tree-sra", "move-loop-invariants")
+#define WARM __attribute__((optimize("O1")))
+#if LANES == 16 && !defined(__AVX512F__) /* emulated: a tile would take the compiler 9 s, for no speed */
+#define HOT static __attribute__((noinline, unused))
+#define UNROLLED
+#else
 #define HOT      static __attribute__((noinline, unused, optimize("O2")))
-#define WARM     __attribute__((optimize("O1")))
 #define UNROLLED _Pragma("GCC unroll 4")
+#endif
 #else
 #define HOT static __attribute__((noinline, unused))
 #define WARM
