@@ -311,10 +311,12 @@ static void check_survival(const char *what, int point, int done, int keep) {
     }
 }
 
-/* Kills a writer before its k-th system call, for every k until it gets through. */
+/* Kills a writer before its k-th system call, for every k until it gets through; under sanitizers, which see
+ * nothing of who is killed, for some. */
 static int test_kills(int keep) {
     int *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (int k = 1;; k++) {
+        if (!dl_test_takes_cheap((unsigned)k)) continue;
         clear();
         *done = 0;
         pid_t child = fork();
