@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-from checks import ENV, SHARE, TMP, check, finish
+from checks import DRAW, ENV, SHARE, TMP, check, finish
 
 DLC = os.path.abspath(sys.argv[1])
 VIT = ["models/vit.dl", "--img_size=[16,32]", "--n_in_channels=3", "--n_out_channels=2", "--patch_size=4", "--embed_dim=32",
@@ -28,10 +28,12 @@ def rehearse(args, ranks):
 
 
 def same(what, args, loss=LOSS, gradient=GRADIENT, worlds=(2, 4)):
-    """Ranks agree with one; of a share one number of them, in turn."""
+    """Ranks agree with one. Of a share: every second case, as drawn, and one number of ranks, in turn."""
     global turn
     turn += 1
-    for ranks in worlds if SHARE == 1 else [worlds[turn % len(worlds)]]:
+    if SHARE > 1 and (turn + DRAW) % 2:
+        return
+    for ranks in worlds if SHARE == 1 else [worlds[(turn + DRAW) // 2 % len(worlds)]]:
         r = rehearse(args, ranks)
         check(r.returncode == 0, f"{what}, {ranks} ranks: {r.returncode} {r.stdout[-300:]} {r.stderr[-300:]}")
         if r.returncode:

@@ -4,8 +4,9 @@
 oracle_learning.py BUILD SIDE [--torch]    32: without full_scale, 32 steps; 64: the whole model, 48 steps
 
 Without --torch (in every run of the tests) beside what PyTorch 1.13 gave in this script with it; that takes minutes.
-The crops are drawn differently, so that losses agree on the average alone: within 20 percent once trained. The untrained
-point of a run is of one batch, as system A has it, and batches differ by half.
+The crops are drawn differently, so that losses agree on the average alone: within 20 percent once trained, and within 15
+untrained, where 24 batches of four crops differ by 5 from seed to seed, PyTorch's by 3. (The untrained point of a run is of
+one batch, as system A has it; single batches lie between 0.06 and 0.13.)
 """
 import json
 import sys
@@ -21,7 +22,8 @@ except ImportError as missing:
 
 TRAIN, VALID = SHARED / "data/cosmology/nbody_train_80.h5", SHARED / "data/cosmology/nbody_valid_80.h5"
 BATCH, EPOCHS, RATE = 4, 2, 2e-4
-RECORDED = {32: [0.0899, 0.0578, 0.0544]}
+RECORDED = {32: [0.0865, 0.0578, 0.0544]}  # the first: the mean over seeds 0 to 3
+UNTRAINED = 24  # batches
 
 
 class Crops:
@@ -55,13 +57,13 @@ def losses_in_torch(side, steps, validations):
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps * EPOCHS)
     train, measure = Crops(TRAIN, side, 1), torch.nn.functional.l1_loss
     drawer = Crops(VALID, side, 2)
-    valid = [drawer.batch() for _ in range(validations)]
+    valid = [drawer.batch() for _ in range(UNTRAINED)]
 
-    def validate():
+    def validate(n):
         with torch.no_grad():
-            return sum(measure(model(x), t).item() for x, t in valid) / len(valid)
+            return sum(measure(model(x), t).item() for x, t in valid[:n]) / n
 
-    losses = [validate()]
+    losses = [validate(UNTRAINED)]
     for _ in range(EPOCHS):
         for _ in range(steps):
             x, t = train.batch()
@@ -69,17 +71,24 @@ def losses_in_torch(side, steps, validations):
             measure(model(x), t).backward()
             optimizer.step()
             schedule.step()
-        losses.append(validate())
+        losses.append(validate(validations))
     return losses
 
 
-def losses_of_ours(place, side, steps, validations):
+def run_of_ours(place, name, side, rate, steps, validations, epochs):
+    """Validation losses of a run: of one untrained batch, and after each epoch."""
     place.run("dlrun", "--config", "short", f"--train_path={TRAIN}", f"--val_path={VALID}", f"--data_size={side}",
               f"--full_scale={str(side >= 64).lower()}", f"--Nsamples={steps * BATCH}", f"--Nsamples_val={validations * BATCH}",
-              f"--num_epochs={EPOCHS}", f"--local_batch_size={BATCH}", "--scaling=none", f"--start_lr={RATE}",
-              "--data_loader_config=lowmem", f"--expdir={place / 'run'}")
-    lines = (place / "run/short/1GPU/00/metrics.jsonl").read_text().splitlines()
+              f"--num_epochs={epochs}", f"--local_batch_size={BATCH}", "--scaling=none", f"--start_lr={rate}",
+              "--data_loader_config=lowmem", f"--expdir={place / name}")
+    lines = (place / name / "short/1GPU/00/metrics.jsonl").read_text().splitlines()
     return [p["Loss/valid"] for p in map(json.loads, lines) if "Loss/valid" in p]
+
+
+def losses_of_ours(place, side, steps, validations):
+    """As losses_in_torch. A step of 1e-12 leaves the weights as they are, so that an epoch's end tells the untrained loss."""
+    untrained = run_of_ours(place, "untrained", side, 1e-12, 1, UNTRAINED, 1)
+    return untrained[1:] + run_of_ours(place, "run", side, RATE, steps, validations, EPOCHS)[1:]
 
 
 def main(build, side, *options):
@@ -96,7 +105,7 @@ def main(build, side, *options):
     print(f"ours {text(ours)}; PyTorch's {text(theirs)}")
     if not check(len(ours) == len(theirs), f"{len(ours)} validation losses, untrained and after {EPOCHS} epochs"):
         finish()
-    check(abs(ours[0] / theirs[0] - 1) < 0.6, f"untrained, one batch: {ours[0]:.4f} beside {theirs[0]:.4f}")
+    check(abs(ours[0] / theirs[0] - 1) < 0.15, f"untrained: {ours[0]:.4f} next to {theirs[0]:.4f}")
     check(ours[-1] < 1.2 * theirs[-1], f"trained: {ours[-1]:.4f} beside {theirs[-1]:.4f}")
     check(theirs[-1] < 0.8 * theirs[0] and ours[-1] < 0.8 * ours[0], "both learned")
     finish()
