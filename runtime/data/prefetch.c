@@ -23,7 +23,7 @@ typedef struct {
 struct dlr_prefetch {
     const dlr_dataset *data;
     dlr_prefetch_options o;
-    int64_t batches, dropped;
+    int64_t batches;
     size_t bytes[DLR_MAX_ARRAYS]; /* of each array of a sample */
     dlr_raw raw[DLR_MAX_ARRAYS];  /* the data set's, where they are raw */
     dlr_placing *moves;           /* of all slots */
@@ -191,10 +191,9 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
     return grow_scratch(p, p->data, err);
 }
 
-/* Batches in an epoch of a data set, and what they leave out. */
+/* Full batches in an epoch of a data set. */
 static void count(dlr_prefetch *p, const dlr_dataset *d) {
-    int64_t samples = dlr_dataset_samples(d), global = (int64_t)p->o.batch * p->o.world;
-    p->data = d, p->batches = samples / global, p->dropped = samples % global;
+    p->data = d, p->batches = dlr_dataset_samples(d) / ((int64_t)p->o.batch * p->o.world);
     if (p->o.raw) DL_CHECK(dlr_dataset_raw(d, p->raw));
 }
 
@@ -245,7 +244,6 @@ void dlr_prefetch_stop(dlr_prefetch *p) {
 }
 
 int64_t dlr_prefetch_batches(const dlr_prefetch *p) { return p->batches; }
-int64_t dlr_prefetch_dropped(const dlr_prefetch *p) { return p->dropped; }
 
 /* Before the lent slot goes back to the workers, which wait for the lock: without it. */
 static void give_up(const dlr_prefetch *p) {

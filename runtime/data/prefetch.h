@@ -51,7 +51,6 @@ dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_option
 void dlr_prefetch_stop(dlr_prefetch *p);
 
 int64_t dlr_prefetch_batches(const dlr_prefetch *p); /* in an epoch */
-int64_t dlr_prefetch_dropped(const dlr_prefetch *p); /* samples an epoch leaves out, over all ranks */
 
 /* `next`, `fill`, `seek` and `stop` belong to one thread. */
 /* The next batch, epoch after epoch without end; its memory is the caller's until the next call. A sample
