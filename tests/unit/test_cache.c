@@ -1,6 +1,5 @@
 /* The cache of compiled kernels under attack (it holds code that runs as us), and compilers that lie and
  * fail. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,6 +15,7 @@
 #include "ir/base/object.h"
 #include "ir/base/output.h"
 #include "ir/base/str.h"
+#include "tests/cache.h"
 #include "tests/check.h"
 
 static dl_arena *arena;
@@ -130,14 +130,6 @@ static const char *make_compiler(const char *name, const char *body) {
                    dl_format(arena, "#!/bin/sh\nfor o; do [ \"$p\" = -o ] && out=$o; p=$o; done\n%s\n", body);
     CHECK(dl_write_file(path, text, strlen(text), &err) && chmod(path, 0755) == 0);
     return path;
-}
-
-static int count_entries(const char *dir, const char *part) {
-    int n = 0;
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) n += strstr(e->d_name, part) != NULL;
-    if (d) closedir(d);
-    return n;
 }
 
 /* Compilers that lie and fail are named with what they printed, and leave nothing. */

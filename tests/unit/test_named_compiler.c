@@ -1,5 +1,4 @@
 /* The compiler that CC names, with its words, or an error; and what is left of one whose user was killed. */
-#include <dirent.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -16,6 +15,7 @@
 #include "ir/base/output.h"
 #include "ir/base/sandbox.h"
 #include "ir/base/str.h"
+#include "tests/cache.h"
 #include "tests/check.h"
 
 static dl_arena *arena;
@@ -128,14 +128,6 @@ static void test_words(void) {
     setenv("PATH", dl_format(arena, "%s:%s", top, kept), 1);
     check_words("cc1 -DON_PATH", "\n-DON_PATH\n-o\n");
     setenv("PATH", kept, 1);
-}
-
-static int count_entries(const char *dir, const char *part) {
-    int n = 0;
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) n += strstr(e->d_name, part) != NULL;
-    if (d) closedir(d);
-    return n;
 }
 
 /* A compiler that hangs with a child of its own, and both hold the write end of a pipe. Returns the process
