@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import types
 
 from checks import ENV, SHARE, TMP, check, finish
 
@@ -73,6 +74,28 @@ def test_questions_wrong():
     r = gpu(f"--build={fake_build('mute', 'exit 5')}", "--questions", "--json")
     found = json.loads(r.stdout)
     check(r.returncode == 1 and len(found["questions"]) == 7 and len(found["wrong"]) >= 5, f"{r.returncode} {found['wrong']}")
+
+
+def test_quick_question():
+    """The quick question asks for quick runs, and leaves the options as they are for the parts after it."""
+    sys.path.insert(0, "bench")
+    import gpu_questions
+    options, asked = types.SimpleNamespace(tiny=False, quick=False, limit=1e9), []
+    bench = types.SimpleNamespace(o=options, began=0, speed_of=lambda name, mode, quick: asked.append((name, quick)) or {})
+    found = gpu_questions.quick(bench)
+    check(len(found) == len(asked) > 2 and all(quick for _, quick in asked), f"{asked}")
+    check(options == types.SimpleNamespace(tiny=False, quick=False, limit=1e9), f"{options}")
+
+
+def test_kernels_alone():
+    """On a device `dlc verify` judges kernels alone, in the part and in the question: what passes make needs no device."""
+    log = f"{TMP}/words.log"
+    build = fake_build("words", f"echo \"$@\" >>{log}; exit 5")
+    gpu(f"--build={build}", f"--output={TMP}/words.out", "--parts=correctness")
+    gpu(f"--build={build}", "--questions", "--json", "--parts=correctness")
+    with open(log) as f:
+        verified = [line.split() for line in f if line.startswith("verify ")]
+    check(len(verified) == 2 and all("--kernels" in words for words in verified), f"{verified}")
 
 
 def fake_build(name, script):
