@@ -14,13 +14,13 @@ static dl_optimizer_rule *const optimizers[] = {
 };
 static dl_schedule_rule *const schedules[] = {
 #define SCHEDULE(id, help) dl_schedule_##id,
-#include "passes/schedules.def"
+#include "ir/base/schedules.def"
 #undef SCHEDULE
 };
 
 static const char *const schedule_names[] = {
 #define SCHEDULE(id, help) #id,
-#include "passes/schedules.def"
+#include "ir/base/schedules.def"
 #undef SCHEDULE
     NULL};
 
@@ -29,8 +29,6 @@ int dl_schedule_find(const char *name) {
         if (strcmp(schedule_names[i], name) == 0) return i;
     return -1;
 }
-
-const char *dl_schedule_name(dl_schedule schedule) { return schedule_names[schedule]; }
 
 /* A model's own variable of a name that the optimiser needs. */
 static void check_free(const dl_optimization *o, const char *name) {

@@ -53,7 +53,7 @@ dl_var *dl_optimizer_scalar(const dl_optimization *o, const char *name, double f
 /* Builds the learning rate of this step. */
 typedef dl_value *dl_schedule_rule(dl_optimization *o);
 #define SCHEDULE(id, help) dl_schedule_rule dl_schedule_##id;
-#include "passes/schedules.def"
+#include "ir/base/schedules.def"
 #undef SCHEDULE
 
 /* Builds one parameter's step: its next value and those of its state, as results of role UPDATE. `decays`:

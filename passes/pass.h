@@ -3,34 +3,11 @@
  * pipeline.c. */
 #ifndef DL_PASS_H
 #define DL_PASS_H
-#include "ir/base/optimizers.h"
+#include "ir/train_recipe.h"
 #include "ir/validate.h"
 
-typedef enum {
-#define SCHEDULE(id, help) DL_SCHEDULE_##id,
-#include "passes/schedules.def"
-#undef SCHEDULE
-} dl_schedule;
-
-/* The row of this name, or -1. */
+/* The schedule of this name (ir/base/schedules.def), or -1. */
 int dl_schedule_find(const char *name);
-const char *dl_schedule_name(dl_schedule schedule);
-
-/* What training adds to the gradients, as far as it shapes the graph. The numbers in it (rates, betas, decay,
- * ...) are variables of role HYPER, which the host sets: changing one compiles nothing. */
-typedef struct {
-    dl_optimizer optimizer;
-    dl_schedule schedule;
-    bool momentum;             /* sgd, rmsprop */
-    bool nesterov;             /* sgd */
-    bool centered;             /* rmsprop */
-    bool decay, decay_vectors; /* weight decay: at all; of biases and of norms' weights too */
-    bool clip;                 /* gradients by their common norm */
-    bool norms;         /* of all gradients before clipping, and of all weights behind the step: metrics */
-    double accumulator; /* adagrad: what its sums start at */
-    int ranges;         /* piecewise: how many ranges of epochs have a factor */
-    dl_dtype low;       /* mixed precision: bf16, or f16, whose loss is scaled; f32: none */
-} dl_recipe;
 
 /* How many ranks share the work, and which of them this is. Zero: one rank. Hashed as bytes: without holes.
  */

@@ -11,11 +11,6 @@
 #define DL_SCALER_H
 #include "passes/optimizer.h"
 
-/* Does training by this recipe scale its loss? */
-static inline bool dl_recipe_scales(const dl_recipe *recipe) {
-    return recipe->low == DL_F16 && recipe->optimizer != DL_OPT_NONE;
-}
-
 /* The gradient of the scaled loss, a scalar of this type, for the loss: its scale. Adds scaler.scale. Errors:
  * the model has a variable of that name. */
 dl_value *dl_scaler_seed(dl_builder *b, dl_dtype dtype, dl_error *err);

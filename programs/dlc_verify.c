@@ -166,7 +166,7 @@ static bool verify_kernels(report *r, const dl_graph *g, const dl_plan *plan, co
 
 /* The graphs of one name beside the model as the front end built it. */
 static bool verify_meaning(report *r, const dl_verify_graphs *graphs, const dl_plan *plan,
-                           const dl_verify_run *run, const dl_verify_recipe *recipe, dl_rules **rules,
+                           const dl_verify_run *run, const dl_recipe *recipe, dl_rules **rules,
                            dl_error *err) {
     const dl_graph *written = graphs->written;
     dl_verdict v = {.rules = *rules};
@@ -183,24 +183,9 @@ static bool verify_meaning(report *r, const dl_verify_graphs *graphs, const dl_p
     return true;
 }
 
-static dl_verify_recipe recipe_of(const dl_recipe *r) {
-    return (dl_verify_recipe){.optimizer = r->optimizer,
-                              .schedule = dl_schedule_name(r->schedule),
-                              .momentum = r->momentum,
-                              .nesterov = r->nesterov,
-                              .centered = r->centered,
-                              .decay = r->decay,
-                              .decay_vectors = r->decay_vectors,
-                              .clip = r->clip,
-                              .norms = r->norms,
-                              .scales = r->low == DL_F16,
-                              .ranges = r->ranges};
-}
-
 /* All of it. `written`: two sessions of the same model, of which the second becomes its gradients. */
 static bool verify_all(report *r, const dl_session *s, const dl_plan *p, dl_session *const written[2],
                        const dl_verify_run *run, const dl_recipe *recipe, dl_error *err) {
-    dl_verify_recipe of = recipe_of(recipe);
     dl_rules *rules = NULL;
     bool ok = true;
     for (int g = 0; ok && g < s->module->graphs.n; g++)
@@ -217,10 +202,10 @@ static bool verify_all(report *r, const dl_session *s, const dl_plan *p, dl_sess
         dl_verify_graphs graphs = {dl_module_graph(written[0]->module, name),
                                    trains ? dl_module_graph(written[1]->module, name) : NULL,
                                    s->module->graphs.at[g]};
-        ok = verify_meaning(r, &graphs, p, run, &of, &rules, err);
+        ok = verify_meaning(r, &graphs, p, run, recipe, &rules, err);
     }
     dl_verdict updates = {0};
-    ok = ok && dl_verify_updates(r->arena, &of, run, &updates, err);
+    ok = ok && dl_verify_updates(r->arena, recipe, run, &updates, err);
     add(r, &updates);
     return ok;
 }

@@ -166,7 +166,7 @@ static bool is_too_large(whole *w) {
     return true;
 }
 
-static bool judge_training(whole *w, const dl_verify_recipe *recipe, dl_error *err) {
+static bool judge_training(whole *w, const dl_recipe *recipe, dl_error *err) {
     const dl_verify_graphs *g = w->graphs;
     if (is_too_large(w)) return true;
     double **grads = dl_verify_interpret(w->scratch, g->derived, &w->state, 0, 0, err);
@@ -197,8 +197,8 @@ static dl_reference_draw draw_of(const dl_verify_state *s) {
 }
 
 bool dl_verify_meaning(dl_arena *arena, const dl_verify_graphs *graphs, const dl_plan *plan,
-                       const dl_verify_run *run, const dl_verify_recipe *recipe, dl_verdict *v,
-                       double *float32, dl_error *err) {
+                       const dl_verify_run *run, const dl_recipe *recipe, dl_verdict *v, double *float32,
+                       dl_error *err) {
     dlr_exec *exec = dlr_exec_open(plan, run->exec, err);
     if (!exec || !run->fill(exec, run->user, err)) return dlr_exec_close(exec), false;
     whole w = {.arena = arena, .scratch = dl_arena_new(arena), .graphs = graphs, .v = v};

@@ -92,7 +92,7 @@ typedef struct {
  * step, or NULL; `next` takes what each must be behind it, and what the step reports under a metric's name
  * (n 1). */
 typedef struct {
-    const dl_verify_recipe *recipe;
+    const dl_recipe *recipe;
     int n;
     const dl_step_param *params;
     const double *(*old)(void *user, const char *name);
@@ -104,6 +104,6 @@ void dl_verify_step(dl_arena *arena, const dl_step_of *s);
 /* Results of `made` that the optimiser makes (got: by result, as interpreted) beside its definition on the
  * gradients of `derived` (grads: likewise). updates.c */
 bool dl_verify_model_updates(dl_arena *arena, const dl_verify_graphs *graphs, double *const *got,
-                             double *const *grads, const dl_verify_state *s, const dl_verify_recipe *recipe,
+                             double *const *grads, const dl_verify_state *s, const dl_recipe *recipe,
                              dl_verdict *v, dl_error *err);
 #endif

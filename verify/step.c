@@ -45,20 +45,23 @@ static double factor_of_ranges(const step *w, double epoch) {
     return factor;
 }
 
-static double rate_of(const step *w, double at) {
-    const char *schedule = w->s->recipe->schedule;
-    double first = number(w, "lr.init", 0), warmup = number(w, "lr.warmup", 0);
-    double epoch = floor((at - 1) / number(w, "lr.steps", 1));
-    if (strcmp(schedule, "warmup_cosine") == 0)
-        return at < warmup ? first * at / warmup : half_cosine(w, at - warmup);
-    if (strcmp(schedule, "cosine") == 0)
-        return fmin(warmup > 0 ? first * at / warmup : INFINITY, half_cosine(w, at - 1));
-    if (strcmp(schedule, "cosine_epochs") == 0) return half_cosine(w, epoch) * risen(w, at);
-    if (strcmp(schedule, "constant") == 0) return first * number(w, "lr.scale", 1) * risen(w, at);
-    if (strcmp(schedule, "piecewise") != 0) return NAN; /* a schedule that has no definition here */
-    double from = number(w, "lr.warmup.from", 1);
+static double piecewise(const step *w, double at, double first, double epoch) {
+    double warmup = number(w, "lr.warmup", 0), from = number(w, "lr.warmup.from", 1);
     double rise = at < warmup ? from + (1 - from) * at / warmup : 1;
     return first * factor_of_ranges(w, epoch) * rise;
+}
+
+static double rate_of(const step *w, double at) {
+    double first = number(w, "lr.init", 0), warmup = number(w, "lr.warmup", 0);
+    double epoch = floor((at - 1) / number(w, "lr.steps", 1));
+    switch (w->s->recipe->schedule) { /* each row of ir/base/schedules.def: -Wswitch */
+    case DL_SCHEDULE_warmup_cosine: return at < warmup ? first * at / warmup : half_cosine(w, at - warmup);
+    case DL_SCHEDULE_cosine: return fmin(warmup > 0 ? first * at / warmup : INFINITY, half_cosine(w, at - 1));
+    case DL_SCHEDULE_cosine_epochs: return half_cosine(w, epoch) * risen(w, at);
+    case DL_SCHEDULE_piecewise: return piecewise(w, at, first, epoch);
+    case DL_SCHEDULE_constant: return first * number(w, "lr.scale", 1) * risen(w, at);
+    }
+    return NAN;
 }
 
 /* ---- the optimisers ---- */
@@ -143,7 +146,7 @@ static void radam(const move *m) {
 
 /* p <- p - rate x; with momentum along b <- momentum b + x, or ahead of it. */
 static void descend(const move *m, double rate, const double *x) {
-    const dl_verify_recipe *recipe = m->w->s->recipe;
+    const dl_recipe *recipe = m->w->s->recipe;
     double momentum = number(m->w, "momentum", 0.9);
     double *b = recipe->momentum ? kept(m, "momentum_buffer") : NULL;
     for (int64_t i = 0; i < m->n; i++) {
@@ -205,7 +208,7 @@ static void take(const move *m) {
 
 /* Decay: of the parameter itself, or a part of its gradient. */
 static void decay(const move *m) {
-    const dl_verify_recipe *recipe = m->w->s->recipe;
+    const dl_recipe *recipe = m->w->s->recipe;
     double by = number(m->w, "weight_decay", 0);
     if (!recipe->decay || (m->of->rank < 2 && !recipe->decay_vectors)) return;
     for (int64_t i = 0; i < m->n; i++) {
@@ -255,7 +258,7 @@ void dl_verify_step(dl_arena *arena, const dl_step_of *s) {
     tell(&w, DL_RESULT_METRIC, DL_TAG_RATE, w.rate);
     tell(&w, DL_RESULT_UPDATE, "optimizer.step", steps);
     if (drawn) tell(&w, DL_RESULT_UPDATE, DL_RANDOM_STEP, *drawn + 1);
-    if (s->recipe->scales) scale_loss(&w);
+    if (dl_recipe_scales(s->recipe)) scale_loss(&w);
     if (s->recipe->clip) clip = fmin(1, number(&w, "max_norm", 1) / (norm + 1e-6));
     if (s->recipe->optimizer == DL_OPT_nadam) {
         const double *past = s->old(s->user, "optimizer.mu_product");

@@ -150,8 +150,8 @@ static void feed_trial(trial *t, bool lost) {
     }
 }
 
-bool dl_verify_updates(dl_arena *arena, const dl_verify_recipe *recipe, const dl_verify_run *run,
-                       dl_verdict *v, dl_error *err) {
+bool dl_verify_updates(dl_arena *arena, const dl_recipe *recipe, const dl_verify_run *run, dl_verdict *v,
+                       dl_error *err) {
     if (recipe->optimizer == DL_OPT_NONE) return true;
     dl_arena *scratch = dl_arena_new(arena);
     dl_module *m = build_trial(scratch);
@@ -162,7 +162,7 @@ bool dl_verify_updates(dl_arena *arena, const dl_verify_recipe *recipe, const dl
     begin_trial(&t);
     bool ok = true;
     for (t.step = 1; ok && t.step <= STEPS && !t.faults; t.step++) {
-        feed_trial(&t, recipe->scales && t.step == LOST);
+        feed_trial(&t, dl_recipe_scales(recipe) && t.step == LOST);
         dl_step_param params[] = {{"weight", 12, 2, trial_old(&t, "x")}, {"bias", 4, 1, trial_old(&t, "z")}};
         dl_step_of of = {recipe, 2, params, trial_old, trial_next, &t};
         ok = dl_interp_run(t.in, err);
@@ -201,7 +201,7 @@ static void model_next(void *user, dl_result_role role, const char *name, const 
     }
 }
 
-static bool take_step(model *m, const dl_graph *derived, double *const *grads, const dl_verify_recipe *recipe,
+static bool take_step(model *m, const dl_graph *derived, double *const *grads, const dl_recipe *recipe,
                       bool shaken) {
     dl_step_of of = {recipe, 0, NULL, model_old, model_next, m};
     dl_step_param *params = DL_NEWS(m->arena, dl_step_param, derived->results.n + 1);
@@ -236,7 +236,7 @@ static double off_of(const model *m, int i, double *allowed, double *step) {
 }
 
 bool dl_verify_model_updates(dl_arena *arena, const dl_verify_graphs *graphs, double *const *got,
-                             double *const *grads, const dl_verify_state *s, const dl_verify_recipe *recipe,
+                             double *const *grads, const dl_verify_state *s, const dl_recipe *recipe,
                              dl_verdict *v, dl_error *err) {
     const dl_graph *g = graphs->made;
     dl_arena *scratch = dl_arena_new(arena);

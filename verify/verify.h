@@ -1,8 +1,8 @@
 /* Compiled code beside the interpreter. */
 #ifndef DL_VERIFY_H
 #define DL_VERIFY_H
-#include "ir/base/optimizers.h"
 #include "ir/graph.h"
+#include "ir/train_recipe.h"
 #include "runtime/exec.h"
 
 /* How plans are run, and what fills the variables of a fresh executor. `passes` runs the compiler's passes of
@@ -56,16 +56,6 @@ void dl_verify_tensor(dl_arena *arena, dl_verdict *v, const char *what, const ch
 bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan, const dl_verify_run *run,
                        dl_verdict *v, dl_error *err);
 
-/* What shapes a step behind the gradients (passes/pass.h: dl_recipe): the numbers are variables of the plan.
- */
-typedef struct {
-    dl_optimizer optimizer;
-    const char *schedule; /* its name (passes/schedules.def) */
-    bool momentum, nesterov, centered, decay, decay_vectors, clip, norms;
-    bool scales; /* the loss, as fp16 asks for */
-    int ranges;
-} dl_verify_recipe;
-
 /* A model's graphs of one name, "train" or "eval". */
 typedef struct {
     const dl_graph *written; /* as the front end built it, before any pass */
@@ -86,12 +76,12 @@ typedef struct {
  * (no judgement), NAN for updates, gradients and what is nowhere finite. recipe: of train; NULL elsewhere.
  * Errors: DL_RESOURCE, DL_INPUT, and what the executor says. */
 bool dl_verify_meaning(dl_arena *arena, const dl_verify_graphs *graphs, const dl_plan *plan,
-                       const dl_verify_run *run, const dl_verify_recipe *recipe, dl_verdict *v,
-                       double *float32, dl_error *err);
+                       const dl_verify_run *run, const dl_recipe *recipe, dl_verdict *v, double *float32,
+                       dl_error *err);
 
 /* The recipe's updates by themselves, which need no model: a small graph that the pass `optimizer` completes
  * takes some thirty steps, through warm-up, epochs, clipping and, where the loss is scaled, a step that is
  * skipped; next to the definition of the optimiser and the schedule in plain C. */
-bool dl_verify_updates(dl_arena *arena, const dl_verify_recipe *recipe, const dl_verify_run *run,
-                       dl_verdict *v, dl_error *err);
+bool dl_verify_updates(dl_arena *arena, const dl_recipe *recipe, const dl_verify_run *run, dl_verdict *v,
+                       dl_error *err);
 #endif

@@ -603,7 +603,7 @@ static void check_coverage(void) {
         for (int i = 0; i < NCASES; i++) n += cases[i].recipe.schedule == DL_SCHEDULE_##id;                  \
         CHECK(n > 0, "no case for schedule " #id);                                                           \
     }
-#include "passes/schedules.def"
+#include "ir/base/schedules.def"
 #undef SCHEDULE
 }
 
