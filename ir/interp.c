@@ -12,6 +12,9 @@ struct dl_interp {
     uint64_t random;
     dl_interp_own *own; /* asked first; NULL: nobody */
     void *user;
+    dl_interp_source *source; /* dl_interp_stream; NULL: the run holds its variables and results */
+    dl_interp_take *take;
+    void *stream;
     uint32_t n;
     double **data; /* by value id; NULL until asked for */
 };
@@ -38,6 +41,11 @@ void dl_interp_shake(dl_interp *in, double relative, uint64_t seed) {
 
 void dl_interp_means(dl_interp *in, dl_interp_own *own, void *user) { in->own = own, in->user = user; }
 
+void dl_interp_stream(dl_interp *in, dl_interp_source *source, dl_interp_take *take, void *user) {
+    in->release = true;
+    in->source = source, in->take = take, in->stream = user;
+}
+
 /* 1 + shake or 1 - shake, as splitmix64 (Steele, Lea and Flood, OOPSLA 2014) tosses. */
 static double toss(dl_interp *in) {
     uint64_t z = in->random += 0x9e3779b97f4a7c15u;
@@ -53,7 +61,14 @@ double *dl_interp_data(dl_interp *in, const dl_value *v) {
     double *data = in->data[v->id] = calloc(count ? (size_t)count : 1, sizeof(double));
     for (int i = 0; data && v->var && i < v->var->numbers.n; i++)
         data[i] = dl_interp_convert(v->type.dtype, v->var->numbers.at[i], in->round);
+    if (data && v->var && in->source) in->source(in->stream, v, data);
     return data;
+}
+
+void dl_interp_drop(dl_interp *in, const dl_value *v) {
+    DL_CHECK(v->id < in->n);
+    free(in->data[v->id]);
+    in->data[v->id] = NULL;
 }
 
 /* --- walking --- */
@@ -306,14 +321,15 @@ static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ra
     double **data = dl_calloc((size_t)(n->nin + n->nout), sizeof *data); /* operands, then results */
     bool ok = true;
     for (int i = 0; i < n->nin && ok; i++) ok = (data[i] = need(in, n->in[i], err)) != NULL;
-    for (int i = 0; i < n->nout && ok; i++) ok = (data[n->nin + i] = need(in, &n->out[i], err)) != NULL;
+    for (int i = 0; i < n->nout && ok && !ranges; i++)
+        ok = (data[n->nin + i] = need(in, &n->out[i], err)) != NULL;
     bool owned = ok && in->own && in->own(in->user, n, data);
     if (ok && !owned && !mean && !call && !n->kernel)
         ok = dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
     if (ok && !owned && n->kernel) dl_interp_kernel(n->kernel, data, in->round, ranges);
     if (ok && !owned && call) call(n, data, in->round, NULL);
     if (ok && !owned && mean && !n->kernel) mean(n, (const double *const *)data, data[n->nin]);
-    for (int i = 0; i < n->nout && ok; i++) {
+    for (int i = 0; i < n->nout && ok && !ranges; i++) {
         int64_t count = dl_type_count(&n->out[i].type);
         double *r = data[n->nin + i];
         dl_dtype type = n->out[i].type.dtype;
@@ -332,20 +348,43 @@ bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, const dl_interp_rang
     return run_node(in, n, to, err);
 }
 
-/* Readers of each value still to come: nodes, and one for good where a result names it. */
+/* Readers of each value still to come: nodes, and one for good where a result names it that is held. */
 static int *count_readers(const dl_interp *in) {
     const dl_graph *g = in->graph;
     int *readers = dl_calloc(in->n, sizeof *readers);
     for (int i = 0; i < g->nodes.n; i++)
         for (int j = 0; j < g->nodes.at[i]->nin; j++) readers[g->nodes.at[i]->in[j]->id]++;
-    for (int i = 0; i < g->results.n; i++) readers[g->results.at[i].value->id]++;
+    for (int i = 0; i < g->results.n && !in->source; i++) readers[g->results.at[i].value->id]++;
     return readers;
 }
 
 static void free_unread(dl_interp *in, const dl_value *v, const int *readers) {
-    if (v->var || readers[v->id]) return;
-    free(in->data[v->id]);
-    in->data[v->id] = NULL;
+    if (v->var ? !in->source : readers[v->id] > 0) return;
+    dl_interp_drop(in, v);
+}
+
+static bool is_result(const dl_graph *g, const dl_value *v) {
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].value == v) return true;
+    return false;
+}
+
+/* What a node has made of the results; of those that are variables, at the end. */
+static void take_results(dl_interp *in, const dl_node *n) {
+    for (int k = 0; k < n->nout; k++)
+        if (is_result(in->graph, &n->out[k])) in->take(in->stream, &n->out[k], in->data[n->out[k].id]);
+}
+
+static bool take_variables(dl_interp *in, dl_error *err) {
+    for (int i = 0; i < in->graph->vars.n; i++) {
+        const dl_value *v = &in->graph->vars.at[i]->value;
+        if (!is_result(in->graph, v)) continue;
+        const double *data = need(in, v, err);
+        if (!data) return false;
+        in->take(in->stream, v, data);
+        dl_interp_drop(in, v);
+    }
+    return true;
 }
 
 /* All updates at once: every new value is read before any variable is written. */
@@ -398,11 +437,12 @@ bool dl_interp_run(dl_interp *in, dl_error *err) {
     for (int i = 0; i < g->nodes.n && ok; i++) {
         const dl_node *n = g->nodes.at[i];
         if (!needed || needed[i]) ok = dl_interp_node(in, n, err);
+        if (ok && in->take && needed[i]) take_results(in, n);
         if (!readers) continue;
         for (int j = 0; j < n->nin; j++) readers[n->in[j]->id]--;
         for (int j = 0; j < n->nin; j++) free_unread(in, n->in[j], readers);
         for (int j = 0; j < n->nout; j++) free_unread(in, &n->out[j], readers);
     }
     free(readers), free(needed);
-    return ok && apply_updates(in, err);
+    return ok && (in->source ? take_variables(in, err) : apply_updates(in, err));
 }

@@ -97,7 +97,7 @@ static double share_off(const work *w, int64_t j, double reference) {
     return expm1(exponent) + 8 * w->unit;
 }
 
-static void put(const dl_interp_ranges *to, dl_dtype type, int k, int64_t at, double value, double off) {
+static void put(const dl_interp_ends *to, dl_dtype type, int k, int64_t at, double value, double off) {
     if (!to) return;
     bool finite = isfinite(value) && isfinite(off);
     dl_range r = dl_range_store(type, (dl_range){value, value - off, value + off});
@@ -113,7 +113,7 @@ static void hide(double *moved, const double *of, int64_t n) {
 /* Shares of the keys, from the largest score; the query's y and logarithm. `sized` and `moved` are what
  * y's elements sum: magnitudes, and how far those are off. */
 static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *out, double *sized,
-                   double *moved, const dl_interp_ranges *ranges) {
+                   double *moved, const dl_interp_ends *ranges) {
     const dl_attention *a = &w->a;
     int64_t seen = find_scores(w, n, i, head), at = query_at(w, n, i, head), log = log_at(w, n, i, head);
     double most = -INFINITY, sum = 0, worst = 0, *y = out[DL_ATT_Y] + at;
@@ -142,7 +142,7 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
         whole + 4 * w->unit * (1 + fabs(most) + fabs(out[DL_ATT_LOG][log])));
 }
 
-void dl_interp_attention(const dl_node *n, double *const *data, bool round, const dl_interp_ranges *ranges) {
+void dl_interp_attention(const dl_node *n, double *const *data, bool round, const dl_interp_ends *ranges) {
     work w = begin(n, data, round, DL_ATT_SEED);
     double *sums = dl_calloc((size_t)w.a.size * 2 + 1, sizeof *sums);
     for (int64_t b = 0; b < w.a.batch; b++)
@@ -198,7 +198,7 @@ static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const doubl
 }
 
 void dl_interp_attention_grad(const dl_node *n, double *const *data, bool round,
-                              const dl_interp_ranges *ranges) {
+                              const dl_interp_ends *ranges) {
     work w = begin(n, data, round, DL_GRAD_SEED);
     double *const *out = data + n->nin;
     totals sums, *t = ranges ? &sums : NULL;

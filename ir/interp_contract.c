@@ -18,19 +18,35 @@ typedef struct {
 
 static int64_t product(const int64_t v[3]) { return v[0] * v[1] * v[2]; }
 
-/* dst [n0][n1][n2], dense, from src with these strides. */
+/* dst [n0][n1][n2], dense, from src with these strides, of which s0 is mostly 1: a line of dst at a time,
+ * from as many lines of src that stay near. */
 static void permute(double *dst, const double *src, int64_t n0, int64_t n1, int64_t n2, int64_t s0,
                     int64_t s1, int64_t s2) {
-    for (int64_t i = 0; i < n0; i++)
-        for (int64_t j = 0; j < n1; j++)
-            for (int64_t k = 0; k < n2; k++) *dst++ = src[i * s0 + j * s1 + k * s2];
+    enum { LINE = 8 };
+    for (int64_t j = 0; j < n1; j++)
+        for (int64_t first = 0; first < n2; first += LINE) {
+            int64_t last = first + LINE < n2 ? first + LINE : n2;
+            for (int64_t i = 0; i < n0; i++)
+                for (int64_t k = first; k < last; k++)
+                    dst[(i * n1 + j) * n2 + k] = src[i * s0 + j * s1 + k * s2];
+        }
 }
 
-static void add_scaled(double *restrict y, const double *restrict x, double scale, int64_t n, bool single) {
-    if (single)
-        for (int64_t i = 0; i < n; i++) y[i] = (double)(float)(y[i] + scale * x[i]);
-    else
-        for (int64_t i = 0; i < n; i++) y[i] += scale * x[i];
+/* y += scale[0] x[0], then scale[1] x[1]...: `rows` of them, up to AT_ONCE, each addition by itself. */
+enum { AT_ONCE = 4 };
+static void add_scaled(double *restrict y, double *const *x, const double *scale, int rows, int64_t n,
+                       bool single) {
+    const double *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
+    double s0 = scale[0], s1 = scale[1], s2 = scale[2], s3 = scale[3];
+    if (rows == AT_ONCE && !single) {
+        for (int64_t i = 0; i < n; i++) y[i] = y[i] + s0 * x0[i] + s1 * x1[i] + s2 * x2[i] + s3 * x3[i];
+        return;
+    }
+    for (int k = 0; k < rows; k++)
+        for (int64_t i = 0; i < n; i++) {
+            double sum = y[i] + scale[k] * x[k][i];
+            y[i] = single ? (double)(float)sum : sum;
+        }
 }
 
 /* Meetings of one tap, done several at a time so that a row of the tap's matrix is reused while it is near.
@@ -41,17 +57,33 @@ typedef struct {
     double *x[GROUP], *y[GROUP];
 } group;
 
-/* made y: y[o] += x[c] w[c][o]
- * made x: x[c] += y[o] w[o][c]
- * made w: w[c][o] += x[c] y[o] */
-static void meet(const windows *v, group *g, double *w) {
-    bool x_made = v->made == DL_TENSOR_X, w_made = v->made == DL_TENSOR_W;
-    int64_t rows = x_made ? v->o : v->c, width = x_made ? v->c : v->o;
-    for (int64_t i = 0; i < rows; i++, w += width)
-        for (int m = 0; m < g->n; m++) {
-            double *to = w_made ? w : x_made ? g->x[m] : g->y[m];
-            add_scaled(to, w_made ? g->y[m] : w, (x_made ? g->y[m] : g->x[m])[i], width, v->single);
+/* made w: w[c][o] += x[c] y[o]; one row after another, the meetings in their order. */
+static void meet_into_weight(const windows *v, const group *g, double *w) {
+    for (int64_t i = 0; i < v->c; i++, w += v->o)
+        for (int m = 0; m < g->n; m += AT_ONCE) {
+            double *from[AT_ONCE] = {0}, scale[AT_ONCE] = {0};
+            int rows = g->n - m < AT_ONCE ? g->n - m : AT_ONCE;
+            for (int k = 0; k < rows; k++) from[k] = g->y[m + k], scale[k] = g->x[m + k][i];
+            add_scaled(w, from, scale, rows, v->o, v->single);
         }
+}
+
+/* made y: y[o] += x[c] w[c][o]
+ * made x: x[c] += y[o] w[o][c] */
+static void meet(const windows *v, group *g, double *w) {
+    bool x_made = v->made == DL_TENSOR_X;
+    int64_t all = x_made ? v->o : v->c, width = x_made ? v->c : v->o;
+    if (v->made == DL_TENSOR_W) meet_into_weight(v, g, w), all = 0;
+    for (int64_t i = 0; i < all; i += AT_ONCE) {
+        double *from[AT_ONCE] = {0};
+        int rows = all - i < AT_ONCE ? (int)(all - i) : AT_ONCE;
+        for (int k = 0; k < rows; k++) from[k] = w + (i + k) * width;
+        for (int m = 0; m < g->n; m++) {
+            double scale[AT_ONCE] = {0};
+            for (int k = 0; k < rows; k++) scale[k] = (x_made ? g->y[m] : g->x[m])[i + k];
+            add_scaled(x_made ? g->x[m] : g->y[m], from, scale, rows, width, v->single);
+        }
+    }
     g->n = 0;
 }
 
@@ -87,26 +119,77 @@ static void run_tap(const windows *v, const int64_t t[3], double *x, double *y, 
     meet(v, &g, w);
 }
 
-/* data[tensor]: row-major; that which is made is written. */
-static void sum_windows(const windows *v, double *const data[DL_NTENSORS]) {
-    int64_t n = v->n, c = v->c, o = v->o, q = product(v->in), p = product(v->out), taps = product(v->taps),
-            t[3];
-    bool across = v->made == DL_TENSOR_X; /* the matrix lies [o][c] */
-    dl_arena *scratch = dl_arena_new(NULL);
-    double *x = DL_NEWS(scratch, double, n *q *c), *y = DL_NEWS(scratch, double, n *p *o);
-    double *w = DL_NEWS(scratch, double, taps *c *o);
-    if (v->made != DL_TENSOR_X) permute(x, data[DL_TENSOR_X], n, q, c, c * q, 1, q);
-    if (v->made != DL_TENSOR_Y) permute(y, data[DL_TENSOR_Y], n, p, o, o * p, 1, p);
-    if (v->made != DL_TENSOR_W)
-        permute(w, data[DL_TENSOR_W], taps, across ? o : c, across ? c : o, 1, across ? c * taps : taps,
-                across ? taps : c * taps);
-    double *w_at = w;
+/* All taps. */
+static void run_taps(const windows *v, double *x, double *y, double *w) {
+    int64_t t[3];
     for (t[0] = 0; t[0] < v->taps[0]; t[0]++)
         for (t[1] = 0; t[1] < v->taps[1]; t[1]++)
-            for (t[2] = 0; t[2] < v->taps[2]; t[2]++, w_at += c * o) run_tap(v, t, x, y, w_at);
-    if (v->made == DL_TENSOR_Y) permute(data[DL_TENSOR_Y], y, n, o, p, p * o, 1, o);
-    if (v->made == DL_TENSOR_X) permute(data[DL_TENSOR_X], x, n, c, q, q * c, 1, c);
-    if (v->made == DL_TENSOR_W) permute(data[DL_TENSOR_W], w, o, c, taps, 1, o, c * o);
+            for (t[2] = 0; t[2] < v->taps[2]; t[2]++, w += v->c * v->o) run_tap(v, t, x, y, w);
+}
+
+/* So many channels at a time of those that a tap's matrix is wide: it is to stay near, and a copy of a weight
+ * is not to take as much memory as the weight. */
+static int64_t channels_at_once(int64_t rows, int64_t width) {
+    enum { NEAR = 1 << 15, LEAST = 32 };
+    int64_t n = rows > 0 ? NEAR / rows : width;
+    return n < LEAST ? LEAST : n;
+}
+
+/* Channels [first, first + n) of an image [batch][channels][points], channels last; or back. */
+static void turn_channels(double *dense, double *image, int64_t batch, int64_t channels, int64_t points,
+                          int64_t first, int64_t n, bool back) {
+    for (int64_t b = 0; b < batch; b++) {
+        double *here = dense + b * points * n, *there = image + (b * channels + first) * points;
+        if (back)
+            permute(there, here, n, 1, points, 1, 0, n);
+        else
+            permute(here, there, points, 1, n, 1, 0, points);
+    }
+}
+
+/* The same columns of the weight [o][c][taps] as a matrix for each tap: [c][o], or, `across`, [o][c]. */
+static void turn_weight(const windows *v, const windows *part, double *dense, double *weight, int64_t first,
+                        bool back) {
+    int64_t taps = product(v->taps);
+    bool across = v->made == DL_TENSOR_X;
+    double *at = weight + first * (across ? taps : v->c * taps);
+    if (back)
+        permute(at, dense, part->o, v->c, taps, 1, part->o, v->c * part->o);
+    else
+        permute(dense, at, taps, across ? v->o : v->c, across ? part->c : part->o, 1,
+                across ? v->c * taps : taps, across ? taps : v->c * taps);
+}
+
+/* data[tensor]: row-major; that which is made is written. The image of the matrices' rows is brought to
+ * channels last once, the rest by columns. */
+static void sum_windows(const windows *v, double *const data[DL_NTENSORS]) {
+    bool across = v->made == DL_TENSOR_X; /* the matrix lies [o][c] */
+    int64_t q = product(v->in), p = product(v->out), taps = product(v->taps);
+    int64_t rows = across ? v->o : v->c, width = across ? v->c : v->o, each = channels_at_once(rows, width);
+    int64_t points = across ? q : p, other = across ? p : q;
+    if (each > width) each = width;
+    dl_tensor image = across ? DL_TENSOR_X : DL_TENSOR_Y, whole = across ? DL_TENSOR_Y : DL_TENSOR_X;
+    dl_arena *scratch = dl_arena_new(NULL);
+    double *all = DL_NEWS(scratch, double, v->n *other *rows + 1);
+    double *part = DL_NEWS(scratch, double, v->n *points *each + 1);
+    double *w = DL_NEWS(scratch, double, taps *rows *each + 1);
+    turn_channels(all, data[whole], v->n, rows, other, 0, rows, false);
+    for (int64_t first = 0; first < width; first += each) {
+        windows of = *v;
+        int64_t n = width - first < each ? width - first : each;
+        *(across ? &of.c : &of.o) = n;
+        if (v->made == image)
+            memset(part, 0, sizeof *part * (size_t)(v->n * points * n));
+        else
+            turn_channels(part, data[image], v->n, width, points, first, n, false);
+        if (v->made == DL_TENSOR_W)
+            memset(w, 0, sizeof *w * (size_t)(taps * rows * n));
+        else
+            turn_weight(v, &of, w, data[DL_TENSOR_W], first, false);
+        run_taps(&of, across ? part : all, across ? all : part, w);
+        if (v->made == image) turn_channels(part, data[image], v->n, width, points, first, n, true);
+        if (v->made == DL_TENSOR_W) turn_weight(v, &of, w, data[DL_TENSOR_W], first, true);
+    }
     dl_arena_free(scratch);
 }
 
@@ -196,23 +279,29 @@ static void run_windows(const dl_relation *r, const double *const operand[2], co
     batch[DL_TENSOR_X] = batch[DL_TENSOR_Y] = v.n, batch[DL_TENSOR_W] = 1;
     count[DL_TENSOR_X] = v.c * product(v.in), count[DL_TENSOR_Y] = v.o * product(v.out);
     count[DL_TENSOR_W] = v.o * v.c * product(v.taps);
+    double *results[] = {to->sum, to->chain, to->size};
     dl_arena *scratch = dl_arena_new(NULL);
-    double *data[DL_NTENSORS] = {0}, *results[] = {to->sum, to->chain, to->size};
-    for (int t = DL_TENSOR_X; t < DL_NTENSORS; t++) data[t] = DL_NEWS(scratch, double, batch[t] * count[t]);
+    double *data[DL_NTENSORS] = {0};
+    for (int t = DL_TENSOR_X; t < DL_NTENSORS && groups > 1; t++)
+        data[t] = DL_NEWS(scratch, double, batch[t] * count[t]);
     double *own = data[v.made];
     for (int64_t g = 0; g < groups; g++) {
         for (int p = 0; p < 2; p++) {
             dl_tensor t = tensor_at(r, p);
-            copy_group((double *)operand[p], data[t], batch[t], groups, g, count[t], false);
+            if (groups == 1)
+                data[t] = (double *)operand[p]; /* as it is */
+            else
+                copy_group((double *)operand[p], data[t], batch[t], groups, g, count[t], false);
         }
         for (int k = 0; k < 3; k++) {
             if (!results[k]) continue;
             v.single = results[k] == to->chain;
+            if (groups == 1) data[v.made] = own = results[k];
             if (results[k] == to->size)
                 size_windows(&v, data, own);
             else
                 sum_windows(&v, data);
-            copy_group(results[k], own, batch[v.made], groups, g, count[v.made], true);
+            if (groups > 1) copy_group(results[k], own, batch[v.made], groups, g, count[v.made], true);
         }
     }
     dl_arena_free(scratch);

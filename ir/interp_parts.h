@@ -3,6 +3,7 @@
 #define DL_INTERP_PARTS_H
 #include "ir/interp.h"
 #include "ir/relation.h"
+#include "ir/sweep.h"
 
 /* A contraction on row-major operands, into row-major results: the sums; if they are not NULL, the sums of
  * the terms' magnitudes or something above them, and the sums as float32 makes them, one product behind the
@@ -46,17 +47,30 @@ dl_range dl_range_of_sum(dl_dtype type, const dl_range_sum *s);
  * above. */
 double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double chain);
 
-/* An op of class TEMPLATE on its operands' data, behind which its results' stand; with `ranges` (or NULL) the
+/* Where the ends of ranges go: row-major, of result k low[k] and high[k]. */
+typedef struct {
+    double *const *low, *const *high;
+} dl_interp_ends;
+/* An op of class TEMPLATE on its operands' data, behind which its results' stand; with `ends` (or NULL) the
  * ends of its results' ranges too. `round`: what stands on both ways is rounded as results are.
  * interp_attention.c */
-typedef void dl_interp_call(const dl_node *n, double *const *data, bool round,
-                            const dl_interp_ranges *ranges);
+typedef void dl_interp_call(const dl_node *n, double *const *data, bool round, const dl_interp_ends *ends);
 dl_interp_call dl_interp_attention, dl_interp_attention_grad;
 extern dl_interp_call *const dl_interp_calls[]; /* by op */
 
-/* A fused kernel on its parameters' data, inputs then outputs; with `ranges` (or NULL) the ends of its
- * results' ranges too. interp_kernel.c */
+/* A fused kernel on its parameters' data, inputs then outputs. With `ranges` (or NULL) the outputs' elements
+ * are judged, and have no data. interp_kernel.c */
 void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges);
+/* A kernel's space by joined axes: those next to each other that every instruction follows together are one.
+ * interp_axes.c */
+typedef struct {
+    int nspace;
+    dl_axis space[DL_MAX_RANK];
+    dl_kinstr *instrs; /* as the kernel's, by these axes */
+    dl_type *shape;    /* by instruction: of a LOAD or STORE its tensor, whose axes are joined likewise */
+    dl_step *steps;
+} dl_interp_space;
+dl_interp_space dl_interp_join_axes(dl_arena *arena, const dl_kernel *k);
 
 /* A number of f32 as TF32: 11 digits, ties away from zero (PTX ISA: cvt.rna.tf32.f32). */
 double dl_interp_tf32(double v);

@@ -158,6 +158,8 @@ static bool quick(const dl_kinstr *in, const dl_ranges *arg, dl_ranges to, int n
             high[k] = most_of(most_of(ll, lh), most_of(hl, hh));
             bad += 0 * (either ? INFINITY : ll + lh + hl + hh); /* no number for ever where one is none */
         }
+    } else if (in->op == DL_OP_sqrt) {
+        for (int k = 0; k < n; k++) at[k] = sqrt(a[k]), low[k] = sqrt(al[k]), high[k] = sqrt(ah[k]);
     } else {
         return false;
     }

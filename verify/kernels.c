@@ -1,3 +1,4 @@
+/* Every launch of a program by itself, next to the interpreter on the same operands. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -33,29 +34,46 @@ static const char *place_of(dl_arena *arena, const dl_type *t, int64_t number) {
     return s;
 }
 
-void dl_verify_tensor(dl_arena *arena, dl_verdict *v, const char *what, const char *where,
-                      const dl_type *type, const double *got, const double *want, const double *low,
-                      const double *high) {
-    int64_t count = dl_type_count(type), worst = 0, outside = 0;
-    double most = -1;
-    for (int64_t i = 0; i < count; i++) {
-        double e = excess(got[i], want[i], low[i], high[i]);
-        outside += e > 1;
-        if (e > most) most = e, worst = i;
-    }
+/* The elements of one tensor that were judged so far, and the one that is furthest outside. */
+typedef struct {
+    double most, got, want, low, high;
+    int64_t worst, outside;
+} tally;
+static const tally no_tally = {.most = -1};
+
+static void judge_element(tally *t, int64_t element, double got, double want, double low, double high) {
+    double e = excess(got, want, low, high);
+    t->outside += e > 1;
+    if (e <= t->most) return;
+    t->most = e, t->worst = element;
+    t->got = got, t->want = want, t->low = low, t->high = high;
+}
+
+static void report(dl_arena *arena, dl_verdict *v, const char *what, const char *where, const dl_type *type,
+                   const tally *t) {
     v->compared++;
-    if (most > v->worst) v->worst = most, v->worst_of = dl_strdup(arena, what);
-    if (!outside) return;
+    if (t->most > v->worst) v->worst = t->most, v->worst_of = dl_strdup(arena, what);
+    if (!t->outside) return;
     char *fault = dl_format(arena,
                             "%s: %.9g%s, where %.9g was expected, between %.9g and %.9g; %lld of %lld "
                             "elements are off%s",
-                            what, got[worst], place_of(arena, type, worst), want[worst], low[worst],
-                            high[worst], (long long)outside, (long long)count, where);
+                            what, t->got, place_of(arena, type, t->worst), t->want, t->low, t->high,
+                            (long long)t->outside, (long long)dl_type_count(type), where);
     dl_push(arena, &v->faults, fault);
+}
+
+void dl_verify_tensor(dl_arena *arena, dl_verdict *v, const char *what, const char *where,
+                      const dl_type *type, const double *got, const double *want, const double *low,
+                      const double *high) {
+    tally t = no_tally;
+    for (int64_t i = 0; i < dl_type_count(type); i++) judge_element(&t, i, got[i], want[i], low[i], high[i]);
+    report(arena, v, what, where, type, &t);
 }
 
 /* ---- one program, launch by launch ---- */
 
+/* Of each value only a hash of what its maker stored is kept: a launch's operands and results are read from
+ * the executor's memory for that launch alone. */
 typedef struct {
     dl_arena *arena;
     const dl_graph *g;
@@ -63,16 +81,11 @@ typedef struct {
     dl_interp *in;
     dl_verdict *v;
     dl_error *err;
-    bool overrun; /* a kernel wrote where it may not: nothing behind it is judged */
+    uint64_t *stored; /* by value: the hash, as doubles */
+    double *block;    /* BLOCK of them */
+    bool overrun;     /* a kernel wrote where it may not: nothing behind it is judged */
 } session;
-
-static double *doubles(session *s, int64_t count) {
-    double *d = calloc(count ? (size_t)count : 1, sizeof *d);
-    if (!d)
-        dl_fail(s->err, DL_RESOURCE, "no memory for a tensor of %lld elements; verify a smaller --data_size",
-                (long long)count);
-    return d;
-}
+enum { BLOCK = 1 << 20 };
 
 static double *data_of(session *s, const dl_value *v) {
     double *d = dl_interp_data(s->in, v);
@@ -80,6 +93,32 @@ static double *data_of(session *s, const dl_value *v) {
         dl_fail(s->err, DL_RESOURCE, "no memory for %s in the interpreter; verify a smaller --data_size",
                 dl_type_text(&v->type));
     return d;
+}
+
+/* One more number, by its bits. */
+static uint64_t hash_on(uint64_t hash, double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    hash = (hash ^ bits) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+static uint64_t hash_of(const double *data, int64_t count) {
+    uint64_t hash = 0;
+    for (int64_t i = 0; i < count; i++) hash = hash_on(hash, data[i]);
+    return hash;
+}
+
+/* Of what lies there, block by block. */
+static uint64_t hash_at(session *s, const dl_type *type, int64_t offset) {
+    dlr_view view = {.type = type, .offset = offset};
+    uint64_t hash = 0;
+    for (int64_t i = 0, count = dl_type_count(type); i < count; i += BLOCK) {
+        dlr_range range = {i, count - i < BLOCK ? count - i : BLOCK};
+        dlr_state_read_range(s->exec, view, range, DL_F64, s->block);
+        for (int64_t k = 0; k < range.n; k++) hash = hash_on(hash, s->block[k]);
+    }
+    return hash;
 }
 
 static void read_at(const session *s, const dl_type *type, int64_t offset, double *to) {
@@ -99,59 +138,87 @@ static dl_plan *split(dl_arena *arena, const dl_plan *p, const dl_plan_program *
     return q;
 }
 
-/* What lies at `offset` must be, to the bit, what the interpreter was told of `v`; takes it over when it is
- * not. */
-static bool check_unchanged(session *s, const dl_value *v, int64_t offset, const char *what,
+/* What lies at a value's place must be, to the bit, what was stored there; takes it over when it is not. */
+static void check_unchanged(session *s, const dl_value *v, uint64_t now, const char *what,
                             const char *where) {
-    int64_t count = dl_type_count(&v->type);
-    double *known = data_of(s, v), *now = known ? doubles(s, count) : NULL;
-    if (!now) return false;
-    read_at(s, &v->type, offset, now);
-    if (memcmp(known, now, sizeof *now * (size_t)count) != 0) {
-        char *fault = dl_format(s->arena, "%s is no longer what was stored there%s", what, where);
-        dl_push(s->arena, &s->v->faults, fault);
-        memcpy(known, now, sizeof *now * (size_t)count);
+    if (now == s->stored[v->id]) return;
+    char *fault = dl_format(s->arena, "%s is no longer what was stored there%s", what, where);
+    dl_push(s->arena, &s->v->faults, fault);
+    s->stored[v->id] = now;
+}
+
+static bool load_operands(session *s, const dl_node *n, const char *where) {
+    for (int k = 0; k < n->nin; k++) {
+        double *x = data_of(s, n->in[k]);
+        if (!x) return false;
+        read_at(s, &n->in[k]->type, n->in[k]->offset, x);
+        const char *what = dl_format(s->arena, "@%s operand %d", n->kernel->name, k);
+        check_unchanged(s, n->in[k], hash_of(x, dl_type_count(&n->in[k]->type)), what, where);
     }
-    free(now);
     return true;
 }
 
-/* What one launch stored, and the ends of what it may store. */
+/* What a launch stored: of each result, numbers that fit into float32 as such, others in double precision. */
 typedef struct {
-    double **got, **low, **high;
-} outcome;
+    float **narrow;
+    double **wide;
+    tally *tallies;
+} stored;
 
-static bool is_inside(session *s, const dl_node *n, const outcome *o) {
+static stored new_stored(dl_arena *arena, const dl_node *n) {
+    return (stored){DL_NEWS(arena, float *, n->nout + 1), DL_NEWS(arena, double *, n->nout + 1),
+                    DL_NEWS(arena, tally, n->nout + 1)};
+}
+
+static void free_stored(const stored *o, const dl_node *n) {
+    for (int k = 0; k < n->nout; k++) free(o->narrow[k]), free(o->wide[k]);
+}
+
+static bool load_results(session *s, const dl_node *n, stored *o) {
     for (int k = 0; k < n->nout; k++) {
-        int64_t count = dl_type_count(&n->out[k].type);
-        const double *want = data_of(s, &n->out[k]);
+        const dl_type *t = &n->out[k].type;
+        int64_t count = dl_type_count(t);
+        bool narrow = t->dtype == DL_F32 || dl_dtype_is_half(t->dtype);
+        void *to = malloc((narrow ? sizeof **o->narrow : sizeof **o->wide) * (size_t)(count + 1));
+        if (!to)
+            return dl_fail(s->err, DL_RESOURCE, "no memory for %s; verify a smaller --data_size",
+                           dl_type_text(t));
+        if (narrow)
+            o->narrow[k] = to;
+        else
+            o->wide[k] = to;
+        dlr_view view = {.type = t, .offset = n->out[k].offset};
+        dlr_state_read(s->exec, view, narrow ? DL_F32 : DL_F64, to);
+        uint64_t hash = 0;
         for (int64_t i = 0; i < count; i++)
-            if (excess(o->got[k][i], want[i], o->low[k][i], o->high[k][i]) > 1) return false;
+            hash = hash_on(hash, narrow ? (double)o->narrow[k][i] : o->wide[k][i]);
+        s->stored[n->out[k].id] = hash;
     }
     return true;
 }
 
-/* The interpreter's results and their ranges. Contractions are summed once more in float32, which costs most,
- * only where the narrower ranges without it do not suffice. */
-static bool find_ranges(session *s, const dl_node *n, const outcome *o) {
-    dl_interp_ranges to = {o->low, o->high, false};
-    if (!dl_interp_node_ranges(s->in, n, &to, s->err)) return false;
-    bool contracts = false;
-    for (int i = 0; i < n->kernel->instrs.n; i++) contracts |= n->kernel->instrs.at[i].kind == DL_K_CONTRACT;
-    if (!contracts || is_inside(s, n, o)) return true;
-    to.chain = true;
-    return dl_interp_node_ranges(s->in, n, &to, s->err);
+static void judge_stored(void *user, int k, int64_t element, double at, double low, double high) {
+    stored *o = user;
+    double got = o->narrow[k] ? (double)o->narrow[k][element] : o->wide[k][element];
+    judge_element(&o->tallies[k], element, got, at, low, high);
 }
 
-static bool compare_results(session *s, const dl_node *n, const outcome *o, const char *where) {
-    if (!find_ranges(s, n, o)) return false;
+/* Each element beside its range. Contractions are summed once more in float32, which costs most, only where
+ * the narrower ranges without it do not suffice. */
+static bool compare_results(session *s, const dl_node *n, stored *o, const char *where) {
+    bool contracts = false, outside = true;
+    for (int i = 0; i < n->kernel->instrs.n; i++) contracts |= n->kernel->instrs.at[i].kind == DL_K_CONTRACT;
+    for (int chain = 0; chain <= contracts && outside; chain++) {
+        for (int k = 0; k < n->nout; k++) o->tallies[k] = no_tally;
+        if (!dl_interp_node_ranges(s->in, n, &(dl_interp_ranges){judge_stored, o, chain}, s->err))
+            return false;
+        outside = false;
+        for (int k = 0; k < n->nout; k++) outside |= o->tallies[k].outside > 0;
+    }
     for (int k = 0; k < n->nout; k++) {
         const dl_type *type = &n->out[k].type;
-        double *want = data_of(s, &n->out[k]);
         const char *what = dl_format(s->arena, "@%s result %d %s", n->kernel->name, k, dl_type_text(type));
-        dl_verify_tensor(s->arena, s->v, what, where, type, o->got[k], want, o->low[k], o->high[k]);
-        /* The launches behind it start from there. */
-        memcpy(want, o->got[k], sizeof *want * (size_t)dl_type_count(type));
+        report(s->arena, s->v, what, where, type, &o->tallies[k]);
     }
     return true;
 }
@@ -172,35 +239,30 @@ static bool is_sound(session *s) {
 static bool verify_launch(session *s, int number) {
     const dl_node *n = s->g->nodes.at[number];
     const char *where = n->loc.file ? dl_format(s->arena, " (%s:%d)", n->loc.file, n->loc.line) : "";
-    bool ok = true;
-    for (int k = 0; ok && k < n->nin; k++)
-        ok = check_unchanged(s, n->in[k], n->in[k]->offset,
-                             dl_format(s->arena, "@%s operand %d", n->kernel->name, k), where);
-    if (!ok) return false;
+    if (!load_operands(s, n, where)) return false;
     dlr_exec_run(s->exec, number, NULL);
-    outcome o = {DL_NEWS(s->arena, double *, n->nout), DL_NEWS(s->arena, double *, n->nout),
-                 DL_NEWS(s->arena, double *, n->nout)};
-    for (int k = 0; ok && k < n->nout; k++) {
-        const dl_type *type = &n->out[k].type;
-        int64_t count = dl_type_count(type);
-        ok = (o.got[k] = doubles(s, count)) && (o.low[k] = doubles(s, count)) &&
-             (o.high[k] = doubles(s, count));
-        if (ok) read_at(s, type, n->out[k].offset, o.got[k]);
-    }
-    ok = ok && is_sound(s) && compare_results(s, n, &o, where);
-    for (int k = 0; k < n->nout; k++) free(o.got[k]), free(o.low[k]), free(o.high[k]);
+    stored o = new_stored(s->arena, n);
+    bool ok = load_results(s, n, &o) && is_sound(s) && compare_results(s, n, &o, where);
+    free_stored(&o, n);
+    for (int k = 0; k < n->nin; k++) dl_interp_drop(s->in, n->in[k]);
     s->v->judged.kernels += ok;
     return ok;
 }
 
-static bool load_variables(session *s) {
+/* What the variables hold before the first launch. */
+static bool note_variables(session *s) {
     dlr_exec_renew(s->exec); /* parameters that are kept in 16 bits, too */
     for (int i = 0; i < s->g->vars.n; i++) {
         const dl_value *v = &s->g->vars.at[i]->value;
         dlr_view view = dlr_exec_variable(s->exec, s->g->vars.at[i]->name);
-        double *to = data_of(s, v);
-        if (!to) return false;
-        if (view.type) dlr_state_read(s->exec, view, DL_F64, to);
+        if (view.type) {
+            s->stored[v->id] = hash_at(s, view.type, view.offset);
+            continue;
+        }
+        double *known = data_of(s, v); /* which the plan has not: a table's numbers, or zeros */
+        if (!known) return false;
+        s->stored[v->id] = hash_of(known, dl_type_count(&v->type));
+        dl_interp_drop(s->in, v);
     }
     return true;
 }
@@ -211,7 +273,8 @@ static bool check_results(session *s, const dl_plan_program *program) {
         const dl_result *of = dl_graph_find_result(s->g, r->role, r->name);
         if (!of) return dl_fail(s->err, DL_INPUT, "graph '%s' has no result '%s'", s->g->name, r->name);
         const char *what = dl_format(s->arena, "%s '%s'", dl_result_roles[r->role], r->name);
-        if (!check_unchanged(s, of->value, r->offset, what, " (at the program's end)")) return false;
+        check_unchanged(s, of->value, hash_at(s, &of->value->type, r->offset), what,
+                        " (at the program's end)");
     }
     return true;
 }
@@ -222,11 +285,13 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan, 
     if (!program || program->launches.n != g->nodes.n)
         return dl_fail(err, DL_INPUT, "the plan has no program of the launches of graph '%s'", g->name);
     session s = {.arena = arena, .g = g, .v = v, .err = err};
+    s.stored = DL_NEWS(arena, uint64_t, g->next_id + 1), s.block = malloc(sizeof *s.block * BLOCK);
+    if (!s.block) return dl_fail(err, DL_RESOURCE, "no memory for a block of numbers");
     dlr_exec_options guarded = run->exec;
     guarded.guards = true;
     s.exec = dlr_exec_open(split(arena, plan, program), guarded, err);
     s.in = s.exec ? dl_interp_new(g, true) : NULL;
-    bool ok = s.in && run->fill(s.exec, run->user, err) && load_variables(&s);
+    bool ok = s.in && run->fill(s.exec, run->user, err) && note_variables(&s);
     for (int i = 0; ok && i < g->nodes.n; i++) ok = verify_launch(&s, i);
     ok = ok && check_results(&s, program);
     if (s.exec) v->judged.guards += (int)dlr_exec_zones(s.exec);
@@ -235,7 +300,7 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan, 
         dl_push(arena, &v->skipped, why);
         ok = true;
     }
-    dl_interp_free(s.in);
+    dl_interp_free(s.in), free(s.block);
     dlr_exec_close(s.exec);
     return ok;
 }

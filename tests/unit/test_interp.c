@@ -297,7 +297,145 @@ static void test_tf32(void) {
     dl_arena_free(arena);
 }
 
+/* Axes that all instructions follow together are walked as one (H and W of @joined; all four, of its second
+ * sum), those that one reads the other way round, at an offset, as a coordinate or alone are not. Rows are
+ * longer than a block. */
+static const char joined[] =
+    "kernel @joined(%x: f32[N=2, C=3, H=5, W=101], %b: f32[C=3]) -> (%y: f32[N=2, C=3, H=5, W=101], %s: "
+    "f32[N=2, "
+    "C=3], %t: f32[]) space(N=2, C=3, H=5, W=101) {\n"
+    "  %0 = load %x[N, C, H, W] : f32\n"
+    "  %1 = load %b[C] : f32\n"
+    "  %2 = mul %0, %1 : f32\n"
+    "  store %y[N, C, H, W], %2\n"
+    "  %4 = sum %2 {over=[H, W]} : f32\n"
+    "  store %s[N, C], %4\n"
+    "  %6 = sum %0 {over=[N, C, H, W]} : f32\n"
+    "  store %t[], %6\n}\n"
+    "kernel @turned(%x: f32[N=2, C=3, H=5, W=101]) -> (%y: f32[N=2, C=3, W=101, H=5], %s: f32[N=2, C=3, "
+    "H=5]) "
+    "space(N=2, C=3, H=5, W=101) {\n"
+    "  %0 = load %x[N, C, H, W] : f32\n"
+    "  %1 = load %x[N, C, H, W-1] : f32\n"
+    "  %2 = add %0, %1 : f32\n"
+    "  store %y[N, C, W, H], %2\n"
+    "  %4 = coord H : f32\n"
+    "  %5 = mul %0, %4 : f32\n"
+    "  %6 = reduce_max %5 {over=[W]} : f32\n"
+    "  store %s[N, C, H], %6\n}\n"
+    "graph @g {\n"
+    "  input $x = %0 : f32[N=2, C=3, H=5, W=101]\n"
+    "  param $b = %1 : f32[C=3] init zero\n"
+    "  %2 = mul $x, $b : f32[N=2, C=3, H=5, W=101]\n"
+    "  %3 = sum %2 {over=[H, W]} : f32[N=2, C=3]\n"
+    "  %4 = sum $x {over=[N, C, H, W]} : f32[]\n"
+    "  %5, %6, %7 = fused @joined($x, $b) : f32[N=2, C=3, H=5, W=101], f32[N=2, C=3], f32[]\n"
+    "  %8 = slice $x {axis=W, start=0, stop=100} : f32[N=2, C=3, H=5, W=100]\n"
+    "  %9 = pad %8 {axis=W, pad_lo=[1], pad_hi=[0]} : f32[N=2, C=3, H=5, W=101]\n"
+    "  %10 = add $x, %9 : f32[N=2, C=3, H=5, W=101]\n"
+    "  %11 = broadcast %10 : f32[N=2, C=3, W=101, H=5]\n"
+    "  %12 = iota {axis=H} : f32[H=5]\n"
+    "  %13 = mul $x, %12 : f32[N=2, C=3, H=5, W=101]\n"
+    "  %14 = reduce_max %13 {over=[W]} : f32[N=2, C=3, H=5]\n"
+    "  %15, %16 = fused @turned($x) : f32[N=2, C=3, W=101, H=5], f32[N=2, C=3, H=5]\n"
+    "  output \"y\" = %2\n  output \"y2\" = %5\n  output \"s\" = %3\n  output \"s2\" = %6\n"
+    "  output \"t\" = %4\n  output \"t2\" = %7\n  output \"u\" = %11\n  output \"u2\" = %15\n"
+    "  output \"m\" = %14\n  output \"m2\" = %16\n}\n";
+static void test_joined_axes(void) { check_pairs(joined); }
+
+/* ---- runs that hold nothing ---- */
+
+typedef struct {
+    const dl_graph *g;
+    dl_interp *held; /* a run that has everything */
+    int sources, taken, off;
+} streamed;
+
+static void give(void *user, const dl_value *v, double *to) {
+    streamed *s = user;
+    int number = 0;
+    while (s->g->vars.at[number]->name != v->var->name) number++;
+    double *x = dl_interp_data(s->held, &s->g->vars.at[number]->value);
+    memcpy(to, x, sizeof *x * (size_t)dl_type_count(&v->type));
+    s->sources++;
+}
+
+static void take(void *user, const dl_value *v, const double *data) {
+    streamed *s = user;
+    const double *want = dl_interp_data(s->held, v);
+    s->off += memcmp(want, data, sizeof *want * (size_t)dl_type_count(&v->type)) != 0;
+    s->taken++;
+}
+
+/* Every result is taken once and is that of a run that holds all; variables are asked for by each of their
+ * readers, as often as the run is made, and are not held in between. */
+static void test_stream(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_module *m = parse(arena, joined);
+    if (!m) return;
+    const dl_graph *g = m->graphs.at[0];
+    dl_error err = {0};
+    streamed s = {.g = g, .held = dl_interp_new(g, false)};
+    for (int i = 0; i < g->vars.n; i++) fill(s.held, g->vars.at[i], i);
+    CHECK(dl_interp_run(s.held, &err), "%s", err.message);
+    dl_interp *in = dl_interp_new(g, false);
+    dl_interp_stream(in, give, take, &s);
+    for (int run = 1; run <= 2; run++) {
+        CHECK(dl_interp_run(in, &err), "%s", err.message);
+        CHECK(s.taken == 10 * run && s.off == 0, "%d results of run %d, %d off", s.taken, run, s.off);
+        CHECK(s.sources == 9 * run, "a variable was asked for %d times in %d runs", s.sources, run);
+    }
+    dl_interp_free(in), dl_interp_free(s.held);
+    dl_arena_free(arena);
+}
+
+typedef struct {
+    const dl_node *n;
+    dl_interp *in;
+    int64_t judged;
+    int outside, off;
+} judging;
+
+static void judge(void *user, int k, int64_t element, double at, double low, double high) {
+    judging *j = user;
+    double want = dl_interp_data(j->in, &j->n->out[k])[element];
+    j->judged++;
+    j->outside += !(at >= low && at <= high);
+    j->off += !(fabs(at - want) <= 1e-5 * (1 + fabs(want)));
+}
+
+/* Each element of a kernel's results is judged once, and is in its range; what nothing was stored into is 0.
+ */
+static void test_judged_once(void) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_module *m = parse(arena, joined);
+    if (!m) return;
+    const dl_graph *g = m->graphs.at[0];
+    dl_error err = {0};
+    dl_interp *in = dl_interp_new(g, true);
+    for (int i = 0; i < g->vars.n; i++) {
+        double *x = dl_interp_data(in, &g->vars.at[i]->value);
+        fill(in, g->vars.at[i], i);
+        for (int64_t k = 0; k < dl_type_count(&g->vars.at[i]->value.type); k++) x[k] = (double)(float)x[k];
+    }
+    CHECK(dl_interp_run(in, &err), "%s", err.message);
+    for (int i = 0; i < g->nodes.n; i++) {
+        judging j = {g->nodes.at[i], in, 0, 0, 0};
+        int64_t all = 0;
+        for (int k = 0; k < j.n->nout; k++) all += dl_type_count(&j.n->out[k].type);
+        if (!j.n->kernel) continue;
+        CHECK(dl_interp_node_ranges(in, j.n, &(dl_interp_ranges){judge, &j, false}, &err), "%s", err.message);
+        CHECK(j.judged == all && !j.outside && !j.off, "%s: %lld of %lld judged, %d outside, %d off",
+              j.n->kernel->name, (long long)j.judged, (long long)all, j.outside, j.off);
+    }
+    dl_interp_free(in);
+    dl_arena_free(arena);
+}
+
 int main(void) {
+    test_joined_axes();
+    test_stream();
+    test_judged_once();
     test_tf32();
     test_conv_kernel();
     test_gradient_kernels();
