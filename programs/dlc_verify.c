@@ -74,9 +74,9 @@ static bool move_weights(dlr_exec *exec, uint64_t seed, dl_error *err) {
         if (!x) return dl_fail(err, DL_RESOURCE, "no memory for the weights");
         dlr_state_read(exec, v, DL_F64, x);
         for (int64_t k = 0; k < n; k++) squares += x[k] * x[k];
-        double by = 0.1 * sqrt(squares / (double)(n ? n : 1)) + 0.01;
+        double by = sqrt(3) * (0.1 * sqrt(squares / (double)(n ? n : 1)) + 0.01); /* a deviation's width */
         for (int64_t k = 0; k < n; k++)
-            x[k] += by * dl_verify_normal(seed + 0x100u * (unsigned)i, (uint64_t)k);
+            x[k] += by * dl_verify_uniform(seed + 0x100u * (unsigned)i, (uint64_t)k);
         dlr_state_write(exec, v, DL_F64, x);
         free(x);
     }

@@ -13,8 +13,8 @@ static const double steps[] = {1e-4, 1e-3, 1e-5, 0};
 
 typedef struct {
     const dl_var *var; /* of the graph as written */
-    const double *grad, *at;
-    double *along;
+    const double *grad;
+    float *along; /* exactly such numbers: a direction may be any */
     int64_t n;
     double share; /* gradient times direction */
 } moved;
@@ -25,27 +25,47 @@ typedef struct {
     const dl_verify_state *s;
     const dl_result *loss;
     moved *all;
-    int n, from, to; /* those that move: [from, to) */
+    int n, from, to; /* those that move: [from, to), */
+    double h;        /* by so much */
+    double value;    /* the loss there */
 } model;
 
-static bool put(model *m, double h, dl_error *err) {
-    if (!dl_verify_state_put(m->s, m->w->in, m->w->g, err)) return false;
-    for (int i = m->from; i < m->to; i++) {
-        double *x = dl_interp_data(m->w->in, &m->all[i].var->value);
-        for (int64_t k = 0; k < m->all[i].n; k++) x[k] = m->all[i].at[k] + h * m->all[i].along[k];
-    }
-    return true;
+/* A variable of a run: where it is, moved by h along its direction if it is one of those that move. */
+static void read_moved(void *user, const dl_value *v, double *to) {
+    const model *m = user;
+    dl_verify_state_read(m->s, v->var, to);
+    for (int i = m->from; i < m->to && m->h != 0; i++)
+        for (int64_t k = 0; m->all[i].var == v->var && k < m->all[i].n; k++)
+            to[k] += m->h * (double)m->all[i].along[k];
+}
+
+static void take_loss(void *user, const dl_value *v, const double *data) {
+    model *m = user;
+    if (v == m->loss->value) m->value = *data;
+}
+
+static bool run_at(model *m, double h, dl_error *err) {
+    m->h = h;
+    dl_interp_stream(m->w->in, read_moved, take_loss, m);
+    return dl_written_run(m->w, err);
 }
 
 static bool along_line(void *user, double h, double *difference, dl_error *err) {
     model *m = user;
-    double loss[2];
-    for (int side = 0; side < 2; side++) {
-        if (!put(m, side ? -h : h, err) || !dl_written_run(m->w, err)) return false;
-        loss[side] = *dl_interp_data(m->w->in, m->loss->value);
-    }
-    *difference = loss[0] - loss[1];
+    if (!run_at(m, h, err)) return false;
+    *difference = m->value;
+    if (!run_at(m, -h, err)) return false;
+    *difference -= m->value;
     return true;
+}
+
+static double rms_of(const model *m, const moved *p) {
+    dl_arena *scratch = dl_arena_new(m->arena);
+    double *at = DL_NEWS(scratch, double, p->n + 1);
+    dl_verify_state_read(m->s, p->var, at);
+    double rms = p->n ? dl_verify_norm(at, p->n) / sqrt((double)p->n) : 0;
+    dl_arena_free(scratch);
+    return rms > 1e-3 ? rms : 1e-3;
 }
 
 /* A direction of each parameter's size; scaled so that none moves the loss much more than the others. */
@@ -53,11 +73,11 @@ static void choose_direction(model *m, uint64_t seed) {
     double least = INFINITY;
     for (int i = 0; i < m->n; i++) {
         moved *p = &m->all[i];
-        double rms = p->n ? dl_verify_norm(p->at, p->n) / sqrt((double)p->n) : 0, squares = 0;
-        if (!(rms > 1e-3)) rms = 1e-3;
+        double rms = rms_of(m, p), squares = 0;
         for (int64_t k = 0; k < p->n; k++) {
-            p->along[k] = rms * dl_verify_normal(seed + (uint64_t)i, (uint64_t)k);
-            squares += p->grad[k] * p->along[k] * (p->grad[k] * p->along[k]);
+            p->along[k] = (float)(rms * dl_verify_normal(seed + (uint64_t)i, (uint64_t)k));
+            double share = p->grad[k] * (double)p->along[k];
+            squares += share * share;
         }
         p->share = sqrt(squares);
         if (p->share > 0 && p->share < least) least = p->share;
@@ -65,7 +85,10 @@ static void choose_direction(model *m, uint64_t seed) {
     for (int i = 0; i < m->n; i++) {
         moved *p = &m->all[i];
         double by = p->share > least ? fmax(least / p->share, 1e-3) : 1, sum = 0;
-        for (int64_t k = 0; k < p->n; k++) sum += p->grad[k] * (p->along[k] *= by);
+        for (int64_t k = 0; k < p->n; k++) {
+            p->along[k] = (float)(by * (double)p->along[k]);
+            sum += p->grad[k] * (double)p->along[k];
+        }
         p->share = sum;
     }
 }
@@ -134,31 +157,40 @@ static bool judge(model *m, dl_verdict *v, dl_error *err) {
     return true;
 }
 
-bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived, double *const *grads,
-                         const dl_verify_state *s, dl_verdict *v, dl_error *err) {
-    model m = {.arena = arena, .w = w, .s = s, .loss = dl_graph_find_result(w->g, DL_RESULT_LOSS, NULL)};
-    m.all = DL_NEWS(arena, moved, derived->results.n + 1);
+static bool is_finite(const double *x, int64_t n) {
+    for (int64_t k = 0; k < n; k++)
+        if (!isfinite(x[k])) return false;
+    return true;
+}
+
+/* The parameters that move. Returns why they cannot be judged, or NULL. */
+static char *find_moved(model *m, dl_arena *scratch, const dl_graph *derived, double *const *grads) {
+    m->all = DL_NEWS(scratch, moved, derived->results.n + 1);
     for (int i = 0; i < derived->results.n; i++) {
         const dl_result *r = &derived->results.at[i];
-        const dl_var *var = r->role == DL_RESULT_GRAD ? dl_graph_find_var(w->g, r->name) : NULL;
-        if (!var) continue;
-        int64_t n = dl_type_count(&var->value.type);
-        const double *at = dl_verify_state_find(s, r->name);
-        if (!n || !at) continue;
-        for (int64_t k = 0; k < n; k++)
-            if (!isfinite(grads[i][k])) {
-                char *why =
-                    dl_format(arena, "gradients of the whole model: that of '%s' is not finite", r->name);
-                dl_push(arena, &v->skipped, why);
-                return true;
-            }
-        m.all[m.n++] = (moved){var, grads[i], at, DL_NEWS(arena, double, n + 1), n, 0};
+        const dl_var *var = r->role == DL_RESULT_GRAD ? dl_graph_find_var(m->w->g, r->name) : NULL;
+        int64_t n = var ? dl_type_count(&var->value.type) : 0;
+        if (!n || !dlr_exec_variable(m->s->exec, r->name).type) continue;
+        if (!is_finite(grads[i], n))
+            return dl_format(m->arena, "gradients of the whole model: that of '%s' is not finite", r->name);
+        m->all[m->n++] = (moved){var, grads[i], DL_NEWS(scratch, float, n + 1), n, 0};
     }
-    if (!m.loss || !m.n) {
-        char *why = dl_format(arena, "gradients: the model has no loss that depends on a parameter");
+    if (m->loss && m->n) return NULL;
+    return dl_format(m->arena, "gradients: the model has no loss that depends on a parameter");
+}
+
+bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived, double *const *grads,
+                         const dl_verify_state *s, dl_verdict *v, dl_error *err) {
+    dl_arena *scratch = dl_arena_new(arena);
+    model m = {.arena = arena, .w = w, .s = s, .loss = dl_graph_find_result(w->g, DL_RESULT_LOSS, NULL)};
+    char *why = find_moved(&m, scratch, derived, grads);
+    bool ok = true;
+    if (why) {
         dl_push(arena, &v->skipped, why);
-        return true;
+    } else {
+        w->holds = true, w->look = NULL; /* from here: at the parameters themselves */
+        ok = run_at(&m, 0, err) && judge(&m, v, err);
     }
-    w->holds = true, w->look = NULL; /* from here: at the parameters themselves */
-    return put(&m, 0, err) && dl_written_run(w, err) && judge(&m, v, err);
+    dl_arena_free(scratch);
+    return ok;
 }

@@ -21,25 +21,43 @@ typedef struct {
     dl_written *written;
     dl_verify_state state;
     double **want, **got; /* by result of `written`, of `made` */
-    double *moved;        /* by result of `written` */
+    double **taken;       /* by result of `written`: of the present run */
+    double **grads;       /* by result of `derived`; NULL: training is not judged */
+    dl_model_updates *updates;
+    double *moved; /* by result of `written` */
     dl_verdict *v;
 } whole;
+
+static double *copy_of(const whole *w, const dl_result *r, const double *data) {
+    int64_t n = dl_type_count(&r->value->type);
+    double *copy = DL_NEWS(w->scratch, double, n + 1);
+    if (data) memcpy(copy, data, sizeof *data * (size_t)n);
+    return copy;
+}
+
+static void read_variable(void *user, const dl_value *v, double *to) {
+    dl_verify_state_read(&((const whole *)user)->state, v->var, to);
+}
+
+static void take_written(void *user, const dl_value *v, const double *data) {
+    const whole *w = user;
+    const dl_graph *g = w->graphs->written;
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].value == v) w->taken[i] = copy_of(w, &g->results.at[i], data);
+}
 
 /* The results of a run of the graph as written, each op by its own meaning. */
 static double **run_written(whole *w, double shake, uint64_t seed, dl_error *err) {
     const dl_graph *g = w->graphs->written;
     dl_interp *in = w->written->in;
+    w->taken = DL_NEWS(w->scratch, double *, g->results.n + 1);
     dl_interp_shake(in, shake, seed);
-    bool ok = dl_verify_state_put(&w->state, in, g, err) && dl_written_run(w->written, err);
+    dl_interp_stream(in, read_variable, take_written, w);
+    bool ok = dl_verify_state_fits(&w->state, g, err) && dl_written_run(w->written, err);
     dl_interp_shake(in, 0, 0);
-    double **results = ok ? DL_NEWS(w->scratch, double *, g->results.n + 1) : NULL;
-    for (int i = 0; ok && i < g->results.n; i++) {
-        const dl_value *v = g->results.at[i].value;
-        int64_t n = dl_type_count(&v->type);
-        results[i] = DL_NEWS(w->scratch, double, n + 1);
-        memcpy(results[i], dl_interp_data(in, v), sizeof(double) * (size_t)n);
-    }
-    return results;
+    for (int i = 0; ok && i < g->results.n; i++) /* of no elements: no node makes it */
+        if (!w->taken[i]) w->taken[i] = copy_of(w, &g->results.at[i], NULL);
+    return ok ? w->taken : NULL;
 }
 
 /* The part that result i may be off of what it is off. */
@@ -166,33 +184,72 @@ static bool is_too_large(whole *w) {
     return true;
 }
 
-static bool judge_training(whole *w, const dl_recipe *recipe, dl_error *err) {
-    const dl_verify_graphs *g = w->graphs;
-    if (is_too_large(w)) return true;
-    double **grads = dl_verify_interpret(w->scratch, g->derived, &w->state, 0, 0, err);
-    if (!grads || !dl_verify_gradients(w->arena, w->written, g->derived, grads, &w->state, w->v, err))
-        return false;
-    return !recipe || recipe->optimizer == DL_OPT_NONE ||
-           dl_verify_model_updates(w->arena, g, w->got, grads, &w->state, recipe, w->v, err);
+static void take_grad(void *user, int i, const double *data) {
+    whole *w = user;
+    w->grads[i] = copy_of(w, &w->graphs->derived->results.at[i], data);
 }
 
+/* The gradients of the model, if training is judged. */
+static bool run_derived(whole *w, const dl_recipe *recipe, dl_error *err) {
+    const dl_graph *g = w->graphs->derived;
+    if (!g || is_too_large(w)) return true;
+    w->grads = DL_NEWS(w->scratch, double *, g->results.n + 1);
+    bool *chosen = DL_NEWS(w->scratch, bool, g->results.n + 1);
+    for (int i = 0; i < g->results.n; i++) chosen[i] = g->results.at[i].role == DL_RESULT_GRAD;
+    if (!dl_verify_interpret(g, chosen, &w->state, 0, 0, take_grad, w, err)) return false;
+    for (int i = 0; i < g->results.n; i++)
+        if (chosen[i] && !w->grads[i]) w->grads[i] = copy_of(w, &g->results.at[i], NULL);
+    if (recipe && recipe->optimizer != DL_OPT_NONE)
+        w->updates = dl_verify_updates_of(w->scratch, w->graphs, w->grads, &w->state, recipe);
+    return true;
+}
+
+static void take_made(void *user, int i, const double *data) {
+    whole *w = user;
+    bool compared = false;
+    for (int k = 0; k < w->graphs->written->results.n; k++)
+        compared = compared || w->of[k] == &w->graphs->made->results.at[i];
+    if (compared) w->got[i] = copy_of(w, &w->graphs->made->results.at[i], data);
+    if (w->updates && dl_verify_updates_want(w->updates, i)) dl_verify_updates_take(w->updates, i, data);
+}
+
+/* Of what the kernels do, what is compared with something: nothing else runs. */
+static bool run_made(whole *w, dl_error *err) {
+    const dl_graph *g = w->graphs->made;
+    bool *chosen = DL_NEWS(w->scratch, bool, g->results.n + 1), *compared = NULL;
+    compared = DL_NEWS(w->scratch, bool, g->results.n + 1);
+    w->got = DL_NEWS(w->scratch, double *, g->results.n + 1);
+    for (int i = 0; i < w->graphs->written->results.n; i++)
+        if (w->of[i]) compared[w->of[i] - g->results.at] = true;
+    for (int i = 0; i < g->results.n; i++)
+        chosen[i] = compared[i] || (w->updates && dl_verify_updates_want(w->updates, i));
+    if (!dl_verify_interpret(g, chosen, &w->state, 0, 0, take_made, w, err)) return false;
+    for (int i = 0; i < g->results.n; i++)
+        if (compared[i] && !w->got[i]) w->got[i] = copy_of(w, &g->results.at[i], NULL);
+    return true;
+}
+
+static bool judge_all(whole *w, dl_error *err) {
+    for (int i = 0; i < w->graphs->written->results.n; i++)
+        if (w->of[i]) judge(w, i);
+    if (!w->grads) return true;
+    return dl_verify_gradients(w->arena, w->written, w->graphs->derived, w->grads, &w->state, w->v, err) &&
+           (!w->updates || dl_verify_updates_judge(w->arena, w->updates, w->v, err));
+}
+
+/* Last: the step changes the variables. */
 static bool run_program(whole *w, dlr_exec *exec, double *float32, dl_error *err) {
     const dl_graph *g = w->graphs->written;
     int program = dlr_exec_program(exec, g->name);
     if (program < 0) return dl_fail(err, DL_INPUT, "the plan has no program '%s'", g->name);
     dlr_exec_run(exec, program, NULL);
-    for (int i = 0; i < g->results.n; i++) {
-        float32[i] = NAN;
-        if (!w->of[i]) continue;
-        judge(w, i);
-        float32[i] = float32_error(w, exec, program, i);
-    }
+    for (int i = 0; i < g->results.n; i++) float32[i] = w->of[i] ? float32_error(w, exec, program, i) : NAN;
     return dlr_exec_check(exec, err);
 }
 
-static dl_reference_draw draw_of(const dl_verify_state *s) {
-    const double *seed = dl_verify_state_find(s, DL_RANDOM_SEED),
-                 *step = dl_verify_state_find(s, DL_RANDOM_STEP);
+static dl_reference_draw draw_of(dl_arena *arena, const dl_verify_state *s) {
+    const double *seed = dl_verify_state_find(s, arena, DL_RANDOM_SEED, 0, 1),
+                 *step = dl_verify_state_find(s, arena, DL_RANDOM_STEP, 0, 1);
     return (dl_reference_draw){seed ? (uint64_t)(int64_t)*seed : 0, step ? (uint64_t)(int64_t)*step : 0, 0};
 }
 
@@ -202,12 +259,11 @@ bool dl_verify_meaning(dl_arena *arena, const dl_verify_graphs *graphs, const dl
     dlr_exec *exec = dlr_exec_open(plan, run->exec, err);
     if (!exec || !run->fill(exec, run->user, err)) return dlr_exec_close(exec), false;
     whole w = {.arena = arena, .scratch = dl_arena_new(arena), .graphs = graphs, .v = v};
-    w.state = dl_verify_state_of(w.scratch, exec);
-    dl_reference_draw draw = draw_of(&w.state);
+    w.state = dl_verify_state_of(exec);
+    dl_reference_draw draw = draw_of(w.scratch, &w.state);
     w.written = dl_written_new(w.scratch, graphs->written, &draw);
-    bool ok = pair(&w, err) && run_first(&w, run, err) &&
-              (w.got = dl_verify_interpret(w.scratch, graphs->made, &w.state, 0, 0, err)) && shake(&w, err) &&
-              run_program(&w, exec, float32, err) && (!graphs->derived || judge_training(&w, recipe, err));
+    bool ok = pair(&w, err) && run_first(&w, run, err) && run_derived(&w, recipe, err) && run_made(&w, err) &&
+              shake(&w, err) && judge_all(&w, err) && run_program(&w, exec, float32, err);
     dl_written_free(w.written);
     dl_arena_free(w.scratch);
     dlr_exec_close(exec);

@@ -11,8 +11,6 @@
 double dl_verify_distance(const double *a, const double *b, int64_t n);
 /* ||a|| of what is finite. */
 double dl_verify_norm(const double *a, int64_t n);
-/* Uniform in [-1, 1): of a seed and a number (splitmix64). */
-double dl_verify_uniform(uint64_t seed, uint64_t number);
 
 /* A central difference of a function along a direction, by two steps of which both must say the same:
  * f(user, h) is the function's value there, less that at -h. True where it is smooth: *slope is the
@@ -58,23 +56,30 @@ void dl_rules_look(void *rules, const dl_node *n, double *const *data);
 
 /* ---- variables ---- */
 
-/* The plan's variables as `fill` made them, in double precision. */
+/* The plan's variables as `fill` made them. They stay where they are, in the executor, which runs nothing in
+ * the meantime: a copy of all in double precision would be several times as large as the model. */
 typedef struct {
     const dl_plan *plan;
-    double **data; /* by variable */
+    dlr_exec *exec;
 } dl_verify_state;
-dl_verify_state dl_verify_state_of(dl_arena *arena, dlr_exec *exec);
-/* NULL: the plan has no such variable. */
-const double *dl_verify_state_find(const dl_verify_state *s, const char *name);
-/* Into a run of a graph; a copy is what it is made of. What the plan has not stays as it is. */
-bool dl_verify_state_put(const dl_verify_state *s, dl_interp *in, const dl_graph *g, dl_error *err);
-/* The results of a run of g from there, in g's order, in the arena. */
-double **dl_verify_interpret(dl_arena *arena, const dl_graph *g, const dl_verify_state *s, double shake,
-                             uint64_t seed, dl_error *err);
+dl_verify_state dl_verify_state_of(dlr_exec *exec);
+/* False: a variable of the graph has another size than the plan's. Errors: DL_INPUT. */
+bool dl_verify_state_fits(const dl_verify_state *s, const dl_graph *g, dl_error *err);
+/* Elements [first, first + n) in double precision, in the arena. NULL: the plan has no such variable. */
+const double *dl_verify_state_find(const dl_verify_state *s, dl_arena *arena, const char *name, int64_t first,
+                                   int64_t n);
+/* A variable of a graph, into `to`; a copy is what it is made of. What the plan has not stays as it is. */
+void dl_verify_state_read(const dl_verify_state *s, const dl_var *var, double *to);
+
+/* A run of g from there, of which the chosen results (by result; NULL: all) are taken one by one as they are
+ * made. `shake`, `seed`: dl_interp_shake. */
+typedef void dl_verify_take(void *user, int result, const double *data);
+bool dl_verify_interpret(const dl_graph *g, const bool *chosen, const dl_verify_state *s, double shake,
+                         uint64_t seed, dl_verify_take *take, void *user, dl_error *err);
 
 /* ---- gradients of the whole model (gradients.c) ---- */
 
-/* grads: by result of `derived`, as dl_verify_interpret left them. */
+/* grads: by result of `derived`; NULL where it is none. */
 bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived, double *const *grads,
                          const dl_verify_state *s, dl_verdict *v, dl_error *err);
 
@@ -88,22 +93,33 @@ typedef struct {
     const double *grad;
 } dl_step_param;
 
-/* One step by the definitions of torch.optim and of the schedules. `old` gives a variable as it is before the
- * step, or NULL; `next` takes what each must be behind it, and what the step reports under a metric's name
- * (n 1). */
+/* One step by the definitions of torch.optim and of the schedules. `old` gives elements [first, first + n) of
+ * a variable as it is before the step, perhaps in the arena, or NULL; `next` takes what these must be after
+ * it, and what the step reports under a metric's name (n 1). */
 typedef struct {
     const dl_recipe *recipe;
     int n;
     const dl_step_param *params;
-    const double *(*old)(void *user, const char *name);
+    const double *(*old)(void *user, dl_arena *arena, const char *name, int64_t first, int64_t n);
     void (*next)(void *user, dl_result_role role, const char *name, const double *value, int64_t n);
     void *user;
 } dl_step_of;
 void dl_verify_step(dl_arena *arena, const dl_step_of *s);
+/* The same in parts, since a model's parameters are not all at hand at once, nor a large one as a whole: what
+ * all share; elements [first, first + n) of a parameter, in any order, and again where they are asked for;
+ * and what is reported of all. `counts`: they are part of the norm of all parameters: once each. */
+typedef struct dl_step dl_step;
+dl_step *dl_verify_step_begin(dl_arena *arena, const dl_step_of *s);
+void dl_verify_step_param(dl_step *w, int i, int64_t first, int64_t n, bool counts);
+void dl_verify_step_end(dl_step *w);
 
-/* Results of `made` that the optimiser makes (got: by result, as interpreted) beside its definition on the
- * gradients of `derived` (grads: likewise). updates.c */
-bool dl_verify_model_updates(dl_arena *arena, const dl_verify_graphs *graphs, double *const *got,
-                             double *const *grads, const dl_verify_state *s, const dl_recipe *recipe,
-                             dl_verdict *v, dl_error *err);
+/* Results of `made` that the optimiser makes, beside its definition on the gradients of `derived` (grads: as
+ * above), which stay as they are: taken one by one from a run of `made`, of those that `wanted` names.
+ * updates.c */
+typedef struct dl_model_updates dl_model_updates;
+dl_model_updates *dl_verify_updates_of(dl_arena *arena, const dl_verify_graphs *graphs, double *const *grads,
+                                       const dl_verify_state *s, const dl_recipe *recipe);
+bool dl_verify_updates_want(const dl_model_updates *u, int result);
+void dl_verify_updates_take(dl_model_updates *u, int result, const double *data);
+bool dl_verify_updates_judge(dl_arena *arena, dl_model_updates *u, dl_verdict *v, dl_error *err);
 #endif

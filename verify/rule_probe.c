@@ -90,12 +90,12 @@ static void crop(probe *p) {
     }
 }
 
-static void copy_operands(probe *p) {
+/* The operands into room of the probe's own, made once: `to`. */
+static void copy_operands(probe *p, double *const *from, double **to) {
     for (int i = 0; i < p->operands; i++) {
         int64_t n = dl_type_count(p->type[i]);
-        const double *from = p->x[i];
-        p->x[i] = DL_NEWS(p->arena, double, n + 1);
-        memcpy(p->x[i], from, sizeof *from * (size_t)n);
+        if (!to[i]) to[i] = DL_NEWS(p->arena, double, n + 1);
+        memcpy(to[i], from[i], sizeof **from * (size_t)n);
     }
 }
 
@@ -162,6 +162,7 @@ static bool fill(probe *p, dl_interp *in, const dl_graph *g, double *const *x, d
 static const double *own_result(probe *p, double *const *x, dl_error *err) {
     const dl_graph *g = p->plain->g;
     if (!fill(p, p->plain->in, g, x, err) || !dl_written_run(p->plain, err)) return NULL;
+    for (int i = 0; i < g->vars.n; i++) dl_interp_drop(p->plain->in, &g->vars.at[i]->value);
     return dl_interp_data(p->plain->in, g->results.at[0].value);
 }
 
@@ -332,14 +333,15 @@ static bool judge_node(probe *p, dl_error *err) {
     if (!moves_any(p)) return true;
     bool finite = is_finite(own_result(p, p->x, err), count);
     const double *own = NULL;
+    double *as_are[MAX_OPERANDS], *room[MAX_OPERANDS] = {0};
+    memcpy(as_are, p->x, sizeof as_are);
     for (double by = 0.1; by > 1e-5; by *= 0.01) { /* what is a number is to stay one */
-        double *kept[MAX_OPERANDS];
-        memcpy(kept, p->x, sizeof kept);
-        copy_operands(p);
+        copy_operands(p, as_are, room);
+        memcpy(p->x, room, sizeof room);
         spread_out(p, by);
         if (!(own = own_result(p, p->x, err))) return false;
         if (!finite || is_finite(own, count)) break;
-        for (int i = 0; i < p->operands; i++) p->x[i] = kept[i];
+        memcpy(p->x, as_are, sizeof as_are);
     }
     weigh(p, own, count);
     return run_derived(p, derived->graphs.at[0], NULL, err) && judge_gradient(p, err);
@@ -356,7 +358,7 @@ void dl_rules_look(void *rules, const dl_node *n, double *const *data) {
     bool ok = find_operands(&p);
     for (int k = 0; ok && k < n->nin; k++)
         if (p.slot[k] >= 0) p.x[p.slot[k]] = data[k];
-    if (ok) copy_operands(&p), crop(&p);
+    if (ok) crop(&p);
     if (!ok || !judge_node(&p, &err)) {
         char *why = dl_format(r->arena, "%s: %s", p.what,
                               ok ? err.message : "it has more operands than are looked at");

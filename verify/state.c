@@ -3,59 +3,69 @@
 
 #include "verify/parts.h"
 
-dl_verify_state dl_verify_state_of(dl_arena *arena, dlr_exec *exec) {
-    const dl_plan *p = dlr_exec_plan(exec);
-    dl_verify_state s = {p, DL_NEWS(arena, double *, p->vars.n + 1)};
+dl_verify_state dl_verify_state_of(dlr_exec *exec) {
     dlr_exec_renew(exec);
-    for (int i = 0; i < p->vars.n; i++) {
-        dlr_view v = dlr_exec_variable(exec, p->vars.at[i].name);
-        if (!v.type) continue;
-        s.data[i] = DL_NEWS(arena, double, dl_type_count(v.type) + 1);
-        dlr_state_read(exec, v, DL_F64, s.data[i]);
-    }
-    return s;
+    return (dl_verify_state){dlr_exec_plan(exec), exec};
 }
 
-static int find(const dl_verify_state *s, const char *name) {
-    for (int i = 0; i < s->plan->vars.n; i++)
-        if (strcmp(s->plan->vars.at[i].name, name) == 0) return s->data[i] ? i : -1;
-    return -1;
-}
+/* A copy is what it is made of: nothing is rounded here. */
+static const char *name_of(const dl_var *var) { return var->role == DL_VAR_COPY ? var->of : var->name; }
 
-const double *dl_verify_state_find(const dl_verify_state *s, const char *name) {
-    int i = find(s, name);
-    return i < 0 ? NULL : s->data[i];
-}
-
-bool dl_verify_state_put(const dl_verify_state *s, dl_interp *in, const dl_graph *g, dl_error *err) {
+bool dl_verify_state_fits(const dl_verify_state *s, const dl_graph *g, dl_error *err) {
     for (int i = 0; i < g->vars.n; i++) {
-        const dl_var *var = g->vars.at[i]; /* nothing is rounded here: a copy is what it is made of */
-        int at = find(s, var->role == DL_VAR_COPY ? var->of : var->name);
-        double *to = dl_interp_data(in, &var->value);
-        int64_t n = dl_type_count(&var->value.type);
-        if (!to)
-            return dl_fail(err, DL_RESOURCE, "no memory for the interpreter; verify a smaller --data_size");
-        if (at < 0) continue;
-        if (dl_type_count(&s->plan->vars.at[at].type) != n)
+        const dl_var *var = g->vars.at[i];
+        dlr_view v = dlr_exec_variable(s->exec, name_of(var));
+        if (v.type && dl_type_count(v.type) != dl_type_count(&var->value.type))
             return dl_fail(err, DL_INPUT, "variable '%s' has another size in graph '%s'", var->name, g->name);
-        memcpy(to, s->data[at], sizeof *to * (size_t)n);
     }
     return true;
 }
 
-double **dl_verify_interpret(dl_arena *arena, const dl_graph *g, const dl_verify_state *s, double shake,
-                             uint64_t seed, dl_error *err) {
-    dl_interp *in = dl_interp_new(g, false);
+const double *dl_verify_state_find(const dl_verify_state *s, dl_arena *arena, const char *name, int64_t first,
+                                   int64_t n) {
+    dlr_view v = dlr_exec_variable(s->exec, name);
+    if (!v.type || first + n > dl_type_count(v.type)) return NULL;
+    double *data = DL_NEWS(arena, double, n + 1);
+    dlr_state_read_range(s->exec, v, (dlr_range){first, n}, DL_F64, data);
+    return data;
+}
+
+void dl_verify_state_read(const dl_verify_state *s, const dl_var *var, double *to) {
+    dlr_view v = dlr_exec_variable(s->exec, name_of(var));
+    if (v.type) dlr_state_read(s->exec, v, DL_F64, to);
+}
+
+typedef struct {
+    const dl_graph *g;
+    const bool *chosen;
+    const dl_verify_state *s;
+    dl_verify_take *take;
+    void *user;
+} taker;
+
+static void read_variable(void *user, const dl_value *v, double *to) {
+    dl_verify_state_read(((const taker *)user)->s, v->var, to);
+}
+
+static void take_value(void *user, const dl_value *v, const double *data) {
+    const taker *t = user;
+    for (int i = 0; i < t->g->results.n; i++)
+        if (t->g->results.at[i].value == v && (!t->chosen || t->chosen[i])) t->take(t->user, i, data);
+}
+
+bool dl_verify_interpret(const dl_graph *g, const bool *chosen, const dl_verify_state *s, double shake,
+                         uint64_t seed, dl_verify_take *take, void *user, dl_error *err) {
+    dl_arena *scratch = dl_arena_new(NULL);
+    dl_graph part = *g; /* with the chosen results, so that nothing else runs */
+    memset(&part.results, 0, sizeof part.results);
+    for (int i = 0; i < g->results.n; i++)
+        if (!chosen || chosen[i]) dl_push(scratch, &part.results, g->results.at[i]);
+    taker t = {g, chosen, s, take, user};
+    dl_interp *in = dl_interp_new(&part, false);
     if (shake != 0) dl_interp_shake(in, shake, seed);
-    dl_interp_release(in);
-    bool ok = dl_verify_state_put(s, in, g, err) && dl_interp_run(in, err);
-    double **results = ok ? DL_NEWS(arena, double *, g->results.n + 1) : NULL;
-    for (int i = 0; ok && i < g->results.n; i++) {
-        const dl_value *v = g->results.at[i].value;
-        int64_t n = dl_type_count(&v->type);
-        results[i] = DL_NEWS(arena, double, n + 1);
-        memcpy(results[i], dl_interp_data(in, v), sizeof(double) * (size_t)n);
-    }
+    dl_interp_stream(in, read_variable, take_value, &t);
+    bool ok = dl_verify_state_fits(s, g, err) && dl_interp_run(in, err);
     dl_interp_free(in);
-    return results;
+    dl_arena_free(scratch);
+    return ok;
 }

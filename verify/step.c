@@ -7,15 +7,18 @@
 #include "ir/base/tags.h"
 #include "verify/parts.h"
 
-typedef struct {
+struct dl_step {
     const dl_step_of *s;
     dl_arena *arena;
     double taken, rate; /* steps that were taken, this one counted; the learning rate */
     bool sound;         /* all gradients are finite, or nobody asks */
-} step;
+    double norm, clip;  /* of all gradients together; by which each is multiplied */
+    double weights;     /* the norm of all parameters after the step, of what was made so far */
+};
+typedef dl_step step;
 
 static double number(const step *w, const char *name, double fallback) {
-    const double *v = w->s->old(w->s->user, dl_internf("optimizer.%s", name));
+    const double *v = w->s->old(w->s->user, w->arena, dl_internf("optimizer.%s", name), 0, 1);
     return v ? *v : fallback;
 }
 
@@ -66,18 +69,19 @@ static double rate_of(const step *w, double at) {
 
 /* ---- the optimisers ---- */
 
-/* One parameter: before the step, its gradient, and what the step makes. */
+/* Elements of one parameter: before the step, their gradient, and what the step makes. */
 typedef struct {
     const step *w;
     const dl_step_param *of;
-    int64_t n;
+    int64_t first, n;
     const double *old;
     double *p, *g;
 } move;
 
-/* What is kept of the parameter, as it is before the step; to be overwritten with what it is behind it. */
+/* What is kept of the parameter, as it is before the step; to be overwritten with what it is after it. */
 static double *kept(const move *m, const char *what) {
-    const double *old = m->w->s->old(m->w->s->user, dl_internf("%s.%s", what, m->of->name));
+    const char *name = dl_internf("%s.%s", what, m->of->name);
+    const double *old = m->w->s->old(m->w->s->user, m->w->arena, name, m->first, m->n);
     double *next = DL_NEWS(m->w->arena, double, m->n + 1);
     for (int64_t i = 0; i < m->n; i++) next[i] = old ? old[i] : NAN;
     return next;
@@ -119,7 +123,7 @@ static double momentum_at(const step *w, double t) {
 }
 
 static void nadam(const move *m) {
-    const double *past = m->w->s->old(m->w->s->user, "optimizer.mu_product");
+    const double *past = m->w->s->old(m->w->s->user, m->w->arena, "optimizer.mu_product", 0, 1);
     double b2 = number(m->w, "beta2", 0.999), eps = number(m->w, "eps", 1e-8), t = m->w->taken;
     double now = momentum_at(m->w, t), later = momentum_at(m->w, t + 1), product = (past ? *past : 1) * now;
     double *mean = average(m, "exp_avg", number(m->w, "beta1", 0.9), false),
@@ -235,8 +239,9 @@ static double common_norm(const step *w) {
 /* The scale halves where a gradient is not finite, and doubles behind a run of good steps
  * (torch.amp.GradScaler). */
 static void scale_loss(step *w) {
-    double scale = *w->s->old(w->s->user, "scaler.scale"), good = *w->s->old(w->s->user, "scaler.good");
-    double skipped = *w->s->old(w->s->user, "scaler.skipped");
+    double scale = *w->s->old(w->s->user, w->arena, "scaler.scale", 0, 1);
+    double good = *w->s->old(w->s->user, w->arena, "scaler.good", 0, 1);
+    double skipped = *w->s->old(w->s->user, w->arena, "scaler.skipped", 0, 1);
     for (int i = 0; i < w->s->n; i++)
         for (int64_t k = 0; k < w->s->params[i].count; k++)
             w->sound = w->sound && isfinite(w->s->params[i].grad[k]);
@@ -250,35 +255,50 @@ static void scale_loss(step *w) {
     tell(w, DL_RESULT_UPDATE, "scaler.scale", w->sound ? scale : scale / 2);
 }
 
-void dl_verify_step(dl_arena *arena, const dl_step_of *s) {
-    const double *before = s->old(s->user, "optimizer.step"), *drawn = s->old(s->user, DL_RANDOM_STEP);
-    step w = {.s = s, .arena = arena, .sound = true};
-    double steps = before ? *before + 1 : 1, norm = common_norm(&w), clip = 1, weights = 0;
-    w.taken = steps, w.rate = rate_of(&w, steps + number(&w, "lr.passed", 0));
-    tell(&w, DL_RESULT_METRIC, DL_TAG_RATE, w.rate);
-    tell(&w, DL_RESULT_UPDATE, "optimizer.step", steps);
-    if (drawn) tell(&w, DL_RESULT_UPDATE, DL_RANDOM_STEP, *drawn + 1);
-    if (dl_recipe_scales(s->recipe)) scale_loss(&w);
-    if (s->recipe->clip) clip = fmin(1, number(&w, "max_norm", 1) / (norm + 1e-6));
+dl_step *dl_verify_step_begin(dl_arena *arena, const dl_step_of *s) {
+    step *w = DL_NEW(arena, step);
+    *w = (step){.s = s, .arena = arena, .sound = true, .clip = 1};
+    const double *before = s->old(s->user, arena, "optimizer.step", 0, 1);
+    const double *drawn = s->old(s->user, arena, DL_RANDOM_STEP, 0, 1);
+    double steps = before ? *before + 1 : 1;
+    w->norm = common_norm(w), w->taken = steps, w->rate = rate_of(w, steps + number(w, "lr.passed", 0));
+    tell(w, DL_RESULT_METRIC, DL_TAG_RATE, w->rate);
+    tell(w, DL_RESULT_UPDATE, "optimizer.step", steps);
+    if (drawn) tell(w, DL_RESULT_UPDATE, DL_RANDOM_STEP, *drawn + 1);
+    if (dl_recipe_scales(s->recipe)) scale_loss(w);
+    if (s->recipe->clip) w->clip = fmin(1, number(w, "max_norm", 1) / (w->norm + 1e-6));
     if (s->recipe->optimizer == DL_OPT_nadam) {
-        const double *past = s->old(s->user, "optimizer.mu_product");
+        const double *past = s->old(s->user, arena, "optimizer.mu_product", 0, 1);
         double old = past ? *past : 1;
-        tell(&w, DL_RESULT_UPDATE, "optimizer.mu_product", w.sound ? old * momentum_at(&w, w.taken) : old);
+        tell(w, DL_RESULT_UPDATE, "optimizer.mu_product", w->sound ? old * momentum_at(w, w->taken) : old);
     }
-    for (int i = 0; i < s->n; i++) {
-        const dl_step_param *of = &s->params[i];
-        move m = {&w, of, of->count, s->old(s->user, of->name), NULL, NULL};
-        w.arena = dl_arena_new(arena); /* of this parameter alone: models have many, and large ones */
-        m.p = DL_NEWS(w.arena, double, m.n + 1), m.g = DL_NEWS(w.arena, double, m.n + 1);
-        for (int64_t k = 0; k < m.n; k++) m.p[k] = m.old[k], m.g[k] = of->grad[k] * clip;
-        decay(&m);
-        take(&m);
-        const double *next = w.sound ? m.p : m.old;
-        weights = hypot(weights, dl_verify_norm(next, m.n));
-        s->next(s->user, DL_RESULT_UPDATE, of->name, next, m.n);
-        dl_arena_free(w.arena);
-    }
-    if (!s->recipe->norms) return;
-    tell(&w, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, norm);
-    tell(&w, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, weights);
+    return w;
+}
+
+void dl_verify_step_param(dl_step *w, int i, int64_t first, int64_t n, bool counts) {
+    const dl_step_param *of = &w->s->params[i];
+    dl_arena *outer = w->arena;
+    w->arena = dl_arena_new(outer); /* of these elements alone: models have many, and large parameters */
+    move m = {w, of, first, n, w->s->old(w->s->user, w->arena, of->name, first, n), NULL, NULL};
+    m.p = DL_NEWS(w->arena, double, n + 1), m.g = DL_NEWS(w->arena, double, n + 1);
+    for (int64_t k = 0; k < n; k++) m.p[k] = m.old[k], m.g[k] = of->grad[first + k] * w->clip;
+    decay(&m);
+    take(&m);
+    const double *next = w->sound ? m.p : m.old;
+    if (counts) w->weights = hypot(w->weights, dl_verify_norm(next, n));
+    w->s->next(w->s->user, DL_RESULT_UPDATE, of->name, next, n);
+    dl_arena_free(w->arena);
+    w->arena = outer;
+}
+
+void dl_verify_step_end(dl_step *w) {
+    if (!w->s->recipe->norms) return;
+    tell(w, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, w->norm);
+    tell(w, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, w->weights);
+}
+
+void dl_verify_step(dl_arena *arena, const dl_step_of *s) {
+    dl_step *w = dl_verify_step_begin(arena, s);
+    for (int i = 0; i < s->n; i++) dl_verify_step_param(w, i, 0, s->params[i].count, true);
+    dl_verify_step_end(w);
 }

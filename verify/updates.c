@@ -1,5 +1,4 @@
-/* Updates next to the optimiser's definition (step.c): those of a model, on its gradients; and those of a
- * small graph through some thirty steps. */
+/* Updates of a small graph next to the optimiser's definition (step.c), through some thirty steps. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,10 +29,11 @@ static int var_at(const dl_graph *g, const char *name) {
     return -1;
 }
 
-static const double *trial_old(void *user, const char *name) {
+static const double *trial_old(void *user, dl_arena *arena, const char *name, int64_t first, int64_t n) {
     const trial *t = user;
+    (void)arena, (void)n;
     int i = var_at(t->g, name);
-    return i < 0 ? NULL : t->kept[i];
+    return i < 0 ? NULL : t->kept[i] + first;
 }
 
 static const char *role_text(dl_result_role role) { return dl_result_roles[role]; }
@@ -163,7 +163,8 @@ bool dl_verify_updates(dl_arena *arena, const dl_recipe *recipe, const dl_verify
     bool ok = true;
     for (t.step = 1; ok && t.step <= STEPS && !t.faults; t.step++) {
         feed_trial(&t, dl_recipe_scales(recipe) && t.step == LOST);
-        dl_step_param params[] = {{"weight", 12, 2, trial_old(&t, "x")}, {"bias", 4, 1, trial_old(&t, "z")}};
+        dl_step_param params[] = {{"weight", 12, 2, trial_old(&t, NULL, "x", 0, 12)},
+                                  {"bias", 4, 1, trial_old(&t, NULL, "z", 0, 4)}};
         dl_step_of of = {recipe, 2, params, trial_old, trial_next, &t};
         ok = dl_interp_run(t.in, err);
         if (ok) dl_verify_step(scratch, &of);
@@ -171,107 +172,4 @@ bool dl_verify_updates(dl_arena *arena, const dl_recipe *recipe, const dl_verify
     dl_interp_free(t.in);
     dl_arena_free(scratch);
     return ok;
-}
-
-/* ---- a model's ---- */
-
-typedef struct {
-    dl_arena *arena;
-    const dl_graph *g; /* what the kernels do */
-    double *const *got;
-    const dl_verify_state *s;
-    double **want, **moved; /* by result of g: by the definition; the same on gradients that are shaken */
-    bool shaken;
-} model;
-
-static const double *model_old(void *user, const char *name) {
-    return dl_verify_state_find(((const model *)user)->s, name);
-}
-
-static void model_next(void *user, dl_result_role role, const char *name, const double *value, int64_t n) {
-    model *m = user;
-    for (int i = 0; i < m->g->results.n; i++) {
-        const dl_result *r = &m->g->results.at[i];
-        bool copy = r->role == DL_RESULT_UPDATE && role == r->role && r->var->role == DL_VAR_COPY;
-        if (!same_name(r, role, name) && !(copy && strcmp(r->var->of, name) == 0)) continue;
-        if (dl_type_count(&r->value->type) != n) continue;
-        double **to = m->shaken ? &m->moved[i] : &m->want[i];
-        *to = DL_NEWS(m->arena, double, n + 1);
-        memcpy(*to, value, sizeof *value * (size_t)n);
-    }
-}
-
-static bool take_step(model *m, const dl_graph *derived, double *const *grads, const dl_recipe *recipe,
-                      bool shaken) {
-    dl_step_of of = {recipe, 0, NULL, model_old, model_next, m};
-    dl_step_param *params = DL_NEWS(m->arena, dl_step_param, derived->results.n + 1);
-    m->shaken = shaken;
-    for (int i = 0; i < derived->results.n; i++) {
-        const dl_result *r = &derived->results.at[i];
-        if (r->role != DL_RESULT_GRAD || !model_old(m, r->name)) continue;
-        params[of.n++] =
-            (dl_step_param){r->name, dl_type_count(&r->var->value.type), r->var->value.type.rank, grads[i]};
-    }
-    of.params = params;
-    dl_verify_step(m->arena, &of);
-    return of.n > 0;
-}
-
-/* The old value of what a result updates, or NULL. */
-static const double *old_of(const model *m, const dl_result *r) {
-    if (r->role != DL_RESULT_UPDATE) return NULL;
-    return model_old((void *)m, r->var->role == DL_VAR_COPY ? r->var->of : r->var->name);
-}
-
-/* How far result i is from what the definition makes, and how far it may be: rounding of constants to
- * float32, and what the gradients' does to it. */
-static double off_of(const model *m, int i, double *allowed, double *step) {
-    const dl_result *r = &m->g->results.at[i];
-    int64_t n = dl_type_count(&r->value->type);
-    const double *old = old_of(m, r);
-    *step = old ? dl_verify_distance(m->want[i], old, n) : dl_verify_norm(m->want[i], n);
-    double moved = m->moved[i] ? dl_verify_distance(m->moved[i], m->want[i], n) : 0;
-    *allowed = 0x1p-20 * *step + 1e-13 * dl_verify_norm(m->want[i], n) + 4 * moved;
-    return dl_verify_distance(m->got[i], m->want[i], n);
-}
-
-bool dl_verify_model_updates(dl_arena *arena, const dl_verify_graphs *graphs, double *const *got,
-                             double *const *grads, const dl_verify_state *s, const dl_recipe *recipe,
-                             dl_verdict *v, dl_error *err) {
-    const dl_graph *g = graphs->made;
-    dl_arena *scratch = dl_arena_new(arena);
-    model m = {scratch,
-               g,
-               got,
-               s,
-               DL_NEWS(scratch, double *, g->results.n + 1),
-               DL_NEWS(scratch, double *, g->results.n + 1),
-               false};
-    double allowed, step;
-    bool open = false, any = take_step(&m, graphs->derived, grads, recipe, false);
-    for (int i = 0; any && i < g->results.n; i++)
-        if (m.want[i]) open = open || !(off_of(&m, i, &allowed, &step) <= allowed);
-    for (uint64_t k = 1; open && k <= 2; k++) { /* what rounding the model's constants may do */
-        double **shaken = dl_verify_interpret(scratch, graphs->derived, s, 0x1p-22, k, err);
-        if (!shaken) return dl_arena_free(scratch), false;
-        if (k == 1 || open) take_step(&m, graphs->derived, shaken, recipe, true);
-        open = false;
-        for (int i = 0; i < g->results.n; i++)
-            if (m.want[i]) open = open || !(off_of(&m, i, &allowed, &step) <= allowed);
-    }
-    for (int i = 0; any && i < g->results.n; i++) {
-        const dl_result *r = &g->results.at[i];
-        if (!m.want[i]) continue;
-        double off = off_of(&m, i, &allowed, &step);
-        v->judged.updates++;
-        if (off <= allowed) continue;
-        char *fault =
-            dl_format(arena,
-                      "%s '%s' is not what the optimiser makes of the gradients: %.2e off, where the "
-                      "step is %.2e and rounding explains %.2e",
-                      role_text(r->role), r->name, off, step, allowed);
-        dl_push(arena, &v->faults, fault);
-    }
-    dl_arena_free(scratch);
-    return true;
 }

@@ -38,6 +38,8 @@ typedef struct {
     dl_rules *rules;          /* which ops were judged so far */
 } dl_verdict;
 
+/* Uniform in [-1, 1): of a seed and a number (splitmix64). */
+double dl_verify_uniform(uint64_t seed, uint64_t number);
 /* Normally distributed: of a seed and a number. */
 double dl_verify_normal(uint64_t seed, uint64_t number);
 

@@ -1,7 +1,9 @@
 """dlrun's memory: at most 1% over the plan, the batches and the checkpoint's copy that the log states, and 40 MiB, whatever it does.
+`dlc verify`'s: seven times the plan of a model whose one weight is nearly all of it, in double precision and of all that is judged.
 
-check_memory.py DLRUN     from the project's root; takes 3 GiB of memory and 3 GiB of disk
+check_memory.py DLRUN DLC     from the project's root; takes 3 GiB of memory and 3 GiB of disk
 """
+import json
 import os
 import re
 import subprocess
@@ -9,20 +11,46 @@ import sys
 
 from checks import ENV, SHARE, TMP, check, finish
 
-DLRUN = os.path.abspath(sys.argv[1])
+DLRUN, DLC = (os.path.abspath(p) for p in sys.argv[1:])
 MIB = 1 << 20
 
 
-def run(*more):
+def measure(args):
     """Exit status, output, and the most that was resident at any moment, in bytes."""
-    args = [DLRUN, "models/unet.dl", "--data_loader_config=synthetic", "--data_size=64", "--local_batch_size=1", "--Nsamples=1",
-            "--Nsamples_val=1", "--keep_checkpoints=1", f"--expdir={TMP}/runs", *more]
     with open(f"{TMP}/out", "w+") as out:
         p = subprocess.Popen(args, stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=ENV)
         _, status, usage = os.wait4(p.pid, 0)
         p.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         return p.returncode, out.read(), usage.ru_maxrss * 1024
+
+
+def run(*more):
+    return measure([DLRUN, "models/unet.dl", "--data_loader_config=synthetic", "--data_size=64", "--local_batch_size=1", "--Nsamples=1",
+                    "--Nsamples_val=1", "--keep_checkpoints=1", f"--expdir={TMP}/runs", *more])
+
+
+LARGE = """model Large():
+    input  x: f32[N, I=2048]
+    target t: f32[N, F=8]
+    h = x |> linear(2048) @a |> tanh |> linear(8) @b
+    y = h |> rearrange("n f -> n f") as [N, F]
+    output y
+    loss = mse_loss(y, t)
+"""
+
+
+def test_verify():
+    """No copy of all variables, and of a large weight's step a part at a time: whole-model gradients and updates are among what is judged."""
+    with open(f"{TMP}/large.dl", "w") as f:
+        f.write(LARGE)
+    rc, text, _ = measure([DLC, "compile", f"{TMP}/large.dl", "--local_batch_size=2", "--json"])
+    plan = json.loads(text[text.index("{"):])["peak_bytes"] if rc == 0 else 0
+    rc, text, resident = measure([DLC, "verify", f"{TMP}/large.dl", "--local_batch_size=2", "--json"])
+    found = json.loads(text[text.index("{"):]) if rc == 0 else {"judged": {}}
+    print(f"verify: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
+    check(rc == 0 and found["off"] == found["not_judged"] == [] and found["judged"]["updates"] > 100, f"verify: exit {rc}: {text[-400:]}")
+    check(plan > 60 * MIB and resident <= 7 * plan, f"verify: {resident / MIB:.1f} MiB resident beside a plan of {plan / MIB:.1f}")
 
 
 def judge(what, rc, text, resident):
@@ -37,6 +65,7 @@ def judge(what, rc, text, resident):
         check(resident <= allowed, f"{what}: {resident / MIB:.1f} MiB resident, {allowed / MIB:.1f} allowed: {(resident - plan) / MIB:.1f} above the plan")
 
 
+test_verify()
 judge("compiling, a step, validation, a checkpoint", *run("--num_epochs=1"))
 last = f"{TMP}/runs/base/1GPU/00/checkpoints/last"
 check(sum(os.path.getsize(f"{last}/{f}") for f in os.listdir(last)) > 1300 * MIB, "the checkpoint has all moments")
