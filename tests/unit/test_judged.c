@@ -258,6 +258,26 @@ static void test_recipes(void) {
     }
 }
 
+/* The model's own step, next to the definition of another one: the parameters are named, and what is kept of
+ * them is in order. */
+static void test_model_step(void) {
+    static const dl_recipe adamw = {.optimizer = DL_OPT_adamw, .decay = true},
+                           clipped = {.optimizer = DL_OPT_adam, .decay = true, .clip = true};
+    dl_arena *arena = dl_arena_new(NULL);
+    model m;
+    way plain = {.recipe = &adam};
+    if (open_model(arena, "classes", &adam, &m)) {
+        dl_verdict v = judge(arena, &m, &adamw, &plain);
+        check_found(&v, "decay of the model's step",
+                    "weight' is not what the optimiser makes of the gradients");
+        int parts = v.judged.updates;
+        v = judge(arena, &m, &clipped, &plain);
+        check_found(&v, "clipping of the model's step", "'exp_avg_sq.");
+        CHECK(v.judged.updates == parts && parts > 6, "%d and %d updates", v.judged.updates, parts);
+    }
+    dl_arena_free(arena);
+}
+
 /* A constant that is a thousandth off; but 0, 1 and powers of 2, which are there for their own sake. */
 static bool tamper_constant(dl_graph *g, dl_node *n, bool dry) {
     int exponent;
@@ -390,6 +410,7 @@ int main(void) {
     test_models();
     test_updates();
     test_recipes();
+    test_model_step();
     test_tampered();
     test_whole();
     test_guards();
