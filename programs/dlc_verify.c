@@ -1,6 +1,8 @@
 /* `dlc verify`: every compiled kernel beside the interpreter, on the same operands and between canaries; then
  * the model as it was written, its gradients and the optimiser's steps beside their definitions. What is
  * compared, and how, is verify/verify.h's part. */
+#include <limits.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,12 +234,22 @@ static dl_session *open_session(dl_arena *arena, int argc, char **argv, int *cod
     return NULL;
 }
 
+/* Arrays of a large weight's size come and go by the hundred. Mapped one by one, as glibc has them, each is
+ * made of fresh zero pages: a fifth of all time. From the heap, which is not given back before the end, they
+ * are used again; the peak is the same. */
+static void keep_memory(void) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, INT_MAX);
+#endif
+}
+
 int dlc_verify(dl_arena *arena, int argc, char **argv) {
     int code = 0;
     dl_error err = {0};
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
     if (!c) return dlc_fail(&err);
     if (dl_config_option(c, "help")) return dlc_help(usage, options, c);
+    keep_memory();
     dl_session *s = open_session(arena, argc, argv, &code), *written[2] = {NULL, NULL};
     for (int i = 0; i < 2 && s; i++)
         if (!(written[i] = open_session(arena, argc, argv, &code))) return code;
