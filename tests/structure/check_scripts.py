@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The scripts that others rely on to notice a failure: count-tests, show-run, and check_house.py itself on broken houses."""
+"""The scripts that others rely on to notice a failure: count-tests, select-tests, show-run, and check_house.py itself on broken houses."""
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,6 +72,38 @@ def check_showing(place):
     check(run(ROOT / "scripts/show-run", place)[0] == 1, "show-run without a run")
 
 
+def check_selecting(place):
+    """select-tests: of a change in a tree of its own, and its pieces. No test is no line, which meson would take for all."""
+    tree, tools = place / "selecting", place / "tools"
+    for name in ("scripts", "tests/unit", "ir"):
+        (tree / name).mkdir(parents=True)
+    tools.mkdir()
+    shutil.copy(ROOT / "scripts/select-tests", tree / "scripts")
+    (tree / "tests/unit/test_sizes.c").write_text('#include "ir/sizes.h"\n')
+    (tree / "tests/unit/test_other.c").write_text("int x;\n")
+    tests = [{"name": name, "suite": ["dlc:unit"]} for name in ("other", "sizes", "third")]
+    (tools / "meson").write_text(f"#!/bin/sh\necho '{json.dumps(tests)}'\n")
+    (tools / "meson").chmod(0o755)
+    env = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+
+    def select(*args):
+        return subprocess.run([sys.executable, tree / "scripts/select-tests", "build", *args], text=True, stdout=subprocess.PIPE, env=env).stdout
+
+    def commit(*files):
+        for file in files:
+            (tree / file).write_text("changed\n")
+        for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t", "--allow-empty"]):
+            subprocess.run(["git", *command], cwd=tree, check=True)
+
+    commit()
+    for files, want in (((), ""), (("README.md",), ""), (("ir/sizes.c",), "sizes\n"), (("tests/unit/test_other.c",), "other\n")):
+        commit(*files)
+        got = select("changed")
+        check(got == want, f"select-tests, of {files}: {got!r}, not {want!r}")
+    pieces = [select("piece", f"{k}/4", "unit") for k in (1, 2, 3, 4)]
+    check(pieces == ["other\n", "sizes\n", "third\n", ""], f"select-tests, four pieces of three tests: {pieces}")
+
+
 def check_house_rules(place):
     """Every rule of check_house.py finds its breakage in a small house, and nothing in a sound one."""
     sound = {"ir/README.md": "# ir\nSee `a.h`.\n", "ir/a.h": "#ifndef A_H\n#define A_H\nint f(void);\n#endif\n",
@@ -99,7 +133,7 @@ def check_house_rules(place):
 
 def main():
     with tempfile.TemporaryDirectory() as place:
-        for part in check_counting, check_showing, check_house_rules:
+        for part in check_counting, check_showing, check_selecting, check_house_rules:
             part(pathlib.Path(place))
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0 or passed == 0)
