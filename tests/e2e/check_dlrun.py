@@ -17,8 +17,6 @@ import time
 
 from checks import ENV, TMP, Gate, check, finish, save_file
 
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and runs would, too
-
 DLRUN = os.path.abspath(sys.argv[1])
 MODEL = "tests/data/small.dl"
 METRICS = ("again", "error 0", "error 1")  # of this model

@@ -6,6 +6,7 @@ They need nothing but Python's own library; those beside PyTorch have oracle_too
 import json
 import os
 import select
+import signal
 import struct
 import sys
 import tempfile
@@ -16,6 +17,10 @@ TMP = work.name
 # No variable of a launcher: a test is one rank.
 ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
 ENV["DLR_CACHE_DIR"] = os.environ.get("DLC_TEST_CACHE") or os.path.join(TMP, "cache")
+# A run leaves a signal alone that its parent ignores: SIGHUP under nohup, SIGUSR2 under perf record, SIGINT of a shell's background job.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def check(ok, what):
