@@ -7,12 +7,13 @@
 
 #include "ir/walk.h"
 #include "passes/pass.h"
+#include "passes/sequence.h"
 
 typedef struct {
     dl_node *node; /* an all_reduce of one operand */
     int64_t made;  /* where its operand is made; of those in a sequence: its number there */
     int level;     /* how many such its operand waits for, one behind the other; not in a sequence */
-    int64_t until; /* of those in a sequence: the first number that is made of it */
+    int64_t until; /* in a sequence: the number of the first collective that depends on it */
     bool told;     /* its result is for the host alone, at the end */
     int64_t bytes;
 } member;
@@ -73,8 +74,8 @@ static bool sums_gradients(const dl_node *n) {
     return n->op == DL_OP_all_reduce && strcmp(dl_node_name(n, DL_ATTR_group), "tp") != 0;
 }
 
-/* By value id: is another such sum made of it, of more than a number, as norms are? One that others are made
- * of (a statistic of the batch, on the way there or back) is needed at once. */
+/* By value id: does another such sum depend on it, of more than one number, as norms are? A sum that others
+ * depend on (a statistic of the batch, in the forward or the backward pass) is needed at once. */
 static bool *find_inner(const dl_graph *g, dl_arena *arena) {
     bool *inner = DL_NEWS(arena, bool, g->next_id + 1);
     for (int i = g->nodes.n - 1; i >= 0; i--) {
@@ -86,13 +87,25 @@ static bool *find_inner(const dl_graph *g, dl_arena *arena) {
     return inner;
 }
 
-/* Those of the graph that a bucket may hold, in order. What fills one by itself is left alone, and does not
- * end the bucket of the small ones around it. */
+bool *dl_find_joinable(const dl_graph *g, int64_t most, dl_arena *arena) {
+    bool *joinable = DL_NEWS(arena, bool, g->nodes.n + 1);
+    const bool *inner = find_inner(g, arena);
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        joinable[i] = sums_gradients(n) && n->nin == 1 && !inner[n->out[0].id] &&
+                      dl_type_bytes(&n->in[0]->type) <= most;
+    }
+    return joinable;
+}
+
+/* The nodes of the graph that a bucket may hold, in order. A sum that fills a bucket by itself is left alone,
+ * and does not end the bucket of the small ones around it. In a sequence pass `sequence` has decided: by now
+ * ranks with other pieces may have other kernels, and would decide otherwise. */
 static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, int *n) {
     const dl_uses *uses = dl_graph_uses(g, arena);
     member *m = DL_NEWS(arena, member, g->nodes.n + 1);
     int *made = DL_NEWS(arena, int, g->next_id + 1), *level = DL_NEWS(arena, int, g->next_id + 1);
-    const bool *inner = find_inner(g, arena);
+    const bool *joinable = dl_find_joinable(g, most, arena);
     *n = 0;
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *node = g->nodes.at[i];
@@ -100,15 +113,13 @@ static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, in
         for (int k = 0; k < node->nin; k++)
             if (level[node->in[k]->id] > waits) waits = level[node->in[k]->id];
         for (int k = 0; k < node->nout; k++) made[node->out[k].id] = i, level[node->out[k].id] = waits;
-        if (!sums_gradients(node) || node->nin != 1 || !dl_reduces_in_place(node, 0, uses)) continue;
-        if (inner[node->out[0].id]) continue;
-        if (dl_type_bytes(&node->in[0]->type) > most) continue;
         const dl_attr *order = dl_node_attr(node, DL_ATTR_order), *until = dl_node_attr(node, DL_ATTR_until);
+        if (!(order ? until != NULL : joinable[i]) || !dl_reduces_in_place(node, 0, uses)) continue;
         level[node->out[0].id] = waits + 1;
         m[(*n)++] = (member){.node = node,
                              .made = order ? order->i : made[node->in[0]->id],
                              .level = order ? 0 : waits,
-                             .until = until ? until->i : INT64_MAX,
+                             .until = order ? until->i : INT64_MAX,
                              .told = uses[node->out[0].id].n == 0,
                              .bytes = dl_type_bytes(&node->in[0]->type)};
     }

@@ -211,6 +211,25 @@ static void add_edges(dl_fusion *f, dl_value *v, int reader, dl_edge_kind kind) 
     dl_push(f->ctx->arena, &f->out[f->position[v->id]], (dl_edge){reader, kind});
 }
 
+/* Collectives begin in the order of their numbers. A bucket with an all_reduce may wait for any collective
+ * before `until`, so what reads the all_reduce comes after these. No collective before `until` depends on
+ * such a reader, hence these edges close no circle by themselves; a kernel must not close one either. */
+static void add_sequence(dl_fusion *f) {
+    int n;
+    dl_node **line = dl_in_sequence(f->graph, f->ctx->arena, &n);
+    for (int i = n - 1; i >= 0; i--) { /* edges are added to later ones alone: out[from] has readers only */
+        const dl_attr *until = dl_node_attr(line[i], DL_ATTR_until);
+        int from = f->position[line[i]->out[0].id], last = i;
+        while (until && last + 1 < n && dl_node_int(line[last + 1], DL_ATTR_order) < until->i) last++;
+        dl_edges *before = &f->out[f->position[line[last]->out[0].id]];
+        for (int k = 0; last > i && k < f->out[from].n; k++)
+            dl_push(f->ctx->arena, before, ((dl_edge){f->out[from].at[k].node, DL_EDGE_HARD}));
+    }
+    for (int i = 1; i < n; i++)
+        dl_push(f->ctx->arena, &f->out[f->position[line[i - 1]->out[0].id]],
+                ((dl_edge){f->position[line[i]->out[0].id], DL_EDGE_HARD}));
+}
+
 void dl_fuse_find_edges(dl_fusion *f) {
     f->out = DL_NEWS(f->ctx->arena, dl_edges, f->n ? f->n : 1);
     for (int i = 0; i < f->n; i++) {
@@ -229,9 +248,5 @@ void dl_fuse_find_edges(dl_fusion *f) {
             }
         }
     }
-    int n; /* collectives begin one behind the other: a kernel must not make that impossible */
-    dl_node **line = dl_in_sequence(f->graph, f->ctx->arena, &n);
-    for (int i = 1; i < n; i++)
-        dl_push(f->ctx->arena, &f->out[f->position[line[i - 1]->out[0].id]],
-                ((dl_edge){f->position[line[i]->out[0].id], DL_EDGE_HARD}));
+    add_sequence(f);
 }

@@ -265,14 +265,19 @@ static int place_of(const dl_ranks *ranks, const char *group, int rank) {
 /* All results of both agree. */
 static void compare(const layout *l, const char *which) {
     enum { BATCH = 4 };
+    enum { SIZES = 7 };
+    static const int64_t bucket_bytes[SIZES][2] = {{64, 512},    {128, 128},       {400, 400}, {1024, 1024},
+                                                   {4096, 4096}, {100000, 100000}, {0, 0}};
     static unsigned number;
     if (!dl_test_takes_cheap(number++)) return;
+    const int64_t *buckets =
+        bucket_bytes[(number + dl_test_draw()) % SIZES]; /* the first one's, the others' */
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     dl_ranks ranks;
     int world = l->dp * l->tp * l->cp, compared = 0, pieces = 0;
-    const char *what = dl_format(arena, "%s %s %dx%dx%d%s%s", l->of->name, which, l->dp, l->tp, l->cp,
-                                 l->of->low == DL_BF16 ? " bf16" : "",
+    const char *what = dl_format(arena, "%s %s %dx%dx%d, buckets of %d bytes%s%s", l->of->name, which, l->dp,
+                                 l->tp, l->cp, (int)buckets[1], l->of->low == DL_BF16 ? " bf16" : "",
                                  l->zero   ? " in shares"
                                  : l->ring ? " round a ring"
                                            : "");
@@ -296,8 +301,8 @@ static void compare(const layout *l, const char *which) {
                          .cp_rank = at[DL_RANKS_CP],
                          .zero = l->zero,
                          .ring = l->ring,
-                         .first_bucket_bytes = 64,
-                         .bucket_bytes = 512};
+                         .first_bucket_bytes = buckets[0],
+                         .bucket_bytes = buckets[1]};
         p.sum_rank = place_of(&ranks, dl_gradient_group(&p), r);
         graph[r] = pass(arena, l->of, BATCH / l->dp, p, which, l->passes, &err);
         CHECK(graph[r], "%s: %s", what, err.message);
