@@ -369,10 +369,12 @@ static bool is_result(const dl_graph *g, const dl_value *v) {
     return false;
 }
 
-/* What a node has made of the results; of those that are variables, at the end. */
+/* Hands on the node's outputs that are results. Of a node that need not run these have no elements. Results
+ * that are variables come at the end. */
 static void take_results(dl_interp *in, const dl_node *n) {
     for (int k = 0; k < n->nout; k++)
-        if (is_result(in->graph, &n->out[k])) in->take(in->stream, &n->out[k], in->data[n->out[k].id]);
+        if (is_result(in->graph, &n->out[k]))
+            in->take(in->stream, &n->out[k], dl_interp_data(in, &n->out[k]));
 }
 
 static bool take_variables(dl_interp *in, dl_error *err) {
@@ -437,7 +439,7 @@ bool dl_interp_run(dl_interp *in, dl_error *err) {
     for (int i = 0; i < g->nodes.n && ok; i++) {
         const dl_node *n = g->nodes.at[i];
         if (!needed || needed[i]) ok = dl_interp_node(in, n, err);
-        if (ok && in->take && needed[i]) take_results(in, n);
+        if (ok && in->take) take_results(in, n);
         if (!readers) continue;
         for (int j = 0; j < n->nin; j++) readers[n->in[j]->id]--;
         for (int j = 0; j < n->nin; j++) free_unread(in, n->in[j], readers);

@@ -53,9 +53,9 @@ void dl_interp_means(dl_interp *in, dl_interp_own *own, void *user);
 
 /* From now on a run holds no more than a node needs: variables come from `source` whenever a node reads them
  * and go after it; `take` sees each result of the graph (a value that several name, once) when it is made,
- * and each value is freed after its last reader. Nodes that no element of a result is made of do not run;
- * updates are not applied. source: `to` holds zeros, or a table's numbers. take: dl_type_count elements, for
- * the time of the call. */
+ * also one of no elements, and each value is freed after its last reader. Nodes that no element of a result
+ * is made of do not run; updates are not applied. source: `to` holds zeros, or a table's numbers. take:
+ * dl_type_count elements, for the time of the call. */
 typedef void dl_interp_source(void *user, const dl_value *v, double *to);
 typedef void dl_interp_take(void *user, const dl_value *v, const double *data);
 void dl_interp_stream(dl_interp *in, dl_interp_source *source, dl_interp_take *take, void *user);

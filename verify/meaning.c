@@ -29,10 +29,7 @@ typedef struct {
 } whole;
 
 static double *copy_of(const whole *w, const dl_result *r, const double *data) {
-    int64_t n = dl_type_count(&r->value->type);
-    double *copy = DL_NEWS(w->scratch, double, n + 1);
-    if (data) memcpy(copy, data, sizeof *data * (size_t)n);
-    return copy;
+    return dl_verify_copy(w->scratch, data, dl_type_count(&r->value->type));
 }
 
 static void read_variable(void *user, const dl_value *v, double *to) {
@@ -55,8 +52,6 @@ static double **run_written(whole *w, double shake, uint64_t seed, dl_error *err
     dl_interp_stream(in, read_variable, take_written, w);
     bool ok = dl_verify_state_fits(&w->state, g, err) && dl_written_run(w->written, err);
     dl_interp_shake(in, 0, 0);
-    for (int i = 0; ok && i < g->results.n; i++) /* of no elements: no node makes it */
-        if (!w->taken[i]) w->taken[i] = copy_of(w, &g->results.at[i], NULL);
     return ok ? w->taken : NULL;
 }
 
@@ -197,8 +192,6 @@ static bool run_derived(whole *w, const dl_recipe *recipe, dl_error *err) {
     bool *chosen = DL_NEWS(w->scratch, bool, g->results.n + 1);
     for (int i = 0; i < g->results.n; i++) chosen[i] = g->results.at[i].role == DL_RESULT_GRAD;
     if (!dl_verify_interpret(g, chosen, &w->state, 0, 0, take_grad, w, err)) return false;
-    for (int i = 0; i < g->results.n; i++)
-        if (chosen[i] && !w->grads[i]) w->grads[i] = copy_of(w, &g->results.at[i], NULL);
     if (recipe && recipe->optimizer != DL_OPT_NONE)
         w->updates = dl_verify_updates_of(w->scratch, w->graphs, w->grads, &w->state, recipe);
     return true;
@@ -223,10 +216,7 @@ static bool run_made(whole *w, dl_error *err) {
         if (w->of[i]) compared[w->of[i] - g->results.at] = true;
     for (int i = 0; i < g->results.n; i++)
         chosen[i] = compared[i] || (w->updates && dl_verify_updates_want(w->updates, i));
-    if (!dl_verify_interpret(g, chosen, &w->state, 0, 0, take_made, w, err)) return false;
-    for (int i = 0; i < g->results.n; i++)
-        if (compared[i] && !w->got[i]) w->got[i] = copy_of(w, &g->results.at[i], NULL);
-    return true;
+    return dl_verify_interpret(g, chosen, &w->state, 0, 0, take_made, w, err);
 }
 
 static bool judge_all(whole *w, dl_error *err) {

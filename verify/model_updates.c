@@ -45,9 +45,7 @@ static const double *find_old(void *user, dl_arena *arena, const char *name, int
 
 static void take_wanted(void *user, dl_result_role role, const char *name, const double *value, int64_t n) {
     wants *to = ((dl_model_updates *)user)->to;
-    double *copy = DL_NEWS(to->arena, double, n + 1);
-    memcpy(copy, value, sizeof *value * (size_t)n);
-    dl_push(to->arena, &to->all, (wanted){role, name, n, copy});
+    dl_push(to->arena, &to->all, (wanted){role, name, n, dl_verify_copy(to->arena, value, n)});
 }
 
 static dl_step_of step_of(dl_model_updates *u, double *const *grads) {
@@ -150,9 +148,7 @@ void dl_verify_updates_take(dl_model_updates *u, int result, const double *data)
     int64_t count = dl_type_count(&u->g->results.at[result].value->type);
     int param = u->owner[result];
     if (param < 0) { /* until all of the definition is there */
-        double *copy = DL_NEWS(u->arena, double, count + 1);
-        memcpy(copy, data, sizeof *data * (size_t)count);
-        u->kept[result] = copy;
+        u->kept[result] = dl_verify_copy(u->arena, data, count);
     } else if (count == u->of.params[param].count) {
         measure_param(u, param, result, data);
     }
@@ -175,8 +171,7 @@ typedef struct {
 static void take_grad(void *user, int i, const double *data) {
     const shaken *s = user;
     int64_t n = dl_type_count(&s->g->results.at[i].value->type);
-    s->grads[i] = DL_NEWS(s->arena, double, n + 1);
-    memcpy(s->grads[i], data, sizeof *data * (size_t)n);
+    s->grads[i] = dl_verify_copy(s->arena, data, n);
 }
 
 /* By how much results of a parameter (-1: of what all share) move between two computations of the definition,

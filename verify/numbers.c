@@ -29,6 +29,12 @@ double dl_verify_norm(const double *a, int64_t n) {
     return most * sqrt(sum);
 }
 
+double *dl_verify_copy(dl_arena *arena, const double *a, int64_t n) {
+    double *copy = DL_NEWS(arena, double, n + 1);
+    if (n) memcpy(copy, a, sizeof *a * (size_t)n);
+    return copy;
+}
+
 /* splitmix64 (Steele, Lea and Flood, OOPSLA 2014). */
 double dl_verify_uniform(uint64_t seed, uint64_t number) {
     uint64_t z = seed * 0xd1342543de82ef95u + (number + 1) * 0x9e3779b97f4a7c15u;

@@ -11,6 +11,8 @@
 double dl_verify_distance(const double *a, const double *b, int64_t n);
 /* ||a|| of what is finite. */
 double dl_verify_norm(const double *a, int64_t n);
+/* The same numbers in the arena; of none, `a` may be NULL. */
+double *dl_verify_copy(dl_arena *arena, const double *a, int64_t n);
 
 /* A central difference of a function along a direction, by two steps of which both must say the same:
  * f(user, h) is the function's value there, less that at -h. True where it is smooth: *slope is the

@@ -367,6 +367,22 @@ static void take(void *user, const dl_value *v, const double *data) {
     s->taken++;
 }
 
+/* A result of no elements is taken, though no node need run for it. */
+static void test_stream_empty(void) {
+    static const char text[] = "graph @g {\n  input $x = %0 : f32[N=0, C=3]\n  %1 = neg $x : f32[N=0, C=3]\n"
+                               "  output \"y\" = %1\n}\n";
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_module *m = parse(arena, text);
+    if (!m) return;
+    dl_error err = {0};
+    streamed s = {.g = m->graphs.at[0], .held = dl_interp_new(m->graphs.at[0], false)};
+    dl_interp *in = dl_interp_new(s.g, false);
+    dl_interp_stream(in, give, take, &s);
+    CHECK(dl_interp_run(in, &err) && s.taken == 1, "%d taken: %s", s.taken, err.message);
+    dl_interp_free(in), dl_interp_free(s.held);
+    dl_arena_free(arena);
+}
+
 /* Every result is taken once and is that of a run that holds all; variables are asked for by each of their
  * readers, as often as the run is made, and are not held in between. */
 static void test_stream(void) {
@@ -435,6 +451,7 @@ static void test_judged_once(void) {
 int main(void) {
     test_joined_axes();
     test_stream();
+    test_stream_empty();
     test_judged_once();
     test_tf32();
     test_conv_kernel();
