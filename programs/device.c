@@ -90,6 +90,11 @@ bool dl_device_choose(dl_arena *arena, const char *device, const char *target, d
         choose_auto(arena, target, c);
         return true;
     }
+    if (starts(device, "cpu:")) {
+        if (target && strcmp(target, device) != 0) return mismatch(target, device, err);
+        c->target = device, c->device = "cpu";
+        return dl_target_find(device, err) != NULL;
+    }
     if (strcmp(device, "cpu") == 0) return !target || starts(target, "cpu") || mismatch(target, device, err);
     if (target && !starts(target, "cuda:")) return mismatch(target, device, err);
     if (strcmp(device, "cuda:emulated") == 0) {

@@ -11,10 +11,10 @@ typedef struct {
     const char *warning; /* why a GPU that is there is not used, or NULL */
 } dl_device_choice;
 
-/* device: the key's value, cpu, cuda, cuda:N, cuda:emulated or auto; target: what was asked for, or NULL.
- * auto is where the target runs, and without one cuda where there is a driver, a device that we have a target
- * for, and what compiles for it; else the CPU. Errors: DL_RESOURCE (no driver, no such device), DL_USAGE (a
- * target that is not of the device). */
+/* device: the key's value, cpu, cpu:NAME (a target), cuda, cuda:N, cuda:emulated or auto; target: what was
+ * asked for, or NULL. auto is where the target runs, and without one cuda where there is a driver, a device
+ * that we have a target for, and what compiles for it; else the CPU. Errors: DL_RESOURCE (no driver, no such
+ * device), DL_USAGE (a target that is not of the device). */
 bool dl_device_choose(dl_arena *arena, const char *device, const char *target, dl_device_choice *choice,
                       dl_error *err);
 /* Of several ranks on a machine each takes a device: that of its number there, or the only one that it sees.

@@ -210,20 +210,31 @@ static dl_yaml *expand_all(dl_arena *arena, const dl_key_row *row, const dl_yaml
 
 /* ---- checks, one a type ---- */
 
-/* The choice that a word is in any case of letters, as the table writes it; NULL: none. */
-/* Is the word what a choice `a:N` of n letters stands for? */
-static bool is_numbered(const char *choice, size_t n, const char *word) {
-    size_t digits = strlen(word) < n ? 0 : strspn(word + n - 1, "0123456789");
-    return n > 2 && choice[n - 2] == ':' && choice[n - 1] == 'N' && strncasecmp(choice, word, n - 1) == 0 &&
-           digits > 0 && digits < 6 && !word[n - 1 + digits];
+/* The length of a choice's part that is written as it is: `a:` of `a:N` and of `a:NAME`, where a word has a
+ * number of at most five digits, or a name, which whoever knows the names checks. */
+static size_t fixed_part(const char *choice, size_t n) {
+    if (n > 2 && memcmp(choice + n - 2, ":N", 2) == 0) return n - 1;
+    if (n > 5 && memcmp(choice + n - 5, ":NAME", 5) == 0) return n - 4;
+    return n;
 }
+
+static bool is_open_choice(const char *choice, size_t n, const char *word) {
+    size_t fixed = fixed_part(choice, n);
+    if (fixed == n || strlen(word) <= fixed || strncasecmp(choice, word, fixed) != 0) return false;
+    bool number = fixed == n - 1;
+    size_t rest = strspn(word + fixed, number ? "0123456789" : "0123456789abcdefghijklmnopqrstuvwxyz_:");
+    return !word[fixed + rest] && (!number || rest < 6);
+}
+
+/* The choice that a word is in any case of letters, as the table writes it; NULL: none. */
 
 static const char *find_choice(dl_arena *arena, const char *choices, const char *word) {
     for (const char *s = choices; s; s = strchr(s, '|')) {
         s += *s == '|';
         size_t n = strcspn(s, "|");
-        if (is_numbered(s, n, word)) return dl_format(arena, "%.*s%s", (int)n - 1, s, word + n - 1);
-        if (n > 2 && s[n - 2] == ':' && s[n - 1] == 'N') continue; /* not by that name itself */
+        size_t fixed = fixed_part(s, n);
+        if (is_open_choice(s, n, word)) return dl_format(arena, "%.*s%s", (int)fixed, s, word + fixed);
+        if (fixed < n) continue; /* not by that name itself */
         if (n == strlen(word) && strncasecmp(s, word, n) == 0) return dl_strndup(arena, s, n);
     }
     return NULL;
