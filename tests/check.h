@@ -55,7 +55,7 @@ static inline bool dl_test_takes(unsigned number) {
 
 /* The same of cases that cost little: all are taken, except under sanitizers, where they are slow. */
 static inline bool dl_test_takes_cheap(unsigned number) {
-    enum { FAST = 12 };
+    enum { FAST = 20 };
     return dl_test_share() <= FAST || dl_test_takes(number);
 }
 

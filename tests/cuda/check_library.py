@@ -78,11 +78,16 @@ def choices(folder, names):
     return [name for name in names if b"\x7fELF" not in pathlib.Path(folder, name).read_bytes()[:64]]  # behind the cache's own head
 
 
+def copy_objects(source, target):
+    """Of a cache, where there is one: so that all is compiled, and nothing is chosen."""
+    if os.path.exists(source):
+        shutil.copytree(source, target, ignore=choices, dirs_exist_ok=True)
+
+
 def check_runs(of, build, standin):
     log = pathlib.Path(TMP, "products")
     own = {f"DLR_{of.upper}": standin, f"{of.upper}_STANDIN_LOG": str(log), "DLR_CACHE_DIR": f"{TMP}/own"}
-    if os.path.exists(f"{TMP}/real"):
-        shutil.copytree(f"{TMP}/real", f"{TMP}/own", ignore=choices)  # where nothing is chosen
+    copy_objects(f"{TMP}/real", f"{TMP}/own")
     first = of.train(build, "first", DLR_DEBUG="driver", **own)
     text = first.stderr + first.stdout
     check(first.returncode == 0 and re.search(r"tuned \d+ of \d+ kernels.*; \d+ by libraries", text), f"a run: {first.returncode} {text[-800:]}")
@@ -109,8 +114,8 @@ def check_runs(of, build, standin):
     other = of.train(build, "other", **{f"{of.upper}_STANDIN_VERSION": of.other}, **own)
     check(other.returncode == 0 and re.search(r"tuned \d+ of \d+ kernels", other.stderr + other.stdout), f"another version: {other.stderr[-400:]}")
 
-    # what it makes wrongly is seen beside our own, named and left alone
-    shutil.copytree(f"{TMP}/own", f"{TMP}/wrong", ignore=choices)
+    # what it makes wrongly is seen next to our own, named and left alone
+    copy_objects(f"{TMP}/own", f"{TMP}/wrong")
     wrong = of.train(build, "wrong", **{**own, f"{of.upper}_STANDIN_WRONG": "1", "DLR_CACHE_DIR": f"{TMP}/wrong"})
     check(wrong.returncode == 0 and re.search(rf"made as {of.title} [\d.]+, algorithm .* differs from .*: it is not used", wrong.stderr) and
           "ways rejected" in wrong.stderr + wrong.stdout and "by libraries" not in wrong.stderr + wrong.stdout, f"wrong: {wrong.returncode} {wrong.stderr[-800:]}")
@@ -122,8 +127,13 @@ def check_runs(of, build, standin):
 
 def main(name, build, standin):
     of = Library(name)
+    kept = os.environ.get("DLC_TEST_CACHE") and f"{os.environ['DLC_TEST_CACHE']}/{name}"  # objects of earlier runs of the tests
+    if kept:
+        copy_objects(kept, f"{TMP}/real")
     check_declarations(of, build)
     check_runs(of, build, standin)
+    if kept:
+        copy_objects(f"{TMP}/own", kept)
     finish()
 
 

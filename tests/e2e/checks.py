@@ -14,6 +14,9 @@ import tempfile
 passed = failed = 0
 work = tempfile.TemporaryDirectory(prefix="dlc_test_")
 TMP = work.name
+# Meson names folders of its build there. Compilers load their libraries by it, so that it is a part of a kernel's key: with it no
+# kernel of another build would be found in the cache (tests/cache.h).
+os.environ.pop("LD_LIBRARY_PATH", None)
 # No variable of a launcher: a test is one rank.
 ENV = {k: v for k, v in os.environ.items() if k not in ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")}
 ENV["DLR_CACHE_DIR"] = os.environ.get("DLC_TEST_CACHE") or os.path.join(TMP, "cache")

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # set on some machines, for another CPU than theirs
+# Set on some machines, for another CPU than theirs; and meson's, as in checks.py.
+for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "LD_LIBRARY_PATH"):
     os.environ.pop(name, None)
 
 try:

@@ -9,6 +9,9 @@ import sys
 MARKS = {"openmpi": "Open", "mpich": "HYDRA"}  # of `mpirun --version`
 
 
+os.environ.pop("LD_LIBRARY_PATH", None)  # as in tests/e2e/checks.py
+
+
 def environment():
     """Root may start ranks, more of them than there are CPUs."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMI", "SLURM_"))}
