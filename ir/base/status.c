@@ -1,6 +1,6 @@
 #include "ir/base/status.h"
 
-#include "ir/base/foreign.h"
+#include "ir/base/escape.h"
 
 #include <errno.h>
 #include <stdarg.h>
