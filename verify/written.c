@@ -14,12 +14,6 @@ static void number_draws(dl_written *w) {
         if (dl_reference_draws(w->g->nodes.at[i])) w->numbers[w->g->nodes.at[i]->out[0].id] = next++;
 }
 
-void dl_written_meaning(const dl_written *w, const dl_node *n, double *const *data) {
-    dl_reference_draw draw = w->draw;
-    draw.number += (uint32_t)w->numbers[n->out[0].id];
-    dl_reference_node(n, (const double *const *)data, data[n->nin], &draw);
-}
-
 static bool own(void *user, const dl_node *n, double *const *data) {
     dl_written *w = user;
     bool made = w->holds && dl_written_hold(w, n, data);
