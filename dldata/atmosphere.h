@@ -72,8 +72,6 @@ void atmosphere_close(atmosphere *a);
 double atmosphere_longest_step(const atmosphere *a);
 /* One step of dt seconds: the classical fourth-order method, then stirring and diffusion. */
 void atmosphere_step(atmosphere *a, double dt);
-/* Sets vorticity and divergence from wind on the grid, m/s. Errors: DL_RESOURCE. */
-bool atmosphere_set_wind(atmosphere *a, const double *east, const double *north, dl_error *err);
 /* Fills psi and chi of the present state: wind is their sphere_vector. */
 void atmosphere_potentials(atmosphere *a);
 /* Errors: DL_RESOURCE; DL_NUMERIC when the flow has broken. */

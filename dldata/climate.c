@@ -1,5 +1,7 @@
 #include "dldata/climate.h"
 
+#include "dldata/wind.h"
+
 #include "runtime/rng.h"
 
 #include <math.h>

@@ -2,6 +2,7 @@
  */
 #include "dldata/output_tree.h"
 #include "dldata/weather_files.h"
+#include "dldata/wind.h"
 #include "ir/base/input.h"
 #include "tests/check.h"
 #include "tests/unit/written.h"
