@@ -3,20 +3,6 @@
 
 #include "ir/infer_rules.h"
 
-bool dl_want_rate(const dl_node *n, dl_shape_fault *fault) {
-    double rate = dl_node_float(n, DL_ATTR_rate);
-    return (rate >= 0 && rate <= 1) ||
-           dl_fault(fault, -1, "bad_range", "%s drops a share of %g; a share is from 0 to 1", dl_op_text(n),
-                    rate);
-}
-
-bool dl_want_switch(const dl_node *n, dl_attr_id id, dl_shape_fault *fault) {
-    const dl_attr *a = dl_node_attr(n, id);
-    return !a || a->i == 0 || a->i == 1 ||
-           dl_fault(fault, -1, "bad_attribute", "%s is %s (1) or not (0), not %lld", dl_op_text(n),
-                    dl_attrs[id].name, (long long)a->i);
-}
-
 /* Operand i is a vector of `size` elements: one for each `of`. */
 static bool want_vector(const dl_node *n, int i, dl_axis of, dl_shape_fault *fault) {
     const dl_type *v = dl_operand(n, i);
