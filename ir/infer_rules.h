@@ -25,7 +25,9 @@ dl_type dl_row_type(const dl_type *t);
 /* dl_infer_type but for the number of elements. infer_type.c */
 bool dl_infer_axes(const dl_type *t, dl_shape_fault *fault);
 
-/* Demands of operands and attributes (infer_wants.c). Index of the axis that attribute `axis` names in operand 0, or -1 and a fault that lists the axes. */
+/* ---- demands of operands and attributes: infer_wants.c ---- */
+
+/* Index of the axis that attribute `axis` names in operand 0, or -1 and a fault that lists the axes. */
 int dl_rule_axis(const dl_node *n, dl_shape_fault *fault);
 /* Is attribute `rate` a share from 0 to 1? */
 bool dl_want_rate(const dl_node *n, dl_shape_fault *fault);

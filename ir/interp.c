@@ -297,9 +297,6 @@ static meaning *const of_op[DL_NOPS] = {
     [DL_OP_scatter_add] = mean_scatter_add,
 };
 
-dl_interp_call *const dl_interp_calls[DL_NOPS] = {
-    [DL_OP_flash_attention] = dl_interp_attention, [DL_OP_flash_attention_grad] = dl_interp_attention_grad};
-
 /* --- running --- */
 
 static double *need(dl_interp *in, const dl_value *v, dl_error *err) {

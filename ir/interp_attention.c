@@ -221,3 +221,6 @@ void dl_interp_attention_grad(const dl_node *n, double *const *data, bool round,
     }
     free(w.score);
 }
+
+dl_interp_call *const dl_interp_calls[DL_NOPS] = {
+    [DL_OP_flash_attention] = dl_interp_attention, [DL_OP_flash_attention_grad] = dl_interp_attention_grad};

@@ -133,6 +133,10 @@ int dl_kernel_anchor(const dl_kernel *k);
 int dl_kernel_reductions(const dl_kernel *k);
 /* The axes of each value, and of each store: a bit each, those of one point left out. */
 unsigned *dl_kernel_axes(const dl_kernel *k, dl_arena *arena);
+/* The same of one instruction, when those of its operands are known. */
+unsigned dl_kinstr_axes(const dl_kernel *k, int number, unsigned wide, const unsigned *axes);
+/* The axes of the space of more or fewer than one point: the `wide` of dl_kinstr_axes. */
+unsigned dl_kernel_wide_axes(const dl_kernel *k);
 /* Points of some axes of the space. */
 int64_t dl_axes_points(int nspace, const dl_axis *space, unsigned axes);
 /* What a contraction of the kernel relates: its result is the space, its operands have all their parts. */

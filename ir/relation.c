@@ -1,6 +1,8 @@
 /* Relations: the table of which tensor stands where, and what follows from it. */
 #include "ir/relation.h"
 
+#include "ir/counts.h"
+
 /* ---- the table: which tensor stands where ---- */
 
 typedef struct {
@@ -162,16 +164,10 @@ dl_relation dl_relation_of(const dl_node *n) {
     return dl_relation_of_names(type[2]->rank, type[2]->axis, over->n, sum, rank, each);
 }
 
-/* a * b for counts; the largest count where it does not fit. */
-static int64_t times(int64_t a, int64_t b) {
-    int64_t r;
-    return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
 int64_t dl_relation_size(const dl_relation *r, dl_role role) {
     int64_t n = 1;
     for (int i = 0; i < r->n; i++)
-        if (r->axis[i].role == role && !r->axis[i].slides) n = times(n, r->axis[i].size);
+        if (r->axis[i].role == role && !r->axis[i].slides) n = dl_count_times(n, r->axis[i].size);
     return n;
 }
 
@@ -193,7 +189,7 @@ int64_t dl_relation_terms(const dl_relation *r) {
     for (int i = 0; i < r->nwindows; i++) {
         const dl_relation_window *w = &r->window[i];
         bool weight = r->axis[w->tap].at[DL_RESULT_PLACE] >= 0;
-        n = times(n, r->axis[weight ? w->out : w->tap].size);
+        n = dl_count_times(n, r->axis[weight ? w->out : w->tap].size);
     }
     return n;
 }
@@ -201,8 +197,8 @@ int64_t dl_relation_terms(const dl_relation *r) {
 int64_t dl_relation_products(const dl_relation *r) {
     int64_t n = 1;
     for (int i = 0; i < r->n; i++)
-        if (!r->axis[i].slides) n = times(n, r->axis[i].size);
+        if (!r->axis[i].slides) n = dl_count_times(n, r->axis[i].size);
     for (int i = 0; i < r->nwindows; i++)
-        n = times(n, times(r->axis[r->window[i].out].size, r->axis[r->window[i].tap].size));
+        n = dl_count_times(n, dl_count_times(r->axis[r->window[i].out].size, r->axis[r->window[i].tap].size));
     return n;
 }

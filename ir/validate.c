@@ -3,7 +3,6 @@
 #include "ir/validate_parts.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,21 +14,6 @@
 
 enum { MAX_IDS = 1 << 24 };
 static const int64_t most_bytes = (int64_t)1 << 62; /* sums of sizes then fit 64 bits */
-
-bool dl_check_fail(dl_checker *c, const dl_node *n, const char *format, ...) {
-    char what[600];
-    va_list ap;
-    va_start(ap, format);
-    vsnprintf(what, sizeof what, format, ap);
-    va_end(ap);
-    if (!n) return dl_fail(c->err, DL_INTERNAL, "graph %s: %s", c->g->name, what);
-    dl_buf text = {0};
-    dl_print_node(&text, n);
-    while (text.n && (text.at[text.n - 1] == '\n' || text.at[text.n - 1] == ' ')) text.at[--text.n] = 0;
-    dl_fail(c->err, DL_INTERNAL, "graph %s: %.320s: %s", c->g->name, text.at + strspn(text.at, " "), what);
-    dl_buf_free(&text);
-    return false;
-}
 
 /* ---- values and variables ---- */
 

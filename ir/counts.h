@@ -1,0 +1,16 @@
+/* Arithmetic of counts (elements, operations, bytes) that stays at the largest count where a result does not
+ * fit. Operands are 0 or more. */
+#ifndef DL_COUNTS_H
+#define DL_COUNTS_H
+#include <stdint.h>
+
+static inline int64_t dl_count_times(int64_t a, int64_t b) {
+    int64_t r;
+    return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+static inline int64_t dl_count_plus(int64_t a, int64_t b) {
+    int64_t r;
+    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
+#endif
