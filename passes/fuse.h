@@ -58,7 +58,11 @@ typedef struct {
     DL_ARRAY(int) rest; /* of a move within the line */
 } dl_fusion;
 
-/* Is this node a mere view or constant that its readers take in? (SOURCE and most MOVE ops, unless stored) */
+/* fuse_reads.c: kinds of nodes, and what they read. */
+
+/* SOURCE and most MOVE ops: views and constants that readers may take in. */
+bool dl_fuse_is_view(dl_op op);
+/* Is this node one that its readers take in, because it is not stored? */
 bool dl_fuse_inlined(const dl_fusion *f, const dl_node *n);
 /* Does it read or write at places that its second operand tells? It is a kernel of its own. */
 bool dl_fuse_numbered(dl_op op);
@@ -69,12 +73,6 @@ bool dl_fuse_is_wide(const dl_node *n);
  * otherwise 0. */
 int dl_fuse_reads(const dl_node *n, int k, dl_value *values[4], int64_t *start);
 
-/* fuse_edges.c: who reads whom. */
-
-/* Fills f->stored: views that contractions, results and other views cannot take in. */
-void dl_fuse_find_stored(dl_fusion *f);
-/* Fills f->out. */
-void dl_fuse_find_edges(dl_fusion *f);
 /* What is read as v, past inlined views. */
 dl_value *dl_fuse_past_views(const dl_fusion *f, dl_value *v);
 /* Ops that compute one value a point from operands at the same point. */
@@ -83,9 +81,16 @@ bool dl_fuse_is_pointwise(dl_op op);
 bool dl_fuse_has_axes(const dl_type *b, const dl_type *a);
 /* The same axes in any order; those without a name have size 1 and are alike. */
 bool dl_fuse_same_axes(const dl_type *a, const dl_type *b);
-/* Number among the members of a group, which are in order, of the node that makes what is read as v, past
- * inlined views; -1: none of them. */
-int dl_fuse_member(const dl_fusion *f, const dl_group *group, dl_value *v);
+/* Operand `k` of a contraction by names, past renames and permutations: the value that is read, and for each
+ * of its axes the name under which the contraction knows it. */
+dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK]);
+
+/* fuse_edges.c: who reads whom. */
+
+/* Fills f->stored: views that contractions, results and other views cannot take in. */
+void dl_fuse_find_stored(dl_fusion *f);
+/* Fills f->out. */
+void dl_fuse_find_edges(dl_fusion *f);
 
 /* fuse_sweeps.c: what reductions and their readers cost in one kernel. */
 
@@ -97,6 +102,10 @@ int dl_fuse_pays(dl_fusion *f, int a, int b, int node, const dl_type *space);
 /* How often the kernel of a group goes over its points, with n nodes of other groups as members; INT_MAX
  * where more of its reductions would wait for each other than a kernel may have. */
 int dl_fuse_times(dl_fusion *f, int group, int n, const int *nodes);
+
+/* Number among the members of a group, which are in order, of the node that makes what is read as v, past
+ * inlined views; -1: none of them. */
+int dl_fuse_member(const dl_fusion *f, const dl_group *group, dl_value *v);
 
 /* fuse_again.c: when all nodes have their groups, which stand in this order: makes nodes members of further
  * groups that compute their values again instead of reading them, leaves out what nobody reads any more,
@@ -141,10 +150,6 @@ bool dl_fuse_through_view(const dl_axis *space, const dl_node *n, dl_index *inde
 /* Moves `index` of a concatenation's result to that of its operand k, which begins at `start`; what it reads
  * beside that operand is not used. Returns the operand's length. */
 int64_t dl_fuse_part_index(const dl_node *cat, int k, int64_t start, dl_index *index);
-
-/* Operand `k` of a contraction by names, past renames and permutations: the value that is read, and for each
- * of its axes the name under which the contraction knows it. */
-dl_value *dl_fuse_named(const dl_node *n, int k, const char *names[DL_MAX_RANK]);
 
 /* fuse_call.c: the kernel and the fused node of a template. */
 dl_node *dl_fuse_call(dl_fusion *f, dl_node *n, const char *name);
