@@ -27,9 +27,6 @@ static dl_value *select(dl_grad *g, dl_value *c, dl_value *a, dl_value *b) {
 /* Nothing flows. */
 void dl_grad_zero(dl_grad *g) { (void)g; }
 
-/* Nothing can flow, but a parameter waits for it: the user's fault, or ours to come. */
-void dl_grad_none(dl_grad *g) { dl_fail_op(g->b->graph, g->node, g->err); }
-
 /* ---- templates ---- */
 
 /* dq, dk and dv by the template's other half, of what it left. */
