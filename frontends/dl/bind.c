@@ -187,7 +187,7 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
         dl_layer layer = {.name = f->name, .call = c};
         return dl_val_layer(E, layer, step, e->span);
     }
-    return f->apply(c);
+    return dl_builtin_run(c);
 }
 
 dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step, const dl_ast *as) {
@@ -197,5 +197,5 @@ dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_ste
     c->step = step, c->as = as;
     c->arg[0] = x, c->given[0] = true;
     if (x.kind == DL_V_POISON || !check_argument(c, 0)) return dl_poison();
-    return c->what->apply(c);
+    return dl_builtin_run(c);
 }

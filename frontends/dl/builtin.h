@@ -1,4 +1,4 @@
-/* What the built-in layers and functions do; the table that names them is in builtin.c. */
+/* What the built-in layers and functions do; the table that names them is builtins.def. */
 #ifndef DL_BUILTIN_H
 #define DL_BUILTIN_H
 #include "frontends/dl/elab.h"
@@ -9,6 +9,9 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
                         const dl_val *piped, const dl_ast_list *args, dl_step *step, const dl_ast *as);
 /* Applies such a layer. */
 dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step, const dl_ast *as);
+
+/* builtin_rules.c: applies the layer or function that the call names. */
+dl_val dl_builtin_run(dl_call *c);
 
 /* layers.c */
 dl_val dl_layer_conv(dl_call *c);
@@ -46,6 +49,8 @@ dl_val dl_fn_expand(dl_call *c);
 dl_val dl_fn_unsqueeze(dl_call *c);
 dl_val dl_fn_linspace(dl_call *c);
 /* functions.c */
+/* The root of the sum of squares over axes (n < 0: all); its gradient at the zero vector is 0. */
+dl_val dl_call_norm(dl_call *c, dl_val x, int n, const char *const *over);
 dl_val dl_fn_elementwise(dl_call *c); /* c->what->op on one operand */
 /* further_functions.c */
 dl_val dl_fn_gelu(dl_call *c);
@@ -73,6 +78,8 @@ dl_val dl_fn_len(dl_call *c);
 dl_val dl_fn_int(dl_call *c);
 dl_val dl_fn_fail(dl_call *c);
 
+/* ---- call_parts.c: arguments as they are taken ---- */
+
 /* Entry k of argument i, a list with one a spatial axis, or one thing for all of them. Poison: reported. */
 dl_val dl_call_entry(dl_call *c, int i, int spatial, int k);
 /* Whole numbers, one a spatial axis, from argument i. False: reported. */
@@ -86,8 +93,8 @@ bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3
                      const int64_t dilation[3], int64_t lo[3], int64_t hi[3]);
 /* Elementwise shorthand for composites: op of tensors and numbers. */
 dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b);
-/* The root of the sum of squares over axes (n < 0: all); its gradient at the zero vector is 0. */
-dl_val dl_call_norm(dl_call *c, dl_val x, int n, const char *const *over);
+/* The axes that `over` names: a name or a list of names. False: reported. */
+bool dl_eval_axes(dl_elab *E, const dl_ast *e, int *n, const char *names[DL_MAX_RANK]);
 /* Argument i's axes; *n is -1 when it was not given: all axes. False: reported. */
 bool dl_call_axes(dl_call *c, int i, int *n, const char *names[DL_MAX_RANK]);
 /* The same, and x has them. */

@@ -7,19 +7,6 @@
 
 enum { CALL_WORK = 5 };
 
-static const dl_ast *find_module(const dl_elab *E, const char *name) {
-    for (int i = 0; i < E->file->body.list.n; i++) {
-        const dl_ast *m = E->file->body.list.at[i];
-        if (m->kind == DL_A_MODULE && m->name == name) return m;
-    }
-    return NULL;
-}
-
-bool dl_is_callable(const dl_elab *E, const char *name) {
-    dl_scope *home;
-    return dl_scope_function(E->scope, name, &home) || find_module(E, name) || dl_builtin_find(name);
-}
-
 static dl_val unknown_function(dl_elab *E, const dl_ast *name) {
     if (dl_is_poisoned(E, name->name)) return dl_poison();
     const dl_val *v = dl_scope_find(E->scope, name->name);
@@ -192,7 +179,7 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
                       layer->name);
     if (layer)
         return dl_spend(E, e->span, CALL_WORK) ? dl_apply_layer(E, layer, e, piped, args, as) : dl_poison();
-    const dl_ast *m = call && !f ? find_module(E, name->name) : NULL;
+    const dl_ast *m = call && !f ? dl_find_module(E, name->name) : NULL;
     const dl_builtin *b = !call || f || m ? NULL : dl_builtin_find(name->name);
     bool binds = label && (m || (b && b->makes)); /* enc = Enc @enc */
     if (label && !piped && !args && !binds) {

@@ -1,12 +1,6 @@
 /* Declarations: types with named axes, inputs, targets, parameters and rules for initial values. */
-#include "frontends/dl/elab.h"
+#include "frontends/dl/dist.h"
 #include "parser.h"
-
-static const char *const dtypes[] = {
-#define X(id, text, bytes) text,
-    DL_DTYPES(X)
-#undef X
-};
 
 /* Types */
 
@@ -105,15 +99,6 @@ static bool eval_axis(dl_elab *E, const dl_ast *arg, bool declares, dl_type *out
     return true;
 }
 
-bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out) {
-    if (dl_dtype_parse(name, out)) return true;
-    dl_bad(E, at, DL_DIAG_type_mismatch, "'%s' is no element type", name);
-    const char *near = dl_suggest(name, dtypes, DL_NDTYPES);
-    dl_help(E, "%s%s%s", near ? "did you mean '" : "the types are f32, f64, f16, bf16, i32, i64 and bool",
-            near ? near : "", near ? "'?" : "");
-    return false;
-}
-
 bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out) {
     dl_dtype d = DL_F32;
     if (type->name && !dl_dtype_named(E, type->name, type->at, &d)) return false;
@@ -158,6 +143,64 @@ void dl_declare_input(dl_elab *E, const dl_ast *s, dl_var_role role) {
     dl_scope_set(E, s->name, v);
 }
 
+static bool constant_init(dl_elab *E, const dl_ast *e, dl_init_rule *out) {
+    const dl_ast *name = e->kind == DL_A_CALL ? e->a : e;
+    if (name->kind == DL_A_NAME && dl_dist_find(name->name) && !dl_scope_find(E->scope, name->name)) {
+        dl_bad(E, e->span, DL_DIAG_bad_init, "behind '=' stands a number, and '%s' is a distribution",
+               name->name);
+        dl_help(E, "write ~ instead of =");
+        return false;
+    }
+    dl_val v = dl_eval(E, e);
+    if (v.kind == DL_V_POISON) return false;
+    if (!dl_val_is_number(v)) {
+        dl_bad(E, e->span, DL_DIAG_bad_init, "an initial value is a number, not %s", dl_val_describe(E, v));
+        dl_help(E, "for random values write ~ and a distribution");
+        return false;
+    }
+    out->dist = "constant", out->a = dl_val_number(v);
+    return true;
+}
+
+/* A distribution: `normal(0, 0.02)`, `he_normal`, or with op '=' a number. */
+static bool eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *out) {
+    if (constant) return constant_init(E, e, out);
+    const dl_ast *name = e->kind == DL_A_CALL ? e->a : e;
+    if (name->kind != DL_A_NAME) return dl_bad_dist(E, e, NULL);
+    const dl_dist *d = dl_dist_find(name->name);
+    if (!d) return dl_bad_dist(E, name, name->name);
+    int n = e->kind == DL_A_CALL ? e->items.list.n : 0;
+    if (n != d->arguments) {
+        dl_bad(E, e->span, DL_DIAG_bad_init, "%s takes %d argument%s, not %d", d->name, d->arguments,
+               d->arguments == 1 ? "" : "s", n);
+        if (d->arguments == 2)
+            dl_help(E, "%s(%s)", d->name, d->kind == DL_INIT_UNIFORM ? "low, high" : "mean, deviation");
+        return false;
+    }
+    double v[2] = {0};
+    for (int i = 0; i < n; i++) {
+        const dl_ast *arg = e->items.list.at[i];
+        dl_val x = dl_eval(E, arg->a);
+        if (x.kind == DL_V_POISON) return false;
+        if (arg->name || !dl_val_is_number(x)) {
+            dl_bad(E, arg->span, DL_DIAG_bad_init, "%s takes plain numbers", d->name);
+            return false;
+        }
+        v[i] = dl_val_number(x);
+    }
+    bool normal = d->kind == DL_INIT_NORMAL || d->kind == DL_INIT_TRUNC_NORMAL;
+    if (n == 2 && normal && v[1] < 0) {
+        dl_bad(E, e->span, DL_DIAG_bad_init, "a standard deviation is not negative");
+        return false;
+    }
+    if (n == 2 && !normal && v[1] < v[0]) {
+        dl_bad(E, e->span, DL_DIAG_bad_init, "uniform(low, high) needs low <= high");
+        return false;
+    }
+    out->dist = d->name, out->a = v[0], out->b = v[1];
+    return true;
+}
+
 void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
     dl_type type;
     dl_init_rule rule = {0};
@@ -169,7 +212,7 @@ void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
         dl_help(E, "add ~ normal(0, 0.02), or = 0");
         return;
     }
-    if (!dl_eval_dist(E, s->b, s->op == T_ASSIGN, &rule) || !good) return;
+    if (!eval_dist(E, s->b, s->op == T_ASSIGN, &rule) || !good) return;
     int64_t n = dl_type_count(&type), last = type.rank ? type.axis[0].size : 1;
     if (!dl_dist_init(E, &rule, last ? (double)(n / last) : 0, (double)last, &init)) return;
     const char *name = s->name;
@@ -220,7 +263,7 @@ void dl_declare_init(dl_elab *E, const dl_ast *s) {
                 dl_help(E, "its parameters are: %s", f->makes);
                 continue;
             }
-            if (dl_eval_dist(E, set->a, set->op == T_ASSIGN, &rule)) dl_push(E->arena, &E->rules, rule);
+            if (eval_dist(E, set->a, set->op == T_ASSIGN, &rule)) dl_push(E->arena, &E->rules, rule);
         }
     }
 }

@@ -204,8 +204,18 @@ bool dl_is_poisoned(const dl_elab *E, const char *name);
 /* Expressions (eval.c). `variable`: the name a lone layer takes, or NULL. */
 dl_val dl_eval(dl_elab *E, const dl_ast *e);
 dl_val dl_eval_named(dl_elab *E, const dl_ast *e, const char *variable);
-/* The axes that `over` names: a name or a list of names. False: reported. */
-bool dl_eval_axes(dl_elab *E, const dl_ast *e, int *n, const char *names[DL_MAX_RANK]);
+
+/* Names (name.c), whose values need no other expression's. */
+/* The value of a name: a variable's, or the size of an axis. Poison, reported: it is not defined. */
+dl_val dl_name_value(dl_elab *E, const dl_ast *e);
+/* The same as an expression of its own, as dl_eval. */
+dl_val dl_eval_name(dl_elab *E, const dl_ast *e);
+/* What each expression begins with: false, reported, when the budget is spent or it is nested too deep. */
+bool dl_begin_eval(dl_elab *E, const dl_ast *e);
+/* The file's module of that name, or NULL. */
+const dl_ast *dl_find_module(const dl_elab *E, const char *name);
+/* Does a function, layer or module of this name exist? */
+bool dl_is_callable(const dl_elab *E, const char *name);
 
 /* Statements (stmt.c). */
 void dl_exec_list(dl_elab *E, const dl_ast_list *list);
@@ -214,8 +224,6 @@ void dl_exec_list(dl_elab *E, const dl_ast_list *list);
 /* The type that a declaration writes; sizes left out come from scope, configuration or assumption when
  * `declares`, and are -1 otherwise. False: reported. */
 bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out);
-/* The element type of that name; false: reported at `at`. */
-bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out);
 bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place, const char *what); /* false: reported */
 void dl_declare_input(dl_elab *E, const dl_ast *s, dl_var_role role);
 void dl_declare_parameter(dl_elab *E, const dl_ast *s);
@@ -243,11 +251,12 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
                       const dl_attr *attrs);
 dl_val dl_tensor_unary(dl_elab *E, const dl_ast *e, dl_val a);
 dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b);
-dl_val dl_tensor_index(dl_elab *E, const dl_ast *e, dl_val x);
-dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x);
+/* Elements from, from + step, ... below `to` of an axis. */
+dl_val dl_tensor_every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_t from, int64_t to,
+                       int64_t step);
+/* Reports the index `arg` of `e`, which names no axis: x[:, 0] as it is written here, x[C=0]. */
+dl_val dl_tensor_positional(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x);
 dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n, const char *const *over);
-/* The step of a slice: 1 where none is written. */
-bool dl_slice_step(dl_elab *E, const dl_ast *slice, int64_t *step);
 /* The element type in which an op of numbers works on one of type `d`. */
 dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d);
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);
@@ -256,8 +265,11 @@ dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);
 dl_val dl_tensor_pin(dl_elab *E, dl_span where, dl_val x);
 /* x x, in mixed precision in f32, as torch.autocast has powers. */
 dl_val dl_tensor_square(dl_elab *E, dl_span where, dl_val x);
-/* A list of numbers, or of such lists, as a tensor along the axes that `as` names. (literals.c) */
-dl_val dl_tensor_literal(dl_elab *E, const dl_ast *as, dl_val list);
+/* A list of numbers, or of such lists, as a tensor along the axes of t, whose sizes `as` has checked against
+ * the first of each level; the element type follows from the numbers. (literals.c) */
+dl_val dl_tensor_filled(dl_elab *E, const dl_ast *as, dl_val list, dl_type t);
+/* The element type of that name; false: reported at `at`. (literals.c) */
+bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out);
 /* `x as i32`: a tensor, or a number, which becomes one. (literals.c) */
 dl_val dl_tensor_convert(dl_elab *E, const dl_ast *cast, dl_val x);
 /* x with its axes, which are those of `like`, in the order of `like`. */
@@ -279,10 +291,8 @@ dl_val dl_apply_module(dl_elab *E, const dl_ast *m, const dl_ast *call, const dl
                        const dl_ast_list *args, const dl_ast_list *targs, dl_step *step);
 dl_val dl_apply_layer(dl_elab *E, dl_layer *l, const dl_ast *call, const dl_val *piped,
                       const dl_ast_list *targs, const dl_ast *as);
-/* Does a function, layer or module of this name exist? */
-bool dl_is_callable(const dl_elab *E, const char *name);
 
-/* Built-in layers and functions (builtin.c, table in builtins.def). */
+/* Built-in layers and functions (builtin.c, rows in builtins.def). */
 enum { DL_MAX_PARAMS = 10 };
 typedef enum {
     DL_P_TENSOR, /* a tensor or number that becomes one */
@@ -308,9 +318,8 @@ typedef struct {
 typedef struct {
     const char *name;
     const char *makes; /* "weight", "weight bias"... when it makes parameters; else NULL */
-    dl_op op;          /* what `apply` builds, where that is one op */
+    dl_op op;          /* what its rule builds, where that is one op */
     double (*fold)(double);
-    dl_val (*apply)(dl_call *c);
     dl_param_spec params[DL_MAX_PARAMS];
 } dl_builtin;
 
@@ -348,11 +357,12 @@ void dl_update_state(dl_call *c, const char *role, dl_val next);
 /* Of the parameter `info`, which stands under the name of one that `step` wants: whether both are the same
  * one, asked for by different applications of one bound layer. */
 bool dl_is_shared(const dl_param_info *info, const dl_step *step);
+/* conv.weight: all of that kind of layer f made so far. */
+dl_val dl_layer_parameters(dl_elab *E, const dl_ast *e, const dl_builtin *f);
+/* enc.weight of a bound layer: its parameter; of a bound module: all weights made in it so far. */
+dl_val dl_bound_parameters(dl_elab *E, const dl_ast *e, dl_val layer);
 /* The shared parameter as the step wants it. Poison, reported: its shape is another. */
 dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_type *want, dl_span where);
-/* A distribution: `normal(0, 0.02)`, `he_normal`, or with op '=' a number. */
-bool dl_eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *out);
-bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out, dl_init *out);
 void dl_apply_rules(dl_elab *E);
 
 /* Runs the model (run.c) once into graph g (train or eval phase). */

@@ -3,60 +3,6 @@
 #include "frontends/dl/hints.h"
 #include "parser.h"
 
-enum { MAX_DEPTH = 600 };
-
-/* Do names of parameters begin with it? */
-static bool is_label(const dl_elab *E, const char *name) {
-    size_t n = strlen(name);
-    for (int i = 0; i < E->params.n; i++) {
-        const char *path = E->params.at[i].var->name;
-        if (strncmp(path, name, n) == 0 && path[n] == '.') return true;
-    }
-    return false;
-}
-
-static dl_val eval_name(dl_elab *E, const dl_ast *e) {
-    const dl_val *v = dl_scope_find(E->scope, e->name);
-    if (v) {
-        dl_val r = *v;
-        /* A fault in a number is shown where it is used; a tensor's or layer's origin is where it was made.
-         */
-        if (r.kind != DL_V_TENSOR && r.kind != DL_V_LAYER) r.origin = e->span;
-        r.name = e->name;
-        return r;
-    }
-    const dl_size_binding *s = dl_scope_size(E->scope, e->name);
-    if (s && s->sizes_differ) {
-        dl_bad(E, e->span, DL_DIAG_ambiguous_size,
-               "the axis %s has size %lld in one place and %lld in another", e->name, (long long)s->size,
-               (long long)s->other);
-        dl_note(E, s->where, "%s=%lld here", e->name, (long long)s->size);
-        dl_note(E, s->where_other, "%s=%lld here", e->name, (long long)s->other);
-        dl_help(E, "say which tensor's: x.%s", e->name);
-        return dl_poison();
-    }
-    if (s) return s->size < 0 ? dl_poison() : dl_val_size(e->name, s->size, e->span);
-    if (dl_is_poisoned(E, e->name)) return dl_poison();
-    dl_bad(E, e->span, DL_DIAG_unknown_name, "'%s' is not defined", e->name);
-    const char *near = dl_scope_nearest(E, e->name);
-    const char *hint = dl_hint_find(DL_HINT_NAME, e->name, strlen(e->name));
-    if (!hint) hint = dl_hint_find(DL_HINT_WORD, e->name, strlen(e->name)); /* `break` alone on its line */
-    if (hint)
-        dl_help(E, "%s", hint);
-    else if (dl_is_callable(E, e->name))
-        dl_help(E, "'%s' is a layer or function: write x |> %s or %s(x)", e->name, e->name, e->name);
-    else if (is_label(E, e->name))
-        dl_help(E,
-                "@%s only names parameters; a layer that is bound is a value: %s = linear(8), then x |> %s "
-                "and %s.weight",
-                e->name, e->name, e->name, e->name);
-    else if (near)
-        dl_help(E, "did you mean '%s'?", near);
-    /* One report for one missing name: further uses are silent. */
-    dl_push(E->arena, &E->poisoned, e->name);
-    return dl_poison();
-}
-
 static dl_val eval_list(dl_elab *E, const dl_ast *e) {
     dl_val list = dl_val_new_list(E, e->span);
     for (int i = 0; i < e->items.list.n; i++) {
@@ -134,6 +80,18 @@ static dl_val eval_unary(dl_elab *E, const dl_ast *e) {
     return dl_fold_unary(E, e, a);
 }
 
+/* The step of a slice: 1 where none is written. */
+static bool slice_step(dl_elab *E, const dl_ast *slice, int64_t *step) {
+    *step = 1;
+    if (!slice->c) return true;
+    if (!dl_val_count(E, dl_eval(E, slice->c), INT64_MIN, "the step of a slice", step)) return false;
+    if (*step > 0 && *step <= INT32_MAX) return true;
+    dl_bad(E, slice->c->span, DL_DIAG_bad_range, "a slice goes forwards, by 1 or more, not by %lld",
+           (long long)*step);
+    dl_help(E, "flip(x, over=H) turns an axis round");
+    return false;
+}
+
 static bool list_position(dl_elab *E, const dl_ast *e, int n, int64_t *at) {
     dl_val v = dl_eval(E, e);
     if (v.kind == DL_V_POISON) return false;
@@ -156,7 +114,7 @@ static dl_val index_list(dl_elab *E, const dl_ast *e, dl_val list) {
         if (arg->a->a && !list_position(E, arg->a->a, n, &from)) return dl_poison();
         if (arg->a->b && !list_position(E, arg->a->b, n, &to)) return dl_poison();
         int64_t step;
-        if (!dl_slice_step(E, arg->a, &step)) return dl_poison();
+        if (!slice_step(E, arg->a, &step)) return dl_poison();
         dl_val r = dl_val_new_list(E, e->span);
         for (int64_t i = from < 0 ? 0 : from; i < to && i < n; i += step) {
             dl_val_append(E, r, list.list->items.at[i], e->span);
@@ -178,6 +136,65 @@ static dl_val index_list(dl_elab *E, const dl_ast *e, dl_val list) {
     return v;
 }
 
+/* Indexing: x[C=0] takes one element and drops the axis, x[C=0:3] keeps it. */
+
+static bool position(dl_elab *E, const dl_ast *e, dl_axis axis, bool end, int64_t *at) {
+    dl_val v = dl_eval(E, e);
+    if (v.kind == DL_V_POISON) return false;
+    if (v.kind != DL_V_INT) {
+        dl_bad(E, e->span, v.kind == DL_V_FLOAT ? DL_DIAG_not_whole : DL_DIAG_bad_operand,
+               "an axis is indexed by a whole number, not %s", dl_val_describe(E, v));
+        return false;
+    }
+    *at = v.i < 0 ? v.i + axis.size : v.i;
+    if (*at >= 0 && *at < axis.size + end) return true;
+    dl_bad(E, e->span, DL_DIAG_bad_range, "%s=%lld is out of range: %s has size %lld", axis.name,
+           (long long)v.i, axis.name, (long long)axis.size);
+    if (axis.size > 0 && end)
+        dl_help(E, "a slice ends at %lld at most, behind the last index %lld", (long long)axis.size,
+                (long long)axis.size - 1);
+    else if (axis.size > 0)
+        dl_help(E, "indices run from 0 to %lld", (long long)axis.size - 1);
+    return false;
+}
+
+static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
+    if (!arg->name) return dl_tensor_positional(E, e, arg, x);
+    int at = dl_type_axis(&x.t->type, arg->name);
+    if (at < 0) {
+        dl_bad(E, arg->at, DL_DIAG_missing_axis, "%s has no axis %s: it is %s",
+               dl_val_words(E, x, "the tensor"), arg->name, dl_type_text(&x.t->type));
+        dl_note_tensor(E, x);
+        return dl_poison();
+    }
+    dl_axis axis = x.t->type.axis[at];
+    int64_t from = 0, to = axis.size, step = 1;
+    bool slice = arg->a->kind == DL_A_SLICE;
+    if (slice) {
+        if (arg->a->a && !position(E, arg->a->a, axis, true, &from)) return dl_poison();
+        if (arg->a->b && !position(E, arg->a->b, axis, true, &to)) return dl_poison();
+        if (!slice_step(E, arg->a, &step)) return dl_poison();
+        if (to < from)
+            return dl_bad(E, arg->a->span, DL_DIAG_bad_range,
+                          "the slice of %s ends at %lld before it begins at %lld", axis.name, (long long)to,
+                          (long long)from);
+    } else {
+        if (!position(E, arg->a, axis, false, &from)) return dl_poison();
+        to = from + 1;
+    }
+    if (step > 1) return dl_tensor_every(E, e->span, x, axis, from, to, step);
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, axis.name), dl_attr_int(DL_ATTR_start, from),
+                       dl_attr_int(DL_ATTR_stop, to)};
+    dl_val r = dl_tensor_op(E, e->span, DL_OP_slice, 1, &x, 3, attrs, NULL);
+    return slice ? r : dl_tensor_op(E, e->span, DL_OP_squeeze, 1, &r, 1, attrs, NULL);
+}
+
+static dl_val index_tensor(dl_elab *E, const dl_ast *e, dl_val x) {
+    for (int i = 0; i < e->items.list.n && x.kind == DL_V_TENSOR; i++)
+        x = index_axis(E, e, e->items.list.at[i], x);
+    return x;
+}
+
 static dl_val eval_index(dl_elab *E, const dl_ast *e) {
     if (e->a->kind == DL_A_LABEL) {
         dl_bad(E, e->at, DL_DIAG_bad_label, "a label takes its numbers in braces");
@@ -188,57 +205,21 @@ static dl_val eval_index(dl_elab *E, const dl_ast *e) {
     }
     dl_val x = dl_eval(E, e->a);
     if (x.kind == DL_V_POISON) return x;
-    if (x.kind == DL_V_TENSOR) return dl_tensor_index(E, e, x);
+    if (x.kind == DL_V_TENSOR) return index_tensor(E, e, x);
     if (x.kind == DL_V_LIST) return index_list(E, e, x);
     if (dl_refuse_layer(E, e->at, x)) return dl_poison();
     return dl_bad(E, e->at, DL_DIAG_bad_operand, "lists and tensors can be indexed, not %s",
                   dl_val_describe(E, x));
 }
 
-/* conv.weight: every weight of that kind of layer made so far. */
-static dl_val layer_parameters(dl_elab *E, const dl_ast *e, const dl_builtin *f) {
-    if (!f->makes || !strstr(f->makes, e->name)) {
-        dl_bad(E, e->at, DL_DIAG_unknown_attribute, "'%s' has no '%s'", f->name, e->name);
-        if (f->makes) dl_help(E, "its parameters are: %s", f->makes);
-        return dl_poison();
-    }
-    dl_val list = dl_val_new_list(E, e->span);
-    for (int i = 0; i < E->params.n; i++) {
-        const dl_param_info *p = &E->params.at[i];
-        if (p->layer && strcmp(p->layer, f->name) == 0 && p->role == e->name)
-            dl_val_append(E, list, dl_val_tensor(&p->var->value, p->where), e->span);
-    }
-    return list;
-}
-
-/* enc.weight of a bound layer: its parameter; of a bound module: all weights made in it so far. */
-static dl_val bound_parameters(dl_elab *E, const dl_ast *e, dl_val layer) {
-    const char *path = dl_step_path(E, layer.layer->step);
-    size_t n = strlen(path);
-    dl_val list = dl_val_new_list(E, e->span);
-    for (int i = 0; i < E->params.n; i++) {
-        const dl_param_info *p = &E->params.at[i];
-        if (strncmp(p->var->name, path, n) != 0 || p->var->name[n] != '.' || p->role != e->name) continue;
-        dl_val v = dl_val_tensor(&p->var->value, p->where);
-        if (!layer.layer->module) return v;
-        dl_val_append(E, list, v, e->span);
-    }
-    const dl_builtin *f = layer.layer->module ? NULL : layer.layer->call->what;
-    if (list.list->items.n) return list;
-    dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'%s", dl_val_words(E, layer, "this layer"),
-           e->name, layer.layer->applied ? "" : " before it is applied");
-    if (f) dl_help(E, "its parameters are: %s", f->makes);
-    return dl_poison();
-}
-
 static dl_val eval_attribute(dl_elab *E, const dl_ast *e) {
     if (e->a->kind == DL_A_NAME && !dl_scope_find(E->scope, e->a->name)) {
         const dl_builtin *f = dl_builtin_find(e->a->name);
-        if (f) return layer_parameters(E, e, f);
+        if (f) return dl_layer_parameters(E, e, f);
     }
     dl_val x = dl_eval(E, e->a);
     if (x.kind == DL_V_POISON) return x;
-    if (x.kind == DL_V_LAYER) return bound_parameters(E, e, x);
+    if (x.kind == DL_V_LAYER) return dl_bound_parameters(E, e, x);
     if (x.kind != DL_V_TENSOR)
         return dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'", dl_val_describe(E, x), e->name);
     int at = dl_type_axis(&x.t->type, e->name);
@@ -260,18 +241,96 @@ static dl_val eval_pipe(dl_elab *E, const dl_ast *e, dl_pipeline *pipeline, cons
     return dl_apply(E, e->b, &x, pipeline, as);
 }
 
+/* The axes of a tensor under the names that `as` states. */
+static dl_val name_axes(dl_elab *E, const dl_ast *e, dl_val x) {
+    dl_type t = x.t->type;
+    int n = e->items.list.n;
+    if (n != t.rank) {
+        dl_bad(E, e->at, DL_DIAG_rank_mismatch, "`as` names %d axes, but the tensor has %d: %s", n, t.rank,
+               dl_type_text(&t));
+        dl_note_tensor(E, x);
+        dl_help(E, "`as` renames axes; rearrange merges, splits and moves them: x |> rearrange(\"n c h w -> "
+                   "n (h w) c\") as "
+                   "[N, T, E]");
+        return dl_poison();
+    }
+    bool changed = false;
+    for (int i = 0; i < n; i++) {
+        const dl_ast *arg = e->items.list.at[i];
+        const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : NULL;
+        if (!name) return dl_bad(E, arg->span, DL_DIAG_bad_argument, "`as` takes axis names: as [N, T, E]");
+        if (arg->name) {
+            int64_t size;
+            if (!dl_val_count(E, dl_eval(E, arg->a), 0, "a size", &size)) return dl_poison();
+            if (size != t.axis[i].size)
+                return dl_bad(E, arg->span, DL_DIAG_axis_mismatch,
+                              "%s=%lld is stated, but the axis has size %lld", name, (long long)size,
+                              (long long)t.axis[i].size);
+        }
+        changed |= t.axis[i].name != name;
+        t.axis[i].name = name;
+        for (int j = 0; j < i; j++)
+            if (t.axis[j].name == name)
+                return dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
+        dl_scope_bind_size(E, name, t.axis[i].size, arg->span);
+    }
+    if (!changed) return x.mixed = false, x; /* the order that is stated is the order that it has */
+    dl_doubt_renaming(E, e, x, &t);
+    return dl_tensor_op(E, e->span, DL_OP_rename, 1, &x, 0, NULL, &t);
+}
+
+/* A list of numbers, or of such lists, as a tensor along the axes that `as` names. */
+static dl_val eval_literal(dl_elab *E, const dl_ast *e, dl_val list) {
+    int rank = e->items.list.n;
+    dl_type t = dl_scalar(DL_F32);
+    if (rank > DL_MAX_RANK)
+        return dl_bad(E, e->at, DL_DIAG_rank_mismatch, "a tensor has at most %d axes", DL_MAX_RANK);
+    dl_val inner = list;
+    for (int i = 0; i < rank; i++) {
+        const dl_ast *arg = e->items.list.at[i];
+        const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : NULL;
+        if (!name) return dl_bad(E, arg->span, DL_DIAG_bad_argument, "`as` takes axis names: as [N, T, E]");
+        if (dl_type_axis(&t, name) >= 0)
+            return dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
+        if (inner.kind == DL_V_POISON) return inner;
+        if (inner.kind != DL_V_LIST) {
+            dl_bad(E, e->at, DL_DIAG_rank_mismatch, "`as` names %d ax%s, but the list has %d", rank,
+                   rank == 1 ? "is" : "es", i);
+            dl_help(E, "a list of lists has two axes: [[1, 2], [3, 4]] as [K, C]");
+            return dl_poison();
+        }
+        int64_t length = inner.list->items.n;
+        if (arg->name) {
+            int64_t size;
+            if (!dl_val_count(E, dl_eval(E, arg->a), 0, "a size", &size)) return dl_poison();
+            if (size != length)
+                return dl_bad(E, arg->span, DL_DIAG_axis_mismatch, "%s=%lld is stated, but the list has %lld",
+                              name, (long long)size, (long long)length);
+        }
+        dl_type_push(&t, name, length);
+        inner = length ? inner.list->items.at[0] : dl_val_int(0, e->span);
+    }
+    if (inner.kind == DL_V_LIST) {
+        dl_bad(E, e->at, DL_DIAG_rank_mismatch, "`as` names %d ax%s, but the list has more", rank,
+               rank == 1 ? "is" : "es");
+        dl_help(E, "a list of lists has two axes: [[1, 2], [3, 4]] as [K, C]");
+        return dl_poison();
+    }
+    return dl_tensor_filled(E, e, list, t);
+}
+
 static dl_val eval_as(dl_elab *E, const dl_ast *e, dl_pipeline *pipeline) {
     /* rearrange makes the new axes itself and needs their names. */
     dl_val x = e->a->kind == DL_A_PIPE   ? eval_pipe(E, e->a, pipeline, e)
                : e->a->kind == DL_A_CALL ? dl_apply(E, e->a, NULL, pipeline, e)
                                          : dl_eval(E, e->a);
     if (x.kind == DL_V_POISON) return x;
-    if (x.kind == DL_V_LIST) return dl_tensor_literal(E, e, x);
+    if (x.kind == DL_V_LIST) return eval_literal(E, e, x);
     if (dl_refuse_layer(E, e->at, x)) return dl_poison();
     if (x.kind != DL_V_TENSOR)
         return dl_bad(E, e->at, DL_DIAG_not_a_tensor, "`as` names the axes of a tensor, not of %s",
                       dl_val_describe(E, x));
-    return dl_tensor_as(E, e, x);
+    return name_axes(E, e, x);
 }
 
 static dl_val eval_cast(dl_elab *E, const dl_ast *e, dl_pipeline *pipeline) {
@@ -289,7 +348,7 @@ static dl_val eval_kind(dl_elab *E, const dl_ast *e, const char *variable) {
     case DL_A_BOOL: return dl_val_bool(e->i, e->span);
     case DL_A_STR: return dl_val_str(e->name, e->span);
     case DL_A_NONE: return (dl_val){.kind = DL_V_NONE, .origin = e->span};
-    case DL_A_NAME: return eval_name(E, e);
+    case DL_A_NAME: return dl_name_value(E, e);
     case DL_A_LIST: return eval_list(E, e);
     case DL_A_COMP: return eval_comprehension(E, e);
     case DL_A_UNARY: return eval_unary(E, e);
@@ -314,11 +373,7 @@ static dl_val eval_kind(dl_elab *E, const dl_ast *e, const char *variable) {
 }
 
 dl_val dl_eval_named(dl_elab *E, const dl_ast *e, const char *variable) {
-    if (!dl_spend(E, e->span, 1)) return dl_poison();
-    /* Expressions nest at most 256 deep, but modules and functions that apply one another add up. */
-    if (E->depth == MAX_DEPTH)
-        return dl_bad(E, e->span, DL_DIAG_nested_too_deep,
-                      "modules and expressions are nested more than %d deep here", MAX_DEPTH);
+    if (!dl_begin_eval(E, e)) return dl_poison();
     E->depth++;
     dl_val v = eval_kind(E, e, variable);
     E->depth--;
@@ -326,27 +381,3 @@ dl_val dl_eval_named(dl_elab *E, const dl_ast *e, const char *variable) {
 }
 
 dl_val dl_eval(dl_elab *E, const dl_ast *e) { return dl_eval_named(E, e, NULL); }
-
-static bool push_axis(dl_elab *E, const dl_ast *e, int *n, const char *names[DL_MAX_RANK]) {
-    if (e->kind != DL_A_NAME) {
-        dl_bad(E, e->span, DL_DIAG_bad_argument, "`over` takes axis names: over=C or over=[H, W]");
-        dl_help(
-            E,
-            "axes go by name, not by number: that of a tensor [N, C, T] which is dim=1 in PyTorch is over=C");
-        return false;
-    }
-    if (*n == DL_MAX_RANK) {
-        dl_bad(E, e->span, DL_DIAG_rank_mismatch, "a tensor has at most %d axes", DL_MAX_RANK);
-        return false;
-    }
-    names[(*n)++] = e->name;
-    return true;
-}
-
-bool dl_eval_axes(dl_elab *E, const dl_ast *e, int *n, const char *names[DL_MAX_RANK]) {
-    *n = 0;
-    if (e->kind != DL_A_LIST) return push_axis(E, e, n, names);
-    for (int i = 0; i < e->items.list.n; i++)
-        if (!push_axis(E, e->items.list.at[i]->a, n, names)) return false;
-    return true;
-}

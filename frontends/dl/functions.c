@@ -3,42 +3,6 @@
 
 #include "frontends/dl/builtin.h"
 
-bool dl_call_axes(dl_call *c, int i, int *n, const char *names[DL_MAX_RANK]) {
-    *n = -1;
-    if (!c->given[i]) return true;
-    if (!dl_eval_axes(c->E, c->ast[i], n, names)) return false;
-    if (c->what->params[i].kind == DL_P_AXES || *n == 1) return true;
-    dl_bad(c->E, c->ast[i]->span, DL_DIAG_bad_argument, "%s works along one axis: over=C", c->what->name);
-    return false;
-}
-
-bool dl_call_axes_of(dl_call *c, int i, dl_val x, int *n, const char *names[DL_MAX_RANK]) {
-    if (!dl_call_axes(c, i, n, names)) return false;
-    for (int k = 0; k < *n; k++) {
-        if (dl_type_axis(&x.t->type, names[k]) >= 0) continue;
-        if (dl_is_poisoned(c->E, names[k])) return false;
-        const dl_ast *e = c->ast[i]->kind == DL_A_LIST ? c->ast[i]->items.list.at[k]->a : c->ast[i];
-        dl_bad(c->E, e->span, DL_DIAG_missing_axis, "%s has no axis %s: it is %s",
-               dl_val_words(c->E, x, "the tensor"), names[k], dl_type_text(&x.t->type));
-        dl_note_tensor(c->E, x);
-        const char *have[DL_MAX_RANK];
-        for (int j = 0; j < x.t->type.rank; j++) have[j] = x.t->type.axis[j].name;
-        const char *near = dl_suggest(names[k], have, x.t->type.rank);
-        if (near && *near)
-            dl_help(c->E, "did you mean %s?", near);
-        else
-            dl_help(c->E, "name axes that the tensor has");
-        return false;
-    }
-    return true;
-}
-
-dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b) {
-    dl_val in[] = {a, b};
-    dl_val r = dl_tensor_elem(c->E, c->where, op, b.kind == DL_V_NONE ? 1 : 2, in, 0, NULL);
-    return r;
-}
-
 static dl_val none(void) { return (dl_val){.kind = DL_V_NONE}; }
 
 static dl_val want_number(dl_call *c, dl_val v) {

@@ -87,42 +87,9 @@ static dl_val build(dl_elab *E, dl_span where, const literal *l, dl_type t) {
     return dl_tensor_op(E, where, DL_OP_broadcast, 1, &one, 0, NULL, &t);
 }
 
-dl_val dl_tensor_literal(dl_elab *E, const dl_ast *e, dl_val list) {
-    literal l = {.rank = e->items.list.n};
-    dl_type t = dl_scalar(DL_F32);
-    if (l.rank > DL_MAX_RANK)
-        return dl_bad(E, e->at, DL_DIAG_rank_mismatch, "a tensor has at most %d axes", DL_MAX_RANK);
-    dl_val inner = list;
-    for (int i = 0; i < l.rank; i++) {
-        const dl_ast *arg = e->items.list.at[i];
-        const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : NULL;
-        if (!name) return dl_bad(E, arg->span, DL_DIAG_bad_argument, "`as` takes axis names: as [N, T, E]");
-        if (dl_type_axis(&t, name) >= 0)
-            return dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
-        if (inner.kind == DL_V_POISON) return inner;
-        if (inner.kind != DL_V_LIST) {
-            dl_bad(E, e->at, DL_DIAG_rank_mismatch, "`as` names %d ax%s, but the list has %d", l.rank,
-                   l.rank == 1 ? "is" : "es", i);
-            dl_help(E, "a list of lists has two axes: [[1, 2], [3, 4]] as [K, C]");
-            return dl_poison();
-        }
-        l.size[i] = inner.list->items.n;
-        if (arg->name) {
-            int64_t size;
-            if (!dl_val_count(E, dl_eval(E, arg->a), 0, "a size", &size)) return dl_poison();
-            if (size != l.size[i])
-                return dl_bad(E, arg->span, DL_DIAG_axis_mismatch, "%s=%lld is stated, but the list has %lld",
-                              name, (long long)size, (long long)l.size[i]);
-        }
-        dl_type_push(&t, name, l.size[i]);
-        inner = l.size[i] ? inner.list->items.at[0] : dl_val_int(0, e->span);
-    }
-    if (inner.kind == DL_V_LIST) {
-        dl_bad(E, e->at, DL_DIAG_rank_mismatch, "`as` names %d ax%s, but the list has more", l.rank,
-               l.rank == 1 ? "is" : "es");
-        dl_help(E, "a list of lists has two axes: [[1, 2], [3, 4]] as [K, C]");
-        return dl_poison();
-    }
+dl_val dl_tensor_filled(dl_elab *E, const dl_ast *e, dl_val list, dl_type t) {
+    literal l = {.rank = t.rank};
+    for (int i = 0; i < t.rank; i++) l.size[i] = t.axis[i].size;
     if (!flatten(E, e, list, 0, &l)) return dl_poison();
     for (int i = 0; i < l.rank; i++)
         dl_scope_bind_size(E, t.axis[i].name, t.axis[i].size, e->items.list.at[i]->span);
@@ -137,6 +104,21 @@ dl_val dl_tensor_literal(dl_elab *E, const dl_ast *e, dl_val list) {
 }
 
 /* Element types */
+
+static const char *const dtypes[] = {
+#define X(id, text, bytes) text,
+    DL_DTYPES(X)
+#undef X
+};
+
+bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out) {
+    if (dl_dtype_parse(name, out)) return true;
+    dl_bad(E, at, DL_DIAG_type_mismatch, "'%s' is no element type", name);
+    const char *near = dl_suggest(name, dtypes, DL_NDTYPES);
+    dl_help(E, "%s%s%s", near ? "did you mean '" : "the types are f32, f64, f16, bf16, i32, i64 and bool",
+            near ? near : "", near ? "'?" : "");
+    return false;
+}
 
 dl_val dl_tensor_convert(dl_elab *E, const dl_ast *e, dl_val x) {
     dl_dtype to = DL_F32;
@@ -233,7 +215,7 @@ dl_val dl_fn_expand(dl_call *c) {
     if (!dl_call_axes(c, 1, &n, names)) return dl_poison();
     for (int i = 0; i < n; i++) {
         const dl_ast *e = c->ast[1]->kind == DL_A_LIST ? c->ast[1]->items.list.at[i]->a : c->ast[1];
-        if (!add_axis(c, &t, names[i], dl_eval(c->E, e), e->span)) return dl_poison();
+        if (!add_axis(c, &t, names[i], dl_eval_name(c->E, e), e->span)) return dl_poison();
     }
     for (int i = 0; i < c->keyed.items.n; i++)
         if (!add_axis(c, &t, c->keyed.items.at[i].name, c->keyed.items.at[i], c->where)) return dl_poison();
@@ -281,7 +263,7 @@ dl_val dl_fn_linspace(dl_call *c) {
     const char *names[DL_MAX_RANK];
     if (!dl_call_axes(c, 3, &n, names)) return dl_poison();
     const dl_ast *e = c->ast[3]->kind == DL_A_LIST ? c->ast[3]->items.list.at[0]->a : c->ast[3];
-    dl_val size = dl_eval(c->E, e);
+    dl_val size = dl_eval_name(c->E, e);
     int64_t count;
     if (!dl_val_count(c->E, size, 0, "the size of an axis", &count)) return dl_poison();
     dl_val x = dl_count_along(c->E, c->where, (dl_axis){names[0], count}, DL_F32);

@@ -1,7 +1,5 @@
 /* Parameters: their names, which are paths of labels, and their initial values. */
-#include <math.h>
-
-#include "frontends/dl/elab.h"
+#include "frontends/dl/dist.h"
 
 enum { MAX_PATH = 800 };
 
@@ -157,123 +155,40 @@ void dl_update_state(dl_call *c, const char *role, dl_val next) {
         dl_graph_result(g, DL_RESULT_UPDATE, name, next.t, var);
 }
 
-/* Distributions. The fan-scaled ones are Keras' (He and Glorot normal are truncated at two deviations, and
- * widened so that the deviation after cutting is the one asked for) and PyTorch's kaiming_uniform with a =
- * sqrt(5). */
-typedef enum { BY_ARGUMENTS, BY_FAN_IN, BY_FANS } scaling;
-static const struct {
-    const char *name;
-    int arguments;
-    scaling scale;
-    dl_init_kind kind;
-    double factor; /* variance = factor / fan */
-} dists[] = {
-    {"normal", 2, BY_ARGUMENTS, DL_INIT_NORMAL, 0},
-    {"trunc_normal", 2, BY_ARGUMENTS, DL_INIT_TRUNC_NORMAL, 0},
-    {"uniform", 2, BY_ARGUMENTS, DL_INIT_UNIFORM, 0},
-    {"constant", 1, BY_ARGUMENTS, DL_INIT_CONST, 0},
-    {"he_normal", 0, BY_FAN_IN, DL_INIT_TRUNC_NORMAL, 2},
-    {"he_uniform", 0, BY_FAN_IN, DL_INIT_UNIFORM, 2},
-    {"glorot_normal", 0, BY_FANS, DL_INIT_TRUNC_NORMAL, 1},
-    {"glorot_uniform", 0, BY_FANS, DL_INIT_UNIFORM, 1},
-    {"kaiming_uniform", 0, BY_FAN_IN, DL_INIT_UNIFORM, 1.0 / 3},
-};
-enum { NDISTS = sizeof dists / sizeof *dists };
-/* Standard deviation of the unit normal cut at two deviations. */
-static const double cut_deviation = 0.87962566103423978;
-
-static bool bad_dist(dl_elab *E, const dl_ast *e, const char *name) {
-    const char *names[NDISTS];
-    for (int i = 0; i < NDISTS; i++) names[i] = dists[i].name;
-    const char *near = name ? dl_suggest(name, names, NDISTS) : NULL;
-    if (name)
-        dl_bad(E, e->span, DL_DIAG_bad_init, "'%s' is no distribution", name);
-    else
-        dl_bad(E, e->span, DL_DIAG_bad_init, "behind '~' stands a distribution");
-    if (near)
-        dl_help(E, "did you mean '%s'?", near);
-    else
-        dl_help(E, "write ~ normal(mean, deviation), uniform(low, high), he_normal..., or = and a number");
-    return false;
+/* conv.weight: every weight of that kind of layer made so far. */
+dl_val dl_layer_parameters(dl_elab *E, const dl_ast *e, const dl_builtin *f) {
+    if (!f->makes || !strstr(f->makes, e->name)) {
+        dl_bad(E, e->at, DL_DIAG_unknown_attribute, "'%s' has no '%s'", f->name, e->name);
+        if (f->makes) dl_help(E, "its parameters are: %s", f->makes);
+        return dl_poison();
+    }
+    dl_val list = dl_val_new_list(E, e->span);
+    for (int i = 0; i < E->params.n; i++) {
+        const dl_param_info *p = &E->params.at[i];
+        if (p->layer && strcmp(p->layer, f->name) == 0 && p->role == e->name)
+            dl_val_append(E, list, dl_val_tensor(&p->var->value, p->where), e->span);
+    }
+    return list;
 }
 
-static int find_dist(const char *name) {
-    int k = 0;
-    while (k < NDISTS && strcmp(dists[k].name, name) != 0) k++;
-    return k;
-}
-
-static bool constant_init(dl_elab *E, const dl_ast *e, dl_init_rule *out) {
-    const dl_ast *name = e->kind == DL_A_CALL ? e->a : e;
-    if (name->kind == DL_A_NAME && find_dist(name->name) < NDISTS && !dl_scope_find(E->scope, name->name)) {
-        dl_bad(E, e->span, DL_DIAG_bad_init, "behind '=' stands a number, and '%s' is a distribution",
-               name->name);
-        dl_help(E, "write ~ instead of =");
-        return false;
+/* enc.weight of a bound layer: its parameter; of a bound module: all weights made in it so far. */
+dl_val dl_bound_parameters(dl_elab *E, const dl_ast *e, dl_val layer) {
+    const char *path = dl_step_path(E, layer.layer->step);
+    size_t n = strlen(path);
+    dl_val list = dl_val_new_list(E, e->span);
+    for (int i = 0; i < E->params.n; i++) {
+        const dl_param_info *p = &E->params.at[i];
+        if (strncmp(p->var->name, path, n) != 0 || p->var->name[n] != '.' || p->role != e->name) continue;
+        dl_val v = dl_val_tensor(&p->var->value, p->where);
+        if (!layer.layer->module) return v;
+        dl_val_append(E, list, v, e->span);
     }
-    dl_val v = dl_eval(E, e);
-    if (v.kind == DL_V_POISON) return false;
-    if (!dl_val_is_number(v)) {
-        dl_bad(E, e->span, DL_DIAG_bad_init, "an initial value is a number, not %s", dl_val_describe(E, v));
-        dl_help(E, "for random values write ~ and a distribution");
-        return false;
-    }
-    out->dist = "constant", out->a = dl_val_number(v);
-    return true;
-}
-
-bool dl_eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *out) {
-    if (constant) return constant_init(E, e, out);
-    const dl_ast *name = e->kind == DL_A_CALL ? e->a : e;
-    if (name->kind != DL_A_NAME) return bad_dist(E, e, NULL);
-    int k = find_dist(name->name);
-    if (k == NDISTS) return bad_dist(E, name, name->name);
-    int n = e->kind == DL_A_CALL ? e->items.list.n : 0;
-    if (n != dists[k].arguments) {
-        dl_bad(E, e->span, DL_DIAG_bad_init, "%s takes %d argument%s, not %d", dists[k].name,
-               dists[k].arguments, dists[k].arguments == 1 ? "" : "s", n);
-        if (dists[k].arguments == 2)
-            dl_help(E, "%s(%s)", dists[k].name,
-                    dists[k].kind == DL_INIT_UNIFORM ? "low, high" : "mean, deviation");
-        return false;
-    }
-    double v[2] = {0};
-    for (int i = 0; i < n; i++) {
-        const dl_ast *arg = e->items.list.at[i];
-        dl_val x = dl_eval(E, arg->a);
-        if (x.kind == DL_V_POISON) return false;
-        if (arg->name || !dl_val_is_number(x)) {
-            dl_bad(E, arg->span, DL_DIAG_bad_init, "%s takes plain numbers", dists[k].name);
-            return false;
-        }
-        v[i] = dl_val_number(x);
-    }
-    bool normal = dists[k].kind == DL_INIT_NORMAL || dists[k].kind == DL_INIT_TRUNC_NORMAL;
-    if (n == 2 && normal && v[1] < 0) {
-        dl_bad(E, e->span, DL_DIAG_bad_init, "a standard deviation is not negative");
-        return false;
-    }
-    if (n == 2 && !normal && v[1] < v[0]) {
-        dl_bad(E, e->span, DL_DIAG_bad_init, "uniform(low, high) needs low <= high");
-        return false;
-    }
-    out->dist = dists[k].name, out->a = v[0], out->b = v[1];
-    return true;
-}
-
-bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out, dl_init *out) {
-    (void)E;
-    int k = find_dist(rule->dist);
-    *out = (dl_init){dists[k].kind, rule->a, rule->b};
-    if (out->kind == DL_INIT_CONST && rule->a == 0) out->kind = DL_INIT_ZERO;
-    if (dists[k].scale == BY_ARGUMENTS) return true;
-    double fan = dists[k].scale == BY_FAN_IN ? fan_in : (fan_in + fan_out) / 2;
-    double variance = dists[k].factor / (fan > 1 ? fan : 1), deviation = sqrt(variance);
-    if (out->kind == DL_INIT_UNIFORM)
-        out->a = -sqrt(3 * variance), out->b = sqrt(3 * variance);
-    else
-        out->a = 0, out->b = deviation / cut_deviation;
-    return true;
+    const dl_builtin *f = layer.layer->module ? NULL : layer.layer->call->what;
+    if (list.list->items.n) return list;
+    dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'%s", dl_val_words(E, layer, "this layer"),
+           e->name, layer.layer->applied ? "" : " before it is applied");
+    if (f) dl_help(E, "its parameters are: %s", f->makes);
+    return dl_poison();
 }
 
 void dl_apply_rules(dl_elab *E) {

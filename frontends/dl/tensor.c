@@ -300,42 +300,11 @@ dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n, co
     return dl_tensor_op(E, where, op, 1, &x, 1, &attr, NULL);
 }
 
-/* Indexing: x[C=0] takes one element and drops the axis, x[C=0:3] keeps it. */
-
-static bool position(dl_elab *E, const dl_ast *e, dl_axis axis, bool end, int64_t *at) {
-    dl_val v = dl_eval(E, e);
-    if (v.kind == DL_V_POISON) return false;
-    if (v.kind != DL_V_INT) {
-        dl_bad(E, e->span, v.kind == DL_V_FLOAT ? DL_DIAG_not_whole : DL_DIAG_bad_operand,
-               "an axis is indexed by a whole number, not %s", dl_val_describe(E, v));
-        return false;
-    }
-    *at = v.i < 0 ? v.i + axis.size : v.i;
-    if (*at >= 0 && *at < axis.size + end) return true;
-    dl_bad(E, e->span, DL_DIAG_bad_range, "%s=%lld is out of range: %s has size %lld", axis.name,
-           (long long)v.i, axis.name, (long long)axis.size);
-    if (axis.size > 0 && end)
-        dl_help(E, "a slice ends at %lld at most, behind the last index %lld", (long long)axis.size,
-                (long long)axis.size - 1);
-    else if (axis.size > 0)
-        dl_help(E, "indices run from 0 to %lld", (long long)axis.size - 1);
-    return false;
-}
-
-bool dl_slice_step(dl_elab *E, const dl_ast *slice, int64_t *step) {
-    *step = 1;
-    if (!slice->c) return true;
-    if (!dl_val_count(E, dl_eval(E, slice->c), INT64_MIN, "the step of a slice", step)) return false;
-    if (*step > 0 && *step <= INT32_MAX) return true;
-    dl_bad(E, slice->c->span, DL_DIAG_bad_range, "a slice goes forwards, by 1 or more, not by %lld",
-           (long long)*step);
-    dl_help(E, "flip(x, over=H) turns an axis round");
-    return false;
-}
+/* Indexing */
 
 /* Elements from, from + step, ... below `to` of an axis. */
-static dl_val every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_t from, int64_t to,
-                    int64_t step) {
+dl_val dl_tensor_every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_t from, int64_t to,
+                       int64_t step) {
     dl_type t = x.t->type;
     int64_t size = (to - from) / step + ((to - from) % step != 0);
     dl_attr at[] = {dl_attr_ints(DL_ATTR_stride, 1, &step), dl_attr_int(DL_ATTR_start, from),
@@ -346,7 +315,7 @@ static dl_val every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_t f
 }
 
 /* x[:, 0] as it is written here: x[C=0]. */
-static dl_val positional_index(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
+dl_val dl_tensor_positional(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
     dl_buf b = {0};
     int n = e->items.list.n, written = 0;
     dl_puts(&b, "");
@@ -367,78 +336,4 @@ static dl_val positional_index(dl_elab *E, const dl_ast *e, const dl_ast *arg, d
                 x.t->type.rank ? x.t->type.axis[0].name : "C");
     dl_buf_free(&b);
     return dl_poison();
-}
-
-static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
-    if (!arg->name) return positional_index(E, e, arg, x);
-    int at = dl_type_axis(&x.t->type, arg->name);
-    if (at < 0) {
-        dl_bad(E, arg->at, DL_DIAG_missing_axis, "%s has no axis %s: it is %s",
-               dl_val_words(E, x, "the tensor"), arg->name, dl_type_text(&x.t->type));
-        dl_note_tensor(E, x);
-        return dl_poison();
-    }
-    dl_axis axis = x.t->type.axis[at];
-    int64_t from = 0, to = axis.size, step = 1;
-    bool slice = arg->a->kind == DL_A_SLICE;
-    if (slice) {
-        if (arg->a->a && !position(E, arg->a->a, axis, true, &from)) return dl_poison();
-        if (arg->a->b && !position(E, arg->a->b, axis, true, &to)) return dl_poison();
-        if (!dl_slice_step(E, arg->a, &step)) return dl_poison();
-        if (to < from)
-            return dl_bad(E, arg->a->span, DL_DIAG_bad_range,
-                          "the slice of %s ends at %lld before it begins at %lld", axis.name, (long long)to,
-                          (long long)from);
-    } else {
-        if (!position(E, arg->a, axis, false, &from)) return dl_poison();
-        to = from + 1;
-    }
-    if (step > 1) return every(E, e->span, x, axis, from, to, step);
-    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, axis.name), dl_attr_int(DL_ATTR_start, from),
-                       dl_attr_int(DL_ATTR_stop, to)};
-    dl_val r = dl_tensor_op(E, e->span, DL_OP_slice, 1, &x, 3, attrs, NULL);
-    return slice ? r : dl_tensor_op(E, e->span, DL_OP_squeeze, 1, &r, 1, attrs, NULL);
-}
-
-dl_val dl_tensor_index(dl_elab *E, const dl_ast *e, dl_val x) {
-    for (int i = 0; i < e->items.list.n && x.kind == DL_V_TENSOR; i++)
-        x = index_axis(E, e, e->items.list.at[i], x);
-    return x;
-}
-
-dl_val dl_tensor_as(dl_elab *E, const dl_ast *e, dl_val x) {
-    dl_type t = x.t->type;
-    int n = e->items.list.n;
-    if (n != t.rank) {
-        dl_bad(E, e->at, DL_DIAG_rank_mismatch, "`as` names %d axes, but the tensor has %d: %s", n, t.rank,
-               dl_type_text(&t));
-        dl_note_tensor(E, x);
-        dl_help(E, "`as` renames axes; rearrange merges, splits and moves them: x |> rearrange(\"n c h w -> "
-                   "n (h w) c\") as "
-                   "[N, T, E]");
-        return dl_poison();
-    }
-    bool changed = false;
-    for (int i = 0; i < n; i++) {
-        const dl_ast *arg = e->items.list.at[i];
-        const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : NULL;
-        if (!name) return dl_bad(E, arg->span, DL_DIAG_bad_argument, "`as` takes axis names: as [N, T, E]");
-        if (arg->name) {
-            int64_t size;
-            if (!dl_val_count(E, dl_eval(E, arg->a), 0, "a size", &size)) return dl_poison();
-            if (size != t.axis[i].size)
-                return dl_bad(E, arg->span, DL_DIAG_axis_mismatch,
-                              "%s=%lld is stated, but the axis has size %lld", name, (long long)size,
-                              (long long)t.axis[i].size);
-        }
-        changed |= t.axis[i].name != name;
-        t.axis[i].name = name;
-        for (int j = 0; j < i; j++)
-            if (t.axis[j].name == name)
-                return dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
-        dl_scope_bind_size(E, name, t.axis[i].size, arg->span);
-    }
-    if (!changed) return x.mixed = false, x; /* the order that is stated is the order that it has */
-    dl_doubt_renaming(E, e, x, &t);
-    return dl_tensor_op(E, e->span, DL_OP_rename, 1, &x, 0, NULL, &t);
 }
