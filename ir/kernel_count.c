@@ -1,4 +1,4 @@
-/* What a kernel costs: operations, and bytes that move in the loops in which it runs. */
+/* The cost of a kernel: operations, and bytes that move in the loops in which it runs. */
 #include "ir/attention.h"
 #include "ir/counts.h"
 #include "ir/sweep.h"

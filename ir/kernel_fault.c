@@ -55,7 +55,7 @@ static const char *fault_in_parts(const check *c, const dl_kinstr *in) {
     return NULL;
 }
 
-/* Of a contraction by names: each operand's axes go along different axes of their size, every summed axis is
+/* A contraction by names: each operand's axes go along different axes of their size, every summed axis is
  * one of both, and every axis of the space one of either. */
 static const char *fault_in_names(const check *c, const dl_kinstr *in) {
     const dl_kernel *k = c->k;

@@ -83,8 +83,8 @@ typedef struct {
  * fault found by a pass: DL_INPUT). */
 bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_options opt);
 
-/* The fault of an op that is typed and checked but cannot be compiled yet (DL-E0801), or that has no gradient
- * although a loss needs one (DL-E0802). Returns false. */
+/* pass_fault.c: the fault of an op that is typed and checked but cannot be compiled yet (DL-E0801), or that
+ * has no gradient although a loss needs one (DL-E0802). Returns false. */
 bool dl_fail_op(const dl_graph *g, const dl_node *n, dl_error *err);
 
 /* The fault of a model's own variable `v` that has a name which a pass needs: "as the optimiser's own".

@@ -32,7 +32,7 @@ static const char *known_elsewhere(const char *name) {
     return NULL;
 }
 
-/* What others have a key for, and nothing here has. */
+/* Keys that others have, and nothing here has. */
 static const char *not_here(const char *name) {
     static const char sweep[] = "; `dlrun sweep FILE.yaml` takes a sweep's file",
                       sum[] = "; gradients are not added up over several batches in this version: more ranks "
