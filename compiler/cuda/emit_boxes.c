@@ -2,16 +2,9 @@
  * takes them (kernels/contract_groups.cu): matrices of memory, of the type that is multiplied, along the
  * terms or, in 16 bits, along their rows; and, of an image's gradient, the weight, whose taps are lines of
  * such. */
-#include "compiler/cuda/emit_tiles.h"
+#include "compiler/cuda/gemm_matrix.h"
 
 #include <string.h>
-
-bool dl_product_even(const dl_product *p) {
-    bool even = !p->alone;
-    for (int i = 0; i < DL_NUMBERS; i++)
-        even &= !p->number[i].varies && p->number[i].size >= 1 && p->number[i].size <= INT32_MAX;
-    return even;
-}
 
 /* Bytes of a line of a box. */
 static int line_of(const dl_operand *o) { return o->along_k ? DL_LINE : DL_LINE_BLOCK; }

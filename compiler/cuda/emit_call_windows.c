@@ -1,6 +1,6 @@
 /* Convolutions that a library may make: contractions by windows of tensors that lie in steps along their
  * axes, of whatever strides, dilation, padding and groups, as calls (ir/call.h). */
-#include "compiler/cuda/emit_tiles.h"
+#include "compiler/cuda/gemm_matrix.h"
 
 int dl_product_tensor_axis(const dl_product *p, int axis) {
     return axis < 2 ? axis : axis + 3 - p->c->windows.n;

@@ -1,7 +1,7 @@
 /* Kernels around a contraction: its tiles, by blocks, and behind them the rest of the kernel. Where there are
  * few tiles and long sums, several blocks share the terms of a tile; the next phase adds up what they leave.
  */
-#include "compiler/cuda/emit_tiles.h"
+#include "compiler/cuda/gemm_matrix.h"
 #include "ir/base/hash.h"
 
 #include "compiler/cuda/emit_loops.h"

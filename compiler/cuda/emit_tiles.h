@@ -139,18 +139,12 @@ const char *dl_tiling_name(const dl_tiling *t);
 typedef struct {
     const char *first, *at;
 } dl_sums_place;
-/* Is an operand a matrix of memory, or several, one for each of the batch, whose sizes do not vary? And is a
- * part of one, which has some of its channels? */
-bool dl_product_matrix(const dl_product *p, const dl_operand *o, dl_matrix *to);
-bool dl_product_matrix_of(const dl_product *p, const dl_operand *o, int part, dl_matrix *to);
 int dl_product_calls(const dl_product *p, dl_call *forms);
 dl_sums_place dl_product_sums(dl_emitter *e, const dl_product *p, const dl_call *c);
 /* Those that are convolutions, and which axis of a call's tensor an axis of an image or weight is.
  * emit_call_windows.c */
 int dl_product_convolutions(const dl_product *p, dl_call *forms);
 int dl_product_tensor_axis(const dl_product *p, int axis);
-/* Is it cut into tiles, whose rows, columns and terms are as many at each parity? emit_boxes.c */
-bool dl_product_even(const dl_product *p);
 /* Can tiles of an operand, of so many rows, come as boxes of tensor maps, one for each part, for wgmma? Which
  * maps, then; and the operand as kernels/contract.cu takes it. emit_boxes.c */
 bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_tensor_map *maps);
@@ -181,8 +175,6 @@ bool dl_product_halo(const dl_product *p, int rows, dl_halo *h);
 bool dl_halo_put(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err);
 void dl_halo_put_row(dl_emitter *e, const dl_product *p);
 void dl_halo_put_test(dl_emitter *e, const dl_product *p);
-/* Products that are cut into tiles, each by itself. */
-int64_t dl_product_many(const dl_product *p);
 /* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right; where sums are mended, also those
  * that read word by word what else boxes bring: <kernel>_<dl_operand_words>. */
 void dl_product_put_unit(dl_emitter *e, const dl_product *p);

@@ -2,7 +2,7 @@
  * time that they should take. */
 #include <stdlib.h>
 
-#include "compiler/cuda/emit_tiles.h"
+#include "compiler/cuda/gemm_matrix.h"
 
 enum {
     MULTIPROCESSORS = 132, /* of the GPUs that this is for: enough blocks for each */
@@ -57,10 +57,6 @@ int64_t dl_tiling_shared(const dl_tiling *t) {
     int64_t left = t->patch[0] ? t->patch[0] : t->bm * DL_LINE,
             right = t->patch[1] ? t->patch[1] : t->bn * DL_LINE;
     return dl_at_least(t->stages * (left + right), dl_tiling_sums(t)) + (t->boxes ? t->stages * BARRIER : 0);
-}
-
-int64_t dl_product_many(const dl_product *p) {
-    return (p->alone ? 1 : p->number[DL_BATCH].size) * p->parities[0] * p->parities[1] * p->parities[2];
 }
 
 /* Of words in a tile's depth. */
