@@ -2,6 +2,7 @@
  * takes them (kernels/contract_groups.cu): matrices of memory, of the type that is multiplied, along the
  * terms or, in 16 bits, along their rows; and, of an image's gradient, the weight, whose taps are lines of
  * such. */
+#include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 
 #include <string.h>

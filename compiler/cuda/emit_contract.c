@@ -1,6 +1,7 @@
 /* Kernels around a contraction: its tiles, by blocks, and behind them the rest of the kernel. Where there are
  * few tiles and long sums, several blocks share the terms of a tile; the next phase adds up what they leave.
  */
+#include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 #include "ir/base/hash.h"
 
@@ -71,15 +72,6 @@ static const char *unit_text(dl_emitter *e, const dl_product *p, int64_t slices)
 
 static int64_t units_of(const dl_product *p, int64_t slices) {
     return p->parities[0] * p->parities[1] * p->parities[2] * p->tiling.mt * slices;
-}
-
-void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which) {
-    const char *name = e->k->name;
-    dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
-    int n = o->map < 0 ? o->nparts : o->nmaps;
-    for (int i = 0; i < n; i++)
-        dl_putf(e->out, i && o->map >= 0 ? "    %s.of%d = kd_again(p%d);\n" : "    %s.of%d = p%d;\n", which,
-                i, o->param[i]);
 }
 
 /* One that tensor maps bring. */

@@ -1,7 +1,7 @@
 /* What stands behind a contraction's sums: the rest of the kernel at each point of a block of them, and
  * beside it reductions that keep nothing or the channels. A thread keeps to a column, or to a lot of them
  * that lie side by side, and goes down its rows; each block leaves partial results in the workspace. */
-#include "compiler/cuda/emit_tiles.h"
+#include "compiler/cuda/gemm_coordinates.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Contractions of few columns whose rows are an image's positions, box by box with their halos
  * (kernels/contract_halo.cu): which there are, their boxes, the image and the weight as structs, both phases.
  */
-#include "compiler/cuda/emit_tiles.h"
+#include "compiler/cuda/gather_loader.h"
 
 enum {
     DEEP = 16,      /* CT_DEEP, CT_PITCH, CT_FRAGMENT, CT_HALO_WARPS */

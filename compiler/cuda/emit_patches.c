@@ -1,5 +1,6 @@
 /* Images of few channels, whose tiles are patches of them (kernels/contract_patches.cu): lines of positions
  * and lines of taps along W, which read runs of memory together. */
+#include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 
 enum { MOST = 24 << 10 /* bytes of a tile: four of them, twice in a multiprocessor */ };

@@ -164,10 +164,6 @@ void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand 
  * emit_patches.c */
 bool dl_product_patch(const dl_product *p, const dl_operand *o, int rows, dl_patch *to);
 void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *o);
-/* The struct <kernel>_<which> of an operand whose elements threads find, with constants of its own, in C; its
- * rows are `line` rows of the product each. */
-void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o, const char *which,
-                         const char *constants, int64_t line);
 /* Can it be made by boxes of so many positions with their halos? Which, then. Its two phases; of a row of a
  * block, the parity and the coordinates that it counts, and behind those the test that it is there.
  * emit_halo.c */
@@ -176,33 +172,11 @@ bool dl_halo_put(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error 
 void dl_halo_put_row(dl_emitter *e, const dl_product *p);
 void dl_halo_put_test(dl_emitter *e, const dl_product *p);
 /* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right; where sums are mended, also those
- * that read word by word what else boxes bring: <kernel>_<dl_operand_words>. */
-void dl_product_put_unit(dl_emitter *e, const dl_product *p);
+ * that read word by word what else boxes bring: <kernel>_<dl_operand_words>. emit_product.c */
 void dl_product_put(dl_emitter *e, const dl_product *p);
-int64_t dl_operand_taps(const dl_product *p, const dl_operand *o); /* of an image; of others one */
-const char *dl_operand_side(const dl_operand *o);                  /* left, right */
-const char *dl_operand_words(const dl_operand *o);
-bool dl_operand_is_read(const dl_operand *o); /* word by word, or as it lies: by nothing else */
 /* Tells an image that windows slide over by all its coordinates, whether anything of it lies outside or not:
  * as threads find it when sums are mended, so that gradients with padding and without are one text. */
 void dl_operand_tell(dl_operand *o);
-/* `which`, the struct <kernel>_<which> that reads the operand where it lies, of the unit `u`. */
-void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which);
-/* What the struct <kernel>_<which> of each of these begins with: word and index. */
-void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which);
-/* "    <kernel>_unit u;", filled with what is left of `unit` beside tiles. */
-void dl_product_unit(dl_emitter *e, const dl_product *p);
-/* "        const int m0 = ...": the coordinates that the C expression `from` counts. What one thread of a
- * block does, or none as a rule, has all counters' variables, so that products that differ in what counts one
- * alone are alike but for numbers (fold.c). */
-void dl_product_split(dl_emitter *e, const dl_number *n, const char *from);
-void dl_product_split_all(dl_emitter *e, const dl_number *n, const char *from);
-/* A bit for each counter that counts more than one or that a coordinate of the space is made of; the same of
- * those: what stands behind a contraction is alike for images of one position and of many, for one tap and
- * for several. `once`: by each thread. */
-unsigned dl_product_asked(const dl_product *p, const dl_number *n);
-void dl_product_split_asked(dl_emitter *e, const dl_product *p, const dl_number *n, bool once,
-                            const char *from);
 static inline int64_t dl_at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t dl_at_least(int64_t a, int64_t b) { return a > b ? a : b; }
 /* Threads of its blocks; bytes of their dynamic shared memory, and of the sums of a tile in it. */

@@ -1,0 +1,108 @@
+/* Coordinates of a contraction as C text: gemm_coordinates.h. */
+#include "compiler/cuda/gemm_coordinates.h"
+
+#include <string.h>
+
+/* The counters whose bits are set, one at least; `rest`: the variable that holds what is left of `from`. */
+static void split(dl_emitter *e, const dl_number *n, unsigned which, const char *rest, const char *from) {
+    const char *index = e->dialect->index, *natural = e->dialect->natural;
+    int first = 0, last = n->n - 1;
+    while (!(which >> first & 1)) first++;
+    while (!(which >> last & 1)) last--;
+    if (!rest) rest = dl_format(e->arena, "%sr", n->at[last].variable);
+    if (last > first) dl_putf(e->out, "        %s %s = (%s)(%s);\n", natural, rest, natural, from);
+    for (int i = last; i > first; i--) {
+        const dl_counter *c = &n->at[i];
+        if (!(which >> i & 1)) continue;
+        const char *size = c->text ? dl_format(e->arena, "(%s)ct_some(%s)", natural, c->text)
+                                   : dl_format(e->arena, "%lld%s", (long long)(c->size ? c->size : 1),
+                                               e->dialect->not_signed);
+        dl_putf(e->out, "        const %s %s = (%s)(%s %% %s);\n        %s /= %s;\n", index, c->variable,
+                index, rest, size, rest, size);
+    }
+    dl_putf(e->out, "        const %s %s = (%s)%s;\n", index, n->at[first].variable, index,
+            last > first ? rest : dl_format(e->arena, "(%s)", from));
+    for (int i = first; i <= last; i++)
+        if (which >> i & 1) dl_putf(e->out, "        (void)%s;\n", n->at[i].variable);
+}
+
+static unsigned counting(const dl_number *n) {
+    unsigned which = 0;
+    for (int i = 0; i < n->n; i++) which |= dl_counter_is_point(&n->at[i]) ? 0 : 1u << i;
+    return which;
+}
+
+void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
+    unsigned which = counting(n);
+    if (which) split(e, n, which, NULL, from);
+}
+
+/* The name of what is left of a number that is divided once: by what is no matter (skeleton.c). */
+static const char *unit_of(dl_emitter *e, const dl_number *n) {
+    return dl_format(e->arena, "%s_unit", n->at[n->n - 1].variable);
+}
+
+void dl_product_split_all(dl_emitter *e, const dl_number *n, const char *from) {
+    split(e, n, (1u << n->n) - 1, unit_of(e, n), from);
+}
+
+unsigned dl_product_asked(const dl_product *p, const dl_number *n) {
+    unsigned which = counting(n);
+    for (int i = 0; i < n->n; i++)
+        for (int axis = 0; axis < p->k->nspace; axis++)
+            if (strstr(p->coordinate[axis], n->at[i].variable)) which |= 1u << i;
+    return which;
+}
+
+void dl_product_split_asked(dl_emitter *e, const dl_product *p, const dl_number *n, bool once,
+                            const char *from) {
+    unsigned which = dl_product_asked(p, n);
+    if (which) split(e, n, which, once ? unit_of(e, n) : NULL, from);
+}
+
+static const char *size_of(dl_emitter *e, const dl_counter *c) {
+    return c->text ? c->text : dl_format(e->arena, "%lld%s", (long long)c->size, e->dialect->whole);
+}
+
+/* "2 * count * 4": how many a number counts. */
+static void put_size(dl_emitter *e, const dl_number *n) {
+    if (!n->varies) {
+        dl_putf(e->out, "%lld%s", (long long)n->size, e->dialect->whole);
+        return;
+    }
+    for (int i = 0; i < n->n; i++) dl_putf(e->out, "%s%s", i ? " * " : "", size_of(e, &n->at[i]));
+}
+
+void dl_product_put_unit(dl_emitter *e, const dl_product *p) {
+    static const struct {
+        const char *name;
+        dl_number_kind kind;
+    } numbers[] = {{"rows", DL_ROWS}, {"columns", DL_COLUMNS}, {"terms", DL_TERMS}};
+    const char *index = e->dialect->index;
+    dl_putf(e->out, "struct %s_unit {\n    int q0, q1, q2;\n", e->k->name);
+    for (int i = 0; i < p->number[DL_BATCH].n; i++)
+        if (!dl_counter_is_point(&p->number[DL_BATCH].at[i])) dl_putf(e->out, "    %s b%d;\n", index, i);
+    for (int i = 0; i < 3; i++) {
+        dl_putf(e->out, "    INLINE %s %s() const { return ", index, numbers[i].name);
+        put_size(e, &p->number[numbers[i].kind]);
+        dl_puts(e->out, "; }\n");
+    }
+    dl_puts(e->out, "};\n");
+}
+
+/* What `unit` counts beside tiles: products of a batch, then parities, the outermost. */
+void dl_product_unit(dl_emitter *e, const dl_product *p) {
+    const dl_number *b = &p->number[DL_BATCH];
+    dl_putf(e->out, "    %s_unit u;\n", e->k->name);
+    for (int i = b->n - 1; i >= 0 && !p->alone; i--)
+        if (!dl_counter_is_point(&b->at[i]))
+            dl_putf(e->out, "    u.b%d = (%s)(unit %% %lldU);\n    unit /= %lldU;\n", i, e->dialect->index,
+                    (long long)(b->at[i].size ? b->at[i].size : 1),
+                    (long long)(b->at[i].size ? b->at[i].size : 1));
+    for (int i = 2; i >= 0; i--)
+        if (p->parities[i] > 1)
+            dl_putf(e->out, "    u.q%d = (int)(unit %% %lldU);\n    unit /= %lldU;\n", i,
+                    (long long)p->parities[i], (long long)p->parities[i]);
+        else
+            dl_putf(e->out, "    u.q%d = 0;\n", i);
+}
