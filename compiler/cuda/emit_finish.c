@@ -2,6 +2,7 @@
  * beside it reductions that keep nothing or the channels. A thread keeps to a column, or to a lot of them
  * that lie side by side, and goes down its rows; each block leaves partial results in the workspace. */
 #include "compiler/cuda/gemm_coordinates.h"
+#include "compiler/cuda/halo.h"
 
 #include <string.h>
 

@@ -1,96 +1,13 @@
-/* Contractions of few columns whose rows are an image's positions, box by box with their halos
- * (kernels/contract_halo.cu): which there are, their boxes, the image and the weight as structs, both phases.
- */
+/* Contractions of few columns whose rows are an image's positions, box by box with their halos (halo.h): the
+ * image and the weight as structs, and both phases. */
 #include "compiler/cuda/gather_loader.h"
+#include "compiler/cuda/halo.h"
 
-enum {
-    DEEP = 16,      /* CT_DEEP, CT_PITCH, CT_FRAGMENT, CT_HALO_WARPS */
-    PITCH = 48,     /* bytes */
-    FRAGMENT = 256, /* bytes */
-    WARPS = 4,
-    RESIDENT = 2,    /* blocks of a multiprocessor, at least */
-    MOST_SUMS = 128, /* of a thread, in registers */
-    MOST_READS = 256 /* of fragments of the weight by taps, all in the text of one loop */
-};
+enum { DEEP = 16 /* CT_DEEP */, RESIDENT = 2 /* blocks of a multiprocessor, at least */ };
 
-/* Axis i of three, of an image: the tensor's, or -1. */
-static int axis_of(const dl_product *p, int i) {
-    int own = i - (3 - p->c->windows.n);
-    return own < 0 ? -1 : 2 + own;
-}
-
-static bool makes_image(const dl_product *p) { /* x; else y */
-    return dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
-}
-static int64_t positions_of(const dl_product *p, int i) { return p->number[DL_ROWS].at[1 + i].size; }
-static bool is_point(const dl_product *p, int i) { return p->number[DL_ROWS].at[1 + i].name[0] == '0'; }
 static int64_t channels_of(const dl_product *p) {
     const dl_operand *o = &p->operand[0];
     return p->number[DL_TERMS].at[o->channel].size;
-}
-
-/* Of one type of 16 bits, eight channels side by side, of a convolution without groups. */
-static bool is_plain(const dl_product *p) {
-    const dl_operand *image = &p->operand[0];
-    dl_tensor made = dl_op_slides(p->c->op) ? dl_op_tensor(p->c->op, DL_RESULT_PLACE) : DL_TENSOR_NONE;
-    if (p->alone || p->word != 2 || (made != DL_TENSOR_X && made != DL_TENSOR_Y)) return false;
-    for (int i = 0; i < DL_NUMBERS; i++)
-        if (p->number[i].size < 1) return false;
-    return p->number[DL_BATCH].size == 1 && image->along_k && image->bytes == 16 && p->operand[1].nparts == 1;
-}
-
-/* How far the first position of the parity that a tap is for reads behind that position, where x is made. */
-static int64_t shift_of(const dl_product *p, int i, int64_t tap) {
-    int64_t n = p->parities[i], at = p->r.window[i].pad - tap * p->r.window[i].dilation;
-    return (at + (-at % n + n) % n) / n;
-}
-
-/* How far apart the first and the last pixel are that one position reads along an axis, over all parities. */
-static int64_t reach_of(const dl_product *p, int i) {
-    const dl_relation_window *v = &p->r.window[i];
-    int64_t last = p->r.axis[v->tap].size - 1;
-    return makes_image(p) ? shift_of(p, i, 0) - shift_of(p, i, last) : last * v->dilation;
-}
-
-/* Bytes of a chunk; of the whole, where there is room for sums in place of two. */
-static void find_bytes(const dl_product *p, int rows, dl_halo *h) {
-    int64_t pixels = 1;
-    for (int i = 0; i < 3; i++) pixels *= h->halo[i];
-    h->stage = pixels * PITCH + h->taps * h->columns / 8 * FRAGMENT;
-    h->shared =
-        dl_at_least(2 * h->stage, rows * h->parities * h->columns * 4) +
-        dl_ceil_div(p->operand[0].nparts * pixels * (*dl_cuda_dialect(p->k, 0)->whole ? 8 : 4), 16) * 16;
-}
-
-bool dl_product_halo(const dl_product *p, int rows, dl_halo *h) {
-    int64_t least = 0;
-    if (!is_plain(p)) return false;
-    *h = (dl_halo){.columns = (int)(dl_ceil_div(p->across.size, 8) * 8), .parities = 1, .taps = 1};
-    for (int i = 0; i < 3; i++) h->parities *= p->parities[i], h->taps *= p->r.axis[p->r.window[i].tap].size;
-    if (h->taps == 1 || h->parities * h->columns * rows > MOST_SUMS * DL_WARP * WARPS ||
-        h->taps * h->columns / 8 > MOST_READS)
-        return false;
-    for (int a = 1; a <= rows; a *= 2)
-        for (int b = 1; a * b <= rows; b *= 2) {
-            const int box[3] = {a, b, rows / a / b};
-            dl_halo one = *h;
-            int64_t blocks = 1;
-            bool fits = true;
-            for (int i = 0; i < 3; i++) {
-                int64_t hop = makes_image(p) ? 1 : p->r.window[i].stride;
-                one.box[i] = box[i], one.halo[i] = (box[i] - 1) * hop + reach_of(p, i) + 1;
-                one.boxes[i] = dl_ceil_div(positions_of(p, i), box[i]);
-                blocks *= one.boxes[i], fits = fits && (box[i] == 1 || !is_point(p, i));
-            }
-            find_bytes(p, rows, &one);
-            /* what blocks bring; among equals rows of memory's neighbours */
-            int64_t bytes = blocks * one.stage;
-            if (!fits || one.shared > DL_SHARED_MOST || (h->found && bytes > least) ||
-                (h->found && bytes == least && box[2] <= h->box[2]))
-                continue;
-            least = bytes, *h = one, h->found = true;
-        }
-    return h->found;
 }
 
 /* ---- operands ---- */
@@ -98,8 +15,9 @@ bool dl_product_halo(const dl_product *p, int rows, dl_halo *h) {
 /* "x1 * 2048 + ": what coordinates add. */
 static void put_steps(dl_emitter *e, const dl_product *p, const int64_t *stride, const char *of) {
     for (int i = 0; i < 3; i++)
-        if (axis_of(p, i) >= 0)
-            dl_putf(e->out, " + %s%d * %lld%s", of, i, (long long)stride[axis_of(p, i)], e->dialect->whole);
+        if (dl_halo_axis(p, i) >= 0)
+            dl_putf(e->out, " + %s%d * %lld%s", of, i, (long long)stride[dl_halo_axis(p, i)],
+                    e->dialect->whole);
 }
 
 /* Behind "return ": a choice of the part by `test`, all but the last. */
@@ -120,7 +38,7 @@ static void put_params(dl_emitter *e, const dl_operand *o) {
 }
 
 static void put_axes(dl_emitter *e, const dl_product *p, const dl_halo *h) {
-    int sign = makes_image(p) ? 1 : -1;
+    int sign = dl_halo_makes_image(p) ? 1 : -1;
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *v = &p->r.window[i];
         dl_putf(e->out, "    typedef ct_axis<%d, %lld, %lld, %lld, %lld, %lld> axis%d;\n", h->box[i],
@@ -139,7 +57,7 @@ static void put_image(dl_emitter *e, const dl_product *p, const dl_halo *h) {
     dl_putf(e->out, "    INLINE %s at(int part, int image, int x0, int x1, int x2) const {\n",
             e->dialect->index);
     for (int i = 0; i < 3; i++)
-        if (axis_of(p, i) >= 0)
+        if (dl_halo_axis(p, i) >= 0)
             dl_putf(e->out, "        if ((unsigned)x%d >= %lldU) return -1;\n", i, (long long)o->limit[i]);
     dl_puts(e->out, "        return ");
     for (int part = 0; part < o->nparts; part++) {
@@ -168,14 +86,14 @@ static void put_image(dl_emitter *e, const dl_product *p, const dl_halo *h) {
 static void put_weight(dl_emitter *e, const dl_product *p) {
     const dl_operand *o = &p->operand[1];
     int64_t stride[DL_MAX_RANK], taps = 1;
-    int column = makes_image(p) ? 1 : 0;
+    int column = dl_halo_makes_image(p) ? 1 : 0;
     dl_type_strides(dl_operand_part(p, o, 0), stride);
     dl_product_put_head(e, o, "weight");
     put_params(e, o);
     dl_puts(e->out, "    INLINE word load(int column, int channel, int tap) const {\n");
     for (int i = 2; i >= 0; i--) {
         int64_t n = p->r.axis[p->r.window[i].tap].size;
-        if (axis_of(p, i) >= 0)
+        if (dl_halo_axis(p, i) >= 0)
             dl_putf(e->out, "        const int t%d = tap / %lld %% %lld;\n", i, (long long)taps,
                     (long long)n);
         taps *= n;
@@ -203,33 +121,6 @@ static bool put_first(dl_emitter *e, const dl_product *p, const dl_halo *h, dl_e
     return true;
 }
 
-void dl_halo_put_row(dl_emitter *e, const dl_product *p) {
-    const dl_number *n = &p->number[DL_ROWS];
-    const dl_halo *h = &p->tiling.halo;
-    int64_t inner = 1;
-    for (int i = 2; i >= 0; i--) {
-        int64_t q = p->parities[i], out = h->box[i] * q;
-        if (out > 1) {
-            dl_putf(e->out, "        const int made%d = row / %lld %% %lld;\n", i, (long long)inner,
-                    (long long)out);
-            if (q > 1) dl_putf(e->out, "        const int q%d = made%d %% %lld;\n", i, i, (long long)q);
-            dl_putf(e->out, "        const int %s = first%d + made%d / %lld;\n", n->at[1 + i].variable, i, i,
-                    (long long)q);
-        } else {
-            dl_putf(e->out, "        const int %s = first%d;\n", n->at[1 + i].variable, i);
-        }
-        inner *= out;
-    }
-}
-
-void dl_halo_put_test(dl_emitter *e, const dl_product *p) {
-    for (int i = 0; i < 3; i++) {
-        int axis = axis_of(p, i);
-        if (axis >= 0 && e->k->space[axis].size % (p->tiling.halo.box[i] * p->parities[i]))
-            dl_putf(e->out, "        if (x%d >= %lld) continue;\n", axis, (long long)e->k->space[axis].size);
-    }
-}
-
 static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int64_t weight, dl_emitted *code,
                        dl_error *err) {
     const dl_number *rows = &p->number[DL_ROWS];
@@ -252,7 +143,7 @@ static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int
     dl_putf(e->out,
             "    const float *sums = ct_tile_halo<%s, %d, %d>(image, workspace + %lldL, (int)unit, first0, "
             "first1, first2, shared);\n",
-            p->arithmetic, p->tiling.bm / 16 / WARPS, h->columns / 8, (long long)weight);
+            p->arithmetic, p->tiling.bm / 16 / DL_HALO_WARPS, h->columns / 8, (long long)weight);
     dl_finish f = {.p = p,
                    .threads = threads,
                    .rows = (int)(p->tiling.bm * h->parities),
@@ -268,7 +159,7 @@ static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int
 bool dl_halo_put(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err) {
     const dl_halo *h = &p->tiling.halo;
     int64_t weight = code->workspace,
-            bytes = dl_ceil_div(channels_of(p), DEEP) * h->taps * h->columns / 8 * FRAGMENT;
+            bytes = dl_ceil_div(channels_of(p), DEEP) * h->taps * h->columns / 8 * DL_HALO_FRAGMENT;
     code->needs[DL_NEED_HALO] = 1;
     dl_product_put_unit(e, p);
     put_image(e, p, h);

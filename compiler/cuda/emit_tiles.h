@@ -164,13 +164,8 @@ void dl_product_put_images(dl_emitter *e, const dl_product *p, const dl_operand 
  * emit_patches.c */
 bool dl_product_patch(const dl_product *p, const dl_operand *o, int rows, dl_patch *to);
 void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *o);
-/* Can it be made by boxes of so many positions with their halos? Which, then. Its two phases; of a row of a
- * block, the parity and the coordinates that it counts, and behind those the test that it is there.
- * emit_halo.c */
-bool dl_product_halo(const dl_product *p, int rows, dl_halo *h);
+/* The two phases of one that is made by boxes of positions with their halos (halo.h). emit_halo.c */
 bool dl_halo_put(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err);
-void dl_halo_put_row(dl_emitter *e, const dl_product *p);
-void dl_halo_put_test(dl_emitter *e, const dl_product *p);
 /* The structs <kernel>_unit, and, of it, <kernel>_left and <kernel>_right; where sums are mended, also those
  * that read word by word what else boxes bring: <kernel>_<dl_operand_words>. emit_product.c */
 void dl_product_put(dl_emitter *e, const dl_product *p);

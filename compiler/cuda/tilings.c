@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "compiler/cuda/gemm_matrix.h"
+#include "compiler/cuda/halo.h"
 
 enum {
     MULTIPROCESSORS = 132, /* of the GPUs that this is for: enough blocks for each */
