@@ -1,5 +1,5 @@
 /* Contractions by windows as products of matrices: emit_tiles.h. */
-#include "compiler/cuda/emit_tiles.h"
+#include "compiler/cuda/operands.h"
 
 /* "(q0 == 0 ? 4L : 3L)": a value by the parity q<axis>, or NULL, where all are the same. */
 static const char *by_parity(dl_emitter *e, int axis, int64_t n, const int64_t *value) {

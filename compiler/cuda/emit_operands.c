@@ -1,45 +1,5 @@
-/* Contractions as products of matrices (emit_tiles.h): numbers and operands, those by names, and how operands
- * are read. */
-#include "compiler/cuda/emit_tiles.h"
-
-/* ---- numbers ---- */
-
-void dl_product_count(dl_product *p, dl_emitter *e, dl_number_kind kind, int64_t size, const char *text) {
-    static const char letters[DL_NUMBERS] = {'b', 'm', 'n', 'k'};
-    dl_number *n = &p->number[kind];
-    if (!n->n) n->size = 1;
-    const char *variable = dl_format(e->arena, "%c%d", letters[kind], n->n),
-               *name = size == 1 && !text ? "0" : variable;
-    n->at[n->n++] = (dl_counter){name, text, size, variable};
-    n->size *= size;
-    n->varies |= text != NULL;
-}
-
-/* ---- operands ---- */
-
-const dl_type *dl_operand_part(const dl_product *p, const dl_operand *o, int part) {
-    return &p->k->params.at[o->param[part]].type;
-}
-
-dl_operand dl_operand_new(const dl_product *p, int place, bool left) {
-    dl_operand o = {.place = place, .nparts = p->c->nparts[place], .group = -1, .map = -1, .is_left = left};
-    for (int i = 0; i < o.nparts; i++) {
-        o.param[i] = p->c->parts[place][i];
-        const dl_type *t = dl_operand_part(p, &o, i);
-        o.start[i + 1] = o.start[i] + (t->rank > 1 ? t->axis[1].size : 0);
-    }
-    for (int i = 0; i < 3; i++) o.origin[i] = NULL, o.limit[i] = 1;
-    return o;
-}
-
-void dl_operand_follow(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter, int axis,
-                       int64_t times) {
-    for (int i = 0; i < o->nparts; i++) {
-        int64_t stride[DL_MAX_RANK];
-        dl_type_strides(dl_operand_part(p, o, i), stride);
-        o->step[i][kind][counter] += stride[axis] * times;
-    }
-}
+/* Contractions as products of matrices (emit_tiles.h): those by names, and, of all, how operands are read. */
+#include "compiler/cuda/operands.h"
 
 /* ---- by names ---- */
 

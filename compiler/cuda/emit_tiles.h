@@ -112,21 +112,19 @@ typedef struct {
     dl_tiling tiling;
 } dl_product;
 
-/* What fills a product, besides: one more coordinate that a number counts, the innermost so far (text: its
- * size, where parity decides); an operand that nothing moves through yet, its parts' types; a counter of
- * which one step is `times` steps along the operand's axis; contractions by windows. emit_geometry.c */
-void dl_product_count(dl_product *p, dl_emitter *e, dl_number_kind kind, int64_t size, const char *text);
-dl_operand dl_operand_new(const dl_product *p, int place, bool left);
-const dl_type *dl_operand_part(const dl_product *p, const dl_operand *o, int part);
+/* A part's type. */
+static inline const dl_type *dl_operand_part(const dl_product *p, const dl_operand *o, int part) {
+    return &p->k->params.at[o->param[part]].type;
+}
 /* Where the first element of a part lies in it, whatever number its channel has. */
 static inline int64_t dl_operand_base(const dl_operand *o, int part) {
     return o->base[part] + (o->nparts > 1 ? o->start[part] * o->step[part][o->channels][o->channel] : 0);
 }
-void dl_operand_follow(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter, int axis,
-                       int64_t times);
+
+/* Finds the numbers and operands of a contraction by windows. emit_geometry.c */
 void dl_product_windows(dl_emitter *e, dl_product *p);
 
-/* Fills all but the tiling. */
+/* Finds all of a contraction as a product but the tiling. emit_operands.c */
 dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c);
 /* The tilings that there are, room for DL_MOST_VARIANTS, by the time that they should take; their number. The
  * first is the cost model's choice; among the others are those with half or twice as many blocks that share
