@@ -135,3 +135,7 @@ void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *
     dl_puts(e->out, "("), dl_cuda_put_partials(e, number);
     dl_putf(e->out, ")[%s] = %s;\n", at, value);
 }
+
+bool dl_cuda_is_within(const dl_emitter *e, int number) {
+    return e->within && e->k->instrs.at[number].kind == DL_K_REDUCE && e->steps[number].over == e->within;
+}

@@ -75,10 +75,10 @@ const bool *dl_cuda_find_runs(const dl_emitter *e);
 /* Does the present sweep load, or read of what is kept, from where one of these axes leads? A bit each. */
 bool dl_cuda_waits(const dl_emitter *e, unsigned axes);
 /* What stands around the statements for one point, of which `runs` says by instruction which there are: in
- * front loads and, open, the loop in which `j` counts; behind it its end and stores, where `guard` holds
+ * front loads (and more: dl_cuda_open_lots); behind them the loop's end and stores, where `guard` holds
  * (NULL: always). x<axis> is the first point's outside of it. */
 void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs); /* in front of the loop */
-void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs);
+void dl_cuda_load_lots(dl_emitter *e, const dl_lots *l, const bool *runs);  /* at the point */
 void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const char *guard);
 /* Lots of the next `ahead` rows, "lot<float, 8> a3[2]", where all comes in lots that an axis of `axes` leads
  * to: declared; loaded, in a loop in which `k` counts rows; moved down behind a row, whose own are a3[0]. */
@@ -93,13 +93,14 @@ void dl_cuda_close_points(dl_emitter *e);
 /* Reductions that a thread makes by itself at its point, over e->within's axes (emit_within.c). */
 /* Finds them, and the sweeps that are left. False: there are none. */
 bool dl_cuda_find_within(dl_emitter *e);
-bool dl_cuda_is_within(const dl_emitter *e, int number);
-/* Those that `runs` has, in front of the loop in which `j` counts: a<number>[j]; and in it "const float v3 =
- * a3[j];". */
-void dl_cuda_put_within(dl_emitter *e, const dl_lots *l, const bool *runs);
+bool dl_cuda_is_within(const dl_emitter *e, int number); /* emit_loops.c */
+/* "const float v3 = a3[j];", in the loop in which `j` counts. */
 void dl_cuda_put_within_value(dl_emitter *e, int number);
-/* The lots that a point of them takes. */
+/* The lots that a point of them takes. emit_lots.c */
 void dl_cuda_load_within(dl_emitter *e, const dl_lots *l, const bool *made);
+/* In front of the statements for one point: its loads, the reductions that it makes by itself (a3[j] of each
+ * that `runs` has) and, open, the loop in which `j` counts. */
+void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs);
 
 /* Partial results of a reduction, 8 bytes each, in the workspace: e->partial[number] says how many lie there,
  * `units` times `count`, from `base` on. */

@@ -257,6 +257,7 @@ static void put_lots(dl_emitter *e, const dl_lots *l, const bool *runs, moment n
 }
 
 void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs) { put_lots(e, l, runs, IN_FRONT); }
+void dl_cuda_load_lots(dl_emitter *e, const dl_lots *l, const bool *runs) { put_lots(e, l, runs, AT_POINT); }
 void dl_cuda_load_within(dl_emitter *e, const dl_lots *l, const bool *made) { put_lots(e, l, made, WITHIN); }
 
 void dl_cuda_declare_ahead(dl_emitter *e, const dl_lots *l, const bool *runs) {
@@ -273,12 +274,6 @@ void dl_cuda_move_ahead(dl_emitter *e, const dl_lots *l, const bool *runs) {
     for (int i = 0; i < e->k->instrs.n; i++)
         for (int k = 1; is_ahead(e, l, runs, i) && k < l->ahead; k++)
             dl_putf(e->out, "    a%d[%d] = a%d[%d];\n", i, k - 1, i, k);
-}
-
-void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs) {
-    put_lots(e, l, runs, AT_POINT);
-    dl_cuda_put_within(e, l, runs);
-    dl_cuda_open_points(e, l);
 }
 
 void dl_cuda_open_points(dl_emitter *e, const dl_lots *l) {

@@ -16,10 +16,6 @@ static const char *type_of(const dl_emitter *e, int i) {
     return dl_cuda_growing(instr_of(e, i), dl_axes_points(e->k->nspace, e->k->space, e->within));
 }
 
-bool dl_cuda_is_within(const dl_emitter *e, int number) {
-    return e->within && instr_of(e, number)->kind == DL_K_REDUCE && e->steps[number].over == e->within;
-}
-
 /* ---- which ---- */
 
 /* Do all that go along these axes end in reductions over just them? */
@@ -246,7 +242,8 @@ static void put_level(dl_emitter *e, const dl_lots *l, const bool *made, const i
     for (int i = 0; i < axes.n + !!guard; i++) dl_puts(e->out, "    }\n");
 }
 
-void dl_cuda_put_within(dl_emitter *e, const dl_lots *l, const bool *runs) {
+/* Those that `runs` has, in front of the loop in which `j` counts: a<number>[j]. */
+static void put_within(dl_emitter *e, const dl_lots *l, const bool *runs) {
     int *level = find_levels(e), most = 0;
     for (int i = 0; i < e->k->instrs.n; i++) {
         if (!runs[i] || !dl_cuda_is_within(e, i)) continue;
@@ -255,4 +252,10 @@ void dl_cuda_put_within(dl_emitter *e, const dl_lots *l, const bool *runs) {
                 type_of(e, i), i, l->width, l->width, i, dl_emit_start(instr_of(e, i)));
     }
     for (int now = 1; now <= most; now++) put_level(e, l, find_made(e, runs, level, now), level, now);
+}
+
+void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs) {
+    dl_cuda_load_lots(e, l, runs);
+    put_within(e, l, runs);
+    dl_cuda_open_points(e, l);
 }
