@@ -1,4 +1,5 @@
-/* Shared by what makes functions of kernels' phases (fold.c) and of their strands (fold_strands.c). */
+/* Shared by what makes functions of kernels' phases (fold.c) and of their strands (fold_strands.c): phases,
+ * and functions that several of them are, whose numbers are arguments (fold_numbers.c). */
 #ifndef DL_FOLD_H
 #define DL_FOLD_H
 #include "compiler/cuda/cuda.h"
@@ -25,6 +26,9 @@ typedef struct {
     dl_hole_kind kind;  /* that serves all */
 } dl_slot;
 
+enum { DL_ALL_ENDS = -1 };
+/* From p on, the first phase of the function that has this end; NULL: none. */
+const dl_phase *dl_fold_at_end(const dl_phase *p, int end);
 /* Are they equal but for numbers and ends? */
 bool dl_fold_same(const dl_phase *a, const dl_phase *b);
 /* The arguments' number of the function that begins with p, the end's beside; slots by end. */
