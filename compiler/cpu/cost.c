@@ -1,4 +1,4 @@
-#include "compiler/cpu/cpu.h"
+#include "compiler/cpu/operands.h"
 #include "ir/base/cpus.h"
 
 /* What a thread of a Zen 3 reaches, two at work (`dlc bench` measures both ceilings). */

@@ -40,11 +40,6 @@ enum {
 };
 _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
-/* Are all operands of the kernel's products bf16, and does the target multiply such (kernels/pairs.c)? Its
- * loops may still want floats: of few terms. Attention on CPUs with tiles does: it has none, and
- * they multiply pairs in vectors at half the rate of floats. */
-bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t);
-
 /* The CPU of that name, whether or not this machine is one: to emit its text. NULL: there is none. */
 const dl_target *dl_cpu_target(const char *name);
 

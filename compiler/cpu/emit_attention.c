@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "compiler/cpu/emit_cpu.h"
+#include "compiler/cpu/operands.h"
 #include "ir/attention.h"
 
 /* Blocks, in tokens: QUERIES and KEYS of attention.c. */

@@ -1,6 +1,7 @@
 /* Kernels around a contraction by windows: constant tables for the loops of compiler/cpu/kernels/contract.c,
  * weight.c and fold.c, and the rest of the kernel as the function that finishes one output position. */
 #include "compiler/cpu/emit_windows.h"
+#include "compiler/cpu/operands.h"
 
 enum { MOST_COLUMNS = 8 }; /* of a unit */
 

@@ -4,10 +4,6 @@
 #include "compiler/cpu/cpu.h"
 #include "compiler/emit_program.h"
 
-/* "BF16": such an element type in the constant tables of compiler/cpu/kernels/. */
-const char *dl_emit_element(dl_dtype d);
-/* "(struct array){arg[3], BF16}": a parameter as an operand of its loops. */
-const char *dl_emit_array(dl_emitter *e, int param);
 /* Where the present sweep's partial results lie, axes in order of `order`; their number a unit. */
 int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order);
 /* Units that share partial results, each its own part of their axis: `unit` is which of `units` such results,

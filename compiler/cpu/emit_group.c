@@ -1,6 +1,7 @@
 /* Kernels around a contraction by windows that go lane by lane; the loops are compiler/cpu/kernels/group.c.
  */
 #include "compiler/cpu/emit_windows.h"
+#include "compiler/cpu/operands.h"
 
 static void put_window(dl_emitter *e, const dl_shape *s) {
     dl_putf(e->out, "static const struct group_window %s_window = {.batch = %lld, ", e->k->name,

@@ -2,6 +2,7 @@
  * operands' elements lie; and the rest of the kernel as the function that finishes one row of a panel. The
  * loops are compiler/cpu/kernels/product.c. */
 #include "compiler/cpu/emit_windows.h"
+#include "compiler/cpu/operands.h"
 
 /* Axes of the relation that one number counts, outermost first. Space axes come first in it, in their order.
  */

@@ -1,6 +1,7 @@
 /* Weight gradients: how the sums are cut into units, and what finishes a block of them. The loops are
  * compiler/cpu/kernels/weight.c. */
 #include "compiler/cpu/emit_windows.h"
+#include "compiler/cpu/operands.h"
 
 enum {
     GRAD_INTS = 17,     /* of struct grad_scratch, a position: twelve numbers, five of them of 8 bytes */

@@ -1,5 +1,6 @@
 /* Geometry and tables of contractions by windows; emit_windows.h says which. */
 #include "compiler/cpu/emit_windows.h"
+#include "compiler/cpu/operands.h"
 
 const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand, int part) {
     return &k->params.at[c->parts[operand][part]].type;
