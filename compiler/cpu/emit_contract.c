@@ -2,6 +2,7 @@
  * weight.c and fold.c, and the rest of the kernel as the function that finishes one output position. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
+#include "compiler/cpu/partials.h"
 
 enum { MOST_COLUMNS = 8 }; /* of a unit */
 

@@ -2,6 +2,7 @@
  */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
+#include "compiler/cpu/partials.h"
 
 static void put_window(dl_emitter *e, const dl_shape *s) {
     dl_putf(e->out, "static const struct group_window %s_window = {.batch = %lld, ", e->k->name,

@@ -3,6 +3,7 @@
  * loops are compiler/cpu/kernels/product.c. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
+#include "compiler/cpu/partials.h"
 
 /* Axes of the relation that one number counts, outermost first. Space axes come first in it, in their order.
  */

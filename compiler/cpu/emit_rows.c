@@ -5,6 +5,7 @@
  * Vectors lie along an axis of the row, whose reductions then end in a sum over lanes; or along one of the
  * outer axes, where each lane has a row of its own. */
 #include "compiler/cpu/emit_rows.h"
+#include "compiler/cpu/partials.h"
 
 enum { UNIT_POINTS = 16384 /* points a unit works on */ };
 

@@ -2,6 +2,7 @@
  * compiler/cpu/kernels/weight.c. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
+#include "compiler/cpu/partials.h"
 
 enum {
     GRAD_INTS = 17,     /* of struct grad_scratch, a position: twelve numbers, five of them of 8 bytes */
