@@ -18,12 +18,6 @@ int64_t dlr_library_find(dl_library library, bool emulated, dl_error *err) {
     return version;
 }
 
-const char *dlr_library_too_old(dl_arena *arena, int64_t version, int64_t least) {
-    if (version >= least) return NULL;
-    return dl_format(arena, "its version is %s, and %s is needed", dl_library_version(arena, version),
-                     dl_library_version(arena, least));
-}
-
 const char *dlr_libraries_text(dl_arena *arena) {
     const char *text = "";
     for (int i = 0; i < DL_NLIBRARIES; i++) {

@@ -153,13 +153,6 @@ void dlr_cuda_exchange(dlr_device *d, int program, dl_plan_step s) {
     if (dlr_cuda_alive(c)) dlr_cuda_ok(c, dlr_cuda_put_exchange(c, program, s), "a collective");
 }
 
-bool dlr_cuda_together(dlr_cuda *c) {
-    dl_error lost = {0};
-    if (!c->nccl || dlr_comm_check(c->nccl, &lost)) return true;
-    if (dlr_cuda_alive(c)) c->base.fault = lost;
-    return false;
-}
-
 void dlr_cuda_end_share(dlr_cuda *c) {
     const dlr_driver *v = c->driver;
     for (int i = 0; c->programs && i < c->base.plan->programs.n; i++) {

@@ -194,7 +194,7 @@ static const char *put(void *prepared, const uint64_t *places, uint64_t workspac
     return p->said;
 }
 
-const dlr_library dlr_library_cublaslt = {.override = "DLR_CUBLASLT",
+const dlr_library dlr_library_cublaslt = {.override = DLR_CUBLASLT_OVERRIDE,
                                           .file = "libcublasLt.so",
                                           .find = find,
                                           .open = open_library,

@@ -9,6 +9,9 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/library.h"
 
+/* The environment variable that names its file. */
+#define DLR_CUBLASLT_OVERRIDE "DLR_CUBLASLT"
+
 typedef struct cublasLtContext *dlr_lt_handle;
 typedef struct dlr_lt_opaque *dlr_lt_layout, *dlr_lt_desc, *dlr_lt_preference;
 

@@ -21,7 +21,7 @@ static const char *refuse(dl_arena *arena, void *table) {
 
 static void load_once(void) {
     const dlr_functions from = {.name = dl_library_names[DL_LIBRARY_CUBLASLT],
-                                .override = dlr_library_cublaslt.override,
+                                .override = DLR_CUBLASLT_OVERRIDE,
                                 .files = files,
                                 .called = "libcublasLt.so.13 or .12",
                                 .package = "nvidia-cublas",

@@ -144,13 +144,24 @@ typedef struct {
     int stepping; /* the program whose runs are being started ahead, or -1 */
 } dlr_cuda;
 
+/* ---- context.c ---- */
 /* False, and the device's fault is set, when the driver says that something did not work. */
 bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what);
 bool dlr_cuda_alive(const dlr_cuda *c);
+/* False, and the device's fault is set, when a rank is lost. */
+bool dlr_cuda_together(dlr_cuda *c);
+/* Waits for the newest work; for the last copy from or to pinned memory. */
+void dlr_cuda_wait(dlr_device *d);
+void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);
+bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes); /* at least; what was there is lost */
 
-/* Context, stream, modules and functions; memory, zeroed. Errors as in dlr_device_table. */
-bool dlr_cuda_load(dlr_device *d, dl_error *err);
-bool dlr_cuda_map(dlr_device *d, dl_error *err);
+/* ---- launch.c ---- */
+/* Fills in what a launch's kernel is launched with, where its arguments lie at `places` of a memory. Returns
+ * what the driver says of its tensor maps. */
+dlr_cu_result dlr_cuda_bind(dlr_cuda *c, dl_arena *arena, dlr_cuda_launch *l, uint64_t memory,
+                            const int64_t *places, uint64_t workspace);
+/* Makes a kernel's calls and launches its phases, to run or to be captured. */
+dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l);
 
 /* ---- work.c ---- */
 void dlr_cuda_launch_one(dlr_device *d, int program, int number);
@@ -158,16 +169,8 @@ void dlr_cuda_launch_one(dlr_device *d, int program, int number);
 void dlr_cuda_step_one(dlr_cuda *c, int program, dl_plan_step step);
 void dlr_cuda_capture(dlr_device *d, int program);
 void dlr_cuda_replay(dlr_device *d, int program);
-void dlr_cuda_wait(dlr_device *d);
 void dlr_cuda_take(dlr_device *d);
 const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes);
-/* Fills in what a launch's kernel is launched with, where its arguments lie at `places` of a memory. Returns
- * what the driver says of its tensor maps. */
-dlr_cu_result dlr_cuda_bind(dlr_cuda *c, dl_arena *arena, dlr_cuda_launch *l, uint64_t memory,
-                            const int64_t *places, uint64_t workspace);
-/* Makes a kernel's calls and launches its phases, to run or to be captured. */
-dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l);
-void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);
 void dlr_cuda_say(const dlr_cuda *c); /* DLR_DEBUG=driver */
 
 /* ---- calls.c ---- */
@@ -184,8 +187,6 @@ void dlr_cuda_exchange(dlr_device *d, int program, dl_plan_step step);
 /* Begins a collective or waits for it, to run or to be captured. What the comm says of it is the device's
  * fault. */
 dlr_cu_result dlr_cuda_put_exchange(dlr_cuda *c, int program, dl_plan_step step);
-/* False, and the device's fault is set, when a rank is lost. */
-bool dlr_cuda_together(dlr_cuda *c);
 void dlr_cuda_end_share(dlr_cuda *c);
 
 /* ---- watch.c ---- */
@@ -196,13 +197,12 @@ void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline);
  * run is. */
 dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offset, int64_t bytes,
                             dlr_cu_stream stream);
-/* The program's launches one by one, with events between them. */
-void dlr_cuda_run_watched(dlr_cuda *c, int program);
+/* In a run that is timed, an event in front of a program's step, or behind the last one. */
+void dlr_cuda_mark_step(dlr_cuda *c, int step);
 /* Waits for all, and writes the times down. */
 void dlr_cuda_end_watch(dlr_cuda *c, int program);
 
 /* ---- host.c ---- */
-bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes); /* at least; what was there is lost */
 void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
 void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch, void *there);
 /* Sends what the host has written; with `forget`, its copies are no longer those of the arena. */
@@ -243,6 +243,9 @@ void dlr_cuda_unpin_there(dlr_device *d, void *memory);
 void dlr_cuda_sent(dlr_device *d);
 
 /* ---- open.c ---- */
+/* Context, stream, modules and functions; memory, zeroed. Errors as in dlr_device_table. */
+bool dlr_cuda_load(dlr_device *d, dl_error *err);
+bool dlr_cuda_map(dlr_device *d, dl_error *err);
 bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated, dlr_device_memory *memory,
                          dl_error *err);
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err);

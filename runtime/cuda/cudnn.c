@@ -93,7 +93,7 @@ static const char *put(void *prepared, const uint64_t *places, uint64_t workspac
     return c->said;
 }
 
-const dlr_library dlr_library_cudnn = {.override = "DLR_CUDNN",
+const dlr_library dlr_library_cudnn = {.override = DLR_CUDNN_OVERRIDE,
                                        .file = "libcudnn.so.9",
                                        .find = find,
                                        .open = open_library,

@@ -14,6 +14,9 @@
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/library.h"
 
+/* The environment variable that names its file. */
+#define DLR_CUDNN_OVERRIDE "DLR_CUDNN"
+
 typedef struct cudnnContext *dlr_dnn_handle;
 typedef void *dlr_dnn_desc;
 

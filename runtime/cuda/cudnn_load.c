@@ -21,7 +21,7 @@ static const char *refuse(dl_arena *arena, void *table) {
 
 static void load_once(void) {
     const dlr_functions from = {.name = dl_library_names[DL_LIBRARY_CUDNN],
-                                .override = dlr_library_cudnn.override,
+                                .override = DLR_CUDNN_OVERRIDE,
                                 .files = files,
                                 .called = "libcudnn.so.9",
                                 .package = "nvidia-cudnn-cu13",

@@ -3,23 +3,6 @@
 
 #include "runtime/cuda/cuda.h"
 
-bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes) {
-    if (p->bytes >= bytes) return true;
-    if (p->at) {
-        dlr_cuda_wait_pinned(c, p);
-        c->driver->MemFreeHost(p->at);
-    }
-    void *at = NULL;
-    p->at = NULL, p->bytes = 0, c->all.allocations++;
-    if (!dlr_cuda_ok(c, c->driver->MemAllocHost(&at, (size_t)bytes), "memory of the host for copies"))
-        return false;
-    if (!p->event &&
-        !dlr_cuda_ok(c, c->driver->EventCreate(&p->event, DLR_CU_EVENT_DISABLE_TIMING), "an event"))
-        return false;
-    p->at = at, p->bytes = bytes;
-    return true;
-}
-
 static void mark(dlr_cuda *c, dlr_pinned *p) {
     p->busy = dlr_cuda_ok(c, c->driver->EventRecord(p->event, c->stream), "an event");
     p->run = c->runs;

@@ -28,7 +28,11 @@ extern const dlr_library *const dlr_libraries[DL_NLIBRARIES];
 extern const dlr_library dlr_library_cublaslt, dlr_library_cudnn;
 
 /* Why a library of that version will not do, or NULL. */
-const char *dlr_library_too_old(dl_arena *arena, int64_t version, int64_t least);
+static inline const char *dlr_library_too_old(dl_arena *arena, int64_t version, int64_t least) {
+    if (version >= least) return NULL;
+    return dl_format(arena, "its version is %s, and %s is needed", dl_library_version(arena, version),
+                     dl_library_version(arena, least));
+}
 
 /* Where in memory the room for a call's algorithm begins, of a kernel with that workspace. */
 static inline uint64_t dlr_call_room(const dl_call *c, uint64_t workspace) {

@@ -51,17 +51,10 @@ static int event_of(const dlr_cuda *c, int program, int number, bool behind) {
     return LAUNCHES + dl_plan_nsteps(&c->base.plan->programs.at[program]) + 1 + 2 * number + behind;
 }
 
+void dlr_cuda_mark_step(dlr_cuda *c, int step) { mark(c, LAUNCHES + step, c->stream); }
+
 void dlr_cuda_mark_collective(dlr_cuda *c, int program, int number, bool behind) {
     if (c->base.timeline) mark(c, event_of(c, program, number, behind), c->sharer);
-}
-
-void dlr_cuda_run_watched(dlr_cuda *c, int program) {
-    const dl_plan_program *p = &c->base.plan->programs.at[program];
-    mark(c, LAUNCHES, c->stream);
-    for (int i = 0; i < dl_plan_nsteps(p) && dlr_cuda_alive(c); i++) {
-        dlr_cuda_step_one(c, program, dl_plan_step_at(p, i));
-        mark(c, LAUNCHES + i + 1, c->stream);
-    }
 }
 
 /* Nanoseconds from the first event. */
