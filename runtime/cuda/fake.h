@@ -126,6 +126,7 @@ extern dlr_fake dlr_the_fake;
             if ((list)->at[i_] == (item)) (list)->at[i_--] = (list)->at[--(list)->n];                        \
     } while (0)
 
+/* fake_state.c */
 /* The device's first fault stays; returns it. */
 dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail);
 /* The device's fault, or what a driver says to a thread that has not made the context its own. */
@@ -140,6 +141,10 @@ const block *dlr_fake_find_device(uint64_t address);
 bool dlr_fake_has(const block *b, const char *at, size_t bytes);
 /* Whether a stream captures; what asks may not be done then, and the capture is invalid. */
 bool dlr_fake_captures(void);
+/* The context becomes this thread's own, or it has none. */
+void dlr_fake_take_context(bool any);
+/* One user of a graph less. */
+void dlr_fake_unuse(struct CUgraph_st *g);
 
 /* fake_stream.c: does what is queued, until an event has happened as often as `record` says (NULL: all), and
  * what that waits for in other streams; of all streams. */
@@ -149,8 +154,7 @@ void dlr_fake_drain_all(void);
 dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w);
 void dlr_fake_drop_streams(void);
 void dlr_fake_streams(dlr_driver *table);
-/* fake_code.c: one user of a graph less. */
-void dlr_fake_unuse(struct CUgraph_st *g);
+/* fake_code.c */
 void dlr_fake_drop_code(void);
 void dlr_fake_code(dlr_driver *table);
 #endif

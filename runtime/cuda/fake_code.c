@@ -165,12 +165,6 @@ static dlr_cu_result encode_im2col(void *map, int type, unsigned axes, void *add
     return encode(map, m, type, axes, address, size, step, each, interleave, swizzle, promotion, outside);
 }
 
-void dlr_fake_unuse(struct CUgraph_st *g) {
-    if (--g->users > 0) return;
-    for (int i = 0; i < g->list.n; i++) free(g->list.at[i].args);
-    free(g->list.at), free(g->ran), free(g->at), free(g);
-}
-
 /* ---- graphs ---- */
 
 enum { NODE = 3000 /* bytes of the device's memory that a launch of a graph keeps */ };
