@@ -1,5 +1,5 @@
-/* The phases that a kernel's sweeps become; sweeps behind reductions, which combine what units have left in
- * the order of units; and kernels without a contraction, which are nothing but sweeps. */
+/* The phases that a kernel's sweeps become; sweeps behind reductions, which combine what units have
+ * left, in the order of units; and kernels without a contraction, which are nothing but sweeps. */
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
 

@@ -1,5 +1,5 @@
-/* Operands of the hand-written loops (compiler/cpu/kernels/): what their elements are in the loops' tables,
- * and whether products take them as pairs of bf16. */
+/* Operands of the hand-written loops (compiler/cpu/kernels/): what their elements are in the loops'
+ * tables, and whether products take them as pairs of bf16. */
 #ifndef DL_CPU_OPERANDS_H
 #define DL_CPU_OPERANDS_H
 #include "compiler/cpu/cpu.h"

@@ -1,6 +1,6 @@
-/* What units of a sweep leave of its reductions: partial results in the workspace, which the sweep behind
- * them combines in the order of units; what later sweeps read stays there. And the head of a sweep's
- * function. */
+/* Partial results of a sweep's reductions: each unit leaves its own in the workspace, and the
+ * sweep behind combines them in the order of units; what later sweeps read stays there. And the
+ * head of a sweep's function. */
 #ifndef DL_CPU_PARTIALS_H
 #define DL_CPU_PARTIALS_H
 #include "compiler/emit_program.h"

@@ -1,4 +1,5 @@
-/* The emitters of CUDA kernels, by the kernels that they serve: emit_cuda.c chooses between them. */
+/* The emitters of CUDA kernels, by the kernels that they serve: emit_cuda.c chooses between
+ * them. */
 #ifndef DL_EMIT_CUDA_H
 #define DL_EMIT_CUDA_H
 #include "compiler/cuda/phase.h"

@@ -1,5 +1,5 @@
-/* Contractions of few columns whose rows are an image's positions, box by box with their halos (halo.h): the
- * image and the weight as structs, and both phases. */
+/* Contractions of few columns whose rows are an image's positions, box by box with their halos
+ * (halo.h): the image and the weight as structs, and both phases. */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/halo.h"
 

@@ -1,4 +1,5 @@
-/* Contractions as products of matrices (emit_tiles.h): those by names, and, of all, how operands are read. */
+/* Contractions as products of matrices (emit_tiles.h): those by names, and, of all, how operands
+ * are read. */
 #include "compiler/cuda/operands.h"
 
 /* ---- by names ---- */

@@ -1,5 +1,5 @@
-/* The operands of a contraction as structs that kernels/contract.cu reads them through: each by its loader,
- * and, where sums are mended, once more by the one whose elements threads find. */
+/* The operands of a contraction as structs that kernels/contract.cu reads them through: each by its
+ * loader, and, where sums are mended, once more by the gather loader. */
 #include "compiler/cuda/gather_loader.h"
 
 /* One that boxes bring has as many parts as maps, as threads find it when sums are mended. */

@@ -1,5 +1,5 @@
-/* Shared by what makes functions of kernels' phases (fold.c) and of their strands (fold_strands.c): phases,
- * and functions that several of them are, whose numbers are arguments (fold_numbers.c). */
+/* Shared by what makes functions of kernels' phases (fold.c) and of their strands (fold_strands.c):
+ * phases, and functions that several of them are, whose numbers are arguments (fold_numbers.c). */
 #ifndef DL_FOLD_H
 #define DL_FOLD_H
 #include "compiler/cuda/cuda.h"

@@ -1,5 +1,5 @@
-/* Functions that several phases are: the numbers in which these differ as arguments, and the text that takes
- * them (fold.h). */
+/* Functions that several phases are: the numbers in which these differ as arguments, and the text
+ * that takes them (fold.h). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Operands whose elements threads find: gather_loader.h. */
+/* The gather loader: gather_loader.h. */
 #include "compiler/cuda/gather_loader.h"
 
 const char *dl_operand_side(const dl_operand *o) { return o->is_left ? "left" : "right"; }

@@ -1,6 +1,6 @@
-/* Operands whose elements threads find and copy or read by themselves, as structs that kernels/contract.cu
- * reads them through: where row i and term k lie, and whether they lie inside. And what the structs of all
- * operands, whatever brings them, have in common. */
+/* The gather loader: operands whose elements threads find and copy or read by themselves, as structs
+ * that kernels/contract.cu reads them through: where row i and term k lie, and whether they lie
+ * inside. And what the structs of all operands have in common, whatever loader brings them. */
 #ifndef DL_CUDA_GATHER_LOADER_H
 #define DL_CUDA_GATHER_LOADER_H
 #include "compiler/cuda/gemm_coordinates.h"

@@ -1,5 +1,6 @@
-/* Coordinates of a contraction as C text: an index of rows, columns, terms or products taken apart into the
- * coordinates that it counts, and the struct <kernel>_unit, which has those that all of a block share. */
+/* Coordinates of a contraction as C text: an index of rows, columns, terms or products taken apart
+ * into the coordinates that it counts, and the struct <kernel>_unit, which has those that all of a
+ * block share. */
 #ifndef DL_CUDA_GEMM_COORDINATES_H
 #define DL_CUDA_GEMM_COORDINATES_H
 #include "compiler/cuda/emit_tiles.h"

@@ -1,5 +1,6 @@
-/* A contraction's operands as plain matrices of memory, where they are such: what library calls, tensor maps
- * and the choice of tiles ask. In: a product whose operands are found (emit_tiles.h). */
+/* A contraction's operands as plain matrices of memory, where they are such: library calls, tensor
+ * maps and the choice of tiles ask for them. In: a product whose operands are found
+ * (emit_tiles.h). */
 #ifndef DL_CUDA_GEMM_MATRIX_H
 #define DL_CUDA_GEMM_MATRIX_H
 #include "compiler/cuda/emit_tiles.h"

@@ -1,5 +1,5 @@
-/* Boxes of an image's positions with their halos (kernels/contract_halo.cu): which contractions can be made
- * by them, how large the boxes are, and where a row of a box lies, as C text. */
+/* Boxes of an image's positions with their halos (kernels/contract_halo.cu): which contractions can
+ * be made by them, how large the boxes are, and where a row of a box lies, as C text. */
 #ifndef DL_CUDA_HALO_H
 #define DL_CUDA_HALO_H
 #include "compiler/cuda/emit_tiles.h"

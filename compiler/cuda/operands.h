@@ -1,5 +1,5 @@
-/* How a contraction's numbers and operands are put together, step by step: by names (emit_operands.c) and by
- * windows (emit_geometry.c). */
+/* How a contraction's numbers and operands are put together, step by step: by names
+ * (emit_operands.c) and by windows (emit_geometry.c). */
 #ifndef DL_CUDA_OPERANDS_H
 #define DL_CUDA_OPERANDS_H
 #include "compiler/cuda/emit_tiles.h"

@@ -1,5 +1,5 @@
-/* A phase of a CUDA kernel as C++, what all emitters share: how it counts, its head, its end, and the
- * coordinates that its body names and its loops do not set. */
+/* A phase of a CUDA kernel as C++, as all emitters write it: how it counts, its head, its end, and
+ * the coordinates that its body names and its loops do not set. */
 #ifndef DL_CUDA_PHASE_H
 #define DL_CUDA_PHASE_H
 #include "compiler/cuda/cuda.h"

@@ -1,5 +1,5 @@
-/* What all files of a device stand on: whether it is alive, what the driver says of a call, waits, and pinned
- * memory of the host. */
+/* The ground of all other files of a device: whether it is alive, what the driver says of a call,
+ * waits, and pinned memory of the host. */
 #include <stdio.h>
 
 #include "runtime/cuda/cuda.h"

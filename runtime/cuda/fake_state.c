@@ -1,4 +1,5 @@
-/* The fake's state, and what is asked of it everywhere: faults, contexts, addresses, captures (fake.h). */
+/* The fake's state, and what all its files ask of it: faults, contexts, addresses, captures
+ * (fake.h). */
 #include <stdio.h>
 
 #include "runtime/cuda/fake.h"

@@ -1,5 +1,5 @@
-/* One launch of a kernel: what it is launched with, tensor maps among it, and its calls and phases in the
- * stream. */
+/* One launch of a kernel: its arguments, tensor maps among them, and its calls and phases as they
+ * are put into the stream. */
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
