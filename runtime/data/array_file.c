@@ -75,19 +75,6 @@ const dlr_array_facts *dlr_array_file_find(const dlr_array_file *f, const char *
     return NULL;
 }
 
-const dlr_attribute *dlr_array_attribute(const dlr_array_facts *a, const char *name) {
-    for (int i = 0; i < a->attribute_count; i++)
-        if (strcmp(a->attributes[i].name, name) == 0) return &a->attributes[i];
-    return NULL;
-}
-
-void dlr_array_put_shape(dl_buf *out, const dlr_array_facts *a) {
-    dl_puts(out, "[");
-    for (int i = 0; i < a->rank && i < DLR_ARRAY_RANK; i++)
-        dl_putf(out, "%s%lld", i ? ", " : "", (long long)a->dims[i]);
-    dl_putf(out, "%s] %s", a->rank > DLR_ARRAY_RANK ? ", ..." : "", a->stored);
-}
-
 void dlr_array_file_put(dl_buf *out, const dlr_array_file *f, int most) {
     if (f->n == 0) dl_puts(out, "no array");
     for (int i = 0; i < f->n && i < most; i++) {
@@ -159,20 +146,4 @@ bool dlr_source_read(const dlr_source *s, const dlr_block *block, dlr_element to
         empty = empty || b.count[i] == 0;
     }
     return empty || s->read(s, &b, to, out, err);
-}
-
-void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *step) {
-    ptrdiff_t each = (ptrdiff_t)bytes;
-    for (int i = rank - 1; i >= 0; i--) step[i] = each, each *= count[i];
-}
-
-bool dlr_refuse_number(const dlr_source *s, const dlr_block *block, const int64_t *bad, double value,
-                       dlr_element to, dl_error *err) {
-    dl_buf place = {0};
-    for (int i = 0; i < s->rank; i++)
-        dl_putf(&place, "%s%lld", i ? ", " : "", (long long)(block->start[i] + bad[i] * block->stride[i]));
-    dl_fail(err, DL_INPUT, "%s [%s] is %g, which is no whole number of type %s", s->label,
-            place.at ? place.at : "", value, dlr_element_name(to));
-    dl_buf_free(&place);
-    return false;
 }

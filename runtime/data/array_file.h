@@ -7,39 +7,7 @@
 #ifndef DLR_ARRAY_FILE_H
 #define DLR_ARRAY_FILE_H
 #include "ir/base/status.h"
-#include "ir/base/str.h"
-#include "runtime/data/number.h"
-
-/* What a file says about an array beside its numbers: NetCDF's scale_factor, units and the like. */
-typedef struct {
-    const char *name;
-    const char *text; /* a string, or the first number in decimal */
-    double number;    /* the first number; NAN for text */
-    /* Of the attributes that packing.h knows: all numbers, exactly. None: it is text, or (`unread`) neither
-     * numbers nor text, or more numbers than such an attribute may have. */
-    const dlr_number *numbers;
-    int n;
-    bool unread;
-} dlr_attribute;
-
-typedef struct {
-    const char *name; /* the path inside the file, without a leading slash; "" for the one array of a .npy */
-    const char *stored; /* the type as stored: "f32", "f64 BE", or words for what is no number */
-    dlr_element type;   /* to which the numbers belong; DLR_EL_NONE: not readable */
-    int rank;           /* more than DLR_ARRAY_RANK: only so many sizes are here, and it is not readable */
-    int64_t dims[DLR_ARRAY_RANK];
-    bool chunked;
-    int64_t chunk[DLR_ARRAY_RANK];
-    const char *packing; /* "none", "deflate", "shuffle, deflate", ... */
-    const char *refused; /* why it cannot be read and what would help, as the end of "'Nbody' ..."; or NULL */
-    /* Names of the axes: NetCDF's dimensions and HDF5's dimension scales, dimension_names of Zarr; or NULL.
-     */
-    const char *axis[DLR_ARRAY_RANK];
-    const dlr_attribute *attributes;
-    int attribute_count;
-    const dlr_attribute *fill; /* Zarr 2's fill_value, where it stands for missing numbers; or NULL */
-    bool default_fills;        /* numbers that NetCDF was not given hold its default fill value of the type */
-} dlr_array_facts;
+#include "runtime/data/array_facts.h"
 
 typedef struct dlr_array_format dlr_array_format;
 typedef struct {
@@ -62,10 +30,7 @@ void dlr_array_file_close(dlr_array_file *f);               /* NULL is fine */
 const char *dlr_array_file_format(const dlr_array_file *f); /* "HDF5", "NumPy array", ... */
 /* The array of that name; NULL or "" stands for the only one. NULL when it is not there. */
 const dlr_array_facts *dlr_array_file_find(const dlr_array_file *f, const char *name);
-const dlr_attribute *dlr_array_attribute(const dlr_array_facts *a, const char *name); /* or NULL */
-/* Writes "[4, 80, 80, 80] f32", and "Nbody [4, 80, 80, 80] f32, Hydro ..." (at most `most` of them), for
- * messages. */
-void dlr_array_put_shape(dl_buf *out, const dlr_array_facts *a);
+/* Writes "Nbody [4, 80, 80, 80] f32, Hydro ..." (at most `most` of them), for messages. */
 void dlr_array_file_put(dl_buf *out, const dlr_array_file *f, int most);
 
 /* start, start + stride, ...: count numbers of each axis. A stride of 0 is 1. */

@@ -71,7 +71,9 @@ typedef struct dlr_hdf5_set dlr_hdf5_set;
 bool dlr_hdf5_chunks_open(dlr_source *s, const char *path, const dlr_hdf5_set *set, size_t cache,
                           dl_error *err);
 
-/* Bytes to the next number along each axis of a packed block of that size. */
+/* array_block.c: what all ways of reading share.
+ *
+ * Bytes to the next number along each axis of a packed block of that size. */
 void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *step);
 /* The error for the number at `bad` of a block that is none of the wanted type. */
 bool dlr_refuse_number(const dlr_source *s, const dlr_block *block, const int64_t *bad, double value,

@@ -4,7 +4,7 @@
 #ifndef DLR_ZARR_META_H
 #define DLR_ZARR_META_H
 #include "ir/base/arena.h"
-#include "runtime/data/array_file.h"
+#include "runtime/data/array_facts.h"
 #include "runtime/data/chunk_codec.h"
 
 typedef struct {
