@@ -90,7 +90,7 @@ typedef struct {
     DL_ARRAY(own_turn) turns;
 } own;
 
-/* own.c: files, axes and samples of one part of the split of d, in w->arena; closed by own_close. */
+/* own_part.c: files, axes and samples of one part of the split of d, in w->arena; closed by own_close. */
 bool own_open_part(own *w, const dlr_dataset *d, const dlr_own_options *o, dlr_split part, dl_error *err);
 void own_close(own *w);
 
