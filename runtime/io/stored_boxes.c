@@ -94,7 +94,7 @@ static bool copy_box(const dlr_st_tensor *t, const dlr_st_box *box, int64_t n, s
         if (!(window = malloc(bytes)))
             return dl_fail(err, DL_RESOURCE, "no memory to read %s", box->file->path);
         dlr_st_tensor all = dlr_st_part(box->tensor, low, high - low);
-        if (!dlr_st_load(box->file, &all, window, err)) return free(window), false;
+        if (!dlr_st_load_unjoined(box->file, &all, window, err)) return free(window), false;
     }
     bool ok = true;
     for (run r = {0}; ok && next_run(&o, t->first, n, &r);) {
@@ -103,7 +103,7 @@ static bool copy_box(const dlr_st_tensor *t, const dlr_st_box *box, int64_t n, s
         if (window)
             memcpy(to, window + (size_t)(r.from - low) * size, (size_t)r.n * size);
         else
-            ok = dlr_st_load(box->file, &part, to, err);
+            ok = dlr_st_load_unjoined(box->file, &part, to, err);
     }
     free(window);
     return ok;

@@ -18,8 +18,8 @@ int64_t dlr_st_find_not_finite(dlr_st_dtype dtype, const void *data, int64_t n, 
 /* A tensor's name without what DLR_ST_STRIP drops in front of it. */
 const char *dlr_st_bare_name(const char *name);
 
-/* dlr_st_load of a tensor that is not row-major in its file. */
-bool dlr_st_gather(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);
+/* dlr_st_load of a tensor that one file holds, in no boxes; the tensors of boxes are such. */
+bool dlr_st_load_unjoined(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);
 /* dlr_st_load of one that lies in boxes. */
 bool dlr_st_join(const dlr_st_tensor *tensor, void *dst, dl_error *err);
 /* What lies within this many bytes is read at once and picked from. */

@@ -1,4 +1,5 @@
-/* Elements that do not lie row-major in their file: transposed weights, slices, channels last. */
+/* A tensor's elements out of the one file that holds them, also where they do not lie row-major there:
+ * transposed weights, slices, channels last. */
 #include <stdlib.h>
 
 #include "ir/base/input.h"
@@ -60,7 +61,7 @@ static bool copy_all(const gather *g, int64_t n, unsigned char *dst) {
     return true;
 }
 
-bool dlr_st_gather(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_error *err) {
+static bool gather_view(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_error *err) {
     gather g = {.f = f, .t = t, .size = dlr_st_dtype_size(t->dtype), .err = err};
     int64_t n = (int64_t)(t->bytes / g.size);
     if (n == 0) return true;
@@ -78,4 +79,11 @@ bool dlr_st_gather(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_e
     ok = ok && copy_all(&g, n, dst);
     free(g.window);
     return ok;
+}
+
+bool dlr_st_load_unjoined(const dlr_st_file *f, const dlr_st_tensor *t, void *dst, dl_error *err) {
+    if (t->view) return gather_view(f, t, dst, err);
+    int64_t at = (const unsigned char *)t->data - f->private->map;
+    return t->bytes == 0 || (dlr_torch_check(f, at, err) &&
+                             dl_read_at(f->private->fd, f->path, dst, (size_t)t->bytes, at, err));
 }

@@ -54,10 +54,9 @@ typedef struct {
  * never: what would need too much is refused. */
 bool dlr_pickle_run(dlr_pickle *m, dlr_torch_value *root);
 
-/* DL_INPUT: the file, the byte, and the fault. Returns false. */
+/* torch_tree.c: DL_INPUT with the file, the byte, and the fault. Returns false. */
 bool dlr_pickle_refuse(dlr_pickle *m, const char *format, ...) DL_PRINTF(2, 3);
-
-/* torch_tree.c: the stack. Values above the last mark; whether there are n of them (DL_INPUT). */
+/* The stack. Values above the last mark; whether there are n of them (DL_INPUT). */
 int dlr_pickle_above(const dlr_pickle *m);
 bool dlr_pickle_need(dlr_pickle *m, int n);
 bool dlr_pickle_push(dlr_pickle *m, dlr_torch_value v);
@@ -71,7 +70,7 @@ bool dlr_pickle_make_tuple(dlr_pickle *m, int n);
 bool dlr_pickle_is_inner(dlr_torch_value v);
 /* No dictionary has a key twice. */
 bool dlr_pickle_check_keys(dlr_pickle *m);
-/* What a value is, for messages: "text", "a list". */
+/* torch_value.c: the kind of a value, for messages: "text", "a list". */
 const char *dlr_torch_kind_name(dlr_torch_kind kind);
 /* Orders keys of dictionaries, for qsort. */
 int dlr_torch_compare_keys(const dlr_torch_value *a, const dlr_torch_value *b);

@@ -1,19 +1,9 @@
 /* A machine for the opcodes of pickle that torch.save writes. It makes no objects but those of torch_file.h,
  * and calls nothing but what torch_rebuild.c lists. */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "ir/base/utf8.h"
 #include "runtime/io/torch_internal.h"
-
-bool dlr_pickle_refuse(dlr_pickle *m, const char *format, ...) {
-    char what[600];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    return dl_fail(m->err, DL_INPUT, "%s: data.pkl, byte %zu: %s", m->path, m->op, what);
-}
 
 /* ---- stack and bytes ---- */
 

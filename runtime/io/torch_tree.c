@@ -1,15 +1,18 @@
 /* The tree that a pickle builds: its stack and its containers, with the bounds that keep it a tree and small.
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/io/torch_internal.h"
 
-const char *dlr_torch_kind_name(dlr_torch_kind kind) {
-    static const char *const names[] = {
-        "None",   "a truth value", "a whole number",      "a number", "text", "a tensor", "a tuple",
-        "a list", "a dictionary",  "a class or function", "a storage"};
-    return names[kind];
+bool dlr_pickle_refuse(dlr_pickle *m, const char *format, ...) {
+    char what[600];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return dl_fail(m->err, DL_INPUT, "%s: data.pkl, byte %zu: %s", m->path, m->op, what);
 }
 
 bool dlr_pickle_push(dlr_pickle *m, dlr_torch_value v) {
