@@ -71,6 +71,7 @@ typedef struct {
     dl_error *err;
 } dlr_st_stream;
 
+/* stored_stream.c, which the formats call. */
 bool dlr_st_put(dlr_st_stream *s, const void *data, uint64_t n);
 /* The data of tensor number `index`, row-major. */
 bool dlr_st_put_tensor(dlr_st_stream *s, int index);
