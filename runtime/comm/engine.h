@@ -105,7 +105,7 @@ typedef struct {
     dlr_flight recorder[REMEMBERED]; /* by ticket */
 } dlr_engine;
 
-/* ---- between the two threads (queue.c); both take the lock ---- */
+/* ---- between the two threads (engine_state.c); both take the lock ---- */
 
 /* The engine gives up: the first reason stands. */
 void dlr_engine_fail(dlr_engine *e, const char *format, ...) DL_PRINTF(2, 3);

@@ -1,7 +1,6 @@
 /* The program's side of the engine: what it starts and waits for, and how both begin and end. */
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,30 +9,6 @@
 #include "runtime/comm/engine.h"
 
 static const int64_t second = 1000000000;
-
-/* ---- between the two threads ---- */
-
-void dlr_engine_fail(dlr_engine *e, const char *format, ...) {
-    char text[900];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    pthread_mutex_lock(&e->lock);
-    dl_fail(&e->failed, DL_PEER, "%s", text);
-    e->lost = true;
-    pthread_cond_broadcast(&e->change);
-    pthread_cond_signal(&e->work);
-    pthread_mutex_unlock(&e->lock);
-}
-
-void dlr_engine_state(dlr_engine *e, int state) {
-    pthread_mutex_lock(&e->lock);
-    e->state = state;
-    pthread_cond_broadcast(&e->change);
-    pthread_cond_signal(&e->work);
-    pthread_mutex_unlock(&e->lock);
-}
 
 /* ---- collectives ---- */
 
