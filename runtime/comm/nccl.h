@@ -136,7 +136,7 @@ typedef struct {
     const char *waiting_what; /* for what, where it is nothing of the device's own */
 } dlr_nccl_backend;
 
-/* nccl.c: whether a call of NCCL for that communicator has gone well; waits for it where it goes on by
+/* nccl_call.c: whether a call of NCCL for that communicator has gone well; waits for it where it goes on by
  * itself. The lock is held, and given back meanwhile. */
 bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *what, dl_error *err);
 bool dlr_nccl_cu_ok(dlr_nccl_backend *b, dlr_cu_result result, const char *what, dl_error *err);

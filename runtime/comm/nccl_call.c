@@ -1,0 +1,34 @@
+/* Whether a call went well, of NCCL or of CUDA's driver: waits for what NCCL goes on with by itself, and puts
+ * a failure into words. */
+#include <time.h>
+
+#include "ir/base/clock.h"
+#include "runtime/comm/nccl.h"
+
+bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *what, dl_error *err) {
+    int64_t pause = 20000;
+    bool waits = result == DLR_NCCL_IN_PROGRESS;
+    if (waits) b->waiting = dl_clock_ns(), b->waiting_what = what;
+    while (result == DLR_NCCL_IN_PROGRESS && c && !b->failed.code) {
+        pthread_mutex_unlock(&b->lock);
+        nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
+        pthread_mutex_lock(&b->lock);
+        if (pause < 1000000) pause *= 2;
+        if (b->failed.code) break;
+        int called = b->n->CommGetAsyncError(c, &result);
+        if (called) result = called;
+    }
+    if (waits) b->waiting = 0, b->waiting_what = NULL;
+    if (b->failed.code) return dl_fail(err, b->failed.code, "%s", b->failed.message);
+    if (result == DLR_NCCL_SUCCESS) return true;
+    const char *more = b->n->GetLastError(c);
+    return dl_fail(err, DL_RESOURCE, "NCCL fails in %s: %s%s%s%s", what, b->n->GetErrorString(result),
+                   more && *more ? " (" : "", more && *more ? more : "", more && *more ? ")" : "");
+}
+
+bool dlr_nccl_cu_ok(dlr_nccl_backend *b, dlr_cu_result result, const char *what, dl_error *err) {
+    char said[700];
+    if (result == 0) return true;
+    dlr_driver_say(b->v, result, said, sizeof said);
+    return dl_fail(err, DL_RESOURCE, "%s: %s", what, said);
+}
