@@ -2,6 +2,7 @@
 #ifndef DL_PROFILE_H
 #define DL_PROFILE_H
 #include "runtime/profile.h"
+#include "runtime/ranges.h"
 #include "runtime/rundir.h"
 
 /* What looks at a run of the executor, which is on that device (dlr_exec_options), for

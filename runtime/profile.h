@@ -8,7 +8,7 @@
 #define DLR_PROFILE_H
 #include "ir/base/str.h"
 #include "runtime/exec.h"
-#include "runtime/ranges.h"
+#include "runtime/range_parts.h"
 
 enum { DLR_PROFILE_WARM_UP = 5, DLR_PROFILE_STEPS = 10 }; /* where an epoch has so many */
 

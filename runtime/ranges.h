@@ -6,19 +6,7 @@
  * step before). Without a profiler nothing here does anything. */
 #ifndef DLR_RANGES_H
 #define DLR_RANGES_H
-#include <stdbool.h>
-#include <stdint.h>
-
-typedef enum {
-    DLR_PART_STEP,
-    DLR_PART_WAIT,       /* for a batch */
-    DLR_PART_COPY_IN,    /* the batch to the plan's inputs */
-    DLR_PART_PROGRAM,    /* forward, backward and optimiser, which are one; on a device only their start */
-    DLR_PART_RESULTS,    /* waits for loss and metrics, and takes them */
-    DLR_PART_VALIDATION, /* of an epoch */
-    DLR_PART_CHECKPOINT,
-    DLR_PARTS
-} dlr_part;
+#include "runtime/range_parts.h"
 
 /* cudaProfilerStart and cudaProfilerStop are called around the epoch of this index, as system D does. */
 enum { DLR_PROFILED_EPOCH = 3 };
@@ -38,7 +26,4 @@ void dlr_ranges_find(dlr_ranges *ranges);
 /* number: of the step in its epoch, from 0; used by ranges that have one. */
 void dlr_range_begin(const dlr_ranges *ranges, dlr_part part, int64_t number);
 void dlr_range_end(const dlr_ranges *ranges);
-
-/* The name in our own profile: "program"; with `number` where it has one: "step 5". */
-void dlr_part_name(dlr_part part, int64_t number, char name[64]);
 #endif
