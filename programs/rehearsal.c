@@ -6,6 +6,7 @@
 #include "ir/base/philox.h"
 #include "programs/fill.h"
 #include "programs/groups.h"
+#include "runtime/exec.h"
 #include "runtime/scaler.h"
 #include "runtime/state.h"
 #include "runtime/tensors.h"

@@ -7,6 +7,7 @@
 
 #include "ir/base/str.h"
 #include "runtime/comm.h"
+#include "runtime/exec.h"
 #include "runtime/state.h"
 
 enum { PIECE = 4096 /* elements that are looked at together */ };

@@ -3,7 +3,7 @@
  * All work is done by the executor's threads, in tiles; not while a program runs. */
 #ifndef DLR_STATE_H
 #define DLR_STATE_H
-#include "runtime/exec.h"
+#include "runtime/exec_tensors.h"
 
 /* Gives every variable but tables its start by its init rule; padding of layouts becomes zero. Random ones
  * are a function of (seed, the variable's name, the element's row-major number) alone, to the last bit: not

@@ -5,6 +5,7 @@
 #include "ir/base/philox.h"
 #include "ir/base/tags.h"
 #include "runtime/convert.h"
+#include "runtime/exec.h"
 #include "runtime/io/weights.h"
 #include "runtime/state.h"
 

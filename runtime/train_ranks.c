@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/base/hash.h"
+#include "runtime/exec.h"
 #include "runtime/signals.h"
 #include "runtime/state.h"
 #include "runtime/train_parts.h"

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "ir/interp.h"
+#include "runtime/exec.h"
 #include "runtime/state.h"
 #include "verify/verify.h"
 

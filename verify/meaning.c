@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "ir/base/philox.h"
+#include "runtime/exec.h"
 #include "runtime/state.h"
 #include "verify/parts.h"
 

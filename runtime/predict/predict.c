@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/exec.h"
 #include "runtime/state.h"
 
 int64_t dlr_extent_count(const dlr_extent *e) { return e->channels * e->size[0] * e->size[1] * e->size[2]; }

@@ -20,6 +20,7 @@
 #include "ir/infer.h"
 #include "ir/interp.h"
 #include "ir/text.h"
+#include "runtime/exec.h"
 #include "runtime/state.h"
 
 static const struct {

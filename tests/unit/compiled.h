@@ -6,6 +6,7 @@
 #include "compiler/compile.h"
 #include "ir/text.h"
 #include "ir/validate.h"
+#include "runtime/exec.h"
 #include "runtime/state.h"
 #include "tests/cache.h"
 #include "tests/check.h"

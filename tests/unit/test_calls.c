@@ -11,6 +11,7 @@
 #include "compiler/session.h"
 #include "ir/text.h"
 #include "runtime/cuda/library.h"
+#include "runtime/exec.h"
 #include "runtime/rng.h"
 #include "runtime/state.h"
 #include "verify/verify.h"

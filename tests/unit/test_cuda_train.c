@@ -13,6 +13,7 @@
 #include "ir/base/dirs.h"
 #include "ir/base/input.h"
 #include "runtime/data/noise.h"
+#include "runtime/exec.h"
 #include "runtime/feed.h"
 #include "runtime/io/log.h"
 #include "runtime/rundir.h"

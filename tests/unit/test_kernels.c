@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ir/interp.h"
+#include "runtime/exec.h"
 #include "runtime/state.h"
 #include "tests/cache.h"
 #include "tests/check.h"

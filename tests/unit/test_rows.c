@@ -9,6 +9,7 @@
 #include "compiler/compile.h"
 #include "ir/base/hash.h"
 #include "ir/text.h"
+#include "runtime/exec.h"
 #include "runtime/state.h"
 #include "tests/cache.h"
 #include "tests/check.h"

@@ -12,6 +12,7 @@
 #include "ir/base/dirs.h"
 #include "ir/base/input.h"
 #include "ir/base/str.h"
+#include "runtime/exec.h"
 #include "runtime/io/log.h"
 #include "runtime/rng.h"
 #include "runtime/state.h"

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "runtime/convert.h"
+#include "runtime/exec.h"
 #include "runtime/layout.h"
 #include "runtime/state.h"
 #include "tests/unit/plan_fixture.h"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "compiler/session.h"
+#include "runtime/exec.h"
 #include "runtime/feed.h"
 #include "runtime/figures.h"
 #include "runtime/signals.h"

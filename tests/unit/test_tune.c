@@ -11,6 +11,7 @@
 #include "compiler/session.h"
 #include "ir/text.h"
 #include "programs/tune.h"
+#include "runtime/exec.h"
 #include "runtime/state.h"
 
 /* In which type the product is made: bf16, or f32, in TF32. */
