@@ -58,14 +58,6 @@ static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_er
     return dlr_prefetch_start(data, &o, err);
 }
 
-/* Steps of the epoch at hand: fewer than others where the run ends within it. Counted from where the epoch
- * began, which need not be a multiple of anything: an earlier run may have ended with a short one. */
-static int64_t epoch_steps(const dlr_run *r) {
-    if (!r->o->steps) return r->epoch_batches;
-    int64_t left = r->o->steps - (r->at.iteration - r->at.position);
-    return left < r->epoch_batches ? left : r->epoch_batches;
-}
-
 /* Whether nothing is left to do, not even a validation. */
 static bool is_done(const dlr_run *r) {
     return r->o->steps ? r->at.position == 0 && r->at.iteration >= r->o->steps : r->at.epoch >= r->o->epochs;
@@ -87,39 +79,12 @@ static int64_t count_epochs(const dlr_run *r) {
     return r->at.epoch + (left + r->epoch_batches - 1) / r->epoch_batches;
 }
 
-/* The rate that the plateau has come to, as the factor that the plan multiplies its first one by. */
-static void set_scale(const dlr_run *r) {
-    if (r->o->plateau && r->rates.init > 0)
-        dlr_run_set_hyper(r->exec, "optimizer.lr.scale", r->plateau.rate / r->rates.init);
-}
-
 static bool set_rates(dlr_run *r, dl_error *err) {
     const dlr_train_options *o = r->o;
     dlr_schedule schedule = o->schedule;
     schedule.steps = o->steps ? o->steps : o->epochs * r->epoch_batches;
     schedule.epoch_steps = r->epoch_batches;
     return dlr_schedule_rates(&schedule, &r->rates, err);
-}
-
-/* A course over epochs goes on by them where a checkpoint's had another number of steps: of another batch
- * size or number of ranks. One over a number of steps goes by steps. */
-static double steps_passed(const dlr_run *r) {
-    int64_t epochs = r->at.epoch * r->epoch_batches + r->at.position;
-    return r->o->steps ? 0 : (double)(epochs - r->at.iteration);
-}
-
-bool dlr_run_begin(dlr_run *r, bool resume, bool *restored, dl_error *err) {
-    *restored = false;
-    r->at = (dlr_state){.seed = r->o->seed, .best_loss = INFINITY};
-    r->plateau = (dlr_plateau){.best = INFINITY, .rate = r->rates.init};
-    if (resume && !dlr_run_restore(r, restored, err)) return false;
-    if (!*restored && !dlr_run_start_weights(r->o, err)) return false;
-    r->rates.passed = steps_passed(r);
-    dlr_run_set_hypers(r->o, &r->rates);
-    set_scale(r);
-    bool ended = r->at.position > 0 && r->at.position >= epoch_steps(r); /* stopped while it was validating */
-    dlr_prefetch_seek(r->batches, r->at.epoch + ended, ended ? 0 : r->at.position);
-    return true;
 }
 
 static bool start(dlr_run *r, dl_error *err) {
@@ -339,8 +304,9 @@ static bool stops_now(const dlr_run *r) {
  * All are done at the end, so that a checkpoint is of the step that it says. */
 static bool train_steps(dlr_run *r, dl_error *err) {
     bool stops = false;
-    while (r->started > 0 || (!stops && r->at.position < epoch_steps(r))) {
-        bool more = !stops && r->at.position + r->started < epoch_steps(r) && r->started < most_started(r);
+    while (r->started > 0 || (!stops && r->at.position < dlr_run_epoch_steps(r))) {
+        bool more =
+            !stops && r->at.position + r->started < dlr_run_epoch_steps(r) && r->started < most_started(r);
         if (!(more ? start_step(r, err) : finish_step(r, err))) return false;
         stops = stops_now(r);
     }
@@ -364,7 +330,7 @@ static void begin_profile(const dlr_run *r) {
     if (r->at.epoch == DLR_PROFILED_EPOCH && ranges->start) ranges->start();
     if (ranges->profile)
         dlr_profile_epoch(ranges->profile, r->exec, r->train, r->at.epoch, r->at.position,
-                          epoch_steps(r) - r->at.position);
+                          dlr_run_epoch_steps(r) - r->at.position);
 }
 
 static void end_profiler(const dlr_run *r) {
@@ -374,7 +340,7 @@ static void end_profiler(const dlr_run *r) {
 static bool train_epoch(dlr_run *r, dl_error *err) {
     char label[64];
     snprintf(label, sizeof label, "epoch %lld/%lld", (long long)r->at.epoch + 1, (long long)count_epochs(r));
-    dlr_progress_start(&r->progress, label, epoch_steps(r) - r->at.position);
+    dlr_progress_start(&r->progress, label, dlr_run_epoch_steps(r) - r->at.position);
     begin_profile(r);
     bool ok = train_steps(r, err);
     end_profiler(r);
@@ -446,7 +412,7 @@ static bool finish_epoch(dlr_run *r, dl_error *err) {
     r->at.epoch++; /* epochs finished */
     if (r->o->plateau && !r->o->measure && dlr_plateau_step(&r->plateau, r->o->plateau, valid)) {
         dlr_log_info("  Learning rate reduced to %g", r->plateau.rate);
-        set_scale(r);
+        dlr_run_set_scale(r);
     }
     put_epoch(r, valid, seconds);
     if (!dlr_run_record(r, err)) return false;

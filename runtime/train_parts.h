@@ -122,8 +122,13 @@ bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *e
 /* Writes parameters and buffers to o->save_weights, if that is wanted. */
 bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err);
 
-/* train.c: weights, rates and batches as they are where the run begins: at a checkpoint, or at the start. */
+/* train_begin.c: weights, rates and batches as they are where the run begins: at a checkpoint, or at the
+ * start. */
 bool dlr_run_begin(dlr_run *r, bool resume, bool *restored, dl_error *err);
+/* Steps of the epoch at hand: fewer than others where the run ends within it. */
+int64_t dlr_run_epoch_steps(const dlr_run *r);
+/* Sets the rate that the plateau has come to, as the factor that the plan multiplies its first one by. */
+void dlr_run_set_scale(const dlr_run *r);
 /* train_again.c: the end of the message about the step just made, whose loss is not finite: the steps since
  * the newest checkpoint are made again to find where. Weights, batches and r->at are others then. */
 const char *dlr_run_find_not_finite(dlr_run *r);
