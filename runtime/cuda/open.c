@@ -29,7 +29,8 @@ static bool parse_ordinal(const char *name, int *ordinal, dl_error *err) {
         n < INT_MAX)
         return *ordinal = (int)n, true;
     return !name ? (*ordinal = 0, true)
-                 : dl_fail(err, DL_USAGE, "'%.60s' is no device: cpu, cpu:NAME, cuda, cuda:N, cuda:emulated", name);
+                 : dl_fail(err, DL_USAGE, "'%.60s' is no device: cpu, cpu:NAME, cuda, cuda:N, cuda:emulated",
+                           name);
 }
 
 static bool find_device(dlr_cuda *c, dl_error *err) {
