@@ -1,7 +1,7 @@
 #include "compiler/arguments.h"
 
 #include "frontends/yaml/data_file.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 bool dl_arguments_check(const dl_model *m, dl_diags *diags) {
     int n;

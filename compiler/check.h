@@ -1,7 +1,7 @@
 /* What `dlc check` says of a model file: all that compiling would refuse, without machine code. */
 #ifndef DL_COMPILER_CHECK_H
 #define DL_COMPILER_CHECK_H
-#include "compiler/target.h"
+#include "compiler/target/target.h"
 #include "frontends/dl/front.h"
 
 /* Reports the faults of a model file, and takes a model without any through the passes and the emitter at the

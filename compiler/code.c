@@ -1,9 +1,9 @@
 /* Kernels of a plan, and their code in as few sources as serve them. */
 #include "compiler/code.h"
 
-#include "compiler/program.h"
+#include "compiler/jit/program.h"
 #include "ir/base/hash.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 static const char *where_from(dl_arena *arena, const dl_kernel *k) {
     dl_buf b = {0};

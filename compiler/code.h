@@ -1,7 +1,7 @@
 /* Kernels -> kernels of a plan, and the sources of their code. */
 #ifndef DL_CODE_H
 #define DL_CODE_H
-#include "compiler/backend.h"
+#include "compiler/target/backend.h"
 
 /* Of a kernel's text without what its code does not depend on: name, source lines, names of axes, and what
  * the nodes would have moved. Kernels of one hash can share their code. */

@@ -1,12 +1,12 @@
 #include "compiler/compile.h"
 
 #include "compiler/code.h"
-#include "compiler/program.h"
-#include "compiler/thread.h"
+#include "compiler/jit/program.h"
+#include "compiler/jit/thread.h"
 #include "ir/base/clock.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
-#include "passes/memory.h"
+#include "passes/memory/memory.h"
 
 static bool has_feed(const dl_module *m, const dl_target *t) {
     bool any = false;

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include "compiler/arguments.h"
-#include "compiler/cache.h"
+#include "compiler/jit/cache.h"
 #include "compiler/recipe.h"
 #include "frontends/yaml/data_file.h"
 #include "ir/base/clock.h"
 #include "ir/base/hash.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 enum {
     FIRST_BUCKET = 1 << 20, /* bytes: so that the first all_reduce begins soon */

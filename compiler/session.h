@@ -13,7 +13,7 @@
 #include "frontends/dl/front.h"
 #include "frontends/yaml/config.h"
 #include "ir/ranks.h"
-#include "passes/prediction.h"
+#include "passes/core/prediction.h"
 
 typedef struct {
     dl_arena *arena;
@@ -46,10 +46,10 @@ void dl_session_take_rank(dl_session *s, int rank);
 /* Frees what is not in the arena. NULL is fine. */
 void dl_session_close(dl_session *s);
 
-/* Makes the session's module that of prediction alone, with the one graph "predict" (passes/prediction.h), at
- * these sizes of axes that the model's inputs leave open; none: at the configuration's. Errors (DL_INPUT): a
- * model that does not fit them, or has other parameters there; an output made of a target. The module is then
- * as it was. */
+/* Makes the session's module that of prediction alone, with the one graph "predict"
+ * (passes/core/prediction.h), at these sizes of axes that the model's inputs leave open; none: at the
+ * configuration's. Errors (DL_INPUT): a model that does not fit them, or has other parameters there; an
+ * output made of a target. The module is then as it was. */
 bool dl_session_predict(dl_session *s, int nsizes, const dl_axis_size *sizes, dl_error *err);
 /* The graph "predict" at the configuration's sizes as the pass `lower` leaves it, for dl_find_reach; NULL:
  * as above. */

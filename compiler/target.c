@@ -1,8 +1,8 @@
-#include "compiler/target.h"
+#include "compiler/target/target.h"
 
 #include <string.h>
 
-#include "compiler/backend.h"
+#include "compiler/target/backend.h"
 
 static const dl_backend *const backends[] = {&dl_backend_cpu, &dl_backend_cuda};
 enum { NBACKENDS = sizeof backends / sizeof *backends };

@@ -1,7 +1,7 @@
 /* Kernels in all the ways in which their target can make them, as a plan: what a tuner runs. */
 #ifndef DL_TRIAL_H
 #define DL_TRIAL_H
-#include "compiler/backend.h"
+#include "compiler/target/backend.h"
 
 /* Of each library for each form; of all of them. */
 enum {

@@ -2,7 +2,7 @@
 
 #include "dldata/wind.h"
 
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "dldata/parallel.h"
 #include "dldata/scene.h"
 #include "ir/base/memory.h"
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 
 #include <limits.h>
 #include <stdio.h>

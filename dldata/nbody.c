@@ -1,7 +1,7 @@
 #include "dldata/nbody.h"
 
 #include "dldata/parallel.h"
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 
 #include "dldata/hdf5_file.h"
 #include "dldata/parallel.h"
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 
 #include <math.h>
 #include <stdlib.h>

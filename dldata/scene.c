@@ -1,6 +1,6 @@
 #include "dldata/scene.h"
 
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -36,7 +36,7 @@ bool dl_want_switch(const dl_node *n, dl_attr_id id, dl_shape_fault *fault);
 /* Demands of operands: equal element types; a floating-point one; that of a given rank. */
 bool dl_want_same_dtype(const dl_node *n, dl_shape_fault *fault);
 /* Two floats of one type, or one of 16 bits beside an f32 one: 16 bits then is what they make. Only passes
- * write that: a weight that is read as it is (passes/low_weights.c). */
+ * write that: a weight that is read as it is (passes/precision/low_weights.c). */
 bool dl_want_factors(const dl_node *n, dl_dtype *product, dl_shape_fault *fault);
 bool dl_want_float(const dl_node *n, int operand, dl_shape_fault *fault);
 bool dl_want_rank(const dl_node *n, int operand, int rank, const char *form, dl_shape_fault *fault);

@@ -1,7 +1,7 @@
 /* A training recipe as far as it shapes the step: the optimiser, the schedule of the learning rate and what
  * else training adds to the gradients. The numbers in it (rates, betas, decay, ...) are variables of role
  * HYPER, which the host sets: changing one compiles nothing. The passes build a step from it
- * (passes/optimizer.c); verify/step.c computes the same step by its definition. */
+ * (passes/optim/optimizer.c); verify/step.c computes the same step by its definition. */
 #ifndef DL_TRAIN_RECIPE_H
 #define DL_TRAIN_RECIPE_H
 #include "ir/base/optimizers.h"

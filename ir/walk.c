@@ -1,8 +1,8 @@
 #include "ir/walk.h"
 
+#include "ir/align.h"
 #include "ir/base/heap.h"
 #include "ir/collective.h"
-#include "ir/plan.h"
 
 dl_uses *dl_graph_uses(const dl_graph *g, dl_arena *arena) {
     dl_uses *uses = DL_NEWS(arena, dl_uses, g->next_id ? g->next_id : 1);

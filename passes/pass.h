@@ -4,7 +4,7 @@
 #ifndef DL_PASS_H
 #define DL_PASS_H
 #include "ir/train_recipe.h"
-#include "ir/validate.h"
+#include "ir/validate/validate.h"
 
 /* The schedule of this name (ir/base/schedules.def), or -1. */
 int dl_schedule_find(const char *name);

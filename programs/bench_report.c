@@ -6,7 +6,7 @@
 
 #include "ir/base/foreign.h"
 #include "programs/ceilings.h"
-#include "runtime/io/json.h"
+#include "runtime/formats/json.h"
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

@@ -2,7 +2,7 @@
 #ifndef DL_BENCH_REPORT_H
 #define DL_BENCH_REPORT_H
 #include "compiler/session.h"
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 
 typedef struct {
     const dl_session *session;

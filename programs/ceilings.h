@@ -2,8 +2,8 @@
  * against. */
 #ifndef DL_CEILINGS_H
 #define DL_CEILINGS_H
-#include "compiler/target.h"
-#include "runtime/exec.h"
+#include "compiler/target/target.h"
+#include "runtime/exec/exec.h"
 
 typedef struct {
     double gflops, gbytes; /* the best so far, a second */

@@ -2,7 +2,7 @@
 #ifndef DLC_CLASSES_H
 #define DLC_CLASSES_H
 #include "ir/graph.h"
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 
 /* The classes of a cross_entropy or in_top_k, the rows of an embedding or another gather, the depth of a
  * one_hot: the smallest, where several read the variable or what is only moved, cut or cast of it. 0: nothing

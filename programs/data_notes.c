@@ -2,7 +2,7 @@
 
 #include "programs/classes.h"
 #include "runtime/data/own_labels.h"
-#include "runtime/io/log.h"
+#include "runtime/formats/log.h"
 
 static void note_left_out(const dlr_dataset *valid, int64_t global_batch) {
     int64_t samples = dlr_dataset_samples(valid), rest = samples % global_batch;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/backend.h"
-#include "runtime/device.h"
+#include "compiler/target/backend.h"
+#include "runtime/device/device.h"
 
 static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 

@@ -2,8 +2,8 @@
 #ifndef DL_DEVICE_H
 #define DL_DEVICE_H
 #include "ir/base/arena.h"
-#include "runtime/cuda/driver.h"
-#include "runtime/world.h"
+#include "runtime/base/world.h"
+#include "runtime/driver/driver.h"
 
 typedef struct {
     const char *target;  /* for dl_session_options; NULL: the best CPU that this machine is */

@@ -12,8 +12,8 @@
 #include "programs/dlc.h"
 #include "programs/fill.h"
 #include "programs/tune.h"
-#include "runtime/exec.h"
-#include "runtime/tensors.h"
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/exec/exec.h"
 
 static const dl_option options[] = {
     {"json", 0, NULL, "print the figures as JSON"},

@@ -4,12 +4,12 @@
 #include "ir/base/cpus.h"
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
-#include "ir/text.h"
-#include "passes/amp.h"
-#include "passes/memory.h"
+#include "ir/text/text.h"
+#include "passes/memory/memory.h"
+#include "passes/precision/amp.h"
 #include "programs/dlc.h"
 #include "programs/plan_text.h"
-#include "runtime/io/json.h"
+#include "runtime/formats/json.h"
 
 static const dl_option options[] = {
     {"output", 'o', "FILE", "write the plan here (.dlp)"},

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ir/base/input.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "programs/dlc.h"
 
 static const dl_option options[] = {

@@ -11,7 +11,7 @@
 #include "programs/network.h"
 #include "programs/reading.h"
 #include "programs/scaling.h"
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 
 static const dl_option options[] = {
     {"ranks", 0, "N,N,...", "numbers of ranks to look at (2,8,64,512)"},

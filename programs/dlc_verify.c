@@ -11,8 +11,8 @@
 #include "programs/dlc.h"
 #include "programs/fill.h"
 #include "programs/tune.h"
-#include "runtime/io/json.h"
-#include "runtime/state.h"
+#include "runtime/exec/state.h"
+#include "runtime/formats/json.h"
 #include "verify/verify.h"
 
 static const dl_option options[] = {

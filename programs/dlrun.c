@@ -21,10 +21,10 @@
 #include "programs/samples.h"
 #include "programs/sweep.h"
 #include "programs/version.h"
-#include "runtime/feed.h"
-#include "runtime/io/log.h"
-#include "runtime/io/weights.h"
-#include "runtime/tensors.h"
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/formats/log.h"
+#include "runtime/formats/weights.h"
+#include "runtime/train/feed.h"
 
 static const dl_option options[] = {
     {"dry_run", 0, NULL, "compile, print parameters, memory and kernels, and stop there"},

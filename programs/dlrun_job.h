@@ -6,7 +6,7 @@
 #include "programs/classes.h"
 #include "programs/device.h"
 #include "programs/tracking.h"
-#include "runtime/train.h"
+#include "runtime/train/train.h"
 
 typedef struct {
     dl_arena *arena;
@@ -62,6 +62,6 @@ bool dl_job_load_plan(dl_run_job *p, dl_error *err);
 
 /* ---- dlrun_train.c ---- */
 
-/* Trains, or replays, as the configuration says. Errors: those of runtime/train.h. */
+/* Trains, or replays, as the configuration says. Errors: those of runtime/train/train.h. */
 bool dl_job_train(const dl_run_job *p, dl_error *err);
 #endif

@@ -7,8 +7,8 @@
 #include "programs/dlrun_job.h"
 #include "programs/groups.h"
 #include "programs/tune.h"
-#include "runtime/io/log.h"
-#include "runtime/snapshot.h"
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/formats/log.h"
 
 /* Model, graphs and what the compiler needed beside them: not a byte of it stays while the plan runs. */
 static void close_session(dl_run_job *p) {

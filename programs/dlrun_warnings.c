@@ -3,7 +3,7 @@
 
 #include "programs/dlrun_job.h"
 #include "programs/samples.h"
-#include "runtime/io/log.h"
+#include "runtime/formats/log.h"
 
 void dl_job_add_warnings(dl_run_job *p) {
     static const dl_key rates[] = {DL_KEY_start_lr, DL_KEY_end_lr};

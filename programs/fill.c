@@ -6,8 +6,8 @@
 
 #include "ir/base/optimizers.h"
 #include "ir/base/philox.h"
-#include "runtime/rng.h"
-#include "runtime/state.h"
+#include "runtime/base/rng.h"
+#include "runtime/exec/state.h"
 
 static void set_hyper(dlr_exec *exec, const char *name, double value) {
     dlr_view v = dlr_exec_variable(exec, name);

@@ -2,7 +2,7 @@
 #ifndef DLC_FILL_H
 #define DLC_FILL_H
 #include "programs/classes.h"
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 
 /* Parameters by their init rules, inputs, targets and moments noise, those that `classes` names whole numbers
  * below their count, hypers as a short run's: all from `seed`. Errors: DL_RESOURCE. */

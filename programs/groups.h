@@ -2,7 +2,7 @@
 #ifndef DL_GROUPS_H
 #define DL_GROUPS_H
 #include "ir/ranks.h"
-#include "runtime/exchange.h"
+#include "runtime/comm/exchange.h"
 
 /* Makes the groups that `rank` is in, in the comm of its world; all ranks call it. Errors: those of
  * dlr_comm_group. */

@@ -1,7 +1,7 @@
 #include "programs/identity.h"
 
 #include "ir/base/hash.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 /* The text of the graphs without the sizes of the axis N: a run may go on with another batch size. */
 static uint64_t digest(const dl_module *m) {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "programs/launch_job.h"
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 
 enum { MOST_N = 4096 };
 

@@ -2,7 +2,7 @@
 #ifndef NETWORK_H
 #define NETWORK_H
 #include "programs/scaling.h"
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 
 enum { DL_NETWORK_SIZES = 8 };
 

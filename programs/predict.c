@@ -16,8 +16,8 @@
 #include "programs/predict_file.h"
 #include "programs/predict_job.h"
 #include "programs/samples.h"
-#include "runtime/io/json.h"
-#include "runtime/tensors.h"
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/formats/json.h"
 
 static const dl_option options[] = {
     {"output", 'o', "OUT.h5", "the file of predictions: HDF5, or OUT.npy for a model of one output"},

@@ -1,7 +1,7 @@
 /* The file of predictions: HDF5, or .npy of one output, by the name's ending. */
 #ifndef DLC_PREDICT_FILE_H
 #define DLC_PREDICT_FILE_H
-#include "runtime/io/hdf5_write.h"
+#include "runtime/formats/hdf5_write.h"
 
 /* Whether a file of that name is written: .h5, .hdf5, .he5, .hdf, .nc, .nc4 and names without an ending are
  * HDF5, .npy is NumPy's. Errors: DL_USAGE for other endings. */

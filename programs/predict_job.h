@@ -4,8 +4,8 @@
 #include "compiler/session.h"
 #include "programs/device.h"
 #include "runtime/data/dataset.h"
-#include "runtime/io/checkpoint.h"
-#include "runtime/io/hdf5_write.h"
+#include "runtime/formats/checkpoint.h"
+#include "runtime/formats/hdf5_write.h"
 #include "runtime/predict/field.h"
 #include "runtime/predict/score.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "programs/ceilings.h"
-#include "runtime/io/log.h"
+#include "runtime/formats/log.h"
 
 typedef struct {
     dl_arena *arena;

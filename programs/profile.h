@@ -1,9 +1,9 @@
 /* `dlrun --profile`, and what system D's users set instead: ENABLE_PROFILING and PROFILE_OUTPUT. */
 #ifndef DL_PROFILE_H
 #define DL_PROFILE_H
-#include "runtime/profile.h"
-#include "runtime/ranges.h"
-#include "runtime/rundir.h"
+#include "runtime/report/profile.h"
+#include "runtime/report/ranges.h"
+#include "runtime/train/rundir.h"
 
 /* What looks at a run of the executor, which is on that device (dlr_exec_options), for
  * dlr_train_options.ranges; log lines say what was found.

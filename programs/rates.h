@@ -2,7 +2,7 @@
 #ifndef DLC_RATES_H
 #define DLC_RATES_H
 #include "frontends/yaml/config.h"
-#include "runtime/train.h"
+#include "runtime/train/train.h"
 
 /* What compiler/recipe.h's schedule takes; without the steps, which the data decide. In the arena. */
 dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t global_batch, int ranks);

@@ -6,10 +6,10 @@
 #include "ir/base/philox.h"
 #include "programs/fill.h"
 #include "programs/groups.h"
-#include "runtime/exec.h"
-#include "runtime/scaler.h"
-#include "runtime/state.h"
-#include "runtime/tensors.h"
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
+#include "runtime/train/scaler.h"
 
 enum { STEPS = 3 };
 

@@ -4,7 +4,7 @@
 
 #include "ir/base/str.h"
 #include "programs/run_dir.h"
-#include "runtime/io/checkpoint.h"
+#include "runtime/formats/checkpoint.h"
 
 /* Ours, or, where they are written and read, one of a program of PyTorch's. */
 static bool has_checkpoint(dl_arena *arena, const dl_config *c, const char *run) {

@@ -11,7 +11,7 @@
 #include "runtime/data/image_folder.h"
 #include "runtime/data/noise.h"
 #include "runtime/data/weather.h"
-#include "runtime/io/log.h"
+#include "runtime/formats/log.h"
 
 static const struct {
     dl_key path, npy[2], folder, samples, limit;

@@ -2,7 +2,7 @@
  * network. */
 #ifndef DL_SCALING_H
 #define DL_SCALING_H
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 /* A message of n bytes takes latency + n / bandwidth (Hockney 1994). */
 typedef struct {

@@ -12,7 +12,7 @@
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "programs/launch.h"
-#include "runtime/io/json.h"
+#include "runtime/formats/json.h"
 
 static const dl_option own_options[] = {
     {"sweep_id", 0, "ID", "the new sweep's name; of one that is there, with the same file: that one"},

@@ -1,12 +1,12 @@
 /* Sweeps of hyperparameters (docs/sweeps.md): `dlrun sweep` makes one, or tells of it; a run with --sweep_id
  * trains one of its trials, and `dlrun agent` one run behind the other. A sweep is a directory,
- * EXPDIR/sweeps/ID: sweep.yaml as it was given, arguments.json, trials.jsonl (runtime/sweep_trials.h), and a
- * folder for each trial. */
+ * EXPDIR/sweeps/ID: sweep.yaml as it was given, arguments.json, trials.jsonl (runtime/sweep/sweep_trials.h),
+ * and a folder for each trial. */
 #ifndef DLC_SWEEP_H
 #define DLC_SWEEP_H
 #include "frontends/yaml/sweep_file.h"
 #include "programs/dlrun_job.h"
-#include "runtime/sweep_trials.h"
+#include "runtime/sweep/sweep_trials.h"
 
 /* The sweep that a run has a trial of. */
 struct dl_sweep_run {

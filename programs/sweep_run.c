@@ -1,7 +1,7 @@
 /* A run that is a trial of a sweep: taken by rank 0, with the same values on every rank. */
 #include "programs/sweep.h"
-#include "runtime/io/json.h"
-#include "runtime/io/log.h"
+#include "runtime/formats/json.h"
+#include "runtime/formats/log.h"
 
 /* Text from rank 0 to all: its length, then its bytes, as many as fill whole numbers. In the arena. */
 static const char *share_text(dl_run_job *p, const char *text, dl_error *err) {

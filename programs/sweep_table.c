@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "programs/sweep.h"
-#include "runtime/io/json.h"
+#include "runtime/formats/json.h"
 
 static const char *state_of(const dlr_trial *t) {
     static const char *const words[DLR_N_TRIAL_STATES] = {"lost", "waits", "done", "failed"};

@@ -2,7 +2,7 @@
 #ifndef DL_TRACKING_H
 #define DL_TRACKING_H
 #include "frontends/yaml/config.h"
-#include "runtime/io/wandb.h"
+#include "runtime/formats/wandb.h"
 
 /* *options: NULL where nothing is to be written: without log_to_wandb, or with WANDB_MODE=disabled. Of the
  * names a key that is given beats the variable, which beats the key's default; in a sweep of W&B's

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/program.h"
+#include "compiler/jit/program.h"
 #include "programs/tune.h"
-#include "runtime/convert.h"
-#include "runtime/debug.h"
-#include "runtime/rng.h"
+#include "runtime/base/convert.h"
+#include "runtime/base/debug.h"
+#include "runtime/base/rng.h"
 
 enum { PIECE = 2048 /* elements */, ROUNDS = 7, ALL = 2 /* rounds, in which none is left out */ };
 static const double least_gain = 0.02; /* below it, time is noise, and the cost model's choice stays */

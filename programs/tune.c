@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "compiler/cache.h"
+#include "compiler/jit/cache.h"
 #include "ir/base/hash.h"
 #include "programs/device.h"
 

@@ -8,7 +8,7 @@
 #include "compiler/trial.h"
 #include "frontends/yaml/config.h"
 #include "runtime/cuda/library.h"
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 
 typedef struct {
     dl_tuner tuner;

@@ -3,7 +3,7 @@
 #define DL_TEST_TARGETS_H
 #include <stdio.h>
 
-#include "compiler/target.h"
+#include "compiler/target/target.h"
 
 /* The target `name`, or, where this CPU is of another kind, the same emulated: so that kernels of each kind
  * are tested on every x86-64. Its name as given where there is neither. */

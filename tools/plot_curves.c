@@ -5,8 +5,8 @@
 #include "ir/base/output.h"
 #include "ir/base/str.h"
 #include "ir/base/streams.h"
+#include "runtime/formats/json.h"
 #include "runtime/image/chart.h"
-#include "runtime/io/json.h"
 
 #include <stdio.h>
 #include <string.h>

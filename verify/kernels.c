@@ -2,9 +2,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ir/interp.h"
-#include "runtime/exec.h"
-#include "runtime/state.h"
+#include "ir/interp/interp.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "verify/verify.h"
 
 /* ---- one tensor ---- */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "ir/collective.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 typedef struct {
     const dl_ranks *ranks;

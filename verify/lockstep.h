@@ -3,7 +3,7 @@
  * a network; and that no rank waits for another for ever. */
 #ifndef DL_LOCKSTEP_H
 #define DL_LOCKSTEP_H
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "ir/ranks.h"
 
 /* Runs graph[r] on in[r], for the ranks r of the whole world, until each has come to its end: all graphs are

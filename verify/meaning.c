@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "ir/base/philox.h"
-#include "runtime/exec.h"
-#include "runtime/state.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "verify/parts.h"
 
 static const double SHAKE = 0x1p-22;

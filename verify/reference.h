@@ -2,7 +2,7 @@
  * asks the rules of passes/lower*.c, nor the expressions of ir/ops.def: it is what those are judged by. */
 #ifndef DL_REFERENCE_H
 #define DL_REFERENCE_H
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 /* By what an op draws (ir/base/philox.h): ignored by ops that draw nothing. */
 typedef struct {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "ir/relation.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "verify/rules.h"
 
 static const double BUDGET = 1e9 /* products and elements that all checks may compute */, RUNS = 12,

@@ -1,6 +1,6 @@
 /* Variables and results in double precision. */
-#include "runtime/state.h"
-#include "runtime/exec.h"
+#include "runtime/exec/state.h"
+#include "runtime/exec/exec.h"
 
 #include "verify/parts.h"
 

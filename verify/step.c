@@ -1,5 +1,5 @@
 /* A training step's end by its definitions: schedules, clipping, loss scaling, and each optimiser as
- * torch.optim documents it. Nothing here is built by passes/optimizers.c. */
+ * torch.optim documents it. Nothing here is built by passes/optim/optimizers.c. */
 #include <float.h>
 #include <math.h>
 

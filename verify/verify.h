@@ -3,7 +3,7 @@
 #define DL_VERIFY_H
 #include "ir/graph.h"
 #include "ir/train_recipe.h"
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 
 /* How plans are run, and what fills the variables of a fresh executor. `passes` runs the compiler's passes of
  * these names on a module: "lower,autodiff"; with the optimiser of the recipe, where "optimizer" is among

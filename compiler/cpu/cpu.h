@@ -1,7 +1,7 @@
 /* The CPU's backend: C of this house's vectors, compiled by the system's compiler. */
 #ifndef DL_CPU_H
 #define DL_CPU_H
-#include "compiler/backend.h"
+#include "compiler/target/backend.h"
 
 /* Blocking of the generated code. Emitted into every source as the constants of the same names. */
 enum {

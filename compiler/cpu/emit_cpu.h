@@ -1,8 +1,8 @@
 /* Shared by the emitters of the CPU's kernels. */
 #ifndef DL_EMIT_CPU_H
 #define DL_EMIT_CPU_H
+#include "compiler/codegen/emit_program.h"
 #include "compiler/cpu/cpu.h"
-#include "compiler/emit_program.h"
 
 /* A sweep behind reductions as function e->name: combines units' partial results in order, and runs what
  * stands behind. */

@@ -2,8 +2,8 @@
  * over rows; emit_row_passes.c writes what is done with one. */
 #ifndef DL_EMIT_ROWS_H
 #define DL_EMIT_ROWS_H
+#include "compiler/codegen/emit_passes.h"
 #include "compiler/cpu/emit_cpu.h"
-#include "compiler/emit_passes.h"
 
 typedef struct {
     dl_emitter *e;

@@ -2,8 +2,8 @@
  * tables, and whether products take them as pairs of bf16. */
 #ifndef DL_CPU_OPERANDS_H
 #define DL_CPU_OPERANDS_H
+#include "compiler/codegen/emit_program.h"
 #include "compiler/cpu/cpu.h"
-#include "compiler/emit_program.h"
 
 /* "BF16": such an element type in the constant tables of compiler/cpu/kernels/. */
 const char *dl_emit_element(dl_dtype d);

@@ -3,7 +3,7 @@
  * head of a sweep's function. */
 #ifndef DL_CPU_PARTIALS_H
 #define DL_CPU_PARTIALS_H
-#include "compiler/emit_program.h"
+#include "compiler/codegen/emit_program.h"
 
 /* The head of the function e->name. */
 void dl_emit_sweep_head(dl_emitter *e);

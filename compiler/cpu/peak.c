@@ -1,7 +1,7 @@
 #include "compiler/cpu/peak.h"
 
 #include "compiler/cpu/cpu.h"
-#include "compiler/jit_cc.h"
+#include "compiler/jit/jit_cc.h"
 
 extern const char dl_kernels_peak[];
 

@@ -2,8 +2,8 @@
  * them. */
 #ifndef DL_PEAK_H
 #define DL_PEAK_H
-#include "compiler/target.h"
-#include "ir/plan.h"
+#include "compiler/target/target.h"
+#include "ir/plan/plan.h"
 
 /* A plan with the programs "flops" and "stream". One run of "flops" does *flops operations on `threads`
  * threads, multiply-adds of f32, or, where `products` is a type of 16 bits that the target multiplies, its

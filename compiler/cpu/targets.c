@@ -9,7 +9,7 @@
 #endif
 
 #include "compiler/cpu/cpu.h"
-#include "compiler/jit_cc.h"
+#include "compiler/jit/jit_cc.h"
 #include "ir/base/object.h"
 
 /* Best first. The generic path relies on nothing but the baseline of the architecture (SSE2 on x86-64). Two

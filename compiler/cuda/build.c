@@ -3,13 +3,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "compiler/cache.h"
 #include "compiler/cuda/limits.h"
 #include "compiler/cuda/nvrtc.h"
-#include "compiler/thread.h"
+#include "compiler/jit/cache.h"
+#include "compiler/jit/thread.h"
 #include "ir/base/cpus.h"
 #include "ir/base/hash.h"
-#include "ir/cubin.h"
+#include "ir/plan/cubin.h"
 
 /* One source on its way through the compiler. */
 typedef struct {

@@ -4,11 +4,11 @@
  * A phase p of a kernel is
  *     extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace)
  * with a typed pointer a kernel parameter, in order, and the workspace behind them, as emitters write it;
- * fold.c makes of it what the plan has (ir/plan.h). Grid and block have one dimension: the plan's units and
- * threads; `shared` are the bytes of dynamic shared memory. */
+ * fold.c makes of it what the plan has (ir/plan/plan.h). Grid and block have one dimension: the plan's units
+ * and threads; `shared` are the bytes of dynamic shared memory. */
 #ifndef DL_CUDA_H
 #define DL_CUDA_H
-#include "compiler/backend.h"
+#include "compiler/target/backend.h"
 
 /* With which a phase's text begins; behind it launch bounds, ") " and its name. */
 #define DL_CUDA_HEAD "extern \"C\" __global__ void __launch_bounds__("

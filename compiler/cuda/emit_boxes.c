@@ -1,7 +1,7 @@
-/* Operands that tensor maps describe (ir/tensor_map.h), one for each part, whose boxes are tiles as wgmma
- * takes them (kernels/contract_groups.cu): matrices of memory, of the type that is multiplied, along the
- * terms or, in 16 bits, along their rows; and, of an image's gradient, the weight, whose taps are lines of
- * such. */
+/* Operands that tensor maps describe (ir/kernel/tensor_map.h), one for each part, whose boxes are tiles as
+ * wgmma takes them (kernels/contract_groups.cu): matrices of memory, of the type that is multiplied, along
+ * the terms or, in 16 bits, along their rows; and, of an image's gradient, the weight, whose taps are lines
+ * of such. */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 

@@ -1,7 +1,8 @@
-/* Images that windows slide over, of which a tensor map describes each part (ir/tensor_map.h: windows), and
- * whose boxes are tiles as wgmma takes them: pixels of one tap, along the terms as a convolution has them, or
- * along the rows, as a weight's gradient. A tile or line of a box has channels of one tap and one part alone,
- * so a group's are a multiple of what it holds, and where a part begins is one. */
+/* Images that windows slide over, of which a tensor map describes each part (ir/kernel/tensor_map.h:
+ * windows), and whose boxes are tiles as wgmma takes them: pixels of one tap, along the terms as a
+ * convolution has them, or along the rows, as a weight's gradient. A tile or line of a box has channels of
+ * one tap and one part alone, so a group's are a multiple of what it holds, and where a part begins is one.
+ */
 #include "compiler/cuda/gemm_coordinates.h"
 #include "compiler/cuda/gemm_matrix.h"
 

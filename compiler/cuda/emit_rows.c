@@ -5,8 +5,8 @@
  * Sums over more than the row: a block has some rows, one group of threads after the other's, and leaves a
  * partial result. What keeps the row's axes has as many sums as the row has points, each thread's in shared
  * memory. */
+#include "compiler/codegen/emit_passes.h"
 #include "compiler/cuda/emit_loops.h"
-#include "compiler/emit_passes.h"
 
 enum {
     FEW_ROWS = 1024,        /* a whole block for each, where they are long */

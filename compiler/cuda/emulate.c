@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/jit_cc.h"
+#include "compiler/jit/jit_cc.h"
 
 /* -fno-strict-aliasing: kernels see one memory as several types, which CUDA's compiler allows. -ffp-contract:
  * as NVRTC does it, where the CPU can; GCC makes one of two only with -fexpensive-optimizations, or -O2. */

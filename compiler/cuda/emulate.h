@@ -2,7 +2,7 @@
 #ifndef DL_CUDA_EMULATE_H
 #define DL_CUDA_EMULATE_H
 #include "ir/base/arena.h"
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 /* Compiles sources that begin with kernels/emulated.cc by the system's C++ compiler ($CXX, c++, g++ or
  * clang++) into shared objects, as dl_jit_compile does C (jit_cc.h: cache, warnings, errors). An object
@@ -16,7 +16,7 @@
  *     int dl_emulated_arguments(const char *kernel, int *maps, int *pointers, int table[2]);
  * which tells how many arguments a kernel takes, and how many of them, the first ones, are tensor maps
  * (dl_emulated_map, in DL_MAP_BYTES), and how many behind them pointers; where its only one is a table
- * (ir/plan.h), for how many numbers and pointers it has room, else 0; -1: there is no such kernel. Where
+ * (ir/plan/plan.h), for how many numbers and pointers it has room, else 0; -1: there is no such kernel. Where
  * DLR_EMULATE is "address", objects are made with -fsanitize=address; who loads one must run under that, too.
  */
 bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects, void (*warn)(const char *text),

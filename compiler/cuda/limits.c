@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "compiler/cuda/cuda.h"
-#include "ir/cubin.h"
+#include "ir/plan/cubin.h"
 
 enum {
     REGISTERS = 65536, /* of a multiprocessor; sm_80 to sm_100 */

@@ -2,8 +2,8 @@
  * the coordinates that its body names and its loops do not set. */
 #ifndef DL_CUDA_PHASE_H
 #define DL_CUDA_PHASE_H
+#include "compiler/codegen/emit_program.h"
 #include "compiler/cuda/cuda.h"
-#include "compiler/emit_program.h"
 
 enum {
     DL_WARP = 32,

@@ -6,7 +6,7 @@
 #include "compiler/cuda/emulate.h"
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/hash.h"
-#include "ir/cubin.h"
+#include "ir/plan/cubin.h"
 
 #define GPU(sm, suffix, ...)                                                                                 \
     {                                                                                                        \

@@ -260,8 +260,9 @@ dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n, co
 /* The element type in which an op of numbers works on one of type `d`. */
 dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d);
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);
-/* A tensor of f32 or of 16-bit floats as itself, which mixed precision takes in f32 (passes/amp.c): what a
- * function reads whose parts torch.autocast computes in f32. Other values, and other types, as they are. */
+/* A tensor of f32 or of 16-bit floats as itself, which mixed precision takes in f32 (passes/precision/amp.c):
+ * what a function reads whose parts torch.autocast computes in f32. Other values, and other types, as they
+ * are. */
 dl_val dl_tensor_pin(dl_elab *E, dl_span where, dl_val x);
 /* x x, in mixed precision in f32, as torch.autocast has powers. */
 dl_val dl_tensor_square(dl_elab *E, dl_span where, dl_val x);

@@ -180,7 +180,7 @@ static dl_val norm_param(dl_call *c, const char *role, dl_axis axis, double valu
     return dl_make_param(c, role, t, (dl_init){value ? DL_INIT_CONST : DL_INIT_ZERO, value, 0}, 1, 1);
 }
 
-/* The same nodes as of the layer itself (passes/lower_rules.c), which are then made once. */
+/* The same nodes as of the layer itself (passes/lower/lower_rules.c), which are then made once. */
 static dl_val batch_mean(dl_call *c, dl_val x, int n, const char *const *over, int correction) {
     dl_attr attrs[] = {dl_attr_names(DL_ATTR_over, n, over), dl_attr_int(DL_ATTR_correction, correction)};
     return dl_tensor_op(c->E, c->where, DL_OP_batch_mean, 1, &x, 2, attrs, NULL);

@@ -12,7 +12,7 @@
  *       weight_decay: {distribution: log_uniform_values, min: 1e-6, max: 1e-2}
  *
  * A trial is a number, and its values are a function of the file and that number alone. ("Sweep" is the word
- * of those who write such files; a kernel's sweeps, ir/sweep.h, are something else.) */
+ * of those who write such files; a kernel's sweeps, ir/kernel/sweep.h, are something else.) */
 #ifndef DL_SWEEP_FILE_H
 #define DL_SWEEP_FILE_H
 #include "frontends/yaml/config.h"

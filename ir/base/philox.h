@@ -1,6 +1,6 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): random
  * numbers as a pure function of a counter and a key. Integers alone: the same everywhere. The numbers of the
- * host are placed in runtime/rng.h, those of a step here; kernels have this once more in vectors
+ * host are placed in runtime/base/rng.h, those of a step here; kernels have this once more in vectors
  * (compiler/cpu/kernels/random.c). */
 #ifndef DL_PHILOX_H
 #define DL_PHILOX_H
@@ -25,8 +25,8 @@ static inline void dl_philox(uint32_t c[4], uint32_t k0, uint32_t k1) {
 #define DL_RANDOM_STEP "random.step"
 #define DL_RANDOM_RANK "random.rank"
 
-/* The numbers of a step are a stream of their own beside those of runtime/rng.h: their counters' last word
- * has this in its lowest byte and the number of the op above it. */
+/* The numbers of a step are a stream of their own beside those of runtime/base/rng.h: their counters' last
+ * word has this in its lowest byte and the number of the op above it. */
 enum { DL_STREAM_STEP = 6, DL_RANDOM_NUMBERS = 1 << 24 /* ops a model may have */ };
 
 /* Element `element` of what op `number` draws in a step: word element % 4 of block element / 4.

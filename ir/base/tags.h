@@ -15,7 +15,7 @@
 #define DL_TAG_ITERATION  "iteration"
 #define DL_TAG_STEP       "step"
 #define DL_TAG_LOSS       "loss"
-/* The state of the loss scaler (passes/scaler.h). */
+/* The state of the loss scaler (passes/optim/scaler.h). */
 #define DL_SCALER_SCALE   "scaler.scale"
 #define DL_SCALER_GOOD    "scaler.good"
 #define DL_SCALER_SKIPPED "scaler.skipped"

@@ -4,7 +4,7 @@
 #define DLR_MEET_H
 #include <stddef.h>
 
-#include "runtime/world.h"
+#include "runtime/base/world.h"
 
 /* Gives rank 0's `bytes` at `data` to all; each rank calls it. Where torchrun's own store listens at
  * MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE), the next port is taken. Errors: DL_USAGE (no MASTER_ADDR or

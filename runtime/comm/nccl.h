@@ -8,7 +8,7 @@
 #include <limits.h>
 
 #include "runtime/comm/parts.h"
-#include "runtime/cuda/driver.h"
+#include "runtime/driver/driver.h"
 
 typedef struct ncclComm *dlr_nccl_comm;
 typedef struct {

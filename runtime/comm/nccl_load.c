@@ -1,9 +1,9 @@
 /* libnccl.so.2: which one, and its functions. */
 #include <pthread.h>
 
+#include "runtime/base/functions.h"
+#include "runtime/comm/comm_device.h"
 #include "runtime/comm/nccl.h"
-#include "runtime/comm_device.h"
-#include "runtime/functions.h"
 
 static const char *const libraries[] = {"libnccl.so.2", NULL};
 static const dlr_function functions[] = {

@@ -3,7 +3,7 @@
 #define DLR_COMM_PARTS_H
 #include <pthread.h>
 
-#include "runtime/comm_device.h"
+#include "runtime/comm/comm_device.h"
 
 enum { MOST_GROUPS = 256 /* as many as a message's tag can tell apart */ };
 

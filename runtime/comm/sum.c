@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/convert.h"
 #include "runtime/comm/parts.h"
-#include "runtime/convert.h"
 
 enum { BLOCK = 1024 };
 

@@ -6,8 +6,8 @@
  * found. */
 #ifndef DLR_CUBLASLT_H
 #define DLR_CUBLASLT_H
-#include "runtime/cuda/driver.h"
 #include "runtime/cuda/library.h"
+#include "runtime/driver/driver.h"
 
 /* The environment variable that names its file. */
 #define DLR_CUBLASLT_OVERRIDE "DLR_CUBLASLT"

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 
 #include "runtime/cuda/library.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 enum {
     DLR_AHEAD = 2,            /* runs that may be started before the oldest is taken */
@@ -38,8 +38,9 @@ typedef struct {
     dlr_cu_event emptied;
     int at;       /* which one was written last */
     bool written; /* and has not been sent */
-    int64_t raw;  /* bytes of the batch that the input is made of (ir/feed.h); 0: that is the input itself */
-    char *there;  /* which lies here, and not in memory[at]; NULL: it does */
+    int64_t
+        raw; /* bytes of the batch that the input is made of (ir/plan/feed.h); 0: that is the input itself */
+    char *there; /* which lies here, and not in memory[at]; NULL: it does */
 } dlr_feed_buffer;
 
 /* What a phase is launched with: tensor maps, addresses on the device, the workspace's behind them, then
@@ -218,8 +219,8 @@ bool dlr_cuda_predict(dlr_cuda *c, const dl_plan *plan, dlr_device_memory *memor
 void dlr_cuda_put_busiest(const dl_plan *plan, dl_buf *to);
 
 /* ---- guard.c ---- */
-/* One launch by itself, guarded (runtime/guard.h); it is done when this returns. What it did wrong becomes
- * the device's fault. */
+/* One launch by itself, guarded (runtime/device/guard.h); it is done when this returns. What it did wrong
+ * becomes the device's fault. */
 dlr_cu_result dlr_cuda_guarded(dlr_cuda *c, int program, int number);
 
 /* ---- facts.c ---- */

@@ -11,8 +11,8 @@
  * is found. */
 #ifndef DLR_CUDNN_H
 #define DLR_CUDNN_H
-#include "runtime/cuda/driver.h"
 #include "runtime/cuda/library.h"
+#include "runtime/driver/driver.h"
 
 /* The environment variable that names its file. */
 #define DLR_CUDNN_OVERRIDE "DLR_CUDNN"

@@ -5,7 +5,7 @@
 
 #include "ir/base/arena.h"
 #include "ir/base/object.h"
-#include "runtime/cuda/driver.h"
+#include "runtime/driver/driver.h"
 
 /* Added to addresses of device memory: none is the host's. */
 static const uint64_t bias = (uint64_t)1 << 62;
@@ -16,7 +16,7 @@ typedef struct {
     bool theirs; /* pinned, but not the fake's to free */
 } block;
 
-/* What every emulated object exports (ir/plan.h). */
+/* What every emulated object exports (ir/plan/plan.h). */
 typedef int emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
                             unsigned shared, unsigned seed, char *error, size_t size);
 

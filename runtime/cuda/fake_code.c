@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 #include "runtime/cuda/fake.h"
 
 /* ---- modules and launches ---- */

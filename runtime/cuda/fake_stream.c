@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ir/base/clock.h"
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 #include "runtime/cuda/fake.h"
 
 /* ---- a stream's work ---- */

@@ -1,13 +1,13 @@
 /* Batches on their way to the device.
  *
  * The host writes an input into one of two pinned buffers, while the other may still be on its way; or what
- * it is to be made of (ir/feed.h) lies pinned where it was read. A stream of its own copies it into the
+ * it is to be made of (ir/plan/feed.h) lies pinned where it was read. A stream of its own copies it into the
  * stage, device memory beside the arena, while the run before is at work; behind that run the stage is copied
  * into the inputs, or a kernel makes them of it, within the device: a fraction of a millisecond for what took
  * tens from the host. Two events of each input hold that together, and streams alone wait for them: that of
  * its pinned buffer says that what was sent has arrived, and `emptied` that its part of the stage has been
  * read, so that the next may arrive there. */
-#include "ir/feed.h"
+#include "ir/plan/feed.h"
 #include "runtime/cuda/cuda.h"
 
 void dlr_cuda_make_feeds(dlr_cuda *c) {

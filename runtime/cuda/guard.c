@@ -1,10 +1,10 @@
 /* DLR_DEBUG=guard on a CUDA device: one launch at a time, on copies with canaries around them
- * (runtime/guard.h). */
+ * (runtime/device/guard.h). */
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
-#include "runtime/guard.h"
+#include "runtime/device/guard.h"
 
 enum { PIECE = 1 << 20 };
 

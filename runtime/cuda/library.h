@@ -2,9 +2,9 @@
  * time. All of them work in the context that is current, and in the stream that they are given. */
 #ifndef DLR_LIBRARY_H
 #define DLR_LIBRARY_H
-#include "ir/plan.h"
-#include "runtime/cuda/driver.h"
-#include "runtime/functions.h"
+#include "ir/plan/plan.h"
+#include "runtime/base/functions.h"
+#include "runtime/driver/driver.h"
 
 typedef struct {
     const char *override; /* the environment variable that names its file */

@@ -1,6 +1,6 @@
 /* What a run takes of a device's memory: predicted before anything runs, and seen. */
 #include "runtime/cuda/cuda.h"
-#include "runtime/guard.h"
+#include "runtime/device/guard.h"
 
 enum {
     GRAIN = 2 << 20,   /* the driver hands memory out, and keeps code, by so much */

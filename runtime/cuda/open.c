@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/debug.h"
 #include "runtime/cuda/cuda.h"
-#include "runtime/debug.h"
-#include "runtime/guard.h"
+#include "runtime/device/guard.h"
 
 enum {
     SMALL = 64 /* bytes of a result that goes by the ring */,

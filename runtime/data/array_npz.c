@@ -5,7 +5,7 @@
 #include "runtime/data/array_npy.h"
 #include "runtime/data/chunk_codec.h"
 #include "runtime/data/foreign_formats.h"
-#include "runtime/io/zip.h"
+#include "runtime/formats/zip.h"
 
 #include <stdlib.h>
 #include <unistd.h>

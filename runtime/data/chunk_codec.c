@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "runtime/io/crc32c.h"
+#include "runtime/formats/crc32c.h"
 
 /* ---- what undoes each, `from` into `to` of exactly `room` bytes ---- */
 

@@ -65,8 +65,9 @@ void dlr_dataset_close(dlr_dataset *d); /* NULL is fine */
 bool dlr_dataset_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
                         dl_error *err);
 
-/* A sample for a device that cuts, turns, scales and converts it itself (ir/feed.h): of each array as many
- * numbers as it has elements, as they lie in the file. Of an array: what of that is the same for all samples,
+/* A sample for a device that cuts, turns, scales and converts it itself (ir/plan/feed.h): of each array as
+ * many numbers as it has elements, as they lie in the file. Of an array: what of that is the same for all
+ * samples,
  */
 typedef struct {
     dlr_element

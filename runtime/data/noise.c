@@ -1,7 +1,7 @@
 #include "runtime/data/noise.h"
 
+#include "runtime/base/rng.h"
 #include "runtime/data/loader.h"
-#include "runtime/rng.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
+#include "runtime/base/rng.h"
 #include "runtime/data/own_private.h"
 #include "runtime/data/shuffle.h"
-#include "runtime/rng.h"
 
 /* ---- opening ---- */
 

@@ -7,7 +7,7 @@
 
 #include "ir/base/file_calls.h"
 #include "runtime/data/own_private.h"
-#include "runtime/io/log.h"
+#include "runtime/formats/log.h"
 
 static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"};
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <strings.h>
 
-#include "runtime/io/log.h"
+#include "runtime/formats/log.h"
 
 /* The rule book. Where readers differ this follows the text of CF 1.11: xarray leaves valid ranges and
  * NetCDF's default fills alone, netCDF4-python applies both. */

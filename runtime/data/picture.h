@@ -4,8 +4,8 @@
  * A picture is float planes [3, H, W] of 0 to 255, red, green, blue. */
 #ifndef DLR_PICTURE_H
 #define DLR_PICTURE_H
+#include "runtime/base/rng.h"
 #include "runtime/data/dataset.h"
-#include "runtime/rng.h"
 
 typedef enum {
     DLR_SCALING_UNIT, /* value / 255 */

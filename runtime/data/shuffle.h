@@ -1,7 +1,7 @@
 /* The order of samples in an epoch: a permutation as a function, nothing to store or to replay. */
 #ifndef DLR_SHUFFLE_H
 #define DLR_SHUFFLE_H
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 
 /* Where number i of 0..n-1 goes, n at most 2^32: a permutation drawn from (seed, stream, step) of `place`. A
  * Feistel network whose rounds are Philox (Luby, Rackoff: "How to construct pseudorandom permutations", 1988)

@@ -2,9 +2,9 @@
  * be [L, L, L, C], too. */
 #ifndef DLR_VOLUME_H
 #define DLR_VOLUME_H
+#include "runtime/base/rng.h"
 #include "runtime/data/packing.h"
 #include "runtime/data/rotate.h"
-#include "runtime/rng.h"
 
 /* A run of planes of one channel: x .. x+planes-1, y .. y+size-1, z .. z+size-1. The reader answers with a
  * pointer to each plane, rows `row` floats apart, in its own memory or in `scratch`. Of one run the channels

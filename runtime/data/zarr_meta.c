@@ -5,7 +5,7 @@
 
 #include "runtime/data/array_npy.h"
 #include "runtime/data/packing.h"
-#include "runtime/io/json.h"
+#include "runtime/formats/json.h"
 
 static const dlr_json_limits limits = {.depth = 16, .values = 20000};
 

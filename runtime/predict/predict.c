@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "runtime/exec.h"
-#include "runtime/state.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 
 int64_t dlr_extent_count(const dlr_extent *e) { return e->channels * e->size[0] * e->size[1] * e->size[2]; }
 

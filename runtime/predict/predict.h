@@ -2,7 +2,7 @@
  * together and handed on as they are complete, so that no whole output need be in memory. */
 #ifndef DLR_PREDICT_H
 #define DLR_PREDICT_H
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 #include "runtime/predict/tiles.h"
 
 enum { DLR_SPACE = 3, DLR_MAX_INPUTS = 8, DLR_MAX_OUTPUTS = 8 };

@@ -54,7 +54,7 @@ def main(build):
         check(not said, f"{folder}/cuda.h: {said[:600]}")
     if not folders:
         print("SKIP: no header of the CUDA driver to compare with")
-    names = re.findall(r"(?:X|MAYBE)\((\w+), \d+,", (ROOT / "runtime/cuda/driver.h").read_text())
+    names = re.findall(r"(?:X|MAYBE)\((\w+), \d+,", (ROOT / "runtime/driver/driver.h").read_text())
     check(len(names) > 40, f"the table: {names}")
     for stub in dict.fromkeys(s for t in TOOLKITS for s in glob.glob(f"{t}/lib*/stubs/libcuda.so")):
         library = ctypes.CDLL(stub)

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "ir/base/hash.h"
-#include "runtime/convert.h"
+#include "runtime/base/convert.h"
 #include "runtime/cuda/cublaslt.h"
 #include "tests/cuda/standin.h"
 

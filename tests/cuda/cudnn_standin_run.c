@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/convert.h"
+#include "runtime/base/convert.h"
 #include "tests/cuda/cudnn_standin.h"
 
 dl_dtype cudnn_standin_dtype(int type) {

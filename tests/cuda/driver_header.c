@@ -1,10 +1,10 @@
-/* The runtime's own declarations of the CUDA driver (runtime/cuda/driver.h) beside its headers, for
+/* The runtime's own declarations of the CUDA driver (runtime/driver/driver.h) beside its headers, for
  * check_driver.py: values and places are equal, and each function, in the version that is asked of
  * cuGetProcAddress, takes what the runtime gives it. Compiled only, never linked. */
 #include <cudaTypedefs.h>
 
-#include "ir/tensor_map.h"
-#include "runtime/cuda/driver.h"
+#include "ir/kernel/tensor_map.h"
+#include "runtime/driver/driver.h"
 
 #define EQUAL(ours, theirs) _Static_assert((long)(ours) == (long)(theirs), #ours)
 EQUAL(DLR_CU_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);

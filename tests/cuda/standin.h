@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#include "runtime/cuda/driver.h"
+#include "runtime/driver/driver.h"
 
 /* NULL: the program has none. */
 static inline const dlr_driver *driver(void) {

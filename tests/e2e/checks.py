@@ -52,7 +52,7 @@ def drawn(cases, cell=0):
 
 
 class Gate:
-    """A point at which dlrun stops and waits (runtime/debug.h): what a test does there, it does at that point, on any machine.
+    """A point at which dlrun stops and waits (runtime/base/debug.h): what a test does there, it does at that point, on any machine.
 
         gate = Gate("step", 13)
         p = subprocess.Popen(..., env={**ENV, **gate.env})

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "tests/fuzz/fuzz.h"
 

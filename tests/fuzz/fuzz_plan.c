@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ir/base/hash.h"
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {

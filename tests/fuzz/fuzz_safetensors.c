@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/io/stored.h"
+#include "runtime/formats/stored.h"
 #include "tests/fuzz/fuzz.h"
 
 static void load(const dlr_st_file *f, const dlr_st_tensor *t) {

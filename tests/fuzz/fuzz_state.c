@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/io/checkpoint_internal.h"
-#include "runtime/io/checksum.h"
+#include "runtime/formats/checkpoint_internal.h"
+#include "runtime/formats/checksum.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {

@@ -1,6 +1,6 @@
 /* A sweep's file, the values and names of its trials; and the journal of what became of them. */
 #include "frontends/yaml/sweep_file.h"
-#include "runtime/sweep_trials.h"
+#include "runtime/sweep/sweep_trials.h"
 #include "tests/fuzz/fuzz.h"
 
 static void read_file(dl_arena *arena, const dl_yaml *top) {

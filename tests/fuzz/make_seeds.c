@@ -6,8 +6,8 @@
 #include "dldata/jpeg_file.h"
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
-#include "runtime/io/checkpoint_internal.h"
-#include "runtime/io/torch_file.h"
+#include "runtime/formats/checkpoint_internal.h"
+#include "runtime/formats/torch_file.h"
 #include "tests/unit/plan_fixture.h"
 
 static dl_arena *arena;

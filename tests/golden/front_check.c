@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "frontends/dl/front.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 int main(int argc, char **argv) {
     bool ir = argc > 1 && strcmp(argv[1], "--ir") == 0;

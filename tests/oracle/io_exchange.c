@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "ir/base/arena.h"
-#include "runtime/io/checkpoint.h"
-#include "runtime/io/metrics.h"
-#include "runtime/io/tensorboard.h"
+#include "runtime/formats/checkpoint.h"
+#include "runtime/formats/metrics.h"
+#include "runtime/formats/tensorboard.h"
 
 static const char PNG[] = "not really a PNG, but \0 bytes";
 

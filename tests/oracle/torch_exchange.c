@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/io/torch_file.h"
+#include "runtime/formats/torch_file.h"
 
 static dl_arena *arena;
 

@@ -6,9 +6,9 @@
 
 #include "compiler/session.h"
 #include "programs/rates.h"
-#include "runtime/feed.h"
-#include "runtime/torch_run.h"
-#include "runtime/train_parts.h"
+#include "runtime/train/feed.h"
+#include "runtime/train/torch_run.h"
+#include "runtime/train/train_parts.h"
 
 static dl_arena *arena;
 

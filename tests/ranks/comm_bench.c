@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "ir/base/clock.h"
-#include "runtime/comm.h"
+#include "runtime/comm/comm.h"
 
 static void leave(const dl_error *err) {
     fprintf(stderr, "%s\n", err->message);

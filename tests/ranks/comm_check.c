@@ -1,5 +1,5 @@
-/* What every backend of runtime/comm.h must do: collectives of all kinds and types, in groups, with pieces
- * that differ, many at once; to the last bit what a sum in order gives.
+/* What every backend of runtime/comm/comm.h must do: collectives of all kinds and types, in groups, with
+ * pieces that differ, many at once; to the last bit what a sum in order gives.
  *
  *     comm_check self | local N | turns N | mpi N      mpi: as a rank of N that a launcher started
  *     comm_check nccl N | cuda N      likewise, over NCCL: emulated devices, or the system's (77: there is
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "ir/base/hash.h"
-#include "runtime/comm_device.h"
-#include "runtime/convert.h"
+#include "runtime/base/convert.h"
+#include "runtime/comm/comm_device.h"
 
 static atomic_int passed, failed;
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/comm_device.h"
+#include "runtime/comm/comm_device.h"
 
 enum { COUNT = 100000, STEPS = 60, FAULT = 20 };
 

@@ -24,10 +24,7 @@ LISTED_FILES = {
     tuple(f"frontends/dl/{name}.c" for name in ("apply", "bind", "call", "declare", "eval", "stmt")):
         "the evaluator: an expression applies modules, whose statements are expressions",
 }
-LISTED_FOLDERS = {
-    ("compiler", "compiler/cpu", "compiler/cuda"): "the backends' table, and what backends share, are in one folder",
-    ("runtime", "runtime/comm", "runtime/cuda", "runtime/data"): "executor, devices and training are in one folder",
-}
+LISTED_FOLDERS = {}
 
 
 def is_generated(entry):

@@ -18,7 +18,7 @@ ADDITIONS = {
     "softsign": {
         "ir/ops.def": ("/* pointwise, two operands */",
                        'OP(softsign, "softsign", 1, ELEM, elem_float, softsign, none, FOLLOW, NONE, a / (1 + k_abs(a)))'),
-        "passes/grad_rules.c": (None, """
+        "passes/grad/grad_rules.c": (None, """
 void dl_grad_softsign(dl_grad *g) { /* 1 / (1 + |a|)^2 */
     dl_value *d = dl_build_k(g->b, DL_OP_add, dl_build1(g->b, DL_OP_abs, operand(g, 0)), 1);
     dl_grad_give(g, 0, divide(g, g->dy, mul(g, d, d)));

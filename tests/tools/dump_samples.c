@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "compiler/backend.h"
+#include "compiler/target/backend.h"
 #include "programs/samples.h"
-#include "runtime/feed.h"
-#include "runtime/io/log.h"
+#include "runtime/formats/log.h"
+#include "runtime/train/feed.h"
 
 static int fail(const dl_error *err) {
     fprintf(stderr, "%s\n", err->message);

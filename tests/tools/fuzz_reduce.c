@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "ir/builder.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "ir/walk.h"
 #include "tests/tools/fuzz.h"
 

@@ -8,8 +8,8 @@
 
 #include "compiler/cpu/cpu.h"
 #include "ir/base/hash.h"
-#include "ir/text.h"
-#include "runtime/exec.h"
+#include "ir/text/text.h"
+#include "runtime/exec/exec.h"
 #include "tests/tools/fuzz.h"
 #include "tests/unit/random_numbers.h"
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "compiler/backend.h"
-#include "compiler/jit_cc.h"
-#include "compiler/process.h"
+#include "compiler/jit/jit_cc.h"
+#include "compiler/jit/process.h"
+#include "compiler/target/backend.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "tests/tools/fuzz.h"

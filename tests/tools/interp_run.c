@@ -10,9 +10,9 @@
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/infer.h"
-#include "ir/interp.h"
-#include "ir/text.h"
-#include "ir/validate.h"
+#include "ir/interp/interp.h"
+#include "ir/text/text.h"
+#include "ir/validate/validate.h"
 #include "passes/pass.h"
 
 static double now(void) {

@@ -20,7 +20,7 @@
 #include "frontends/dl/front.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "tests/cache.h"
 #include "tests/check.h"
 #include "tests/targets.h"

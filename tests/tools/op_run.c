@@ -18,10 +18,10 @@
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/infer.h"
-#include "ir/interp.h"
-#include "ir/text.h"
-#include "runtime/exec.h"
-#include "runtime/state.h"
+#include "ir/interp/interp.h"
+#include "ir/text/text.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 
 static const struct {
     const char *class, *infer, *grad, *lower;

@@ -10,8 +10,8 @@
 
 #include "ir/base/input.h"
 #include "ir/base/output.h"
-#include "ir/text.h"
-#include "ir/validate.h"
+#include "ir/text/text.h"
+#include "ir/validate/validate.h"
 #include "passes/pass.h"
 #include "tests/check.h"
 

@@ -23,7 +23,7 @@
 #include "ir/base/clock.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "tests/check.h"
 #include "tests/tools/fuzz.h"
 #include "tests/unit/random_graph.h"

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "compiler/compile.h"
-#include "ir/text.h"
-#include "ir/validate.h"
-#include "runtime/exec.h"
-#include "runtime/state.h"
+#include "ir/text/text.h"
+#include "ir/validate/validate.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "tests/cache.h"
 #include "tests/check.h"
 #include "tests/targets.h"

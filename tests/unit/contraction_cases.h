@@ -4,7 +4,7 @@
 #define DL_CONTRACTION_CASES_H
 #include "compiler/compile.h"
 #include "ir/builder.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "tests/check.h"
 

@@ -9,9 +9,9 @@
 
 #include "compiler/cuda/cuda.h"
 #include "compiler/cuda/emulate.h"
-#include "ir/interp.h"
-#include "ir/tensor_map.h"
-#include "runtime/convert.h"
+#include "ir/interp/interp.h"
+#include "ir/kernel/tensor_map.h"
+#include "runtime/base/convert.h"
 #include "tests/check.h"
 
 typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,

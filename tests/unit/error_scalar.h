@@ -4,7 +4,7 @@
 #define DL_ERROR_SCALAR_H
 #include <math.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 
 #define REWRITES 4.0
 

@@ -4,7 +4,7 @@
 #define DL_TEST_GROUPED_H
 #include "compiler/cuda/emit_tiles.h"
 #include "compiler/cuda/nvrtc.h"
-#include "ir/cubin.h"
+#include "ir/plan/cubin.h"
 #include "tests/unit/emulated.h"
 
 extern const char dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[],

@@ -8,8 +8,8 @@
 
 #include "compiler/cuda/cuda.h"
 #include "compiler/session.h"
-#include "ir/interp.h"
-#include "runtime/cuda/driver.h"
+#include "ir/interp/interp.h"
+#include "runtime/driver/driver.h"
 #include "tests/unit/compiled.h"
 #include "tests/unit/random_numbers.h"
 

@@ -8,7 +8,7 @@
 
 #include "ir/base/input.h"
 #include "ir/base/output.h"
-#include "ir/plan.h"
+#include "ir/plan/plan.h"
 
 /* Runs cc on `source` in `directory`; false without a compiler. */
 static inline bool compile_object(dl_arena *arena, const char *directory, const char *source,

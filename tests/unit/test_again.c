@@ -2,7 +2,7 @@
  * that were there first: on every target that this machine runs. */
 #include <math.h>
 
-#include "ir/sweep.h"
+#include "ir/kernel/sweep.h"
 #include "tests/unit/compiled.h"
 #include "tests/unit/random_numbers.h"
 

@@ -1,6 +1,6 @@
 /* Attention's kernels beside the interpreter, on every target: sizes around those of blocks, tiles and
  * vectors, scores that grow from block to block, masks, dropout; the same bits on any number of threads. */
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 #include "tests/unit/compiled.h"
 #include "verify/verify.h"
 

@@ -4,7 +4,7 @@
  * a weight's last panel does not count. */
 #include <math.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "tests/unit/compiled.h"
 #include "tests/unit/random_numbers.h"
 

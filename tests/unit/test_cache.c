@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "compiler/cache.h"
-#include "compiler/jit_cc.h"
-#include "compiler/process.h"
+#include "compiler/jit/cache.h"
+#include "compiler/jit/jit_cc.h"
+#include "compiler/jit/process.h"
 #include "ir/base/input.h"
 #include "ir/base/object.h"
 #include "ir/base/output.h"

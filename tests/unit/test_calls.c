@@ -9,11 +9,11 @@
 
 #include "compiler/cuda/cuda.h"
 #include "compiler/session.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
+#include "runtime/base/rng.h"
 #include "runtime/cuda/library.h"
-#include "runtime/exec.h"
-#include "runtime/rng.h"
-#include "runtime/state.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "verify/verify.h"
 
 /* A bit by what is called for, and the form. */

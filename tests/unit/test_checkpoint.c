@@ -9,8 +9,8 @@
 
 #include "ir/base/dirs.h"
 #include "ir/base/str.h"
-#include "runtime/io/checkpoint.h"
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
+#include "runtime/formats/checkpoint.h"
 #include "tests/check.h"
 
 /* Saving and reading

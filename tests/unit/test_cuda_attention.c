@@ -8,7 +8,7 @@
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/dirs.h"
 #include "ir/builder.h"
-#include "ir/cubin.h"
+#include "ir/plan/cubin.h"
 #include "tests/check.h"
 
 typedef struct {

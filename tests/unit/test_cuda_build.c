@@ -6,12 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "compiler/cache.h"
 #include "compiler/cuda/build.h"
 #include "compiler/cuda/nvrtc.h"
+#include "compiler/jit/cache.h"
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
-#include "ir/cubin.h"
+#include "ir/plan/cubin.h"
 #include "tests/check.h"
 
 static dl_arena *arena;

@@ -2,7 +2,7 @@
  * itself beside the interpreter, on the same operands. Those by wgmma through NVRTC, too, where there is one:
  * no spill, and no word of ptxas that it takes products one behind the other. */
 #include "compiler/cuda/nvrtc.h"
-#include "ir/cubin.h"
+#include "ir/plan/cubin.h"
 #include "tests/unit/contraction_cases.h"
 #include "tests/unit/contraction_runs.h"
 #include "tests/unit/random_numbers.h"

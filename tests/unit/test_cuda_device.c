@@ -1,16 +1,16 @@
 /* The CUDA device over the driver's fake, on a plan made by hand whose object is what the emulation makes of
- * a source: kernels that run when they are launched (ir/plan.h); and the errors of finding a driver. */
+ * a source: kernels that run when they are launched (ir/plan/plan.h); and the errors of finding a driver. */
 #include "tests/check.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <unistd.h>
 
-#include "runtime/cuda/driver.h"
-#include "runtime/exec.h"
-#include "runtime/not_finite.h"
-#include "runtime/state.h"
-#include "runtime/tensors.h"
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/driver/driver.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/not_finite.h"
+#include "runtime/exec/state.h"
 #include "tests/unit/plan_fixture.h"
 
 /* Kernels here take where they run from globals of the object, and fail by setting a text. */

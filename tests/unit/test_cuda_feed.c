@@ -3,10 +3,10 @@
  * which is copied while the step before it is still to be made. */
 #include "tests/check.h"
 
-#include "runtime/cuda/driver.h"
-#include "runtime/exec.h"
-#include "runtime/state.h"
-#include "runtime/tensors.h"
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/driver/driver.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "tests/unit/plan_fixture.h"
 
 /* ---- the fake ---- */

@@ -6,17 +6,17 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "compiler/backend.h"
+#include "compiler/target/backend.h"
 #include "ir/base/dirs.h"
-#include "ir/feed.h"
-#include "runtime/cuda/driver.h"
+#include "ir/plan/feed.h"
+#include "runtime/base/rng.h"
 #include "runtime/data/noise.h"
 #include "runtime/data/own.h"
 #include "runtime/data/picture.h"
 #include "runtime/data/rotate.h"
 #include "runtime/data/statistics.h"
-#include "runtime/feed.h"
-#include "runtime/rng.h"
+#include "runtime/driver/driver.h"
+#include "runtime/train/feed.h"
 #include "tests/unit/plan_fixture.h"
 
 enum { N = DLR_ROTATIONS, C = 5, S = 7, CROP = C * S * S * S, H = 6, W = 9, PICTURE = 3 * H * W };

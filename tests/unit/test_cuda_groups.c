@@ -2,7 +2,7 @@
  * every order of threads, and with mistakes put into them, each of which is found; by NVRTC for sm_90a,
  * without spills and without a word of ptxas that it takes them one behind the other. Exit 77 (skip) without
  * a C++ compiler. */
-#include "ir/tensor_map.h"
+#include "ir/kernel/tensor_map.h"
 #include "tests/unit/grouped.h"
 #include "tests/unit/sixteen_bits.h"
 

@@ -3,7 +3,7 @@
  * at random sizes. What is refused: maps that no driver makes, a driver that makes none, code that takes
  * other arguments. */
 #include "compiler/cuda/nvrtc.h"
-#include "ir/cubin.h"
+#include "ir/plan/cubin.h"
 #include "tests/unit/mapped.h"
 
 /* y = x v, for each of a batch of `b`; which of them lie along the terms. `shared`: v is one for all. */

@@ -2,7 +2,7 @@
  * beside the interpreter: what lies outside an image is no term of a weight's gradient, though tiles hold a
  * zero in its place; and an image's infinities go where its windows are, whatever fills the rest of a tile.
  */
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "tests/unit/contraction_runs.h"
 #include "tests/unit/random_numbers.h"

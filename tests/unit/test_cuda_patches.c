@@ -2,8 +2,8 @@
  * random shapes, emulated, beside the interpreter; of one to three axes, with strides, dilation and unlike
  * padding. Which of them are patches; and, where there is NVRTC, that none spills. */
 #include "compiler/cuda/nvrtc.h"
-#include "ir/cubin.h"
-#include "ir/text.h"
+#include "ir/plan/cubin.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "tests/unit/contraction_runs.h"
 #include "tests/unit/random_numbers.h"

@@ -5,8 +5,8 @@
 
 #include "compiler/cuda/nvrtc.h"
 #include "compiler/cuda/peak.h"
-#include "ir/cubin.h"
-#include "runtime/exec.h"
+#include "ir/plan/cubin.h"
+#include "runtime/exec/exec.h"
 #include "tests/check.h"
 
 static dl_arena *arena;

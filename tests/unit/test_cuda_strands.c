@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "compiler/cuda/cuda.h"
-#include "ir/cubin.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
+#include "ir/plan/cubin.h"
 #include "tests/unit/compiled.h"
 #include "tests/unit/random_numbers.h"
 

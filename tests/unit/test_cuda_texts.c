@@ -2,7 +2,7 @@
  * warning. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 (skip) without it. */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/input.h"
-#include "ir/cubin.h"
+#include "ir/plan/cubin.h"
 #include "tests/check.h"
 
 extern const char dl_cuda_kernels_device[], dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[],

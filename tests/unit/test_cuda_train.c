@@ -7,19 +7,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "compiler/backend.h"
-#include "compiler/jit_cc.h"
+#include "compiler/jit/jit_cc.h"
 #include "compiler/session.h"
+#include "compiler/target/backend.h"
 #include "ir/base/dirs.h"
 #include "ir/base/input.h"
+#include "runtime/checkpoint/tensors.h"
 #include "runtime/data/noise.h"
-#include "runtime/exec.h"
-#include "runtime/feed.h"
-#include "runtime/io/log.h"
-#include "runtime/rundir.h"
-#include "runtime/state.h"
-#include "runtime/tensors.h"
-#include "runtime/train.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
+#include "runtime/formats/log.h"
+#include "runtime/train/feed.h"
+#include "runtime/train/rundir.h"
+#include "runtime/train/train.h"
 #include "tests/unit/plan_fixture.h"
 #include "verify/verify.h"
 

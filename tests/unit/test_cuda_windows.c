@@ -1,7 +1,7 @@
 /* Convolutions by wgmma whose image comes by TMA's im2col mode: emulated, as PTX documents it, beside plain
  * C, in every order of threads, and with mistakes put into the feed, the kernels and the emulation, each of
  * which is found; by NVRTC for sm_90a, without spills. Exit 77 (skip) without a C++ compiler. */
-#include "ir/tensor_map.h"
+#include "ir/kernel/tensor_map.h"
 #include "tests/unit/grouped.h"
 #include "tests/unit/sixteen_bits.h"
 

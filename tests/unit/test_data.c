@@ -1,10 +1,10 @@
 /* Samples from files: every rotation, layout and fault. */
 #include "ir/base/sandbox.h"
+#include "runtime/base/rng.h"
 #include "runtime/data/array_format.h"
 #include "runtime/data/noise.h"
 #include "runtime/data/rotate.h"
 #include "runtime/data/volume.h"
-#include "runtime/rng.h"
 #include "tests/check.h"
 #include "tests/unit/data_files.h"
 #include "tests/unit/written.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/ranks.h"
-#include "runtime/exchange.h"
+#include "runtime/comm/exchange.h"
 #include "tests/check.h"
 
 enum { RANKS = 4 };

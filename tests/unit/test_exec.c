@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "runtime/exec.h"
-#include "runtime/memory.h"
-#include "runtime/not_finite.h"
+#include "runtime/base/memory.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/not_finite.h"
 #include "tests/unit/plan_fixture.h"
 
 /* Counts what a step asks of the system. In programs with a sanitizer its own malloc stays. */

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "compiler/backend.h"
-#include "compiler/jit_cc.h"
+#include "compiler/jit/jit_cc.h"
+#include "compiler/target/backend.h"
 #include "ir/base/foreign.h"
 #include "ir/base/object.h"
 #include "ir/base/utf8.h"
-#include "ir/text.h"
-#include "runtime/io/json.h"
+#include "ir/text/text.h"
+#include "runtime/formats/json.h"
 #include "tests/check.h"
 
 static const char *put(dl_buf *b, dl_place place, const char *s) {

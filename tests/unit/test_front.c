@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ir/text.h"
-#include "ir/validate.h"
+#include "ir/text/text.h"
+#include "ir/validate/validate.h"
 #include "tests/check.h"
 #include "tests/unit/amp_functions.h"
 

@@ -10,11 +10,11 @@
 
 #include <math.h>
 
-#include "compiler/backend.h"
 #include "compiler/cuda/cuda.h"
-#include "runtime/exec.h"
-#include "runtime/state.h"
-#include "runtime/tensors.h"
+#include "compiler/target/backend.h"
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "tests/unit/plan_fixture.h"
 
 enum { N = 1024, BYTES = 4 * N, X = BYTES, Y = 3 * BYTES, ARENA = 5 * BYTES };

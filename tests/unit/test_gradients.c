@@ -1,7 +1,7 @@
 /* Gradients against central differences in f64 on the interpreter, for every op that has a rule. */
 #include "ir/builder.h"
-#include "ir/interp.h"
-#include "ir/validate.h"
+#include "ir/interp/interp.h"
+#include "ir/validate/validate.h"
 #include "passes/pass.h"
 #include "tests/check.h"
 #include "tests/unit/random_numbers.h"

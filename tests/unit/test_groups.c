@@ -2,7 +2,7 @@
  * groups share vectors in compiled code, which is held against the interpreter on each target. */
 #include <math.h>
 
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "tests/unit/compiled.h"
 #include "tests/unit/random_numbers.h"
 

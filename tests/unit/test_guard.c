@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-#include "runtime/exec.h"
-#include "runtime/state.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "tests/unit/plan_fixture.h"
 
 /* Every kernel: x (read), y (stored); 256 numbers each; a unit is 64 of them. */

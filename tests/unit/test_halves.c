@@ -3,8 +3,8 @@
  * is the interpreter's rounding, which test_interp holds against exact arithmetic. */
 #include <math.h>
 
-#include "ir/interp.h"
-#include "ir/interp_parts.h"
+#include "ir/interp/interp.h"
+#include "ir/interp/interp_parts.h"
 #include "tests/unit/compiled.h"
 
 enum { ALL = 1 << 16, COUNT = 1 << 18 };

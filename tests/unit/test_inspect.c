@@ -5,7 +5,7 @@
 #include "dldata/volume_file.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 #include "tests/check.h"
 
 #include <hdf5.h>

@@ -2,8 +2,8 @@
  * refusals. The ops themselves are compared with PyTorch by tests/oracle/check_ops.py. */
 #include "tests/check.h"
 
-#include "ir/interp.h"
-#include "ir/text.h"
+#include "ir/interp/interp.h"
+#include "ir/text/text.h"
 
 static dl_module *parse(dl_arena *arena, const char *text) {
     dl_error err = {0};

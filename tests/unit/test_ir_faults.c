@@ -2,7 +2,7 @@
  * Each text is the smallest that shows its kind of fault. Run under the sanitizers, too. */
 #include "tests/check.h"
 
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 
 #define X_IN  "  input $x = %0 : f32[N=2, C=3, H=8]\n"

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 #include "ir/base/arena.h"
-#include "runtime/io/checksum.h"
-#include "runtime/io/crc32c.h"
-#include "runtime/io/json.h"
+#include "runtime/formats/checksum.h"
+#include "runtime/formats/crc32c.h"
+#include "runtime/formats/json.h"
 #include "tests/check.h"
 
 static const dlr_json *parse_n(dl_arena *a, const char *text, size_t n, dl_error *err) {

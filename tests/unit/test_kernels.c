@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "ir/interp.h"
-#include "runtime/exec.h"
-#include "runtime/state.h"
+#include "ir/interp/interp.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "tests/cache.h"
 #include "tests/check.h"
 #include "tests/targets.h"

@@ -8,9 +8,9 @@
 
 #include "ir/base/input.h"
 #include "ir/base/str.h"
-#include "runtime/io/log.h"
-#include "runtime/io/progress.h"
-#include "runtime/io/terminal.h"
+#include "runtime/formats/log.h"
+#include "runtime/formats/progress.h"
+#include "runtime/formats/terminal.h"
 #include "tests/check.h"
 
 static const char line_form[] =

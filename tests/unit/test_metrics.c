@@ -7,9 +7,9 @@
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/base/str.h"
-#include "runtime/io/crc32c.h"
-#include "runtime/io/metrics.h"
-#include "runtime/io/tensorboard.h"
+#include "runtime/formats/crc32c.h"
+#include "runtime/formats/metrics.h"
+#include "runtime/formats/tensorboard.h"
 #include "tests/check.h"
 
 static char dir[] = "/tmp/dl_test_XXXXXX";

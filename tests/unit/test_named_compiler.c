@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "compiler/cuda/emulate.h"
-#include "compiler/jit_cc.h"
+#include "compiler/jit/jit_cc.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/base/sandbox.h"

@@ -3,7 +3,7 @@
 #include "dldata/volume_file.h"
 #include "ir/base/input.h"
 #include "ir/base/str.h"
-#include "runtime/rng.h"
+#include "runtime/base/rng.h"
 #include "tests/check.h"
 
 #include <dirent.h>

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "ir/interp.h"
-#include "ir/text.h"
+#include "ir/interp/interp.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "tests/check.h"
 
@@ -177,7 +177,7 @@ static const optimizer_case cases[] = {
       {"optimizer.beta2", 0.57},
       {"optimizer.eps", 1e-2},
       {"optimizer.weight_decay", 0.17}}},
-    {"nadam", /* 1.13 has another rule without foreach (passes/optimizers.c) */
+    {"nadam", /* 1.13 has another rule without foreach (passes/optim/optimizers.c) */
      {.optimizer = DL_OPT_nadam, FIXED},
      "NAdam(p, lr=0.0371, foreach=True)",
      CONSTANT,

@@ -1,10 +1,10 @@
 /* The manager, simplify against the interpreter, the schedule, and the memory plan. */
 #include <unistd.h>
 
-#include "ir/interp.h"
-#include "ir/text.h"
-#include "ir/validate.h"
-#include "passes/memory.h"
+#include "ir/interp/interp.h"
+#include "ir/text/text.h"
+#include "ir/validate/validate.h"
+#include "passes/memory/memory.h"
 #include "passes/pass.h"
 #include "tests/check.h"
 #include "tests/unit/random_graph.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "compiler/cpu/peak.h"
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 #include "tests/check.h"
 
 enum { ROUNDS = 5, MOST_ROUNDS = 400, TURNS = 30 << 20, TILE_TURNS = 4 << 20 };

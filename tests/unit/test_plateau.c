@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "runtime/plateau.h"
+#include "runtime/train/plateau.h"
 #include "tests/check.h"
 
 enum { EPOCHS = 200, CASES = 4 };

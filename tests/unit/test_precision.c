@@ -7,7 +7,7 @@
 #include "compiler/compile.h"
 #include "compiler/cpu/cpu.h"
 #include "ir/builder.h"
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 #include "tests/cache.h"
 #include "tests/check.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "ir/base/philox.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
 #include "tests/unit/compiled.h"
 
 /* What is drawn by: the element's part, of whose elements there are `count`; -1: there are no parts. */

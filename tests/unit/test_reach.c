@@ -1,9 +1,9 @@
 /* Receptive fields beside what the interpreter sees when one input element after the other is moved; and the
  * graph of prediction. */
 #include "frontends/dl/front.h"
-#include "ir/interp.h"
+#include "ir/interp/interp.h"
+#include "passes/core/prediction.h"
 #include "passes/pass.h"
-#include "passes/prediction.h"
 #include "tests/check.h"
 
 enum { LENGTH = 48 };

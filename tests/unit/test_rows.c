@@ -1,16 +1,16 @@
-/* Kernels with reductions whose results are spread again (ir/sweep.h): norms, softmax and their gradients
- * over rows in vectors, across vectors and in phases, of awkward sizes: compiled for every target that this
- * machine can run against the interpreter on the unfused graph, the same bits with one thread and with three,
- * and in no more kernels than their data flow needs. */
+/* Kernels with reductions whose results are spread again (ir/kernel/sweep.h): norms, softmax and their
+ * gradients over rows in vectors, across vectors and in phases, of awkward sizes: compiled for every target
+ * that this machine can run against the interpreter on the unfused graph, the same bits with one thread and
+ * with three, and in no more kernels than their data flow needs. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "compiler/compile.h"
 #include "ir/base/hash.h"
-#include "ir/text.h"
-#include "runtime/exec.h"
-#include "runtime/state.h"
+#include "ir/text/text.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "tests/cache.h"
 #include "tests/check.h"
 #include "tests/unit/error_bound.h"

@@ -6,7 +6,7 @@
 
 #include "ir/base/output.h"
 #include "ir/base/str.h"
-#include "runtime/io/stored.h"
+#include "runtime/formats/stored.h"
 #include "tests/check.h"
 
 static char dir[] = "/tmp/dl_test_XXXXXX";

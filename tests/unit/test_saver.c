@@ -12,11 +12,11 @@
 #include "ir/base/dirs.h"
 #include "ir/base/input.h"
 #include "ir/base/str.h"
-#include "runtime/exec.h"
-#include "runtime/io/log.h"
-#include "runtime/rng.h"
-#include "runtime/state.h"
-#include "runtime/train_parts.h"
+#include "runtime/base/rng.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
+#include "runtime/formats/log.h"
+#include "runtime/train/train_parts.h"
 #include "tests/check.h"
 
 static dl_arena *arena;

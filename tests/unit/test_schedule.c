@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "runtime/schedule.h"
+#include "runtime/train/schedule.h"
 
 /* System A's: start, end, scaling, warm-up, global and base batch, steps. */
 static dlr_schedule of_a(double start, double end, const char *scaling, int64_t warmup, int64_t global,

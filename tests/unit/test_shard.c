@@ -6,7 +6,7 @@
 #include "frontends/dl/front.h"
 #include "ir/base/hash.h"
 #include "ir/base/philox.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "passes/pass.h"
 #include "tests/check.h"
 #include "verify/lockstep.h"

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ir/text.h"
-#include "passes/shard.h"
+#include "ir/text/text.h"
+#include "passes/parallel/shard.h"
 #include "tests/check.h"
 #include "tests/unit/random_graph.h"
 #include "verify/lockstep.h"

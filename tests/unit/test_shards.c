@@ -6,11 +6,11 @@
 #include "ir/base/dirs.h"
 #include "ir/base/output.h"
 #include "ir/base/str.h"
-#include "runtime/io/checkpoint.h"
-#include "runtime/io/weights.h"
-#include "runtime/rng.h"
-#include "runtime/shards.h"
-#include "runtime/snapshot.h"
+#include "runtime/base/rng.h"
+#include "runtime/checkpoint/shards.h"
+#include "runtime/checkpoint/snapshot.h"
+#include "runtime/formats/checkpoint.h"
+#include "runtime/formats/weights.h"
 #include "tests/check.h"
 
 static dl_arena *arena;

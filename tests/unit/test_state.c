@@ -4,10 +4,10 @@
 
 #include <time.h>
 
-#include "runtime/convert.h"
-#include "runtime/exec.h"
-#include "runtime/layout.h"
-#include "runtime/state.h"
+#include "runtime/base/convert.h"
+#include "runtime/device/layout.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 #include "tests/unit/plan_fixture.h"
 
 static double seconds(void) {

@@ -8,7 +8,7 @@
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/base/str.h"
-#include "runtime/sweep_trials.h"
+#include "runtime/sweep/sweep_trials.h"
 #include "tests/check.h"
 
 static char dir[] = "/tmp/dl_trials_XXXXXX";

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "ir/builder.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 
 static char *print(dl_arena *arena, const dl_module *m, bool locations) {
     dl_buf b = {0};

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "ir/base/output.h"
-#include "runtime/io/torch_file.h"
-#include "runtime/io/zip.h"
+#include "runtime/formats/torch_file.h"
+#include "runtime/formats/zip.h"
 #include "tests/check.h"
 
 static char dir[] = "/tmp/dl_test_XXXXXX";

@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 #include "compiler/session.h"
-#include "runtime/exec.h"
-#include "runtime/feed.h"
-#include "runtime/figures.h"
-#include "runtime/signals.h"
-#include "runtime/state.h"
-#include "runtime/train_parts.h"
+#include "runtime/base/signals.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
+#include "runtime/report/figures.h"
+#include "runtime/train/feed.h"
+#include "runtime/train/train_parts.h"
 
 static char folder[] = "/tmp/dl_train_XXXXXX";
 static dl_arena *arena;

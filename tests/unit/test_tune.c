@@ -9,10 +9,10 @@
 
 #include "compiler/cuda/cuda.h"
 #include "compiler/session.h"
-#include "ir/text.h"
+#include "ir/text/text.h"
 #include "programs/tune.h"
-#include "runtime/exec.h"
-#include "runtime/state.h"
+#include "runtime/exec/exec.h"
+#include "runtime/exec/state.h"
 
 /* In which type the product is made: bf16, or f32, in TF32. */
 static const char *type = "bf16";

@@ -9,8 +9,8 @@
 
 #include "compiler/compile.h"
 #include "frontends/dl/front.h"
-#include "ir/interp.h"
-#include "runtime/exec.h"
+#include "ir/interp/interp.h"
+#include "runtime/exec/exec.h"
 
 static const struct {
     const char *name, *body;

@@ -1,7 +1,7 @@
 /* The validator: legal graphs of every stage pass, and every seeded breakage is named. */
 #include "ir/builder.h"
-#include "ir/text.h"
-#include "ir/validate.h"
+#include "ir/text/text.h"
+#include "ir/validate/validate.h"
 #include "tests/check.h"
 
 static const char tensor_text[] = "graph @train {\n"

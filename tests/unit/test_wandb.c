@@ -7,10 +7,10 @@
 #include "ir/base/dirs.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
-#include "runtime/io/protobuf.h"
-#include "runtime/io/sha256.h"
-#include "runtime/io/wandb.h"
-#include "runtime/io/wandb_log.h"
+#include "runtime/formats/protobuf.h"
+#include "runtime/formats/sha256.h"
+#include "runtime/formats/wandb.h"
+#include "runtime/formats/wandb_log.h"
 #include "tests/check.h"
 
 enum { BLOCK = 32768, HEAD = 7 };

@@ -1,5 +1,5 @@
 /* Goes in front of every generated CPU source: vectors, and the scalar functions of ops.def over them.
- * LANES, PANEL, TILE_ROWS and the block sizes are defined by the emitter, from compiler/target.h. */
+ * LANES, PANEL, TILE_ROWS and the block sizes are defined by the emitter, from compiler/target/target.h. */
 typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef int vi __attribute__((vector_size(LANES * 4)));
 typedef unsigned vw __attribute__((vector_size(LANES * 4)));

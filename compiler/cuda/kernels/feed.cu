@@ -1,5 +1,5 @@
 /* Makes an input of a batch's numbers as files have them: cut out, turned, scaled, converted, in the input's
- * order of axes (ir/feed.h, which says what is what). */
+ * order of axes (ir/plan/feed.h, which says what is what). */
 struct feed_table {
     long samples, size[4], channel, from, to, moves, scales, numbers, held, replaces;
     float other;

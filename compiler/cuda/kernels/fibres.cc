@@ -303,7 +303,7 @@ static void go_on(bool own) {
     if (now.running != self) kd_switch(&self->top, now.running->top);
 }
 
-/* A tensor map (ir/tensor_map.h: dl_emulated_map). */
+/* A tensor map (ir/kernel/tensor_map.h: dl_emulated_map). */
 struct map {
     unsigned long address;
     int mark, word, swizzle, box[3];

@@ -240,7 +240,7 @@ template <int BYTES> KD_INLINE void kd_round_tf32_at(kd_saddr at) {
 }
 
 /* ---- boxes by tensor maps (PTX ISA: cp.async.bulk.tensor, mbarrier) ---- */
-/* A tensor map as the driver writes it (ir/tensor_map.h); one that is a kernel's parameter, and where it is.
+/* A tensor map as the driver writes it (ir/kernel/tensor_map.h); one that is a kernel's parameter, and where it is.
  */
 struct __align__(128) kd_map {
     unsigned long words[16];

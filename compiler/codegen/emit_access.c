@@ -1,0 +1,460 @@
+/* Where a program reads and writes: addresses of elements, what lies outside, one value at a time or a
+ * vector. */
+#include "compiler/codegen/emit_parts.h"
+
+enum { FROM_MEMORY = 1 << 18 }; /* bytes of an array that has left a core's cache when it is read again */
+
+const char *dl_emit_whole(const dl_emitter *e, int64_t v) {
+    return dl_format(e->arena, "%lld%s", (long long)v, e->dialect->whole);
+}
+
+static const char *natural(const dl_emitter *e, int64_t v) {
+    return dl_format(e->arena, "%lld%s", (long long)v, e->dialect->not_signed);
+}
+
+static void put_term(dl_emitter *e, const dl_term *t) {
+    dl_putf(e->out, "%s%d", e->dialect->coordinate, t->axis);
+    if (t->div != 1) dl_putf(e->out, " / %s", dl_emit_whole(e, t->div));
+    if (t->mod) dl_putf(e->out, " %% %s", dl_emit_whole(e, t->mod));
+    if (t->mul != 1) dl_putf(e->out, " * %s", dl_emit_whole(e, t->mul));
+}
+
+/* The sum of an index, before it is divided. */
+static void put_sum(dl_emitter *e, dl_index at) {
+    if (at.nterms) {
+        for (int i = 0; i < at.nterms; i++) dl_puts(e->out, i ? " + " : "("), put_term(e, &at.term[i]);
+        if (at.offset) dl_putf(e->out, " + %s", dl_emit_whole(e, at.offset));
+        dl_puts(e->out, ")");
+    } else if (at.axis < 0)
+        dl_putf(e->out, "%s", dl_emit_whole(e, at.offset));
+    else if (at.offset)
+        dl_putf(e->out, "(%s%d + %s)", e->dialect->coordinate, at.axis, dl_emit_whole(e, at.offset));
+    else
+        dl_putf(e->out, "%s%d", e->dialect->coordinate, at.axis);
+}
+
+/* The element along an axis of `size` that an index means; where none is, dl_emit_bounds has asked before. */
+static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
+    if (at.by) {
+        dl_putf(e->out, e->mode == DL_LANES ? "v%d[j]" : "v%d", at.by - 1);
+        return;
+    }
+    bool inside = dl_index_inside(e->k->space, &at, size), moves = !inside && !dl_outside_fills(at.outside);
+    if (moves) dl_putf(e->out, "%s_place(", dl_outside_names[at.outside]);
+    if (at.div > 1) {
+        bool plain = at.outside == DL_OUT_EXACT || dl_index_natural(e->k->space, &at);
+        dl_puts(e->out, plain ? "(" : "floor_div(");
+        put_sum(e, at);
+        dl_putf(e->out, plain ? " / %s)" : ", %s)", dl_emit_whole(e, at.div));
+    } else {
+        put_sum(e, at);
+    }
+    if (moves) dl_putf(e->out, ", %s)", dl_emit_whole(e, size));
+}
+
+void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
+    if (e->flat) {
+        int64_t start = 0; /* of a part that lies in one */
+        for (int i = 0; i < t->rank; i++) start += at[i].offset * dl_type_laid_around(t, i).inner;
+        dl_puts(e->out, t->rank ? "x0" : "0");
+        if (start) dl_putf(e->out, " + %s", dl_emit_whole(e, start));
+    } else if (t->layout.kind == DL_PANEL) {
+        int64_t taps = 1;
+        for (int i = 2; i < t->rank; i++) taps *= t->axis[i].size;
+        dl_puts(e->out, "((");
+        put_coordinate(e, at[0], t->axis[0].size);
+        dl_putf(e->out, " / %d * %s", t->layout.width, dl_emit_whole(e, taps));
+        for (int i = 2; i < t->rank; i++) {
+            int64_t rest = 1;
+            for (int j = i + 1; j < t->rank; j++) rest *= t->axis[j].size;
+            dl_puts(e->out, " + ");
+            put_coordinate(e, at[i], t->axis[i].size);
+            dl_putf(e->out, " * %s", dl_emit_whole(e, rest));
+        }
+        dl_putf(e->out, ") * %s + ", dl_emit_whole(e, t->axis[1].size));
+        put_coordinate(e, at[1], t->axis[1].size);
+        dl_putf(e->out, ") * %s + ", dl_emit_whole(e, t->layout.width));
+        put_coordinate(e, at[0], t->axis[0].size);
+        dl_putf(e->out, " %% %s", dl_emit_whole(e, t->layout.width));
+    } else {
+        int64_t stride[DL_MAX_RANK];
+        dl_type_strides(t, stride);
+        bool any = false;
+        for (int i = 0; i < t->rank; i++) {
+            if (at[i].axis < 0 && !at[i].offset && !at[i].nterms && !at[i].by) continue;
+            dl_puts(e->out, any ? " + " : "");
+            put_coordinate(e, at[i], t->axis[i].size);
+            if (stride[i] != 1) dl_putf(e->out, " * %s", dl_emit_whole(e, stride[i]));
+            any = true;
+        }
+        if (!any) dl_puts(e->out, "0");
+    }
+}
+
+/* Does a term stay the same over a vector? Vectors begin at multiples of their width. */
+static bool is_same(const dl_emitter *e, const dl_term *t) {
+    return t->axis != e->lane_axis || t->div % e->t->lanes == 0;
+}
+
+/* Does it go from lane to lane in even steps? */
+static bool is_even(const dl_emitter *e, const dl_term *t) {
+    return is_same(e, t) || (t->div == 1 && t->mod % e->t->lanes == 0);
+}
+
+/* Does an index change from lane to lane? */
+static bool along_lanes(const dl_emitter *e, const dl_index *at) {
+    bool along = e->lane_axis >= 0 && at->axis == e->lane_axis;
+    for (int k = 0; k < at->nterms; k++) along |= !is_same(e, &at->term[k]);
+    return along;
+}
+
+/* And in even steps, through elements that are there? */
+static bool steps_evenly(const dl_emitter *e, const dl_index *at, int64_t size) {
+    for (int k = 0; k < at->nterms; k++)
+        if (!is_even(e, &at->term[k])) return false;
+    return at->div <= 1 && dl_index_inside(e->k->space, at, size);
+}
+
+/* Steps a parameter takes from lane to lane: 0: the same element. */
+static int64_t lane_step(const dl_emitter *e, const dl_type *t, const dl_index *at) {
+    if (e->flat) return t->rank ? 1 : 0;
+    int64_t stride[DL_MAX_RANK], step = 0;
+    dl_type_strides(t, stride);
+    for (int i = 0; i < t->rank; i++) {
+        if (at[i].axis == e->lane_axis && !at[i].nterms) step += stride[i];
+        for (int k = 0; k < at[i].nterms; k++)
+            if (!is_same(e, &at[i].term[k])) step += at[i].term[k].mul * stride[i];
+    }
+    return step;
+}
+
+bool dl_emit_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
+    bool any = false;
+    for (int i = 0; !e->flat && i < t->rank; i++) {
+        if (dl_index_inside(e->k->space, &at[i], t->axis[i].size) || !dl_outside_fills(at[i].outside))
+            continue;
+        dl_puts(e->out, any ? " && " : "");
+        if (at[i].outside == DL_OUT_EXACT && at[i].div > 1)
+            put_sum(e, at[i]), dl_putf(e->out, " %% %s == 0 && ", dl_emit_whole(e, at[i].div));
+        dl_putf(e->out, "(%s)", e->dialect->natural);
+        put_coordinate(e, at[i], t->axis[i].size);
+        dl_putf(e->out, " < %s", natural(e, t->axis[i].size));
+        any = true;
+    }
+    return any;
+}
+
+/* Accesses that no vector instruction serves: panels read across, lanes that may lie outside or at uneven
+ * places, steps in arrays of other than floats. */
+static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
+    if (e->flat || !t->rank) return false;
+    if (t->layout.kind == DL_PANEL) return true;
+    for (int i = 0; i < t->rank; i++)
+        if (at[i].by) return true;
+    for (int i = 0; i < t->rank; i++)
+        if (along_lanes(e, &at[i]) && !steps_evenly(e, &at[i], t->axis[i].size)) return true;
+    int64_t step = lane_step(e, t, at);
+    return !dl_emit_is_float(t->dtype) && step != 0 && step != 1;
+}
+
+bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s) {
+    for (int i = 0; i < s->run.n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[s->run.at[i]];
+        if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in)) continue;
+        const dl_type *t = &e->k->params.at[in->param].type;
+        if (e->mode != DL_LANES || is_slow(e, t, in->index)) return false;
+        int64_t step = lane_step(e, t, in->index);
+        if (step != 0 && step != 1) return false;
+        for (int a = 0; a < t->rank; a++)
+            if (in->index[a].nterms || in->index[a].div > 1) return false;
+    }
+    return true;
+}
+
+static bool has_axis(int n, const int *axes, int a, int b) {
+    for (int i = 0; i < n; i++)
+        if (axes[i] == a || axes[i] == b) return true;
+    return false;
+}
+
+/* Does an access step from the last of axis b to the first of axis a's next as it steps along b? */
+static bool joins_access(const dl_emitter *e, const dl_type *t, const dl_index *at, int a, int b) {
+    int64_t stride[DL_MAX_RANK], by_a = 0, by_b = 0;
+    if (t->layout.kind == DL_PANEL) return false;
+    dl_type_strides(t, stride);
+    for (int i = 0; i < t->rank; i++) {
+        bool used = !at[i].nterms && (at[i].axis == a || at[i].axis == b);
+        for (int k = 0; k < at[i].nterms; k++)
+            if (at[i].term[k].axis == a || at[i].term[k].axis == b) return false;
+        if (used && (at[i].div > 1 || !dl_index_inside(e->k->space, &at[i], t->axis[i].size))) return false;
+        if (used) *(at[i].axis == a ? &by_a : &by_b) += stride[i];
+    }
+    return by_a == by_b * e->k->space[b].size;
+}
+
+bool dl_emit_joins(const dl_emitter *e, int a, int b) {
+    const dl_sweep *s = e->now;
+    for (int i = 0; i < s->read.n; i++)
+        if (has_axis(e->kept[s->read.at[i]].n, e->kept[s->read.at[i]].axis, a, b)) return false;
+    for (int i = 0; i < s->run.n; i++) {
+        int number = s->run.at[i];
+        const dl_kinstr *in = &e->k->instrs.at[number];
+        if (has_axis(e->partial[number].n, e->partial[number].axis, a, b)) return false;
+        if (in->kind == DL_K_COORD && (in->axis == a || in->axis == b)) return false;
+        if (in->kind == DL_K_RANDOM && in->along[a] != in->along[b] * e->k->space[b].size) return false;
+        if ((in->kind == DL_K_LOAD || in->kind == DL_K_STORE) &&
+            !joins_access(e, &e->k->params.at[in->param].type, in->index, a, b))
+            return false;
+    }
+    return true;
+}
+
+void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, const int *axes) {
+    for (int i = 0, first = 0; i < n; first = ++i) {
+        int64_t size = e->k->space[axes[i]].size;
+        for (; i + 1 < n && dl_emit_joins(e, axes[i], axes[i + 1]); size *= e->k->space[axes[++i]].size)
+            dl_putf(e->out, "        const %s x%d = 0;\n", e->dialect->index, axes[i]);
+        count /= size ? size : 1;
+        dl_putf(e->out, "        const %s x%d = %s", e->dialect->index, axes[i], number);
+        if (count > 1) dl_putf(e->out, " / %s", dl_emit_whole(e, count));
+        if (first) dl_putf(e->out, " %% %s", dl_emit_whole(e, (size ? size : 1)));
+        dl_puts(e->out, ";\n");
+    }
+}
+
+/* "if (...) " around what follows, where an access may lie outside. */
+static void put_guard(dl_emitter *e, const dl_type *t, const dl_index *at) {
+    size_t mark = e->out->n;
+    dl_puts(e->out, "if (");
+    if (dl_emit_bounds(e, t, at))
+        dl_puts(e->out, ") ");
+    else
+        e->out->n = mark, e->out->at[mark] = 0;
+}
+
+bool dl_emit_is_whole(const dl_emitter *e) {
+    if (e->mode != DL_LANES) return false;
+    if (!e->flat) return e->lane_axis >= 0 && e->k->space[e->lane_axis].size % e->t->lanes == 0;
+    for (int i = 0; i < e->k->params.n; i++) {
+        const dl_type *t = &e->k->params.at[i].type;
+        if (t->rank && dl_type_stored(t) % e->t->lanes) return false;
+    }
+    return true;
+}
+
+/* Lane by lane: the loop's head; x<lane axis> is the lane's own coordinate in it. */
+static void put_lane_loop(dl_emitter *e) {
+    if (e->lane_axis >= 0) dl_putf(e->out, "const long lane0 = x%d; ", e->lane_axis);
+    dl_puts(e->out, "for (long j = 0; j < n; j++) { ");
+    if (e->lane_axis >= 0)
+        dl_putf(e->out, "const long x%d = lane0 + j; (void)x%d; ", e->lane_axis, e->lane_axis);
+}
+
+const char *dl_emit_param(const dl_emitter *e, int param) {
+    if (e->dialect->named) return dl_format(e->arena, "p%d", param);
+    return dl_format(e->arena, "((%s%s *)arg[%d])", param < e->k->nin ? "const " : "",
+                     dl_emit_element_type(e->k->params.at[param].type.dtype), param);
+}
+
+/* The element that a load or store of one value touches: its parameter's, or what the emitter puts in its
+ * place. */
+static void put_element(dl_emitter *e, const dl_kinstr *in) {
+    const char *other = e->array ? e->array[in - e->k->instrs.at] : NULL;
+    if (other) {
+        dl_puts(e->out, other);
+        return;
+    }
+    dl_putf(e->out, "%s[", dl_emit_param(e, in->param));
+    dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
+    dl_puts(e->out, "]");
+}
+
+/* In front of an element of memory: what makes it one in the program. */
+static const char *widening(dl_dtype d) {
+    return d == DL_F16 ? "s_widen_f16" : d == DL_BF16 ? "s_widen_bf16" : d == DL_BOOL ? "-" : "";
+}
+
+/* Can the places of all lanes be reckoned at once? They are inside, and vectors of 32 bits tell them. */
+static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *at) {
+    bool along = false, inside = dl_emit_is_float(t->dtype) && dl_type_stored(t) <= INT32_MAX;
+    for (int i = 0; inside && i < t->rank; i++) {
+        along |= along_lanes(e, &at[i]);
+        inside = !at[i].by && dl_index_inside(e->k->space, &at[i], t->axis[i].size) &&
+                 (at[i].div <= 1 || dl_index_natural(e->k->space, &at[i]));
+    }
+    return along && inside;
+}
+
+/* The axes that an access goes along, a bit each. A sweep over fewer axes than the kernel's space has no
+ * coordinates of the others. */
+static unsigned accessed_axes(const dl_type *t, const dl_index *at) {
+    unsigned axes = 0;
+    for (int i = 0; i < t->rank; i++) {
+        if (!at[i].nterms && at[i].axis >= 0) axes |= 1u << at[i].axis;
+        for (int k = 0; k < at[i].nterms; k++) axes |= 1u << at[i].term[k].axis;
+    }
+    return axes;
+}
+
+/* What goes from lane to lane in uneven steps: places as a vector, of which each lane's element is read. */
+static void put_gather(dl_emitter *e, const dl_kinstr *in) {
+    static const dl_dialect of_lanes = {.index = "unsigned", .whole = "u", .coordinate = "u"};
+    const dl_dialect *own = e->dialect;
+    const dl_kparam *p = &e->k->params.at[in->param];
+    dl_puts(e->out, "({ ");
+    unsigned axes = accessed_axes(&p->type, in->index);
+    for (int i = 0; i < e->k->nspace; i++)
+        if (axes >> i & 1)
+            dl_putf(e->out, "const %s u%d = %s(unsigned)x%d; ", i == e->lane_axis ? "vw" : "unsigned", i,
+                    i == e->lane_axis ? "(vw)lane_numbers() + " : "", i);
+    dl_putf(e->out, "gather%s((const %s *)arg[%d], ", dl_emit_suffix(p->type.dtype),
+            dl_emit_element_type(p->type.dtype), in->param);
+    e->dialect = &of_lanes;
+    dl_emit_address(e, &p->type, in->index);
+    e->dialect = own;
+    dl_puts(e->out, ", n); })");
+}
+
+/* A vector read from memory, in memory's type. */
+static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
+    const dl_kparam *p = &e->k->params.at[in->param];
+    const char *type = dl_emit_element_type(p->type.dtype), *suffix = dl_emit_suffix(p->type.dtype);
+    double outside = dl_kinstr_outside(in, e->k->space, &p->type);
+    bool slow = is_slow(e, &p->type, in->index);
+    if (slow && is_gathered(e, &p->type, in->index)) {
+        put_gather(e, in);
+        return;
+    }
+    size_t mark = e->out->n; /* what holds for all lanes is asked once */
+    dl_putf(e->out, "({ %s r = splat%s(", dl_emit_type(e, p->type.dtype),
+            dl_emit_suffix(dl_kernel_type(p->type.dtype)));
+    dl_emit_constant(e, dl_kernel_type(p->type.dtype), outside);
+    dl_puts(e->out, "); ");
+    if (slow) {
+        put_lane_loop(e);
+        put_guard(e, &p->type, in->index);
+        dl_putf(e->out, "r[j] = %s(((const %s *)arg[%d])[", widening(p->type.dtype), type, in->param);
+        dl_emit_address(e, &p->type, in->index);
+        dl_puts(e->out, "]); } r; })");
+        return;
+    }
+    dl_puts(e->out, "if (");
+    bool asked = dl_emit_bounds(e, &p->type, in->index);
+    if (asked)
+        dl_puts(e->out, ") r = ");
+    else
+        e->out->n = mark, e->out->at[mark] = 0;
+    int64_t step = lane_step(e, &p->type, in->index);
+    bool whole = step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_is_whole(e);
+    bool ahead = e->ahead && dl_type_stored(&p->type) * (int64_t)sizeof(float) >= FROM_MEMORY;
+    dl_putf(e->out, "%s%s(((const %s *)arg[%d])%s",
+            step == 0   ? "splat"
+            : whole     ? ahead ? "ld_ahead" : "ld"
+            : step == 1 ? "ldn"
+                        : "ld_step",
+            suffix, type, in->param, step ? " + " : "[");
+    dl_emit_address(e, &p->type, in->index);
+    if (step == 0)
+        dl_puts(e->out, "])");
+    else if (whole && ahead)
+        dl_putf(e->out, ", %lldL)", (long long)e->ahead);
+    else if (step == 1)
+        dl_puts(e->out, whole ? ")" : ", n)");
+    else
+        dl_putf(e->out, ", %lldL, n)", (long long)step);
+    if (asked) dl_puts(e->out, "; r; })");
+}
+
+void dl_emit_load(dl_emitter *e, const dl_kinstr *in) {
+    const dl_kparam *p = &e->k->params.at[in->param];
+    bool shared = dl_emit_is_shared(e->k, in);
+    dl_cast c = dl_emit_cast(shared ? DL_SINGLE : e->mode, p->type.dtype, in->type);
+    if (e->mode == DL_LANES && !shared) {
+        dl_puts(e->out, c.open), put_load_lanes(e, in), dl_puts(e->out, c.close);
+        return;
+    }
+    bool whole = e->array && e->array[in - e->k->instrs.at]; /* who put it there has looked */
+    bool bounded = !whole && dl_emit_bounds(e, &p->type, in->index);
+    const char *half = dl_dtype_is_half(p->type.dtype) ? widening(p->type.dtype) : "";
+    dl_putf(e->out, "%s%s%s(", bounded ? " ? " : "", c.open, half);
+    put_element(e, in);
+    dl_putf(e->out, ")%s", c.close);
+    if (!bounded) return;
+    dl_puts(e->out, " : ");
+    dl_emit_constant(e, in->type, dl_kinstr_outside(in, e->k->space, &p->type));
+}
+
+void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
+    const dl_kparam *p = &e->k->params.at[in->param];
+    const char *type = dl_emit_element_type(p->type.dtype);
+    dl_dtype from = e->k->instrs.at[in->args[0]].type;
+    /* a float is rounded as it is written */
+    dl_cast c = dl_emit_is_float(from) && dl_dtype_is_half(p->type.dtype)
+                    ? (dl_cast){"", ""}
+                    : dl_emit_cast(e->mode, from, p->type.dtype);
+    const char *narrow = p->type.dtype == DL_F16 ? "narrow_f16" : "narrow_bf16";
+    dl_puts(e->out, "    ");
+    if (e->mode == DL_LANES && is_slow(e, &p->type, in->index)) {
+        bool half = dl_dtype_is_half(p->type.dtype);
+        dl_putf(e->out, "{ const %s r = %s(%sv%d%s); ", half ? "vh" : dl_emit_type(e, p->type.dtype),
+                half ? narrow : "", c.open, in->args[0], c.close);
+        put_lane_loop(e);
+        put_guard(e, &p->type, in->index);
+        dl_putf(e->out, "((%s *)arg[%d])[", type, in->param);
+        dl_emit_address(e, &p->type, in->index);
+        dl_putf(e->out, "] = (%s)r[j]%s; } }\n", type, p->type.dtype == DL_BOOL ? " & 1" : "");
+        return;
+    }
+    if (e->mode == DL_LANES) {
+        int64_t step = lane_step(e, &p->type, in->index);
+        if (step ==
+            0) { /* along an axis of one point: one lane is in use; of no element, whose strides are 0 */
+            DL_CHECK(e->k->space[e->lane_axis].size <= 1 || !dl_type_count(&p->type));
+            step = 1;
+        }
+        /* what fills up the panel of a weight of one element is no scalar's */
+        const char *some = e->points && !p->type.rank ? e->points : NULL;
+        bool whole = !some && step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_is_whole(e);
+        put_guard(e, &p->type, in->index);
+        dl_putf(e->out, "%s%s((%s *)arg[%d] + ",
+                whole       ? "st"
+                : step == 1 ? "stn"
+                            : "st_step",
+                dl_emit_suffix(p->type.dtype), type, in->param);
+        dl_emit_address(e, &p->type, in->index);
+        if (step != 1) dl_putf(e->out, ", %lldL", (long long)step);
+        dl_putf(e->out, ", %sv%d%s", c.open, in->args[0], c.close);
+        dl_putf(e->out, whole ? ");\n" : ", %s);\n", some ? some : "n");
+        return;
+    }
+    put_guard(e, &p->type, in->index);
+    put_element(e, in);
+    if (dl_dtype_is_half(p->type.dtype))
+        dl_putf(e->out, " = s_%s(%sv%d%s);\n", narrow, c.open, in->args[0], c.close);
+    else
+        dl_putf(e->out, " = %sv%d%s;\n", c.open, in->args[0], c.close);
+}
+
+/* Is what a load or store touches a vector at a time, somewhere in a large array? */
+static bool is_fetched(dl_emitter *e, const dl_kinstr *in) {
+    if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in)) return false;
+    const dl_type *t = &e->k->params.at[in->param].type;
+    if (dl_type_stored(t) * dl_dtype_bytes(t->dtype) < FROM_MEMORY || is_slow(e, t, in->index)) return false;
+    for (int i = 0; !e->flat && i < t->rank; i++)
+        if (!dl_index_inside(e->k->space, &in->index[i], t->axis[i].size)) return false;
+    return lane_step(e, t, in->index) == 1;
+}
+
+int dl_emit_fetch(dl_emitter *e) {
+    int most = 0;
+    for (int i = 0; i < e->now->run.n; i++) {
+        const dl_kinstr *in = &e->k->instrs.at[e->now->run.at[i]];
+        if (!is_fetched(e, in)) continue;
+        dl_putf(e->out, "    __builtin_prefetch(%s + ", dl_emit_param(e, in->param));
+        dl_emit_address(e, &e->k->params.at[in->param].type, in->index);
+        dl_puts(e->out, ");\n");
+        int bytes = dl_dtype_bytes(e->k->params.at[in->param].type.dtype);
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}

@@ -1,0 +1,85 @@
+#include "compiler/codegen/emit_passes.h"
+
+static const dl_kinstr *instr_of(const dl_emitter *e, int i) { return &e->k->instrs.at[i]; }
+
+bool dl_emit_reduces_row(const dl_emitter *e, const dl_sweep *s, int number) {
+    return e->steps[number].kind == DL_K_REDUCE && e->steps[number].over == s->row;
+}
+
+bool dl_emit_reduces_more(const dl_emitter *e, const dl_sweep *s, int number) {
+    return e->steps[number].kind == DL_K_REDUCE && e->steps[number].over != s->row;
+}
+
+unsigned dl_emit_root_axes(const dl_emitter *e, int number) {
+    const dl_step *s = &e->steps[number];
+    return s->kind == DL_K_STORE ? s->axes : e->steps[s->args[0]].axes | s->over;
+}
+
+/* Needs no arithmetic: stands in memory, is a constant or a coordinate, or one value a row. */
+static bool is_at_hand(const dl_emitter *e, const dl_row_passes *p, int i) {
+    const dl_kinstr *in = instr_of(e, i);
+    if (p->shared[i] || p->read[i] || in->kind == DL_K_CONST || in->kind == DL_K_COORD) return true;
+    if (in->kind != DL_K_LOAD) return false;
+    for (int a = 0; a < e->k->params.at[in->param].type.rank; a++)
+        if (in->index[a].nterms || in->index[a].div > 1 || in->index[a].by) return false;
+    return true;
+}
+
+/* Is made again rather than put away: shared memory costs as much as a cheap op or two. */
+static bool is_repeated(const dl_emitter *e, const dl_row_passes *p, int i) {
+    const dl_kinstr *in = instr_of(e, i);
+    if (is_at_hand(e, p, i)) return true;
+    if (in->kind != DL_K_ELEM || !dl_op_is_cheap(in->op)) return false;
+    for (int a = 0; a < in->nargs; a++)
+        if (!is_at_hand(e, p, in->args[a])) return false;
+    return true;
+}
+
+/* By instruction, does something that a pass makes take it? */
+static bool *find_taken(const dl_emitter *e, const dl_row_passes *p, const bool *made) {
+    bool *taken = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
+    for (int j = 0; j < e->k->instrs.n; j++)
+        for (int a = 0; made[j] && !p->read[j] && a < e->steps[j].nargs; a++)
+            taken[e->steps[j].args[a]] = true;
+    return taken;
+}
+
+dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool saves, bool constants) {
+    const dl_kernel *k = e->k;
+    int n = k->instrs.n;
+    bool *runs = DL_NEWS(e->arena, bool, n + 1);
+    dl_row_passes p = {.n = 1};
+    p.shared = DL_NEWS(e->arena, bool, n + 1), p.read = DL_NEWS(e->arena, bool, n + 1);
+    p.saved = DL_NEWS(e->arena, bool, n + 1), p.pass = DL_NEWS(e->arena, int, n + 1);
+    for (int i = 0; i < s->read.n; i++) p.read[s->read.at[i]] = true;
+    for (int i = 0; i < n; i++) p.shared[i] = !(e->steps[i].axes & s->row), p.pass[i] = -1;
+    for (int i = 0; i < s->run.n; i++) {
+        int number = s->run.at[i];
+        bool root = instr_of(e, number)->kind == DL_K_STORE || dl_emit_reduces_more(e, s, number);
+        runs[number] = true;
+        if (!dl_emit_reduces_row(e, s, number) && !(root && dl_emit_root_axes(e, number) & s->row)) continue;
+        p.pass[number] = e->sweeps.level[e->steps[number].args[0]];
+        if (p.pass[number] >= p.n) p.n = p.pass[number] + 1;
+    }
+    p.made = DL_NEWS(e->arena, bool *, p.n), p.taken = DL_NEWS(e->arena, bool *, p.n);
+    for (int pass = p.n - 1; pass >= 0; pass--) { /* what it finds put away an earlier one makes */
+        bool *made = p.made[pass] = DL_NEWS(e->arena, bool, n + 1);
+        for (int i = n - 1; i >= 0; i--) {
+            const dl_kinstr *in = instr_of(e, i);
+            if (!runs[i] && !p.read[i]) continue;
+            /* what takes an input's memory is written when the whole row has been read */
+            bool last = in->kind == DL_K_STORE && k->params.at[in->param].alias >= 0;
+            bool root = p.pass[i] >= 0 && (last ? p.n - 1 : p.pass[i]) == pass;
+            root |= p.saved[i] && e->sweeps.level[i] == pass;
+            if (saves && !root && made[i] && e->sweeps.level[i] < pass && !is_repeated(e, &p, i))
+                p.saved[i] = true, made[i] = false;
+            made[i] |= root;
+            for (int a = 0; made[i] && !p.read[i] && a < e->steps[i].nargs; a++) {
+                int arg = e->steps[i].args[a];
+                if (!p.shared[arg] || (constants && instr_of(e, arg)->kind == DL_K_CONST)) made[arg] = true;
+            }
+        }
+    }
+    for (int pass = 0; pass < p.n; pass++) p.taken[pass] = find_taken(e, &p, p.made[pass]);
+    return p;
+}

@@ -1,0 +1,268 @@
+/* The scalar program of a kernel as C statements. */
+#include "compiler/codegen/emit_parts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "ir/base/foreign.h"
+
+bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...) {
+    va_list ap;
+    char text[400];
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s", at->loc.file ? at->loc.file : k->name, at->loc.line,
+                   at->loc.column, text);
+}
+
+/* Does an integer type hold this number, which came here as a double? */
+static bool is_whole(dl_dtype d, double v) {
+    double above = d == DL_BOOL ? 2 : d == DL_I32 ? 0x1p31 : 0x1p63, least = d == DL_BOOL ? 0 : -above;
+    return dl_dtype_is_float(d) || (v >= least && v < above && v == (double)(int64_t)v);
+}
+
+bool dl_check_constants(const dl_kernel *k, dl_error *err) {
+    for (int i = 0; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        if (in->kind == DL_K_CONST && !is_whole(in->type, in->p))
+            return dl_emit_refuse(k, in, err, "the constant %g is no number of %s [DL-E0803]", in->p,
+                                  dl_dtype_name(in->type));
+    }
+    return true;
+}
+
+const dl_dialect dl_dialect_c = {"long", "unsigned long", "L", "UL", "x", false};
+
+const char *dl_emit_partial_type(const dl_kinstr *in) {
+    return dl_dtype_is_float(in->type) ? "double" : "long";
+}
+
+const char *dl_emit_start(const dl_kinstr *in) {
+    bool max = in->op == DL_OP_reduce_max;
+    if (in->op == DL_OP_sum) return "0";
+    if (dl_dtype_is_float(in->type)) return max ? "-__builtin_inff()" : "__builtin_inff()";
+    if (in->type == DL_I64) return max ? "-__LONG_MAX__ - 1" : "__LONG_MAX__";
+    return max ? "-__INT_MAX__ - 1" : "__INT_MAX__";
+}
+
+const char *dl_emit_combine(const dl_kinstr *in) {
+    bool real = dl_dtype_is_float(in->type);
+    return in->op == DL_OP_reduce_max ? real ? "d_max" : "l_max" : real ? "d_min" : "l_min";
+}
+
+void dl_emit_number(dl_emitter *e, int n, const int *axis) {
+    int64_t stride = 1;
+    for (int i = 0; i < n; i++) stride *= e->k->space[axis[i]].size;
+    for (int i = 0; i < n; i++) {
+        int64_t size = e->k->space[axis[i]].size;
+        stride /= size ? size : 1;
+        dl_putf(e->out, "%sx%d", i ? " + " : "", axis[i]);
+        if (stride != 1) dl_putf(e->out, " * %s", dl_emit_whole(e, stride));
+    }
+    if (!n) dl_puts(e->out, "0");
+}
+
+/* One reduction's step: into this unit's partial results, which are doubles of whatever floats the values
+ * are: thousands of terms in one chain of floats would lose digits. */
+static void put_reduce(dl_emitter *e, int number) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    const dl_partial *p = &e->partial[number];
+    bool sum = in->op == DL_OP_sum, lanes_kept = p->n && p->axis[p->n - 1] == e->lane_axis;
+    const char *type = dl_emit_partial_type(in), *some = e->points ? e->points : "n";
+    bool whole = !e->points && dl_emit_is_whole(e);
+    dl_putf(e->out, "    {\n        %s *s = (%s *)sums + %lldL", type, type, (long long)p->at);
+    if (p->n) dl_puts(e->out, " + "), dl_emit_number(e, p->n, p->axis);
+    dl_puts(e->out, ";\n        ");
+    if (e->mode != DL_LANES) {
+        if (sum)
+            dl_putf(e->out, "*s += v%d;\n", in->args[0]);
+        else
+            dl_putf(e->out, "*s = %s(*s, v%d);\n", dl_emit_combine(in), in->args[0]);
+    } else if (p->n && !lanes_kept) {
+        DL_CHECK(sum);
+        dl_putf(e->out, whole ? "*s += sum_lanes(v%d);\n" : "*s += sum_lanes(keep(v%d, n));\n", in->args[0]);
+    } else if (sum) {
+        dl_putf(e->out, "add_to(s, v%d, %s);\n", in->args[0], whole ? "LANES" : some);
+    } else {
+        dl_putf(e->out, "for (long j = 0; j < %s; j++) s[j] = %s(s[j], v%d[j]);\n", some, dl_emit_combine(in),
+                in->args[0]);
+    }
+    dl_puts(e->out, "    }\n");
+}
+
+static void put_const(dl_emitter *e, const dl_kinstr *in) {
+    bool lanes = e->mode == DL_LANES && !dl_emit_is_shared(e->k, in);
+    dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
+    if (lanes) dl_putf(e->out, "splat%s(", dl_emit_suffix(dl_kernel_type(in->type)));
+    dl_puts(e->out, c.open);
+    dl_emit_constant(e, dl_dtype_is_half(in->type) ? DL_F64 : in->type, in->p);
+    dl_putf(e->out, "%s%s", c.close, lanes ? ")" : "");
+}
+
+/* Exact in integers first, whatever it becomes. */
+static void put_coord(dl_emitter *e, const dl_kinstr *in) {
+    if (e->mode != DL_LANES) {
+        dl_cast c = dl_emit_cast(DL_SINGLE, DL_I64, in->type);
+        dl_putf(e->out, "%sx%d%s", c.open, in->axis, c.close);
+        return;
+    }
+    dl_cast c = dl_emit_cast(DL_LANES, DL_I32, in->type);
+    dl_putf(e->out, "%ssplat_i((int)x%d)%s%s", c.open, in->axis,
+            in->axis == e->lane_axis ? " + lane_numbers()" : "", c.close);
+}
+
+/* Where a random number is drawn decides how many share a block (kernels/random.c). */
+static void put_random(dl_emitter *e, const dl_kinstr *in) {
+    int64_t step = 0, any = 0;
+    for (int i = 0; i < e->k->nspace; i++) any |= in->along[i];
+    if (e->mode == DL_LANES) step = e->flat ? any != 0 : e->lane_axis >= 0 ? in->along[e->lane_axis] : 0;
+    dl_cast c = dl_emit_cast(step ? DL_LANES : DL_SINGLE, DL_F32, in->type);
+    dl_puts(e->out, e->mode == DL_LANES && !step ? "splat(" : c.open);
+    dl_putf(e->out, "%s(%lldL",
+            step == 0   ? "s_random"
+            : step == 1 ? "v_random_row"
+                        : "v_random_step",
+            (long long)in->first);
+    if (e->flat && any) dl_puts(e->out, " + x0");
+    for (int i = 0; i < e->k->nspace && !e->flat; i++)
+        if (in->along[i]) dl_putf(e->out, " + x%d * %lldL", i, (long long)in->along[i]);
+    if (in->nargs > 2) dl_putf(e->out, " + (unsigned long)v%d * %lldUL", in->args[2], (long long)in->part);
+    if (step > 1) dl_putf(e->out, ", %lldL", (long long)step);
+    dl_putf(e->out, ", v%d, v%d, %d)", in->args[0], in->args[1], in->number);
+    dl_puts(e->out, e->mode == DL_LANES && !step ? ")" : c.close);
+}
+
+void dl_emit_instr(dl_emitter *e, int number) {
+    const dl_kinstr *in = &e->k->instrs.at[number];
+    if (in->kind == DL_K_STORE) {
+        dl_emit_store(e, in);
+        return;
+    }
+    if (e->steps[number].kind == DL_K_REDUCE) {
+        (e->reduce ? e->reduce : put_reduce)(e, number);
+        return;
+    }
+    dl_putf(e->out, "    %s v%d = ", dl_emit_type(e, in->type), number);
+    /* what casts round themselves */
+    bool rounds = in->kind == DL_K_CONTRACT || (in->kind == DL_K_ELEM && in->op != DL_OP_cast);
+    dl_cast rounding = rounds ? dl_emit_rounding(e->mode, in->type, false) : (dl_cast){"", ""};
+    dl_puts(e->out, rounding.open);
+    switch (in->kind) {
+    case DL_K_CONTRACT: dl_puts(e->out, e->mode == DL_LANES ? "ld(acc)" : "*acc"); break;
+    case DL_K_LOAD: dl_emit_load(e, in); break;
+    case DL_K_CONST: put_const(e, in); break;
+    case DL_K_COORD: put_coord(e, in); break;
+    case DL_K_RANDOM: put_random(e, in); break;
+    case DL_K_REDUCE: dl_emit_cast_operand(e, in); break; /* of one point */
+    default: dl_emit_expression(e, in); break;
+    }
+    dl_putf(e->out, "%s;\n", rounding.close);
+}
+
+void dl_emit_kept_place(dl_emitter *e, int number) {
+    const dl_kept *at = &e->kept[number];
+    const char *type = dl_emit_element_type(dl_kernel_type(e->k->instrs.at[number].type));
+    dl_putf(e->out, "((%s *)(workspace + %lldL))", type, (long long)at->base);
+}
+
+/* Steps that a kept value takes from lane to lane. */
+static int64_t kept_step(const dl_emitter *e, const dl_kept *at) {
+    int64_t step = 1;
+    for (int i = at->n - 1; i >= 0; step *= e->k->space[at->axis[i--]].size)
+        if (at->axis[i] == e->lane_axis) return step;
+    return 0;
+}
+
+void dl_emit_read(dl_emitter *e, int number) {
+    const dl_kept *at = &e->kept[number];
+    dl_dtype type = dl_kernel_type(e->k->instrs.at[number].type);
+    int64_t step = e->mode == DL_LANES ? kept_step(e, at) : 0;
+    dl_putf(e->out, "    %s v%d = ", dl_emit_type(e, type), number);
+    if (e->array && e->array[number]) {
+        dl_putf(e->out, "%s;\n", e->array[number]);
+        return;
+    }
+    if (step > 1) { /* lane by lane */
+        dl_putf(e->out, "({ %s r = {0}; for (long j = 0; j < n; j++) r[j] = %s", dl_emit_type(e, type),
+                type == DL_BOOL ? "-" : "");
+        dl_emit_kept_place(e, number);
+        dl_puts(e->out, "["), dl_emit_number(e, at->n, at->axis);
+        dl_putf(e->out, " + j * %lldL]; r; });\n", (long long)step);
+        return;
+    }
+    if (e->mode == DL_LANES) dl_putf(e->out, "%s%s(", step ? "ldn" : "splat", dl_emit_suffix(type));
+    dl_emit_kept_place(e, number);
+    dl_puts(e->out, step ? " + " : "["), dl_emit_number(e, at->n, at->axis);
+    dl_puts(e->out, step ? ", n)" : e->mode == DL_LANES ? "])" : "]");
+    dl_puts(e->out, ";\n");
+}
+
+void dl_emit_keep(dl_emitter *e, int number) { /* one value at a time */
+    dl_puts(e->out, "    "), dl_emit_kept_place(e, number);
+    dl_puts(e->out, "["), dl_emit_number(e, e->kept[number].n, e->kept[number].axis);
+    dl_putf(e->out, "] = v%d;\n", number);
+}
+
+void dl_emit_run(dl_emitter *e) {
+    for (int i = 0; i < e->now->read.n; i++) dl_emit_read(e, e->now->read.at[i]);
+    for (int i = 0; i < e->now->run.n; i++) dl_emit_instr(e, e->now->run.at[i]);
+}
+
+static bool is_combined(const dl_sweep *s, int number) {
+    for (int i = 0; i < s->combined.n; i++)
+        if (s->combined.at[i] == number) return true;
+    return false;
+}
+
+void dl_emit_run_behind(dl_emitter *e) {
+    const dl_sweep *s = e->now;
+    for (int i = 0; i < s->read.n; i++)
+        if (!is_combined(s, s->read.at[i])) dl_emit_read(e, s->read.at[i]);
+    for (int i = 0; i < s->run.n; i++) dl_emit_instr(e, s->run.at[i]);
+    for (int i = 0; i < s->combined.n; i++)
+        if (e->sweeps.kept[s->combined.at[i]]) dl_emit_keep(e, s->combined.at[i]);
+    for (int i = 0; i < s->run.n; i++)
+        if (e->sweeps.kept[s->run.at[i]]) dl_emit_keep(e, s->run.at[i]);
+}
+
+/* ---- around the program ---- */
+
+void dl_emit_title(dl_emitter *e) {
+    dl_putf(e->out, "/* @%s", e->k->name);
+    for (int i = 0; i < e->k->locs.n; i++) {
+        dl_puts(e->out, " ");
+        dl_put_foreign(e->out, DL_IN_COMMENT, e->k->locs.at[i].file);
+        dl_putf(e->out, ":%d", e->k->locs.at[i].line);
+    }
+    dl_puts(e->out, " */\n");
+}
+
+void dl_emit_by_row(dl_emitter *e, const dl_kernel *k, unsigned row) {
+    e->k = row ? k : dl_kernel_read_back(e->arena, k);
+    e->steps = dl_kernel_steps(e->k, e->arena);
+    e->partial = DL_NEWS(e->arena, dl_partial, e->k->instrs.n + 1);
+    e->kept = DL_NEWS(e->arena, dl_kept, e->k->instrs.n + 1);
+    e->sweeps = dl_find_sweeps(e->arena, e->k->instrs.n, e->steps, row);
+}
+
+void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
+    for (int i = 0; i < e->k->instrs.n; i++) {
+        dl_kept *at = &e->kept[i];
+        *at = (dl_kept){0};
+        if (!e->sweeps.kept[i]) continue;
+        for (int a = 0; a < e->k->nspace; a++)
+            if (e->steps[i].axes >> a & 1) at->axis[at->n++] = a;
+        at->base = code->workspace;
+        code->workspace += dl_plan_round(dl_axes_points(e->k->nspace, e->k->space, e->steps[i].axes) *
+                                         (int64_t)sizeof(double));
+    }
+}
+
+bool dl_emit_has_phase(const dl_emitter *e, const dl_emitted *code, dl_error *err) {
+    return code->phases < DL_MAX_PHASES ||
+           dl_emit_refuse(
+               e->k, &e->k->instrs.at[0], err,
+               "a kernel of more than %d phases: too many reductions wait for each other [DL-E0803]",
+               (int)DL_MAX_PHASES);
+}

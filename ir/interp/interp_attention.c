@@ -1,0 +1,226 @@
+/* Attention and its gradients, a query at a time, in plain loops; and between which two numbers float32 may
+ * leave each element.
+ *
+ * The ranges are first-order bounds of the rounding of any order of evaluation: a score is a sum of `size`
+ * products; an exponential moves by as much, relatively, as its exponent does; the sums over keys and over
+ * queries are sums of what is already off. Where operands are of 16 bits, shares and gradients of scores may
+ * be rounded to their type before they are multiplied, as PyTorch's own kernels do: half an ulp of each, so
+ * 2^-8 of sum |p v| in bf16 and 2^-11 in f16, and as much of sum |ds k| and the like.
+ *
+ * What a query does not see (causal) has no part in it. Kernels may multiply it by a share of zero, as
+ * PyTorch's do: where it is not finite, the ranges hold NaN, too. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ir/attention.h"
+#include "ir/base/philox.h"
+#include "ir/interp/interp_parts.h"
+
+typedef struct {
+    dl_attention a;
+    dl_dtype type, made; /* of what is computed, and of what is stored but the logarithms */
+    const double *q, *k, *v, *log, *dy;
+    double unit, tiny;          /* roundoff of what is computed in; what is so small may also be 0 */
+    double factor_unit;         /* roundoff of what is multiplied by operands of 16 bits */
+    uint64_t seed, step, first; /* first: number of the part's first score */
+    bool drops, round;
+    int64_t row; /* elements of a token */
+    /* Of the present query, by key: the score and how far it may be off, its share, the factor of dropout. */
+    double *score, *score_off, *share, *factor;
+} work;
+
+static work begin(const dl_node *n, double *const *data, bool round, int seed) {
+    work w = {.a = dl_attention_of(n),
+              .type = n->in[0]->type.dtype == DL_F64 ? DL_F64 : DL_F32,
+              .made = n->in[0]->type.dtype,
+              .round = round};
+    dl_attention all = w.a;
+    memset(all.first, 0, sizeof all.first);
+    w.q = data[DL_ATT_Q], w.k = data[DL_ATT_K], w.v = data[DL_ATT_V];
+    w.unit = dl_range_widen(w.type, dl_range_exact(1), 1).high - 1;
+    w.tiny = w.type == DL_F32 ? 0x1p-125 : 0;
+    w.factor_unit = w.made == DL_BF16 ? 0x1p-8 : w.made == DL_F16 ? 0x1p-11 : 0;
+    w.row = w.a.heads * w.a.size;
+    w.drops = w.a.rate > 0;
+    if (w.drops) w.seed = (uint64_t)(int64_t)data[seed][0], w.step = (uint64_t)(int64_t)data[seed + 1][0];
+    if (w.a.in_parts)
+        w.first = (uint64_t)(int64_t)data[seed + 2][0] * dl_attention_number(&all, w.a.batch, 0, 0, 0);
+    w.score = dl_calloc((size_t)w.a.keys * 4, sizeof(double));
+    w.score_off = w.score + w.a.keys, w.share = w.score_off + w.a.keys, w.factor = w.share + w.a.keys;
+    return w;
+}
+
+static int64_t query_at(const work *w, int64_t n, int64_t i, int64_t head) {
+    return (n * w->a.queries + i) * w->row + head * w->a.size;
+}
+static int64_t key_at(const work *w, int64_t n, int64_t j, int64_t head) {
+    return (n * w->a.keys + j) * w->row + head * w->a.size;
+}
+static int64_t log_at(const work *w, int64_t n, int64_t i, int64_t head) {
+    return (n * w->a.heads + head) * w->a.queries + i;
+}
+
+static double dot(const double *x, const double *y, int64_t n, double *size) {
+    double sum = 0;
+    *size = 0;
+    for (int64_t f = 0; f < n; f++) sum += x[f] * y[f], *size += fabs(x[f] * y[f]);
+    return sum;
+}
+
+/* How far a sum of so many terms may be off by their adding. */
+static double slack(const work *w, int64_t terms, double size) {
+    return dl_sum_slack(w->type, terms, size, 0, 0) + (double)terms * w->tiny;
+}
+
+/* Scores of a query, and by which factor dropout multiplies each share. Returns how many keys it sees. */
+static int64_t find_scores(work *w, int64_t n, int64_t i, int64_t head) {
+    const dl_attention *a = &w->a;
+    const double *q = w->q + query_at(w, n, i, head);
+    int64_t seen = dl_attention_seen(a, i);
+    for (int64_t j = 0; j < seen; j++) {
+        double size, s = dot(q, w->k + key_at(w, n, j, head), a->size, &size) * a->scale;
+        w->score[j] = dl_interp_convert(w->type, s, w->round); /* else exp(score - log) might be anything */
+        w->score_off[j] = slack(w, a->size, size * a->scale) + 3 * w->unit * size * a->scale;
+        w->factor[j] = 1;
+        if (!w->drops) continue;
+        uint64_t element = w->first + dl_attention_number(a, n, head, i, j);
+        double drawn = (double)dl_unit_float(dl_random_word(w->seed, w->step, (uint32_t)a->number, element));
+        w->factor[j] = drawn < a->threshold ? 0 : a->kept;
+    }
+    return seen;
+}
+
+/* By how much, relatively, exp(score - reference) may be off: the exponent's own error, that of the
+ * subtraction, and the function's. */
+static double share_off(const work *w, int64_t j, double reference) {
+    double exponent = w->score_off[j] + w->unit * fabs(w->score[j] - reference);
+    return expm1(exponent) + 8 * w->unit;
+}
+
+static void put(const dl_interp_ends *to, dl_dtype type, int k, int64_t at, double value, double off) {
+    if (!to) return;
+    bool finite = isfinite(value) && isfinite(off);
+    dl_range r = dl_range_store(type, (dl_range){value, value - off, value + off});
+    to->low[k][at] = finite ? r.low : -INFINITY;
+    to->high[k][at] = finite ? r.high : INFINITY;
+}
+
+/* Beside what may be off: zero times what is not seen, which is NaN where that is not finite. */
+static void hide(double *moved, const double *of, int64_t n) {
+    for (int64_t f = 0; f < n; f++) moved[f] += 0 * of[f];
+}
+
+/* Shares of the keys, from the largest score; the query's y and logarithm. `sized` and `moved` are what
+ * y's elements sum: magnitudes, and how far those are off. */
+static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *out, double *sized,
+                   double *moved, const dl_interp_ends *ranges) {
+    const dl_attention *a = &w->a;
+    int64_t seen = find_scores(w, n, i, head), at = query_at(w, n, i, head), log = log_at(w, n, i, head);
+    double most = -INFINITY, sum = 0, worst = 0, *y = out[DL_ATT_Y] + at;
+    for (int64_t j = 0; j < seen; j++) most = isnan(w->score[j]) || w->score[j] > most ? w->score[j] : most;
+    for (int64_t j = 0; j < seen; j++) sum += w->share[j] = exp(w->score[j] - most);
+    for (int64_t j = 0; j < seen; j++) worst = fmax(worst, share_off(w, j, most) * (w->share[j] > 0));
+    for (int64_t f = 0; f < a->size; f++) y[f] = sized[f] = moved[f] = 0;
+    for (int64_t j = 0; j < seen; j++) {
+        const double *v = w->v + key_at(w, n, j, head);
+        double p = w->share[j] / sum * w->factor[j];
+        double off = ranges ? share_off(w, j, most) + w->factor_unit : 0;
+        for (int64_t f = 0; f < a->size; f++) {
+            y[f] += p * v[f];
+            sized[f] += fabs(p * v[f]), moved[f] += fabs(p * v[f]) * off + fabs(v[f]) * w->tiny;
+        }
+    }
+    out[DL_ATT_LOG][log] = most + log1p(sum - 1);
+    if (!ranges) return;
+    for (int64_t j = seen; j < a->keys; j++) hide(moved, w->v + key_at(w, n, j, head), a->size);
+    /* Twice the adding: the sums so far are scaled anew, block by block, where a larger score comes. */
+    double whole = worst + 2 * slack(w, seen, 1);
+    for (int64_t f = 0; f < a->size; f++)
+        put(ranges, w->made, DL_ATT_Y, at + f, y[f],
+            moved[f] + 2 * slack(w, seen, sized[f]) + sized[f] * (whole + 4 * w->unit));
+    put(ranges, w->type, DL_ATT_LOG, log, out[DL_ATT_LOG][log],
+        whole + 4 * w->unit * (1 + fabs(most) + fabs(out[DL_ATT_LOG][log])));
+}
+
+void dl_interp_attention(const dl_node *n, double *const *data, bool round, const dl_interp_ends *ranges) {
+    work w = begin(n, data, round, DL_ATT_SEED);
+    double *sums = dl_calloc((size_t)w.a.size * 2 + 1, sizeof *sums);
+    for (int64_t b = 0; b < w.a.batch; b++)
+        for (int64_t h = 0; h < w.a.heads; h++)
+            for (int64_t i = 0; i < w.a.queries; i++)
+                attend(&w, b, i, h, data + n->nin, sums, sums + w.a.size, ranges);
+    free(sums), free(w.score);
+}
+
+/* What is added up for the gradients, where ranges are asked for: magnitudes, and how far they are off; by
+ * result, as the results. */
+typedef struct {
+    double *sized[3], *moved[3];
+} totals;
+
+static void add(const totals *t, double *const *out, int k, int64_t at, double factor, double factor_off,
+                const double *of, int64_t n) {
+    for (int64_t f = 0; f < n; f++) out[k][at + f] += factor * of[f];
+    for (int64_t f = 0; f < n && t; f++) {
+        t->sized[k][at + f] += fabs(factor * of[f]);
+        t->moved[k][at + f] += fabs(factor_off * of[f]);
+    }
+}
+
+/* With p = exp(score - log), d = sum of y dy: dv = p dy, ds = p (v dy - d) scale, dq = ds k, dk = ds q;
+ * dropped shares are 0 in dv and in v dy. */
+static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const double *y, double *const *out,
+                        const totals *t) {
+    const dl_attention *a = &w->a;
+    int64_t seen = find_scores(w, n, i, head), at = query_at(w, n, i, head);
+    double log = w->log[log_at(w, n, i, head)], size;
+    const double *dy = w->dy + at, *q = w->q + at;
+    double d = dot(dy, y + at, a->size, &size), d_off = slack(w, a->size, size);
+    for (int64_t j = 0; j < seen; j++) {
+        int64_t key = key_at(w, n, j, head);
+        double p = exp(w->score[j] - log), p_off = t ? p * share_off(w, j, log) + w->tiny : 0;
+        double dp = dot(dy, w->v + key, a->size, &size) * w->factor[j];
+        double dp_off = slack(w, a->size, size * w->factor[j]);
+        double ds = p * (dp - d) * a->scale;
+        double ds_off =
+            (p_off * fabs(dp - d) + p * (dp_off + d_off + 4 * w->unit * (fabs(dp) + fabs(d)))) * a->scale;
+        p_off += w->factor_unit * p, ds_off += w->factor_unit * fabs(ds);
+        add(t, out, DL_GRAD_DV, key, p * w->factor[j], p_off * w->factor[j], dy, a->size);
+        add(t, out, DL_GRAD_DQ, at, ds, ds_off, w->k + key, a->size);
+        add(t, out, DL_GRAD_DK, key, ds, ds_off, q, a->size);
+    }
+    for (int64_t j = seen; t && j < a->keys; j++) {
+        int64_t key = key_at(w, n, j, head);
+        hide(t->moved[DL_GRAD_DV] + key, dy, a->size);
+        hide(t->moved[DL_GRAD_DQ] + at, w->k + key, a->size);
+        hide(t->moved[DL_GRAD_DK] + key, q, a->size);
+    }
+}
+
+void dl_interp_attention_grad(const dl_node *n, double *const *data, bool round,
+                              const dl_interp_ends *ranges) {
+    work w = begin(n, data, round, DL_GRAD_SEED);
+    double *const *out = data + n->nin;
+    totals sums, *t = ranges ? &sums : NULL;
+    w.log = data[DL_GRAD_LOG], w.dy = data[DL_GRAD_DY];
+    for (int k = 0; k < 3; k++) {
+        size_t count = (size_t)dl_type_count(&n->out[k].type);
+        memset(out[k], 0, sizeof(double) * count);
+        sums.sized[k] = ranges ? dl_calloc(count + 1, sizeof(double)) : NULL;
+        sums.moved[k] = ranges ? dl_calloc(count + 1, sizeof(double)) : NULL;
+    }
+    for (int64_t b = 0; b < w.a.batch; b++)
+        for (int64_t h = 0; h < w.a.heads; h++)
+            for (int64_t i = 0; i < w.a.queries; i++) attend_back(&w, b, i, h, data[DL_GRAD_Y], out, t);
+    for (int k = 0; k < 3; k++) {
+        int64_t terms = k == DL_GRAD_DQ ? w.a.keys : w.a.queries;
+        for (int64_t i = 0; ranges && i < dl_type_count(&n->out[k].type); i++)
+            put(ranges, w.made, k, i, out[k][i],
+                sums.moved[k][i] + slack(&w, terms, sums.sized[k][i]) + 4 * w.unit * sums.sized[k][i]);
+        free(sums.sized[k]), free(sums.moved[k]);
+    }
+    free(w.score);
+}
+
+dl_interp_call *const dl_interp_calls[DL_NOPS] = {
+    [DL_OP_flash_attention] = dl_interp_attention, [DL_OP_flash_attention_grad] = dl_interp_attention_grad};

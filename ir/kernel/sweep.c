@@ -1,0 +1,258 @@
+#include "ir/kernel/sweep.h"
+
+enum { NOWHERE = -1, MIXED = -2 }; /* beside a mask: behind no reduction; behind reductions of other axes */
+
+typedef struct {
+    dl_arena *arena;
+    int n;
+    const dl_step *steps;
+    unsigned row;
+    int *of;      /* by step: axes of the reductions of its own stage that it is made of, NOWHERE or MIXED */
+    bool *rows;   /* by sweep: reduces rows */
+    bool *inside; /* by step: waits for a reduction of the row in its own sweep */
+    bool *small;  /* by step: made behind reductions of its own axes, and can be kept */
+    int *sweep;   /* by step: where a root runs, or -1 */
+    bool *need;   /* of the sweep being filled */
+    dl_sweeps s;
+} finder;
+
+dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena) {
+    dl_step *steps = DL_NEWS(arena, dl_step, k->instrs.n + 1);
+    const unsigned *axes = dl_kernel_axes(k, arena);
+    for (int i = 0; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        steps[i] = (dl_step){.kind = in->kind, .axes = axes[i], .over = in->over, .nargs = in->nargs};
+        for (int a = 0; a < k->nspace; a++)
+            if (k->space[a].size == 1) steps[i].over &= ~(1u << a);
+        memcpy(steps[i].args, in->args, sizeof in->args);
+        bool places = in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
+        int by = places ? dl_kinstr_by(k, in) : -1;
+        if (by >= 0) steps[i].args[steps[i].nargs++] = by;
+        if (in->kind == DL_K_REDUCE && !steps[i].over) steps[i].kind = DL_K_ELEM; /* of one point: as it is */
+    }
+    return steps;
+}
+
+static bool of_row(const finder *f, const dl_step *s) {
+    return s->kind == DL_K_REDUCE && f->row && s->over == f->row;
+}
+
+/* Adds up over all points of a sweep, and is a loop's root. */
+static bool is_global(const finder *f, int i) {
+    return f->steps[i].kind == DL_K_REDUCE && !of_row(f, &f->steps[i]);
+}
+
+static void find_stage(finder *f, int i) {
+    const dl_step *s = &f->steps[i];
+    int stage = 0, level = 0, of = NOWHERE;
+    bool inside = false;
+    for (int a = 0; a < s->nargs; a++) {
+        if (f->s.stage[s->args[a]] > stage) stage = f->s.stage[s->args[a]];
+        if (f->s.level[s->args[a]] > level) level = f->s.level[s->args[a]];
+        inside |= f->inside[s->args[a]];
+    }
+    for (int a = 0; a < s->nargs; a++) {
+        int other = f->of[s->args[a]];
+        if (f->s.stage[s->args[a]] != stage || other == NOWHERE || other == of) continue;
+        of = of == NOWHERE ? other : MIXED;
+    }
+    if (of_row(f, s)) level++, inside = true;
+    if (is_global(f, i)) stage++, level = 0, inside = false, of = (int)s->axes;
+    f->s.stage[i] = stage, f->s.level[i] = level, f->of[i] = of, f->inside[i] = inside;
+    f->small[i] = is_global(f, i) || (s->kind == DL_K_ELEM && stage && !inside && of == (int)s->axes);
+}
+
+static int find_sweep(finder *f, int stage, bool behind, unsigned axes, unsigned row) {
+    for (int i = 0; i < f->s.n; i++) {
+        const dl_sweep *w = &f->s.at[i];
+        if (w->stage == stage && w->behind == behind && w->axes == axes && w->row == row) return i;
+    }
+    f->s.at[f->s.n] = (dl_sweep){.stage = stage, .behind = behind, .axes = axes, .row = row};
+    return f->s.n++;
+}
+
+/* Is there a sweep behind first reductions that keep these axes? */
+static bool is_behind(const finder *f, unsigned axes) {
+    for (int i = 0; i < f->s.n; i++)
+        if (f->s.at[i].behind && f->s.at[i].stage == 1 && f->s.at[i].axes == axes) return true;
+    return false;
+}
+
+/* Is there a sweep at the points of these axes over rows that are reduced? */
+static bool has_rows(const finder *f, int stage, unsigned axes) {
+    for (int i = 0; i < f->s.n; i++)
+        if (f->rows[i] && f->s.at[i].stage == stage && f->s.at[i].axes == axes) return true;
+    return false;
+}
+
+/* Where a store or a reduction runs. */
+static void place_root(finder *f, int i) {
+    const dl_step *s = &f->steps[i];
+    bool store = s->kind == DL_K_STORE;
+    int arg = s->args[0], stage = f->s.stage[arg];
+    unsigned axes = store ? s->axes : f->steps[arg].axes | s->over;
+    if (!store) {
+        dl_sweep *w = &f->s.at[find_sweep(f, stage + 1, true, s->axes, 0)];
+        dl_push(f->arena, &w->combined, i);
+    }
+    if (store && stage && f->small[arg] && f->of[arg] == (int)axes)
+        f->sweep[i] = find_sweep(f, stage, true, axes, 0);
+    else if (store && !stage && !f->inside[arg] && is_behind(f, axes))
+        f->sweep[i] = find_sweep(f, 1, true, axes, 0); /* it could run sooner, in a loop of its own */
+    else if (f->row && (axes & f->row) == f->row)
+        f->sweep[i] = find_sweep(f, stage, false, axes & ~f->row, f->row);
+    else if (f->inside[arg] || has_rows(f, stage, axes)) {
+        f->sweep[i] = find_sweep(f, stage, false, axes, f->row);
+        if (axes & f->row) f->s.valid = false; /* part of the row */
+    } else
+        f->sweep[i] = find_sweep(f, stage, false, axes, 0);
+    f->rows[f->sweep[i]] |= f->inside[arg];
+}
+
+/* What a sweep computes and reads, from its roots down. */
+static void fill(finder *f, int number) {
+    dl_sweep *w = &f->s.at[number];
+    bool *need = f->need, rows = false;
+    memset(need, 0, sizeof *need * (size_t)f->n);
+    for (int i = f->n - 1; i >= 0; i--) {
+        bool root = f->sweep[i] == number;
+        need[i] |= root;
+        if (!need[i]) continue;
+        bool before = w->behind ? f->s.stage[i] < w->stage : true;
+        if (!root && (is_global(f, i) || (f->small[i] && before))) {
+            bool own = w->behind && is_global(f, i) && f->s.stage[i] == w->stage;
+            f->s.kept[i] |= !own;
+            /* made where the reductions that it consists of are combined */
+            if (!is_global(f, i)) f->sweep[i] = find_sweep(f, f->s.stage[i], true, f->steps[i].axes, 0);
+            dl_push(f->arena, &w->read, i);
+            continue;
+        }
+        dl_push(f->arena, &w->run, i);
+        rows |= of_row(f, &f->steps[i]);
+        for (int a = 0; a < f->steps[i].nargs; a++) need[f->steps[i].args[a]] = true;
+    }
+    for (int i = 0, j = w->run.n - 1; i < j; i++, j--) {
+        int t = w->run.at[i];
+        w->run.at[i] = w->run.at[j], w->run.at[j] = t;
+    }
+    if (!rows) w->axes |= w->row, w->row = 0; /* a plain loop */
+}
+
+/* Behind the combination of a stage comes what is behind it, then the other sweeps. */
+static int compare(const dl_sweep *a, const dl_sweep *b) {
+    if (a->stage != b->stage) return a->stage - b->stage;
+    return (int)b->behind - (int)a->behind;
+}
+
+static void sort(finder *f) {
+    for (int i = 1; i < f->s.n; i++)
+        for (int j = i; j > 0 && compare(&f->s.at[j - 1], &f->s.at[j]) > 0; j--) {
+            dl_sweep t = f->s.at[j];
+            f->s.at[j] = f->s.at[j - 1], f->s.at[j - 1] = t;
+        }
+}
+
+dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned row) {
+    finder f = {.arena = arena, .n = n, .steps = steps, .row = row, .s.valid = true};
+    f.s.stage = DL_NEWS(arena, int, n + 1), f.s.level = DL_NEWS(arena, int, n + 1);
+    f.s.kept = DL_NEWS(arena, bool, n + 1), f.s.at = DL_NEWS(arena, dl_sweep, 2 * n + 1);
+    f.of = DL_NEWS(arena, int, n + 1), f.inside = DL_NEWS(arena, bool, n + 1);
+    f.need = DL_NEWS(arena, bool, n + 1), f.rows = DL_NEWS(arena, bool, 2 * n + 1);
+    f.small = DL_NEWS(arena, bool, n + 1), f.sweep = DL_NEWS(arena, int, n + 1);
+    for (int i = 0; i < n; i++) f.sweep[i] = -1, find_stage(&f, i);
+    for (int last = 0; last < 4; last++) /* what has no choice first */
+        for (int i = 0; i < n; i++)
+            if ((is_global(&f, i) || steps[i].kind == DL_K_STORE) &&
+                (steps[i].kind == DL_K_STORE) + 2 * !f.inside[steps[i].args[0]] == last)
+                place_root(&f, i);
+    int last = 0;
+    for (int i = 0; i < f.s.n; i++) {
+        if (f.s.at[i].stage > last) last = f.s.at[i].stage;
+        if (!f.s.at[i].behind) fill(&f, i);
+    }
+    for (int stage = last; stage >= 0; stage--) {
+        bool swept = false;
+        for (int i = 0; i < f.s.n; i++) {
+            swept |= f.s.at[i].stage == stage && !f.s.at[i].behind;
+            if (f.s.at[i].stage == stage && f.s.at[i].behind) fill(&f, i);
+        }
+        f.s.times += swept;
+    }
+    sort(&f);
+    return f.s;
+}
+
+int dl_sweeps_beside(const dl_sweeps *s, int from) {
+    int to = from;
+    while (to < s->n && s->at[to].stage == s->at[from].stage && s->at[to].behind == s->at[from].behind) to++;
+    return to;
+}
+
+int dl_kernel_inner(const dl_kernel *k) {
+    int64_t most = 0;
+    int inner = -1;
+    for (int i = 0; i < k->instrs.n; i++) {
+        const dl_kinstr *in = &k->instrs.at[i];
+        if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
+        const dl_type *t = &k->params.at[in->param].type;
+        if (t->layout.kind == DL_PANEL || dl_type_count(t) <= most) continue;
+        int64_t stride[DL_MAX_RANK];
+        dl_type_strides(t, stride);
+        for (int a = 0; a < t->rank; a++)
+            if (in->index[a].axis >= 0 && t->axis[a].size != 1 && stride[a] == 1)
+                inner = in->index[a].axis, most = dl_type_count(t);
+    }
+    return inner;
+}
+
+/* Points' values that a later pass over the row reads. */
+static int count_kept(int n, const dl_step *steps, const dl_sweeps *s, unsigned row) {
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        bool later = false;
+        for (int j = i + 1; j < n && !later && steps[i].kind == DL_K_ELEM && steps[i].axes & row; j++)
+            for (int a = 0; a < steps[j].nargs; a++)
+                later |= steps[j].args[a] == i && s->level[j] > s->level[i] && steps[j].kind != DL_K_REDUCE;
+        kept += later;
+    }
+    return kept;
+}
+
+unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace, const dl_axis *space,
+                       int inner) {
+    int best = dl_find_sweeps(arena, n, steps, 0).times;
+    unsigned row = 0, all = 0;
+    for (int i = 0; i < nspace; i++) all |= 1u << i;
+    for (int i = 0; i < n && best > 1; i++) {
+        unsigned over = steps[i].kind == DL_K_REDUCE ? steps[i].over : 0;
+        bool across = inner >= 0 && !(over >> inner & 1);
+        int64_t points = dl_axes_points(nspace, space, over),
+                rows = dl_axes_points(nspace, space, all & ~over);
+        if (!over || points > (across ? DL_ROW_ACROSS : DL_ROW_POINTS)) continue;
+        if (rows / (across ? DL_ROW_LANES : 1) < DL_ROW_SHARED && rows * points > DL_ROW_SMALL) continue;
+        dl_sweeps s = dl_find_sweeps(arena, n, steps, over);
+        if (!s.valid || s.times >= best || count_kept(n, steps, &s, over) * points > DL_ROW_KEPT) continue;
+        best = s.times, row = over;
+    }
+    return row;
+}
+
+unsigned dl_row_within(const dl_kernel *k, const dl_step *steps, dl_arena *arena, int64_t along,
+                       int64_t across) {
+    unsigned row = 0, all = 0;
+    int inner = dl_kernel_inner(k);
+    for (int i = 0; i < k->nspace; i++) all |= 1u << i;
+    for (int i = 0; i < k->params.n; i++)
+        if (k->params.at[i].alias >= 0) return 0; /* whose old values other points may read */
+    for (int i = 0; i < k->instrs.n; i++) {
+        if (steps[i].kind != DL_K_REDUCE) continue;
+        if (row && steps[i].over != row) return 0;
+        row = steps[i].over;
+    }
+    int64_t terms = dl_axes_points(k->nspace, k->space, row),
+            kept = dl_axes_points(k->nspace, k->space, all & ~row);
+    bool lies_across = inner >= 0 && !(row >> inner & 1);
+    if (!row || terms > (lies_across ? across : along) || kept < DL_ROW_ENOUGH) return 0;
+    dl_sweeps s = dl_find_sweeps(arena, k->instrs.n, steps, row);
+    return s.valid && s.n == 1 ? row : 0;
+}

@@ -1,0 +1,58 @@
+/* The graph "predict": evaluation without what training compares its outputs with. */
+#include "passes/core/prediction.h"
+
+#include "ir/walk.h"
+
+/* Values that nodes or results read. */
+static bool *find_read(const dl_graph *g, dl_arena *arena) {
+    bool *read = DL_NEWS(arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->nin; k++) read[g->nodes.at[i]->in[k]->id] = true;
+    for (int i = 0; i < g->results.n; i++) read[g->results.at[i].value->id] = true;
+    return read;
+}
+
+static bool is_models(const dl_var *v) { return v->role == DL_VAR_PARAM || v->role == DL_VAR_STATE; }
+
+static bool drop_variables(dl_graph *g, const bool *read, dl_error *err) {
+    int n = 0;
+    for (int i = 0; i < g->vars.n; i++) {
+        dl_var *v = g->vars.at[i];
+        bool used = read[v->value.id];
+        if (used && v->role == DL_VAR_TARGET)
+            return dl_fail(err, DL_INPUT,
+                           "an output of the model is made of its target '%s', which a prediction does not "
+                           "have: declare it as an input",
+                           v->name);
+        if (used || is_models(v)) g->vars.at[n++] = v;
+    }
+    g->vars.n = n;
+    return true;
+}
+
+/* What only training reads (how many batches a norm has seen) is in files of weights, too. */
+static void add_missing(dl_graph *g, const dl_graph *train) {
+    for (int i = 0; train && i < train->vars.n; i++) {
+        const dl_var *v = train->vars.at[i];
+        if (!is_models(v) || dl_graph_find_var(g, v->name)) continue;
+        dl_graph_var(g, v->role, v->name, v->value.type, v->init, v->loc)->of = v->of;
+    }
+}
+
+bool dl_keep_prediction(dl_module *m, dl_error *err) {
+    dl_graph *g = dl_module_graph(m, "eval");
+    DL_CHECK(g);
+    int n = 0;
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].role == DL_RESULT_OUTPUT) g->results.at[n++] = g->results.at[i];
+    g->results.n = n;
+    dl_graph_sweep(g);
+    dl_arena *scratch = dl_arena_new(NULL);
+    bool ok = drop_variables(g, find_read(g, scratch), err);
+    dl_arena_free(scratch);
+    if (!ok) return false;
+    add_missing(g, dl_module_graph(m, "train"));
+    g->name = dl_intern("predict");
+    m->graphs.at[0] = g, m->graphs.n = 1;
+    return true;
+}

@@ -1,0 +1,467 @@
+/* Fusion, first half: which nodes become one kernel.
+ *
+ * From the end of the graph to its beginning, a node joins the kernel of its readers when they compute on the
+ * same points (a soft edge): so a contraction's accumulator flows into its bias, activation, residual and
+ * even the parameter update without touching memory, and a value that several kernels read point by point
+ * brings these together. What a reduction over a kernel's points has left may be read at all of them again (a
+ * spread edge): the reduction then joins, too, where that moves fewer bytes (fuse_sweeps.c). Reading at other
+ * points (a contraction's operand, a view, another broadcast) is a hard edge: it goes through memory and thus
+ * between two kernels. A kernel has at most one contraction, beside which only its own sums are taken: what
+ * is summed of a value that a contraction makes waits for that contraction, and for no other. A join
+ * that would make kernels wait for each other in a circle is refused. */
+#include "passes/fuse/fuse.h"
+
+#include "ir/walk.h"
+
+/* ---- is a join legal? ---- */
+
+static bool same_reduction(const dl_node *a, const dl_node *b) {
+    return dl_fuse_same_axes(&a->in[0]->type, &b->in[0]->type) &&
+           dl_fuse_same_axes(&a->out[0].type, &b->out[0].type);
+}
+
+/* Beside a contraction each unit of work leaves a partial result of what is kept: nothing, or, of an image,
+ * its channels. */
+static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
+    const dl_type *kept = &reduce->out[0].type;
+    if (reduce->op != DL_OP_sum || !dl_dtype_is_float(kept->dtype)) return false;
+    if (!kept->rank) return true;
+    return dl_op_slides(anchor->op) && !dl_op_makes_weight(anchor->op) && kept->rank == 1 &&
+           kept->axis[0].name == anchor->out[0].type.axis[1].name;
+}
+
+/* A weight gradient's program runs straight through its panels: what a member reads beside them lies in the
+ * same panels, or is a scalar or a constant. A view, which is read at other places, is none of these. */
+static bool fits_panels(const dl_fusion *f, const dl_node *n) {
+    const dl_type *t = &n->out[0].type;
+    for (int i = 0; i < n->nin; i++) {
+        const dl_value *v = n->in[i];
+        bool viewed = false;
+        for (; v->def && dl_fuse_inlined(f, v->def) && dl_ops[v->def->op].class == DL_CLASS_MOVE;
+             viewed = true)
+            v = v->def->in[0];
+        if (v->def && v->def->op == DL_OP_random && dl_fuse_inlined(f, v->def)) return false;
+        bool constant = v->def && v->def->op == DL_OP_const;
+        if (constant || !v->type.rank) continue;
+        if (viewed || v->type.rank != t->rank || !dl_layout_same(v->type.layout, t->layout)) return false;
+        for (int a = 0; a < t->rank; a++)
+            if (v->type.axis[a].name != t->axis[a].name) return false;
+    }
+    return true;
+}
+
+static bool all_fit_panels(const dl_fusion *f, const dl_group *g) {
+    for (int i = 0; i < g->members.n; i++) {
+        const dl_node *n = f->graph->nodes.at[g->members.at[i]];
+        if (dl_fuse_is_pointwise(n->op) && !fits_panels(f, n)) return false;
+    }
+    return true;
+}
+
+static bool spreads_into(const dl_fusion *f, const dl_edges *out, int group) {
+    for (int i = 0; i < out->n; i++)
+        if (out->at[i].kind == DL_EDGE_SPREAD && f->group[out->at[i].node] == group) return true;
+    return false;
+}
+
+static bool one_spreads(const dl_fusion *f, int a, int b) {
+    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    return x->spreads || y->spreads || spreads_into(f, &x->out, b) || spreads_into(f, &y->out, a);
+}
+
+/* Would groups a and b as one be mixed? */
+static bool mix(const dl_fusion *f, int a, int b) {
+    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    return x->mixed || y->mixed || one_spreads(f, a, b) ||
+           (x->reduce && y->reduce && !same_reduction(x->reduce, y->reduce));
+}
+
+/* Can all reductions of a group stand beside a contraction? */
+static bool all_sum_beside(const dl_fusion *f, const dl_node *anchor, const dl_group *g) {
+    for (int i = 0; i < g->members.n && g->reduce; i++) {
+        const dl_node *n = f->graph->nodes.at[g->members.at[i]];
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !sums_beside(anchor, n)) return false;
+    }
+    return true;
+}
+
+static bool reads(const dl_fusion *f, int node, int reader) {
+    for (int i = 0; i < f->out[node].n; i++)
+        if (f->out[node].at[i].node == reader) return true;
+    return false;
+}
+
+/* Would a node's value be compared, in groups a and b as one, with the largest or smallest of its own? Sweeps
+ * compute it again, and round otherwise where they use it otherwise: the largest might then be none of them.
+ * It goes through memory. */
+static bool meets_itself(const dl_fusion *f, int node, int a, int b) {
+    for (int i = 0; i < f->out[node].n; i++) {
+        int r = f->out[node].at[i].node;
+        dl_op op = f->graph->nodes.at[r]->op;
+        if ((op != DL_OP_reduce_max && op != DL_OP_reduce_min) || (f->group[r] != a && f->group[r] != b))
+            continue;
+        for (int k = 0; k < f->out[r].n; k++) {
+            int c = f->out[r].at[k].node;
+            bool here = f->group[c] == a || f->group[c] == b;
+            if (here && dl_fuse_compares(f->graph->nodes.at[c]->op) && reads(f, node, c)) return true;
+        }
+    }
+    return false;
+}
+
+static bool one_meets_itself(const dl_fusion *f, int a, int b) {
+    const int groups[] = {a, b};
+    for (int g = 0; g < 2; g++)
+        for (int i = 0; i < f->groups.at[groups[g]].members.n; i++)
+            if (meets_itself(f, f->groups.at[groups[g]].members.at[i], a, b)) return true;
+    return false;
+}
+
+/* What v is made of, point by point: the first node behind it that does more than that. NULL: variables, or
+ * *steps nodes or more lie between, or what a reduction over these points has left is among it. */
+static const dl_node *find_origin(const dl_fusion *f, const dl_value *v, int *steps) {
+    const dl_node *n = v->def, *found = NULL;
+    if (!n || !dl_fuse_is_pointwise(n->op)) return n;
+    if (*steps) --*steps;
+    for (int k = 0; k < n->nin && *steps; k++)
+        if (dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)) {
+            if (!found) found = find_origin(f, n->in[k], steps);
+        } else if (dl_fuse_from_reduction(f, n->in[k], &n->out[0].type)) {
+            *steps = 0;
+        }
+    return *steps ? found : NULL;
+}
+
+/* The contraction whose kernel could take in this reduction of what it makes, nearly for nothing; or NULL. */
+enum { RIDE = 16 /* nodes from the one to the other, at most */ };
+static const dl_node *find_ride(const dl_fusion *f, const dl_node *reduce) {
+    int steps = RIDE;
+    const dl_node *n = find_origin(f, reduce->in[0], &steps);
+    return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && sums_beside(n, reduce) ? n : NULL;
+}
+
+/* The contraction of a group, or that with which a reduction of it could ride along; or NULL. In the kernel
+ * of another one what is reduced would be read again. */
+static const dl_node *ride_of(const dl_fusion *f, const dl_group *g) {
+    const dl_node *of = g->anchor;
+    for (int i = 0; i < g->members.n && g->reduce && !of; i++) {
+        const dl_node *n = f->graph->nodes.at[g->members.at[i]];
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE) of = find_ride(f, n);
+    }
+    return of;
+}
+
+/* For a contraction, and what lies between it and a reduction? */
+static bool has_room(const dl_group *g) { return g->members.n + RIDE <= DL_FUSE_MOST_MEMBERS; }
+
+static bool part_ways(const dl_node *a, const dl_node *b) { return a && b && a != b; }
+
+/* May all that group a sums stand beside a contraction, unless it becomes one with group b, which cannot? */
+static bool rides_apart(const dl_fusion *f, int a, int b) {
+    const dl_group *x = &f->groups.at[a];
+    if (!x->reduce || x->mixed || !f->groups.at[b].spreads) return false;
+    for (int i = 0; i < x->members.n; i++) {
+        const dl_node *n = f->graph->nodes.at[x->members.at[i]];
+        if (dl_ops[n->op].class == DL_CLASS_REDUCE && !find_ride(f, n)) return false;
+    }
+    return true;
+}
+
+static bool can_merge(dl_fusion *f, int a, int b) {
+    const dl_group *x = &f->groups.at[a], *y = &f->groups.at[b];
+    if (x->members.n + y->members.n > DL_FUSE_MOST_MEMBERS) return false;
+    if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
+    if (!dl_fuse_same_axes(&x->space, &y->space)) return false;
+    const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
+    if (anchor && (one_spreads(f, a, b) || !all_sum_beside(f, anchor, x) || !all_sum_beside(f, anchor, y)))
+        return false;
+    if (anchor && dl_op_makes_weight(anchor->op) && !(all_fit_panels(f, x) && all_fit_panels(f, y)))
+        return false;
+    if (rides_apart(f, a, b) || rides_apart(f, b, a)) return false;
+    if (part_ways(ride_of(f, x), ride_of(f, y))) return false;
+    if (mix(f, a, b) && (one_meets_itself(f, a, b) || !dl_fuse_pays(f, a, b, -1, &x->space))) return false;
+    return dl_fuse_order_merge(f, a, b);
+}
+
+/* One group of two that can_merge; returns its number. The larger takes in the smaller, so that a node
+ * changes its group a few times only. */
+static int merge(dl_fusion *f, int into, int from) {
+    dl_arena *arena = f->ctx->arena;
+    dl_group *x = &f->groups.at[into], *y = &f->groups.at[from];
+    x->mixed = mix(f, into, from), x->spreads = one_spreads(f, into, from);
+    if (y->anchor) x->anchor = y->anchor, x->space = y->space;
+    if (!x->reduce) x->reduce = y->reduce, x->post = y->post;
+    if (x->members.n < y->members.n) {
+        dl_group whole = *x;
+        whole.members = y->members, whole.out = y->out;
+        y->members = x->members, y->out = x->out, *x = *y, *y = whole;
+        dl_group *t = x;
+        x = y, y = t;
+        f->line.at[x->place] = from, into = from;
+    }
+    for (int i = 0; i < y->members.n; i++) {
+        f->group[y->members.at[i]] = into;
+        dl_push(arena, &x->members, y->members.at[i]);
+    }
+    for (int i = 0; i < y->out.n; i++) dl_push(arena, &x->out, y->out.at[i]);
+    y->alive = false, y->members.n = y->out.n = 0;
+    return into;
+}
+
+/* What group `at` is like when `node` has joined it, or that it cannot. */
+typedef struct {
+    bool can, mixed, spreads;
+    dl_type space;
+} joined;
+
+static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
+    const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
+    const dl_node *ride = find_ride(f, n);
+    if (part_ways(ride, ride_of(f, g)) || (ride && !g->anchor && !has_room(g))) return;
+    if (g->anchor && (j->spreads || !g->reduce || !sums_beside(g->anchor, n))) return;
+    if (dl_fuse_same_axes(&g->space, from)) {
+        j->mixed |= !g->reduce || !same_reduction(g->reduce, n);
+        j->can = true;
+    } else if (!g->anchor && dl_fuse_same_axes(&g->space, t)) { /* what is there becomes the part behind it */
+        if (g->reduce) j->mixed = j->spreads = true;
+        j->can = true, j->space = *from;
+    }
+}
+
+static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
+    const dl_type *t = &n->out[0].type;
+    if (g->anchor && (j->spreads || (dl_op_makes_weight(g->anchor->op) && !fits_panels(f, n)))) return;
+    j->can = dl_fuse_same_axes(&g->space, t) ||
+             (g->reduce && dl_fuse_same_axes(&g->post, t) && (g->anchor || has_room(g))) ||
+             (j->mixed && dl_fuse_has_axes(&g->space, t));
+}
+
+static bool can_anchor(const dl_fusion *f, const dl_group *g, const dl_node *n) {
+    if (g->anchor || !dl_fuse_same_axes(&g->space, &n->out[0].type)) return false;
+    return all_sum_beside(f, n, g) && (!dl_op_makes_weight(n->op) || all_fit_panels(f, g));
+}
+
+static joined try_join(dl_fusion *f, int node, int at) {
+    const dl_node *n = f->graph->nodes.at[node];
+    const dl_group *g = &f->groups.at[at];
+    joined j = {.mixed = g->mixed, .spreads = g->spreads, .space = g->space}, no = {0};
+    if (g->members.n == DL_FUSE_MOST_MEMBERS || g->wide != dl_fuse_is_wide(n)) return no;
+    if (spreads_into(f, &f->out[node], at)) j.mixed = j.spreads = true;
+    if (dl_ops[n->op].class == DL_CLASS_REDUCE)
+        join_reduction(f, n, g, &j);
+    else if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
+        j.can = !j.spreads && can_anchor(f, g, n);
+    else if (dl_fuse_is_pointwise(n->op)) /* templates, collectives, cat and stored views stand alone */
+        join_point(f, n, g, &j);
+    if (j.can && j.mixed && meets_itself(f, node, at, at)) return no;
+    if (j.can && j.mixed) {
+        int times = dl_fuse_pays(f, at, -1, node, &j.space);
+        j.can = times == 1 || (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && find_ride(f, n)));
+    }
+    return j.can && dl_fuse_order_join(f, node, at) ? j : no;
+}
+
+static void join(dl_fusion *f, int node, int at, const joined *j) {
+    dl_node *n = f->graph->nodes.at[node];
+    dl_group *g = &f->groups.at[at];
+    g->mixed = j->mixed, g->spreads = j->spreads;
+    g->space = j->space;
+    if (dl_ops[n->op].class == DL_CLASS_REDUCE && !g->reduce)
+        g->reduce = n, g->post = n->out[0].type, g->space = n->in[0]->type;
+    if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
+        g->anchor = n, g->space = n->out[0].type; /* its order of axes */
+    f->group[node] = at;
+    dl_push(f->ctx->arena, &g->members, node);
+    for (int i = 0; i < f->out[node].n; i++) {
+        int to = f->group[f->out[node].at[i].node];
+        if (to >= 0 && to != at) dl_push(f->ctx->arena, &g->out, f->out[node].at[i]);
+    }
+}
+
+/* The groups of a node's readers that it may be part of: those that are read from at the same points become
+ * one where they can. */
+static int find_readers(dl_fusion *f, int node, int most, int *groups) {
+    const dl_edges *out = &f->out[node];
+    int n = 0;
+    for (int i = 0; i < out->n && !f->alone; i++) {
+        int r = f->group[out->at[i].node], known = 0;
+        if (out->at[i].kind == DL_EDGE_HARD || r < 0) continue;
+        for (; known < n; known++) {
+            if (groups[known] == r) break;
+            if (out->at[i].kind == DL_EDGE_SPREAD || !can_merge(f, groups[known], r)) continue;
+            groups[known] = merge(f, groups[known], r);
+            break;
+        }
+        if (known == n && n < most) groups[n++] = r;
+    }
+    return n;
+}
+
+static void place(dl_fusion *f, int node) {
+    enum { MOST_READERS = 8 };
+    int groups[MOST_READERS], n = find_readers(f, node, MOST_READERS, groups), at = -1;
+    joined j = {0};
+    for (int i = 0; i < n && !j.can; i++) /* into the first that takes it; the others read it from memory */
+        j = try_join(f, node, at = groups[i]);
+    if (!j.can) {
+        at = dl_fuse_new_group(f, node);
+        j = (joined){.space = f->groups.at[at].space};
+    }
+    join(f, node, at, &j);
+}
+
+/* ---- small ones together ---- */
+
+/* Points that a launch takes longer for than all that is done at them. */
+enum { FEW_POINTS = 4096, MOST_OPEN = 64 };
+
+static bool is_small(const dl_fusion *f, const dl_group *g) {
+    if (!g->alive || !g->members.n || g->anchor || g->reduce || g->spreads) return false;
+    if (dl_type_count(&g->space) > FEW_POINTS) return false;
+    for (int i = 0; i < g->members.n; i++)
+        if (!dl_fuse_is_pointwise(f->graph->nodes.at[g->members.at[i]]->op)) return false;
+    return true;
+}
+
+/* Kernels of few points have nothing to do with each other and are one nevertheless, where they compute at
+ * points of the same axes: running statistics of norms, counters. */
+static void join_small(dl_fusion *f) {
+    int open[MOST_OPEN], n = 0;
+    for (int i = f->groups.n - 1; i >= 0; i--) {
+        int k = 0;
+        if (!is_small(f, &f->groups.at[i])) continue;
+        while (k < n && !can_merge(f, open[k], i)) k++;
+        if (k < n)
+            open[k] = merge(f, open[k], i);
+        else if (n < MOST_OPEN)
+            open[n++] = i;
+    }
+}
+
+/* ---- the pass ---- */
+
+/* Kernels know sums, largest and smallest, over at least one axis: a mean becomes sum and product, a
+ * reduction over nothing its operand (what simplify does too, but a pass may be left out). */
+static void lower_reductions(dl_graph *g, dl_arena *arena) {
+    dl_node **old = g->nodes.at;
+    int n = g->nodes.n;
+    dl_value **now = DL_NEWS(arena, dl_value *, g->next_id + 1); /* by id: what stands for a value, or NULL */
+    uint32_t known = g->next_id;
+    g->nodes.at = NULL, g->nodes.n = g->nodes.cap = 0;
+    for (int i = 0; i < n; i++) {
+        dl_node *r = old[i];
+        for (int k = 0; k < r->nin; k++)
+            if (r->in[k]->id < known && now[r->in[k]->id]) r->in[k] = now[r->in[k]->id];
+        if (dl_ops[r->op].class == DL_CLASS_REDUCE && dl_node_attr(r, DL_ATTR_over)->n == 0) {
+            now[r->out[0].id] = r->in[0];
+            continue;
+        }
+        if (r->op == DL_OP_first_max) r->op = DL_OP_reduce_max;
+        if (r->op != DL_OP_mean) {
+            dl_push(g->module->arena, &g->nodes, r);
+            continue;
+        }
+        dl_type scalar = dl_scalar(r->out[0].type.dtype);
+        dl_node *sum = dl_node_append(g, DL_OP_sum, 1, r->in, 1, &r->out[0].type, r->loc);
+        dl_node_set(g, sum, *dl_node_attr(r, DL_ATTR_over));
+        dl_node *share = dl_node_append(g, DL_OP_const, 0, NULL, 1, &scalar, r->loc);
+        double count = (double)dl_type_count(&r->in[0]->type) / (double)dl_type_count(&r->out[0].type);
+        dl_node_set(g, share, (dl_attr){.id = DL_ATTR_value, .f = 1 / count});
+        dl_value *in[] = {&sum->out[0], &share->out[0]};
+        r->op = DL_OP_mul, r->nattrs = 0, r->nin = 2;
+        r->in = DL_NEWS(g->module->arena, dl_value *, 2);
+        r->in[0] = in[0], r->in[1] = in[1];
+        dl_push(g->module->arena, &g->nodes, r);
+    }
+    for (int i = 0; i < g->results.n; i++) {
+        dl_result *r = &g->results.at[i];
+        if (r->value->id < known && now[r->value->id]) r->value = now[r->value->id];
+    }
+}
+
+/* Is any result of node i read, by a kernel or as the graph's result? A template has several, and each of
+ * them may be the only one. */
+static bool is_read(const dl_fusion *f, int i) {
+    const dl_node *n = f->graph->nodes.at[i];
+    bool read = f->out[i].n > 0;
+    for (int k = 0; k < n->nout; k++) read |= f->wanted[n->out[k].id];
+    return read;
+}
+
+/* Makes kernels of the graph's nodes. */
+static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
+    lower_reductions(g, ctx->arena);
+    dl_graph_sweep(g);
+    dl_fusion f = {.graph = g, .ctx = ctx, .n = g->nodes.n, .alone = alone};
+    f.group = DL_NEWS(ctx->arena, int, f.n + 1), f.instr = DL_NEWS(ctx->arena, int, f.n + 1);
+    f.position = DL_NEWS(ctx->arena, int, g->next_id + 1);
+    f.stored = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    f.next_of = DL_NEWS(ctx->arena, dl_var *, g->next_id + 1);
+    for (uint32_t i = 0; i < g->next_id; i++) f.position[i] = -1;
+    for (int i = 0; i < f.n; i++) {
+        dl_node *n = g->nodes.at[i];
+        f.group[i] = f.instr[i] = -1;
+        for (int k = 0; k < n->nout; k++) f.position[n->out[k].id] = i;
+        if (dl_ops[n->op].class != DL_CLASS_HIGH) continue;
+        dl_fail_op(g, n, ctx->err);
+        return false;
+    }
+    dl_fuse_find_stored(&f);
+    dl_fuse_find_edges(&f);
+    bool *wanted = f.wanted = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        wanted[r->value->id] = true;
+        if (r->role == DL_RESULT_UPDATE) f.next_of[r->value->id] = r->var;
+    }
+    for (int i = 0; i < f.n; i++)
+        if (dl_op_gives_on(g->nodes.at[i]->op)) wanted[g->nodes.at[i]->out[0].id] = true;
+    for (int i = f.n - 1; i >= 0; i--) {
+        if (!dl_fuse_inlined(&f, g->nodes.at[i]) && is_read(&f, i)) place(&f, i);
+    }
+    if (!alone) join_small(&f);
+
+    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups = dl_fuse_order_groups(&f, order), n = 0,
+        kernels = 0;
+    dl_fuse_again(&f, ngroups, order);
+    dl_node **nodes = DL_NEWS(ctx->arena, dl_node *, ngroups + 1);
+    for (int i = 0; i < ngroups; i++) {
+        dl_group *group = &f.groups.at[order[i]];
+        if (!group->members.n) continue;
+        DL_ARRAY(dl_value *) outs = {0};
+        for (int m = 0; m < group->members.n; m++) {
+            int at = group->members.at[m];
+            dl_value *v = &g->nodes.at[at]->out[0];
+            if (f.group[at] == order[i] && (f.kept[at] || wanted[v->id])) dl_push(ctx->arena, &outs, v);
+        }
+        dl_node *first = g->nodes.at[group->members.at[0]];
+        if (dl_op_is_collective(first->op)) {
+            nodes[n++] = first;
+            continue;
+        }
+        const char *name = dl_internf("%s_k%d", g->name, kernels++);
+        nodes[n++] = dl_ops[first->op].class == DL_CLASS_TEMPLATE
+                         ? dl_fuse_call(&f, first, name)
+                         : dl_fuse_build(&f, group, outs.n, outs.at, name);
+    }
+    ngroups = n;
+    g->nodes.n = 0;
+    for (int i = 0; i < ngroups; i++) dl_push(g->module->arena, &g->nodes, nodes[i]);
+    g->kernels.n = 0;
+    for (int i = 0; i < ngroups; i++)
+        if (nodes[i]->kernel) dl_push(g->module->arena, &g->kernels, nodes[i]->kernel);
+
+    /* Readers of the old values read the fused nodes' results, which carry the old numbers. */
+    dl_value **now = DL_NEWS(ctx->arena, dl_value *, g->next_id + 1);
+    for (int i = 0; i < ngroups; i++)
+        for (int k = 0; k < nodes[i]->nout; k++) now[nodes[i]->out[k].id] = &nodes[i]->out[k];
+    for (int i = 0; i < ngroups; i++)
+        for (int k = 0; k < nodes[i]->nin; k++)
+            if (nodes[i]->in[k]->def) nodes[i]->in[k] = now[nodes[i]->in[k]->id];
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].value->def) g->results.at[i].value = now[g->results.at[i].value->id];
+    return true;
+}
+
+bool dl_pass_fuse(dl_graph *g, dl_pass_ctx *ctx) { return make_kernels(g, ctx, false); }
+bool dl_skip_fuse(dl_graph *g, dl_pass_ctx *ctx) { return make_kernels(g, ctx, true); }

@@ -1,0 +1,353 @@
+/* Fusion, between its halves: values that cost less to compute again than to keep.
+ *
+ * What other kernels read at their own points (a mask of dropout, what a gelu's gradient needs, a norm's
+ * result) they can compute, too, from what it is made of: then that is stored in its place, or is stored
+ * anyway. Which values to store is a least cut between those that no other kernel can compute and those that
+ * are read, as in Chen et al., Training deep nets with sublinear memory cost, 2016, with the cut of PyTorch's
+ * min-cut partitioner (He, 2022). It is found group by group in the order in which they run, since only then
+ * it is known what is stored; a node that others compute again becomes a member of their groups, too. They
+ * read nothing from a later kernel than before, so the order stands, and no kernels wait in a circle. */
+#include <stdlib.h>
+
+#include "passes/fuse/cut.h"
+#include "passes/fuse/fuse.h"
+
+/* Costs, in quarters of a byte that is written or read: a byte that is kept longer than otherwise, since it
+ * limits the batch, too; an op of an instruction or two, a point; one of some twenty, like a division or an
+ * exponential: as much as reading a float. */
+enum { UNIT = 4, KEPT = 6, CHEAP = 1, OTHER = 16 };
+enum { MOST_READERS = 64 };
+#define MOST_COUNTED ((int64_t)1 << 36) /* of a tensor: so that all costs together are below DL_CUT_NEVER */
+
+/* A value beside or behind which may be cut. */
+typedef struct {
+    dl_value *value;
+    int node;        /* its position; -1: a variable */
+    bool again;      /* others can compute it */
+    uint64_t wanted; /* by reader: reads it, if it does not compute it */
+    uint64_t loads;  /* by reader: reads it anyway */
+    uint64_t needs;  /* by reader: what it wants is made of this */
+} vertex;
+
+/* A group that reads values of the one at hand. */
+typedef struct {
+    int group;
+    bool closed; /* nothing is computed again in it */
+    dl_nodes guests;
+} reader;
+
+typedef struct {
+    dl_fusion *f;
+    int *place;     /* by group: in the order */
+    dl_edges *in;   /* by node: what it reads */
+    bool *fragile;  /* by node: must not be computed again, since it would round otherwise */
+    bool *updated;  /* by value id: a variable that the step writes over */
+    int *times;     /* by group: how often its points are swept over; 0: not asked yet */
+    int *vertex_of; /* by value id, one more than its number */
+    int at;         /* the group at hand */
+    reader readers[MOST_READERS];
+    int nreaders;
+    DL_ARRAY(vertex) vertices;
+} again;
+
+static const dl_node *node_at(const again *a, int i) { return a->f->graph->nodes.at[i]; }
+static dl_group *group_at(const again *a, int g) { return &a->f->groups.at[g]; }
+
+/* The groups that compute a node: its own, then the hosts. */
+static int nhomes(const again *a, int node) { return 1 + a->f->hosts[node].n; }
+static int home(const again *a, int node, int i) {
+    return i ? a->f->hosts[node].at[i - 1] : a->f->group[node];
+}
+
+/* Is the node a member of the group, as one of its own or computed again? */
+static bool has(const again *a, int group, int node) {
+    for (int i = 0; i < nhomes(a, node); i++)
+        if (home(a, node, i) == group) return true;
+    return false;
+}
+
+/* ---- the network of a group ---- */
+
+/* Can other kernels of its points compute it, from its operands? */
+static bool can_again(const again *a, int i) {
+    const dl_node *n = node_at(a, i);
+    if (dl_ops[n->op].class != DL_CLASS_ELEM || dl_op_is_dear(n->op) || a->fragile[i] ||
+        !n->out[0].type.rank || !dl_fuse_same_axes(&n->out[0].type, &group_at(a, a->at)->space))
+        return false;
+    for (int k = 0; k < n->nin; k++)
+        if (!dl_fuse_at_hand(a->f, n, k)) return false;
+    return true;
+}
+
+/* Can a reader of the group's points compute more than it does? A weight's gradient runs through panels;
+ * where there are sums over more axes, points of fewer are computed beside what these leave. */
+static bool is_open(const again *a, int group) {
+    const dl_group *from = group_at(a, a->at), *to = group_at(a, group);
+    return from->wide == to->wide &&
+           (dl_fuse_same_axes(&from->space, &to->space) ||
+            (to->mixed && dl_fuse_has_axes(&to->space, &from->space))) &&
+           !(to->anchor && dl_op_makes_weight(to->anchor->op));
+}
+
+static int reader_of(again *a, int group) { /* -1: none, or closed */
+    for (int i = 0; i < a->nreaders; i++)
+        if (a->readers[i].group == group) return a->readers[i].closed ? -1 : i;
+    if (a->nreaders == MOST_READERS || !is_open(a, group)) return -1;
+    a->readers[a->nreaders] = (reader){.group = group};
+    return a->nreaders++;
+}
+
+static vertex *find_vertex(const again *a, const dl_value *v) {
+    int at = a->vertex_of[v->id];
+    return at ? &a->vertices.at[at - 1] : NULL;
+}
+
+static vertex *add_vertex(again *a, dl_value *v) {
+    if (!a->vertex_of[v->id]) {
+        int node = a->f->position[v->id];
+        dl_push(a->f->ctx->arena, &a->vertices, (vertex){.value = v, .node = node});
+        a->vertex_of[v->id] = a->vertices.n;
+    }
+    return find_vertex(a, v);
+}
+
+/* By reader: reads a value of node i at its own points, and nowhere else. */
+static uint64_t find_wanted(again *a, int i) {
+    uint64_t soft = 0, hard = 0;
+    for (int k = 0; k < a->f->out[i].n; k++) {
+        dl_edge e = a->f->out[i].at[k];
+        for (int h = 0; h < nhomes(a, e.node); h++) {
+            int group = home(a, e.node, h);
+            int r = group < 0 || has(a, group, i) ? -1 : reader_of(a, group); /* -1: nobody needs it */
+            if (r >= 0) *(e.kind == DL_EDGE_SOFT ? &soft : &hard) |= (uint64_t)1 << r;
+        }
+    }
+    return soft & ~hard;
+}
+
+static void find_vertices(again *a) {
+    const dl_group *g = group_at(a, a->at);
+    for (int i = g->members.n - 1; i >= 0; i--) {
+        int at = g->members.at[i];
+        const dl_node *n = node_at(a, at);
+        bool can = can_again(a, at);
+        uint64_t wanted = can && a->f->group[at] == a->at ? find_wanted(a, at) : 0;
+        vertex *v = wanted ? add_vertex(a, &n->out[0]) : find_vertex(a, &n->out[0]);
+        if (!v) continue;
+        uint64_t needs = v->needs |= wanted;
+        v->wanted = wanted, v->again = can;
+        for (int k = 0; k < n->nin && can; k++) {
+            dl_value *of = dl_fuse_past_views(a->f, n->in[k]);
+            if (!dl_fuse_is_made(a->f, of)) add_vertex(a, of)->needs |= needs;
+        }
+    }
+}
+
+/* What each reader loads, whatever is cut. */
+static void find_loads(again *a) {
+    for (int r = 0; r < a->nreaders; r++) {
+        const dl_group *g = group_at(a, a->readers[r].group);
+        uint64_t bit = (uint64_t)1 << r;
+        for (int i = 0; i < g->members.n; i++) {
+            int at = g->members.at[i];
+            const dl_node *n = node_at(a, at);
+            for (int k = 0; k < n->nin; k++) { /* variables */
+                vertex *v = find_vertex(a, dl_fuse_past_views(a->f, n->in[k]));
+                if (v && v->node < 0) v->loads |= bit;
+            }
+            for (int k = 0; k < a->in[at].n; k++) {
+                int of = a->in[at].at[k].node;
+                vertex *v = find_vertex(a, &node_at(a, of)->out[0]);
+                if (v && !(v->wanted & bit) && !has(a, a->readers[r].group, of)) v->loads |= bit;
+            }
+        }
+    }
+}
+
+/* The last place at which a value is there, whatever is cut; -1: it is not stored. */
+static int find_last(const again *a, const vertex *v) {
+    if (v->node < 0 || a->f->wanted[v->value->id]) return INT32_MAX;
+    int last = -1;
+    for (int k = 0; k < a->f->out[v->node].n; k++) {
+        int by = a->f->out[v->node].at[k].node;
+        for (int h = 0; h < nhomes(a, by); h++) {
+            int group = home(a, by, h);
+            bool asks = has(a, group, v->node);
+            for (int r = 0; r < a->nreaders && !asks; r++)
+                asks = a->readers[r].group == group && v->wanted >> r & 1;
+            if (!asks && group >= 0 && a->place[group] > last) last = a->place[group];
+        }
+    }
+    return last;
+}
+
+static int times_of(again *a, int group) {
+    if (!a->times[group]) a->times[group] = dl_fuse_times(a->f, group, 0, NULL);
+    return a->times[group];
+}
+
+static int64_t counted(int64_t n) { return n < MOST_COUNTED ? n : MOST_COUNTED; }
+
+static int64_t cost_of_keeping(again *a, const vertex *v) {
+    if (a->updated[v->value->id] &&
+        dl_type_count(&v->value->type) * 2 > /* would be copied first */
+            dl_axes_points(group_at(a, a->at)->space.rank, group_at(a, a->at)->space.axis, ~0u))
+        return DL_CUT_NEVER;
+    int last = find_last(a, v), until = 0;
+    int64_t bytes = counted(dl_type_bytes(&v->value->type)), shares = last < 0;
+    for (int r = 0; r < a->nreaders; r++) {
+        if (!(v->needs >> r & 1)) continue;
+        int group = a->readers[r].group;
+        if (a->place[group] > until) until = a->place[group];
+        if (!(v->loads >> r & 1)) shares += times_of(a, group);
+    }
+    return (shares * UNIT + (until > last) * KEPT) * bytes;
+}
+
+static int64_t cost_of_computing(again *a, const vertex *v) {
+    int64_t points = counted(dl_type_count(&v->value->type)), times = 0;
+    for (int r = 0; r < a->nreaders; r++)
+        if (v->needs >> r & 1) times += times_of(a, a->readers[r].group);
+    return points * times * (dl_op_is_cheap(v->value->def->op) ? CHEAP : OTHER);
+}
+
+/* By vertex: is it computed again? A vertex is two nodes with an edge between them, which is cut where the
+ * value is kept. */
+static bool *find_computed(again *a) {
+    int n = a->vertices.n, source = 2 * n, sink = source + 1;
+    dl_arena *arena = a->f->ctx->arena;
+    dl_cut c = dl_cut_new(arena, 2 * n + 2);
+    for (int i = 0; i < n; i++) {
+        const vertex *v = &a->vertices.at[i];
+        dl_cut_join(&c, source, 2 * i, v->again ? cost_of_computing(a, v) : DL_CUT_NEVER);
+        dl_cut_join(&c, 2 * i, 2 * i + 1, cost_of_keeping(a, v));
+        if (v->wanted) dl_cut_join(&c, 2 * i + 1, sink, DL_CUT_NEVER);
+        for (int k = 0; v->again && k < v->value->def->nin; k++) {
+            const vertex *of = find_vertex(a, dl_fuse_past_views(a->f, v->value->def->in[k]));
+            if (of) dl_cut_join(&c, 2 * (int)(of - a->vertices.at) + 1, 2 * i, DL_CUT_NEVER);
+        }
+    }
+    const bool *behind = dl_cut_find(&c, source, sink);
+    bool *computed = DL_NEWS(arena, bool, n + 1);
+    for (int i = 0; i < n; i++) computed[i] = behind[2 * i];
+    return computed;
+}
+
+/* ---- what becomes of the groups ---- */
+
+/* Fills the guests of reader r: what it wants and is computed again, and what that is computed from. */
+static void find_guests(again *a, int r, const bool *computed) {
+    const dl_group *g = group_at(a, a->at);
+    bool *takes = DL_NEWS(a->f->ctx->arena, bool, a->vertices.n + 1);
+    a->readers[r].guests.n = 0;
+    for (int i = g->members.n - 1; i >= 0; i--) {
+        const dl_node *n = node_at(a, g->members.at[i]);
+        const vertex *v = find_vertex(a, &n->out[0]);
+        int at = v ? (int)(v - a->vertices.at) : 0;
+        if (!v || !computed[at] || v->loads >> r & 1 || !(takes[at] || v->wanted >> r & 1)) continue;
+        dl_push(a->f->ctx->arena, &a->readers[r].guests, v->node);
+        for (int k = 0; k < n->nin; k++) {
+            const vertex *of = find_vertex(a, dl_fuse_past_views(a->f, n->in[k]));
+            if (of) takes[of - a->vertices.at] = true;
+        }
+    }
+}
+
+/* Could the guests of reader r be members? Not where there are too many, or where its points would be swept
+ * over more often, or where one reads another at other points. */
+static bool are_welcome(again *a, int r) {
+    const reader *to = &a->readers[r];
+    const dl_group *g = group_at(a, to->group);
+    if (g->members.n + to->guests.n > DL_FUSE_MOST_MEMBERS) return false;
+    for (int i = 0; i < to->guests.n; i++) {
+        const dl_edges *in = &a->in[to->guests.at[i]];
+        for (int k = 0; k < in->n; k++) {
+            int of = in->at[k].node;
+            bool member = has(a, to->group, of);
+            for (int j = 0; j < to->guests.n; j++) member |= to->guests.at[j] == of;
+            if (member && in->at[k].kind != DL_EDGE_SOFT) return false;
+        }
+    }
+    return !g->reduce ||
+           dl_fuse_times(a->f, to->group, to->guests.n, to->guests.at) <= times_of(a, to->group);
+}
+
+static void take_in(again *a, int r) {
+    const reader *to = &a->readers[r];
+    for (int i = 0; i < to->guests.n; i++) {
+        dl_push(a->f->ctx->arena, &a->f->hosts[to->guests.at[i]], to->group);
+        dl_push(a->f->ctx->arena, &group_at(a, to->group)->members, to->guests.at[i]);
+    }
+}
+
+static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+/* What the readers of group `at` compute of it themselves. */
+static void compute_again(again *a, int at) {
+    dl_group *g = group_at(a, at);
+    qsort(g->members.at, (size_t)g->members.n, sizeof(int), by_value);
+    a->at = at, a->nreaders = 0;
+    for (bool done = false; !done;) {
+        a->vertices.n = 0, done = true;
+        find_vertices(a);
+        if (!a->vertices.n) return;
+        find_loads(a);
+        const bool *computed = find_computed(a);
+        for (int r = 0; r < a->nreaders && done; r++) {
+            find_guests(a, r, computed);
+            if (!are_welcome(a, r)) a->readers[r].closed = true, done = false;
+        }
+        for (int i = 0; i < a->vertices.n; i++) a->vertex_of[a->vertices.at[i].value->id] = 0;
+    }
+    for (int r = 0; r < a->nreaders; r++) take_in(a, r);
+}
+
+/* Leaves in a group what it stores, and what that needs; fills f->kept with what other groups read. Those
+ * have been looked at. */
+static void prune(again *a, int at, int *used) {
+    dl_fusion *f = a->f;
+    dl_group *g = group_at(a, at);
+    int left = g->members.n;
+    qsort(g->members.at, (size_t)g->members.n, sizeof(int), by_value);
+    for (int i = g->members.n - 1; i >= 0; i--) {
+        int node = g->members.at[i];
+        const dl_node *n = node_at(a, node);
+        bool live = used[node] == at + 1;
+        for (int k = 0; k < n->nout && f->group[node] == at; k++)
+            live |= f->kept[node] || f->wanted[n->out[k].id];
+        if (!live) continue;
+        for (int k = 0; k < a->in[node].n; k++) {
+            int of = a->in[node].at[k].node;
+            if (has(a, at, of))
+                used[of] = at + 1;
+            else
+                f->kept[of] = true;
+        }
+        g->members.at[--left] = node;
+    }
+    g->members.n -= left;
+    memmove(g->members.at, g->members.at + left, sizeof(int) * (size_t)g->members.n);
+}
+
+void dl_fuse_again(dl_fusion *f, int ngroups, const int *order) {
+    dl_arena *arena = f->ctx->arena;
+    const dl_graph *g = f->graph;
+    again *a = DL_NEW(arena, again);
+    *a = (again){.f = f};
+    f->hosts = DL_NEWS(arena, dl_nodes, f->n + 1), f->kept = DL_NEWS(arena, bool, f->n + 1);
+    a->in = DL_NEWS(arena, dl_edges, f->n + 1);
+    a->place = DL_NEWS(arena, int, f->groups.n + 1), a->times = DL_NEWS(arena, int, f->groups.n + 1);
+    a->vertex_of = DL_NEWS(arena, int, g->next_id + 1), a->updated = DL_NEWS(arena, bool, g->next_id + 1);
+    for (int i = 0; i < f->n; i++)
+        for (int k = 0; k < f->out[i].n; k++)
+            if (f->group[f->out[i].at[k].node] >= 0)
+                dl_push(arena, &a->in[f->out[i].at[k].node], (dl_edge){i, f->out[i].at[k].kind});
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].role == DL_RESULT_UPDATE) a->updated[g->results.at[i].var->value.id] = true;
+    for (int i = 0; i < ngroups; i++) a->place[order[i]] = i;
+    a->fragile = dl_fuse_find_fragile(f);
+    for (int i = 0; i < ngroups && !f->alone; i++) compute_again(a, order[i]);
+    dl_fuse_hold(f);
+    int *used = DL_NEWS(arena, int, f->n + 1);
+    for (int i = ngroups - 1; i >= 0; i--) prune(a, order[i], used);
+}

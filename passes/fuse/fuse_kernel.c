@@ -1,0 +1,173 @@
+/* Fusion, second half: the kernel of a group of nodes (ir/kernel/kernel.h says what a kernel is). */
+#include "ir/kernel/sweep.h"
+#include "passes/fuse/fuse_maker.h"
+
+static const dl_node *member(const dl_maker *m, int i) {
+    return m->f->graph->nodes.at[m->group->members.at[i]];
+}
+
+static bool is_reduction(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_REDUCE; }
+
+/* Fills level; returns the highest of a value. What has fewer axes than the space comes when it is needed. */
+static int find_levels(dl_maker *m) {
+    int most = 0;
+    m->level = DL_NEWS(m->scratch, int, m->group->members.n + 1);
+    for (int i = 0; i < m->group->members.n; i++) {
+        const dl_node *n = member(m, i);
+        for (int k = 0; k < n->nin; k++) {
+            int of = dl_fuse_member(m->f, m->group, n->in[k]);
+            if (of < 0) continue;
+            int level = m->level[of] + is_reduction(member(m, of));
+            if (level > m->level[i]) m->level[i] = level;
+        }
+        int value = m->level[i] + is_reduction(n);
+        if (value > most) most = value;
+    }
+    int *latest = DL_NEWS(m->scratch, int, m->group->members.n + 1); /* at which it is needed */
+    for (int i = m->group->members.n - 1; i >= 0; i--) {
+        const dl_node *n = member(m, i);
+        bool early = is_reduction(n) || n->out[0].type.rank >= m->k->nspace;
+        if (!early) m->level[i] = most - latest[i];
+        for (int k = 0; k < n->nin; k++) {
+            int of = dl_fuse_member(m->f, m->group, n->in[k]);
+            if (of >= 0 && most - m->level[i] > latest[of]) latest[of] = most - m->level[i];
+        }
+    }
+    return most;
+}
+
+static void store(dl_maker *m, dl_value *v) {
+    dl_kinstr s = {.kind = DL_K_STORE,
+                   .type = v->type.dtype,
+                   .nargs = 1,
+                   .args = {m->f->instr[m->f->position[v->id]]},
+                   .index = DL_NEWS(m->f->graph->module->arena, dl_index, v->type.rank),
+                   .loc = v->def->loc};
+    if (v->def->op == DL_OP_scatter_add)
+        dl_maker_by_number(m, v->def, &v->type, dl_maker_read(m, v->def->in[1]), DL_OUT_ZERO, s.index);
+    else
+        dl_maker_identity(m, &v->type, s.index);
+    s.param = -1 - (int)v->id; /* outputs follow the inputs: numbered at the end */
+    dl_maker_emit(m, s);
+}
+
+/* Members of one level: those that are no reductions, a contraction first; what the reductions combine; what
+ * is stored by now; the reductions. */
+static void compute_level(dl_maker *m, int level, int nouts, dl_value *const *outs) {
+    for (int first = 1; first >= 0; first--)
+        for (int i = 0; i < m->group->members.n; i++) {
+            const dl_node *n = member(m, i);
+            if (m->level[i] == level && !is_reduction(n) &&
+                (dl_ops[n->op].class == DL_CLASS_CONTRACT) == first)
+                m->f->instr[m->group->members.at[i]] = dl_maker_compute(m, n);
+        }
+    for (int i = 0; i < m->group->members.n; i++)
+        if (m->level[i] == level && is_reduction(member(m, i))) dl_maker_read(m, member(m, i)->in[0]);
+    for (int i = 0; i < nouts; i++) {
+        int at = dl_fuse_member(m->f, m->group, outs[i]);
+        if (m->level[at] + is_reduction(outs[i]->def) == level) store(m, outs[i]);
+    }
+    for (int i = 0; i < m->group->members.n; i++)
+        if (m->level[i] == level && is_reduction(member(m, i)))
+            m->f->instr[m->group->members.at[i]] = dl_maker_compute(m, member(m, i));
+}
+
+/* Does a sweep that reads parameter p leave it to the store at instruction `at` to write there? It does where
+ * it runs in an earlier phase, or is the store's own and reads no other point. */
+static bool leaves_place(const dl_maker *m, const dl_sweeps *sweeps, int at, int p, const dl_index *here) {
+    const dl_sweep *writer = NULL;
+    for (int s = 0; s < sweeps->n; s++)
+        for (int i = 0; i < sweeps->at[s].run.n; i++)
+            if (sweeps->at[s].run.at[i] == at) writer = &sweeps->at[s];
+    for (int s = 0; s < sweeps->n; s++) {
+        const dl_sweep *w = &sweeps->at[s];
+        int phase = 2 * w->stage + !w->behind, limit = 2 * writer->stage + !writer->behind;
+        for (int i = 0; i < w->run.n && phase >= limit; i++) {
+            const dl_kinstr *in = &m->k->instrs.at[w->run.at[i]];
+            if (in->kind == DL_K_CONTRACT)
+                for (int k = 0; k < 2; k++)
+                    for (int q = 0; q < in->nparts[k]; q++)
+                        if (in->parts[k][q] == p) return false;
+            if (in->kind != DL_K_LOAD || in->param != p) continue;
+            int rank = m->k->params.at[p].type.rank;
+            if (w != writer || w->run.at[i] > at || memcmp(here, in->index, sizeof(dl_index) * (size_t)rank))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The input whose memory output `v` may take, or -1: the variable that it updates. */
+static int find_alias(const dl_maker *m, const dl_value *v, int nout) {
+    const dl_var *var = m->f->next_of[v->id];
+    const dl_value *old = var ? &var->value : NULL;
+    dl_kernel *k = m->k;
+    int p = 0, at = 0;
+    while (p < m->operands.n && m->operands.at[p] != old) p++;
+    if (!old || p == m->operands.n) return -1;
+    while (k->instrs.at[at].kind != DL_K_STORE || k->instrs.at[at].param != nout) at++;
+    dl_index here[DL_MAX_RANK] = {0};
+    dl_maker_identity(m, &old->type, here);
+    const dl_step *steps = dl_kernel_steps(k, m->scratch);
+    unsigned rows[] = {0, 0};
+    if (!m->group->anchor)
+        rows[1] = dl_choose_row(m->scratch, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
+    for (int i = 0; i < 2; i++) {
+        dl_sweeps s = dl_find_sweeps(m->scratch, k->instrs.n, steps, rows[i]);
+        if (!leaves_place(m, &s, at, p, here)) return -1;
+    }
+    return p;
+}
+
+static void add_location(dl_maker *m, dl_loc loc) {
+    if (!loc.line) return;
+    for (int i = 0; i < m->k->locs.n; i++)
+        if (m->k->locs.at[i].line == loc.line && m->k->locs.at[i].file == loc.file) return;
+    dl_push(m->f->graph->module->arena, &m->k->locs, loc);
+}
+
+dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs, const char *name) {
+    dl_arena *arena = f->graph->module->arena;
+    dl_kernel *k = DL_NEW(arena, dl_kernel);
+    k->name = name;
+    k->nspace = group->space.rank;
+    for (int i = 0; i < k->nspace; i++) k->space[i] = group->space.axis[i];
+    dl_maker m = {.f = f, .scratch = dl_arena_new(NULL), .group = group, .k = k};
+    m.sweeps_again = dl_fuse_times(f, (int)(group - f->groups.at), 0, NULL) > 1;
+    for (int level = 0, most = find_levels(&m); level <= most; level++) compute_level(&m, level, nouts, outs);
+
+    k->nin = m.operands.n;
+    dl_type *types = DL_NEWS(m.scratch, dl_type, nouts + 1);
+    for (int i = 0; i < nouts; i++) {
+        types[i] = outs[i]->type;
+        dl_kparam p = {.name = dl_internf("o%d", i), .type = outs[i]->type, .is_out = true, .alias = -1};
+        dl_push(arena, &k->params, p);
+        for (int j = 0; j < k->instrs.n; j++)
+            if (k->instrs.at[j].kind == DL_K_STORE && k->instrs.at[j].param == -1 - (int)outs[i]->id)
+                k->instrs.at[j].param = k->nin + i;
+    }
+    for (int i = 0; i < nouts; i++) k->params.at[k->nin + i].alias = find_alias(&m, outs[i], k->nin + i);
+    for (int i = 0; i < group->members.n; i++) {
+        const dl_node *n = f->graph->nodes.at[group->members.at[i]];
+        add_location(&m, n->loc);
+        if (&f->groups.at[f->group[group->members.at[i]]] != group) continue; /* computed again */
+        k->bytes_unfused += dl_type_bytes(&n->out[0].type);
+        for (int j = 0; j < n->nin; j++) k->bytes_unfused += dl_type_bytes(&n->in[j]->type);
+    }
+    for (int i = 0; i < k->instrs.n && !k->locs.n; i++) /* a stored view of nobody's: what it looks at */
+        add_location(&m, k->instrs.at[i].loc);
+    dl_kinstr *kept = DL_NEWS(arena, dl_kinstr, k->instrs.n + 1);
+    memcpy(kept, k->instrs.at, sizeof *kept * (size_t)k->instrs.n);
+    k->instrs.at = kept, k->instrs.cap = k->instrs.n + 1;
+    dl_kernel_count(k);
+    for (int i = 0; i < group->members.n; i++) f->instr[group->members.at[i]] = -1;
+
+    dl_loc loc = f->graph->nodes.at[group->members.at[group->members.n - 1]]->loc;
+    uint32_t next = f->graph->next_id;
+    dl_node *fused = dl_node_new(f->graph, DL_OP_fused, k->nin, m.operands.at, nouts, types, loc);
+    f->graph->next_id = next;
+    for (int i = 0; i < nouts; i++) fused->out[i].id = outs[i]->id; /* value numbers survive */
+    fused->kernel = k;
+    dl_arena_free(m.scratch);
+    return fused;
+}

@@ -1,0 +1,186 @@
+/* Fusion: what kernels may compute again instead of reading it, and find the same numbers.
+ *
+ * A product that is added to something is one rounding or two, as the C compiler sees fit. That matters only
+ * to what jumps: the way back must not take another branch than the way there, nor find that the largest is
+ * none of them. What such a value is made of is then held to one way in all kernels: sums stand apart from
+ * products, and 16 bits are rounded as they are made. */
+#include "passes/fuse/fuse.h"
+
+bool dl_fuse_compares(dl_op op) { return op >= DL_OP_eq && op <= DL_OP_ge; }
+
+static bool jumps(const dl_node *n, const dl_value *v) {
+    bool f = dl_dtype_is_float(v->type.dtype);
+    switch (n->op) {
+    case DL_OP_reduce_max:
+    case DL_OP_reduce_min: return true;
+    case DL_OP_sign:
+    case DL_OP_floor:
+    case DL_OP_not:
+    case DL_OP_and:
+    case DL_OP_or: return f;
+    case DL_OP_cast: return f && !dl_dtype_is_float(n->out[0].type.dtype);
+    default: return f && dl_fuse_compares(n->op);
+    }
+}
+
+/* Is it the last to round in what it computes, whoever reads it? */
+static bool is_plain(dl_op op) {
+    switch (op) {
+    case DL_OP_neg:
+    case DL_OP_abs:
+    case DL_OP_mul:
+    case DL_OP_div:
+    case DL_OP_min:
+    case DL_OP_max:
+    case DL_OP_relu:
+    case DL_OP_select:
+    case DL_OP_stop_gradient: return true;
+    default: return false;
+    }
+}
+
+bool dl_fuse_may_join_sum(dl_op op) {
+    switch (op) {
+    case DL_OP_add:
+    case DL_OP_sub:
+    case DL_OP_min:
+    case DL_OP_max:
+    case DL_OP_abs:
+    case DL_OP_relu:
+    case DL_OP_select: return false;
+    default: return dl_ops[op].class == DL_CLASS_ELEM;
+    }
+}
+
+bool dl_fuse_passes_on(dl_op op) { return op == DL_OP_neg || op == DL_OP_cast || op == DL_OP_stop_gradient; }
+
+static bool may_join_sum(const dl_fusion *f, dl_value *v) {
+    v = dl_fuse_past_views(f, v);
+    while (v->def && dl_fuse_passes_on(v->def->op)) v = dl_fuse_past_views(f, v->def->in[0]);
+    return v->def && dl_dtype_is_float(v->type.dtype) && dl_fuse_may_join_sum(v->def->op);
+}
+
+/* Is it a function of which vectors and single values have one each, with other last digits? */
+static bool is_approximate(const dl_node *n) {
+    switch (n->op) {
+    case DL_OP_div:
+    case DL_OP_sqrt:
+    case DL_OP_rsqrt:
+    case DL_OP_leaky_relu:
+    case DL_OP_sign:
+    case DL_OP_floor: return false;
+    default: return dl_ops[n->op].class == DL_CLASS_ELEM && !dl_op_is_cheap(n->op);
+    }
+}
+
+/* How a node rounds, by its own doing and that of what it is computed from. */
+enum {
+    ONE_WAY,
+    HELD_ONE_WAY, /* where dl_fuse_hold says so: sums apart from products, 16 bits as they are stored */
+    NO_ONE_WAY
+};
+
+static const int *find_ways(const dl_fusion *f) {
+    int *of = DL_NEWS(f->ctx->arena, int, f->n + 1);
+    for (int i = 0; i < f->n; i++) {
+        const dl_node *n = f->graph->nodes.at[i];
+        if (dl_dtype_is_half(n->out[0].type.dtype))
+            of[i] = HELD_ONE_WAY; /* else rounded where it is stored */
+        if (is_approximate(n)) of[i] = NO_ONE_WAY;
+        for (int k = 0; k < n->nin && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
+            dl_value *v = dl_fuse_past_views(f, n->in[k]);
+            int own = ONE_WAY, operand = v->def ? of[f->position[v->id]] : ONE_WAY;
+            if (!is_plain(n->op) && !jumps(n, v) && may_join_sum(f, v))
+                own = n->op == DL_OP_add || n->op == DL_OP_sub ? HELD_ONE_WAY : NO_ONE_WAY;
+            if (own > of[i]) of[i] = own;
+            if (operand > of[i]) of[i] = operand;
+        }
+    }
+    return of;
+}
+
+/* Does the way back take another branch where node i rounds otherwise? */
+static bool is_jumped_on(const dl_fusion *f, int i) {
+    for (int k = 0; k < f->out[i].n; k++)
+        if (jumps(f->graph->nodes.at[f->out[i].at[k].node], &f->graph->nodes.at[i]->out[0])) return true;
+    return false;
+}
+
+bool *dl_fuse_find_fragile(dl_fusion *f) {
+    const int *of = f->ways = find_ways(f);
+    bool *fragile = DL_NEWS(f->ctx->arena, bool, f->n + 1);
+    for (int i = 0; i < f->n; i++) fragile[i] = of[i] == NO_ONE_WAY && is_jumped_on(f, i);
+    return fragile;
+}
+
+/* Is the node in this group, as one of its own or computed again? */
+static bool is_in(const dl_fusion *f, int node, int group) {
+    bool in = f->group[node] == group;
+    for (int i = 0; i < f->hosts[node].n; i++) in |= f->hosts[node].at[i] == group;
+    return in;
+}
+
+/* Is node i made for memory alone, where all its readers find the same? */
+static bool is_stored_once(const dl_fusion *f, int i) {
+    bool once = !f->hosts[i].n;
+    for (int k = 0; k < f->out[i].n; k++) once = once && !is_in(f, f->out[i].at[k].node, f->group[i]);
+    return once;
+}
+
+void dl_fuse_hold(dl_fusion *f) {
+    const int *of = f->ways;
+    f->held = DL_NEWS(f->ctx->arena, bool, f->n + 1);
+    for (int i = f->n - 1; i >= 0; i--) {
+        const dl_node *n = f->graph->nodes.at[i];
+        f->held[i] |= of[i] == HELD_ONE_WAY && f->hosts[i].n && is_jumped_on(f, i);
+        for (int k = 0; k < n->nin && f->held[i] && dl_ops[n->op].class == DL_CLASS_ELEM; k++) {
+            const dl_value *v = dl_fuse_past_views(f, n->in[k]);
+            int at = v->def ? f->position[v->id] : -1;
+            if (at >= 0 && of[at] == HELD_ONE_WAY && !is_stored_once(f, at)) f->held[at] = true;
+        }
+    }
+}
+
+bool dl_fuse_is_made(const dl_fusion *f, const dl_value *v) {
+    return v->def && dl_ops[v->def->op].class == DL_CLASS_SOURCE && dl_fuse_inlined(f, v->def);
+}
+
+/* The axis along which a tensor has its neighbours in memory, or -1. */
+static int find_inner(const dl_type *t) {
+    int64_t stride[DL_MAX_RANK];
+    dl_type_strides(t, stride);
+    for (int i = 0; i < t->rank; i++)
+        if (t->axis[i].size != 1 && stride[i] == 1) return i;
+    return -1;
+}
+
+/* Is a tensor read at these places of a type's points in the order in which both lie in memory? One that is
+ * small does not matter. */
+static bool is_in_order(const dl_type *space, const dl_type *t, const dl_index *index) {
+    if (dl_type_count(t) * 2 <= dl_type_count(space)) return true;
+    if (t->layout.kind == DL_PANEL || space->layout.kind == DL_PANEL)
+        return dl_layout_same(t->layout, space->layout);
+    int from = find_inner(t), to = find_inner(space);
+    if (from < 0 || to < 0) return true;
+    int follows = index[from].axis;
+    for (int i = 0; i < index[from].nterms; i++)
+        if (index[from].term[i].mul == 1) follows = index[from].term[i].axis;
+    return follows == to;
+}
+
+bool dl_fuse_at_hand(const dl_fusion *f, const dl_node *n, int k) {
+    const dl_type *space = &n->out[0].type;
+    dl_index index[DL_MAX_RANK] = {0};
+    dl_value *v = n->in[k];
+    for (int i = 0; i < v->type.rank; i++)
+        index[i].axis = *v->type.axis[i].name ? dl_type_axis(space, v->type.axis[i].name) : -1;
+    for (; v->def && dl_fuse_inlined(f, v->def) && dl_ops[v->def->op].class == DL_CLASS_MOVE;
+         v = v->def->in[0])
+        DL_CHECK(dl_fuse_through_view(space->axis, v->def, index));
+    for (int i = 0; i < v->type.rank; i++) {
+        if (index[i].div > 1 || !dl_index_inside(space->axis, &index[i], v->type.axis[i].size)) return false;
+        for (int t = 0; t < index[i].nterms; t++)
+            if (index[i].term[t].div > 1 || index[i].term[t].mod) return false;
+    }
+    return dl_fuse_is_made(f, v) || is_in_order(space, &v->type, index);
+}

@@ -1,0 +1,359 @@
+/* recompute: what the way back reads of the way there is made again where that takes little time, and need
+ * not be kept between.
+ *
+ * A product's weight gradient reads the product's operand, which is often a few scalar ops behind what the
+ * way back reads anyway: gelu's result behind its argument, a norm's behind the normalised values. A kernel
+ * of these ops alone in front of the gradient frees the place of the operand from its last reader on the way
+ * there. PyTorch's name for it is selective activation checkpointing (Korthikanti et al., Reducing activation
+ * recomputation in large transformer models, 2022); what fusion computes again within kernels (fuse_again.c)
+ * is decided by then. */
+#include "ir/kernel/kernel.h"
+#include "ir/walk.h"
+#include "passes/pass.h"
+
+enum {
+    MOST_OPS = 24,     /* of such a kernel */
+    SMALL = 16,        /* times as small as the operand: may be kept for it */
+    BESIDE_TIMES = 16, /* as much arithmetic of its readers as the target does in the time of a byte, for each
+                          byte: then writing it once more is a sixteenth of their time; */
+    ALONE_TIMES = 40   /* by a kernel of its own, which reads what it is made of, too: a twentieth */
+};
+
+typedef struct {
+    dl_graph *g;
+    dl_arena *scratch;
+    dl_uses *uses; /* of values with ids below `known`, before anything changed */
+    uint32_t known;
+    int64_t balance; /* of the target: flops in the time of a byte */
+    bool *early;     /* by node: loss or outputs are made of it */
+    int *position;   /* by value id: of the node that makes it, or -1 */
+    bool *gone;      /* by value id: made again, so that the way back reads it no more */
+    int *writer;     /* by value id of a variable: the node that writes over it, or -1 */
+    int number;      /* of the next kernel */
+    bool changed;
+} remaker;
+
+/* One value, and the kernel that makes it again. */
+typedef struct {
+    remaker *r;
+    const dl_node *from;
+    dl_value *value;
+    dl_kernel *made;
+    DL_ARRAY(dl_value *) operands;
+    int *place; /* by instruction of the kernel that made it: here, or -1 */
+} remade;
+
+static bool is_late(const remaker *r, const dl_node *n) { return !r->early[r->position[n->out[0].id]]; }
+
+/* Does the way back read the value anyway? */
+static bool is_kept(const remaker *r, const dl_value *v) {
+    const dl_uses *u = &r->uses[v->id];
+    if (v->var || u->results) return true;
+    for (int i = 0; i < u->n && !r->gone[v->id]; i++)
+        if (is_late(r, u->readers[i])) return true;
+    return false;
+}
+
+static bool may_keep(const remade *m, const dl_value *v) {
+    return is_kept(m->r, v) || dl_type_bytes(&v->type) * SMALL <= dl_type_bytes(&m->value->type);
+}
+
+static int emit(remade *m, dl_kinstr in) {
+    dl_push(m->r->g->module->arena, &m->made->instrs, in);
+    return m->made->instrs.n - 1;
+}
+
+static int load(remade *m, dl_value *v, dl_index *index, dl_loc loc) {
+    dl_kinstr in = {.kind = DL_K_LOAD, .type = dl_kernel_type(v->type.dtype), .index = index, .loc = loc};
+    while (in.param < m->operands.n && m->operands.at[in.param] != v) in.param++;
+    if (in.param == m->operands.n) {
+        dl_push(m->r->scratch, &m->operands, v);
+        dl_push(m->r->g->module->arena, &m->made->params,
+                (dl_kparam){.name = dl_internf("i%d", in.param), .type = v->type, .alias = -1});
+    }
+    return emit(m, in);
+}
+
+/* A kept result of the same kernel that holds the value of instruction `i`, and the store that writes it. */
+static const dl_kinstr *find_stored(const remade *m, int i) {
+    const dl_kernel *k = m->from->kernel;
+    for (int s = 0; s < k->instrs.n; s++) {
+        const dl_kinstr *in = &k->instrs.at[s];
+        if (in->kind != DL_K_STORE || in->args[0] != i || dl_kinstr_by(k, in) >= 0) continue;
+        const dl_value *v = &m->from->out[in->param - k->nin];
+        if (v != m->value && dl_kernel_type(v->type.dtype) == k->instrs.at[i].type && may_keep(m, v))
+            return in;
+    }
+    return NULL;
+}
+
+/* Instruction `i` of the old kernel in the new one: its number there, or -1 where it cannot be. */
+static int take(remade *m, int i) {
+    const dl_kernel *k = m->from->kernel;
+    dl_kinstr in = k->instrs.at[i];
+    if (m->place[i] >= 0) return m->place[i];
+    const dl_kinstr *stored = find_stored(m, i);
+    if (stored) return m->place[i] = load(m, &m->from->out[stored->param - k->nin], stored->index, in.loc);
+    switch (in.kind) {
+    case DL_K_LOAD:
+        if (dl_kinstr_by(k, &in) >= 0 || !may_keep(m, m->from->in[in.param])) return -1;
+        return m->place[i] = load(m, m->from->in[in.param], in.index, in.loc);
+    case DL_K_ELEM:
+        if (dl_op_is_dear(in.op)) return -1;
+        for (int a = 0; a < in.nargs; a++)
+            if ((in.args[a] = take(m, in.args[a])) < 0) return -1;
+        break;
+    case DL_K_CONST:
+    case DL_K_COORD: break;
+    default: return -1;
+    }
+    if (m->made->instrs.n >= MOST_OPS) return -1;
+    return m->place[i] = emit(m, in);
+}
+
+/* Where the node may stand: in front of `first`, and of what writes over a variable that it reads. */
+static int find_front(const remaker *r, const dl_node *made, int first) {
+    for (int k = 0; k < made->nin; k++) {
+        int writer = made->in[k]->var ? r->writer[made->in[k]->id] : -1;
+        if (writer >= 0 && writer < first) first = writer;
+    }
+    return first;
+}
+
+/* Do readers that do so much arithmetic hide what making the value again takes? */
+static bool pays(const remaker *r, const dl_value *v, int64_t flops, int times) {
+    return flops / (times * r->balance) >= dl_type_bytes(&v->type);
+}
+
+/* The readers on the way back, which are all contractions of it with enough arithmetic, in *flops: the first
+ * one's position, or -1. */
+static int find_late(const remaker *r, const dl_value *v, int64_t *flops) {
+    const dl_uses *u = &r->uses[v->id];
+    int first = -1;
+    bool early = false;
+    *flops = 0;
+    for (int i = 0; i < u->n; i++) {
+        const dl_node *n = u->readers[i];
+        early |= !is_late(r, n);
+        if (!is_late(r, n) || (i && n == u->readers[i - 1])) continue;
+        int anchor = n->op == DL_OP_fused ? dl_kernel_anchor(n->kernel) : -1;
+        if (anchor < 0) return -1;
+        for (int k = 0; k < n->kernel->instrs.n; k++) {
+            const dl_kinstr *in = &n->kernel->instrs.at[k];
+            if (in->kind == DL_K_LOAD && n->in[in->param] == v) return -1;
+        }
+        if (first < 0) first = r->position[n->out[0].id];
+        *flops += n->kernel->flops;
+    }
+    return early && !u->results && pays(r, v, *flops, BESIDE_TIMES) ? first : -1;
+}
+
+/* ---- a kernel of the way back that has the operands at hand makes the value beside its own ---- */
+
+static bool is_same(const dl_kinstr *a, const dl_kinstr *b) {
+    return a->kind == b->kind && a->op == b->op && a->type == b->type && a->nargs == b->nargs &&
+           !memcmp(a->args, b->args, sizeof *a->args * (size_t)a->nargs) && a->p == b->p &&
+           a->axis == b->axis && a->param == b->param;
+}
+
+/* The host's instruction that is instruction `i` of the new kernel, or -1; `of`: by instruction before it. */
+static int find_same(const remade *m, const dl_node *host, const int *of, int i) {
+    const dl_kernel *k = host->kernel;
+    dl_kinstr in = m->made->instrs.at[i];
+    bool loads = in.kind == DL_K_LOAD;
+    int rank = loads ? m->made->params.at[in.param].type.rank : 0;
+    for (int a = 0; a < in.nargs; a++)
+        if ((in.args[a] = of[in.args[a]]) < 0) return -1;
+    for (int j = 0; j < k->instrs.n; j++) {
+        dl_kinstr other = k->instrs.at[j];
+        if (loads && other.kind == DL_K_LOAD) {
+            if (host->in[other.param] != m->operands.at[in.param]) continue;
+            other.param = in.param;
+        }
+        if (is_same(&in, &other) &&
+            (!loads || !memcmp(in.index, other.index, sizeof *in.index * (size_t)rank)))
+            return j;
+    }
+    return -1;
+}
+
+static bool has_operands(const remade *m, const dl_node *n, int *of) {
+    if (n->op != DL_OP_fused || dl_kernel_call(n->kernel)) return false;
+    const dl_kernel *k = n->kernel;
+    int anchor = dl_kernel_anchor(k);
+    bool of_weight = anchor >= 0 && dl_op_makes_weight(k->instrs.at[anchor].op);
+    if (of_weight || k->nspace != m->made->nspace) return false;
+    for (int a = 0; a < k->nspace; a++)
+        if (k->space[a].name != m->made->space[a].name || k->space[a].size != m->made->space[a].size)
+            return false;
+    for (int i = 0; i < m->made->instrs.n; i++) {
+        dl_kinstr_kind kind = m->made->instrs.at[i].kind;
+        of[i] = kind == DL_K_STORE ? -1 : find_same(m, n, of, i);
+        if (of[i] < 0 && kind == DL_K_LOAD) return false;
+    }
+    return true;
+}
+
+static void move_value(const remaker *r, dl_value *from, dl_value *to) {
+    dl_graph *g = r->g;
+    if (from->id >= r->known) {
+        dl_replace_value(g, from, to);
+        return;
+    }
+    const dl_uses *u = &r->uses[from->id];
+    for (int i = 0; i < u->n; i++)
+        for (int k = 0; k < u->readers[i]->nin; k++)
+            if (u->readers[i]->in[k] == from) u->readers[i]->in[k] = to;
+    for (int i = 0; i < g->results.n && u->results; i++)
+        if (g->results.at[i].value == from) g->results.at[i].value = to;
+}
+
+/* One more result of a node; those that it had move. */
+static dl_value *add_result(const remaker *r, dl_node *n, const dl_type *type) {
+    dl_graph *g = r->g;
+    dl_value *out = DL_NEWS(g->module->arena, dl_value, n->nout + 1);
+    for (int k = 0; k < n->nout; k++) {
+        out[k] = n->out[k];
+        move_value(r, &n->out[k], &out[k]);
+    }
+    out[n->nout] = (dl_value){.id = g->next_id++, .def = n, .index = n->nout, .type = *type, .offset = -1};
+    n->out = out;
+    return &out[n->nout++];
+}
+
+/* The value made by a node in front of position `first`, or NULL. A weight's gradient is none: it runs
+ * through panels. */
+static dl_value *make_beside(const remade *m, int first) {
+    const remaker *r = m->r;
+    const dl_kernel *made = m->made;
+    dl_node *host = NULL;
+    int *of = DL_NEWS(r->scratch, int, made->instrs.n + 1);
+    const dl_uses *u = m->operands.n ? &r->uses[m->operands.at[0]->id] : &(dl_uses){0};
+    for (int i = u->n - 1; i >= 0 && !host; i--) {
+        dl_node *n = u->readers[i];
+        if (r->position[n->out[0].id] < first && is_late(r, n) && has_operands(m, n, of)) host = n;
+    }
+    if (!host) return NULL;
+    dl_kernel *k = host->kernel;
+    for (int i = 0; i < made->instrs.n; i++) {
+        dl_kinstr in = made->instrs.at[i];
+        if (of[i] >= 0) continue;
+        for (int a = 0; a < in.nargs; a++) in.args[a] = of[in.args[a]];
+        if (in.kind == DL_K_STORE) in.param = k->params.n;
+        of[i] = k->instrs.n;
+        dl_push(r->g->module->arena, &k->instrs, in);
+    }
+    dl_push(r->g->module->arena, &k->params,
+            (dl_kparam){
+                .name = dl_internf("o%d", host->nout), .type = m->value->type, .is_out = true, .alias = -1});
+    k->bytes_unfused += dl_type_bytes(&m->value->type);
+    dl_kernel_count(k);
+    return add_result(r, host, &m->value->type);
+}
+
+/* The value made again in front of position `first`: by a node that has its operands at hand, or by a new
+ * one, in no list yet. NULL where neither can. */
+static dl_value *make_again(remaker *r, const dl_node *n, dl_value *v, int first, int64_t flops,
+                            dl_node **node) {
+    dl_arena *arena = r->g->module->arena;
+    const dl_kernel *k = n->kernel;
+    remade m = {.r = r, .from = n, .value = v, .made = DL_NEW(arena, dl_kernel)};
+    *node = NULL;
+    const dl_kinstr *store = NULL;
+    for (int i = 0; i < k->instrs.n; i++)
+        if (k->instrs.at[i].kind == DL_K_STORE && k->instrs.at[i].param == k->nin + (int)v->index)
+            store = &k->instrs.at[i];
+    if (!store || dl_kinstr_by(k, store) >= 0 || k->params.at[store->param].alias >= 0 ||
+        dl_axes_points(k->nspace, k->space, ~0u) != dl_type_count(&v->type))
+        return NULL;
+    m.place = DL_NEWS(r->scratch, int, k->instrs.n);
+    for (int i = 0; i < k->instrs.n; i++) m.place[i] = -1;
+    m.made->nspace = k->nspace;
+    memcpy(m.made->space, k->space, sizeof k->space);
+    dl_kinstr last = *store;
+    last.args[0] = take(&m, store->args[0]);
+    if (last.args[0] < 0 || m.made->instrs.at[last.args[0]].kind != DL_K_ELEM)
+        return NULL; /* a copy saves nothing */
+    last.param = m.made->nin = m.operands.n;
+    emit(&m, last);
+    dl_value *beside = make_beside(&m, first);
+    if (!beside && !pays(r, v, flops, ALONE_TIMES)) return NULL;
+    r->changed = true;
+    if (beside) return beside;
+    dl_push(arena, &m.made->params,
+            (dl_kparam){.name = dl_intern("o0"), .type = v->type, .is_out = true, .alias = -1});
+    m.made->name = dl_internf("%s_again%d", r->g->name, r->number++);
+    for (int i = 0; i < k->locs.n; i++) dl_push(arena, &m.made->locs, k->locs.at[i]);
+    dl_kernel_count(m.made);
+    m.made->bytes_unfused = m.made->bytes;
+    dl_push(arena, &r->g->kernels, m.made);
+    *node = dl_node_new(r->g, DL_OP_fused, m.operands.n, m.operands.at, 1, &v->type, n->loc);
+    (*node)->kernel = m.made;
+    return &(*node)->out[0];
+}
+
+static void give(const remaker *r, const dl_value *from, dl_value *to) {
+    const dl_uses *u = &r->uses[from->id];
+    for (int i = 0; i < u->n; i++) {
+        dl_node *n = u->readers[i];
+        for (int k = 0; k < n->nin && is_late(r, n); k++)
+            if (n->in[k] == from) n->in[k] = to;
+    }
+}
+
+static void find_early(remaker *r) {
+    const dl_graph *g = r->g;
+    for (uint32_t id = 0; id < g->next_id; id++) r->writer[id] = -1;
+    bool *wanted = DL_NEWS(r->scratch, bool, g->next_id);
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].role == DL_RESULT_LOSS || g->results.at[i].role == DL_RESULT_OUTPUT)
+            wanted[g->results.at[i].value->id] = true;
+    for (int i = g->nodes.n - 1; i >= 0; i--) {
+        const dl_node *n = g->nodes.at[i];
+        for (int k = 0; k < n->nout; k++) r->position[n->out[k].id] = i, r->early[i] |= wanted[n->out[k].id];
+        for (int k = 0; k < n->nin; k++) wanted[n->in[k]->id] |= r->early[i];
+    }
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *res = &g->results.at[i];
+        if (res->role == DL_RESULT_UPDATE && res->value->def)
+            r->writer[res->var->value.id] = r->position[res->value->id];
+    }
+}
+
+bool dl_pass_recompute(dl_graph *g, dl_pass_ctx *ctx) {
+    dl_arena *scratch = dl_arena_new(ctx->arena);
+    remaker r = {.g = g,
+                 .scratch = scratch,
+                 .uses = dl_graph_uses(g, scratch),
+                 .known = g->next_id,
+                 .balance = ctx->balance ? ctx->balance : DL_CORE_BALANCE};
+    typedef DL_ARRAY(dl_node *) nodes;
+    int count = g->nodes.n;
+    nodes *before = DL_NEWS(scratch, nodes, count); /* by node: what is made again in front of it */
+    r.early = DL_NEWS(scratch, bool, count), r.gone = DL_NEWS(scratch, bool, g->next_id);
+    r.position = DL_NEWS(scratch, int, g->next_id);
+    r.writer = DL_NEWS(scratch, int, g->next_id);
+    find_early(&r);
+    for (int i = 0; i < count; i++) {
+        dl_node *n = g->nodes.at[i];
+        for (int k = 0; k < n->nout && n->op == DL_OP_fused && r.early[i]; k++) {
+            int64_t flops;
+            int first = find_late(&r, &n->out[k], &flops);
+            dl_node *node;
+            dl_value *again = first < 0 ? NULL : make_again(&r, n, &n->out[k], first, flops, &node);
+            if (!again) continue;
+            give(&r, &n->out[k], again);
+            r.gone[n->out[k].id] = true;
+            if (node) dl_push(scratch, &before[find_front(&r, node, first)], node);
+        }
+    }
+    dl_node **old = DL_NEWS(scratch, dl_node *, count);
+    if (count > 0) memcpy(old, g->nodes.at, sizeof *old * (size_t)count);
+    g->nodes.n = 0;
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < before[i].n; k++) dl_push(g->module->arena, &g->nodes, before[i].at[k]);
+        dl_push(g->module->arena, &g->nodes, old[i]);
+    }
+    dl_arena_free(scratch);
+    return r.changed;
+}

@@ -1,0 +1,84 @@
+/* Reverse-mode differentiation of the train graph: walks the nodes backwards, and asks each op's rule (column
+ * `grad` of ops.def) for what its result's gradient means for its operands. */
+#include "passes/grad/grad.h"
+#include "passes/optim/scaler.h"
+
+static dl_grad_rule *const rules[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_grad_##grad,
+#include "ir/ops.def"
+#undef OP
+};
+
+/* Marks every value that depends on a parameter by a path along which gradients flow. */
+static bool *find_active(const dl_graph *g, dl_arena *arena) {
+    bool *active = DL_NEWS(arena, bool, g->next_id);
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        active[v->value.id] = v->role == DL_VAR_PARAM && dl_dtype_is_float(v->value.type.dtype);
+    }
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        if (rules[n->op] == dl_grad_zero) continue;
+        bool any = false;
+        for (int k = 0; k < n->nin; k++) any = any || active[n->in[k]->id];
+        for (int k = 0; k < n->nout; k++)
+            active[n->out[k].id] = any && dl_dtype_is_float(n->out[k].type.dtype);
+    }
+    return active;
+}
+
+/* Ops that are there for the way back alone. */
+static bool pass_stop(dl_value **v) {
+    const dl_value *before = *v;
+    while ((*v)->def && ((*v)->def->op == DL_OP_stop_gradient || (*v)->def->op == DL_OP_enter ||
+                         (*v)->def->op == DL_OP_scale_gradient))
+        *v = (*v)->def->in[0];
+    return *v != before;
+}
+
+/* What stopped a gradient, or changed it between ranks, has done its work: its operand is read in its place.
+ */
+static bool forget_stops(dl_graph *g) {
+    bool any = false;
+    for (int i = 0; i < g->nodes.n; i++)
+        for (int k = 0; k < g->nodes.at[i]->nin; k++) any |= pass_stop(&g->nodes.at[i]->in[k]);
+    for (int i = 0; i < g->results.n; i++) any |= pass_stop(&g->results.at[i].value);
+    return any;
+}
+
+static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
+    const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
+    bool trains = strcmp(g->name, "train") == 0 && loss && !dl_graph_find_result(g, DL_RESULT_GRAD, NULL);
+    if (!trains) return false;
+
+    bool *active = find_active(g, ctx->arena);
+    dl_value **grads = DL_NEWS(ctx->arena, dl_value *, g->next_id);
+    int forward = g->nodes.n, vars = g->vars.n; /* gradient nodes and the scaler's state come behind */
+    dl_value *root = loss->value;
+    if (!active[root->id]) return false; /* a loss without parameters: nothing to train */
+    dl_builder b = {.graph = g, .loc = root->def ? root->def->loc : (dl_loc){0}};
+    grads[root->id] = dl_recipe_scales(&ctx->recipe) ? dl_scaler_seed(&b, root->type.dtype, ctx->err)
+                                                     : dl_build_const(&b, root->type.dtype, 1);
+    if (ctx->err->code != DL_OK) return false;
+
+    dl_grad grad = {.b = &b, .active = active, .grads = grads, .err = ctx->err};
+    for (int i = forward - 1; i >= 0; i--) {
+        const dl_node *n = g->nodes.at[i];
+        const dl_value *y = &n->out[0]; /* the one of a template's results that has a gradient */
+        if (!active[y->id] || !grads[y->id]) continue;
+        grad.node = n, grad.dy = grads[y->id], b.loc = n->loc;
+        rules[n->op](&grad);
+        if (ctx->err->code != DL_OK) return false;
+    }
+    for (int i = 0; i < vars; i++) {
+        dl_var *v = g->vars.at[i];
+        if (active[v->value.id] && grads[v->value.id])
+            dl_graph_result(g, DL_RESULT_GRAD, v->name, grads[v->value.id], v);
+    }
+    return true;
+}
+
+bool dl_pass_autodiff(dl_graph *g, dl_pass_ctx *ctx) {
+    bool changed = differentiate(g, ctx);
+    return ctx->err->code == DL_OK && (forget_stops(g) || changed);
+}

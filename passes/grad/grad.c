@@ -1,0 +1,35 @@
+/* The part of autodiff that all gradient rules share: they ask whether a gradient is wanted, hand over
+ * contributions, and say that there is none. */
+#include "passes/grad/grad.h"
+
+bool dl_grad_wanted(const dl_grad *g, int operand) { return g->active[g->node->in[operand]->id]; }
+
+/* `v` brought to `type`, which has no axis that v lacks beside those of size 1 without a name: sums over the
+ * axes that implicit broadcasting added, then puts what remains in order. */
+static dl_value *reduce_to(dl_builder *b, dl_value *v, const dl_type *type) {
+    const char *over[DL_MAX_RANK];
+    int n = 0;
+    for (int i = 0; i < v->type.rank; i++) {
+        const char *name = v->type.axis[i].name;
+        if (*name && dl_type_axis(type, name) < 0) over[n++] = name;
+    }
+    if (n) v = dl_grad_unspread(b, v, n, over);
+    if (dl_type_same(&v->type, type)) return v;
+    return dl_build_as(b, DL_OP_broadcast, 1, &v, 0, NULL, *type);
+}
+
+void dl_grad_give(dl_grad *g, int operand, dl_value *contribution) {
+    dl_grad_give_to(g, g->node->in[operand], contribution);
+}
+
+void dl_grad_give_to(dl_grad *g, const dl_value *v, dl_value *contribution) {
+    if (!g->active[v->id]) return;
+    dl_value **sum = &g->grads[v->id];
+    contribution = reduce_to(g->b, contribution, &v->type);
+    /* An axis without a name takes no part in the addition and comes back behind it. */
+    if (*sum) contribution = reduce_to(g->b, dl_build2(g->b, DL_OP_add, *sum, contribution), &v->type);
+    *sum = contribution;
+}
+
+/* Nothing can flow, but a parameter waits for it: the user's fault, or ours to come. */
+void dl_grad_none(dl_grad *g) { dl_fail_op(g->b->graph, g->node, g->err); }

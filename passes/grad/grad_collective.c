@@ -1,0 +1,52 @@
+/* Gradients of collectives, as passes/parallel/shard.h uses them: a whole value has its whole gradient on
+ * every rank, or behind an `enter` a part of it on each; a piece has its own. */
+#include "ir/collective.h"
+#include "passes/grad/grad.h"
+
+/* Whose value v is, in words: that of the node that made it, for messages. */
+static dl_attr of_node(const dl_grad *g) {
+    const dl_attr *of = dl_node_attr(g->node, DL_ATTR_of);
+    return of ? *of : dl_attr_of(g->b->graph, "a gradient");
+}
+
+void dl_grad_enter(dl_grad *g) {
+    dl_attr at[] = {*dl_node_attr(g->node, DL_ATTR_group), *dl_node_attr(g->node, DL_ATTR_ranks), of_node(g)};
+    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, dl_build(g->b, DL_OP_all_reduce, 1, &g->dy, 3, at));
+}
+
+/* Every rank's term has the whole gradient of the sum. */
+void dl_grad_all_reduce(dl_grad *g) {
+    if (g->node->nin == 1)
+        dl_grad_give(g, 0, g->dy);
+    else
+        dl_grad_none(g); /* a bucket, of which the first result alone would have one */
+}
+
+void dl_grad_all_gather(dl_grad *g) {
+    const dl_node *n = g->node;
+    const dl_attr *alike = dl_node_attr(n, DL_ATTR_alike), *axis = dl_node_attr(n, DL_ATTR_axis);
+    if (!dl_grad_wanted(g, 0)) return;
+    if (alike && alike->i) {
+        dl_share own = dl_share_of(dl_node_attr(n, DL_ATTR_size)->ints[0], dl_node_int(n, DL_ATTR_ranks),
+                                   dl_node_int(n, DL_ATTR_rank));
+        dl_attr at[] = {*axis, dl_attr_int(DL_ATTR_start, own.first),
+                        dl_attr_int(DL_ATTR_stop, own.first + own.n)};
+        dl_grad_give(g, 0, dl_build(g->b, DL_OP_slice, 1, &g->dy, 3, at));
+        return;
+    }
+    dl_attr at[] = {*axis, *dl_node_attr(n, DL_ATTR_group), *dl_node_attr(n, DL_ATTR_ranks),
+                    *dl_node_attr(n, DL_ATTR_rank)};
+    dl_grad_give(g, 0, dl_build(g->b, DL_OP_reduce_scatter, 1, &g->dy, 4, at));
+}
+
+/* Every rank's term of the sum has the whole gradient, of which each has a piece. */
+void dl_grad_reduce_scatter(dl_grad *g) {
+    const dl_node *n = g->node;
+    const char *axis = dl_node_name(n, DL_ATTR_axis);
+    const dl_type *whole = &n->in[0]->type;
+    dl_attr at[] = {*dl_node_attr(n, DL_ATTR_axis),
+                    dl_attr_ints(DL_ATTR_size, 1, &whole->axis[dl_type_axis(whole, axis)].size),
+                    *dl_node_attr(n, DL_ATTR_group), *dl_node_attr(n, DL_ATTR_ranks),
+                    *dl_node_attr(n, DL_ATTR_rank)};
+    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, dl_build(g->b, DL_OP_all_gather, 1, &g->dy, 5, at));
+}

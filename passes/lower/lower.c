@@ -1,0 +1,79 @@
+/* Composites become what they consist of, by the column `lower` of ops.def. It stands before autodiff, so
+ * that a composite needs no gradient rule of its own, and its parts are simplified, shared and fused like all
+ * others. */
+#include "passes/lower/lower.h"
+
+#include "passes/core/rewrite.h"
+#include "passes/pass.h"
+
+static dl_lower_rule *const rules[DL_NOPS] = {
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) dl_lower_##lower,
+#include "ir/ops.def"
+#undef OP
+};
+
+/* The op stays; a composite that is not there yet is refused by name by the pass that cannot take it. */
+dl_value *dl_lower_none(dl_builder *b, const dl_node *n) {
+    (void)b, (void)n;
+    return NULL;
+}
+
+/* Behind the numbers that the graph draws already. */
+static int64_t first_free_number(const dl_graph *g) {
+    int64_t next = 0;
+    for (int i = 0; i < g->nodes.n; i++) {
+        const dl_node *n = g->nodes.at[i];
+        const dl_attr *number = dl_node_attr(n, DL_ATTR_number);
+        if (number && number->i >= next) next = number->i + 1;
+    }
+    return next;
+}
+
+static bool has_halves(const dl_node *n) {
+    bool half = dl_dtype_is_half(n->out[0].type.dtype);
+    for (int k = 0; k < n->nin; k++) half |= dl_dtype_is_half(n->in[k]->type.dtype);
+    return half;
+}
+
+/* The node with f32 in place of 16 bits, rounded once behind it: each of its parts, and of its gradient's,
+ * would round and overflow by itself. */
+static dl_value *lower_in_f32(dl_builder *b, const dl_node *n) {
+    dl_node wide = *n;
+    dl_value out = n->out[0], *v;
+    wide.out = &out, wide.in = DL_NEWS(b->graph->module->arena, dl_value *, n->nin);
+    if (dl_dtype_is_half(out.type.dtype)) out.type.dtype = DL_F32;
+    for (int k = 0; k < n->nin; k++)
+        wide.in[k] = dl_dtype_is_half(n->in[k]->type.dtype) ? dl_build_cast(b, n->in[k], DL_F32) : n->in[k];
+    v = rules[n->op](b, &wide);
+    if (!v) v = dl_build_as(b, n->op, n->nin, wide.in, n->nattrs, n->attrs, out.type);
+    return dl_build_cast(b, v, n->out[0].type.dtype);
+}
+
+/* What the node consists of, or NULL where it stays. Of 16 bits what mixed precision computes in f32 is
+ * computed so here, too: the model's own text may have asked for those types. */
+static dl_value *lower(dl_builder *b, const dl_node *n) {
+    dl_amp amp = dl_ops[n->op].amp;
+    bool wide = (amp == DL_AMP_WIDE || amp == DL_AMP_KEEP) && dl_ops[n->op].class != DL_CLASS_TEMPLATE;
+    return wide && has_halves(n) ? lower_in_f32(b, n) : rules[n->op](b, n);
+}
+
+/* Axes come in the order that the composite promised, those without a name come back. */
+static bool rewrite(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
+    dl_lowering *l = user;
+    if (l->err->code != DL_OK || l->b.graph->module->fault) return false;
+    l->b.loc = n->loc;
+    dl_value *v = lower(&l->b, n);
+    if (v && !dl_type_same(&v->type, &n->out[0].type))
+        v = dl_build_as(&l->b, DL_OP_broadcast, 1, &v, 0, NULL, n->out[0].type);
+    made[0] = v;
+    return v != NULL;
+}
+
+bool dl_pass_lower(dl_graph *g, dl_pass_ctx *ctx) {
+    dl_lowering l = {.b = {.graph = g},
+                     .next = first_free_number(g),
+                     .ranks = ctx->parallel.dp > 1,
+                     .batch_ranks = ctx->parallel.batch_ranks > 1 ? ctx->parallel.batch_ranks : 1,
+                     .err = ctx->err};
+    return dl_rewrite(g, ctx->arena, rewrite, &l);
+}

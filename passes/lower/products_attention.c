@@ -1,0 +1,128 @@
+/* Attention and its gradients as products, sums and a softmax: the same numbers, draws and masks as the
+ * templates' (attention.h), with the scores stored where fusion has to. */
+#include <math.h>
+
+#include "ir/attention.h"
+#include "passes/lower/products.h"
+
+/* Axes of queries, keys, heads and a head's features. */
+static const char batch[] = "n", query[] = "t", key[] = "s", head[] = "h", feature[] = "d";
+
+typedef struct {
+    dl_builder *b;
+    dl_attention a;
+    dl_value *q, *k, *v, *factor; /* factor: by which dropout multiplies each share; NULL: none is dropped */
+} attention;
+
+static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_mul, x, y); }
+static dl_value *reshape(dl_builder *b, dl_value *v, dl_type t) {
+    return dl_build_as(b, DL_OP_reshape, 1, &v, 0, NULL, t);
+}
+static dl_value *product(const attention *s, dl_value *x, dl_value *y, const char *over) {
+    over = dl_intern(over);
+    return dl_product(s->b, x, y, 1, &over);
+}
+static dl_value *reduce(const attention *s, dl_op op, dl_value *x, const char *over) {
+    over = dl_intern(over);
+    return dl_build_reduce(s->b, op, x, 1, &over);
+}
+
+/* [N, tokens, E] with its heads apart. */
+static dl_value *split(const attention *s, dl_value *v, const char *tokens) {
+    dl_type t = dl_scalar(v->type.dtype);
+    dl_type_push(&t, dl_intern(batch), v->type.axis[0].size);
+    dl_type_push(&t, dl_intern(tokens), v->type.axis[1].size);
+    dl_type_push(&t, dl_intern(head), s->a.heads), dl_type_push(&t, dl_intern(feature), s->a.size);
+    return reshape(s->b, v, t);
+}
+
+/* Back: axes in the order of `names`, then those of the type. */
+static dl_value *join(const attention *s, dl_value *v, int n, const char *const names[], dl_type to) {
+    dl_type t = dl_scalar(v->type.dtype);
+    for (int i = 0; i < n; i++) {
+        const char *name = dl_intern(names[i]);
+        t.axis[t.rank++] = v->type.axis[dl_type_axis(&v->type, name)];
+    }
+    if (!dl_type_same(&v->type, &t)) v = dl_build_as(s->b, DL_OP_broadcast, 1, &v, 0, NULL, t);
+    return reshape(s->b, v, to);
+}
+static dl_value *join_heads(const attention *s, dl_value *v, const char *tokens, dl_type to) {
+    return join(s, v, 4, (const char *const[]){batch, tokens, head, feature}, to);
+}
+
+/* A number of each score's, from `first` on; drawn for all scores of the larger attention, of which these are
+ * a part. */
+static dl_value *draw(const attention *s, int draws, dl_value *const *by) {
+    const dl_attention *a = &s->a;
+    static const char *const names[DL_ATT_CUTS] = {head, query, key};
+    const int64_t own[DL_ATT_CUTS] = {a->heads, a->queries, a->keys};
+    dl_type all = dl_scalar(DL_F64);
+    dl_type_push(&all, dl_intern(batch), a->batch);
+    for (int i = 0; i < DL_ATT_CUTS; i++) dl_type_push(&all, dl_intern(names[i]), a->whole[i]);
+    dl_attr number = dl_attr_int(DL_ATTR_number, a->number);
+    dl_value *v = dl_build_as(s->b, DL_OP_random, draws, by, 1, &number, all);
+    for (int i = 0; i < DL_ATT_CUTS; i++) {
+        dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, names[i]), dl_attr_int(DL_ATTR_start, a->first[i]),
+                         dl_attr_int(DL_ATTR_stop, a->first[i] + own[i])};
+        if (a->whole[i] != own[i]) v = dl_build(s->b, DL_OP_slice, 1, &v, 3, cut);
+    }
+    return v;
+}
+
+static attention begin(dl_builder *b, const dl_node *n, int first_draw) {
+    attention s = {.b = b, .a = dl_attention_of(n)};
+    s.q = split(&s, n->in[0], query), s.k = split(&s, n->in[1], key), s.v = split(&s, n->in[2], key);
+    if (s.a.rate <= 0) return s;
+    dl_value *toss = draw(&s, n->nin - first_draw, n->in + first_draw);
+    dl_value *kept = dl_build_k(b, DL_OP_ge, toss, s.a.threshold);
+    dl_value *zero = dl_build_const(b, s.q->type.dtype, 0);
+    s.factor = dl_build3(b, DL_OP_select, kept, dl_build_const(b, s.q->type.dtype, s.a.kept), zero);
+    return s;
+}
+
+/* q k^T / sqrt(size), and minus infinity where a query does not see the key. */
+static dl_value *scores(const attention *s) {
+    dl_value *v = dl_build_k(s->b, DL_OP_mul, product(s, s->q, s->k, feature), s->a.scale);
+    if (!s->a.causal) return v;
+    dl_value *i = dl_build_count(s->b, &v->type, dl_type_axis(&v->type, dl_intern(query)), DL_I64);
+    dl_value *j = dl_build_count(s->b, &v->type, dl_type_axis(&v->type, dl_intern(key)), DL_I64);
+    i = dl_build_k(s->b, DL_OP_add, i, (double)dl_attention_ahead(&s->a));
+    dl_value *sees = dl_build2(s->b, DL_OP_ge, i, j);
+    dl_type all = v->type;
+    all.dtype = DL_BOOL;
+    sees = dl_build_as(s->b, DL_OP_broadcast, 1, &sees, 0, NULL, all);
+    return dl_build3(s->b, DL_OP_select, sees, v, dl_build_const(s->b, v->type.dtype, -INFINITY));
+}
+
+static dl_value *dropped(const attention *s, dl_value *shares) {
+    return s->factor ? mul(s->b, shares, s->factor) : shares;
+}
+
+void dl_products_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
+    attention s = begin(b, n, DL_ATT_SEED);
+    dl_value *v = scores(&s), *most = reduce(&s, DL_OP_reduce_max, v, key);
+    dl_value *e = dl_build1(b, DL_OP_exp, dl_build2(b, DL_OP_sub, v, most));
+    dl_value *sum = reduce(&s, DL_OP_sum, e, key);
+    dl_value *shares = dropped(&s, dl_build2(b, DL_OP_div, e, sum));
+    dl_value *log = dl_build2(b, DL_OP_add, most, dl_build1(b, DL_OP_log, sum));
+    made[DL_ATT_Y] = join_heads(&s, product(&s, shares, s.v, key), query, n->out[DL_ATT_Y].type);
+    made[DL_ATT_LOG] = join(&s, log, 3, (const char *const[]){batch, head, query}, n->out[DL_ATT_LOG].type);
+}
+
+/* With p the shares, f what dropout multiplies them by, and z = p f: y = z v, dv = z^T dy and, as the
+ * softmax' Jacobian is diag(p) - p p^T, ds = p (f (dy v^T) - sum of dy y). */
+void dl_products_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
+    attention s = begin(b, n, DL_GRAD_SEED);
+    dl_value *y = split(&s, n->in[DL_GRAD_Y], query), *dy = split(&s, n->in[DL_GRAD_DY], query);
+    dl_type t = dl_scalar(n->in[DL_GRAD_LOG]->type.dtype);
+    dl_type_push(&t, dl_intern(batch), s.a.batch), dl_type_push(&t, dl_intern(head), s.a.heads);
+    dl_type_push(&t, dl_intern(query), s.a.queries);
+    dl_value *log = reshape(b, n->in[DL_GRAD_LOG], t);
+    dl_value *p = dl_build1(b, DL_OP_exp, dl_build2(b, DL_OP_sub, scores(&s), log));
+    dl_value *dp = dropped(&s, product(&s, dy, s.v, feature));
+    dl_value *ds = mul(b, p, dl_build2(b, DL_OP_sub, dp, product(&s, dy, y, feature)));
+    ds = dl_build_k(b, DL_OP_mul, ds, s.a.scale);
+    made[DL_GRAD_DQ] = join_heads(&s, product(&s, ds, s.k, key), query, n->out[DL_GRAD_DQ].type);
+    made[DL_GRAD_DK] = join_heads(&s, product(&s, ds, s.q, query), key, n->out[DL_GRAD_DK].type);
+    made[DL_GRAD_DV] = join_heads(&s, product(&s, dropped(&s, p), dy, query), key, n->out[DL_GRAD_DV].type);
+}

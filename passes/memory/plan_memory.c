@@ -1,0 +1,146 @@
+/* plan_memory: one arena for the module. Variables come first, at the same place in every graph; behind them
+ * each graph packs its transient values, over those of the other graphs, since two graphs never run at once.
+ *
+ * Packing is offline storage allocation, NP-hard: items are placed greedily, each at the lowest offset where
+ * no item alive at the same time lies, in several orders, of which the best stands ("greedy by size",
+ * Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020). */
+#include <stdlib.h>
+
+#include "passes/memory/memory.h"
+
+/* ---- variables ---- */
+
+/* Gives every variable of every graph its offset; returns the first byte behind them, or -1. */
+static int64_t place_variables(dl_module *m, dl_error *err) {
+    for (int i = 0; i < m->graphs.n; i++)
+        for (int k = 0; k < m->graphs.at[i]->vars.n; k++) m->graphs.at[i]->vars.at[k]->value.offset = -1;
+    int64_t end = 0;
+    dl_arena *scratch = dl_arena_new(NULL);
+    dl_var_set *sets = DL_NEWS(scratch, dl_var_set, m->graphs.n + 1);
+    for (int i = 0; i < m->graphs.n && end >= 0; i++) {
+        sets[i] = dl_var_set_new(m->graphs.at[i], scratch);
+        for (int k = 0; k < m->graphs.at[i]->vars.n && end >= 0; k++) {
+            dl_var *v = m->graphs.at[i]->vars.at[k];
+            const dl_type *t = &v->value.type;
+            const dl_var *twin = NULL;
+            for (int e = 0; e < i && !twin; e++) twin = dl_var_set_find(&sets[e], v->name);
+            if (!twin) {
+                v->value.offset = dl_memory_align(end, dl_type_bytes(t));
+                end = v->value.offset + dl_type_bytes(t);
+                continue;
+            }
+            if (!dl_type_same(t, &twin->value.type) || !dl_layout_same(t->layout, twin->value.type.layout)) {
+                dl_fail(err, DL_INTERNAL, "variable '%s' is %s in graph '%s' and %s in an earlier one",
+                        v->name, dl_type_text(t), m->graphs.at[i]->name, dl_type_text(&twin->value.type));
+                end = -1;
+            }
+            v->value.offset = twin->value.offset;
+        }
+    }
+    dl_arena_free(scratch);
+    return end;
+}
+
+/* ---- transient values ---- */
+typedef int order_fn(const void *a, const void *b);
+
+static int by_value(const dl_storage *a, const dl_storage *b) {
+    return (a->value->id > b->value->id) - (a->value->id < b->value->id);
+}
+static int by_size(const void *pa, const void *pb) {
+    const dl_storage *a = *(dl_storage *const *)pa, *b = *(dl_storage *const *)pb;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
+    return a->first != b->first ? a->first - b->first : by_value(a, b);
+}
+static int by_span(const void *pa, const void *pb) {
+    const dl_storage *a = *(dl_storage *const *)pa, *b = *(dl_storage *const *)pb;
+    int span_a = a->last - a->first, span_b = b->last - b->first;
+    return span_a != span_b ? span_b - span_a : by_size(pa, pb);
+}
+static int by_time(const void *pa, const void *pb) {
+    const dl_storage *a = *(dl_storage *const *)pa, *b = *(dl_storage *const *)pb;
+    return a->first != b->first ? a->first - b->first : by_size(pa, pb);
+}
+static order_fn *const orders[] = {by_size, by_span, by_time};
+
+static bool meet(const dl_storage *a, const dl_storage *b) {
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* Lowest offset from `base` for `item` clear of those in `placed` (by offset) that live when it does. */
+static int64_t find_place(const dl_storage *item, dl_storage *const *placed, int n, int64_t base) {
+    int64_t at = dl_memory_align(base, item->bytes);
+    for (int i = 0; i < n; i++) {
+        const dl_storage *p = placed[i];
+        if (!meet(item, p)) continue;
+        if (p->offset >= at + item->bytes) break;
+        int64_t end = p->offset + p->bytes;
+        if (end > at) at = dl_memory_align(end, item->bytes);
+    }
+    return at;
+}
+
+/* Places all storages behind `base` in the order `compare` tells; returns the end. */
+static int64_t pack(dl_liveness *live, order_fn *compare, int64_t base, dl_arena *arena) {
+    dl_storage **todo = DL_NEWS(arena, dl_storage *, live->n),
+               **placed = DL_NEWS(arena, dl_storage *, live->n);
+    for (int i = 0; i < live->n; i++) todo[i] = &live->at[i];
+    if (live->n) qsort(todo, (size_t)live->n, sizeof *todo, compare);
+    int64_t end = base;
+    for (int i = 0; i < live->n; i++) {
+        dl_storage *s = todo[i];
+        s->offset = find_place(s, placed, i, base);
+        int at = i;
+        for (; at > 0 && placed[at - 1]->offset > s->offset; at--) placed[at] = placed[at - 1];
+        placed[at] = s;
+        if (s->offset + s->bytes > end) end = s->offset + s->bytes;
+    }
+    return end;
+}
+
+static void pack_best(dl_liveness *live, int64_t base, dl_arena *arena) {
+    int64_t least = 0, *offset = DL_NEWS(arena, int64_t, live->n);
+    for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
+        int64_t end = pack(live, orders[k], base, arena);
+        if (k && end >= least) continue;
+        least = end;
+        for (int i = 0; i < live->n; i++) offset[i] = live->at[i].offset;
+    }
+    for (int i = 0; i < live->n; i++) live->at[i].offset = offset[i];
+}
+
+static void reach(int64_t *end, const dl_value *v) {
+    int64_t behind = v->offset + dl_type_bytes(&v->type);
+    if (behind > *end) *end = behind;
+}
+
+int64_t dl_module_arena_bytes(const dl_module *m) {
+    int64_t bytes = 0;
+    for (int i = 0; i < m->graphs.n; i++)
+        if (m->graphs.at[i]->arena_bytes > bytes) bytes = m->graphs.at[i]->arena_bytes;
+    return bytes;
+}
+
+/* Places the variables of all graphs and the values of this one. Graphs planned before or after agree,
+ * because the variables' places follow from the module alone. */
+bool dl_pass_plan_memory(dl_graph *g, dl_pass_ctx *ctx) {
+    dl_arena *scratch = dl_arena_new(ctx->arena);
+    dl_liveness live;
+    int64_t base = place_variables(g->module, ctx->err);
+    bool fine = base >= 0 && dl_find_liveness(g, scratch, &live, ctx->err);
+    if (fine) {
+        pack_best(&live, base, scratch);
+        g->arena_bytes = 0;
+        for (int i = 0; i < g->vars.n; i++) reach(&g->arena_bytes, &g->vars.at[i]->value);
+        for (int i = 0; i < g->nodes.n; i++)
+            for (int k = 0; k < g->nodes.at[i]->nout; k++) {
+                dl_value *v = &g->nodes.at[i]->out[k];
+                const dl_var *in_place = live.var_of[v->id];
+                v->offset =
+                    in_place ? in_place->value.offset : live.at[live.of[v->id]].offset + live.inner[v->id];
+                reach(&g->arena_bytes, v);
+            }
+    }
+    dl_arena_free(scratch);
+    return fine;
+}

@@ -1,0 +1,165 @@
+/* The optimiser as part of the graph: the step count and all shared numbers are device values, the rules are
+ * rows of two tables, and the rest of the step (clipping, who decays) is the same for all of them. */
+#include "passes/optim/optimizer.h"
+
+#include <math.h>
+
+#include "ir/base/tags.h"
+#include "ir/collective.h"
+#include "passes/optim/scaler.h"
+
+static dl_optimizer_rule *const optimizers[] = {
+#define OPTIMIZER(id, ...) dl_optimize_##id,
+#include "ir/base/optimizers.def"
+};
+static dl_schedule_rule *const schedules[] = {
+#define SCHEDULE(id, help) dl_schedule_##id,
+#include "ir/base/schedules.def"
+#undef SCHEDULE
+};
+
+static const char *const schedule_names[] = {
+#define SCHEDULE(id, help) #id,
+#include "ir/base/schedules.def"
+#undef SCHEDULE
+    NULL};
+
+int dl_schedule_find(const char *name) {
+    for (int i = 0; schedule_names[i]; i++)
+        if (strcmp(schedule_names[i], name) == 0) return i;
+    return -1;
+}
+
+/* ---- shares ---- */
+
+/* Is the node what gathers shares of this gradient (pass ranks)? It says whose they are. */
+static bool gathers_shares(const dl_node *n, const dl_result *r) {
+    const dl_attr *of = n && n->op == DL_OP_all_gather ? dl_node_attr(n, DL_ATTR_of) : NULL;
+    return of && of->texts[0] == r->name;
+}
+
+/* The rank's share of what it has: of the old value as n gathers it of the gradient. */
+static void take_share(dl_optimization *o, dl_trained *t, const dl_node *n) {
+    dl_var_cut *c = &t->share.cut[t->share.n++];
+    int at = dl_type_axis(&t->own->type, dl_node_name(n, DL_ATTR_axis));
+    *c = (dl_var_cut){dl_node_name(n, DL_ATTR_group),    at, (int)dl_node_int(n, DL_ATTR_ranks),
+                      (int)dl_node_int(n, DL_ATTR_rank), 1,  t->own->type.axis[at].size};
+    o->b->loc = t->var->loc;
+    t->own = dl_build_share(o->b, t->own, c);
+    t->grad = n->in[0];
+}
+
+/* The graph's gradients, and of what is gathered of each rank's share that share. */
+static void find_trained(dl_optimization *o, const dl_parallel *p) {
+    dl_graph *g = o->b->graph;
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        if (r->role != DL_RESULT_GRAD) continue;
+        dl_trained t = {.var = r->var, .own = &r->var->value, .grad = r->value};
+        for (const dl_node *n = r->value->def; p->zero && gathers_shares(n, r); n = t.grad->def)
+            take_share(o, &t, n);
+        dl_push(o->arena, &o->trained, t);
+    }
+}
+
+/* ---- the step ---- */
+
+/* The Euclidean norm, in f64, of all gradients together, or of the weights behind the step: of what is in
+ * pieces or shares that of all ranks. The squares are f64 too: those of f32 beyond 1.8e19 are infinite, or 0
+ * below 1e-23, in f32. */
+static dl_value *common_norm(dl_optimization *o, bool weights) {
+    dl_o_total total = {0};
+    for (int i = 0; i < o->trained.n; i++) {
+        const dl_trained *t = &o->trained.at[i];
+        dl_value *v = dl_build_cast(o->b, weights ? t->next : t->grad, DL_F64);
+        dl_value *square = dl_build2(o->b, DL_OP_mul, v, v);
+        dl_o_total_add(o, &total, t, dl_build_reduce(o->b, DL_OP_sum, square, 0, NULL));
+    }
+    return dl_build1(o->b, DL_OP_sqrt, dl_o_total_sum(o, &total, "a norm"));
+}
+
+/* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). Of a norm that
+ * is infinite the factor is NaN, not 0, with which all finite gradients would stand still unseen. */
+static dl_value *clip_factor(dl_optimization *o, dl_value *norm) {
+    dl_value *most = dl_optimizer_hyper(o, "max_norm", 1);
+    dl_value *factor =
+        dl_build_k(o->b, DL_OP_min, dl_o_div(o, most, dl_build_k(o->b, DL_OP_add, norm, 1e-6)), 1);
+    dl_value *finite = dl_build_k(o->b, DL_OP_lt, norm, INFINITY);
+    return dl_build3(o->b, DL_OP_select, finite, factor, dl_o_k(o, NAN));
+}
+
+/* Gradients are results no more; or are, as they are before clipping. */
+static void end_gradients(const dl_optimization *o, bool keep) {
+    dl_graph *g = o->b->graph;
+    int kept = 0, at = 0;
+    for (int i = 0; i < g->results.n; i++) {
+        dl_result r = g->results.at[i];
+        if (r.role == DL_RESULT_GRAD) {
+            const dl_trained *t = &o->trained.at[at++];
+            if (!keep) continue;
+            o->b->loc = r.var->loc;
+            r.value = dl_o_whole(o, t, t->grad);
+        }
+        g->results.at[kept++] = r;
+    }
+    g->results.n = kept;
+}
+
+/* Does the graph write a parameter by itself? */
+static bool check_updates(const dl_graph *g, dl_pass_ctx *ctx) {
+    bool *updated = DL_NEWS(ctx->arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->results.n; i++)
+        if (g->results.at[i].role == DL_RESULT_UPDATE) updated[g->results.at[i].var->value.id] = true;
+    for (int i = 0; i < g->results.n; i++) {
+        const dl_result *r = &g->results.at[i];
+        if (r->role == DL_RESULT_GRAD && updated[r->var->value.id])
+            return dl_fail(ctx->err, DL_INPUT, "graph '%s' has an update of $%.200s already", g->name,
+                           r->var->name);
+    }
+    return true;
+}
+
+bool dl_pass_optimizer(dl_graph *g, dl_pass_ctx *ctx) {
+    const dl_recipe *recipe = &ctx->recipe;
+    bool done = dl_graph_find_var(g, "optimizer.step") != NULL;
+    if (recipe->optimizer == DL_OPT_NONE || done || !dl_graph_find_result(g, DL_RESULT_GRAD, NULL))
+        return false;
+    if (!check_updates(g, ctx)) return false;
+    /* what belongs to no parameter comes from the line that the model's loss does */
+    const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
+    const dl_loc whole = loss && loss->value->def ? loss->value->def->loc : (dl_loc){0};
+    dl_builder b = {.graph = g, .loc = whole};
+    dl_optimization o = {.b = &b,
+                         .recipe = recipe,
+                         .arena = ctx->arena,
+                         .model = dl_var_set_new(g, ctx->arena),
+                         .err = ctx->err};
+    dl_var *step = dl_graph_var(g, DL_VAR_STATE, "optimizer.step", dl_scalar(DL_I64),
+                                (dl_init){.kind = DL_INIT_ZERO}, b.loc);
+    dl_value *next = dl_build_k(&b, DL_OP_add, &step->value, 1);
+    o.step = o.taken = dl_build_cast(&b, next, DL_F64);
+    o.at = dl_o_add(&o, o.step, dl_optimizer_hyper(&o, "lr.passed", 0));
+    o.rate = schedules[recipe->schedule](&o);
+    dl_graph_result(g, DL_RESULT_UPDATE, step->name, next, step);
+    dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_RATE, o.rate, NULL);
+
+    find_trained(&o, &ctx->parallel);
+    b.loc = whole;
+    if (dl_recipe_scales(recipe)) dl_scaler_unscale(&o);
+    dl_value *norm = recipe->clip || recipe->norms ? common_norm(&o, false) : NULL;
+    dl_value *clip = recipe->clip ? clip_factor(&o, norm) : NULL;
+    end_gradients(&o, ctx->keep_gradients);
+    for (int i = 0; i < o.trained.n; i++) {
+        dl_trained *t = &o.trained.at[i];
+        b.loc = t->var->loc;
+        if (clip) t->grad = dl_o_mul(&o, t->grad, dl_build_cast(&b, clip, t->grad->type.dtype));
+        bool decays = recipe->decay && (recipe->decay_vectors || t->var->value.type.rank > 1);
+        optimizers[recipe->optimizer](&o, t, decays);
+    }
+    if (recipe->norms) {
+        b.loc = whole;
+        dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_GRAD_NORM, norm, NULL);
+        dl_graph_result(g, DL_RESULT_METRIC, DL_TAG_WEIGHT_NORM, common_norm(&o, true), NULL);
+    }
+    return true;
+}

@@ -1,0 +1,87 @@
+/* The loss scaler's nodes, in the order of torch.amp.GradScaler: unscale_, step, update. */
+#include "passes/optim/scaler.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "ir/base/tags.h"
+
+/* GradScaler's init_scale, growth_interval, growth_factor and backoff_factor. */
+static const double first_scale = 65536, interval = 2000, growth = 2, backoff = 0.5;
+
+static dl_var *add_state(dl_builder *b, const char *name, dl_dtype dtype, double first, dl_error *err) {
+    const dl_var *taken = dl_graph_find_var(b->graph, name);
+    if (taken) dl_fail_taken(b->graph, taken, "the optimiser's own", err);
+    dl_init init = {.kind = first ? DL_INIT_CONST : DL_INIT_ZERO, .a = first};
+    return dl_graph_var(b->graph, DL_VAR_STATE, dl_intern(name), dl_scalar(dtype), init, b->loc);
+}
+
+dl_value *dl_scaler_seed(dl_builder *b, dl_dtype dtype, dl_error *err) {
+    return dl_build_cast(b, &add_state(b, DL_SCALER_SCALE, DL_F32, first_scale, err)->value, dtype);
+}
+
+/* How many elements are not finite: one sum, which can stand beside what makes the gradient. It is asked by
+ * comparison, and so, of a gradient in 16 bits, what memory has of it (fuse_kernel.c): in f32 a sum may be
+ * finite that is beyond them. */
+static dl_value *count_faults(dl_builder *b, dl_value *grad) {
+    const dl_node *n = grad->def;
+    if (n && n->op == DL_OP_cast && dl_dtype_is_half(n->in[0]->type.dtype)) grad = n->in[0];
+    dl_value *finite = dl_build2(b, DL_OP_and, dl_build_k(b, DL_OP_lt, grad, INFINITY),
+                                 dl_build_k(b, DL_OP_gt, grad, -INFINITY));
+    dl_value *fault = dl_build_cast(b, dl_build1(b, DL_OP_not, finite), DL_F32);
+    return dl_build_reduce(b, DL_OP_sum, fault, 0, NULL);
+}
+
+/* Every gradient divided by the scale: multiplied by the reciprocal, which is taken in f64 and rounded. The
+ * test is of what it was before. Returns whether all are finite. */
+static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
+    dl_value *wide = dl_build_cast(o->b, scale, DL_F64);
+    dl_value *by = dl_build_cast(o->b, dl_o_div(o, dl_o_k(o, 1), wide), DL_F32);
+    dl_o_total faults = {0}; /* another rank's part is not finite: all skip the step */
+    dl_loc loc = o->b->loc;
+    for (int i = 0; i < o->trained.n; i++) {
+        dl_trained *t = &o->trained.at[i];
+        o->b->loc = t->var->loc;
+        dl_o_total_add(o, &faults, t, count_faults(o->b, t->grad));
+        t->grad = dl_o_mul(o, t->grad, dl_build_cast(o->b, by, t->grad->type.dtype));
+        if (!dl_type_same(&t->grad->type, &t->own->type)) /* axes without a name come back */
+            t->grad = dl_build_as(o->b, DL_OP_broadcast, 1, &t->grad, 0, NULL, t->own->type);
+    }
+    o->b->loc = loc;
+    dl_value *all = dl_o_total_sum(o, &faults, "whether gradients are finite");
+    return dl_build_k(o->b, DL_OP_eq, all, 0);
+}
+
+/* The scale grows at the end of a run of good steps, but not beyond what f32 holds; and the run begins anew.
+ */
+static void update_scale(dl_optimization *o, dl_var *scale, dl_var *good) {
+    dl_builder *b = o->b;
+    dl_value *run = dl_build_k(b, DL_OP_add, &good->value, 1);
+    dl_value *full = dl_build2(b, DL_OP_eq, dl_build_cast(b, run, DL_F64),
+                               dl_optimizer_hyper(o, "scaler.growth_interval", interval));
+    dl_value *fits = dl_build_k(b, DL_OP_le, &scale->value, FLT_MAX / growth);
+    dl_value *more = dl_build_k(b, DL_OP_mul, &scale->value, growth);
+    dl_value *grown = dl_build3(b, DL_OP_select, dl_build2(b, DL_OP_and, full, fits), more, &scale->value);
+    dl_value *less = dl_build_k(b, DL_OP_mul, &scale->value, backoff);
+    dl_value *goes_on = dl_build2(b, DL_OP_and, o->sound, dl_build1(b, DL_OP_not, full));
+    dl_value *next_run = dl_build3(b, DL_OP_select, goes_on, run, dl_build_const(b, DL_I32, 0));
+    dl_value *next = dl_build3(b, DL_OP_select, o->sound, grown, less);
+    dl_graph_result(b->graph, DL_RESULT_UPDATE, scale->name, next, scale);
+    dl_graph_result(b->graph, DL_RESULT_UPDATE, good->name, next_run, good);
+}
+
+void dl_scaler_unscale(dl_optimization *o) {
+    dl_builder *b = o->b;
+    dl_var *scale = dl_graph_find_var(b->graph, DL_SCALER_SCALE);
+    dl_var *good = add_state(b, DL_SCALER_GOOD, DL_I32, 0, o->err);
+    dl_var *skipped = add_state(b, DL_SCALER_SKIPPED, DL_I64, 0, o->err);
+    o->sound = unscale_all(o, &scale->value);
+    o->taken = dl_o_sub(o, o->step, dl_build_cast(b, &skipped->value, DL_F64));
+    update_scale(o, scale, good);
+    dl_value *lost = dl_build1(b, DL_OP_not, o->sound);
+    dl_value *all = dl_build2(b, DL_OP_add, &skipped->value, dl_build_cast(b, lost, DL_I64));
+    dl_graph_result(b->graph, DL_RESULT_UPDATE, skipped->name, all, skipped);
+    dl_graph_result(b->graph, DL_RESULT_METRIC, DL_TAG_LOSS_SCALE, dl_build_cast(b, &scale->value, DL_F64),
+                    NULL);
+    dl_graph_result(b->graph, DL_RESULT_METRIC, DL_TAG_SKIPPED, dl_build_cast(b, lost, DL_F64), NULL);
+}

@@ -1,0 +1,286 @@
+/* global_batch: where ranks share the samples of a step, a sum or a mean over the samples that a model writes
+ * is that of all ranks' samples. Of a loss that is linear in them the gradient is the mean of the ranks'
+ * gradients (pass ranks), and nothing is built here. Of one that is not (a mean over targets that are not
+ * ignored, the root of a mean), each rank's sum goes through an all_reduce first: a quotient of sums is not
+ * the mean of the ranks' quotients. It stands in front of `lower`, so that the statistics of batch norms,
+ * which are a rank's own (or all ranks', sync_batch_norm), are still layers.
+ *
+ * Every value has a kind:
+ *
+ *   ALIKE   made of no samples: weights, numbers
+ *   SHARED  made of all ranks' samples, and the same on all ranks
+ *   OWN     made of this rank's samples, `at` being where they lie, if they are still there
+ *   SUM     a sum over this rank's samples: the ranks' add up to that of the global batch
+ *   MEAN    the mean of the ranks' is that of the global batch
+ *
+ * Gradients. What a rank differentiates is its own loss, and the gradients' mean over the ranks is taken. A
+ * SHARED value gets the same gradient on every rank; all ranks' together, that is R times it, flow into each
+ * rank's sum (`scale_gradient`). Where a rank makes something of its own of a SHARED value, the gradients
+ * differ, and their mean over the ranks goes back (`enter`, whose gradient is an all_reduce). */
+#include <math.h>
+
+#include "ir/builder.h"
+#include "passes/core/rewrite.h"
+#include "passes/lower/lower.h"
+#include "passes/pass.h"
+
+typedef enum { ALIKE, SHARED, OWN, SUM, MEAN } kind;
+/* Where samples lie: along an axis into which they may be joined with others. */
+typedef struct {
+    const char *axis;     /* interned; NULL: nowhere */
+    int64_t inner, outer; /* points of the axes that are joined to it within the samples, and around them */
+} samples;
+typedef struct {
+    kind kind;
+    samples at;              /* OWN */
+    dl_value *shared, *read; /* the value over all ranks, once it is built; a SHARED one as a rank reads it */
+} state;
+
+typedef struct {
+    dl_builder b;
+    dl_arena *arena;
+    int64_t ranks;
+    const char *axis;   /* "N" */
+    DL_ARRAY(state) of; /* by value id */
+} batch;
+
+static state *state_of(batch *s, const dl_value *v) {
+    while (s->of.n <= (int)v->id) dl_push(s->arena, &s->of, (state){0});
+    return &s->of.at[v->id];
+}
+
+static bool is_partial(kind k) { return k == SUM || k == MEAN; }
+static bool has_axis(const dl_value *v, const char *axis) {
+    return axis && dl_type_axis(&v->type, axis) >= 0;
+}
+
+static bool is_over(const dl_node *n, const char *axis) {
+    const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
+    for (int i = 0; axis && over && i < over->n; i++)
+        if (over->names[i] == axis) return true;
+    return false;
+}
+
+/* ---- from kind to kind ---- */
+
+static dl_value *mark(batch *s, dl_value *v, kind k) {
+    state_of(s, v)->kind = k;
+    return v;
+}
+
+/* `enter` and `scale_gradient` are for gradients alone: whole numbers have none. */
+static dl_value *scale_gradient(batch *s, dl_value *v, double by) {
+    dl_attr value = dl_attr_float(DL_ATTR_value, by);
+    return dl_build(&s->b, DL_OP_scale_gradient, 1, &v, 1, &value);
+}
+
+/* A SUM or a MEAN over all ranks' samples. Whole numbers are added up in f64. */
+static dl_value *share(batch *s, dl_value *v) {
+    const dl_dtype type = v->type.dtype;
+    const kind k = state_of(s, v)->kind;
+    if (state_of(s, v)->shared) return state_of(s, v)->shared;
+    dl_attr at[] = {dl_attr_name(DL_ATTR_group, "dp"), dl_attr_int(DL_ATTR_ranks, s->ranks),
+                    dl_attr_of(s->b.graph, "a sum over the batch")};
+    dl_value *x = dl_dtype_is_float(type) ? v : dl_build_cast(&s->b, v, DL_F64);
+    x = dl_build(&s->b, DL_OP_all_reduce, 1, &x, 3, at);
+    if (k == MEAN) x = dl_build_k(&s->b, DL_OP_mul, x, 1.0 / (double)s->ranks);
+    x = dl_dtype_is_float(type) ? scale_gradient(s, x, (double)s->ranks) : dl_build_cast(&s->b, x, type);
+    if (!dl_type_same(&x->type, &v->type)) /* axes without a name come back */
+        x = dl_build_as(&s->b, DL_OP_broadcast, 1, &x, 0, NULL, v->type);
+    state_of(s, v)->shared = x;
+    return mark(s, x, SHARED);
+}
+
+/* A SHARED value, of which each rank makes something of its own from here on. */
+static dl_value *read_shared(batch *s, dl_value *v) {
+    dl_attr at[] = {dl_attr_name(DL_ATTR_group, "dp"), dl_attr_int(DL_ATTR_ranks, s->ranks),
+                    dl_attr_of(s->b.graph, "a sum over the batch")};
+    if (!dl_dtype_is_float(v->type.dtype)) return v;
+    if (state_of(s, v)->read) return state_of(s, v)->read;
+    dl_value *x = dl_build(&s->b, DL_OP_enter, 1, &v, 3, at);
+    x = scale_gradient(s, x, 1.0 / (double)s->ranks);
+    state_of(s, v)->read = x;
+    return mark(s, x, OWN);
+}
+
+/* A SUM as a MEAN: as many times larger as there are ranks. */
+static dl_value *sum_as_mean(batch *s, dl_value *v) {
+    if (state_of(s, v)->kind != SUM) return v;
+    dl_value *x = dl_build_k(&s->b, DL_OP_mul, v, (double)s->ranks);
+    if (!dl_type_same(&x->type, &v->type)) x = dl_build_as(&s->b, DL_OP_broadcast, 1, &x, 0, NULL, v->type);
+    return mark(s, x, MEAN);
+}
+
+/* ---- what a node makes ---- */
+
+/* A number that the size of the batch is in, of all ranks' batch. The model's text says N and means a rank's
+ * samples: `sum(l) / (N*T - 1)`. What grows with N is taken for linear in it, and of what does not, the
+ * reciprocal. */
+static void enlarge(batch *s, dl_node *n) {
+    double k = n->attrs[0].f, more = (double)(s->ranks - 1);
+    const dl_attr *doubled = dl_node_attr(n, DL_ATTR_doubled);
+    if (!doubled) return;
+    if (fabs(doubled->f) >= fabs(k))
+        k += (doubled->f - k) * more;
+    else if (doubled->f)
+        k = 1 / (1 / k + (1 / doubled->f - 1 / k) * more);
+    n->attrs[0].f = k, n->nattrs = 1;
+}
+
+/* Of a node that reads SUMs or MEANs and nothing of a rank's own: is it linear in them, so that its result is
+ * one? Brings its operands into one kind, which is the result's. */
+static bool is_linear(batch *s, dl_node *n, kind *made) {
+    const kind a = state_of(s, n->in[0])->kind, b = n->nin > 1 ? state_of(s, n->in[1])->kind : ALIKE;
+    *made = is_partial(a) ? a : b;
+    switch (n->op) {
+    case DL_OP_neg:
+    case DL_OP_stop_gradient:
+    case DL_OP_slice:
+    case DL_OP_squeeze:
+    case DL_OP_unsqueeze:
+    case DL_OP_rename:
+    case DL_OP_reshape:
+    case DL_OP_sum:
+    case DL_OP_mean: return true;
+    case DL_OP_broadcast: return !has_axis(&n->out[0], s->axis);
+    case DL_OP_cast: return dl_dtype_is_float(n->out[0].type.dtype);
+    case DL_OP_add:
+    case DL_OP_sub:
+        if (a == SUM && b == SUM) return true;
+        for (int i = 0; i < 2; i++) n->in[i] = sum_as_mean(s, n->in[i]);
+        return *made = MEAN, true;
+    case DL_OP_mul: return a == ALIKE || b == ALIKE;
+    case DL_OP_div: return b == ALIKE;
+    default: return false;
+    }
+}
+
+static samples along(const char *axis) { return (samples){.axis = axis, .inner = 1, .outer = 1}; }
+
+/* Samples of an array that gets other axes: an element's are `step` elements from the next one's and end
+ * after `end`. They have an axis for themselves, are joined with others in one, or are split. Of the parts of
+ * a split axis the outermost is the one that is longer where there are more samples. */
+static samples find_reshaped(const dl_type *t, samples from, int64_t step, int64_t end) {
+    enum { SAME, ALONE, JOINED, SPLIT, NHOWS };
+    for (int how = dl_type_count(t) ? SAME : NHOWS; how < NHOWS; how++)
+        for (int i = 0; i < t->rank; i++) {
+            const char *name = t->axis[i].name;
+            const int64_t inner = dl_type_around(t, i).inner, all = inner * t->axis[i].size;
+            const bool alone = inner == step && all == end;
+            if (how == JOINED && step % inner == 0 && all % end == 0)
+                return (samples){name, step / inner, all / end};
+            if (how == SAME ? alone && name == from.axis : how == ALONE ? alone : how == SPLIT && all == end)
+                return along(name);
+        }
+    return (samples){0};
+}
+
+/* Where operand k's samples lie in the result; without an axis: nowhere, or not along one. */
+static samples follow(const dl_node *n, int k, samples from) {
+    const dl_type *in = &n->in[k]->type, *out = &n->out[0].type;
+    const int at = from.axis ? dl_type_axis(in, from.axis) : -1;
+    if (at < 0) return (samples){0};
+    if (n->op == DL_OP_reshape) {
+        const int64_t inner = dl_type_around(in, at).inner;
+        return find_reshaped(out, from, inner * from.inner, inner * in->axis[at].size / from.outer);
+    }
+    if (n->op == DL_OP_rename) from.axis = out->axis[at].name;
+    return dl_type_axis(out, from.axis) >= 0 ? from : (samples){0};
+}
+
+static void mark_own(batch *s, const dl_node *n) {
+    samples at = {0};
+    for (int k = 0; k < n->nin && !at.axis; k++) at = follow(n, k, state_of(s, n->in[k])->at);
+    if (!at.axis && has_axis(&n->out[0], s->axis)) at = along(s->axis); /* a broadcast */
+    for (int r = 0; r < n->nout; r++) *state_of(s, &n->out[r]) = (state){.kind = OWN};
+    if (at.axis && *at.axis) state_of(s, &n->out[0])->at = at;
+}
+
+/* Does the node sum over the samples? Of a product of values that both have them, too. */
+static bool sums_samples(batch *s, const dl_node *n) {
+    if (n->op != DL_OP_sum && n->op != DL_OP_mean && n->op != DL_OP_contract) return false;
+    for (int k = 0; k < n->nin; k++) {
+        const state *own = state_of(s, n->in[k]);
+        const char *axis = own->kind == OWN ? own->at.axis : s->axis;
+        if (has_axis(n->in[k], axis) && is_over(n, axis)) return true;
+    }
+    return false;
+}
+
+static void visit_node(batch *s, dl_node *n) {
+    int count[MEAN + 1] = {0};
+    kind all = ALIKE;
+    for (int k = 0; k < n->nin; k++) count[state_of(s, n->in[k])->kind]++;
+    bool own = count[OWN] || has_axis(&n->out[0], s->axis) || sums_samples(s, n);
+    if (!own && count[SUM] + count[MEAN] && is_linear(s, n, &all)) {
+        mark(s, &n->out[0], all);
+        return;
+    }
+    for (int k = 0; k < n->nin; k++) {
+        if (is_partial(state_of(s, n->in[k])->kind)) n->in[k] = share(s, n->in[k]);
+        if (own && state_of(s, n->in[k])->kind == SHARED) n->in[k] = read_shared(s, n->in[k]);
+    }
+    if (sums_samples(s, n))
+        mark(s, &n->out[0], n->op == DL_OP_mean ? MEAN : SUM);
+    else if (own)
+        mark_own(s, n);
+    else
+        for (int r = 0; r < n->nout; r++)
+            mark(s, &n->out[r], count[SHARED] + count[SUM] + count[MEAN] ? SHARED : ALIKE);
+}
+
+/* A rearrangement becomes its parts here, which say where the samples go: "n t -> (n t)". */
+static bool visit(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
+    batch *s = user;
+    const int from = s->b.graph->nodes.n;
+    s->b.loc = n->loc;
+    if (n->op == DL_OP_rearrange && state_of(s, n->in[0])->kind == OWN)
+        made[0] = dl_lower_rearrange(&s->b, n);
+    if (!made[0]) return visit_node(s, n), false;
+    for (int i = from; i < s->b.graph->nodes.n; i++) visit_node(s, s->b.graph->nodes.at[i]);
+    return true;
+}
+
+/* ---- a graph ---- */
+
+/* An input that has no samples is taken for a rank's own: nothing says that all ranks are given the same. */
+static void begin_vars(batch *s) {
+    const dl_graph *g = s->b.graph;
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        bool fed = v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET,
+             has_samples = has_axis(&v->value, s->axis);
+        if (!fed && !has_samples) continue;
+        state_of(s, &v->value)->kind = OWN;
+        if (has_samples) state_of(s, &v->value)->at = along(s->axis);
+    }
+}
+
+/* A loss or metric is told as the mean over the ranks (pass ranks), but whole numbers as they are; what is
+ * kept from step to step is the same on all ranks. */
+static void end_results(batch *s) {
+    dl_graph *g = s->b.graph;
+    for (int i = 0; i < g->results.n; i++) {
+        dl_result *r = &g->results.at[i];
+        bool told = r->role == DL_RESULT_LOSS || r->role == DL_RESULT_METRIC;
+        if (!is_partial(state_of(s, r->value)->kind) || (!told && r->role != DL_RESULT_UPDATE)) continue;
+        s->b.loc = r->value->def->loc;
+        bool mean = told && dl_dtype_is_float(r->value->type.dtype);
+        r->value = mean ? sum_as_mean(s, r->value) : share(s, r->value);
+    }
+}
+
+bool dl_pass_global_batch(dl_graph *g, dl_pass_ctx *ctx) {
+    batch s = {.b = {.graph = g},
+               .arena = ctx->arena,
+               .ranks = ctx->parallel.dp > 1 ? ctx->parallel.dp : 1,
+               .axis = dl_intern("N")};
+    int before = g->nodes.n;
+    for (int i = 0; i < before; i++)
+        if (g->nodes.at[i]->op == DL_OP_const) enlarge(&s, g->nodes.at[i]);
+    if (s.ranks == 1) return false;
+    begin_vars(&s);
+    dl_rewrite(g, ctx->arena, visit, &s);
+    end_results(&s);
+    return g->nodes.n != before;
+}

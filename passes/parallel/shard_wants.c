@@ -1,0 +1,260 @@
+/* What should be in pieces: seeds, and from them back through the graph as long as the ops do the same at
+ * every place of the axis.
+ *
+ * Tensor parallelism begins at the heads of attention, and between two products by parameters that only
+ * pointwise ops join (Shoeybi et al., Megatron-LM, 2019): the first product's parameter is split along what
+ * it makes, the second's along what it sums. Context parallelism begins at the queries of attention. */
+#include "ir/attention.h"
+#include "passes/parallel/shard.h"
+
+const char *const dl_shard_groups[DL_NSHARDS] = {"tp", "cp"};
+static const char *const keys[DL_NSHARDS] = {"tensor_parallel", "context_parallel"};
+
+int dl_shard_ranks(const dl_parallel *p, int group) {
+    int n = group == DL_TP ? p->tp : p->cp;
+    return n > 1 ? n : 1;
+}
+int dl_shard_rank(const dl_parallel *p, int group) { return group == DL_TP ? p->tp_rank : p->cp_rank; }
+
+typedef struct {
+    const dl_graph *g;
+    const dl_uses *uses;
+    dl_arena *arena;
+    dl_along *want; /* of the group that is looked at */
+    int ranks;
+    dl_error *err;
+} finder;
+
+static bool fail_at(const finder *f, const dl_node *n, const char *message) {
+    return dl_fail(f->err, DL_INPUT, "%s:%d:%d: error: %s", n->loc.file ? n->loc.file : f->g->name,
+                   n->loc.line, n->loc.column, message);
+}
+
+/* The parameter that v is, behind moves and casts, or NULL. */
+static const dl_var *param_of(const dl_value *v) {
+    while (v->def && v->def->nin == 1 &&
+           (dl_ops[v->def->op].class == DL_CLASS_MOVE || v->def->op == DL_OP_cast))
+        v = v->def->in[0];
+    return v->var && v->var->role == DL_VAR_PARAM ? v->var : NULL;
+}
+
+/* ---- marks ---- */
+
+static void want(finder *f, const dl_value *v, dl_along along) {
+    if (!f->want[v->id].axis) f->want[v->id] = along;
+}
+
+/* Back along v's axis to the parameter that it is. */
+static void want_param(finder *f, const dl_value *v, dl_along along) {
+    for (; along.axis && param_of(v); v = v->def->in[0]) {
+        want(f, v, along);
+        if (v->var || !dl_along_same(f->want[v->id], along)) return;
+        along = dl_shard_comes(v->def, 0, along);
+    }
+}
+
+/* ---- seeds ---- */
+
+static bool seed_heads(finder *f, const dl_node *n) {
+    dl_attention a = dl_attention_of(n);
+    if (a.heads % f->ranks)
+        return fail_at(
+            f, n,
+            dl_format(
+                f->arena,
+                "%lld heads cannot be dealt out to tensor_parallel=%d ranks: take a number that divides them",
+                (long long)a.heads, f->ranks));
+    f->want[n->out[DL_ATT_Y].id] = (dl_along){n->out[DL_ATT_Y].type.axis[2].name, 1, f->ranks};
+    return true;
+}
+
+static bool seed_tokens(finder *f, const dl_node *n) {
+    dl_attention a = dl_attention_of(n);
+    if (a.queries < f->ranks)
+        return fail_at(
+            f, n,
+            dl_format(f->arena,
+                      "%lld tokens are fewer than the context_parallel=%d ranks they are dealt out to",
+                      (long long)a.queries, f->ranks));
+    f->want[n->out[DL_ATT_Y].id] = (dl_along){n->out[DL_ATT_Y].type.axis[1].name, 1, f->ranks};
+    return true;
+}
+
+typedef struct {
+    const dl_value *v;
+    dl_along along;
+} place;
+
+static int64_t common(int64_t a, int64_t b) {
+    for (int64_t rest; b; b = rest) rest = a % b, a = b;
+    return a;
+}
+
+/* In how many parts the axis of a slice's operand must be dealt out for the slice to have whole ones. */
+static int parts_for(const dl_node *slice, dl_along from) {
+    int64_t size = slice->in[0]->type.axis[dl_type_axis(&slice->in[0]->type, from.axis)].size;
+    int64_t each = common(size / from.parts,
+                          common(dl_node_int(slice, DL_ATTR_start), dl_node_int(slice, DL_ATTR_stop)));
+    return each > 0 && size / each <= INT32_MAX ? (int)(size / each) : 0;
+}
+
+/* Does what `from` has along its axis reach, through pointwise ops, names and slices of whole parts alone,
+ * only products that sum over it with a parameter? Their values' axes are then wanted. Where a slice would
+ * need more parts, *parts says how many. */
+static bool ends_in_products(finder *f, place from, int *parts) {
+    DL_ARRAY(place) reached = {0}, products = {0}; /* values; the products' parameters */
+    dl_push(f->arena, &reached, from);
+    for (int i = 0; i < reached.n; i++) {
+        place p = reached.at[i];
+        const dl_uses *u = &f->uses[p.v->id];
+        if (u->results || reached.n > 256) return false;
+        for (int r = 0; r < u->n; r++) {
+            const dl_node *n = u->readers[r];
+            for (int k = 0; k < n->nin; k++) {
+                if (n->in[k] != p.v) continue;
+                dl_along other, to = dl_shard_goes(n, k, p.along);
+                bool slices = n->op == DL_OP_slice,
+                     own = slices && dl_node_name(n, DL_ATTR_axis) == p.along.axis;
+                bool pointwise =
+                    dl_ops[n->op].class == DL_CLASS_ELEM || n->op == DL_OP_rename || n->op == DL_OP_broadcast;
+                if (to.axis && (pointwise || own)) {
+                    bool known = false;
+                    for (int j = 0; j < reached.n; j++) known |= reached.at[j].v == &n->out[0];
+                    if (!known) dl_push(f->arena, &reached, ((place){&n->out[0], to}));
+                } else if (n->op == DL_OP_contract && dl_shard_sums(n, k, p.along, &other) &&
+                           param_of(n->in[1 - k])) {
+                    dl_push(f->arena, &products, ((place){n->in[1 - k], other}));
+                } else {
+                    if (own) *parts = parts_for(n, p.along);
+                    return false;
+                }
+            }
+        }
+    }
+    for (int i = 0; products.n && i < reached.n; i++) f->want[reached.at[i].v->id] = reached.at[i].along;
+    for (int i = 0; i < products.n; i++) want_param(f, products.at[i].v, products.at[i].along);
+    return products.n > 0;
+}
+
+/* A product of a parameter, whose own axis only such products sum over: the hidden features between them, all
+ * together or in parts (a gate, and what it lets through). */
+static bool seed_hidden(finder *f, const dl_node *n) {
+    for (int k = 0; k < 2; k++) {
+        const dl_var *p = param_of(n->in[k]);
+        for (int i = 0; p && i < n->in[k]->type.rank; i++) {
+            dl_axis own = n->in[k]->type.axis[i];
+            dl_along to = dl_shard_goes(n, k, (dl_along){own.name, 1, f->ranks});
+            if (!to.axis || dl_shard_comes(n, 1 - k, to).axis || f->want[n->out[0].id].axis ||
+                f->want[p->value.id].axis)
+                continue;
+            bool ends = false;
+            for (int parts = 1; parts && !ends;) {
+                int more = 0;
+                to.parts = parts, ends = ends_in_products(f, (place){&n->out[0], to}, &more);
+                parts = more > parts ? more : 0;
+            }
+            if (!ends || own.size / to.parts % f->ranks == 0) continue;
+            return fail_at(f, n,
+                           dl_format(f->arena,
+                                     "%lld hidden features of %s cannot be dealt out to tensor_parallel=%d "
+                                     "ranks: take a number that divides them",
+                                     (long long)own.size / to.parts, p->name, f->ranks));
+        }
+    }
+    return true;
+}
+
+/* ---- from the seeds ---- */
+
+static void go_back(finder *f) {
+    for (int i = f->g->nodes.n - 1; i >= 0; i--) {
+        const dl_node *n = f->g->nodes.at[i];
+        dl_along along = f->want[n->out[0].id];
+        for (int k = 0; along.axis && k < n->nin; k++) {
+            dl_along from = dl_shard_comes(n, k, along);
+            if (from.axis) want(f, n->in[k], from);
+        }
+    }
+}
+
+/* By value id: along what it will be in pieces. Where a product sums over such an axis, its parameter is
+ * wanted so, too. */
+static dl_along *go_on(finder *f) {
+    dl_along *is = DL_NEWS(f->arena, dl_along, f->g->next_id + 1);
+    for (int i = 0; i < f->g->vars.n; i++) {
+        const dl_value *v = &f->g->vars.at[i]->value;
+        is[v->id] = f->want[v->id];
+    }
+    for (int i = 0; i < f->g->nodes.n; i++) {
+        const dl_node *n = f->g->nodes.at[i];
+        dl_along along = f->want[n->out[0].id], other;
+        if (along.axis && !dl_shard_follows(n, along)) along = (dl_along){0};
+        for (int k = 0; k < n->nin && !along.axis; k++)
+            if (is[n->in[k]->id].axis) along = dl_shard_goes(n, k, is[n->in[k]->id]);
+        is[n->out[0].id] = along;
+        for (int k = 0; k < n->nin && !along.axis && n->op == DL_OP_contract; k++)
+            if (is[n->in[k]->id].axis && !is[n->in[1 - k]->id].axis &&
+                dl_shard_sums(n, k, is[n->in[k]->id], &other)) {
+                want_param(f, n->in[1 - k], other);
+                break;
+            }
+    }
+    return is;
+}
+
+/* A parameter is a piece where everyone who reads it reads that piece; of several parts along its first axis
+ * (dl_var_cut). */
+static void check_params(finder *f, const dl_along *is) {
+    for (int i = 0; i < f->g->vars.n; i++) {
+        const dl_var *v = f->g->vars.at[i];
+        dl_along along = f->want[v->value.id], other;
+        const dl_uses *u = &f->uses[v->value.id];
+        bool all = v->role == DL_VAR_PARAM && !u->results &&
+                   (along.parts <= 1 || along.axis == v->value.type.axis[0].name);
+        for (int r = 0; along.axis && r < u->n && all; r++) {
+            const dl_node *n = u->readers[r];
+            for (int k = 0; k < n->nin && all; k++) {
+                if (n->in[k] != &v->value) continue;
+                dl_along to = dl_shard_goes(n, k, along);
+                bool sums = !to.axis && n->op == DL_OP_contract && dl_shard_sums(n, k, along, &other) &&
+                            dl_along_same(is[n->in[1 - k]->id], other);
+                all = sums || (to.axis && (dl_along_same(f->want[n->out[0].id], to) ||
+                                           dl_along_same(is[n->out[0].id], to)));
+            }
+        }
+        if (!all) f->want[v->value.id] = (dl_along){0};
+    }
+}
+
+static bool find_for(finder *f, int group) {
+    bool any = false;
+    for (int i = 0; i < f->g->nodes.n; i++) {
+        const dl_node *n = f->g->nodes.at[i];
+        if (n->op != DL_OP_flash_attention) continue;
+        any = true;
+        if (!(group == DL_TP ? seed_heads : seed_tokens)(f, n)) return false;
+    }
+    go_back(f);
+    if (group == DL_TP) {
+        go_on(f);
+        for (int i = 0; i < f->g->nodes.n; i++)
+            if (f->g->nodes.at[i]->op == DL_OP_contract && !seed_hidden(f, f->g->nodes.at[i])) return false;
+        for (uint32_t id = 0; id < f->g->next_id && !any; id++) any = f->want[id].axis != NULL;
+        go_back(f);
+        go_on(f);
+        check_params(f, go_on(f));
+    }
+    if (any) return true;
+    return dl_fail(f->err, DL_INPUT, "%s=%d: graph '%s' has no attention%s to split", keys[group], f->ranks,
+                   f->g->name, group == DL_TP ? " and no pair of linear layers" : " whose tokens there were");
+}
+
+bool dl_shard_find_wants(const dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants *wants) {
+    for (int group = 0; group < DL_NSHARDS; group++) {
+        finder f = {.g = g, .uses = dl_graph_uses(g, ctx->arena), .arena = ctx->arena, .err = ctx->err};
+        f.want = wants->along[group] = DL_NEWS(ctx->arena, dl_along, g->next_id + 1);
+        f.ranks = dl_shard_ranks(&ctx->parallel, group);
+        if (f.ranks > 1 && !find_for(&f, group)) return false;
+    }
+    return true;
+}

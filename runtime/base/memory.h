@@ -1,0 +1,25 @@
+/* The large memory of a run: one mapping, huge pages where the system has them, every page touched at the
+ * start. */
+#ifndef DLR_MEMORY_MAP_H
+#define DLR_MEMORY_MAP_H
+#include <stddef.h>
+
+#include "runtime/base/pool.h"
+
+typedef struct {
+    char *base; /* aligned to 2 MiB; zeroed */
+    size_t bytes;
+} dlr_memory;
+
+/* Maps `bytes` (at least a page) and touches each page by the pool's threads. Errors: DL_RESOURCE, saying how
+ * much was asked for and what is free (dl_memory_available), before anything is touched: Linux grants what it
+ * cannot give, and kills later. */
+bool dlr_memory_map(dlr_memory *memory, size_t bytes, dlr_pool *pool, dl_error *err);
+void dlr_memory_unmap(dlr_memory *memory); /* a zeroed one is fine */
+
+/* Bytes of this process that are in memory now, and that ever were; 0 where the system does not say. */
+typedef struct {
+    double now, most;
+} dlr_memory_use;
+dlr_memory_use dlr_memory_used(void);
+#endif

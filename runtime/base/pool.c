@@ -1,0 +1,197 @@
+/* One atomic word, the ticket, holds the number of the current run and the next unit to take. A thread takes
+ * a unit by compare-and-swap of the whole word, so a thread that comes late (its core was given to someone
+ * else) cannot take a unit of a later run by mistake, and nobody waits for threads that have no unit: a run
+ * ends when its units are done. */
+#include "runtime/base/pool.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ir/base/clock.h"
+#include "ir/base/cpus.h"
+
+enum {
+    LINE = 128,          /* two cache lines: the adjacent-line prefetcher pairs them */
+    SPIN_NS = 100000,    /* covers the gap between two launches; then a thread sleeps */
+    PAUSES = 32,         /* between two looks at the clock */
+    MOST_UNITS = 1 << 30 /* of one ticket word; longer runs are cut */
+};
+
+typedef struct {
+    dlr_pool *pool;
+    pthread_t thread;
+    int index;
+} worker;
+
+struct dlr_pool {
+    _Alignas(LINE) atomic_uint_fast64_t ticket; /* run << 32 | units left */
+    _Alignas(LINE) _Atomic uint32_t run;        /* futex: number of the run that is published */
+    _Alignas(LINE) _Atomic uint32_t done;       /* futex: units done of this run */
+    _Alignas(LINE) _Atomic int sleepers;        /* workers in or near futex wait */
+    _Atomic bool caller_sleeps, closing;
+    /* The run's work. Atomic because a late thread may read them while the next run is written. It finds no
+     * ticket then: those of its run are at 0, whatever `units` says by now; and forgets what it read. */
+    _Alignas(LINE) _Atomic(dlr_unit_fn *) fn;
+    _Atomic(void *) context;
+    _Atomic uint32_t units;
+    _Atomic int64_t first; /* unit number of ticket 0 */
+    int threads, spin_ns;
+    worker *workers;
+};
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int count) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
+
+static inline void pause_cpu(void) {
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Watches `word` until it differs from `seen` (true) or the time is over. */
+static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int spin_ns) {
+    if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
+    for (int64_t end = dl_clock_ns() + spin_ns; spin_ns > 0 && dl_clock_ns() < end;)
+        for (int i = 0; i < PAUSES; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
+            pause_cpu();
+        }
+    return false;
+}
+
+/* Takes units of the given run until none is left. */
+static void take_units(dlr_pool *p, uint32_t run, int thread) {
+    dlr_unit_fn *fn = atomic_load_explicit(&p->fn, memory_order_relaxed);
+    void *context = atomic_load_explicit(&p->context, memory_order_relaxed);
+    uint32_t units = atomic_load_explicit(&p->units, memory_order_relaxed), mine = 0;
+    int64_t first = atomic_load_explicit(&p->first, memory_order_relaxed);
+    uint_fast64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
+    while ((uint32_t)(ticket >> 32) == run && (uint32_t)ticket > 0)
+        if (atomic_compare_exchange_weak_explicit(&p->ticket, &ticket, ticket - 1, memory_order_acq_rel,
+                                                  memory_order_acquire)) {
+            fn(context, first + (units - (uint32_t)ticket), thread);
+            mine++;
+            ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
+        }
+    if (!mine) return;
+    /* This run is not over before the next line, so `done` and `units` are still this run's. */
+    uint32_t before = atomic_fetch_add(&p->done, mine);
+    if (before + mine == units && atomic_load(&p->caller_sleeps)) futex_wake(&p->done, 1);
+}
+
+static void *work(void *argument) {
+    const worker *w = argument;
+    dlr_pool *p = w->pool;
+    for (uint32_t seen = 0;;) {
+        if (!spin_while(&p->run, seen, p->spin_ns)) {
+            atomic_fetch_add(&p->sleepers, 1);
+            while (atomic_load(&p->run) == seen) futex_wait(&p->run, seen);
+            atomic_fetch_sub(&p->sleepers, 1);
+        }
+        seen = atomic_load_explicit(&p->run, memory_order_acquire);
+        if (atomic_load_explicit(&p->closing, memory_order_relaxed)) return NULL;
+        take_units(p, seen, w->index);
+    }
+}
+
+static void publish(dlr_pool *p, uint32_t units) {
+    uint32_t run = atomic_load_explicit(&p->run, memory_order_relaxed) + 1;
+    atomic_store_explicit(&p->units, units, memory_order_relaxed);
+    atomic_store_explicit(&p->done, 0, memory_order_relaxed);
+    atomic_store_explicit(&p->ticket, (uint_fast64_t)run << 32 | units, memory_order_release);
+    atomic_store(&p->run, run);
+    /* Both this pair and the sleeper's (count itself, look at `run`) are sequentially consistent: one sees
+     * the other. */
+    int asleep = atomic_load(&p->sleepers);
+    if (asleep) futex_wake(&p->run, (int64_t)units - 1 < asleep ? (int)units - 1 : INT_MAX);
+}
+
+static void run_part(dlr_pool *p, int64_t first, uint32_t units, dlr_unit_fn *fn, void *context) {
+    atomic_store_explicit(&p->fn, fn, memory_order_relaxed);
+    atomic_store_explicit(&p->context, context, memory_order_relaxed);
+    atomic_store_explicit(&p->first, first, memory_order_relaxed);
+    publish(p, units);
+    take_units(p, atomic_load_explicit(&p->run, memory_order_relaxed), 0);
+    for (uint32_t done; (done = atomic_load_explicit(&p->done, memory_order_acquire)) != units;) {
+        if (spin_while(&p->done, done, p->spin_ns)) continue;
+        atomic_store(&p->caller_sleeps, true);
+        done = atomic_load(&p->done);
+        if (done != units) futex_wait(&p->done, done);
+        atomic_store(&p->caller_sleeps, false);
+    }
+}
+
+void dlr_pool_run(dlr_pool *p, int64_t units, dlr_unit_fn *fn, void *context) {
+    if (units == 1 || p->threads == 1) {
+        for (int64_t unit = 0; unit < units; unit++) fn(context, unit, 0);
+        return;
+    }
+    for (int64_t first = 0; first < units; first += MOST_UNITS) {
+        int64_t left = units - first;
+        run_part(p, first, left < MOST_UNITS ? (uint32_t)left : MOST_UNITS, fn, context);
+    }
+}
+
+int dlr_pool_threads(const dlr_pool *p) { return p->threads; }
+
+static bool start_workers(dlr_pool *p, dl_error *err) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int wanted = p->threads, why = 0;
+    for (p->threads = 1; p->threads < wanted && !why;) {
+        worker *w = &p->workers[p->threads];
+        *w = (worker){.pool = p, .index = p->threads};
+        why = pthread_create(&w->thread, NULL, work, w);
+        if (!why) p->threads++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+    return !why || dl_fail_errno(err, DL_RESOURCE, "cannot start thread %d of %d (run with fewer threads)",
+                                 p->threads + 1, wanted);
+}
+
+dlr_pool *dlr_pool_open(int threads, dl_error *err) {
+    int cpus = dl_cpus_allowed();
+    if (threads == 0) threads = cpus;
+    if (threads < 1 || threads > DL_MAX_THREADS) {
+        dl_fail(err, DL_USAGE, "%d threads: give 1 to %d, or 0 for one a CPU", threads, DL_MAX_THREADS);
+        return NULL;
+    }
+    dlr_pool *p = aligned_alloc(LINE, (sizeof *p + LINE - 1) / LINE * LINE);
+    worker *workers = calloc((size_t)threads, sizeof *workers);
+    if (!p || !workers) {
+        free(p), free(workers);
+        dl_fail(err, DL_RESOURCE, "no memory for a pool of %d threads", threads);
+        return NULL;
+    }
+    /* With more threads than CPUs, one that spins takes the CPU from one that works. */
+    *p = (dlr_pool){.threads = threads, .spin_ns = threads > cpus ? 0 : SPIN_NS, .workers = workers};
+    if (start_workers(p, err)) return p;
+    dlr_pool_close(p);
+    return NULL;
+}
+
+void dlr_pool_close(dlr_pool *p) {
+    if (!p) return;
+    atomic_store(&p->closing, true);
+    atomic_fetch_add(&p->run, 1);
+    futex_wake(&p->run, INT_MAX);
+    for (int i = 1; i < p->threads; i++) pthread_join(p->workers[i].thread, NULL);
+    free(p->workers);
+    free(p);
+}

@@ -1,0 +1,214 @@
+/* The CUDA driver as a table of functions: the system's libcuda.so.1, or a fake of it on the CPU (fake.c).
+ *
+ * The declarations are our own, of what is used here, as the driver's interface (docs.nvidia.com/cuda/
+ * cuda-driver-api) has it: no CUDA header is needed to build. Names are the driver's without `cu`. Every
+ * function returns 0 or a CUresult. */
+#ifndef DLR_CUDA_DRIVER_H
+#define DLR_CUDA_DRIVER_H
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ir/base/status.h"
+
+typedef int dlr_cu_result, dlr_cu_device;
+typedef uint64_t dlr_cu_memory; /* an address on the device */
+typedef struct CUctx_st *dlr_cu_context;
+typedef struct CUmod_st *dlr_cu_module;
+typedef struct CUfunc_st *dlr_cu_function;
+typedef struct CUstream_st *dlr_cu_stream;
+typedef struct CUevent_st *dlr_cu_event;
+typedef struct CUgraph_st *dlr_cu_graph;
+typedef struct CUgraphExec_st *dlr_cu_graph_exec;
+
+enum {
+    DLR_CU_INVALID_VALUE = 1,
+    DLR_CU_OUT_OF_MEMORY = 2,
+    DLR_CU_NOT_INITIALIZED = 3,
+    DLR_CU_STUB_LIBRARY = 34,
+    DLR_CU_NO_DEVICE = 100,
+    DLR_CU_INVALID_DEVICE = 101,
+    DLR_CU_INVALID_IMAGE = 200,
+    DLR_CU_INVALID_CONTEXT = 201,
+    DLR_CU_NO_BINARY_FOR_GPU = 209,
+    DLR_CU_ECC_UNCORRECTABLE = 214,
+    DLR_CU_INVALID_HANDLE = 400,
+    DLR_CU_NOT_FOUND = 500,
+    DLR_CU_NOT_READY = 600,
+    DLR_CU_ILLEGAL_ADDRESS = 700,
+    DLR_CU_LAUNCH_OUT_OF_RESOURCES = 701,
+    DLR_CU_LAUNCH_TIMEOUT = 702,
+    DLR_CU_ASSERT = 710,
+    DLR_CU_ALREADY_REGISTERED = 712,
+    DLR_CU_NOT_REGISTERED = 713,
+    DLR_CU_HARDWARE_STACK = 714,
+    DLR_CU_MISALIGNED_ADDRESS = 716,
+    DLR_CU_LAUNCH_FAILED = 719,
+    DLR_CU_STREAM_CAPTURE_UNSUPPORTED = 900,
+    DLR_CU_STREAM_CAPTURE_INVALIDATED = 901,
+    DLR_CU_STREAM_CAPTURE_UNJOINED = 904,
+    DLR_CU_STREAM_CAPTURE_ISOLATION = 905,
+    DLR_CU_CAPTURED_EVENT = 907,
+
+    /* attributes of a device */
+    DLR_CU_COMPUTE_MAJOR = 75,
+    DLR_CU_COMPUTE_MINOR = 76,
+    DLR_CU_SHARED_OPTIN = 97, /* most bytes of shared memory of a block */
+    /* attributes of a function */
+    DLR_CU_SHARED_STATIC = 1,
+    DLR_CU_SHARED_DYNAMIC_MOST = 8,
+    DLR_CU_SHARED_CARVEOUT = 9, /* percent of an SM's shared memory that the driver is to set aside */
+    /* flags */
+    DLR_CU_STREAM_NON_BLOCKING = 1,
+    DLR_CU_EVENT_DISABLE_TIMING = 2,
+    DLR_CU_CAPTURE_THREAD_LOCAL = 1,
+    DLR_CU_MEMORY_DEVICE = 2,
+    /* of tensor maps: types, how lines are turned, what is fetched at a time, what lies outside */
+    DLR_CU_MAP_F16 = 6,
+    DLR_CU_MAP_F32 = 7,
+    DLR_CU_MAP_BF16 = 9,
+    DLR_CU_MAP_INTERLEAVE_NONE = 0,
+    DLR_CU_MAP_SWIZZLE_64 = 2,
+    DLR_CU_MAP_SWIZZLE_128 = 3,
+    DLR_CU_MAP_PROMOTION_128 = 2,
+    DLR_CU_MAP_OUTSIDE_ZERO = 0,
+};
+
+/* One side of a copy of rows, and the whole of it, as the driver has them. */
+typedef struct {
+    size_t x, y; /* bytes into a row; rows */
+    unsigned type;
+    const void *host;
+    dlr_cu_memory device;
+    void *array;
+    size_t pitch; /* bytes from row to row */
+} dlr_cu_side;
+typedef struct {
+    dlr_cu_side from, to;
+    size_t width, height; /* bytes of a row; rows */
+} dlr_cu_rows;
+typedef void dlr_cu_host_fn(void *data);
+
+/* X(name, version, arguments): the functions; version: of CUDA, times 1000, whose form of it is meant. MAYBE:
+ * a driver may have none, which is NULL then. tests/cuda/driver_header.c compares them with a header where
+ * one is found. */
+#define DLR_DRIVER_FUNCTIONS(X, MAYBE)                                                                       \
+    X(Init, 2000, (unsigned flags))                                                                          \
+    /* 12040: 12.4 */                                                                                        \
+    X(DriverGetVersion, 2020, (int *version))                                                                \
+    X(GetErrorName, 6000, (dlr_cu_result result, const char **name))                                         \
+    X(GetErrorString, 6000, (dlr_cu_result result, const char **text))                                       \
+    X(DeviceGetCount, 2000, (int *count))                                                                    \
+    X(DeviceGet, 2000, (dlr_cu_device * device, int ordinal))                                                \
+    X(DeviceGetName, 2000, (char *name, int size, dlr_cu_device device))                                     \
+    X(DeviceTotalMem, 3020, (size_t * bytes, dlr_cu_device device))                                          \
+    X(DeviceGetAttribute, 2000, (int *value, int attribute, dlr_cu_device device))                           \
+    X(DevicePrimaryCtxRetain, 7000, (dlr_cu_context * context, dlr_cu_device device))                        \
+    X(DevicePrimaryCtxRelease, 11000, (dlr_cu_device device))                                                \
+    X(CtxSetCurrent, 4000, (dlr_cu_context context))                                                         \
+    X(MemGetInfo, 3020, (size_t * free, size_t * total))                                                     \
+    X(MemAlloc, 3020, (dlr_cu_memory * memory, size_t bytes))                                                \
+    X(MemFree, 3020, (dlr_cu_memory memory))                                                                 \
+    /* of the host, pinned */                                                                                \
+    X(MemAllocHost, 3020, (void **memory, size_t bytes))                                                     \
+    X(MemFreeHost, 2000, (void *memory))                                                                     \
+    /* pins what is there */                                                                                 \
+    X(MemHostRegister, 6050, (void *memory, size_t bytes, unsigned flags))                                   \
+    X(MemHostUnregister, 4000, (void *memory))                                                               \
+    X(MemsetD8Async, 3020, (dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s))           \
+    X(MemcpyHtoDAsync, 3020, (dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s))            \
+    X(MemcpyDtoHAsync, 3020, (void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s))                  \
+    X(MemcpyDtoDAsync, 3020, (dlr_cu_memory to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s))          \
+    X(Memcpy2DAsync, 3020, (const dlr_cu_rows *rows, dlr_cu_stream s))                                       \
+    X(StreamCreate, 2000, (dlr_cu_stream * stream, unsigned flags))                                          \
+    X(StreamDestroy, 4000, (dlr_cu_stream stream))                                                           \
+    X(StreamSynchronize, 2000, (dlr_cu_stream stream))                                                       \
+    /* What follows in the stream waits for the event as it was recorded last; for none, if it never was. */ \
+    X(StreamWaitEvent, 3020, (dlr_cu_stream stream, dlr_cu_event event, unsigned flags))                     \
+    X(StreamBeginCapture, 10010, (dlr_cu_stream stream, int mode))                                           \
+    X(StreamEndCapture, 10000, (dlr_cu_stream stream, dlr_cu_graph * graph))                                 \
+    X(EventCreate, 2000, (dlr_cu_event * event, unsigned flags))                                             \
+    X(EventDestroy, 4000, (dlr_cu_event event))                                                              \
+    X(EventRecord, 2000, (dlr_cu_event event, dlr_cu_stream stream))                                         \
+    X(EventSynchronize, 2000, (dlr_cu_event event))                                                          \
+    /* NOT_READY: it has not happened */                                                                     \
+    X(EventQuery, 2000, (dlr_cu_event event))                                                                \
+    X(EventElapsedTime, 2000, (float *ms, dlr_cu_event from, dlr_cu_event to))                               \
+    X(ModuleLoadData, 2000, (dlr_cu_module * module, const void *image))                                     \
+    X(ModuleUnload, 2000, (dlr_cu_module module))                                                            \
+    X(ModuleGetFunction, 2000, (dlr_cu_function * function, dlr_cu_module module, const char *name))         \
+    X(FuncSetAttribute, 9000, (dlr_cu_function function, int attribute, int value))                          \
+    X(FuncGetAttribute, 2020, (int *value, int attribute, dlr_cu_function function))                         \
+    /* params: where each argument stands, which the driver puts where the code wants it; behind them NULL,  \
+     * for the fake. */                                                                                      \
+    X(LaunchKernel, 4000,                                                                                    \
+      (dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,               \
+       unsigned block_y, unsigned block_z, unsigned shared, dlr_cu_stream stream, void **params,             \
+       void **extra))                                                                                        \
+    /* A function of the host in a stream's order; it calls nothing of the driver. */                        \
+    X(LaunchHostFunc, 10000, (dlr_cu_stream stream, dlr_cu_host_fn * function, void *data))                  \
+    X(GraphInstantiateWithFlags, 11040, (dlr_cu_graph_exec * exec, dlr_cu_graph graph, uint64_t flags))      \
+    X(GraphUpload, 11010, (dlr_cu_graph_exec exec, dlr_cu_stream stream))                                    \
+    X(GraphLaunch, 10000, (dlr_cu_graph_exec exec, dlr_cu_stream stream))                                    \
+    X(GraphExecDestroy, 10000, (dlr_cu_graph_exec exec))                                                     \
+    X(GraphDestroy, 10000, (dlr_cu_graph graph))                                                             \
+    /* Writes a tensor map of 128 bytes at a multiple of 128; steps of memory in bytes, without the first    \
+     * axis, whose elements are neighbours. NULL: the driver has no such function. */                        \
+    MAYBE(TensorMapEncodeTiled, 12000,                                                                       \
+          (void *map, int type, unsigned axes, void *address, const uint64_t *size, const uint64_t *step,    \
+           const uint32_t *box, const uint32_t *each, int interleave, int swizzle, int promotion,            \
+           int outside))                                                                                     \
+    /* The same of images (ir/kernel/tensor_map.h: windows); corners from W on, as sizes are. */             \
+    MAYBE(TensorMapEncodeIm2col, 12000,                                                                      \
+          (void *map, int type, unsigned axes, void *address, const uint64_t *size, const uint64_t *step,    \
+           const int *low, const int *high, uint32_t channels, uint32_t pixels, const uint32_t *each,        \
+           int interleave, int swizzle, int promotion, int outside))
+
+typedef struct dlr_driver {
+#define FIELD(name, version, arguments) dlr_cu_result(*name) arguments;
+    DLR_DRIVER_FUNCTIONS(FIELD, FIELD)
+#undef FIELD
+    /* What the last fault said beyond its name; "": nothing. The driver never does, the fake does. */
+    const char *(*Detail)(void);
+} dlr_driver;
+
+/* The system's driver, loaded once and never unloaded; initialised. Errors (DL_RESOURCE): no libcuda.so.1, a
+ * driver older than 12.0, no device. */
+const dlr_driver *dlr_driver_open(dl_error *err);
+/* The same of a library of that path, for tests; minimum: as above. */
+const dlr_driver *dlr_driver_load(const char *library, dl_error *err);
+
+/* The CPU's fake: one device of every compute capability (0.0), whose modules are shared objects that run
+ * blocks here (ir/plan/plan.h); memory of its own, at addresses that the host cannot use by mistake; streams
+ * that do their work in order, when they are waited for, by the host or by another; capture as a list. A
+ * launch whose arguments lie outside its memory fails as an illegal address would. */
+const dlr_driver *dlr_driver_fake(void);
+/* Where so many bytes of its memory lie in this process, for what stands in for a library's kernels; NULL:
+ * not all of them are the device's. */
+void *dlr_fake_memory(dlr_cu_memory at, size_t bytes);
+/* For tests: what the fake has of memory, and faults to come. */
+typedef struct {
+    size_t memory;     /* bytes that there are for what is allocated; 0: 2^36, also for context and code */
+    int major, minor;  /* compute capability; 0.0: all of them */
+    int64_t fail_copy; /* that copy, counted from 1, fails as a lost device does; 0: none */
+    unsigned seed;     /* of the order in which threads run */
+    bool no_maps;      /* the table has no TensorMapEncodeTiled, as an older driver's */
+    bool no_images;    /* nor TensorMapEncodeIm2col */
+    int fail_load;     /* what modules do not load with, as those of a newer compiler; 0: they do */
+    bool no_register;  /* MemHostRegister fails, as where a process may lock little memory */
+    bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them, before the
+                        * one that is waited for; else each does only what is waited for */
+    int64_t (*launch_ns)(const char *function, unsigned grid); /* not NULL: what a launch takes by events, and
+                                                                  all else takes nothing */
+} dlr_fake_options;
+void dlr_fake_set(dlr_fake_options options);
+/* How many streams, events, modules, graphs and pieces of memory nobody had given back when the context went
+ * that they were in, and the device was well. */
+int dlr_fake_lost(void);
+/* What the device did since then, in the order in which it did it, a letter each: 'i' a copy in, from the
+ * host; 'o' one out, to the host; 'w' one within the device; 'g' a graph, whose launches are not told; 'l' a
+ * launch. The first few hundred. */
+const char *dlr_fake_journal(void);
+
+/* "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", and what Detail says. */
+void dlr_driver_say(const dlr_driver *driver, dlr_cu_result result, char *text, size_t size);
+#endif

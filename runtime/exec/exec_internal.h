@@ -1,0 +1,22 @@
+/* An executor as its two files see it: exec.c, which opens and runs it, and exec_tensors.c. */
+#ifndef DLR_EXEC_INTERNAL_H
+#define DLR_EXEC_INTERNAL_H
+#include "runtime/exec/exec.h"
+
+/* A parameter, and where it is kept in another type, too. */
+typedef struct {
+    dlr_view from, to;
+} dlr_exec_copy;
+
+struct dlr_exec {
+    const dl_plan *plan;
+    dlr_exec_options options;
+    dl_arena *arena; /* of the tables below */
+    dlr_pool *pool;
+    dlr_device *device;
+    DL_ARRAY(dlr_exec_copy) copies;
+    dlr_time *times; /* room for a run's launches */
+    dlr_timeline timeline;
+    bool stale; /* the host has written a parameter that has a copy */
+};
+#endif

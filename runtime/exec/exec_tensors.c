@@ -1,0 +1,82 @@
+#include "runtime/exec/exec_tensors.h"
+
+#include <string.h>
+
+#include "runtime/exec/exec_internal.h"
+
+dlr_view dlr_exec_variable(const dlr_exec *e, const char *name) {
+    for (int i = 0; i < e->plan->vars.n; i++) {
+        const dl_plan_var *v = &e->plan->vars.at[i];
+        if (strcmp(v->name, name) == 0) return (dlr_view){&v->type, v->offset, dl_plan_piece(v)};
+    }
+    return (dlr_view){0};
+}
+
+dlr_view dlr_exec_state(const dlr_exec *e, const char *what, const char *param) {
+    const size_t n = strlen(what);
+    for (int i = 0; i < e->plan->vars.n; i++) {
+        const dl_plan_var *v = &e->plan->vars.at[i];
+        if (!v->of || strcmp(v->of, param) != 0 || strncmp(v->name, what, n) != 0) continue;
+        const char *rest = v->name + n + strspn(v->name + n, ".");
+        if (v->name[n] == '.' && strcmp(rest, param) == 0)
+            return (dlr_view){&v->type, v->offset, dl_plan_piece(v)};
+    }
+    return (dlr_view){0};
+}
+
+dlr_view dlr_exec_result(const dlr_exec *e, int program, dl_result_role role, const char *name) {
+    const dl_plan_program *p = &e->plan->programs.at[program];
+    for (int i = 0; i < p->results.n; i++) {
+        const dl_plan_result *r = &p->results.at[i];
+        if (r->role != role || (name && strcmp(r->name, name) != 0)) continue;
+        const dl_var_piece *piece = role == DL_RESULT_GRAD ? dl_plan_piece(&e->plan->vars.at[r->var]) : NULL;
+        return (dlr_view){&r->type, r->offset, piece};
+    }
+    return (dlr_view){0};
+}
+
+void dlr_exec_written(dlr_exec *e, dlr_view view) {
+    for (int i = 0; i < e->copies.n && !e->stale; i++) e->stale = e->copies.at[i].from.offset == view.offset;
+}
+
+void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {
+    if (e->device->base) return e->device->base + v.offset;
+    return e->device->table->host(e->device, v.offset, dl_type_bytes(v.type), access);
+}
+
+bool dlr_exec_gathers(const dlr_exec *e) { return e->device->gathers; }
+
+void *dlr_exec_gather(const dlr_exec *e, dlr_view v, int64_t batch, void *there) {
+    if (!e->device->gathers) return NULL;
+    return e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type), batch, there);
+}
+
+bool dlr_exec_hold(const dlr_exec *e, int64_t bytes, dl_error *err) {
+    return e->device->table->hold(e->device, bytes, err);
+}
+
+void dlr_exec_put(const dlr_exec *e, int64_t at, const void *from, int64_t bytes) {
+    e->device->table->put(e->device, at, from, bytes);
+}
+
+bool dlr_exec_pin(const dlr_exec *e, void *memory, int64_t bytes, dl_error *err) {
+    return e->device->table->pin(e->device, memory, bytes, err);
+}
+
+void dlr_exec_unpin(const dlr_exec *e, void *memory) { e->device->table->unpin(e->device, memory); }
+
+void dlr_exec_sent(const dlr_exec *e) { e->device->table->sent(e->device); }
+
+const void *dlr_exec_scalar(const dlr_exec *e, dlr_view v) {
+    return e->device->table->result(e->device, v.offset, dl_type_bytes(v.type));
+}
+
+const dl_plan *dlr_exec_plan(const dlr_exec *e) { return e->plan; }
+
+dlr_pool *dlr_exec_pool(const dlr_exec *e) { return e->pool; }
+
+char *dlr_exec_arena(const dlr_exec *e) { return e->device->base; }
+
+void *dlr_exec_data(const dlr_exec *e, dlr_view v) {
+    return v.type && e->device->base ? e->device->base + v.offset : NULL;
+}

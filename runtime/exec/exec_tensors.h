@@ -1,0 +1,50 @@
+/* The tensors of an executor: where they are in the device's memory, and how the host gets at them. Neither
+ * opens an executor nor runs a program (exec.h). */
+#ifndef DLR_EXEC_TENSORS_H
+#define DLR_EXEC_TENSORS_H
+#include "ir/plan/plan.h"
+#include "runtime/base/pool.h"
+#include "runtime/device/device.h"
+
+typedef struct dlr_exec dlr_exec;
+
+/* A tensor in the arena. */
+typedef struct {
+    const dl_type *type;       /* with the layout it is stored in; NULL: there is no such tensor */
+    int64_t offset;            /* bytes from the arena's start */
+    const dl_var_piece *piece; /* what of a whole tensor it is; NULL: the whole */
+} dlr_view;
+
+dlr_view dlr_exec_variable(const dlr_exec *exec, const char *name);
+/* What the optimiser keeps of a parameter under that name ("exp_avg"); no type: nothing. */
+dlr_view dlr_exec_state(const dlr_exec *exec, const char *what, const char *param);
+/* A program's result; holds its value from the end of a run of that program to the next run of any. name
+ * NULL: the first of this role. */
+dlr_view dlr_exec_result(const dlr_exec *exec, int program, dl_result_role role, const char *name);
+
+/* Says that the host has written a tensor (dlr_state_write does): where it is a parameter that the plan keeps
+ * in another type, too (DL_VAR_COPY), all such copies are made anew before the next run. */
+void dlr_exec_written(dlr_exec *exec, dlr_view view);
+
+/* The host's view of a stored tensor: dlr_device_table.host. */
+void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
+/* Whether inputs can be made by the device of a batch as its files have it
+ * (dlr_device_table.gather), and where the host puts such a batch of so many bytes for that input. */
+bool dlr_exec_gathers(const dlr_exec *exec);
+void *dlr_exec_gather(const dlr_exec *exec, dlr_view view, int64_t batch, void *there);
+/* dlr_device_table.hold and .put, where it gathers. */
+bool dlr_exec_hold(const dlr_exec *exec, int64_t bytes, dl_error *err);
+void dlr_exec_put(const dlr_exec *exec, int64_t at, const void *from, int64_t bytes);
+bool dlr_exec_pin(const dlr_exec *exec, void *memory, int64_t bytes, dl_error *err);
+void dlr_exec_unpin(const dlr_exec *exec, void *memory);
+void dlr_exec_sent(const dlr_exec *exec);
+/* A scalar result's bytes, of the run last taken. */
+const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
+
+const dl_plan *dlr_exec_plan(const dlr_exec *exec);
+dlr_pool *dlr_exec_pool(const dlr_exec *exec); /* for the host's own loops between runs */
+/* The arena, plan->arena_bytes bytes, where it is the host's own memory; else NULL. */
+char *dlr_exec_arena(const dlr_exec *exec);
+/* A tensor there: NULL without a type, or where the arena is not the host's memory. */
+void *dlr_exec_data(const dlr_exec *exec, dlr_view view);
+#endif

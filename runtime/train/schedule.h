@@ -1,0 +1,59 @@
+/* The numbers of the learning rate. The rate itself is worked out on the device, once a step, from these and
+ * its own step count, by the schedule that the plan was compiled with (passes/optim/schedules.c has the
+ * formulas). System A's (NERSC/ml-pm-training-2022, utils/__init__.py):
+ *
+ *   i < warmup:  rate = i / warmup * init                                           (i counts from 1)
+ *   otherwise:   rate = end + (init - end) / 2 * (1 + cos(pi (i - warmup) / total))
+ *
+ * init is start_lr scaled by the ratio of global batch to base batch, or its root, where that is above 1;
+ * so is the warm-up used. (System A's formula is the same for its configurations, none of which has a batch
+ * below the base; taken literally it would slow a laptop's small batch down, which its comments, "scale up",
+ * do not mean.) System E's rate grows with the ranks instead, and its warm-up begins at the share of one. */
+#ifndef DLR_SCHEDULE_H
+#define DLR_SCHEDULE_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ir/base/status.h"
+
+/* Epochs [start, end) of which the rate is multiplied by a factor. */
+typedef struct {
+    double start, end, factor;
+} dlr_rate_range;
+
+typedef struct {
+    double start_lr, end_lr;
+    const char *scaling;         /* "none", "linear" or "sqrt" */
+    int64_t warmup_steps;        /* wanted, */
+    bool warmup_where_scaled;    /* but only where scaling makes the rate larger */
+    int64_t warmup_epochs;       /* or in epochs */
+    bool cosine;                 /* system D's, of steps */
+    bool by_epochs;              /* the cosine counts epochs, not steps: */
+    int64_t cosine_epochs;       /* so many; 0: all */
+    const dlr_rate_range *range; /* of a rate by ranges of epochs */
+    int ranges;
+    int64_t global_batch, base_batch;
+    const char *rank_scaling;   /* of a rate meant for one rank, likewise; NULL: none */
+    int64_t ranks;              /* that share the batch; 0 as 1 */
+    int64_t steps, epoch_steps; /* in all, and of an epoch */
+} dlr_schedule;
+
+/* Values of the plan's variables lr.init, lr.end, lr.warmup, lr.warmup.from, lr.total, lr.steps and
+ * lr.passed; of lr.range.* as they were given. */
+typedef struct {
+    double init, end, warmup, total, epoch_steps;
+    double warmup_from; /* lr.warmup.from: a warm-up's beginning, as a share of what it comes to */
+    double passed;      /* steps that the course of the rate is ahead of the run's own */
+    const dlr_rate_range *range;
+    int ranges;
+} dlr_rates;
+
+/* Errors: DL_USAGE for a scaling of another name, batches or steps below 1. */
+bool dlr_schedule_rates(const dlr_schedule *schedule, dlr_rates *rates, dl_error *err);
+/* What a variable of this name is worth. False: it is none of the schedule's. */
+bool dlr_rates_value(const dlr_rates *rates, const char *name, double *value);
+/* The rate of step i >= 1 by system A's formula: what a test holds the device's value against. */
+double dlr_schedule_rate(const dlr_rates *rates, int64_t i);
+/* And by system D's: the lower of i / warmup and half a cosine of i - 1. */
+double dlr_schedule_cosine(const dlr_rates *rates, int64_t i);
+#endif
