@@ -527,7 +527,7 @@ def test_faults():
         (5, r"(libcuda\.so\.1|no CUDA device 99).*--device=cpu", ["--device=cuda:99"], {}),
         (2, r"device must be one of cpu, cpu:NAME, cuda, cuda:N, cuda:emulated, auto", ["--device=cuda:N"], {}),
         (2, r"device must be one of cpu, cpu:NAME", ["--device=cpu:"], {}),
-        (2, r"no such CPU.*cpu:avx2.*cpu:generic", ["--device=cpu:avx3"], {}),
+        (2, r"unknown target 'cpu:avx3' .*cpu:avx2, cpu:generic", ["--device=cpu:avx3"], {}),
         (2, r"WORLD_SIZE=2 in the environment, and no RANK says", [], {"WORLD_SIZE": "2"}),
         (4, r"nosuch\.h5", ["--data_loader_config=lowmem", "--train_path=/tmp/nosuch.h5"], {}),
         (4, r"small\.dl", ["--expdir=tests/data/small.dl"], {}),
