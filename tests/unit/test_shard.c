@@ -159,9 +159,15 @@ typedef struct {
     const model *of;
     int dp, tp, cp;
     const char *passes;
-    bool zero; /* the optimiser's state in shares */
-    bool ring; /* keys and values go round the context parallel ranks */
+    bool zero;   /* the optimiser's state in shares */
+    bool ring;   /* keys and values go round the context parallel ranks */
+    int buckets; /* a row of bucket_bytes; 0: each in turn */
 } layout;
+
+/* The bytes of the first bucket, and of the others. */
+enum { NSIZES = 7 };
+static const int64_t bucket_bytes[NSIZES][2] = {{64, 512},    {128, 128},       {400, 400}, {1024, 1024},
+                                                {4096, 4096}, {100000, 100000}, {0, 0}};
 
 static const char whole_passes[] = "amp,lower,simplify,autodiff,optimizer,simplify";
 
@@ -265,13 +271,9 @@ static int place_of(const dl_ranks *ranks, const char *group, int rank) {
 /* All results of both agree. */
 static void compare(const layout *l, const char *which) {
     enum { BATCH = 4 };
-    enum { SIZES = 7 };
-    static const int64_t bucket_bytes[SIZES][2] = {{64, 512},    {128, 128},       {400, 400}, {1024, 1024},
-                                                   {4096, 4096}, {100000, 100000}, {0, 0}};
     static unsigned number;
     if (!dl_test_takes_cheap(number++)) return;
-    const int64_t *buckets =
-        bucket_bytes[(number + dl_test_draw()) % SIZES]; /* the first one's, the others' */
+    const int64_t *buckets = bucket_bytes[(l->buckets ? l->buckets : number + dl_test_draw()) % NSIZES];
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     dl_ranks ranks;
@@ -498,6 +500,9 @@ int main(void) {
                 compare(&(layout){stepping[m], shares[i][0], shares[i][1], shares[i][2], dl_pipeline, true,
                                   false},
                         "train");
+    /* sums of small numbers that later sums wait for: the loss scale's, a norm's, the loss itself */
+    for (int size = 1; size <= NSIZES; size++)
+        compare(&(layout){&scaled, 4, 2, 1, dl_pipeline, .zero = true, .buckets = size}, "train");
     /* keys and values round a ring: of several turns, uneven, beside tensors, samples and shares */
     static const int rings[][3] = {{1, 1, 2}, {1, 1, 4}, {1, 1, 5}, {1, 2, 3}, {2, 2, 2}};
     static const model *const round[] = {&vits, &half, &steps, &scaled, &drops};
