@@ -10,6 +10,7 @@ bool dlr_debugs(const char *word);
 /* A gate for tests, in the place of a clock: with the word `gate:POINT:NUMBER:PATH` the calling thread stops
  * here, writes a byte to the FIFO PATH, and goes on when it has read one from the FIFO PATH.go. A signal's
  * handler runs meanwhile. Points: `begin` (0; a run hears signals, and has made no step), `step` (N: step N
- * is made, and signals were not looked at since). A PATH that cannot be used does not stop the run. */
+ * is made, and signals were not looked at since), `epoch` (N: epoch N is recorded, and its checkpoint not
+ * begun). A PATH that cannot be used does not stop the run. */
 void dlr_gate(const char *point, int64_t number);
 #endif

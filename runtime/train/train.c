@@ -416,6 +416,7 @@ static bool finish_epoch(dlr_run *r, dl_error *err) {
     }
     put_epoch(r, valid, seconds);
     if (!dlr_run_record(r, err)) return false;
+    dlr_gate("epoch", r->at.epoch);
     r->at.position = 0, r->at.epoch_loss = 0, r->lost = 0, r->seconds = r->wait = 0;
     dlr_averages_clear(&r->trained);
     dlr_range_begin(&r->o->ranges, DLR_PART_CHECKPOINT, 0);

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from checks import ENV, TMP, check, finish
+from checks import ENV, TMP, Gate, check, finish
 from wandb_file import Damaged, Run, decoded
 
 DLRUN = os.path.abspath(sys.argv[1])
@@ -47,11 +47,6 @@ def read(folder):
 def points(folder):
     with open(f"{folder}/metrics.jsonl") as f:
         return [json.loads(line) for line in f]
-
-
-def count_lines(path):
-    with open(path, "rb") as f:
-        return f.read().count(b"\n")
 
 
 def steady(history):
@@ -121,11 +116,12 @@ def test_goes_on():
     id = w.run["run_id"]
     with open(f"{w.path}.synced", "w"):
         pass
-    slow = subprocess.Popen(command("parts", "--max_epochs=4000"), env=ENV, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while slow.poll() is None and count_lines(f"{r.folder}/metrics.jsonl") < 3:
-        time.sleep(0.01)
+    gate = Gate("epoch", 3)  # recorded, and not in a checkpoint: it is made and recorded again
+    slow = subprocess.Popen(command("parts", "--max_epochs=40"), env={**ENV, **gate.env}, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    check(gate.wait(slow), "it ended before its third epoch was recorded")
     slow.send_signal(signal.SIGKILL)
     check(slow.wait() == -signal.SIGKILL, "killed")
+    gate.close()
     check(not os.path.exists(f"{w.path}.synced"), "what was uploaded was not all")
     with open(w.path, "r+b") as f:  # and torn, as a machine that went down may leave it
         f.truncate(os.path.getsize(w.path) - 3)

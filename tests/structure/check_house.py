@@ -273,7 +273,6 @@ def dumps(files):
 SLEEPS = {
     "tests/e2e/check_dlrun.py": (2, "kills at instants that are drawn"),
     "tests/e2e/check_sweeps.py": (1, "looks again until a file has so many lines"),
-    "tests/e2e/check_wandb.py": (1, "looks again until a file has so many lines"),
     "tests/ranks/check_faults.py": (1, "looks again until processes that are not ours are gone"),
     "tests/ranks/check_not_finite.py": (1, "looks again until processes that are not ours are gone"),
     "tests/ranks/check_partition.py": (1, "looks again until processes that are not ours are gone"),
