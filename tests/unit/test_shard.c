@@ -159,9 +159,9 @@ typedef struct {
     const model *of;
     int dp, tp, cp;
     const char *passes;
-    bool zero;   /* the optimiser's state in shares */
-    bool ring;   /* keys and values go round the context parallel ranks */
-    int buckets; /* a row of bucket_bytes; 0: each in turn */
+    bool zero;        /* the optimiser's state in shares */
+    bool ring;        /* keys and values go round the context parallel ranks */
+    unsigned buckets; /* a row of bucket_bytes; 0: each in turn */
 } layout;
 
 /* The bytes of the first bucket, and of the others. */
@@ -485,7 +485,7 @@ int main(void) {
                                           &drops, &others, &parts, &parts_drop};
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            layout l = {models[m], cases[i][0], cases[i][1], cases[i][2], dl_pipeline, false, false};
+            layout l = {models[m], cases[i][0], cases[i][1], cases[i][2], .passes = dl_pipeline};
             if ((l.cp > 1 && models[m] == &mlps) || (l.tp > 2 && models[m] == &others)) continue;
             compare(&l, "train");
             compare(&l, "eval");
@@ -497,20 +497,20 @@ int main(void) {
     for (size_t m = 0; m < sizeof stepping / sizeof *stepping; m++)
         for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
             if (shares[i][2] == 1 || stepping[m] != &small)
-                compare(&(layout){stepping[m], shares[i][0], shares[i][1], shares[i][2], dl_pipeline, true,
-                                  false},
+                compare(&(layout){stepping[m], shares[i][0], shares[i][1], shares[i][2],
+                                  .passes = dl_pipeline, .zero = true},
                         "train");
     /* sums of small numbers that later sums wait for: the loss scale's, a norm's, the loss itself */
-    for (int size = 1; size <= NSIZES; size++)
-        compare(&(layout){&scaled, 4, 2, 1, dl_pipeline, .zero = true, .buckets = size}, "train");
+    for (unsigned size = 1; size <= NSIZES; size++)
+        compare(&(layout){&scaled, 4, 2, 1, .passes = dl_pipeline, .zero = true, .buckets = size}, "train");
     /* keys and values round a ring: of several turns, uneven, beside tensors, samples and shares */
     static const int rings[][3] = {{1, 1, 2}, {1, 1, 4}, {1, 1, 5}, {1, 2, 3}, {2, 2, 2}};
     static const model *const round[] = {&vits, &half, &steps, &scaled, &drops};
     for (size_t m = 0; m < sizeof round / sizeof *round; m++)
         for (size_t i = 0; i < sizeof rings / sizeof *rings; i++) {
-            layout l = {round[m],    rings[i][0], rings[i][1],
-                        rings[i][2], dl_pipeline, i == 0 && round[m]->steps,
-                        true};
+            layout l = {round[m],    rings[i][0],           rings[i][1],
+                        rings[i][2], .passes = dl_pipeline, .zero = i == 0 && round[m]->steps,
+                        .ring = true};
             compare(&l, "train");
             compare(&l, "eval");
         }
@@ -520,9 +520,9 @@ int main(void) {
     static const model *const looking[] = {&backs, &backs_half, &backs_drop, &others};
     for (size_t m = 0; m < sizeof looking / sizeof *looking; m++)
         for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
-            layout l = {looking[m],   behind[i][0], behind[i][1],
-                        behind[i][2], dl_pipeline,  i == 0 && looking[m]->steps,
-                        true};
+            layout l = {looking[m],   behind[i][0],          behind[i][1],
+                        behind[i][2], .passes = dl_pipeline, .zero = i == 0 && looking[m]->steps,
+                        .ring = true};
             if (l.cp > 4 && looking[m] == &others) continue; /* a fifth of w's gradient is rounded to f32 */
             compare(&l, "train");
             compare(&l, "eval");
