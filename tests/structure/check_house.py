@@ -2,6 +2,7 @@
 """The rules of the house that a compiler does not check. Names of rules as arguments; all without any.
 
 check_house.py [headers] [length] [readmes] [arrows] [paths] [ops] [precision] [dumps] [clock] [counted] [format]
+               [words]
 
 Looks at what git tracks (and at what it would), so that build directories and data do not count.
 """
@@ -12,6 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
+
+import house_words
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_LINES = 1000
@@ -332,7 +335,12 @@ def format(files):
     yield len(names)
 
 
-RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, precision, dumps, clock, counted, format)}
+def words(files):
+    """Each public type stands in docs/internals/words.md, and counts of words and long lines only fall (house_words.py)."""
+    yield from house_words.faults(files, read, room_of, included)
+
+
+RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, precision, dumps, clock, counted, format, words)}
 
 
 def main(names):
