@@ -64,7 +64,7 @@ void *dl_alloc(dl_arena *a, size_t bytes) {
         size_t size = bytes > BLOCK ? bytes : BLOCK;
         b = dl_malloc(sizeof *b + size);
         b->size = size, b->used = 0;
-        /* A large block goes behind the current one, which may still have room. */
+        /* A large block follows the current one, which may still have room. */
         if (bytes > BLOCK / 4 && a->blocks)
             b->next = a->blocks->next, a->blocks->next = b;
         else

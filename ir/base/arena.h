@@ -1,7 +1,8 @@
-/* Hierarchical arenas: memory that belongs to a graph, a compilation or a run, freed whole.
+/* Hierarchical arenas: memory that belongs to a graph, a compilation or a run, and is freed as a
+ * whole.
  *
- * Allocation never returns NULL: without memory the program ends (memory.h). The large memory of a run, the
- * plan's arena, is not taken from here but mapped by the runtime, with an error. */
+ * Allocation never returns NULL: without memory the program ends (memory.h). The runtime maps the
+ * large memory of a run, the plan's arena, and reports a lack of it as an error. */
 #ifndef DL_ARENA_H
 #define DL_ARENA_H
 #include "ir/base/memory.h"
@@ -13,7 +14,8 @@ typedef struct dl_arena dl_arena;
 /* A new arena; with a parent it is freed when the parent is (or earlier, by dl_arena_free). */
 dl_arena *dl_arena_new(dl_arena *parent);
 void dl_arena_free(dl_arena *arena); /* NULL is fine; frees the children too */
-/* Makes the arena a child of another one, or of none (NULL): what it holds outlives where it was made. */
+/* Makes the arena a child of another one, or of none (NULL): its contents then outlive the arena
+ * that it was made in. */
 void dl_arena_move(dl_arena *arena, dl_arena *parent);
 
 void *dl_alloc(dl_arena *arena, size_t bytes); /* zeroed, aligned to 16 */

@@ -60,9 +60,9 @@ bool dl_replace_link(const char *link, const char *target, dl_error *err) {
 
 bool dl_parent_dir(const char *path, char *dir, size_t n) {
     size_t k = strlen(path);
-    while (k > 1 && path[k - 1] == '/') k--; /* slashes behind the last name */
+    while (k > 1 && path[k - 1] == '/') k--; /* slashes after the last name */
     while (k > 0 && path[k - 1] != '/') k--;
-    while (k > 1 && path[k - 1] == '/') k--; /* and those in front of it, but for the root */
+    while (k > 1 && path[k - 1] == '/') k--; /* and those before it, except the root */
     int m = k ? snprintf(dir, n, "%.*s", (int)k, path) : snprintf(dir, n, ".");
     return m >= 0 && (size_t)m < n;
 }

@@ -1,6 +1,6 @@
-/* What this process has asked file systems for to read its data, its children's reading for it included:
- * counted where it is asked, for who wants to know what many such processes ask (`dlc scale`). The calls
- * below are those of their names, and count. Thread-safe. */
+/* Counts the file system calls by which this process, and its children for it, read data. `dlc
+ * scale` estimates from them the load of many such processes. Each function below is the system
+ * call of its name, and counts itself. Thread-safe. */
 #ifndef DL_FILE_CALLS_H
 #define DL_FILE_CALLS_H
 #include <dirent.h>
@@ -22,11 +22,11 @@ typedef struct {
 /* Since this process began. */
 dl_file_calls dl_file_calls_so_far(void);
 dl_file_calls dl_file_calls_since(const dl_file_calls *before);
-/* Counts what was asked for elsewhere: by a library, by a child, on paper. */
+/* Adds calls that were made elsewhere: by a library, by a child, or in a simulation. */
 void dl_file_calls_add(const dl_file_calls *more);
 /* *to += times * *more */
 void dl_file_calls_sum(dl_file_calls *to, const dl_file_calls *more, double times);
-/* All that a server of metadata is asked: opens and as many closes, looks, listings. */
+/* All requests to a metadata server: opens and as many closes, looks, listings. */
 int64_t dl_file_calls_metadata(const dl_file_calls *c);
 
 int dl_stat(const char *path, struct stat *st);
@@ -34,15 +34,15 @@ int dl_lstat(const char *path, struct stat *st);
 int dl_fstat(int fd, struct stat *st);
 int dl_fstatat(int folder, const char *name, struct stat *st);
 int dl_access(const char *path, int mode);
-/* A listing each, and its entries without "." and "..". */
+/* Each counts one listing, and its entries without "." and "..". */
 DIR *dl_opendir(const char *path);
 struct dirent *dl_readdir(DIR *folder);
 int dl_scandir(const char *path, struct dirent ***list, int filter(const struct dirent *),
                int order(const struct dirent **, const struct dirent **));
 
-/* For a child that lets a library read, and reads nothing else meanwhile: how much the kernel has counted for
- * the whole process (proc(5), /proc/self/io), */
+/* The kernel's counts of the whole process (proc(5), /proc/self/io): for a child in which a library
+ * reads and nothing else does. */
 dl_file_calls dl_file_calls_kernel(void);
-/* and the reads and bytes since then. */
+/* The reads and bytes since `begin`. */
 dl_file_calls dl_file_calls_of_library(const dl_file_calls *begin);
 #endif

@@ -1,5 +1,5 @@
-/* Text that others chose (paths, names in files, what a compiler printed) on its way into text that a machine
- * or a terminal acts on. Whoever writes it there, writes it by these functions. */
+/* Escapes foreign text (paths, names in files, a compiler's output) before it goes into text that a
+ * machine or a terminal acts on. All writers of such text use these functions. */
 #ifndef DL_FOREIGN_H
 #define DL_FOREIGN_H
 #include "ir/base/escape.h"
@@ -8,6 +8,6 @@
 void dl_put_foreign(dl_buf *out, dl_place place, const char *s);
 /* The string as a line for people (DL_IN_LINE), in the arena. */
 const char *dl_shown(dl_arena *arena, const char *s);
-/* Whether it is a name of C, which needs no such care: what is none must not become one. */
+/* Whether s is a C identifier, which needs no escape. Other text must not become one. */
 bool dl_is_c_name(const char *s);
 #endif

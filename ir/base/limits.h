@@ -1,5 +1,5 @@
-/* Limits that more than one room holds to, each once: what a configuration key may be, what --help and
- * docs/configuration.md say of it, and what the code behind it takes. */
+/* Limits that several rooms share: of configuration keys, of --help and docs/configuration.md, and
+ * of the code that uses the values. */
 #ifndef DL_LIMITS_H
 #define DL_LIMITS_H
 enum {

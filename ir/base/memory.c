@@ -36,7 +36,7 @@ const char *dl_no_memory_text(char *to, size_t room, size_t bytes) {
 
 static const char *program_name;
 
-/* There is nothing to clean up with: one sentence, and out. */
+/* Cleaning up would need memory: prints one sentence and ends. */
 static void exit_saying(size_t bytes) {
     char text[400], line[480];
     int n = snprintf(line, sizeof line, "%s: error: %s\n", program_name,
@@ -57,7 +57,7 @@ _Noreturn void dl_no_memory(size_t bytes) {
     dl_panic(__FILE__, __LINE__, "out of memory: %zu bytes", bytes);
 }
 
-/* Memory that is not touched is not taken: only its place is. */
+/* Untouched memory takes address space alone. */
 void dl_heap_of_huge_pages(size_t bytes) {
 #ifdef __GLIBC__
     enum { HUGE_PAGE = 2 << 20 };
@@ -106,7 +106,7 @@ static bool read_text(const char *dir, const char *path, const char *name, char 
     return true;
 }
 
-/* The number behind `key` at the start of a line, or -1. */
+/* The number after `key` at the start of a line, or -1. */
 static int64_t find_number(const char *text, const char *key) {
     size_t n = strlen(key);
     for (const char *line = text; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL)
@@ -131,7 +131,7 @@ static const struct {
     {"", "/memory.max", "/memory.current", "inactive_file "},
 };
 
-/* What a group and all groups above it leave. `path` is cut on the way up. */
+/* The memory that a group and all groups above it leave. `path` is cut on the way up. */
 static int64_t group_rest(int version, const char *root, char *path) {
     char dir[4096], stat[4096];
     int64_t rest = -1;
@@ -171,7 +171,7 @@ static int64_t groups_rest(const char *proc, const char *cgroup) {
     return rest;
 }
 
-/* What `ulimit` leaves of `used` bytes. */
+/* The bytes that `ulimit` leaves after `used` bytes. */
 static int64_t limit_rest(int what, int64_t used) {
     struct rlimit limit;
     if (getrlimit(what, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return -1;

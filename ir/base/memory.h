@@ -1,22 +1,24 @@
 /* Memory: how much can be had, and what happens when there is none.
  *
- * What a program allocates piece by piece (arenas, buffers, tables) never fails for its caller: without
- * memory the program ends, in the way that it chose at its start. Large memory whose size a user chose (a
+ * Small allocations (arenas, buffers, tables) never fail for their caller: without memory the
+ * program ends, in the way that it chose at its start. Large memory whose size a user chose (a
  * plan's arena, a volume) is asked for with malloc or mmap and an error, not from here. */
 #ifndef DL_MEMORY_BASE_H
 #define DL_MEMORY_BASE_H
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ends the program; `bytes` were asked for in vain (0: unknown). It must not allocate and not return. */
+/* Ends the program; `bytes` were asked for in vain (0: unknown). It must not allocate and not
+ * return. */
 typedef void dl_no_memory_fn(size_t bytes);
-/* Chooses how; to be called once, before threads are started. Without a choice the program aborts. */
+/* Chooses how the program ends without memory; to be called once, before threads are started.
+ * Without a choice the program aborts. */
 void dl_on_no_memory(dl_no_memory_fn *leave);
-/* The choice of a program: "NAME: error: out of memory: ..." on stderr, and exit status DL_RESOURCE.
- * `program` is kept, not copied. */
+/* The choice of a program: "NAME: error: out of memory: ..." on stderr, and exit status
+ * DL_RESOURCE. `program` is kept, not copied. */
 void dl_exit_without_memory(const char *program);
-/* What to say: "out of memory: ... bytes were asked for, and ... MiB are free". Allocates nothing; returns
- * `to`. */
+/* Writes the message "out of memory: ... bytes were asked for, and ... MiB are free" to `to` and
+ * returns it. Allocates nothing. */
 const char *dl_no_memory_text(char *to, size_t room, size_t bytes);
 _Noreturn void dl_no_memory(size_t bytes);
 
@@ -25,14 +27,15 @@ void *dl_malloc(size_t bytes);
 void *dl_calloc(size_t n, size_t bytes);
 void *dl_realloc(void *at, size_t bytes);
 
-/* Asks for the next so many bytes of the heap in huge pages, and that they are kept when they are freed: a
- * compiler takes many small pieces for a short time, and a page's first touch costs as much as some hundred
- * of them. For a program that does little else, before it starts threads; nothing where memory is short or
- * the system knows no such pages. */
+/* Asks for the next so many bytes of the heap in huge pages, and that they are kept when they are
+ * freed: a compiler takes many small pieces for a short time, and a page's first touch costs as
+ * much as some hundred of them. For a program that does little else, before it starts threads;
+ * nothing where memory is short or the system knows no such pages. */
 void dl_heap_of_huge_pages(size_t bytes);
 
-/* Bytes that this process can still get: what the system has without swapping (MemAvailable), and no more
- * than ulimit (-v, -d) and its control groups (versions 1 and 2) leave it. -1 when none of them says. */
+/* Bytes that this process can still get: what the system has without swapping (MemAvailable), and
+ * no more than ulimit (-v, -d) and its control groups (versions 1 and 2) leave it. -1 when none of
+ * them says. */
 int64_t dl_memory_available(void);
 /* The same with other places for /proc and /sys/fs/cgroup, for tests. */
 int64_t dl_memory_available_in(const char *proc, const char *cgroup);

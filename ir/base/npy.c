@@ -1,4 +1,4 @@
-/* NumPy's .npy format, versions 1 to 3 (NumPy enhancement proposal 1): one array behind a header that is a
+/* NumPy's .npy format, versions 1 to 3 (NumPy enhancement proposal 1): one array after a header, a
  * Python dictionary with exactly the keys descr, fortran_order and shape. */
 #include "ir/base/npy.h"
 

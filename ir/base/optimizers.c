@@ -12,7 +12,7 @@ const dl_option_row dl_optimizer_options[DL_N_OPTIONS] = {
 #include "ir/base/optimizers.def"
 };
 
-/* What the rows are written in. */
+/* The macros of the rows. */
 #define KEEPS(...)                                                                                           \
     { __VA_ARGS__ }
 #define MEAN(name)                                                                                           \

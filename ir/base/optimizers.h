@@ -1,5 +1,6 @@
-/* The optimisers and what torch.optim has of each (optimizers.def). Passes build their steps, configurations
- * name them and their options, and the runtime keeps their state in PyTorch's files: all by this table. */
+/* The optimisers and their names in torch.optim (optimizers.def). By this table passes build their
+ * steps, configurations name them and their options, and the runtime keeps their state in PyTorch's
+ * files. */
 #ifndef DL_OPTIMIZERS_H
 #define DL_OPTIMIZERS_H
 #include <stdbool.h>
@@ -18,8 +19,8 @@ typedef enum {
 
 typedef enum {
     DL_OPTION_NUMBER, /* the plan's variable "optimizer.NAME" */
-    DL_OPTION_FLAG,   /* as a number 0 or 1; shapes the plan, as */
-    DL_OPTION_START,  /* what something kept starts at does */
+    DL_OPTION_FLAG,   /* the number 0 or 1; shapes the plan */
+    DL_OPTION_START,  /* the initial value of kept state; shapes the plan */
 } dl_option_kind;
 
 typedef struct {
@@ -33,19 +34,20 @@ extern const dl_option_row dl_optimizer_options[DL_N_OPTIONS];
 
 typedef enum {
     DL_KEPT_MEAN,   /* of either sign */
-    DL_KEPT_CENTRE, /* a mean whose square is below the SQUARE beside it */
+    DL_KEPT_CENTRE, /* a mean whose square is below the same parameter's SQUARE */
     DL_KEPT_SQUARE, /* not below 0 */
     DL_KEPT_SCALAR, /* one number of all parameters; PyTorch keeps it of each */
 } dl_kept_kind;
 
-/* What is kept of a parameter P: the variable NAME.P, like it; a SCALAR: "optimizer.NAME", f64. */
+/* The state that is kept of a parameter P: the variable NAME.P of P's type; a SCALAR is the
+ * variable "optimizer.NAME" of type f64. */
 typedef struct {
     const char *name; /* NULL: none */
     dl_kept_kind kind;
     bool may_lack; /* with some options it is not kept */
 } dl_kept;
 
-/* What an option is where nobody says it. */
+/* Whose default an option has. */
 typedef enum { DL_OF_TORCH, DL_OF_KERAS } dl_optimizer_source;
 typedef struct {
     const char *option; /* its name; NULL: none */
@@ -73,8 +75,9 @@ extern const dl_optimizer_row dl_optimizers[DL_OPT_NONE];
 
 /* The row of this name, or -1. */
 int dl_optimizer_find(const char *name);
-/* An option where nobody says it; NaN: it is not each optimiser's own, but has one value for all. */
+/* The default of an option; NaN: all optimisers share one default. */
 double dl_optimizer_own(dl_optimizer optimizer, dl_optimizer_option option, dl_optimizer_source source);
-/* What the variable `name` of the parameter `of` is to whichever optimiser keeps it; NULL: to none. */
+/* The kind of state that the variable `name` of the parameter `of` is; NULL: no optimiser keeps
+ * it. */
 const dl_kept *dl_optimizer_kept(const char *name, const char *of);
 #endif

@@ -16,7 +16,7 @@
 
 typedef struct {
     const char *name;    /* as the user gave it */
-    char path[PATH_MAX]; /* behind all links */
+    char path[PATH_MAX]; /* with all links resolved */
     bool exists;
     struct stat st; /* if it exists */
 } target;
@@ -112,7 +112,7 @@ struct dl_output {
     target to;
     char *temporary; /* NULL: written where it is */
     int fd;
-    uint64_t end; /* behind what was written in order */
+    uint64_t end; /* after the last byte that was written in order */
     bool failed;
 };
 
@@ -194,7 +194,8 @@ bool dl_output_write_at(dl_output *o, uint64_t offset, const void *data, size_t 
 
 int dl_output_fd(const dl_output *o) { return o->fd; }
 
-/* What came to stand under the name meanwhile must be such as could have been replaced at the beginning. */
+/* Another program's file under the name must be one that could have been replaced at the
+ * beginning. */
 static bool check_target(const dl_output *o, dl_error *err) {
     target now = {.name = o->to.name};
     if (lstat(o->to.path, &now.st) != 0) return true;
@@ -215,7 +216,7 @@ static void close_output(dl_output *o, bool keep) {
 
 bool dl_output_commit(dl_output *o, dl_error *err) {
     bool ok = !o->failed || dl_fail(err, DL_IO, "%s was not written whole", o->to.name);
-    /* What is no file has nothing to make durable, and says EINVAL or EROFS. */
+    /* A device or FIFO has nothing to make durable, and reports EINVAL or EROFS. */
     if (ok && fsync(o->fd) != 0 && (o->temporary || (errno != EINVAL && errno != EROFS)))
         ok = fail_write(o, err);
     bool renamed = ok && o->temporary && check_target(o, err) && rename(o->temporary, o->to.path) == 0;

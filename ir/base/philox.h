@@ -1,7 +1,7 @@
-/* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): random
- * numbers as a pure function of a counter and a key. Integers alone: the same everywhere. The numbers of the
- * host are placed in runtime/base/rng.h, those of a step here; kernels have this once more in vectors
- * (compiler/cpu/kernels/random.c). */
+/* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
+ * 2011): random numbers as a pure function of a counter and a key. It uses integers alone, so that
+ * every machine draws the same numbers. runtime/base/rng.h places the host's numbers, this header a
+ * step's; compiler/cpu/kernels/random.c computes the same in vectors. */
 #ifndef DL_PHILOX_H
 #define DL_PHILOX_H
 #include <stdint.h>
@@ -18,18 +18,19 @@ static inline void dl_philox(uint32_t c[4], uint32_t k0, uint32_t k1) {
     }
 }
 
-/* The variables of a plan that hold seed and step: the host sets the one (DL_VAR_HYPER), a step counts the
- * other (DL_VAR_STATE), i64 both. And, where several ranks share a batch, which part of it this rank has
- * (DL_VAR_HYPER, i64): what is drawn belongs to a sample, not to the rank that has it. */
+/* The plan's variables of seed and step, both i64: the host sets the seed (DL_VAR_HYPER), and each
+ * step counts the step (DL_VAR_STATE). Where several ranks share a batch, the third one has the
+ * number of this rank's part (DL_VAR_HYPER, i64), since a draw belongs to a sample, not to the rank
+ * that has it. */
 #define DL_RANDOM_SEED "random.seed"
 #define DL_RANDOM_STEP "random.step"
 #define DL_RANDOM_RANK "random.rank"
 
-/* The numbers of a step are a stream of their own beside those of runtime/base/rng.h: their counters' last
- * word has this in its lowest byte and the number of the op above it. */
+/* A step's numbers are a stream of their own, which runtime/base/rng.h does not use: the last word
+ * of the counter has this in its lowest byte and the op's number above it. */
 enum { DL_STREAM_STEP = 6, DL_RANDOM_NUMBERS = 1 << 24 /* ops a model may have */ };
 
-/* Element `element` of what op `number` draws in a step: word element % 4 of block element / 4.
+/* Element `element` of the draw of op `number` in a step: word element % 4 of block element / 4.
  *   key     = seed, low word then high word
  *   counter = {block, low then high word; the low word of `step`; DL_STREAM_STEP + 256 number} */
 static inline uint32_t dl_random_word(uint64_t seed, uint64_t step, uint32_t number, uint64_t element) {

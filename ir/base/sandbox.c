@@ -13,7 +13,7 @@
 #include "ir/base/file_calls.h"
 #include "ir/base/lifeline.h"
 
-/* What precedes the bytes in the socket. */
+/* Precedes the bytes in the socket. */
 typedef struct {
     dl_error err;
     uint64_t text, bytes;

@@ -11,7 +11,8 @@
 
 enum { MOST_NAMES = 4 };
 
-/* Whether it is a shared object for this machine: what another machine's package left is passed over. */
+/* Whether it is a shared object for this machine: files of another machine's package are
+ * skipped. */
 static bool is_ours(const char *path) {
     ElfW(Ehdr) ours, head;
     struct stat st;
@@ -94,7 +95,7 @@ const char *dl_cuda_loaded_from(dl_arena *arena, void *handle) {
     return dl_strdup(arena, map->l_name);
 }
 
-/* Of all names alike. */
+/* The candidates for these names, whatever the driver's version. */
 static dl_candidates search(dl_arena *arena, const char *const *names, const char *override,
                             const char *own) {
     dl_candidates c = {0};

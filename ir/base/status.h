@@ -1,7 +1,8 @@
-/* Errors as values: a code (which is also the program's exit status) and one message that says what to do.
+/* Errors as values: a code (which is also the program's exit status) and one message that says what
+ * to do.
  *
- * A function that can fail returns bool (true: done) or a pointer (NULL: failed) and takes a `dl_error *`
- * last, never NULL. The first error stands; libraries never print and never exit. */
+ * A function that can fail returns bool (true: done) or a pointer (NULL: failed) and takes a
+ * `dl_error *` last, never NULL. The first error is kept; libraries never print and never exit. */
 #ifndef DL_STATUS_H
 #define DL_STATUS_H
 #include <stdbool.h>
@@ -27,11 +28,11 @@ typedef struct {
     char message[1000];
 } dl_error;
 
-/* Sets `err` unless it is already set, to one line of text in which whatever a terminal would act on is
- * escaped; returns false, so that `return dl_fail(...)` reads well. */
+/* Sets `err` unless it is already set, to one line of text in which whatever a terminal would act
+ * on is escaped; returns false, so that `return dl_fail(...)` reads well. */
 bool dl_fail(dl_error *err, dl_code code, const char *format, ...) DL_PRINTF(3, 4);
-/* The same for a failed system call: appends the cause (errno). Descriptors or memory that ran out are always
- * DL_RESOURCE, with the remedy. */
+/* The same for a failed system call: appends the cause (errno). Descriptors or memory that ran out
+ * are always DL_RESOURCE, with the remedy. */
 bool dl_fail_errno(dl_error *err, dl_code code, const char *format, ...) DL_PRINTF(3, 4);
 
 /* An internal fault: prints where and why, and aborts. Never for user input. */

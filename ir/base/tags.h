@@ -1,5 +1,6 @@
-/* Names under which the training loop writes values of its own: TensorBoard's tags, the keys of metrics.jsonl
- * and of --replay's lines. A model's metrics and figures stand beside them, so they have other names. */
+/* Names under which the training loop writes values of its own: TensorBoard's tags, the keys of
+ * metrics.jsonl and of --replay's lines. A model's metrics and figures share the files with them,
+ * so they must have other names. */
 #ifndef DL_TAGS_H
 #define DL_TAGS_H
 #include <stdbool.h>
@@ -22,11 +23,12 @@
 /* With log_norms; results of the step under these names. */
 #define DL_TAG_GRAD_NORM   "grad_norm"
 #define DL_TAG_WEIGHT_NORM "weight_norm"
-/* With a loss scaler: the scale of the step, and 1 where it overflowed and changed nothing, else 0. */
+/* With a loss scaler: the scale of the step, and 1 where it overflowed and changed nothing, else
+ * 0. */
 #define DL_TAG_LOSS_SCALE "loss_scale"
 #define DL_TAG_SKIPPED    "skipped"
 
-/* The loop's own spelling of `name`, whatever the case of its letters; NULL when the loop has no such name.
- */
+/* The loop's own spelling of `name`, whatever the case of its letters; NULL when the loop has no
+ * such name. */
 const char *dl_tag_find(const char *name);
 #endif
