@@ -1,16 +1,18 @@
-/* Attention: softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017), and its gradients,
- * as one kernel each that never stores the scores (Dao et al. 2022). What shape rules, interpreter, cost and
- * emitters know of it stands here once. With operands of 16 bits a kernel may round the normalised scores and
- * the scores' gradients to their type before it multiplies them, once; with f32 it may not. */
+/* Attention: softmax(q k^T / sqrt(size of a head)) v, head by head (Vaswani et al. 2017), and its
+ * gradients, as one kernel each that never stores the scores (Dao et al. 2022). This header is the
+ * only place for facts about it that shape rules, interpreter, cost and emitters share. With
+ * operands of 16 bits a kernel may round the normalised scores and the scores' gradients to their
+ * type before it multiplies them, once; with f32 it may not. */
 #ifndef DL_ATTENTION_H
 #define DL_ATTENTION_H
 #include "ir/graph.h"
 
-/* Operands and results of flash_attention. SEED and STEP (i64 scalars) are there where it drops; behind them
- * perhaps PART (an i64 scalar): which part of all samples these are, as op `random` has it. */
+/* Operands and results of flash_attention. With dropout there are SEED and STEP (i64 scalars), and
+ * after them perhaps PART (an i64 scalar): the number of this part of all samples, as in op
+ * `random`. */
 enum { DL_ATT_Q, DL_ATT_K, DL_ATT_V, DL_ATT_SEED, DL_ATT_STEP, DL_ATT_PART };
 enum { DL_ATT_Y, DL_ATT_LOG };
-/* The same of flash_attention_grad; what it draws by stands behind GRAD_DY. */
+/* The same of flash_attention_grad; seed, step and part follow GRAD_DY. */
 enum {
     DL_GRAD_Q,
     DL_GRAD_K,
@@ -24,33 +26,35 @@ enum {
 };
 enum { DL_GRAD_DQ, DL_GRAD_DK, DL_GRAD_DV };
 
-/* What a part is cut along: indices of `first` and `whole`. */
+/* The axes that a part is cut along: indices of `first` and `whole`. */
 enum { DL_ATT_HEAD, DL_ATT_QUERY, DL_ATT_KEY, DL_ATT_CUTS };
 
-/* Scores are [batch, heads, queries, keys]; q and y [batch, queries, heads * size], k and v [batch, keys,
- * heads * size]; the logarithm of each query's sum of exponentials [batch, heads, queries]. */
+/* Scores are [batch, heads, queries, keys]; q and y [batch, queries, heads * size], k and v [batch,
+ * keys, heads * size]; the logarithm of each query's sum of exponentials [batch, heads,
+ * queries]. */
 typedef struct {
     int64_t batch, queries, keys, heads, size;
     double scale;     /* 1 / sqrt(size) */
     double rate;      /* share of the normalised scores that is dropped, 0 to 1 */
-    double threshold; /* what is drawn (multiples of 2^-24) and below it is dropped */
-    double kept;      /* by which the others are multiplied: 1 / (1 - rate); 0 where all are dropped */
-    int number;       /* of the op that draws; the score's row-major number, of all, is its element */
-    bool in_parts;    /* of all samples' scores, of which these are a part */
-    bool causal;      /* a query sees no key that stands behind it */
-    /* Where these are some of the heads, queries and keys of a larger attention (attributes `first`,
-     * `whole`): where they begin, and how many there are of all. What is drawn, and who sees whom, go by
+    double threshold; /* a score is dropped if its draw (a multiple of 2^-24) is below this */
+    double kept;      /* the factor of kept scores: 1 / (1 - rate); 0 where all are dropped */
+    int number;       /* of the op that draws; the element is the score's row-major number among
+                         all */
+    bool in_parts;    /* these are a part of all samples' scores */
+    bool causal;      /* a query sees no later key */
+    /* Where these are some of the heads, queries and keys of a larger attention (attributes
+     * `first`, `whole`): the first ones, and the count of all. Dropout and the causal mask use
      * these numbers. */
     int64_t first[DL_ATT_CUTS], whole[DL_ATT_CUTS];
 } dl_attention;
 
-/* With attributes `group`, `ranks` and `rank` keys and values are a rank's piece of those of its group, and
- * go round all of them; which piece is where follows from the ranks. Between the passes shard and ring only.
- */
+/* With attributes `group`, `ranks` and `rank` keys and values are a rank's piece of its group's,
+ * and are passed around the ring of all ranks; the ranks determine which piece is where. Between
+ * the passes shard and ring only. */
 static inline bool dl_attention_goes_round(const dl_node *n) { return dl_node_attr(n, DL_ATTR_group); }
-/* Of a node of either op, which is valid. */
+/* The attention of a valid node of either op. */
 dl_attention dl_attention_of(const dl_node *n);
-/* By how many places the queries stand behind the keys of the same index: not below 0 where it is causal. */
+/* How many places later the first query is than the first key; not below 0 where it is causal. */
 static inline int64_t dl_attention_ahead(const dl_attention *a) {
     return a->first[DL_ATT_QUERY] - a->first[DL_ATT_KEY];
 }
@@ -68,7 +72,7 @@ static inline uint64_t dl_attention_number(const dl_attention *a, int64_t n, int
                    (uint64_t)(first[DL_ATT_QUERY] + i);
     return row * (uint64_t)whole[DL_ATT_KEY] + (uint64_t)(first[DL_ATT_KEY] + j);
 }
-/* 2 a multiply-add; two products of the score matrix forwards, five backwards. Masked scores count, as in
- * PyTorch's counter. */
+/* 2 a multiply-add; two GEMMs of the score matrix forward, five backward. Masked scores count, as
+ * in PyTorch's counter. */
 int64_t dl_attention_flops(const dl_node *n);
 #endif

@@ -48,8 +48,9 @@ dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, in
     return build(b, op, nin, in, nattrs, attrs, given, fault, dl_infer);
 }
 
-/* What a pass builds is right, but it may be too large: a window of all elements, say, at each of them. The
- * node is built then so that the pass can end, and the module keeps the fault, at which the manager stops. */
+/* A pass builds valid nodes, but one may be too large: a window of all elements at each element.
+ * The node is built so that the pass can end, and the module keeps the fault, at which the manager
+ * stops. */
 static dl_value *build_right(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
                              const dl_attr *attrs, const dl_type *given) {
     dl_shape_fault fault = {0}, other = {0};

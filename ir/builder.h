@@ -1,9 +1,9 @@
-/* Builds nodes at the end of a graph: what the front end, autodiff and the optimiser write with.
+/* Builds nodes at the end of a graph, for the front end, autodiff and the optimiser.
  *
- * Every call infers the result type. A fault here is an internal fault (passes build only what is right), but
- * for tensors larger than there may be, which a model's sizes may ask for: such a node is built, and
- * module->fault says where (dl_run_passes stops there). The front end, whose operands come from users, calls
- * dl_build_try. */
+ * Every call infers the result type. A shape fault here is an internal fault, since passes build
+ * only valid nodes. One fault is the user's: a model's sizes may lead to a tensor that is larger
+ * than allowed. Such a node is built, and module->fault names its place (dl_run_passes stops
+ * there). The front end, whose operands come from users, calls dl_build_try. */
 #ifndef DL_BUILDER_H
 #define DL_BUILDER_H
 #include "ir/affine.h"
@@ -14,8 +14,8 @@ typedef struct {
     dl_loc loc; /* given to every node built */
 } dl_builder;
 
-/* Any op: operands, attributes -> its result, the first where it has several (the others are v->def->out[i]).
- */
+/* Any op: operands, attributes -> its result, the first where it has several (the others are
+ * v->def->out[i]). */
 dl_value *dl_build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs);
 /* The same with the result type given (const, iota, cast, broadcast, rename, rearrange...). */
 dl_value *dl_build_as(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs,
@@ -30,12 +30,13 @@ dl_value *dl_build2(dl_builder *b, dl_op op, dl_value *a, dl_value *c);
 dl_value *dl_build3(dl_builder *b, dl_op op, dl_value *a, dl_value *c, dl_value *d);
 /* op with a scalar constant of a's element type on the right: dl_build_k(b, DL_OP_mul, x, 0.5). */
 dl_value *dl_build_k(dl_builder *b, dl_op op, dl_value *a, double k);
-dl_value *dl_build_cast(dl_builder *b, dl_value *a, dl_dtype to); /* a itself when it is of that type */
+dl_value *dl_build_cast(dl_builder *b, dl_value *a, dl_dtype to); /* a itself when it is of that
+                                                                     type */
 /* sum, mean, reduce_max...: over all axes when n is 0. */
 dl_value *dl_build_reduce(dl_builder *b, dl_op op, dl_value *a, int n, const char *const *over);
 
-/* The op affine along `axis`, which gets `size` elements: i stride + j tap_stride + start, divided by div (0:
- * 1). `tap` is NULL, or an axis that v has, or a new one of `taps` elements. */
+/* The op affine along `axis`, which gets `size` elements: i stride + j tap_stride + start, divided
+ * by div (0: 1). `tap` is NULL, or an axis that v has, or a new one of `taps` elements. */
 typedef struct {
     const char *axis, *tap; /* interned */
     int64_t size, stride, start, div, taps, tap_stride;
@@ -53,8 +54,8 @@ dl_attr dl_attr_names(dl_attr_id id, int n, const char *const *names);
 /* `of` of a collective of one value in this graph. */
 dl_attr dl_attr_of(const dl_graph *g, const char *of);
 
-/* The share of v that the cut leaves this rank; and back, the whole gathered of each rank's share, `of`:
- * whose values these are. */
+/* The share of v that the cut leaves this rank; and the inverse: the whole tensor, gathered from
+ * each rank's share; `of` names the values. */
 dl_value *dl_build_share(dl_builder *b, dl_value *v, const dl_var_cut *c);
 dl_value *dl_build_gathered(dl_builder *b, dl_value *share, const dl_var_cut *c, const char *of);
 #endif

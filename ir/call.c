@@ -131,7 +131,7 @@ void dl_convolution_sizes(const dl_convolution *c, dl_tensor of, int64_t size[DL
     memcpy(size + 2, spatial, 3 * sizeof *size);
 }
 
-/* One behind the last element, in bytes; false: beyond all memory. */
+/* The end of the last element, in bytes; false: beyond all memory. */
 static bool lattice_reach(const dl_convolution *c, dl_tensor of, int64_t *reach) {
     const dl_lattice *l = &c->of[of];
     int64_t size[DL_TENSOR_AXES], last = 0, own;

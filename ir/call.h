@@ -1,6 +1,6 @@
-/* Calls of libraries: what a plan has a library of the device make in place of code of its own. A kernel's
- * call stands in front of its phases, and the workspace hands on what it leaves there. What is called for is
- * a product of matrices or a convolution, each of them made by the libraries whose row says so. */
+/* Library calls: a library of the device computes part of a kernel in place of generated code. A
+ * kernel's call runs before its phases and may leave its result for them in the workspace. A call
+ * is a GEMM or a convolution; dl_library_makes tells which library makes which. */
 #ifndef DL_CALL_H
 #define DL_CALL_H
 #include "ir/base/arena.h"
@@ -11,12 +11,12 @@ typedef enum { DL_LIBRARY_CUBLASLT, DL_LIBRARY_CUDNN, DL_NLIBRARIES } dl_library
 extern const char *const dl_library_names[DL_NLIBRARIES]; /* "cuBLASLt" */
 extern const dl_called dl_library_makes[DL_NLIBRARIES];
 
-/* How much of a kernel a call makes: all of it; or its sums, in f32 in the workspace, of which phases make
- * the rest. */
+/* Which part of a kernel a call makes: all of it; or its sums, in f32 in the workspace, which the
+ * phases finish as an epilogue. */
 typedef enum { DL_FORM_WHOLE, DL_FORM_SUMS, DL_NFORMS } dl_form;
 
-/* How a library makes what is called for, as it wrote that down itself: only that version, on that kind of
- * device, knows what the words mean. The same words give the same bits. */
+/* A library's algorithm for a call, in the library's own encoding: only that version, on that kind
+ * of device, can read the words. The same words give the same bits. */
 enum { DL_ALGORITHM_WORDS = 8 };
 typedef struct {
     dl_library library;
@@ -28,27 +28,29 @@ typedef struct {
 
 /* "13.1.0" */
 const char *dl_library_version(dl_arena *arena, int64_t version);
-/* "cuBLASLt 13.1.0, algorithm 3f20ab17", ", sums alone" behind it of that form: what tells it from others for
- * who reads; interned. And the whole of it as a line of text, which parses back
- * to the same. */
+/* The algorithm's name for people, interned: "cuBLASLt 13.1.0, algorithm 3f20ab17", followed by ",
+ * sums alone" for that form. And the whole algorithm as a line of text, which parses back to the
+ * same algorithm. */
 const char *dl_algorithm_name(const dl_algorithm *a);
 const char *dl_algorithm_text(dl_arena *arena, const dl_algorithm *a);
 bool dl_algorithm_parse(const char *text, size_t length, dl_algorithm *a);
 bool dl_algorithm_is_same(const dl_algorithm *a, const dl_algorithm *b);
 
 enum { DL_IN_WORKSPACE = -1 };
-/* Where a matrix lies: lines of elements side by side, `line` elements from one to the next, `next` elements
- * from a product's matrix to that of the product behind it (0: all have the same). */
+/* Where a matrix is: lines of contiguous elements, `line` elements from one line to the next (the
+ * leading dimension), and `next` elements from one GEMM's matrix to the next one's in the batch (0:
+ * all share one). */
 typedef struct {
     int param;      /* of the kernel, or DL_IN_WORKSPACE */
     int64_t offset; /* bytes from where that begins */
     dl_dtype dtype;
-    bool across; /* operands: the terms of a row (a column) stand in as many lines; else in one */
+    bool across; /* operands: the K terms of a row (a column) are in as many lines; else in one */
     int64_t line, next;
 } dl_matrix;
 
-/* result[row][column] = relu(sum over terms of left[row][term] * right[column][term] + bias[column]), for
- * each of `batch`; sums in f32, rounded once. The result's lines are its rows. */
+/* result[row][column] = relu(sum over terms of left[row][term] * right[column][term] +
+ * bias[column]), for each of `batch` (M = rows, N = columns, K = terms); sums in f32, rounded once.
+ * The result's lines are its rows. */
 typedef struct {
     int64_t batch, rows, columns, terms;
     dl_matrix left, right, result;
@@ -58,7 +60,7 @@ typedef struct {
     bool relu;
 } dl_matmul;
 
-/* Where a tensor lies: elements from one to the next along each axis, spatial ones last, three of them. */
+/* Where a tensor is: the stride of each axis in elements; the three spatial axes come last. */
 enum { DL_TENSOR_AXES = 5 };
 typedef struct {
     int param;      /* of the kernel, or DL_IN_WORKSPACE */
@@ -67,8 +69,8 @@ typedef struct {
     int64_t step[DL_TENSOR_AXES];
 } dl_lattice;
 
-/* One of the three tensors that a convolution relates (relation.h), made of the other two; sums in f32,
- * rounded once. Missing spatial axes stand in front, as points. */
+/* A convolution's x, w or y (relation.h), computed from the other two; sums in f32, rounded once.
+ * Missing spatial axes come first, with size 1. */
 typedef struct {
     dl_tensor makes;
     int64_t samples, groups, c, o; /* c and o: channels of a group in x and in y */
@@ -85,23 +87,26 @@ typedef struct {
         dl_matmul matmul;
         dl_convolution convolution;
     };
-    int64_t workspace; /* where the algorithm's begins in the kernel's: room for it behind the next multiple
-                          of DL_CALL_ALIGN bytes of memory */
+    int64_t workspace; /* where the algorithm's workspace begins in the kernel's: its room follows
+                          the next multiple of DL_CALL_ALIGN bytes of memory */
 } dl_call;
-/* Of one kernel: each form of each that is called for, at most. */
+/* The most calls of one kernel: each form of each kind. */
 enum { DL_CALL_ALIGN = 256, DL_MOST_CALLS = DL_NCALLED * (int)DL_NFORMS };
 
 /* Are there calls for operands of that type? */
 static inline bool dl_call_takes(dl_dtype t) { return t == DL_F32 || dl_dtype_is_half(t); }
-/* Sizes of a tensor's axes: [samples, channels of x, in...], [channels of y, c, tap...], [samples, channels
- * of y, out...]. */
+/* Sizes of a tensor's axes: [samples, channels of x, in...], [channels of y, c, tap...], [samples,
+ * channels of y, out...]. */
 void dl_convolution_sizes(const dl_convolution *c, dl_tensor of, int64_t size[DL_TENSOR_AXES]);
-/* Do as many windows as there are along spatial axis i, and no more, fit into x and its padding? */
+/* Does the count of windows along spatial axis i fill x and its padding exactly: do they fit, and
+ * no more would? */
 bool dl_convolution_slides(const dl_convolution *c, int i);
-/* Bytes that the call's result takes of the workspace, where it lies there from its beginning; else 0. */
+/* Bytes that the call's result takes of the workspace, where it lies there from its beginning; else
+ * 0. */
 int64_t dl_call_sums(const dl_call *c);
-/* Is what the call makes made by the library, in the form, that the algorithm says? */
+/* Does the algorithm's library make this kind of call, in the call's form? */
 bool dl_call_is_for(const dl_call *c, const dl_algorithm *a);
-/* Whether the call holds together with a kernel of so many parameters, of so many bytes, and workspace. */
+/* Whether the call is valid for a kernel with `nargs` parameters of `arg_bytes` bytes and this
+ * workspace. */
 bool dl_call_fits(const dl_call *c, int nargs, const int64_t *arg_bytes, int64_t workspace);
 #endif

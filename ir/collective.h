@@ -1,5 +1,5 @@
-/* How a tensor is dealt out to the ranks of a group along an axis: in order, each as many elements as all,
- * the first size % ranks one more (4,050 over 4: 1,013, 1,013, 1,012, 1,012). */
+/* How an axis is partitioned over the ranks of a group: in order, size / ranks elements each, and
+ * one more for the first size % ranks (4,050 over 4: 1,013, 1,013, 1,012, 1,012). */
 #ifndef DL_COLLECTIVE_H
 #define DL_COLLECTIVE_H
 #include <stdint.h>
@@ -12,7 +12,8 @@ static inline dl_share dl_share_of(int64_t size, int64_t ranks, int64_t rank) {
     int64_t each = size / ranks, more = size % ranks;
     return (dl_share){rank * each + (rank < more ? rank : more), each + (rank < more)};
 }
-/* The share that member `rank` has when those of all have gone round by `turn` members; 0: its own. */
+/* The share that member `rank` holds after the ring has passed all shares on `turn` times; 0: its
+ * own. */
 static inline dl_share dl_ring_share(int64_t size, int64_t ranks, int64_t rank, int64_t turn) {
     return dl_share_of(size, ranks, (rank + ranks - turn % ranks) % ranks);
 }

@@ -1,5 +1,5 @@
-/* Arithmetic of counts (elements, operations, bytes) that stays at the largest count where a result does not
- * fit. Operands are 0 or more. */
+/* Arithmetic of counts (elements, operations, bytes) that saturates at the largest count. Operands
+ * are 0 or more. */
 #ifndef DL_COUNTS_H
 #define DL_COUNTS_H
 #include <stdint.h>

@@ -1,8 +1,9 @@
-/* The graph: what one step computes, as pure nodes over named-axis tensors, in topological order.
+/* The graph: the computation of one step, as pure nodes over named-axis tensors, in topological
+ * order.
  *
- * A module is one or more graphs of the same model ("train", "eval") that share variables by name. A value is
- * made by a node or is a variable. Nodes are pure; the only writes of a step are the graph's results of role
- * UPDATE, which say "at the end of the step, variable v holds value x". Everything lives in the module's
+ * A module is one or more graphs of the same model ("train", "eval") that share variables by name.
+ * A value is made by a node or is a variable. A step writes only through the graph's results of
+ * role UPDATE: at the end of the step, variable v holds value x. Everything lives in the module's
  * arena. */
 #ifndef DL_GRAPH_H
 #define DL_GRAPH_H
@@ -45,16 +46,16 @@ typedef enum {
     DL_VAR_PARAM,  /* trained */
     DL_VAR_STATE,  /* kept from step to step: optimiser moments, counters, running statistics */
     DL_VAR_HYPER,  /* a scalar the host sets before the first step and may change between steps */
-    DL_VAR_TABLE,  /* numbers that the model's text states: there from the start, written by nobody */
-    DL_VAR_COPY,   /* a parameter in another element type: written with it, made anew where the host writes it
-                    */
+    DL_VAR_TABLE,  /* constants in the model's text: present from the start and never written */
+    DL_VAR_COPY,   /* a parameter in another element type: written with it, and refreshed where the
+                      host writes it */
     DL_NVAR_ROLES
 } dl_var_role;
-extern const char
-    *const dl_var_roles[DL_NVAR_ROLES]; /* "input", "target", "param", "state", "hyper", "table", "copy" */
+extern const char *const dl_var_roles[DL_NVAR_ROLES]; /* "input", "target", "param", "state",
+                                                         "hyper", "table", "copy" */
 
-/* How a variable starts. Drawn by Philox from (seed, the variable's name, logical element), so that neither
- * layout nor order changes it. */
+/* A variable's initial values. Random ones are drawn by Philox from (seed, the variable's name,
+ * logical element), so that neither layout nor order changes them. */
 typedef enum {
     DL_INIT_ZERO,
     DL_INIT_CONST,        /* a */
@@ -63,25 +64,26 @@ typedef enum {
     DL_INIT_UNIFORM,      /* from a to b */
     DL_NINITS
 } dl_init_kind;
-extern const char *const dl_init_kinds[DL_NINITS]; /* "zero", "const", "normal", "trunc_normal", "uniform" */
+extern const char *const dl_init_kinds[DL_NINITS]; /* "zero", "const", "normal", "trunc_normal",
+                                                      "uniform" */
 typedef struct {
     dl_init_kind kind;
     double a, b;
 } dl_init;
 
-/* Between the ranks of a group: the share of `rank` (collective.h) of the `size` elements along an axis, or
- * of each of `parts` equal parts of them, one behind the other: of queries, keys and values that one product
- * makes, its heads. Several parts along a tensor's first axis alone, where a part's share is one run of it.
- */
+/* A cut of a tensor between the ranks of a group: the share of `rank` (collective.h) of the `size`
+ * elements along an axis. With `parts`, the axis is a sequence of equal parts, and the rank has its
+ * share of each: its heads of queries, keys and values that one GEMM makes. Only a tensor's first
+ * axis may have several parts, where a part's share is one run of memory. */
 typedef struct {
     const char *group; /* interned; "tp" */
     int axis, ranks, rank, parts;
     int64_t size;
 } dl_var_cut;
 
-/* Which part of a whole tensor a variable is, where ranks hold one each: what is left behind `n` cuts, each
- * of what the one before leaves. 0: the whole. */
-enum { DL_MAX_CUTS = 2 /* over tensor parallel ranks; and over those that hold the same of it */ };
+/* The piece of a whole tensor that a variable is, where each rank holds one: the result of `n`
+ * cuts, each applied to the piece that the cut before leaves. 0: the whole. */
+enum { DL_MAX_CUTS = 2 /* over tensor parallel ranks; and over those that hold the same piece */ };
 typedef struct {
     int n;
     dl_var_cut cut[DL_MAX_CUTS];
@@ -102,13 +104,14 @@ typedef enum {
     DL_RESULT_OUTPUT,
     DL_RESULT_LOSS,   /* one scalar; name "loss" */
     DL_RESULT_METRIC, /* a scalar */
-    DL_RESULT_FIGURE, /* a 2-D slice; figures of several panels are several results "name/0", "name/1" */
+    DL_RESULT_FIGURE, /* a 2-D slice; figures of several panels are several results "name/0",
+                         "name/1" */
     DL_RESULT_GRAD,   /* the gradient of `var` */
     DL_RESULT_UPDATE, /* the next value of `var` */
     DL_NRESULT_ROLES
 } dl_result_role;
-extern const char
-    *const dl_result_roles[DL_NRESULT_ROLES]; /* "output", "loss", "metric", "figure", "grad", "update" */
+extern const char *const dl_result_roles[DL_NRESULT_ROLES]; /* "output", "loss", "metric", "figure",
+                                                               "grad", "update" */
 
 typedef struct {
     dl_result_role role;
@@ -133,11 +136,11 @@ typedef struct {
 struct dl_module {
     dl_arena *arena;
     DL_ARRAY(dl_graph *) graphs;
-    const char
-        *fault; /* of the first node of a pass that is larger than tensors may be, with its place; or NULL */
+    const char *fault; /* a pass' first node that is larger than tensors may be, with its place; or
+                          NULL */
 };
 
-dl_module *dl_module_new(dl_arena *parent);                      /* freed with dl_arena_free(module->arena) */
+dl_module *dl_module_new(dl_arena *parent);                      /* free module->arena */
 dl_graph *dl_module_graph(const dl_module *m, const char *name); /* NULL when there is none */
 dl_graph *dl_graph_new(dl_module *m, const char *name);
 
@@ -145,16 +148,16 @@ dl_graph *dl_graph_new(dl_module *m, const char *name);
 dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init, dl_loc loc);
 /* The type of the whole tensor that a variable of this type is a piece of. */
 dl_type dl_piece_whole(dl_type type, const dl_var_piece *piece);
-/* What a cut leaves of a part. */
+/* The share that a cut leaves of one part. */
 dl_share dl_cut_share(const dl_var_cut *cut);
-/* Where the piece's element `at` along an axis lies in the whole; of `*n` from there on, as many are left as
- * lie side by side there, too. */
+/* The position in the whole of the piece's element `at` along an axis. Reduces `*n` to the number
+ * of elements from there on that are contiguous in the whole, too. */
 int64_t dl_piece_at(const dl_var_piece *piece, int axis, int64_t at, int64_t *n);
-/* Can a variable of this type be that piece of a tensor: axes, ranks and sizes in range, and what the cuts
- * leave is the type? */
+/* Can a variable of this type be that piece of a tensor: are axes, ranks and sizes in range, and do
+ * the cuts leave this type? */
 bool dl_piece_fits(const dl_type *type, const dl_var_piece *piece);
-/* Adds a table, with a copy of `n` numbers, as many as the type has elements: row-major, whole ones for whole
- * types. */
+/* Adds a table, with a copy of `n` numbers, as many as the type has elements: row-major, whole ones
+ * for whole types. */
 dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers, dl_loc loc);
 dl_var *dl_graph_find_var(const dl_graph *g, const char *name); /* NULL when there is none */
 /* The graph's variables by name, for many questions; valid until one is added. */
@@ -169,8 +172,8 @@ void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_valu
 dl_result *dl_graph_find_result(const dl_graph *g, dl_result_role role,
                                 const char *name); /* name NULL: the first */
 
-/* A node with `nout` results of the given types, not yet placed in g->nodes; attributes as dl_node_attr adds
- * them. */
+/* A node with `nout` results of the given types, not yet placed in g->nodes; attributes as
+ * dl_node_attr adds them. */
 dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout, const dl_type *types,
                      dl_loc loc);
 /* The same, appended to the graph. */

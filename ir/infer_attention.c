@@ -50,7 +50,7 @@ bool dl_rule_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return dl_want_same_dtype(n, fault) && check_shapes(n, fault);
 }
 
-/* What the template draws by, from operand `first` on, exactly where it drops. */
+/* Seed, step and part from operand `first` on, which exist exactly with dropout. */
 static bool check_draws(const dl_node *n, int first, dl_shape_fault *fault) {
     const dl_type counter = dl_scalar(DL_I64);
     bool drops = dl_node_float(n, DL_ATTR_rate) > 0;
@@ -108,7 +108,8 @@ static bool check_part(const dl_node *n, dl_shape_fault *fault) {
                     dl_op_text(n));
 }
 
-/* Of each query and head, in f32 at least: what is left of a score is its distance from the logarithm. */
+/* The logarithm's type, one a query and head, f32 at least: scores are used by their distance from
+ * it. */
 static dl_type log_type(const dl_node *n) {
     const dl_type *q = dl_operand(n, 0);
     dl_type t = dl_row_type(q);

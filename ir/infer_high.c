@@ -12,7 +12,7 @@ static bool want_vector(const dl_node *n, int i, dl_axis of, dl_shape_fault *fau
                     dl_operand_text(i), (long long)of.size, of.name, dl_type_text(v));
 }
 
-/* Class numbers [N] beside scores [N, C]. */
+/* Class numbers [N] for scores [N, C]. */
 static bool want_classes(const dl_node *n, dl_shape_fault *fault) {
     const dl_type *y = dl_operand(n, 0), *t = dl_operand(n, 1);
     if (!dl_want_float(n, 0, fault) || !dl_want_rank(n, 0, 2, "scores [N, C]", fault) ||

@@ -205,7 +205,7 @@ bool dl_rule_given(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return true;
 }
 
-/* What gather makes of x by numbers n. */
+/* The result of gather: x at indices n. */
 static bool gathered(const dl_type *x, const dl_type *n, const char *axis, dl_type *r,
                      dl_shape_fault *fault) {
     *r = dl_row_type(n);

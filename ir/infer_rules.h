@@ -1,7 +1,7 @@
-/* Private to infer*.c: the rules by name, and the words they share.
+/* Private to infer*.c: the rules by name, and their shared helpers.
  *
- * A rule may rely on the node having the operands and attributes that its row promises; the results it fills
- * are checked by dl_infer_type behind it. */
+ * A rule may rely on the node having the operands and attributes that its row promises; afterwards
+ * dl_infer_type checks the results that it fills. */
 #ifndef DL_INFER_RULES_H
 #define DL_INFER_RULES_H
 #include "ir/infer.h"
@@ -27,7 +27,8 @@ bool dl_infer_axes(const dl_type *t, dl_shape_fault *fault);
 
 /* ---- demands of operands and attributes: infer_wants.c ---- */
 
-/* Index of the axis that attribute `axis` names in operand 0, or -1 and a fault that lists the axes. */
+/* Index of the axis that attribute `axis` names in operand 0, or -1 and a fault that lists the
+ * axes. */
 int dl_rule_axis(const dl_node *n, dl_shape_fault *fault);
 /* Is attribute `rate` a share from 0 to 1? */
 bool dl_want_rate(const dl_node *n, dl_shape_fault *fault);
@@ -35,8 +36,9 @@ bool dl_want_rate(const dl_node *n, dl_shape_fault *fault);
 bool dl_want_switch(const dl_node *n, dl_attr_id id, dl_shape_fault *fault);
 /* Demands of operands: equal element types; a floating-point one; that of a given rank. */
 bool dl_want_same_dtype(const dl_node *n, dl_shape_fault *fault);
-/* Two floats of one type, or one of 16 bits beside an f32 one: 16 bits then is what they make. Only passes
- * write that: a weight that is read as it is (passes/precision/low_weights.c). */
+/* Two floats of one type, or one of 16 bits with an f32 one, whose product then has 16 bits. Only
+ * passes write the mixed case: for a weight that is read uncast
+ * (passes/precision/low_weights.c). */
 bool dl_want_factors(const dl_node *n, dl_dtype *product, dl_shape_fault *fault);
 bool dl_want_float(const dl_node *n, int operand, dl_shape_fault *fault);
 bool dl_want_rank(const dl_node *n, int operand, int rank, const char *form, dl_shape_fault *fault);

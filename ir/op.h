@@ -65,21 +65,22 @@ int dl_op_results(dl_op op);
 /* The op or attribute of this name, or -1. */
 int dl_op_find(const char *name);
 int dl_attr_find(const char *name);
-/* Does the op take and make tensors where they lie in memory, fused with nothing? Templates and collectives.
- */
+/* Is the op opaque to fusion: does it read and write whole tensors in memory? Templates and
+ * collectives are. */
 bool dl_op_stands_alone(dl_op op);
 bool dl_op_is_collective(dl_op op);
-/* Do others count on a rank's part in it whether or not the rank reads what comes? What goes round. */
+/* Does the op forward data to other ranks, so that it must run even if this rank reads nothing of
+ * its result? Ops of a ring do. */
 bool dl_op_gives_on(dl_op op);
-/* Must what it takes and makes lie row by row? */
+/* Must its operands and results be row-major? */
 bool dl_op_wants_rows(dl_op op);
-/* A collective by pieces along an axis: they may lie in any layout that keeps each in one
- * (dl_type_laid_around).
- */
+/* A collective of pieces along an axis. They may have any layout that keeps each piece contiguous
+ * (dl_type_laid_around). */
 bool dl_op_deals(dl_op op);
-/* A scalar op of one instruction or two: computed again rather than kept. */
+/* A scalar op of one or two instructions: recomputed rather than kept. */
 bool dl_op_is_cheap(dl_op op);
-/* A scalar op that no vector instructions compute (compiler/cpu/kernels/prelude.c): never computed again. */
+/* A scalar op that has no vector instructions (compiler/cpu/kernels/prelude.c): never
+ * recomputed. */
 bool dl_op_is_dear(dl_op op);
 
 /* One attribute of a node; which member holds it follows from dl_attrs[id].kind. */

@@ -1,26 +1,27 @@
-/* What a contraction sums, as data: result[...] += first[...] * second[...], over axes that have roles.
+/* A contraction as data: result[...] += first[...] * second[...], over axes that have roles.
  *
- * By names (op contract): every axis is one of the operands' and the result's, known by its name. By windows:
- * three tensors share one relation, and an op is the derivative of <y, conv(x, w)> by one of them:
+ * By names (op contract): every axis is one of the operands' and the result's, known by its name.
+ * By windows: three tensors share one relation, and an op is the derivative of <y, conv(x, w)> by
+ * one of them:
  *     x [N, C, in...]   w [O, C / groups, taps...]   y [N, O, out...]
  *     in = out * stride + tap * dilation - pad_lo         along each spatial axis, where that lies in x
- * and with groups both C and O begin with the group: (group, C of one group), (group, O of one group). The
- * column `expr` of ops.def says which of the three stands where. A transposed convolution is the op that
- * makes x.
+ * and with groups both C and O begin with the group: (group, C of one group), (group, O of one
+ * group). The column `expr` of ops.def says which tensor is in which place. A transposed
+ * convolution is the op that makes x.
  *
- * Shape rules, gradients, fusion, layouts, FLOPs, interpreter, validation and emitters ask this header; none
- * asks for an op by its name. */
+ * Shape rules, gradients, fusion, layouts, FLOPs, interpreter, validation and emitters ask this
+ * header; none asks for an op by its name. */
 #ifndef DL_RELATION_H
 #define DL_RELATION_H
 #include "ir/graph.h"
 
-/* Where a tensor stands: 0 and 1 are the operands. */
+/* The place of a tensor: 0 and 1 are the operands. */
 enum { DL_RESULT_PLACE = 2, DL_PLACES = 3 };
 typedef enum { DL_TENSOR_NONE, DL_TENSOR_X, DL_TENSOR_W, DL_TENSOR_Y, DL_NTENSORS } dl_tensor;
 
 /* Does the op relate its tensors by windows? */
 bool dl_op_slides(dl_op op);
-/* Which tensor stands in a place; DL_TENSOR_NONE for an op without windows. */
+/* The tensor in a place; DL_TENSOR_NONE for an op without windows. */
 dl_tensor dl_op_tensor(dl_op op, int place);
 /* Is its result a weight's gradient? */
 bool dl_op_makes_weight(dl_op op);
@@ -29,19 +30,20 @@ int dl_op_place(dl_op op, dl_tensor tensor);
 /* The op by windows whose result is that tensor. */
 dl_op dl_op_making(dl_tensor tensor);
 
-/* The geometry that attributes state. */
+/* The windows' geometry, from the node's attributes. */
 typedef struct {
     int n; /* spatial axes, 1 to 3; 0: no windows */
     int64_t stride[3], dilation[3], pad_lo[3], pad_hi[3], groups;
-    bool ceil; /* a window that ends behind the padding counts, too, where it begins in front of x's end */
+    bool ceil; /* a window that ends after the padding counts, too, if it begins before x's end */
 } dl_windows;
 dl_windows dl_node_windows(const dl_node *n);
-/* How many windows of `taps` fit along the i-th spatial axis of x, `size` long; 0 where none does, or where
- * the numbers are too large to say. */
+/* How many windows of `taps` fit along the i-th spatial axis of x, `size` long; 0 where none does,
+ * or where the numbers are too large to say. */
 int64_t dl_windows_count(const dl_windows *w, int i, int64_t size, int64_t taps);
 
-/* By who has it: both operands and the result; first operand and result; second and result; both operands, or
- * one alone: those are summed over. */
+/* The GEMM mode of an axis, by the tensors that have it: BATCH: both operands and the result; M:
+ * first operand and result; N: second operand and result; K, which is summed over: both operands,
+ * or one alone. */
 typedef enum { DL_ROLE_BATCH, DL_ROLE_M, DL_ROLE_N, DL_ROLE_K } dl_role;
 
 enum { DL_MAX_RELATION = 2 * DL_MAX_RANK };
@@ -50,8 +52,8 @@ typedef struct {
     int64_t size;
     dl_role role;
     bool slides;       /* one of a window's three */
-    int at[DL_PLACES]; /* which axis of each tensor it goes along, -1: none. Several may share one: outer
-                          first */
+    int at[DL_PLACES]; /* which axis of each tensor it goes along, -1: none. Several may share one:
+                          outer first */
 } dl_relation_axis;
 
 /* Indices of axes. Two of the three are free; the third follows from them. */
@@ -61,27 +63,28 @@ typedef struct {
 } dl_relation_window;
 
 typedef struct {
-    int n,
-        nwindows; /* windows: none or three, the last of them innermost; missing ones, of sizes 1, in front */
+    int n, nwindows; /* windows: none or three, the last of them innermost; missing ones, of sizes
+                        1, in front */
     dl_relation_axis axis[DL_MAX_RELATION];
     dl_relation_window window[3];
 } dl_relation;
 
 /* The relation between three tensors of an op by windows; sizes are x's, w's taps and y's. */
 dl_relation dl_relation_of_windows(dl_op op, const dl_type *const type[DL_PLACES], const dl_windows *w);
-/* By names: axes of a space (the result's), then those summed over; axis k of operand `side` goes along space
- * axis follow[side][k], or along sum[follow[side][k] - DL_MAX_RANK]. */
+/* By names: axes of a space (the result's), then those summed over; axis k of operand `side` goes
+ * along space axis follow[side][k], or along sum[follow[side][k] - DL_MAX_RANK]. */
 dl_relation dl_relation_of_names(int nspace, const dl_axis *space, int nsums, const dl_axis *sum,
                                  const int rank[2], const int *const follow[2]);
-/* That of a node of class CONTRACT. By names: the result's axes in order, then those summed over. */
+/* The relation of a node of class CONTRACT. By names: the result's axes in order, then the K
+ * axes. */
 dl_relation dl_relation_of(const dl_node *n);
 
 /* Product of the sizes of the axes of a role, windows' axes not counted. */
 int64_t dl_relation_size(const dl_relation *r, dl_role role);
 /* Sizes of the windows' axes in the tensor at a place. */
 void dl_relation_spatial(const dl_relation *r, int place, int64_t size[3]);
-/* Products that each element of the result sums up (those on the padding too, and every tap); all products.
- * The largest count where it does not fit. */
+/* Products that each element of the result sums up (those on the padding too, and every tap); all
+ * products. The largest count where it does not fit. */
 int64_t dl_relation_terms(const dl_relation *r);
 int64_t dl_relation_products(const dl_relation *r);
 #endif

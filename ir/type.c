@@ -39,7 +39,7 @@ const char *dl_type_fresh(const dl_type *t, const char *name) {
     return name;
 }
 
-/* What a pass ends with (builder.c) may multiply beyond every limit: the count stays at one. */
+/* A pass' result (builder.c) may have more elements than any limit: the count saturates. */
 int64_t dl_type_count(const dl_type *t) {
     const int64_t limit = (int64_t)1 << 55;
     int64_t n = 1;
@@ -105,7 +105,7 @@ int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]) {
 
 dl_around dl_type_laid_around(const dl_type *t, int axis) {
     int64_t lanes = dl_layout_lanes(t->layout);
-    bool behind = t->layout.kind != DL_ROW && t->rank > 1; /* axis 1 lies behind the others */
+    bool behind = t->layout.kind != DL_ROW && t->rank > 1; /* axis 1 comes after the others */
     dl_around a = {1, t->axis[axis].size, axis ? lanes : 1};
     for (int i = 0; i < t->rank; i++) {
         bool before = behind && i == 1 ? false : behind && axis == 1 ? true : i < axis;

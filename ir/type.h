@@ -1,7 +1,8 @@
 /* Tensor types: an element type, named axes with sizes, and how the elements lie in memory.
  *
- * Axes are known by name. An axis name is interned (compare with ==); "" is an axis without a name, which
- * must have size 1 and takes no part in broadcasting. Sizes are always known; size 0 is legal. */
+ * Axes are known by name. An axis name is interned (compare with ==); "" is an axis without a name,
+ * which must have size 1 and takes no part in broadcasting. Sizes are always known; size 0 is
+ * legal. */
 #ifndef DL_TYPE_H
 #define DL_TYPE_H
 #include "ir/base/arena.h"
@@ -26,17 +27,19 @@ typedef struct {
     int64_t size;
 } dl_axis;
 
-/* How a tensor's elements lie in memory. The logical shape never changes with the layout.
- * ROW    the axes in order, the last fastest: PyTorch's contiguous layout; the layout at every edge of the
- * plan. CL     channels last: axis 1 moved behind all others (N, spatial..., C). Activations inside a plan.
- * PANEL  a convolution weight [O, C, k...] as [ceil(O/width)][taps][C][width], zero-filled behind O: each
- * (block, tap) is a dense C x width panel, which is the B operand of the register tile. */
+/* How a tensor's elements are placed in memory. The logical shape never changes with the layout.
+ *   ROW    the axes in order, the last fastest: PyTorch's contiguous layout; the layout at every
+ *          edge of the plan
+ *   CL     channels last: axis 1 moved after all others (N, spatial..., C), for activations inside
+ *          a plan
+ *   PANEL  a convolution weight [O, C, k...] as [ceil(O/width)][taps][C][width], zero-filled after
+ *          O: each (block, tap) is a dense C x width panel, the B operand of the register tile */
 typedef enum { DL_ROW, DL_CL, DL_PANEL } dl_layout_kind;
 typedef struct {
     dl_layout_kind kind;
     int width; /* PANEL: lanes a panel */
 } dl_layout;
-/* Elements along the first axis that lie side by side. */
+/* Elements along the first axis that are contiguous. */
 static inline int dl_layout_lanes(dl_layout l) { return l.kind == DL_PANEL ? l.width : 1; }
 
 typedef struct {
@@ -79,13 +82,12 @@ dl_around dl_type_around(const dl_type *t, int axis);
 /* Position in memory (in elements) of logical index `at`, for every layout. */
 int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]);
 
-/* The same as they lie in memory; around a first axis in panels where it fills them. */
+/* The same in the order of memory; around a first axis in panels where it fills them. */
 dl_around dl_type_laid_around(const dl_type *t, int axis);
-/* Do the shares of so many ranks along the axis lie in such blocks, each for itself: does none end within a
- * panel? */
+/* Is each rank's share along the axis contiguous in such blocks: does none end within a panel? */
 bool dl_type_shares(const dl_type *t, int axis, int64_t ranks);
 
-/* "f32[N=2, C=64, D=32]", with " @cl" or " @panel32" behind it where the layout is not ROW. */
+/* "f32[N=2, C=64, D=32]", followed by " @cl" or " @panel32" where the layout is not ROW. */
 void dl_type_print(dl_buf *out, const dl_type *t);
 /* The same in a static thread-local buffer, for messages (valid until the fourth next call). */
 const char *dl_type_text(const dl_type *t);
