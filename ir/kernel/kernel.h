@@ -1,16 +1,18 @@
-/* The kernel: one loop nest over named axes, around at most one anchor; what a `fused` node does.
+/* The kernel: one loop nest over named axes, around at most one contraction (its anchor); the work
+ * of a `fused` node.
  *
- * A kernel reads its parameters, computes one scalar program at every point of its space, and stores results.
- * Every value carries its axes: those of the space along which it differs. A load has the axes that its
- * coordinates follow, a scalar op those of its operands together, a reduction those of its operand without
- * the ones that it is taken over, a contraction all. So what is reduced may be read at every point again, any
- * number of times: layer norm, softmax and their gradients are one kernel each. A contraction, the anchor,
- * comes first, and alone. A store goes along all axes of its value; along others that it has, it repeats the
- * value. A reduction over axes that its operand lacks takes the same value that often. An output that shares
- * an input's memory is written when all of the kernel have read what is there.
+ * A kernel reads its parameters, computes one scalar program at every point of its space, and
+ * stores results. Every value carries its axes: those of the space along which it differs. A load
+ * has the axes that its coordinates follow, a scalar op those of its operands together, a reduction
+ * those of its operand without the ones that it is taken over, a contraction all. So a reduction's
+ * result may be read at every point again, any number of times: layer norm, softmax and their
+ * gradients are one kernel each. A contraction, the anchor, comes first, and alone. A store goes
+ * along all axes of its value; along others that it has, it repeats the value. A reduction over
+ * axes that its operand lacks takes the same value that often. An output that shares an input's
+ * memory is written after all of the kernel's reads of it.
  *
- * The text is the meaning, as if each instruction were carried out at all points before the next; in which
- * loops it runs is sweep.h's to say, and each emitter's.
+ * The text is the meaning: each instruction runs as if at all points before the next. sweep.h and
+ * each emitter choose the loops.
  *
  *   kernel @k0(%a, %k, %b) -> (%o) space(N=2, C=32, D=32, H=32, W=32) {
  *     %0 = conv %a, %k {stride=[2, 2, 2], pad_lo=[1, 1, 1], pad_hi=[1, 1, 1]} : f32
@@ -24,20 +26,20 @@
  *
  *   kernel @k1(%q, %k, %v) -> (%y, %sums) space() {
  *     call flash_attention {rate=0, number=0, heads=8, causal=0}
- *   }
- */
+ *   } */
 #ifndef DL_KERNEL_H
 #define DL_KERNEL_H
 #include "ir/affine.h"
 #include "ir/relation.h"
 
-/* One coordinate of a load or store: the space axis it follows plus an offset; axis -1: the offset alone, or
- * with it a sum of terms ((x div DIV) mod MOD) mul MUL of axes' coordinates x (mod 0: as it is), which is
- * what a reshaped tensor or a window is read at. All of it is divided by `div` (0: by nothing), downwards.
- * Or, `by`, the value of an earlier instruction, a whole number: then a store adds up what comes to one
- * element, and what nothing comes to is 0. `outside` says what a load reads where its parameter has no such
- * element: mostly 0, so that pad, cat and slice are loads. A load knows one such value for all its
- * coordinates. A store outside is dropped; it knows neither terms nor division. */
+/* One coordinate of a load or store: the space axis it follows plus an offset; axis -1: the offset
+ * alone, or with it a sum of terms ((x div DIV) mod MOD) mul MUL of axes' coordinates x (mod 0: no
+ * modulo), for reshaped tensors and windows. All of it is divided by `div` (0: by nothing),
+ * rounding down. Or, with `by`, the value of an earlier instruction, a whole number (scatter and
+ * gather): a store then adds up all values for one element, and an element without any is 0.
+ * `outside` gives the value of a load where its parameter has no such element: mostly 0, so that
+ * pad, cat and slice are loads. A load has one such value for all its coordinates. A store outside
+ * is dropped; its coordinates have neither terms nor division. */
 enum { DL_MAX_TERMS = DL_MAX_RANK }; /* of an axis split into as many as there can be */
 typedef struct {
     int axis;
@@ -56,43 +58,47 @@ typedef enum {
     DL_K_CONTRACT, /* an op of class CONTRACT; the accumulator at this point */
     DL_K_LOAD,     /* params[param] at index[] */
     DL_K_CONST,    /* attr value */
-    DL_K_RANDOM,   /* element first + sum of along[i] x_i of what op `number` draws with seed args[0] in step
-                      args[1] (ir/base/philox.h); where there is args[2], args[2] * part behind that */
+    DL_K_RANDOM,   /* element first + sum of along[i] x_i of the draw of op `number` with seed
+                      args[0] in step args[1] (ir/base/philox.h); with args[2], args[2] * part
+                      elements later */
     DL_K_COORD,    /* the coordinate along space axis `axis`, as a number */
     DL_K_ELEM,     /* op on args; the op's float attribute in `p` */
-    DL_K_REDUCE,   /* op sum, reduce_max or reduce_min of args[0] over the axes in `over` (a bit mask) */
+    DL_K_REDUCE,   /* op sum, reduce_max or reduce_min of args[0] over the axes in `over` (a bit
+                      mask) */
     DL_K_STORE,    /* args[0] into params[param] at index[] */
-    DL_K_CALL,     /* an op of class TEMPLATE on all parameters, in their order; alone in its kernel */
+    DL_K_CALL,     /* an op of class TEMPLATE on all parameters, in their order; alone in its
+                      kernel */
     DL_NKINSTRS
 } dl_kinstr_kind;
 
 typedef struct {
     dl_kinstr_kind kind;
     dl_op op;
-    dl_dtype type;                     /* of the result */
-    int nargs, args[3];                /* earlier instructions */
-    bool apart;                        /* ELEM, add or sub: products are rounded before it takes them */
-    double p;                          /* ELEM: its float attribute; CONST: the value */
-    int param;                         /* LOAD, STORE */
-    dl_index *index;                   /* LOAD, STORE: one an axis of the parameter */
-    int axis;                          /* COORD */
-    int number;                        /* RANDOM */
+    dl_dtype type;      /* of the result */
+    int nargs, args[3]; /* earlier instructions */
+    bool apart;         /* ELEM, add or sub: no contraction to FMA, products are rounded first */
+    double p;           /* ELEM: its float attribute; CONST: the value */
+    int param;          /* LOAD, STORE */
+    dl_index *index;    /* LOAD, STORE: one an axis of the parameter */
+    int axis;           /* COORD */
+    int number;         /* RANDOM */
     int64_t first, along[DL_MAX_RANK]; /* RANDOM: the element, by space axis */
     int64_t part;                      /* RANDOM: elements of each part */
     unsigned over;                     /* REDUCE: bit i is space axis i */
-    /* CONTRACT by windows. Operand 0 and 1 are as the op's; images (x, y) may be several parameters that lie
-     * side by side along their channels. w_start: first O row of w that is used where y is made: a slice of
-     * the weight along O; 0 otherwise. */
+    /* CONTRACT by windows. Operand 0 and 1 are as the op's; images (x, y) may be several
+     * parameters, concatenated along their channels. w_start: the first O row of w in use where y
+     * is the result: a slice of the weight along O; 0 otherwise. */
     int nparts[2], parts[2][4];
     int64_t w_start;
-    bool
-        tf32; /* CONTRACT: operands that are f32 are rounded to TF32 (11 digits, ties away from zero) first */
+    bool tf32; /* CONTRACT: operands that are f32 are rounded to TF32 (11 digits, ties away from
+                  zero) first */
     dl_windows windows;
     /* CONTRACT by names: each operand is one parameter, whose axis i goes along space axis
      * follow[side][i], or along sum[follow[side][i] - DL_MAX_RANK]. */
     int nsums, follow[2][DL_MAX_RANK];
     dl_axis sum[DL_MAX_RANK];
-    const dl_node *call; /* CALL: op, attributes, and the parameters' types; its values are no graph's */
+    const dl_node *call; /* CALL: op, attributes, and the parameters' types; its values are no
+                            graph's */
     dl_loc loc;          /* of the node it came from */
 } dl_kinstr;
 
@@ -100,8 +106,8 @@ typedef struct {
     const char *name; /* interned; prints as %name */
     dl_type type;     /* with the layout that the kernel is made for */
     bool is_out;
-    int alias; /* an output that may share its memory with this input parameter (same point read before
-                  written), or -1 */
+    int alias; /* the input parameter whose memory this output may share (each point is read before
+                  it is written), or -1 */
 } dl_kparam;
 
 struct dl_kernel {
@@ -112,18 +118,18 @@ struct dl_kernel {
     DL_ARRAY(dl_kinstr) instrs;
     DL_ARRAY(dl_loc) locs; /* the distinct source lines it came from */
     int64_t flops, bytes;  /* arithmetic of one run; bytes that must move (each parameter once, or
-                              once a sweep over points: sweep.h) */
-    int64_t bytes_unfused; /* what the nodes it replaces would have moved */
+                              once a loop nest over points: sweep.h) */
+    int64_t bytes_unfused; /* the bytes that the nodes it replaces would have moved */
 };
 
-/* What a kernel calls, or NULL. */
+/* The template that a kernel calls, or NULL. */
 const dl_node *dl_kernel_call(const dl_kernel *k);
 /* A node for a CALL of `op` with operands and results of these types. */
 dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_type *types, int nattrs,
                       const dl_attr *attrs, dl_loc loc);
-/* The type in which kernels hold an element: 16 bits are a matter of memory, and computed with as f32. Loads
- * widen and stores round, to the nearest, ties to even; an instruction of a 16-bit type rounds what it makes.
- */
+/* The type in which kernels hold an element: 16-bit types exist in memory alone, and arithmetic is
+ * f32. Loads widen and stores round, to the nearest, ties to even; an instruction of a 16-bit type
+ * rounds its result. */
 dl_dtype dl_kernel_type(dl_dtype d);
 /* Is the value of instruction i a number of this type of 16 bits, whatever it is held in? */
 bool dl_kernel_holds(const dl_kernel *k, int i, dl_dtype type);
@@ -139,34 +145,36 @@ unsigned dl_kinstr_axes(const dl_kernel *k, int number, unsigned wide, const uns
 unsigned dl_kernel_wide_axes(const dl_kernel *k);
 /* Points of some axes of the space. */
 int64_t dl_axes_points(int nspace, const dl_axis *space, unsigned axes);
-/* What a contraction of the kernel relates: its result is the space, its operands have all their parts. */
+/* The relation of a contraction of the kernel: the result is the space, operands have all their
+ * parts. */
 dl_relation dl_kernel_relation(const dl_kernel *k, const dl_kinstr *contract);
-/* Does an index over a space mean an element of an axis of `size` at every point, without its rule for what
- * lies outside? */
+/* Is an index over a space inside an axis of `size` at every point, so that its outside rule is
+ * never used? */
 bool dl_index_inside(const dl_axis *space, const dl_index *index, int64_t size);
-/* Is the whole sum, before it is divided, never negative? */
+/* Is the sum, before the division, never negative? */
 bool dl_index_natural(const dl_axis *space, const dl_index *index);
-/* What gather reads where there is no such element. */
+/* The value that gather reads where there is no such element. */
 static inline dl_outside dl_outside_of_gather(dl_dtype d) {
     return dl_dtype_is_float(d) ? DL_OUT_NAN : DL_OUT_ZERO;
 }
-/* The instruction whose value tells a coordinate of this load or store, or -1. */
+/* The instruction whose value is a coordinate of this load or store, or -1. */
 int dl_kinstr_by(const dl_kernel *k, const dl_kinstr *in);
-/* What the load `in` reads where its parameter has no element. */
+/* The value that the load `in` reads where its parameter has no element. */
 double dl_kinstr_outside(const dl_kinstr *in, const dl_axis *space, const dl_type *param);
-/* Counts flops (1 a scalar op at each point of its axes; 2 a multiply-add of the anchor, every tap of every
- * output, those on the padding too) and bytes from the instructions. */
+/* Counts flops (1 a scalar op at each point of its axes; 2 a multiply-add of the anchor, every tap
+ * of every output, those on the padding too) and bytes from the instructions. */
 void dl_kernel_count(dl_kernel *k);
 
-/* Reductions that wait for each other, one behind the other, at most. */
+/* The longest chain of reductions of which each needs the one before. */
 enum { DL_MAX_STAGES = 16 };
-/* How many do up to an instruction, it included, of those that its arguments wait for. */
+/* The length of that chain up to an instruction, which counts if it reduces. */
 static inline int dl_reductions_up_to(const int *stage, int nargs, const int *args, bool reduces) {
     int most = 0;
     for (int i = 0; i < nargs; i++)
         if (stage[args[i]] > most) most = stage[args[i]];
     return most + reduces;
 }
-/* What is wrong with a kernel (shapes of parameters against indices, order of instructions...), or NULL. */
+/* The fault of a kernel (shapes of parameters against indices, order of instructions...), or
+ * NULL. */
 const char *dl_kernel_fault(const dl_kernel *k, dl_arena *arena);
 #endif

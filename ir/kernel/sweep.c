@@ -1,6 +1,9 @@
 #include "ir/kernel/sweep.h"
 
-enum { NOWHERE = -1, MIXED = -2 }; /* beside a mask: behind no reduction; behind reductions of other axes */
+enum {
+    NOWHERE = -1,
+    MIXED = -2
+}; /* in addition to a mask: after no reduction; after reductions of other axes */
 
 typedef struct {
     dl_arena *arena;
@@ -10,7 +13,7 @@ typedef struct {
     int *of;      /* by step: axes of the reductions of its own stage that it is made of, NOWHERE or MIXED */
     bool *rows;   /* by sweep: reduces rows */
     bool *inside; /* by step: waits for a reduction of the row in its own sweep */
-    bool *small;  /* by step: made behind reductions of its own axes, and can be kept */
+    bool *small;  /* by step: computed from reductions of its own axes alone, and can be kept */
     int *sweep;   /* by step: where a root runs, or -1 */
     bool *need;   /* of the sweep being filled */
     dl_sweeps s;
@@ -37,7 +40,7 @@ static bool of_row(const finder *f, const dl_step *s) {
     return s->kind == DL_K_REDUCE && f->row && s->over == f->row;
 }
 
-/* Adds up over all points of a sweep, and is a loop's root. */
+/* Reduces over all points of a loop nest, of which it is a root. */
 static bool is_global(const finder *f, int i) {
     return f->steps[i].kind == DL_K_REDUCE && !of_row(f, &f->steps[i]);
 }
@@ -71,14 +74,14 @@ static int find_sweep(finder *f, int stage, bool behind, unsigned axes, unsigned
     return f->s.n++;
 }
 
-/* Is there a sweep behind first reductions that keep these axes? */
+/* Is there a finalize step of first reductions that keep these axes? */
 static bool is_behind(const finder *f, unsigned axes) {
     for (int i = 0; i < f->s.n; i++)
         if (f->s.at[i].behind && f->s.at[i].stage == 1 && f->s.at[i].axes == axes) return true;
     return false;
 }
 
-/* Is there a sweep at the points of these axes over rows that are reduced? */
+/* Is there a loop nest at the points of these axes over resident rows? */
 static bool has_rows(const finder *f, int stage, unsigned axes) {
     for (int i = 0; i < f->s.n; i++)
         if (f->rows[i] && f->s.at[i].stage == stage && f->s.at[i].axes == axes) return true;
@@ -109,7 +112,7 @@ static void place_root(finder *f, int i) {
     f->rows[f->sweep[i]] |= f->inside[arg];
 }
 
-/* What a sweep computes and reads, from its roots down. */
+/* Lists the instructions that a loop nest computes and reads, from its roots down. */
 static void fill(finder *f, int number) {
     dl_sweep *w = &f->s.at[number];
     bool *need = f->need, rows = false;
@@ -138,7 +141,7 @@ static void fill(finder *f, int number) {
     if (!rows) w->axes |= w->row, w->row = 0; /* a plain loop */
 }
 
-/* Behind the combination of a stage comes what is behind it, then the other sweeps. */
+/* A stage's finalize steps come first, then its other loop nests. */
 static int compare(const dl_sweep *a, const dl_sweep *b) {
     if (a->stage != b->stage) return a->stage - b->stage;
     return (int)b->behind - (int)a->behind;

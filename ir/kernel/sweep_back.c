@@ -1,9 +1,10 @@
-/* A kernel whose later sweeps read back what an earlier one has stored, where that is less than what it was
- * computed from.
+/* Reads a stored value back in later loop nests of a kernel, where that takes fewer bytes than the
+ * operands that it was computed from.
  *
- * The way back of a batch norm behind a residual adds two gradients, masks and stores them, and sums; its
- * second sweep takes the stored gradient in place of the three. A value that is stored in 16 bits qualifies
- * where the kernel has rounded it so before anybody takes it: then both are the same number. */
+ * The backward pass of a batch norm before a residual adds two gradients, masks and stores them,
+ * and sums; its second loop nest reads the stored gradient in place of the three. A value that is
+ * stored in 16 bits qualifies where the kernel has rounded it so before anybody takes it: then both
+ * are the same number. */
 #include "ir/kernel/sweep.h"
 
 typedef struct {
@@ -12,7 +13,7 @@ typedef struct {
     const dl_step *steps;
     dl_sweeps s;
     int *root;       /* by instruction: the sweep that runs it as a store or a reduction, or -1 */
-    int *stored;     /* by instruction: the store that it is read back from in sweeps behind that, or -1 */
+    int *stored;     /* by instruction: the store that later loop nests read it back from, or -1 */
     bool *behind;    /* by instruction: is made of such a value within a sweep */
     bool *seen;      /* of a walk */
     int *now, *late; /* by instruction: its number in the new kernel, there and in later sweeps; or -1 */
@@ -25,7 +26,7 @@ static bool is_root(const reader *r, int i) {
     return r->steps[i].kind == DL_K_STORE || r->steps[i].kind == DL_K_REDUCE;
 }
 
-/* Is it taken as it was left behind a reduction, not computed in each sweep? */
+/* Is it a kept value, which loop nests read and do not compute? */
 static bool is_left(const reader *r, int i) { return r->s.kept[i] || r->steps[i].kind == DL_K_REDUCE; }
 
 /* Can what instruction i has be read back from this store? */
@@ -65,7 +66,7 @@ static int64_t count_bytes(const reader *r, const dl_sweep *w) {
 
 static bool is_late(const dl_sweep *w, int stage) { return !w->behind && w->stage > stage; }
 
-/* Bytes that the sweeps behind `stage` read. */
+/* Bytes that the loop nests after `stage` read. */
 static int64_t count_late(const reader *r, int stage) {
     int64_t bytes = 0;
     for (int i = 0; i < r->s.n; i++)
@@ -73,14 +74,15 @@ static int64_t count_late(const reader *r, int stage) {
     return bytes;
 }
 
-/* Does every root of the later sweeps stand behind the store? */
+/* Does every root of the later loop nests follow the store? */
 static bool precedes(const reader *r, int store, int stage) {
     for (int i = 0; i < store; i++)
         if (r->root[i] >= 0 && is_late(&r->s.at[r->root[i]], stage)) return false;
     return true;
 }
 
-/* Fills `stored` with what is worth it, of the first stage that has any: -1, there is none. */
+/* Fills `stored` with the values worth reading back of the first stage that has any; -1: there is
+ * none. */
 static int choose(reader *r) {
     int chosen = -1, n = r->k->instrs.n;
     for (int stage = 0; stage < r->s.times && chosen < 0; stage++)
@@ -121,8 +123,9 @@ static int take_late(reader *r, int i) {
     return r->late[i] = emit(r, in);
 }
 
-/* By instruction: is it there beside its late twin? What the roots of `stage` and before and the sweeps
- * behind reductions are made of, and what of the others is made of nothing that is read back. */
+/* By instruction: does the new kernel keep it in addition to its later twin? It keeps the operands
+ * of roots of `stage` and before and of finalize steps, and values of later loop nests that depend
+ * on nothing that is read back. */
 static bool *find_needed(const reader *r, int stage) {
     int n = r->k->instrs.n;
     bool *needed = DL_NEWS(r->arena, bool, n + 1), *late = DL_NEWS(r->arena, bool, n + 1);

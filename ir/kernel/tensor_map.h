@@ -1,7 +1,7 @@
-/* How an operand of a kernel lies, for a device that copies boxes of it into shared memory by itself
- * (NVIDIA's tensor memory accelerator; PTX ISA: tensor maps). The driver makes a map of DL_MAP_BYTES of it
- * and of an address (cuTensorMapEncodeTiled, or cuTensorMapEncodeIm2col of images that windows slide over); a
- * kernel is launched with that. */
+/* Tensor maps for NVIDIA's tensor memory accelerator (TMA; PTX ISA: tensor maps), which copies
+ * boxes of an operand into shared memory. From this description and an address the driver makes a
+ * map of DL_MAP_BYTES (cuTensorMapEncodeTiled, or cuTensorMapEncodeIm2col for images that windows
+ * slide over). A kernel is launched with that map. */
 #ifndef DL_TENSOR_MAP_H
 #define DL_TENSOR_MAP_H
 #include "ir/type.h"
@@ -9,13 +9,15 @@
 enum { DL_MAP_AXES = 5, DL_MAP_BYTES = 128, DL_MAP_ALIGN = 128, DL_MAP_MOST = 8 /* of a phase */ };
 enum { DL_MAP_SPATIAL = 3, DL_MAP_BOX = 3 };
 
-/* Axes begin with the one along which elements are neighbours. What of a box lies outside of `size` is zeros.
- * Of matrices (`windows` 0) there are three: a line's elements, lines, and matrices one behind the other.
- * Of images there are windows + 2: channels, W, H and D as far as they are there, and images one behind the
- * other. A box then is box[0] channels of box[1] pixels, one behind the other: from the one at which it
- * begins, `hop` steps along W, from the last one of a line on to the first of the next, and so through planes
- * and images; first and last are those at `low` and, of size[1 + i], at size[1 + i] - 1 + high. Offsets that
- * a copy gives are added to where all these lie. */
+/* The first axis is the contiguous one. Elements of a box outside of `size` are zeros.
+ *
+ * Matrices (`windows` 0) have three axes: a line's elements, lines, and the matrices of a batch.
+ *
+ * Images have windows + 2 axes: channels, W, H and D as far as they exist, and images. A box is
+ * box[0] channels of box[1] pixels in sequence: from the pixel at which it begins, `hop` steps
+ * along W (the traversal stride), from the last pixel of a line on to the first of the next, and so
+ * through planes and images. The first pixel along an axis is at `low` (the lower corner), the last
+ * one at size[1 + i] - 1 + high. The offsets that a copy gives are added to all these positions. */
 typedef struct {
     int param; /* the kernel's parameter */
     dl_dtype dtype;
@@ -28,7 +30,7 @@ typedef struct {
     int64_t step[DL_MAP_AXES - 1]; /* bytes, of all axes but the first */
 } dl_tensor_map;
 
-/* The map of a device that is emulated: in place of what the driver writes, which nobody else can read. */
+/* The map of an emulated device, in place of the driver's map, whose encoding is not public. */
 enum { DL_EMULATED_MAP = 0x706d /* `mark` of one that was made */ };
 typedef struct {
     uint64_t address;
@@ -43,10 +45,11 @@ static inline int dl_tensor_map_axes(int windows) { return windows ? windows + 2
 /* The largest offset that a copy of an image can give along an axis (PTX ISA: im2col mode). */
 static inline int dl_tensor_map_far(int windows) { return (1 << 16 / windows) - 1; }
 
-/* Can such a map be made, as the driver demands (lines, planes and matrices begin at multiples of 16 bytes, a
- * box has at most 256 elements along each axis; of images, corners are of 16 bits divided by `windows`, hops
- * at most 8), of a parameter of which a kernel touches so many bytes? */
+/* Can such a map be made of a parameter of which a kernel touches `bytes` bytes? The driver demands
+ * that lines, planes and matrices begin at multiples of 16 bytes and that a box has at most 256
+ * elements along each axis; for images, that corners have 16 bits divided by `windows`, and hops
+ * are at most 8. */
 bool dl_tensor_map_fits(const dl_tensor_map *m, int64_t bytes);
-/* The map of the emulated device, of an operand that begins at `address`. */
+/* The emulated device's map of an operand that begins at `address`. */
 dl_emulated_map dl_tensor_map_emulated(const dl_tensor_map *m, uint64_t address);
 #endif
