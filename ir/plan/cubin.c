@@ -11,7 +11,8 @@ enum {
     MOST_BYTES = 1 << 24,   /* of a thread or a block: more is damage */
 };
 
-/* How an attribute's value is stored: in its own two bytes, or behind them with its size there. */
+/* How an attribute's value is stored: in its own two bytes, or after them, which then hold its
+ * size. */
 enum { FORM_NONE = 1, FORM_BYTE, FORM_HALF, FORM_SIZED };
 
 /* Attributes of the file (.nv.info) about a symbol, and of a kernel (.nv.info.KERNEL). */
@@ -170,8 +171,8 @@ static bool read_file_attributes(reader *r) {
     return !r->err->code;
 }
 
-/* Instructions are of 128 bits from sm_70 to sm_121: the operation in bits 0 to 11, the size of what memory
- * is moved in bits 73 to 75. */
+/* Instructions have 128 bits from sm_70 to sm_121: the operation is in bits 0 to 11, the size of a
+ * memory access in bits 73 to 75. */
 static bool count_spill(reader *r, dl_cubin_kernel *k, bytes code, uint32_t at) {
     static const int sizes[] = {1, 1, 2, 2, 4, 8, 16, 16};
     enum { LOAD_LOCAL = 0x983, STORE_LOCAL = 0x387 };
@@ -181,7 +182,7 @@ static bool count_spill(reader *r, dl_cubin_kernel *k, bytes code, uint32_t at) 
     int size = sizes[word(instruction, 2) >> 9 & 7];
     if (operation == LOAD_LOCAL)
         k->spill_loads += size;
-    else /* a store; or what a newer machine spills by, which must not pass for nothing */
+    else /* a store; or a newer architecture's way to spill, which must be counted */
         k->spill_stores += operation == STORE_LOCAL ? size : 4;
     return true;
 }
@@ -213,7 +214,7 @@ static bool read_param(reader *r, dl_cubin_kernel *k, bytes value, int limit) {
     return true;
 }
 
-/* Every parameter was told once, they follow each other, and end where all of them end. */
+/* Every parameter occurs once; they follow each other and end at the block's end. */
 static bool check_params(reader *r, const dl_cubin_kernel *k) {
     int end = 0;
     for (int i = 0; i < k->nparams; i++) {

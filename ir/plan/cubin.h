@@ -1,8 +1,8 @@
-/* What a cubin (an ELF file of NVIDIA's, machine code of kernels) says of its kernels: read without any
- * library of theirs, and with every offset checked: it is foreign input.
+/* Reads a cubin's facts about its kernels. A cubin is NVIDIA's ELF file of kernels' machine code.
+ * The reader needs no library of NVIDIA's and checks every offset, since the file is foreign input.
  *
- * Its attributes are documented nowhere; their numbers are those that `cuobjdump --dump-elf` names, and
- * tests/unit/test_cuda_build.c compares what is read here with what ptxas prints. */
+ * Its attributes are undocumented; their numbers come from `cuobjdump --dump-elf`, and
+ * tests/unit/test_cuda_build.c compares the results with ptxas' output. */
 #ifndef DL_CUBIN_H
 #define DL_CUBIN_H
 #include "ir/base/arena.h"
@@ -14,11 +14,12 @@ typedef struct {
 typedef struct {
     const char *name;
     int registers; /* of a thread */
-    /* Bytes that a thread's instructions store to and load from memory because registers did not suffice,
-     * each instruction once: what ptxas prints as "spill stores" and "spill loads". */
+    /* Bytes that a thread's spills store to and load from memory, each instruction counted once, as
+     * ptxas prints "spill stores" and "spill loads". */
     int spill_stores, spill_loads;
     int frame_bytes;  /* of a thread: spilled registers, and arrays that do not live in registers */
-    int shared_bytes; /* of a block, static; without what the system reserves (1 KB from sm_90 on) */
+    int shared_bytes; /* of a block, static; without what the system reserves (1 KB from sm_90
+                         on) */
     int max_threads;  /* of a block, as __launch_bounds__ says; 0 where it does not */
     int64_t code_bytes;
     int nparams;
@@ -31,8 +32,8 @@ typedef struct {
     dl_cubin_kernel *kernels; /* by name */
 } dl_cubin;
 
-/* Reads all kernels; nothing of `image` is kept. Errors: DL_INPUT naming the fault: no cubin, damaged, or a
- * form of parameters that is not known. */
+/* Reads all kernels; nothing of `image` is kept. Errors: DL_INPUT naming the fault: no cubin,
+ * damaged, or a form of parameters that is not known. */
 bool dl_cubin_read(dl_arena *arena, const void *image, size_t bytes, dl_cubin *cubin, dl_error *err);
 /* The kernel of that name, or NULL. */
 const dl_cubin_kernel *dl_cubin_find(const dl_cubin *cubin, const char *name);

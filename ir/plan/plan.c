@@ -1,4 +1,4 @@
-/* What a plan says about itself, and whether it holds together. Its file: plan_file.c. */
+/* Questions about a plan, and whether it is consistent. Its file: plan_file.c. */
 #include "ir/plan/plan.h"
 
 #include <ctype.h>
@@ -81,8 +81,7 @@ void dl_plan_put_of(dl_buf *b, const dl_plan_collective *c) {
     if (c->members.n > 1) dl_putf(b, " and %d more", c->members.n - 1);
 }
 
-/* No tensor, arena or file of this house is larger: sums and products of a few such numbers do not overflow.
- */
+/* No tensor, arena or file is larger: sums and products of a few such numbers do not overflow. */
 static const int64_t most = (int64_t)1 << 47;
 
 static bool check_name(const char *what, int i, const char *name, dl_error *err) {

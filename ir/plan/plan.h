@@ -1,34 +1,37 @@
-/* The plan: everything one step does, as data. Written by the compiler, replayed by the runtime; a file
- * (.dlp).
+/* The plan: all work of one step, as data. The compiler writes it, the runtime replays it; a .dlp
+ * file holds it.
  *
- * A plan has programs ("train" and "eval", or "predict"): lists of steps over one arena of fixed offsets,
- * which launch kernels and, between several ranks, begin collectives and wait for them. Variables keep their
- * offsets from program to program; what is between programs in the arena is scratch. Kernels are compiled
- * objects carried in the plan, so that a machine without a compiler can run it.
+ * A plan has programs ("train" and "eval", or "predict"): lists of steps over one arena of fixed
+ * offsets, which launch kernels and, between several ranks, begin collectives and wait for them.
+ * Variables keep their offsets from program to program; the rest of the arena is scratch between
+ * programs. The plan carries its kernels as compiled objects, so that a machine without a compiler
+ * can run it.
  *
  * Kernel ABI. For each phase p of a kernel the object exports
  *     void <symbol>_<p>(char *const *arg, int64_t unit, char *scratch, char *workspace);
- * arg: one pointer a kernel parameter (inputs, then outputs). unit: 0 .. units[p]-1; units of a phase are
- * independent and may run in any order on any thread, with the same bits; phases run one after the other.
- * scratch: private to the calling thread, kernel->scratch bytes, contents undefined. workspace: shared by all
- * units of a launch, kernel->workspace bytes, passed from phase to phase. All are aligned to 64 bytes.
+ * arg: one pointer a kernel parameter (inputs, then outputs). unit: 0 .. units[p]-1; units of a
+ * phase are independent and may run in any order on any thread, with the same bits; phases run one
+ * after the other. scratch: private to the calling thread, kernel->scratch bytes, contents
+ * undefined. workspace: shared by all units of a launch, kernel->workspace bytes, passed from phase
+ * to phase. All are aligned to 64 bytes.
  *
  * On CUDA (targets cuda:*) a phase is
  *     extern "C" __global__ void <symbol>_<p>(T0 *p0, T1 *p1, ..., char *workspace);
- * with one typed pointer a parameter. Where kernels have entries, a phase is instead the function that its
- * entry names, which several kernels' phases may share: it takes the entry's tensor maps
- * (ir/kernel/tensor_map.h), DL_MAP_BYTES each, then the pointers of the parameters that the entry lists, then
- * the workspace, then the entry's numbers (sizes, strides, constants' bits: all that tells those kernels
- * apart), each as a long. Every argument behind the maps has 8 bytes. Or it takes one argument, a table by
- * value: the numbers, then the pointers, of each as many as the entry says, with zeros behind those that are
- * given. A unit is a block (blockIdx.x) of threads[p] threads and shared[p] bytes of dynamic shared memory;
- * there is no scratch. A kernel may have a library of the device's called in front of its phases (ir/call.h),
- * or in place of all of them. Objects are cubins of that architecture. Those of a target that ends with
- * :emulated are shared objects that run the same text's blocks on the CPU; they export int
- * dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
- * unsigned shared, unsigned seed, char *error, size_t size); args: where each argument stands, as
- * cuLaunchKernel takes them. 0: done; else `error` says what went wrong: that the kernel takes another number
- * of arguments, too. A grid of 0 runs nothing, and with nargs -1 asks only whether there is such a kernel. */
+ * with one typed pointer a parameter. Where a kernel has entries, a phase is instead the function
+ * that its entry names, which phases of several kernels may share (function merging): it takes the
+ * entry's tensor maps (ir/kernel/tensor_map.h), DL_MAP_BYTES each, then the pointers of the
+ * parameters that the entry lists, then the workspace, then the entry's numbers, each as a long:
+ * the sizes, strides and constants' bits in which these kernels differ. Every argument after the
+ * maps has 8 bytes. Or it takes one argument, a table by value: the numbers, then the pointers; the
+ * entry gives the room for each, and unused room is zero. A unit is a block (blockIdx.x) of
+ * threads[p] threads and shared[p] bytes of dynamic shared memory; there is no scratch. A kernel
+ * may call a library of the device before its phases (ir/call.h), or in place of all of them.
+ * Objects are cubins of that architecture. For a target that ends with :emulated they are shared
+ * objects that run the same text's blocks on the CPU; they export int dl_emulated_launch(const char
+ * *kernel, int nargs, void *const *args, unsigned grid, unsigned block, unsigned shared, unsigned
+ * seed, char *error, size_t size); args: the address of each argument, as cuLaunchKernel takes
+ * them. 0: done; else `error` has the reason, such as a wrong number of arguments. A grid of 0 runs
+ * nothing, and with nargs -1 asks only whether there is such a kernel. */
 #ifndef DL_PLAN_H
 #define DL_PLAN_H
 #include "ir/align.h"
@@ -57,41 +60,48 @@ typedef struct {
     int var; /* GRAD, UPDATE: index into vars; -1 otherwise */
 } dl_plan_result;
 
-/* What a kernel stores: for who asks what made a value (runtime/exec/not_finite.h). */
+/* A tensor that a kernel stores, and its origin; runtime/exec/not_finite.h reports it. */
 typedef struct {
     int arg;           /* the parameter */
     dl_type type;      /* with its layout */
-    const char *op;    /* the op that made what is stored: "mul" */
+    const char *op;    /* the op that made the value: "mul" */
     const char *where; /* its source line, "unet.dl:3"; "": none */
 } dl_plan_store;
 
 /* The code of a phase that kernels share. */
-enum { DL_ENTRY_MOST = 500 }; /* arguments in 8 bytes, the workspace beside: 4 KiB hold 512 */
+enum {
+    DL_ENTRY_MOST = 500
+}; /* arguments of 8 bytes, in addition to the workspace: 4 KiB hold
+      512 */
 typedef struct {
     const char *symbol; /* the function's whole name */
     int object;
     DL_ARRAY(dl_tensor_map) maps; /* at most DL_MAP_MOST */
-    DL_ARRAY(int) args; /* parameters of the kernel, in the order in which the function takes them */
+    DL_ARRAY(int)
+    args; /* parameters of the kernel, in the order in which the function takes
+             them */
     DL_ARRAY(int64_t) numbers;
     struct {
         int numbers, pointers;
-    } table; /* for how many of each the function's only argument has room; 0: it takes them one by one */
+    } table; /* room in the function's only argument; 0: it takes numbers and pointers one by one */
 } dl_plan_entry;
 
 typedef struct {
     const char *name, *symbol;
     const char *where;   /* source lines: "unet.dl:2 unet.dl:3" */
-    const char *variant; /* which of the ways to make its code was taken (compiler/target/backend.h); "":
-                            there is one */
+    const char *variant; /* the variant of its code (compiler/target/backend.h); "": there is one */
     int object;          /* index into objects */
     int phases;          /* may be none, where there are calls */
     int64_t units[DL_MAX_PHASES];
-    int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* of a unit, a block of CUDA: threads, a multiple of
-                                                          32, and dynamic shared bytes; 0 on the CPU */
-    DL_ARRAY(dl_call) calls;                           /* in front of the phases, in order; CUDA's */
-    DL_ARRAY(dl_plan_entry) entries; /* by phase; none: functions <symbol>_<p> of all parameters, as above */
+    int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* of a unit, a block of CUDA: threads, a
+                                                          multiple of 32, and dynamic shared bytes;
+                                                          0 on the CPU */
+    DL_ARRAY(dl_call) calls;                           /* before the phases, in order; CUDA only */
+    DL_ARRAY(dl_plan_entry)
+    entries; /* by phase; none: functions <symbol>_<p> of all parameters, as
+                above */
     int nargs;
-    int64_t *arg_bytes; /* by parameter: bytes that it touches from where an argument begins */
+    int64_t *arg_bytes; /* by parameter: the bytes that it touches of an argument, from its begin */
     DL_ARRAY(dl_plan_store) stores;
     int64_t workspace, scratch; /* bytes */
     int64_t flops, bytes;       /* of one run */
@@ -104,24 +114,27 @@ typedef struct {
     int64_t *args; /* offsets into the arena */
 } dl_plan_launch;
 
-/* Whose values a collective carries, and where theirs begin: those of a bucket lie behind each other. */
+/* The tensors that a collective carries, in sequence: a bucket has several. */
 typedef struct {
-    const char *of; /* in words: "blocks.2.mlp.fc1.weight"; "": not said */
-    int64_t first;  /* element of the collective */
+    const char *of; /* its name: "blocks.2.mlp.fc1.weight"; "": unknown */
+    int64_t first;  /* the collective's element at which it begins */
 } dl_plan_member;
 
-/* What the ranks of a group do together, between two parts of the arena. An all_reduce sums `size` elements
- * of each, in place where `from` is `to`. Of the others `outer` blocks are dealt with each for itself, in
- * which the ranks' pieces lie behind each other: together `size` times `inner` elements, of this rank `own`
- * times `inner`; an all_gather goes from own pieces to whole blocks, a reduce_scatter the other way round. A
- * shift gives `own` times `inner` elements of each block, and takes `come` times `inner`. */
+/* A collective of a group's ranks, between two parts of the arena.
+ *   all_reduce      sums `size` elements, in place where `from` is `to`
+ *   all_gather      from this rank's pieces to whole blocks
+ *   reduce_scatter  from whole blocks to this rank's pieces
+ *   shift           sends `own` times `inner` elements of each block to the next rank, and receives
+ *                   `come` times `inner`
+ * The last three work on `outer` blocks, each by itself. A block is the sequence of the ranks'
+ * pieces: `size` times `inner` elements, of which this rank's piece has `own` times `inner`. */
 typedef struct {
     dl_op op;          /* all_reduce, all_gather, reduce_scatter, shift */
     const char *group; /* dp, tp, cp, tp-cp, dp-cp */
     int ranks;         /* of the group */
     dl_dtype dtype;
     int64_t outer, size, inner, own, come;
-    int turn;                         /* shift: by how many members the pieces have gone round */
+    int turn;                         /* shift: how many times the ring has passed the pieces on */
     int64_t from, to;                 /* offsets into the arena */
     const char *where;                /* source line, "vit.dl:14"; "": none */
     DL_ARRAY(dl_plan_member) members; /* in order; one or more */
@@ -130,12 +143,12 @@ typedef struct {
 /* Elements at `from` and at `to`. */
 int64_t dl_plan_elements_from(const dl_plan_collective *c);
 int64_t dl_plan_elements_to(const dl_plan_collective *c);
-/* Whose values, for a message: "conv1.weight", "conv1.weight and 3 more", "values". */
+/* The members' names for a message: "conv1.weight", "conv1.weight and 3 more", "values". */
 void dl_plan_put_of(dl_buf *b, const dl_plan_collective *c);
 
 typedef enum {
     DL_STEP_LAUNCH, /* a kernel */
-    DL_STEP_START,  /* begins a collective: nobody touches its memory until it is waited for */
+    DL_STEP_START,  /* begins a collective: nothing touches its memory until the wait */
     DL_STEP_WAIT,
     DL_NSTEP_KINDS
 } dl_step_kind;
@@ -155,7 +168,8 @@ typedef struct {
 } dl_plan_program;
 
 typedef struct {
-    uint64_t key;       /* of source, flags, compiler, CPU features and build: the name in the cache */
+    uint64_t key;       /* of source, flags, compiler, CPU features and build: the name in the
+                           cache */
     const char *source; /* the C text it was made from, for inspection */
     size_t bytes;
     const unsigned char *image; /* a shared object, or a cubin */
@@ -178,40 +192,43 @@ typedef struct {
 static inline bool dl_plan_is_fed(const dl_plan_var *v) {
     return v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET;
 }
-/* Bytes of a device in which a batch arrives while another is computed on (dl_feed_room of each input); 0 on
- * a CPU, whose inputs the host writes itself. */
+/* Bytes of a device's staging buffer, into which the next batch is copied while a step runs
+ * (dl_feed_room of each input); 0 on a CPU, where the host writes the inputs. */
 int64_t dl_plan_staged(const dl_plan *p);
-/* Bytes that a run with this many threads holds: arena, workspace, what is staged and each thread's scratch,
- * each rounded up. */
+/* Bytes that a run with this many threads holds: arena, workspace, staging buffer and each thread's
+ * scratch, each rounded up. */
 int64_t dl_plan_peak(const dl_plan *p, int threads);
 /* Does a target's name end with ":emulated": the same code on the CPU? */
 bool dl_target_is_emulated(const char *target);
 /* A program's steps, also where it lists none. */
 int dl_plan_nsteps(const dl_plan_program *p);
 dl_plan_step dl_plan_step_at(const dl_plan_program *p, int i);
-/* A phase's code: its entry, or the one that is meant where there are none (lists made in the arena). */
+/* A phase's code: its entry, or the equivalent entry where there are none (its lists are in the
+ * arena). */
 dl_plan_entry dl_plan_entry_of(dl_arena *arena, const dl_plan_kernel *k, int phase);
 /* Its arguments' number, and their bytes. */
 int dl_plan_entry_count(const dl_plan_entry *e);
 int64_t dl_plan_entry_bytes(const dl_plan_entry *e);
-/* What of a whole tensor the variable is; NULL: the whole. */
+/* The piece of a whole tensor that the variable is; NULL: the whole. */
 const dl_var_piece *dl_plan_piece(const dl_plan_var *v);
 /* Elements of all variables of role PARAM. */
 int64_t dl_plan_parameters(const dl_plan *p);
 dl_plan_program *dl_plan_program_find(const dl_plan *p, const char *name);
 
-/* Whether a plan holds together, read or made in memory: names, types, every offset, size, count and index in
- * range, variables apart from each other; every launch's arguments, as many as its kernel has parameters,
- * with all bytes that the kernel touches there inside the arena. Errors: DL_INPUT naming the fault. */
+/* Whether a plan is consistent, read or made in memory: names, types, every offset, size, count and
+ * index in range, variables apart from each other; every launch's arguments, as many as its kernel
+ * has parameters, with all bytes that the kernel touches there inside the arena. Errors: DL_INPUT
+ * naming the fault. */
 bool dl_plan_check(const dl_plan *p, dl_error *err);
-/* Of a plan for CUDA: whether every phase of every kernel is in its object and takes the arguments that its
- * launches give (as the cubin's ELF file says, in number, sizes and places; or the emulated object), and as
- * many threads. Errors: DL_INPUT naming the kernel, DL_IO (emulated: no code can be loaded). */
+/* For a plan for CUDA: whether every phase of every kernel is in its object, and takes the
+ * arguments and threads of its launches. The cubin's ELF file (or the emulated object) has the
+ * arguments' number, sizes and places. Errors: DL_INPUT naming the kernel, DL_IO (emulated: no code
+ * can be loaded). */
 bool dl_plan_check_code(const dl_plan *p, dl_error *err);
 /* Writes the file whole or not at all. Errors: DL_IO. */
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err);
-/* Reads and validates: magic, version, checksum, and all that dl_plan_check asks; a damaged or foreign file
- * is DL_INPUT naming the fault, a file that others may write is DL_TRUST (it holds code). The plan lives in a
- * new arena under `parent`. */
+/* Reads and validates: magic, version, checksum, and all that dl_plan_check asks; a damaged or
+ * foreign file is DL_INPUT naming the fault, a file that others may write is DL_TRUST (it holds
+ * code). The plan lives in a new arena under `parent`. */
 dl_plan *dl_plan_read(dl_arena *parent, const char *path, dl_error *err);
 #endif

@@ -1,5 +1,5 @@
-/* A CUDA plan's launches held against the code that they run: what cubins say of their parameters, and what
- * emulated objects do. */
+/* Compares a CUDA plan's launches with the code that they run: with the parameters in cubins, or
+ * with emulated objects. */
 #include <string.h>
 
 #include "ir/base/object.h"

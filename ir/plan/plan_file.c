@@ -1,13 +1,15 @@
 /* The plan's file (.dlp), little-endian:
  *
- *     magic[8] version:u32 sections:u32 bytes:u64 checksum:u64      header; the checksum is of all that
- * follows it {id:u32 zero:u32 offset:u64 bytes:u64} a section              in order, without gaps the
- * sections: streams of records as the functions below list them
+ *     magic[8] version:u32 sections:u32 bytes:u64 checksum:u64
+ *                                   header; the checksum is of all bytes after it
+ *     {id:u32 zero:u32 offset:u64 bytes:u64}
+ *                                   a section, in order, without gaps
+ *     the sections: streams of records, as the functions below list them
  *
- * A string is its length with the final NUL:u32 (0: NULL) and its bytes; a list is its length:u32 and its
- * records. Each record is described once, by a function that both writes and reads it. A reader meets damage
- * by remembering the first fault and reading zeros from there on; what the numbers mean together is
- * dl_plan_check's part. */
+ * A string is its length with the final NUL:u32 (0: NULL) and its bytes; a list is its length:u32
+ * and its records. Each record is described once, by a function that both writes and reads it.
+ * After damage the reader remembers the first fault and reads zeros from there on; dl_plan_check
+ * checks what the numbers mean together. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
