@@ -8,7 +8,7 @@ typedef struct {
     size_t at; /* of its pointer in the table */
 } dlr_function;
 
-/* What to look for, and what it must have. */
+/* The library to find, and the functions that it must have. */
 typedef struct {
     const char *name;         /* "NCCL" */
     const char *override;     /* the environment variable that names its file */
@@ -18,11 +18,12 @@ typedef struct {
     size_t n;
     const dlr_function *functions;
     void *table; /* to be filled */
-    /* Asks the filled table: NULL, or why it will not do, behind the file's name. */
+    /* Checks the filled table: NULL, or the reason against this library, a text that follows the
+     * file's name. */
     const char *(*refuse)(dl_arena *arena, void *table);
 } dlr_functions;
 
-/* Loads the library, which stays, and fills the table: the file that it came from. NULL: DL_RESOURCE, with
- * all that was looked at. */
+/* Loads the library for good and fills the table. Returns the library's file, or NULL: DL_RESOURCE,
+ * with all places that were searched. */
 const char *dlr_functions_find(const dlr_functions *from, dl_error *err);
 #endif

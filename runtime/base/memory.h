@@ -1,5 +1,5 @@
-/* The large memory of a run: one mapping, huge pages where the system has them, every page touched at the
- * start. */
+/* The large memory of a run: one mapping, huge pages where the system has them, every page touched
+ * at the start. */
 #ifndef DLR_MEMORY_MAP_H
 #define DLR_MEMORY_MAP_H
 #include <stddef.h>
@@ -11,13 +11,13 @@ typedef struct {
     size_t bytes;
 } dlr_memory;
 
-/* Maps `bytes` (at least a page) and touches each page by the pool's threads. Errors: DL_RESOURCE, saying how
- * much was asked for and what is free (dl_memory_available), before anything is touched: Linux grants what it
- * cannot give, and kills later. */
+/* Maps `bytes` (at least a page) and touches each page by the pool's threads. Errors: DL_RESOURCE,
+ * with the bytes asked for and free (dl_memory_available), before any page is touched, since Linux
+ * grants more than it has and kills the process later. */
 bool dlr_memory_map(dlr_memory *memory, size_t bytes, dlr_pool *pool, dl_error *err);
 void dlr_memory_unmap(dlr_memory *memory); /* a zeroed one is fine */
 
-/* Bytes of this process that are in memory now, and that ever were; 0 where the system does not say. */
+/* The process' resident bytes, now and at most so far; 0 where the system does not report them. */
 typedef struct {
     double now, most;
 } dlr_memory_use;

@@ -1,8 +1,8 @@
 /* The one thread pool: parallel loops over independent units, several hundred times a step.
  *
- * Threads are not pinned. On a machine shared with others a pinned thread waits for its busy core while
- * another core idles; and who wants a placement gives it from outside (taskset, numactl, Slurm), which the
- * default count follows. */
+ * Threads are not pinned. On a machine shared with others a pinned thread waits for its busy core
+ * while another core idles; and users set a placement from outside (taskset, numactl, Slurm), which
+ * the default count follows. */
 #ifndef DLR_POOL_H
 #define DLR_POOL_H
 #include <stdint.h>
@@ -11,17 +11,19 @@
 #include "ir/base/status.h"
 
 typedef struct dlr_pool dlr_pool;
-/* Work of one unit; `thread` is 0 .. threads-1, and no two units run with the same one at the same time. */
+/* Work of one unit; `thread` is 0 .. threads-1, and no two units run with the same one at the same
+ * time. */
 typedef void dlr_unit_fn(void *context, int64_t unit, int thread);
 
-/* threads: counts the caller; 0 for every CPU that this process may run on. Workers block all signals, so
- * that the program's own thread receives them. Errors: DL_USAGE (count), DL_RESOURCE. */
+/* threads: counts the caller; 0 for every CPU that this process may run on. Workers block all
+ * signals, so that the program's own thread receives them. Errors: DL_USAGE (count),
+ * DL_RESOURCE. */
 dlr_pool *dlr_pool_open(int threads, dl_error *err);
 int dlr_pool_threads(const dlr_pool *pool);
-/* Runs units 0 .. units-1, each once, and returns when all are done; what they wrote is then visible to the
- * caller. Threads take units one by one from a counter, so which thread runs a unit differs from run to run:
- * results must not depend on it. The caller is thread 0. Allocates nothing. Only one thread calls at a time,
- * and no unit calls it. */
+/* Runs units 0 .. units-1, each once, and returns when all are done; their writes are then visible
+ * to the caller. Threads take units one by one from a counter, so which thread runs a unit differs
+ * from run to run: results must not depend on it. The caller is thread 0. Allocates nothing. Only
+ * one thread calls at a time, and no unit calls it. */
 void dlr_pool_run(dlr_pool *pool, int64_t units, dlr_unit_fn *fn, void *context);
 void dlr_pool_close(dlr_pool *pool); /* NULL is fine */
 #endif

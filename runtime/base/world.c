@@ -44,7 +44,7 @@ static bool number(const char *name, int most, int absent, int *out, dl_error *e
 
 enum { MOST_RANKS = 1 << 20 };
 
-/* What one launcher says; size 0: nothing. */
+/* The world of one launcher's variables; size 0: none are set. */
 static bool read_one(const launcher *l, dlr_world *w, dl_error *err) {
     *w = (dlr_world){0};
     if (l->only && !value(l->only)) return true;

@@ -1,4 +1,4 @@
-/* Which rank of how many this process is, as whoever started it says in the environment. */
+/* This process' rank and the number of ranks, from the launcher's environment variables. */
 #ifndef DLR_WORLD_H
 #define DLR_WORLD_H
 #include "ir/base/status.h"
@@ -8,17 +8,20 @@ typedef struct {
     int local_rank, local_size; /* among the ranks of this machine */
 } dlr_world;
 
-/* What the environment says, and in which words. */
+/* The world that the environment describes, and by which variables. */
 typedef struct {
-    dlr_world world;       /* local_size 0: not said */
-    const char *size_name; /* "OMPI_COMM_WORLD_SIZE"; NULL: nothing is said, and this process is alone */
-    const char *launcher;  /* a variable that only an MPI launcher or srun sets, here "OMPI_COMM_WORLD_SIZE";
-                              NULL: none */
-    bool torchrun; /* they meet at MASTER_ADDR, by torchrun, or by what else sets it and is none of MPI's */
+    dlr_world world;       /* local_size 0: unknown */
+    const char *size_name; /* "OMPI_COMM_WORLD_SIZE"; NULL: no variable is set, and this process is
+                              alone */
+    const char *launcher;  /* a variable that only an MPI launcher or srun sets, here
+                              "OMPI_COMM_WORLD_SIZE"; NULL: none */
+    bool torchrun;         /* ranks meet at MASTER_ADDR: started by torchrun, or by another launcher
+                              that sets it without MPI */
 } dlr_world_said;
 
-/* Reads torchrun's RANK and WORLD_SIZE, Slurm's, Open MPI's, PMI's variables, in this order; none: one
- * process. A batch script of Slurm (SLURM_NTASKS without a step of srun) is no rank. Errors: DL_USAGE, naming
- * the variable: no number, a rank outside the world, or two launchers that contradict each other. */
+/* Reads torchrun's RANK and WORLD_SIZE, Slurm's, Open MPI's, PMI's variables, in this order; none:
+ * one process. A batch script of Slurm (SLURM_NTASKS without a step of srun) is no rank. Errors:
+ * DL_USAGE, naming the variable: no number, a rank outside the world, or two launchers that
+ * contradict each other. */
 bool dlr_world_read(dlr_world_said *said, dl_error *err);
 #endif
