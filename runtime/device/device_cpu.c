@@ -29,7 +29,8 @@ typedef struct {
     int nobjects; /* loaded */
     code *codes;  /* one a kernel */
     launch **programs;
-    dlr_memory guarded; /* with guards: for what a launch touches; each thread's scratch behind it */
+    dlr_memory
+        guarded; /* with guards: copies of the memory that a launch touches, then each thread's scratch */
     size_t guarded_scratch, guarded_stride;
 } cpu;
 
@@ -122,7 +123,7 @@ static void run_phases(const cpu *c, const launch *l, char *const *arg, char *wo
     }
 }
 
-/* Each thread's scratch stands behind a canary, and another behind the last. */
+/* A canary precedes each thread's scratch, and another follows the last. */
 static char *guard_scratch(const cpu *c) {
     char *base = c->guarded.base + c->guarded_scratch;
     size_t threads = (size_t)dlr_pool_threads(c->base.pool);

@@ -20,7 +20,7 @@ static bool stores(const dl_plan_kernel *k, int arg) {
     return k->stores.n == 0; /* nothing is known of it */
 }
 
-/* Those that lie over each other become one. */
+/* Arguments that overlap become one part. */
 static int join(dlr_guard_part *parts, int n) {
     int kept = 0;
     for (int i = 0; i < n; i++) {

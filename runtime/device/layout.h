@@ -1,9 +1,10 @@
-/* Between a tensor's row-major order and the layout that it is stored in, in tiles that fit a core's cache.
+/* Converts between a tensor's row-major order and its stored layout, in tiles that fit a core's
+ * cache.
  *
- * A tile is `rows` rows of `outer * inner` elements. In row-major order a row is contiguous, and rows are
- * `row_step` apart. In memory it is the rows that are contiguous: element (row, k, t) lies at stored + k *
- * outer_step + t * inner_step + row. (ROW: one row. CL: rows are channels. PANEL: rows are lanes, k channels,
- * t taps.) */
+ * A tile is `rows` rows of `outer * inner` elements. In row-major order a row is contiguous, and
+ * rows are `row_step` apart. In memory elements of different rows are contiguous: element (row, k,
+ * t) is at stored + k * outer_step + t * inner_step + row. (ROW: one row. CL: rows are channels.
+ * PANEL: rows are lanes, k channels, t taps.) */
 #ifndef DLR_LAYOUT_H
 #define DLR_LAYOUT_H
 #include "ir/type.h"
@@ -14,17 +15,17 @@ typedef struct {
     int64_t first, row_step; /* row-major, elements */
     int64_t rows, outer, inner;
     int64_t stored, outer_step, inner_step; /* in memory, elements */
-    int64_t padding;                        /* PANEL: lanes behind the last row, kept zero */
+    int64_t padding;                        /* PANEL: lanes after the last row, kept zero */
 } dlr_tile;
 
 /* A tensor's tiles cover each element once, and the padding. 0 for a tensor without elements. */
 int64_t dlr_layout_tiles(const dl_type *t);
 dlr_tile dlr_layout_tile(const dl_type *t, int64_t i);
-/* The tiles begin .. end - 1 hold the elements first .. first + n - 1, counted row-major; some of them may
- * hold others alone. n is at least 1. */
+/* The tiles begin .. end - 1 hold the elements first .. first + n - 1, counted row-major; some of
+ * them may hold others alone. n is at least 1. */
 void dlr_layout_span(const dl_type *t, int64_t first, int64_t n, int64_t *begin, int64_t *end);
-/* Moves a tile between `rows` (the first row's first element, rows `row_step` elements apart) and the tensor;
- * elements of 1, 2, 4 or 8 bytes. Storing also writes the padding. */
+/* Moves a tile between `rows` (the first row's first element, rows `row_step` elements apart) and
+ * the tensor; elements of 1, 2, 4 or 8 bytes. Storing also writes the padding. */
 void dlr_tile_store(const dlr_tile *tile, int bytes, const void *rows, int64_t row_step, void *tensor);
 void dlr_tile_load(const dlr_tile *tile, int bytes, const void *tensor, void *rows, int64_t row_step);
 #endif
