@@ -1,9 +1,9 @@
-/* The executor: a plan on a device. Replays its programs; where its tensors are is exec_tensors.h's. */
+/* The executor: opens a plan on a device and replays its programs. Its tensors: exec_tensors.h. */
 #ifndef DLR_EXEC_H
 #define DLR_EXEC_H
 #include "runtime/exec/exec_tensors.h"
 
-/* A variable that is fed, and below which number its whole numbers stay. */
+/* An input or target of class numbers, which are below `count`. */
 typedef struct {
     const char *name;
     int64_t count;
@@ -11,64 +11,65 @@ typedef struct {
 
 typedef struct {
     int threads;        /* of a CPU run, and of the host's own loops; 0: one a CPU */
-    const char *device; /* as dlr_device_open; NULL: what the plan's target asks for */
-    dlr_ranks ranks; /* that the plan's collectives go between; they outlive the executor; zero: one rank */
-    const dlr_classed *classes; /* n_classes, which outlive it, too: for messages about numbers beyond */
+    const char *device; /* as dlr_device_open; NULL: the device of the plan's target */
+    dlr_ranks ranks;    /* of the plan's collectives; they outlive the executor; zero: one rank */
+    const dlr_classed
+        *classes; /* n_classes, which outlive it, too: for messages about numbers out of range */
     int n_classes;
     bool guards; /* every launch runs between canaries, and alone: slow (runtime/device/guard.h) */
 } dlr_exec_options;
 
-/* Opens the device (runtime/device/device.h), which loads every kernel and maps arena, workspace and scratch
- * (dl_plan_peak bytes, zeroed), and starts the threads. The plan must outlive the executor, and is trusted:
- * its objects are machine code, which runs in this process (dl_plan_read refuses files that others may
- * write). Variables are zero until dlr_state_init, but tables hold their numbers. Errors: DL_USAGE (threads,
- * device), DL_RESOURCE (memory, threads, no such device), DL_INPUT (a plan that does not hold together, a
- * kernel missing from its object), DL_IO (the system refuses to load code). */
+/* Opens the device (runtime/device/device.h), which loads every kernel and maps arena, workspace
+ * and scratch (dl_plan_peak bytes, zeroed), and starts the threads. The plan must outlive the
+ * executor, and is trusted: its objects are machine code, which runs in this process (dl_plan_read
+ * refuses files that others may write). Variables other than tables are zero until dlr_state_init.
+ * Errors: DL_USAGE (threads, device), DL_RESOURCE (memory, threads, no such device), DL_INPUT (an
+ * inconsistent plan, a kernel missing from its object), DL_IO (the system refuses to load code). */
 dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error *err);
 void dlr_exec_close(dlr_exec *exec); /* NULL is fine */
 
-/* Runs a program of the plan once, by index; what is read afterwards is of this run. Allocates nothing and
- * calls nothing that waits, but that a device's first run of a program captures it. Same plan and same memory
- * before: same bits after, for any number of threads. launch_ns, if not NULL: nanoseconds of each launch,
- * plan->programs.at[program].launches.n of them. */
+/* Runs a program of the plan once, by index; later reads are of this run. Allocates nothing and
+ * calls nothing that waits, except that a device's first run of a program captures it. Same plan
+ * and same memory before: same bits after, for any number of threads. launch_ns, if not NULL:
+ * nanoseconds of each launch, plan->programs.at[program].launches.n of them. */
 void dlr_exec_run(dlr_exec *exec, int program, int64_t *launch_ns);
 /* Runs one launch of a program; all of them in order are dlr_exec_run. */
 void dlr_exec_run_launch(dlr_exec *exec, int program, int number);
 
-/* Runs one step of a program, launch or collective; all of them in order, with dlr_exec_renew before the
- * first, are dlr_exec_run. For who steps several ranks in turn. */
+/* Runs one step of a program, launch or collective; all of them in order, with dlr_exec_renew
+ * before the first, are dlr_exec_run. For a caller that steps several ranks in turn. */
 void dlr_exec_run_step(dlr_exec *exec, int program, int step);
-/* Whether it would run now, and not wait for another rank. */
+/* Whether the step would run now, without waiting for another rank. */
 bool dlr_exec_can_step(const dlr_exec *exec, int program, int step);
 
-/* The same in two halves, for a loop that does not wait for each step: `start` begins a run, `take` waits for
- * the oldest that was not taken, and from then on losses and metrics (scalar results, by dlr_scalar) are
- * those of that run. At most dlr_exec_ahead runs may be started and not taken, all of one program. On the CPU
- * that is 1: a run is done when it has begun. */
+/* dlr_exec_run in two halves, for a loop that does not wait for each step: `start` begins a run,
+ * `take` waits for the oldest that was not taken, and from then on losses and metrics (scalar
+ * results, by dlr_scalar) are those of that run. At most dlr_exec_ahead runs may be started and not
+ * taken, all of one program. On the CPU that is 1: a run is done when it has begun. */
 void dlr_exec_start(dlr_exec *exec, int program);
 void dlr_exec_take(dlr_exec *exec);
-/* The next run, and copies from and to the device before it, are timed: `timeline` is written when that run
- * has begun. It runs launch by launch, to the same bits; no other may be under way. */
+/* Times the next run, and copies from and to the device before it: `timeline` is written when that
+ * run has begun. It runs launch by launch, to the same bits; no other run may be under way. */
 void dlr_exec_watch(dlr_exec *exec, dlr_timeline *timeline);
 int dlr_exec_ahead(const dlr_exec *exec);
-/* From now on runs go launch by launch, to the same bits, and `seen` looks at tensors behind each, without
- * writing any. NULL: nobody does any more. At most one run is to be under way then. */
+/* From now on runs go launch by launch, to the same bits, and after each launch `seen` is called,
+ * which may read tensors and write none. NULL: ends this. At most one run may be under way then. */
 void dlr_exec_observe(dlr_exec *exec, dlr_seen_fn *seen, void *context);
 
-/* False when the device has failed since it was opened: nothing that was read since is to be used. Errors:
- * DL_RESOURCE, with what the device says. */
+/* False when the device has failed since it was opened: data read since are invalid. Errors:
+ * DL_RESOURCE, with the device's reason. */
 bool dlr_exec_check(const dlr_exec *exec, dl_error *err);
-/* With guards: how many canaries, around arguments, workspaces and scratch, were found untouched. A kernel
- * that wrote into one is the device's fault, DL_INTERNAL with its name. */
+/* With guards: how many canaries, around arguments, workspaces and scratch, were found untouched. A
+ * kernel that wrote into one is the device's fault, DL_INTERNAL with its name. */
 int64_t dlr_exec_zones(const dlr_exec *exec);
 
-/* What the device says of its memory now. False where it has none of its own, or failed. */
+/* The device's use of memory now. False where it has none of its own, or failed. */
 bool dlr_exec_memory(const dlr_exec *exec, dlr_device_memory *memory);
 
 /* Index of a program, or -1. */
 int dlr_exec_program(const dlr_exec *exec, const char *name);
 
-/* Makes anew the copies of written parameters (dlr_exec_written), where there are any to make: a run does it
+/* Refreshes the copies of written parameters (dlr_exec_written), if there are any: a run does this
  * first, a single launch does not. */
 void dlr_exec_renew(dlr_exec *exec);
 

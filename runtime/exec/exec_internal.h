@@ -3,7 +3,7 @@
 #define DLR_EXEC_INTERNAL_H
 #include "runtime/exec/exec.h"
 
-/* A parameter, and where it is kept in another type, too. */
+/* A parameter, and its copy in another type. */
 typedef struct {
     dlr_view from, to;
 } dlr_exec_copy;

@@ -1,5 +1,5 @@
-/* The tensors of an executor: where they are in the device's memory, and how the host gets at them. Neither
- * opens an executor nor runs a program (exec.h). */
+/* The tensors of an executor: their places in the device's memory, and the host's access to them.
+ * exec.h opens an executor and runs programs. */
 #ifndef DLR_EXEC_TENSORS_H
 #define DLR_EXEC_TENSORS_H
 #include "ir/plan/plan.h"
@@ -12,24 +12,25 @@ typedef struct dlr_exec dlr_exec;
 typedef struct {
     const dl_type *type;       /* with the layout it is stored in; NULL: there is no such tensor */
     int64_t offset;            /* bytes from the arena's start */
-    const dl_var_piece *piece; /* what of a whole tensor it is; NULL: the whole */
+    const dl_var_piece *piece; /* the piece of a whole tensor that it is; NULL: the whole */
 } dlr_view;
 
 dlr_view dlr_exec_variable(const dlr_exec *exec, const char *name);
-/* What the optimiser keeps of a parameter under that name ("exp_avg"); no type: nothing. */
+/* The optimiser's state of a parameter under that name ("exp_avg"); no type: there is none. */
 dlr_view dlr_exec_state(const dlr_exec *exec, const char *what, const char *param);
-/* A program's result; holds its value from the end of a run of that program to the next run of any. name
- * NULL: the first of this role. */
+/* A program's result; holds its value from the end of a run of that program to the next run of any.
+ * name NULL: the first of this role. */
 dlr_view dlr_exec_result(const dlr_exec *exec, int program, dl_result_role role, const char *name);
 
-/* Says that the host has written a tensor (dlr_state_write does): where it is a parameter that the plan keeps
- * in another type, too (DL_VAR_COPY), all such copies are made anew before the next run. */
+/* Reports that the host has written a tensor (dlr_state_write calls this). For a parameter with
+ * copies in another type (DL_VAR_COPY), all such copies are refreshed before the next run. */
 void dlr_exec_written(dlr_exec *exec, dlr_view view);
 
 /* The host's view of a stored tensor: dlr_device_table.host. */
 void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
-/* Whether inputs can be made by the device of a batch as its files have it
- * (dlr_device_table.gather), and where the host puts such a batch of so many bytes for that input. */
+/* Whether the device can gather inputs from a batch in the form of its files
+ * (dlr_device_table.gather), and where the host puts such a batch of `batch` bytes for that
+ * input. */
 bool dlr_exec_gathers(const dlr_exec *exec);
 void *dlr_exec_gather(const dlr_exec *exec, dlr_view view, int64_t batch, void *there);
 /* dlr_device_table.hold and .put, where it gathers. */

@@ -24,7 +24,7 @@ static int64_t find_beyond(const dlr_exec *exec, dlr_view v, double low, double 
     return -1;
 }
 
-/* Of the first element that is not finite, or -1. */
+/* The index of the first element that is not finite, or -1. */
 static int64_t find_element(const dlr_exec *exec, dlr_view v) {
     return dl_dtype_is_float(v.type->dtype) ? find_beyond(exec, v, -DBL_MAX, INFINITY, &(double){0}) : -1;
 }
@@ -59,7 +59,7 @@ const char *dlr_not_finite_variable(dl_arena *arena, const dlr_exec *exec, dl_va
     return NULL;
 }
 
-/* What is not finite, and how early in a step: batch and weights before the launches. */
+/* A finding, and how early in a step it is: batch and weights come before the launches. */
 typedef struct {
     dl_arena *arena;
     dlr_exec *exec;
@@ -108,8 +108,8 @@ static void look(void *context, int program, int number) {
     }
 }
 
-/* Of what the ranks found the earliest, of the first rank that did; all of them have it then. A lost rank is
- * told by the next that is asked of the comm. */
+/* Gives all ranks the earliest finding of any rank, of the first rank that has it. The next call of
+ * the comm reports a lost rank. */
 static void agree(watch *w, dlr_comm *comm) {
     enum { SAID = 1024, WORDS = SAID / 4 };
     dlr_world world = dlr_comm_world(comm);

@@ -52,7 +52,7 @@ static place place_of(dlr_view v) {
     return p;
 }
 
-/* Where a run begins in the whole: later ones lie behind. */
+/* Where a run begins in the whole tensor; later runs follow. */
 static int64_t run_at(const place *p, int64_t run) {
     int64_t at = 0;
     for (int a = p->rank - 1; a >= 0; run /= p->own[a--]) {
@@ -62,8 +62,8 @@ static int64_t run_at(const place *p, int64_t run) {
     return at;
 }
 
-/* Of elements that begin with number `at` of the piece, `left` of them: how many lie side by side in the
- * whole too, and where. */
+/* How many of the `left` elements from number `at` of the piece on are contiguous in the whole,
+ * too, and where. */
 static int64_t run_of(const place *p, int64_t at, int64_t left, int64_t *whole) {
     int64_t in = at % p->run;
     *whole = run_at(p, at / p->run) + in;
@@ -257,7 +257,7 @@ static bool next_part(const place *p, dlr_range of, int64_t *run, dlr_range *ran
     int64_t begin = run_at(p, *run), from = begin, end = begin + p->run;
     if (from < of.first) from = of.first;
     if (end > of.first + of.n) end = of.first + of.n;
-    if (from >= end) return false; /* behind the range, as all further ones */
+    if (from >= end) return false; /* after the range, as are all further ones */
     *range = (dlr_range){*run * p->run + (from - begin), end - from};
     *skip = from - of.first;
     ++*run;
