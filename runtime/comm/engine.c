@@ -174,8 +174,9 @@ static void check_broken(dlr_engine *e) {
 
 /* ---- its life ---- */
 
-/* Sleeps until there may be something to do. While messages are under way the pause grows with the wait, so
- * that a look costs little beside it: a thread that spins would take a core from who computes. */
+/* Sleeps until there may be something to do. While messages are under way the pause grows with the
+ * wait, so that polls cost little compared with it: a spinning thread would take a core from the
+ * computation. */
 static void rest(dlr_engine *e, int64_t idle) {
     bool in_work = busy(e);
     int64_t until = dlr_watch_next(e), pause = idle / 8, least = e->waiting ? WAITED_NS : SLEEP_NS;

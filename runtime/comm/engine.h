@@ -1,9 +1,9 @@
-/* The engine: a rank's collectives as messages, carried by one thread of its own.
+/* The engine: one thread of a rank that carries out its collectives as messages.
  *
- * The program's thread only puts a collective into a queue; the engine's thread makes every call of MPI,
- * which has no progress of its own, and sleeps between looks. A collective in work has a lane; it goes
- * through its data in chunks, some at a time, a chunk in phases: messages, and what is done once they have
- * arrived. */
+ * The program's thread only puts a collective into a queue. The engine's thread makes every call of
+ * MPI, which has no progress of its own, and sleeps between polls. A collective in work has a lane
+ * and goes through its data in chunks, some at a time; a chunk goes through phases, each of which
+ * has messages and the work after they have arrived. */
 #ifndef DLR_ENGINE_H
 #define DLR_ENGINE_H
 #include <pthread.h>
@@ -17,13 +17,13 @@ enum { STARTING, READY, CLOSING, ENDED };
 enum {
     LANES = 4,       /* collectives in work */
     CHUNKS = 4,      /* chunks of one in work */
-    SMALL = 4096,    /* bytes: up to here everyone sends all to all */
+    SMALL = 4096,    /* bytes: up to here every member sends everything to every other */
     WHAT = 112,      /* bytes of a collective's name that are kept */
     REMEMBERED = 32, /* collectives in the flight recorder */
     SEQUENCE = 16    /* numbers of a group's collectives in a tag */
 };
 
-/* A collective from its start until it was waited for. */
+/* A collective from its start to its wait. */
 typedef struct {
     dlr_collective c;
     const dlr_members *group;
@@ -36,7 +36,8 @@ typedef struct {
     bool done;                   /* under the engine's lock */
 } dlr_op;
 
-/* Goes once around the group beside the data: two neighbours that call different things are told so. */
+/* A message that goes once around the group in addition to the data: it shows neighbours that call
+ * different collectives. */
 typedef struct {
     uint64_t hash;
     int64_t number;
@@ -58,7 +59,7 @@ typedef struct {
     dlr_signature out, in;
     int64_t moved;   /* ns: when a message of it was last done */
     int *missing;    /* by member: messages that have not come */
-    int64_t *before; /* by member: elements of a block in front of its piece; [n]: of all */
+    int64_t *before; /* by member: elements of a block before its piece; [n]: of all */
     int64_t blocks;  /* in a chunk; 0: a chunk is part of one block */
     int64_t cuts;    /* of a block */
     bool small;
@@ -67,7 +68,7 @@ typedef struct {
     char broken_text[200];
 } dlr_lane;
 
-/* A collective as it is remembered. */
+/* A collective in the flight recorder. */
 typedef struct {
     int64_t ticket, number, asked, begun, ended, bytes;
     int group;
@@ -85,8 +86,9 @@ typedef struct {
     pthread_t thread;
     /* between the two threads */
     pthread_mutex_t lock;
-    pthread_cond_t work;   /* for the engine: a collective was started, or the end */
-    pthread_cond_t change; /* for the program: one is done, a failure, the engine's state */
+    pthread_cond_t work;   /* for the engine: a collective was started, or the comm is closing */
+    pthread_cond_t change; /* for the program: a collective is done, a failure, the engine's
+                              state */
     dlr_op **ops;          /* ring by ticket: started, not waited for */
     int64_t next_ticket, next_begun, first_kept;
     int64_t room;
@@ -107,7 +109,7 @@ typedef struct {
 
 /* ---- between the two threads (engine_state.c); both take the lock ---- */
 
-/* The engine gives up: the first reason stands. */
+/* Fails the engine: the first reason is kept. */
 void dlr_engine_fail(dlr_engine *e, const char *format, ...) DL_PRINTF(2, 3);
 void dlr_engine_state(dlr_engine *e, int state);
 static inline struct timespec dlr_moment(int64_t ns) {
@@ -128,7 +130,7 @@ static inline uint64_t dlr_id(dlr_message_kind kind, bool receives, int lane, in
 
 /* ---- collectives as phases (phases.c) ---- */
 
-/* Geometry of the collective that the lane was given. */
+/* Plans the lane's collective: its chunks and pieces. */
 void dlr_lane_plan(const dlr_engine *e, dlr_lane *l);
 /* Posts the chunk's next phase; false: it has none left. */
 bool dlr_lane_phase(dlr_engine *e, dlr_lane *l, dlr_chunk *k);
@@ -137,7 +139,8 @@ int64_t dlr_chunk_bytes(int size);
 
 /* ---- who lives (watch.c) ---- */
 
-/* A beat to one of the others, and what is known of all; looks who has been silent for too long. */
+/* Heartbeats: each tick sends one to another rank, with the counts known of all ranks, and finds
+ * ranks that have been silent for too long. */
 dlr_watch *dlr_watch_open(dlr_engine *e);
 void dlr_watch_tick(dlr_engine *e);
 /* Nanoseconds until the next tick. */
@@ -146,14 +149,14 @@ int64_t dlr_watch_next(const dlr_engine *e);
 void dlr_watch_message(dlr_engine *e, bool receives, int way);
 /* Tells the others of the failure. */
 void dlr_watch_spread(dlr_engine *e);
-/* Says good-bye; dlr_watch_parted: all have. */
+/* Announces this rank's end; dlr_watch_parted: all ranks have. */
 void dlr_watch_part(dlr_engine *e);
 bool dlr_watch_parted(const dlr_engine *e);
-/* Fails the engine, whose thread hangs in MPI's own end: names whom it may wait for. */
+/* Fails the engine, whose thread hangs in MPI's finalize: names the ranks that it may wait for. */
 void dlr_watch_blame_end(dlr_engine *e);
 void dlr_watch_close(dlr_watch *w);
-/* Where every rank's process is, once, by dlr_comm_open in the program's thread; settles local_rank and
- * local_size. */
+/* Exchanges every rank's host and process, once, called by dlr_comm_open in the program's thread;
+ * sets local_rank and local_size. */
 bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err);
 
 /* ---- the last collectives (flight.c) ---- */
@@ -163,7 +166,7 @@ void dlr_flight_dump(const dlr_engine *e);
 
 /* ---- the backend (queue.c) ---- */
 
-/* Starts the thread and, on it, MPI; checks the size that was said. */
+/* Starts the thread and, on it, MPI; checks the size that the environment gave. */
 dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said, const dlr_world_options *options,
                           dl_error *err);
 /* The module for the MPI that started this process (mpi_load.c). */

@@ -30,8 +30,8 @@ static uint64_t hash_sizes(const dl_plan_collective *c, uint64_t h) {
     return h;
 }
 
-/* Of every collective what it is and whose values it carries, member by member; of those of this group (NULL:
- * none) how large they are and where each member lies. */
+/* A digest of the plan: of every collective its kind and the names of its members; of those of this
+ * group (NULL: none) also the sizes and the members' places. */
 static uint64_t hash_collectives(const dl_plan *plan, const char *group) {
     uint64_t h = 0;
     for (int i = 0; i < plan->programs.n; i++)

@@ -13,7 +13,7 @@
 #include "ir/base/arena.h"
 #include "ir/base/clock.h"
 
-/* What a rank says first, so that whoever else connects gets nothing. */
+/* A rank's first message, so that other programs that connect get nothing. */
 typedef struct {
     char magic[8];
     int32_t rank, size;

@@ -1,6 +1,6 @@
-/* What the engine needs of an MPI: messages between two ranks. Each MPI found when building has a module of
- * this table (dlr_mpi_NAME.so), since their binary interfaces differ; dlrun links none. All calls come from
- * one thread, which is MPI's main thread. */
+/* The engine's interface to MPI: messages between two ranks. The build makes a module with this
+ * table (dlr_mpi_NAME.so) for each MPI that it finds, since their binary interfaces differ; dlrun
+ * links none. All calls come from one thread, which is MPI's main thread. */
 #ifndef DLR_MESSAGES_H
 #define DLR_MESSAGES_H
 #include <stdbool.h>
@@ -19,11 +19,11 @@ typedef struct {
     const char *name; /* "Open MPI v4.1.4" */
     /* Initialises MPI; false with a line in `error`. */
     bool (*open)(int *rank, int *size, char *error, size_t room);
-    /* Start to send or receive at most 2^30 bytes; `id` comes back when it is done. The buffer stays until
-     * then. 0, or MPI's error. */
+    /* Start to send or receive at most 2^30 bytes; poll returns `id` when it is done. The buffer
+     * stays until then. 0, or MPI's error. */
     int (*send)(const void *at, int64_t bytes, int to, int tag, int channel, uint64_t id);
     int (*receive)(void *at, int64_t bytes, int from, int tag, int channel, uint64_t id);
-    /* Takes up to `most` finished ones, with 0 or MPI's error each; returns how many. */
+    /* Takes up to `most` finished messages, with 0 or MPI's error each; returns how many. */
     int (*poll)(uint64_t *ids, int *errors, int most);
     void (*error_text)(int error, char *text, size_t room);
     /* Ends MPI; every message must be done. */

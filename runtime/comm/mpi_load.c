@@ -32,8 +32,8 @@ static const char *by_environment(void) {
 
 enum { PATH_ROOM = 4096, PLACES = 4 };
 
-/* Where that family's module may be: beside the program, where it is installed, in a build directory. False:
- * no such place. */
+/* A place where that family's module may be: in the program's folder, where it is installed, in a
+ * build directory. False: no such place. */
 static bool place_of(int place, const char *family, char path[PATH_ROOM]) {
     static const char *const behind[PLACES] = {"", NULL, "/../runtime/comm", "/../../runtime/comm"};
     char self[3000];

@@ -148,7 +148,8 @@ static bool make_world(dlr_nccl_backend *b, dl_error *err) {
     return ok;
 }
 
-/* What the watchdog of the hosts' comm asks and tells goes on to who uses this one. */
+/* The hooks of the hosts' comm: a loss fails this backend; state and flight recorder ask this
+ * comm's own hooks, too. */
 static void host_lost(void *of, const dl_error *why) {
     dlr_nccl_backend *b = of;
     pthread_mutex_lock(&b->lock);

@@ -1,8 +1,9 @@
 /* NCCL as a table of functions: libnccl.so.2, found at run time.
  *
- * The declarations are our own, of what is used here, as NCCL's interface (docs.nvidia.com, "NCCL API";
- * nccl.h of 2.18 to 2.30) has it: no header of CUDA or NCCL is needed to build. Names are NCCL's without
- * `nccl`. tests/ranks/nccl_header.c compares them with a header where one is found. */
+ * The declarations are our own, of what is used here, as NCCL's interface (docs.nvidia.com, "NCCL
+ * API"; nccl.h of 2.18 to 2.30) has it: no header of CUDA or NCCL is needed to build. Names are
+ * NCCL's without `nccl`. tests/ranks/nccl_header.c compares them with a header where one is
+ * found. */
 #ifndef DLR_NCCL_H
 #define DLR_NCCL_H
 #include <limits.h>
@@ -36,7 +37,8 @@ enum {
     DLR_NCCL_LEAST = 21800 /* 2.18, the first that splits communicators */
 };
 
-/* ncclConfig_t as 2.18 has it. Later ones are longer, and take `size` and `version` for what they are. */
+/* ncclConfig_t as 2.18 has it. Later ones are longer, and take `size` and `version` for what they
+ * are. */
 typedef struct {
     size_t size;
     unsigned magic, version;
@@ -54,7 +56,8 @@ typedef struct {
         .undefined = DLR_NCCL_UNDEFINED                                                                      \
     }
 
-/* X(name, result, arguments): the functions. Data types, operations and results are C enums there. */
+/* X(name, result, arguments): the functions. Data types, operations and results are C enums
+ * there. */
 #define DLR_NCCL_FUNCTIONS(X)                                                                                \
     X(GetVersion, int, (int *version))                                                                       \
     X(GetUniqueId, int, (dlr_nccl_id * id))                                                                  \
@@ -91,18 +94,19 @@ typedef struct {
     const char *path;
 } dlr_nccl;
 
-/* The library, loaded once and never unloaded. Errors (DL_RESOURCE): none found, or older than 2.18. */
+/* The library, loaded once and never unloaded. Errors (DL_RESOURCE): none found, or older than
+ * 2.18. */
 const dlr_nccl *dlr_nccl_load(dl_error *err);
 
 /* ---- the backend ---- */
 
-/* A collective of the host's memory on its way through the device's. */
+/* A collective of the host's memory, staged through the device's. */
 typedef struct {
-    int64_t ticket; /* 0: nobody's */
+    int64_t ticket; /* 0: free */
     dlr_collective c;
     char what[112];       /* c.what */
     int64_t from, to;     /* bytes */
-    char *pinned;         /* from, and behind it to */
+    char *pinned;         /* from, then to */
     dlr_cu_memory memory; /* likewise */
     int64_t room;         /* bytes of each */
     dlr_cu_event event;
@@ -115,29 +119,29 @@ typedef struct {
     double timeout;
     dlr_cu_device device;
     dlr_cu_context context;
-    dlr_cu_stream stream; /* of what comes from the host */
+    dlr_cu_stream stream; /* of the host's collectives */
     dlr_cu_stream after;  /* dlr_comm_follow's; NULL: none */
-    dlr_cu_event before;  /* what was given to it */
+    dlr_cu_event before;  /* its earlier work */
     DL_ARRAY(dlr_nccl_comm) all;
     dl_arena *arena;
-    DL_ARRAY(dlr_cu_memory) rooms; /* the last is in use; what was captured may read the others */
+    DL_ARRAY(dlr_cu_memory) rooms; /* the last is in use; captured graphs may read the others */
     int64_t room;                  /* bytes of the last */
     DL_ARRAY(dlr_nccl_staged *) staged;
     /* between the program's thread and the watcher */
     pthread_t watcher;
-    pthread_mutex_t lock; /* what follows, and calls of NCCL */
+    pthread_mutex_t lock; /* of the members below, and of calls of NCCL */
     pthread_cond_t change;
     bool watches, closing;
     dl_error failed;
-    bool told;                /* by the host's comm, which knows it then */
-    int64_t tickets;          /* of what was staged, so far */
-    int64_t waiting;          /* ns: since when the program waits; 0: it does not */
-    char last[112];           /* what was staged last */
-    const char *waiting_what; /* for what, where it is nothing of the device's own */
+    bool told;                /* the host's comm has reported it */
+    int64_t tickets;          /* staged collectives so far */
+    int64_t waiting;          /* ns at which the program began to wait; 0: it does not */
+    char last[112];           /* the last staged collective */
+    const char *waiting_what; /* for what, unless it is the device's own work */
 } dlr_nccl_backend;
 
-/* nccl_call.c: whether a call of NCCL for that communicator has gone well; waits for it where it goes on by
- * itself. The lock is held, and given back meanwhile. */
+/* nccl_call.c: whether a call of NCCL for that communicator has succeeded; waits for it while it is
+ * in progress. The lock is held, and released meanwhile. */
 bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *what, dl_error *err);
 bool dlr_nccl_cu_ok(dlr_nccl_backend *b, dlr_cu_result result, const char *what, dl_error *err);
 /* nccl_enqueue.c: for the table of the backend; the lock is not held. */
@@ -149,10 +153,10 @@ int64_t dlr_nccl_start(dlr_comm *comm, dlr_members *group, const dlr_collective 
 bool dlr_nccl_wait(dlr_comm *comm, int64_t ticket, dl_error *err);
 bool dlr_nccl_done(dlr_comm *comm, int64_t ticket);
 void dlr_nccl_free_staged(dlr_nccl_backend *b);
-/* nccl_watch.c: the watcher, a thread that looks for failures and ends what will not end by itself. */
+/* nccl_watch.c: the watcher, a thread that looks for failures and aborts hanging collectives. */
 bool dlr_nccl_watch(dlr_nccl_backend *b, dl_error *err);
 void dlr_nccl_end_watch(dlr_nccl_backend *b);
-/* The first failure stays. The lock is held. */
+/* The first failure is kept. The lock is held. */
 void dlr_nccl_fail(dlr_nccl_backend *b, const char *format, ...) DL_PRINTF(2, 3);
 bool dlr_nccl_check(dlr_comm *comm, dl_error *err);
 dlr_comm_state dlr_nccl_state(dlr_nccl_backend *b);

@@ -1,8 +1,8 @@
-/* A collective of the device's memory as calls of NCCL in a stream.
+/* Enqueues a collective of the device's memory as calls of NCCL in a stream.
  *
- * NCCL gathers and scatters whole pieces of one size. Pieces that differ go as a broadcast or a sum for each
- * member, in one group of calls; pieces along an inner axis are brought together by copies of rows in a room
- * beside, member behind member. */
+ * NCCL gathers and scatters whole pieces of one size. Pieces that differ go as a broadcast or a sum
+ * for each member, in one group of calls; pieces along an inner axis are gathered by copies of rows
+ * into a separate buffer, member after member. */
 #include "runtime/comm/nccl.h"
 
 static const int types[] = {

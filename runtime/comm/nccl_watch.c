@@ -50,7 +50,7 @@ static dlr_comm_state state_of(dlr_nccl_backend *b) {
     dlr_comm_state s = dlr_beside_state(b->comm);
     s.calls += b->tickets, s.waiting = b->waiting;
     const char *what = b->waiting_what;
-    int64_t oldest = INT64_MAX; /* or the first that was begun, and that the device's work may be behind */
+    int64_t oldest = INT64_MAX; /* or the first one begun, which the device's work may wait for */
     for (int i = 0; !b->waiting_what && i < b->staged.n; i++) {
         const dlr_nccl_staged *o = b->staged.at[i];
         if (o->ticket && o->ticket < oldest) oldest = o->ticket, what = o->c.what;

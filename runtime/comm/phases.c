@@ -1,10 +1,10 @@
 /* Collectives as phases of messages.
  *
- * all_reduce: each chunk is cut into a piece for each member; every member sends the pieces to their owners
- * (phase 0), who add them in order of the members, and send the sums to all (phase 1): each element is summed
- * once, in one order, and travels twice, as in a ring. Small ones: everyone gets everything and adds.
- * all_gather and reduce_scatter are one half each. broadcast: a binomial tree, chunk behind chunk. shift: a
- * message to the next, one from the member before. */
+ * all_reduce: each chunk is cut into a piece for each member; every member sends the pieces to
+ * their owners (phase 0), who add them in order of the members, and send the sums to all (phase 1):
+ * each element is summed once, in one order, and travels twice, as in a ring. Small ones: everyone
+ * gets everything and adds. all_gather and reduce_scatter are one half each. broadcast: a binomial
+ * tree, chunk after chunk. shift: a message to the next member, one from the member before. */
 #include <string.h>
 
 #include "runtime/comm/engine.h"
@@ -218,7 +218,7 @@ static bool broadcast(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
 
 /* ---- shift ---- */
 
-/* Of `count` elements those of a chunk, in bytes. */
+/* The bytes of chunk `k` of `count` elements in all. */
 static int64_t chunk_of(const dlr_engine *e, const dlr_lane *l, const dlr_chunk *k, int64_t count) {
     int64_t b = dl_dtype_bytes(l->op->c.type), per = e->room_bytes / b, left = count - k->number * per;
     return left <= 0 ? 0 : (left < per ? left : per) * b;
@@ -282,7 +282,8 @@ void dlr_lane_plan(const dlr_engine *e, dlr_lane *l) {
         l->blocks = room / (held * b);
         l->chunks = up(c->outer, l->blocks);
     } else {
-        /* a cut may be ROUND longer than its share: dlr_engine's rooms have that much behind them */
+        /* a cut may be ROUND longer than its share: dlr_engine's rooms have that much in
+         * addition */
         l->cuts = up((gathers ? 1 : n) * most * b, room);
         l->chunks = c->outer * l->cuts;
     }

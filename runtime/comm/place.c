@@ -37,7 +37,7 @@ char dlr_place_state(const dlr_place *of, const dlr_place *own) {
     size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = 0;
-    const char *end = strrchr(text, ')'); /* behind the name, which may hold anything */
+    const char *end = strrchr(text, ')'); /* after the name, which may hold anything */
     return end && end[1] == ' ' ? end[2] : '?';
 }
 

@@ -1,4 +1,4 @@
-/* Where a rank's process is, and what the system of that machine says of it. */
+/* A rank's process info: its machine, its number there, and its state in that system. */
 #ifndef DLR_PLACE_H
 #define DLR_PLACE_H
 #include <stdbool.h>
@@ -6,18 +6,19 @@
 
 enum { DLR_HOST = 32 /* bytes of a machine's name that are kept */ };
 
-/* Ranks with the same `where` see each other's processes. Sent from rank to rank: whole words. */
+/* Ranks with the same `where` see each other's processes. Ranks send this struct to each other, so
+ * it consists of whole words. */
 typedef struct {
     uint64_t where;
     int64_t pid;
-    uint64_t cpus; /* which it may run on */
+    uint64_t cpus; /* a hash of the CPUs that it may run on */
     char host[DLR_HOST];
 } dlr_place;
 
 dlr_place dlr_place_own(void);
-/* The letter that the system has for the state of that process: T stopped, Z ended; 0: gone; '?': it is of
+/* The system's letter for the state of that process: T stopped, Z ended; 0: gone; '?': it is on
  * another machine than `own`. */
 char dlr_place_state(const dlr_place *of, const dlr_place *own);
-/* Whether a process of that state runs no more. */
+/* Whether a process of that state has ended. */
 bool dlr_place_gone(char state);
 #endif

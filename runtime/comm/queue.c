@@ -138,8 +138,8 @@ static bool engine_close(dlr_comm *comm, dl_error *err) {
     bool ended = dlr_comm_barrier(comm, err);
     if (ended) {
         dlr_engine_state(e, CLOSING);
-        /* the watch, which speaks first, gives the others as long to say good-bye; behind that the thread is
-         * within MPI's own end, and nobody is heard */
+        /* the watch, which announces the end first, gives the others as long to do so; after that
+         * the thread is within MPI's finalize, and receives nothing */
         ended = await(e, CLOSING, e->options.timeout + 1);
         if (!ended && !e->lost)
             dlr_watch_blame_end(e);

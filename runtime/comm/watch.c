@@ -1,10 +1,11 @@
-/* Who lives. MPI says nothing of a rank that is stopped or cut off, so each engine's thread counts its own
- * beats, and passes on what it knows of all ranks' to one other rank a tick: to the ones 1, 2, 4, ... behind
- * it in turn (the dissemination of Hensgen, Finkel and Manber's barrier, 1988), so that a beat is with
- * everyone after log2 N ticks, and a rank sends one message of some bytes a rank a tick however many ranks
- * there are. A rank whose beats have not risen for the timeout is given up; and so is one that others have
- * waited for that long though it lives: the one that has started the fewest collectives. On one machine a
- * process that is gone is seen at the next tick. The first who notices tells all, along the same ways. */
+/* Heartbeats. MPI reports neither a stopped rank nor one that is cut off, so each engine's thread
+ * counts its own beats, and sends the counts that it knows of all ranks to one other rank a tick:
+ * in turn to the ranks 1, 2, 4, ... after it (the dissemination of Hensgen, Finkel and Manber's
+ * barrier, 1988). So every rank has a beat after log2 N ticks, and sends one message of some bytes
+ * a rank a tick, however many ranks there are. A rank whose beats have not risen for the timeout is
+ * lost. A living rank is lost, too, if others have waited for it that long: the one that has
+ * started the fewest collectives. On one machine a process that is gone is seen at the next tick.
+ * The first rank that notices tells all others, along the same ways. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,7 +172,7 @@ static const char *what_of(const dlr_engine *e) {
     return best ? best->op->what : NULL;
 }
 
-/* What the program is in: a collective, or behind the last one. */
+/* The collective that the program is in, or the last one that it has finished. */
 static const char *where_text(const dlr_engine *e, char *to, size_t room) {
     const char *what = what_of(e);
     int64_t last = e->next_begun - 1;
@@ -184,7 +185,9 @@ static const char *where_text(const dlr_engine *e, char *to, size_t room) {
     return to;
 }
 
-enum { WOKEN_NS = 2000000000 /* so long behind a stop it is told: the others may have given this one up */ };
+enum {
+    WOKEN_NS = 2000000000 /* messages mention a stop for so long: others may have lost us */
+};
 
 static void blame(dlr_engine *e, int rank, const char *why, const char *what) {
     char place_is[128], away[64] = "";
