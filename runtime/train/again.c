@@ -4,7 +4,7 @@
 #include "runtime/exec/not_finite.h"
 #include "runtime/train/scaler.h"
 
-/* A weight, or what is kept beside it, that is not finite. */
+/* A weight, or optimiser state, that is not finite. */
 static const char *bad_state(dl_arena *arena, dlr_exec *exec) {
     const char *found = dlr_not_finite_variable(arena, exec, DL_VAR_PARAM);
     return found ? found : dlr_not_finite_variable(arena, exec, DL_VAR_STATE);
@@ -33,8 +33,9 @@ static bool any_says(const dlr_again *a, bool mine, bool *any, dl_error *err) {
     return ok;
 }
 
-/* Steps up to the `step`-th; those behind `plain` steps are watched, unless weights are not finite by then:
- * that came before. *at: the step whose values are *found. Ranks go side by side. */
+/* Repeats steps up to the `step`-th. After `plain` steps they are watched, unless weights are not
+ * finite by then, which has an earlier cause. *at: the step of the values in *found. All ranks call
+ * it together. */
 static bool go(dl_arena *arena, const dlr_again *a, int64_t plain, int64_t step, int64_t *at,
                const char **found, dl_error *err) {
     bool any = false;

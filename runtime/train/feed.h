@@ -1,55 +1,57 @@
-/* The host's one duty in a step: batches into the plan's input variables. */
+/* Copies batches into the plan's input variables: the host's only work in a step. */
 #ifndef DLR_FEED_H
 #define DLR_FEED_H
 #include "runtime/data/prefetch.h"
 #include "runtime/exec/exec.h"
 
-/* What a plan takes: its inputs, then its targets. Errors: those of dlr_arrays_add. */
+/* A plan's inputs, then its targets. Errors: those of dlr_arrays_add. */
 bool dlr_feed_arrays(const dlr_exec *exec, dlr_arrays *arrays, dl_error *err);
 
-/* The arrays of a data set, and where in the arena each goes. */
+/* The arrays of a data set, and the variable of each in the arena. */
 typedef struct {
     dlr_exec *exec;
     int n;
     const dl_plan_var *var[DLR_MAX_ARRAYS];
     dlr_view view[DLR_MAX_ARRAYS];
-    bool pinned; /* batches of numbers are read where they lie */
-    int n_held;  /* data sets whose numbers the device holds, and where */
+    bool pinned; /* the device reads batches of numbers in place */
+    int n_held;  /* device-resident data sets, and their places */
     struct {
         const dlr_arrays *of;
         int64_t at;
     } held[2];
 } dlr_feed;
-/* Finds them by name. Errors: DL_INPUT, naming what the plan takes and the data set has not. */
+/* Finds the variables by name. Errors: DL_INPUT, naming an input of the plan that the data set
+ * lacks. */
 bool dlr_feed_open(dlr_feed *feed, dlr_exec *exec, const dlr_arrays *arrays, dl_error *err);
-/* Whether the device can make its inputs of that data set's numbers (dlr_dataset_raw), so that the host only
- * reads them; else `why` says what is in the way. */
+/* Whether the device can gather its inputs from that data set's numbers (dlr_dataset_raw), so that
+ * the host only reads them; else `why` has the reason. */
 bool dlr_feed_gathers(const dlr_feed *feed, const dlr_dataset *data, dl_error *why);
-/* How they are read ahead for that: the ring is pinned, where the system grants it (the log says where not),
- * so that they are sent from where they were read. The feed outlives the ring. */
+/* The prefetch options for that: the ring is pinned, where the system permits it (else the log says
+ * so), so that batches are sent from where they were read. The feed outlives the ring. */
 void dlr_feed_lend(dlr_feed *feed, dlr_prefetch_raw *raw);
-/* Bytes that the numbers of these data sets (NULL: none) take on a device that holds them all; 0 where one's
- * cannot be held. */
+/* Bytes of these data sets (NULL: none) on a device that holds all their numbers; 0 where one
+ * cannot be device-resident. */
 int64_t dlr_feed_store(const dlr_dataset *const data[2]);
-/* Reads them, once, and brings them there, where they fit beside the run (the log says so): then the ring's
- * batches may be `held`. Errors: DL_RESOURCE, with both sizes; DL_USAGE, where a loader has no such numbers;
- * a number that cannot be read or is refused: then nothing is held. */
+/* Reads the numbers once and uploads them, where they fit in addition to the run (the log says so):
+ * then the ring's batches may be `held`. Errors: DL_RESOURCE, with both sizes; DL_USAGE, where a
+ * loader has no such numbers; and those of a number that cannot be read or is refused. After an
+ * error nothing is held. */
 bool dlr_feed_hold(dlr_feed *feed, const dlr_dataset *const data[2], dl_error *why);
-/* Where those of a batch's data set begin. */
+/* Where the numbers of a batch's data set begin. */
 int64_t dlr_feed_held_at(const dlr_feed *feed, const dlr_batch *batch);
-/* Hands the device an array of a batch of such numbers. */
+/* Passes one array of a batch of such numbers to the device. */
 void dlr_feed_numbers(const dlr_feed *feed, int array, const dlr_batch *batch);
 /* Copies a batch of such arrays, or of their numbers, into the arena. */
 void dlr_feed_batch(const dlr_feed *feed, const dlr_batch *batch);
 /* The first array of a role (DL_VAR_INPUT, DL_VAR_TARGET), or -1. */
 int dlr_feed_first(const dlr_feed *feed, dl_var_role role);
 
-/* The batches of a file, as `dlrun --replay` takes them: for each variable NAME of role input or target the
- * tensors NAME.0, NAME.1, ... */
+/* The batches of a file, as `dlrun --replay` takes them: for each variable NAME of role input or
+ * target the tensors NAME.0, NAME.1, ... */
 typedef struct dlr_replay dlr_replay;
-/* Checks names, shapes and types of all batches before the first is used. Of `ranks` ranks, each has its part
- * of the samples of a batch (axis N), in order: this is number `rank`. Errors: DL_IO, DL_INPUT (saying which
- * tensor is missing or wrong), DL_RESOURCE. */
+/* Checks names, shapes and types of all batches before the first is used. Each of `ranks` ranks has
+ * its part of a batch's samples (axis N), in order; this is rank `rank`. Errors: DL_IO, DL_INPUT
+ * (saying which tensor is missing or wrong), DL_RESOURCE. */
 dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, int rank, int ranks, dl_error *err);
 int64_t dlr_replay_batches(const dlr_replay *replay);
 /* Copies batch `index` into the arena. */

@@ -1,5 +1,5 @@
-/* Batches as files have them, for a device that cuts, turns, scales and converts them itself
- * (ir/plan/feed.h). */
+/* Batches in the form of their files, for a device that crops, rotates, scales and converts them
+ * itself (ir/plan/feed.h). */
 #include "ir/plan/feed.h"
 
 #include "runtime/formats/log.h"
@@ -16,7 +16,7 @@ static int axes_of(const dl_type *t, int axis[DL_MAX_RANK]) {
 static const dl_feed_type feed_types[DL_NDTYPES] = {
     [DL_F32] = DL_FEED_F32, [DL_F16] = DL_FEED_F16, [DL_BF16] = DL_FEED_BF16, [DL_F64] = DL_FEED_F64,
     [DL_I32] = DL_FEED_I32, [DL_I64] = DL_FEED_I64, [DL_BOOL] = DL_FEED_U8};
-/* Of what a loader gives. */
+/* By a loader's element type. */
 static const dl_feed_type numbers_types[DLR_NELEMENTS] = {
     [DLR_EL_F32] = DL_FEED_F32, [DLR_EL_I8] = DL_FEED_I8,   [DLR_EL_U8] = DL_FEED_U8,
     [DLR_EL_I16] = DL_FEED_I16, [DLR_EL_U16] = DL_FEED_U16, [DLR_EL_I32] = DL_FEED_I32,

@@ -1,4 +1,4 @@
-/* Data sets held in a device's memory: read once, in front of the first batch. */
+/* Device-resident data sets: read once, before the first batch. */
 #include <stdlib.h>
 
 #include "runtime/formats/log.h"

@@ -1,6 +1,7 @@
-/* A learning rate that falls when the validation loss no longer does:
- * torch.optim.lr_scheduler.ReduceLROnPlateau with mode "min" and a relative threshold. The host decides once
- * an epoch, from the one number that it has anyway; the rate itself is a hyperparameter of the plan. */
+/* A learning rate that falls when the validation loss stops falling:
+ * torch.optim.lr_scheduler.ReduceLROnPlateau with mode "min" and a relative threshold. The host
+ * decides once an epoch, from the one number that it has anyway; the rate itself is a
+ * hyperparameter of the plan. */
 #ifndef DLR_PLATEAU_H
 #define DLR_PLATEAU_H
 #include <stdbool.h>
@@ -14,17 +15,18 @@ typedef struct {
     double smallest;  /* nor by less than this */
 } dlr_plateau_options;
 
-/* What PyTorch takes where nothing is said. */
+/* PyTorch's defaults. */
 #define DLR_PLATEAU_DEFAULTS                                                                                 \
     ((dlr_plateau_options){.factor = 0.1, .patience = 10, .threshold = 1e-4, .smallest = 1e-8})
 
-/* Where it stands; part of a checkpoint. Begin with {.best = INFINITY, .rate = the first rate}. */
+/* Its state; part of a checkpoint. Begin with {.best = INFINITY, .rate = the first rate}. */
 typedef struct {
     double best;
     int64_t bad; /* epochs without an improvement */
     double rate;
 } dlr_plateau;
 
-/* After an epoch with this validation loss (NaN counts as none better). True when p->rate fell. */
+/* Called after an epoch with this validation loss (NaN counts as no improvement). True when p->rate
+ * fell. */
 bool dlr_plateau_step(dlr_plateau *p, const dlr_plateau_options *options, double loss);
 #endif

@@ -54,7 +54,7 @@ static int64_t number_of(const char *entry, const char *name) {
     return length > 0 && length < 18 && digits[length] == 0 ? strtoll(digits, NULL, 10) : 0;
 }
 
-/* Makes PATH.N with N behind all that are there. NULL with an error. */
+/* Makes PATH.N with N above all present ones. NULL with an error. */
 static const char *make_next(dl_arena *arena, const char *path, dl_error *err) {
     const char *name = strrchr(path, '/') + 1, *parent = dl_strndup(arena, path, (size_t)(name - 1 - path));
     DIR *d = opendir(parent);
@@ -71,8 +71,8 @@ static const char *make_next(dl_arena *arena, const char *path, dl_error *err) {
 }
 
 bool dlr_rundir_renew(dl_arena *arena, const dlr_rundir *dir, const char **kept, dl_error *err) {
-    /* Checkpoints first: should this be stopped half-way, a resume finds none and starts anew, which is what
-     * was wanted. */
+    /* Checkpoints first: if this is stopped half-way, a resume finds none and starts anew, as
+     * intended. */
     const char *const files[] = {dir->checkpoints, dir->metrics,     dir->board,   dir->wandb,
                                  dir->picture,     dir->hyperparams, dir->profile, dir->profile_table};
     enum { FILES = sizeof files / sizeof *files };

@@ -8,9 +8,10 @@
 #include "runtime/exec/not_finite.h"
 #include "runtime/exec/state.h"
 
-/* The largest scale that is given up: 2^-14, the least normal number of fp16. A scale is there to lift
- * gradients above that; one that itself has fallen so low, thirty halvings from where it begins, meets
- * overflows that no scale cures. fairseq's least loss scale, 1e-4, is reached at the same power of two. */
+/* The largest scale at which a run is stopped: 2^-14, the least normal number of fp16. A scale
+ * lifts gradients above that number. A scale that has itself fallen so low, by thirty halvings,
+ * meets overflows that no scale cures. fairseq's least loss scale, 1e-4, is reached at the same
+ * power of two. */
 static const double least_scale = 0x1p-14;
 
 dlr_scaler dlr_scaler_of(const dlr_exec *exec, int program) {
@@ -36,7 +37,7 @@ bool dlr_scaler_note(dlr_scaler *s, const dlr_exec *exec) {
     return dlr_scalar(exec, s->skipped) != 0;
 }
 
-/* The step's own beginning again: a skipped one changed nothing else that it reads. */
+/* Restores the step's beginning: a skipped step changed nothing else that it reads. */
 static void step_back(const dlr_scaler *s, dlr_exec *exec) {
     dlr_view drawn = dlr_exec_variable(exec, DL_RANDOM_STEP);
     if (drawn.type) set(exec, DL_RANDOM_STEP, dlr_scalar(exec, drawn) - 1);

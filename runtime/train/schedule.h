@@ -1,14 +1,15 @@
-/* The numbers of the learning rate. The rate itself is worked out on the device, once a step, from these and
- * its own step count, by the schedule that the plan was compiled with (passes/optim/schedules.c has the
+/* The numbers of the learning rate. The device computes the rate once a step from these and its own
+ * step count, by the schedule that the plan was compiled with (passes/optim/schedules.c has the
  * formulas). System A's (NERSC/ml-pm-training-2022, utils/__init__.py):
  *
  *   i < warmup:  rate = i / warmup * init                                           (i counts from 1)
  *   otherwise:   rate = end + (init - end) / 2 * (1 + cos(pi (i - warmup) / total))
  *
- * init is start_lr scaled by the ratio of global batch to base batch, or its root, where that is above 1;
- * so is the warm-up used. (System A's formula is the same for its configurations, none of which has a batch
- * below the base; taken literally it would slow a laptop's small batch down, which its comments, "scale up",
- * do not mean.) System E's rate grows with the ranks instead, and its warm-up begins at the share of one. */
+ * init is start_lr scaled by the ratio of global batch to base batch, or its root, where that is
+ * above 1; so is the warm-up used. (System A's formula is the same for its configurations, none of
+ * which has a batch below the base; taken literally it would slow a laptop's small batch down,
+ * which its comments, "scale up", do not mean.) System E's rate grows with the ranks instead, and
+ * its warm-up begins at the share of one. */
 #ifndef DLR_SCHEDULE_H
 #define DLR_SCHEDULE_H
 #include <stdbool.h>
@@ -33,7 +34,7 @@ typedef struct {
     const dlr_rate_range *range; /* of a rate by ranges of epochs */
     int ranges;
     int64_t global_batch, base_batch;
-    const char *rank_scaling;   /* of a rate meant for one rank, likewise; NULL: none */
+    const char *rank_scaling;   /* likewise, of a rate meant for one rank; NULL: none */
     int64_t ranks;              /* that share the batch; 0 as 1 */
     int64_t steps, epoch_steps; /* in all, and of an epoch */
 } dlr_schedule;
@@ -42,17 +43,17 @@ typedef struct {
  * lr.passed; of lr.range.* as they were given. */
 typedef struct {
     double init, end, warmup, total, epoch_steps;
-    double warmup_from; /* lr.warmup.from: a warm-up's beginning, as a share of what it comes to */
-    double passed;      /* steps that the course of the rate is ahead of the run's own */
+    double warmup_from; /* lr.warmup.from: a warm-up's first rate, as a share of its last */
+    double passed;      /* steps that the schedule is ahead of the run */
     const dlr_rate_range *range;
     int ranges;
 } dlr_rates;
 
 /* Errors: DL_USAGE for a scaling of another name, batches or steps below 1. */
 bool dlr_schedule_rates(const dlr_schedule *schedule, dlr_rates *rates, dl_error *err);
-/* What a variable of this name is worth. False: it is none of the schedule's. */
+/* The value of a variable of this name. False: it is not the schedule's. */
 bool dlr_rates_value(const dlr_rates *rates, const char *name, double *value);
-/* The rate of step i >= 1 by system A's formula: what a test holds the device's value against. */
+/* The rate of step i >= 1 by system A's formula, with which a test compares the device's value. */
 double dlr_schedule_rate(const dlr_rates *rates, int64_t i);
 /* And by system D's: the lower of i / warmup and half a cosine of i - 1. */
 double dlr_schedule_cosine(const dlr_rates *rates, int64_t i);

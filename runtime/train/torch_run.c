@@ -86,7 +86,7 @@ static const dlr_st_tensor *kept_scalar(writer *w, const char *what) {
 
 static const dl_optimizer_row *row_of(const writer *w) { return &dl_optimizers[w->run->optimizer->which]; }
 
-/* What is kept of a parameter. */
+/* The optimiser's state of a parameter. */
 static values param_state(writer *w, const char *param) {
     const dl_optimizer_row *row = row_of(w);
     values state = {0};
@@ -181,8 +181,8 @@ static dlr_torch_value of_groups(dl_arena *arena, int n_groups, double v) {
     return container(arena, DLR_TORCH_LIST, list, false);
 }
 
-/* What a scheduler of PyTorch has as its attributes and load_state_dict sets: those of 1.13, of which later
- * versions have all that they need. */
+/* The attributes of PyTorch's scheduler that load_state_dict sets: those of 1.13, which include all
+ * that later versions need. */
 static dlr_torch_value scheduler_state(writer *w, int n_groups) {
     const dlr_torch_scheduler *s = w->run->scheduler;
     dl_arena *a = w->arena;
@@ -209,7 +209,7 @@ static dlr_torch_value scheduler_state(writer *w, int n_groups) {
 
 /* ---- the file ---- */
 
-/* The model's tensors, with room for what is kept of each parameter and its step. */
+/* The model's tensors, with room for the optimiser's state of each parameter and its step. */
 static void begin(writer *w) {
     const dl_plan *p = dlr_exec_plan(w->exec);
     dlr_tensors model = dlr_tensors_of_model(w->arena, w->exec);

@@ -1,4 +1,5 @@
-/* The loop. It reads from top to bottom as the run goes; what it leans on is in the other train_*.c files. */
+/* The loop. It reads from top to bottom in the order of the run; the other train_*.c files have its
+ * helpers. */
 #include "runtime/train/train.h"
 
 #include <math.h>
@@ -32,8 +33,8 @@ static bool find_programs(dlr_run *r, dl_error *err) {
     return dlr_feed_open(&r->feed, r->exec, dlr_dataset_arrays(r->o->train), err);
 }
 
-/* Batches of many megabytes are read one ahead, smaller ones two: the host's memory stays small beside the
- * plan's. Without workers there is the one in use. */
+/* Batches of many megabytes are read one ahead, smaller ones two, so that the host's memory stays
+ * small compared with the plan's. Without workers there is only the batch in use. */
 dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers) {
     dlr_train_ring ring = {0};
     for (int i = 0; i < plan->vars.n; i++) {
@@ -125,7 +126,7 @@ static bool fail_loss(dlr_run *r, const char *what, double loss, const char *whe
         where);
 }
 
-/* Of the eval program just run. */
+/* Checks the loss of the eval program just run. */
 static bool check_loss(dlr_run *r, const char *what, double loss, dl_error *err) {
     return isfinite(loss) || fail_loss(r, what, loss, dlr_not_finite_text(r->arena, r->exec, r->eval), err);
 }
@@ -139,7 +140,8 @@ static void start_program(dlr_run *r, int program) {
         dlr_exec_start(r->exec, program);
 }
 
-/* What was found so, of the run just taken. A step that a loss scaler skips may have such values. */
+/* Checks the finding of the watched run just taken. A step that a loss scaler skips may have such
+ * values. */
 static bool check_watched(const dlr_run *r, const char *what, bool skipped, dl_error *err) {
     if (!r->found) return true;
     if (skipped) return dlr_log_info("%s is skipped: %s", what, r->found), true;
@@ -212,7 +214,7 @@ static void log_lines(const char *lines, const dlr_record_numbers *numbers) {
     dl_buf_free(&line);
 }
 
-/* What the process as a whole is. */
+/* Log lines about the process as a whole. */
 static void log_process(const dlr_train_options *o, const char *lines) {
     dlr_memory_use use = dlr_memory_used();
     log_lines(lines, &(dlr_record_numbers){.rank = o->ranks.rank,
@@ -228,7 +230,8 @@ static void end_step_range(dlr_run *r) {
     r->in_step = false;
 }
 
-/* A batch to the device, and the step on it begun. Its range goes on until the next one begins. */
+/* Copies a batch to the device and begins its step. The step's range goes on until the next one
+ * begins. */
 static bool start_step(dlr_run *r, dl_error *err) {
     const dlr_ranges *ranges = &r->o->ranges;
     int64_t number = r->at.position + r->started;
@@ -253,7 +256,7 @@ static bool start_step(dlr_run *r, dl_error *err) {
     return true;
 }
 
-/* What the oldest step that was begun came to. */
+/* Takes the results of the oldest step under way. */
 static bool finish_step(dlr_run *r, dl_error *err) {
     double began = dl_clock_seconds();
     dlr_range_begin(&r->o->ranges, DLR_PART_RESULTS, r->at.position);
@@ -294,7 +297,8 @@ static int most_started(const dlr_run *r) {
     return alone ? 1 : dlr_exec_ahead(r->exec);
 }
 
-/* Whether no further step is begun: asked by a signal, or as many were as the run is to make. */
+/* Whether no further step is begun: a signal asked to stop, or the run's number of steps is
+ * reached. */
 static bool stops_now(const dlr_run *r) {
     int64_t made = r->at.iteration + r->started - r->first;
     return r->asked || (r->o->stop_after && made >= r->o->stop_after);
@@ -314,7 +318,7 @@ static bool train_steps(dlr_run *r, dl_error *err) {
     return !stops || pause_run(r, err);
 }
 
-/* Of an epoch whose steps are done. */
+/* The numbers of an epoch whose steps are done. */
 static dlr_record_numbers epoch_numbers(const dlr_run *r) {
     return (dlr_record_numbers){.epoch = r->at.epoch + 1,
                                 .epochs = count_epochs(r),
@@ -324,7 +328,7 @@ static dlr_record_numbers epoch_numbers(const dlr_run *r) {
                                 .train = r->at.epoch_loss / (double)(r->at.position - r->lost)};
 }
 
-/* What looks at the epoch's steps from outside, or records them. */
+/* Starts the profiler, or the own profile, of the epoch's steps. */
 static void begin_profile(const dlr_run *r) {
     const dlr_ranges *ranges = &r->o->ranges;
     if (r->at.epoch == DLR_PROFILED_EPOCH && ranges->start) ranges->start();
@@ -373,7 +377,8 @@ static void log_validation(const dlr_run *r, double loss, double seconds) {
     dl_buf_free(&trained), dl_buf_free(&validated);
 }
 
-/* Of system D's scheduler a warm-up is a part; beside the others its steps have the rate that they had. */
+/* System D's scheduler includes the warm-up. With the others, a schedule with warm-up records the
+ * last step's rate. */
 static double recorded_rate(const dlr_run *r) {
     bool whole = r->o->schedule.cosine || !(r->rates.warmup > 0);
     double next = r->o->style->rate_at_end && whole ? dlr_run_next_rate(r) : NAN;
@@ -425,7 +430,7 @@ static bool finish_epoch(dlr_run *r, dl_error *err) {
     return !r->o->ranges.profile || dlr_profile_write(r->o->ranges.profile, err);
 }
 
-/* Of a run that ended within the epoch that it records, or never came to it. */
+/* Writes the profile, also of a run that ended within the profiled epoch or before it. */
 static bool end_profile(const dlr_train_options *o, bool trained, dl_error *err) {
     dl_error fault = {0};
     dlr_profile *profile = o->ranges.profile;
@@ -441,7 +446,7 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_run r = {.o = o, .arena = arena, .exec = o->exec, .watches = dlr_debugs("nan")};
 
-    dlr_signals_watch(); /* from here on, so that one that comes before the first step is heard, too */
+    dlr_signals_watch(); /* from here on, so that a signal before the first step counts, too */
     bool ok = start(&r, err);
     if (ok) log_process(o, o->style->begin);
     if (ok) dlr_gate("begin", 0);

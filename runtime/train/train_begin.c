@@ -1,4 +1,4 @@
-/* A run at the point where it begins or goes on from: weights, rates and batches. */
+/* The begin of a run, or of its continuation: weights, rates and batches. */
 #include <math.h>
 
 #include "runtime/train/train_parts.h"

@@ -1,10 +1,10 @@
-/* A run into its checkpoint: put together between two steps, and written while the next ones run. */
+/* Writes a run's checkpoints: gathered between two steps, and written while the next steps run. */
 #include "ir/base/clock.h"
 #include "ir/base/dirs.h"
 #include "runtime/formats/log.h"
 #include "runtime/train/train_parts.h"
 
-/* What is written at one time, in an arena of its own: the loop changes nothing of it. */
+/* One checkpoint that is being written, in an arena of its own, which the loop does not change. */
 struct dlr_saving {
     dl_arena *arena;
     const char *dir; /* of checkpoints */
@@ -46,7 +46,8 @@ static double *put_reals(dl_arena *arena, dlr_state_list *list, const char *key,
     return reals;
 }
 
-/* Of the model's metrics: behind the count of their batches the sums of the epoch, or the newest step's. */
+/* The model's metrics: the count of their batches, then the sums of the epoch; and likewise the
+ * newest step's values. */
 static void put_metrics(dl_arena *arena, const dlr_averages *a, dlr_state_list *list) {
     double *sums = put_reals(arena, list, "metric_sums", a->n + 1);
     double *last = put_reals(arena, list, "metric_last", a->n + 1);
@@ -95,7 +96,7 @@ static bool join_gathering(dlr_run *r, dl_error *err) {
     return ok;
 }
 
-/* What this rank writes where rank 0 writes all. */
+/* Gathers the whole checkpoint, where rank 0 writes all. */
 static bool gather_whole(dlr_run *r, dlr_saving *s, dlr_tensors scaler, dl_error *err) {
     put_part(s, "model", dlr_tensors_of_model(s->arena, r->exec), NULL);
     put_part(s, "optimizer", dlr_tensors_of_optimizer(s->arena, r->exec), NULL);
@@ -141,7 +142,7 @@ static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
     return NULL;
 }
 
-/* What is written is of the copy from here on. */
+/* Copies the tensors, which from here on are written from the copy. */
 static bool copy(dlr_run *r, dlr_saving *s, dl_error *err) {
     if (!dlr_snapshot_take(&r->saver.snapshot, err)) return false;
     for (int i = 0; i < s->content.n_parts; i++) dlr_snapshot_lend(&r->saver.snapshot, &s->tensors[i]);
@@ -169,8 +170,8 @@ static bool explain(const dlr_saving *s, const dl_error *fault, dl_error *err) {
         fault->message, (long long)at->iteration, (long long)at->epoch + (at->position > 0));
 }
 
-/* All of a checkpoint, or this rank's part of it. Points first: a resumed run drops those behind its
- * checkpoint and writes them again. */
+/* All of a checkpoint, or this rank's part of it. Points come first: a resumed run drops those
+ * after its checkpoint and writes them again. */
 static bool write_all(void *context, dl_error *err) {
     dlr_saving *s = context;
     dl_error fault = {0};

@@ -1,5 +1,5 @@
-/* What a run says and keeps at its end of all its epochs: read from the points that it recorded, so that a
- * resumed run knows those before it. */
+/* The summary of all epochs at a run's end. It is read from the recorded points, so that a resumed
+ * run includes the epochs before it. */
 #include <math.h>
 
 #include "runtime/formats/log.h"

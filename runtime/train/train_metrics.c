@@ -7,14 +7,14 @@
 #include "runtime/exec/state.h"
 #include "runtime/train/train_parts.h"
 
-/* Of the loop's own metrics. */
+/* The tag of one of the loop's own metrics. */
 static const char *own_tag(const char *name, const dlr_record_style *style) {
     return !style ? NULL
                   : style->tags[strcmp(name, DL_TAG_GRAD_NORM) == 0 ? DLR_VALUE_GRAD_NORM
                                                                     : DLR_VALUE_WEIGHT_NORM];
 }
 
-/* What is told of single steps, and has no mean. */
+/* Is it a value of single steps, which has no mean? */
 static bool is_of_step(const char *name) {
     return strcmp(name, DL_TAG_RATE) == 0 || strcmp(name, DL_TAG_LOSS_SCALE) == 0 ||
            strcmp(name, DL_TAG_SKIPPED) == 0;

@@ -1,4 +1,4 @@
-/* What the files of the loop share. */
+/* Shared by the files of the loop. */
 #ifndef DLR_TRAIN_PARTS_H
 #define DLR_TRAIN_PARTS_H
 #include "runtime/base/background.h"
@@ -13,8 +13,8 @@
 #include "runtime/train/torch_run.h"
 #include "runtime/train/train.h"
 
-/* A metric of one program under its name and under its tag: NAME/train or NAME/valid of the model's, the
- * style's for the loop's own (NULL: not recorded; so is all of the loop's own without a style). */
+/* A metric of one program, with its name and tag: NAME/train or NAME/valid for the model's metrics;
+ * the style's tag for the loop's own (NULL, and without a style: not recorded). */
 typedef struct {
     const char *name, *tag;
     bool own;
@@ -32,36 +32,40 @@ typedef struct {
 dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const char *split,
                              const dlr_record_style *style);
 void dlr_averages_clear(dlr_averages *averages);
-/* Of a step that was skipped, what is not finite is left out. */
+/* Leaves out values of a skipped step that are not finite. */
 void dlr_averages_add(dlr_averages *averages, const dlr_exec *exec, bool skipped);
 double dlr_averages_mean(const dlr_averages *averages, int term); /* NaN of no batch */
-/* " - NAME: MEAN" of each metric of the model, with `before` before its name, appended to `line`. */
+/* " - NAME: MEAN" of each metric of the model, with `before` before its name, appended to
+ * `line`. */
 const char *dlr_averages_line(const dlr_averages *averages, const dlr_record_style *style, const char *before,
                               dl_buf *line);
-/* What is recorded of a term: its mean; of the weights' norm the last, where the style has it so. */
+/* The recorded value of a term: its mean; for the weights' norm the last value, where the style
+ * says so. */
 double dlr_averages_value(const dlr_averages *averages, int term, const dlr_record_style *style);
 
 /* A checkpoint that is put together or written. (train_checkpoint.c) */
 typedef struct dlr_saving dlr_saving;
 typedef DL_ARRAY(dlr_state_value) dlr_state_list;
 
-/* Who writes checkpoints: a thread of its own, from a copy in memory; or, without it, the loop itself. */
+/* The writer of checkpoints: a thread, from a copy in memory; or, without it, the loop itself. */
 typedef struct {
     dlr_background *thread;
     dlr_snapshot snapshot;
     dlr_saving *saving; /* under way; NULL: none */
     dlr_shards *shards; /* each rank writes its own part of them; NULL: rank 0 writes them */
-    bool written;       /* this rank's part of that under way is durable, or, with a fault, never will be, */
+    bool written;       /* this rank's part of the one under way is durable, or, with a fault, never
+                           will be */
     dl_error fault;
-    bool committing; /* and all ranks' are: rank 0 makes them a checkpoint */
-    bool asking;     /* whether they are, is on its way: */
+    bool committing; /* and so are all ranks': rank 0 makes them a checkpoint */
+    bool asking;     /* that question is under way: */
     int64_t ticket;
     int32_t flags[2]; /* ours, and the largest of all: still at it */
     int n;
-    double copied, waited, wrote; /* seconds: of the loop for copies, and for files; of all writing */
+    double copied, waited, wrote; /* seconds: of the loop for copies, and for files; of all
+                                     writing */
 } dlr_saver;
 
-/* A run. Where it stands is in `at` and nowhere else: a checkpoint is `at` and the tensors. */
+/* A run. Its position is in `at` and nowhere else: a checkpoint is `at` and the tensors. */
 typedef struct {
     const dlr_train_options *o;
     dl_arena *arena;
@@ -79,10 +83,12 @@ typedef struct {
     dlr_plateau plateau; /* where o->plateau is set */
 
     bool watches;      /* DLR_DEBUG=nan */
-    const char *found; /* of the newest run: what is not finite; NULL: nothing, or it was not watched */
+    const char *found; /* of the newest run: what is not finite; NULL: nothing, or it was not
+                          watched */
 
     dlr_scaler scaler; /* of `train` */
-    int64_t lost;      /* skipped steps of the epoch whose loss is not finite, and left out of its mean */
+    int64_t lost;      /* skipped steps of the epoch whose loss is not finite, and left out of its
+                          mean */
 
     int asked;   /* the signal by which any rank was asked to stop; 0: none was */
     bool asking; /* that is on its way: */
@@ -90,15 +96,17 @@ typedef struct {
     int32_t flags[2]; /* ours, and the largest of all */
 
     dlr_state at;       /* steps that are done */
-    int started;        /* steps behind them that are under way */
+    int started;        /* later steps that are under way */
     int64_t first;      /* iteration that this process began at */
     bool in_step;       /* a step's range has begun */
     double seconds;     /* spent on the current epoch's steps so far */
     double wait;        /* of them, for batches */
     double last_rate;   /* of the newest step */
     int64_t best_epoch; /* that of at.best_loss, from 0 */
-    const char *from;   /* what --resume=DIR named when the run's first checkpoint was taken over; or NULL */
-    bool other;         /* this start goes on from another run than that of its directory, which lies in */
+    const char *from;   /* what --resume=DIR named when the run's first checkpoint was taken over;
+                           or NULL */
+    bool other;         /* this start goes on from another run than that of its directory, which
+                           lies in */
     const char *source; /* NULL: none, or not known */
     dlr_averages trained, validated;
     DL_ARRAY(dlr_metric) point; /* that is being put together */
@@ -108,12 +116,14 @@ typedef struct {
     dlr_progress progress;
 } dlr_run;
 
-/* train_start.c: who makes samples of what the files hold; says so in the log. */
+/* train_start.c: whether the device or the host makes samples from the files' numbers; logs it. */
 bool dlr_run_gathers(const dlr_run *r);
-bool dlr_run_holds(dlr_run *r); /* whether it now holds the data sets' numbers; the log says so, and why */
+bool dlr_run_holds(dlr_run *r); /* whether it now holds the data sets' numbers; the log says so, and
+                                   why */
 /* Initial weights, or those of a file. */
 bool dlr_run_start_weights(const dlr_train_options *o, dl_error *err);
-/* Sets every hyperparameter that the plan names: from the schedule, from o->hypers, or to its default. */
+/* Sets every hyperparameter that the plan names: from the schedule, from o->hypers, or to its
+ * default. */
 void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates);
 /* Sets one, where the plan has it. */
 void dlr_run_set_hyper(dlr_exec *exec, const char *name, double value);
@@ -122,41 +132,46 @@ bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *e
 /* Writes parameters and buffers to o->save_weights, if that is wanted. */
 bool dlr_run_save_weights(const dlr_train_options *o, dl_error *err);
 
-/* train_begin.c: weights, rates and batches as they are where the run begins: at a checkpoint, or at the
- * start. */
+/* train_begin.c: weights, rates and batches as they are where the run begins: at a checkpoint, or
+ * at the start. */
 bool dlr_run_begin(dlr_run *r, bool resume, bool *restored, dl_error *err);
 /* Steps of the epoch at hand: fewer than others where the run ends within it. */
 int64_t dlr_run_epoch_steps(const dlr_run *r);
-/* Sets the rate that the plateau has come to, as the factor that the plan multiplies its first one by. */
+/* Sets the rate that the plateau has come to, as the factor that the plan multiplies its first one
+ * by. */
 void dlr_run_set_scale(const dlr_run *r);
-/* train_again.c: the end of the message about the step just made, whose loss is not finite: the steps since
- * the newest checkpoint are made again to find where. Weights, batches and r->at are others then. */
+/* train_again.c: the end of the message about the step just made, whose loss is not finite: the
+ * steps since the newest checkpoint are made again to find where. Weights, batches and r->at are
+ * others then. */
 const char *dlr_run_find_not_finite(dlr_run *r);
 
-/* train_resume.c: the newest checkpoint of the directory, or of that which o->resume_from names, our own or
- * PyTorch's, into the run; a log line says what was found. Of another run's, its points are in r->source. */
+/* train_resume.c: the newest checkpoint of the directory, or of that which o->resume_from names,
+ * our own or PyTorch's, into the run; a log line says what was found. Of another run's, its points
+ * are in r->source. */
 bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err);
-/* train_checkpoint.c: takes what checkpoints need beside the plan's memory, where o->async asks for it. */
+/* train_checkpoint.c: allocates the memory that checkpoints need in addition to the plan's, where
+ * o->async is set. */
 bool dlr_run_open_saver(dlr_run *r, dl_error *err);
-/* Saves the run as it stands: the loop waits for the checkpoint before this one, if it is still under way,
- * and for a copy in memory (or, without o->async, for all of it). Errors: those of dlr_checkpoint_save and
- * dlr_torch_run_write, of the one before; without o->async of this one. All ranks call this and the next two,
- * at the same steps: with o->sharded each writes, and they agree that all have written. */
+/* Saves the run as it stands: the loop waits for the checkpoint before this one, if it is still
+ * under way, and for a copy in memory (or, without o->async, for all of it). Errors: those of
+ * dlr_checkpoint_save and dlr_torch_run_write, of the one before; without o->async of this one. All
+ * ranks call this and the next two, at the same steps: with o->sharded each writes, and they agree
+ * that all have written. */
 bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err);
 /* Between steps: the fault of a checkpoint that was done meanwhile. */
 bool dlr_run_check_saved(dlr_run *r, dl_error *err);
 /* Waits for the one under way, if there is one, and gives its fault. */
 bool dlr_run_wait_saved(dlr_run *r, dl_error *err);
 void dlr_run_log_saver(const dlr_run *r);
-/* Waits, and gives all back; a fault that nobody was told of goes to the log. Hears of no other rank: what is
- * not durable on all is no checkpoint. */
+/* Waits, and frees everything; an unreported fault goes to the log. Does not wait for other ranks:
+ * parts that are not durable on all of them are no checkpoint. */
 void dlr_run_close_saver(dlr_run *r);
-/* train_shards.c: what the ranks have written of a checkpoint, `own` by this one, in the order of
- * saver.shards->names, on all of them. Errors: DL_PEER. */
+/* train_shards.c: gives all ranks the list of written files of a checkpoint, in the order of
+ * saver.shards->names; `own` are this rank's. Errors: DL_PEER. */
 bool dlr_run_gather_written(const dlr_run *r, const dlr_st_written *own, dlr_checkpoint_file *all,
                             dl_error *err);
-/* Of the first rank that could not write its part its fault, on all of them: *fault is this rank's, or none.
- * Errors: DL_PEER. */
+/* Gives all ranks the fault of the first rank that could not write its part: *fault is this rank's,
+ * or none. Errors: DL_PEER. */
 bool dlr_run_share_fault(const dlr_run *r, dl_error *fault, dl_error *err);
 /* Begins to ask whether any rank is still at its part, and hears it. */
 void dlr_run_ask_written(dlr_run *r);
@@ -165,50 +180,54 @@ bool dlr_run_hear_written(dlr_run *r, bool *all, dl_error *err);
 const dlr_checkpoint_readers *dlr_run_readers(const dlr_run *r);
 /* train_torch.c: the run as PyTorch's programs keep it at the end of an epoch. */
 bool dlr_run_gather_torch(const dlr_run *r, dl_arena *arena, dlr_torch_gathered *gathered, dl_error *err);
-/* The rate that a scheduler, as PyTorch has them, has set for the next epoch or step; NaN: there is none. */
+/* The rate that a scheduler, as PyTorch has them, has set for the next epoch or step; NaN: there is
+ * none. */
 double dlr_run_next_rate(const dlr_run *r);
-/* train_torch_resume.c: the ckpt.tar that a program of PyTorch's left in `dir`, the place of ours, and that
- * is further than our own checkpoint (NULL: there is none), of which the points are in the directory `run`
- * (NULL: there are none); *file NULL where there is no such, or it is not wanted. Errors: DL_INPUT where it
- * cannot be read and there is nothing else to go on from. */
+/* train_torch_resume.c: the ckpt.tar that a program of PyTorch's left in `dir`, the place of ours,
+ * and that is further than our own checkpoint (NULL: there is none), of which the points are in the
+ * directory `run` (NULL: there are none); *file NULL where there is no such, or it is not wanted.
+ * Errors: DL_INPUT where it cannot be read and there is nothing else to go on from. */
 bool dlr_run_find_torch(const dlr_run *r, const char *dir, const char *run, const dlr_state *own,
                         dlr_st_file **file, dl_error *err);
-/* Weights, the optimiser's state, plateau and place in the run from it; what it was trained with otherwise is
- * told in the log. Best loss and epoch are those of the points recorded in `run`, which such a file lacks. */
+/* Weights, the optimiser's state, plateau and place in the run from it; what it was trained with
+ * otherwise is told in the log. Best loss and epoch are those of the points recorded in `run`,
+ * which such a file lacks. */
 bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl_error *err);
-/* train_same.c: adds what forbids this run to go on from that checkpoint, tensors apart; what it may have
- * otherwise is told in the log. */
+/* train_same.c: adds what forbids this run to go on from that checkpoint, tensors apart; other
+ * differences go to the log. */
 void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *checkpoint, dlr_differences *list);
 
 /* train_ranks.c: whether this rank writes files, log and records. */
 bool dlr_run_leads(const dlr_train_options *o);
-/* All ranks have plans that go together, and begin at the same step with the same weights. Errors: DL_INPUT,
- * naming the ranks that have not; DL_PEER. */
+/* Checks that all ranks have plans that agree, and begin at the same step with the same weights.
+ * Errors: DL_INPUT, naming the ranks that differ; DL_PEER. */
 bool dlr_run_check_ranks(dlr_run *r, dl_error *err);
-/* Behind a step: where it is the turn, all ranks have the same weights still. Errors: as above. */
+/* Called after a step: every `check_every` steps, checks that all ranks still have the same
+ * weights. Errors: as above. */
 bool dlr_run_check_replicas(dlr_run *r, dl_error *err);
 /* Starts to find the largest of all ranks' flags[0], which goes into flags[1]; the ticket. */
 int64_t dlr_run_start_largest(dlr_comm *comm, int32_t flags[2], const char *what);
 /* At a step's end: r->asked is what all ranks knew at the end of the step before (alone: now). */
 bool dlr_run_ask(dlr_run *r, dl_error *err);
-bool dlr_run_end_asking(dlr_run *r, dl_error *err); /* nothing is on its way any more */
+bool dlr_run_end_asking(dlr_run *r, dl_error *err); /* afterwards no question is under way */
 bool dlr_run_meet(const dlr_run *r, dl_error *err); /* waits for all ranks */
 /* Rank 0's running statistics to all, unless each is to have its own. */
 bool dlr_run_share_buffers(const dlr_run *r, dl_error *err);
 
-/* train_record.c: the files that people look at. */
+/* train_record.c: the files for people. */
 bool dlr_run_open_records(dlr_run *r, bool restored, dl_error *err);
-/* Tells how the run ended: done, or with what is in `err`. A fault of this is the run's if it has none. */
+/* Tells how the run ended: done, or with what is in `err`. A fault of this is the run's if it has
+ * none. */
 bool dlr_run_close_records(dlr_run *r, bool done, dl_error *err);
 /* Adds a value, where the style has a tag for it, or all averages, to the next point. */
 void dlr_run_put(dlr_run *r, dlr_value_name name, double value);
 void dlr_run_put_averages(dlr_run *r, const dlr_averages *averages);
 /* Writes that point of all curves, at the run's iteration. */
 bool dlr_run_record(dlr_run *r, dl_error *err);
-/* train_history.c: what the style has to say, and to keep, at the end of all points of the run, those before
- * a resume too. */
+/* train_history.c: the style's summary at the end, of all points of the run, those before a resume
+ * included. */
 bool dlr_run_end_history(dlr_run *r, dl_error *err);
-/* Slices of input, target and prediction of the batch that eval has just run on, and the model's own figures.
- */
+/* Draws slices of input, target and prediction of eval's last batch, and the model's own
+ * figures. */
 bool dlr_run_draw(dlr_run *r, const dlr_batch *batch, dl_error *err);
 #endif

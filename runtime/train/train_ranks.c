@@ -1,5 +1,6 @@
-/* What the ranks of a run tell each other beside a step's own collectives: that they begin alike, that one
- * was asked to stop, and what a norm has seen so far. Alone, all of this is nothing. */
+/* Messages between a run's ranks in addition to a step's own collectives: that they begin with the
+ * same state, that one was asked to stop, and a norm's running statistics. With one rank there are
+ * none. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ bool dlr_run_leads(const dlr_train_options *o) { return o->ranks.rank == 0; }
 
 /* ---- the same on all ---- */
 
-/* Of all parameters that the ranks have whole, in row-major order. */
+/* A hash of all parameters that the ranks have whole, in row-major order. */
 static uint64_t hash_weights(const dlr_run *r) {
     const dl_plan *plan = dlr_exec_plan(r->exec);
     float piece[1 << 12];
@@ -60,8 +61,8 @@ int64_t dlr_run_start_largest(dlr_comm *comm, int32_t flags[2], const char *what
                                                   .what = what});
 }
 
-/* The flag goes round while the next step runs: no step waits for it, and all ranks hear it behind the same.
- */
+/* The flag is reduced over the ranks while the next step runs: no step waits for it, and all ranks
+ * see it after the same step. */
 bool dlr_run_ask(dlr_run *r, dl_error *err) {
     dlr_comm *comm = r->o->ranks.comm;
     if (!comm) {

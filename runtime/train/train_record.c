@@ -25,7 +25,7 @@ static int64_t newest_point(const dlr_run *r) {
     return r->at.position > 0 ? r->at.iteration - 1 : r->at.iteration;
 }
 
-/* Those of the run that is gone on from, so that the curves are whole here, too. */
+/* Copies the points of the run that this one continues, so that its curves are whole, too. */
 static bool copy_points(dlr_run *r, dl_error *err) {
     const char *from = dl_format(r->arena, "%s/metrics.jsonl", r->source);
     size_t n;
@@ -37,7 +37,7 @@ static bool copy_points(dlr_run *r, dl_error *err) {
     return ok;
 }
 
-/* The points of the run so far stay, those behind the checkpoint go. */
+/* Keeps the points of the run so far, and drops those after the checkpoint. */
 static bool open_metrics(dlr_run *r, bool restored, int64_t newest, dl_error *err) {
     dlr_metrics_repair repair;
     dlr_metrics *metrics = dlr_metrics_open(r->o->dir->metrics, newest, &repair, err);
@@ -165,7 +165,7 @@ static dlr_figure_row row_of_view(dl_arena *arena, const dlr_exec *exec, const c
     return (dlr_figure_row){label, t, planes, plane, -1};
 }
 
-/* Of the first input, the first target if there is one, and the output. */
+/* Draws the first input, the first target if there is one, and the output. */
 static bool draw_prediction(dlr_run *r, const dlr_batch *batch, dl_arena *arena, dl_error *err) {
     static const dl_var_role roles[] = {DL_VAR_INPUT, DL_VAR_TARGET};
     static const char *const labels[] = {"input", "target"};

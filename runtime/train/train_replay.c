@@ -1,4 +1,4 @@
-/* Training on given batches: how another program's run is followed step by step. */
+/* Training on given batches, to follow another program's run step by step. */
 #include <math.h>
 #include <stdio.h>
 
@@ -19,8 +19,8 @@ static void put_number(dl_buf *b, const char *name, double value) {
         dl_puts(b, "null");
 }
 
-/* {"step": 1, "loss": 0.123456789, "psnr": 21.5}: loss and metrics are those of one batch. With a loss scaler
- * the step's scale, to the last digit, and whether it was skipped stand behind the loss. */
+/* {"step": 1, "loss": 0.123456789, "psnr": 21.5}: loss and metrics are those of one batch. With a
+ * loss scaler the step's scale, to the last digit, and whether it was skipped follow the loss. */
 static bool print_step(const dlr_train_options *o, int64_t step, double loss, const dlr_scaler *scaler,
                        const dlr_averages *metrics, dl_error *err) {
     if (!dlr_run_leads(o)) return true;

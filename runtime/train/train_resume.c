@@ -128,7 +128,7 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
 
 /* ---- which checkpoint ---- */
 
-/* Where checkpoints are looked for, and the points that were recorded beside them. */
+/* A place of checkpoints, and of the points that were recorded with them. */
 typedef struct {
     const char *dir, *which; /* as dlr_checkpoint_open */
     const char *run;         /* the run's directory; NULL: not known */

@@ -1,4 +1,4 @@
-/* What differs between a run and the checkpoint that it is to go on from. */
+/* Lists the differences between a run and the checkpoint that it is to resume from. */
 #include <stdlib.h>
 
 #include "runtime/formats/log.h"

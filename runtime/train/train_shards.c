@@ -1,4 +1,4 @@
-/* What ranks that write a checkpoint together, or read one, tell each other. */
+/* Messages between ranks that write a checkpoint together, or read one. */
 #include "runtime/train/train_parts.h"
 
 bool dlr_run_gather_written(const dlr_run *r, const dlr_st_written *own, dlr_checkpoint_file *all,

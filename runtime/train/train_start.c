@@ -1,4 +1,4 @@
-/* What a run begins with: weights, rates; and the gradients of its first step. */
+/* The start of a run: weights, rates, and the gradients of its first step. */
 #include <string.h>
 
 #include "ir/base/philox.h"

@@ -1,9 +1,10 @@
-/* The checkpoints that PyTorch's programs keep: ckpt.tar behind each epoch, ckpt_best.tar behind the best. */
+/* The checkpoints of PyTorch's programs: ckpt.tar after each epoch, ckpt_best.tar after the
+ * best. */
 #include <math.h>
 
 #include "runtime/train/train_parts.h"
 
-/* The cosine of epochs behind so many of them. */
+/* The cosine schedule's rate after so many epochs. */
 static double cosine_rate(const dlr_rates *rates, int64_t epochs) {
     dlr_rates cosine = *rates;
     cosine.warmup = 0; /* which no scheduler of PyTorch's knows */

@@ -23,8 +23,8 @@ static void look_for(void *ctx, const dlr_json *point) {
     if (at && at->kind == DLR_JSON_INT && at->integer == p->iteration) p->found = true;
 }
 
-/* Ours is written behind the point of its iteration, and before our own checkpoint: where that did not come
- * to be, the epoch is done again. Another program's has no point here. */
+/* Our file is written after the point of its iteration, and before our own checkpoint: without that
+ * checkpoint the epoch is repeated. Another program's file has no point here. */
 static bool is_ours(const char *metrics, int64_t iters, bool *ours, dl_error *err) {
     point_at p = {.iteration = iters};
     if (metrics && !dlr_metrics_read(metrics, look_for, &p, err)) return false;
