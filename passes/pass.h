@@ -31,7 +31,7 @@ const char *dl_gradient_group(const dl_parallel *p);
 
 enum { DL_CORE_BALANCE = 8 }; /* of a CPU's core: 80 GFLOP/s to 10 GB/s */
 
-/* What passes may read in addition to the graph. */
+/* The settings that passes may read in addition to the graph. */
 typedef struct {
     dl_arena *arena;       /* scratch of one pipeline run */
     dl_layout weights;     /* the layout of convolution weights; images are channels last */

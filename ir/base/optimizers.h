@@ -47,7 +47,7 @@ typedef struct {
     bool may_lack; /* with some options it is not kept */
 } dl_kept;
 
-/* Whose default an option has. */
+/* The library whose default an option has. */
 typedef enum { DL_OF_TORCH, DL_OF_KERAS } dl_optimizer_source;
 typedef struct {
     const char *option; /* its name; NULL: none */

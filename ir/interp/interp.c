@@ -225,8 +225,9 @@ static void mean_affine(const dl_node *n, const double *const *a, double *r) {
     }
 }
 
-/* Walks over `whole` beside the numbers a[1] and a tensor along whose axis they go; for each place in whole:
- * the numbers' and, of the tensor, the element's, -1 where the number means none. */
+/* Walks over `whole` together with `numbers`, which are indices along an axis of a tensor of type
+ * `along`. places[i] is the tensor's element for element i of `whole`, or -1 where the index is out
+ * of range. */
 static void walk_numbered(const dl_node *n, const dl_type *whole, const dl_type *along, const double *numbers,
                           int64_t *places) {
     const dl_type *t = &n->in[1]->type;
@@ -413,8 +414,9 @@ static bool apply_updates(dl_interp *in, dl_error *err) {
     return ok;
 }
 
-/* By node: does it make an element that an element of a result is made of? A count of a thousand million
- * numbers along an axis is nobody's where each of its readers has an empty axis beside it. */
+/* By node: does an element of a result depend on an element of this node? Nothing depends on a
+ * count of a thousand million numbers along an axis if each of its readers has an empty axis,
+ * too. */
 static bool *find_needed(const dl_interp *in) {
     const dl_graph *g = in->graph;
     bool *value = dl_calloc(in->n, sizeof *value), *node = dl_calloc((size_t)g->nodes.n + 1, sizeof *node);

@@ -25,7 +25,8 @@ typedef struct {
     uint64_t seed, step, first; /* first: number of the part's first score */
     bool drops, round;
     int64_t row; /* elements of a token */
-    /* Of the present query, by key: the score and how far it may be off, its share, the factor of dropout. */
+    /* For the current query, by key: the score and its error bound, its share, the factor of
+     * dropout. */
     double *score, *score_off, *share, *factor;
 } work;
 
@@ -105,7 +106,8 @@ static void put(const dl_interp_ends *to, dl_dtype type, int k, int64_t at, doub
     to->high[k][at] = finite ? r.high : INFINITY;
 }
 
-/* Beside what may be off: zero times what is not seen, which is NaN where that is not finite. */
+/* Adds to the error bound zero times a masked value, which is NaN where that value is not
+ * finite. */
 static void hide(double *moved, const double *of, int64_t n) {
     for (int64_t f = 0; f < n; f++) moved[f] += 0 * of[f];
 }
@@ -152,8 +154,8 @@ void dl_interp_attention(const dl_node *n, double *const *data, bool round, cons
     free(sums), free(w.score);
 }
 
-/* What is added up for the gradients, where ranges are asked for: magnitudes, and how far they are off; by
- * result, as the results. */
+/* Sums for the ranges of gradients, by result and in the results' layout: magnitudes, and their
+ * error bounds. */
 typedef struct {
     double *sized[3], *moved[3];
 } totals;

@@ -22,7 +22,7 @@ typedef struct {
     dl_ranges *kept;        /* by instruction: what a later sweep reads, at every point of its axes */
     dl_ranges *value;       /* by instruction, BLOCK points; without ranges only `at` means something */
     dl_ranges nothing;      /* what an operand that is not there is */
-    /* The present block: n points, one behind the other along axis `inner` (-1: one point, no axis). */
+    /* The current block: n points in sequence along axis `inner` (-1: one point, no axis). */
     int n, inner;
     int64_t at[DL_MAX_RANK]; /* of the first */
 } run;
@@ -412,7 +412,7 @@ static void judge_rest(const run *r) {
     }
 }
 
-/* A template's call: it fills arrays, which are judged behind it. */
+/* A template's call: it fills arrays, which are judged afterwards. */
 static void run_call(const dl_node *call, double *const *data, bool round, const dl_interp_ranges *ranges) {
     if (!ranges) {
         dl_interp_calls[call->op](call, data, round, NULL);

@@ -5,9 +5,9 @@
 #include "ir/kernel/sweep.h"
 #include "ir/relation.h"
 
-/* A contraction on row-major operands, into row-major results: the sums; if they are not NULL, the sums of
- * the terms' magnitudes or something above them, and the sums as float32 makes them, one product behind the
- * other. interp_contract.c */
+/* A contraction on row-major operands, into row-major results: the sums; if they are not NULL, the
+ * sums of the terms' magnitudes or something above them, and the sums in float32, one product after
+ * the other. interp_contract.c */
 typedef struct {
     double *sum, *size, *chain;
 } dl_interp_sums;
@@ -18,10 +18,10 @@ typedef struct {
     double at, low, high;
 } dl_range;
 dl_range dl_range_exact(double at);
-/* Both ends moved outwards by that many roundings to `type`; to f32 and then rounded, of a type of 16 bits.
- */
+/* Both ends moved outwards by that many roundings to `type`; to f32 and then rounded, of a type of
+ * 16 bits. */
 dl_range dl_range_widen(dl_dtype type, dl_range r, double roundings);
-/* What becomes of a range where it is stored as `type`. */
+/* The range of a value after it is stored as `type`. */
 dl_range dl_range_store(dl_dtype type, dl_range r);
 /* Many of them, in columns. */
 typedef struct {
@@ -38,36 +38,37 @@ typedef struct {
     dl_range sum;
     double size;        /* of what was summed: magnitudes */
     double least, most; /* ends of the terms' ranges */
-    double chain;       /* the same sum in float32, one term behind the other */
+    double chain;       /* the same sum in float32, one term after the other */
     int64_t terms;
 } dl_range_sum;
 void dl_range_add(dl_range_sum *s, dl_range term);
 dl_range dl_range_of_sum(dl_dtype type, const dl_range_sum *s);
-/* How far a sum `at` of so many terms, whose magnitudes sum to `size`, may be off in `type`; `chain` as
- * above. */
+/* How far a sum `at` of so many terms, whose magnitudes sum to `size`, may be off in `type`;
+ * `chain` as above. */
 double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double chain);
 
 /* Where the ends of ranges go: row-major, of result k low[k] and high[k]. */
 typedef struct {
     double *const *low, *const *high;
 } dl_interp_ends;
-/* An op of class TEMPLATE on its operands' data, behind which its results' stand; with `ends` (or NULL) the
- * ends of its results' ranges too. `round`: what stands on both ways is rounded as results are.
- * interp_attention.c */
+/* An op of class TEMPLATE on its operands' data, followed by its results' data; with `ends` (or
+ * NULL) the ends of its results' ranges too. `round`: values that both the forward and the backward
+ * pass compute are rounded as results are. interp_attention.c */
 typedef void dl_interp_call(const dl_node *n, double *const *data, bool round, const dl_interp_ends *ends);
 dl_interp_call dl_interp_attention, dl_interp_attention_grad;
 extern dl_interp_call *const dl_interp_calls[]; /* by op */
 
-/* A fused kernel on its parameters' data, inputs then outputs. With `ranges` (or NULL) the outputs' elements
- * are judged, and have no data. interp_kernel.c */
+/* A fused kernel on its parameters' data, inputs then outputs. With `ranges` (or NULL) the outputs'
+ * elements are judged, and have no data. interp_kernel.c */
 void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges);
-/* A kernel's space by joined axes: those next to each other that every instruction follows together are one.
- * interp_axes.c */
+/* A kernel's space by joined axes: those next to each other that every instruction follows together
+ * are one. interp_axes.c */
 typedef struct {
     int nspace;
     dl_axis space[DL_MAX_RANK];
     dl_kinstr *instrs; /* as the kernel's, by these axes */
-    dl_type *shape;    /* by instruction: of a LOAD or STORE its tensor, whose axes are joined likewise */
+    dl_type *shape;    /* by instruction: of a LOAD or STORE its tensor, whose axes are joined
+                          likewise */
     dl_step *steps;
 } dl_interp_space;
 dl_interp_space dl_interp_join_axes(dl_arena *arena, const dl_kernel *k);
@@ -75,6 +76,6 @@ dl_interp_space dl_interp_join_axes(dl_arena *arena, const dl_kernel *k);
 /* A number of f32 as TF32: 11 digits, ties away from zero (PTX ISA: cvt.rna.tf32.f32). */
 double dl_interp_tf32(double v);
 
-/* What a reduction starts from. */
+/* The initial value of a reduction. */
 double dl_interp_identity(dl_op op);
 #endif

@@ -56,7 +56,7 @@ static bool parse_operand(dl_parser *p, dl_value **v) {
     return true;
 }
 
-/* A type and " at 4096" behind it. */
+/* A type, followed by " at 4096". */
 static bool parse_typed(dl_parser *p, dl_type *t, int64_t *offset) {
     bool at;
     *offset = -1;
@@ -199,7 +199,7 @@ static bool parse_operands(dl_parser *p, draft *d) {
     return true;
 }
 
-/* "@k0(%1, $b)" behind `fused`. */
+/* "@k0(%1, $b)" after `fused`. */
 static bool parse_fused(dl_parser *p, dl_graph *g, draft *d) {
     dl_token at = p->tok;
     const char *name;
@@ -316,7 +316,7 @@ static bool parse_statement(dl_parser *p, dl_graph *g) {
     return dl_lex_expected(p, "a statement or '}'");
 }
 
-/* Behind the word `graph`. */
+/* A graph, after the word `graph`. */
 static bool parse_graph(dl_parser *p) {
     const char *name;
     dl_loc loc;
@@ -342,7 +342,7 @@ static bool parse_graph(dl_parser *p) {
     return dl_lex(p) && dl_lex_end_line(p, &loc);
 }
 
-/* Behind the word `kernel`. */
+/* A kernel, after the word `kernel`. */
 static bool parse_kernel(dl_parser *p) {
     dl_token at = p->tok;
     dl_kernel *k = dl_parse_kernel(p);

@@ -1,8 +1,9 @@
-/* The parser's own header: tokens, and what parse*.c share. The interface is dl_parse_module in text.h.
+/* The parser's own header: tokens, and what parse*.c share. The interface is dl_parse_module in
+ * text.h.
  *
- * Recursive descent over a grammar without recursion: nothing nests deeper than a list inside an attribute,
- * so hostile text cannot exhaust the stack. A statement ends with its line; its comment rides on the line's
- * end. */
+ * Recursive descent over a grammar without recursion: nothing nests deeper than a list inside an
+ * attribute, so hostile text cannot exhaust the stack. A statement ends with its line; its comment
+ * rides on the line's end. */
 #ifndef DL_PARSE_H
 #define DL_PARSE_H
 #include "ir/text/text.h"
@@ -55,7 +56,8 @@ typedef struct {
     dl_module *m;
     dl_arena *scratch;
     dl_map kernels;                /* interned name -> dl_known_kernel */
-    dl_map vars, values;           /* of the graph being read: interned name -> dl_var; id + 1 -> dl_value */
+    dl_map vars, values;           /* of the graph being read: interned name -> dl_var; id + 1 ->
+                                      dl_value */
     DL_ARRAY(dl_kernel *) pending; /* kernels of the next graph */
     uint32_t next_id;              /* one more than the largest number of the graph */
     dl_error *err;
@@ -78,7 +80,7 @@ bool dl_lex_mark(dl_parser *p, char mark);
 bool dl_lex_name(dl_parser *p, dl_token_kind kind, const char *what, const char **name);
 bool dl_lex_int(dl_parser *p, int64_t min, int64_t max, const char *what, int64_t *v);
 bool dl_lex_double(dl_parser *p, double *v);
-/* "did you mean" behind a message, or "". */
+/* "did you mean" after a message, or "". */
 const char *dl_lex_nearest(dl_parser *p, const char *word, const char *const *names, int n);
 /* End of a statement; reads the location in its comment (none: *loc is zero). */
 bool dl_lex_end_line(dl_parser *p, dl_loc *loc);
@@ -96,9 +98,10 @@ bool dl_parse_type(dl_parser *p, dl_type *t);
 bool dl_parse_op(dl_parser *p, dl_op *op);
 bool dl_parse_attr_value(dl_parser *p, dl_attr_id id, dl_attr *a);
 bool dl_parse_ints(dl_parser *p, int *n, int64_t v[DL_MAX_RANK]);
-/* "{a=1, b=[2, 3]}" for `op`, all attributes of its row, each once; nothing where the row has none. */
+/* "{a=1, b=[2, 3]}" for `op`, all attributes of its row, each once; nothing where the row has
+ * none. */
 bool dl_parse_attrs(dl_parser *p, dl_op op, int *n, dl_attr attrs[DL_MAX_ATTRS]);
 
-/* parse_kernel.c: one kernel, behind the word `kernel`. */
+/* parse_kernel.c: one kernel, after the word `kernel`. */
 dl_kernel *dl_parse_kernel(dl_parser *p);
 #endif

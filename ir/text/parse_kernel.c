@@ -97,7 +97,7 @@ static bool parse_term(dl_parser *p, const dl_kernel *k, dl_term *t) {
     return t->mul ? true : dl_lex_fail(p, &p->tok, "a term times 0");
 }
 
-/* "H div 8 mul 90, W div 8)" behind its parenthesis. */
+/* "H div 8 mul 90, W div 8)" after its parenthesis. */
 static bool parse_terms(dl_parser *p, const dl_kernel *k, dl_index *x) {
     for (bool more = true; more;) {
         if (x->nterms == DL_MAX_TERMS)
@@ -107,7 +107,7 @@ static bool parse_terms(dl_parser *p, const dl_kernel *k, dl_index *x) {
     return dl_lex_mark(p, ')');
 }
 
-/* " div 2 exact" behind the sum. */
+/* " div 2 exact" after the sum. */
 static bool parse_landing(dl_parser *p, dl_index *x) {
     bool yes;
     if (!dl_lex_accept_word(p, "div", &yes)) return false;
@@ -193,7 +193,7 @@ static bool parse_names(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     return true;
 }
 
-/* "[2, 2]" behind a name: as many numbers as there are spatial axes. */
+/* "[2, 2]" after a name: as many numbers as there are spatial axes. */
 static bool parse_spatial(dl_parser *p, const char *name, dl_windows *w, int64_t to[3]) {
     dl_token at = p->tok;
     int n;
@@ -206,7 +206,7 @@ static bool parse_spatial(dl_parser *p, const char *name, dl_windows *w, int64_t
     return true;
 }
 
-/* Another attribute behind those that must be there, in this order. */
+/* An optional attribute, which follows the required ones in this order. */
 static bool parse_more(dl_parser *p, dl_kinstr *in, const char *name, bool *more) {
     const int64_t limit = (int64_t)1 << DL_ELEMENTS_LOG2_MAX;
     bool named;
@@ -309,7 +309,7 @@ static bool parse_random(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     return parse_part(p, in) && dl_lex_mark(p, '}');
 }
 
-/* "in tf32" behind a contraction. */
+/* "in tf32" after a contraction. */
 static bool parse_tf32(dl_parser *p, dl_kinstr *in) {
     bool yes;
     if (!dl_lex_accept_word(p, "in", &yes) || !yes) return !yes;
@@ -317,7 +317,7 @@ static bool parse_tf32(dl_parser *p, dl_kinstr *in) {
     return in->tf32 || dl_lex_expected(p, "tf32");
 }
 
-/* What stands behind "%3 = " up to the type. */
+/* The text after "%3 = " up to the type. */
 static bool parse_making(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     bool yes;
     if (!dl_lex_accept_word(p, "load", &yes)) return false;
@@ -343,7 +343,7 @@ static bool parse_making(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     return true;
 }
 
-/* "flash_attention {rate=0, ...}" behind "call", on the parameters. */
+/* "flash_attention {rate=0, ...}" after "call", on the parameters. */
 static bool parse_call(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     int n;
     dl_attr attrs[DL_MAX_ATTRS];
@@ -385,7 +385,7 @@ static bool parse_instr(dl_parser *p, dl_kernel *k) {
     return true;
 }
 
-/* The locations behind the closing brace, then the end of its line. */
+/* The locations after the closing brace, then the end of its line. */
 static bool parse_locs(dl_parser *p, dl_kernel *k) {
     if (p->tok.kind == TOK_LINE) {
         int max = (int)(p->tok.n / 4) + 1; /* "a:1 " */

@@ -44,7 +44,7 @@ bool dl_parse_dtype(dl_parser *p, dl_dtype *d) {
     return dl_lex(p);
 }
 
-/* "@cl" or "@panel32" behind a type. */
+/* "@cl" or "@panel32" after a type. */
 static bool parse_layout(dl_parser *p, dl_type *t) {
     const char *s = p->tok.text;
     if (strcmp(s, "cl") == 0) {

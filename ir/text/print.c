@@ -26,7 +26,7 @@ static bool is_word(const char *s) {
     return true;
 }
 
-/* A name behind its sigil ("" for a file name): bare where it can be, else quoted. */
+/* A name after its sigil ("" for a file name): bare where it can be, else quoted. */
 static void put_name(dl_buf *out, const char *sigil, const char *name) {
     dl_puts(out, sigil);
     if (is_name(name))
@@ -298,7 +298,7 @@ static void put_over(dl_buf *out, const dl_kernel *k, unsigned over) {
     dl_puts(out, "]}");
 }
 
-/* "random %0, %1 {number=3, first=0, along=[12, 1]}"; with a third operand ", part=24" behind it */
+/* "random %0, %1 {number=3, first=0, along=[12, 1]}"; with a third operand ", part=24" follows */
 static void put_random(dl_buf *out, const dl_kernel *k, const dl_kinstr *in) {
     dl_putf(out, "random %%%d, %%%d", in->args[0], in->args[1]);
     if (in->nargs > 2) dl_putf(out, ", %%%d", in->args[2]);

@@ -17,7 +17,7 @@ static const int64_t most_bytes = (int64_t)1 << 62; /* sums of sizes then fit 64
 
 /* ---- values and variables ---- */
 
-/* Adds up bytes, so that nobody behind need fear a sum of them. */
+/* Adds up bytes, so that later sums of them cannot overflow. */
 static bool count(dl_checker *c, const dl_node *n, const dl_value *v) {
     return !__builtin_add_overflow(c->bytes, dl_type_bytes(&v->type), &c->bytes) && c->bytes <= most_bytes
                ? true
@@ -167,7 +167,7 @@ static bool check_kernel(dl_checker *c, const dl_node *n) {
     return true;
 }
 
-/* What is so broken that the node could not even be printed, or NULL. */
+/* A fault with which the node could not even be printed, or NULL. */
 static const char *form_fault(const dl_node *n) {
     if ((unsigned)n->op >= DL_NOPS) return "has no known op";
     bool fused = dl_ops[n->op].class == DL_CLASS_FUSED;
@@ -197,8 +197,8 @@ static bool check_pieces(dl_checker *c, const dl_node *n) {
                          dl_type_text(whole));
 }
 
-/* What fusion and the emitters rely on: images channels last, weights in panels or channels last,
- * as the target wants them, a template's tensors row by row. */
+/* Checks the layouts that fusion and the emitters rely on: images channels last, weights in panels
+ * or channels last as the target needs them, a template's tensors row-major. */
 static bool check_layouts(dl_checker *c, const dl_node *n) {
     if (dl_ops[n->op].class == DL_CLASS_TEMPLATE && dl_attention_goes_round(n))
         return dl_check_fail(c, n, "its keys go round (pass 'ring' sees to that)");

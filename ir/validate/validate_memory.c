@@ -55,7 +55,7 @@ typedef struct {
 
 static int64_t end_of(const dl_value *v) { return v->offset + dl_type_bytes(&v->type); }
 
-/* First place whose value starts at or behind `offset`. */
+/* First place whose value starts at or after `offset`. */
 static int place_of(const live_set *live, int64_t offset) {
     int lo = 0, hi = live->n;
     while (lo < hi) {
@@ -123,8 +123,8 @@ bool dl_check_memory(dl_checker *c) {
     const dl_graph *g = c->g;
     int64_t peak = 0;
     int values = g->vars.n;
-    /* By value id: the last node that reads it; results are read behind the last, variables that nobody reads
-     * keep their place all the same. */
+    /* By value id: the last node that reads it; results are read after the last node, and unread
+     * variables keep their place all the same. */
     int *last_read = DL_NEWS(c->scratch, int, g->next_id + 1);
     for (uint32_t id = 0; id < g->next_id; id++) last_read[id] = -1;
     for (int i = 0; i < g->nodes.n; i++) {
@@ -145,7 +145,8 @@ bool dl_check_memory(dl_checker *c) {
             if (last_read[n->out[j].id] < 0) last_read[n->out[j].id] = waits[i] - 1;
     }
 
-    /* What is reduced in place keeps the whole operand's place for as long as the result is read. */
+    /* A value that is reduced in place keeps the whole operand's place for as long as the result is
+     * read. */
     const dl_uses *uses = dl_graph_uses(g, c->scratch);
     bool *inside = DL_NEWS(c->scratch, bool, g->next_id + 1);
     for (int i = 0; i < g->nodes.n; i++) {

@@ -25,7 +25,7 @@ typedef struct {
     bool (*close)(dlr_comm *comm, dl_error *err);
     void (*leave)(dlr_comm *comm, const char *why);
     bool apart; /* ranks are processes of their own */
-    /* Of comms between devices, else NULL; the collective is valid. */
+    /* For comms between devices, else NULL; the collective is valid. */
     bool (*enqueue)(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dlr_cu_stream stream,
                     dl_error *err);
     bool (*reserve)(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dl_error *err);

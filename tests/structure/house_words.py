@@ -14,10 +14,10 @@ TWICE = {"dl_kept", "dlr_extent", "dlr_field", "dlr_tile"}
 
 # How many there are today. A count above its ceiling is a fault; one that is more than SLACK below lowers the ceiling.
 CEILING = {
-    "comments that begin with What, Those, Of, That or Whose": 482,
-    "uses of 'behind' in sources (write 'after')": 791,
-    "uses of 'beside' in sources (write 'next to', 'in addition to' or 'compared with')": 347,
-    "lines of C over 100 characters": 10773,
+    "comments that begin with What, Those, Of, That or Whose": 470,
+    "uses of 'behind' in sources (write 'after')": 761,
+    "uses of 'beside' in sources (write 'next to', 'in addition to' or 'compared with')": 344,
+    "lines of C over 100 characters": 10720,
     "lines of Markdown over 120 characters": 2044,
 }
 SLACK = 10
