@@ -69,7 +69,8 @@ typedef struct {
 static bool is_small(int64_t n) { return n >= 0 && n <= INT32_MAX; }
 static bool is_size(int64_t n) { return n > 0 && is_small(n); }
 
-/* Does what reaches so many bytes from where its parameter, or the workspace, begins lie in it? */
+/* Is a tensor that ends `reach` bytes after the begin of its parameter, or of the workspace, inside
+ * it? */
 static bool is_within(const limits *r, int param, int64_t reach, bool result) {
     if (param < 0) return param == DL_IN_WORKSPACE && result && reach <= r->sums;
     return param < r->nargs && reach <= r->bytes[param];

@@ -6,7 +6,7 @@
 #include "ir/collective.h"
 #include "ir/infer_rules.h"
 
-/* Operand i is of type `want`, whose words are `what`. */
+/* Checks that operand i has type `want`, which `what` describes. */
 static bool want_type(const dl_node *n, int i, const dl_type *want, const char *what, dl_shape_fault *fault) {
     return dl_type_same(dl_operand(n, i), want) ||
            dl_fault(fault, i, "axis_mismatch", "%s expects %s %s as %s, but it is %s", dl_op_text(n), what,
@@ -27,7 +27,8 @@ static bool check_shapes(const dl_node *n, dl_shape_fault *fault) {
                         dl_type_text(k), dl_type_text(v), dl_operand_text(2));
     dl_type like = dl_row_type(q);
     like.axis[1] = k->axis[1];
-    /* One name, one size, in what a model says; of a template the queries may be a part of the tokens. */
+    /* In a model's text one name has one size; in a template the queries may be a part of the
+     * tokens. */
     bool torn =
         n->op == DL_OP_attention && k->axis[1].name == q->axis[1].name && k->axis[1].size != q->axis[1].size;
     if (!dl_type_same(k, &like) || torn)

@@ -103,7 +103,7 @@ static bool check_groups(const dl_node *n, const dl_windows *v, dl_axis channels
            dl_fault_help(fault, "the numbers of channels, in and out, are multiples of the groups");
 }
 
-/* y: what windows of w over x make. */
+/* The type of y, from windows of w over x. */
 static bool make_y(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, dl_op_place(n->op, DL_TENSOR_X)),
                   *w = dl_operand(n, dl_op_place(n->op, DL_TENSOR_W));
@@ -125,7 +125,7 @@ static bool make_y(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_f
     return true;
 }
 
-/* Along each spatial axis: would windows of k over `size` give what y has? */
+/* Checks a spatial axis: would windows of size k over `size` give y's size? */
 static bool check_gradient(const dl_node *n, const dl_windows *v, int i, int64_t size, int64_t k,
                            dl_shape_fault *fault) {
     int at = dl_op_place(n->op, DL_TENSOR_Y);

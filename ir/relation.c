@@ -1,4 +1,4 @@
-/* Relations: the table of which tensor stands where, and what follows from it. */
+/* Relations: the table of the tensors' places, and the functions that follow from it. */
 #include "ir/relation.h"
 
 #include "ir/counts.h"

@@ -5,8 +5,8 @@
 
 #include "ir/base/utf8.h"
 
-/* `special` characters are written as a backslash and their `letter`, `barred` ones and all that may stand
- * nowhere by `escape`. */
+/* `special` characters become a backslash and their `letter`; `barred` characters, and those that
+ * no syntax takes, become `escape`. */
 static const struct {
     const char *special, *letter, *barred, *escape;
     bool by_code; /* the escape is of a code point, not of each byte */
@@ -24,8 +24,8 @@ static unsigned code_of(const char *s, int n) {
     return code;
 }
 
-/* Control characters (ISO 2022's second set is acted on by terminals, too), marks of direction, line ends and
- * what has no width. */
+/* Control characters (ISO 2022's second set is acted on by terminals, too), marks of direction,
+ * line ends and characters without width. */
 static bool is_invisible(unsigned c) {
     static const unsigned ranges[][2] = {{0, 0x1F},        {0x7F, 0x9F},     {0x61C, 0x61C},
                                          {0x200B, 0x200F}, {0x2028, 0x202E}, {0x2060, 0x206F},

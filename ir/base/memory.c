@@ -186,7 +186,7 @@ int64_t dl_memory_available_in(const char *proc, const char *cgroup) {
         int64_t kib = find_number(text, "MemAvailable:");
         rest = kib < 0 ? -1 : kib * 1024;
     }
-    long long whole = 0, data = 0; /* pages: the address space, and what of it is written to */
+    long long whole = 0, data = 0; /* pages: the address space, and its writable data */
     if (read_text(proc, "/self/statm", "", text, sizeof text))
         sscanf(text, "%lld %*s %*s %*s %*s %lld", &whole, &data);
     int64_t page = sysconf(_SC_PAGESIZE);

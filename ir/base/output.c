@@ -31,9 +31,9 @@ static bool too_long(const char *name, dl_error *err) {
     return dl_fail(err, DL_IO, "path too long: %.100s...", name);
 }
 
-/* Replaces t->path, a link, by what it points to, until it is none. Only the last name's links are ours to
- * follow: a temporary must lie in the directory of what it replaces, and a link may point to what is not
- * there yet. */
+/* Replaces t->path by the target of its link, until it is no link. Only links of the last name must
+ * be followed here: a temporary must be in the directory of the file that it replaces, and a link
+ * may point to a missing file. */
 static bool follow_links(target *t, dl_error *err) {
     enum { MOST_LINKS = 40 };
     for (int i = 0; i < MOST_LINKS; i++) {
@@ -77,7 +77,8 @@ static bool find(const char *name, target *t, dl_error *err) {
            dl_fail(err, DL_IO, "cannot write %s: the file has no name", name);
 }
 
-/* The standard stream that writes this file, or -1: to replace the file would lose what goes there. */
+/* The standard stream that writes this file, or -1: to replace the file would lose the stream's
+ * output. */
 static int find_stream(const target *t) {
     struct stat st;
     for (int fd = STDOUT_FILENO; t->exists && fd <= STDERR_FILENO; fd++)
@@ -92,7 +93,7 @@ static int copy_stream(int fd, const target *t, dl_error *err) {
     return copy;
 }
 
-/* Opens what is there without waiting for anybody. */
+/* Opens the existing file without waiting for a reader or writer. */
 static int open_there(const target *t, int flags, dl_error *err) {
     int fd = open(t->name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);
     struct stat st;
@@ -205,7 +206,7 @@ static bool check_target(const dl_output *o, dl_error *err) {
     return refuse_input(&now, err);
 }
 
-/* Frees what is there of `o`; `keep`: the temporary has become the target. */
+/* Frees `o`, which may be incomplete; `keep`: the temporary has become the target. */
 static void close_output(dl_output *o, bool keep) {
     if (o->temporary && !keep) unlink(o->temporary);
     if (o->fd >= 0) close(o->fd);
@@ -221,7 +222,7 @@ bool dl_output_commit(dl_output *o, dl_error *err) {
         ok = fail_write(o, err);
     bool renamed = ok && o->temporary && check_target(o, err) && rename(o->temporary, o->to.path) == 0;
     if (ok && o->temporary && !renamed) ok = fail_write(o, err);
-    if (ok) { /* some file systems report only here what they could not store */
+    if (ok) { /* some file systems report failed writes only here */
         int fd = o->fd;
         o->fd = -1;
         if (close(fd) != 0) ok = fail_write(o, err);
@@ -290,8 +291,7 @@ bool dl_output_dir_commit(dl_output_dir *d, dl_error *err) {
 
 void dl_output_dir_discard(dl_output_dir *d) {
     if (!d) return;
-    dl_error ignored = {
-        0}; /* the first fault is the one to report; what is left is removed by the next run */
+    dl_error ignored = {0}; /* the first fault is reported; the next run removes the rest */
     dl_remove_tree(d->temporary, &ignored);
     close_dir(d);
 }

@@ -62,7 +62,8 @@ static void limit(int what, rlim_t value) {
     setrlimit(what, &l);
 }
 
-/* The limit on address space counts what the child inherits (a run's arena, a sanitizer's shadow). */
+/* The limit on address space includes the memory that the child inherits (a run's arena, a
+ * sanitizer's shadow). */
 static rlim_t address_space(void) {
     unsigned long pages = 0;
     FILE *f = fopen("/proc/self/statm", "re");
@@ -134,7 +135,7 @@ bool dl_sandbox_run(const char *path, int cpu_seconds, dl_sandbox_reader *read, 
     header h = {0};
     char why[160];
     *out = (dl_sandbox_result){0};
-    fflush(NULL); /* so that the child does not print what the parent has buffered */
+    fflush(NULL); /* so that the child does not print the parent's buffered output */
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return dl_fail_errno(err, DL_RESOURCE, "cannot start a process to read %s", path);
     pid_t child = fork();

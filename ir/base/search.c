@@ -47,7 +47,7 @@ static void add_folders(dl_arena *arena, dl_candidates *c, const char *const *na
     globfree(&found);
 }
 
-/* A name of the environment's in front of a pattern: what glob would read in it is taken as it is. */
+/* A path of the environment before a pattern, with glob's special characters escaped. */
 static const char *literal(dl_arena *arena, const char *path) {
     char *to = dl_alloc(arena, 2 * strlen(path) + 1), *p = to;
     for (; *path; path++) {
@@ -109,7 +109,7 @@ static dl_candidates search(dl_arena *arena, const char *const *names, const cha
         void *handle = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
         const char *path = handle ? dl_cuda_loaded_from(arena, handle) : NULL;
         if (path) add_file(arena, &c, path, false);
-        if (handle) dlclose(handle); /* gives back what RTLD_NOLOAD took; it stays loaded */
+        if (handle) dlclose(handle); /* releases RTLD_NOLOAD's reference; the library stays loaded */
     }
     add_python(arena, &c, names, own);
     const char *conda = variable("CONDA_PREFIX");

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A message is one line, and names what others named: files, keys, what a compiler printed. */
+/* A message is one line, and contains foreign text: names of files and keys, a compiler's
+ * output. */
 static void add(dl_error *err, const char *text) {
     char piece[DL_PIECE];
     size_t n = strlen(err->message);
@@ -37,7 +38,7 @@ bool dl_fail(dl_error *err, dl_code code, const char *format, ...) {
     return false;
 }
 
-/* Causes that are no fault of the file that is named: what ran out, and what to do. */
+/* Causes that are not the named file's fault: the exhausted resource, and the remedy. */
 static const struct {
     int number;
     const char *remedy;

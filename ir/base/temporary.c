@@ -21,7 +21,7 @@
 
 enum { PREFIX = 14, RANDOM = 12, NAME = PREFIX + RANDOM + 1 };
 
-/* The host stands in the name because a lock need not be seen from another one. */
+/* The name contains the host, because other hosts may not see a lock. */
 static void put_prefix(char name[NAME]) {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
@@ -44,12 +44,12 @@ static bool is_ours(const char *name, const char prefix[NAME]) {
 static void remove_dead(int dir, const char *path, const char *name) {
     struct stat st;
     enum { FLAGS = O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC };
-    int fd = openat(dir, name, O_RDWR | FLAGS); /* NFS locks only what may be written */
+    int fd = openat(dir, name, O_RDWR | FLAGS); /* NFS locks only writable files */
     if (fd < 0 && errno == EISDIR) fd = openat(dir, name, O_RDONLY | FLAGS);
     if (fd < 0) return;
     if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0) {
         char whole[PATH_MAX + NAME];
-        dl_error ignored = {0}; /* what cannot be removed stays; it harms nobody */
+        dl_error ignored = {0}; /* a temporary that cannot be removed stays; it does no harm */
         snprintf(whole, sizeof whole, "%s/%s", path, name);
         if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) dl_remove_tree(whole, &ignored);
     }

@@ -1,5 +1,5 @@
-/* Questions about kernels: the anchor, what is reduced, along which axes values differ, where indices land.
- */
+/* Questions about kernels: the anchor, the reductions, the axes along which values differ, the
+ * ranges of indices. */
 #include "ir/kernel/kernel.h"
 
 #include "ir/counts.h"

@@ -163,7 +163,7 @@ dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned 
     f.need = DL_NEWS(arena, bool, n + 1), f.rows = DL_NEWS(arena, bool, 2 * n + 1);
     f.small = DL_NEWS(arena, bool, n + 1), f.sweep = DL_NEWS(arena, int, n + 1);
     for (int i = 0; i < n; i++) f.sweep[i] = -1, find_stage(&f, i);
-    for (int last = 0; last < 4; last++) /* what has no choice first */
+    for (int last = 0; last < 4; last++) /* roots without a choice first */
         for (int i = 0; i < n; i++)
             if ((is_global(&f, i) || steps[i].kind == DL_K_STORE) &&
                 (steps[i].kind == DL_K_STORE) + 2 * !f.inside[steps[i].args[0]] == last)

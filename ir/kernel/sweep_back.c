@@ -29,7 +29,7 @@ static bool is_root(const reader *r, int i) {
 /* Is it a kept value, which loop nests read and do not compute? */
 static bool is_left(const reader *r, int i) { return r->s.kept[i] || r->steps[i].kind == DL_K_REDUCE; }
 
-/* Can what instruction i has be read back from this store? */
+/* Can the value of instruction i be read back from this store? */
 static bool gives_back(const reader *r, int i, int store) {
     const dl_kinstr *in = instr_of(r, store);
     const dl_kparam *p = &r->k->params.at[in->param];
@@ -45,7 +45,7 @@ static bool gives_back(const reader *r, int i, int store) {
     return true;
 }
 
-/* Bytes that sweep `w` reads of parameters, with what is read back so far. */
+/* Bytes of parameters that loop nest `w` reads, with the values that are read back so far. */
 static int64_t count_bytes(const reader *r, const dl_sweep *w) {
     int64_t bytes = 0;
     memset(r->seen, 0, sizeof *r->seen * (size_t)r->k->instrs.n);

@@ -206,7 +206,7 @@ static bool check_store(const dl_plan_kernel *k, const dl_plan_store *s, dl_erro
     return ok || dl_fail(err, DL_INPUT, "kernel '%s' stores what is none of its parameters", k->name);
 }
 
-/* It has room for what is given, or there is none. */
+/* The table has room for its numbers and pointers, or there is no table. */
 static bool check_table(const dl_plan_entry *e) {
     int numbers = e->table.numbers, pointers = e->table.pointers;
     if (!numbers && !pointers) return true;

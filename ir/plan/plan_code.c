@@ -11,9 +11,7 @@ static bool check_cubin_phase(const dl_plan_kernel *k, const dl_plan_entry *e, i
                               const dl_cubin_kernel *found, dl_error *err) {
     int n = dl_plan_entry_count(e), bytes = (int)dl_plan_entry_bytes(e), word = e->table.numbers ? bytes : 8;
     int at = n && found->nparams == n ? found->params[0].offset : 0;
-    /* Maps are aligned where they stand on the device: what is in front of arguments there is in front of
-     * them.
-     */
+    /* Maps are aligned on the device: the bytes before the arguments there come before the maps. */
     bool ok =
         found->nparams == n && (e->maps.n ? at < DL_MAP_ALIGN : at == 0) && found->param_bytes == at + bytes;
     for (int i = 0; ok && i < found->nparams; i++) {

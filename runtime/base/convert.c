@@ -4,9 +4,10 @@
 
 enum { CHUNK = 256 };
 
-/* The float toward zero, whose last bit is set where digits were lost: rounding that once more to 16 bits
- * gives what rounding v would have given (Boldo and Melquiond 2008, Emulation of FMA and Correctly Rounded
- * Sums: Proved Algorithms Using Rounding to Odd). Beyond the largest float it is the largest. */
+/* The float toward zero, whose last bit is set where digits were lost: rounding that once more to
+ * 16 bits gives the same as rounding v (Boldo and Melquiond 2008, Emulation of FMA and Correctly
+ * Rounded Sums: Proved Algorithms Using Rounding to Odd). Beyond the largest float it is the
+ * largest. */
 static float odd_float(double v) {
     float f = (float)v;
     uint32_t u;

@@ -36,8 +36,9 @@ struct dlr_pool {
     _Alignas(LINE) _Atomic uint32_t done;       /* futex: units done of this run */
     _Alignas(LINE) _Atomic int sleepers;        /* workers in or near futex wait */
     _Atomic bool caller_sleeps, closing;
-    /* The run's work. Atomic because a late thread may read them while the next run is written. It finds no
-     * ticket then: those of its run are at 0, whatever `units` says by now; and forgets what it read. */
+    /* The run's work. Atomic because a late thread may read them while the next run is written. It
+     * finds no ticket then: those of its run are at 0, whatever `units` is by now; and it drops the
+     * values that it has read. */
     _Alignas(LINE) _Atomic(dlr_unit_fn *) fn;
     _Atomic(void *) context;
     _Atomic uint32_t units;

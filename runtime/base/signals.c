@@ -13,7 +13,8 @@ enum { N_WATCHED = sizeof watched / sizeof *watched };
 
 static volatile sig_atomic_t pending;
 
-/* A step may take a minute: say at once that the signal was heard. write(2) is what a handler may call. */
+/* A step may take a minute, so this acknowledges the signal at once. A handler may call
+ * write(2). */
 static void note(int number) {
     static const char text[] = "\nstopping after this step, with a checkpoint (Ctrl-C again: at once)\n";
     int saved = errno;

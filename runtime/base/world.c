@@ -20,7 +20,7 @@ static const launcher launchers[] = {
     /* A batch script has SLURM_NTASKS, too, but is in no step. */
     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID", true},
 };
-/* Set by what starts MPI programs, and by nothing else. */
+/* Variables that launchers of MPI programs set, and nothing else does. */
 static const char *const by_mpi[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK"};
 
 static const char *value(const char *name) {

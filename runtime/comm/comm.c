@@ -1,4 +1,4 @@
-/* The interface: what holds for every backend. */
+/* The interface: the part that all backends share. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ bool dlr_comm_close(dlr_comm *comm, dl_error *err) {
     dl_error unheard = {0};
     if (!comm) return true;
     if (!comm->backend->close(comm, err ? err : &unheard))
-        return false; /* a thread that hangs in MPI may still read what is here */
+        return false; /* a thread that hangs in MPI may still read this memory */
     for (int i = 0; i < comm->groups; i++) {
         free(comm->group[i]->ranks);
         free(comm->group[i]);

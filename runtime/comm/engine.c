@@ -14,9 +14,9 @@ enum {
     SLEEP_NS = 50000,  /* and so long while it computes; then longer with the wait */
     MOST_SLEEP_NS = 1000000,
     BROKEN_NS = 500000000, /* how long a message that does not fit waits for its signature's explanation */
-    SPREAD_NS = 300000000, /* how long a failure is told to others */
+    SPREAD_NS = 300000000, /* how long a failure is announced to the others */
 };
-static const int64_t told_ns = 2000000000; /* how long the program has to hear of a failure by a wait */
+static const int64_t told_ns = 2000000000; /* how long the program has to learn of a failure by a wait */
 
 /* ---- a lane ---- */
 
@@ -46,7 +46,7 @@ static void advance(dlr_engine *e, dlr_lane *l) {
         dlr_chunk *k = &l->chunk[i];
         if (k->busy && !k->pending && !go_on(e, l, k)) k->busy = false, l->finished++;
     }
-    /* chunk b is always in place b % CHUNKS, which is what its messages' tags say */
+    /* chunk b is always in place b % CHUNKS, which its messages' tags contain */
     while (l->begun < l->chunks && !l->chunk[l->begun % CHUNKS].busy && !e->lost) {
         dlr_chunk *k = &l->chunk[l->begun % CHUNKS];
         *k = (dlr_chunk){.busy = true, .number = l->begun++, .phase = -1, .room = k->room};
@@ -88,7 +88,7 @@ static void begin(dlr_engine *e, dlr_lane *l, dlr_op *op) {
     advance(e, l);
 }
 
-/* Takes what the program has started into free lanes, in its order. */
+/* Takes the collectives that the program has started into free lanes, in their order. */
 static bool take_work(dlr_engine *e) {
     bool any = false;
     for (int i = 0; i < LANES; i++) {
@@ -199,7 +199,7 @@ static void rest(dlr_engine *e, int64_t idle) {
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Lets MPI carry what is under way for so long. */
+/* Lets MPI carry the messages under way for so long. */
 static void carry(const dlr_engine *e, int64_t ns) {
     for (int64_t end = dl_clock_ns() + ns; dl_clock_ns() < end;) {
         uint64_t ids[POLLED];
@@ -209,9 +209,10 @@ static void carry(const dlr_engine *e, int64_t ns) {
     }
 }
 
-/* The others hear of it, before the file, which may take its time; then the file is written, since another
- * rank's end makes mpirun end this one, and what a device was in is seen before it is ended; then the program
- * hears, which may be far from a wait. */
+/* Announces a failure in this order. First the other ranks, since the file may take time. Then the
+ * flight recorder's file, since another rank's end makes mpirun end this one, and before the device
+ * is ended, so that its collective is still seen. Then the program, which may be far from a
+ * wait. */
 static void give_up(dlr_engine *e) {
     pthread_mutex_lock(&e->lock);
     dl_error why = e->failed;
@@ -243,7 +244,8 @@ void *dlr_engine_run(void *of) {
     }
     e->rank = rank, e->size = size;
     dlr_engine_state(e, READY);
-    pthread_mutex_lock(&e->lock); /* the program looks at the world, and makes what needs its size */
+    pthread_mutex_lock(
+        &e->lock); /* the program reads the world, and makes the state that depends on its size */
     while (!e->watch && !e->failed.code && e->state == READY) pthread_cond_wait(&e->work, &e->lock);
     bool begins = e->watch != NULL;
     pthread_mutex_unlock(&e->lock);

@@ -101,7 +101,7 @@ static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_rank
     if (c->op == DL_OP_all_reduce) return true;
     int64_t *counts = DL_NEWS(arena, int64_t, c->ranks);
     for (int i = 0; i < c->ranks; i++) counts[i] = dl_ring_share(c->size, c->ranks, i, c->turn).n * c->inner;
-    if (c->op == DL_OP_shift) { /* a piece lies as it is, in all its blocks */
+    if (c->op == DL_OP_shift) { /* the rank's piece is contiguous, in all its blocks */
         for (int i = 0; i < c->ranks; i++) counts[i] *= c->outer;
         to->call.outer = 1;
     }

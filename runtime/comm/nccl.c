@@ -20,7 +20,7 @@ static bool is_world(const dlr_comm *comm, const dlr_members *g) {
     return same;
 }
 
-/* Groups side by side are told apart by their smallest ranks. */
+/* Disjoint groups are distinguished by their smallest ranks. */
 static bool nccl_group(dlr_comm *comm, dlr_members *g, dl_error *err) {
     dlr_nccl_backend *b = comm->of;
     dlr_nccl_comm world = comm->group[0]->of, *own = dl_alloc(b->arena, sizeof *own);

@@ -1,5 +1,5 @@
-/* Whether a call went well, of NCCL or of CUDA's driver: waits for what NCCL goes on with by itself, and puts
- * a failure into words. */
+/* Checks a call of NCCL or of CUDA's driver: waits while NCCL has it in progress, and puts a
+ * failure into words. */
 #include <time.h>
 
 #include "ir/base/clock.h"

@@ -1,7 +1,8 @@
-/* The watcher of NCCL's communicators. A collective that a rank takes no part in runs for ever, and the
- * program's thread waits for the device in the driver: this thread hears of lost ranks from the hosts' comm,
- * asks NCCL for errors, and looks how long the program has been waiting; after any of them it aborts the
- * communicators, which ends their kernels, so that the program's wait ends and is told why. */
+/* The watcher of NCCL's communicators. A collective that a rank does not take part in runs for
+ * ever, and the program's thread waits for the device in the driver. This thread learns of lost
+ * ranks from the hosts' comm, asks NCCL for errors, and looks how long the program has been
+ * waiting. After any of these it aborts the communicators, which ends their kernels, so that the
+ * program's wait ends with the reason. */
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -101,7 +101,7 @@ static bool reduce(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
 
 /* ---- all_gather ---- */
 
-/* Some blocks at once: what comes is put between the others' pieces afterwards. */
+/* Some blocks at once: received pieces are put between the others' pieces afterwards. */
 static bool gather_blocks(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     const dlr_collective *c = &l->op->c;
     int n = l->op->group->n, me = l->op->group->me;
@@ -253,7 +253,7 @@ bool dlr_lane_phase(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
 
 static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Depends on what all members know alike, so that their messages fit. */
+/* Depends only on values that all members share, so that their messages fit. */
 void dlr_lane_plan(const dlr_engine *e, dlr_lane *l) {
     const dlr_collective *c = &l->op->c;
     int n = l->op->group->n;

@@ -1,4 +1,5 @@
-/* The program's side of the engine: what it starts and waits for, and how both begin and end. */
+/* The program's side of the engine: starting and waiting for collectives, and the begin and end of
+ * both. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -122,7 +123,7 @@ static void free_engine(dlr_engine *e) {
     free(e);
 }
 
-/* Until the engine's thread has told the others of a failure. */
+/* Waits until the engine's thread has announced a failure to the others. */
 static void await_spread(dlr_engine *e) {
     pthread_mutex_lock(&e->lock);
     e->told = true;

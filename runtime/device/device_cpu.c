@@ -147,7 +147,7 @@ static void look_at_scratch(cpu *c, const dlr_guard *g, char *found, size_t size
     c->base.zones += threads + 1;
 }
 
-/* Runs a launch on copies of what it may touch (runtime/device/guard.h). */
+/* Runs a launch on copies of the memory that it may touch (runtime/device/guard.h). */
 static void run_guarded(cpu *c, int program, int number) {
     const dl_plan_launch *from = &c->base.plan->programs.at[program].launches.at[number];
     dl_arena *arena = dl_arena_new(NULL);

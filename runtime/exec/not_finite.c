@@ -90,7 +90,8 @@ static void look_at_classes(watch *w) {
     }
 }
 
-/* The first value that a launch stored and that is not finite; what has been found stays. */
+/* Looks for the first value that a launch stored and that is not finite; an earlier finding is
+ * kept. */
 static void look(void *context, int program, int number) {
     watch *w = context;
     const dl_plan *p = dlr_exec_plan(w->exec);

@@ -10,8 +10,8 @@
 static const int64_t most_random = (int64_t)1 << 34;
 enum { REDRAW = 1 << 16 /* added to the stream for each new draw of an element */ };
 
-/* How a piece lies in its whole, both row-major: in runs of as many elements each that lie side by side
- * there, too. */
+/* The place of a piece in its whole tensor, both row-major: runs of equal length, each contiguous
+ * in the whole, too. */
 typedef struct {
     int64_t run, runs;
     const dl_var_piece *piece;

@@ -10,8 +10,8 @@ static const char *bad_state(dl_arena *arena, dlr_exec *exec) {
     return found ? found : dlr_not_finite_variable(arena, exec, DL_VAR_STATE);
 }
 
-/* One step, watched or not. *found: what of it is not finite; a step that a loss scaler skips may have such
- * values. False: it could not be made. */
+/* One step, watched or not. *found: its value that is not finite; a step that a loss scaler skips
+ * may have such values. False: the step could not be run. */
 static bool make(dl_arena *arena, const dlr_again *a, bool watched, const char **found, dl_error *err) {
     dlr_scaler scaler = dlr_scaler_of(a->exec, a->program);
     *found = NULL;

@@ -104,7 +104,7 @@ static values param_state(writer *w, const char *param) {
 
 static dlr_torch_value number(bool flag, double v) { return flag ? truth(v != 0) : real(v); }
 
-/* Adds what the optimiser takes: an entry each, or a tuple of neighbours that share one. */
+/* Adds the optimiser's options: an entry each, or a tuple of neighbours that share one. */
 static void put_options(writer *w, values *group, bool decays) {
     const dl_option_row *row = dl_optimizer_options, *end = row + DL_N_OPTIONS;
     values tuple = {0};

@@ -16,8 +16,8 @@ void dlr_run_set_scale(const dlr_run *r) {
         dlr_run_set_hyper(r->exec, "optimizer.lr.scale", r->plateau.rate / r->rates.init);
 }
 
-/* A course over epochs goes on by them where a checkpoint's had another number of steps: of another batch
- * size or number of ranks. One over a number of steps goes by steps. */
+/* A schedule over epochs continues by epochs where the checkpoint's epochs have another number of
+ * steps, by another batch size or number of ranks. A schedule over steps continues by steps. */
 static double steps_passed(const dlr_run *r) {
     int64_t epochs = r->at.epoch * r->epoch_batches + r->at.position;
     return r->o->steps ? 0 : (double)(epochs - r->at.iteration);

@@ -111,7 +111,7 @@ static bool gather_whole(dlr_run *r, dlr_saving *s, dlr_tensors scaler, dl_error
     return true;
 }
 
-/* Where each writes its part, of what lies where it is. */
+/* Gathers this rank's part, of the pieces that it holds, where each rank writes its own. */
 static void gather_own(dlr_saving *s) {
     for (int i = 0; i < s->shards->n_own; i++) {
         const dlr_shard *own = &s->shards->own[i];
@@ -324,7 +324,7 @@ bool dlr_run_save(dlr_run *r, bool is_best, dl_error *err) {
         ok = copy(r, saving, err);
         s->copied += dl_clock_seconds() - began;
     }
-    if (ok && s->shards && !s->thread) { /* whoever cannot has the others hear it */
+    if (ok && s->shards && !s->thread) { /* a rank that cannot write reports it to the others */
         start_job(s, write_all, &s->fault), s->written = true;
         return end_parts(r, err) && dlr_run_wait_saved(r, err);
     }

@@ -89,7 +89,7 @@ bool dlr_run_meet(const dlr_run *r, dl_error *err) {
 
 /* ---- buffers ---- */
 
-/* Running statistics follow each rank's own samples; what rank 0 has seen counts, as in PyTorch's DDP. */
+/* Running statistics follow each rank's own samples; rank 0's are used, as in PyTorch's DDP. */
 bool dlr_run_share_buffers(const dlr_run *r, dl_error *err) {
     const dlr_run_ranks *ranks = &r->o->ranks;
     if (!ranks->comm || ranks->own_buffers) return true;

@@ -1,4 +1,4 @@
-/* The run's files for people: curves, points, pictures, what was configured. */
+/* The run's files for people: curves, points, pictures, the configuration. */
 #include <math.h>
 #include <unistd.h>
 
@@ -55,9 +55,8 @@ static bool open_board(dlr_run *r, int64_t newest, dl_error *err) {
     return board != NULL;
 }
 
-/* A point that metrics.jsonl has and the run of Weights & Biases has not: of a run that has only now been
- * asked to write one, of another run that is gone on from, or of one whose folder is lost. When it was made
- * is not known. */
+/* A point that metrics.jsonl has and the run of Weights & Biases lacks: because this run writes one
+ * only now, or continues another run, or its folder is lost. The point's time is unknown. */
 typedef struct {
     dlr_wandb *to;
     int64_t newest; /* step that is there */

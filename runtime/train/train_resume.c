@@ -23,8 +23,8 @@ static void restore_sums(dlr_averages *a, const dlr_checkpoint *c) {
     for (int i = 0; i < a->n; i++) a->terms[i].last = v->reals[i + 1];
 }
 
-/* Where a run goes on that was lowered by a plateau; of one that was not, it begins now. A first rate that is
- * another one now is lowered as far as the one before was. */
+/* Restores the plateau of a run that had one; otherwise it begins now. If the first rate has
+ * changed, it is lowered by the same factor as the earlier one. */
 static void restore_plateau(dlr_plateau *p, double init, const dlr_checkpoint *c) {
     const dlr_state_value *v = dlr_checkpoint_value(c, "plateau");
     if (!v || v->kind != DLR_STATE_REALS || (v->n_reals != 3 && v->n_reals != 4)) return;
@@ -70,8 +70,8 @@ static void weigh(dlr_run *r, int64_t batches) {
     a->batches = batches, r->lost = 0;
 }
 
-/* In an epoch whose batches were others, what follows is the first batch of now that it has not wholly seen.
- */
+/* If the batch size has changed within an epoch, the epoch continues with the first batch that has
+ * samples it has not seen. */
 static void move_within_epoch(dlr_run *r, const dlr_checkpoint *c) {
     int64_t batch = dlr_checkpoint_integer(c, "batch"), all = dlr_checkpoint_integer(c, "epoch_batches"),
             made = r->at.position;
@@ -140,8 +140,8 @@ static bool same_place(const char *a, const char *b) {
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Whether the run's own newest checkpoint came of going on from `whole`: then the same command is given
- * again, as a queue does, and goes on with what it made. */
+/* Whether the run's own newest checkpoint came of resuming from `whole`: then the same command is
+ * repeated, as a queue does, and continues from that checkpoint. */
 static bool has_gone_on(const dlr_run *r, const char *whole) {
     dlr_checkpoint *own = NULL;
     dl_error none = {0};

@@ -51,10 +51,10 @@ static bool same_value(const setting *a, const setting *b) {
     return end_a == a->value + a->value_length && end_b == b->value + b->value_length && x == y;
 }
 
-/* The keys that make the model must agree; what else differs is told. */
+/* The keys that determine the model must agree; other differences are reported. */
 static void compare_settings(const dlr_run *r, const char *then, dlr_differences *list) {
-    /* Where a run lies, and how fast it is: nothing that its numbers follow from. The seed and the sizes of
-     * batches have lines of their own. */
+    /* Settings of a run's place and speed, which do not affect its numbers. The seed and the sizes
+     * of batches have lines of their own. */
     static const char *const passed_over[] = {"resume",
                                               "stop_after",
                                               "expdir",
@@ -140,7 +140,8 @@ static void compare_model(const dlr_run *r, const dlr_checkpoint *c, dlr_differe
 
 /* ---- the data's order ---- */
 
-/* In the middle of an epoch its samples are to stay the same, as far as batches tell how many there are. */
+/* In the middle of an epoch its samples must stay the same, as far as the number of batches
+ * shows. */
 static void compare_samples(const dlr_run *r, const dlr_checkpoint *c, dlr_differences *list) {
     int64_t batch = dlr_checkpoint_integer(c, "batch"), batches = dlr_checkpoint_integer(c, "epoch_batches");
     int64_t then = batch * batches, now = r->global_batch * r->epoch_batches;

@@ -65,8 +65,8 @@ void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates) {
     }
 }
 
-/* Tensors to a file, of all ranks by the one that writes; what is not finite among them is said, and written
- * all the same. */
+/* Writes tensors of all ranks to a file, by the rank that writes; values that are not finite are
+ * reported, and written all the same. */
 static bool save(const dlr_train_options *o, dl_arena *arena, dlr_tensors *tensors, const char *what,
                  const char *path, dl_error *err) {
     if (!dlr_run_leads(o)) return dlr_tensors_help_gather(tensors, err);
@@ -75,7 +75,7 @@ static bool save(const dlr_train_options *o, dl_arena *arena, dlr_tensors *tenso
     dlr_st_written written;
     if (!dlr_st_write(path, &content, &written, err)) return false;
     dlr_log_info("%s written to %s", what, path);
-    if (written.not_finite) /* which may be what they are wanted for */
+    if (written.not_finite) /* the user may want the file because of them */
         dlr_log_warning("%s are not all finite: '%s' is the first that is not", what, written.not_finite);
     return true;
 }

@@ -108,8 +108,8 @@ static void write_count(dlr_exec *exec, const char *name, int64_t count) {
     if (v.type) dlr_state_write(exec, v, DL_I64, &count);
 }
 
-/* The optimiser's count is of steps that a scaler did not skip (of PyTorch's scaler such a file says nothing
- * else: it begins anew); where nothing is scaled, it is what the course of the rate goes by, too. */
+/* The optimiser's count is of steps that a scaler did not skip (the file has nothing else about
+ * PyTorch's scaler, which begins anew); without a scaler the rate's schedule follows it, too. */
 static void write_steps(const dlr_run *r, const dlr_torch_training *t) {
     dlr_scaler_start(r->exec, r->o->loss_scale);
     bool skipped = r->scaler.used.type && t->iters > t->steps;

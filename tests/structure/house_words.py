@@ -17,7 +17,7 @@ CEILING = {
     "comments that begin with What, Those, Of, That or Whose": 470,
     "uses of 'behind' in sources (write 'after')": 761,
     "uses of 'beside' in sources (write 'next to', 'in addition to' or 'compared with')": 344,
-    "lines of C over 100 characters": 10720,
+    "lines of C over 100 characters": 10685,
     "lines of Markdown over 120 characters": 2044,
 }
 SLACK = 10
