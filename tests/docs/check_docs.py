@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""Runs the commands of documents, and compares their output with the page.
+
+    check_docs.py BUILD [--write] [PAGE...]     without PAGE: docs/tutorial/*.md and README.md
+
+Each page has a temporary directory of its own, in which `models` and `scripts` are links to the checkout. Its fenced
+blocks are taken in order:
+
+    ```sh                a line `$ COMMAND` is run by a bash of its own (`set -o pipefail`); a command goes on after a
+                         line that ends with a backslash. The lines after it, up to the next command, are its output:
+                         standard output and standard error together.
+    ```LANG file=NAME    is written to NAME.
+    other blocks         are text for the reader.
+
+The programs of BUILD are first in PATH; `python3` is the Python that runs this script. A page whose blocks import a
+package that this Python lacks (torch, numpy, h5py) is skipped, with exit status 77 where no other page was checked.
+
+The output agrees with the page where all lines do, in order:
+
+    ...                  a line of its own: any lines, or none
+    <...>                within a line: any text
+    dates and times      2001-01-31, 10:20:30 (with a fraction too): any
+    12 s, 0.5 GB/s       a number before a unit of time or of speed: any
+    0.125, 1e-3          a number with a point or an exponent: within two in a hundred
+    runs of blanks       alike, and blanks at the end are ignored
+
+A command that fails, output that differs, a page without a command and a page that does not exist are failures. A
+command that is meant to fail says so: `dlc check bad.dl || echo "exit status $?"`.
+
+--write puts the new output into the page where it differs. Lines `...` and marks `<...>` stay where their neighbours are
+found again; else all lines are pasted.
+"""
+import importlib.util
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGES = [*sorted((ROOT / "docs/tutorial").glob("*.md")), ROOT / "README.md"]
+PACKAGES = ("torch", "numpy", "h5py")
+SECONDS = 900  # of one command
+LAUNCHERS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "LD_LIBRARY_PATH")
+
+STAMP = r"\d{4}-\d\d-\d\d(?: \d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?)?|\b\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\b"
+NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
+UNIT = r"(?:[mun]?s|sec|seconds|min|minutes|h|[KMGT]?i?B/s|[MGT]?FLOP/s|samples/s(?:ec)?|iters/sec)\b"
+TOKEN = re.compile(rf"(?P<stamp>{STAMP})|(?P<time>{NUMBER}) ?{UNIT}|(?P<number>{NUMBER})")
+WITHIN = 0.02
+
+
+class Fault(Exception):
+    pass
+
+
+def line_agrees(wanted, line):
+    """Whether a line of output is that of the page."""
+    if wanted.count("<...>"):
+        parts = [".*" if p == "<...>" else pattern(p) for p in re.split(r"(<\.\.\.>)", wanted.strip())]
+    else:
+        parts = [pattern(wanted.strip())]
+    found = re.fullmatch("".join(parts), line.strip())
+    if not found:
+        return False
+    numbers = [m["number"] for p in wanted.split("<...>") for m in TOKEN.finditer(p) if m["number"]]
+    return all(alike(a, b) for a, b in zip(numbers, found.groups()))
+
+
+def pattern(text):
+    """A regular expression of the text; each number is a group."""
+    parts, at = [], 0
+    for m in TOKEN.finditer(text):
+        parts += [blanks(text[at:m.start()])]
+        if m["stamp"]:
+            parts += [rf"(?:{STAMP})"]
+        elif m["time"]:
+            parts += [rf"{NUMBER} ?{UNIT}"]
+        else:
+            parts += [rf"({NUMBER})"]
+        at = m.end()
+    return "".join(parts + [blanks(text[at:])])
+
+
+def blanks(text):
+    return re.sub(r"(?:\\?\s)+", lambda _: r"\\s+", re.escape(text)).replace(r"\\s+", r"\s+")
+
+
+def alike(a, b):
+    if a == b:
+        return True
+    if not any(c in a + b for c in ".eE"):
+        return False
+    x, y = (float(n.replace(",", "")) for n in (a, b))
+    return abs(x - y) <= WITHIN * max(abs(x), abs(y))
+
+
+def agrees(wanted, lines):
+    """Whether output is that of the page; `...` stands for any lines."""
+    if not wanted:
+        return not lines
+    if wanted[0].strip() == "...":
+        return any(agrees(wanted[1:], lines[i:]) for i in range(len(lines) + 1))
+    return bool(lines) and line_agrees(wanted[0], lines[0]) and agrees(wanted[1:], lines[1:])
+
+
+def rewritten(wanted, lines):
+    """New lines for the page: those of the old shape, with its `...`, or else all."""
+    new, at, gap = [], 0, False
+    for old in wanted:
+        if old.strip() == "...":
+            new, gap = new + [old], True
+            continue
+        places = [i for i in range(at, len(lines) if gap else min(at + 1, len(lines))) if shape(old).fullmatch(lines[i].strip())]
+        if not places:
+            return [stamped(line) for line in lines]
+        new += [old if line_agrees(old, lines[places[0]]) else stamped(lines[places[0]])]
+        at, gap = places[0] + 1, False
+    return new if gap or at == len(lines) else [stamped(line) for line in lines]
+
+
+def shape(text):
+    """A regular expression of the text with any numbers."""
+    parts = re.split(rf"(<\.\.\.>|{STAMP}|{NUMBER})", text.strip())
+    return re.compile("".join(".*" if p == "<...>" else blanks(p) if i % 2 == 0 else r"[-+\d.,:eE ]+" for i, p in enumerate(parts)))
+
+
+def stamped(line):
+    """Dates of today are no part of a page."""
+    return re.sub(rf"\d{{4}}-\d\d-\d\d \d\d:\d\d(?::\d\d)?(?:[.,]\d+)?", "<...>", line).rstrip()
+
+
+def blocks(text):
+    """The page's lines, and its fenced blocks: (first line, line of the end, words of the fence)."""
+    lines, found, start = text.split("\n"), [], None
+    for i, line in enumerate(lines):
+        if line.startswith("```"):
+            if start is None:
+                start = i
+            else:
+                found.append((start + 1, i, shlex.split(lines[start][3:])))
+                start = None
+    if start is not None:
+        raise Fault(f"line {start + 1}: a block that does not end")
+    return lines, found
+
+
+def commands(lines, first, end):
+    """Of a block: (command, first line of its output, line after it)."""
+    at = first
+    while at < end:
+        if not lines[at].startswith("$ "):
+            raise Fault(f"line {at + 1}: a command begins with `$ `")
+        command = lines[at][2:]
+        while command.endswith("\\") and at + 1 < end:
+            at += 1
+            command += "\n" + lines[at]
+        at = start = at + 1
+        while at < end and not lines[at].startswith("$ "):
+            at += 1
+        yield command, start, at
+
+
+def lacking(lines, found):
+    """Packages that the page's Python needs and this one has not."""
+    text = "\n".join("\n".join(lines[a:b]) for a, b, _ in found)
+    return [p for p in PACKAGES if re.search(rf"\b(?:import|from) {p}\b", text) and not importlib.util.find_spec(p)]
+
+
+def environment(build, folder):
+    tools = folder / "bin"
+    tools.mkdir()
+    (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    (tools / "python3").chmod(0o755)
+    env = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
+    env["PATH"] = os.pathsep.join([str(tools), f"{build}/programs", f"{build}/dldata", env["PATH"]])
+    env["DLR_CACHE_DIR"] = os.environ.get("DLC_TEST_CACHE") or str(folder / "cache")
+    return {**env, "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def run(command, here, env):
+    """The lines of a command's output, and its exit status."""
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=here, env=env, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS)
+    text = done.stdout.decode(errors="replace").replace(f"{here}/", "").replace(f"{ROOT}/", "")
+    text = re.sub(r"[^\n]*\r", "", text)
+    return text.rstrip("\n").split("\n") if text.strip() else [], done.returncode
+
+
+def check_page(page, build, write):
+    """How many commands agreed and failed; None where the page is skipped."""
+    lines, found = blocks(page.read_text())
+    missing = lacking(lines, found)
+    if missing:
+        print(f"SKIP: {page.name} needs {', '.join(missing)} for {sys.executable}")
+        return None
+    passed = failed = 0
+    edits = []
+    with tempfile.TemporaryDirectory(prefix="dlc_docs_") as name:
+        folder = pathlib.Path(name).resolve()
+        env, here = environment(build, folder), folder / "page"
+        here.mkdir()
+        for link in ("models", "scripts"):
+            (here / link).symlink_to(ROOT / link)
+        for first, end, words in found:
+            files = [w[5:] for w in words[1:] if w.startswith("file=")]
+            if files:
+                path = here / files[0]
+                if not path.resolve().is_relative_to(here):
+                    raise Fault(f"line {first}: {files[0]} is not in the page's folder")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("\n".join(lines[first:end]) + "\n")
+            elif words[:1] == ["sh"]:
+                for command, start, after in commands(lines, first, end):
+                    output, status = run(command, here, env)
+                    wanted = lines[start:after]
+                    good = status == 0 and agrees(wanted, output)
+                    passed, failed = passed + good, failed + (not good)
+                    if good:
+                        continue
+                    if status:
+                        print(f"{page.name}:{start}: $ {command}\n  exit status {status}", *output[-40:], sep="\n  ")
+                    elif write:
+                        edits.append((start, after, rewritten(wanted, output)))
+                        passed, failed = passed + 1, failed - 1
+                    else:
+                        print(f"{page.name}:{start}: $ {command}\n  the page has", *wanted, "and the command gave", *output[-60:], sep="\n  ")
+    if not passed + failed:
+        raise Fault("no command: nothing was checked")
+    for start, after, new in reversed(edits):
+        lines[start:after] = new
+    if edits:
+        page.write_text("\n".join(lines))
+        print(f"{page.name}: {len(edits)} outputs written")
+    return passed, failed
+
+
+def main(arguments):
+    write = "--write" in arguments
+    names = [a for a in arguments if a != "--write"]
+    if not names or any(a.startswith("-") for a in names):
+        sys.exit(__doc__)
+    build, passed, failed, skipped = pathlib.Path(names[0]).resolve(), 0, 0, 0
+    for page in [pathlib.Path(n) for n in names[1:]] or PAGES:
+        try:
+            counts = check_page(page, build, write)
+        except (Fault, OSError, subprocess.TimeoutExpired) as fault:
+            print(f"{page}: {fault}")
+            counts = 0, 1
+        if counts is None:
+            skipped += 1
+        else:
+            passed, failed = passed + counts[0], failed + counts[1]
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(1 if failed else 0 if passed else 77)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

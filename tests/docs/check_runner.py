@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Tests check_docs.py: pages that it must accept and refuse, and seeded faults of its own that these pages must see.
+
+Goes in: nothing. Comes out: "N passed, N failed". Each mutant replaces a piece of check_docs.py, which must be there.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SOURCE = (pathlib.Path(__file__).parent / "check_docs.py").read_text()
+
+
+def sh(*lines):
+    return "\n".join(["Text.", "", "```sh", *lines, "```", ""])
+
+
+# name: (page, exit status)
+PAGES = {
+    "right": (sh("$ echo one; echo two", "one", "two", "$ true"), 0),
+    "wrong": (sh("$ echo one", "two"), 1),
+    "more": (sh("$ echo one; echo two", "one"), 1),
+    "less": (sh("$ echo one", "one", "two"), 1),
+    "silent": (sh("$ true", "one"), 1),
+    "fails": (sh("$ echo one; exit 3", "one"), 1),
+    "fails_in_pipe": (sh("$ false | cat"), 1),
+    "told": (sh('$ false || echo "exit status $?"', "exit status 1"), 0),
+    "absent": (sh("$ cat nowhere.txt", "..."), 1),
+    "no_command": ("Text.\n", 1),
+    "no_dollar": (sh("echo one", "one"), 1),
+    "other_block": ("```text\n$ false\n```\n", 1),
+    "unended": ("```sh\n$ true\n", 1),
+    "file": ("```text file=a/b.txt\nHello.\n```\n" + sh("$ cat a/b.txt", "Hello."), 0),
+    "file_outside": ("```text file=../b.txt\nHello.\n```\n" + sh("$ true"), 1),
+    "continued": (sh("$ echo one \\", "    two", "one two"), 0),
+    "any_lines": (sh("$ seq 9", "1", "...", "8", "9"), 0),
+    "any_lines_wrong": (sh("$ seq 9", "1", "...", "7", "9"), 1),
+    "any_text": (sh("$ echo one two three", "one <...> three"), 0),
+    "any_text_wrong": (sh("$ echo one two three", "one <...> four"), 1),
+    "time": (sh("$ echo took 12.5 s", "took 3 s"), 0),
+    "time_wrong": (sh("$ echo took 12.5 s", "took 12.5 apples"), 1),
+    "date": (sh("$ echo 2001-01-31 10:20:30,123 done", "1999-12-01 00:00:00,000 done"), 0),
+    "near": (sh("$ echo loss=0.1001", "loss=0.1000"), 0),
+    "far": (sh("$ echo loss=0.1001", "loss=0.1100"), 1),
+    "exponent": (sh("$ echo 1.0e-3", "1e-3"), 0),
+    "whole": (sh("$ echo 101", "100"), 1),
+    "blanks": (sh("$ echo 'a    b'", "a b"), 0),
+    "python": ('```python file=a.py\nprint("hello")\n```\n' + sh("$ python3 a.py", "hello"), 0),
+    "lacking": ("```python file=a.py\nimport torch_that_nobody_has\n```\n" + sh("$ true"), 77),
+}
+# name: (page, the same after --write)
+WRITTEN = {
+    "all": (sh("$ seq 2", "3"), sh("$ seq 2", "1", "2")),
+    "kept": (sh("$ echo; echo loss=0.5; echo took 7 s; echo; echo done in 3", "...", "loss=0.9", "took <...>", "...", "done in 4"),
+             sh("$ echo; echo loss=0.5; echo took 7 s; echo; echo done in 3", "...", "loss=0.5", "took <...>", "...", "done in 3")),
+    "agrees": (sh("$ echo took 7 s", "took 9 s"), sh("$ echo took 7 s", "took 9 s")),
+    "stamp": (sh("$ echo 2001-01-31 10:20:30,123 one", "two"), sh("$ echo 2001-01-31 10:20:30,123 one", "<...> one")),
+}
+# A piece of check_docs.py, and what a mutant has in its place.
+MUTANTS = [
+    ("status == 0 and agrees(wanted, output)", "agrees(wanted, output)"),
+    ("status == 0 and agrees(wanted, output)", "status == 0"),
+    ("-o\", \"pipefail", "+o\", \"pipefail"),
+    ("    if not passed + failed:\n", "    if False:\n"),
+    ("        return not lines\n", "        return True\n"),
+    ("WITHIN = 0.02", "WITHIN = 0.2"),
+    ("    if not any(c in a + b for c in \".eE\"):\n        return False\n", ""),
+    ("if not path.resolve().is_relative_to(here):", "if False:"),
+    ("        except (Fault, OSError, subprocess.TimeoutExpired) as fault:\n            print(f\"{page}: {fault}\")\n            counts = 0, 1",
+     "        except (Fault, OSError, subprocess.TimeoutExpired) as fault:\n            print(f\"{page}: {fault}\")\n            counts = 0, 0"),
+    ("sys.exit(1 if failed else", "sys.exit(0 if failed else"),
+    ("return [p for p in PACKAGES if", "return [p for p in PACKAGES if False and"),
+    ("    return all(alike(a, b) for a, b in zip(numbers, found.groups()))", "    return True"),
+    ("new += [old if line_agrees(old, lines[places[0]]) else", "new += [old if True else"),
+]
+
+
+def verdicts(folder, source):
+    """The pages on which check_docs.py, as in the source, errs, one after the other, with what it did."""
+    script = folder / "tests/docs/check_docs.py"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(source.replace('PACKAGES = ("torch",', 'PACKAGES = ("torch_that_nobody_has", "torch",'))
+
+    def run(name, text, *options):
+        page = folder / f"{name}.md"
+        page.write_text(text)
+        done = subprocess.run([sys.executable, script, folder / "build", *options, page], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return page, done.returncode, done.stdout.decode()
+
+    for name, (text, status) in PAGES.items():
+        page, found, said = run(name, text)
+        if found != status or page.read_text() != text:
+            yield name, f"exit status {found}, {status} is right\n{said}"
+    for name, (text, after) in WRITTEN.items():
+        page, found, said = run(name, text, "--write")
+        if found or page.read_text() != after:
+            yield name, f"exit status {found}; the page after --write:\n{page.read_text()}{said}"
+    done = subprocess.run([sys.executable, script, folder / "build", folder / "nowhere.md"], stdout=subprocess.DEVNULL)
+    if done.returncode != 1:
+        yield "missing page", f"exit status {done.returncode}"
+
+
+def seen(folder, old, new):
+    """Whether a page sees the mutant; one that fails at the first page does not run at all."""
+    page = old in SOURCE and next((page for page, _ in verdicts(folder, SOURCE.replace(old, new))), None)
+    return page and page != "right"
+
+
+def main():
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="dlc_runner_") as name:
+        folder = pathlib.Path(name).resolve()
+        for page, what in verdicts(folder, SOURCE):
+            failed += 1
+            print(f"failed: {page}: {what}")
+        for old, new in MUTANTS:
+            if not seen(folder, old, new):
+                failed += 1
+                print(f"failed: nobody saw the mutant: {old.strip()!r} -> {new.strip()!r}")
+    count = len(PAGES) + len(WRITTEN) + 1 + len(MUTANTS)
+    print(f"{count - failed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+main()
