@@ -45,8 +45,8 @@ PACKAGES = ("torch", "numpy", "h5py")
 SECONDS = 900  # of one command
 LAUNCHERS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "LD_LIBRARY_PATH")
 
-STAMP = r"\d{4}-\d\d-\d\d(?: \d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?)?|\b\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?\b"
-NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?"
+STAMP = r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:[.,]\d+)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
+NUMBER = r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 UNIT = r"(?:[mun]?s|sec|seconds|min|minutes|h|[KMGT]?i?B/s|[MGT]?FLOP/s|samples/s(?:ec)?|iters/sec)\b"
 TOKEN = re.compile(rf"(?P<stamp>{STAMP})|(?P<time>{NUMBER}) ?{UNIT}|(?P<number>{NUMBER})")
 WITHIN = 0.02
@@ -129,7 +129,7 @@ def shape(text):
 
 def stamped(line):
     """Dates of today are no part of a page."""
-    return re.sub(rf"\d{{4}}-\d\d-\d\d \d\d:\d\d(?::\d\d)?(?:[.,]\d+)?", "<...>", line).rstrip()
+    return re.sub(STAMP, "<...>", line).rstrip()
 
 
 def blocks(text):

@@ -40,6 +40,7 @@ PAGES = {
     "time": (sh("$ echo took 12.5 s", "took 3 s"), 0),
     "time_wrong": (sh("$ echo took 12.5 s", "took 12.5 apples"), 1),
     "date": (sh("$ echo 2001-01-31 10:20:30,123 done", "1999-12-01 00:00:00,000 done"), 0),
+    "place": (sh("$ echo a.dl:10:20: error", "a.dl:10:21: error"), 1),
     "near": (sh("$ echo loss=0.1001", "loss=0.1000"), 0),
     "far": (sh("$ echo loss=0.1001", "loss=0.1100"), 1),
     "exponent": (sh("$ echo 1.0e-3", "1e-3"), 0),
