@@ -56,32 +56,39 @@ class Fault(Exception):
     pass
 
 
+def parts_of(wanted):
+    """A line of the page as (text, its regular expression, whether it is a number to be compared)."""
+    for text in re.split(r"(<\.\.\.>)", wanted.strip()):
+        if text == "<...>":
+            yield text, ".*", False
+            continue
+        at = 0
+        for m in TOKEN.finditer(text):
+            yield text[at:m.start()], blanks(text[at:m.start()]), False
+            expression = STAMP if m["stamp"] else rf"{NUMBER} ?{UNIT}" if m["time"] else NUMBER
+            yield m.group(), f"(?:{expression})", bool(m["number"])
+            at = m.end()
+        yield text[at:], blanks(text[at:]), False
+
+
+def numbers_in(wanted, line):
+    """The numbers of a line of output that has the form of the page's line, and the page's; None where it has another."""
+    parts = list(parts_of(wanted))
+    found = re.fullmatch("".join(f"({e})" if number else e for _, e, number in parts), line.strip())
+    return found and (found.groups(), [text for text, _, number in parts if number])
+
+
 def line_agrees(wanted, line):
     """Whether a line of output is that of the page."""
-    if wanted.count("<...>"):
-        parts = [".*" if p == "<...>" else pattern(p) for p in re.split(r"(<\.\.\.>)", wanted.strip())]
-    else:
-        parts = [pattern(wanted.strip())]
-    found = re.fullmatch("".join(parts), line.strip())
-    if not found:
-        return False
-    numbers = [m["number"] for p in wanted.split("<...>") for m in TOKEN.finditer(p) if m["number"]]
-    return all(alike(a, b) for a, b in zip(numbers, found.groups()))
+    numbers = numbers_in(wanted, line)
+    return numbers is not None and all(map(alike, *numbers))
 
 
-def pattern(text):
-    """A regular expression of the text; each number is a group."""
-    parts, at = [], 0
-    for m in TOKEN.finditer(text):
-        parts += [blanks(text[at:m.start()])]
-        if m["stamp"]:
-            parts += [rf"(?:{STAMP})"]
-        elif m["time"]:
-            parts += [rf"{NUMBER} ?{UNIT}"]
-        else:
-            parts += [rf"({NUMBER})"]
-        at = m.end()
-    return "".join(parts + [blanks(text[at:])])
+def refreshed(wanted, line):
+    """The page's line with the numbers of the output; its marks, dates and times stay."""
+    numbers = iter(numbers_in(wanted, line)[0])
+    indent = wanted[:len(wanted) - len(wanted.lstrip())]
+    return indent + "".join(next(numbers) if number else text for text, _, number in parts_of(wanted))
 
 
 def blanks(text):
@@ -113,18 +120,13 @@ def rewritten(wanted, lines):
         if old.strip() == "...":
             new, gap = new + [old], True
             continue
-        places = [i for i in range(at, len(lines) if gap else min(at + 1, len(lines))) if shape(old).fullmatch(lines[i].strip())]
+        places = [i for i in range(at, len(lines) if gap else min(at + 1, len(lines))) if numbers_in(old, lines[i])]
         if not places:
             return [stamped(line) for line in lines]
-        new += [old if line_agrees(old, lines[places[0]]) else stamped(lines[places[0]])]
+        line = lines[places[0]]
+        new += [refreshed(old, line) if re.search(r"<\.\.\.>", old) or line_agrees(old, line) else stamped(line)]
         at, gap = places[0] + 1, False
     return new if gap or at == len(lines) else [stamped(line) for line in lines]
-
-
-def shape(text):
-    """A regular expression of the text with any numbers."""
-    parts = re.split(rf"(<\.\.\.>|{STAMP}|{NUMBER})", text.strip())
-    return re.compile("".join(".*" if p == "<...>" else blanks(p) if i % 2 == 0 else r"[-+\d.,:eE ]+" for i, p in enumerate(parts)))
 
 
 def stamped(line):

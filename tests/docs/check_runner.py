@@ -54,6 +54,8 @@ WRITTEN = {
     "all": (sh("$ seq 2", "3"), sh("$ seq 2", "1", "2")),
     "kept": (sh("$ echo; echo loss=0.5; echo took 7 s; echo; echo done in 3", "...", "loss=0.9", "took <...>", "...", "done in 4"),
              sh("$ echo; echo loss=0.5; echo took 7 s; echo; echo done in 3", "...", "loss=0.5", "took <...>", "...", "done in 3")),
+    "near": (sh("$ echo a=0.101; echo b=3", "a=0.100", "b=4"), sh("$ echo a=0.101; echo b=3", "a=0.101", "b=3")),
+    "marked": (sh("$ echo at 7 apples a=0.5", "at <...> a=0.9"), sh("$ echo at 7 apples a=0.5", "at <...> a=0.5")),
     "agrees": (sh("$ echo took 7 s", "took 9 s"), sh("$ echo took 7 s", "took 9 s")),
     "stamp": (sh("$ echo 2001-01-31 10:20:30,123 one", "two"), sh("$ echo 2001-01-31 10:20:30,123 one", "<...> one")),
 }
@@ -71,8 +73,8 @@ MUTANTS = [
      "        except (Fault, OSError, subprocess.TimeoutExpired) as fault:\n            print(f\"{page}: {fault}\")\n            counts = 0, 0"),
     ("sys.exit(1 if failed else", "sys.exit(0 if failed else"),
     ("return [p for p in PACKAGES if", "return [p for p in PACKAGES if False and"),
-    ("    return all(alike(a, b) for a, b in zip(numbers, found.groups()))", "    return True"),
-    ("new += [old if line_agrees(old, lines[places[0]]) else", "new += [old if True else"),
+    ("numbers is not None and all(map(alike, *numbers))", "numbers is not None"),
+    ("new += [refreshed(old, line) if", "new += [old if"),
 ]
 
 
