@@ -75,7 +75,7 @@ static void add_piece(deal *d, item e) {
     dl_push(d->arena, &d->pieces, e);
 }
 
-/* What the ranks have who hold this piece, box by box, which lie behind each other along the first axis. */
+/* Adds this piece of the ranks that hold it, box by box, in sequence along the first axis. */
 static void add_boxes(deal *d, const dl_var_piece *piece, item e) {
     int64_t all = e.var->type.rank ? e.shape[0] : 1, inner = 1;
     for (int a = 0; a < e.var->type.rank; a++) {
@@ -142,8 +142,8 @@ static void give(deal *d, const item *piece, int rank, int64_t first, int64_t n)
     dl_push(d->arena, &d->given, rows);
 }
 
-/* What is not cut first, the largest of it to who has least; then what is, those held by the fewest ranks
- * first, and by the same ranks together. */
+/* Uncut tensors come first, the largest to the rank with the fewest bytes; then cut ones, those
+ * that the fewest ranks hold first, and those that the same ranks hold together. */
 static int in_order(const void *a, const void *b) {
     const item *x = *(item *const *)a, *y = *(item *const *)b;
     bool cut = parts[x->part].cut;
@@ -189,8 +189,8 @@ static bool held_alike(const item *a, const item *b) {
     return same;
 }
 
-/* Pieces that the same ranks hold, one behind the other: each holder takes rows up to the level at which all
- * end, so that at most one piece is cut between two of them. */
+/* Assigns pieces that the same ranks hold, one after the other: each holder takes rows up to the
+ * level at which all end, so that at most one piece is cut between two of them. */
 static void give_rows(deal *d, item *const *pieces, int n) {
     int64_t bytes = 0;
     for (int i = 0; i < n; i++) bytes += pieces[i]->rows * pieces[i]->row_bytes;
@@ -279,7 +279,7 @@ static dlr_shard make_shard(dl_arena *arena, const deal *d, int part, int box) {
     return shard;
 }
 
-/* Of Hugging Face's form, which knows whole tensors alone. */
+/* An index in Hugging Face's form, which has whole tensors only. */
 static const char *make_index(dl_arena *arena, const deal *d) {
     int64_t bytes = 0;
     dl_buf map = {0};

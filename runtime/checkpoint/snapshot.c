@@ -8,8 +8,8 @@ static void add(dlr_snapshot *s, int64_t *end, dlr_view view, dlr_range range) {
     *end += bytes_of(view.type, range.n);
 }
 
-/* What is copied; returns the bytes. Not copied is what ranks hold in pieces, where the whole is gathered
- * into memory of its own. */
+/* Lists the ranges to copy; returns their bytes. Tensors that ranks hold in pieces are not copied
+ * where the whole is gathered into memory of its own. */
 static int64_t list_extents(dlr_snapshot *s, const dl_plan *plan, const dlr_shards *shards) {
     int64_t end = 0;
     for (int i = 0; !shards && i < plan->vars.n; i++) {

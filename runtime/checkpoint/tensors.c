@@ -197,7 +197,7 @@ static bool load_range(dlr_exec *exec, dlr_view view, dlr_range range, dl_dtype 
     return true;
 }
 
-/* Of what ranks hold in pieces box by box, which lie behind each other along the first axis. */
+/* Loads tensors that ranks hold in pieces box by box, in sequence along the first axis. */
 bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
                      void *buffer, dl_error *err) {
     dl_dtype dtype = view.type->dtype;

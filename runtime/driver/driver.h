@@ -1,8 +1,9 @@
-/* The CUDA driver as a table of functions: the system's libcuda.so.1, or a fake of it on the CPU (fake.c).
+/* The CUDA driver as a table of functions: the system's libcuda.so.1, or a fake of it on the CPU
+ * (fake.c).
  *
- * The declarations are our own, of what is used here, as the driver's interface (docs.nvidia.com/cuda/
- * cuda-driver-api) has it: no CUDA header is needed to build. Names are the driver's without `cu`. Every
- * function returns 0 or a CUresult. */
+ * The declarations are our own, of what is used here, as the driver's interface
+ * (docs.nvidia.com/cuda/ cuda-driver-api) has it: no CUDA header is needed to build. Names are the
+ * driver's without `cu`. Every function returns 0 or a CUresult. */
 #ifndef DLR_CUDA_DRIVER_H
 #define DLR_CUDA_DRIVER_H
 #include <stddef.h>
@@ -56,7 +57,8 @@ enum {
     /* attributes of a function */
     DLR_CU_SHARED_STATIC = 1,
     DLR_CU_SHARED_DYNAMIC_MOST = 8,
-    DLR_CU_SHARED_CARVEOUT = 9, /* percent of an SM's shared memory that the driver is to set aside */
+    DLR_CU_SHARED_CARVEOUT = 9, /* percent of an SM's shared memory that the driver is to set
+                                   aside */
     /* flags */
     DLR_CU_STREAM_NON_BLOCKING = 1,
     DLR_CU_EVENT_DISABLE_TIMING = 2,
@@ -88,9 +90,9 @@ typedef struct {
 } dlr_cu_rows;
 typedef void dlr_cu_host_fn(void *data);
 
-/* X(name, version, arguments): the functions; version: of CUDA, times 1000, whose form of it is meant. MAYBE:
- * a driver may have none, which is NULL then. tests/cuda/driver_header.c compares them with a header where
- * one is found. */
+/* X(name, version, arguments): the functions; version: of CUDA, times 1000, whose form of it is
+ * meant. MAYBE: a driver may have none, which is NULL then. tests/cuda/driver_header.c compares
+ * them with a header where one is found. */
 #define DLR_DRIVER_FUNCTIONS(X, MAYBE)                                                                       \
     X(Init, 2000, (unsigned flags))                                                                          \
     /* 12040: 12.4 */                                                                                        \
@@ -122,7 +124,8 @@ typedef void dlr_cu_host_fn(void *data);
     X(StreamCreate, 2000, (dlr_cu_stream * stream, unsigned flags))                                          \
     X(StreamDestroy, 4000, (dlr_cu_stream stream))                                                           \
     X(StreamSynchronize, 2000, (dlr_cu_stream stream))                                                       \
-    /* What follows in the stream waits for the event as it was recorded last; for none, if it never was. */ \
+    /* Later work in the stream waits for the event as it was recorded last; for none, if it never           \
+     * was. */                                                                                               \
     X(StreamWaitEvent, 3020, (dlr_cu_stream stream, dlr_cu_event event, unsigned flags))                     \
     X(StreamBeginCapture, 10010, (dlr_cu_stream stream, int mode))                                           \
     X(StreamEndCapture, 10000, (dlr_cu_stream stream, dlr_cu_graph * graph))                                 \
@@ -167,27 +170,30 @@ typedef struct dlr_driver {
 #define FIELD(name, version, arguments) dlr_cu_result(*name) arguments;
     DLR_DRIVER_FUNCTIONS(FIELD, FIELD)
 #undef FIELD
-    /* What the last fault said beyond its name; "": nothing. The driver never does, the fake does. */
+    /* Details of the last fault in addition to its name; "": none. The driver has none, the fake
+     * does. */
     const char *(*Detail)(void);
 } dlr_driver;
 
-/* The system's driver, loaded once and never unloaded; initialised. Errors (DL_RESOURCE): no libcuda.so.1, a
- * driver older than 12.0, no device. */
+/* The system's driver, loaded once and never unloaded; initialised. Errors (DL_RESOURCE): no
+ * libcuda.so.1, a driver older than 12.0, no device. */
 const dlr_driver *dlr_driver_open(dl_error *err);
 /* The same of a library of that path, for tests; minimum: as above. */
 const dlr_driver *dlr_driver_load(const char *library, dl_error *err);
 
-/* The CPU's fake: one device of every compute capability (0.0), whose modules are shared objects that run
- * blocks here (ir/plan/plan.h); memory of its own, at addresses that the host cannot use by mistake; streams
- * that do their work in order, when they are waited for, by the host or by another; capture as a list. A
- * launch whose arguments lie outside its memory fails as an illegal address would. */
+/* The CPU's fake: one device of every compute capability (0.0), whose modules are shared objects
+ * that run blocks here (ir/plan/plan.h); memory of its own, at addresses that the host cannot use
+ * by mistake; streams that do their work in order, when they are waited for, by the host or by
+ * another; capture as a list. A launch whose arguments lie outside its memory fails as an illegal
+ * address would. */
 const dlr_driver *dlr_driver_fake(void);
-/* Where so many bytes of its memory lie in this process, for what stands in for a library's kernels; NULL:
- * not all of them are the device's. */
+/* Where so many bytes of its memory lie in this process, for what stands in for a library's
+ * kernels; NULL: not all of them are the device's. */
 void *dlr_fake_memory(dlr_cu_memory at, size_t bytes);
 /* For tests: what the fake has of memory, and faults to come. */
 typedef struct {
-    size_t memory;     /* bytes that there are for what is allocated; 0: 2^36, also for context and code */
+    size_t memory;     /* bytes that there are for what is allocated; 0: 2^36, also for context and
+                          code */
     int major, minor;  /* compute capability; 0.0: all of them */
     int64_t fail_copy; /* that copy, counted from 1, fails as a lost device does; 0: none */
     unsigned seed;     /* of the order in which threads run */
@@ -195,18 +201,19 @@ typedef struct {
     bool no_images;    /* nor TensorMapEncodeIm2col */
     int fail_load;     /* what modules do not load with, as those of a newer compiler; 0: they do */
     bool no_register;  /* MemHostRegister fails, as where a process may lock little memory */
-    bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them, before the
-                        * one that is waited for; else each does only what is waited for */
+    bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them,
+                          before the one that is waited for; else each does only what is waited
+                          for */
     int64_t (*launch_ns)(const char *function, unsigned grid); /* not NULL: what a launch takes by events, and
                                                                   all else takes nothing */
 } dlr_fake_options;
 void dlr_fake_set(dlr_fake_options options);
-/* How many streams, events, modules, graphs and pieces of memory nobody had given back when the context went
- * that they were in, and the device was well. */
+/* How many streams, events, modules, graphs and pieces of memory nobody had given back when the
+ * context went that they were in, and the device was well. */
 int dlr_fake_lost(void);
-/* What the device did since then, in the order in which it did it, a letter each: 'i' a copy in, from the
- * host; 'o' one out, to the host; 'w' one within the device; 'g' a graph, whose launches are not told; 'l' a
- * launch. The first few hundred. */
+/* The device's work since then, in the order in which it was done, a letter each: 'i' a copy in,
+ * from the host; 'o' one out, to the host; 'w' one within the device; 'g' a graph, whose launches
+ * are not listed; 'l' a launch. The first few hundred. */
 const char *dlr_fake_journal(void);
 
 /* "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", and what Detail says. */

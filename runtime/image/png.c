@@ -24,7 +24,7 @@ static void put_chunk(dl_buf *out, const char *type, const uint8_t *data, size_t
 
 enum { FILTER_SUB = 1, FILTER_UP = 2 };
 
-/* Of the filters "minus the left pixel" and "minus the pixel above", the one with the smaller sum of
+/* Chooses the filter "minus the left pixel" or "minus the pixel above" that has the smaller sum of
  * magnitudes: the heuristic that the standard advises. */
 static void filter_row(const uint8_t *row, const uint8_t *above, size_t n, uint8_t *out) {
     long cost_sub = 0, cost_up = 0;

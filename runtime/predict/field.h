@@ -1,5 +1,5 @@
-/* An array of a file as the samples of a model's input or target: [channels..., spatial...], or that many of
- * them one behind the other along a first axis. */
+/* An array of a file as the samples of a model's input or target: [channels..., spatial...], or
+ * several of them in sequence along a first axis. */
 #ifndef DLR_FIELD_H
 #define DLR_FIELD_H
 #include "runtime/data/packing.h"
@@ -13,30 +13,33 @@ typedef struct {
     int64_t samples;
     dlr_extent size; /* of a sample */
     int channel_axes, space;
-    dl_dtype wanted;               /* of the model: its whole numbers are read as floats, which hold them */
+    dl_dtype wanted;               /* of the model: its whole numbers are read as floats, which hold
+                                      them */
     dlr_packing packing;           /* undone first; of one that is not unpacked: no rules */
     const float *mean, *deviation; /* of each channel, which reading takes off; NULL: as it is */
 } dlr_field;
 
-/* What a sample must be: `rank` axes without N, of which the last `space` may have any size. */
+/* The required shape of a sample: `rank` axes without N, of which the last `space` may have any
+ * size. */
 typedef struct {
     const char *what;    /* "the model's input 'x'" */
     const dl_type *type; /* with N in front */
     int space;
-    bool unpacks; /* packed numbers of NetCDF stand for others, as the loader of data of one's own has it */
-    /* names of arrays that are taken where several would do; NULL behind the last */
+    bool unpacks; /* packed numbers of NetCDF stand for others, as the loader of data of one's own
+                     has it */
+    /* names of arrays that are preferred where several fit; ends with NULL */
     const char *const *usual;
 } dlr_field_want;
 
-/* `spec` is FILE or FILE:ARRAY; without ARRAY it is the one that fits. A file whose name has a colon wants
- * one behind it. Errors: those of array_file.h; DL_INPUT: no array fits, or several do, with what the file
- * holds. */
+/* `spec` is FILE or FILE:ARRAY; without ARRAY it is the one that fits. A file whose name has a
+ * colon needs another colon after it. Errors: those of array_file.h; DL_INPUT: no array fits, or
+ * several do, with a list of the file's arrays. */
 bool dlr_field_open(dlr_field *f, dl_arena *arena, const char *spec, const dlr_field_want *want,
                     dl_error *err);
 void dlr_field_close(dlr_field *f); /* zeroed is fine */
-/* A block of a sample, packed [channels, count...], less its mean and divided by its deviation. For many
- * threads. Errors: dlr_source_read's; DL_INPUT for a number that is not finite, or, where the model
- * wants whole ones, none of these or beyond what a float holds, with its place. */
+/* A block of a sample, packed [channels, count...], less its mean and divided by its deviation. For
+ * many threads. Errors: dlr_source_read's; DL_INPUT for a number that is not finite, or, where the
+ * model wants whole ones, none of these or beyond what a float holds, with its place. */
 bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_SPACE],
                     const int64_t count[DLR_SPACE], float *out, dl_error *err);
 #endif

@@ -19,7 +19,7 @@ static float *take(int64_t n, dl_error *err) {
     return at;
 }
 
-/* Of the slab: as many rows as a piece has, of the whole output. */
+/* The rows of a slab of the whole output: as many as a piece has. */
 static int64_t slab_rows(const dlr_predict *p) { return p->tiles[0].tile; }
 static int64_t plane(const dlr_predict_output *o) { return o->whole.size[1] * o->whole.size[2]; }
 

@@ -12,7 +12,7 @@ typedef struct {
 } dlr_score;
 
 dlr_score dlr_score_new(dl_arena *arena, int64_t channels, int64_t steps);
-/* n numbers of a channel beside the true ones. Sums are kept in double precision. */
+/* Adds n numbers of a channel and the true ones. Sums are kept in double precision. */
 void dlr_score_add(dlr_score *s, int64_t step, int64_t channel, const float *predicted, const float *truth,
                    int64_t n);
 /* Root of the mean square, and mean absolute, difference; NAN of

@@ -19,7 +19,7 @@ static void put_us(dl_buf *b, const char *key, int64_t ns) {
     dl_putf(b, ", \"%s\": %lld.%03lld", key, (long long)(ns / 1000), (long long)(ns % 1000));
 }
 
-/* What all events have; `args` and the closing braces are the caller's. */
+/* The fields that all events have; the caller adds `args` and the closing braces. */
 static void open_event(dl_buf *b, int row, const char *kind, const char *name, dlr_time t, int64_t zero) {
     dl_putf(b, ",\n{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"cat\": \"%s\", \"name\": ", PROCESS, row,
             kind);

@@ -5,7 +5,7 @@
 
 #include "runtime/report/profile.h"
 
-/* The first of the libraries, NULL behind the last, that has the function. */
+/* Finds a function in the first of the libraries that has it; NULL ends the list. */
 static void find(const char *const *libraries, const char *symbol, void *function) {
     for (int i = 0; libraries[i]; i++) {
         void *library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL),

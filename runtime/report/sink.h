@@ -1,5 +1,5 @@
-/* Where a run's points, pictures and settings go: one table of functions a format, so that the loop knows a
- * list of them and no format. Ranks beside the first have an empty list. */
+/* The outputs of a run's points, pictures and settings: one table of functions a format, so that
+ * the loop knows a list of them and no format. Ranks other than the first have an empty list. */
 #ifndef DLR_SINK_H
 #define DLR_SINK_H
 #include "runtime/formats/metrics.h"
@@ -11,13 +11,16 @@ typedef struct {
     int64_t epoch, iteration;
 } dlr_sink_at;
 
-/* What a format does; a function that it has not is NULL. Errors of all: those of the format's writer. */
+/* The functions of a format; one that it lacks is NULL. Errors of all: those of the format's
+ * writer. */
 typedef struct {
     bool (*point)(void *to, dlr_sink_at at, const dlr_metric *values, int n, dl_error *err);
     bool (*image)(void *to, dlr_sink_at at, const char *tag, dlr_png_view image, dl_error *err);
     bool (*settings)(void *to, dlr_sink_at at, const char *yaml, dl_error *err);
-    bool (*flush)(void *to, dl_error *err);         /* all so far is durable; beside the other functions */
-    bool (*end)(void *to, int code, dl_error *err); /* the run is over: DL_OK, or the fault's code */
+    bool (*flush)(void *to, dl_error *err);         /* makes all data so far durable; may run at the
+                                                       same time as the other functions */
+    bool (*end)(void *to, int code, dl_error *err); /* the run is over: DL_OK, or the fault's
+                                                       code */
     void (*close)(void *to);
 } dlr_sink_kind;
 

@@ -145,7 +145,7 @@ static bool append(journal *j, const dl_buf *line, dl_error *err) {
            (fdatasync(j->fd) == 0 || dl_fail_errno(err, DL_IO, "cannot make %s durable", j->path));
 }
 
-/* What every event begins with, and ends with. */
+/* The begin of every event; put_end has the end. */
 static void put_event(dl_buf *b, int64_t number, dlr_trial_state state) {
     dl_putf(b, "{\"trial\": %lld, \"event\": \"%s\"", (long long)number, events[state]);
 }

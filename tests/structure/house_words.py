@@ -14,10 +14,10 @@ TWICE = {"dl_kept", "dlr_extent", "dlr_field", "dlr_tile"}
 
 # How many there are today. A count above its ceiling is a fault; one that is more than SLACK below lowers the ceiling.
 CEILING = {
-    "comments that begin with What, Those, Of, That or Whose": 470,
-    "uses of 'behind' in sources (write 'after')": 761,
-    "uses of 'beside' in sources (write 'next to', 'in addition to' or 'compared with')": 344,
-    "lines of C over 100 characters": 10685,
+    "comments that begin with What, Those, Of, That or Whose": 444,
+    "uses of 'behind' in sources (write 'after')": 743,
+    "uses of 'beside' in sources (write 'next to', 'in addition to' or 'compared with')": 340,
+    "lines of C over 100 characters": 10611,
     "lines of Markdown over 120 characters": 2044,
 }
 SLACK = 10
