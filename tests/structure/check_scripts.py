@@ -117,9 +117,10 @@ def check_house_rules(place):
         "format": {"passes/p.c": "int   f(void)   ;\n"},
     }
     here = pathlib.Path("tests/structure/check_house.py")
+    rules = {str(p): (ROOT / p).read_text() for p in (here, here.with_name("house_words.py"))}
     for rule, change in [(None, {}), *broken.items()]:
         house = place / f"house-{rule}"
-        for name, text in {**sound, **change, str(here): (ROOT / here).read_text()}.items():
+        for name, text in {**sound, **change, **rules}.items():
             path = house / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
