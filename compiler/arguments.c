@@ -10,10 +10,10 @@ bool dl_arguments_check(const dl_model *m, dl_diags *diags) {
     for (int i = 0; i < n; i++) {
         const char *means = dl_config_reserved(all[i].name);
         if (!means) continue;
-        dl_diag *g =
-            dl_report(diags, dl_model_argument_place(m, i), DL_DIAG_argument_is_key,
-                      "the argument '%s' is named like a key that every run has: --%s=... would mean both",
-                      all[i].name, all[i].name);
+        dl_diag *g = dl_report(
+            diags, dl_model_argument_place(m, i), DL_DIAG_argument_is_key,
+            "the argument '%s' is named like a key that every run has: --%s=... would mean both",
+            all[i].name, all[i].name);
         dl_diag_set_help(diags, g, "name it otherwise: model_%s; the run's %s is: %s", all[i].name,
                          all[i].name, means);
         ok = false;
@@ -51,8 +51,9 @@ static void put_default(dl_buf *b, const dl_setting *s) {
 
 static dl_config_type type_of(dl_setting_kind k) {
     static const dl_config_type types[] = {
-        [DL_SET_NONE] = DL_CONFIG_ANY,    [DL_SET_BOOL] = DL_CONFIG_BOOL,     [DL_SET_INT] = DL_CONFIG_INT,
-        [DL_SET_FLOAT] = DL_CONFIG_FLOAT, [DL_SET_STRING] = DL_CONFIG_STRING, [DL_SET_LIST] = DL_CONFIG_LIST};
+        [DL_SET_NONE] = DL_CONFIG_ANY,      [DL_SET_BOOL] = DL_CONFIG_BOOL,
+        [DL_SET_INT] = DL_CONFIG_INT,       [DL_SET_FLOAT] = DL_CONFIG_FLOAT,
+        [DL_SET_STRING] = DL_CONFIG_STRING, [DL_SET_LIST] = DL_CONFIG_LIST};
     return types[k];
 }
 
@@ -61,7 +62,8 @@ static dl_setting_kind item_kind(const dl_setting *list) {
     dl_setting_kind kind = list->list.n ? list->list.items[0].kind : DL_SET_NONE;
     for (int i = 1; i < list->list.n; i++) {
         dl_setting_kind k = list->list.items[i].kind;
-        bool numbers = (k == DL_SET_INT || k == DL_SET_FLOAT) && (kind == DL_SET_INT || kind == DL_SET_FLOAT);
+        bool numbers =
+            (k == DL_SET_INT || k == DL_SET_FLOAT) && (kind == DL_SET_INT || kind == DL_SET_FLOAT);
         if (k != kind) kind = numbers ? DL_SET_FLOAT : DL_SET_NONE;
     }
     return kind;
@@ -76,7 +78,8 @@ bool dl_arguments_declare(dl_arena *arena, dl_config *c, const dl_model *m, cons
         dl_loc at = dl_source_loc(source, dl_model_argument_place(m, i).begin);
         dl_config_argument a = {.name = all[i].name,
                                 .type = type_of(v->kind),
-                                .item = v->kind == DL_SET_LIST ? type_of(item_kind(v)) : DL_CONFIG_ANY,
+                                .item =
+                                    v->kind == DL_SET_LIST ? type_of(item_kind(v)) : DL_CONFIG_ANY,
                                 .place = {source->name, at.line, at.column}};
         dl_buf text = {0};
         put_default(&text, v);
@@ -89,7 +92,8 @@ bool dl_arguments_declare(dl_arena *arena, dl_config *c, const dl_model *m, cons
 
 /* ---- values ---- */
 
-static dl_setting value_as(dl_arena *arena, const dl_yaml *v, dl_setting_kind as, dl_setting_kind items) {
+static dl_setting value_as(dl_arena *arena, const dl_yaml *v, dl_setting_kind as,
+                           dl_setting_kind items) {
     switch (v->kind) {
     case DL_YAML_BOOL: return (dl_setting){.kind = DL_SET_BOOL, .b = v->truth};
     case DL_YAML_INT:
@@ -99,14 +103,16 @@ static dl_setting value_as(dl_arena *arena, const dl_yaml *v, dl_setting_kind as
     case DL_YAML_STRING: return (dl_setting){.kind = DL_SET_STRING, .s = v->text};
     case DL_YAML_LIST: {
         dl_setting *list = DL_NEWS(arena, dl_setting, v->items.n + 1);
-        for (int i = 0; i < v->items.n; i++) list[i] = value_as(arena, v->items.at[i], items, DL_SET_NONE);
+        for (int i = 0; i < v->items.n; i++)
+            list[i] = value_as(arena, v->items.at[i], items, DL_SET_NONE);
         return (dl_setting){.kind = DL_SET_LIST, .list = {list, v->items.n}};
     }
     default: return (dl_setting){.kind = DL_SET_NONE};
     }
 }
 
-const dl_argument *dl_arguments_values(dl_arena *arena, const dl_config *c, const dl_model *m, int *n) {
+const dl_argument *dl_arguments_values(dl_arena *arena, const dl_config *c, const dl_model *m,
+                                       int *n) {
     int all;
     const dl_argument *known = dl_model_arguments(m, &all);
     dl_argument *values = DL_NEWS(arena, dl_argument, all + 1);
@@ -115,7 +121,9 @@ const dl_argument *dl_arguments_values(dl_arena *arena, const dl_config *c, cons
         const dl_yaml *v = dl_config_find(c, known[i].name);
         const dl_setting *otherwise = &known[i].value;
         dl_setting_kind items = otherwise->kind == DL_SET_LIST ? item_kind(otherwise) : DL_SET_NONE;
-        if (v) values[(*n)++] = (dl_argument){known[i].name, value_as(arena, v, otherwise->kind, items)};
+        if (v)
+            values[(*n)++] =
+                (dl_argument){known[i].name, value_as(arena, v, otherwise->kind, items)};
     }
     return values;
 }

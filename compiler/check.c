@@ -12,7 +12,8 @@ static void report_unlowered(const dl_source *source, const dl_module *m, dl_dia
             const dl_node *n = m->graphs.at[g]->nodes.at[i];
             if (dl_ops[n->op].class != DL_CLASS_HIGH) continue;
             dl_report(diags, dl_source_word(source, n->loc), DL_DIAG_not_compiled,
-                      "'%s' is understood, but this version cannot compile it yet", dl_ops[n->op].name);
+                      "'%s' is understood, but this version cannot compile it yet",
+                      dl_ops[n->op].name);
         }
 }
 
@@ -28,15 +29,15 @@ static bool report_refusal(const dl_source *source, const dl_error *err, dl_diag
         size_t n = strlen(dl_diag_code((dl_diag_id)id));
         if (strncmp(code + 1, dl_diag_code((dl_diag_id)id), n) != 0 || code[1 + n] != ']') continue;
         const char *from = err->message + name + text;
-        dl_report(diags, dl_source_word(source, (dl_loc){source->name, line, column}), (dl_diag_id)id, "%.*s",
-                  (int)(code - from - 1), from);
+        dl_report(diags, dl_source_word(source, (dl_loc){source->name, line, column}),
+                  (dl_diag_id)id, "%.*s", (int)(code - from - 1), from);
         return true;
     }
     return false;
 }
 
-bool dl_check_file(dl_arena *arena, const dl_source *source, const dl_target *target, dl_diags *diags,
-                   dl_error *err) {
+bool dl_check_file(dl_arena *arena, const dl_source *source, const dl_target *target,
+                   dl_diags *diags, dl_error *err) {
     bool whole;
     const dl_model *model = dl_model_parse(arena, source, diags);
     if (!model) return true;
@@ -50,7 +51,8 @@ bool dl_check_file(dl_arena *arena, const dl_source *source, const dl_target *ta
     if (diags->errors || !whole) return true;
     dl_compile_options opt = {.target = target, .model = ""};
     dl_compile_times times = {0};
-    if (dl_compile(arena, m, &opt, &times, &refused) || report_refusal(source, &refused, diags)) return true;
+    if (dl_compile(arena, m, &opt, &times, &refused) || report_refusal(source, &refused, diags))
+        return true;
     *err = refused;
     return false;
 }

@@ -57,7 +57,8 @@ uint64_t dl_kernel_hash(const dl_kernel *k) {
     for (int i = 0; i < k->nspace; i++) bare.space[i].name = "";
     for (int i = 0; i < k->params.n; i++) {
         bare.params.at[i] = k->params.at[i];
-        for (int a = 0; a < bare.params.at[i].type.rank; a++) bare.params.at[i].type.axis[a].name = "";
+        for (int a = 0; a < bare.params.at[i].type.rank; a++)
+            bare.params.at[i].type.axis[a].name = "";
     }
     for (int i = 0; i < k->instrs.n; i++) {
         bare.instrs.at[i] = k->instrs.at[i];
@@ -72,7 +73,8 @@ uint64_t dl_kernel_hash(const dl_kernel *k) {
     return hash;
 }
 
-static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *t, const dl_emitted *code) {
+static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *t,
+                               const dl_emitted *code) {
     const char *name = dl_strdup(p->arena, k->name);
     dl_plan_kernel pk = {.name = name,
                          .symbol = name,
@@ -89,7 +91,8 @@ static dl_plan_kernel describe(dl_plan *p, const dl_kernel *k, const dl_target *
     add_stores(p, &pk, k);
     if (code->calls) dl_push(p->arena, &pk.calls, code->call);
     for (int j = 0; j < code->phases; j++)
-        pk.units[j] = code->units[j], pk.threads[j] = code->threads[j], pk.shared[j] = code->shared[j];
+        pk.units[j] = code->units[j], pk.threads[j] = code->threads[j],
+        pk.shared[j] = code->shared[j];
     if (code->workspace > p->workspace_bytes) p->workspace_bytes = code->workspace;
     if (code->scratch > p->scratch_bytes) p->scratch_bytes = code->scratch;
     return pk;
@@ -107,7 +110,8 @@ static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces)
         for (int i = 0; i < n; i++)
             if (pieces[i].source == s && pieces[i].text.n)
                 dl_putn(&whole, pieces[i].text.at, pieces[i].text.n);
-        dl_push(p->arena, &p->objects, (dl_plan_object){.source = dl_strndup(p->arena, whole.at, whole.n)});
+        dl_push(p->arena, &p->objects,
+                (dl_plan_object){.source = dl_strndup(p->arena, whole.at, whole.n)});
         dl_buf_free(&whole);
     }
 }
@@ -135,8 +139,8 @@ static bool is_same_way(const dl_way *a, const dl_way *b) {
     return !a->by && !b->by && a->variant == b->variant;
 }
 
-/* A kernel whose code serves this one, too: equal blocks of a model, and evaluation, which repeats the
- * forward half of training. -1: none. */
+/* A kernel whose code serves this one, too: equal blocks of a model, and evaluation, which repeats
+ * the forward half of training. -1: none. */
 static int find_twin(const dl_coded *kernels, const uint64_t *hashes, int n) {
     for (int i = 0; i < n; i++)
         if (hashes[i] == hashes[n] && is_same_way(&kernels[i].way, &kernels[n].way)) return i;

@@ -12,8 +12,8 @@ static bool has_feed(const dl_module *m, const dl_target *t) {
     bool any = false;
     for (int i = 0; m->graphs.n && i < m->graphs.at[0]->vars.n; i++) {
         const dl_var *v = m->graphs.at[0]->vars.at[i];
-        any |=
-            (v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET) && dl_dtype_is_float(v->value.type.dtype);
+        any |= (v->role == DL_VAR_INPUT || v->role == DL_VAR_TARGET) &&
+               dl_dtype_is_float(v->value.type.dtype);
     }
     return any && t->backend->feed;
 }
@@ -29,8 +29,8 @@ static dl_plan_object feed_of(dl_arena *arena, const dl_target *t) {
 
 /* ---- beside the passes, which are one thread ---- */
 
-/* The compiler is loaded, and what makes inputs of batches compiled: the plan's own build finds both there.
- * What goes wrong it meets again, and tells. */
+/* The compiler is loaded, and what makes inputs of batches compiled: the plan's own build finds
+ * both there. What goes wrong it meets again, and tells. */
 typedef struct {
     const dl_target *target;
     pthread_t thread;
@@ -51,7 +51,8 @@ static void *build_ahead(void *context) {
 /* Emulated targets' compiler is a process, which the calling thread watches over. */
 static void begin_ahead(ahead *a, const dl_module *m, const dl_compile_options *opt) {
     *a = (ahead){.target = opt->target};
-    bool any = opt->link && !opt->target->emulated && has_feed(m, opt->target) && dl_cpus_allowed() > 1;
+    bool any =
+        opt->link && !opt->target->emulated && has_feed(m, opt->target) && dl_cpus_allowed() > 1;
     a->runs = any && dl_start_compiler(&a->thread, build_ahead, a);
 }
 
@@ -75,8 +76,8 @@ static bool emit_all(const dl_module *m, dl_plan *p, const dl_compile_options *o
     return ok;
 }
 
-dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt, dl_compile_times *times,
-                    dl_error *err) {
+dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt,
+                    dl_compile_times *times, dl_error *err) {
     double start = dl_clock_ms();
     dl_arena *scratch = dl_arena_new(parent), *arena = dl_arena_new(parent);
     dl_pass_ctx ctx = {.arena = scratch,
@@ -109,13 +110,16 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     times->emit_ms = dl_clock_ms() - start;
     start = dl_clock_ms();
     end_ahead(&beside);
-    ok = ok && (!opt->link || opt->target->backend->build(arena, p->objects.n, p->objects.at, opt->target,
-                                                          opt->warn, &times->compiled, err));
+    ok = ok &&
+         (!opt->link || opt->target->backend->build(arena, p->objects.n, p->objects.at, opt->target,
+                                                    opt->warn, &times->compiled, err));
     times->cc_ms = dl_clock_ms() - start;
     for (int i = 0; i < p->kernels.n; i++)
         for (int j = 0; j < p->kernels.at[i].calls.n; j++)
-            p->key = dl_hash_str(dl_algorithm_text(arena, &p->kernels.at[i].calls.at[j].algorithm), p->key);
-    for (int i = 0; i < p->objects.n; i++) p->key = dl_hash(&p->objects.at[i].key, sizeof(uint64_t), p->key);
+            p->key = dl_hash_str(dl_algorithm_text(arena, &p->kernels.at[i].calls.at[j].algorithm),
+                                 p->key);
+    for (int i = 0; i < p->objects.n; i++)
+        p->key = dl_hash(&p->objects.at[i].key, sizeof(uint64_t), p->key);
     dl_arena_free(scratch);
     if (ok) return p;
     dl_arena_free(arena);

@@ -8,7 +8,8 @@
  * model knows. */
 typedef struct {
     uint64_t key; /* of what the choice depends on beside kernels and target */
-    /* Sets the ways of kernels, which are the cost model's. Algorithms are the tuner's, as long as it lives.
+    /* Sets the ways of kernels, which are the cost model's. Algorithms are the tuner's, as long as
+     * it lives.
      */
     bool (*choose)(void *user, int n, dl_coded *kernels, dl_error *err);
     void *user;
@@ -28,7 +29,7 @@ typedef struct {
     dl_pass_observer *observe;
     void *user;
     void (*warn)(const char *text); /* told what the user should know meanwhile; NULL: nobody is */
-    bool link;                      /* false: stop before the system compiler (figures and sources only) */
+    bool link; /* false: stop before the system compiler (figures and sources only) */
 } dl_compile_options;
 
 typedef struct {
@@ -36,9 +37,10 @@ typedef struct {
     int compiled; /* sources that were not in the cache */
 } dl_compile_times;
 
-/* Lowers the module in place and returns its plan, which lives in a new arena under `parent` and needs
- * nothing of the module: dl_arena_move takes it along when that goes. NULL on a fault: DL_INPUT (an op or
- * gradient that is not there), DL_RESOURCE (compiler), DL_IO, DL_TRUST (cache). */
-dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt, dl_compile_times *times,
-                    dl_error *err);
+/* Lowers the module in place and returns its plan, which lives in a new arena under `parent` and
+ * needs nothing of the module: dl_arena_move takes it along when that goes. NULL on a fault:
+ * DL_INPUT (an op or gradient that is not there), DL_RESOURCE (compiler), DL_IO, DL_TRUST (cache).
+ */
+dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt,
+                    dl_compile_times *times, dl_error *err);
 #endif

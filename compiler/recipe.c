@@ -11,7 +11,8 @@ static const dl_key option_keys[DL_N_OPTIONS] = {
 };
 
 dl_optimizer dl_recipe_optimizer(const dl_config *c) {
-    return (dl_optimizer)dl_optimizer_find(dl_config_str(c, DL_KEY_optimizer)); /* the key allows no others */
+    return (dl_optimizer)dl_optimizer_find(
+        dl_config_str(c, DL_KEY_optimizer)); /* the key allows no others */
 }
 
 double dl_recipe_option(const dl_config *c, dl_optimizer_option option) {
@@ -24,7 +25,8 @@ static bool takes(const dl_config *c, int option) {
     return dl_optimizers[dl_recipe_optimizer(c)].takes >> option & 1;
 }
 
-/* The option of this optimiser that a key is, else the first of any; several have their own names for one. */
+/* The option of this optimiser that a key is, else the first of any; several have their own names
+ * for one. */
 static int option_of_key(const dl_config *c, dl_key key) {
     int found = -1;
     for (int i = 0; i < DL_N_OPTIONS; i++)
@@ -32,8 +34,8 @@ static int option_of_key(const dl_config *c, dl_key key) {
     return found;
 }
 
-/* Options of others that are given where this optimiser is, or over it, and not as "off" or their default.
- * What a file has for the optimiser that the command line replaces is none of them. */
+/* Options of others that are given where this optimiser is, or over it, and not as "off" or their
+ * default. What a file has for the optimiser that the command line replaces is none of them. */
 static void warn_of_others(dl_config *c) {
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         dl_key key = option_keys[i];
@@ -41,8 +43,8 @@ static void warn_of_others(dl_config *c) {
             dl_config_is_default(c, key) || dl_config_outranks(c, DL_KEY_optimizer, key) ||
             dl_recipe_option(c, (dl_optimizer_option)i) == 0)
             continue;
-        dl_config_warn(c, "%s means nothing to the optimizer %s, and is passed over", dl_key_name(key),
-                       dl_config_str(c, DL_KEY_optimizer));
+        dl_config_warn(c, "%s means nothing to the optimizer %s, and is passed over",
+                       dl_key_name(key), dl_config_str(c, DL_KEY_optimizer));
     }
 }
 
@@ -51,7 +53,8 @@ static bool settle_options(dl_config *c, dl_error *err) {
     bool keras = strcmp(dl_config_str(c, DL_KEY_optimizer_defaults), "keras") == 0;
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         dl_optimizer_option option = (dl_optimizer_option)i;
-        double own = dl_optimizer_own(dl_recipe_optimizer(c), option, keras ? DL_OF_KERAS : DL_OF_TORCH);
+        double own =
+            dl_optimizer_own(dl_recipe_optimizer(c), option, keras ? DL_OF_KERAS : DL_OF_TORCH);
         if (!takes(c, i) || isnan(own) || !dl_config_is_null(c, option_keys[i])) continue;
         if (!dl_config_set(c, option_keys[i], dl_internf("%.15g", own), err)) return false;
     }
@@ -60,15 +63,16 @@ static bool settle_options(dl_config *c, dl_error *err) {
 
 /* ---- what holds ---- */
 
-/* A schedule that has no warm-up of its own takes one that stands beside it, or is given over it: not what a
- * file has for the schedule that the command line replaces. */
+/* A schedule that has no warm-up of its own takes one that stands beside it, or is given over it:
+ * not what a file has for the schedule that the command line replaces. */
 static bool settle_warmup(dl_config *c, dl_key schedule, dl_error *err) {
     static const dl_key warmups[] = {DL_KEY_warmup_steps, DL_KEY_lr_warmup_epochs};
     const dl_yaml *v = dl_config_value(c, DL_KEY_lr_schedule);
-    bool own = schedule == DL_KEY_lr_schedule && (v->kind == DL_YAML_LIST || strcmp(v->text, "none") != 0);
+    bool own =
+        schedule == DL_KEY_lr_schedule && (v->kind == DL_YAML_LIST || strcmp(v->text, "none") != 0);
     for (size_t i = 0; i < sizeof warmups / sizeof *warmups; i++)
-        if (!own && dl_config_int(c, warmups[i]) > 0 && dl_config_outranks(c, schedule, warmups[i]) &&
-            !dl_config_set(c, warmups[i], "0", err))
+        if (!own && dl_config_int(c, warmups[i]) > 0 &&
+            dl_config_outranks(c, schedule, warmups[i]) && !dl_config_set(c, warmups[i], "0", err))
             return false;
     return true;
 }
@@ -84,7 +88,9 @@ bool dl_recipe_settle(dl_config *c, dl_error *err) {
                   dl_config_outranks(c, DL_KEY_max_cosine_lr_epochs, DL_KEY_lr_schedule);
     bool named = !dl_config_is_null(c, DL_KEY_scheduler) &&
                  !dl_config_outranks(c, DL_KEY_lr_schedule, DL_KEY_scheduler);
-    dl_key schedule = named ? DL_KEY_scheduler : epochs ? DL_KEY_max_cosine_lr_epochs : DL_KEY_lr_schedule;
+    dl_key schedule = named    ? DL_KEY_scheduler
+                      : epochs ? DL_KEY_max_cosine_lr_epochs
+                               : DL_KEY_lr_schedule;
     if (!settle_warmup(c, schedule, err)) return false;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (dl_config_outranks(c, pairs[i].beaten_by, pairs[i].key) &&
@@ -109,8 +115,10 @@ dl_schedule dl_recipe_schedule(const dl_config *c) {
     if (name) return strcmp(name, "cosine") == 0 ? DL_SCHEDULE_cosine_epochs : DL_SCHEDULE_constant;
     if (dl_recipe_ranges(c)) return DL_SCHEDULE_piecewise;
     name = dl_config_value(c, DL_KEY_lr_schedule)->text;
-    if (strcmp(name, "none") != 0) return (dl_schedule)dl_schedule_find(name); /* the key allows no others */
-    return dl_config_int(c, DL_KEY_lr_warmup_epochs) > 0 ? DL_SCHEDULE_piecewise : DL_SCHEDULE_constant;
+    if (strcmp(name, "none") != 0)
+        return (dl_schedule)dl_schedule_find(name); /* the key allows no others */
+    return dl_config_int(c, DL_KEY_lr_warmup_epochs) > 0 ? DL_SCHEDULE_piecewise
+                                                         : DL_SCHEDULE_constant;
 }
 
 /* system A's flag is amp_mode: fp16. */
@@ -122,7 +130,8 @@ static dl_dtype low_type(const dl_config *c) {
 
 bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err) {
     if (dl_config_bool(c, DL_KEY_nesterov) && !(dl_config_float(c, DL_KEY_momentum) > 0))
-        return dl_config_fail(c, DL_KEY_nesterov, err, "Nesterov's momentum needs a momentum above 0");
+        return dl_config_fail(c, DL_KEY_nesterov, err,
+                              "Nesterov's momentum needs a momentum above 0");
     const dl_yaml *ranges = dl_recipe_ranges(c);
     *recipe = (dl_recipe){.optimizer = dl_recipe_optimizer(c),
                           .schedule = dl_recipe_schedule(c),

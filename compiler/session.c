@@ -14,7 +14,8 @@
 
 enum {
     FIRST_BUCKET = 1 << 20, /* bytes: so that the first all_reduce begins soon */
-    LEAST_SHARED = 16 << 10 /* bytes of a parameter below which its state saves less than a message costs */
+    LEAST_SHARED =
+        16 << 10 /* bytes of a parameter below which its state saves less than a message costs */
 };
 
 static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err) {
@@ -24,7 +25,8 @@ static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err
 
 /* Over all ranks, `dp` of which have samples of their own. */
 static int64_t global_batch(const dl_config *c, int dp) {
-    if (!dl_config_is_null(c, DL_KEY_local_batch_size)) return dl_config_int(c, DL_KEY_local_batch_size) * dp;
+    if (!dl_config_is_null(c, DL_KEY_local_batch_size))
+        return dl_config_int(c, DL_KEY_local_batch_size) * dp;
     bool of_rank = strcmp(dl_config_str(c, DL_KEY_batch_size_of), "rank") == 0;
     return dl_config_int(c, DL_KEY_global_batch_size) * (of_rank ? dp : 1);
 }
@@ -42,7 +44,8 @@ static int place_in(const dl_ranks *ranks, const char *group, int rank) {
 static dl_parallel parallel_of(const dl_config *c, const dl_ranks *ranks, int rank) {
     int at[DL_NRANK_PARTS];
     dl_ranks_place(ranks, rank, at);
-    bool alone = dl_config_bool(c, DL_KEY_noddp), synced = dl_config_bool(c, DL_KEY_sync_batch_norm);
+    bool alone = dl_config_bool(c, DL_KEY_noddp),
+         synced = dl_config_bool(c, DL_KEY_sync_batch_norm);
     int dp = alone ? 1 : ranks->size[DL_RANKS_DP];
     dl_parallel p = {.dp = dp,
                      .tp = ranks->size[DL_RANKS_TP],
@@ -66,9 +69,11 @@ static bool is_batch_given(const dl_config *c) {
 }
 
 /* The model's graphs for a batch, at sizes of axes that it leaves open. */
-static dl_module *build_module(const dl_session *s, int nsizes, const dl_axis_size *sizes, dl_diags *diags) {
+static dl_module *build_module(const dl_session *s, int nsizes, const dl_axis_size *sizes,
+                               dl_diags *diags) {
     dl_axis_size *all = DL_NEWS(s->arena, dl_axis_size, nsizes + 1);
-    dl_model_config config = {.sizes = all, .nsizes = nsizes + 1, .any_batch = !is_batch_given(s->config)};
+    dl_model_config config = {
+        .sizes = all, .nsizes = nsizes + 1, .any_batch = !is_batch_given(s->config)};
     all[0] = (dl_axis_size){"N", s->batch};
     for (int i = 0; i < nsizes; i++) all[i + 1] = sizes[i];
     config.arguments = dl_arguments_values(s->arena, s->config, s->model, &config.narguments);
@@ -82,7 +87,8 @@ static void take_fixed_batch(dl_session *s) {
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *v = g->vars.at[i];
         int at = dl_type_axis(&v->value.type, batch);
-        if ((v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) || at < 0 || !v->value.type.axis[at].size)
+        if ((v->role != DL_VAR_INPUT && v->role != DL_VAR_TARGET) || at < 0 ||
+            !v->value.type.axis[at].size)
             continue;
         s->batch = v->value.type.axis[at].size;
         s->global_batch = s->batch * s->ranks.size[DL_RANKS_DP];
@@ -126,10 +132,11 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
         s->model_name = dl_model_name(s->model);
         s->parallel = parallel_of(config, &s->ranks, 0);
         ok = (s->batch > 0 && s->global_batch % dp == 0) ||
-             dl_config_fail(config, DL_KEY_global_batch_size, err,
-                            "%lld samples cannot be shared by %d ranks: a multiple of %d can, or give "
-                            "local_batch_size, each rank's",
-                            (long long)s->global_batch, dp, dp);
+             dl_config_fail(
+                 config, DL_KEY_global_batch_size, err,
+                 "%lld samples cannot be shared by %d ranks: a multiple of %d can, or give "
+                 "local_batch_size, each rank's",
+                 (long long)s->global_batch, dp, dp);
         ok = ok && build(s, diags, err);
     }
     dl_buf *out = ok || !diagnostics ? &s->diagnostics : diagnostics;
@@ -140,7 +147,9 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
     return NULL;
 }
 
-void dl_session_take_rank(dl_session *s, int rank) { s->parallel = parallel_of(s->config, &s->ranks, rank); }
+void dl_session_take_rank(dl_session *s, int rank) {
+    s->parallel = parallel_of(s->config, &s->ranks, rank);
+}
 
 void dl_session_close(dl_session *s) {
     if (s) dl_buf_free(&s->diagnostics);
@@ -155,19 +164,22 @@ static bool check_parameters(const dl_session *s, const dl_module *m, dl_error *
         const dl_var *v = now->vars.at[i], *was = dl_graph_find_var(then, v->name);
         if (v->role != DL_VAR_PARAM && v->role != DL_VAR_STATE) continue;
         if (!was || !dl_type_same(&was->value.type, &v->value.type))
-            return dl_fail(err, DL_INPUT, "%s: '%s' would be %s there, and is %s", s->model_path, v->name,
-                           dl_type_text(&v->value.type), was ? dl_type_text(&was->value.type) : "not there");
+            return dl_fail(err, DL_INPUT, "%s: '%s' would be %s there, and is %s", s->model_path,
+                           v->name, dl_type_text(&v->value.type),
+                           was ? dl_type_text(&was->value.type) : "not there");
     }
     return true;
 }
 
 /* NULL with an error: a fault of the model, which is of these sizes if it comes now. */
-static dl_module *prediction_of(const dl_session *s, int nsizes, const dl_axis_size *sizes, dl_error *err) {
+static dl_module *prediction_of(const dl_session *s, int nsizes, const dl_axis_size *sizes,
+                                dl_error *err) {
     dl_diags *diags = dl_diags_new(s->arena, s->source);
     dl_module *m = build_module(s, nsizes, sizes, diags);
     for (int i = 0; !m && i < diags->list.n; i++)
         if (diags->list.at[i]->message)
-            return dl_fail(err, DL_INPUT, "%s: %s", s->model_path, diags->list.at[i]->message), NULL;
+            return dl_fail(err, DL_INPUT, "%s: %s", s->model_path, diags->list.at[i]->message),
+                   NULL;
     if (!m) return fail_model(s, diags, err), NULL;
     return dl_keep_prediction(m, err) ? m : NULL;
 }
@@ -188,8 +200,8 @@ const dl_graph *dl_session_seen(const dl_session *s, dl_error *err) {
 
 /* ---- the plan ---- */
 
-/* A batch norm in training of one value a channel, whose variance is 0 whatever comes: refused, as by
- * PyTorch. What predicts reads the running statistics. */
+/* A batch norm in training of one value a channel, whose variance is 0 whatever comes: refused, as
+ * by PyTorch. What predicts reads the running statistics. */
 static bool check_statistics(const dl_session *s, dl_error *err) {
     const dl_graph *g = dl_module_graph(s->module, "train");
     for (int i = 0; g && i < g->nodes.n; i++) {
@@ -198,16 +210,18 @@ static bool check_statistics(const dl_session *s, dl_error *err) {
         const dl_type *t = &n->in[0]->type;
         int64_t ranks = s->parallel.batch_ranks > 1 ? s->parallel.batch_ranks : 1;
         if (dl_type_count(t) != t->axis[1].size || ranks > 1 || !dl_type_count(t)) continue;
-        return dl_fail(err, DL_INPUT,
-                       "%s:%d:%d: error: batch_norm divides by the deviation of one value a channel in "
-                       "training, which is 0: its input is %s; give a larger local_batch_size%s [DL-E0805]",
-                       n->loc.file ? n->loc.file : s->model_path, n->loc.line, n->loc.column, dl_type_text(t),
-                       s->ranks.size[DL_RANKS_DP] > 1 ? ", or sync_batch_norm" : "");
+        return dl_fail(
+            err, DL_INPUT,
+            "%s:%d:%d: error: batch_norm divides by the deviation of one value a channel in "
+            "training, which is 0: its input is %s; give a larger local_batch_size%s [DL-E0805]",
+            n->loc.file ? n->loc.file : s->model_path, n->loc.line, n->loc.column, dl_type_text(t),
+            s->ranks.size[DL_RANKS_DP] > 1 ? ", or sync_batch_norm" : "");
     }
     return true;
 }
 
-bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt, dl_error *err) {
+bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt,
+                        dl_error *err) {
     *opt = (dl_compile_options){.model = s->model_name,
                                 .batch = s->batch,
                                 .parallel = s->parallel,
@@ -225,8 +239,8 @@ dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_err
     return dl_compile(s->arena, s->module, opt, &s->times, err);
 }
 
-/* Everything that the plan depends on: the graphs as built (which hold the model's text, arguments and
- * sizes), what the options ask for, the C compiler, and this program itself. */
+/* Everything that the plan depends on: the graphs as built (which hold the model's text, arguments
+ * and sizes), what the options ask for, the C compiler, and this program itself. */
 static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uint64_t toolchain) {
     dl_buf text = {0};
     dl_print_module(&text, s->module, (dl_print_options){.locations = true});
@@ -238,7 +252,8 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&opt->tf32, sizeof opt->tf32, h);
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
     h = opt->tuner ? dl_hash(&opt->tuner->key, sizeof opt->tuner->key, h) : h;
-    dl_parallel parallel = opt->parallel; /* data-parallel ranks share a plan, but for their shares */
+    dl_parallel parallel =
+        opt->parallel; /* data-parallel ranks share a plan, but for their shares */
     parallel.dp_rank = 0;
     h = dl_hash(&parallel, sizeof parallel, h);
     struct stat st = {0};
@@ -247,7 +262,8 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     return dl_hash(&st.st_mtim, sizeof st.st_mtim, dl_hash_str(DL_VERSION, h));
 }
 
-dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached, dl_error *err) {
+dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached,
+                         dl_error *err) {
     const dl_backend *backend = opt->target->backend;
     uint64_t toolchain = 0;
     const char *dir = dl_cache_dir(s->arena, err);
@@ -259,7 +275,8 @@ dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cac
     *cached = p && p->key == key && backend->check(p, &unusable);
     if (*cached) return p;
     if (unusable.code && opt->warn)
-        opt->warn(dl_format(s->arena, "the plan in the cache is compiled anew: %s", unusable.message));
+        opt->warn(
+            dl_format(s->arena, "the plan in the cache is compiled anew: %s", unusable.message));
     p = dl_session_compile(s, opt, err);
     if (!p) return NULL;
     p->key = key;

@@ -13,7 +13,8 @@ enum {
 typedef struct {
     const dl_kernel *kernel;
     int noffers;
-    const dl_algorithm *offers; /* of libraries, for calls that the backend has; at most DL_MOST_OFFERS */
+    const dl_algorithm
+        *offers; /* of libraries, for calls that the backend has; at most DL_MOST_OFFERS */
     int nways;
     dl_way ways[DL_MOST_WAYS]; /* number 0 is the cost model's, offers stand last */
     const char *names[DL_MOST_WAYS];
@@ -21,11 +22,10 @@ typedef struct {
     int64_t *args; /* offset of each parameter, in all of them */
 } dl_trial;
 
-/* Fills trials, which have their kernels and offers, and makes a plan of them: a program of one launch for
- * each way.
- * Programs of different kernels lie in the same memory; those of one find their inputs where the ones before
- * have left them: no output shares its memory with an input. The plan lives in a new arena under `parent`.
- * NULL: what `emit` and `build` say. */
+/* Fills trials, which have their kernels and offers, and makes a plan of them: a program of one
+ * launch for each way. Programs of different kernels lie in the same memory; those of one find
+ * their inputs where the ones before have left them: no output shares its memory with an input. The
+ * plan lives in a new arena under `parent`. NULL: what `emit` and `build` say. */
 dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *trials,
                        void (*warn)(const char *text), dl_error *err);
 #endif

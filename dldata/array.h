@@ -1,4 +1,5 @@
-/* The arrays of a data file, whatever its format, for `inspect`: what they are, and their numbers as doubles.
+/* The arrays of a data file, whatever its format, for `inspect`: what they are, and their numbers
+ * as doubles.
  */
 #ifndef DLDATA_ARRAY_H
 #define DLDATA_ARRAY_H
@@ -18,11 +19,13 @@ struct array {
     bool numeric, f32, contiguous;
     const char *unreadable; /* why its data are not read, or NULL */
     /* Reads the block [start, start + size) of each axis, row-major. Errors: DL_INPUT, DL_IO. */
-    bool (*read)(const array *a, const uint64_t *start, const uint64_t *size, double *out, dl_error *err);
-    int64_t handle;  /* of the format: HDF5's identifier, a file descriptor, or where the bytes are */
+    bool (*read)(const array *a, const uint64_t *start, const uint64_t *size, double *out,
+                 dl_error *err);
+    int64_t
+        handle; /* of the format: HDF5's identifier, a file descriptor, or where the bytes are */
     uint64_t offset; /* of the data in the file, where contiguous */
-    /* What the numbers stand for, by their attributes; NULL: for themselves. `read` gives what they stand
-     * for, NaN where they are missing. */
+    /* What the numbers stand for, by their attributes; NULL: for themselves. `read` gives what they
+     * stand for, NaN where they are missing. */
     const dlr_packing *packing;
     const char *warnings; /* about these attributes, a line each; or NULL */
     int element;          /* npy: index into its table of types; pictures: elements a record */
@@ -35,16 +38,19 @@ typedef struct {
     DL_ARRAY(array) arrays;
 } array_file;
 
-/* Fills packing and warnings by the attributes in `facts`; what is wrong with them makes it unreadable. */
+/* Fills packing and warnings by the attributes in `facts`; what is wrong with them makes it
+ * unreadable. */
 void array_take_packing(dl_arena *arena, array *a, const dlr_array_facts *facts);
 
-/* These fill `f` in the arena and leave the file open for the life of the process (a sandbox's child).
- * Errors: DL_INPUT for what is no such file, is damaged, or refers outside itself; DL_IO. */
+/* These fill `f` in the arena and leave the file open for the life of the process (a sandbox's
+ * child). Errors: DL_INPUT for what is no such file, is damaged, or refers outside itself; DL_IO.
+ */
 bool hdf5_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 bool npy_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* The same for .npz files and Zarr folders. */
 bool source_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
-/* The same for JPEG and CIFAR-10's binary layout, known by the bytes; what is neither is DL_INPUT. */
+/* The same for JPEG and CIFAR-10's binary layout, known by the bytes; what is neither is DL_INPUT.
+ */
 bool image_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);
 /* Opens by the file's first bytes. */
 bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error *err);

@@ -26,7 +26,8 @@ bool atmosphere_open(atmosphere *a, const atmosphere_setup *setup, dl_error *err
     a->height = calloc(cells, sizeof *a->height);
     a->sun = calloc(cells, sizeof *a->sun);
     a->rows = calloc(cells * (N_IN + N_OUT), sizeof *a->rows);
-    fftw_complex **fields[] = {&a->mountains, &a->target, &a->season, &a->stirring, &a->psi, &a->chi};
+    fftw_complex **fields[] = {&a->mountains, &a->target, &a->season,
+                               &a->stirring,  &a->psi,    &a->chi};
     bool ok = a->land && a->height && a->sun && a->rows;
     for (int i = 0; i < 6; i++) ok = (*fields[i] = complexes(a->modes)) != NULL && ok;
     a->state = complexes(n);
@@ -34,7 +35,9 @@ bool atmosphere_open(atmosphere *a, const atmosphere_setup *setup, dl_error *err
     a->waves = complexes(lines * N_IN);
     a->flux = complexes(lines * N_OUT);
     ok = ok && a->state && a->room && a->waves && a->flux;
-    if (!ok) dl_fail(err, DL_RESOURCE, "no memory for an atmosphere of %dx%d points", rows, setup->columns);
+    if (!ok)
+        dl_fail(err, DL_RESOURCE, "no memory for an atmosphere of %dx%d points", rows,
+                setup->columns);
     if (ok) atmosphere_field(a, AIR_THICKNESS)[0][0] = M_SQRT2 * EARTH_GRAVITY * setup->depth;
     ok = ok && (setup->bare || climate_open(a, err));
     if (!ok) atmosphere_close(a);
@@ -50,7 +53,8 @@ void atmosphere_close(atmosphere *a) {
 }
 
 double atmosphere_longest_step(const atmosphere *a) {
-    /* 2.8 would be the end of stability on the imaginary axis; waves go with the wind and in thicker air. */
+    /* 2.8 would be the end of stability on the imaginary axis; waves go with the wind and in
+     * thicker air. */
     double T = a->grid.truncation, speed = sqrt(EARTH_GRAVITY * a->setup.depth) + 80;
     return 2.3 * EARTH_RADIUS / (sqrt(T * (T + 1)) * speed);
 }
@@ -75,8 +79,10 @@ static void to_rows(void *ctx, int m) {
     size_t line = sphere_line(&a->grid), stride = line * N_IN;
     potentials(a, m, a->stage);
     for (int f = 0; f < a->fields; f++)
-        sphere_scalar(&a->grid, m, a->stage + (size_t)f * a->modes, a->waves + (size_t)f * line, stride);
-    sphere_vector(&a->grid, m, a->psi, a->chi, a->waves + IN_EAST * line, a->waves + IN_NORTH * line, stride);
+        sphere_scalar(&a->grid, m, a->stage + (size_t)f * a->modes, a->waves + (size_t)f * line,
+                      stride);
+    sphere_vector(&a->grid, m, a->psi, a->chi, a->waves + IN_EAST * line,
+                  a->waves + IN_NORTH * line, stride);
 }
 
 static void carry(const atmosphere *a, int j, double *const in[N_IN], double *const out[N_OUT]) {
@@ -136,7 +142,8 @@ static void add_linear(atmosphere *a, int m) {
                                     &a->slope[AIR_DIVERGENCE * a->modes + at][i],
                                     &a->slope[AIR_THICKNESS * a->modes + at][i]};
             *to[AIR_DIVERGENCE] += laplace * (thickness + a->mountains[at][i]);
-            if (a->setup.bare || n == 0) continue; /* of n = 0: the mass, which nothing takes or gives */
+            if (a->setup.bare || n == 0)
+                continue; /* of n = 0: the mass, which nothing takes or gives */
             *to[AIR_VORTICITY] += a->stirring[at][i] - vorticity / CLIMATE_DRAG;
             *to[AIR_DIVERGENCE] -= divergence / CLIMATE_CALMING;
             *to[AIR_THICKNESS] +=
@@ -155,7 +162,8 @@ static void from_rows(void *ctx, int m) {
     fftw_complex *to[AIR_FIELDS], *head = a->psi,
                                   *source = a->chi; /* the wind has been made: these are free */
     for (int f = 0; f < a->fields; f++) to[f] = a->slope + (size_t)f * a->modes;
-    sphere_divergence(g, m, flux + OUT_EAST * line, flux + OUT_NORTH * line, stride, to[AIR_VORTICITY]);
+    sphere_divergence(g, m, flux + OUT_EAST * line, flux + OUT_NORTH * line, stride,
+                      to[AIR_VORTICITY]);
     sphere_curl(g, m, flux + OUT_EAST * line, flux + OUT_NORTH * line, stride, to[AIR_DIVERGENCE]);
     sphere_divergence(g, m, flux + OUT_MASS_EAST * line, flux + OUT_MASS_NORTH * line, stride,
                       to[AIR_THICKNESS]);
@@ -174,7 +182,8 @@ static void from_rows(void *ctx, int m) {
         double laplace = (double)n * (n + 1) / (EARTH_RADIUS * EARTH_RADIUS);
         for (int i = 0; i < 2; i++) {
             to[AIR_VORTICITY][at][i] /= -EARTH_RADIUS;
-            to[AIR_DIVERGENCE][at][i] = to[AIR_DIVERGENCE][at][i] / EARTH_RADIUS + laplace * head[at][i];
+            to[AIR_DIVERGENCE][at][i] =
+                to[AIR_DIVERGENCE][at][i] / EARTH_RADIUS + laplace * head[at][i];
             to[AIR_THICKNESS][at][i] /= -EARTH_RADIUS;
         }
     }
@@ -189,30 +198,35 @@ static void tendency(atmosphere *a, fftw_complex *stage, double time, fftw_compl
     parallel_for(a->setup.threads, a->grid.truncation + 1, from_rows, a);
 }
 
-/* Diffusion by the eighth derivative takes the shortest waves in three hours and leaves long ones alone. */
+/* Diffusion by the eighth derivative takes the shortest waves in three hours and leaves long ones
+ * alone. */
 static void diffuse(atmosphere *a, double dt) {
     int T = a->grid.truncation;
     for (int m = 0; m <= T; m++)
         for (int n = m; n <= T; n++) {
             size_t at = sphere_first(T, m) + (size_t)(n - m);
-            double keep = exp(-dt / (3 * 3600.0) * pow((double)n * (n + 1) / ((double)T * (T + 1)), 4));
+            double keep =
+                exp(-dt / (3 * 3600.0) * pow((double)n * (n + 1) / ((double)T * (T + 1)), 4));
             for (int f = 0; f < a->fields; f++)
                 for (int i = 0; i < 2; i++) {
                     double *x = &a->state[(size_t)f * a->modes + at][i];
-                    double still = f == AIR_THICKNESS ? a->mountains[at][i] : 0; /* level air stays level */
+                    double still =
+                        f == AIR_THICKNESS ? a->mountains[at][i] : 0; /* level air stays level */
                     *x = (*x + still) * keep - still;
                 }
         }
 }
 
 void atmosphere_step(atmosphere *a, double dt) {
-    static const double share[4] = {1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0}, ahead[4] = {0, 0.5, 0.5, 1};
+    static const double share[4] = {1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0},
+                        ahead[4] = {0, 0.5, 0.5, 1};
     size_t n = (size_t)a->fields * a->modes;
     fftw_complex *stage = a->room, *slope = stage + n, *sum = slope + n;
     memset(sum, 0, n * sizeof *sum);
     for (int k = 0; k < 4; k++) {
         for (size_t i = 0; i < n; i++)
-            for (int c = 0; c < 2; c++) stage[i][c] = a->state[i][c] + (k ? ahead[k] * dt * slope[i][c] : 0);
+            for (int c = 0; c < 2; c++)
+                stage[i][c] = a->state[i][c] + (k ? ahead[k] * dt * slope[i][c] : 0);
         tendency(a, stage, a->time + ahead[k] * dt, slope);
         for (size_t i = 0; i < n; i++)
             for (int c = 0; c < 2; c++) sum[i][c] += share[k] * slope[i][c];
@@ -250,7 +264,8 @@ bool atmosphere_measure(atmosphere *a, air_budget *b, dl_error *err) {
         double f0 = 2 * a->setup.rotation * sin(g->latitude[j]);
         for (int i = 0; i < g->columns; i++) {
             size_t at = (size_t)(j * g->columns + i);
-            double h = thickness[at] / EARTH_GRAVITY, speed2 = east[at] * east[at] + north[at] * north[at];
+            double h = thickness[at] / EARTH_GRAVITY,
+                   speed2 = east[at] * east[at] + north[at] * north[at];
             double absolute = vorticity[at] + f0;
             b->mass += weight * h;
             b->kinetic += weight * h * speed2 / 2;
@@ -263,9 +278,10 @@ bool atmosphere_measure(atmosphere *a, air_budget *b, dl_error *err) {
     b->wind = sqrt(fastest);
     free(east);
     if (ok && (!isfinite(b->energy) || !(thinnest > 0) || !(b->wind < 400)))
-        ok = dl_fail(err, DL_NUMERIC,
-                     "the simulated air broke on day %.1f (wind up to %g m/s, thickness down to %g m); "
-                     "another --seed or --size may fare better",
-                     a->time / EARTH_DAY, b->wind, thinnest / EARTH_GRAVITY);
+        ok = dl_fail(
+            err, DL_NUMERIC,
+            "the simulated air broke on day %.1f (wind up to %g m/s, thickness down to %g m); "
+            "another --seed or --size may fare better",
+            a->time / EARTH_DAY, b->wind, thinnest / EARTH_GRAVITY);
     return ok;
 }

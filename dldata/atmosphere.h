@@ -1,20 +1,23 @@
-/* A shallow atmosphere on a rotating sphere: one layer of air of varying thickness over mountains, and what
- * its wind carries, by spherical harmonics. docs/weather.md has the equations.
+/* A shallow atmosphere on a rotating sphere: one layer of air of varying thickness over mountains,
+ * and what its wind carries, by spherical harmonics. docs/weather.md has the equations.
  *
- * Undamped and unforced (`bare`) it is the shallow-water core alone, whose mass, energy and potential
- * enstrophy stay, and which the tests hold against known flows. */
+ * Undamped and unforced (`bare`) it is the shallow-water core alone, whose mass, energy and
+ * potential enstrophy stay, and which the tests hold against known flows. */
 #ifndef DLDATA_ATMOSPHERE_H
 #define DLDATA_ATMOSPHERE_H
 #include "dldata/sphere.h"
 #include <stdint.h>
 
-#define EARTH_RADIUS   6.37122e6 /* m; this and the next two as Williamson et al. (1992) have them */
-#define EARTH_ROTATION 7.292e-5  /* 1/s */
-#define EARTH_GRAVITY  9.80616   /* m/s2 */
-#define EARTH_DAY      86400.0   /* s */
+#define EARTH_RADIUS                                                                               \
+    6.37122e6                   /* m; this and the next two as Williamson et al. (1992) have them  \
+                                 */
+#define EARTH_ROTATION 7.292e-5 /* 1/s */
+#define EARTH_GRAVITY  9.80616  /* m/s2 */
+#define EARTH_DAY      86400.0  /* s */
 
 typedef struct {
-    int columns; /* of the grid that products are taken on: even, at least 16; truncation and rows follow */
+    int columns; /* of the grid that products are taken on: even, at least 16; truncation and rows
+                    follow */
     int threads;
     uint64_t seed;          /* of land, mountains and stirring */
     double rotation, depth; /* 1/s; mean thickness, m */
@@ -48,7 +51,8 @@ typedef struct {
     fftw_complex *target, *season; /* of thickness and mountains: the year's mean, and its swing */
     fftw_complex *stirring;        /* of vorticity, 1/s2 */
     uint32_t stirred;              /* how often it was drawn */
-    fftw_complex *psi, *chi;       /* room: stream function and velocity potential, divided by the radius */
+    fftw_complex *psi,
+        *chi; /* room: stream function and velocity potential, divided by the radius */
     fftw_complex *room, *waves, *flux; /* room of the steps */
     double *rows;
     fftw_complex *stage; /* the state whose tendency is taken, */
@@ -61,7 +65,8 @@ typedef struct {
     double mass;      /* kg/m2 */
     double kinetic;   /* J/m2 */
     double energy;    /* J/m2: kinetic and potential */
-    double enstrophy; /* potential: half the square of (vorticity + f) / thickness, by mass: 1/(m s2) */
+    double enstrophy; /* potential: half the square of (vorticity + f) / thickness, by mass: 1/(m
+                         s2) */
     double wind;      /* the largest of the grid, m/s */
 } air_budget;
 

@@ -22,10 +22,12 @@
 #define STIR_MEMORY   (2 * EARTH_DAY)
 #define LATENT        2488.0 /* K: of vaporisation, over the heat capacity of air */
 
-double climate_season(const atmosphere *a, double time) { return -cos(2 * M_PI * time / a->setup.year); }
+double climate_season(const atmosphere *a, double time) {
+    return -cos(2 * M_PI * time / a->setup.year);
+}
 
-/* Coefficients of a random field on the sphere, Philox of (seed, step): wave numbers from..to, each n of the
- * variance share(n), m = 0 real. */
+/* Coefficients of a random field on the sphere, Philox of (seed, step): wave numbers from..to, each
+ * n of the variance share(n), m = 0 real. */
 static void draw(const atmosphere *a, uint32_t step, int from, int to, double (*share)(int n),
                  fftw_complex *field) {
     int T = a->grid.truncation;
@@ -34,7 +36,8 @@ static void draw(const atmosphere *a, uint32_t step, int from, int to, double (*
         dlr_rng_place place = {a->setup.seed, DLR_STREAM_WEATHER, step, (uint32_t)n};
         float z[2 * n + 2];
         dlr_normals(place, 0, 2 * (size_t)n + 2, 0, 1, z);
-        /* Orthonormal harmonics have mean square 1 / (2 pi) of ours for m = 0, twice that for a pair of m. */
+        /* Orthonormal harmonics have mean square 1 / (2 pi) of ours for m = 0, twice that for a
+         * pair of m. */
         double scale = sqrt(share(n) / (2 * n + 1));
         for (int m = 0; m <= n; m++) {
             double *c = field[sphere_first(T, m) + (size_t)(n - m)];
@@ -55,8 +58,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Land where a smooth random field is high, mountains where it is higher; both without steps, which would
- * ring in the harmonics. */
+/* Land where a smooth random field is high, mountains where it is higher; both without steps, which
+ * would ring in the harmonics. */
 static bool make_land(atmosphere *a, dl_error *err) {
     size_t n = (size_t)a->grid.rows * (size_t)a->grid.columns;
     double *field = malloc(n * sizeof *field), *sorted = malloc(n * sizeof *sorted);
@@ -79,7 +82,8 @@ static bool make_land(atmosphere *a, dl_error *err) {
         for (int m = 0; m <= T; m++)
             for (int k = m; k <= T; k++)
                 for (int i = 0; i < 2; i++)
-                    a->mountains[sphere_first(T, m) + (size_t)(k - m)][i] *= exp(-4 * pow((double)k / T, 4));
+                    a->mountains[sphere_first(T, m) + (size_t)(k - m)][i] *=
+                        exp(-4 * pow((double)k / T, 4));
         ok = sphere_to_grid(&a->grid, a->setup.threads, a->mountains, a->height, err);
         for (size_t i = 0; i < n; i++) a->height[i] /= EARTH_GRAVITY;
     }
@@ -91,22 +95,26 @@ static bool make_land(atmosphere *a, dl_error *err) {
 /* 0 south of a jet and 1 north of it. */
 static double beyond(double lat) { return 0.5 * (1 + tanh((lat - JET_LATITUDE) / JET_WIDTH)); }
 
-/* The top of the air is to fall by SLOPE over each jet, more in winter; its mean is the mean depth. */
+/* The top of the air is to fall by SLOPE over each jet, more in winter; its mean is the mean depth.
+ */
 static bool make_targets(atmosphere *a, double *field, dl_error *err) {
     const sphere *g = &a->grid;
     for (int k = 0; k < 2; k++) {
         for (int j = 0; j < g->rows; j++) {
             double north = beyond(g->latitude[j]), south = beyond(-g->latitude[j]);
             for (int i = 0; i < g->columns; i++)
-                field[j * g->columns + i] = SLOPE * (k ? SWING * (north - south) : -(north + south));
+                field[j * g->columns + i] =
+                    SLOPE * (k ? SWING * (north - south) : -(north + south));
         }
-        if (!sphere_from_grid(g, a->setup.threads, field, k ? a->season : a->target, err)) return false;
+        if (!sphere_from_grid(g, a->setup.threads, field, k ? a->season : a->target, err))
+            return false;
         (k ? a->season : a->target)[0][0] = 0;
     }
     return true;
 }
 
-/* Jets in balance with January's target, away from the equator; temperatures and water of their places. */
+/* Jets in balance with January's target, away from the equator; temperatures and water of their
+ * places. */
 static bool make_state(atmosphere *a, double *east, double *north, dl_error *err) {
     const sphere *g = &a->grid;
     size_t cells = (size_t)g->rows * (size_t)g->columns;
@@ -131,7 +139,8 @@ static bool make_state(atmosphere *a, double *east, double *north, dl_error *err
     for (int f = AIR_CORE; f < AIR_FIELDS; f++) {
         for (int j = 0; j < g->rows; j++) {
             double s2 = pow(sin(g->latitude[j]), 2);
-            double value[AIR_FIELDS] = {[AIR_SURFACE_T] = 301 - 45 * s2, [AIR_UPPER_T] = 264 - 30 * s2};
+            double value[AIR_FIELDS] = {
+                [AIR_SURFACE_T] = 301 - 45 * s2, [AIR_UPPER_T] = 264 - 30 * s2};
             value[AIR_HUMIDITY] = 0.7 * climate_saturation(value[AIR_SURFACE_T]);
             for (int i = 0; i < g->columns; i++)
                 east[j * g->columns + i] = f == AIR_TRACER ? a->land[j * g->columns + i] : value[f];
@@ -160,7 +169,8 @@ void climate_stir(atmosphere *a, double dt) {
     double keep = exp(-dt / STIR_MEMORY), strength = STIR_STRENGTH * sqrt(1 - keep * keep);
     draw(a, a->stirred++, STIR_FROM, STIR_TO, stir_share, fresh);
     for (size_t i = 0; i < a->modes; i++)
-        for (int k = 0; k < 2; k++) a->stirring[i][k] = keep * a->stirring[i][k] + strength * fresh[i][k];
+        for (int k = 0; k < 2; k++)
+            a->stirring[i][k] = keep * a->stirring[i][k] + strength * fresh[i][k];
 }
 
 double climate_saturation(double kelvin) {
@@ -177,8 +187,8 @@ double climate_upper(double latitude, double season) {
 static double memory(double land) { return (12 - 7 * land) * EARTH_DAY; }
 
 double climate_rain(const climate_point *p) {
-    double excess =
-        p->value[AIR_HUMIDITY] - climate_saturation(p->value[AIR_SURFACE_T] - CLIMATE_LAPSE * p->height);
+    double excess = p->value[AIR_HUMIDITY] -
+                    climate_saturation(p->value[AIR_SURFACE_T] - CLIMATE_LAPSE * p->height);
     return excess > 0 ? excess / (3 * 3600.0) : 0;
 }
 
@@ -197,13 +207,15 @@ void climate_shine(atmosphere *a) {
 }
 
 void climate_sources(const climate_point *p, double out[AIR_FIELDS]) {
-    double surface = p->value[AIR_SURFACE_T], upper = p->value[AIR_UPPER_T], water = p->value[AIR_HUMIDITY];
+    double surface = p->value[AIR_SURFACE_T], upper = p->value[AIR_UPPER_T],
+           water = p->value[AIR_HUMIDITY];
     double rain = climate_rain(p);
     out[AIR_SURFACE_T] = p->sun - surface / memory(p->land);
-    out[AIR_UPPER_T] = (p->upper - upper) / (20 * EARTH_DAY) + (surface - 36 - upper) / (15 * EARTH_DAY) +
-                       0.3 * LATENT * rain;
+    out[AIR_UPPER_T] = (p->upper - upper) / (20 * EARTH_DAY) +
+                       (surface - 36 - upper) / (15 * EARTH_DAY) + 0.3 * LATENT * rain;
     double lack = 0.85 * climate_saturation(surface) - water;
-    double evaporation = lack > 0 ? (1 - 0.6 * p->land) * lack * (3 + p->wind) / 12 / (4 * EARTH_DAY) : 0;
+    double evaporation =
+        lack > 0 ? (1 - 0.6 * p->land) * lack * (3 + p->wind) / 12 / (4 * EARTH_DAY) : 0;
     out[AIR_HUMIDITY] = evaporation - rain;
     out[AIR_TRACER] = (p->land - p->value[AIR_TRACER]) / (10 * EARTH_DAY);
 }

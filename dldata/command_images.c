@@ -16,17 +16,19 @@ static bool show(void *ctx, long long done, long long all) {
 }
 
 static void print_usage(const option *options, int n) {
-    printf(
-        "usage: dldata images -o DIR [OPTIONS]\n\n"
-        "Draws labelled pictures: a lit, textured shape in clutter, one of ten classes. Writes CIFAR-10's "
-        "binary layout,\n"
-        "data_batch_1.bin to data_batch_5.bin, test_batch.bin and batches.meta.txt; or, with --jpeg, class "
-        "folders\n"
-        "train/CLASS/NUMBER.jpg and val/CLASS/NUMBER.jpg.\n\nclasses: ");
+    printf("usage: dldata images -o DIR [OPTIONS]\n\n"
+           "Draws labelled pictures: a lit, textured shape in clutter, one of ten classes. Writes "
+           "CIFAR-10's "
+           "binary layout,\n"
+           "data_batch_1.bin to data_batch_5.bin, test_batch.bin and batches.meta.txt; or, with "
+           "--jpeg, class "
+           "folders\n"
+           "train/CLASS/NUMBER.jpg and val/CLASS/NUMBER.jpg.\n\nclasses: ");
     for (int i = 0; i < SCENE_CLASSES; i++)
         printf("%s%s", scene_class_names[i], i + 1 < SCENE_CLASSES ? ", " : "\n\n");
     options_print(options, n);
-    printf("\nexamples:\n  dldata images -o data/pictures\n  dldata images -o data/photographs --jpeg\n\n"
+    printf("\nexamples:\n  dldata images -o data/pictures\n  dldata images -o data/photographs "
+           "--jpeg\n\n"
            "The same options write the same bytes on a kind of machine.\n");
 }
 
@@ -36,7 +38,8 @@ bool command_images(int argc, char **argv, dl_error *err) {
     bool jpeg = false, quiet = false, help = false;
     const option options[] = {
         {"output", "o", OPTION_TEXT, &path, 0, 0, "DIR", "the directory to make"},
-        {"jpeg", NULL, OPTION_FLAG, &jpeg, 0, 0, NULL, "class folders of JPEG files of varying sizes"},
+        {"jpeg", NULL, OPTION_FLAG, &jpeg, 0, 0, NULL,
+         "class folders of JPEG files of varying sizes"},
         {"train", NULL, OPTION_INTEGER, &train, 5, 10000000, "N",
          "pictures to train on (50000; with --jpeg 2000)"},
         {"valid", NULL, OPTION_INTEGER, &valid, 1, 10000000, "N",
@@ -54,7 +57,8 @@ bool command_images(int argc, char **argv, dl_error *err) {
     if (!options_read(options, N, argc, argv, &extra, 0, &n_files, err)) return false;
     if (help) return print_usage(options, N), true;
     if (!path)
-        return dl_fail(err, DL_USAGE, "where to? give an output directory: `dldata images -o data/pictures`");
+        return dl_fail(err, DL_USAGE,
+                       "where to? give an output directory: `dldata images -o data/pictures`");
     if (train < 0) train = jpeg ? 2000 : 50000;
     if (valid < 0) valid = jpeg ? 400 : 10000;
     if (!jpeg && train % 5)
@@ -69,8 +73,8 @@ bool command_images(int argc, char **argv, dl_error *err) {
     bool ok = progress_end(&bar, image_write(path, &s, show, &bar, err), err);
     if (ok && !quiet) {
         dl_arena *arena = dl_arena_new(NULL);
-        printf("wrote %lld pictures to train on and %lld to validate on into %s in %.1f s\n", train, valid,
-               dl_shown(arena, path), dl_clock_seconds() - bar.start);
+        printf("wrote %lld pictures to train on and %lld to validate on into %s in %.1f s\n", train,
+               valid, dl_shown(arena, path), dl_clock_seconds() - bar.start);
         dl_arena_free(arena);
     }
     return ok;

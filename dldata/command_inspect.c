@@ -27,12 +27,15 @@ static void print_safely(const dl_buf *text) {
 
 /* The file's name without directory and extension, ".png" behind it. */
 static const char *default_picture(const char *path, char out[512]) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
-    snprintf(out, 512, "%.*s.png", dot && dot != name ? (int)(dot - name) : (int)strlen(name), name);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+               *dot = strrchr(name, '.');
+    snprintf(out, 512, "%.*s.png", dot && dot != name ? (int)(dot - name) : (int)strlen(name),
+             name);
     return out;
 }
 
-/* One file: its description to standard output, its picture to `picture` (NULL: by the file's name). */
+/* One file: its description to standard output, its picture to `picture` (NULL: by the file's
+ * name). */
 static bool inspect(const char *file, long long slice, const char *picture, dl_error *err) {
     describe_request request = {file, slice};
     dl_sandbox_result result;
@@ -48,7 +51,8 @@ static bool inspect(const char *file, long long slice, const char *picture, dl_e
         if (ok) print_safely(&line);
         dl_buf_free(&line);
     } else if (picture)
-        ok = dl_fail(err, DL_INPUT, "%s has no array to draw: nothing was written to %s", file, picture);
+        ok = dl_fail(err, DL_INPUT, "%s has no array to draw: nothing was written to %s", file,
+                     picture);
     dl_buf_free(&result.text);
     dl_buf_free(&result.bytes);
     return ok;
@@ -74,7 +78,8 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
     bool help = false;
     int n_files;
     const option options[] = {
-        {"slice", NULL, OPTION_INTEGER, &slice, 0, 1e9, "K", "draw slice K of each channel (the middle one)"},
+        {"slice", NULL, OPTION_INTEGER, &slice, 0, 1e9, "K",
+         "draw slice K of each channel (the middle one)"},
         {"output", "o", OPTION_TEXT, &picture, 0, 0, "PNG",
          "the picture's file (FILE's name with .png, in this directory)"},
         {"help", "h", OPTION_FLAG, &help, 0, 0, NULL, "this text"},
@@ -82,15 +87,17 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
     enum { N = sizeof options / sizeof options[0] };
     if (!options_read(options, N, argc, argv, files, MAX_FILES, &n_files, err)) return false;
     if (help) {
-        printf("usage: dldata inspect FILE... [MODEL.dl] [OPTIONS]\n\n"
-               "Describes HDF5, .npy, .npz, Zarr, JPEG or CIFAR-10 data files: arrays, shapes, types, "
-               "storage, range, "
-               "mean,\n"
-               "standard deviation and NaN of each channel (of a large array: of blocks spread over it), "
-               "attributes, "
-               "and which\n"
-               "loaders read it; draws a slice of each channel into a PNG file.\n"
-               "With a model, proposes the section `data:` of its configuration (docs/data.md).\n\n");
+        printf(
+            "usage: dldata inspect FILE... [MODEL.dl] [OPTIONS]\n\n"
+            "Describes HDF5, .npy, .npz, Zarr, JPEG or CIFAR-10 data files: arrays, shapes, types, "
+            "storage, range, "
+            "mean,\n"
+            "standard deviation and NaN of each channel (of a large array: of blocks spread over "
+            "it), "
+            "attributes, "
+            "and which\n"
+            "loaders read it; draws a slice of each channel into a PNG file.\n"
+            "With a model, proposes the section `data:` of its configuration (docs/data.md).\n\n");
         options_print(options, N);
         printf("\nexamples:\n  dldata inspect data/nbody_train.h5 --slice 10 -o slice.png\n"
                "  dldata inspect mine.h5 models/mine.dl\n");
@@ -98,7 +105,8 @@ bool command_inspect(int argc, char **argv, dl_error *err) {
     }
     if (n_files > 1 && is_model(files[n_files - 1])) model = files[--n_files];
     if (!n_files)
-        return dl_fail(err, DL_USAGE, "which file? for example `dldata inspect data/nbody_train.h5`");
+        return dl_fail(err, DL_USAGE,
+                       "which file? for example `dldata inspect data/nbody_train.h5`");
     if (picture && n_files > 1) return dl_fail(err, DL_USAGE, "--output goes with one file");
     for (int i = 0; i < n_files; i++) dl_input_remember(files[i]);
     if (picture && !dl_output_check(picture, err)) return false;

@@ -1,5 +1,5 @@
-/* The commands of `dldata`: each takes the arguments behind its name; false with the error that ends the
- * program. */
+/* The commands of `dldata`: each takes the arguments behind its name; false with the error that
+ * ends the program. */
 #ifndef DLDATA_COMMANDS_H
 #define DLDATA_COMMANDS_H
 #include "ir/base/status.h"

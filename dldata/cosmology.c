@@ -3,8 +3,8 @@
 #include <math.h>
 
 /* Composite Simpson rule with n (even) intervals. */
-static double integrate(double (*f)(const cosmology *, double x, double p), const cosmology *c, double p,
-                        double from, double to, int n) {
+static double integrate(double (*f)(const cosmology *, double x, double p), const cosmology *c,
+                        double p, double from, double to, int n) {
     double width = (to - from) / n, sum = f(c, from, p) + f(c, to, p);
     for (int i = 1; i < n; i++) sum += (i % 2 ? 4 : 2) * f(c, from + i * width, p);
     return sum * width / 3;
@@ -44,13 +44,15 @@ double cosmology_growth(const cosmology *c, double a) {
 double cosmology_momentum_growth(const cosmology *c, double a) {
     double E = cosmology_expansion(c, a);
     double slope = -1.5 * c->omega_m / (a * a * a * a * E); /* dE/da */
-    double D_slope = (slope * growth_integral(c, a) + 1 / (a * a * a * E * E)) / growth_integral(c, 1);
+    double D_slope =
+        (slope * growth_integral(c, a) + 1 / (a * a * a * E * E)) / growth_integral(c, 1);
     return a * a * a * E * D_slope;
 }
 
 double cosmology_transfer(const cosmology *c, double k) {
     if (k <= 0) return 1;
-    double om = c->omega_m * c->h * c->h, ob = c->omega_b * c->h * c->h, fb = c->omega_b / c->omega_m;
+    double om = c->omega_m * c->h * c->h, ob = c->omega_b * c->h * c->h,
+           fb = c->omega_b / c->omega_m;
     double theta = 2.7255 / 2.7; /* temperature of the microwave background */
     double sound = 44.5 * log(9.83 / om) / sqrt(1 + 10 * pow(ob, 0.75)); /* sound horizon, Mpc */
     double alpha = 1 - 0.328 * log(431 * om) * fb + 0.38 * log(22.3 * om) * fb * fb;

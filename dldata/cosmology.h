@@ -1,16 +1,18 @@
-/* The expanding background and the statistics of its first ripples: flat Lambda-CDM without radiation.
+/* The expanding background and the statistics of its first ripples: flat Lambda-CDM without
+ * radiation.
  *
- * Lengths are comoving Mpc/h, wave numbers h/Mpc, times in units of 1/H0. docs/simulation.md derives the
- * formulas. */
+ * Lengths are comoving Mpc/h, wave numbers h/Mpc, times in units of 1/H0. docs/simulation.md
+ * derives the formulas. */
 #ifndef DLDATA_COSMOLOGY_H
 #define DLDATA_COSMOLOGY_H
 
 typedef struct {
-    double omega_m, omega_b; /* matter (all of it) and baryons, in units of the critical density today */
-    double h;                /* H0 / (100 km/s/Mpc) */
-    double n_s,
-        sigma8; /* slope of the primordial spectrum; rms of the linear field today in spheres of 8 Mpc/h */
-    double amplitude; /* set by cosmology_normalise */
+    double omega_m,
+        omega_b;        /* matter (all of it) and baryons, in units of the critical density today */
+    double h;           /* H0 / (100 km/s/Mpc) */
+    double n_s, sigma8; /* slope of the primordial spectrum; rms of the linear field today in
+                           spheres of 8 Mpc/h */
+    double amplitude;   /* set by cosmology_normalise */
 } cosmology;
 
 /* Rounded values of Planck Collaboration (2020), normalised. */
@@ -22,11 +24,12 @@ void cosmology_normalise(cosmology *c);
 double cosmology_expansion(const cosmology *c, double a);
 /* Linear growth D(a), 1 today: Heath (1977), by quadrature. */
 double cosmology_growth(const cosmology *c, double a);
-/* Growth of momentum, G(a) = a^3 E(a) dD/da: the momentum a^2 dx/dt of a particle displaced by D(a) psi is
- * G(a) psi. */
+/* Growth of momentum, G(a) = a^3 E(a) dD/da: the momentum a^2 dx/dt of a particle displaced by D(a)
+ * psi is G(a) psi. */
 double cosmology_momentum_growth(const cosmology *c, double a);
 
-/* Transfer function without acoustic wiggles: Eisenstein & Hu (1998), equations 26 and 28 to 31. T(0) = 1. */
+/* Transfer function without acoustic wiggles: Eisenstein & Hu (1998), equations 26 and 28 to 31.
+ * T(0) = 1. */
 double cosmology_transfer(const cosmology *c, double k);
 /* Linear power spectrum today, (Mpc/h)^3, at k > 0. */
 double cosmology_power(const cosmology *c, double k);

@@ -8,7 +8,8 @@
 
 enum { MAX_CHANNELS = 64, MAX_DRAWN = 8, MAX_ROWS = 8, PANEL = 256 };
 #define BLOCK_ELEMENTS ((uint64_t)1 << 21)
-#define MOST_ELEMENTS  ((uint64_t)1 << 28) /* of an array are read; of a larger one, blocks spread over it */
+#define MOST_ELEMENTS                                                                              \
+    ((uint64_t)1 << 28) /* of an array are read; of a larger one, blocks spread over it */
 
 /* Which axes of an array are what. Without channels or depth the axis is -1. */
 typedef struct {
@@ -43,20 +44,22 @@ static void add_value(statistics *s, double v) {
         s->nan += isnan(v) != 0, s->infinite += isinf(v) != 0;
         return;
     }
-    if (s->n++ == 0) s->low = s->high = s->shift = v; /* sums around the first value do not cancel */
+    if (s->n++ == 0)
+        s->low = s->high = s->shift = v; /* sums around the first value do not cancel */
     if (v < s->low) s->low = v;
     if (v > s->high) s->high = v;
     s->sum += v - s->shift;
     s->square += (v - s->shift) * (v - s->shift);
 }
 
-/* Goes over the array in blocks: whole trailing axes, a range of axis `cut`, single indices of the axes
- * before it. */
+/* Goes over the array in blocks: whole trailing axes, a range of axis `cut`, single indices of the
+ * axes before it. */
 static bool measure(const array *a, const axes *x, statistics *s, bool *sampled, dl_error *err) {
     int cut = a->rank - 1;
     uint64_t inner = 1, outer = 1, behind_channel = 1;
     while (cut > 0 && inner * a->dims[cut] <= BLOCK_ELEMENTS) inner *= a->dims[cut--];
-    uint64_t range = BLOCK_ELEMENTS / (inner ? inner : 1), pieces = (a->dims[cut] + range - 1) / range;
+    uint64_t range = BLOCK_ELEMENTS / (inner ? inner : 1),
+             pieces = (a->dims[cut] + range - 1) / range;
     for (int i = 0; i < cut; i++) outer *= a->dims[i];
     for (int i = x->channel + 1; i < a->rank; i++) behind_channel *= a->dims[i];
     uint64_t blocks = outer * pieces, most = MOST_ELEMENTS / BLOCK_ELEMENTS, stride = 1;
@@ -66,7 +69,8 @@ static bool measure(const array *a, const axes *x, statistics *s, bool *sampled,
     if (!v) return dl_fail(err, DL_RESOURCE, "no memory to read '%s'", a->name);
     bool ok = true;
     for (uint64_t b = 0; ok && b < blocks; b += stride) {
-        uint64_t start[ARRAY_MAX_RANK] = {0}, size[ARRAY_MAX_RANK], n = 1, first = 0, rest = b / pieces;
+        uint64_t start[ARRAY_MAX_RANK] = {0}, size[ARRAY_MAX_RANK], n = 1, first = 0,
+                 rest = b / pieces;
         for (int i = a->rank - 1; i >= 0; i--) {
             size[i] = i > cut ? a->dims[i] : 1;
             if (i < cut) start[i] = rest % a->dims[i], rest /= a->dims[i];
@@ -83,8 +87,8 @@ static bool measure(const array *a, const axes *x, statistics *s, bool *sampled,
 }
 
 /* Reads one plane of a channel as floats, in the arena. */
-static bool read_plane(dl_arena *arena, const array *a, const axes *x, uint64_t channel, uint64_t depth,
-                       dlr_field *out, dl_error *err) {
+static bool read_plane(dl_arena *arena, const array *a, const axes *x, uint64_t channel,
+                       uint64_t depth, dlr_field *out, dl_error *err) {
     uint64_t start[ARRAY_MAX_RANK] = {0}, size[ARRAY_MAX_RANK];
     for (int i = 0; i < a->rank; i++) size[i] = 1;
     if (x->channel >= 0) start[x->channel] = channel;
@@ -103,8 +107,11 @@ static bool read_plane(dl_arena *arena, const array *a, const axes *x, uint64_t 
         for (uint64_t i = 0; i < width; i++)
             plane[y * width + i] = (float)row[last ? i * x->channels + channel : i];
     }
-    *out = (dlr_field){
-        .at = plane, .height = (int)height, .width = (int)width, .row = (ptrdiff_t)width, .column = 1};
+    *out = (dlr_field){.at = plane,
+                       .height = (int)height,
+                       .width = (int)width,
+                       .row = (ptrdiff_t)width,
+                       .column = 1};
     return true;
 }
 
@@ -133,10 +140,12 @@ static bool around_zero(const statistics *s) {
            fmin(-s->low, s->high) > 0.4 * fmax(-s->low, s->high);
 }
 
-static bool draw(dl_arena *arena, const array *a, const axes *x, const statistics *s, long long slice,
-                 row_list *rows, bool *slice_found, dl_error *err) {
-    uint64_t deep = x->depth >= 0 ? a->dims[x->depth] : 1, k = slice < 0 ? deep / 2 : (uint64_t)slice;
-    if (a->rank < 2 || a->count == 0 || a->dims[x->width] > 16384 || a->dims[x->height] > 16384) return true;
+static bool draw(dl_arena *arena, const array *a, const axes *x, const statistics *s,
+                 long long slice, row_list *rows, bool *slice_found, dl_error *err) {
+    uint64_t deep = x->depth >= 0 ? a->dims[x->depth] : 1,
+             k = slice < 0 ? deep / 2 : (uint64_t)slice;
+    if (a->rank < 2 || a->count == 0 || a->dims[x->width] > 16384 || a->dims[x->height] > 16384)
+        return true;
     if (k >= deep || a->dims[x->width] * a->dims[x->height] < 4) return true;
     *slice_found = true;
     if (rows->n == MAX_ROWS) return true;
@@ -144,7 +153,8 @@ static bool draw(dl_arena *arena, const array *a, const axes *x, const statistic
     while (r.n < MAX_DRAWN && (uint64_t)r.n < x->channels) {
         dlr_field *f = &r.channel[r.n];
         if (!read_plane(arena, a, x, (uint64_t)r.n, k, f, err)) return false;
-        f->label = dl_format(arena, "%s %d %s", a->name, r.n, label_of(arena, a, (uint64_t)r.n, true));
+        f->label =
+            dl_format(arena, "%s %d %s", a->name, r.n, label_of(arena, a, (uint64_t)r.n, true));
         if (around_zero(&s[r.n])) f->map = DLR_MAP_DIVERGING;
         r.n++;
     }
@@ -166,7 +176,8 @@ static bool encode(dl_arena *arena, const row_list *rows, dl_buf *png, dl_error 
 
 static void put_shape(dl_buf *text, const array *a) {
     dl_puts(text, "[");
-    for (int i = 0; i < a->rank; i++) dl_putf(text, "%s%llu", i ? ", " : "", (unsigned long long)a->dims[i]);
+    for (int i = 0; i < a->rank; i++)
+        dl_putf(text, "%s%llu", i ? ", " : "", (unsigned long long)a->dims[i]);
     dl_puts(text, "]");
 }
 
@@ -177,10 +188,11 @@ static void put_statistics(dl_arena *arena, dl_buf *text, const array *a, const 
         double n = (double)s[c].n, mean = s[c].n ? s[c].sum / n : NAN;
         double variance = s[c].n ? s[c].square / n - mean * mean : NAN;
         dl_putf(text, "  %7llu %11.5g %11.5g %11.5g %11.5g%s%s", (unsigned long long)c,
-                s[c].n ? s[c].low : NAN, s[c].n ? s[c].high : NAN, mean + s[c].shift, sqrt(fmax(variance, 0)),
-                a->labels ? "  " : "", label_of(arena, a, c, false));
+                s[c].n ? s[c].low : NAN, s[c].n ? s[c].high : NAN, mean + s[c].shift,
+                sqrt(fmax(variance, 0)), a->labels ? "  " : "", label_of(arena, a, c, false));
         if (s[c].nan)
-            dl_putf(text, a->packing ? "  %llu missing" : "  %llu NaN!", (unsigned long long)s[c].nan);
+            dl_putf(text, a->packing ? "  %llu missing" : "  %llu NaN!",
+                    (unsigned long long)s[c].nan);
         if (s[c].infinite) dl_putf(text, "  %llu infinite!", (unsigned long long)s[c].infinite);
         dl_puts(text, "\n");
     }
@@ -230,23 +242,29 @@ static void put_loaders(dl_buf *text, const array_file *f) {
             channels_last = a;
     }
     if (nbody && hydro && nbody->dims[1] == hydro->dims[1])
-        dl_putf(text, "loaders: %sinmem of the 3-D U-Net (train_path, val_path), a box of %llu^3 cells%s\n",
-                nbody->contiguous && hydro->contiguous ? "lowmem, " : "", (unsigned long long)nbody->dims[1],
-                nbody->contiguous && hydro->contiguous ? "" : "; lowmem needs contiguous data");
+        dl_putf(
+            text,
+            "loaders: %sinmem of the 3-D U-Net (train_path, val_path), a box of %llu^3 cells%s\n",
+            nbody->contiguous && hydro->contiguous ? "lowmem, " : "",
+            (unsigned long long)nbody->dims[1],
+            nbody->contiguous && hydro->contiguous ? "" : "; lowmem needs contiguous data");
     else if (fields)
-        dl_puts(text,
-                "loaders: pytorch of the vision transformer (train_data_path): a year of weather fields\n");
+        dl_puts(text, "loaders: pytorch of the vision transformer (train_data_path): a year of "
+                      "weather fields\n");
     else if (channels_last)
-        dl_puts(text, "loaders: none in this version; the layout is dali-lowmem's (train_path_npy_*) of the "
-                      "3-D U-Net\n");
+        dl_puts(
+            text,
+            "loaders: none in this version; the layout is dali-lowmem's (train_path_npy_*) of the "
+            "3-D U-Net\n");
     else
-        dl_puts(text, "loaders: own, as far as the arrays can be read (docs/data.md; with a model's file "
-                      "behind this one "
-                      "the section is proposed)\n");
+        dl_puts(text,
+                "loaders: own, as far as the arrays can be read (docs/data.md; with a model's file "
+                "behind this one "
+                "the section is proposed)\n");
 }
 
-static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_buf *text, row_list *rows,
-                           bool *slice_found, dl_error *err) {
+static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_buf *text,
+                           row_list *rows, bool *slice_found, dl_error *err) {
     dl_putf(text, "\n%s  %s ", a->name, a->type);
     put_shape(text, a);
     dl_putf(text, "  %s", a->storage);
@@ -283,8 +301,8 @@ bool describe_file(void *request, dl_sandbox_result *out, dl_error *err) {
     bool slice_found = false;
     bool ok = array_file_open(arena, r->path, &f, err);
     if (ok) {
-        dl_putf(&out->text, "%s: %s, %.1f MiB, %d array%s\n", r->path, f.format, (double)f.bytes / (1 << 20),
-                f.arrays.n, f.arrays.n == 1 ? "" : "s");
+        dl_putf(&out->text, "%s: %s, %.1f MiB, %d array%s\n", r->path, f.format,
+                (double)f.bytes / (1 << 20), f.arrays.n, f.arrays.n == 1 ? "" : "s");
         for (int i = 0; i < f.attributes.n; i++) dl_putf(&out->text, "  %s\n", f.attributes.at[i]);
     }
     for (int i = 0; ok && i < f.arrays.n; i++)

@@ -8,7 +8,8 @@ typedef struct {
     long long slice; /* index along the first drawn-away axis (depth, or time); -1: the middle */
 } describe_request;
 
-/* A dl_sandbox_reader on a describe_request: out->text is the description, out->bytes a PNG (empty when the
- * file has nothing to draw). Errors: DL_INPUT, DL_IO; DL_USAGE for a slice that no array has. */
+/* A dl_sandbox_reader on a describe_request: out->text is the description, out->bytes a PNG (empty
+ * when the file has nothing to draw). Errors: DL_INPUT, DL_IO; DL_USAGE for a slice that no array
+ * has. */
 bool describe_file(void *request, dl_sandbox_result *out, dl_error *err);
 #endif

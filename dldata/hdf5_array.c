@@ -1,5 +1,5 @@
-/* The arrays of an HDF5 file. Hard links alone are followed; data that lie outside the file, are composed
- * from other data sets, or need a filter from elsewhere are named and not read. */
+/* The arrays of an HDF5 file. Hard links alone are followed; data that lie outside the file, are
+ * composed from other data sets, or need a filter from elsewhere are named and not read. */
 #include "dldata/array.h"
 #include "ir/base/input.h"
 #include "runtime/data/chunk_codec.h"
@@ -11,15 +11,16 @@
 
 enum { MAX_ARRAYS = 256, MAX_OBJECTS = 4096, MAX_DEPTH = 16, MAX_TEXT = 200 };
 
-/* h5py's filter, for reading: its third value is what a chunk holds. Checksums of filters before it are
- * packed, too. */
-static size_t unpack_lzf(unsigned flags, size_t n, const unsigned *values, size_t bytes, size_t *room,
-                         void **data) {
+/* h5py's filter, for reading: its third value is what a chunk holds. Checksums of filters before it
+ * are packed, too. */
+static size_t unpack_lzf(unsigned flags, size_t n, const unsigned *values, size_t bytes,
+                         size_t *room, void **data) {
     enum { CHECKSUM = 4, MOST = 4 };
     dlr_codec lzf = {.kind = DLR_CODEC_LZF};
     size_t size = n > 2 ? values[2] : 0;
     const char *why;
-    void *out = flags & H5Z_FLAG_REVERSE && size ? H5allocate_memory(size + MOST * CHECKSUM, false) : NULL;
+    void *out =
+        flags & H5Z_FLAG_REVERSE && size ? H5allocate_memory(size + MOST * CHECKSUM, false) : NULL;
     for (int i = 0; out && i <= MOST; i++, size += CHECKSUM) {
         if (!dlr_chunk_unpack(&lzf, 1, 0, *data, bytes, out, size, &why)) continue;
         H5free_memory(*data);
@@ -65,10 +66,11 @@ static const char *type_name(dl_arena *arena, hid_t type, bool *numeric) {
 
 static hid_t memory_type(dlr_element e) {
     const hid_t types[DLR_NELEMENTS] = {
-        [DLR_EL_F32] = H5T_NATIVE_FLOAT, [DLR_EL_F64] = H5T_NATIVE_DOUBLE, [DLR_EL_I8] = H5T_NATIVE_INT8,
-        [DLR_EL_I16] = H5T_NATIVE_INT16, [DLR_EL_I32] = H5T_NATIVE_INT32,  [DLR_EL_I64] = H5T_NATIVE_INT64,
-        [DLR_EL_U8] = H5T_NATIVE_UINT8,  [DLR_EL_U16] = H5T_NATIVE_UINT16, [DLR_EL_U32] = H5T_NATIVE_UINT32,
-        [DLR_EL_U64] = H5T_NATIVE_UINT64};
+        [DLR_EL_F32] = H5T_NATIVE_FLOAT,  [DLR_EL_F64] = H5T_NATIVE_DOUBLE,
+        [DLR_EL_I8] = H5T_NATIVE_INT8,    [DLR_EL_I16] = H5T_NATIVE_INT16,
+        [DLR_EL_I32] = H5T_NATIVE_INT32,  [DLR_EL_I64] = H5T_NATIVE_INT64,
+        [DLR_EL_U8] = H5T_NATIVE_UINT8,   [DLR_EL_U16] = H5T_NATIVE_UINT16,
+        [DLR_EL_U32] = H5T_NATIVE_UINT32, [DLR_EL_U64] = H5T_NATIVE_UINT64};
     return types[e];
 }
 
@@ -81,26 +83,29 @@ static bool read_block(const array *a, const uint64_t *start, const uint64_t *si
     /* packed numbers: at the end of the room of what they stand for */
     const dlr_packing *p = a->packing;
     void *to = (char *)out + (p ? total * (sizeof *out - dlr_element_bytes(p->stored)) : 0);
-    ok = ok && H5Dread(a->handle, p ? memory_type(p->stored) : H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT,
-                       to) >= 0;
+    ok = ok && H5Dread(a->handle, p ? memory_type(p->stored) : H5T_NATIVE_DOUBLE, memory, space,
+                       H5P_DEFAULT, to) >= 0;
     if (ok && p) dlr_unpack(p, to, total, DLR_EL_F64, out);
     H5Sclose(memory);
     H5Sclose(space);
-    return ok || dl_fail(err, DL_INPUT, "the data of '%s' cannot be read: the file is damaged or truncated",
-                         a->name);
+    return ok ||
+           dl_fail(err, DL_INPUT,
+                   "the data of '%s' cannot be read: the file is damaged or truncated", a->name);
 }
 
-static void describe_filters(hid_t how, uint64_t chunk_bytes, dl_buf *text, const char **unreadable) {
+static void describe_filters(hid_t how, uint64_t chunk_bytes, dl_buf *text,
+                             const char **unreadable) {
     for (int i = 0, n = H5Pget_nfilters(how); i < n && i < 16; i++) {
         char name[64] = "";
         unsigned flags, config, value[3] = {0};
         size_t values = 3;
         H5Z_filter_t id =
             H5Pget_filter2(how, (unsigned)i, &flags, &values, value, sizeof name, name, &config);
-        bool known = id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32 ||
-                     id == DLR_HDF5_LZF;
+        bool known = id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE ||
+                     id == H5Z_FILTER_FLETCHER32 || id == DLR_HDF5_LZF;
         dl_putf(text, ", %s", known ? name : "unknown filter");
-        if (!known) *unreadable = "it needs a filter other than deflate, lzf, shuffle and fletcher32";
+        if (!known)
+            *unreadable = "it needs a filter other than deflate, lzf, shuffle and fletcher32";
         if (id == DLR_HDF5_LZF && value[2] != chunk_bytes)
             *unreadable = "its filter lzf is for chunks of another size: the file is damaged";
     }
@@ -140,8 +145,8 @@ static void describe_storage(dl_arena *arena, hid_t set, array *a) {
     dl_buf_free(&text);
 }
 
-/* A scalar string or number as text; arrays of numbers up to four; NULL for what is longer or of another
- * kind. */
+/* A scalar string or number as text; arrays of numbers up to four; NULL for what is longer or of
+ * another kind. */
 static const char *attribute_value(dl_arena *arena, hid_t attribute) {
     hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
     hssize_t n = H5Sget_simple_extent_npoints(space);
@@ -154,7 +159,8 @@ static const char *attribute_value(dl_arena *arena, hid_t attribute) {
         size_t size = H5Tget_size(type);
         char *text = dl_alloc(arena, size + 1);
         if (H5Aread(attribute, type, text) >= 0) value = text;
-    } else if ((class == H5T_INTEGER || class == H5T_FLOAT) && n >= 1 && n <= 4 && H5Tget_size(type) <= 8) {
+    } else if ((class == H5T_INTEGER || class == H5T_FLOAT) && n >= 1 && n <= 4 &&
+               H5Tget_size(type) <= 8) {
         double v[4] = {0};
         dl_buf text = {0};
         if (H5Aread(attribute, H5T_NATIVE_DOUBLE, v) >= 0)
@@ -203,7 +209,8 @@ static herr_t add_attribute(hid_t at, const char *name, const H5A_info_t *info, 
     walk *w = ctx;
     (void)info;
     const char *value = named_attribute(w->arena, at, name);
-    dl_push(w->arena, &w->f->attributes, dl_format(w->arena, "%s = %s", name, value ? value : "(not shown)"));
+    dl_push(w->arena, &w->f->attributes,
+            dl_format(w->arena, "%s = %s", name, value ? value : "(not shown)"));
     return w->f->attributes.n >= 200;
 }
 
@@ -284,7 +291,8 @@ static void add_array(walk *w, const char *name, hid_t set) {
     dl_push(w->arena, &w->f->arrays, a);
 }
 
-/* What libhdf5 cannot open is listed with the reason; groups and types aside, it may be an array. */
+/* What libhdf5 cannot open is listed with the reason; groups and types aside, it may be an array.
+ */
 static void add_closed(walk *w, hid_t group, const char *name, const char *full) {
     char why[DLR_HDF5_WHY];
     H5O_info_t about;
@@ -321,8 +329,8 @@ static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, vo
         return 0;
     }
     H5O_info_t about;
-    if (kind == H5I_GROUP && w->depth < MAX_DEPTH && H5Oget_info2(object, &about, H5O_INFO_BASIC) >= 0 &&
-        !is_inside(w, about.addr)) {
+    if (kind == H5I_GROUP && w->depth < MAX_DEPTH &&
+        H5Oget_info2(object, &about, H5O_INFO_BASIC) >= 0 && !is_inside(w, about.addr)) {
         walk inner = *w;
         inner.group = about.addr;
         inner.above = w;

@@ -41,14 +41,17 @@ bool hdf5_disk_check(const char *path, const char *dir, uint64_t need, dl_error 
 
 bool hdf5_file_prepare(const char *path, uint64_t need, dl_error *err) {
     char dir[PATH_MAX];
-    if (!dl_parent_dir(path, dir, sizeof dir)) return dl_fail(err, DL_IO, "path too long: %.100s...", path);
+    if (!dl_parent_dir(path, dir, sizeof dir))
+        return dl_fail(err, DL_IO, "path too long: %.100s...", path);
     if (!dl_make_dirs(dir, 0777, err) || !dl_output_check(path, err)) return false;
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return true; /* a device has no disk behind it */
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return true; /* a device has no disk behind it */
     return hdf5_disk_check(path, dir, need, err);
 }
 
-static bool put_attribute(hid_t at, const char *name, hid_t file_type, hid_t type, const void *value) {
+static bool put_attribute(hid_t at, const char *name, hid_t file_type, hid_t type,
+                          const void *value) {
     hid_t space = H5Screate(H5S_SCALAR),
           attribute = H5Acreate2(at, name, file_type, space, H5P_DEFAULT, H5P_DEFAULT);
     bool ok = attribute >= 0 && H5Awrite(attribute, type, value) >= 0;
@@ -87,10 +90,12 @@ static bool put_set(hid_t file, const hdf5_set *s) {
     hid_t space = H5Screate_simple(s->rank, dims, NULL), how = H5Pcreate(H5P_DATASET_CREATE);
     dl_buf text = {0};
     for (int i = 0; i < s->n_channels; i++) dl_putf(&text, "%s%s", i ? "\n" : "", s->channels[i]);
-    bool ok = H5Pset_layout(how, H5D_CONTIGUOUS) >= 0 && H5Pset_alloc_time(how, H5D_ALLOC_TIME_EARLY) >= 0 &&
+    bool ok = H5Pset_layout(how, H5D_CONTIGUOUS) >= 0 &&
+              H5Pset_alloc_time(how, H5D_ALLOC_TIME_EARLY) >= 0 &&
               H5Pset_fill_time(how, H5D_FILL_TIME_NEVER) >= 0 &&
               H5Pset_obj_track_times(how, false) >= 0; /* which would differ from run to run */
-    hid_t set = ok ? H5Dcreate2(file, s->name, H5T_IEEE_F32LE, space, H5P_DEFAULT, how, H5P_DEFAULT) : -1;
+    hid_t set =
+        ok ? H5Dcreate2(file, s->name, H5T_IEEE_F32LE, space, H5P_DEFAULT, how, H5P_DEFAULT) : -1;
     ok = set >= 0 && (!s->n_channels || put_text(set, "channels", text.at)) &&
          H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, s->data) >= 0;
     if (set >= 0) H5Dclose(set);
@@ -112,7 +117,8 @@ static bool make_image(const hdf5_contents *c, const char **image, uint64_t *n) 
     for (int i = 0; ok && i < c->n_attributes; i++) ok = put_root(file, &c->attributes[i]);
     ssize_t size = -1;
     void *handle; /* of this driver: where it keeps the address of its memory */
-    if (ok && H5Fflush(file, H5F_SCOPE_LOCAL) >= 0 && H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) >= 0)
+    if (ok && H5Fflush(file, H5F_SCOPE_LOCAL) >= 0 &&
+        H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) >= 0)
         size = H5Fget_file_image(file, NULL, 0);
     if (size <= 0) return false;
     *image = *(const char **)handle;
@@ -120,14 +126,15 @@ static bool make_image(const hdf5_contents *c, const char **image, uint64_t *n) 
     return true;
 }
 
-/* libhdf5 1.10 crashes where it gets no memory, and at exit after a write that failed. So a child builds the
- * file in its memory and hands it over, and we write it: a size, then as many bytes. */
+/* libhdf5 1.10 crashes where it gets no memory, and at exit after a write that failed. So a child
+ * builds the file in its memory and hands it over, and we write it: a size, then as many bytes. */
 static _Noreturn void be_builder(int fd, const struct rlimit *memory, const hdf5_contents *c) {
     const char *image;
     uint64_t n;
     fd = dl_sandbox_enter(fd);
     setrlimit(RLIMIT_AS, memory); /* what is built here is our own, and may be large */
-    bool sent = make_image(c, &image, &n) && dl_send_bytes(fd, &n, sizeof n) && dl_send_bytes(fd, image, n);
+    bool sent =
+        make_image(c, &image, &n) && dl_send_bytes(fd, &n, sizeof n) && dl_send_bytes(fd, image, n);
     _exit(sent ? 0 : 1);
 }
 
@@ -137,8 +144,8 @@ static bool fail_build(const char *path, const hdf5_contents *c, dl_error *err) 
 }
 
 /* Pieces, so that a signal need not wait for the whole. */
-static bool write_image(int from, const char *path, const hdf5_contents *c, const volatile sig_atomic_t *stop,
-                        dl_error *err) {
+static bool write_image(int from, const char *path, const hdf5_contents *c,
+                        const volatile sig_atomic_t *stop, dl_error *err) {
     enum { PIECE = 1 << 20 };
     uint64_t n;
     if (!dl_receive_bytes(from, &n, sizeof n)) return fail_build(path, c, err);
@@ -167,7 +174,8 @@ bool hdf5_file_write(const char *path, const hdf5_contents *c, const volatile si
         return dl_fail_errno(err, DL_RESOURCE, "cannot start a process to build %s", path);
     pid_t child = fork();
     if (child == 0) be_builder(ends[1], &memory, c);
-    bool ok = child > 0 || dl_fail_errno(err, DL_RESOURCE, "cannot start a process to build %s", path);
+    bool ok =
+        child > 0 || dl_fail_errno(err, DL_RESOURCE, "cannot start a process to build %s", path);
     close(ends[1]);
     ok = ok && write_image(ends[0], path, c, stop, err);
     close(ends[0]); /* which ends a child that is still sending */

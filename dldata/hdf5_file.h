@@ -1,5 +1,5 @@
-/* HDF5 files as the simulators write them: contiguous f32 sets and scalar attributes, whole or not at all.
- * Equal contents give equal bytes (no time stamps). */
+/* HDF5 files as the simulators write them: contiguous f32 sets and scalar attributes, whole or not
+ * at all. Equal contents give equal bytes (no time stamps). */
 #ifndef DLDATA_HDF5_FILE_H
 #define DLDATA_HDF5_FILE_H
 #include "ir/base/status.h"
@@ -33,14 +33,15 @@ typedef struct {
 
 /* Bytes that the file takes, a little above. */
 uint64_t hdf5_file_bytes(const hdf5_contents *c);
-/* Whether `need` bytes can be written there: its directory (made if missing), its permissions, the space.
- * Errors: DL_IO, DL_USAGE. */
+/* Whether `need` bytes can be written there: its directory (made if missing), its permissions, the
+ * space. Errors: DL_IO, DL_USAGE. */
 bool hdf5_file_prepare(const char *path, uint64_t need, dl_error *err);
-/* Whether the disk that `dir` lies on has room for `need` bytes, which `path` is to take. Errors: DL_IO. */
+/* Whether the disk that `dir` lies on has room for `need` bytes, which `path` is to take. Errors:
+ * DL_IO. */
 bool hdf5_disk_check(const char *path, const char *dir, uint64_t need, dl_error *err);
-/* Written whole or not at all (ir/base/output.h): a failure, or *stop becoming non-zero (err stays DL_OK),
- * leaves nothing behind and an older file whole. Takes the memory of the contents once more. Errors: DL_IO,
- * DL_USAGE, DL_RESOURCE. */
+/* Written whole or not at all (ir/base/output.h): a failure, or *stop becoming non-zero (err stays
+ * DL_OK), leaves nothing behind and an older file whole. Takes the memory of the contents once
+ * more. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
 bool hdf5_file_write(const char *path, const hdf5_contents *c, const volatile sig_atomic_t *stop,
                      dl_error *err);
 #endif

@@ -1,4 +1,5 @@
-/* Pictures: CIFAR-10's binary layout (records of a label and 3 x 32 x 32 bytes), and JPEG by libjpeg-turbo.
+/* Pictures: CIFAR-10's binary layout (records of a label and 3 x 32 x 32 bytes), and JPEG by
+ * libjpeg-turbo.
  */
 #include "dldata/array.h"
 #include "dldata/jpeg_fault.h"
@@ -11,7 +12,8 @@
 enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE, CLASSES = 10 };
 enum { MOST_BYTES = 1 << 30, MOST_PIXELS = 1 << 26 };
 
-/* Element e of an array is byte e % part of record e / part, behind `offset` bytes; `element` is part. */
+/* Element e of an array is byte e % part of record e / part, behind `offset` bytes; `element` is
+ * part. */
 static bool read_bytes(const array *a, const uint64_t *start, const uint64_t *size, double *out,
                        dl_error *err) {
     (void)err;
@@ -44,8 +46,8 @@ static void note(j_common_ptr c, int level) { /* -1: data that are damaged but c
 }
 
 /* Planes of the picture in the arena. */
-static unsigned char *decode(dl_arena *arena, const char *path, const unsigned char *bytes, size_t n,
-                             uint64_t dims[3], dl_buf *warning, dl_error *err) {
+static unsigned char *decode(dl_arena *arena, const char *path, const unsigned char *bytes,
+                             size_t n, uint64_t dims[3], dl_buf *warning, dl_error *err) {
     struct jpeg_decompress_struct d;
     jpeg_fault f = {.message = ""};
     d.err = jpeg_std_error(&f.base);
@@ -59,20 +61,22 @@ static unsigned char *decode(dl_arena *arena, const char *path, const unsigned c
     jpeg_create_decompress(&d);
     jpeg_mem_src(&d, bytes, n);
     jpeg_read_header(&d, TRUE);
-    if (d.jpeg_color_space != JCS_CMYK && d.jpeg_color_space != JCS_YCCK) d.out_color_space = JCS_RGB;
+    if (d.jpeg_color_space != JCS_CMYK && d.jpeg_color_space != JCS_YCCK)
+        d.out_color_space = JCS_RGB;
     uint64_t width = d.image_width, height = d.image_height;
     /* A block of 64 points takes a bit at least. */
     if (width * height > MOST_PIXELS || width * height / 512 > n + 1024) {
         jpeg_destroy_decompress(&d);
         dl_fail(err, DL_INPUT,
-                "%s: a picture of %llux%llu points is more than is read here, or than it can hold", path,
-                (unsigned long long)width, (unsigned long long)height);
+                "%s: a picture of %llux%llu points is more than is read here, or than it can hold",
+                path, (unsigned long long)width, (unsigned long long)height);
         return NULL;
     }
     jpeg_start_decompress(&d);
     uint64_t channels = (uint64_t)d.output_components;
     unsigned char *planes = dl_alloc(arena, (size_t)(channels * width * height));
-    JSAMPARRAY row = d.mem->alloc_sarray((j_common_ptr)&d, JPOOL_IMAGE, (JDIMENSION)(channels * width), 1);
+    JSAMPARRAY row =
+        d.mem->alloc_sarray((j_common_ptr)&d, JPOOL_IMAGE, (JDIMENSION)(channels * width), 1);
     while (d.output_scanline < d.output_height) {
         uint64_t y = d.output_scanline;
         jpeg_read_scanlines(&d, row, 1);
@@ -89,8 +93,10 @@ static unsigned char *decode(dl_arena *arena, const char *path, const unsigned c
 bool image_open(dl_arena *arena, const char *path, array_file *f, dl_error *err) {
     size_t n;
     if (f->bytes > MOST_BYTES)
-        return dl_fail(err, DL_INPUT, "%s is neither an HDF5 file, a .npy file nor a file of pictures", path);
-    const unsigned char *bytes = (const unsigned char *)dl_read_file(arena, path, MOST_BYTES, &n, err);
+        return dl_fail(err, DL_INPUT,
+                       "%s is neither an HDF5 file, a .npy file nor a file of pictures", path);
+    const unsigned char *bytes =
+        (const unsigned char *)dl_read_file(arena, path, MOST_BYTES, &n, err);
     if (!bytes) return false;
     if (is_cifar(bytes, n)) {
         f->format = "pictures in CIFAR-10's binary layout";
@@ -121,7 +127,8 @@ bool image_open(dl_arena *arena, const char *path, array_file *f, dl_error *err)
         if (planes) push(arena, f, a, planes);
         return planes != NULL;
     }
-    return dl_fail(err, DL_INPUT,
-                   "%s is neither an HDF5 file, a .npy file, a JPEG file nor one in CIFAR-10's binary layout",
-                   path);
+    return dl_fail(
+        err, DL_INPUT,
+        "%s is neither an HDF5 file, a .npy file, a JPEG file nor one in CIFAR-10's binary layout",
+        path);
 }

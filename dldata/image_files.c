@@ -75,8 +75,9 @@ static bool write_records(job *j, uint32_t split, dl_error *err) {
     }
     for (int f = 0; ok && f < files; f++) {
         size_t bytes = (size_t)(n / files) * RECORD;
-        ok = (split ? output_tree_path(j->dir, path, sizeof path, err, "test_batch.bin")
-                    : output_tree_path(j->dir, path, sizeof path, err, "data_batch_%d.bin", f + 1)) &&
+        ok = (split
+                  ? output_tree_path(j->dir, path, sizeof path, err, "test_batch.bin")
+                  : output_tree_path(j->dir, path, sizeof path, err, "data_batch_%d.bin", f + 1)) &&
              dl_write_file(path, j->records + (size_t)f * bytes, bytes, err);
     }
     free(j->records);
@@ -120,10 +121,11 @@ static bool write_jpegs(job *j, uint32_t split, dl_error *err) {
         parallel_for(j->s->threads, k, draw_jpeg, j);
         for (int f = 0; f < k; f++) {
             const char *name = scene_class_names[scene_label(j->s->seed, split, (uint32_t)(i + f))];
-            if (ok && errors[f].code != DL_OK) ok = dl_fail(err, errors[f].code, "%s", errors[f].message);
+            if (ok && errors[f].code != DL_OK)
+                ok = dl_fail(err, errors[f].code, "%s", errors[f].message);
             ok = ok &&
-                 output_tree_path(j->dir, path, sizeof path, err, "%s/%s/%06d.jpg", split ? "val" : "train",
-                                  name, i + f) &&
+                 output_tree_path(j->dir, path, sizeof path, err, "%s/%s/%06d.jpg",
+                                  split ? "val" : "train", name, i + f) &&
                  dl_write_file(path, files[f].at, files[f].n, err);
             dl_buf_free(&files[f]);
             files[f] = (dl_buf){0};
@@ -133,11 +135,12 @@ static bool write_jpegs(job *j, uint32_t split, dl_error *err) {
     return ok;
 }
 
-bool image_write(const char *path, const image_setup *s, image_watch *watch, void *ctx, dl_error *err) {
+bool image_write(const char *path, const image_setup *s, image_watch *watch, void *ctx,
+                 dl_error *err) {
     job j = {.s = s, .watch = watch, .ctx = ctx, .dir = dl_output_dir_open(path, err)};
     if (!j.dir) return false;
-    bool ok =
-        count(&j, 0) && (s->jpeg ? write_jpegs(&j, 0, err) && write_jpegs(&j, 1, err) : write_cifar(&j, err));
+    bool ok = count(&j, 0) &&
+              (s->jpeg ? write_jpegs(&j, 0, err) && write_jpegs(&j, 1, err) : write_cifar(&j, err));
     if (ok) return dl_output_dir_commit(j.dir, err);
     dl_output_dir_discard(j.dir);
     return false;

@@ -1,8 +1,8 @@
 /* Labelled pictures (scene.h) as files, in the two layouts that image models are trained from.
  *
- * CIFAR-10's binary one: data_batch_1.bin to data_batch_5.bin and test_batch.bin, records of a label and
- * 3 x 32 x 32 bytes, red, green, blue; batches.meta.txt, a class name a line. Class folders:
- * train/CLASS/NUMBER.jpg and val/CLASS/NUMBER.jpg, of varying sizes. */
+ * CIFAR-10's binary one: data_batch_1.bin to data_batch_5.bin and test_batch.bin, records of a
+ * label and 3 x 32 x 32 bytes, red, green, blue; batches.meta.txt, a class name a line. Class
+ * folders: train/CLASS/NUMBER.jpg and val/CLASS/NUMBER.jpg, of varying sizes. */
 #ifndef DLDATA_IMAGE_FILES_H
 #define DLDATA_IMAGE_FILES_H
 #include "ir/base/status.h"
@@ -22,7 +22,8 @@ uint64_t image_bytes(const image_setup *s);
 void image_size(const image_setup *s, uint32_t split, uint32_t number, int *width, int *height);
 /* Called after so many pictures; false to stop. */
 typedef bool image_watch(void *ctx, long long done, long long all);
-/* The directory appears whole or not at all. False with err->code DL_OK when `watch` (may be NULL) stopped
- * it. Errors: DL_USAGE, DL_IO, DL_RESOURCE. */
-bool image_write(const char *path, const image_setup *s, image_watch *watch, void *ctx, dl_error *err);
+/* The directory appears whole or not at all. False with err->code DL_OK when `watch` (may be NULL)
+ * stopped it. Errors: DL_USAGE, DL_IO, DL_RESOURCE. */
+bool image_write(const char *path, const image_setup *s, image_watch *watch, void *ctx,
+                 dl_error *err);
 #endif

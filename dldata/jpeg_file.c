@@ -6,7 +6,8 @@
 
 static void keep_quiet(j_common_ptr c) { (void)c; }
 
-bool jpeg_encode(const unsigned char *rgb, int width, int height, int quality, dl_buf *out, dl_error *err) {
+bool jpeg_encode(const unsigned char *rgb, int width, int height, int quality, dl_buf *out,
+                 dl_error *err) {
     struct jpeg_compress_struct c;
     jpeg_fault f;
     unsigned char *bytes = NULL;
@@ -17,8 +18,8 @@ bool jpeg_encode(const unsigned char *rgb, int width, int height, int quality, d
     if (setjmp(f.away)) {
         jpeg_destroy_compress(&c);
         free(bytes);
-        return dl_fail(err, DL_RESOURCE, "libjpeg could not make a picture of %dx%d: %s", width, height,
-                       f.message);
+        return dl_fail(err, DL_RESOURCE, "libjpeg could not make a picture of %dx%d: %s", width,
+                       height, f.message);
     }
     jpeg_create_compress(&c);
     jpeg_mem_dest(&c, &bytes, &n);

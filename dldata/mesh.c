@@ -9,7 +9,8 @@ float *mesh_field(const mesh *m, dl_error *err) {
     size_t bytes = (mesh_floats(m) * sizeof(float) + 63) & ~(size_t)63;
     float *field = aligned_alloc(64, bytes);
     if (!field)
-        dl_fail(err, DL_RESOURCE, "no memory for a field of %d^3 cells; try a smaller --size", m->size);
+        dl_fail(err, DL_RESOURCE, "no memory for a field of %d^3 cells; try a smaller --size",
+                m->size);
     return field;
 }
 
@@ -18,15 +19,16 @@ bool mesh_open(mesh *m, int size, int threads, dl_error *err) {
     float *field = mesh_field(m, err);
     if (!field) return false;
     fftwf_complex *transform = (fftwf_complex *)field;
-    /* FFTW_ESTIMATE measures nothing and FFTW_UNALIGNED ignores addresses: the same plan every time. */
+    /* FFTW_ESTIMATE measures nothing and FFTW_UNALIGNED ignores addresses: the same plan every
+     * time. */
     unsigned flags = FFTW_ESTIMATE | FFTW_UNALIGNED;
     int half = size / 2 + 1, stride = size * half;
     m->plane_forward = fftwf_plan_dft_r2c_2d(size, size, field, transform, flags);
     m->plane_inverse = fftwf_plan_dft_c2r_2d(size, size, transform, field, flags);
-    m->line_forward = fftwf_plan_many_dft(1, &size, half, transform, NULL, stride, 1, transform, NULL, stride,
-                                          1, FFTW_FORWARD, flags);
-    m->line_inverse = fftwf_plan_many_dft(1, &size, half, transform, NULL, stride, 1, transform, NULL, stride,
-                                          1, FFTW_BACKWARD, flags);
+    m->line_forward = fftwf_plan_many_dft(1, &size, half, transform, NULL, stride, 1, transform,
+                                          NULL, stride, 1, FFTW_FORWARD, flags);
+    m->line_inverse = fftwf_plan_many_dft(1, &size, half, transform, NULL, stride, 1, transform,
+                                          NULL, stride, 1, FFTW_BACKWARD, flags);
     free(field);
     if (m->plane_forward && m->plane_inverse && m->line_forward && m->line_inverse) return true;
     mesh_close(m);
@@ -34,7 +36,8 @@ bool mesh_open(mesh *m, int size, int threads, dl_error *err) {
 }
 
 void mesh_close(mesh *m) {
-    fftwf_plan *plans[] = {&m->plane_forward, &m->plane_inverse, &m->line_forward, &m->line_inverse};
+    fftwf_plan *plans[] = {&m->plane_forward, &m->plane_inverse, &m->line_forward,
+                           &m->line_inverse};
     for (int i = 0; i < 4; i++) {
         if (*plans[i]) fftwf_destroy_plan(*plans[i]);
         *plans[i] = NULL;
@@ -83,7 +86,9 @@ void mesh_inverse(const mesh *m, float *field) {
 }
 
 /* Wave number of index i, in radians a cell. */
-static double wave(const mesh *m, int i) { return 2 * M_PI / m->size * (i <= m->size / 2 ? i : i - m->size); }
+static double wave(const mesh *m, int i) {
+    return 2 * M_PI / m->size * (i <= m->size / 2 ? i : i - m->size);
+}
 
 typedef struct {
     const mesh *m;
@@ -94,7 +99,8 @@ typedef struct {
     const void *gain_ctx;
 } mode_job;
 
-/* psi_k = i k / k^2 contrast_k. The Nyquist wave along the axis has no sign, so its gradient is left out. */
+/* psi_k = i k / k^2 contrast_k. The Nyquist wave along the axis has no sign, so its gradient is
+ * left out. */
 static void displace_plane(void *ctx, int x) {
     mode_job *j = ctx;
     const mesh *m = j->m;
@@ -138,7 +144,8 @@ static void shape_plane(void *ctx, int x) {
     }
 }
 
-void mesh_shape(const mesh *m, float *transform, double (*gain)(const void *ctx, double k), const void *ctx) {
+void mesh_shape(const mesh *m, float *transform, double (*gain)(const void *ctx, double k),
+                const void *ctx) {
     mode_job job = {.m = m, .to = transform, .gain = gain, .gain_ctx = ctx};
     parallel_for(m->threads, m->size, shape_plane, &job);
 }

@@ -1,10 +1,10 @@
-/* A periodic cube of L^3 cells and its Fourier transform, on threads, with the same bits for any number of
- * them.
+/* A periodic cube of L^3 cells and its Fourier transform, on threads, with the same bits for any
+ * number of them.
  *
- * A field is a float[L][L][L + 2]: the last two of each row are padding, so that the transform (L/2 + 1
- * complex numbers a row) takes the same place. Lengths are cells, wave numbers radians a cell. FFTW's own
- * threads would choose other plans for other thread counts, and so round otherwise: here one-thread plans of
- * planes and of lines are shared out. */
+ * A field is a float[L][L][L + 2]: the last two of each row are padding, so that the transform (L/2
+ * + 1 complex numbers a row) takes the same place. Lengths are cells, wave numbers radians a cell.
+ * FFTW's own threads would choose other plans for other thread counts, and so round otherwise: here
+ * one-thread plans of planes and of lines are shared out. */
 #ifndef DLDATA_MESH_H
 #define DLDATA_MESH_H
 #include "ir/base/status.h"
@@ -30,15 +30,16 @@ float *mesh_field(const mesh *m, dl_error *err);
 void mesh_forward(const mesh *m, float *field);
 void mesh_inverse(const mesh *m, float *field); /* not divided by L^3: the functions below do it */
 
-/* From the transform of a density contrast, the field psi[axis] (in cells) with div psi = -contrast and no
- * curl: in a linear field the displacement, and for any field the direction and strength of gravity.
- * `contrast` is kept. */
+/* From the transform of a density contrast, the field psi[axis] (in cells) with div psi = -contrast
+ * and no curl: in a linear field the displacement, and for any field the direction and strength of
+ * gravity. `contrast` is kept. */
 void mesh_displacement(const mesh *m, const float *contrast, int axis, float *psi);
 
-/* Convolves with a Gaussian of rms `radius` cells, plus `wing` times a Gaussian four times as wide. Both have
- * weight 1. */
+/* Convolves with a Gaussian of rms `radius` cells, plus `wing` times a Gaussian four times as wide.
+ * Both have weight 1. */
 void mesh_smooth(const mesh *m, float *field, double radius, double wing);
 
 /* Multiplies each mode of a transform by gain(ctx, k), k >= 0 in radians a cell. */
-void mesh_shape(const mesh *m, float *transform, double (*gain)(const void *ctx, double k), const void *ctx);
+void mesh_shape(const mesh *m, float *transform, double (*gain)(const void *ctx, double k),
+                const void *ctx);
 #endif

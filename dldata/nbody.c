@@ -21,7 +21,8 @@ static void noise_plane(void *ctx, int x) {
         dlr_normals(place, ((size_t)x * L + y) * L, L, 0, 1, plane + y * mesh_pitch(j->m));
 }
 
-/* Unit noise has <|w_k|^2> = L^3 in an undivided transform; a field of power P has L^6 P / box^3. */
+/* Unit noise has <|w_k|^2> = L^3 in an undivided transform; a field of power P has L^6 P / box^3.
+ */
 static double colour(const void *ctx, double k) {
     const nbody_setup *s = ctx;
     if (k <= 0) return 0;
@@ -36,8 +37,10 @@ void nbody_linear_field(const nbody_setup *s, const mesh *m, float *transform) {
     mesh_shape(m, transform, colour, s);
 }
 
-void nbody_zeldovich(const nbody_setup *s, particles *ps, const float *linear, double a, float *psi) {
-    /* On mesh points a kick reads the field's own values, and a kick by G then moves by D / G of it. */
+void nbody_zeldovich(const nbody_setup *s, particles *ps, const float *linear, double a,
+                     float *psi) {
+    /* On mesh points a kick reads the field's own values, and a kick by G then moves by D / G of
+     * it. */
     double D = cosmology_growth(&s->cosmos, a), G = cosmology_momentum_growth(&s->cosmos, a);
     for (int axis = 0; axis < 3; axis++) {
         mesh_displacement(ps->m, linear, axis, psi);
@@ -46,15 +49,16 @@ void nbody_zeldovich(const nbody_setup *s, particles *ps, const float *linear, d
     particles_drift(ps, D / G);
 }
 
-/* p += psi (G(to) - G(from)), with psi from the density contrast at `now`, where linear theory has contrast =
- * -D div psi. */
-static void kick(const nbody_setup *s, particles *ps, double from, double now, double to, float *contrast,
-                 float *force) {
+/* p += psi (G(to) - G(from)), with psi from the density contrast at `now`, where linear theory has
+ * contrast = -D div psi. */
+static void kick(const nbody_setup *s, particles *ps, double from, double now, double to,
+                 float *contrast, float *force) {
     const mesh *m = ps->m;
     particles_sort(ps);
     particles_deposit_mass(ps, contrast);
     mesh_forward(m, contrast);
-    double change = cosmology_momentum_growth(&s->cosmos, to) - cosmology_momentum_growth(&s->cosmos, from);
+    double change =
+        cosmology_momentum_growth(&s->cosmos, to) - cosmology_momentum_growth(&s->cosmos, from);
     for (int axis = 0; axis < 3; axis++) {
         mesh_displacement(m, contrast, axis, force);
         particles_kick(ps, axis, force, change / cosmology_growth(&s->cosmos, now));
@@ -66,8 +70,8 @@ static void drift(const nbody_setup *s, particles *ps, double from, double now, 
     particles_drift(ps, change / cosmology_momentum_growth(&s->cosmos, now));
 }
 
-bool nbody_evolve(const nbody_setup *s, particles *ps, double from, double to, float *contrast, float *force,
-                  nbody_watch *watch, void *ctx) {
+bool nbody_evolve(const nbody_setup *s, particles *ps, double from, double to, float *contrast,
+                  float *force, nbody_watch *watch, void *ctx) {
     double step = (to - from) / s->steps, kicked = from;
     for (int i = 0; i < s->steps; i++) {
         double a = from + i * step, middle = a + step / 2, next = i + 1 == s->steps ? to : a + step;

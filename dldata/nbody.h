@@ -1,5 +1,5 @@
-/* Gravity: from Gaussian ripples to the cosmic web, by particles on a mesh. docs/simulation.md has the
- * equations. */
+/* Gravity: from Gaussian ripples to the cosmic web, by particles on a mesh. docs/simulation.md has
+ * the equations. */
 #ifndef DLDATA_NBODY_H
 #define DLDATA_NBODY_H
 #include "dldata/cosmology.h"
@@ -15,22 +15,26 @@ typedef struct {
     cosmology cosmos;
 } nbody_setup;
 
-/* Called after the initial conditions (step 0) and after each step; returns false to stop the run. */
+/* Called after the initial conditions (step 0) and after each step; returns false to stop the run.
+ */
 typedef bool nbody_watch(void *ctx, int step, int steps, double a);
 
-/* White noise of unit variance a cell, coloured by the power spectrum: the transform of the linear density
- * contrast today (the mean is 0). The field at a mesh point depends on seed and place alone. */
+/* White noise of unit variance a cell, coloured by the power spectrum: the transform of the linear
+ * density contrast today (the mean is 0). The field at a mesh point depends on seed and place
+ * alone. */
 void nbody_linear_field(const nbody_setup *s, const mesh *m, float *transform);
-/* Moves particles that rest on the mesh points to where, and as fast as, linear theory has them at scale
- * factor a (Zel'dovich 1970). `psi` is room for a field. */
-void nbody_zeldovich(const nbody_setup *s, particles *ps, const float *linear, double a, float *psi);
-/* Leapfrog from scale factor `from` to `to`; momenta and positions are both at `to` at the end and sorted.
- * `contrast` and `force` are room for a field each. False when `watch` (may be NULL) stopped it. */
-bool nbody_evolve(const nbody_setup *s, particles *ps, double from, double to, float *contrast, float *force,
-                  nbody_watch *watch, void *ctx);
-
-/* The whole run: particles at a = 1, sorted. False with DL_RESOURCE, or with err->code DL_OK when `watch`
+/* Moves particles that rest on the mesh points to where, and as fast as, linear theory has them at
+ * scale factor a (Zel'dovich 1970). `psi` is room for a field. */
+void nbody_zeldovich(const nbody_setup *s, particles *ps, const float *linear, double a,
+                     float *psi);
+/* Leapfrog from scale factor `from` to `to`; momenta and positions are both at `to` at the end and
+ * sorted. `contrast` and `force` are room for a field each. False when `watch` (may be NULL)
  * stopped it. */
+bool nbody_evolve(const nbody_setup *s, particles *ps, double from, double to, float *contrast,
+                  float *force, nbody_watch *watch, void *ctx);
+
+/* The whole run: particles at a = 1, sorted. False with DL_RESOURCE, or with err->code DL_OK when
+ * `watch` stopped it. */
 bool nbody_run(const nbody_setup *s, const mesh *m, particles *ps, nbody_watch *watch, void *ctx,
                dl_error *err);
 

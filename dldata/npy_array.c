@@ -19,7 +19,8 @@ static bool read_at(int fd, char *out, size_t n, uint64_t offset) {
     return true;
 }
 
-/* Blocks come as the walker makes them: whole trailing axes, a range of one axis, single indices before it.
+/* Blocks come as the walker makes them: whole trailing axes, a range of one axis, single indices
+ * before it.
  */
 static bool read_block(const array *a, const uint64_t *start, const uint64_t *size, double *out,
                        dl_error *err) {
@@ -63,7 +64,8 @@ bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error 
                       none[4] = "PK\5\6";
     struct stat folder;
     *f = (array_file){0};
-    if (stat(path, &folder) == 0 && S_ISDIR(folder.st_mode)) return source_open(arena, path, f, err);
+    if (stat(path, &folder) == 0 && S_ISDIR(folder.st_mode))
+        return source_open(arena, path, f, err);
     int fd = dl_file_open(path, err);
     if (fd < 0) return false;
     struct stat st;
@@ -71,7 +73,8 @@ bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error 
     f->bytes = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
     bool is_zip = read_at(fd, head, sizeof zip, 0) &&
                   (!memcmp(head, zip, sizeof zip) || !memcmp(head, none, sizeof none));
-    bool is_npy = read_at(fd, head, sizeof npy, 0) && !memcmp(head, npy, sizeof npy), is_hdf5 = false;
+    bool is_npy = read_at(fd, head, sizeof npy, 0) && !memcmp(head, npy, sizeof npy),
+         is_hdf5 = false;
     /* An HDF5 file may begin with a block of its user's, of 512 bytes times a power of two. */
     for (uint64_t at = 0; !is_npy && !is_hdf5 && at < f->bytes; at = at ? 2 * at : 512)
         is_hdf5 = read_at(fd, head, sizeof hdf5, at) && !memcmp(head, hdf5, sizeof hdf5);
@@ -83,11 +86,13 @@ bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error 
     if (is_npy) return npy_open(arena, path, f, err);
     if (is_hdf5) return hdf5_open(arena, path, f, err);
     bool is_jpeg = memcmp(head, "\xff\xd8\xff", 3) == 0;
-    if (known && !is_jpeg && !dlr_refuse_foreign(path, head, n, DLR_FOREIGN_BYTES, err)) return false;
+    if (known && !is_jpeg && !dlr_refuse_foreign(path, head, n, DLR_FOREIGN_BYTES, err))
+        return false;
     if (image_open(arena, path, f, err)) return true;
     /* its name counts only where the bytes are those of no picture */
     dl_error by_bytes = *err, by_name = {0};
-    if (is_jpeg || !known || dlr_refuse_foreign(path, head, n, DLR_FOREIGN_NAME, &by_name)) return false;
+    if (is_jpeg || !known || dlr_refuse_foreign(path, head, n, DLR_FOREIGN_NAME, &by_name))
+        return false;
     *err = (dl_error){0}; /* the first error stays, else */
     return dl_fail(err, DL_INPUT, "%.400s; by its name, %.500s", by_bytes.message, by_name.message);
 }

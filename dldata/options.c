@@ -19,7 +19,8 @@ static bool set_value(const option *o, const char *text, dl_error *err) {
     double v = o->kind == OPTION_INTEGER ? (double)integer : strtod(text, &end);
     if (errno || end == text || *end || !(v >= o->low && v <= o->high))
         return dl_fail(err, DL_USAGE, "--%s needs %s from %.12g to %.12g, not '%s'", o->name,
-                       o->kind == OPTION_INTEGER ? "a whole number" : "a number", o->low, o->high, text);
+                       o->kind == OPTION_INTEGER ? "a whole number" : "a number", o->low, o->high,
+                       text);
     if (o->kind == OPTION_INTEGER)
         *(long long *)o->to = integer;
     else
@@ -47,18 +48,20 @@ static bool fail_unknown(const option *options, int n, const char *word, dl_erro
         snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
         near = dl_nearest(name, names, n);
     }
-    if (near) return dl_fail(err, DL_USAGE, "unknown option '%.60s'; did you mean --%s?", word, near);
+    if (near)
+        return dl_fail(err, DL_USAGE, "unknown option '%.60s'; did you mean --%s?", word, near);
     return dl_fail(err, DL_USAGE, "unknown option '%.60s'; --help lists them", word);
 }
 
-bool options_read(const option *options, int n, int argc, char **argv, const char **files, int max_files,
-                  int *n_files, dl_error *err) {
+bool options_read(const option *options, int n, int argc, char **argv, const char **files,
+                  int max_files, int *n_files, dl_error *err) {
     *n_files = 0;
     bool only_files = false;
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i], *value;
         if (only_files || word[0] != '-' || !word[1]) {
-            if (*n_files == max_files) return dl_fail(err, DL_USAGE, "one argument too many: '%.200s'", word);
+            if (*n_files == max_files)
+                return dl_fail(err, DL_USAGE, "one argument too many: '%.200s'", word);
             files[(*n_files)++] = word;
             continue;
         }
@@ -73,7 +76,8 @@ bool options_read(const option *options, int n, int argc, char **argv, const cha
             *(bool *)o->to = true;
             continue;
         }
-        if (!value && ++i == argc) return dl_fail(err, DL_USAGE, "%s needs a value: %s", word, o->value);
+        if (!value && ++i == argc)
+            return dl_fail(err, DL_USAGE, "%s needs a value: %s", word, o->value);
         if (!set_value(o, value ? value : argv[i], err)) return false;
     }
     return true;
@@ -83,8 +87,9 @@ void options_print(const option *options, int n) {
     for (int i = 0; i < n; i++) {
         const option *o = &options[i];
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s--%s%s%s", o->letter ? "-" : "", o->letter ? o->letter : "",
-                 o->letter ? ", " : "    ", o->name, o->value ? " " : "", o->value ? o->value : "");
+        snprintf(left, sizeof left, "%s%s%s--%s%s%s", o->letter ? "-" : "",
+                 o->letter ? o->letter : "", o->letter ? ", " : "    ", o->name,
+                 o->value ? " " : "", o->value ? o->value : "");
         printf("  %-24s %s\n", left, o->help);
     }
 }

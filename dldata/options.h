@@ -13,10 +13,11 @@ typedef struct {
     const char *value, *help; /* how --help shows it */
 } option;
 
-/* Reads argv[0..argc-1] (behind the command's name). At most `max_files` arguments that are no options go to
- * files[0..*n_files-1]. "--" ends the options. Errors: DL_USAGE, naming the nearest option. */
-bool options_read(const option *options, int n, int argc, char **argv, const char **files, int max_files,
-                  int *n_files, dl_error *err);
+/* Reads argv[0..argc-1] (behind the command's name). At most `max_files` arguments that are no
+ * options go to files[0..*n_files-1]. "--" ends the options. Errors: DL_USAGE, naming the nearest
+ * option. */
+bool options_read(const option *options, int n, int argc, char **argv, const char **files,
+                  int max_files, int *n_files, dl_error *err);
 /* The table as help lines on stdout. */
 void options_print(const option *options, int n);
 #endif

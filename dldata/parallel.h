@@ -1,5 +1,6 @@
-/* A loop shared among threads. Its items must write to places of their own and be complete in themselves:
- * which thread takes which item is left to chance, so that results cannot depend on it. */
+/* A loop shared among threads. Its items must write to places of their own and be complete in
+ * themselves: which thread takes which item is left to chance, so that results cannot depend on it.
+ */
 #ifndef DLDATA_PARALLEL_H
 #define DLDATA_PARALLEL_H
 

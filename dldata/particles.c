@@ -57,10 +57,12 @@ void particles_close(particles *ps) {
     *ps = (particles){0};
 }
 
-/* A counting sort in pieces: each piece counts its particles by plane, the counts are summed in (plane,
- * piece) order, and each piece then knows where its particles go. Stable, so the number of pieces does not
- * show in the result. */
-static size_t piece_start(const particles *ps, int piece) { return ps->n / PARTICLES_PIECES * (size_t)piece; }
+/* A counting sort in pieces: each piece counts its particles by plane, the counts are summed in
+ * (plane, piece) order, and each piece then knows where its particles go. Stable, so the number of
+ * pieces does not show in the result. */
+static size_t piece_start(const particles *ps, int piece) {
+    return ps->n / PARTICLES_PIECES * (size_t)piece;
+}
 static size_t piece_end(const particles *ps, int piece) {
     return piece + 1 == PARTICLES_PIECES ? ps->n : piece_start(ps, piece + 1);
 }
@@ -95,8 +97,8 @@ void particles_sort(particles *ps) {
     ps->spare = ps->at, ps->at = sorted;
 }
 
-/* Each plane of a deposit is written by one item, from the particles of the plane before and of its own, in
- * order. */
+/* Each plane of a deposit is written by one item, from the particles of the plane before and of its
+ * own, in order. */
 typedef struct {
     const particles *ps;
     particles *momenta; /* the same, where they are changed */
@@ -129,7 +131,8 @@ static void deposit_mass_plane(void *ctx, int x) {
     add_masses(ps, x == 0 ? (int)L - 1 : x - 1, 1, sum);
     add_masses(ps, x, 0, sum);
     for (size_t y = 0; y < L; y++)
-        for (size_t z = 0; z < L; z++) plane[y * pitch + z] = (float)((double)sum[y * L + z] * UNIT);
+        for (size_t z = 0; z < L; z++)
+            plane[y * pitch + z] = (float)((double)sum[y * L + z] * UNIT);
     free(sum);
 }
 
@@ -182,8 +185,8 @@ static void kick_plane(void *ctx, int x) {
             for (int b = 0; b < 2; b++) {
                 const float *row = plane[a] + (size_t)c.at[1][b] * pitch;
                 float w = (float)(c.weight[0][a] * c.weight[1][b]); /* at most 2^28 */
-                sum +=
-                    w * ((float)c.weight[2][0] * row[c.at[2][0]] + (float)c.weight[2][1] * row[c.at[2][1]]);
+                sum += w * ((float)c.weight[2][0] * row[c.at[2][0]] +
+                            (float)c.weight[2][1] * row[c.at[2][1]]);
             }
         ps->at[i].p[j->axis] += factor * sum;
     }
@@ -207,7 +210,8 @@ static void drift_piece(void *ctx, int piece) {
         for (int d = 0; d < 3; d++) {
             float x = ps->at[i].x[d] + j->factor * ps->at[i].p[d];
             x -= L * floorf(x / L);
-            ps->at[i].x[d] = x >= 0 && x < L ? x : 0; /* rounding may have left x at L, which is 0 */
+            ps->at[i].x[d] =
+                x >= 0 && x < L ? x : 0; /* rounding may have left x at L, which is 0 */
         }
 }
 

@@ -1,8 +1,10 @@
-/* Particles in a periodic mesh: cloud-in-cell deposit and interpolation (Hockney & Eastwood 1988, chapter 5).
+/* Particles in a periodic mesh: cloud-in-cell deposit and interpolation (Hockney & Eastwood 1988,
+ * chapter 5).
  *
- * Positions are in cells, in [0, L). A particle shares itself among the eight mesh points around it with
- * weights that are whole numbers of 2^-42: masses add up exactly, in any order. Both directions use the same
- * weights, so that a particle exerts no force on itself and momentum is conserved. */
+ * Positions are in cells, in [0, L). A particle shares itself among the eight mesh points around it
+ * with weights that are whole numbers of 2^-42: masses add up exactly, in any order. Both
+ * directions use the same weights, so that a particle exerts no force on itself and momentum is
+ * conserved. */
 #ifndef DLDATA_PARTICLES_H
 #define DLDATA_PARTICLES_H
 #include "dldata/mesh.h"
@@ -11,7 +13,9 @@ typedef struct {
     float x[3], p[3]; /* position in cells; momentum a^2 dx/dt in cells H0 */
 } particle;
 
-enum { PARTICLES_PIECES = 64 }; /* the particles are sorted in so many pieces, whatever the threads */
+enum {
+    PARTICLES_PIECES = 64
+}; /* the particles are sorted in so many pieces, whatever the threads */
 
 typedef struct {
     const mesh *m;
@@ -25,9 +29,11 @@ typedef struct {
 bool particles_open(particles *ps, const mesh *m, dl_error *err);
 void particles_close(particles *ps);
 
-/* Orders the particles by the plane floor(x[0]), keeping the order within a plane. All below need it. */
+/* Orders the particles by the plane floor(x[0]), keeping the order within a plane. All below need
+ * it. */
 void particles_sort(particles *ps);
-/* Mass per cell in units of the mean, so that the field's mean is exactly 1 before rounding to float. */
+/* Mass per cell in units of the mean, so that the field's mean is exactly 1 before rounding to
+ * float. */
 void particles_deposit_mass(const particles *ps, float *field);
 /* Mass times p[axis] per cell, in units of the mean mass. */
 void particles_deposit_momentum(const particles *ps, int axis, float *field);

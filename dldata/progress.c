@@ -23,7 +23,8 @@ bool progress_show(progress *p, long long step, long long steps, const char *not
     double now = dl_clock_seconds();
     double left = step > 0 ? (now - p->start) / (double)step * (double)(steps - step) : 0;
     if (progress_stop) return false;
-    if (p->quiet || (!p->terminal && step > 0 && step < steps && now - p->printed < 10)) return true;
+    if (p->quiet || (!p->terminal && step > 0 && step < steps && now - p->printed < 10))
+        return true;
     p->printed = now;
     if (p->terminal) {
         char bar[31] = "";

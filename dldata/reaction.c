@@ -38,7 +38,8 @@ bool reaction_draw(const reaction_setup *s, int sample, float *x, dl_error *err)
         weight[k] = s->smooth > 0 ? exp(-k * k / (2 * s->smooth * s->smooth)) : 1;
         square += (k ? 2 : 1) * weight[k] * weight[k];
     }
-    for (int k = 0; k <= reach; k++) weight[k] /= sqrt(square); /* white noise keeps its variance of 1 */
+    for (int k = 0; k <= reach; k++)
+        weight[k] /= sqrt(square); /* white noise keeps its variance of 1 */
     for (int c = 0; c < s->channels; c++) {
         float *to = x + (size_t)c * n;
         dlr_rng_place place = {s->seed, DLR_STREAM_FIELDS, (uint32_t)c, (uint32_t)sample};
@@ -65,7 +66,8 @@ static void slope(const reaction_setup *s, const double *u, double *out) {
             for (int c = 0; c < s->channels; c++) all += u[(size_t)c * n + (size_t)at];
             for (int c = 0; c < s->channels; c++) {
                 const double *f = u + (size_t)c * n;
-                double laplace = f[up + x] + f[down + x] + f[here + left] + f[here + right] - 4 * f[at];
+                double laplace =
+                    f[up + x] + f[down + x] + f[here + left] + f[here + right] - 4 * f[at];
                 double crowd = f[at] + s->competition * (all - f[at]);
                 out[(size_t)c * n + (size_t)at] = s->diffusivity * laplace + f[at] * (1 - crowd);
             }
@@ -74,15 +76,16 @@ static void slope(const reaction_setup *s, const double *u, double *out) {
 }
 
 bool reaction_evolve(const reaction_setup *s, const float *x, float *t, dl_error *err) {
-    /* The Laplacian's eigenvalues go down to -8, the crowd's rate to the competition of all others; the
-     * classical Runge-Kutta method bears -2.7 a step. */
+    /* The Laplacian's eigenvalues go down to -8, the crowd's rate to the competition of all others;
+     * the classical Runge-Kutta method bears -2.7 a step. */
     double rate = 4 * s->diffusivity + s->competition * (s->channels - 1) + 4;
     int steps = (int)ceil(s->time * rate);
     size_t n = cells(s) * (size_t)s->channels;
     double dt = steps ? s->time / steps : 0, *u = malloc(4 * n * sizeof *u);
     if (!u) return dl_fail(err, DL_RESOURCE, "no memory for a field of %d^2 points", s->size);
     double *stage = u + n, *k = stage + n, *sum = k + n;
-    static const double share[4] = {1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0}, ahead[4] = {0, 0.5, 0.5, 1};
+    static const double share[4] = {1 / 6.0, 1 / 3.0, 1 / 3.0, 1 / 6.0},
+                        ahead[4] = {0, 0.5, 0.5, 1};
     for (size_t i = 0; i < n; i++) u[i] = (double)x[i];
     for (int step = 0; step < steps; step++) {
         memcpy(sum, u, n * sizeof *sum);
@@ -136,17 +139,19 @@ bool reaction_write(const char *path, const reaction_setup *s, reaction_watch *w
                     const volatile sig_atomic_t *stop, dl_error *err) {
     size_t bytes = (size_t)s->samples * (size_t)s->channels * cells(s) * sizeof(float);
     job j = {.s = s, .x = malloc(bytes), .t = malloc(bytes)};
-    bool ok = (j.x && j.t) ||
-              dl_fail(err, DL_RESOURCE, "no memory for %d samples of %d^2 points", s->samples, s->size);
+    bool ok = (j.x && j.t) || dl_fail(err, DL_RESOURCE, "no memory for %d samples of %d^2 points",
+                                      s->samples, s->size);
     ok = ok && make_all(&j, watch, ctx, err);
     uint64_t n = (uint64_t)s->samples, c = (uint64_t)s->channels, L = (uint64_t)s->size;
-    const hdf5_set sets[] = {{"x", 4, {n, c, L, L}, j.x, NULL, 0}, {"t", 4, {n, c, L, L}, j.t, NULL, 0}};
+    const hdf5_set sets[] = {{"x", 4, {n, c, L, L}, j.x, NULL, 0},
+                             {"t", 4, {n, c, L, L}, j.t, NULL, 0}};
     const hdf5_attribute attributes[] = {
         {"generator", HDF5_TEXT, .text = REACTION_GENERATOR},
         {"version", HDF5_TEXT, .text = DL_VERSION},
         {"description", HDF5_TEXT,
-         .text = "Random densities x, and t, what became of them by spreading, growth and competition; "
-                 "equations: docs/fields.md of dlc. Axes: sample, channel, y, x."},
+         .text =
+             "Random densities x, and t, what became of them by spreading, growth and competition; "
+             "equations: docs/fields.md of dlc. Axes: sample, channel, y, x."},
         {"seed", HDF5_INTEGER, .integer = s->seed},
         {"smooth_cells", HDF5_REAL, .real = s->smooth},
         {"time", HDF5_REAL, .real = s->time},

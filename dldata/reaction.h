@@ -1,5 +1,6 @@
-/* Pairs of fields to learn from: random densities of populations, and what becomes of them when they spread,
- * grow and compete (Fisher 1937; Lotka & Volterra). docs/fields.md has the equations. */
+/* Pairs of fields to learn from: random densities of populations, and what becomes of them when
+ * they spread, grow and compete (Fisher 1937; Lotka & Volterra). docs/fields.md has the equations.
+ */
 #ifndef DLDATA_REACTION_H
 #define DLDATA_REACTION_H
 #include "ir/base/status.h"
@@ -18,11 +19,11 @@ typedef struct {
     double competition; /* of other channels, beside 1 of a channel with itself */
 } reaction_setup;
 
-/* Sample number `sample` into x[channels][size][size]: each value alone is uniform between 0 and 1. Errors:
- * DL_RESOURCE. */
+/* Sample number `sample` into x[channels][size][size]: each value alone is uniform between 0 and 1.
+ * Errors: DL_RESOURCE. */
 bool reaction_draw(const reaction_setup *s, int sample, float *x, dl_error *err);
-/* t = x after s->time: du_c/dt = D laplace u_c + u_c (1 - u_c - competition sum of the others). Errors:
- * DL_RESOURCE. */
+/* t = x after s->time: du_c/dt = D laplace u_c + u_c (1 - u_c - competition sum of the others).
+ * Errors: DL_RESOURCE. */
 bool reaction_evolve(const reaction_setup *s, const float *x, float *t, dl_error *err);
 
 /* Bytes of the file, and all of it: `x` and `t` f32 [samples, channels, size, size]. *stop as in

@@ -27,7 +27,8 @@ int scene_label(uint64_t seed, uint32_t split, uint32_t number) {
     return order[number % SCENE_CLASSES];
 }
 
-/* ---- the parts of a scene: lengths in halves of the picture's shorter side, from its middle ---- */
+/* ---- the parts of a scene: lengths in halves of the picture's shorter side, from its middle ----
+ */
 
 typedef struct {
     double r, g, b;
@@ -69,14 +70,16 @@ static colour any_colour(dlr_rng *r) {
 
 /* Another colour, clearly lighter or darker: textures must be visible. */
 static colour against(dlr_rng *r, colour c) {
-    double luma = 0.3 * c.r + 0.59 * c.g + 0.11 * c.b, want = luma > 0.5 ? luma - 0.38 : luma + 0.38;
+    double luma = 0.3 * c.r + 0.59 * c.g + 0.11 * c.b,
+           want = luma > 0.5 ? luma - 0.38 : luma + 0.38;
     colour other = any_colour(r);
     double shift = want - (0.3 * other.r + 0.59 * other.g + 0.11 * other.b);
     other.r += shift, other.g += shift, other.b += shift;
     return other;
 }
 
-static thing any_thing(dlr_rng *r, shape kind, double reach_x, double reach_y, double least, double most) {
+static thing any_thing(dlr_rng *r, shape kind, double reach_x, double reach_y, double least,
+                       double most) {
     thing t = {.kind = kind};
     double turn = between(r, 0, 2 * M_PI);
     t.at.x = between(r, -reach_x, reach_x);
@@ -88,19 +91,23 @@ static thing any_thing(dlr_rng *r, shape kind, double reach_x, double reach_y, d
     return t;
 }
 
-static scene make_scene(uint64_t seed, uint32_t split, uint32_t number, int label, double wide, double high) {
+static scene make_scene(uint64_t seed, uint32_t split, uint32_t number, int label, double wide,
+                        double high) {
     dlr_rng r = dlr_rng_at(place(seed, split, DRAW_SCENE, number));
     scene s = {.dotted = label % 2};
     s.main = any_thing(&r, (shape)(label / 2), wide - 0.55, high - 0.55, 0.5, 0.85);
-    double lean = between(&r, 0, 2 * M_PI), height = between(&r, 0.4, 1.2), from = between(&r, 0, 2 * M_PI);
+    double lean = between(&r, 0, 2 * M_PI), height = between(&r, 0.4, 1.2),
+           from = between(&r, 0, 2 * M_PI);
     s.wave = between(&r, 7, 11), s.phase = between(&r, 0, 2 * M_PI), s.sharp = between(&r, 2, 6);
     s.lean[0] = cos(lean), s.lean[1] = sin(lean);
     double length = sqrt(1 + height * height);
     s.light[0] = cos(from) / length, s.light[1] = sin(from) / length, s.light[2] = height / length;
     s.ambient = between(&r, 0.25, 0.6), s.grain = between(&r, 3, 16);
     s.contrast = between(&r, 0.6, 1.1), s.bright = between(&r, -0.12, 0.12);
-    s.ground[0] = any_colour(&r), s.ground[1] = any_colour(&r), s.noise_wave = between(&r, 0.8, 3.2);
-    for (int i = 0; i < LATTICE * LATTICE; i++) s.lattice[i / LATTICE][i % LATTICE] = between(&r, 0, 1);
+    s.ground[0] = any_colour(&r), s.ground[1] = any_colour(&r),
+    s.noise_wave = between(&r, 0.8, 3.2);
+    for (int i = 0; i < LATTICE * LATTICE; i++)
+        s.lattice[i / LATTICE][i % LATTICE] = between(&r, 0, 1);
     s.n_clutter = 2 + (int)dlr_rng_below(&r, MOST_CLUTTER - 1);
     s.n_before = (int)dlr_rng_below(&r, 3);
     if (s.n_before > s.n_clutter) s.n_before = s.n_clutter;
@@ -128,7 +135,8 @@ static double distance(shape kind, point p) {
     case RING: return fabs(radius - 0.62) - 0.24;
     case STAR: break;
     }
-    /* One of ten like sectors, between a tip (radius 1) and a notch (0.45): the line through both. */
+    /* One of ten like sectors, between a tip (radius 1) and a notch (0.45): the line through both.
+     */
     double fifth = 2 * M_PI / 5, angle = atan2(p.y, p.x);
     angle = fabs(angle - fifth * round(angle / fifth));
     double nx = 0.45 * sin(fifth / 2), ny = 1 - 0.45 * cos(fifth / 2), n = sqrt(nx * nx + ny * ny);
@@ -167,7 +175,8 @@ static double texture(const scene *s, point p) {
     return 0.5 * (1 + tanh(s->sharp * wave));
 }
 
-/* A pillow: flat in the middle, falling off towards the edge, so that light and shade follow the shape. */
+/* A pillow: flat in the middle, falling off towards the edge, so that light and shade follow the
+ * shape. */
 static double shade(const scene *s, const thing *t, point p, double d) {
     const double e = 0.02, edge = 0.3;
     double slope = fmin(fmax(1 + d / edge, 0), 1);
@@ -179,7 +188,8 @@ static double shade(const scene *s, const thing *t, point p, double d) {
     return s->ambient + (1.25 - s->ambient) * fmax(facing, 0);
 }
 
-static void put_thing(const scene *s, const thing *t, bool textured, double x, double y, colour *c) {
+static void put_thing(const scene *s, const thing *t, bool textured, double x, double y,
+                      colour *c) {
     double dx = x - t->at.x, dy = y - t->at.y, reach = 1.2 * t->size + (textured ? 0.4 : 0);
     if (dx * dx + dy * dy > reach * reach) return; /* far from it and from its shadow */
     if (textured) {
@@ -188,13 +198,15 @@ static void put_thing(const scene *s, const thing *t, bool textured, double x, d
     }
     point p = inside(t, x, y);
     double d = distance(t->kind, p);
-    if (d < 0) *c = lit(textured ? mix(t->paint, t->other, texture(s, p)) : t->paint, shade(s, t, p, d));
+    if (d < 0)
+        *c = lit(textured ? mix(t->paint, t->other, texture(s, p)) : t->paint, shade(s, t, p, d));
 }
 
 static colour sample(const scene *s, double x, double y) {
     double level = 0.65 * noise(s, s->noise_wave * x + 4, s->noise_wave * y + 4) +
                    0.35 * noise(s, 3 * s->noise_wave * x, 3 * s->noise_wave * y);
-    colour c = lit(mix(s->ground[0], s->ground[1], level), 0.8 + 0.2 * (s->light[0] * x + s->light[1] * y));
+    colour c = lit(mix(s->ground[0], s->ground[1], level),
+                   0.8 + 0.2 * (s->light[0] * x + s->light[1] * y));
     int behind = s->n_clutter - s->n_before;
     for (int i = 0; i < behind; i++) put_thing(s, &s->clutter[i], false, x, y, &c);
     put_thing(s, &s->main, true, x, y, &c);
@@ -207,7 +219,8 @@ static unsigned char byte_of(const scene *s, double v, float grain) {
     return (unsigned char)(fmin(fmax(v, 0), 255) + 0.5);
 }
 
-void scene_draw(uint64_t seed, uint32_t split, uint32_t number, int width, int height, unsigned char *rgb) {
+void scene_draw(uint64_t seed, uint32_t split, uint32_t number, int width, int height,
+                unsigned char *rgb) {
     enum { FINE = 2 }; /* samples a pixel, each way */
     double half = (width < height ? width : height) / 2.0, wide = width / 2.0 / half,
            high = height / 2.0 / half;

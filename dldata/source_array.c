@@ -34,7 +34,8 @@ static const char *storage_of(dl_arena *arena, const dlr_array_facts *facts) {
     for (int i = 0; facts->chunked && i < facts->rank; i++)
         dl_putf(&text, "%s%lld", i ? ", " : "", (long long)facts->chunk[i]);
     if (facts->chunked) dl_puts(&text, "]");
-    if (facts->packing && strcmp(facts->packing, "none") != 0) dl_putf(&text, ", %s", facts->packing);
+    if (facts->packing && strcmp(facts->packing, "none") != 0)
+        dl_putf(&text, ", %s", facts->packing);
     const char *s = dl_strdup(arena, text.at);
     dl_buf_free(&text);
     return s;

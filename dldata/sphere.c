@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VECTOR = 4 }; /* partial sums of a scalar product: their order is fixed, and compilers pack them */
+enum {
+    VECTOR = 4
+}; /* partial sums of a scalar product: their order is fixed, and compilers pack them */
 
 /* ---- tables ---- */
 
@@ -26,8 +28,8 @@ static void recur(int truncation, int m, double mu, double cosine, double *at) {
     }
 }
 
-/* dP/dlat: of m > 0 by cos lat dP/dlat = (n + 1) ratio(n) P_(n-1) - n ratio(n + 1) P_(n+1); of m = 0 it is
- * sqrt(n (n + 1)) P_n1, which holds at the poles too. */
+/* dP/dlat: of m > 0 by cos lat dP/dlat = (n + 1) ratio(n) P_(n-1) - n ratio(n + 1) P_(n+1); of m =
+ * 0 it is sqrt(n (n + 1)) P_n1, which holds at the poles too. */
 static void fill_row(sphere *s, int j, double *over, double *first) {
     int T = s->truncation;
     double lat = s->latitude[j], mu = sin(lat), cosine = cos(lat);
@@ -45,14 +47,16 @@ static void fill_row(sphere *s, int j, double *over, double *first) {
             } else {
                 s->p[at] = p * cosine;
                 s->p_east[at] = m * p;
-                s->p_north[at] = (n + 1) * ratio(n, m) * below - n * ratio(n + 1, m) * over[n + 1 - m];
+                s->p_north[at] =
+                    (n + 1) * ratio(n, m) * below - n * ratio(n + 1, m) * over[n + 1 - m];
             }
         }
     }
 }
 
 static bool open_tables(sphere *s, int truncation, int rows, int columns, dl_error *err) {
-    *s = (sphere){.truncation = truncation, .rows = rows, .columns = columns, .half = (rows + 1) / 2};
+    *s = (sphere){
+        .truncation = truncation, .rows = rows, .columns = columns, .half = (rows + 1) / 2};
     s->pitch = (s->half + VECTOR - 1) / VECTOR * VECTOR;
     size_t cells = sphere_modes(truncation) * (size_t)s->pitch;
     s->latitude = calloc((size_t)rows, sizeof(double));
@@ -62,7 +66,8 @@ static bool open_tables(sphere *s, int truncation, int rows, int columns, dl_err
     double *row = calloc((size_t)columns, sizeof(double));
     fftw_complex *line = calloc(sphere_line(s), sizeof *line);
     if (s->latitude && s->p && s->p_east && s->p_north && row && line) {
-        /* FFTW_ESTIMATE measures nothing and FFTW_UNALIGNED ignores addresses: the same plan every time. */
+        /* FFTW_ESTIMATE measures nothing and FFTW_UNALIGNED ignores addresses: the same plan every
+         * time. */
         s->to_grid = fftw_plan_dft_c2r_1d(columns, line, row, FFTW_ESTIMATE | FFTW_UNALIGNED);
         s->to_fourier = fftw_plan_dft_r2c_1d(columns, row, line, FFTW_ESTIMATE | FFTW_UNALIGNED);
     }
@@ -70,8 +75,8 @@ static bool open_tables(sphere *s, int truncation, int rows, int columns, dl_err
     free(line);
     if (s->to_grid && s->to_fourier) return true;
     sphere_close(s);
-    return dl_fail(err, DL_RESOURCE, "no memory for spherical harmonics up to %d; try a smaller --size",
-                   truncation);
+    return dl_fail(err, DL_RESOURCE,
+                   "no memory for spherical harmonics up to %d; try a smaller --size", truncation);
 }
 
 static bool fill_tables(sphere *s, dl_error *err) {
@@ -85,7 +90,8 @@ static bool fill_tables(sphere *s, dl_error *err) {
     return true;
 }
 
-/* Zeros of the Legendre polynomial of degree n by Newton's method, and weights 2 / ((1 - x^2) P'^2). */
+/* Zeros of the Legendre polynomial of degree n by Newton's method, and weights 2 / ((1 - x^2)
+ * P'^2). */
 static void gauss(int n, int j, double *x, double *weight) {
     double at = cos(M_PI * (j + 0.75) / (n + 0.5)), slope = 1;
     for (int i = 0; i < 100; i++) {
@@ -141,8 +147,8 @@ void sphere_close(sphere *s) {
 
 /* ---- between coefficients and rows, a wave number at a time ----
  *
- * P_nm(-mu) = (-1)^(n-m) P_nm(mu), and dP/dlat has the other sign: sums of even and of odd n - m are kept
- * apart, and make the northern and the southern row together. */
+ * P_nm(-mu) = (-1)^(n-m) P_nm(mu), and dP/dlat has the other sign: sums of even and of odd n - m
+ * are kept apart, and make the northern and the southern row together. */
 
 enum { PIECE = 32 }; /* rows whose sums stay in the nearest cache */
 
@@ -151,7 +157,8 @@ typedef struct {
 } piece;
 
 /* sums += c times[...] for one mode, rows [j, j + PIECE) as far as there are any. */
-static void add(double sums[restrict 2][PIECE], double re, double im, const double *restrict times, int n) {
+static void add(double sums[restrict 2][PIECE], double re, double im, const double *restrict times,
+                int n) {
     for (int k = 0; k < n; k++) {
         sums[0][k] += re * times[k];
         sums[1][k] += im * times[k];
@@ -160,7 +167,8 @@ static void add(double sums[restrict 2][PIECE], double re, double im, const doub
 
 static void put(const sphere *s, int j, int n, const piece *p, fftw_complex *to, size_t stride) {
     for (int k = 0; k < n && j + k < s->half; k++) {
-        double *north = to[(size_t)(j + k) * stride], *south = to[(size_t)(s->rows - 1 - j - k) * stride];
+        double *north = to[(size_t)(j + k) * stride],
+               *south = to[(size_t)(s->rows - 1 - j - k) * stride];
         for (int i = 0; i < 2; i++) {
             south[i] = p->even[i][k] - p->odd[i][k];
             north[i] = p->even[i][k] + p->odd[i][k]; /* on the equator itself odd is zero */
@@ -168,7 +176,8 @@ static void put(const sphere *s, int j, int n, const piece *p, fftw_complex *to,
     }
 }
 
-void sphere_scalar(const sphere *s, int m, fftw_complex *field, fftw_complex *fourier, size_t stride) {
+void sphere_scalar(const sphere *s, int m, fftw_complex *field, fftw_complex *fourier,
+                   size_t stride) {
     size_t first = sphere_first(s->truncation, m), pitch = (size_t)s->pitch;
     for (int j = 0; j < s->pitch; j += PIECE) {
         int n = s->pitch - j < PIECE ? s->pitch - j : PIECE;
@@ -201,8 +210,10 @@ void sphere_vector(const sphere *s, int m, fftw_complex *psi, fftw_complex *chi,
     }
 }
 
-/* Rows of wave number m, weighted, as their even and their odd part: [2][pitch], real then imaginary. */
-static void fold(const sphere *s, fftw_complex *fourier, size_t stride, int m, double *even, double *odd) {
+/* Rows of wave number m, weighted, as their even and their odd part: [2][pitch], real then
+ * imaginary. */
+static void fold(const sphere *s, fftw_complex *fourier, size_t stride, int m, double *even,
+                 double *odd) {
     for (int j = 0; j < s->half; j++) {
         const double *north = fourier[(size_t)j * stride + (size_t)m];
         const double *south = fourier[(size_t)(s->rows - 1 - j) * stride + (size_t)m];
@@ -228,17 +239,19 @@ static void project(const sphere *s, const double *restrict x, const double *res
     out[1] = (im[0] + im[1]) + (im[2] + im[3]);
 }
 
-void sphere_analyse(const sphere *s, int m, fftw_complex *fourier, size_t stride, fftw_complex *field) {
+void sphere_analyse(const sphere *s, int m, fftw_complex *fourier, size_t stride,
+                    fftw_complex *field) {
     size_t first = sphere_first(s->truncation, m), pitch = (size_t)s->pitch;
     double even[2 * pitch], odd[2 * pitch];
     fold(s, fourier, stride, m, even, odd);
     for (int i = 0; i <= s->truncation - m; i++)
-        project(s, i % 2 ? odd : even, s->p + (first + (size_t)i) * pitch, field[first + (size_t)i]);
+        project(s, i % 2 ? odd : even, s->p + (first + (size_t)i) * pitch,
+                field[first + (size_t)i]);
 }
 
 /* (1/cos lat) (d east/dlon + sign d (north cos lat)/dlat). */
-static void differentiate(const sphere *s, int m, fftw_complex *east, fftw_complex *north, double sign,
-                          size_t stride, fftw_complex *field) {
+static void differentiate(const sphere *s, int m, fftw_complex *east, fftw_complex *north,
+                          double sign, size_t stride, fftw_complex *field) {
     size_t first = sphere_first(s->truncation, m), pitch = (size_t)s->pitch;
     double even[2][2 * pitch], odd[2][2 * pitch];
     fold(s, east, stride, m, even[0], odd[0]);
@@ -253,8 +266,8 @@ static void differentiate(const sphere *s, int m, fftw_complex *east, fftw_compl
     }
 }
 
-void sphere_divergence(const sphere *s, int m, fftw_complex *east, fftw_complex *north, size_t stride,
-                       fftw_complex *field) {
+void sphere_divergence(const sphere *s, int m, fftw_complex *east, fftw_complex *north,
+                       size_t stride, fftw_complex *field) {
     differentiate(s, m, east, north, 1, stride, field);
 }
 
@@ -271,7 +284,8 @@ void sphere_row_to_grid(const sphere *s, fftw_complex *line, double *row) {
 }
 
 void sphere_row_to_fourier(const sphere *s, const double *row, fftw_complex *line) {
-    fftw_execute_dft_r2c(s->to_fourier, (double *)(size_t)row, line); /* keeps a row in another place */
+    fftw_execute_dft_r2c(s->to_fourier, (double *)(size_t)row,
+                         line); /* keeps a row in another place */
     for (int m = 0; m <= s->truncation; m++)
         for (int i = 0; i < 2; i++) line[m][i] /= s->columns;
 }
@@ -317,7 +331,8 @@ static fftw_complex *lines(const sphere *s, dl_error *err) {
     return room;
 }
 
-bool sphere_to_grid(const sphere *s, int threads, fftw_complex *field, double *grid, dl_error *err) {
+bool sphere_to_grid(const sphere *s, int threads, fftw_complex *field, double *grid,
+                    dl_error *err) {
     whole w = {.s = s, .from = field, .fourier = lines(s, err), .grid = grid};
     if (!w.fourier) return false;
     parallel_for(threads, s->truncation + 1, scalar_wave, &w);
@@ -326,8 +341,8 @@ bool sphere_to_grid(const sphere *s, int threads, fftw_complex *field, double *g
     return true;
 }
 
-bool sphere_vector_to_grid(const sphere *s, int threads, fftw_complex *psi, fftw_complex *chi, double *east,
-                           double *north, dl_error *err) {
+bool sphere_vector_to_grid(const sphere *s, int threads, fftw_complex *psi, fftw_complex *chi,
+                           double *east, double *north, dl_error *err) {
     whole w = {.s = s, .from = psi, .chi = chi, .fourier = lines(s, err), .north = lines(s, err)};
     bool ok = w.fourier && w.north;
     if (ok) {
@@ -343,7 +358,8 @@ bool sphere_vector_to_grid(const sphere *s, int threads, fftw_complex *psi, fftw
     return ok;
 }
 
-bool sphere_from_grid(const sphere *s, int threads, const double *grid, fftw_complex *field, dl_error *err) {
+bool sphere_from_grid(const sphere *s, int threads, const double *grid, fftw_complex *field,
+                      dl_error *err) {
     whole w = {.s = s, .fourier = lines(s, err), .values = grid, .field = field};
     if (!w.fourier) return false;
     parallel_for(threads, s->rows, fourier_row, &w);

@@ -1,15 +1,16 @@
-/* Fields on the sphere as sums of spherical harmonics, and back, on threads, with the same bits for any
- * number of them.
+/* Fields on the sphere as sums of spherical harmonics, and back, on threads, with the same bits for
+ * any number of them.
  *
- * A field is f(lat, lon) = sum over m = -T..T, n = |m|..T of f_nm P_nm(sin lat) exp(i m lon), with the
- * integral of P_nm^2 over sin lat from -1 to 1 equal to 1. It is real, so only m >= 0 is kept: complex
- * numbers in the order m = 0: n = 0..T, m = 1: n = 1..T, ... On a grid it is double[rows][columns], rows from
- * north to south, columns from longitude 0 eastward.
+ * A field is f(lat, lon) = sum over m = -T..T, n = |m|..T of f_nm P_nm(sin lat) exp(i m lon), with
+ * the integral of P_nm^2 over sin lat from -1 to 1 equal to 1. It is real, so only m >= 0 is kept:
+ * complex numbers in the order m = 0: n = 0..T, m = 1: n = 1..T, ... On a grid it is
+ * double[rows][columns], rows from north to south, columns from longitude 0 eastward.
  *
- * Between the two stand Fourier coefficients of rows: fftw_complex[rows][fields][columns/2 + 1]. Functions on
- * `m` do all rows of one wave number, so that wave numbers can be shared among threads; those on rows are
- * FFTW's. Wind comes from vorticity and divergence, and their tendencies go back from fluxes, by derivatives
- * of P that are exact (Temperton 1991, Mon. Wea. Rev. 119; P by the usual three-term recurrence). */
+ * Between the two stand Fourier coefficients of rows: fftw_complex[rows][fields][columns/2 + 1].
+ * Functions on `m` do all rows of one wave number, so that wave numbers can be shared among
+ * threads; those on rows are FFTW's. Wind comes from vorticity and divergence, and their tendencies
+ * go back from fluxes, by derivatives of P that are exact (Temperton 1991, Mon. Wea. Rev. 119; P by
+ * the usual three-term recurrence). */
 #ifndef DLDATA_SPHERE_H
 #define DLDATA_SPHERE_H
 #include "ir/base/status.h"
@@ -21,19 +22,22 @@ typedef struct {
     int half;         /* rows from the pole to the equator; the southern ones are their mirrors */
     int pitch;        /* half, rounded up to whole vectors; what is above is zero */
     double *latitude; /* [rows], radians */
-    double *weight;   /* [pitch] of a Gaussian grid: of the rows' integral over sin lat; else NULL */
+    double *weight; /* [pitch] of a Gaussian grid: of the rows' integral over sin lat; else NULL */
     double *p, *p_east, *p_north;  /* [modes][pitch]: P, m P / cos lat, dP / dlat */
     fftw_plan to_grid, to_fourier; /* of one row */
 } sphere;
 
-/* Gaussian latitudes, on which products of two fields are analysed exactly when rows >= (3 T + 1) / 2 and
- * columns >= 3 T + 1; rows even. Errors: DL_RESOURCE. Not to be called from two threads at a time. */
+/* Gaussian latitudes, on which products of two fields are analysed exactly when rows >= (3 T + 1) /
+ * 2 and columns >= 3 T + 1; rows even. Errors: DL_RESOURCE. Not to be called from two threads at a
+ * time. */
 bool sphere_gaussian(sphere *s, int truncation, int rows, int columns, dl_error *err);
-/* Latitudes 90 - 180 j / (rows - 1) degrees, the poles among them, to look at: nothing is analysed there. */
+/* Latitudes 90 - 180 j / (rows - 1) degrees, the poles among them, to look at: nothing is analysed
+ * there. */
 bool sphere_even(sphere *s, int truncation, int rows, int columns, dl_error *err);
 void sphere_close(sphere *s);
 
-/* Number of complex coefficients, the place of (m, n = m), and of coefficients in a row of Fourier. */
+/* Number of complex coefficients, the place of (m, n = m), and of coefficients in a row of Fourier.
+ */
 static inline size_t sphere_modes(int truncation) {
     return (size_t)(truncation + 1) * (size_t)(truncation + 2) / 2;
 }
@@ -43,15 +47,19 @@ static inline size_t sphere_first(int truncation, int m) {
 static inline size_t sphere_line(const sphere *s) { return (size_t)s->columns / 2 + 1; }
 
 /* All rows of wave number m: row j's coefficient goes to fourier[j * stride + m]. */
-void sphere_scalar(const sphere *s, int m, fftw_complex *field, fftw_complex *fourier, size_t stride);
-/* The same of east = (1/cos lat) dchi/dlon - dpsi/dlat and north = (1/cos lat) dpsi/dlon + dchi/dlat. */
+void sphere_scalar(const sphere *s, int m, fftw_complex *field, fftw_complex *fourier,
+                   size_t stride);
+/* The same of east = (1/cos lat) dchi/dlon - dpsi/dlat and north = (1/cos lat) dpsi/dlon +
+ * dchi/dlat. */
 void sphere_vector(const sphere *s, int m, fftw_complex *psi, fftw_complex *chi, fftw_complex *east,
                    fftw_complex *north, size_t stride);
-/* The coefficients (m, n = m..T) of a field whose rows have these; only where weight is not NULL. */
-void sphere_analyse(const sphere *s, int m, fftw_complex *fourier, size_t stride, fftw_complex *field);
+/* The coefficients (m, n = m..T) of a field whose rows have these; only where weight is not NULL.
+ */
+void sphere_analyse(const sphere *s, int m, fftw_complex *fourier, size_t stride,
+                    fftw_complex *field);
 /* The same of (1/cos lat) (d east/dlon + d (north cos lat)/dlat): a divergence. */
-void sphere_divergence(const sphere *s, int m, fftw_complex *east, fftw_complex *north, size_t stride,
-                       fftw_complex *field);
+void sphere_divergence(const sphere *s, int m, fftw_complex *east, fftw_complex *north,
+                       size_t stride, fftw_complex *field);
 /* The same of (1/cos lat) (d north/dlon - d (east cos lat)/dlat): a curl. */
 void sphere_curl(const sphere *s, int m, fftw_complex *east, fftw_complex *north, size_t stride,
                  fftw_complex *field);
@@ -62,7 +70,8 @@ void sphere_row_to_fourier(const sphere *s, const double *row, fftw_complex *lin
 
 /* Whole fields on threads: for what is not done each step. Errors: DL_RESOURCE. */
 bool sphere_to_grid(const sphere *s, int threads, fftw_complex *field, double *grid, dl_error *err);
-bool sphere_vector_to_grid(const sphere *s, int threads, fftw_complex *psi, fftw_complex *chi, double *east,
-                           double *north, dl_error *err);
-bool sphere_from_grid(const sphere *s, int threads, const double *grid, fftw_complex *field, dl_error *err);
+bool sphere_vector_to_grid(const sphere *s, int threads, fftw_complex *psi, fftw_complex *chi,
+                           double *east, double *north, dl_error *err);
+bool sphere_from_grid(const sphere *s, int threads, const double *grid, fftw_complex *field,
+                      dl_error *err);
 #endif

@@ -20,16 +20,20 @@ const char *const hydro_channel_names[HYDRO_CHANNELS] = {
     "gas velocity z: tanh(v / (500 km/s))",
 };
 
-/* Velocities are a smoothed momentum over an equally smoothed mass. Where no particle is near, a hundredth of
- * a smoothing four times as wide decides, so that empty cells have the velocity of their surroundings. */
+/* Velocities are a smoothed momentum over an equally smoothed mass. Where no particle is near, a
+ * hundredth of a smoothing four times as wide decides, so that empty cells have the velocity of
+ * their surroundings. */
 #define WING 0.01
-#define MIN_DENSITY                                                                                          \
-    1e-3f /* rounding of the transforms may leave less, or a negative trace, in the emptiest voids */
+#define MIN_DENSITY                                                                                \
+    1e-3f /* rounding of the transforms may leave less, or a negative trace, in the emptiest voids \
+           */
 
 /* One value of a channel from one of a field. */
 typedef float channel(float value);
 static float log_density(float rho) { return log10f(1 + rho); }
-static float gas_density(float rho) { return logf(fmaxf(rho, MIN_DENSITY)) / (float)SCALE_LOG_DENSITY; }
+static float gas_density(float rho) {
+    return logf(fmaxf(rho, MIN_DENSITY)) / (float)SCALE_LOG_DENSITY;
+}
 static float dark_velocity(float v) { return v / (float)SCALE_VELOCITY; }
 static float gas_velocity(float v) { return tanhf(v / (float)SCALE_GAS_VELOCITY); }
 static float temperature(float T) { return tanhf(log10f(T / 1e4f) / (float)SCALE_LOG_T); }
@@ -93,7 +97,8 @@ static void shock_plane(void *ctx, int x) {
     size_t here = (size_t)x * plane, left = (size_t)((x + m->size - 1) % m->size) * plane,
            right = (size_t)((x + 1) % m->size) * plane;
     for (size_t y = 0; y < L; y++) {
-        size_t row = y * pitch, down = here + (y + L - 1) % L * pitch, up = here + (y + 1) % L * pitch;
+        size_t row = y * pitch, down = here + (y + L - 1) % L * pitch,
+               up = here + (y + 1) % L * pitch;
         for (size_t z = 0; z < L; z++) {
             float spread = j->v[0][right + row + z] - j->v[0][left + row + z];
             spread += j->v[1][up + z] - j->v[1][down + z];
@@ -104,14 +109,14 @@ static void shock_plane(void *ctx, int x) {
     }
 }
 
-/* to = temperature: that of gas at rest, plus what the shocks gave (in `to`; smoothing may have left a trace
- * below 0). */
+/* to = temperature: that of gas at rest, plus what the shocks gave (in `to`; smoothing may have
+ * left a trace below 0). */
 static void heat_plane(void *ctx, int x) {
     field_job *j = ctx;
     size_t start = (size_t)x * mesh_plane(j->m);
     for (size_t i = start; i < start + mesh_plane(j->m); i++)
-        j->to[i] =
-            (float)GAS_T0 * powf(fmaxf(j->mass[i], MIN_DENSITY), (float)GAS_GAMMA - 1) + fmaxf(j->to[i], 0);
+        j->to[i] = (float)GAS_T0 * powf(fmaxf(j->mass[i], MIN_DENSITY), (float)GAS_GAMMA - 1) +
+                   fmaxf(j->to[i], 0);
 }
 
 static void make_gas(const nbody_setup *s, const particles *ps, float *mass, float *v[3], float *T,
@@ -120,7 +125,8 @@ static void make_gas(const nbody_setup *s, const particles *ps, float *mass, flo
     size_t L = (size_t)m->size, cells = L * L * L;
     double radius = fmax(GAS_FILTER_MPC * s->size / s->box, 1);
     mean_velocity(s, ps, radius, mass, v);
-    for (size_t axis = 0; axis < 3; axis++) fill(m, gas_velocity, v[axis], hydro + (2 + axis) * cells);
+    for (size_t axis = 0; axis < 3; axis++)
+        fill(m, gas_velocity, v[axis], hydro + (2 + axis) * cells);
     particles_deposit_mass(ps, mass);
     mesh_smooth(m, mass, radius, 0);
     fill(m, gas_density, mass, hydro);
@@ -131,7 +137,8 @@ static void make_gas(const nbody_setup *s, const particles *ps, float *mass, flo
     fill(m, temperature, T, hydro + cells);
 }
 
-bool volumes_make(const nbody_setup *s, const particles *ps, float *nbody, float *hydro, dl_error *err) {
+bool volumes_make(const nbody_setup *s, const particles *ps, float *nbody, float *hydro,
+                  dl_error *err) {
     const mesh *m = ps->m;
     size_t L = (size_t)m->size, cells = L * L * L;
     float *field[5]; /* mass, three velocities, temperature */

@@ -38,7 +38,8 @@ static double *field(const weather_view *w, int f) {
 }
 
 /* A field's gradient times the radius. */
-static bool gradient(weather_view *w, fftw_complex *of, double *east, double *north, dl_error *err) {
+static bool gradient(weather_view *w, fftw_complex *of, double *east, double *north,
+                     dl_error *err) {
     fftw_complex *none = w->air->room;
     memset(none, 0, w->air->modes * sizeof *none);
     return sphere_vector_to_grid(&w->grid, w->air->setup.threads, none, of, east, north, err);
@@ -52,8 +53,9 @@ bool weather_view_open(weather_view *w, atmosphere *a, int rows, dl_error *err) 
     w->land = malloc(cells * sizeof *w->land);
     w->height = malloc(cells * sizeof *w->height);
     for (int i = 0; i < 2; i++) w->slope[i] = malloc(cells * sizeof *w->slope[i]);
-    bool ok = (w->fields && w->land && w->height && w->slope[0] && w->slope[1]) ||
-              dl_fail(err, DL_RESOURCE, "no memory for fields of %dx%d points", rows, a->setup.columns);
+    bool ok =
+        (w->fields && w->land && w->height && w->slope[0] && w->slope[1]) ||
+        dl_fail(err, DL_RESOURCE, "no memory for fields of %dx%d points", rows, a->setup.columns);
     double *grid = w->fields;
     fftw_complex *modes = a->room + a->modes;
     ok = ok && sphere_from_grid(&a->grid, a->setup.threads, a->land, modes, err) &&
@@ -92,14 +94,17 @@ static void look_row(void *ctx, int j) {
         size_t at = (size_t)j * (size_t)w->grid.columns + (size_t)i;
         double value[WEATHER_FIELDS];
         for (int f = 0; f < WEATHER_FIELDS; f++) value[f] = field(w, f)[at];
-        double u = value[EAST], v = value[NORTH], land = (double)w->land[at], ground = (double)w->height[at];
+        double u = value[EAST], v = value[NORTH], land = (double)w->land[at],
+               ground = (double)w->height[at];
         climate_point p = {.land = land, .height = ground};
         memcpy(p.value, value, sizeof p.value);
         /* Friction slows the wind and turns it towards lower pressure: to the left in the north. */
-        double slowed = 0.85 - 0.25 * land, turned = (10 + 15 * land) * M_PI / 180 * tanh(lat / 0.2);
+        double slowed = 0.85 - 0.25 * land,
+               turned = (10 + 15 * land) * M_PI / 180 * tanh(lat / 0.2);
         double thickness = value[AIR_THICKNESS] / EARTH_GRAVITY;
         double t2m = value[AIR_SURFACE_T] - CLIMATE_LAPSE * ground;
-        double water = fmax(value[AIR_HUMIDITY], 0); /* the sums of waves pass below zero here and there */
+        double water =
+            fmax(value[AIR_HUMIDITY], 0); /* the sums of waves pass below zero here and there */
         double out[WEATHER_CHANNELS] = {
             slowed * (u * cos(turned) - v * sin(turned)),
             slowed * (v * cos(turned) + u * sin(turned)),
@@ -135,7 +140,8 @@ bool weather_look(weather_view *w, float *out, dl_error *err) {
         ok = sphere_to_grid(&w->grid, threads, atmosphere_field(a, (air_field)f), field(w, f), err);
     ok = ok && sphere_to_grid(&w->grid, threads, a->psi, field(w, PSI), err) &&
          sphere_to_grid(&w->grid, threads, a->chi, field(w, CHI), err) &&
-         sphere_vector_to_grid(&w->grid, threads, a->psi, a->chi, field(w, EAST), field(w, NORTH), err) &&
+         sphere_vector_to_grid(&w->grid, threads, a->psi, a->chi, field(w, EAST), field(w, NORTH),
+                               err) &&
          gradient(w, atmosphere_field(a, AIR_UPPER_T), field(w, T_EAST), field(w, T_NORTH), err);
     look_job job = {w, out};
     if (ok) parallel_for(threads, w->grid.rows, look_row, &job);

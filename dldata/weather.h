@@ -1,5 +1,5 @@
-/* What a weather model sees of the shallow atmosphere: 20 channels on a regular grid, and their statistics.
- * docs/weather.md has the table. */
+/* What a weather model sees of the shallow atmosphere: 20 channels on a regular grid, and their
+ * statistics. docs/weather.md has the table. */
 #ifndef DLDATA_WEATHER_H
 #define DLDATA_WEATHER_H
 #include "dldata/atmosphere.h"
@@ -8,7 +8,8 @@ enum { WEATHER_CHANNELS = 20 };
 /* A line each: name, what it is, unit. */
 extern const char *const weather_channel_names[WEATHER_CHANNELS];
 
-/* Rows from 90 degrees north to 90 south, both included; columns of the atmosphere's from longitude 0. */
+/* Rows from 90 degrees north to 90 south, both included; columns of the atmosphere's from longitude
+ * 0. */
 typedef struct {
     atmosphere *air;
     sphere grid;
@@ -22,7 +23,8 @@ void weather_view_close(weather_view *w);
 /* The present state as out[20][rows][columns]. Errors: DL_RESOURCE. */
 bool weather_look(weather_view *w, float *out, dl_error *err);
 
-/* Mean and standard deviation of each channel, over all samples and points (Chan, Golub & LeVeque 1983). */
+/* Mean and standard deviation of each channel, over all samples and points (Chan, Golub & LeVeque
+ * 1983). */
 typedef struct {
     double n, mean[WEATHER_CHANNELS], square[WEATHER_CHANNELS]; /* sum of squared deviations */
 } weather_statistics;

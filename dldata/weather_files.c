@@ -17,13 +17,16 @@ static uint64_t year_bytes(const weather_setup *s) {
 }
 
 uint64_t weather_bytes(const weather_setup *s) {
-    return (uint64_t)(s->train_years + s->valid_years) * (year_bytes(s) + 8 * points(s) + (1 << 17));
+    return (uint64_t)(s->train_years + s->valid_years) *
+           (year_bytes(s) + 8 * points(s) + (1 << 17));
 }
 
-/* A year and its file's image; three tables of harmonics for each of two grids; rows and their waves. */
+/* A year and its file's image; three tables of harmonics for each of two grids; rows and their
+ * waves. */
 uint64_t weather_memory(const weather_setup *s) {
     uint64_t T = (uint64_t)(s->columns - 1) / 3, rows = (3 * T + 4) / 2;
-    return 2 * year_bytes(s) + 12 * T * T * ((uint64_t)s->rows + rows) + 1000 * (points(s) + rows * 3 * T);
+    return 2 * year_bytes(s) + 12 * T * T * ((uint64_t)s->rows + rows) +
+           1000 * (points(s) + rows * 3 * T);
 }
 
 typedef struct {
@@ -73,8 +76,10 @@ static bool write_year(run *r, const char *path, double day, const year_budget *
         {"generator", HDF5_TEXT, .text = WEATHER_GENERATOR},
         {"version", HDF5_TEXT, .text = DL_VERSION},
         {"description", HDF5_TEXT,
-         .text = "A shallow atmosphere on a rotating sphere with mountains, seasons and stirring; equations "
-                 "and channels: docs/weather.md of dlc. Axes of fields: time, channel, latitude (from the "
+         .text = "A shallow atmosphere on a rotating sphere with mountains, seasons and stirring; "
+                 "equations "
+                 "and channels: docs/weather.md of dlc. Axes of fields: time, channel, latitude "
+                 "(from the "
                  "north pole), longitude (from 0)."},
         {"seed", HDF5_INTEGER, .integer = s->seed},
         {"hours_between_samples", HDF5_REAL, .real = s->hours},
@@ -157,7 +162,8 @@ static bool open_run(run *r, dl_error *err) {
                               .rotation = EARTH_ROTATION,
                               .depth = 5000,
                               .year = s->samples * s->hours * 3600};
-    if (!atmosphere_open(&r->air, &setup, err) || !weather_view_open(&r->view, &r->air, s->rows, err))
+    if (!atmosphere_open(&r->air, &setup, err) ||
+        !weather_view_open(&r->view, &r->air, s->rows, err))
         return false;
     double interval = s->hours * 3600, steps = ceil(interval / atmosphere_longest_step(&r->air));
     if (steps > MAX_STEPS)
@@ -168,9 +174,11 @@ static bool open_run(run *r, dl_error *err) {
     r->latitude = malloc((size_t)s->rows * sizeof(float));
     r->longitude = malloc((size_t)s->columns * sizeof(float));
     if (!r->year || !r->latitude || !r->longitude)
-        return dl_fail(err, DL_RESOURCE, "no memory for a year of %d samples; try fewer, or a smaller --size",
+        return dl_fail(err, DL_RESOURCE,
+                       "no memory for a year of %d samples; try fewer, or a smaller --size",
                        s->samples);
-    for (int j = 0; j < s->rows; j++) r->latitude[j] = (float)(r->view.grid.latitude[j] * 180 / M_PI);
+    for (int j = 0; j < s->rows; j++)
+        r->latitude[j] = (float)(r->view.grid.latitude[j] * 180 / M_PI);
     for (int i = 0; i < s->columns; i++) r->longitude[i] = (float)(360.0 * i / s->columns);
     return true;
 }
@@ -179,7 +187,8 @@ bool weather_write(const char *path, const weather_setup *s, weather_watch *watc
                    const volatile sig_atomic_t *stop, dl_error *err) {
     run r = {.s = s, .watch = watch, .ctx = ctx};
     dl_output_dir *d = NULL;
-    bool ok = open_run(&r, err) && (d = dl_output_dir_open(path, err)) != NULL && simulate(&r, d, stop, err);
+    bool ok = open_run(&r, err) && (d = dl_output_dir_open(path, err)) != NULL &&
+              simulate(&r, d, stop, err);
     free(r.year);
     free(r.latitude);
     free(r.longitude);

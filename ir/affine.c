@@ -34,4 +34,6 @@ int64_t dl_affine_place(int64_t sum, int64_t div, dl_outside outside, int64_t si
     }
 }
 
-double dl_outside_value(dl_outside o) { return o == DL_OUT_LOWEST ? -INFINITY : o == DL_OUT_NAN ? NAN : 0; }
+double dl_outside_value(dl_outside o) {
+    return o == DL_OUT_LOWEST ? -INFINITY : o == DL_OUT_NAN ? NAN : 0;
+}

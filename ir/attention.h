@@ -51,7 +51,9 @@ typedef struct {
 /* With attributes `group`, `ranks` and `rank` keys and values are a rank's piece of its group's,
  * and are passed around the ring of all ranks; the ranks determine which piece is where. Between
  * the passes shard and ring only. */
-static inline bool dl_attention_goes_round(const dl_node *n) { return dl_node_attr(n, DL_ATTR_group); }
+static inline bool dl_attention_goes_round(const dl_node *n) {
+    return dl_node_attr(n, DL_ATTR_group);
+}
 /* The attention of a valid node of either op. */
 dl_attention dl_attention_of(const dl_node *n);
 /* How many places later the first query is than the first key; not below 0 where it is causal. */
@@ -64,12 +66,13 @@ static inline int64_t dl_attention_seen(const dl_attention *a, int64_t i) {
     return a->causal && last < a->keys ? last : a->keys;
 }
 /* Number of a score among all of the larger attention's. */
-static inline uint64_t dl_attention_number(const dl_attention *a, int64_t n, int64_t head, int64_t i,
-                                           int64_t j) {
+static inline uint64_t dl_attention_number(const dl_attention *a, int64_t n, int64_t head,
+                                           int64_t i, int64_t j) {
     const int64_t *first = a->first, *whole = a->whole;
-    uint64_t row = ((uint64_t)n * (uint64_t)whole[DL_ATT_HEAD] + (uint64_t)(first[DL_ATT_HEAD] + head)) *
-                       (uint64_t)whole[DL_ATT_QUERY] +
-                   (uint64_t)(first[DL_ATT_QUERY] + i);
+    uint64_t row =
+        ((uint64_t)n * (uint64_t)whole[DL_ATT_HEAD] + (uint64_t)(first[DL_ATT_HEAD] + head)) *
+            (uint64_t)whole[DL_ATT_QUERY] +
+        (uint64_t)(first[DL_ATT_QUERY] + i);
     return row * (uint64_t)whole[DL_ATT_KEY] + (uint64_t)(first[DL_ATT_KEY] + j);
 }
 /* 2 a multiply-add; two GEMMs of the score matrix forward, five backward. Masked scores count, as

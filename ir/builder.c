@@ -4,7 +4,9 @@
 
 dl_attr dl_attr_int(dl_attr_id id, int64_t v) { return (dl_attr){.id = id, .i = v}; }
 dl_attr dl_attr_float(dl_attr_id id, double v) { return (dl_attr){.id = id, .f = v}; }
-dl_attr dl_attr_name(dl_attr_id id, const char *name) { return (dl_attr){.id = id, .s = dl_intern(name)}; }
+dl_attr dl_attr_name(dl_attr_id id, const char *name) {
+    return (dl_attr){.id = id, .s = dl_intern(name)};
+}
 
 dl_attr dl_attr_ints(dl_attr_id id, int n, const int64_t *v) {
     DL_CHECK(n <= DL_MAX_RANK);
@@ -59,20 +61,21 @@ static dl_value *build_right(dl_builder *b, dl_op op, int nin, dl_value *const *
     if (!v) v = build(b, op, nin, in, nattrs, attrs, given, &other, dl_infer_any_size);
     if (!v) dl_panic(__FILE__, __LINE__, "%s: %s", dl_ops[op].name, fault.message);
     if (fault.code && !m->fault)
-        m->fault =
-            dl_format(m->arena,
-                      "%s:%d:%d: error: computing this, or its gradient, takes too large a tensor: %s "
-                      "[DL-E0210]",
-                      b->loc.file ? b->loc.file : b->graph->name, b->loc.line, b->loc.column, fault.message);
+        m->fault = dl_format(
+            m->arena,
+            "%s:%d:%d: error: computing this, or its gradient, takes too large a tensor: %s "
+            "[DL-E0210]",
+            b->loc.file ? b->loc.file : b->graph->name, b->loc.line, b->loc.column, fault.message);
     return v;
 }
 
-dl_value *dl_build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs) {
+dl_value *dl_build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
+                   const dl_attr *attrs) {
     return build_right(b, op, nin, in, nattrs, attrs, NULL);
 }
 
-dl_value *dl_build_as(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs,
-                      dl_type type) {
+dl_value *dl_build_as(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
+                      const dl_attr *attrs, dl_type type) {
     return build_right(b, op, nin, in, nattrs, attrs, &type);
 }
 
@@ -81,7 +84,9 @@ dl_value *dl_build_const(dl_builder *b, dl_dtype dtype, double value) {
     return dl_build_as(b, DL_OP_const, 0, NULL, 1, &a, dl_scalar(dtype));
 }
 
-dl_value *dl_build1(dl_builder *b, dl_op op, dl_value *a) { return dl_build(b, op, 1, &a, 0, NULL); }
+dl_value *dl_build1(dl_builder *b, dl_op op, dl_value *a) {
+    return dl_build(b, op, 1, &a, 0, NULL);
+}
 
 dl_value *dl_build2(dl_builder *b, dl_op op, dl_value *a, dl_value *c) {
     dl_value *in[] = {a, c};
@@ -118,7 +123,8 @@ dl_value *dl_build_affine(dl_builder *b, dl_value *v, dl_affine a) {
     int64_t stride[] = {a.stride, a.tap_stride};
     int n = a.tap ? 2 : 1;
     dl_attr at[] = {dl_attr_ints(DL_ATTR_stride, n, stride), dl_attr_int(DL_ATTR_start, a.start),
-                    dl_attr_names(DL_ATTR_along, n, along), dl_attr_int(DL_ATTR_div, a.div ? a.div : 1),
+                    dl_attr_names(DL_ATTR_along, n, along),
+                    dl_attr_int(DL_ATTR_div, a.div ? a.div : 1),
                     dl_attr_name(DL_ATTR_outside, dl_outside_names[a.outside])};
     dl_type t = v->type;
     t.axis[dl_type_axis(&t, a.axis)].size = a.size;
@@ -146,6 +152,7 @@ dl_value *dl_build_gathered(dl_builder *b, dl_value *share, const dl_var_cut *c,
 dl_value *dl_build_share(dl_builder *b, dl_value *v, const dl_var_cut *c) {
     dl_share own = dl_cut_share(c);
     dl_attr at[] = {dl_attr_name(DL_ATTR_axis, v->type.axis[c->axis].name),
-                    dl_attr_int(DL_ATTR_start, own.first), dl_attr_int(DL_ATTR_stop, own.first + own.n)};
+                    dl_attr_int(DL_ATTR_start, own.first),
+                    dl_attr_int(DL_ATTR_stop, own.first + own.n)};
     return dl_build(b, DL_OP_slice, 1, &v, 3, at);
 }

@@ -16,10 +16,11 @@ typedef struct {
 
 /* Any op: operands, attributes -> its result, the first where it has several (the others are
  * v->def->out[i]). */
-dl_value *dl_build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs);
+dl_value *dl_build(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
+                   const dl_attr *attrs);
 /* The same with the result type given (const, iota, cast, broadcast, rename, rearrange...). */
-dl_value *dl_build_as(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs, const dl_attr *attrs,
-                      dl_type type);
+dl_value *dl_build_as(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
+                      const dl_attr *attrs, dl_type type);
 /* NULL and *fault on a shape fault; `given` may be NULL. Nothing is added to the graph then. */
 dl_value *dl_build_try(dl_builder *b, dl_op op, int nin, dl_value *const *in, int nattrs,
                        const dl_attr *attrs, const dl_type *given, dl_shape_fault *fault);

@@ -30,7 +30,8 @@ const char *dl_algorithm_name(const dl_algorithm *a) {
 const char *dl_algorithm_text(dl_arena *arena, const dl_algorithm *a) {
     const char *text = dl_format(arena, "%s %" PRId64 " %d %" PRId64, dl_library_names[a->library],
                                  a->version, (int)a->form, a->workspace);
-    for (int i = 0; i < DL_ALGORITHM_WORDS; i++) text = dl_format(arena, "%s %016" PRIx64, text, a->words[i]);
+    for (int i = 0; i < DL_ALGORITHM_WORDS; i++)
+        text = dl_format(arena, "%s %016" PRIx64, text, a->words[i]);
     return text;
 }
 
@@ -40,14 +41,16 @@ bool dl_algorithm_parse(const char *text, size_t length, dl_algorithm *a) {
     if (length >= sizeof line) return false;
     memcpy(line, text, length), line[length] = 0;
     *a = (dl_algorithm){.library = DL_NLIBRARIES};
-    if (sscanf(line, "%39s %" SCNd64 " %d %" SCNd64 "%n", name, &a->version, &form, &a->workspace, &at) != 4)
+    if (sscanf(line, "%39s %" SCNd64 " %d %" SCNd64 "%n", name, &a->version, &form, &a->workspace,
+               &at) != 4)
         return false;
     a->form = (dl_form)form;
     for (int i = 0; i < DL_NLIBRARIES; i++)
         if (strcmp(name, dl_library_names[i]) == 0) a->library = (dl_library)i;
     for (int i = 0, n = 0; i < DL_ALGORITHM_WORDS; i++, at += n)
         if (sscanf(line + at, " %16" SCNx64 "%n", &a->words[i], &n) != 1) return false;
-    return !line[at] && a->library != DL_NLIBRARIES && (unsigned)form < DL_NFORMS && a->workspace >= 0;
+    return !line[at] && a->library != DL_NLIBRARIES && (unsigned)form < DL_NFORMS &&
+           a->workspace >= 0;
 }
 
 bool dl_algorithm_is_same(const dl_algorithm *a, const dl_algorithm *b) {
@@ -57,8 +60,8 @@ bool dl_algorithm_is_same(const dl_algorithm *a, const dl_algorithm *b) {
 
 /* ---- what holds for all calls ---- */
 
-/* A kernel that has a call: bytes of its parameters and workspace; of the latter those that a result may
- * take. */
+/* A kernel that has a call: bytes of its parameters and workspace; of the latter those that a
+ * result may take. */
 typedef struct {
     int nargs;
     const int64_t *bytes;
@@ -80,15 +83,16 @@ static bool is_within(const limits *r, int param, int64_t reach, bool result) {
 
 /* Lines of a matrix, and elements of each. */
 static void lines_of(const dl_matmul *m, const dl_matrix *of, int64_t *lines, int64_t *length) {
-    int64_t own = of == &m->right ? m->columns : m->rows, other = of == &m->result ? m->columns : m->terms;
+    int64_t own = of == &m->right ? m->columns : m->rows,
+            other = of == &m->result ? m->columns : m->terms;
     *lines = of->across ? other : own, *length = of->across ? own : other;
 }
 
 static int64_t matrix_reach(const dl_matmul *m, const dl_matrix *of) {
     int64_t lines, length;
     lines_of(m, of, &lines, &length);
-    return of->offset +
-           ((m->batch - 1) * of->next + (lines - 1) * of->line + length) * dl_dtype_bytes(of->dtype);
+    return of->offset + ((m->batch - 1) * of->next + (lines - 1) * of->line + length) *
+                            dl_dtype_bytes(of->dtype);
 }
 
 static bool matrix_fits(const dl_matmul *m, const dl_matrix *of, const limits *r) {
@@ -112,8 +116,8 @@ static bool matmul_fits(const dl_call *c, const limits *r) {
     const dl_matmul *m = &c->matmul;
     return is_size(m->batch) && is_size(m->rows) && is_size(m->columns) && is_size(m->terms) &&
            !m->result.across && m->left.dtype == m->right.dtype && matrix_fits(m, &m->left, r) &&
-           matrix_fits(m, &m->right, r) && matrix_fits(m, &m->result, r) && is_apart(m) && m->bias >= -1 &&
-           m->bias < r->nargs &&
+           matrix_fits(m, &m->right, r) && matrix_fits(m, &m->result, r) && is_apart(m) &&
+           m->bias >= -1 && m->bias < r->nargs &&
            (m->bias < 0 || ((unsigned)m->bias_type < DL_NDTYPES &&
                             m->columns * dl_dtype_bytes(m->bias_type) <= r->bytes[m->bias]));
 }
@@ -139,8 +143,9 @@ static bool lattice_reach(const dl_convolution *c, dl_tensor of, int64_t *reach)
     bool ok = l->offset >= 0 && l->offset <= (int64_t)1 << 47;
     dl_convolution_sizes(c, of, size);
     for (int i = 0; ok && i < DL_TENSOR_AXES; i++)
-        ok = is_size(size[i]) && l->step[i] > 0 && !__builtin_mul_overflow(size[i] - 1, l->step[i], &own) &&
-             own <= (int64_t)1 << 47 && (last += own) <= (int64_t)1 << 47;
+        ok = is_size(size[i]) && l->step[i] > 0 &&
+             !__builtin_mul_overflow(size[i] - 1, l->step[i], &own) && own <= (int64_t)1 << 47 &&
+             (last += own) <= (int64_t)1 << 47;
     *reach = l->offset + (last + 1) * dl_dtype_bytes(l->dtype);
     return ok;
 }
@@ -153,7 +158,8 @@ static bool is_injective(const dl_convolution *c, dl_tensor of) {
     for (int i = 0; i < DL_TENSOR_AXES; i++) {
         int64_t inner = 0;
         for (int j = 0; j < DL_TENSOR_AXES; j++)
-            if (j != i && size[j] > 1 && (l->step[j] < l->step[i] || (l->step[j] == l->step[i] && j < i)))
+            if (j != i && size[j] > 1 &&
+                (l->step[j] < l->step[i] || (l->step[j] == l->step[i] && j < i)))
                 inner += (size[j] - 1) * l->step[j];
         if (size[i] > 1 && l->step[i] <= inner) return false;
     }
@@ -161,8 +167,9 @@ static bool is_injective(const dl_convolution *c, dl_tensor of) {
 }
 
 bool dl_convolution_slides(const dl_convolution *c, int i) {
-    if (!is_size(c->in[i]) || !is_size(c->tap[i]) || !is_size(c->out[i]) || !is_size(c->stride[i]) ||
-        !is_size(c->dilation[i]) || !is_small(c->pad_lo[i]) || !is_small(c->pad_hi[i]))
+    if (!is_size(c->in[i]) || !is_size(c->tap[i]) || !is_size(c->out[i]) ||
+        !is_size(c->stride[i]) || !is_size(c->dilation[i]) || !is_small(c->pad_lo[i]) ||
+        !is_small(c->pad_hi[i]))
         return false;
     int64_t room = c->in[i] + c->pad_lo[i] + c->pad_hi[i] - (c->tap[i] - 1) * c->dilation[i] - 1;
     return room >= 0 && room / c->stride[i] + 1 == c->out[i];
@@ -209,8 +216,9 @@ bool dl_call_is_for(const dl_call *c, const dl_algorithm *a) {
 bool dl_call_fits(const dl_call *c, int nargs, const int64_t *arg_bytes, int64_t workspace) {
     const dl_algorithm *a = &c->algorithm;
     limits r = {nargs, arg_bytes, workspace, c->workspace};
-    bool ok = (unsigned)a->library < DL_NLIBRARIES && (unsigned)a->form < DL_NFORMS && a->version > 0 &&
-              a->workspace >= 0 && c->workspace >= 0 && c->workspace <= workspace &&
+    bool ok = (unsigned)a->library < DL_NLIBRARIES && (unsigned)a->form < DL_NFORMS &&
+              a->version > 0 && a->workspace >= 0 && c->workspace >= 0 &&
+              c->workspace <= workspace &&
               (!a->workspace || a->workspace <= workspace - c->workspace - DL_CALL_ALIGN);
     return ok && c->what == dl_library_makes[a->library] && kinds[c->what].fits(c, &r);
 }

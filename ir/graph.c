@@ -46,7 +46,9 @@ dl_type dl_piece_whole(dl_type type, const dl_var_piece *piece) {
     return type;
 }
 
-dl_share dl_cut_share(const dl_var_cut *c) { return dl_share_of(c->size / c->parts, c->ranks, c->rank); }
+dl_share dl_cut_share(const dl_var_cut *c) {
+    return dl_share_of(c->size / c->parts, c->ranks, c->rank);
+}
 
 int64_t dl_piece_at(const dl_var_piece *piece, int axis, int64_t at, int64_t *n) {
     for (int i = piece->n - 1; i >= 0; i--) {
@@ -65,9 +67,10 @@ bool dl_piece_fits(const dl_type *type, const dl_var_piece *piece) {
     bool ok = piece->n >= 0 && piece->n <= DL_MAX_CUTS;
     for (int i = ok ? piece->n - 1 : -1; ok && i >= 0; i--) {
         const dl_var_cut *c = &piece->cut[i];
-        ok = c->group && *c->group && c->axis >= 0 && c->axis < type->rank && c->ranks >= 1 && c->rank >= 0 &&
-             c->rank < c->ranks && c->size >= 0 && c->parts >= 1 && c->size % c->parts == 0 &&
-             (c->parts == 1 || c->axis == 0) && dl_cut_share(c).n * c->parts == whole.axis[c->axis].size;
+        ok = c->group && *c->group && c->axis >= 0 && c->axis < type->rank && c->ranks >= 1 &&
+             c->rank >= 0 && c->rank < c->ranks && c->size >= 0 && c->parts >= 1 &&
+             c->size % c->parts == 0 && (c->parts == 1 || c->axis == 0) &&
+             dl_cut_share(c).n * c->parts == whole.axis[c->axis].size;
         if (ok) whole.axis[c->axis].size = c->size;
     }
     whole.layout = (dl_layout){0};
@@ -108,7 +111,8 @@ dl_var *dl_var_set_find(const dl_var_set *s, const char *name) {
     return found ? *found : NULL;
 }
 
-void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value, dl_var *var) {
+void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value,
+                     dl_var *var) {
     dl_push(g->module->arena, &g->results, (dl_result){role, dl_intern(name), value, var});
 }
 
@@ -119,8 +123,8 @@ dl_result *dl_graph_find_result(const dl_graph *g, dl_result_role role, const ch
     return NULL;
 }
 
-dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout, const dl_type *types,
-                     dl_loc loc) {
+dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout,
+                     const dl_type *types, dl_loc loc) {
     dl_arena *a = g->module->arena;
     dl_node *n = DL_NEW(a, dl_node);
     *n = (dl_node){.op = op, .nin = nin, .nout = nout, .loc = loc};
@@ -128,13 +132,14 @@ dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int no
     if (nin) memcpy(n->in, in, sizeof *in * (size_t)nin);
     n->out = DL_NEWS(a, dl_value, nout);
     for (int i = 0; i < nout; i++)
-        n->out[i] = (dl_value){.id = g->next_id++, .def = n, .index = i, .type = types[i], .offset = -1};
+        n->out[i] =
+            (dl_value){.id = g->next_id++, .def = n, .index = i, .type = types[i], .offset = -1};
     n->attrs = DL_NEWS(a, dl_attr, DL_MAX_ATTRS);
     return n;
 }
 
-dl_node *dl_node_append(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout, const dl_type *types,
-                        dl_loc loc) {
+dl_node *dl_node_append(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout,
+                        const dl_type *types, dl_loc loc) {
     dl_node *n = dl_node_new(g, op, nin, in, nout, types, loc);
     dl_push(g->module->arena, &g->nodes, n);
     return n;

@@ -145,7 +145,8 @@ dl_graph *dl_module_graph(const dl_module *m, const char *name); /* NULL when th
 dl_graph *dl_graph_new(dl_module *m, const char *name);
 
 /* Adds a variable; its value is &var->value. */
-dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init, dl_loc loc);
+dl_var *dl_graph_var(dl_graph *g, dl_var_role role, const char *name, dl_type type, dl_init init,
+                     dl_loc loc);
 /* The type of the whole tensor that a variable of this type is a piece of. */
 dl_type dl_piece_whole(dl_type type, const dl_var_piece *piece);
 /* The share that a cut leaves of one part. */
@@ -158,7 +159,8 @@ int64_t dl_piece_at(const dl_var_piece *piece, int axis, int64_t at, int64_t *n)
 bool dl_piece_fits(const dl_type *type, const dl_var_piece *piece);
 /* Adds a table, with a copy of `n` numbers, as many as the type has elements: row-major, whole ones
  * for whole types. */
-dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers, dl_loc loc);
+dl_var *dl_graph_table(dl_graph *g, const char *name, dl_type type, int n, const double *numbers,
+                       dl_loc loc);
 dl_var *dl_graph_find_var(const dl_graph *g, const char *name); /* NULL when there is none */
 /* The graph's variables by name, for many questions; valid until one is added. */
 typedef struct {
@@ -168,17 +170,18 @@ typedef struct {
 dl_var_set dl_var_set_new(const dl_graph *g, dl_arena *arena);
 dl_var *dl_var_set_find(const dl_var_set *s,
                         const char *name); /* an interned name; NULL when there is none */
-void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value, dl_var *var);
+void dl_graph_result(dl_graph *g, dl_result_role role, const char *name, dl_value *value,
+                     dl_var *var);
 dl_result *dl_graph_find_result(const dl_graph *g, dl_result_role role,
                                 const char *name); /* name NULL: the first */
 
 /* A node with `nout` results of the given types, not yet placed in g->nodes; attributes as
  * dl_node_attr adds them. */
-dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout, const dl_type *types,
-                     dl_loc loc);
+dl_node *dl_node_new(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout,
+                     const dl_type *types, dl_loc loc);
 /* The same, appended to the graph. */
-dl_node *dl_node_append(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout, const dl_type *types,
-                        dl_loc loc);
+dl_node *dl_node_append(dl_graph *g, dl_op op, int nin, dl_value *const *in, int nout,
+                        const dl_type *types, dl_loc loc);
 
 /* The node's attribute, or NULL. */
 const dl_attr *dl_node_attr(const dl_node *n, dl_attr_id id);

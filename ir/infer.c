@@ -1,4 +1,5 @@
-/* Asking for a node's type: arity and attributes, then the row's rule, then the result's own legality. */
+/* Asking for a node's type: arity and attributes, then the row's rule, then the result's own
+ * legality. */
 #include "ir/infer_rules.h"
 
 static dl_rule *const rules[DL_NOPS] = {
@@ -10,9 +11,11 @@ static dl_rule *const rules[DL_NOPS] = {
 static bool check_arity(const dl_node *n, dl_shape_fault *fault) {
     const dl_op_info *op = &dl_ops[n->op];
     /* A kernel of constants and coordinates alone reads nothing. */
-    if (op->class == DL_CLASS_FUSED || n->nin == op->arity || (op->arity < 0 && n->nin >= 1)) return true;
+    if (op->class == DL_CLASS_FUSED || n->nin == op->arity || (op->arity < 0 && n->nin >= 1))
+        return true;
     if (op->arity < 0)
-        return dl_fault(fault, -1, "wrong_arity", "%s takes one operand or more, not none", op->name);
+        return dl_fault(fault, -1, "wrong_arity", "%s takes one operand or more, not none",
+                        op->name);
     return dl_fault(fault, -1, "wrong_arity", "%s takes %d operand%s, not %d", op->name, op->arity,
                     op->arity == 1 ? "" : "s", n->nin);
 }
@@ -35,11 +38,11 @@ static bool check_attrs(const dl_node *n, dl_shape_fault *fault) {
         bool list = kind == DL_KIND_INTS || kind == DL_KIND_NAMES;
         if (list && (a->n < 0 || a->n > DL_MAX_RANK))
             return dl_fault(fault, -1, "bad_attribute",
-                            "attribute '%s' lists %d elements; at most %d are possible", dl_attrs[a->id].name,
-                            a->n, DL_MAX_RANK);
+                            "attribute '%s' lists %d elements; at most %d are possible",
+                            dl_attrs[a->id].name, a->n, DL_MAX_RANK);
         if (a->id == DL_ATTR_of && a->n != n->nout)
-            return dl_fault(fault, -1, "bad_attribute", "%s makes %d values, and `of` names %d", op->name,
-                            n->nout, a->n);
+            return dl_fault(fault, -1, "bad_attribute", "%s makes %d values, and `of` names %d",
+                            op->name, n->nout, a->n);
     }
     return true;
 }
@@ -49,7 +52,8 @@ static bool infer(const dl_node *n, dl_type *result, dl_shape_fault *fault,
     dl_type type[DL_MAX_RESULTS] = {0};
     if ((unsigned)n->op >= DL_NOPS)
         return dl_fault(fault, -1, "bad_attribute", "no such op (number %d)", (int)n->op);
-    if (!check_arity(n, fault) || !check_attrs(n, fault) || !rules[n->op](n, type, fault)) return false;
+    if (!check_arity(n, fault) || !check_attrs(n, fault) || !rules[n->op](n, type, fault))
+        return false;
     int results = dl_op_results(n->op) ? dl_op_results(n->op) : 1;
     for (int i = 0; i < results; i++)
         if (!legal(&type[i], fault)) return false;

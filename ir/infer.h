@@ -41,5 +41,6 @@ int dl_infer_leader(const dl_type *const *operands, int n);
 /* The common type of ELEM operands, and the one place that orders their axes: the union of the
  * named axes in the leader's order, or in order of appearance where no operand leads; sizes equal
  * by name. */
-bool dl_infer_broadcast(const dl_type *const *operands, int n, dl_type *result, dl_shape_fault *fault);
+bool dl_infer_broadcast(const dl_type *const *operands, int n, dl_type *result,
+                        dl_shape_fault *fault);
 #endif

@@ -7,10 +7,12 @@
 #include "ir/infer_rules.h"
 
 /* Checks that operand i has type `want`, which `what` describes. */
-static bool want_type(const dl_node *n, int i, const dl_type *want, const char *what, dl_shape_fault *fault) {
+static bool want_type(const dl_node *n, int i, const dl_type *want, const char *what,
+                      dl_shape_fault *fault) {
     return dl_type_same(dl_operand(n, i), want) ||
-           dl_fault(fault, i, "axis_mismatch", "%s expects %s %s as %s, but it is %s", dl_op_text(n), what,
-                    dl_type_text(want), dl_operand_text(i), dl_type_text(dl_operand(n, i)));
+           dl_fault(fault, i, "axis_mismatch", "%s expects %s %s as %s, but it is %s",
+                    dl_op_text(n), what, dl_type_text(want), dl_operand_text(i),
+                    dl_type_text(dl_operand(n, i)));
 }
 
 /* q [N, T, E]; k and v [N, S, E], of one type; whole heads. */
@@ -19,30 +21,34 @@ static bool check_shapes(const dl_node *n, dl_shape_fault *fault) {
     int64_t heads = dl_node_int(n, DL_ATTR_heads);
     if (!dl_want_float(n, 0, fault) || !dl_want_rate(n, fault)) return false;
     if (!dl_want_rank(n, 0, 3, "queries [N, T, E]", fault) ||
-        !dl_want_rank(n, 1, 3, "keys [N, S, E]", fault) || !dl_want_rank(n, 2, 3, "values [N, S, E]", fault))
+        !dl_want_rank(n, 1, 3, "keys [N, S, E]", fault) ||
+        !dl_want_rank(n, 2, 3, "values [N, S, E]", fault))
         return false;
     if (!dl_type_same(k, v))
         return dl_fault(fault, 2, "axis_mismatch",
-                        "%s expects keys and values of one type, but has %s and %s (%s)", dl_op_text(n),
-                        dl_type_text(k), dl_type_text(v), dl_operand_text(2));
+                        "%s expects keys and values of one type, but has %s and %s (%s)",
+                        dl_op_text(n), dl_type_text(k), dl_type_text(v), dl_operand_text(2));
     dl_type like = dl_row_type(q);
     like.axis[1] = k->axis[1];
     /* In a model's text one name has one size; in a template the queries may be a part of the
      * tokens. */
-    bool torn =
-        n->op == DL_OP_attention && k->axis[1].name == q->axis[1].name && k->axis[1].size != q->axis[1].size;
+    bool torn = n->op == DL_OP_attention && k->axis[1].name == q->axis[1].name &&
+                k->axis[1].size != q->axis[1].size;
     if (!dl_type_same(k, &like) || torn)
-        return dl_fault(fault, 1, "axis_mismatch",
-                        "%s expects keys that differ from the queries' %s in their second axis alone, but "
-                        "they are %s",
-                        dl_op_text(n), dl_type_text(q), dl_type_text(k));
+        return dl_fault(
+            fault, 1, "axis_mismatch",
+            "%s expects keys that differ from the queries' %s in their second axis alone, but "
+            "they are %s",
+            dl_op_text(n), dl_type_text(q), dl_type_text(k));
     if (k->axis[1].size < 1)
         return dl_fault(fault, 1, "bad_range", "%s needs a key to look at, but the keys are %s",
                         dl_op_text(n), dl_type_text(k));
     if (heads < 1 || q->axis[2].size % heads)
-        return dl_fault(fault, 0, "bad_range", "%s splits %s=%lld into %lld heads, which leaves a rest",
-                        dl_op_text(n), q->axis[2].name, (long long)q->axis[2].size, (long long)heads),
-               dl_fault_help(fault, "take a number of heads that divides %lld", (long long)q->axis[2].size);
+        return dl_fault(fault, 0, "bad_range",
+                        "%s splits %s=%lld into %lld heads, which leaves a rest", dl_op_text(n),
+                        q->axis[2].name, (long long)q->axis[2].size, (long long)heads),
+               dl_fault_help(fault, "take a number of heads that divides %lld",
+                             (long long)q->axis[2].size);
     return dl_want_switch(n, DL_ATTR_causal, fault);
 }
 
@@ -58,8 +64,8 @@ static bool check_draws(const dl_node *n, int first, dl_shape_fault *fault) {
     int64_t number = dl_node_int(n, DL_ATTR_number);
     int want = drops ? first + 2 : first;
     if (n->nin != want && !(drops && n->nin == want + 1))
-        return dl_fault(fault, -1, "wrong_arity", "%s %s takes %d operands%s, not %d", dl_op_text(n),
-                        drops ? "with dropout" : "without dropout", want,
+        return dl_fault(fault, -1, "wrong_arity", "%s %s takes %d operands%s, not %d",
+                        dl_op_text(n), drops ? "with dropout" : "without dropout", want,
                         drops ? ", or a part behind them" : "", n->nin);
     if (number < 0 || number >= DL_RANDOM_NUMBERS)
         return dl_fault(fault, -1, "bad_range", "random op %lld", (long long)number);
@@ -75,16 +81,18 @@ static bool check_ring(const dl_node *n, const dl_attr *whole, dl_shape_fault *f
     if (!group && !ranks && !rank) return true;
     if (!group || !ranks || !rank || !whole)
         return dl_fault(fault, -1, "bad_attribute",
-                        "%s round a ring wants `group`, `ranks`, `rank`, `first` and `whole`", dl_op_text(n));
+                        "%s round a ring wants `group`, `ranks`, `rank`, `first` and `whole`",
+                        dl_op_text(n));
     if (ranks->i < 1 || ranks->i > INT32_MAX || rank->i < 0 || rank->i >= ranks->i)
         return dl_fault(fault, -1, "bad_range", "%s has no rank %lld of %lld", dl_op_text(n),
                         (long long)rank->i, (long long)ranks->i);
     int64_t own = dl_ring_share(whole->ints[DL_ATT_KEY], ranks->i, rank->i, 0).n,
             size = dl_operand(n, 1)->axis[1].size;
     return own == size ||
-           dl_fault(fault, 1, "axis_mismatch", "%s: of %lld keys rank %lld of %lld has %lld, not %lld",
-                    dl_op_text(n), (long long)whole->ints[DL_ATT_KEY], (long long)rank->i,
-                    (long long)ranks->i, (long long)own, (long long)size);
+           dl_fault(fault, 1, "axis_mismatch",
+                    "%s: of %lld keys rank %lld of %lld has %lld, not %lld", dl_op_text(n),
+                    (long long)whole->ints[DL_ATT_KEY], (long long)rank->i, (long long)ranks->i,
+                    (long long)own, (long long)size);
 }
 
 /* Where the node is a part of a larger attention: which. */
@@ -99,9 +107,11 @@ static bool check_part(const dl_node *n, dl_shape_fault *fault) {
                         "%s of a part wants `first` and `whole`, each of heads, queries and keys",
                         dl_op_text(n));
     for (int i = 0; i < DL_ATT_CUTS; i++)
-        if (first->ints[i] < 0 || whole->ints[i] > INT32_MAX || first->ints[i] > whole->ints[i] - own[i])
-            return dl_fault(fault, -1, "bad_range", "%s has %lld %s from %lld on of %lld", dl_op_text(n),
-                            (long long)own[i], what[i], (long long)first->ints[i], (long long)whole->ints[i]);
+        if (first->ints[i] < 0 || whole->ints[i] > INT32_MAX ||
+            first->ints[i] > whole->ints[i] - own[i])
+            return dl_fault(fault, -1, "bad_range", "%s has %lld %s from %lld on of %lld",
+                            dl_op_text(n), (long long)own[i], what[i], (long long)first->ints[i],
+                            (long long)whole->ints[i]);
     if (!check_ring(n, whole, fault)) return false;
     return !dl_node_int(n, DL_ATTR_causal) || dl_attention_goes_round(n) ||
            first->ints[DL_ATT_QUERY] >= first->ints[DL_ATT_KEY] ||
@@ -130,9 +140,10 @@ static bool want_same_dtypes(const dl_node *n, int count, dl_shape_fault *fault)
 
 bool dl_rule_flash_attention(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     if (n->nin < DL_ATT_SEED)
-        return dl_fault(fault, -1, "wrong_arity", "%s takes queries, keys and values", dl_op_text(n));
-    if (!want_same_dtypes(n, DL_ATT_SEED, fault) || !check_shapes(n, fault) || !check_part(n, fault) ||
-        !check_draws(n, DL_ATT_SEED, fault))
+        return dl_fault(fault, -1, "wrong_arity", "%s takes queries, keys and values",
+                        dl_op_text(n));
+    if (!want_same_dtypes(n, DL_ATT_SEED, fault) || !check_shapes(n, fault) ||
+        !check_part(n, fault) || !check_draws(n, DL_ATT_SEED, fault))
         return false;
     r[DL_ATT_Y] = dl_row_type(dl_operand(n, DL_ATT_Q));
     r[DL_ATT_LOG] = log_type(n);
@@ -143,8 +154,8 @@ bool dl_rule_flash_attention_grad(const dl_node *n, dl_type *r, dl_shape_fault *
     if (n->nin < DL_GRAD_SEED)
         return dl_fault(fault, -1, "wrong_arity", "%s takes q, k, v, y, the logarithms and dy",
                         dl_op_text(n));
-    if (!want_same_dtypes(n, DL_GRAD_Y, fault) || !check_shapes(n, fault) || !check_part(n, fault) ||
-        !check_draws(n, DL_GRAD_SEED, fault))
+    if (!want_same_dtypes(n, DL_GRAD_Y, fault) || !check_shapes(n, fault) ||
+        !check_part(n, fault) || !check_draws(n, DL_GRAD_SEED, fault))
         return false;
     const dl_type y = dl_row_type(dl_operand(n, DL_GRAD_Q)), log = log_type(n);
     if (!want_type(n, DL_GRAD_Y, &y, "the result", fault) ||

@@ -5,7 +5,8 @@
 static bool want_group(const dl_node *n, dl_shape_fault *fault) {
     int64_t ranks = dl_node_int(n, DL_ATTR_ranks);
     return (ranks >= 1 && ranks <= INT32_MAX) ||
-           dl_fault(fault, -1, "bad_range", "%s between %lld ranks", dl_op_text(n), (long long)ranks);
+           dl_fault(fault, -1, "bad_range", "%s between %lld ranks", dl_op_text(n),
+                    (long long)ranks);
 }
 
 /* Each result is like its operand. */
@@ -22,8 +23,9 @@ bool dl_rule_all_reduce(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
 
 static bool want_rank(const dl_node *n, dl_shape_fault *fault) {
     int64_t ranks = dl_node_int(n, DL_ATTR_ranks), rank = dl_node_int(n, DL_ATTR_rank);
-    return (rank >= 0 && rank < ranks) || dl_fault(fault, -1, "bad_range", "%s has no rank %lld of %lld",
-                                                   dl_op_text(n), (long long)rank, (long long)ranks);
+    return (rank >= 0 && rank < ranks) ||
+           dl_fault(fault, -1, "bad_range", "%s has no rank %lld of %lld", dl_op_text(n),
+                    (long long)rank, (long long)ranks);
 }
 
 bool dl_rule_all_gather(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
@@ -37,9 +39,10 @@ bool dl_rule_all_gather(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     dl_share share = dl_share_of(size->ints[0], ranks, dl_node_int(n, DL_ATTR_rank));
     if (own != share.n)
         return dl_fault(fault, 0, "axis_mismatch",
-                        "%s of %s=%lld over %lld ranks: rank %lld has %lld, not %lld", dl_op_text(n),
-                        r->axis[axis].name, (long long)size->ints[0], (long long)ranks,
-                        (long long)dl_node_int(n, DL_ATTR_rank), (long long)share.n, (long long)own);
+                        "%s of %s=%lld over %lld ranks: rank %lld has %lld, not %lld",
+                        dl_op_text(n), r->axis[axis].name, (long long)size->ints[0],
+                        (long long)ranks, (long long)dl_node_int(n, DL_ATTR_rank),
+                        (long long)share.n, (long long)own);
     r->axis[axis].size = size->ints[0];
     return true;
 }
@@ -56,22 +59,25 @@ bool dl_rule_reduce_scatter(const dl_node *n, dl_type *r, dl_shape_fault *fault)
 
 bool dl_rule_shift(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     if (n->nin < 1)
-        return dl_fault(fault, -1, "wrong_arity", "%s takes a piece, and what it waits for", dl_op_text(n));
+        return dl_fault(fault, -1, "wrong_arity", "%s takes a piece, and what it waits for",
+                        dl_op_text(n));
     int axis = dl_rule_axis(n, fault);
     if (axis < 0 || !want_group(n, fault) || !want_rank(n, fault)) return false;
     int64_t ranks = dl_node_int(n, DL_ATTR_ranks), rank = dl_node_int(n, DL_ATTR_rank),
             turn = dl_node_int(n, DL_ATTR_turn);
     const dl_attr *size = dl_node_attr(n, DL_ATTR_size);
     if (size->n != 1 || size->ints[0] < 0 || turn < 0 || turn >= ranks)
-        return dl_fault(fault, -1, "bad_range", "%s takes one size of 0 or more, and a turn below %lld",
-                        dl_op_text(n), (long long)ranks);
+        return dl_fault(fault, -1, "bad_range",
+                        "%s takes one size of 0 or more, and a turn below %lld", dl_op_text(n),
+                        (long long)ranks);
     *r = dl_row_type(dl_operand(n, 0));
     dl_share own = dl_ring_share(size->ints[0], ranks, rank, turn);
     if (r->axis[axis].size != own.n)
         return dl_fault(fault, 0, "axis_mismatch",
                         "%s of %s=%lld over %lld ranks: rank %lld has %lld in turn %lld, not %lld",
-                        dl_op_text(n), r->axis[axis].name, (long long)size->ints[0], (long long)ranks,
-                        (long long)rank, (long long)own.n, (long long)turn, (long long)r->axis[axis].size);
+                        dl_op_text(n), r->axis[axis].name, (long long)size->ints[0],
+                        (long long)ranks, (long long)rank, (long long)own.n, (long long)turn,
+                        (long long)r->axis[axis].size);
     r->axis[axis].size = dl_ring_share(size->ints[0], ranks, rank, turn + 1).n;
     return true;
 }

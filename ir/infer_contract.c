@@ -13,17 +13,19 @@ static bool check_over(const dl_node *n, const dl_attr *over, dl_shape_fault *fa
         for (int k = 0; k < 2; k++)
             if (!*over->names[i] || dl_type_axis(dl_operand(n, k), over->names[i]) < 0)
                 return dl_fault(fault, k, "missing_axis",
-                                "%s sums over axis '%s', which %s (%s) does not have", dl_op_text(n),
-                                over->names[i], dl_operand_text(k), dl_type_text(dl_operand(n, k)));
+                                "%s sums over axis '%s', which %s (%s) does not have",
+                                dl_op_text(n), over->names[i], dl_operand_text(k),
+                                dl_type_text(dl_operand(n, k)));
         for (int j = 0; j < i; j++)
             if (over->names[j] == over->names[i])
-                return dl_fault(fault, -1, "duplicate_axis", "%s names the axis %s twice", dl_op_text(n),
-                                over->names[i]);
+                return dl_fault(fault, -1, "duplicate_axis", "%s names the axis %s twice",
+                                dl_op_text(n), over->names[i]);
     }
     return true;
 }
 
-/* Axes of the first operand in its order, then those that the second has besides; without the summed ones. */
+/* Axes of the first operand in its order, then those that the second has besides; without the
+ * summed ones. */
 bool dl_rule_contract(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     const dl_type *types[] = {dl_operand(n, 0), dl_operand(n, 1)};
@@ -32,18 +34,19 @@ bool dl_rule_contract(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < types[k]->rank; i++)
             if (!*types[k]->axis[i].name)
-                return dl_fault(fault, k, "missing_axis", "%s needs a name for axis %d of %s", dl_op_text(n),
-                                i + 1, dl_type_text(types[k]));
+                return dl_fault(fault, k, "missing_axis", "%s needs a name for axis %d of %s",
+                                dl_op_text(n), i + 1, dl_type_text(types[k]));
     *r = dl_scalar(product);
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < types[k]->rank; i++) {
             dl_axis a = types[k]->axis[i];
             int in_first = k ? dl_type_axis(types[0], a.name) : -1;
             if (in_first >= 0 && types[0]->axis[in_first].size != a.size)
-                return dl_fault(fault, 1, "axis_mismatch",
-                                "%s: %s is %lld in the first operand (%s) and %lld in the second (%s)",
-                                dl_op_text(n), a.name, (long long)types[0]->axis[in_first].size,
-                                dl_type_text(types[0]), (long long)a.size, dl_type_text(types[1]));
+                return dl_fault(
+                    fault, 1, "axis_mismatch",
+                    "%s: %s is %lld in the first operand (%s) and %lld in the second (%s)",
+                    dl_op_text(n), a.name, (long long)types[0]->axis[in_first].size,
+                    dl_type_text(types[0]), (long long)a.size, dl_type_text(types[1]));
             if (in_first >= 0 || is_summed(over, a.name)) continue;
             if (r->rank == DL_MAX_RANK)
                 return dl_fault(fault, k, "rank_mismatch", "the result of %s has more than %d axes",

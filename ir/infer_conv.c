@@ -1,8 +1,8 @@
 /* Rules of the contractions by windows and of pooling: how a window slides.
  *
- * Contractions by windows state one relation (relation.h) between x [N, C, s...], w [O, C / groups, k...] and
- * y [N, O, s'...]: s' = floor((s + pad_lo + pad_hi - k) / stride) + 1        along every spatial axis and
- * differ only in which of the three is the result. */
+ * Contractions by windows state one relation (relation.h) between x [N, C, s...], w [O, C / groups,
+ * k...] and y [N, O, s'...]: s' = floor((s + pad_lo + pad_hi - k) / stride) + 1        along every
+ * spatial axis and differ only in which of the three is the result. */
 #include "ir/infer_rules.h"
 #include "ir/relation.h"
 
@@ -11,17 +11,18 @@ static const int64_t huge = (int64_t)1 << 47, most_phases = 1 << 15, longest_res
 enum { MAX_SPATIAL = 3 };
 
 /* One list an axis: right length, every entry from `least` to 2^47. */
-static bool check_list(const dl_node *n, dl_attr_id id, int spatial, int64_t least, const char *code,
-                       dl_shape_fault *fault) {
+static bool check_list(const dl_node *n, dl_attr_id id, int spatial, int64_t least,
+                       const char *code, dl_shape_fault *fault) {
     const dl_attr *a = dl_node_attr(n, id);
     if (a->n != spatial)
-        return dl_fault(fault, -1, code, "%s has %d spatial axes, but '%s' has %d entries", dl_op_text(n),
-                        spatial, dl_attrs[id].name, a->n);
+        return dl_fault(fault, -1, code, "%s has %d spatial axes, but '%s' has %d entries",
+                        dl_op_text(n), spatial, dl_attrs[id].name, a->n);
     for (int i = 0; i < spatial; i++)
         if (a->ints[i] < least || a->ints[i] > huge)
-            return dl_fault(fault, -1, code, "%s: entry %d of '%s' is %lld; it must be %lld or more%s",
-                            dl_op_text(n), i + 1, dl_attrs[id].name, (long long)a->ints[i], (long long)least,
-                            a->ints[i] > huge ? " and at most 2^47" : "");
+            return dl_fault(fault, -1, code,
+                            "%s: entry %d of '%s' is %lld; it must be %lld or more%s",
+                            dl_op_text(n), i + 1, dl_attrs[id].name, (long long)a->ints[i],
+                            (long long)least, a->ints[i] > huge ? " and at most 2^47" : "");
     return true;
 }
 
@@ -36,9 +37,10 @@ static bool check_window(const dl_node *n, int spatial, dl_shape_fault *fault) {
 /* The first operand that is an image. */
 static int image_of(const dl_node *n) { return dl_op_tensor(n->op, 0) == DL_TENSOR_W ? 1 : 0; }
 
-/* Windows of `k` along the i-th spatial axis, `size` long and named `name`. 0: none fits, a fault. */
-static int64_t slide(const dl_node *n, const dl_windows *w, int i, const char *name, int64_t size, int64_t k,
-                     dl_shape_fault *fault) {
+/* Windows of `k` along the i-th spatial axis, `size` long and named `name`. 0: none fits, a fault.
+ */
+static int64_t slide(const dl_node *n, const dl_windows *w, int i, const char *name, int64_t size,
+                     int64_t k, dl_shape_fault *fault) {
     int64_t count = dl_windows_count(w, i, size, k), lo = w->pad_lo[i], hi = w->pad_hi[i];
     if (count) return count;
     if (size < 1 || k < 1)
@@ -51,19 +53,21 @@ static int64_t slide(const dl_node *n, const dl_windows *w, int i, const char *n
         const char *spread =
             w->dilation[i] == 1
                 ? ""
-                : dl_internf(" with dilation %lld, which reaches over %s%lld,", (long long)w->dilation[i],
-                             reach == huge ? "more than " : "", (long long)reach + (reach < huge));
-        dl_fault(
-            fault, image_of(n), "bad_window",
-            "%s: the window of %lld%s is longer than %s=%lld with its padding (%lld + %lld + %lld = %lld)",
-            dl_op_text(n), (long long)k, spread, name, (long long)size, (long long)lo, (long long)size,
-            (long long)hi, (long long)(size + lo + hi));
+                : dl_internf(" with dilation %lld, which reaches over %s%lld,",
+                             (long long)w->dilation[i], reach == huge ? "more than " : "",
+                             (long long)reach + (reach < huge));
+        dl_fault(fault, image_of(n), "bad_window",
+                 "%s: the window of %lld%s is longer than %s=%lld with its padding (%lld + %lld + "
+                 "%lld = %lld)",
+                 dl_op_text(n), (long long)k, spread, name, (long long)size, (long long)lo,
+                 (long long)size, (long long)hi, (long long)(size + lo + hi));
         k = reach + 1;
     }
-    dl_fault_help(fault,
-                  "%s must reach %lld: take a larger input, fewer strided layers before it, a smaller window "
-                  "or more padding",
-                  name, (long long)(k > lo + hi ? k - lo - hi : 1));
+    dl_fault_help(
+        fault,
+        "%s must reach %lld: take a larger input, fewer strided layers before it, a smaller window "
+        "or more padding",
+        name, (long long)(k > lo + hi ? k - lo - hi : 1));
     return 0;
 }
 
@@ -71,10 +75,10 @@ static int64_t slide(const dl_node *n, const dl_windows *w, int i, const char *n
 static bool want_image(const dl_node *n, int operand, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, operand);
     if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
-        return dl_fault(
-            fault, operand, "rank_mismatch",
-            "%s expects %s with a batch axis, a channel axis and one to three spatial axes, but it is %s",
-            dl_op_text(n), dl_operand_text(operand), dl_type_text(x));
+        return dl_fault(fault, operand, "rank_mismatch",
+                        "%s expects %s with a batch axis, a channel axis and one to three spatial "
+                        "axes, but it is %s",
+                        dl_op_text(n), dl_operand_text(operand), dl_type_text(x));
     for (int i = 1; i < x->rank; i++)
         if (!*x->axis[i].name)
             return dl_fault(fault, operand, "missing_axis", "%s needs a name for axis %d of %s",
@@ -85,18 +89,21 @@ static bool want_image(const dl_node *n, int operand, dl_shape_fault *fault) {
 static bool want_weight(const dl_node *n, int operand, int rank, dl_shape_fault *fault) {
     const dl_type *w = dl_operand(n, operand);
     if (w->rank != rank)
-        return dl_fault(fault, operand, "rank_mismatch",
-                        "%s over %d spatial axes expects a weight [O, C, k...] of %d axes, but it is %s",
-                        dl_op_text(n), rank - 2, rank, dl_type_text(w));
+        return dl_fault(
+            fault, operand, "rank_mismatch",
+            "%s over %d spatial axes expects a weight [O, C, k...] of %d axes, but it is %s",
+            dl_op_text(n), rank - 2, rank, dl_type_text(w));
     for (int i = 0; i < 2; i++)
         if (w->axis[i].size < 1)
-            return dl_fault(fault, operand, "channel_mismatch", "%s needs channels, but its weight is %s",
-                            dl_op_text(n), dl_type_text(w));
+            return dl_fault(fault, operand, "channel_mismatch",
+                            "%s needs channels, but its weight is %s", dl_op_text(n),
+                            dl_type_text(w));
     return true;
 }
 
 /* Channels that every group has as many of. */
-static bool check_groups(const dl_node *n, const dl_windows *v, dl_axis channels, dl_shape_fault *fault) {
+static bool check_groups(const dl_node *n, const dl_windows *v, dl_axis channels,
+                         dl_shape_fault *fault) {
     if (channels.size % v->groups == 0) return true;
     return dl_fault(fault, -1, "channel_mismatch", "%s: %s=%lld does not divide into %lld groups",
                     dl_op_text(n), channels.name, (long long)channels.size, (long long)v->groups),
@@ -111,15 +118,17 @@ static bool make_y(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_f
     if (x->axis[1].size % v->groups || x->axis[1].size / v->groups != w->axis[1].size)
         return dl_fault(fault, image_of(n), "channel_mismatch",
                         "%s weight expects %lld input channels (%s), but the input has %s=%lld",
-                        dl_op_text(n), (long long)w->axis[1].size * (long long)v->groups, x->axis[1].name,
-                        x->axis[1].name, (long long)x->axis[1].size),
-               dl_fault_help(fault,
-                             "the weight is %s and the input %s: declare the weight with %lld input channels",
-                             dl_type_text(w), dl_type_text(x), (long long)(x->axis[1].size / v->groups));
+                        dl_op_text(n), (long long)w->axis[1].size * (long long)v->groups,
+                        x->axis[1].name, x->axis[1].name, (long long)x->axis[1].size),
+               dl_fault_help(
+                   fault,
+                   "the weight is %s and the input %s: declare the weight with %lld input channels",
+                   dl_type_text(w), dl_type_text(x), (long long)(x->axis[1].size / v->groups));
     *r = dl_row_type(x);
     r->axis[1].size = w->axis[0].size;
     for (int i = 2; i < x->rank; i++) {
-        r->axis[i].size = slide(n, v, i - 2, x->axis[i].name, x->axis[i].size, w->axis[i].size, fault);
+        r->axis[i].size =
+            slide(n, v, i - 2, x->axis[i].name, x->axis[i].size, w->axis[i].size, fault);
         if (!r->axis[i].size) return false;
     }
     return true;
@@ -135,8 +144,8 @@ static bool check_gradient(const dl_node *n, const dl_windows *v, int i, int64_t
     if (fits == y.size) return true;
     dl_fault(fault, at, "axis_mismatch",
              "%s: windows of %lld over %s=%lld with stride %lld make %s=%lld, but %s has %s=%lld",
-             dl_op_text(n), (long long)k, y.name, (long long)size, (long long)v->stride[i - 2], y.name,
-             (long long)fits, dl_operand_text(at), y.name, (long long)y.size);
+             dl_op_text(n), (long long)k, y.name, (long long)size, (long long)v->stride[i - 2],
+             y.name, (long long)fits, dl_operand_text(at), y.name, (long long)y.size);
     return dl_fault_help(fault, "the sizes must be those of one convolution, forward and backward");
 }
 
@@ -150,10 +159,10 @@ static bool make_x(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_f
                         "%s weight expects %lld channels (%s), but its first operand has %s=%lld",
                         dl_op_text(n), (long long)w->axis[0].size, y->axis[1].name, y->axis[1].name,
                         (long long)y->axis[1].size),
-               dl_fault_help(
-                   fault,
-                   "the weight is %s and the operand %s: declare the weight with %lld as its first axis",
-                   dl_type_text(w), dl_type_text(y), (long long)y->axis[1].size);
+               dl_fault_help(fault,
+                             "the weight is %s and the operand %s: declare the weight with %lld as "
+                             "its first axis",
+                             dl_type_text(w), dl_type_text(y), (long long)y->axis[1].size);
     if (!check_groups(n, v, y->axis[1], fault)) return false;
     *r = dl_row_type(y);
     r->axis[1].size = w->axis[1].size * v->groups;
@@ -165,17 +174,19 @@ static bool make_x(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_f
 }
 
 /* The two images that a weight's gradient is made of: alike but for their channels. */
-static bool check_images(const dl_node *n, const dl_type *x, const dl_type *y, dl_shape_fault *fault) {
+static bool check_images(const dl_node *n, const dl_type *x, const dl_type *y,
+                         dl_shape_fault *fault) {
     for (int i = 0; i < x->rank; i++)
         if (i != 1 && x->axis[i].name != y->axis[i].name)
             return dl_fault(fault, 1, "axis_mismatch",
-                            "%s has %s and %s, whose axes are not the same in the same order", dl_op_text(n),
-                            dl_type_text(x), dl_type_text(y));
+                            "%s has %s and %s, whose axes are not the same in the same order",
+                            dl_op_text(n), dl_type_text(x), dl_type_text(y));
     if (x->axis[0].size != y->axis[0].size)
-        return dl_fault(fault, 1, "axis_mismatch",
-                        "%s: %s is %lld in the first operand (%s) and %lld in the second operand (%s)",
-                        dl_op_text(n), x->axis[0].name, (long long)x->axis[0].size, dl_type_text(x),
-                        (long long)y->axis[0].size, dl_type_text(y));
+        return dl_fault(
+            fault, 1, "axis_mismatch",
+            "%s: %s is %lld in the first operand (%s) and %lld in the second operand (%s)",
+            dl_op_text(n), x->axis[0].name, (long long)x->axis[0].size, dl_type_text(x),
+            (long long)y->axis[0].size, dl_type_text(y));
     if (x->axis[1].size < 1 || y->axis[1].size < 1)
         return dl_fault(fault, x->axis[1].size < 1 ? 0 : 1, "channel_mismatch",
                         "%s needs channels, but has %s and %s", dl_op_text(n), dl_type_text(x),
@@ -183,13 +194,14 @@ static bool check_images(const dl_node *n, const dl_type *x, const dl_type *y, d
     return true;
 }
 
-/* w [O, C, k...]: as long as `kernel` says. Its axes are named O, as x's channels, and k before each spatial
- * axis; the channels otherwise where that is one of the others' names. */
+/* w [O, C, k...]: as long as `kernel` says. Its axes are named O, as x's channels, and k before
+ * each spatial axis; the channels otherwise where that is one of the others' names. */
 static bool make_w(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, dl_op_place(n->op, DL_TENSOR_X)),
                   *y = dl_operand(n, dl_op_place(n->op, DL_TENSOR_Y));
-    if (!check_list(n, DL_ATTR_kernel, v->n, 1, "bad_window", fault) || !check_images(n, x, y, fault) ||
-        !check_groups(n, v, x->axis[1], fault) || !check_groups(n, v, y->axis[1], fault))
+    if (!check_list(n, DL_ATTR_kernel, v->n, 1, "bad_window", fault) ||
+        !check_images(n, x, y, fault) || !check_groups(n, v, x->axis[1], fault) ||
+        !check_groups(n, v, y->axis[1], fault))
         return false;
     *r = dl_scalar(x->dtype);
     dl_type_push(r, "O", y->axis[1].size);
@@ -200,7 +212,8 @@ static bool make_w(const dl_node *n, const dl_windows *v, dl_type *r, dl_shape_f
         dl_type_push(r, dl_internf("k%s", x->axis[i].name), k);
     }
     const char *channels = x->axis[1].name;
-    for (int i = 0; dl_type_axis(r, channels) >= 0; i++) channels = i ? dl_internf("I%d", i) : dl_intern("I");
+    for (int i = 0; dl_type_axis(r, channels) >= 0; i++)
+        channels = i ? dl_internf("I%d", i) : dl_intern("I");
     r->axis[1].name = channels;
     return true;
 }
@@ -220,45 +233,50 @@ bool dl_rule_windows(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
         !want_tensor(n, 1, x->rank, fault))
         return false;
     if (x->rank != second->rank)
-        return dl_fault(fault, 1, "rank_mismatch", "%s has %s and %s, which differ in rank", dl_op_text(n),
-                        dl_type_text(x), dl_type_text(second));
+        return dl_fault(fault, 1, "rank_mismatch", "%s has %s and %s, which differ in rank",
+                        dl_op_text(n), dl_type_text(x), dl_type_text(second));
     if (!check_window(n, x->rank - 2, fault)) return false;
     dl_windows v = dl_node_windows(n);
     int64_t phases = 1; /* of the data's gradient, each with code of its own */
     for (int i = 0; i < v.n && phases <= most_phases; i++)
         phases = v.stride[i] > most_phases ? v.stride[i] : phases * v.stride[i];
     if (phases > most_phases)
-        return dl_fault(fault, -1, "bad_stride", "%s: the strides multiply to more than %lld", dl_op_text(n),
-                        (long long)most_phases),
-               dl_fault_help(fault, "take a smaller stride, and every n-th of the results: y[W=::2]");
+        return dl_fault(fault, -1, "bad_stride", "%s: the strides multiply to more than %lld",
+                        dl_op_text(n), (long long)most_phases),
+               dl_fault_help(fault,
+                             "take a smaller stride, and every n-th of the results: y[W=::2]");
     if (v.groups < 1 || v.groups > huge)
-        return dl_fault(fault, -1, "bad_window", "%s: 'groups' is %lld; it must be 1 or more", dl_op_text(n),
-                        (long long)v.groups);
+        return dl_fault(fault, -1, "bad_window", "%s: 'groups' is %lld; it must be 1 or more",
+                        dl_op_text(n), (long long)v.groups);
     if (!make[dl_op_tensor(n->op, DL_RESULT_PLACE)](n, &v, r, fault)) return false;
     r->dtype = product;
     return true;
 }
 
-/* PyTorch pads by half the window at most: every window then holds an element, the first or last of the axis.
+/* PyTorch pads by half the window at most: every window then holds an element, the first or last of
+ * the axis.
  */
 static bool check_padding(const dl_node *n, dl_axis axis, int64_t lo, int64_t hi, int64_t k,
                           dl_shape_fault *fault) {
     if (lo <= k / 2 && hi <= k / 2) return true;
     if (lo + hi < k && lo <= hi && hi - lo <= 1) return true; /* `same` */
-    return dl_fault(fault, -1, "bad_window", "%s pads %s by %lld and %lld, more than half its window of %lld",
-                    dl_op_text(n), axis.name, (long long)lo, (long long)hi, (long long)k),
+    return dl_fault(fault, -1, "bad_window",
+                    "%s pads %s by %lld and %lld, more than half its window of %lld", dl_op_text(n),
+                    axis.name, (long long)lo, (long long)hi, (long long)k),
            dl_fault_help(fault, "pad by %lld at most", (long long)(k / 2));
 }
 
 bool dl_rule_pool(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *x = dl_operand(n, 0);
     const dl_attr *dilation = dl_node_attr(n, DL_ATTR_dilation);
-    if (!dl_want_float(n, 0, fault) || !want_image(n, 0, fault) || !check_window(n, x->rank - 2, fault) ||
+    if (!dl_want_float(n, 0, fault) || !want_image(n, 0, fault) ||
+        !check_window(n, x->rank - 2, fault) ||
         !check_list(n, DL_ATTR_kernel, x->rank - 2, 1, "bad_window", fault) ||
         (dilation && !check_list(n, DL_ATTR_dilation, x->rank - 2, 1, "bad_window", fault)))
         return false;
     if (2 * x->rank - 2 > DL_MAX_RANK)
-        return dl_fault(fault, 0, "rank_mismatch", "%s: too many axes in %s", dl_op_text(n), dl_type_text(x));
+        return dl_fault(fault, 0, "rank_mismatch", "%s: too many axes in %s", dl_op_text(n),
+                        dl_type_text(x));
     *r = dl_row_type(x);
     dl_windows v = dl_node_windows(n);
     for (int i = 2; i < x->rank; i++) {
@@ -279,15 +297,17 @@ bool dl_rule_resize(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     for (int i = 2; i < x->rank; i++) {
         r->axis[i].size = dl_node_attr(n, DL_ATTR_size)->ints[i - 2];
         if (x->axis[i].size < 1)
-            return dl_fault(fault, 0, "bad_window", "%s: there is no element along %s", dl_op_text(n),
-                            x->axis[i].name);
+            return dl_fault(fault, 0, "bad_window", "%s: there is no element along %s",
+                            dl_op_text(n), x->axis[i].name);
         int64_t from = x->axis[i].size, to = r->axis[i].size, longer = from > to ? from : to;
-        if (longer >= longest_resized && from != to && !(to == 1 && n->op == DL_OP_adaptive_avg_pool))
+        if (longer >= longest_resized && from != to &&
+            !(to == 1 && n->op == DL_OP_adaptive_avg_pool))
             return dl_fault(fault, 0, "too_large",
-                            "%s makes %lld elements of %s=%lld: up to 2^30 are possible", dl_op_text(n),
-                            (long long)to, x->axis[i].name, (long long)from);
+                            "%s makes %lld elements of %s=%lld: up to 2^30 are possible",
+                            dl_op_text(n), (long long)to, x->axis[i].name, (long long)from);
     }
     const char *mode = dl_node_attr(n, DL_ATTR_mode) ? dl_node_name(n, DL_ATTR_mode) : "nearest";
     return strcmp(mode, "nearest") == 0 || strcmp(mode, "linear") == 0 ||
-           dl_fault(fault, -1, "bad_range", "%s is nearest or linear, not '%s'", dl_op_text(n), mode);
+           dl_fault(fault, -1, "bad_range", "%s is nearest or linear, not '%s'", dl_op_text(n),
+                    mode);
 }

@@ -17,18 +17,18 @@ static bool add_axes(const dl_type *const *operands, int i, dl_type *all, dl_sha
         int at = dl_type_axis(all, a.name);
         if (at < 0 && all->rank == DL_MAX_RANK)
             return dl_fault(fault, i, "rank_mismatch",
-                            "together the operands have more than %d axes: %s would be one more", DL_MAX_RANK,
-                            a.name);
+                            "together the operands have more than %d axes: %s would be one more",
+                            DL_MAX_RANK, a.name);
         if (at < 0) {
             all->axis[all->rank++] = a;
         } else if (all->axis[at].size != a.size) {
             int other = first_with(operands, a.name);
             dl_fault(fault, i, "axis_mismatch", "%s is %lld in %s (%s) and %lld in %s (%s)", a.name,
-                     (long long)all->axis[at].size, dl_operand_text(other), dl_type_text(operands[other]),
-                     (long long)a.size, dl_operand_text(i), dl_type_text(operands[i]));
-            return dl_fault_help(
-                fault,
-                "axes of one name must agree in size; rename one of them if they are different things");
+                     (long long)all->axis[at].size, dl_operand_text(other),
+                     dl_type_text(operands[other]), (long long)a.size, dl_operand_text(i),
+                     dl_type_text(operands[i]));
+            return dl_fault_help(fault, "axes of one name must agree in size; rename one of them "
+                                        "if they are different things");
         }
     }
     return true;
@@ -47,7 +47,8 @@ int dl_infer_leader(const dl_type *const *operands, int n) {
     return -1;
 }
 
-bool dl_infer_broadcast(const dl_type *const *operands, int n, dl_type *result, dl_shape_fault *fault) {
+bool dl_infer_broadcast(const dl_type *const *operands, int n, dl_type *result,
+                        dl_shape_fault *fault) {
     if (n == 1) return *result = dl_row_type(operands[0]), true;
     dl_type all = dl_scalar(operands[0]->dtype);
     int leader = dl_infer_leader(operands, n);
@@ -78,10 +79,11 @@ bool dl_rule_iota(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
         return dl_fault(fault, -1, "rank_mismatch", "iota has the one axis %s, not %s", axis,
                         dl_type_text(r));
     if (r->axis[0].name != axis || !*axis)
-        return dl_fault(fault, -1, "missing_axis", "iota counts along the axis '%s', but its type is %s",
-                        axis, dl_type_text(r));
-    return r->dtype != DL_BOOL ||
-           dl_fault(fault, -1, "type_mismatch", "iota counts, which %s cannot hold", dl_type_text(r));
+        return dl_fault(fault, -1, "missing_axis",
+                        "iota counts along the axis '%s', but its type is %s", axis,
+                        dl_type_text(r));
+    return r->dtype != DL_BOOL || dl_fault(fault, -1, "type_mismatch",
+                                           "iota counts, which %s cannot hold", dl_type_text(r));
 }
 
 bool dl_rule_random(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
@@ -93,9 +95,10 @@ bool dl_rule_random(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     for (int i = 0; i < n->nin; i++) {
         const dl_type *t = dl_operand(n, i);
         if (t->rank || t->dtype != DL_I64)
-            return dl_fault(fault, i, "type_mismatch",
-                            "random takes a seed and a step, i64[] each, as a part is, but %s is %s",
-                            dl_operand_text(i), dl_type_text(t));
+            return dl_fault(
+                fault, i, "type_mismatch",
+                "random takes a seed and a step, i64[] each, as a part is, but %s is %s",
+                dl_operand_text(i), dl_type_text(t));
     }
     if (number < 0 || number >= DL_RANDOM_NUMBERS)
         return dl_fault(fault, -1, "bad_range", "random is number %lld; numbers go from 0 to %d",
@@ -113,7 +116,9 @@ bool dl_rule_elem(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     return dl_want_same_dtype(n, fault) && broadcast(n, r, fault);
 }
 
-bool dl_rule_same(const dl_node *n, dl_type *r, dl_shape_fault *fault) { return broadcast(n, r, fault); }
+bool dl_rule_same(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
+    return broadcast(n, r, fault);
+}
 
 bool dl_rule_elem_float(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     for (int i = 0; i < n->nin; i++)
@@ -129,8 +134,8 @@ bool dl_rule_elem_compare(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
 
 static bool want_bool(const dl_node *n, int i, dl_shape_fault *fault) {
     if (dl_operand(n, i)->dtype == DL_BOOL) return true;
-    dl_fault(fault, i, "type_mismatch", "%s needs %s to be true or false, but it is %s", dl_op_text(n),
-             dl_operand_text(i), dl_type_text(dl_operand(n, i)));
+    dl_fault(fault, i, "type_mismatch", "%s needs %s to be true or false, but it is %s",
+             dl_op_text(n), dl_operand_text(i), dl_type_text(dl_operand(n, i)));
     return dl_fault_help(fault, "compare it with something, for example != 0");
 }
 
@@ -144,8 +149,8 @@ bool dl_rule_elem_select(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     const dl_type *a = dl_operand(n, 1), *b = dl_operand(n, 2);
     if (!want_bool(n, 0, fault)) return false;
     if (a->dtype != b->dtype)
-        return dl_fault(fault, 2, "type_mismatch", "select chooses between %s and %s", dl_type_text(a),
-                        dl_type_text(b)),
+        return dl_fault(fault, 2, "type_mismatch", "select chooses between %s and %s",
+                        dl_type_text(a), dl_type_text(b)),
                dl_fault_help(fault, "cast one of them to the other's element type");
     if (!broadcast(n, r, fault)) return false;
     r->dtype = a->dtype;
@@ -156,9 +161,9 @@ bool dl_rule_cast(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     dl_type x = dl_row_type(dl_operand(n, 0));
     *r = dl_row_type(&n->out[0].type);
     x.dtype = r->dtype;
-    return dl_type_same(&x, r) ||
-           dl_fault(fault, 0, "axis_mismatch", "cast changes only the element type, but makes %s of %s",
-                    dl_type_text(r), dl_type_text(dl_operand(n, 0)));
+    return dl_type_same(&x, r) || dl_fault(fault, 0, "axis_mismatch",
+                                           "cast changes only the element type, but makes %s of %s",
+                                           dl_type_text(r), dl_type_text(dl_operand(n, 0)));
 }
 
 /* An axis without a name is removed by "" in the list. */
@@ -173,13 +178,14 @@ bool dl_rule_reduce(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
     for (int i = 0; i < over->n; i++) {
         const char *name = over->names[i];
         if (dl_type_axis(x, name) < 0)
-            return dl_fault(fault, 0, "missing_axis", "%s goes over axis %s, which %s does not have",
-                            dl_op_text(n), name, dl_type_text(x)),
+            return dl_fault(fault, 0, "missing_axis",
+                            "%s goes over axis %s, which %s does not have", dl_op_text(n), name,
+                            dl_type_text(x)),
                    dl_fault_help(fault, "name axes of %s", dl_type_text(x));
         for (int j = 0; *name && j < i; j++)
             if (over->names[j] == name)
-                return dl_fault(fault, -1, "duplicate_axis", "%s names the axis %s twice", dl_op_text(n),
-                                name),
+                return dl_fault(fault, -1, "duplicate_axis", "%s names the axis %s twice",
+                                dl_op_text(n), name),
                        dl_fault_help(fault, "name it once");
     }
     *r = dl_scalar(x->dtype);

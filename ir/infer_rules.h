@@ -12,7 +12,8 @@ typedef bool dl_rule(const dl_node *n, dl_type *result, dl_shape_fault *fault);
 #undef OP
 
 /* Fills the fault; both return false. The help is empty until dl_fault_help is called. */
-bool dl_fault(dl_shape_fault *fault, int operand, const char *code, const char *format, ...) DL_PRINTF(4, 5);
+bool dl_fault(dl_shape_fault *fault, int operand, const char *code, const char *format, ...)
+    DL_PRINTF(4, 5);
 bool dl_fault_help(dl_shape_fault *fault, const char *format, ...) DL_PRINTF(2, 3);
 
 static inline const char *dl_op_text(const dl_node *n) { return dl_ops[n->op].name; }

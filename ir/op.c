@@ -11,32 +11,32 @@
 #define A3(a, b, c)         3, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c}, 0
 #define A4(a, b, c, d)      4, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d}, 0
 #define A5(a, b, c, d, e)   5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 0
-#define A5_1(a, b, c, d, e, f)                                                                               \
+#define A5_1(a, b, c, d, e, f)                                                                     \
     6, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f}, 1
-#define A1_1(a, b)          2, {DL_ATTR_##a, DL_ATTR_##b}, 1
-#define A0_2(a, b)          2, {DL_ATTR_##a, DL_ATTR_##b}, 2
-#define A3_2(a, b, c, d, e) 5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 2
-#define A5_2(a, b, c, d, e, f, g)                                                                            \
-    7, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f, DL_ATTR_##g}, 2
-#define A4_1(a, b, c, d, e) 5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 1
-#define A4_2(a, b, c, d, e, f)                                                                               \
+#define A1_1(a, b)                2, {DL_ATTR_##a, DL_ATTR_##b}, 1
+#define A0_2(a, b)                2, {DL_ATTR_##a, DL_ATTR_##b}, 2
+#define A3_2(a, b, c, d, e)       5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 2
+#define AT(a)                     DL_ATTR_##a
+#define A5_2(a, b, c, d, e, f, g) 7, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f), AT(g)}, 2
+#define A4_1(a, b, c, d, e)       5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 1
+#define A4_2(a, b, c, d, e, f)                                                                     \
     6, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f}, 2
 
-#define A5_3(a, b, c, d, e, f, g, h)                                                                         \
-    8, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d,                                                  \
-        DL_ATTR_##e, DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h},                                                 \
+#define A5_3(a, b, c, d, e, f, g, h)                                                               \
+    8, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d,                                        \
+        DL_ATTR_##e, DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h},                                       \
         3
-#define A6_2(a, b, c, d, e, f, g, h)                                                                         \
-    8, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d,                                                  \
-        DL_ATTR_##e, DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h},                                                 \
+#define A6_2(a, b, c, d, e, f, g, h)                                                               \
+    8, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d,                                        \
+        DL_ATTR_##e, DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h},                                       \
         2
-#define A4_5(a, b, c, d, e, f, g, h, i)                                                                      \
-    9, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e,                                     \
-        DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h, DL_ATTR_##i},                                                 \
+#define A4_5(a, b, c, d, e, f, g, h, i)                                                            \
+    9, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e,                           \
+        DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h, DL_ATTR_##i},                                       \
         5
 
 const dl_op_info dl_ops[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                                     \
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                           \
     {text, arity, DL_CLASS_##class, DL_AMP_##amp, attrs, #expr},
 #include "ir/ops.def"
 #undef OP
@@ -56,9 +56,13 @@ int dl_op_results(dl_op op) {
 bool dl_op_gives_on(dl_op op) { return op == DL_OP_shift; }
 bool dl_op_is_collective(dl_op op) { return dl_ops[op].class == DL_CLASS_COLLECTIVE; }
 
-bool dl_op_stands_alone(dl_op op) { return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_op_is_collective(op); }
+bool dl_op_stands_alone(dl_op op) {
+    return dl_ops[op].class == DL_CLASS_TEMPLATE || dl_op_is_collective(op);
+}
 
-bool dl_op_wants_rows(dl_op op) { return dl_ops[op].class == DL_CLASS_TEMPLATE || op == DL_OP_shift; }
+bool dl_op_wants_rows(dl_op op) {
+    return dl_ops[op].class == DL_CLASS_TEMPLATE || op == DL_OP_shift;
+}
 
 bool dl_op_deals(dl_op op) { return op == DL_OP_all_gather || op == DL_OP_reduce_scatter; }
 

@@ -39,7 +39,10 @@ typedef enum {
     DL_KIND_TEXTS
 } dl_attr_kind;
 
-enum { DL_MAX_ATTRS = 10, DL_MAX_RESULTS = 3 /* of an op; a fused node has as many as its kernel */ };
+enum {
+    DL_MAX_ATTRS = 10,
+    DL_MAX_RESULTS = 3 /* of an op; a fused node has as many as its kernel */
+};
 
 typedef struct {
     const char *name;

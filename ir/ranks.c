@@ -37,15 +37,16 @@ bool dl_ranks_of(dl_ranks *r, int world, int tp, int cp, const char *order, dl_e
             "varies fastest)",
             order ? order : "");
     if (tp < 0 || cp < 0)
-        return dl_fail(err, DL_USAGE, "%s: %d ranks", tp < 0 ? "tensor_parallel" : "context_parallel",
-                       tp < 0 ? tp : cp);
+        return dl_fail(err, DL_USAGE, "%s: %d ranks",
+                       tp < 0 ? "tensor_parallel" : "context_parallel", tp < 0 ? tp : cp);
     int64_t one = (int64_t)r->size[DL_RANKS_TP] * r->size[DL_RANKS_CP];
     if (world < 1 || world % one)
-        return dl_fail(
-            err, DL_USAGE,
-            "tensor_parallel=%d times context_parallel=%d: %d rank%s cannot be dealt out to samples "
-            "in groups of %lld",
-            r->size[DL_RANKS_TP], r->size[DL_RANKS_CP], world, world == 1 ? "" : "s", (long long)one);
+        return dl_fail(err, DL_USAGE,
+                       "tensor_parallel=%d times context_parallel=%d: %d rank%s cannot be dealt "
+                       "out to samples "
+                       "in groups of %lld",
+                       r->size[DL_RANKS_TP], r->size[DL_RANKS_CP], world, world == 1 ? "" : "s",
+                       (long long)one);
     r->size[DL_RANKS_DP] = (int)(world / one);
     return true;
 }
@@ -63,7 +64,8 @@ void dl_ranks_place(const dl_ranks *r, int rank, int at[DL_NRANK_PARTS]) {
 
 int dl_ranks_at(const dl_ranks *r, const int at[DL_NRANK_PARTS]) {
     int rank = 0;
-    for (int i = DL_NRANK_PARTS - 1; i >= 0; i--) rank = rank * r->size[r->order[i]] + at[r->order[i]];
+    for (int i = DL_NRANK_PARTS - 1; i >= 0; i--)
+        rank = rank * r->size[r->order[i]] + at[r->order[i]];
     return rank;
 }
 

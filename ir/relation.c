@@ -10,13 +10,13 @@ typedef struct {
 } form;
 
 /* Column `expr` of class CONTRACT. */
-#define NAMES                                                                                                \
-    {                                                                                                        \
-        { DL_TENSOR_NONE }                                                                                   \
+#define NAMES                                                                                      \
+    {                                                                                              \
+        { DL_TENSOR_NONE }                                                                         \
     }
-#define WINDOWS(first, second, result)                                                                       \
-    {                                                                                                        \
-        { DL_TENSOR_##first, DL_TENSOR_##second, DL_TENSOR_##result }                                        \
+#define WINDOWS(first, second, result)                                                             \
+    {                                                                                              \
+        { DL_TENSOR_##first, DL_TENSOR_##second, DL_TENSOR_##result }                              \
     }
 #define FORM(id, ...) [DL_OP_##id] = __VA_ARGS__,
 #define NO_FORM(id, ...)
@@ -60,7 +60,8 @@ dl_op dl_op_making(dl_tensor tensor) {
 dl_windows dl_node_windows(const dl_node *n) {
     const dl_attr *stride = dl_node_attr(n, DL_ATTR_stride), *lo = dl_node_attr(n, DL_ATTR_pad_lo),
                   *hi = dl_node_attr(n, DL_ATTR_pad_hi);
-    const dl_attr *dilation = dl_node_attr(n, DL_ATTR_dilation), *groups = dl_node_attr(n, DL_ATTR_groups);
+    const dl_attr *dilation = dl_node_attr(n, DL_ATTR_dilation),
+                  *groups = dl_node_attr(n, DL_ATTR_groups);
     dl_windows w = {.groups = groups ? groups->i : 1};
     DL_CHECK(stride && stride->n <= 3);
     w.n = stride->n;
@@ -78,21 +79,27 @@ int64_t dl_windows_count(const dl_windows *w, int i, int64_t size, int64_t taps)
         __builtin_add_overflow(size, w->pad_lo[i], &room) ||
         __builtin_add_overflow(room, w->pad_hi[i], &room))
         return 0;
-    int64_t last = room - reach - 1, begin = size + w->pad_lo[i] - 1; /* where a last window begins at most */
-    if (!w->ceil || begin > last + w->stride[i] - 1) begin = last + (w->ceil ? w->stride[i] - 1 : 0);
+    int64_t last = room - reach - 1,
+            begin = size + w->pad_lo[i] - 1; /* where a last window begins at most */
+    if (!w->ceil || begin > last + w->stride[i] - 1)
+        begin = last + (w->ceil ? w->stride[i] - 1 : 0);
     return begin >= 0 ? begin / w->stride[i] + 1 : 0;
 }
 
 /* ---- relations ---- */
 
 /* Adds an axis, of which each tensor has axis at[place], or none. Its role follows. */
-static int add(dl_relation *r, const char *name, int64_t size, bool slides, const int at[DL_PLACES]) {
+static int add(dl_relation *r, const char *name, int64_t size, bool slides,
+               const int at[DL_PLACES]) {
     bool first = at[0] >= 0, second = at[1] >= 0, result = at[DL_RESULT_PLACE] >= 0;
     DL_CHECK(r->n < DL_MAX_RELATION);
     dl_relation_axis *a = &r->axis[r->n];
     *a = (dl_relation_axis){.name = name, .size = size, .slides = slides};
     memcpy(a->at, at, sizeof a->at);
-    a->role = !result ? DL_ROLE_K : first && second ? DL_ROLE_BATCH : second ? DL_ROLE_N : DL_ROLE_M;
+    a->role = !result           ? DL_ROLE_K
+              : first && second ? DL_ROLE_BATCH
+              : second          ? DL_ROLE_N
+                                : DL_ROLE_M;
     return r->n++;
 }
 
@@ -104,7 +111,8 @@ static int add_shared(dl_relation *r, dl_op op, dl_axis axis, bool slides, int x
     return add(r, axis.name, axis.size, slides, at);
 }
 
-dl_relation dl_relation_of_windows(dl_op op, const dl_type *const type[DL_PLACES], const dl_windows *w) {
+dl_relation dl_relation_of_windows(dl_op op, const dl_type *const type[DL_PLACES],
+                                   const dl_windows *w) {
     const dl_axis *x = type[dl_op_place(op, DL_TENSOR_X)]->axis,
                   *k = type[dl_op_place(op, DL_TENSOR_W)]->axis,
                   *y = type[dl_op_place(op, DL_TENSOR_Y)]->axis;
@@ -137,8 +145,8 @@ dl_relation dl_relation_of_names(int nspace, const dl_axis *space, int nsums, co
         for (int side = 0; side < 2; side++)
             for (int k = 0; k < rank[side]; k++)
                 if (follow[side][k] == which) at[side] = k;
-        add(&r, (kept ? space[i] : sum[i - nspace]).name, (kept ? space[i] : sum[i - nspace]).size, false,
-            at);
+        add(&r, (kept ? space[i] : sum[i - nspace]).name, (kept ? space[i] : sum[i - nspace]).size,
+            false, at);
     }
     return r;
 }
@@ -199,6 +207,7 @@ int64_t dl_relation_products(const dl_relation *r) {
     for (int i = 0; i < r->n; i++)
         if (!r->axis[i].slides) n = dl_count_times(n, r->axis[i].size);
     for (int i = 0; i < r->nwindows; i++)
-        n = dl_count_times(n, dl_count_times(r->axis[r->window[i].out].size, r->axis[r->window[i].tap].size));
+        n = dl_count_times(
+            n, dl_count_times(r->axis[r->window[i].out].size, r->axis[r->window[i].tap].size));
     return n;
 }

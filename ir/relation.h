@@ -4,8 +4,8 @@
  * By windows: three tensors share one relation, and an op is the derivative of <y, conv(x, w)> by
  * one of them:
  *     x [N, C, in...]   w [O, C / groups, taps...]   y [N, O, out...]
- *     in = out * stride + tap * dilation - pad_lo         along each spatial axis, where that lies in x
- * and with groups both C and O begin with the group: (group, C of one group), (group, O of one
+ *     in = out * stride + tap * dilation - pad_lo         along each spatial axis, where that lies
+ * in x and with groups both C and O begin with the group: (group, C of one group), (group, O of one
  * group). The column `expr` of ops.def says which tensor is in which place. A transposed
  * convolution is the op that makes x.
  *
@@ -70,7 +70,8 @@ typedef struct {
 } dl_relation;
 
 /* The relation between three tensors of an op by windows; sizes are x's, w's taps and y's. */
-dl_relation dl_relation_of_windows(dl_op op, const dl_type *const type[DL_PLACES], const dl_windows *w);
+dl_relation dl_relation_of_windows(dl_op op, const dl_type *const type[DL_PLACES],
+                                   const dl_windows *w);
 /* By names: axes of a space (the result's), then those summed over; axis k of operand `side` goes
  * along space axis follow[side][k], or along sum[follow[side][k] - DL_MAX_RANK]. */
 dl_relation dl_relation_of_names(int nspace, const dl_axis *space, int nsums, const dl_axis *sum,

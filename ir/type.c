@@ -50,7 +50,9 @@ int64_t dl_type_count(const dl_type *t) {
     return n;
 }
 
-static int64_t blocks(const dl_type *t) { return (t->axis[0].size + t->layout.width - 1) / t->layout.width; }
+static int64_t blocks(const dl_type *t) {
+    return (t->axis[0].size + t->layout.width - 1) / t->layout.width;
+}
 
 int64_t dl_type_stored(const dl_type *t) {
     if (t->layout.kind != DL_PANEL) return dl_type_count(t);
@@ -94,7 +96,8 @@ dl_around dl_type_around(const dl_type *t, int axis) {
 int64_t dl_type_offset(const dl_type *t, const int64_t at[DL_MAX_RANK]) {
     if (t->layout.kind == DL_PANEL) {
         int64_t taps = 1, tap = 0, width = t->layout.width, channels = t->axis[1].size;
-        for (int i = 2; i < t->rank; i++) taps *= t->axis[i].size, tap = tap * t->axis[i].size + at[i];
+        for (int i = 2; i < t->rank; i++)
+            taps *= t->axis[i].size, tap = tap * t->axis[i].size + at[i];
         return ((at[0] / width * taps + tap) * channels + at[1]) * width + at[0] % width;
     }
     int64_t stride[DL_MAX_RANK], offset = 0;
@@ -110,7 +113,8 @@ dl_around dl_type_laid_around(const dl_type *t, int axis) {
     for (int i = 0; i < t->rank; i++) {
         bool before = behind && i == 1 ? false : behind && axis == 1 ? true : i < axis;
         if (i != axis)
-            *(before ? &a.outer : &a.inner) *= i ? t->axis[i].size : (t->axis[0].size + lanes - 1) / lanes;
+            *(before ? &a.outer : &a.inner) *=
+                i ? t->axis[i].size : (t->axis[0].size + lanes - 1) / lanes;
     }
     return a;
 }

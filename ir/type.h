@@ -9,9 +9,10 @@
 #include "ir/base/str.h"
 
 /* X(id, text, bytes) */
-#define DL_DTYPES(X)                                                                                         \
-    X(F32, "f32", 4)                                                                                         \
-    X(F64, "f64", 8) X(F16, "f16", 2) X(BF16, "bf16", 2) X(I32, "i32", 4) X(I64, "i64", 8) X(BOOL, "bool", 1)
+#define DL_DTYPES(X)                                                                               \
+    X(F32, "f32", 4)                                                                               \
+    X(F64, "f64", 8)                                                                               \
+    X(F16, "f16", 2) X(BF16, "bf16", 2) X(I32, "i32", 4) X(I64, "i64", 8) X(BOOL, "bool", 1)
 
 typedef enum {
 #define X(id, text, bytes) DL_##id,

@@ -20,7 +20,8 @@ dl_uses *dl_graph_uses(const dl_graph *g, dl_arena *arena) {
 }
 
 int *dl_graph_waits(const dl_graph *g, dl_arena *arena) {
-    int n = g->nodes.n, *waits = DL_NEWS(arena, int, n + 1), *maker = DL_NEWS(arena, int, g->next_id + 1);
+    int n = g->nodes.n, *waits = DL_NEWS(arena, int, n + 1),
+        *maker = DL_NEWS(arena, int, g->next_id + 1);
     for (int i = 0; i < n; i++) {
         const dl_node *node = g->nodes.at[i];
         bool collective = dl_op_is_collective(node->op);
@@ -32,7 +33,8 @@ int *dl_graph_waits(const dl_graph *g, dl_arena *arena) {
         }
     }
     int(*later)[DL_UNDER_WAY] = (int(*)[DL_UNDER_WAY])DL_NEWS(arena, int, DL_NOPS *DL_UNDER_WAY);
-    for (int i = n - 1; i >= 0; i--) { /* of each kind the next ones, by position plus 1; 0: there is none */
+    for (int i = n - 1; i >= 0;
+         i--) { /* of each kind the next ones, by position plus 1; 0: there is none */
         int *own = later[g->nodes.at[i]->op], end = own[DL_UNDER_WAY - 1];
         if (waits[i] < 0) continue;
         if (waits[i] == n && end) waits[i] = end - 1;
@@ -92,13 +94,14 @@ bool dl_graph_sweep(dl_graph *g) {
     return kept < before;
 }
 
-/* Kahn's algorithm with a heap of earlier positions (Commun. ACM 5(11), 1962): O(edges + nodes log nodes). */
+/* Kahn's algorithm with a heap of earlier positions (Commun. ACM 5(11), 1962): O(edges + nodes log
+ * nodes). */
 void dl_graph_sort(dl_graph *g) {
     int count = g->nodes.n;
     if (count == 0) return;
     dl_arena *scratch = dl_arena_new(NULL);
-    int *position =
-        DL_NEWS(scratch, int, g->next_id);     /* of the node that makes a value, plus 1; 0: none here */
+    int *position = DL_NEWS(scratch, int,
+                            g->next_id); /* of the node that makes a value, plus 1; 0: none here */
     int *waits = DL_NEWS(scratch, int, count); /* operands not placed yet */
     int *nreaders = DL_NEWS(scratch, int, count), **readers = DL_NEWS(scratch, int *, count);
     dl_node **old = DL_NEWS(scratch, dl_node *, count);
@@ -108,7 +111,8 @@ void dl_graph_sort(dl_graph *g) {
     for (int i = 0; i < count; i++)
         for (int j = 0; j < old[i]->nin; j++)
             if (position[old[i]->in[j]->id]) nreaders[position[old[i]->in[j]->id] - 1]++;
-    for (int i = 0; i < count; i++) readers[i] = DL_NEWS(scratch, int, nreaders[i] + 1), nreaders[i] = 0;
+    for (int i = 0; i < count; i++)
+        readers[i] = DL_NEWS(scratch, int, nreaders[i] + 1), nreaders[i] = 0;
     for (int i = 0; i < count; i++)
         for (int j = 0; j < old[i]->nin; j++) {
             int maker = position[old[i]->in[j]->id] - 1;
@@ -122,7 +126,8 @@ void dl_graph_sort(dl_graph *g) {
         int i = dl_heap_take(&ready);
         g->nodes.at[placed++] = old[i];
         for (int j = 0; j < nreaders[i]; j++)
-            if (--waits[readers[i][j]] == 0) dl_heap_put(scratch, &ready, readers[i][j], readers[i][j]);
+            if (--waits[readers[i][j]] == 0)
+                dl_heap_put(scratch, &ready, readers[i][j], readers[i][j]);
     }
     DL_CHECK(placed == count); /* else the nodes form a cycle */
     dl_arena_free(scratch);

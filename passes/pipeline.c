@@ -1,9 +1,9 @@
 /* The order of the passes, and the manager that runs them. */
 #include "passes/pass.h"
 
-/* simplify stands behind optimizer a second time because gradients are written for clarity, with explicit
- * broadcasts and a reduction an operand, and become lean here. plan_memory is last: offsets hold for one
- * order. */
+/* simplify stands behind optimizer a second time because gradients are written for clarity, with
+ * explicit broadcasts and a reduction an operand, and become lean here. plan_memory is last:
+ * offsets hold for one order. */
 const char dl_pipeline[] =
     "amp,global_batch,lower,simplify,shard,autodiff,ring,ranks,optimizer,products,simplify,"
     "moments,low_weights,layout,sequence,fuse,buckets,updates,"
@@ -11,7 +11,7 @@ const char dl_pipeline[] =
 
 #define dl_skip_nothing NULL
 const dl_pass dl_passes[] = {
-#define PASS(name, takes, leaves, skipped, help)                                                             \
+#define PASS(name, takes, leaves, skipped, help)                                                   \
     {#name, help, dl_pass_##name, dl_skip_##skipped, DL_STAGE_##takes, DL_STAGE_##leaves},
 #include "passes/passes.def"
 #undef PASS
@@ -82,14 +82,15 @@ static const char *maker_of(dl_stage stage) {
     return name;
 }
 
-/* Fails with what is amiss for `stage`: a pass that DLC_SKIP leaves out, or one that was never asked for. */
-static bool check_stage(const dl_module *m, dl_stage stage, const char *user, const dl_pass_options *opt,
-                        dl_error *err) {
+/* Fails with what is amiss for `stage`: a pass that DLC_SKIP leaves out, or one that was never
+ * asked for. */
+static bool check_stage(const dl_module *m, dl_stage stage, const char *user,
+                        const dl_pass_options *opt, dl_error *err) {
     dl_error why = {0};
     if (is_at(m, stage, &why)) return true;
     if (opt->skip && *opt->skip)
-        return dl_fail(err, DL_USAGE, "%s cannot do without what DLC_SKIP=%s leaves out: %s", user, opt->skip,
-                       why.message);
+        return dl_fail(err, DL_USAGE, "%s cannot do without what DLC_SKIP=%s leaves out: %s", user,
+                       opt->skip, why.message);
     const char *maker = maker_of(stage);
     return dl_fail(err, DL_INPUT, "%s cannot take this module: %s%s%s%s", user, why.message,
                    *maker ? " (it takes what '" : "", maker, *maker ? "' leaves)" : "");
@@ -133,6 +134,7 @@ bool dl_run_passes(dl_module *m, const char *names, dl_pass_ctx *ctx, dl_pass_op
     /* What DLC_SKIP leaves out at the end is missed by whoever takes the module next. */
     const dl_pass *end = run.n ? run.at[run.n - 1] : NULL;
     if (end && last != end && !dl_validate_module(m, end->leaves, &(dl_error){0}))
-        return dl_fail(ctx->err, DL_USAGE, "pass '%s' cannot be left out (DLC_SKIP=%s)", end->name, opt.skip);
+        return dl_fail(ctx->err, DL_USAGE, "pass '%s' cannot be left out (DLC_SKIP=%s)", end->name,
+                       opt.skip);
     return true;
 }

@@ -10,10 +10,11 @@ typedef struct {
     int program, threads;
     bool cached;       /* the plan was found, not compiled */
     const char *tuned; /* what tuning found, or NULL */
-    /* ms: from the command's start to the plan; the device with the code on it; the first step, a graph's
-     * capture with it */
+    /* ms: from the command's start to the plan; the device with the code on it; the first step, a
+     * graph's capture with it */
     double compile_ms, open_ms, first_ms;
-    double *ms, cpu_ms; /* each step's; the least CPU time of one, of all threads; below 0: not measured */
+    double *ms,
+        cpu_ms; /* each step's; the least CPU time of one, of all threads; below 0: not measured */
     int steps;
     double loss;       /* of the last step */
     const int64_t *ns; /* of each launch, `rounds` runs together */

@@ -30,12 +30,14 @@ static int64_t chosen(const dl_type *from, const dl_type *t) {
     return 0;
 }
 
-/* Below what operand k of n must stay; 0: n does not say. `strict`: only of ops that make a number beyond it
- * NaN or infinite. */
+/* Below what operand k of n must stay; 0: n does not say. `strict`: only of ops that make a number
+ * beyond it NaN or infinite. */
 static int64_t bound_of(const dl_node *n, int k, bool strict) {
     const dl_value *other = n->nin == 2 ? n->in[!k] : NULL;
     if (n->op == DL_OP_cross_entropy && k == 1 && !dl_dtype_is_float(n->in[1]->type.dtype))
-        return n->in[0]->type.axis[dl_type_axis(&n->in[0]->type, dl_node_name(n, DL_ATTR_axis))].size;
+        return n->in[0]
+            ->type.axis[dl_type_axis(&n->in[0]->type, dl_node_name(n, DL_ATTR_axis))]
+            .size;
     if (n->op == DL_OP_gather && k == 1)
         return other->type.axis[dl_type_axis(&other->type, dl_node_name(n, DL_ATTR_axis))].size;
     if (strict) return 0;
@@ -45,8 +47,8 @@ static int64_t bound_of(const dl_node *n, int k, bool strict) {
     return 0;
 }
 
-/* Numbers of another meaning may stand among them: a select takes others in their place, or a comparison with
- * a number tells them apart (ignore_index). */
+/* Numbers of another meaning may stand among them: a select takes others in their place, or a
+ * comparison with a number tells them apart (ignore_index). */
 static bool sets_apart(const dl_node *n, int k) {
     if (n->op == DL_OP_select || n->op == DL_OP_clamp || n->op == DL_OP_min || n->op == DL_OP_max)
         return true;

@@ -41,8 +41,8 @@ void dlc_tell_warnings(const dl_session *s) {
 enum { MOST_RANKS = 1 << 20 };
 
 /* A whole number that a command takes as an option; where it is not given, the least. */
-static bool read_number(const dl_config *c, const char *option, int least, int most, const char *what,
-                        int *value, dl_error *err) {
+static bool read_number(const dl_config *c, const char *option, int least, int most,
+                        const char *what, int *value, dl_error *err) {
     const char *text = dl_config_option(c, option);
     char *end = NULL;
     long n = text ? strtol(text, &end, 10) : least;
@@ -68,7 +68,8 @@ static dl_session *open_session(dl_arena *arena, dl_config *c, int ranks, int *c
         ok = dl_config_is_given(c, DL_KEY_global_batch_size) ||
              (c->batch_assumed = dl_config_set(c, DL_KEY_local_batch_size, "1", &err));
     if (ok && !ranks)
-        ok = read_number(c, "ranks", 1, MOST_RANKS, "how many processes share the work", &ranks, &err) &&
+        ok = read_number(c, "ranks", 1, MOST_RANKS, "how many processes share the work", &ranks,
+                         &err) &&
              read_number(c, "rank", 0, ranks - 1, "one of the processes", &rank, &err);
     if (ok && alone) ok = make_alone(c, &err);
     if (ok) s = dl_session_open(arena, c, ranks, &diagnostics, &err);
@@ -83,8 +84,8 @@ dl_session *dlc_session_again(dl_arena *arena, dl_config *c, int *code) {
     return open_session(arena, c, 0, code);
 }
 
-dl_session *dlc_session_of(dl_arena *arena, int argc, char **argv, const dl_option *options, int ranks,
-                           int *code) {
+dl_session *dlc_session_of(dl_arena *arena, int argc, char **argv, const dl_option *options,
+                           int ranks, int *code) {
     dl_error err = {0};
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
     if (c) return open_session(arena, c, ranks, code);

@@ -7,14 +7,16 @@
 static void note_left_out(const dlr_dataset *valid, int64_t global_batch) {
     int64_t samples = dlr_dataset_samples(valid), rest = samples % global_batch;
     if (rest)
-        dlr_log_info("Validation leaves out the last %lld of its %lld samples: they fill no batch of %lld",
-                     (long long)rest, (long long)samples, (long long)global_batch);
+        dlr_log_info(
+            "Validation leaves out the last %lld of its %lld samples: they fill no batch of %lld",
+            (long long)rest, (long long)samples, (long long)global_batch);
 }
 
 static void warn_unseen(const char *name, const dlr_own_unseen *u) {
     if (u->n)
         dlr_log_warning(
-            "'%s': training has no sample of %lld of the %lld classes that validation has, class %lld "
+            "'%s': training has no sample of %lld of the %lld classes that validation has, class "
+            "%lld "
             "first: if the file is sorted by class, shuffle it, or split it by files (data.split)",
             name, (long long)u->n, (long long)u->of, (long long)u->first);
 }

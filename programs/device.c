@@ -6,7 +6,9 @@
 #include "compiler/target/backend.h"
 #include "runtime/device/device.h"
 
-static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+static bool starts(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
 
 /* By compute capability: the newest of our targets whose code such a device runs. */
 static const char *target_of(const char *device, dl_error *err) {
@@ -17,40 +19,44 @@ static const char *target_of(const char *device, dl_error *err) {
     int major, minor;
     if (!dlr_cuda_capability(device, &major, &minor, err)) return NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (major == rows[i].major && minor >= rows[i].least && minor <= rows[i].most) return rows[i].target;
-    dl_fail(
-        err, DL_RESOURCE,
-        "--device=%s is of compute capability %d.%d, for which there is no target (8.0 to 8.9, 9.0, 10.0 to "
-        "10.9 have one): run on the CPU with --device=cpu",
-        device, major, minor);
+        if (major == rows[i].major && minor >= rows[i].least && minor <= rows[i].most)
+            return rows[i].target;
+    dl_fail(err, DL_RESOURCE,
+            "--device=%s is of compute capability %d.%d, for which there is no target (8.0 to 8.9, "
+            "9.0, 10.0 to "
+            "10.9 have one): run on the CPU with --device=cpu",
+            device, major, minor);
     return NULL;
 }
 
-const char *dl_device_of_rank(dl_arena *arena, const char *device, const dlr_world *world, dl_error *err) {
+const char *dl_device_of_rank(dl_arena *arena, const char *device, const dlr_world *world,
+                              dl_error *err) {
     dlr_world_said said;
     if (strncmp(device, "cuda", 4) != 0 || strcmp(device, "cuda:emulated") == 0) return device;
     if (device[4]) {
         bool alone = world->local_size <= 1;
         if (!alone)
-            dl_fail(
-                err, DL_USAGE,
-                "--device=%s is one device, and this machine has %d ranks: with --device=cuda each takes the "
-                "one of its number",
-                device, world->local_size);
+            dl_fail(err, DL_USAGE,
+                    "--device=%s is one device, and this machine has %d ranks: with --device=cuda "
+                    "each takes the "
+                    "one of its number",
+                    device, world->local_size);
         return alone ? device : NULL;
     }
     if (world->size == 1) return device;
     int count = dlr_cuda_count(err), rank = world->local_rank;
     if (!count || !dlr_world_read(&said, err)) return NULL;
-    /* ranks in containers of their own do not see each other, but their launcher has counted them */
+    /* ranks in containers of their own do not see each other, but their launcher has counted them
+     */
     if (said.world.local_rank > rank) rank = said.world.local_rank;
     if (count == 1) rank = 0; /* the launcher gave each its own */
     if (rank < count) return dl_format(arena, "cuda:%d", rank);
-    dl_fail(err, DL_RESOURCE,
-            "this is rank %d of its machine, counted from 0, where the driver finds %d devices "
-            "(CUDA_VISIBLE_DEVICES may hide some): start as many ranks there, or run on the CPU with "
-            "--device=cpu",
-            rank, count);
+    dl_fail(
+        err, DL_RESOURCE,
+        "this is rank %d of its machine, counted from 0, where the driver finds %d devices "
+        "(CUDA_VISIBLE_DEVICES may hide some): start as many ranks there, or run on the CPU with "
+        "--device=cpu",
+        rank, count);
     return NULL;
 }
 
@@ -95,15 +101,18 @@ bool dl_device_choose(dl_arena *arena, const char *device, const char *target, d
         c->target = device, c->device = "cpu";
         return dl_target_find(device, err) != NULL;
     }
-    if (strcmp(device, "cpu") == 0) return !target || starts(target, "cpu") || mismatch(target, device, err);
+    if (strcmp(device, "cpu") == 0)
+        return !target || starts(target, "cpu") || mismatch(target, device, err);
     if (target && !starts(target, "cuda:")) return mismatch(target, device, err);
     if (strcmp(device, "cuda:emulated") == 0) {
         if (!target) target = "cuda:sm_90a";
-        c->target = dl_target_is_emulated(target) ? target : dl_format(arena, "%s:emulated", target);
+        c->target =
+            dl_target_is_emulated(target) ? target : dl_format(arena, "%s:emulated", target);
         return true;
     }
     if (target && dl_target_is_emulated(target)) return mismatch(target, device, err);
-    const char *own = target_of(device, err); /* with a target, too: whether there is such a device */
+    const char *own =
+        target_of(device, err); /* with a target, too: whether there is such a device */
     if (!own) return false;
     if (!target) c->target = own;
     return true;

@@ -15,13 +15,16 @@ static const struct {
     {"compile", "compile a model: parameters, FLOPs, kernels, exact peak memory, predicted time",
      dlc_compile},
     {"bench", "time a training step on this machine beside its peak", dlc_bench},
-    {"rehearse", "run all ranks of a job in this process, beside one that does all of it", dlc_rehearse},
+    {"rehearse", "run all ranks of a job in this process, beside one that does all of it",
+     dlc_rehearse},
     {"scale",
-     "how long a step of many ranks takes, by kernels timed here and a network given or measured; what they "
+     "how long a step of many ranks takes, by kernels timed here and a network given or measured; "
+     "what they "
      "read",
      dlc_scale},
     {"verify", "run every compiled kernel beside the interpreter", dlc_verify},
-    {"check", "check model files, all faults of each; with --config NAME their data, too", dlc_check},
+    {"check", "check model files, all faults of each; with --config NAME their data, too",
+     dlc_check},
     {"explain", "explain a diagnostic by its code", dlc_explain},
     {"opt", "run passes on textual IR", dlc_opt},
 };
@@ -44,10 +47,12 @@ static int usage(FILE *to) {
     fputs("dlc: the compiler of models for scientific deep learning\n\nusage: dlc COMMAND "
           "[ARGUMENT...]\n\ncommands:\n",
           to);
-    for (int i = 0; i < NCOMMANDS; i++) fprintf(to, "  %-8s  %s\n", commands[i].name, commands[i].help);
-    fputs(ENVIRONMENT_HELP "\n`dlc COMMAND --help` tells more, and `dlc --help MODEL.dl` the keys of a "
-                           "model; docs/language.md, docs/configuration.md and docs/ir.md are the "
-                           "references.\n",
+    for (int i = 0; i < NCOMMANDS; i++)
+        fprintf(to, "  %-8s  %s\n", commands[i].name, commands[i].help);
+    fputs(ENVIRONMENT_HELP
+          "\n`dlc COMMAND --help` tells more, and `dlc --help MODEL.dl` the keys of a "
+          "model; docs/language.md, docs/configuration.md and docs/ir.md are the "
+          "references.\n",
           to);
     return to == stdout ? DL_OK : DL_USAGE;
 }

@@ -1,4 +1,5 @@
-/* `dlc bench`: a training step on this machine, beside the machine's own ceilings measured in the same run.
+/* `dlc bench`: a training step on this machine, beside the machine's own ceilings measured in the
+ * same run.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,17 +18,20 @@
 
 static const dl_option options[] = {
     {"json", 0, NULL, "print the figures as JSON"},
-    {"target", 0, "TARGET", "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:sm_90a, ..."},
+    {"target", 0, "TARGET",
+     "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:sm_90a, ..."},
     {"steps", 0, "N", "steps to time (default: as many as take some seconds, 5 at least)"},
     {"kernels", 0, NULL,
-     "a line for every kernel (with --json: kernel_times): time, share of the ceiling, source lines"},
+     "a line for every kernel (with --json: kernel_times): time, share of the ceiling, source "
+     "lines"},
     {"help", 'h', NULL, "this text"},
     {0},
 };
 
 static const char usage[] =
     "usage: dlc bench [MODEL.dl] [OPTION...] [--threads=N] [--key=value...]\n\n"
-    "Times training steps on noise, with the machine's peak measured before and after, on the CPU or on\n"
+    "Times training steps on noise, with the machine's peak measured before and after, on the CPU "
+    "or on\n"
     "--device. Without --config and batch size, the batch is 1.\n\n";
 
 enum { MAX_STEPS = 1000, LEAST_STEPS = 5, LEAST_MS = 4000, KERNEL_ROUNDS = 5 };
@@ -59,11 +63,12 @@ static void time_each(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64_
     b->rounds = b->steps;
 }
 
-/* As a run has them: the loss of a step is read when the next has begun, so that the device never waits for
- * the host. Its kernels are timed afterwards, one behind the other. */
+/* As a run has them: the loss of a step is read when the next has begun, so that the device never
+ * waits for the host. Its kernels are timed afterwards, one behind the other. */
 static void time_ahead(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64_t *sum) {
     dlr_view loss = dlr_exec_result(exec, b->program, DL_RESULT_LOSS, NULL);
-    int nlaunches = b->plan->programs.at[b->program].launches.n, ahead = dlr_exec_ahead(exec), started = 0;
+    int nlaunches = b->plan->programs.at[b->program].launches.n, ahead = dlr_exec_ahead(exec),
+        started = 0;
     double start = dl_clock_ms(), last = start;
     for (; goes_on(b->steps, want, start); b->steps++) {
         for (; started - b->steps < ahead; started++) dlr_exec_start(exec, b->program);
@@ -72,7 +77,8 @@ static void time_ahead(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64
         double now = dl_clock_ms();
         b->ms[b->steps] = now - last, last = now;
     }
-    for (int taken = b->steps; taken < started; taken++) dlr_exec_take(exec), dlr_exec_scalar(exec, loss);
+    for (int taken = b->steps; taken < started; taken++)
+        dlr_exec_take(exec), dlr_exec_scalar(exec, loss);
     b->cpu_ms = -1;
     for (b->rounds = 0; b->rounds < KERNEL_ROUNDS; b->rounds++) {
         dlr_exec_run(exec, b->program, ns);
@@ -81,10 +87,11 @@ static void time_ahead(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64
 }
 
 /* All that is measured of a plan that runs; the ceilings before and after. */
-static bool measure(dl_arena *arena, dlr_exec *exec, const dl_target *target, const char *device, int want,
-                    dl_bench *b, dl_error *err) {
+static bool measure(dl_arena *arena, dlr_exec *exec, const dl_target *target, const char *device,
+                    int want, dl_bench *b, dl_error *err) {
     int nlaunches = b->plan->programs.at[b->program].launches.n;
-    int64_t *ns = DL_NEWS(arena, int64_t, nlaunches + 1), *sum = DL_NEWS(arena, int64_t, nlaunches + 1);
+    int64_t *ns = DL_NEWS(arena, int64_t, nlaunches + 1),
+            *sum = DL_NEWS(arena, int64_t, nlaunches + 1);
     double t = dl_clock_ms();
     dlr_view loss = dlr_exec_result(exec, b->program, DL_RESULT_LOSS, NULL);
     if (!loss.type) return dl_fail(err, DL_INPUT, "the model states no loss to train on");
@@ -124,7 +131,9 @@ static int bench(dl_arena *arena, dl_session *s, const dl_compile_options *opt, 
     b.tuned = dl_tuning_text(arena, tuning);
     b.compile_ms = s->front_ms + dl_clock_ms() - t, t = dl_clock_ms();
     dlr_exec *exec =
-        b.plan ? dlr_exec_open(b.plan, (dlr_exec_options){.threads = threads, .device = device}, &err) : NULL;
+        b.plan
+            ? dlr_exec_open(b.plan, (dlr_exec_options){.threads = threads, .device = device}, &err)
+            : NULL;
     b.open_ms = dl_clock_ms() - t;
     bool ok = exec && dlc_fill(exec, &classes, (uint64_t)dl_config_int(c, DL_KEY_seed), &err);
     if (ok) {
@@ -151,7 +160,8 @@ int dlc_bench(dl_arena *arena, int argc, char **argv) {
     if (!s) return code;
     dl_compile_options opt;
     dl_device_choice on;
-    if (!dl_device_choose(arena, dl_config_str(c, DL_KEY_device), dl_config_option(c, "target"), &on, &err) ||
+    if (!dl_device_choose(arena, dl_config_str(c, DL_KEY_device), dl_config_option(c, "target"),
+                          &on, &err) ||
         !dl_session_options(s, on.target, &opt, &err))
         return dlc_fail(&err);
     if (on.warning) dlc_warn(on.warning);

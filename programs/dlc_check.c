@@ -1,5 +1,5 @@
-/* `dlc check` and `dlc explain`: the faults of model files, alone or with a configuration's data; what a code
- * means. */
+/* `dlc check` and `dlc explain`: the faults of model files, alone or with a configuration's data;
+ * what a code means. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -14,10 +14,13 @@ static const char usage[] =
     "usage: dlc check FILE...\n"
     "       dlc check MODEL.dl --key=value...\n"
     "       dlc check MODEL.dl [--yaml_config FILE.yaml] --config NAME [--key=value...]\n\n"
-    "Reports every fault of each model file (.dl) with its place, code and what would mend it, and\n"
+    "Reports every fault of each model file (.dl) with its place, code and what would mend it, "
+    "and\n"
     "what `dlc compile` would refuse, without making machine code.\n"
-    "With keys, looks at the model at those sizes. With a configuration, holds its inputs and targets\n"
-    "against the data files as well: names, shapes, channels, samples for training and validation.\n"
+    "With keys, looks at the model at those sizes. With a configuration, holds its inputs and "
+    "targets\n"
+    "against the data files as well: names, shapes, channels, samples for training and "
+    "validation.\n"
     "Exit status 3 when there is a fault. `dlc explain CODE` tells more about a code.\nSizes "
     "that a model leaves to its configuration are assumed where none is given.\n\n";
 
@@ -52,7 +55,8 @@ static int64_t count_samples(dl_arena *arena, const dl_session *s, dlr_split spl
 static bool compiles(dl_arena *arena, dl_session *s, dl_error *err) {
     dl_compile_options opt;
     dl_compile_times times = {0};
-    return dl_session_options(s, NULL, &opt, err) && dl_compile(arena, s->module, &opt, &times, err);
+    return dl_session_options(s, NULL, &opt, err) &&
+           dl_compile(arena, s->module, &opt, &times, err);
 }
 
 /* A model at the sizes of its configuration; with_data: and the data of it. */
@@ -100,7 +104,8 @@ int dlc_check(dl_arena *arena, int argc, char **argv) {
     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
     if (!c) return dlc_fail(&err);
     if (dl_config_option(c, "help")) return dlc_help(usage, options, NULL);
-    if (is_configured(c) || has_keys(argc, argv)) return check_configured(arena, c, is_configured(c));
+    if (is_configured(c) || has_keys(argc, argv))
+        return check_configured(arena, c, is_configured(c));
     const dl_target *target = dl_target_find(NULL, &err);
     if (!target) return dlc_fail(&err);
     if (!dl_config_finish(c, &err)) return dlc_fail(&err);

@@ -14,7 +14,8 @@
 static const dl_option options[] = {
     {"output", 'o', "FILE", "write the plan here (.dlp)"},
     {"json", 0, NULL, "print the figures as JSON"},
-    {"memory", 0, "SIZE", "print the largest batch that fits into 8GiB (512MiB...), in each precision"},
+    {"memory", 0, "SIZE",
+     "print the largest batch that fits into 8GiB (512MiB...), in each precision"},
     {"target", 0, "TARGET",
      "cpu (the best here), cpu:avx512, cpu:avx2, cpu:generic, cuda:sm_80, sm_90, sm_90a, sm_100"},
     {"ranks", 0, "N", "the plan of one of N processes, each with its share of the global batch"},
@@ -27,10 +28,11 @@ static const dl_option options[] = {
     {0},
 };
 
-static const char usage[] = "usage: dlc compile [MODEL.dl] [OPTION...] [--key=value...]\n\n"
-                            "Compiles a model (models/unet.dl) with a configuration and prints its figures. "
-                            "Without --config and batch\n"
-                            "size, the batch is 1.\n\n";
+static const char usage[] =
+    "usage: dlc compile [MODEL.dl] [OPTION...] [--key=value...]\n\n"
+    "Compiles a model (models/unet.dl) with a configuration and prints its figures. "
+    "Without --config and batch\n"
+    "size, the batch is 1.\n\n";
 
 typedef struct {
     const dl_config *c;
@@ -46,14 +48,15 @@ static bool check_filter(const dl_module *m, const char *filter, bool graphs, dl
     for (int g = 0; g < m->graphs.n; g++) {
         const dl_graph *graph = m->graphs.at[g];
         if (graphs) dl_push(scratch, &names, graph->name);
-        for (int i = 0; i < graph->kernels.n; i++) dl_push(scratch, &names, graph->kernels.at[i]->name);
+        for (int i = 0; i < graph->kernels.n; i++)
+            dl_push(scratch, &names, graph->kernels.at[i]->name);
     }
     for (int i = 0; !found && i < names.n; i++) found = strcmp(names.at[i], filter) == 0;
     if (!found) {
         const char *near = dl_nearest(filter, names.at, names.n);
         dl_fail(err, DL_USAGE, "--dump-filter=@%.100s: no %s has this name%s%s%s", filter,
-                graphs ? "graph or kernel" : "kernel", near ? "; did you mean '@" : "", near ? near : "",
-                near ? "'?" : "");
+                graphs ? "graph or kernel" : "kernel", near ? "; did you mean '@" : "",
+                near ? near : "", near ? "'?" : "");
     }
     dl_arena_free(scratch);
     return found;
@@ -62,7 +65,8 @@ static bool check_filter(const dl_module *m, const char *filter, bool graphs, dl
 /* Behind each pass: the file of --dump-dir, the text of --dump-after. */
 static void observe(void *user, int number, const dl_pass *pass, const dl_module *m) {
     dumper *d = user;
-    const char *dir = dl_config_option(d->c, "dump-dir"), *after = dl_config_option(d->c, "dump-after");
+    const char *dir = dl_config_option(d->c, "dump-dir"),
+               *after = dl_config_option(d->c, "dump-after");
     bool print = after && pass && strcmp(after, pass->name) == 0;
     if (!dir && !print) return;
     dl_buf b = {0};
@@ -89,8 +93,8 @@ static void print_amp(const dl_graph *g, dl_dtype low) {
                (long long)r.values[d], (long long)r.bytes[d]);
         between = ", ";
     }
-    printf("}, \"bytes_saved\": %lld, \"casts\": %d}, \"cast_kernels\": %d", (long long)r.saved, r.casts,
-           r.cast_kernels);
+    printf("}, \"bytes_saved\": %lld, \"casts\": %d}, \"cast_kernels\": %d", (long long)r.saved,
+           r.casts, r.cast_kernels);
 }
 
 /* ..., "groups": {"tp": [[0, 1], [2, 3]], ...}: who works with whom, of several ranks. */
@@ -127,13 +131,14 @@ static void print_kernels(const dl_session *s, const dl_plan *p, const dl_target
         for (int phase = 0; phase < k->phases; phase++)
             shared = k->shared[phase] > shared ? k->shared[phase] : shared;
         dl_puts(&b, i ? ", {\"name\": " : "{\"name\": ");
-        dlr_json_put_string(&b, k->name), dl_puts(&b, ", \"where\": "), dlr_json_put_string(&b, k->where);
+        dlr_json_put_string(&b, k->name), dl_puts(&b, ", \"where\": "),
+            dlr_json_put_string(&b, k->where);
         dl_puts(&b, ", \"variant\": "), dlr_json_put_string(&b, k->variant);
-        dl_putf(&b, ", \"phases\": %d, \"flops\": %lld, \"bytes\": %lld, \"predicted_us\": %.3f", k->phases,
-                (long long)k->flops, (long long)k->bytes, k->predicted_us);
+        dl_putf(&b, ", \"phases\": %d, \"flops\": %lld, \"bytes\": %lld, \"predicted_us\": %.3f",
+                k->phases, (long long)k->flops, (long long)k->bytes, k->predicted_us);
         if (known)
-            dl_putf(&b, ", \"registers\": %d, \"spill_bytes\": %d, \"shared_bytes\": %d", of[i].registers,
-                    of[i].spill_bytes, of[i].shared_bytes + shared);
+            dl_putf(&b, ", \"registers\": %d, \"spill_bytes\": %d, \"shared_bytes\": %d",
+                    of[i].registers, of[i].spill_bytes, of[i].shared_bytes + shared);
         dl_puts(&b, "}");
     }
     printf("\"kernel_table\": [%s], ", b.at ? b.at : "");
@@ -148,32 +153,37 @@ static int64_t count_state(const dl_plan *p) {
     return bytes;
 }
 
-static void print_figures(const dl_session *s, const dl_plan *p, const dl_compile_options *opt, int64_t flops,
-                          int64_t bytes, int kernels, double predicted_us, bool json) {
+static void print_figures(const dl_session *s, const dl_plan *p, const dl_compile_options *opt,
+                          int64_t flops, int64_t bytes, int kernels, double predicted_us,
+                          bool json) {
     double ms = s->front_ms + s->times.passes_ms + s->times.emit_ms + s->times.cc_ms;
     int64_t peak = dl_plan_peak(p, dl_cpus_allowed());
     if (json) {
-        printf("{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"parameters\": %lld, \"flops\": "
+        printf("{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"parameters\": %lld, "
+               "\"flops\": "
                "%lld, \"bytes\": %lld, \"kernels\": %d, "
-               "\"peak_bytes\": %lld, \"state_bytes\": %lld, \"predicted_ms\": %.3f, \"compile_ms\": %.1f, "
+               "\"peak_bytes\": %lld, \"state_bytes\": %lld, \"predicted_ms\": %.3f, "
+               "\"compile_ms\": %.1f, "
                "\"passes_ms\": %.1f, "
                "\"cc_ms\": %.1f, \"compiled\": %d, ",
-               s->model_name, p->target, (long long)s->batch, (long long)s->parameters, (long long)flops,
-               (long long)bytes, kernels, (long long)peak, (long long)count_state(p), predicted_us * 1e-3, ms,
-               s->times.passes_ms, s->times.cc_ms, s->times.compiled);
+               s->model_name, p->target, (long long)s->batch, (long long)s->parameters,
+               (long long)flops, (long long)bytes, kernels, (long long)peak,
+               (long long)count_state(p), predicted_us * 1e-3, ms, s->times.passes_ms,
+               s->times.cc_ms, s->times.compiled);
         print_groups(s);
         print_kernels(s, p, opt->target);
         print_amp(s->module->graphs.at[0], opt->recipe.low);
         puts("}");
         return;
     }
-    printf("%s, batch %lld, %s\n", dl_shown(s->arena, s->model_path), (long long)s->batch, p->target);
+    printf("%s, batch %lld, %s\n", dl_shown(s->arena, s->model_path), (long long)s->batch,
+           p->target);
     printf("  parameters      %lld\n", (long long)s->parameters);
     printf("  a training step %.2f GFLOP, %.1f MiB of traffic, %d kernels\n", (double)flops * 1e-9,
            (double)bytes / 1048576, kernels);
-    printf(
-        "  peak memory     %.1f MiB, exactly (parameters, optimiser, activations, workspace, %d threads)\n",
-        (double)peak / 1048576, dl_cpus_allowed());
+    printf("  peak memory     %.1f MiB, exactly (parameters, optimiser, activations, workspace, %d "
+           "threads)\n",
+           (double)peak / 1048576, dl_cpus_allowed());
     printf("  predicted step  %.1f ms\n", predicted_us * 1e-3);
     printf("  compiled in     %.0f ms (%s)\n", ms,
            s->times.compiled ? "kernels compiled" : "kernels from the cache");
@@ -184,7 +194,8 @@ static int dump(const dl_session *s, const dl_plan *p, const char *what, dl_prin
     dl_error wrong = {0};
     bool graphs = !strcmp(what, "ir");
     if (print.filter && !graphs && strcmp(what, "kernel"))
-        dl_fail(&wrong, DL_USAGE, "--dump-filter goes with --dump=ir, --dump=kernel and --dump-after");
+        dl_fail(&wrong, DL_USAGE,
+                "--dump-filter goes with --dump=ir, --dump=kernel and --dump-after");
     else if (print.filter)
         check_filter(s->module, print.filter, graphs, &wrong);
     if (wrong.code) return dlc_fail(&wrong);
@@ -225,13 +236,15 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
     if (!c) return dlc_fail(&err);
     if (dl_config_option(c, "help")) return dlc_help(usage, options, c);
     if (dl_config_option(c, "memory"))
-        return dlc_largest(dl_config_option(c, "memory"), argc, argv, options, dl_config_option(c, "json"));
+        return dlc_largest(dl_config_option(c, "memory"), argc, argv, options,
+                           dl_config_option(c, "json"));
     int code = 0;
     dl_session *s = dlc_session(arena, c, &code);
     if (!s) return code;
     const char *what = dl_config_option(c, "dump"), *filter = dl_config_option(c, "dump-filter"),
                *out = dl_config_option(c, "output");
-    dumper d = {c, {.locations = true, .filter = filter && *filter == '@' ? filter + 1 : filter}, &err};
+    dumper d = {
+        c, {.locations = true, .filter = filter && *filter == '@' ? filter + 1 : filter}, &err};
     dl_compile_options opt;
     if (out && !dl_output_check(out, &err)) return dlc_fail(&err);
     if (out && what && !strcmp(what, "ast"))
@@ -240,9 +253,12 @@ int dlc_compile(dl_arena *arena, int argc, char **argv) {
     if (!err.code && what && !strcmp(what, "ast")) return dump(s, NULL, what, d.print);
     const char *after = dl_config_option(c, "dump-after");
     if (d.print.filter && !what && !after)
-        dl_fail(&err, DL_USAGE, "--dump-filter goes with --dump=ir, --dump=kernel and --dump-after");
-    if (after && !dl_pass_find(after)) dl_fail(&err, DL_USAGE, "--dump-after=%s: no such pass", after);
-    if (err.code || !dl_session_options(s, dl_config_option(c, "target"), &opt, &err)) return dlc_fail(&err);
+        dl_fail(&err, DL_USAGE,
+                "--dump-filter goes with --dump=ir, --dump=kernel and --dump-after");
+    if (after && !dl_pass_find(after))
+        dl_fail(&err, DL_USAGE, "--dump-after=%s: no such pass", after);
+    if (err.code || !dl_session_options(s, dl_config_option(c, "target"), &opt, &err))
+        return dlc_fail(&err);
     opt.warn = dlc_warn;
     opt.observe = observe, opt.user = &d;
     opt.keep_gradients = !dl_config_is_null(c, DL_KEY_save_grads);

@@ -11,16 +11,19 @@ static const dl_option options[] = {
     {"target", 0, "TARGET", "whose vectors layout and fusion are for"},
     {"keep-gradients", 0, NULL, "gradients stay results of the train graph"},
     {"low", 0, "TYPE", "mixed precision in bf16 or f16"},
-    {"low-products", 0, NULL, "as for a target that multiplies 16 bits: weights have copies in them"},
+    {"low-products", 0, NULL,
+     "as for a target that multiplies 16 bits: weights have copies in them"},
     {"help", 'h', NULL, "this text"},
     {0},
 };
 
 static int help(void) {
     dl_buf b = {0};
-    dl_puts(&b, "usage: dlc opt [--passes=LIST] FILE.dlir\n\nReads a module in textual IR (docs/ir.md), runs "
+    dl_puts(&b, "usage: dlc opt [--passes=LIST] FILE.dlir\n\nReads a module in textual IR "
+                "(docs/ir.md), runs "
                 "the passes and prints it.\n\npasses:\n");
-    for (int i = 0; i < dl_npasses; i++) dl_putf(&b, "  %-12s %s\n", dl_passes[i].name, dl_passes[i].help);
+    for (int i = 0; i < dl_npasses; i++)
+        dl_putf(&b, "  %-12s %s\n", dl_passes[i].name, dl_passes[i].help);
     dl_putf(&b, "\n`dlc compile` runs: %s\n\noptions:\n", dl_pipeline);
     int code = dlc_help(b.at, options, NULL);
     dl_buf_free(&b);
@@ -47,12 +50,14 @@ int dlc_opt(dl_arena *arena, int argc, char **argv) {
     }
     const dl_target *t = dl_target_find(dl_config_option(c, "target"), &err);
     if (!t) return dlc_fail(&err);
-    dl_pass_ctx ctx = {.arena = arena, .weights = t->weights, .written_out = t->written_out, .err = &err};
+    dl_pass_ctx ctx = {
+        .arena = arena, .weights = t->weights, .written_out = t->written_out, .err = &err};
     if (dl_config_option(c, "low-products")) ctx.low_products = 1u << DL_F16 | 1u << DL_BF16;
     if (!read_low(dl_config_option(c, "low"), &ctx.recipe.low, &err)) return dlc_fail(&err);
     ctx.keep_gradients = dl_config_option(c, "keep-gradients") != NULL;
     const char *list = dl_config_option(c, "passes");
-    dl_module *none = dl_module_new(arena); /* unknown passes are told before the file is looked at */
+    dl_module *none =
+        dl_module_new(arena); /* unknown passes are told before the file is looked at */
     dl_pass_options run = {.skip = list};
     if (list && !dl_run_passes(none, list, &ctx, run)) return dlc_fail(&err);
     size_t n;

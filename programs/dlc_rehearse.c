@@ -1,6 +1,6 @@
-/* `dlc rehearse`: all ranks of a job in one process, step by step side by side, beside one rank that does all
- * of it. What it proves: the plans' collectives meet, in order and size, and what they make is what one rank
- * makes. */
+/* `dlc rehearse`: all ranks of a job in one process, step by step side by side, beside one rank
+ * that does all of it. What it proves: the plans' collectives meet, in order and size, and what
+ * they make is what one rank makes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +17,14 @@ static const dl_option options[] = {
 
 static const char usage[] =
     "usage: dlc rehearse [MODEL.dl] --ranks=N [OPTION...] [--key=value...]\n\n"
-    "Compiles the plans of all ranks of a job, runs some training steps of all of them in this one process, "
+    "Compiles the plans of all ranks of a job, runs some training steps of all of them in this one "
+    "process, "
     "and\n"
-    "the same steps on one rank: every collective must find its partners, and losses and gradients must be "
+    "the same steps on one rank: every collective must find its partners, and losses and gradients "
+    "must be "
     "those\n"
-    "of one rank. Takes the memory of all ranks together: small sizes. Exit status 7 when they differ by "
+    "of one rank. Takes the memory of all ranks together: small sizes. Exit status 7 when they "
+    "differ by "
     "more than\n"
     "1e-4 (fp16: 1e-3), 8 where ranks would wait for each other for ever.\n\n";
 
@@ -38,8 +41,8 @@ static void print(const dl_session *s, const dl_rehearsal *r, bool json) {
            "  losses            differ by %.1e at most\n"
            "  gradients         differ by %.1e at most%s%s\n",
            dl_shown(s->arena, s->model_path), r->ranks, r->steps, (long long)r->collectives,
-           (double)r->bytes / 0x1p20, r->worst_loss, r->worst_gradient, r->gradient ? ", that of " : "",
-           r->gradient ? r->gradient : "");
+           (double)r->bytes / 0x1p20, r->worst_loss, r->worst_gradient,
+           r->gradient ? ", that of " : "", r->gradient ? r->gradient : "");
 }
 
 typedef struct {
@@ -72,10 +75,11 @@ int dlc_rehearse(dl_arena *arena, int argc, char **argv) {
     dlc_tell_warnings(each);
     dl_rehearsal r = {0};
     line l = {arena, argc, argv};
-    bool ok = one->global_batch == each->global_batch ||
-              dl_config_fail(each->config, DL_KEY_local_batch_size, &err,
-                             "one rank would have %lld samples, and the job %lld: give global_batch_size",
-                             (long long)one->global_batch, (long long)each->global_batch);
+    bool ok =
+        one->global_batch == each->global_batch ||
+        dl_config_fail(each->config, DL_KEY_local_batch_size, &err,
+                       "one rank would have %lld samples, and the job %lld: give global_batch_size",
+                       (long long)one->global_batch, (long long)each->global_batch);
     ok = ok && dl_rehearse(arena, one, &(dl_sessions){each, open_again, &l}, &r, &err);
     if (ok) print(each, &r, dl_config_option(c, "json") != NULL);
     dl_session_close(one);

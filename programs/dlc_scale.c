@@ -1,5 +1,5 @@
-/* `dlc scale`: how long a step takes by ranks, from kernels measured here and a network of two numbers, which
- * are given or measured. */
+/* `dlc scale`: how long a step takes by ranks, from kernels measured here and a network of two
+ * numbers, which are given or measured. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,7 +17,8 @@ static const dl_option options[] = {
     {"ranks", 0, "N,N,...", "numbers of ranks to look at (2,8,64,512)"},
     {"latency", 0, "US", "of the network, microseconds a message (20)"},
     {"bandwidth", 0, "GB/S", "of the network, from one rank, GB a second (1)"},
-    {"target", 0, "TARGET", "take kernels as they are predicted for it (dlc compile --help), timing none"},
+    {"target", 0, "TARGET",
+     "take kernels as they are predicted for it (dlc compile --help), timing none"},
     {"measure", 0, "N", "measure both, between N ranks that mpirun starts"},
     {"json", 0, NULL, "print the figures as one JSON object"},
     {"help", 'h', NULL, "this text"},
@@ -26,23 +27,32 @@ static const dl_option options[] = {
 
 static const char usage[] =
     "usage: dlc scale [MODEL.dl] [--ranks=2,8,64,512] [OPTION...] [--key=value...]\n\n"
-    "How long a training step takes on so many ranks, each with local_batch_size samples (1): the plan of\n"
-    "one rank is compiled for each number, its kernels are timed here, or taken as predicted for --target,\n"
-    "and its collectives take latency + bytes / bandwidth a message, beside the kernels until they are\n"
-    "waited for. With --measure=2 both are measured, by sums of many sizes between two ranks on this "
+    "How long a training step takes on so many ranks, each with local_batch_size samples (1): the "
+    "plan of\n"
+    "one rank is compiled for each number, its kernels are timed here, or taken as predicted for "
+    "--target,\n"
+    "and its collectives take latency + bytes / bandwidth a message, beside the kernels until they "
+    "are\n"
+    "waited for. With --measure=2 both are measured, by sums of many sizes between two ranks on "
+    "this "
     "machine;\n"
-    "`mpirun -n 2 --hostfile F dlc scale ...` measures between others. Efficiency is samples a second and\n"
-    "rank, beside one rank's. Not in it: waiting for data or for slower ranks, networks whose parts are\n"
+    "`mpirun -n 2 --hostfile F dlc scale ...` measures between others. Efficiency is samples a "
+    "second and\n"
+    "rank, beside one rank's. Not in it: waiting for data or for slower ranks, networks whose "
+    "parts are\n"
     "shared.\n"
-    "Of the data that the configuration names it tells what ranks ask of the file system, each and all:\n"
-    "bytes a training step, files opened and metadata operations (open, close, stat, listing of folders) at\n"
-    "the start and in an epoch. It opens the data and reads some samples to count; where they are not here\n"
+    "Of the data that the configuration names it tells what ranks ask of the file system, each and "
+    "all:\n"
+    "bytes a training step, files opened and metadata operations (open, close, stat, listing of "
+    "folders) at\n"
+    "the start and in an epoch. It opens the data and reads some samples to count; where they are "
+    "not here\n"
     "it says so, and tells the rest.\n\n";
 
 enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 30, ROUNDS_MS = 250, MOST_NUMBERS = 16 };
 
-/* Each launch's least time of some rounds, on noise: as many as fit into a quarter of a second, since others
- * may use the machine. */
+/* Each launch's least time of some rounds, on noise: as many as fit into a quarter of a second,
+ * since others may use the machine. */
 static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_classes *classes,
                           const dl_ranks *ranks, int threads, double **us, dl_error *err) {
     int world = dl_ranks_world(ranks), program = 0;
@@ -61,7 +71,8 @@ static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_classes
     if (ok) dlr_exec_renew(e);
     double start = dl_clock_ms();
     for (int round = 0;
-         ok && (round < LEAST_ROUNDS || (round < MOST_ROUNDS && dl_clock_ms() - start < ROUNDS_MS)); round++)
+         ok && (round < LEAST_ROUNDS || (round < MOST_ROUNDS && dl_clock_ms() - start < ROUNDS_MS));
+         round++)
         for (int i = 0; i < n; i++) {
             double began = dl_clock_ms();
             dlr_exec_run_launch(e, program, i);
@@ -85,7 +96,8 @@ static bool read_positive(const dl_config *c, const char *option, double fallbac
     return true;
 }
 
-/* The numbers of ranks to look at, each once: one rank, which the others stand beside, and --ranks. */
+/* The numbers of ranks to look at, each once: one rank, which the others stand beside, and --ranks.
+ */
 static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS + 1], dl_error *err) {
     const char *text = dl_config_option(c, "ranks"), *s = text ? text : "2,8,64,512";
     numbers[0] = *n = 1;
@@ -99,8 +111,9 @@ static bool read_list(const dl_config *c, int *n, int numbers[MOST_NUMBERS + 1],
         if (!*end) return true;
         s = end;
     }
-    return dl_fail(err, DL_USAGE, "--ranks=%.100s: up to %d numbers from 1 to 4096, commas between them",
-                   text, MOST_NUMBERS);
+    return dl_fail(err, DL_USAGE,
+                   "--ranks=%.100s: up to %d numbers from 1 to 4096, commas between them", text,
+                   MOST_NUMBERS);
 }
 
 typedef struct {
@@ -111,15 +124,17 @@ typedef struct {
 } line;
 
 /* What the target's model of costs says of each launch. */
-static const double *predict_launches(dl_arena *arena, const dl_plan *plan, const dl_plan_program *p) {
+static const double *predict_launches(dl_arena *arena, const dl_plan *plan,
+                                      const dl_plan_program *p) {
     double *us = DL_NEWS(arena, double, p->launches.n + 1);
-    for (int i = 0; i < p->launches.n; i++) us[i] = plan->kernels.at[p->launches.at[i].kernel].predicted_us;
+    for (int i = 0; i < p->launches.n; i++)
+        us[i] = plan->kernels.at[p->launches.at[i].kernel].predicted_us;
     return us;
 }
 
 /* The plan of the first of `ranks` ranks, on paper. */
-static bool look_at(dl_arena *arena, dl_session *s, const dl_network *network, const char *target, line *to,
-                    dl_error *err) {
+static bool look_at(dl_arena *arena, dl_session *s, const dl_network *network, const char *target,
+                    line *to, dl_error *err) {
     dl_compile_options opt;
     double *us = NULL;
     if (!dl_session_options(s, target, &opt, err)) return false;
@@ -130,11 +145,12 @@ static bool look_at(dl_arena *arena, dl_session *s, const dl_network *network, c
     if (!plan || (!target && !time_launches(arena, plan, &classes, &s->ranks, threads, &us, err)))
         return false;
     const dl_plan_program *train = dl_plan_program_find(plan, "train");
-    *to = (line){.ranks = dl_ranks_world(&s->ranks),
-                 .data_ranks = s->ranks.size[DL_RANKS_DP],
-                 .batch = s->batch,
-                 .of = dl_scale_program(train, target ? predict_launches(arena, plan, train) : us, network),
-                 .peak = dl_plan_peak(plan, threads ? threads : 1)};
+    *to = (line){
+        .ranks = dl_ranks_world(&s->ranks),
+        .data_ranks = s->ranks.size[DL_RANKS_DP],
+        .batch = s->batch,
+        .of = dl_scale_program(train, target ? predict_launches(arena, plan, train) : us, network),
+        .peak = dl_plan_peak(plan, threads ? threads : 1)};
     return true;
 }
 
@@ -147,7 +163,8 @@ static double efficiency(const line *lines, int i) {
 static const dl_reading_job *jobs_of(dl_arena *arena, const line *lines, int n) {
     dl_reading_job *jobs = DL_NEWS(arena, dl_reading_job, n);
     for (int i = 0; i < n; i++)
-        jobs[i] = (dl_reading_job){lines[i].ranks, lines[i].data_ranks, lines[i].batch, lines[i].of.step_ms};
+        jobs[i] = (dl_reading_job){lines[i].ranks, lines[i].data_ranks, lines[i].batch,
+                                   lines[i].of.step_ms};
     return jobs;
 }
 
@@ -156,17 +173,18 @@ static void print_json(const dl_session *s, const line *lines, int n, const dl_n
     printf("{\"latency_us\": %g, \"bandwidth_gbs\": %g, \"batch\": %lld, ", m->network.latency_us,
            m->network.bandwidth_gbs, (long long)s->batch);
     for (int i = 0; m->ranks && i < DL_NETWORK_SIZES; i++)
-        printf("%s{\"bytes\": %lld, \"us\": %.6g, \"model_us\": %.6g}%s", i ? ", " : "\"measured\": [",
-               (long long)m->points[i].bytes, m->points[i].us, m->points[i].model_us,
-               i + 1 < DL_NETWORK_SIZES ? "" : "], ");
+        printf("%s{\"bytes\": %lld, \"us\": %.6g, \"model_us\": %.6g}%s",
+               i ? ", " : "\"measured\": [", (long long)m->points[i].bytes, m->points[i].us,
+               m->points[i].model_us, i + 1 < DL_NETWORK_SIZES ? "" : "], ");
     printf("\"scale\": [");
     for (int i = 0; i < n; i++) {
         const line *l = &lines[i];
         printf("%s{\"ranks\": %d, \"step_ms\": %.6g, \"compute_ms\": %.6g, \"network_ms\": %.6g, "
                "\"exposed_ms\": %.6g, \"efficiency\": %.6g, \"bytes\": %lld, \"collectives\": %d, "
                "\"peak_bytes\": %lld}",
-               i ? ", " : "", l->ranks, l->of.step_ms, l->of.compute_ms, l->of.network_ms, l->of.exposed_ms,
-               efficiency(lines, i), (long long)l->of.bytes, l->of.collectives, (long long)l->peak);
+               i ? ", " : "", l->ranks, l->of.step_ms, l->of.compute_ms, l->of.network_ms,
+               l->of.exposed_ms, efficiency(lines, i), (long long)l->of.bytes, l->of.collectives,
+               (long long)l->peak);
     }
     printf("], ");
     dl_reading_print_json(data, jobs_of(s->arena, lines, n), n);
@@ -175,10 +193,11 @@ static void print_json(const dl_session *s, const line *lines, int n, const dl_n
 
 /* How well two numbers say what was measured. */
 static void print_measured(const dl_network_measured *m) {
-    printf("sums over %d ranks by %s, microseconds, and what the two numbers say:", m->ranks, m->backend);
+    printf("sums over %d ranks by %s, microseconds, and what the two numbers say:", m->ranks,
+           m->backend);
     for (int i = 0; i < DL_NETWORK_SIZES; i++)
-        printf("%s %lld KiB %.0f (%.0f)", i ? ";" : "", (long long)m->points[i].bytes / 1024, m->points[i].us,
-               m->points[i].model_us);
+        printf("%s %lld KiB %.0f (%.0f)", i ? ";" : "", (long long)m->points[i].bytes / 1024,
+               m->points[i].us, m->points[i].model_us);
     printf("\n");
 }
 
@@ -188,8 +207,8 @@ static void print(const dl_session *s, const line *lines, int n, const dl_networ
     printf("%s, %lld samples a rank; network: %.3g us a message, %.3g GB/s\n"
            "%8s %10s %10s %10s %10s %10s %12s %10s\n",
            dl_shown(s->arena, s->model_path), (long long)s->batch, m->network.latency_us,
-           m->network.bandwidth_gbs, "ranks", "step ms", "kernels", "network", "exposed", "efficient",
-           "MiB a step", "peak MiB");
+           m->network.bandwidth_gbs, "ranks", "step ms", "kernels", "network", "exposed",
+           "efficient", "MiB a step", "peak MiB");
     for (int i = 0; i < n; i++) {
         const line *l = &lines[i];
         printf("%8d %10.2f %10.2f %10.2f %10.2f %9.0f%% %12.2f %10.1f\n", l->ranks, l->of.step_ms,
@@ -207,9 +226,11 @@ static bool read_network(const dl_config *c, dl_network *network, int *measure, 
     char *end = NULL;
     long n = text ? strtol(text, &end, 10) : 0;
     if (text && (end == text || *end || n < 2 || n > 4096))
-        return dl_fail(err, DL_USAGE, "--measure=%.100s is no number of ranks from 2 to 4096", text);
+        return dl_fail(err, DL_USAGE, "--measure=%.100s is no number of ranks from 2 to 4096",
+                       text);
     if (text && (dl_config_option(c, "latency") || dl_config_option(c, "bandwidth")))
-        return dl_fail(err, DL_USAGE, "--measure finds what --latency and --bandwidth say: leave them out");
+        return dl_fail(err, DL_USAGE,
+                       "--measure finds what --latency and --bandwidth say: leave them out");
     *measure = (int)n;
     return read_positive(c, "latency", 20, &network->latency_us, err) &&
            read_positive(c, "bandwidth", 1, &network->bandwidth_gbs, err);
@@ -221,13 +242,14 @@ static bool measure(int asked, dl_network_measured *m, dlr_world *world, dl_erro
     if (!comm) return false;
     *world = dlr_comm_world(comm);
     if (asked && asked != world->size)
-        dl_fail(err, DL_USAGE, "--measure=%d, and there are %d ranks: leave it out", asked, world->size);
+        dl_fail(err, DL_USAGE, "--measure=%d, and there are %d ranks: leave it out", asked,
+                world->size);
     bool ok = !err->code && dl_network_measure(comm, m, err);
     return dlr_comm_close(comm, err) && ok; /* before kernels are timed: nobody is beside them */
 }
 
-/* Starts `n` ranks of this very command, of which the first goes on when the others have ended. argv[0] is
- * its name, behind the program's. */
+/* Starts `n` ranks of this very command, of which the first goes on when the others have ended.
+ * argv[0] is its name, behind the program's. */
 static int start_ranks(int n, int argc, char **argv) {
     dl_error err = {0};
     int status = 0;
@@ -270,7 +292,8 @@ int dlc_scale(dl_arena *arena, int argc, char **argv) {
     if (asked && !is_rank) return start_ranks(asked, argc, argv);
     if (is_rank) {
         dl_launch_begin(said.world.rank);
-        if (!measure(asked, &network, &world, &err)) return dl_launch_report(world.rank, dlc_fail(&err));
+        if (!measure(asked, &network, &world, &err))
+            return dl_launch_report(world.rank, dlc_fail(&err));
     }
     int code = world.rank ? 0 : scale(arena, argc, argv, numbers, n, &network, c);
     return is_rank ? dl_launch_report(world.rank, code) : code;

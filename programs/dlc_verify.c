@@ -1,6 +1,6 @@
-/* `dlc verify`: every compiled kernel beside the interpreter, on the same operands and between canaries; then
- * the model as it was written, its gradients and the optimiser's steps beside their definitions. What is
- * compared, and how, is verify/verify.h's part. */
+/* `dlc verify`: every compiled kernel beside the interpreter, on the same operands and between
+ * canaries; then the model as it was written, its gradients and the optimiser's steps beside their
+ * definitions. What is compared, and how, is verify/verify.h's part. */
 #include <limits.h>
 #include <malloc.h>
 #include <math.h>
@@ -17,7 +17,8 @@
 
 static const dl_option options[] = {
     {"target", 0, "TARGET",
-     "cpu (the best here), cpu:avx2, ..., cuda:sm_90a, ...; on a GPU, or by --device=cuda:emulated on the "
+     "cpu (the best here), cpu:avx2, ..., cuda:sm_90a, ...; on a GPU, or by --device=cuda:emulated "
+     "on the "
      "CPU"},
     {"json", 0, NULL, "print what was judged, and what is off, as one JSON object"},
     {"kernels", 0, NULL,
@@ -26,17 +27,23 @@ static const dl_option options[] = {
     {0},
 };
 
-static const char usage[] =
-    "usage: dlc verify [MODEL.dl] [OPTION...] [--key=value...]\n\n"
-    "Runs every kernel of a training and an evaluation step between guard zones, and compares what it\n"
-    "stores with the reference interpreter (double precision, plain loops): each number must lie where\n"
-    "float32's rounding of what was summed can leave it, and ties within rounding may go to either side. "
-    "Then\n"
-    "compares the model as written, each op by its own definition, with what the compiler's passes make of\n"
-    "it: each op, its gradient (central differences), outputs, losses and metrics, the whole loss's\n"
-    "gradients, and the optimiser's updates. Says how many of each it judged, and what not. Without "
-    "--config,\n"
-    "the configuration `tiny` is taken where there is one. Exit status 7 when something is off.\n\n";
+static const char usage[] = "usage: dlc verify [MODEL.dl] [OPTION...] [--key=value...]\n\n"
+                            "Runs every kernel of a training and an evaluation step between guard "
+                            "zones, and compares what it\n"
+                            "stores with the reference interpreter (double precision, plain "
+                            "loops): each number must lie where\n"
+                            "float32's rounding of what was summed can leave it, and ties within "
+                            "rounding may go to either side. "
+                            "Then\n"
+                            "compares the model as written, each op by its own definition, with "
+                            "what the compiler's passes make of\n"
+                            "it: each op, its gradient (central differences), outputs, losses and "
+                            "metrics, the whole loss's\n"
+                            "gradients, and the optimiser's updates. Says how many of each it "
+                            "judged, and what not. Without "
+                            "--config,\n"
+                            "the configuration `tiny` is taken where there is one. Exit status 7 "
+                            "when something is off.\n\n";
 
 typedef struct {
     dl_classes classes;
@@ -65,7 +72,8 @@ static void set_numbers(dlr_exec *exec) {
     }
 }
 
-/* Parameters away from where they start: a weight of zeros, or one of ones, hides what is wrong behind it. */
+/* Parameters away from where they start: a weight of zeros, or one of ones, hides what is wrong
+ * behind it. */
 static bool move_weights(dlr_exec *exec, uint64_t seed, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(exec);
     for (int i = 0; i < p->vars.n; i++) {
@@ -76,7 +84,8 @@ static bool move_weights(dlr_exec *exec, uint64_t seed, dl_error *err) {
         if (!x) return dl_fail(err, DL_RESOURCE, "no memory for the weights");
         dlr_state_read(exec, v, DL_F64, x);
         for (int64_t k = 0; k < n; k++) squares += x[k] * x[k];
-        double by = sqrt(3) * (0.1 * sqrt(squares / (double)(n ? n : 1)) + 0.01); /* a deviation's width */
+        double by =
+            sqrt(3) * (0.1 * sqrt(squares / (double)(n ? n : 1)) + 0.01); /* a deviation's width */
         for (int64_t k = 0; k < n; k++)
             x[k] += by * dl_verify_uniform(seed + 0x100u * (unsigned)i, (uint64_t)k);
         dlr_state_write(exec, v, DL_F64, x);
@@ -87,13 +96,14 @@ static bool move_weights(dlr_exec *exec, uint64_t seed, dl_error *err) {
 
 static bool fill(dlr_exec *exec, void *user, dl_error *err) {
     const filling *f = user;
-    if (!dlc_fill(exec, &f->classes, f->seed, err) || !move_weights(exec, f->seed, err)) return false;
+    if (!dlc_fill(exec, &f->classes, f->seed, err) || !move_weights(exec, f->seed, err))
+        return false;
     set_numbers(exec);
     return true;
 }
 
-/* The compiler's passes, on what is to be judged. The scaler of a loss is the optimiser's: gradients alone
- * are those of the loss. */
+/* The compiler's passes, on what is to be judged. The scaler of a loss is the optimiser's:
+ * gradients alone are those of the loss. */
 static bool run_passes(dl_module *m, const char *names, void *user, dl_error *err) {
     const filling *f = user;
     dl_pass_ctx ctx = {.arena = m->arena, .err = err};
@@ -122,7 +132,8 @@ static void add(report *r, const dl_verdict *v) {
 
 static void print_judged(const report *r) {
     const dl_judged *j = &r->all.judged;
-    printf("  judged: %d kernels between %d guard zones, %d ops by their own meaning, %d gradients, %d "
+    printf("  judged: %d kernels between %d guard zones, %d ops by their own meaning, %d "
+           "gradients, %d "
            "updates\n",
            j->kernels, j->guards, j->composites, j->gradients, j->updates);
     for (int i = 0; i < r->all.skipped.n; i++) printf("  not judged: %s\n", r->all.skipped.at[i]);
@@ -141,10 +152,11 @@ static void print_json(const report *r, const dl_session *s, const char *target)
     dlr_json_put_key(&b, "config"), dlr_json_put_string(&b, s->config->name);
     dlr_json_put_key(&b, "target"), dlr_json_put_string(&b, target);
     dl_putf(&b, ", \"batch\": %lld", (long long)s->batch);
-    dl_putf(&b,
-            ", \"judged\": {\"kernels\": %d, \"gradients\": %d, \"updates\": %d, \"composites\": %d, "
-            "\"guards\": %d}",
-            j->kernels, j->gradients, j->updates, j->composites, j->guards);
+    dl_putf(
+        &b,
+        ", \"judged\": {\"kernels\": %d, \"gradients\": %d, \"updates\": %d, \"composites\": %d, "
+        "\"guards\": %d}",
+        j->kernels, j->gradients, j->updates, j->composites, j->guards);
     put_texts(&b, "not_judged", r->all.skipped.n, r->all.skipped.at);
     put_texts(&b, "off", r->all.faults.n, r->all.faults.at);
     printf("%s}\n", b.at);
@@ -154,15 +166,16 @@ static void print_json(const report *r, const dl_session *s, const char *target)
 /* ---- what is judged ---- */
 
 /* Kernels of one graph, in order, each on what the compiled ones before it left. */
-static bool verify_kernels(report *r, const dl_graph *g, const dl_plan *plan, const dl_verify_run *run,
-                           dl_error *err) {
+static bool verify_kernels(report *r, const dl_graph *g, const dl_plan *plan,
+                           const dl_verify_run *run, dl_error *err) {
     dl_verdict v = {0};
     if (!dl_verify_kernels(r->arena, g, plan, run, &v, err)) return false;
     add(r, &v);
     if (!r->json)
-        printf("  %-5s %3d kernels, %d results: at most %.2f of what float32's rounding allows%s%s\n",
-               g->name, g->nodes.n, v.compared, v.worst, v.worst_of ? ", by " : "",
-               v.worst_of ? v.worst_of : "");
+        printf(
+            "  %-5s %3d kernels, %d results: at most %.2f of what float32's rounding allows%s%s\n",
+            g->name, g->nodes.n, v.compared, v.worst, v.worst_of ? ", by " : "",
+            v.worst_of ? v.worst_of : "");
     return true;
 }
 
@@ -179,21 +192,25 @@ static bool verify_meaning(report *r, const dl_verify_graphs *graphs, const dl_p
     for (int i = 0; i < written->results.n && !graphs->derived && !r->json; i++) {
         const dl_result *of = &written->results.at[i];
         if (float32[i] == float32[i])
-            printf("       %s \"%s\" beside the model as written, in double precision: relative error %.2e\n",
+            printf("       %s \"%s\" beside the model as written, in double precision: relative "
+                   "error %.2e\n",
                    dl_result_roles[of->role], of->name, float32[i]);
     }
     return true;
 }
 
-/* All of it. `written`: two sessions of the same model, of which the second becomes its gradients. */
-static bool verify_all(report *r, const dl_session *s, const dl_plan *p, dl_session *const written[2],
-                       const dl_verify_run *run, const dl_recipe *recipe, dl_error *err) {
+/* All of it. `written`: two sessions of the same model, of which the second becomes its gradients.
+ */
+static bool verify_all(report *r, const dl_session *s, const dl_plan *p,
+                       dl_session *const written[2], const dl_verify_run *run,
+                       const dl_recipe *recipe, dl_error *err) {
     dl_rules *rules = NULL;
     bool ok = true;
     for (int g = 0; ok && g < s->module->graphs.n; g++)
         ok = verify_kernels(r, s->module->graphs.at[g], p, run, err);
     if (ok && r->kernels) {
-        char *why = dl_strdup(r->arena, "ops, gradients and updates: --kernels asks for kernels alone");
+        char *why =
+            dl_strdup(r->arena, "ops, gradients and updates: --kernels asks for kernels alone");
         dl_push(r->arena, &r->all.skipped, why);
     }
     if (!ok || r->kernels) return ok;
@@ -234,9 +251,9 @@ static dl_session *open_session(dl_arena *arena, int argc, char **argv, int *cod
     return NULL;
 }
 
-/* Arrays of a large weight's size come and go by the hundred. Mapped one by one, as glibc has them, each is
- * made of fresh zero pages: a fifth of all time. From the heap, which is not given back before the end, they
- * are used again; the peak is the same. */
+/* Arrays of a large weight's size come and go by the hundred. Mapped one by one, as glibc has them,
+ * each is made of fresh zero pages: a fifth of all time. From the heap, which is not given back
+ * before the end, they are used again; the peak is the same. */
 static void keep_memory(void) {
 #ifdef __GLIBC__
     mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, INT_MAX);
@@ -267,12 +284,14 @@ int dlc_verify(dl_arena *arena, int argc, char **argv) {
     filling with = {dl_classes_find(arena, written[0]->module),
                     (uint64_t)dl_config_int(s->config, DL_KEY_seed), opt.recipe};
     dl_plan *p = dl_session_compile(s, &opt, &err);
-    dl_verify_run run = {{.threads = (int)dl_config_int(s->config, DL_KEY_threads), .device = on.device},
-                         fill,
-                         run_passes,
-                         &with};
-    report r = {
-        .arena = arena, .json = dl_config_option(c, "json"), .kernels = dl_config_option(c, "kernels")};
+    dl_verify_run run = {
+        {.threads = (int)dl_config_int(s->config, DL_KEY_threads), .device = on.device},
+        fill,
+        run_passes,
+        &with};
+    report r = {.arena = arena,
+                .json = dl_config_option(c, "json"),
+                .kernels = dl_config_option(c, "kernels")};
     if (p && !r.json) {
         printf("%s, configuration %s, batch %lld, %s\n", dl_shown(s->arena, s->model_path),
                dl_shown(s->arena, s->config->name), (long long)s->batch, p->target);

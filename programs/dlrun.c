@@ -1,5 +1,6 @@
-/* `dlrun`: trains a model. The configuration and the model become a plan (compiler), the plan and the data a
- * run (runtime); this file is where the two meet, and main reads in the order of what happens. */
+/* `dlrun`: trains a model. The configuration and the model become a plan (compiler), the plan and
+ * the data a run (runtime); this file is where the two meet, and main reads in the order of what
+ * happens. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,19 +46,25 @@ static const char usage[] =
     "usage: dlrun [MODEL.dl] [FILE.yaml] [--config NAME] [--key=value...]\n\n"
     "Trains a model; docs/training.md tells the whole story.\n\n"
     "  dlrun --config tiny                         about a minute on two cores\n"
-    "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it leaves\n"
-    "  dlrun --config short --resume               go on where a run stopped (Ctrl-C leaves a checkpoint)\n"
+    "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it "
+    "leaves\n"
+    "  dlrun --config short --resume               go on where a run stopped (Ctrl-C leaves a "
+    "checkpoint)\n"
     "  dlrun --config short --resume=DIR           go on from the run, or the checkpoint, in DIR\n"
     "  dlrun -n 4 --config short                   four ranks of this machine, by mpirun\n"
     "  dlrun --data_loader_config synthetic        on noise, without any data file\n"
     "  dlrun --config base --dry_run               parameters and exact memory, nothing else\n"
-    "  dlrun predict runs/short/1GPU/00 FILE -o OUT   what the trained model makes of a file (predict "
+    "  dlrun predict runs/short/1GPU/00 FILE -o OUT   what the trained model makes of a file "
+    "(predict "
     "--help)\n"
-    "  dlrun sweep FILE.yaml --config short        trials of many values; dlrun agent ID trains them "
+    "  dlrun sweep FILE.yaml --config short        trials of many values; dlrun agent ID trains "
+    "them "
     "(--help)\n"
-    "  dlrun models/config/hello.yaml              a file that is one configuration, and names its model\n"
+    "  dlrun models/config/hello.yaml              a file that is one configuration, and names its "
+    "model\n"
     "  dlrun models/vit.dl --help                  all options and keys, the model's among them\n\n"
-    "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 8 another rank, "
+    "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory, 7 a loss that is not finite, 8 "
+    "another rank, "
     "75 stopped by a "
     "signal, or --stop_after\n"
     "(a checkpoint is written: run again with --resume).\n\n";
@@ -71,8 +78,10 @@ static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
             c, DL_KEY_save_checkpoint, err,
             "a run without checkpoints is not in this version; --keep_checkpoints=1 keeps one");
     if (dl_job_replays(c) && !dl_config_is_null(c, DL_KEY_stop_after))
-        return dl_config_fail(c, DL_KEY_stop_after, err, "a replay keeps no checkpoint to go on from");
-    if (dl_config_bool(c, DL_KEY_sharded_checkpoints) && dl_config_bool(c, DL_KEY_torch_checkpoints))
+        return dl_config_fail(c, DL_KEY_stop_after, err,
+                              "a replay keeps no checkpoint to go on from");
+    if (dl_config_bool(c, DL_KEY_sharded_checkpoints) &&
+        dl_config_bool(c, DL_KEY_torch_checkpoints))
         return dl_config_fail(
             c, DL_KEY_sharded_checkpoints, err,
             "with torch_checkpoints rank 0 writes the whole state in one file, for which it "
@@ -106,12 +115,14 @@ static bool choose_device(dl_run_job *p, dl_error *err) {
 }
 
 /* Ranks that no MPI has started may do with NCCL, each on its device. */
-static bool name_device(dl_run_job *p, const dlr_world_said *said, dlr_world_options *o, dl_error *err) {
+static bool name_device(dl_run_job *p, const dlr_world_said *said, dlr_world_options *o,
+                        dl_error *err) {
     if (said->world.size == 1 || !said->torchrun) return true;
     p->world = said->world;
     if (!choose_device(p, err)) return false;
     const char *device = p->device.device ? p->device.device : "cpu";
-    if (strncmp(device, "cuda", 4) == 0 && !(o->driver = dl_device_driver(device, &o->ordinal, err)))
+    if (strncmp(device, "cuda", 4) == 0 &&
+        !(o->driver = dl_device_driver(device, &o->ordinal, err)))
         return false;
     p->warnings.n = 0; /* it is chosen once more, when all know each other */
     return true;
@@ -152,7 +163,8 @@ static bool open_session(dl_run_job *p, dl_error *err) {
     dl_session_take_rank(p->session, p->world.rank);
     dl_ranks_place(&p->session->ranks, p->world.rank, p->place);
     p->data_ranks = p->session->ranks.size[DL_RANKS_DP];
-    if (p->comm && !dl_groups_make(p->arena, p->comm, &p->session->ranks, p->world.rank, p->groups, err))
+    if (p->comm &&
+        !dl_groups_make(p->arena, p->comm, &p->session->ranks, p->world.rank, p->groups, err))
         return false;
     p->model = dl_identify(p->arena, p->session);
     for (int i = 0; i < c->warnings.n; i++) dl_push(p->arena, &p->warnings, c->warnings.at[i]);
@@ -167,7 +179,8 @@ static bool settle_batch(const dl_run_job *p, dl_error *err) {
 }
 
 /* Whether weights are the model's, by names and shapes; `g` is as the front end built it. */
-static bool check_weights(dl_arena *arena, const dl_graph *g, const dlr_st_file *file, dl_error *err) {
+static bool check_weights(dl_arena *arena, const dl_graph *g, const dlr_st_file *file,
+                          dl_error *err) {
     dlr_st_tensor *want = DL_NEWS(arena, dlr_st_tensor, g->vars.n + 1);
     int n = 0;
     for (int i = 0; i < g->vars.n; i++) {
@@ -175,7 +188,8 @@ static bool check_weights(dl_arena *arena, const dl_graph *g, const dlr_st_file 
         const dl_type *t = &v->value.type;
         if (v->role != DL_VAR_PARAM && v->role != DL_VAR_STATE) continue;
         if (dlr_tensors_may_lack(v->name) && !dlr_st_find(file, v->name)) continue;
-        want[n] = (dlr_st_tensor){.name = v->name, .dtype = dlr_tensors_dtype(t->dtype), .rank = t->rank};
+        want[n] =
+            (dlr_st_tensor){.name = v->name, .dtype = dlr_tensors_dtype(t->dtype), .rank = t->rank};
         for (int k = 0; k < t->rank; k++) want[n].shape[k] = t->axis[k].size;
         n++;
     }
@@ -198,8 +212,8 @@ static bool check_files(dl_run_job *p, dl_error *err) {
 
 /* ---- data ---- */
 
-/* Both data sets; with `check`, only looks whether they could be opened. What is whole then stays open: many
- * ranks that open everything twice ask a file system twice as much. */
+/* Both data sets; with `check`, only looks whether they could be opened. What is whole then stays
+ * open: many ranks that open everything twice ask a file system twice as much. */
 static bool open_both(dl_run_job *p, bool check, dl_error *err) {
     dlr_opening opening = check ? DLR_OPEN_PROBE : DLR_OPEN_FOR_USE;
     dlr_dataset **const data[] = {[DLR_TRAIN] = &p->train, [DLR_VALID] = &p->valid};
@@ -217,7 +231,8 @@ static bool open_both(dl_run_job *p, bool check, dl_error *err) {
     return true;
 }
 
-/* Bytes of a device that the data would take, where they are there, which a dry run does not ask for. */
+/* Bytes of a device that the data would take, where they are there, which a dry run does not ask
+ * for. */
 static int64_t store_of(const dl_run_job *p) {
     dlr_dataset *data[2] = {NULL, NULL};
     dl_error none = {0};
@@ -235,7 +250,8 @@ static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", 
 
 /* Beside the log, where who looks for the reason will look. */
 static void keep_flight(const dl_run_job *p, const char *run) {
-    if (p->comm) dlr_comm_set_flight(p->comm, dl_format(p->arena, "%s/flight-%d.txt", run, p->world.rank));
+    if (p->comm)
+        dlr_comm_set_flight(p->comm, dl_format(p->arena, "%s/flight-%d.txt", run, p->world.rank));
 }
 
 static bool open_log(dl_run_job *p, dl_error *err) {
@@ -248,11 +264,13 @@ static bool open_log(dl_run_job *p, dl_error *err) {
         p->warnings.n = 0;
         return true;
     }
-    bool ok = path && (p->dir.lock >= 0 || dlr_rundir_open(p->arena, path, &p->dir, err)); /* a trial's is */
+    bool ok = path && (p->dir.lock >= 0 ||
+                       dlr_rundir_open(p->arena, path, &p->dir, err)); /* a trial's is */
     if (!ok || !dlr_log_open(p->dir.log, err)) return false;
     p->logs = true;
     if (p->sweep) dlr_log_info("HPO sweep %s, trial cfg %s", p->sweep->dir, p->sweep->trial.run);
-    if (dl_config_option(c, "show-config")) dlr_log_info("Command line config: %s", p->command_line);
+    if (dl_config_option(c, "show-config"))
+        dlr_log_info("Command line config: %s", p->command_line);
     dl_config_log(c, log_line, NULL);
     dl_job_tell_warnings(p);
     return true;
@@ -261,7 +279,8 @@ static bool open_log(dl_run_job *p, dl_error *err) {
 static bool load_data(dl_run_job *p, dl_error *err) {
     dlr_log_info("rank %d, begin data loader init", p->world.rank);
     if (!open_both(p, false, err)) return false;
-    if (dl_job_leads(p) && !dl_data_notes(p->session, p->train, p->valid, p->global_batch, err)) return false;
+    if (dl_job_leads(p) && !dl_data_notes(p->session, p->train, p->valid, p->global_batch, err))
+        return false;
     dlr_log_info("rank %d, data loader initialized with config %s", p->world.rank,
                  dl_config_str(p->config, DL_KEY_data_loader_config));
     return true;
@@ -277,7 +296,8 @@ static bool run(dl_run_job *p, dl_error *err) {
     bool dry = dl_config_option(c, "dry_run") != NULL;
     if (dl_config_option(c, "profile") && dry)
         return dl_fail(err, DL_USAGE, "--profile records steps, and --dry_run makes none");
-    if (dl_config_option(c, "json") && !dry) return dl_fail(err, DL_USAGE, "--json goes with --dry_run");
+    if (dl_config_option(c, "json") && !dry)
+        return dl_fail(err, DL_USAGE, "--json goes with --dry_run");
     if (dl_config_option(c, "verbose")) dlr_log_set_level(DLR_DEBUG);
     if (!open_world(p, err) || !take_trial(p, err)) return false;
     if (p->sweep && p->sweep->trial.number < 0) return true; /* none is left */
@@ -292,7 +312,8 @@ static bool run(dl_run_job *p, dl_error *err) {
     }
     if (!settle_batch(p, err)) return false;
     if (!check_files(p, err)) return false;
-    if (!dl_job_replays(c) && (!dl_resume_check(p->arena, c, p->world.size, err) || !open_both(p, true, err)))
+    if (!dl_job_replays(c) &&
+        (!dl_resume_check(p->arena, c, p->world.size, err) || !open_both(p, true, err)))
         return false;
     static const dl_key outputs[] = {DL_KEY_save_grads, DL_KEY_save_weights};
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
@@ -321,7 +342,8 @@ static void report(dl_run_job *p, const dl_error *err) {
         dlr_log_set_stderr(false);
         dlr_log(err->code == DL_REQUEUE ? DLR_WARNING : DLR_ERROR, "%s", err->message);
     }
-    bool common = err->code == DL_REQUEUE || err->code == DL_NUMERIC; /* all ranks end so, and one says it */
+    bool common =
+        err->code == DL_REQUEUE || err->code == DL_NUMERIC; /* all ranks end so, and one says it */
     if (common && !dl_job_leads(p)) return;
     bool located = strstr(err->message, ": error: ") != NULL; /* file:line:column: error: ... */
     char who[32] = "";
@@ -366,8 +388,8 @@ static const char *join(dl_arena *arena, int n, char *const *words) {
 
 enum { GRACE_US = 200000 };
 
-/* The end of a rank. One that ends alone tells the others, who would wait for it; and where MPI may hang, or
- * may still write to what would be freed, nothing is ended but the process. */
+/* The end of a rank. One that ends alone tells the others, who would wait for it; and where MPI may
+ * hang, or may still write to what would be freed, nothing is ended but the process. */
 static void end_rank(dl_run_job *p, int code, const dl_error *err) {
     bool common = code == DL_OK || code == DL_REQUEUE || code == DL_NUMERIC;
     dl_error lost = {0};
@@ -402,7 +424,9 @@ static int end(dl_run_job *p, bool ok, const dl_error *err) {
     return dl_launch_report(rank, dl_streams_end("dlrun", code));
 }
 
-enum { END_S = 2 /* a rank that waits for MPI's own end says so itself a second behind the timeout */ };
+enum {
+    END_S = 2 /* a rank that waits for MPI's own end says so itself a second behind the timeout */
+};
 
 int main(int argc, char **argv) {
     dl_exit_without_memory("dlrun");

@@ -1,5 +1,5 @@
-/* One run of dlrun, between the files that make it: dlrun.c leads, and main reads there in the order of what
- * happens. */
+/* One run of dlrun, between the files that make it: dlrun.c leads, and main reads there in the
+ * order of what happens. */
 #ifndef DL_DLRUN_JOB_H
 #define DL_DLRUN_JOB_H
 #include "compiler/session.h"
@@ -30,7 +30,8 @@ typedef struct {
     dlr_world world;
     dlr_group groups[DL_NRANK_GROUPS];
     int place[DL_NRANK_PARTS], data_ranks; /* this rank's coordinates; ranks with other samples */
-    int64_t store; /* of a dry run: bytes of the data set that a device is to hold; 0: none, or not there */
+    int64_t store; /* of a dry run: bytes of the data set that a device is to hold; 0: none, or not
+                      there */
     dlr_rundir dir;
     dlr_wandb_options *wandb; /* NULL: not asked for */
     bool logs;                /* out.log is open */
@@ -39,7 +40,9 @@ typedef struct {
     dlr_exec *exec;
 } dl_run_job;
 
-static inline bool dl_job_replays(const dl_config *c) { return !dl_config_is_null(c, DL_KEY_replay); }
+static inline bool dl_job_replays(const dl_config *c) {
+    return !dl_config_is_null(c, DL_KEY_replay);
+}
 /* Rank 0 speaks for all. */
 static inline bool dl_job_leads(const dl_run_job *p) { return p->world.rank == 0; }
 
@@ -52,8 +55,8 @@ void dl_job_tell_warnings(dl_run_job *p);
 
 /* ---- dlrun_plan.c ---- */
 
-/* The session's plan, from the cache or compiled; behind it the session is gone. Errors: those of compiling;
- * DL_PEER. */
+/* The session's plan, from the cache or compiled; behind it the session is gone. Errors: those of
+ * compiling; DL_PEER. */
 bool dl_job_compile(dl_run_job *p, dl_error *err);
 /* What --dry_run says of the plan: parameters, memory, kernels; as JSON where that is asked for. */
 bool dl_job_print_plan(const dl_run_job *p, dl_error *err);

@@ -10,7 +10,8 @@
 #include "runtime/checkpoint/snapshot.h"
 #include "runtime/formats/log.h"
 
-/* Model, graphs and what the compiler needed beside them: not a byte of it stays while the plan runs. */
+/* Model, graphs and what the compiler needed beside them: not a byte of it stays while the plan
+ * runs. */
 static void close_session(dl_run_job *p) {
     dl_session_close(p->session);
     dl_arena_free(p->compiler);
@@ -52,36 +53,42 @@ static int64_t copy_bytes(const dl_run_job *p) {
     dl_error none = {0}; /* ranks that are not those of the plan are found where it is opened */
     dlr_ranks ranks = ranks_of(p);
     if (!dl_config_bool(p->config, DL_KEY_async_checkpoints) || dl_job_replays(p->config)) return 0;
-    if (!dl_config_bool(p->config, DL_KEY_sharded_checkpoints)) return dlr_snapshot_bytes(p->plan, NULL);
+    if (!dl_config_bool(p->config, DL_KEY_sharded_checkpoints))
+        return dlr_snapshot_bytes(p->plan, NULL);
     const dlr_shards *shards = dlr_shards_deal(p->arena, p->plan, &ranks, &none);
     return shards ? dlr_snapshot_bytes(p->plan, shards) : 0;
 }
 
-/* "2 batches of 9.0 MiB, data sets of 8.2 MiB, a checkpoint's copy of 2.1 MiB": what a run holds beside the
- * plan's memory. */
+/* "2 batches of 9.0 MiB, data sets of 8.2 MiB, a checkpoint's copy of 2.1 MiB": what a run holds
+ * beside the plan's memory. */
 static const char *data_text(const dl_run_job *p) {
-    dlr_train_ring ring = dlr_train_ring_of(p->plan, (int)dl_config_int(p->config, DL_KEY_num_data_workers));
+    dlr_train_ring ring =
+        dlr_train_ring_of(p->plan, (int)dl_config_int(p->config, DL_KEY_num_data_workers));
     int64_t held = 0;
     if (dl_job_replays(p->config)) return "no batches";
     if (p->train && p->valid) held = dlr_dataset_held(p->train) + dlr_dataset_held(p->valid);
-    return dl_format(p->arena, "%d batch%s of %.1f MiB%s%s", ring.batches, ring.batches == 1 ? "" : "es",
-                     (double)ring.bytes / 0x1p20,
-                     held ? dl_format(p->arena, ", data sets of %.1f MiB", (double)held / 0x1p20) : "",
+    return dl_format(p->arena, "%d batch%s of %.1f MiB%s%s", ring.batches,
+                     ring.batches == 1 ? "" : "es", (double)ring.bytes / 0x1p20,
+                     held ? dl_format(p->arena, ", data sets of %.1f MiB", (double)held / 0x1p20)
+                          : "",
                      copy_bytes(p) ? dl_format(p->arena, ", a checkpoint's copy of %.1f MiB",
                                                (double)copy_bytes(p) / 0x1p20)
                                    : "");
 }
 
-/* What the run will take of the device, with what is in use there now; nothing where that is the host. */
+/* What the run will take of the device, with what is in use there now; nothing where that is the
+ * host. */
 static void print_device(const dlr_device_memory *m) {
     char held[64] = "";
     if (!m->total) return;
     if (m->held) snprintf(held, sizeof held, "%.1f of the data set, ", (double)m->held / 0x1p20);
-    printf("  device      %.1f MiB of %.1f in use then: %.1f of the plan, about %.1f of code and %.1f of "
+    printf("  device      %.1f MiB of %.1f in use then: %.1f of the plan, about %.1f of code and "
+           "%.1f of "
            "graphs, %s"
            "%.1f now (the driver's context, and other programs)%s\n",
-           (double)dlr_device_predicted(m) / 0x1p20, (double)m->total / 0x1p20, (double)m->plan / 0x1p20,
-           (double)m->code / 0x1p20, (double)m->graphs / 0x1p20, held, (double)m->before / 0x1p20,
+           (double)dlr_device_predicted(m) / 0x1p20, (double)m->total / 0x1p20,
+           (double)m->plan / 0x1p20, (double)m->code / 0x1p20, (double)m->graphs / 0x1p20, held,
+           (double)m->before / 0x1p20,
            dlr_device_predicted(m) > m->total ? ": it does not fit" : "");
 }
 
@@ -91,19 +98,23 @@ static const char *device_json(const dl_run_job *p, const dlr_device_memory *m) 
                : dl_format(p->arena,
                            ", \"device_bytes_predicted\": %lld, \"device_bytes_before\": %lld, "
                            "\"device_bytes_total\": %lld",
-                           (long long)dlr_device_predicted(m), (long long)m->before, (long long)m->total);
+                           (long long)dlr_device_predicted(m), (long long)m->before,
+                           (long long)m->total);
 }
 
-/* The same for programs. `configuration` is what was asked for; `batch` and `global_batch` what it comes to.
+/* The same for programs. `configuration` is what was asked for; `batch` and `global_batch` what it
+ * comes to.
  */
 static void print_json(const dl_run_job *p, int threads, const dlr_device_memory *m) {
     dl_buf b = {0};
     dl_config_put_json(p->config, &b);
     printf("{\"configuration\": %s, \"batch\": %lld, \"global_batch\": %lld, \"parameters\": %lld, "
-           "\"peak_bytes\": %lld, \"checkpoint_copy_bytes\": %lld, \"threads\": %d, \"kernels\": %d%s}\n",
-           b.at, (long long)p->batch, (long long)p->global_batch, (long long)dl_plan_parameters(p->plan),
-           (long long)dl_plan_peak(p->plan, threads), (long long)copy_bytes(p), threads,
-           dl_plan_program_find(p->plan, "train")->launches.n, device_json(p, m));
+           "\"peak_bytes\": %lld, \"checkpoint_copy_bytes\": %lld, \"threads\": %d, \"kernels\": "
+           "%d%s}\n",
+           b.at, (long long)p->batch, (long long)p->global_batch,
+           (long long)dl_plan_parameters(p->plan), (long long)dl_plan_peak(p->plan, threads),
+           (long long)copy_bytes(p), threads, dl_plan_program_find(p->plan, "train")->launches.n,
+           device_json(p, m));
     dl_buf_free(&b);
 }
 
@@ -128,11 +139,12 @@ bool dl_job_print_plan(const dl_run_job *p, dl_error *err) {
         print_json(p, threads, &m);
         return true;
     }
-    printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, exactly; beside "
+    printf("%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, "
+           "exactly; beside "
            "it %s\n  kernels     %d in a training step\n",
            dl_shown(p->arena, p->model_path), (long long)p->batch, p->plan->target,
-           (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads,
-           data_text(p), dl_plan_program_find(p->plan, "train")->launches.n);
+           (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20,
+           threads, data_text(p), dl_plan_program_find(p->plan, "train")->launches.n);
     print_device(&m);
     return true;
 }
@@ -148,12 +160,13 @@ bool dl_job_load_plan(dl_run_job *p, dl_error *err) {
     int threads = dlr_pool_threads(dlr_exec_pool(p->exec));
     if (p->tuned) dlr_log_info("%s", p->tuned);
     const dl_compile_times *t = &p->times;
-    const char *from = p->plan_cached
-                           ? "plan from the cache"
-                           : dl_format(p->arena, "compiled in %.0f ms", t->passes_ms + t->emit_ms + t->cc_ms);
-    dlr_log_info(
-        "%s: %lld parameters, %d kernels a step, %.1f MiB and %s, %d threads, %s; %s", p->plan->model,
-        (long long)dl_plan_parameters(p->plan), dl_plan_program_find(p->plan, "train")->launches.n,
-        (double)dl_plan_peak(p->plan, threads) / 0x1p20, data_text(p), threads, p->plan->target, from);
+    const char *from = p->plan_cached ? "plan from the cache"
+                                      : dl_format(p->arena, "compiled in %.0f ms",
+                                                  t->passes_ms + t->emit_ms + t->cc_ms);
+    dlr_log_info("%s: %lld parameters, %d kernels a step, %.1f MiB and %s, %d threads, %s; %s",
+                 p->plan->model, (long long)dl_plan_parameters(p->plan),
+                 dl_plan_program_find(p->plan, "train")->launches.n,
+                 (double)dl_plan_peak(p->plan, threads) / 0x1p20, data_text(p), threads,
+                 p->plan->target, from);
     return true;
 }

@@ -46,13 +46,15 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
         .measure = dl_config_bool(c, DL_KEY_enable_benchy),
         .resume = dl_config_bool(c, DL_KEY_resume),
         .resume_from = dl_config_str(c, DL_KEY_resume),
-        .go_on =
-            p->sweep ? dl_format(p->arena, "`dlrun agent %s`, or the same command,", p->sweep->dir) : NULL,
+        .go_on = p->sweep
+                     ? dl_format(p->arena, "`dlrun agent %s`, or the same command,", p->sweep->dir)
+                     : NULL,
         .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
         .async = dl_config_bool(c, DL_KEY_async_checkpoints),
         .sharded = dl_config_bool(c, DL_KEY_sharded_checkpoints),
         .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
-        .torch = dl_config_bool(c, DL_KEY_torch_checkpoints) ? dl_rates_optimizer(p->arena, c) : NULL,
+        .torch =
+            dl_config_bool(c, DL_KEY_torch_checkpoints) ? dl_rates_optimizer(p->arena, c) : NULL,
         .hyperparams = yaml->at,
         .wandb = p->wandb,
         .model = p->model,
@@ -74,8 +76,9 @@ bool dl_job_train(const dl_run_job *p, dl_error *err) {
          ok = add_tracking(p, err) &&
               dl_profile_open(p->arena, asked, &p->dir, p->exec, p->device.device, &o.ranges, err);
     if (ok)
-        ok = dl_job_replays(p->config) ? dlr_train_replay(&o, dl_config_str(p->config, DL_KEY_replay), err)
-                                       : dlr_train(&o, err);
+        ok = dl_job_replays(p->config)
+                 ? dlr_train_replay(&o, dl_config_str(p->config, DL_KEY_replay), err)
+                 : dlr_train(&o, err);
     dl_buf_free(&yaml);
     return ok;
 }

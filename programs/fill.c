@@ -46,17 +46,21 @@ static void draw_all(dlr_exec *exec, draw d) {
     dlr_pool_run(dlr_exec_pool(exec), (int64_t)((d.n + PIECE - 1) / PIECE), draw_piece, &d);
 }
 
-/* Moments as after some steps: from zero, Adam's first step divides each gradient by itself, and rounding is
- * all that is left of the small ones. Drawn in place, in memory's order: a copy would be as large as the
- * largest weight. */
+/* Moments as after some steps: from zero, Adam's first step divides each gradient by itself, and
+ * rounding is all that is left of the small ones. Drawn in place, in memory's order: a copy would
+ * be as large as the largest weight. */
 static void fill_moments(dlr_exec *exec, dlr_view v, const dl_plan_var *var, dlr_rng_place place) {
     const dl_kept *kept = dl_optimizer_kept(var->name, var->of);
-    kind as = !kept || kept->kind == DL_KEPT_MEAN ? MEAN : kept->kind == DL_KEPT_CENTRE ? CENTRE : SQUARE;
-    draw_all(exec, (draw){as, 0, place, dlr_exec_host(exec, v, DLR_WRITE), (size_t)dl_type_stored(v.type)});
+    kind as = !kept || kept->kind == DL_KEPT_MEAN ? MEAN
+              : kept->kind == DL_KEPT_CENTRE      ? CENTRE
+                                                  : SQUARE;
+    draw_all(exec, (draw){as, 0, place, dlr_exec_host(exec, v, DLR_WRITE),
+                          (size_t)dl_type_stored(v.type)});
 }
 
 /* count: below which whole numbers stay; 0: floats. */
-static bool fill_input(dlr_exec *exec, dlr_view v, int64_t count, dlr_rng_place place, dl_error *err) {
+static bool fill_input(dlr_exec *exec, dlr_view v, int64_t count, dlr_rng_place place,
+                       dl_error *err) {
     size_t n = (size_t)dl_type_count(v.type);
     float *noise = malloc((n ? n : 1) * sizeof *noise);
     if (!noise) return dl_fail(err, DL_RESOURCE, "not enough memory for a batch");
@@ -79,7 +83,8 @@ bool dlc_fill(dlr_exec *exec, const dl_classes *classes, uint64_t seed, dl_error
         const dl_plan_var *v = &p->vars.at[i];
         dlr_view view = dlr_exec_variable(exec, v->name);
         dlr_rng_place place = {.seed = seed, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i};
-        if (v->role == DL_VAR_STATE && v->of && v->type.dtype == DL_F32) fill_moments(exec, view, v, place);
+        if (v->role == DL_VAR_STATE && v->of && v->type.dtype == DL_F32)
+            fill_moments(exec, view, v, place);
         if (dl_plan_is_fed(v) && !fill_input(exec, view, count_of(classes, v->name), place, err))
             return false;
     }

@@ -4,7 +4,8 @@
 #include "programs/classes.h"
 #include "runtime/exec/exec.h"
 
-/* Parameters by their init rules, inputs, targets and moments noise, those that `classes` names whole numbers
- * below their count, hypers as a short run's: all from `seed`. Errors: DL_RESOURCE. */
+/* Parameters by their init rules, inputs, targets and moments noise, those that `classes` names
+ * whole numbers below their count, hypers as a short run's: all from `seed`. Errors: DL_RESOURCE.
+ */
 bool dlc_fill(dlr_exec *exec, const dl_classes *classes, uint64_t seed, dl_error *err);
 #endif

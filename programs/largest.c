@@ -1,4 +1,5 @@
-/* `dlc compile --memory=SIZE`: the largest batch whose step fits into so much memory, in each precision. */
+/* `dlc compile --memory=SIZE`: the largest batch whose step fits into so much memory, in each
+ * precision. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -61,8 +62,8 @@ static int64_t find_peak(const search *s, int64_t batch, int *code) {
     return peak;
 }
 
-/* The largest batch that fits, 0: not even one sample does. *peak: its bytes, or those of one sample. -1:
- * printed. */
+/* The largest batch that fits, 0: not even one sample does. *peak: its bytes, or those of one
+ * sample. -1: printed. */
 static int64_t find_batch(const search *s, int64_t bytes, int64_t *peak, int *code) {
     int64_t fits = 0, beyond = 1;
     for (; beyond < most_batch; fits = beyond, beyond *= 2) {
@@ -88,7 +89,8 @@ int dlc_largest(const char *memory, int argc, char **argv, const dl_option *opti
     if (json)
         printf("{\"memory_bytes\": %lld, \"largest_batch\": {", (long long)bytes);
     else
-        printf("largest batch in %.2f GiB, with %d threads\n", (double)bytes / (1 << 30), dl_cpus_allowed());
+        printf("largest batch in %.2f GiB, with %d threads\n", (double)bytes / (1 << 30),
+               dl_cpus_allowed());
     for (int i = 0; i < NMODES; i++) {
         search s = {argc, argv, options, modes[i]};
         int64_t peak = 0, batch = find_batch(&s, bytes, &peak, &code);

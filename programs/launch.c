@@ -20,8 +20,8 @@ typedef struct {
     const char *family, *mark; /* in the first line of mpirun --version */
     const char *args[4];
 } mpi_family;
-/* More ranks than CPUs are fine, and threads go where they like, see pool.h; who is left names the one that
- * was killed, if mpirun leaves them the time. */
+/* More ranks than CPUs are fine, and threads go where they like, see pool.h; who is left names the
+ * one that was killed, if mpirun leaves them the time. */
 static const mpi_family families[] = {{"openmpi", "Open", {"--oversubscribe", "--bind-to", "none"}},
                                       {"mpich", "HYDRA", {"-disable-auto-cleanup"}},
                                       {"mpich", "Intel", {NULL}}};
@@ -92,10 +92,12 @@ static void version_of(const char *program, char *line, size_t room) {
     if (pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status)) line[0] = 0;
 }
 
-/* The mpirun to use and its family: $DLR_MPIRUN, or the first of this machine that dlrun has a module for. */
+/* The mpirun to use and its family: $DLR_MPIRUN, or the first of this machine that dlrun has a
+ * module for. */
 static const char *find_mpirun(const mpi_family **family, dl_error *err) {
     const char *own = getenv("DLR_MPIRUN");
-    const char *const names[] = {own && *own ? own : "mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich"};
+    const char *const names[] = {own && *own ? own : "mpirun", "mpiexec", "mpirun.openmpi",
+                                 "mpirun.mpich"};
     char line[400], found[400] = "";
     for (size_t i = 0; i < sizeof names / sizeof *names && !(i && own && *own); i++) {
         version_of(names[i], line, sizeof line);
@@ -103,32 +105,33 @@ static const char *find_mpirun(const mpi_family **family, dl_error *err) {
             if (!strstr(line, families[k].mark)) continue;
             *family = &families[k];
             if (dlr_comm_speaks((*family)->family)) return names[i];
-            snprintf(found, sizeof found, "; %s is of %s, for which this dlrun has no module", names[i],
-                     (*family)->family);
+            snprintf(found, sizeof found, "; %s is of %s, for which this dlrun has no module",
+                     names[i], (*family)->family);
         }
     }
     if (own && *own)
-        dl_fail(
-            err, DL_RESOURCE,
-            "DLR_MPIRUN=%s in the environment cannot be used%s: set it to the mpirun of Open MPI or MPICH, "
-            "or unset it (docs/distributed.md)",
-            own,
-            *found    ? found
-            : line[0] ? "; it is neither Open MPI's nor MPICH's"
-                      : "; it does not start, or fails with --version");
+        dl_fail(err, DL_RESOURCE,
+                "DLR_MPIRUN=%s in the environment cannot be used%s: set it to the mpirun of Open "
+                "MPI or MPICH, "
+                "or unset it (docs/distributed.md)",
+                own,
+                *found    ? found
+                : line[0] ? "; it is neither Open MPI's nor MPICH's"
+                          : "; it does not start, or fails with --version");
     else
-        dl_fail(
-            err, DL_RESOURCE,
-            "ranks are started by mpirun, and there is none that can be used%s: install Open MPI or MPICH, "
-            "or name it by DLR_MPIRUN (docs/distributed.md)",
-            found);
+        dl_fail(err, DL_RESOURCE,
+                "ranks are started by mpirun, and there is none that can be used%s: install Open "
+                "MPI or MPICH, "
+                "or name it by DLR_MPIRUN (docs/distributed.md)",
+                found);
     return NULL;
 }
 
 /* Open MPI would print a page. */
 static bool may_be_root(const mpi_family *family, dl_error *err) {
     const char *a = getenv("OMPI_ALLOW_RUN_AS_ROOT"), *b = getenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM");
-    if (geteuid() || strcmp(family->family, "openmpi") != 0 || (a && b && atoi(a) && atoi(b))) return true;
+    if (geteuid() || strcmp(family->family, "openmpi") != 0 || (a && b && atoi(a) && atoi(b)))
+        return true;
     return dl_fail(err, DL_USAGE,
                    "Open MPI starts nothing for root unless OMPI_ALLOW_RUN_AS_ROOT=1 and "
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
@@ -137,7 +140,8 @@ static bool may_be_root(const mpi_family *family, dl_error *err) {
 
 /* ---- mpirun ---- */
 
-static void child(const char *mpirun, const mpi_family *family, int n, int argc, char **argv, pid_t parent) {
+static void child(const char *mpirun, const mpi_family *family, int n, int argc, char **argv,
+                  pid_t parent) {
     const char *more = getenv("DLR_MPIRUN_ARGS");
     char program[4096], number[16], *words[(size_t)argc + (more ? strlen(more) : 0) + 16];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -148,7 +152,8 @@ static void child(const char *mpirun, const mpi_family *family, int n, int argc,
     words[at++] = "-n", words[at++] = number;
     for (int i = 0; family->args[i]; i++) words[at++] = (char *)family->args[i];
     char *rest = more ? strdup(more) : NULL;
-    for (char *word = rest ? strtok(rest, " ") : NULL; word; word = strtok(NULL, " ")) words[at++] = word;
+    for (char *word = rest ? strtok(rest, " ") : NULL; word; word = strtok(NULL, " "))
+        words[at++] = word;
     words[at++] = program;
     for (int i = 1; i < argc; i++) words[at++] = argv[i];
     words[at] = NULL;
@@ -173,9 +178,10 @@ bool dl_launch(int n, double together, int argc, char **argv, int *status, dl_er
     const mpi_family *family = NULL;
     if (!dlr_world_read(&said, err)) return false;
     if (said.size_name && said.world.size > 1)
-        return dl_fail(err, DL_USAGE,
-                       "-n %d starts ranks, and by %s=%d this already is one: leave -n out, or unset %s", n,
-                       said.size_name, said.world.size, said.size_name);
+        return dl_fail(
+            err, DL_USAGE,
+            "-n %d starts ranks, and by %s=%d this already is one: leave -n out, or unset %s", n,
+            said.size_name, said.world.size, said.size_name);
     const char *mpirun = find_mpirun(&family, err);
     if (!mpirun || !may_be_root(family, err)) return false;
     dl_job *job = dl_job_open(n, err);

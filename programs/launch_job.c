@@ -1,7 +1,7 @@
-/* mpirun's own exit status says little: Open MPI's is that of the first rank that failed, or 128 and a
- * signal, MPICH's is all of them or-ed; and who was killed they tell by a process' number, if at all. So each
- * rank tells its process when it begins, and its status when it ends, by a line each in a file that is made
- * here; a process that is gone without the second was killed. */
+/* mpirun's own exit status says little: Open MPI's is that of the first rank that failed, or 128
+ * and a signal, MPICH's is all of them or-ed; and who was killed they tell by a process' number, if
+ * at all. So each rank tells its process when it begins, and its status when it ends, by a line
+ * each in a file that is made here; a process that is gone without the second was killed. */
 #include "programs/launch_job.h"
 
 #include <ctype.h>
@@ -27,8 +27,10 @@
 #include "programs/launch.h"
 #include "runtime/comm/place.h"
 
-#define STATUS_FILE  "DLRUN_STATUS_FILE"
-#define STATUS_PLACE "DLRUN_STATUS_PLACE" /* where the numbers of processes in it mean something */
+#define STATUS_FILE "DLRUN_STATUS_FILE"
+#define STATUS_PLACE                                                                               \
+    "DLRUN_STATUS_PLACE" /* where the numbers of processes in it mean something                    \
+                          */
 enum {
     GRACE_MS = 3000, /* of ranks that should end: 2 s of them until they leave a computation */
     TERM_MS = 1000,  /* and of mpirun */
@@ -48,11 +50,12 @@ struct dl_job {
     int n, first;              /* ranks; the first status that is not 0 */
     bool whole;                /* all have met */
     rank_process *ranks;
-    int stops;                        /* signals passed on */
-    int64_t deadline;                 /* ms: when the ranks are ended; 0: not yet */
-    int64_t parted, together, looked; /* ms: when the first rank ended, how long the others may take, now */
-    bool late;                        /* one took longer */
-    bool ended;                       /* mpirun */
+    int stops;        /* signals passed on */
+    int64_t deadline; /* ms: when the ranks are ended; 0: not yet */
+    int64_t parted, together,
+        looked; /* ms: when the first rank ended, how long the others may take, now */
+    bool late;  /* one took longer */
+    bool ended; /* mpirun */
     int status;
 };
 
@@ -84,8 +87,8 @@ void dl_launch_begin(int rank) {
 }
 
 int dl_launch_report(int rank, int status) {
-    /* all ranks stop so, one before the other: mpirun should not take the first for a failure and end the
-     * rest */
+    /* all ranks stop so, one before the other: mpirun should not take the first for a failure and
+     * end the rest */
     return tell("rank %d ends %d\n", rank, status) && status == DL_REQUEUE ? 0 : status;
 }
 
@@ -108,7 +111,8 @@ static void read_ranks(dl_job *j) {
         j->whole = j->whole || joins;
         if (begins && !r->pid) {
             r->pid = number, r->fd = (int)syscall(SYS_pidfd_open, number, 0);
-            r->ended = r->fd < 0 && errno != ESRCH; /* cannot be watched: no kernel for it, or no room */
+            r->ended =
+                r->fd < 0 && errno != ESRCH; /* cannot be watched: no kernel for it, or no room */
         } else if (!begins && !joins) {
             if (number && !j->first) j->first = number;
             if (!j->parted) j->parted = j->looked;
@@ -154,8 +158,8 @@ static void kill_stopped(dl_job *j) {
     }
 }
 
-/* Who has ended without a word: the first, since mpirun may kill the others for it; and none behind a failure
- * that a rank has told. */
+/* Who has ended without a word: the first, since mpirun may kill the others for it; and none behind
+ * a failure that a rank has told. */
 static void name_lost(dl_job *j, int n_ready, const int *ready) {
     bool first = !j->deadline;
     for (int i = 0; i < j->n; i++) first = first && !j->ranks[i].lost;
@@ -169,9 +173,9 @@ static void name_lost(dl_job *j, int n_ready, const int *ready) {
     }
 }
 
-/* Where ranks end together, one that does not is waited for by no other rank: it may have been stopped when
- * MPI's end had let the others go, or hang in a library's own end when it has told its status. Time in which
- * this process was stopped itself, as by scontrol suspend, does not count. */
+/* Where ranks end together, one that does not is waited for by no other rank: it may have been
+ * stopped when MPI's end had let the others go, or hang in a library's own end when it has told its
+ * status. Time in which this process was stopped itself, as by scontrol suspend, does not count. */
 static void name_late(dl_job *j, int64_t now) {
     int64_t gap = now - j->looked;
     j->looked = now;
@@ -203,7 +207,8 @@ static void pass_on(dl_job *j, int signal) {
     if (j->stops == 1) {
         kill(j->mpirun, SIGUSR1);
         if (signal == SIGINT)
-            fputs("\nstopping after this step, with a checkpoint (Ctrl-C again: at once)\n", stderr);
+            fputs("\nstopping after this step, with a checkpoint (Ctrl-C again: at once)\n",
+                  stderr);
     } else if (signal == SIGINT || signal == SIGTERM)
         kill(j->mpirun, SIGTERM), j->deadline = now_ms() + TERM_MS;
 }
@@ -254,8 +259,8 @@ static void watch(dl_job *j) {
     free(polled), free(which);
 }
 
-/* Every process whose parent is this one: what mpirun left comes to us (PR_SET_CHILD_SUBREAPER), stopped
- * ones, too. */
+/* Every process whose parent is this one: what mpirun left comes to us (PR_SET_CHILD_SUBREAPER),
+ * stopped ones, too. */
 static void kill_children(void) {
     pid_t self = getpid();
     for (int round = 0; round < 50; round++) {
@@ -264,7 +269,8 @@ static void kill_children(void) {
         for (struct dirent *d; proc && (d = readdir(proc));) {
             char state;
             pid_t parent = 0;
-            if (!isdigit((unsigned char)d->d_name[0]) || !look_at(atoi(d->d_name), &state, &parent)) continue;
+            if (!isdigit((unsigned char)d->d_name[0]) || !look_at(atoi(d->d_name), &state, &parent))
+                continue;
             if (parent == self) found++, kill(atoi(d->d_name), SIGKILL);
         }
         if (proc) closedir(proc);
@@ -282,9 +288,11 @@ static int status_of(const dl_job *j) {
     for (int i = 0; i < j->n; i++) lost = lost || j->ranks[i].lost;
     if (j->first || (!status && !lost)) return j->first;
     if (lost) return DL_PEER; /* mpirun's status is then of a signal, whatever number it has */
-    bool ours = (status >= DL_USAGE && status <= DL_PEER) || status == DL_INTERNAL || status == DL_REQUEUE;
+    bool ours =
+        (status >= DL_USAGE && status <= DL_PEER) || status == DL_INTERNAL || status == DL_REQUEUE;
     if (ours) return status;
-    fprintf(stderr, "%s: error: mpirun has ended with status %d\n", program_invocation_short_name, status);
+    fprintf(stderr, "%s: error: mpirun has ended with status %d\n", program_invocation_short_name,
+            status);
     return DL_PEER;
 }
 
@@ -314,7 +322,8 @@ static bool make_file(dl_job *j, dl_error *err) {
 dl_job *dl_job_open(int n, dl_error *err) {
     static const int passed[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU, SIGCHLD};
     dl_job *j = dl_calloc(1, sizeof *j);
-    j->n = n, j->file = j->signals = j->writes = -1, j->ranks = dl_calloc((size_t)n, sizeof *j->ranks);
+    j->n = n, j->file = j->signals = j->writes = -1,
+    j->ranks = dl_calloc((size_t)n, sizeof *j->ranks);
     for (int i = 0; i < n; i++) j->ranks[i].fd = -1;
     sigset_t signals;
     sigemptyset(&signals);
@@ -324,7 +333,8 @@ dl_job *dl_job_open(int n, dl_error *err) {
     bool ok = make_file(j, err);
     j->signals = ok ? signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
     j->writes = ok ? inotify_init1(IN_CLOEXEC | IN_NONBLOCK) : -1;
-    if (ok && (j->signals < 0 || j->writes < 0 || inotify_add_watch(j->writes, j->path, IN_MODIFY) < 0))
+    if (ok &&
+        (j->signals < 0 || j->writes < 0 || inotify_add_watch(j->writes, j->path, IN_MODIFY) < 0))
         ok = dl_fail_errno(err, DL_RESOURCE, "cannot wait for the ranks");
     if (ok) return j;
     dl_job_close(j);

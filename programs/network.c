@@ -7,7 +7,8 @@
 #include "ir/base/memory.h"
 
 enum { FIRST_BYTES = 16384, GROWTH = 3, MOST_TIMES = 41, SPENT_US = 300000 };
-static const double least_latency = 0.01, most_bandwidth = 1e6; /* us, GB/s: what a fit must stay within */
+static const double least_latency = 0.01,
+                    most_bandwidth = 1e6; /* us, GB/s: what a fit must stay within */
 
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -32,14 +33,17 @@ static double slope_of(const dl_network_point *p, int n) {
 void dl_network_fit(dl_network_measured *m) {
     enum { HALF = DL_NETWORK_SIZES / 2 };
     double rests[HALF], others = m->ranks - 1, share = others / m->ranks;
-    double few = slope_of(m->points, HALF), many = slope_of(m->points + HALF, DL_NETWORK_SIZES - HALF);
+    double few = slope_of(m->points, HALF),
+           many = slope_of(m->points + HALF, DL_NETWORK_SIZES - HALF);
     for (int i = 0; i < HALF; i++) rests[i] = m->points[i].us - few * (double)m->points[i].bytes;
     /* of a sum each message's latency counts twice, and so does each byte's share */
-    m->network = (dl_network){.latency_us = fmax(median(rests, HALF) / (2 * others), least_latency),
-                              .bandwidth_gbs = fmin(2 * share / fmax(many, 1e-12) * 1e-3, most_bandwidth)};
+    m->network =
+        (dl_network){.latency_us = fmax(median(rests, HALF) / (2 * others), least_latency),
+                     .bandwidth_gbs = fmin(2 * share / fmax(many, 1e-12) * 1e-3, most_bandwidth)};
     for (int i = 0; i < DL_NETWORK_SIZES; i++)
-        m->points[i].model_us = 2 * (others * m->network.latency_us +
-                                     share * (double)m->points[i].bytes / (m->network.bandwidth_gbs * 1e3));
+        m->points[i].model_us =
+            2 * (others * m->network.latency_us +
+                 share * (double)m->points[i].bytes / (m->network.bandwidth_gbs * 1e3));
 }
 
 /* The median of rank 0's times; each sum begins behind the end of the one before on all ranks. */
@@ -58,7 +62,8 @@ static bool time_sums(dlr_comm *comm, float *data, dl_network_point *p, dl_error
         us[n] = 1e3 * (dl_clock_ms() - from);
         spent += n ? us[n] : 0;
         n++;
-        if (!dlr_comm_agree(comm, n == MOST_TIMES || (n > 5 && spent > SPENT_US), &enough, err)) return false;
+        if (!dlr_comm_agree(comm, n == MOST_TIMES || (n > 5 && spent > SPENT_US), &enough, err))
+            return false;
     }
     p->us = median(us + 1, n - 1); /* the first one's memory is new */
     return true;

@@ -19,14 +19,14 @@ typedef struct {
     dl_network_point points[DL_NETWORK_SIZES];
 } dl_network_measured;
 
-/* Sums of 16 KiB to 34 MiB over all ranks of the world, which all call this, one at a time and nothing beside
- * them: some seconds. Latency and bandwidth are those by which dl_collective_us says the same, on all ranks
- * the same. Errors: DL_PEER. */
+/* Sums of 16 KiB to 34 MiB over all ranks of the world, which all call this, one at a time and
+ * nothing beside them: some seconds. Latency and bandwidth are those by which dl_collective_us says
+ * the same, on all ranks the same. Errors: DL_PEER. */
 bool dl_network_measure(dlr_comm *comm, dl_network_measured *m, dl_error *err);
 
-/* Latency and bandwidth of sums of points[i].bytes over `ranks` ranks that took points[i].us, and what they
- * then should take. Bandwidth is the slope of the larger half, latency what the slope of the smaller half
- * leaves of that half, each by medians: one disturbed size moves neither far, and a cache that ends between
- * the halves neither at all. */
+/* Latency and bandwidth of sums of points[i].bytes over `ranks` ranks that took points[i].us, and
+ * what they then should take. Bandwidth is the slope of the larger half, latency what the slope of
+ * the smaller half leaves of that half, each by medians: one disturbed size moves neither far, and
+ * a cache that ends between the halves neither at all. */
 void dl_network_fit(dl_network_measured *m);
 #endif

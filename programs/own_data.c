@@ -10,7 +10,9 @@ typedef struct {
     dl_error *err;
 } reader;
 
-bool dl_own_data_given(const dl_config *c) { return dl_config_value(c, DL_KEY_data)->kind == DL_YAML_MAP; }
+bool dl_own_data_given(const dl_config *c) {
+    return dl_config_value(c, DL_KEY_data)->kind == DL_YAML_MAP;
+}
 
 /* ---- values ---- */
 
@@ -43,8 +45,8 @@ static bool read_names(const reader *r, const char *key, const char *what, dlr_o
     return n > 0 || refuse(r, key, v, what);
 }
 
-static bool read_word(const reader *r, const char *key, const char *allowed, const char *const *words,
-                      int n_words, int *out) {
+static bool read_word(const reader *r, const char *key, const char *allowed,
+                      const char *const *words, int n_words, int *out) {
     const dl_yaml *v = dl_yaml_get(r->map, key);
     if (!v) return true;
     const char *word = v->kind == DL_YAML_NULL ? "none" : word_of(v);
@@ -78,7 +80,8 @@ static bool read_numbers(const reader *r, const char *key, dlr_own_numbers *out)
 static bool read_whole(const reader *r, const char *key, int64_t least, int64_t *out) {
     const dl_yaml *v = dl_yaml_get(r->map, key);
     if (!v) return true;
-    if (v->kind != DL_YAML_INT || v->integer < least || v->integer > INT32_MAX || v->integer < -INT32_MAX)
+    if (v->kind != DL_YAML_INT || v->integer < least || v->integer > INT32_MAX ||
+        v->integer < -INT32_MAX)
         return refuse(r, key, v, least > 0 ? "an integer of at least 1" : "an integer");
     *out = v->integer;
     return true;
@@ -100,8 +103,8 @@ static bool check_keys(const reader *r, const char *const *known) {
         dl_buf all = {0};
         for (k = 0; k < n; k++) dl_putf(&all, "%s%s", k ? ", " : "", known[k]);
         dl_yaml_fail(r->err, e->place, "%s has no key %s%s%s%s; it may have: %s", r->path,
-                     dl_yaml_quote(r->arena, e->key), near ? "; did you mean '" : "", near ? near : "",
-                     near ? "'?" : "", all.at);
+                     dl_yaml_quote(r->arena, e->key), near ? "; did you mean '" : "",
+                     near ? near : "", near ? "'?" : "", all.at);
         dl_buf_free(&all);
         return false;
     }
@@ -144,17 +147,17 @@ static bool read_scale(const reader *r, dlr_own_source *s) {
     s->scale = scales[k];
     bool mean = s->mean.n || s->mean.path, std = s->std.n || s->std.path;
     if (mean != std)
-        return dl_yaml_fail(r->err, r->map->place, "%s: mean and std go together: %s is missing", r->path,
-                            mean ? "std" : "mean");
+        return dl_yaml_fail(r->err, r->map->place, "%s: mean and std go together: %s is missing",
+                            r->path, mean ? "std" : "mean");
     if (mean && s->scale != DLR_SCALE_NONE)
         return dl_yaml_fail(r->err, r->map->place,
-                            "%s: normalize: %s computes what mean and std give: leave one out", r->path,
-                            words[k]);
+                            "%s: normalize: %s computes what mean and std give: leave one out",
+                            r->path, words[k]);
     if (mean) s->scale = DLR_SCALE_GIVEN;
     for (int i = 0; i < s->std.n; i++)
         if (!(s->std.at[i] > 0))
-            return dl_yaml_fail(r->err, dl_yaml_get(r->map, "std")->place, "%s.std must be above 0, not %g",
-                                r->path, s->std.at[i]);
+            return dl_yaml_fail(r->err, dl_yaml_get(r->map, "std")->place,
+                                "%s.std must be above 0, not %g", r->path, s->std.at[i]);
     return true;
 }
 
@@ -168,8 +171,9 @@ static bool read_source(const reader *r, dlr_own_source *s) {
         return true;
     }
     if (v->kind != DL_YAML_MAP)
-        return dl_yaml_fail(r->err, v->place, "%s must be FILE:ARRAY or a map of file, array, ..., not %s",
-                            r->path, dl_yaml_show(r->arena, v));
+        return dl_yaml_fail(r->err, v->place,
+                            "%s must be FILE:ARRAY or a map of file, array, ..., not %s", r->path,
+                            dl_yaml_show(r->arena, v));
     if (!check_keys(r, known)) return false;
     const dl_yaml *file = dl_yaml_get(v, "file"), *array = dl_yaml_get(v, "array"),
                   *nan = dl_yaml_get(v, "nan");
@@ -177,14 +181,18 @@ static bool read_source(const reader *r, dlr_own_source *s) {
         read_short(r, file->text, s);
     else if (!read_names(r, "file", "a path, a pattern or a list of them", &s->files))
         return false;
-    if (array && (!word_of(array) || !*array->text)) return refuse(r, "array", array, "the name of an array");
+    if (array && (!word_of(array) || !*array->text))
+        return refuse(r, "array", array, "the name of an array");
     if (array) s->array = array->text;
-    if (nan && !is_number(nan)) return refuse(r, "nan", nan, "the number that takes the place of NaN");
+    if (nan && !is_number(nan))
+        return refuse(r, "nan", nan, "the number that takes the place of NaN");
     if (nan) s->replaces_nan = true, s->nan = nan->number;
-    return read_names(r, "axes",
-                      "a list of axes: the model's names, N for the samples, 1 for one to leave out",
-                      &s->axes) &&
-           read_channels(r, s) && read_whole(r, "offset", -INT32_MAX, &s->offset) && read_scale(r, s);
+    return read_names(
+               r, "axes",
+               "a list of axes: the model's names, N for the samples, 1 for one to leave out",
+               &s->axes) &&
+           read_channels(r, s) && read_whole(r, "offset", -INT32_MAX, &s->offset) &&
+           read_scale(r, s);
 }
 
 /* ---- all sources ---- */
@@ -197,37 +205,40 @@ static const dl_yaml *source_of(const dl_yaml *section, const char *group, const
 static const char *list_arrays(dl_arena *arena, const dlr_arrays *arrays, bool targets) {
     dl_buf b = {0};
     for (int i = 0; i < arrays->n; i++)
-        if (arrays->at[i].is_target == targets) dl_putf(&b, "%s%s", b.n ? ", " : "", arrays->at[i].name);
+        if (arrays->at[i].is_target == targets)
+            dl_putf(&b, "%s%s", b.n ? ", " : "", arrays->at[i].name);
     const char *text = b.n ? dl_strndup(arena, b.at, b.n) : "none";
     dl_buf_free(&b);
     return text;
 }
 
 /* What stands under `inputs` and `targets` is the model's, all of it and nothing else. */
-static bool check_group(dl_arena *arena, const dl_yaml *section, bool targets, const dlr_arrays *arrays,
-                        dl_error *err) {
+static bool check_group(dl_arena *arena, const dl_yaml *section, bool targets,
+                        const dlr_arrays *arrays, dl_error *err) {
     const char *group = targets ? "targets" : "inputs";
     const dl_yaml *map = dl_yaml_get(section, group);
     int n = map && map->kind == DL_YAML_MAP ? map->entries.n : 0;
     if (map && map->kind != DL_YAML_MAP && map->kind != DL_YAML_NULL)
-        return dl_yaml_fail(err, map->place, "data.%s must be a map of the model's %s (%s), not %s", group,
-                            group, list_arrays(arena, arrays, targets), dl_yaml_show(arena, map));
+        return dl_yaml_fail(err, map->place, "data.%s must be a map of the model's %s (%s), not %s",
+                            group, group, list_arrays(arena, arrays, targets),
+                            dl_yaml_show(arena, map));
     for (int i = 0; i < n; i++) {
         int k = 0;
-        while (k < arrays->n &&
-               (arrays->at[k].is_target != targets || strcmp(arrays->at[k].name, map->entries.at[i].key)))
+        while (k < arrays->n && (arrays->at[k].is_target != targets ||
+                                 strcmp(arrays->at[k].name, map->entries.at[i].key)))
             k++;
         if (k == arrays->n)
-            return dl_yaml_fail(err, map->entries.at[i].place,
-                                "data.%s: the model has no %.*s %s; it has: %s", group,
-                                (int)strlen(group) - 1, group, dl_yaml_quote(arena, map->entries.at[i].key),
-                                list_arrays(arena, arrays, targets));
+            return dl_yaml_fail(
+                err, map->entries.at[i].place, "data.%s: the model has no %.*s %s; it has: %s",
+                group, (int)strlen(group) - 1, group, dl_yaml_quote(arena, map->entries.at[i].key),
+                list_arrays(arena, arrays, targets));
     }
     for (int k = 0; k < arrays->n; k++)
         if (arrays->at[k].is_target == targets && !source_of(section, group, arrays->at[k].name))
             return dl_yaml_fail(err, map ? map->place : section->place,
                                 "data.%s: the model's '%s' %s is missing: %s: FILE:ARRAY", group,
-                                arrays->at[k].name, dl_type_text(&arrays->at[k].type), arrays->at[k].name);
+                                arrays->at[k].name, dl_type_text(&arrays->at[k].type),
+                                arrays->at[k].name);
     return true;
 }
 
@@ -238,8 +249,8 @@ static bool read_sources(dl_arena *arena, const dl_yaml *section, const dlr_arra
     for (int i = 0; i < arrays->n; i++) {
         const dlr_array *a = &arrays->at[i];
         const char *group = a->is_target ? "targets" : "inputs";
-        reader r = {arena, source_of(section, group, a->name), dl_format(arena, "data.%s.%s", group, a->name),
-                    err};
+        reader r = {arena, source_of(section, group, a->name),
+                    dl_format(arena, "data.%s.%s", group, a->name), err};
         if (!read_source(&r, &o->source[i])) return false;
     }
     return true;
@@ -250,7 +261,8 @@ static bool read_sources(dl_arena *arena, const dl_yaml *section, const dlr_arra
 static bool read_steps(const reader *section, dlr_own_options *o) {
     const dl_yaml *map = dl_yaml_get(section->map, "step");
     if (!map) return true;
-    if (map->kind != DL_YAML_MAP) return refuse(section, "step", map, "a map of axes, as {H: 2, W: 2}");
+    if (map->kind != DL_YAML_MAP)
+        return refuse(section, "step", map, "a map of axes, as {H: 2, W: 2}");
     reader r = {section->arena, map, "data.step", section->err};
     const char **names = DL_NEWS(r.arena, const char *, map->entries.n);
     int64_t *steps = DL_NEWS(r.arena, int64_t, map->entries.n);
@@ -273,7 +285,8 @@ static bool read_augmentation(const reader *section, dlr_own_options *o) {
         !read_names(&r, "shift", axes, &o->shift))
         return false;
     if (o->rotate.n && (o->rotate.n < 2 || o->rotate.n > 3))
-        return refuse(&r, "rotate", dl_yaml_get(map, "rotate"), "a list of two or three axes of the model");
+        return refuse(&r, "rotate", dl_yaml_get(map, "rotate"),
+                      "a list of two or three axes of the model");
     return true;
 }
 
@@ -284,12 +297,13 @@ static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"
 static bool is_range(const dl_yaml *v) {
     if (v->kind != DL_YAML_LIST || v->items.n != 2) return false;
     const dl_yaml *a = v->items.at[0], *b = v->items.at[1];
-    return a->kind == DL_YAML_INT && b->kind == DL_YAML_INT && a->integer >= 0 && b->integer > a->integer;
+    return a->kind == DL_YAML_INT && b->kind == DL_YAML_INT && a->integer >= 0 &&
+           b->integer > a->integer;
 }
 
 static bool read_part(const reader *r, dlr_split k, const dl_yaml *v, dlr_own_split *s) {
-    static const char allowed[] =
-        "a fraction between 0 and 1, a range [first, behind the last], or files (paths or patterns)";
+    static const char allowed[] = "a fraction between 0 and 1, a range [first, behind the last], "
+                                  "or files (paths or patterns)";
     if (is_number(v) && v->number > 0 && v->number < 1) {
         s->kind = DLR_SPLIT_FRACTION, s->fraction[k] = v->number;
         return true;
@@ -323,27 +337,32 @@ static bool read_split(const reader *section, dlr_own_split *s) {
         kind[k] = given[k] ? s->kind : kind[1];
     }
     if (kind[0] != kind[1])
-        return dl_yaml_fail(r.err, map->place,
-                            "data.split: train and valid are of two kinds (fraction, range, files)");
+        return dl_yaml_fail(
+            r.err, map->place,
+            "data.split: train and valid are of two kinds (fraction, range, files)");
     if (s->kind == DLR_SPLIT_RANGE && !given[0])
         return dl_yaml_fail(r.err, map->place,
                             "data.split.train is missing: a range [first, behind the last]");
-    if (!given[0] && s->kind == DLR_SPLIT_FRACTION) s->fraction[DLR_TRAIN] = 1 - s->fraction[DLR_VALID];
+    if (!given[0] && s->kind == DLR_SPLIT_FRACTION)
+        s->fraction[DLR_TRAIN] = 1 - s->fraction[DLR_VALID];
     if (s->kind == DLR_SPLIT_FRACTION && s->fraction[0] + s->fraction[1] > 1 + 1e-9)
-        return dl_yaml_fail(r.err, map->place, "data.split: train %g and valid %g are more than all",
-                            s->fraction[0], s->fraction[1]);
+        return dl_yaml_fail(r.err, map->place,
+                            "data.split: train %g and valid %g are more than all", s->fraction[0],
+                            s->fraction[1]);
     const int64_t *t = s->range[DLR_TRAIN], *v = s->range[DLR_VALID];
     if (s->kind == DLR_SPLIT_RANGE && t[0] < v[1] && v[0] < t[1])
         return dl_yaml_fail(r.err, map->place,
                             "data.split: the ranges of train and valid have samples in common");
-    if (axis && (!word_of(axis) || !*axis->text)) return refuse(&r, "axis", axis, "the name of an axis");
+    if (axis && (!word_of(axis) || !*axis->text))
+        return refuse(&r, "axis", axis, "the name of an axis");
     if (axis) s->axis = axis->text;
     return true;
 }
 
 bool dl_own_data_options(dl_arena *arena, const dl_yaml *section, const dlr_arrays *arrays,
                          dlr_own_options *out, dl_error *err) {
-    static const char *const known[] = {"inputs", "targets", "split", "crop", "step", "augment", NULL};
+    static const char *const known[] = {"inputs", "targets", "split", "crop",
+                                        "step",   "augment", NULL};
     static const char *const crops[] = {"none", "origin", "center", "random"};
     reader r = {arena, section, "data", err};
     int crop = 0;
@@ -351,10 +370,12 @@ bool dl_own_data_options(dl_arena *arena, const dl_yaml *section, const dlr_arra
     if (!check_keys(&r, known) || !read_sources(arena, r.map, arrays, out, err)) return false;
     if (!read_word(&r, "crop", "none, origin, center or random", crops, 4, &crop)) return false;
     out->crop = (dlr_own_crop)crop;
-    if (!read_steps(&r, out) || !read_augmentation(&r, out) || !read_split(&r, &out->split)) return false;
+    if (!read_steps(&r, out) || !read_augmentation(&r, out) || !read_split(&r, &out->split))
+        return false;
     for (int i = 0; i < arrays->n; i++)
         if (!out->source[i].files.n && out->split.kind != DLR_SPLIT_FILES)
-            return dl_yaml_fail(err, r.map->place, "%s.file is missing (only a split by files stands for it)",
+            return dl_yaml_fail(err, r.map->place,
+                                "%s.file is missing (only a split by files stands for it)",
                                 out->source[i].key);
     return true;
 }

@@ -1,4 +1,5 @@
-/* The section `data: {inputs: ..., targets: ...}` of a configuration as options of the loader (docs/data.md).
+/* The section `data: {inputs: ..., targets: ...}` of a configuration as options of the loader
+ * (docs/data.md).
  */
 #ifndef DLC_OWN_DATA_H
 #define DLC_OWN_DATA_H
@@ -8,9 +9,9 @@
 /* Whether `data` describes data of one's own. */
 bool dl_own_data_given(const dl_config *config);
 
-/* The options for a model that takes `arrays`, in the arena, from such a value of `data`; samples and limit
- * are left 0. Errors: DL_INPUT or DL_USAGE at the place and key: what the section lacks, has too much, or
- * cannot be. */
+/* The options for a model that takes `arrays`, in the arena, from such a value of `data`; samples
+ * and limit are left 0. Errors: DL_INPUT or DL_USAGE at the place and key: what the section lacks,
+ * has too much, or cannot be. */
 bool dl_own_data_options(dl_arena *arena, const dl_yaml *section, const dlr_arrays *arrays,
                          dlr_own_options *out, dl_error *err);
 #endif

@@ -1,4 +1,5 @@
-/* `dlrun predict`: a checkpoint and arrays become predictions. It reads in the order of what happens. */
+/* `dlrun predict`: a checkpoint and arrays become predictions. It reads in the order of what
+ * happens. */
 #include "programs/predict.h"
 
 #include <errno.h>
@@ -20,8 +21,10 @@
 #include "runtime/formats/json.h"
 
 static const dl_option options[] = {
-    {"output", 'o', "OUT.h5", "the file of predictions: HDF5, or OUT.npy for a model of one output"},
-    {"metrics", 0, NULL, "compare with the truth: root mean square and mean absolute error of each channel"},
+    {"output", 'o', "OUT.h5",
+     "the file of predictions: HDF5, or OUT.npy for a model of one output"},
+    {"metrics", 0, NULL,
+     "compare with the truth: root mean square and mean absolute error of each channel"},
     {"target", 0, "FILE[:ARRAY]",
      "the truth, sample by sample (of weather: the data themselves, dt steps later)"},
     {"rollout", 0, "N", "N steps, each of what the last one predicted"},
@@ -39,9 +42,12 @@ static const char usage[] =
     "Applies a trained model to arrays of any size; docs/prediction.md tells more.\n\n"
     "  dlrun predict runs/tiny/1GPU/00 data/nbody_valid.h5 -o gas.h5 --metrics "
     "--target=data/nbody_valid.h5:Hydro\n"
-    "  dlrun predict runs/short/1GPU/00 data/weather/test/2007.h5 -o forecast.h5 --rollout=10 --metrics\n\n"
-    "CHECKPOINT is a run's directory, one of its checkpoints, or a file of weights (then with --model and\n"
-    "--config, or --yaml_config). DATA is FILE or FILE:ARRAY; of a model of several inputs NAME=FILE\n"
+    "  dlrun predict runs/short/1GPU/00 data/weather/test/2007.h5 -o forecast.h5 --rollout=10 "
+    "--metrics\n\n"
+    "CHECKPOINT is a run's directory, one of its checkpoints, or a file of weights (then with "
+    "--model and\n"
+    "--config, or --yaml_config). DATA is FILE or FILE:ARRAY; of a model of several inputs "
+    "NAME=FILE\n"
     "for each. Keys of the run can be given anew.\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files, 5 memory.\n\n";
 
@@ -64,7 +70,8 @@ typedef struct {
     const char *weights;     /* or a file */
 } origin;
 
-static bool find_origin(dl_predict_job *job, const char *given, const char *which, origin *o, dl_error *err) {
+static bool find_origin(dl_predict_job *job, const char *given, const char *which, origin *o,
+                        dl_error *err) {
     dl_arena *arena = job->arena;
     size_t n = strlen(given);
     while (n > 1 && given[n - 1] == '/') n--;
@@ -74,22 +81,26 @@ static bool find_origin(dl_predict_job *job, const char *given, const char *whic
         return dl_fail(err, DL_USAGE, "--checkpoint=%.80s: best or last", which);
     if (is_there(dl_format(arena, "%s/state.json", path), S_IFREG)) {
         if (which)
-            return dl_fail(err, DL_USAGE, "--checkpoint goes with a run's directory; %.200s is a checkpoint",
+            return dl_fail(err, DL_USAGE,
+                           "--checkpoint goes with a run's directory; %.200s is a checkpoint",
                            path);
-        o->dir = parent_of(arena, path), o->which = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+        o->dir = parent_of(arena, path),
+        o->which = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     } else if (is_there(path, S_IFDIR)) {
         o->dir = dl_format(arena, "%s/checkpoints", path);
         bool best = access(dl_format(arena, "%s/best", o->dir), F_OK) == 0;
         if (!which) o->which = best ? "best" : "last";
         if (!is_there(o->dir, S_IFDIR))
-            return dl_fail(err, DL_INPUT, "%.300s is no directory of a run: it has no checkpoints/", path);
+            return dl_fail(err, DL_INPUT, "%.300s is no directory of a run: it has no checkpoints/",
+                           path);
     } else {
         o->weights = path;
         int fd = dl_input_open(path, err);
         if (fd < 0) return false;
         close(fd);
         return !which ||
-               dl_fail(err, DL_USAGE, "--checkpoint goes with a run's directory; %.200s is a file", path);
+               dl_fail(err, DL_USAGE, "--checkpoint goes with a run's directory; %.200s is a file",
+                       path);
     }
     const char *yaml = dl_format(arena, "%s/hyperparams.yaml", parent_of(arena, o->dir));
     if (is_there(yaml, S_IFREG)) o->yaml = yaml;
@@ -101,7 +112,8 @@ static bool open_checkpoint(dl_predict_job *job, const origin *o, dl_error *err)
     if (o->weights) return true;
     switch (dlr_checkpoint_open(o->dir, o->which, NULL, &job->checkpoint, err)) {
     case DLR_CHECKPOINT_LOADED: break;
-    case DLR_CHECKPOINT_NONE: return dl_fail(err, DL_INPUT, "there is no checkpoint in %.300s", o->dir);
+    case DLR_CHECKPOINT_NONE:
+        return dl_fail(err, DL_INPUT, "there is no checkpoint in %.300s", o->dir);
     case DLR_CHECKPOINT_FAILED: return false;
     }
     /* Another one than was asked for is no answer. */
@@ -113,7 +125,8 @@ static bool open_checkpoint(dl_predict_job *job, const origin *o, dl_error *err)
 /* ---- the configuration and the model ---- */
 
 /* The command line again, behind what the run was set to. */
-static bool open_config(dl_predict_job *job, const origin *o, int argc, char **argv, dl_error *err) {
+static bool open_config(dl_predict_job *job, const origin *o, int argc, char **argv,
+                        dl_error *err) {
     char **all = DL_NEWS(job->arena, char *, argc + 3);
     int n = 0;
     all[n++] = argv[0];
@@ -127,10 +140,11 @@ static bool open_config(dl_predict_job *job, const origin *o, int argc, char **a
 static bool open_session(dl_predict_job *job, const origin *o, dl_error *err) {
     dl_config *c = job->config;
     if (!o->yaml && !dl_config_is_given(c, DL_KEY_model))
-        return dl_fail(err, DL_USAGE,
-                       "%s says nothing of its model: --model=FILE.dl, and --config=NAME where it has "
-                       "configurations",
-                       o->weights ? o->weights : o->dir);
+        return dl_fail(
+            err, DL_USAGE,
+            "%s says nothing of its model: --model=FILE.dl, and --config=NAME where it has "
+            "configurations",
+            o->weights ? o->weights : o->dir);
     dl_buf faults = {0};
     job->compiler = dl_arena_new(job->arena);
     job->session = dl_session_open(job->compiler, c, 1, &faults, err);
@@ -139,15 +153,20 @@ static bool open_session(dl_predict_job *job, const origin *o, dl_error *err) {
     if (!job->session) return false;
     job->model_path = job->session->model_path;
     if (job->session->batch != 1)
-        return dl_fail(err, DL_USAGE, "local_batch_size: predictions are made one sample at a time");
-    if (!dl_device_choose(job->arena, dl_config_str(c, DL_KEY_device), NULL, &job->device, err)) return false;
+        return dl_fail(err, DL_USAGE,
+                       "local_batch_size: predictions are made one sample at a time");
+    if (!dl_device_choose(job->arena, dl_config_str(c, DL_KEY_device), NULL, &job->device, err))
+        return false;
     if (job->device.warning) fprintf(stderr, "dlrun: warning: %s\n", job->device.warning);
-    for (int i = 0; i < c->warnings.n; i++) fprintf(stderr, "dlrun: warning: %s\n", c->warnings.at[i]);
-    const dlr_state_value *source = job->checkpoint ? dlr_checkpoint_value(job->checkpoint, "source") : NULL;
+    for (int i = 0; i < c->warnings.n; i++)
+        fprintf(stderr, "dlrun: warning: %s\n", c->warnings.at[i]);
+    const dlr_state_value *source =
+        job->checkpoint ? dlr_checkpoint_value(job->checkpoint, "source") : NULL;
     if (source && source->kind == DLR_STATE_TEXT &&
         (strlen(source->text) != job->session->source->n ||
          memcmp(source->text, job->session->source->text, job->session->source->n) != 0))
-        fprintf(stderr, "dlrun: warning: %s is not what the checkpoint was trained with\n", job->model_path);
+        fprintf(stderr, "dlrun: warning: %s is not what the checkpoint was trained with\n",
+                job->model_path);
     return dl_samples_settle(c, err) && dl_predict_scales(job, err) &&
            dl_session_predict(job->session, 0, NULL, err) && dl_predict_input(job, err);
 }
@@ -168,22 +187,25 @@ static bool take_options(dl_predict_job *job, dl_error *err) {
                *samples = dl_config_option(c, "samples");
     job->steps = 1, job->last = INT64_MAX, job->rolls = rollout != NULL;
     job->scored = dl_config_option(c, "metrics") != NULL;
-    while (tiles && job->mode < DL_N_TILES && strcmp(tiles, dl_tiles_modes[job->mode]) != 0) job->mode++;
+    while (tiles && job->mode < DL_N_TILES && strcmp(tiles, dl_tiles_modes[job->mode]) != 0)
+        job->mode++;
     if (job->mode == DL_N_TILES)
         return dl_fail(err, DL_USAGE, "--tiles=%.80s: auto, whole, exact, blend or crop", tiles);
     if (rollout && (!whole_number(rollout, 1, &job->steps) || job->steps > 1 << 20))
         return dl_fail(err, DL_USAGE, "--rollout=%.80s: a number of steps, at least 1", rollout);
     const char *colon = samples ? strchr(samples, ':') : NULL;
-    if (samples &&
-        (!colon ||
-         !whole_number(dl_strndup(job->arena, samples, (size_t)(colon - samples)), 0, &job->first) ||
-         !whole_number(colon + 1, job->first + 1, &job->last)))
-        return dl_fail(err, DL_USAGE, "--samples=%.80s: FIRST:LAST, as 0:10 for the first ten", samples);
+    if (samples && (!colon ||
+                    !whole_number(dl_strndup(job->arena, samples, (size_t)(colon - samples)), 0,
+                                  &job->first) ||
+                    !whole_number(colon + 1, job->first + 1, &job->last)))
+        return dl_fail(err, DL_USAGE, "--samples=%.80s: FIRST:LAST, as 0:10 for the first ten",
+                       samples);
     if (dl_config_option(c, "target") && !job->scored)
         return dl_fail(err, DL_USAGE, "--target goes with --metrics");
     if (dl_config_option(c, "target") && job->rolls)
-        return dl_fail(err, DL_USAGE,
-                       "--target and --rollout: the truth of a rollout is its own data, dt steps later");
+        return dl_fail(
+            err, DL_USAGE,
+            "--target and --rollout: the truth of a rollout is its own data, dt steps later");
     return true;
 }
 
@@ -200,15 +222,16 @@ static int find_input(const dl_predict_job *job, const char **spec, dl_error *er
         }
     if (job->n_inputs == 1) return 0;
     dl_buf b = {0};
-    for (int i = 0; i < job->n_inputs; i++) dl_putf(&b, "%s%s=FILE", i ? " " : "", job->input[i].name);
-    dl_fail(err, DL_USAGE, "%.200s: the model has %d inputs, and each is named: %s", *spec, job->n_inputs,
-            b.at);
+    for (int i = 0; i < job->n_inputs; i++)
+        dl_putf(&b, "%s%s=FILE", i ? " " : "", job->input[i].name);
+    dl_fail(err, DL_USAGE, "%.200s: the model has %d inputs, and each is named: %s", *spec,
+            job->n_inputs, b.at);
     dl_buf_free(&b);
     return -1;
 }
 
-static bool open_field(dl_predict_job *job, const dl_predict_input_data *in, dlr_field *f, const char *spec,
-                       dl_error *err) {
+static bool open_field(dl_predict_job *job, const dl_predict_input_data *in, dlr_field *f,
+                       const char *spec, dl_error *err) {
     static const char *const usual[] = {"Nbody", "fields", NULL}; /* what the loaders read */
     dlr_field_want want = {dl_format(job->arena, "the model's input '%s'", in->name), &in->type,
                            in->whole ? 0 : job->space, job->unpacks, usual};
@@ -217,7 +240,8 @@ static bool open_field(dl_predict_job *job, const dl_predict_input_data *in, dlr
     return true;
 }
 
-/* The arrays for the same samples: those that are cut alike of one size; as many samples, or one for all. */
+/* The arrays for the same samples: those that are cut alike of one size; as many samples, or one
+ * for all. */
 static bool check_file(const dl_predict_job *job, int file, dl_error *err) {
     bool in_order;
     int64_t n = dl_predict_samples(job, file, &in_order);
@@ -230,13 +254,15 @@ static bool check_file(const dl_predict_job *job, int file, dl_error *err) {
                            "%s and %s hold samples of different sizes, for one sample of the model",
                            dlr_source_label(lead->source), label);
         if (f->in_order && f->samples != n)
-            return dl_fail(err, DL_INPUT,
-                           "%s has %lld samples, and another input's array %lld: as many, or an array of one "
-                           "for all",
-                           label, (long long)f->samples, (long long)n);
+            return dl_fail(
+                err, DL_INPUT,
+                "%s has %lld samples, and another input's array %lld: as many, or an array of one "
+                "for all",
+                label, (long long)f->samples, (long long)n);
     }
-    return job->first < n || dl_fail(err, DL_USAGE, "--samples begins at %lld, and %s has %lld",
-                                     (long long)job->first, dlr_source_label(lead->source), (long long)n);
+    return job->first < n ||
+           dl_fail(err, DL_USAGE, "--samples begins at %lld, and %s has %lld",
+                   (long long)job->first, dlr_source_label(lead->source), (long long)n);
 }
 
 static bool open_data(dl_predict_job *job, dl_error *err) {
@@ -259,7 +285,8 @@ static bool open_data(dl_predict_job *job, dl_error *err) {
     }
     for (int i = 0; i < job->n_inputs; i++) {
         if (n[i] != job->n)
-            return dl_fail(err, DL_USAGE, "the input '%s' has %d files, another %d: as many for each",
+            return dl_fail(err, DL_USAGE,
+                           "the input '%s' has %d files, another %d: as many for each",
                            job->input[i].name, n[i], job->n);
     }
     for (int k = 0; k < job->n; k++)
@@ -274,9 +301,10 @@ static bool open_target(dl_predict_job *job, dl_error *err) {
     const char *given = dl_config_option(job->config, "target");
     if (!job->scored || (!given && job->dt && job->n_inputs == 1)) return true;
     if (!given)
-        return dl_fail(err, DL_USAGE,
-                       "--metrics: say where the truth is: --target=FILE or FILE:ARRAY; or --dt=N, in the "
-                       "data, N samples later");
+        return dl_fail(
+            err, DL_USAGE,
+            "--metrics: say where the truth is: --target=FILE or FILE:ARRAY; or --dt=N, in the "
+            "data, N samples later");
     if (job->n > 1) return dl_fail(err, DL_USAGE, "--target goes with one file of data");
     const dl_plan_result *y = &dl_plan_program_find(job->plan, "predict")->results.at[0];
     const dl_type *t = &y->type;
@@ -288,9 +316,9 @@ static bool open_target(dl_predict_job *job, dl_error *err) {
     if (!dlr_field_open(&job->target, job->arena, given, &want, err)) return false;
     bool in_order;
     int64_t n = dl_predict_samples(job, 0, &in_order);
-    return job->target.samples >= n ||
-           dl_fail(err, DL_INPUT, "%s has %lld samples, the data %lld", dlr_source_label(job->target.source),
-                   (long long)job->target.samples, (long long)n);
+    return job->target.samples >= n || dl_fail(err, DL_INPUT, "%s has %lld samples, the data %lld",
+                                               dlr_source_label(job->target.source),
+                                               (long long)job->target.samples, (long long)n);
 }
 
 /* ---- the run ---- */
@@ -306,10 +334,11 @@ static void close_session(dl_predict_job *job) {
 static bool load(dl_predict_job *job, dl_error *err) {
     dl_arena_move(job->plan->arena, job->arena);
     close_session(job);
-    job->exec = dlr_exec_open(job->plan,
-                              (dlr_exec_options){.threads = (int)dl_config_int(job->config, DL_KEY_threads),
-                                                 .device = job->device.device},
-                              err);
+    job->exec =
+        dlr_exec_open(job->plan,
+                      (dlr_exec_options){.threads = (int)dl_config_int(job->config, DL_KEY_threads),
+                                         .device = job->device.device},
+                      err);
     if (!job->exec) return false;
     dlr_tensors model = dlr_tensors_of_model(job->arena, job->exec);
     if (job->weights) return dlr_tensors_load_file(&model, job->weights, err);
@@ -336,14 +365,14 @@ static void print_json(const dl_predict_job *job, const char *path, int threads)
     dl_puts(&b, "{\"tiles\": ");
     dlr_json_put_string(&b, dl_tiles_modes[job->mode]);
     dlr_json_put_key(&b, "way"), dlr_json_put_string(&b, job->way);
-    dl_putf(&b, ", \"pieces\": [%d, %d, %d]", job->engine.tiles[0].pieces.n, job->engine.tiles[1].pieces.n,
-            job->engine.tiles[2].pieces.n);
-    dl_putf(&b, ", \"peak_bytes\": %lld, \"threads\": %d", (long long)dl_plan_peak(job->plan, threads),
-            threads);
+    dl_putf(&b, ", \"pieces\": [%d, %d, %d]", job->engine.tiles[0].pieces.n,
+            job->engine.tiles[1].pieces.n, job->engine.tiles[2].pieces.n);
+    dl_putf(&b, ", \"peak_bytes\": %lld, \"threads\": %d",
+            (long long)dl_plan_peak(job->plan, threads), threads);
     if (path) {
         dlr_json_put_key(&b, "output"), dlr_json_put_string(&b, path);
-        dl_putf(&b, ", \"samples\": %lld, \"not_finite\": %lld, \"seconds\": ", (long long)job->predicted,
-                (long long)job->not_finite);
+        dl_putf(&b, ", \"samples\": %lld, \"not_finite\": %lld, \"seconds\": ",
+                (long long)job->predicted, (long long)job->not_finite);
         dlr_json_put_double(&b, job->seconds);
         if (job->scored)
             put_errors(job, &b, "rmse", dlr_score_rmse), put_errors(job, &b, "mae", dlr_score_mae);
@@ -369,13 +398,14 @@ static void print(const dl_predict_job *job, const char *path) {
         print_json(job, path, threads);
         return;
     }
-    printf("%s, %s\n  weights     %s\n  samples     %s\n  memory      %.1f MiB with %d threads, exactly\n",
+    printf("%s, %s\n  weights     %s\n  samples     %s\n  memory      %.1f MiB with %d threads, "
+           "exactly\n",
            dl_shown(job->arena, job->model_path), job->plan->target,
            dl_shown(job->arena, job->weights ? job->weights : job->checkpoint->path), job->way,
            (double)dl_plan_peak(job->plan, threads) / 0x1p20, threads);
     if (!path) return;
-    printf("  written     %lld to %s in %.1f s\n", (long long)job->predicted, dl_shown(job->arena, path),
-           job->seconds);
+    printf("  written     %lld to %s in %.1f s\n", (long long)job->predicted,
+           dl_shown(job->arena, path), job->seconds);
     if (job->scored)
         print_errors(job, "RMSE", dlr_score_rmse), print_errors(job, "mean |error|", dlr_score_mae);
 }
@@ -396,21 +426,23 @@ static bool run(dl_predict_job *job, int argc, char **argv, dl_error *err) {
     const char *path = dl_config_option(job->config, "output");
     bool dry = dl_config_option(job->config, "dry_run") != NULL;
     if (job->config->positional.n < 2)
-        return dl_fail(err, DL_USAGE, "dlrun predict CHECKPOINT DATA... -o OUT.h5 (--help tells more)");
+        return dl_fail(err, DL_USAGE,
+                       "dlrun predict CHECKPOINT DATA... -o OUT.h5 (--help tells more)");
     if (!path && !dry) return dl_fail(err, DL_USAGE, "where to? -o OUT.h5");
     if ((path && !dl_predict_file_check(path, err)) ||
-        !find_origin(job, job->config->positional.at[0], dl_config_option(job->config, "checkpoint"), &from,
-                     err) ||
+        !find_origin(job, job->config->positional.at[0],
+                     dl_config_option(job->config, "checkpoint"), &from, err) ||
         !open_config(job, &from, argc, argv, err) || !take_options(job, err) ||
-        !open_checkpoint(job, &from, err) || !open_session(job, &from, err) || !open_data(job, err) ||
-        (path && !dl_output_check(path, err)) || !dl_predict_plan(job, &job->input[0].data[0].size, err) ||
-        !open_target(job, err) || !dl_predict_coordinates(job, err) || !load(job, err) ||
-        !dl_predict_outputs(job, err))
+        !open_checkpoint(job, &from, err) || !open_session(job, &from, err) ||
+        !open_data(job, err) || (path && !dl_output_check(path, err)) ||
+        !dl_predict_plan(job, &job->input[0].data[0].size, err) || !open_target(job, err) ||
+        !dl_predict_coordinates(job, err) || !load(job, err) || !dl_predict_outputs(job, err))
         return false;
     if (!dry && !dl_predict_all(job, path, err)) return false;
     print(job, dry ? NULL : path);
     if (job->not_finite)
-        fprintf(stderr, "dlrun: warning: %lld predicted values are not finite\n", (long long)job->not_finite);
+        fprintf(stderr, "dlrun: warning: %lld predicted values are not finite\n",
+                (long long)job->not_finite);
     return true;
 }
 
@@ -418,7 +450,8 @@ static void close_job(dl_predict_job *job) {
     dlr_predict_close(&job->engine);
     dlr_exec_close(job->exec);
     for (int i = 0; i < job->n_inputs; i++)
-        for (int k = 0; k < job->n && job->input[i].data; k++) dlr_field_close(&job->input[i].data[k]);
+        for (int k = 0; k < job->n && job->input[i].data; k++)
+            dlr_field_close(&job->input[i].data[k]);
     dlr_field_close(&job->target);
     dlr_checkpoint_close(job->checkpoint);
     dl_session_close(job->session);

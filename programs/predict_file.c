@@ -15,7 +15,8 @@ struct dl_predict_file {
 
 /* Behind the last '.' of the name, which "" has none of. */
 static const char *ending(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+               *dot = strrchr(name, '.');
     return dot && dot != name ? dot + 1 : "";
 }
 
@@ -25,10 +26,11 @@ bool dl_predict_file_check(const char *path, dl_error *err) {
     static const char *const hdf5[] = {"", "h5", "hdf5", "he5", "hdf", "nc", "nc4"};
     for (size_t i = 0; i < sizeof hdf5 / sizeof *hdf5; i++)
         if (strcasecmp(ending(path), hdf5[i]) == 0) return true;
-    return is_npy(path) || dl_fail(err, DL_USAGE,
-                                   "--output %s: predictions are written as HDF5 (.h5) or, of one output, as "
-                                   "NumPy's .npy; there is no writer for '.%s'",
-                                   path, ending(path));
+    return is_npy(path) ||
+           dl_fail(err, DL_USAGE,
+                   "--output %s: predictions are written as HDF5 (.h5) or, of one output, as "
+                   "NumPy's .npy; there is no writer for '.%s'",
+                   path, ending(path));
 }
 
 /* `size_of`: F32 has 4 bytes, and I64 has 8: outputs are of no other type. */
@@ -44,13 +46,15 @@ static bool open_npy(dl_predict_file *f, const char *path, const dlr_h5_set *set
     return ok;
 }
 
-dl_predict_file *dl_predict_file_open(const char *path, int n_outputs, int n_sets, const dlr_h5_set *sets,
-                                      int n_attributes, const dlr_h5_attribute *attributes, dl_error *err) {
+dl_predict_file *dl_predict_file_open(const char *path, int n_outputs, int n_sets,
+                                      const dlr_h5_set *sets, int n_attributes,
+                                      const dlr_h5_attribute *attributes, dl_error *err) {
     dl_predict_file *f = calloc(1, sizeof *f);
     bool ok = f || dl_fail(err, DL_RESOURCE, "no memory to write %s", path);
     if (ok && is_npy(path) && n_outputs > 1)
         ok = dl_fail(err, DL_USAGE,
-                     "--output %s: a .npy file holds one array, and the model has %d outputs ('%s', '%s'%s): "
+                     "--output %s: a .npy file holds one array, and the model has %d outputs "
+                     "('%s', '%s'%s): "
                      "name a file that ends with .h5",
                      path, n_outputs, sets[0].name, sets[1].name, n_outputs > 2 ? ", ..." : "");
     else if (ok && is_npy(path))
@@ -65,8 +69,8 @@ dl_predict_file *dl_predict_file_open(const char *path, int n_outputs, int n_set
 bool dl_predict_file_write(dl_predict_file *f, int set, int64_t first, int64_t n, const void *data,
                            dl_error *err) {
     if (f->h5) return dlr_h5_write(f->h5, set, first, n, data, err);
-    return set > 0 ||
-           dl_output_write_at(f->npy, f->begin + (uint64_t)first * f->size, data, (size_t)n * f->size, err);
+    return set > 0 || dl_output_write_at(f->npy, f->begin + (uint64_t)first * f->size, data,
+                                         (size_t)n * f->size, err);
 }
 
 bool dl_predict_file_commit(dl_predict_file *f, dl_error *err) {

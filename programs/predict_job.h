@@ -15,7 +15,7 @@ typedef enum {
     DL_TILES_WHOLE, /* at once, by a plan of its size */
     DL_TILES_EXACT, /* in pieces without what sees beyond their edges: the same numbers */
     DL_TILES_BLEND, /* in pieces that overlap by half, weighted */
-    DL_TILES_CROP,  /* only the part of the model's size at the origin, as the weather loader does */
+    DL_TILES_CROP, /* only the part of the model's size at the origin, as the weather loader does */
     DL_N_TILES
 } dl_tiles_mode;
 extern const char *const dl_tiles_modes[DL_N_TILES];
@@ -85,18 +85,20 @@ typedef struct {
     double seconds;
 } dl_predict_job;
 
-/* The model's inputs, into job->input and space, with their scales. Errors (DL_INPUT): none, too many, one
- * that is no array of floats [N, channels, ...], or one that has but some of the leading input's spatial
- * axes.
+/* The model's inputs, into job->input and space, with their scales. Errors (DL_INPUT): none, too
+ * many, one that is no array of floats [N, channels, ...], or one that has but some of the leading
+ * input's spatial axes.
  */
 bool dl_predict_input(dl_predict_job *job, dl_error *err);
 /* The samples of file number `file` of each input; *in_order: it has an axis of them. */
 int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order);
-/* What the run's loader does to numbers, in job->scales, out, dt and crops; before dl_session_predict, while
- * the session has the model's targets. Errors: a loader whose work is not done here; those of its files. */
+/* What the run's loader does to numbers, in job->scales, out, dt and crops; before
+ * dl_session_predict, while the session has the model's targets. Errors: a loader whose work is not
+ * done here; those of its files. */
 bool dl_predict_scales(dl_predict_job *job, dl_error *err);
-/* Chooses how samples of this size are predicted, compiles the plan for it and fills the engine but for the
- * executor; session and module are used up. Errors: sizes that the model cannot have; those of compiling. */
+/* Chooses how samples of this size are predicted, compiles the plan for it and fills the engine but
+ * for the executor; session and module are used up. Errors: sizes that the model cannot have; those
+ * of compiling. */
 bool dl_predict_plan(dl_predict_job *job, const dlr_extent *sample, dl_error *err);
 /* Reads job->coordinates, once there is a plan; before threads are started, since it may fork. */
 bool dl_predict_coordinates(dl_predict_job *job, dl_error *err);

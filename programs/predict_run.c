@@ -15,7 +15,8 @@ typedef struct {
     float *now, *next;    /* of a rollout: what this step reads, and leaves for the one behind it */
     dlr_field truth;      /* not opened: what to read from; source NULL: none */
     int64_t true_sample;
-    float *channel, *true_block; /* room for rows of one channel, and of all channels of the truth */
+    float *channel,
+        *true_block; /* room for rows of one channel, and of all channels of the truth */
     int64_t room;
     dl_predict_file *file;
 } passage;
@@ -23,8 +24,8 @@ typedef struct {
 static const dlr_field *leading(const passage *p) { return &p->job->input[0].data[p->at]; }
 
 /* An array without samples is the same for all of them. */
-static bool from_file(void *ctx, int input, const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE],
-                      float *out, dl_error *err) {
+static bool from_file(void *ctx, int input, const int64_t start[DLR_SPACE],
+                      const int64_t count[DLR_SPACE], float *out, dl_error *err) {
     const passage *p = ctx;
     const dlr_field *f = &p->job->input[input].data[p->at];
     return dlr_field_read(f, f->in_order ? p->sample : 0, start, count, out, err);
@@ -39,8 +40,8 @@ static dlr_extent whole_input(const dl_predict_job *job) {
     return e;
 }
 
-static bool from_memory(void *ctx, int input, const int64_t start[DLR_SPACE], const int64_t count[DLR_SPACE],
-                        float *out, dl_error *err) {
+static bool from_memory(void *ctx, int input, const int64_t start[DLR_SPACE],
+                        const int64_t count[DLR_SPACE], float *out, dl_error *err) {
     const passage *p = ctx;
     (void)input, (void)err; /* a rollout has one (check_rollout) */
     dlr_extent e = whole_input(p->job);
@@ -58,8 +59,8 @@ static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
     p->channel = malloc((size_t)n * sizeof *p->channel);
     p->true_block = malloc((size_t)(n * channels) * sizeof *p->true_block);
     p->room = p->channel && p->true_block ? n : 0;
-    return p->room ||
-           dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction", (double)n * 4 / 0x1p20);
+    return p->room || dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction",
+                              (double)n * 4 / 0x1p20);
 }
 
 /* What an output is in the data's units, and that as an input. */
@@ -84,7 +85,8 @@ static bool write_whole(const passage *p, int output, int64_t at, int64_t n, dl_
     int64_t piece[PIECE];
     for (int64_t i = 0; i < n; i++) {
         if (!(fabsf(p->channel[i]) < MOST))
-            return dl_fail(err, DL_INPUT, "the output '%s' has %.0f: predict writes whole numbers below 2^24",
+            return dl_fail(err, DL_INPUT,
+                           "the output '%s' has %.0f: predict writes whole numbers below 2^24",
                            p->job->engine.output[output].name, (double)p->channel[i]);
         int64_t in = i % PIECE;
         piece[in] = (int64_t)p->channel[i];
@@ -96,15 +98,17 @@ static bool write_whole(const passage *p, int output, int64_t at, int64_t n, dl_
 }
 
 /* Rows of an output: into the rollout's next step, and into the file. */
-static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data, dl_error *err) {
+static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data,
+                      dl_error *err) {
     passage *p = ctx;
     dl_predict_job *job = p->job;
     const dlr_extent *e = &job->engine.output[output].whole;
     int64_t plane = e->size[1] * e->size[2], n = rows * plane, all = e->size[0] * plane;
     bool scored = output == 0 && p->truth.source, whole = is_whole(job, output);
     if (!grow(p, n, e->channels, err)) return false;
-    if (scored && !dlr_field_read(&p->truth, p->true_sample, (const int64_t[]){first, 0, 0},
-                                  (const int64_t[]){rows, e->size[1], e->size[2]}, p->true_block, err))
+    if (scored &&
+        !dlr_field_read(&p->truth, p->true_sample, (const int64_t[]){first, 0, 0},
+                        (const int64_t[]){rows, e->size[1], e->size[2]}, p->true_block, err))
         return false;
     for (int64_t c = 0; c < e->channels; c++) {
         const float *from = data + c * n;
@@ -122,8 +126,8 @@ static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const 
     return true;
 }
 
-/* What the prediction of this step is compared with: the target's same sample, or of weather the field so
- * many steps of time later, if there is one. */
+/* What the prediction of this step is compared with: the target's same sample, or of weather the
+ * field so many steps of time later, if there is one. */
 static void find_truth(passage *p) {
     const dl_predict_job *job = p->job;
     p->truth.source = NULL;
@@ -166,7 +170,8 @@ static int64_t samples_of(const dl_predict_job *job, int file) {
     return last > job->first ? last - job->first : 0;
 }
 
-/* Axes of an output's set: samples, where the data have some or are several; steps of a rollout; the model's.
+/* Axes of an output's set: samples, where the data have some or are several; steps of a rollout;
+ * the model's.
  */
 static bool shape_set(const dl_predict_job *job, int output, dlr_h5_set *s, dl_error *err) {
     const dlr_predict_output *o = &job->engine.output[output];
@@ -206,8 +211,8 @@ static bool is_output(const dl_predict_job *job, const char *name) {
     return false;
 }
 
-/* Arrays of one axis beside the input's array that are as long as one of its axes: latitudes, times, ... How
- * many of their numbers go along with what is predicted; 0: it is none. */
+/* Arrays of one axis beside the input's array that are as long as one of its axes: latitudes,
+ * times, ... How many of their numbers go along with what is predicted; 0: it is none. */
 static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_facts *a) {
     const dlr_field *f = &job->input[0].data[0];
     dlr_extent whole = whole_input(job);
@@ -244,7 +249,8 @@ static dl_predict_file *create(const dl_predict_job *job, const char *path, dl_e
     set_list sets = {0};
     dl_push(job->arena, &root, text("generator", "dlrun predict " DL_VERSION));
     dl_push(job->arena, &root, text("model", job->plan->model));
-    dl_push(job->arena, &root, text("weights", job->checkpoint ? job->checkpoint->path : job->weights));
+    dl_push(job->arena, &root,
+            text("weights", job->checkpoint ? job->checkpoint->path : job->weights));
     for (int i = 0; i < job->n_inputs; i++)
         dl_push(job->arena, &root,
                 text(i ? dl_format(job->arena, "input %s", job->input[i].name) : "input",
@@ -277,11 +283,13 @@ static dl_predict_file *create(const dl_predict_job *job, const char *path, dl_e
 static bool check_rollout(const dl_predict_job *job, dl_error *err) {
     const dlr_predict *e = &job->engine;
     dlr_extent in = whole_input(job);
-    bool same = e->n_inputs == 1 && e->n_outputs == 1 && dl_dtype_is_float(job->input[0].type.dtype) &&
-                !is_whole(job, 0) && memcmp(&e->output[0].whole, &in, sizeof in) == 0;
+    bool same = e->n_inputs == 1 && e->n_outputs == 1 &&
+                dl_dtype_is_float(job->input[0].type.dtype) && !is_whole(job, 0) &&
+                memcmp(&e->output[0].whole, &in, sizeof in) == 0;
     return !job->rolls || same ||
            dl_fail(err, DL_INPUT,
-                   "--rollout: the output feeds the input, and so there must be one of each, of floats, of "
+                   "--rollout: the output feeds the input, and so there must be one of each, of "
+                   "floats, of "
                    "one shape: "
                    "the model has %d, its input is %s, its output '%s' is %s",
                    e->n_inputs, dl_type_text(&job->input[0].type), e->output[0].name,
@@ -291,14 +299,16 @@ static bool check_rollout(const dl_predict_job *job, dl_error *err) {
 static bool check_scales(const dl_predict_job *job, dl_error *err) {
     for (int i = 0; job->out.mean && i < job->engine.n_outputs; i++)
         if (!is_whole(job, i) && job->engine.output[i].whole.channels != job->out.channels)
-            return dl_fail(err, DL_INPUT, "the statistics are of %lld channels, the output '%s' has %lld",
+            return dl_fail(err, DL_INPUT,
+                           "the statistics are of %lld channels, the output '%s' has %lld",
                            (long long)job->out.channels, job->engine.output[i].name,
                            (long long)job->engine.output[i].whole.channels);
     for (int i = 0; i < job->n_inputs; i++) {
         const dl_predict_input_data *in = &job->input[i];
         if (in->scale.mean && in->scale.channels != in->data[0].size.channels)
-            return dl_fail(err, DL_INPUT, "the statistics are of %lld channels, the input '%s' of %lld",
-                           (long long)in->scale.channels, in->name, (long long)in->data[0].size.channels);
+            return dl_fail(
+                err, DL_INPUT, "the statistics are of %lld channels, the input '%s' of %lld",
+                (long long)in->scale.channels, in->name, (long long)in->data[0].size.channels);
     }
     return true;
 }
@@ -312,13 +322,14 @@ static bool check_target(const dl_predict_job *job, dl_error *err) {
     for (int k = 0; k < DLR_SPACE; k++)
         fits = fits && (t->size.size[k] == e->size[k] ||
                         (job->mode == DL_TILES_CROP && t->size.size[k] > e->size[k]));
-    return fits || dl_fail(err, DL_INPUT,
-                           "%s is no truth for the output '%s': %lld x [%lld, %lld, %lld] beside %lld x "
-                           "[%lld, %lld, %lld]",
-                           dlr_source_label(t->source), job->engine.output[0].name,
-                           (long long)t->size.channels, (long long)t->size.size[0],
-                           (long long)t->size.size[1], (long long)t->size.size[2], (long long)e->channels,
-                           (long long)e->size[0], (long long)e->size[1], (long long)e->size[2]);
+    return fits ||
+           dl_fail(err, DL_INPUT,
+                   "%s is no truth for the output '%s': %lld x [%lld, %lld, %lld] beside %lld x "
+                   "[%lld, %lld, %lld]",
+                   dlr_source_label(t->source), job->engine.output[0].name,
+                   (long long)t->size.channels, (long long)t->size.size[0],
+                   (long long)t->size.size[1], (long long)t->size.size[2], (long long)e->channels,
+                   (long long)e->size[0], (long long)e->size[1], (long long)e->size[2]);
 }
 
 static bool predict_files(passage *p, dl_error *err) {
@@ -336,13 +347,15 @@ static bool predict_files(passage *p, dl_error *err) {
 bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err) {
     double start = dl_clock_seconds();
     passage p = {.job = job};
-    if (!check_rollout(job, err) || !check_scales(job, err) || !check_target(job, err)) return false;
+    if (!check_rollout(job, err) || !check_scales(job, err) || !check_target(job, err))
+        return false;
     job->score = dlr_score_new(job->arena, job->engine.output[0].whole.channels, job->steps);
     bool ok = dlr_predict_open(&job->engine, err);
     if (ok && job->rolls) {
         size_t n = (size_t)dlr_extent_count(&job->engine.output[0].whole);
         p.now = calloc(n + 1, sizeof *p.now), p.next = calloc(n + 1, sizeof *p.next);
-        ok = (p.now && p.next) || dl_fail(err, DL_RESOURCE, "no memory for the fields of a rollout");
+        ok =
+            (p.now && p.next) || dl_fail(err, DL_RESOURCE, "no memory for the fields of a rollout");
     }
     ok = ok && (p.file = create(job, path, err)) != NULL && predict_files(&p, err);
     free(p.now), free(p.next), free(p.channel), free(p.true_block);

@@ -28,9 +28,9 @@ typedef struct {
 
 enum { CHANNELS_LAST = 1, WITHOUT_N = 2, WITHOUT_UNITS = 4, N_LAST = 8, N_ORDERS = 16 };
 
-/* The model's axes in one of the orders that files have: with N first or last, or without it; with channels
- * where the model has them, or last; with axes of size 1 or without. False: that is no other order than an
- * earlier one. */
+/* The model's axes in one of the orders that files have: with N first or last, or without it; with
+ * channels where the model has them, or last; with axes of size 1 or without. False: that is no
+ * other order than an earlier one. */
 static bool order_axes(const dl_type *t, int order, match *m) {
     const char *last = NULL;
     bool dropped = false;
@@ -61,14 +61,16 @@ static const char *last_part(const char *name) {
 
 static bool contains(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
 
-/* Points for names: the array's own, or words that people use for what the model calls input and target. */
+/* Points for names: the array's own, or words that people use for what the model calls input and
+ * target. */
 static int name_points(const dlr_array *want, const char *name) {
     static const char *const inputs[] = {"input", "feature", "source", NULL};
     static const char *const targets[] = {"target", "label", "output", "truth", "class", NULL};
     const char *part = last_part(name);
     if (strcasecmp(part, want->name) == 0) return 60;
     int points =
-        strlen(want->name) > 1 && (contains(part, want->name) || contains(want->name, part)) ? 30 : 0;
+        strlen(want->name) > 1 && (contains(part, want->name) || contains(want->name, part)) ? 30
+                                                                                             : 0;
     for (const char *const *w = want->is_target ? targets : inputs; *w; w++)
         if (contains(part, *w)) points = 25;
     for (const char *const *w = want->is_target ? inputs : targets; *w; w++)
@@ -108,10 +110,11 @@ static match find_match(const holdings *h, const dlr_array *want, const match *t
             for (int order = 0; order < N_ORDERS; order++) {
                 match m = {.file = f, .array = i};
                 if (!order_axes(&want->type, order, &m) || !hold_sizes(want, a, &m)) continue;
-                m.points += 100 + name_points(want, a->name) - order - 40 * m.cropped - 80 * m.other -
-                            30 * (order == WITHOUT_N);
+                m.points += 100 + name_points(want, a->name) - order - 40 * m.cropped -
+                            80 * m.other - 30 * (order == WITHOUT_N);
                 if (m.cropped && count_spatial(&m) < want->type.rank) m.points -= 20;
-                if (!dl_dtype_is_float(want->type.dtype) && dlr_element_is_float(a->type)) m.points -= 40;
+                if (!dl_dtype_is_float(want->type.dtype) && dlr_element_is_float(a->type))
+                    m.points -= 40;
                 for (int k = 0; k < n_taken; k++)
                     if (taken[k].file == f && taken[k].array == i) m.points -= 50, m.again = true;
                 if (best.file < 0 || m.points > best.points) best = m;
@@ -130,7 +133,8 @@ static void put_quoted(dl_buf *out, const char *text) {
 static void put_match(dl_buf *out, const holdings *h, const dlr_array *want, const match *m) {
     dl_putf(out, "      %s: ", want->name);
     if (m->file < 0) {
-        dl_putf(out, "FILE:ARRAY  # nothing in these files has the axes of %s\n", dl_type_text(&want->type));
+        dl_putf(out, "FILE:ARRAY  # nothing in these files has the axes of %s\n",
+                dl_type_text(&want->type));
         return;
     }
     const dlr_array_file *file = h->files.at[m->file];
@@ -169,7 +173,8 @@ static void put_section(dl_buf *out, const holdings *h, const dlr_arrays *arrays
         }
     }
     if (cropped) dl_puts(out, "    crop: random\n");
-    dl_putf(out, "    split: {valid: %s}\n", samples >= 10 || (!samples && !cropped) ? "0.1" : "0.5");
+    dl_putf(out, "    split: {valid: %s}\n",
+            samples >= 10 || (!samples && !cropped) ? "0.1" : "0.5");
     if (cropped && !samples)
         dl_puts(out, "  Nsamples: 1024  # random crops in an epoch\n  Nsamples_val: 128\n");
 }
@@ -185,19 +190,21 @@ static bool open_files(holdings *h, const char *const *files, int n, dl_error *e
     return true;
 }
 
-bool dl_propose(const char *model, const char *const *files, int n_files, dl_buf *out, dl_error *err) {
+bool dl_propose(const char *model, const char *const *files, int n_files, dl_buf *out,
+                dl_error *err) {
     holdings h = {.arena = dl_arena_new(NULL)};
     char *argv[] = {"dldata", (char *)model};
     dlr_arrays arrays = {0};
     dl_buf faults = {0};
     dl_config *c = dl_config_open(h.arena, 2, argv, NULL, err);
-    dl_session *s = c && dl_config_take_model(c, err) ? dl_session_open(h.arena, c, 1, &faults, err) : NULL;
+    dl_session *s =
+        c && dl_config_take_model(c, err) ? dl_session_open(h.arena, c, 1, &faults, err) : NULL;
     bool ok = s && dl_samples_arrays(s, &arrays, err) && open_files(&h, files, n_files, err);
     if (ok) {
-        dl_putf(
-            out,
-            "\nfor %s (paste into a configuration, then `dlc check %s --yaml_config FILE --config NAME`):\n",
-            model, model);
+        dl_putf(out,
+                "\nfor %s (paste into a configuration, then `dlc check %s --yaml_config FILE "
+                "--config NAME`):\n",
+                model, model);
         put_section(out, &h, &arrays);
     } else if (faults.n)
         dl_fail(err, DL_INPUT, "%s: `dlc check %s` says what is wrong with it", model, model);

@@ -8,14 +8,17 @@ static const dlr_rate_range *ranges_of(dl_arena *arena, const dl_yaml *list) {
     dlr_rate_range *ranges = DL_NEWS(arena, dlr_rate_range, list->items.n);
     for (int i = 0; i < list->items.n; i++) {
         const dl_yaml *r = list->items.at[i], *end = dl_yaml_get(r, "end_epoch");
-        ranges[i] = (dlr_rate_range){dl_yaml_get(r, "start_epoch")->number, end ? end->number : INFINITY,
-                                     dl_yaml_get(r, "multiplier")->number};
+        ranges[i] =
+            (dlr_rate_range){dl_yaml_get(r, "start_epoch")->number, end ? end->number : INFINITY,
+                             dl_yaml_get(r, "multiplier")->number};
     }
     return ranges;
 }
 
-dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t global_batch, int ranks) {
-    const dl_yaml *list = dl_recipe_ranges(c), *epochs = dl_config_value(c, DL_KEY_max_cosine_lr_epochs);
+dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t global_batch,
+                               int ranks) {
+    const dl_yaml *list = dl_recipe_ranges(c),
+                  *epochs = dl_config_value(c, DL_KEY_max_cosine_lr_epochs);
     dl_schedule which = dl_recipe_schedule(c);
     return (dlr_schedule){.start_lr = dl_config_float(c, DL_KEY_start_lr),
                           .end_lr = dl_config_float(c, DL_KEY_end_lr),
@@ -46,7 +49,8 @@ const dlr_torch_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *
     dlr_torch_optimizer *o = DL_NEW(arena, dlr_torch_optimizer);
     o->which = dl_recipe_optimizer(c);
     o->decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias);
-    for (int i = 0; i < DL_N_OPTIONS; i++) o->option[i] = dl_recipe_option(c, (dl_optimizer_option)i);
+    for (int i = 0; i < DL_N_OPTIONS; i++)
+        o->option[i] = dl_recipe_option(c, (dl_optimizer_option)i);
     return o;
 }
 

@@ -60,10 +60,10 @@ static bool read_some(const dlr_dataset *d, bool by_device, dl_reading_part *p, 
 
 /* ---- all of it ---- */
 
-/* A run looks at its data before it compiles, and opens afterwards, for use, what was not whole then: what
- * only the latter reads is what opening on paper counts. */
-static bool look_at(dl_session *s, dlr_split split, bool by_device, dl_reading_part *p, dl_file_calls *start,
-                    dl_error *err) {
+/* A run looks at its data before it compiles, and opens afterwards, for use, what was not whole
+ * then: what only the latter reads is what opening on paper counts. */
+static bool look_at(dl_session *s, dlr_split split, bool by_device, dl_reading_part *p,
+                    dl_file_calls *start, dl_error *err) {
     static const dlr_opening openings[] = {DLR_OPEN_PROBE, DLR_OPEN_ON_PAPER};
     bool whole = false;
     for (int i = 0; i < 2 && !whole; i++) {
@@ -111,7 +111,8 @@ dl_reading_rank dl_reading_of(const dl_reading *r, const dl_reading_job *job) {
 /* ---- telling ---- */
 
 static bool is_nothing(const dl_reading *r) {
-    return !r->start.opens && !r->start.listings && !r->start.stats && !r->train.looked && !r->valid.looked;
+    return !r->start.opens && !r->start.listings && !r->start.stats && !r->train.looked &&
+           !r->valid.looked;
 }
 
 static void print_part(const char *name, const dl_reading_part *p) {
@@ -120,8 +121,9 @@ static void print_part(const char *name, const dl_reading_part *p) {
         return;
     }
     double n = (double)p->looked;
-    printf("  %s: %lld samples of %.3f MiB, in %.4g reads of %.4g files that it opens (of %lld samples", name,
-           (long long)p->samples, (double)p->of.bytes / n / 0x1p20, (double)p->of.reads / n,
+    printf("  %s: %lld samples of %.3f MiB, in %.4g reads of %.4g files that it opens (of %lld "
+           "samples",
+           name, (long long)p->samples, (double)p->of.bytes / n / 0x1p20, (double)p->of.reads / n,
            (double)p->of.opens / n, (long long)p->looked);
     if (p->error > 0) printf("; bytes within %.1f%%", 100 * p->error);
     printf(")\n");
@@ -164,11 +166,11 @@ void dl_reading_print(const dl_reading *r, const dl_reading_job *jobs, int n) {
     }
     printf("data, at most (a page cache may have them):\n");
     print_part("training", &r->train), print_part("validation", &r->valid);
-    printf(
-        "  start: %lld files opened, %lld looked at, %lld folders listed with %lld names, %.3f MiB in %lld "
-        "reads\n",
-        (long long)r->start.opens, (long long)r->start.stats, (long long)r->start.listings,
-        (long long)r->start.entries, (double)r->start.bytes / 0x1p20, (long long)r->start.reads);
+    printf("  start: %lld files opened, %lld looked at, %lld folders listed with %lld names, %.3f "
+           "MiB in %lld "
+           "reads\n",
+           (long long)r->start.opens, (long long)r->start.stats, (long long)r->start.listings,
+           (long long)r->start.entries, (double)r->start.bytes / 0x1p20, (long long)r->start.reads);
     print_table(r, jobs, n, false), print_table(r, jobs, n, true);
 }
 
@@ -176,13 +178,14 @@ static void print_calls(const char *name, const dl_file_calls *c, double times) 
     printf("\"%s\": {\"opens\": %.0f, \"stats\": %.0f, \"listings\": %.0f, \"entries\": %.0f, "
            "\"metadata\": %.0f, \"reads\": %.0f, \"bytes\": %.0f}",
            name, times * (double)c->opens, times * (double)c->stats, times * (double)c->listings,
-           times * (double)c->entries, times * (double)dl_file_calls_metadata(c), times * (double)c->reads,
-           times * (double)c->bytes);
+           times * (double)c->entries, times * (double)dl_file_calls_metadata(c),
+           times * (double)c->reads, times * (double)c->bytes);
 }
 
 static void print_json_part(const char *name, const dl_reading_part *p) {
-    printf("\"%s\": {\"samples\": %lld, \"looked\": %lld, \"bytes_a_sample\": %.8g, \"error\": %.3g}, ", name,
-           (long long)p->samples, (long long)p->looked,
+    printf("\"%s\": {\"samples\": %lld, \"looked\": %lld, \"bytes_a_sample\": %.8g, \"error\": "
+           "%.3g}, ",
+           name, (long long)p->samples, (long long)p->looked,
            p->looked ? (double)p->of.bytes / (double)p->looked : 0, p->error);
 }
 

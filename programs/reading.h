@@ -1,5 +1,5 @@
-/* What ranks ask of file systems for their data: counted while the data of a configuration are opened here
- * and some samples read (ir/base/file_calls.h), and multiplied. */
+/* What ranks ask of file systems for their data: counted while the data of a configuration are
+ * opened here and some samples read (ir/base/file_calls.h), and multiplied. */
 #ifndef DL_READING_H
 #define DL_READING_H
 #include "compiler/session.h"
@@ -14,14 +14,16 @@ typedef struct {
 } dl_reading_part;
 
 typedef struct {
-    const char *missing; /* why nothing is known, as a sentence in the session's arena; NULL: all is */
-    dl_file_calls start; /* of a rank until its first step: both parts are looked at, and opened for use */
+    const char
+        *missing; /* why nothing is known, as a sentence in the session's arena; NULL: all is */
+    dl_file_calls
+        start; /* of a rank until its first step: both parts are looked at, and opened for use */
     dl_reading_part train, valid;
 } dl_reading;
 
-/* Of a session whose graphs are as the front end built them. Reads some samples; what opening would load
- * besides is counted on paper (DLR_OPEN_ON_PAPER). `by_device`: a device makes the samples where their loader
- * knows how. Forks as dl_samples_open does. Faults are what is missing. */
+/* Of a session whose graphs are as the front end built them. Reads some samples; what opening would
+ * load besides is counted on paper (DLR_OPEN_ON_PAPER). `by_device`: a device makes the samples
+ * where their loader knows how. Forks as dl_samples_open does. Faults are what is missing. */
 void dl_reading_look(dl_session *s, bool by_device, dl_reading *out);
 
 /* A job of so many ranks. */

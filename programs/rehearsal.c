@@ -56,13 +56,15 @@ static void cut(const dl_type *whole, piece p, const float *from, float *to) {
                sizeof *to * (size_t)(p.n * w.inner));
 }
 
-/* Gives every variable of a rank what the one rank has there. Whole numbers are counts, far below 2^24. */
+/* Gives every variable of a rank what the one rank has there. Whole numbers are counts, far below
+ * 2^24. */
 static bool share(const stage *s, int rank, dl_error *err) {
     const member *m = &s->members[rank];
     const dl_plan *plan = dlr_exec_plan(m->exec);
     for (int i = 0; i < plan->vars.n; i++) {
         const dl_plan_var *v = &plan->vars.at[i];
-        dlr_view from = dlr_exec_variable(s->one, v->name), to = dlr_exec_variable(m->exec, v->name);
+        dlr_view from = dlr_exec_variable(s->one, v->name),
+                 to = dlr_exec_variable(m->exec, v->name);
         if (v->role == DL_VAR_TABLE || !from.type) continue;
         size_t n = (size_t)dl_type_count(from.type);
         float *whole = malloc(2 * (n + 1) * sizeof *whole), *own = whole ? whole + n : NULL;
@@ -89,7 +91,8 @@ static bool share(const stage *s, int rank, dl_error *err) {
 
 /* ---- a step ---- */
 
-/* Runs a rank as far as it comes without another; or, with `force`, to what it waits for, for ever. */
+/* Runs a rank as far as it comes without another; or, with `force`, to what it waits for, for ever.
+ */
 static bool advance(const stage *s, member *m, bool force, dl_error *err) {
     int steps = dl_plan_nsteps(&m->plan->programs.at[s->train]);
     while (m->step < steps && (force || dlr_exec_can_step(m->exec, s->train, m->step)))
@@ -134,7 +137,8 @@ static void read_pieces(const stage *s, const char *name, int64_t n, float *to) 
 }
 
 /* What a parameter's gradient is off by, and its norm, squared. */
-static bool compare(const stage *s, const dl_plan_result *r, double *off, double *all, dl_error *err) {
+static bool compare(const stage *s, const dl_plan_result *r, double *off, double *all,
+                    dl_error *err) {
     dlr_view want = dlr_exec_result(s->one, s->train, DL_RESULT_GRAD, r->name);
     size_t n = (size_t)dl_type_count(want.type);
     float *a = malloc(2 * (n + 1) * sizeof *a), *b = a ? a + n : NULL;
@@ -150,9 +154,10 @@ static bool compare(const stage *s, const dl_plan_result *r, double *off, double
     return true;
 }
 
-/* Beside those of the one rank. A gradient that is zero but for rounding (a bias of attention's keys, or in
- * front of a batch norm) has no digits of its own: it is held against all gradients together, to 1e-7 of
- * them: what cancels in it is of their size, and float32's roundoff is 6e-8. */
+/* Beside those of the one rank. A gradient that is zero but for rounding (a bias of attention's
+ * keys, or in front of a batch norm) has no digits of its own: it is held against all gradients
+ * together, to 1e-7 of them: what cancels in it is of their size, and float32's roundoff is 6e-8.
+ */
 static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
     const dl_plan_program *p = &dlr_exec_plan(s->one)->programs.at[s->train];
     double *off = DL_NEWS(s->arena, double, p->results.n + 1),
@@ -173,8 +178,8 @@ static bool note_gradients(const stage *s, dl_rehearsal *found, dl_error *err) {
 
 /* ---- the stage ---- */
 
-/* Sums of float32 in another order stay far below 1e-4. In fp16 a weight's gradient is rounded to 11 digits
- * before it is tested for overflow: with ranks each one's share of it, else the whole. */
+/* Sums of float32 in another order stay far below 1e-4. In fp16 a weight's gradient is rounded to
+ * 11 digits before it is tested for overflow: with ranks each one's share of it, else the whole. */
 static double most_apart(dl_dtype low) { return low == DL_F16 ? 1e-3 : 1e-4; }
 
 static dl_plan *compile(dl_session *s, dl_rehearsal *found, dl_error *err) {
@@ -187,13 +192,15 @@ static dl_plan *compile(dl_session *s, dl_rehearsal *found, dl_error *err) {
 
 /* Do two ranks differ in their samples alone? */
 static bool share_plan(const member *a, const member *b, bool zero) {
-    return a->place[DL_RANKS_TP] == b->place[DL_RANKS_TP] && a->place[DL_RANKS_CP] == b->place[DL_RANKS_CP] &&
+    return a->place[DL_RANKS_TP] == b->place[DL_RANKS_TP] &&
+           a->place[DL_RANKS_CP] == b->place[DL_RANKS_CP] &&
            (!zero || a->place[DL_RANKS_DP] == b->place[DL_RANKS_DP]);
 }
 
-/* The plans of all ranks: those that differ in their samples alone share one, each other but the first has
- * the model read anew. */
-static bool compile_all(stage *s, bool zero, const dl_sessions *each, dl_rehearsal *found, dl_error *err) {
+/* The plans of all ranks: those that differ in their samples alone share one, each other but the
+ * first has the model read anew. */
+static bool compile_all(stage *s, bool zero, const dl_sessions *each, dl_rehearsal *found,
+                        dl_error *err) {
     for (int r = 0; r < s->n; r++) {
         member *m = &s->members[r];
         dl_ranks_place(s->ranks, r, m->place);
@@ -220,7 +227,8 @@ static bool open_members(stage *s, dl_error *err) {
     for (int r = 0; r < s->n; r++) {
         member *m = &s->members[r];
         m->exec = dlr_exec_open(
-            m->plan, (dlr_exec_options){.threads = 1, .ranks = {m->comm, DL_NRANK_GROUPS, m->groups}}, err);
+            m->plan,
+            (dlr_exec_options){.threads = 1, .ranks = {m->comm, DL_NRANK_GROUPS, m->groups}}, err);
         if (!m->exec) return false;
     }
     return true;
@@ -257,7 +265,8 @@ bool dl_rehearse(dl_arena *arena, dl_session *one, const dl_sessions *each, dl_r
     const dl_classes classes = dl_classes_find(arena, one->module);
     dl_plan *whole = compile(one, found, err);
     found->ranks = s.n;
-    bool ok = whole && compile_all(&s, dl_config_int(one->config, DL_KEY_zero) == 1, each, found, err);
+    bool ok =
+        whole && compile_all(&s, dl_config_int(one->config, DL_KEY_zero) == 1, each, found, err);
     s.one = ok ? dlr_exec_open(whole, (dlr_exec_options){.threads = 1}, err) : NULL;
     ok = s.one && open_members(&s, err);
     s.train = ok ? dlr_exec_program(s.one, "train") : -1;

@@ -3,8 +3,9 @@
 #define DLC_RESUME_H
 #include "frontends/yaml/config.h"
 
-/* Whether a run of so many ranks can go on as it is asked to: where a directory is named, that something is
- * there; where none is and the run's own has no checkpoint, that no other number of ranks left one beside it,
- * which must have been meant. Errors: DL_INPUT, DL_IO; DL_USAGE naming what lies beside. */
+/* Whether a run of so many ranks can go on as it is asked to: where a directory is named, that
+ * something is there; where none is and the run's own has no checkpoint, that no other number of
+ * ranks left one beside it, which must have been meant. Errors: DL_INPUT, DL_IO; DL_USAGE naming
+ * what lies beside. */
 bool dl_resume_check(dl_arena *arena, const dl_config *c, int ranks, dl_error *err);
 #endif

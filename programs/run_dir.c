@@ -17,8 +17,9 @@ static const char *fill_in(dl_arena *arena, const dl_config *c, dl_key key, cons
     enum { WORDS = sizeof words / sizeof *words };
     const char *run_num = dl_config_str(c, DL_KEY_run_num), *s = dl_config_str(c, key);
     if (!dl_is_file_name(c->name) || !dl_is_file_name(run_num))
-        return dl_fail(err, DL_USAGE, "no run can be kept under '%.80s' and '%.80s': both name a folder",
-                       c->name, run_num),
+        return dl_fail(err, DL_USAGE,
+                       "no run can be kept under '%.80s' and '%.80s': both name a folder", c->name,
+                       run_num),
                NULL;
     const dl_key written[] = {key, DL_KEY_expdir, DL_KEY_run_num};
     for (size_t i = 0; i < sizeof written / sizeof *written; i++)
@@ -31,13 +32,16 @@ static const char *fill_in(dl_arena *arena, const dl_config *c, dl_key key, cons
         s += n;
         if (!*s) break;
         int k = 0;
-        while (k < WORDS && (strlen(words[k].name) != length || strncmp(words[k].name, s + 1, length) != 0))
+        while (k < WORDS &&
+               (strlen(words[k].name) != length || strncmp(words[k].name, s + 1, length) != 0))
             k++;
         ok = k < WORDS && s[1 + length] == '}';
         if (ok) dl_puts(&b, words[k].value), s += length + 2;
     }
     const char *text = ok ? dl_strndup(arena, b.at ? b.at : "", b.n) : NULL;
-    if (!ok) dl_config_fail(c, key, err, "%.60s is none of {expdir}, {config}, {ranks} and {run_num}", s);
+    if (!ok)
+        dl_config_fail(c, key, err, "%.60s is none of {expdir}, {config}, {ranks} and {run_num}",
+                       s);
     dl_buf_free(&b);
     return text;
 }
@@ -47,7 +51,8 @@ const char *dl_run_fill(dl_arena *arena, const dl_config *c, dl_key key, int ran
 }
 
 /* The directory, without slashes behind it. */
-static const char *directory(dl_arena *arena, const dl_config *c, const char *ranks, dl_error *err) {
+static const char *directory(dl_arena *arena, const dl_config *c, const char *ranks,
+                             dl_error *err) {
     const char *path = fill_in(arena, c, DL_KEY_run_dir, ranks, err);
     size_t n = path ? strlen(path) : 0;
     while (n > 1 && path[n - 1] == '/') n--;
@@ -58,14 +63,18 @@ const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error 
     return directory(arena, c, dl_format(arena, "%d", ranks), err);
 }
 
-/* The digits that an entry has where the folder's name has the mark; NULL: it is called otherwise. */
+/* The digits that an entry has where the folder's name has the mark; NULL: it is called otherwise.
+ */
 static const char *digits_at(dl_arena *arena, const char *name, const char *entry, char mark) {
     const char *at = strchr(name, mark);
     size_t before = (size_t)(at - name), after = strlen(at + 1), n = strlen(entry);
-    if (n <= before + after || strncmp(entry, name, before) != 0 || strcmp(entry + n - after, at + 1) != 0)
+    if (n <= before + after || strncmp(entry, name, before) != 0 ||
+        strcmp(entry + n - after, at + 1) != 0)
         return NULL;
     size_t digits = n - before - after;
-    return strspn(entry + before, "0123456789") >= digits ? dl_strndup(arena, entry + before, digits) : NULL;
+    return strspn(entry + before, "0123456789") >= digits
+               ? dl_strndup(arena, entry + before, digits)
+               : NULL;
 }
 
 dl_run_dirs dl_run_dirs_beside(dl_arena *arena, const dl_config *c, int ranks) {

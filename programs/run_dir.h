@@ -3,17 +3,17 @@
 #define DLC_RUN_DIR_H
 #include "frontends/yaml/config.h"
 
-/* The key run_dir with the values of its keys in braces: {expdir}, {config} (the configuration's name),
- * {ranks} and {run_num}. In the arena. NULL: DL_USAGE or DL_INPUT for another word in braces, a brace that is
- * never closed, a configuration or run_num that can be no folder's name, an environment variable in it that
- * is not set. */
+/* The key run_dir with the values of its keys in braces: {expdir}, {config} (the configuration's
+ * name), {ranks} and {run_num}. In the arena. NULL: DL_USAGE or DL_INPUT for another word in
+ * braces, a brace that is never closed, a configuration or run_num that can be no folder's name, an
+ * environment variable in it that is not set. */
 const char *dl_run_dir(dl_arena *arena, const dl_config *c, int ranks, dl_error *err);
 
 /* The value of another key with the same words filled in; errors likewise. The key is not null. */
 const char *dl_run_fill(dl_arena *arena, const dl_config *c, dl_key key, int ranks, dl_error *err);
 
-/* The directories that the same run has, or would have, with other numbers of ranks, as far as folders of
- * such names are there; none where the key does not say {ranks}. */
+/* The directories that the same run has, or would have, with other numbers of ranks, as far as
+ * folders of such names are there; none where the key does not say {ranks}. */
 typedef DL_ARRAY(const char *) dl_run_dirs;
 dl_run_dirs dl_run_dirs_beside(dl_arena *arena, const dl_config *c, int ranks);
 #endif

@@ -52,7 +52,8 @@ bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err) {
     for (int r = 0; r < 2; r++)
         for (int i = 0; i < g->vars.n; i++) {
             const dl_var *v = g->vars.at[i];
-            if (v->role == roles[r] && !dlr_arrays_add(arrays, v->name, r == 1, &v->value.type, err))
+            if (v->role == roles[r] &&
+                !dlr_arrays_add(arrays, v->name, r == 1, &v->value.type, err))
                 return false;
         }
     return true;
@@ -75,8 +76,8 @@ static bool check_enough(const request *q, const dlr_dataset *d, dl_key source, 
     int64_t n = dlr_dataset_samples(d);
     if (n >= q->session->batch) return true;
     return dl_config_fail(q->config, n == limit_of(q) ? keys[q->split].limit : source, err,
-                          "%lld samples do not fill one batch of %lld: set local_batch_size", (long long)n,
-                          (long long)q->session->batch);
+                          "%lld samples do not fill one batch of %lld: set local_batch_size",
+                          (long long)n, (long long)q->session->batch);
 }
 
 /* ---- synthetic ---- */
@@ -90,7 +91,8 @@ static bool classes_of(const dl_session *s, const dl_var *v, int64_t *classes, d
     return dl_fail(
         err, DL_INPUT,
         "synthetic: '%s' is %s, and the model does not say how many classes it tells apart (a "
-        "cross_entropy, in_top_k, embedding, gather or one_hot that reads it does): give batches by --replay",
+        "cross_entropy, in_top_k, embedding, gather or one_hot that reads it does): give batches "
+        "by --replay",
         v->name, dl_type_text(t));
 }
 
@@ -101,7 +103,8 @@ static dlr_dataset *open_noise(const request *q, dl_error *err) {
                            .redraw = dl_config_bool(q->config, DL_KEY_synthetic_redraw)};
     const dlr_arrays *arrays = q->common->arrays;
     for (int i = 0; i < arrays->n; i++)
-        if (!classes_of(q->session, find(q->session, &arrays->at[i]), &o.classes[i], err)) return NULL;
+        if (!classes_of(q->session, find(q->session, &arrays->at[i]), &o.classes[i], err))
+            return NULL;
     return dlr_dataset_open(&dlr_noise_loader, &o, q->common, err);
 }
 
@@ -109,7 +112,8 @@ static dlr_dataset *open_noise(const request *q, dl_error *err) {
 
 /* --use_cache: the copy of a data file, or of a folder of them, that lies in another folder. */
 static const char *cached(dl_arena *arena, const dl_config *config, dl_key key) {
-    const char *path = dl_config_str(config, key), *folder = dl_config_str(config, DL_KEY_use_cache);
+    const char *path = dl_config_str(config, key),
+               *folder = dl_config_str(config, DL_KEY_use_cache);
     if (!path || !folder) return path;
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') end--;
@@ -118,7 +122,9 @@ static const char *cached(dl_arena *arena, const dl_config *config, dl_key key) 
     return dl_format(arena, "%s/%.*s", folder, (int)(end - begin), path + begin);
 }
 
-static const char *data_path(const request *q, dl_key key) { return cached(q->arena, q->config, key); }
+static const char *data_path(const request *q, dl_key key) {
+    return cached(q->arena, q->config, key);
+}
 
 bool dl_samples_by_device(const dl_config *config) {
     const char *loader = dl_config_str(config, DL_KEY_data_loader_config);
@@ -158,8 +164,12 @@ static dlr_dataset *open_crops(const request *q, bool in_memory, dl_error *err) 
     return dlr_dataset_open(&dlr_crops_loader, &o, q->common, err);
 }
 
-static dlr_dataset *open_crops_in_file(const request *q, dl_error *err) { return open_crops(q, false, err); }
-static dlr_dataset *open_crops_in_memory(const request *q, dl_error *err) { return open_crops(q, true, err); }
+static dlr_dataset *open_crops_in_file(const request *q, dl_error *err) {
+    return open_crops(q, false, err);
+}
+static dlr_dataset *open_crops_in_memory(const request *q, dl_error *err) {
+    return open_crops(q, true, err);
+}
 
 static dlr_dataset *open_weather(const request *q, dl_error *err) {
     int64_t limit = limit_of(q);
@@ -178,8 +188,8 @@ static dlr_picture_options pictures(const request *q) {
     int64_t limit = limit_of(q);
     double crop = dl_config_float(c, DL_KEY_crop_scale);
     dlr_picture_options o = {
-        .scaling =
-            strcmp(dl_config_str(c, DL_KEY_image_scaling), "caffe") ? DLR_SCALING_UNIT : DLR_SCALING_CAFFE,
+        .scaling = strcmp(dl_config_str(c, DL_KEY_image_scaling), "caffe") ? DLR_SCALING_UNIT
+                                                                           : DLR_SCALING_CAFFE,
         .moves = {dl_config_float(c, DL_KEY_shift_range), dl_config_float(c, DL_KEY_zoom_range),
                   dl_config_bool(c, DL_KEY_horizontal_flip), crop < 1 ? crop : 0},
         .limit = limit == INT64_MAX ? 0 : limit};
@@ -199,8 +209,8 @@ static void tell_skipped(const char *why) { dlr_log_warning("skipped: %s", why);
 
 static dlr_dataset *open_folders(const request *q, dl_error *err) {
     bool skips = dl_config_bool(q->config, DL_KEY_skip_unreadable);
-    dlr_image_folder_options o = {data_path(q, DL_KEY_train_dir), data_path(q, DL_KEY_valid_dir), pictures(q),
-                                  skips ? tell_skipped : NULL};
+    dlr_image_folder_options o = {data_path(q, DL_KEY_train_dir), data_path(q, DL_KEY_valid_dir),
+                                  pictures(q), skips ? tell_skipped : NULL};
     return dlr_dataset_open(&dlr_image_folder_loader, &o, q->common, err);
 }
 
@@ -212,13 +222,14 @@ static dlr_dataset *open_own(const request *q, dl_error *err) {
     int64_t limit = limit_of(q);
     dlr_own_options o;
     if (!dl_own_data_given(c)) {
-        dl_config_fail(
-            c, DL_KEY_data_loader_config, err,
-            "own: where are the data? data: {inputs: ..., targets: ..., split: ...} (docs/data.md)");
+        dl_config_fail(c, DL_KEY_data_loader_config, err,
+                       "own: where are the data? data: {inputs: ..., targets: ..., split: ...} "
+                       "(docs/data.md)");
         return NULL;
     }
     if (!dl_config_is_null(c, DL_KEY_use_cache)) {
-        dl_config_fail(c, DL_KEY_use_cache, err, "not for data of one's own: name the copies in data");
+        dl_config_fail(c, DL_KEY_use_cache, err,
+                       "not for data of one's own: name the copies in data");
         return NULL;
     }
     if (!dl_own_data_options(q->arena, dl_config_value(c, DL_KEY_data), q->common->arrays, &o, err))
@@ -241,7 +252,8 @@ bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, 
 static const struct {
     const char *name;
     maker *open;
-    /* What says how many samples there are, in training and validation: Nsamples, or a folder of files. */
+    /* What says how many samples there are, in training and validation: Nsamples, or a folder of
+     * files. */
     dl_key samples[2];
 } makers[] = {
     {"synthetic", open_noise, {DL_KEY_Nsamples, DL_KEY_Nsamples_val}},
@@ -337,8 +349,8 @@ static bool names_data(const dl_config *c, dlr_split split) {
            dl_config_is_given(c, keys[split].folder);
 }
 
-dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split, dlr_opening opening,
-                             dl_error *err) {
+dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split,
+                             dlr_opening opening, dl_error *err) {
     const dl_config *c = s->config;
     dlr_arrays arrays = {0};
     dlr_dataset_options common = {split, (uint64_t)dl_config_int(c, DL_KEY_seed), &arrays,
@@ -352,11 +364,12 @@ dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split spl
         if (!d && !dl_config_is_given(c, DL_KEY_data_loader_config) && !names_data(c, split)) {
             const dl_error why = *err;
             *err = (dl_error){0};
-            dl_fail(
-                err, why.code,
-                "no data are named: give a section `data: {inputs: ..., targets: ...}` (docs/data.md), or "
-                "--data_loader_config=synthetic to run on noise (the default loader, '%s', says: %.600s)",
-                loader, why.message);
+            dl_fail(err, why.code,
+                    "no data are named: give a section `data: {inputs: ..., targets: ...}` "
+                    "(docs/data.md), or "
+                    "--data_loader_config=synthetic to run on noise (the default loader, '%s', "
+                    "says: %.600s)",
+                    loader, why.message);
         }
         if (!d || check_enough(&q, d, makers[i].samples[split], err)) return d;
         dlr_dataset_close(d);

@@ -1,5 +1,5 @@
-/* A step of several ranks, walked through on paper: kernels by measured times, collectives by a model of the
- * network. */
+/* A step of several ranks, walked through on paper: kernels by measured times, collectives by a
+ * model of the network. */
 #ifndef DL_SCALING_H
 #define DL_SCALING_H
 #include "ir/plan/plan.h"
@@ -18,11 +18,12 @@ typedef struct {
     int collectives;
 } dl_scaled;
 
-/* How long a collective takes between its ranks: a reduce-scatter and an all-gather for a sum, one of them
- * for the others, each in which every rank sends its share to each other rank (Thakur et al. 2005;
- * runtime/comm/phases.c). */
+/* How long a collective takes between its ranks: a reduce-scatter and an all-gather for a sum, one
+ * of them for the others, each in which every rank sends its share to each other rank (Thakur et
+ * al. 2005; runtime/comm/phases.c). */
 double dl_collective_us(const dl_plan_collective *c, const dl_network *network);
-/* Walks the steps of a program: launch i takes launch_us[i], collectives run one behind the other beside
- * them, and a wait ends when its collective does. */
-dl_scaled dl_scale_program(const dl_plan_program *p, const double *launch_us, const dl_network *network);
+/* Walks the steps of a program: launch i takes launch_us[i], collectives run one behind the other
+ * beside them, and a wait ends when its collective does. */
+dl_scaled dl_scale_program(const dl_plan_program *p, const double *launch_us,
+                           const dl_network *network);
 #endif

@@ -15,7 +15,8 @@
 #include "runtime/formats/json.h"
 
 static const dl_option own_options[] = {
-    {"sweep_id", 0, "ID", "the new sweep's name; of one that is there, with the same file: that one"},
+    {"sweep_id", 0, "ID",
+     "the new sweep's name; of one that is there, with the same file: that one"},
     {"status", 0, "ID", "instead: a table of the trials of that sweep"},
     {"json", 0, NULL, "print it as one JSON object"},
     {"ranks", 'n', "N", "runs have N ranks"},
@@ -29,8 +30,10 @@ static const char usage[] =
     "Makes a sweep of hyperparameters from a file as `wandb sweep` takes it, and says which runs\n"
     "train its trials; docs/sweeps.md tells more.\n\n"
     "  dlrun sweep sweep.yaml models/cnn_regressor.dl --config test2\n"
-    "  dlrun agent sweeps/ID           trains one trial behind the other; start as many as you like\n"
-    "  dlrun models/cnn_regressor.dl --config test2 --sweep_id=ID      trains one, under srun, too\n"
+    "  dlrun agent sweeps/ID           trains one trial behind the other; start as many as you "
+    "like\n"
+    "  dlrun models/cnn_regressor.dl --config test2 --sweep_id=ID      trains one, under srun, "
+    "too\n"
     "  dlrun sweep --status sweeps/ID  values, states, results, and the best\n\n"
     "ID is a name, for EXPDIR/sweeps/ID, or that directory.\n\n"
     "Exit status: 0 done, 2 usage, 3 input, 4 files.\n\n";
@@ -39,7 +42,8 @@ static const char usage[] =
 
 enum { MOST_BYTES = 1 << 20 };
 
-bool dl_sweep_put_arguments(const char *dir, int ranks, int argc, char *const *argv, dl_error *err) {
+bool dl_sweep_put_arguments(const char *dir, int ranks, int argc, char *const *argv,
+                            dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_buf b = {0};
     dl_putf(&b, "{\"ranks\": %d, \"arguments\": [", ranks);
@@ -55,7 +59,8 @@ bool dl_sweep_put_arguments(const char *dir, int ranks, int argc, char *const *a
         there = dl_read_file(arena, path, MOST_BYTES, &n, err);
         ok = there && ((n == b.n && memcmp(there, b.at, n) == 0) ||
                        dl_fail(err, DL_USAGE,
-                               "%.300s is there, and its runs are given something else: %.500s", dir, there));
+                               "%.300s is there, and its runs are given something else: %.500s",
+                               dir, there));
     } else
         ok = dl_write_file(path, b.at, b.n, err);
     dl_buf_free(&b);
@@ -72,7 +77,8 @@ bool dl_sweep_arguments(dl_arena *arena, const char *dir, int *ranks, int *argc,
         text ? dlr_json_parse(arena, text, n, (dlr_json_limits){8, 10000}, path, err) : NULL;
     const dlr_json *list = dlr_json_get(all, "arguments"), *size = dlr_json_get(all, "ranks");
     if (!all) return false;
-    bool ok = list && list->kind == DLR_JSON_ARRAY && size && size->kind == DLR_JSON_INT && size->integer > 0;
+    bool ok = list && list->kind == DLR_JSON_ARRAY && size && size->kind == DLR_JSON_INT &&
+              size->integer > 0;
     for (int i = 0; ok && i < list->n; i++) ok = list->items[i].kind == DLR_JSON_STRING;
     if (!ok) return dl_fail(err, DL_INPUT, "%s: error: no arguments of a sweep's runs", path);
     *ranks = (int)size->integer, *argc = list->n + 1;
@@ -114,20 +120,25 @@ static void put_words(dl_buf *b, int argc, char *const *argv) {
     }
 }
 
-static void tell_made(const dl_sweep_file *f, const char *dir, int ranks, int argc, char *const *argv) {
+static void tell_made(const dl_sweep_file *f, const char *dir, int ranks, int argc,
+                      char *const *argv) {
     dl_buf b = {0};
-    for (int i = 0; i < f->warnings.n; i++) fprintf(stderr, "dlrun: warning: %s\n", f->warnings.at[i]);
+    for (int i = 0; i < f->warnings.n; i++)
+        fprintf(stderr, "dlrun: warning: %s\n", f->warnings.at[i]);
     dl_putf(&b, "sweep %s: %s", dir, dl_sweep_methods[f->method]);
     if (f->trials >= 0)
         dl_putf(&b, ", %lld trials of", (long long)f->trials);
     else
         dl_puts(&b, ", trials without end (run_cap ends them) of");
     for (int i = 0; i < f->n; i++) dl_putf(&b, "%s %s", i ? "," : "", f->parameters[i].name);
-    dl_putf(&b, "\n  trials, one behind the other:  dlrun agent %s\n  one trial:                     dlrun",
-            dir);
+    dl_putf(
+        &b,
+        "\n  trials, one behind the other:  dlrun agent %s\n  one trial:                     dlrun",
+        dir);
     if (ranks > 1) dl_putf(&b, " -n %d", ranks);
     put_words(&b, argc, argv);
-    dl_putf(&b, " --sweep_id=%s\n  how it stands:                 dlrun sweep --status %s\n", dir, dir);
+    dl_putf(&b, " --sweep_id=%s\n  how it stands:                 dlrun sweep --status %s\n", dir,
+            dir);
     fputs(b.at, stdout);
     dl_buf_free(&b);
 }
@@ -162,7 +173,8 @@ static bool make(dl_arena *arena, const char *path, int ranks, int argc, char **
     if (!dl_sweep_fits(arena, f, ranks, argc, argv, options, NULL, err)) return false;
     if (!id) id = dl_draw_name(arena);
     const char *dir = dl_sweep_dir(arena, id, argc, argv, options, err);
-    if (!dir || !make_dir(arena, dir, path, err) || !dl_sweep_put_arguments(dir, ranks, argc, argv, err))
+    if (!dir || !make_dir(arena, dir, path, err) ||
+        !dl_sweep_put_arguments(dir, ranks, argc, argv, err))
         return false;
     if (json)
         tell_made_json(f, id, dir);
@@ -173,8 +185,8 @@ static bool make(dl_arena *arena, const char *path, int ranks, int argc, char **
 
 /* ---- one that is there ---- */
 
-static bool status(dl_arena *arena, const dl_config *c, int argc, char **argv, const dl_option *options,
-                   dl_error *err) {
+static bool status(dl_arena *arena, const dl_config *c, int argc, char **argv,
+                   const dl_option *options, dl_error *err) {
     const char *dir = dl_sweep_dir(arena, dl_config_option(c, "status"), argc, argv, options, err);
     const dl_sweep_file *f = dir ? dl_sweep_open(arena, dir, err) : NULL;
     return f && dl_sweep_print(arena, dir, f, dl_config_option(c, "json") != NULL, err);
@@ -197,10 +209,11 @@ static bool run(dl_arena *arena, int argc, char **argv, const dl_option *of_runs
     if (path && dl_config_option(c, "status"))
         return dl_fail(err, DL_USAGE, "--status tells of a sweep that is there, and takes no file");
     if (path) return make(arena, path, ranks, argc, argv, options, err);
-    return dl_config_option(c, "status") ? status(arena, c, argc, argv, options, err)
-                                         : dl_fail(err, DL_USAGE,
-                                                   "the sweep's file comes first: dlrun sweep FILE.yaml (or "
-                                                   "--status ID; --help tells more)");
+    return dl_config_option(c, "status")
+               ? status(arena, c, argc, argv, options, err)
+               : dl_fail(err, DL_USAGE,
+                         "the sweep's file comes first: dlrun sweep FILE.yaml (or "
+                         "--status ID; --help tells more)");
 }
 
 int dl_sweep_main(int argc, char **argv, const dl_option *of_runs) {

@@ -1,7 +1,7 @@
-/* `dlrun agent`: trains trials of a sweep, a run of dlrun each, until none is left to take. A run of its own
- * for each trial, so that one whose values cannot be trained with is not the end of the others, and the agent
- * outlives one that is killed. Behind a run that failed for another reason than its values (files, memory, a
- * lost rank, a signal) it ends: the next would meet the same. */
+/* `dlrun agent`: trains trials of a sweep, a run of dlrun each, until none is left to take. A run
+ * of its own for each trial, so that one whose values cannot be trained with is not the end of the
+ * others, and the agent outlives one that is killed. Behind a run that failed for another reason
+ * than its values (files, memory, a lost rank, a signal) it ends: the next would meet the same. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,12 +23,15 @@ static const dl_option own_options[] = {
 };
 
 static const char usage[] =
-    "usage: dlrun agent ID [--count N] [-n N] [what its runs are given beside what the sweep was...]\n\n"
-    "Trains trials of a sweep that `dlrun sweep` has made, one behind the other, until none is left.\n"
+    "usage: dlrun agent ID [--count N] [-n N] [what its runs are given beside what the sweep "
+    "was...]\n\n"
+    "Trains trials of a sweep that `dlrun sweep` has made, one behind the other, until none is "
+    "left.\n"
     "Start as many agents as you like, wherever the sweep's directory is. A trial that a job was\n"
     "stopped in, or killed in, is gone on with by the next (docs/sweeps.md).\n\n"
     "ID is a name, for EXPDIR/sweeps/ID, or that directory.\n\n"
-    "Exit status: 0 none is left, or N are trained; 75 stopped by a signal, the trial handed back;\n"
+    "Exit status: 0 none is left, or N are trained; 75 stopped by a signal, the trial handed "
+    "back;\n"
     "else that of a run that failed for another reason than its values (8: it was killed).\n\n";
 
 typedef struct {
@@ -59,11 +62,13 @@ static void start(const agent *a, pid_t parent) {
 /* Whether a signal has asked to stop while no run was under way. */
 static bool is_stopped(agent *a) {
     static const struct timespec now = {0};
-    for (int number; (number = sigtimedwait(&a->watched, NULL, &now)) > 0;) a->stopped |= number != SIGCHLD;
+    for (int number; (number = sigtimedwait(&a->watched, NULL, &now)) > 0;)
+        a->stopped |= number != SIGCHLD;
     return a->stopped;
 }
 
-/* Waits for it, and passes on signals. Returns its exit status, or of one that was killed minus the signal.
+/* Waits for it, and passes on signals. Returns its exit status, or of one that was killed minus the
+ * signal.
  */
 static int wait_for(agent *a, pid_t child) {
     for (int status;;) {
@@ -77,8 +82,8 @@ static int wait_for(agent *a, pid_t child) {
     }
 }
 
-/* The trial that this process had when it was killed. In the arena; NULL: none, or the rank that had it was
- * another process. */
+/* The trial that this process had when it was killed. In the arena; NULL: none, or the rank that
+ * had it was another process. */
 static const dlr_trial *trial_of(dl_arena *arena, const agent *a, pid_t child) {
     dlr_trials all;
     dl_error ignored = {0}; /* what has been lost is told with or without its name */
@@ -87,7 +92,8 @@ static const dlr_trial *trial_of(dl_arena *arena, const agent *a, pid_t child) {
     if (!dlr_trials_read(arena, a->dir, NULL, false, &all, &ignored)) return NULL;
     for (int i = 0; i < all.list.n; i++) {
         const dlr_trial *t = &all.list.at[i];
-        if (t->state == DLR_TRIAL_TAKEN && t->pid == child && t->host && strcmp(t->host, host) == 0) return t;
+        if (t->state == DLR_TRIAL_TAKEN && t->pid == child && t->host && strcmp(t->host, host) == 0)
+            return t;
     }
     return NULL;
 }
@@ -95,10 +101,12 @@ static const dlr_trial *trial_of(dl_arena *arena, const agent *a, pid_t child) {
 static bool fail_killed(const agent *a, pid_t child, int number, dl_error *err) {
     dl_arena *arena = dl_arena_new(a->arena);
     const dlr_trial *t = trial_of(arena, a, child);
-    const char *which = t ? dl_format(arena, "the run of trial %lld (%.200s)", (long long)t->number, t->name)
-                          : dl_format(arena, "the run of process %lld", (long long)child);
+    const char *which =
+        t ? dl_format(arena, "the run of trial %lld (%.200s)", (long long)t->number, t->name)
+          : dl_format(arena, "the run of process %lld", (long long)child);
     dl_fail(err, DL_PEER,
-            "%s was killed by signal %d (%s)%s; what it had taken stays open, and `dlrun agent %.300s` goes "
+            "%s was killed by signal %d (%s)%s; what it had taken stays open, and `dlrun agent "
+            "%.300s` goes "
             "on with it",
             which, number, strsignal(number),
             number == SIGKILL ? ", as the system does where memory runs out" : "", a->dir);
@@ -150,7 +158,8 @@ static bool run_all(agent *a, int64_t count, int *status, dl_error *err) {
             *status = DL_REQUEUE;
             return true;
         }
-        if (!count_ended(a, &before, err) || !run_one(a, status, err) || !count_ended(a, &after, err))
+        if (!count_ended(a, &before, err) || !run_one(a, status, err) ||
+            !count_ended(a, &after, err))
             return false;
         bool of_values = *status == DL_USAGE || *status == DL_INPUT || *status == DL_NUMERIC;
         if (*status != DL_OK && !(of_values && after > before)) return true;
@@ -171,7 +180,8 @@ static bool put_together(agent *a, int ranks, int more, char **words, dl_error *
     for (int i = 1; i < argc; i++) a->argv[at++] = stored[i];
     for (int i = 0; i < more; i++) a->argv[at++] = words[i];
     int first = ranks > 1; /* without -n */
-    if (!dl_sweep_fits(a->arena, a->file, ranks, at - first, a->argv + first, a->options, NULL, err))
+    if (!dl_sweep_fits(a->arena, a->file, ranks, at - first, a->argv + first, a->options, NULL,
+                       err))
         return false;
     a->argv[at++] = dl_format(a->arena, "--sweep_id=%s", a->dir);
     return true;
@@ -184,7 +194,8 @@ static int64_t take_count(const dl_config *c, int *argc, char **argv, dl_error *
     if (!text) return 0;
     char *end;
     long long n = strtoll(text, &end, 10);
-    if (*end || n < 1) return dl_fail(err, DL_USAGE, "--count is a number of trials, not '%.80s'", text), -1;
+    if (*end || n < 1)
+        return dl_fail(err, DL_USAGE, "--count is a number of trials, not '%.80s'", text), -1;
     return n;
 }
 
@@ -192,17 +203,19 @@ static bool open_agent(agent *a, const char *id, int ranks, int argc, char **arg
     dlr_world_said said;
     if (!dlr_world_read(&said, err)) return false;
     if (said.size_name && said.world.size > 1)
-        return dl_fail(err, DL_USAGE,
-                       "an agent starts the ranks of its runs, and by %s=%d this is one of several: give "
-                       "--sweep_id to dlrun itself, which then trains one trial, or start one agent",
-                       said.size_name, said.world.size);
+        return dl_fail(
+            err, DL_USAGE,
+            "an agent starts the ranks of its runs, and by %s=%d this is one of several: give "
+            "--sweep_id to dlrun itself, which then trains one trial, or start one agent",
+            said.size_name, said.world.size);
     a->dir = dl_sweep_dir(a->arena, id, argc, argv, a->options, err);
     a->file = a->dir ? dl_sweep_open(a->arena, a->dir, err) : NULL;
     if (!a->file) return false;
     a->maker = dl_sweep_maker(a->file, "");
     sigemptyset(&a->watched);
     static const int signals[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU, SIGCHLD};
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaddset(&a->watched, signals[i]);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(&a->watched, signals[i]);
     sigprocmask(SIG_BLOCK, &a->watched, &a->before);
     return put_together(a, ranks, argc - 1, argv + 1, err);
 }
@@ -220,7 +233,9 @@ static bool run(dl_arena *arena, int argc, char **argv, const dl_option *of_runs
         dl_sweep_print_help(usage, own_options, c);
         return true;
     }
-    if (!id) return dl_fail(err, DL_USAGE, "which sweep comes first: dlrun agent ID (--help tells more)");
+    if (!id)
+        return dl_fail(err, DL_USAGE,
+                       "which sweep comes first: dlrun agent ID (--help tells more)");
     int64_t count = take_count(c, &argc, argv, err);
     if (count < 0 || !open_agent(&a, id, ranks, argc, argv, err)) return false;
     if (a.file->trials < 0 && count == 0)

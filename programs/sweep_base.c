@@ -1,4 +1,5 @@
-/* A sweep beside what its runs have in common: where it lies, and whether a command line's runs can be its.
+/* A sweep beside what its runs have in common: where it lies, and whether a command line's runs can
+ * be its.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -40,18 +41,21 @@ const char *dl_sweep_dir(dl_arena *arena, const char *id, int argc, char *const 
 const dl_sweep_file *dl_sweep_open(dl_arena *arena, const char *dir, dl_error *err) {
     const char *path = dl_format(arena, "%s/sweep.yaml", dir);
     if (access(path, F_OK) != 0)
-        return dl_fail(err, DL_USAGE,
-                       "there is no sweep in %.300s; `dlrun sweep FILE.yaml` makes one and says where "
-                       "(--expdir as it had)",
-                       dir),
+        return dl_fail(
+                   err, DL_USAGE,
+                   "there is no sweep in %.300s; `dlrun sweep FILE.yaml` makes one and says where "
+                   "(--expdir as it had)",
+                   dir),
                NULL;
     return dl_sweep_read(arena, path, err);
 }
 
 /* ---- the metric ---- */
 
-/* Everything that such a run records at its epochs, in words; and whether the metric is among it. */
-static bool is_recorded(dl_arena *arena, const dl_session *s, const char *metric, const char **all) {
+/* Everything that such a run records at its epochs, in words; and whether the metric is among it.
+ */
+static bool is_recorded(dl_arena *arena, const dl_session *s, const char *metric,
+                        const char **all) {
     typedef DL_ARRAY(const char *) strings;
     strings names = {0};
     const dlr_record_style *style = dlr_record_find(dl_config_str(s->config, DL_KEY_record));
@@ -71,13 +75,14 @@ static bool is_recorded(dl_arena *arena, const dl_session *s, const char *metric
         dl_putf(&b, "%s%s", i ? ", " : "", names.at[i]);
     }
     const char *near = found ? NULL : dl_nearest(metric, names.at, names.n);
-    *all = dl_format(arena, "%s%s%s; they record %.500s", near ? "; did you mean '" : "", near ? near : "",
-                     near ? "'?" : "", b.at ? b.at : "nothing");
+    *all = dl_format(arena, "%s%s%s; they record %.500s", near ? "; did you mean '" : "",
+                     near ? near : "", near ? "'?" : "", b.at ? b.at : "nothing");
     dl_buf_free(&b);
     return found;
 }
 
-static bool check_metric(dl_arena *arena, const dl_session *s, const dl_sweep_file *f, dl_error *err) {
+static bool check_metric(dl_arena *arena, const dl_session *s, const dl_sweep_file *f,
+                         dl_error *err) {
     const char *all;
     return !f->metric || is_recorded(arena, s, f->metric, &all) ||
            dl_yaml_fail(err, f->metric_place, "runs of %s record no %s%s", s->model_path,
@@ -110,8 +115,8 @@ void dl_sweep_drop(int *argc, char **argv, const char *name, bool has_value) {
 
 /* ---- the runs ---- */
 
-/* What stands in front of the names of trials: CONFIG_RUN_ as system C has it, in letters that mean nothing
- * in a path of a configuration. */
+/* What stands in front of the names of trials: CONFIG_RUN_ as system C has it, in letters that mean
+ * nothing in a path of a configuration. */
 static const char *prefix_of(dl_arena *arena, const dl_config *c) {
     char *prefix = dl_format(arena, "%.20s_%.20s_", c->name, dl_config_str(c, DL_KEY_run_num));
     for (char *s = prefix; *s; s++)
@@ -119,23 +124,27 @@ static const char *prefix_of(dl_arena *arena, const dl_config *c) {
     return prefix;
 }
 
-bool dl_sweep_fits(dl_arena *arena, const dl_sweep_file *file, int ranks, int argc, char *const *argv,
-                   const dl_option *options, const char **prefix, dl_error *err) {
+bool dl_sweep_fits(dl_arena *arena, const dl_sweep_file *file, int ranks, int argc,
+                   char *const *argv, const dl_option *options, const char **prefix,
+                   dl_error *err) {
     dl_arena *own = dl_arena_new(arena);
     dl_config *c = dl_config_open(own, argc, argv, options, err);
     dl_buf faults = {0};
-    dl_session *s = c && dl_config_take_model(c, err) ? dl_session_open(own, c, ranks, &faults, err) : NULL;
+    dl_session *s =
+        c && dl_config_take_model(c, err) ? dl_session_open(own, c, ranks, &faults, err) : NULL;
     if (!s && faults.n) fputs(faults.at, stderr);
     dl_buf_free(&faults);
     bool ok = s != NULL;
     if (ok && dl_config_option(c, "dry_run"))
-        ok = dl_fail(err, DL_USAGE, "a trial of a sweep is there to be trained, and --dry_run trains none");
+        ok = dl_fail(err, DL_USAGE,
+                     "a trial of a sweep is there to be trained, and --dry_run trains none");
     static const dl_key own_keys[] = {DL_KEY_resume, DL_KEY_run_dir, DL_KEY_replay};
     for (size_t i = 0; ok && i < sizeof own_keys / sizeof *own_keys; i++) {
         const char *said = dl_config_said(c, dl_key_name(own_keys[i]));
         if (said)
-            ok = dl_fail(err, DL_USAGE,
-                         "%.200s: a sweep says where its trials are kept, and that they go on there", said);
+            ok = dl_fail(
+                err, DL_USAGE,
+                "%.200s: a sweep says where its trials are kept, and that they go on there", said);
     }
     ok = ok && dl_sweep_check(file, c, err) && check_metric(own, s, file, err);
     if (ok && prefix) *prefix = prefix_of(arena, c);
@@ -144,7 +153,8 @@ bool dl_sweep_fits(dl_arena *arena, const dl_sweep_file *file, int ranks, int ar
     return ok;
 }
 
-static void make(const void *of, dl_arena *arena, int64_t number, const char **name, const char **values) {
+static void make(const void *of, dl_arena *arena, int64_t number, const char **name,
+                 const char **values) {
     const dl_sweep_file *f = of;
     const dl_yaml *map = dl_sweep_values(arena, f, number);
     dl_buf b = {0};

@@ -3,7 +3,8 @@
 #include "runtime/formats/json.h"
 #include "runtime/formats/log.h"
 
-/* Text from rank 0 to all: its length, then its bytes, as many as fill whole numbers. In the arena. */
+/* Text from rank 0 to all: its length, then its bytes, as many as fill whole numbers. In the arena.
+ */
 static const char *share_text(dl_run_job *p, const char *text, dl_error *err) {
     int64_t n = text ? (int64_t)strlen(text) : 0;
     if (!p->comm) return text;
@@ -56,13 +57,15 @@ static bool give(dl_run_job *p, const dl_yaml *map, dl_error *err) {
            dl_config_set(p->config, DL_KEY_resume, "true", err);
 }
 
-static bool take(dl_run_job *p, const char *id, const dl_option *options, const char **text, dl_error *err) {
+static bool take(dl_run_job *p, const char *id, const dl_option *options, const char **text,
+                 dl_error *err) {
     struct dl_sweep_run *s = p->sweep;
     const char *prefix;
     *text = "";
     s->dir = dl_sweep_dir(p->arena, id, p->argc, p->argv, options, err);
     s->file = s->dir ? dl_sweep_open(p->arena, s->dir, err) : NULL;
-    if (!s->file || !dl_sweep_fits(p->arena, s->file, p->world.size, p->argc, p->argv, options, &prefix, err))
+    if (!s->file ||
+        !dl_sweep_fits(p->arena, s->file, p->world.size, p->argc, p->argv, options, &prefix, err))
         return false;
     dlr_trial_maker maker = dl_sweep_maker(s->file, prefix);
     if (!dlr_trials_take(p->arena, s->dir, &maker, false, &s->trial, &p->dir, err)) return false;

@@ -10,8 +10,8 @@ static const char *state_of(const dlr_trial *t) {
     return open && t->held ? "runs" : words[t->state];
 }
 
-/* The trial with the best value; those that are not done count, too, those that have failed do not. NULL:
- * none has one. */
+/* The trial with the best value; those that are not done count, too, those that have failed do not.
+ * NULL: none has one. */
 static const dlr_trial *best_of(const dlr_trials *all, bool maximize) {
     const dlr_trial *best = NULL;
     for (int i = 0; i < all->list.n; i++) {
@@ -89,7 +89,8 @@ static void print_table(dl_arena *arena, const dl_sweep_file *f, const dlr_trial
     for (int i = 0; i < all->list.n; i++)
         if (all->list.at[i].why && all->list.at[i].state != DLR_TRIAL_DONE)
             printf("trial %lld: %s\n", (long long)all->list.at[i].number,
-                   dl_yaml_show(arena, dl_yaml_string(arena, all->list.at[i].why, (dl_yaml_place){0})));
+                   dl_yaml_show(arena,
+                                dl_yaml_string(arena, all->list.at[i].why, (dl_yaml_place){0})));
 }
 
 static void print_head(const dl_sweep_file *f, const dlr_trials *all) {
@@ -97,7 +98,8 @@ static void print_head(const dl_sweep_file *f, const dlr_trials *all) {
     enum { WORDS = sizeof words / sizeof *words };
     int count[WORDS] = {0};
     for (int i = 0; i < all->list.n; i++)
-        for (int k = 0; k < WORDS; k++) count[k] += strcmp(state_of(&all->list.at[i]), words[k]) == 0;
+        for (int k = 0; k < WORDS; k++)
+            count[k] += strcmp(state_of(&all->list.at[i]), words[k]) == 0;
     printf("%s: %s", all->dir, dl_sweep_methods[f->method]);
     if (f->metric) printf(", %s %s", f->maximize ? "maximize" : "minimize", f->metric);
     if (f->trials >= 0)
@@ -172,7 +174,8 @@ static void print_json(const dl_sweep_file *f, const dlr_trials *all) {
     dl_buf_free(&b);
 }
 
-bool dl_sweep_print(dl_arena *arena, const char *dir, const dl_sweep_file *f, bool json, dl_error *err) {
+bool dl_sweep_print(dl_arena *arena, const char *dir, const dl_sweep_file *f, bool json,
+                    dl_error *err) {
     dlr_trials all;
     if (!dlr_trials_read(arena, dir, f->metric, f->maximize, &all, err)) return false;
     if (json)

@@ -4,13 +4,13 @@
 #include "frontends/yaml/config.h"
 #include "runtime/formats/wandb.h"
 
-/* *options: NULL where nothing is to be written: without log_to_wandb, or with WANDB_MODE=disabled. Of the
- * names a key that is given beats the variable, which beats the key's default; in a sweep of W&B's
- * (WANDB_SWEEP_ID) the variables WANDB_ENTITY and WANDB_PROJECT beat the keys, as with wandb.init. `config`
- * and the command line are not set here. Errors: DL_USAGE for a WANDB_MODE or WANDB_RUN_ID that can be none;
- * those of dl_run_fill. */
-bool dl_tracking_options(dl_arena *arena, const dl_config *c, int ranks, dlr_wandb_options **options,
-                         dl_error *err);
+/* *options: NULL where nothing is to be written: without log_to_wandb, or with WANDB_MODE=disabled.
+ * Of the names a key that is given beats the variable, which beats the key's default; in a sweep of
+ * W&B's (WANDB_SWEEP_ID) the variables WANDB_ENTITY and WANDB_PROJECT beat the keys, as with
+ * wandb.init. `config` and the command line are not set here. Errors: DL_USAGE for a WANDB_MODE or
+ * WANDB_RUN_ID that can be none; those of dl_run_fill. */
+bool dl_tracking_options(dl_arena *arena, const dl_config *c, int ranks,
+                         dlr_wandb_options **options, dl_error *err);
 /* What is to be told of it: that WANDB_MODE=online sends nothing. NULL: nothing. */
 const char *dl_tracking_warning(const dlr_wandb_options *options);
 #endif

@@ -1,5 +1,5 @@
-/* A kernel's ways on the device: the same inputs for each, their results beside those of the first, and their
- * times. */
+/* A kernel's ways on the device: the same inputs for each, their results beside those of the first,
+ * and their times. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,9 @@
 #include "runtime/base/rng.h"
 
 enum { PIECE = 2048 /* elements */, ROUNDS = 7, ALL = 2 /* rounds, in which none is left out */ };
-static const double least_gain = 0.02; /* below it, time is noise, and the cost model's choice stays */
-static const double far_behind = 1.5;  /* as much noise no launch has twice */
+static const double least_gain =
+    0.02; /* below it, time is noise, and the cost model's choice stays */
+static const double far_behind = 1.5; /* as much noise no launch has twice */
 
 /* ---- inputs ---- */
 
@@ -34,9 +35,9 @@ static double terms_of(const dl_kernel *k) {
     return fmax(1, (double)k->flops / (2 * fmax(1, sums)));
 }
 
-/* Operands of the sum are of either sign, so that a term too many or too few shows, and so small that sums
- * are about 1, as what an optimizer has beside them is; other floats are positive, as second moments and
- * counts are; and integers 1. */
+/* Operands of the sum are of either sign, so that a term too many or too few shows, and so small
+ * that sums are about 1, as what an optimizer has beside them is; other floats are positive, as
+ * second moments and counts are; and integers 1. */
 static void fill_piece(void *context, int64_t unit, int thread) {
     const fill *f = context;
     int64_t first = unit * PIECE, n = f->n - first < PIECE ? f->n - first : PIECE;
@@ -73,17 +74,21 @@ static void fill_inputs(const dl_tuning *t, dlr_exec *exec, const dl_trial *tria
                   .to = dlr_exec_host(exec, view_of(trial, i), DLR_WRITE),
                   .n = dl_type_stored(type),
                   .place = {.seed = t->seed, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i},
-                  .operand = is_operand(trial->kernel, i) ? (float)pow(terms_of(trial->kernel), -0.25) : 0};
+                  .operand = is_operand(trial->kernel, i)
+                                 ? (float)pow(terms_of(trial->kernel), -0.25)
+                                 : 0};
         dlr_pool_run(dlr_exec_pool(exec), units_of(type), fill_piece, &f);
     }
 }
 
 /* ---- results ---- */
 
-/* How far two orders of a sum may be apart, as a part of a result and of all results' root mean square. */
+/* How far two orders of a sum may be apart, as a part of a result and of all results' root mean
+ * square. */
 typedef struct {
     double part;
-    double beside; /* the share of elements that may be further: those on the other side of a step */
+    double
+        beside; /* the share of elements that may be further: those on the other side of a step */
 } tolerance;
 
 static bool is_step(const dl_kinstr *in) {
@@ -95,10 +100,12 @@ static bool is_step(const dl_kinstr *in) {
     return any;
 }
 
-static double rounding_of(dl_dtype d) { return d == DL_BF16 ? 0x1p-7 : d == DL_F16 ? 0x1p-10 : 0x1p-15; }
+static double rounding_of(dl_dtype d) {
+    return d == DL_BF16 ? 0x1p-7 : d == DL_F16 ? 0x1p-10 : 0x1p-15;
+}
 
-/* A sum's roundings are as many as its terms, of either sign: the square root of them remains, of which four
- * standard deviations are seen among so many sums. */
+/* A sum's roundings are as many as its terms, of either sign: the square root of them remains, of
+ * which four standard deviations are seen among so many sums. */
 static tolerance tolerance_of(const dl_kernel *k) {
     tolerance t = {.part = fmax(rounding_of(DL_F32), 0x1p-22 * sqrt(terms_of(k)))};
     for (int i = 0; i < k->instrs.n; i++) {
@@ -194,14 +201,15 @@ static void tell(const dl_tuning *t, const dl_trial *trial, int way, const char 
 }
 
 /* Does the way that has just run agree with the first? Says what does not. */
-static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl_trial *trial, int way,
-                   const reference *r) {
+static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl_trial *trial,
+                   int way, const reference *r) {
     const dl_kernel *k = trial->kernel;
     tolerance may = tolerance_of(k);
     for (int i = k->nin; i < k->params.n; i++) {
         dlr_view v = view_of(trial, i);
         comparison c = comparison_of(arena, v.type, r->at[i]);
-        c.got = dlr_exec_host(exec, v, DLR_READ), c.part = may.part, c.most = may.part * r->square[i];
+        c.got = dlr_exec_host(exec, v, DLR_READ), c.part = may.part,
+        c.most = may.part * r->square[i];
         dlr_pool_run(dlr_exec_pool(exec), units_of(v.type), compare_piece, &c);
         int64_t off = 0, first = -1;
         for (int64_t u = 0; u < units_of(v.type); u++) {
@@ -214,11 +222,11 @@ static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl
         dlr_convert(DL_F64, &two[0], c.dtype, c.got + at, 1),
             dlr_convert(DL_F64, &two[1], c.dtype, c.want + at, 1);
         tell(t, trial, way,
-             dl_format(
-                 arena,
-                 "differs from %s in %lld of %lld elements of output %d, first in number %lld, %g for %g",
-                 trial->names[0], (long long)off, (long long)c.n, i - k->nin, (long long)first, two[0],
-                 two[1]));
+             dl_format(arena,
+                       "differs from %s in %lld of %lld elements of output %d, first in number "
+                       "%lld, %g for %g",
+                       trial->names[0], (long long)off, (long long)c.n, i - k->nin,
+                       (long long)first, two[0], two[1]));
         return false;
     }
     return true;
@@ -266,7 +274,8 @@ int dl_try(dl_tuning *t, dlr_exec *exec, const dl_trial *trial) {
             if (one < least) least = one;
         }
     for (int v = 1; v < trial->nways; v++)
-        if (agree[v] && ns[v] < ns[best] && (double)ns[v] < (1 - least_gain) * (double)ns[0]) best = v;
+        if (agree[v] && ns[v] < ns[best] && (double)ns[v] < (1 - least_gain) * (double)ns[0])
+            best = v;
     t->tried++, t->changed += best != 0, t->called += trial->ways[best].by != NULL;
     if (dlr_debugs("tune")) list(trial, agree, ns, best);
     t->us_before += (double)ns[0] * 1e-3, t->us += (double)ns[best] * 1e-3;

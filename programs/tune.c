@@ -6,7 +6,8 @@
 #include "ir/base/hash.h"
 #include "programs/device.h"
 
-/* ---- the table: by kernel the name of one of its target's ways, or the text of an algorithm ---- */
+/* ---- the table: by kernel the name of one of its target's ways, or the text of an algorithm ----
+ */
 
 static uint64_t key_of(const dl_tuning *t, uint64_t kernel) {
     return dl_hash(&t->tuner.key, sizeof t->tuner.key, kernel);
@@ -22,15 +23,16 @@ static bool look_up(const dl_tuning *t, dl_arena *arena, const char *dir, uint64
     for (int i = 0; i < n; i++)
         if (strlen(names[i]) == length && memcmp(names[i], said, length) == 0)
             return *way = (dl_way){.variant = i}, true;
-    if (!dl_algorithm_parse(said, length, &by) || by.version != t->libraries[by.library]) return false;
+    if (!dl_algorithm_parse(said, length, &by) || by.version != t->libraries[by.library])
+        return false;
     dl_algorithm *kept = DL_NEW(t->arena, dl_algorithm);
     *kept = by;
     *way = (dl_way){.by = kept};
     return true;
 }
 
-static bool note(const dl_tuning *t, dl_arena *arena, const char *dir, const dl_trial *trial, int best,
-                 dl_error *err) {
+static bool note(const dl_tuning *t, dl_arena *arena, const char *dir, const dl_trial *trial,
+                 int best, dl_error *err) {
     const dl_algorithm *by = trial->ways[best].by;
     const char *text = by ? dl_algorithm_text(arena, by) : trial->names[best];
     return dl_cache_put(dir, key_of(t, dl_kernel_hash(trial->kernel)), text, strlen(text), err);
@@ -47,8 +49,8 @@ static void ask(dl_tuning *t, const dlr_libraries_here *here, dl_trial *trial) {
     for (int l = 0; l < DL_NLIBRARIES; l++)
         for (int f = 0; f < n && here->opened[l]; f++)
             if (forms[f].what == dl_library_makes[l])
-                trial->noffers += dlr_libraries[l]->offer(here->opened[l], &forms[f], DL_EACH_OFFERS,
-                                                          offers + trial->noffers);
+                trial->noffers += dlr_libraries[l]->offer(here->opened[l], &forms[f],
+                                                          DL_EACH_OFFERS, offers + trial->noffers);
 }
 
 static unsigned there(const dl_tuning *t) {
@@ -69,12 +71,13 @@ static bool ask_all(dl_tuning *t, int n, dl_trial *trials, dl_error *err) {
     return ok;
 }
 
-static bool try_all(dl_tuning *t, dl_arena *arena, const char *dir, int n, dl_trial *trials, int *best,
-                    dl_error *err) {
+static bool try_all(dl_tuning *t, dl_arena *arena, const char *dir, int n, dl_trial *trials,
+                    int *best, dl_error *err) {
     if (!ask_all(t, n, trials, err)) return false;
     dl_plan *plan = dl_trial_plan(arena, t->target, n, trials, t->warn, err);
     dlr_exec *exec =
-        plan ? dlr_exec_open(plan, (dlr_exec_options){.threads = t->threads, .device = t->device}, err)
+        plan ? dlr_exec_open(plan, (dlr_exec_options){.threads = t->threads, .device = t->device},
+                             err)
              : NULL;
     bool ok = exec != NULL;
     for (int i = 0; i < n && ok; i++) {
@@ -90,7 +93,8 @@ static bool try_all(dl_tuning *t, dl_arena *arena, const char *dir, int n, dl_tr
 static bool can_call(const dl_tuning *t, const dl_kernel *k) {
     dl_call forms[DL_MOST_CALLS];
     bool can = false;
-    int n = there(t) && t->target->backend->calls ? t->target->backend->calls(k, t->target, forms) : 0;
+    int n =
+        there(t) && t->target->backend->calls ? t->target->backend->calls(k, t->target, forms) : 0;
     for (int l = 0; l < DL_NLIBRARIES; l++)
         for (int f = 0; f < n; f++) can |= t->libraries[l] && forms[f].what == dl_library_makes[l];
     return can;
@@ -134,8 +138,10 @@ static bool find_key(dl_arena *arena, dl_tuning *t, dl_error *err) {
     if (r == 0) r = driver->DeviceGet(&device, t->ordinal);
     if (r == 0) r = driver->DeviceGetName(name, (int)sizeof name, device);
     if (r != 0)
-        return dl_fail(err, DL_RESOURCE, "the driver does not say what the device '%s' is", t->device);
-    uint64_t h = dl_hash(&version, sizeof version, dl_hash_str(name, dl_hash_str("tuned", toolchain)));
+        return dl_fail(err, DL_RESOURCE, "the driver does not say what the device '%s' is",
+                       t->device);
+    uint64_t h =
+        dl_hash(&version, sizeof version, dl_hash_str(name, dl_hash_str("tuned", toolchain)));
     for (int i = 0; i < DL_NLIBRARIES; i++) {
         dl_error why = {0};
         t->libraries[i] = dlr_library_find((dl_library)i, t->target->emulated, &why);
@@ -152,8 +158,8 @@ static bool find_key(dl_arena *arena, dl_tuning *t, dl_error *err) {
     return true;
 }
 
-bool dl_tune(dl_arena *arena, const dl_config *c, const char *device, dl_compile_options *opt, dl_tuning *t,
-             dl_error *err) {
+bool dl_tune(dl_arena *arena, const dl_config *c, const char *device, dl_compile_options *opt,
+             dl_tuning *t, dl_error *err) {
     *t = (dl_tuning){.arena = arena,
                      .target = opt->target,
                      .device = device                  ? device
@@ -172,11 +178,11 @@ bool dl_tune(dl_arena *arena, const dl_config *c, const char *device, dl_compile
 
 const char *dl_tuning_text(dl_arena *arena, const dl_tuning *t) {
     if (!t->tried) return NULL;
-    return dl_format(
-        arena,
-        "tuned %d of %d kernels that can be made in several ways: %d otherwise than the cost model would, "
-        "%.1f us a launch of each for %.1f%s%s",
-        t->tried, t->kernels, t->changed, t->us, t->us_before,
-        t->called ? dl_format(arena, "; %d by libraries", t->called) : "",
-        t->rejected ? dl_format(arena, "; %d ways rejected", t->rejected) : "");
+    return dl_format(arena,
+                     "tuned %d of %d kernels that can be made in several ways: %d otherwise than "
+                     "the cost model would, "
+                     "%.1f us a launch of each for %.1f%s%s",
+                     t->tried, t->kernels, t->changed, t->us, t->us_before,
+                     t->called ? dl_format(arena, "; %d by libraries", t->called) : "",
+                     t->rejected ? dl_format(arena, "; %d ways rejected", t->rejected) : "");
 }

@@ -7,10 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Makes a folder of the template *dir. Kernels are kept there, or, where DLC_TEST_CACHE names a folder,
- * next to those of all other tests, so that none is compiled twice. Meson names folders of its build in
- * LD_LIBRARY_PATH, which is a part of a kernel's key, since compilers load their libraries by it: without it
- * the kernels of other builds (under sanitizers, of another clone) are found. Ours are loaded by now. */
+/* Makes a folder of the template *dir. Kernels are kept there, or, where DLC_TEST_CACHE names a
+ * folder, next to those of all other tests, so that none is compiled twice. Meson names folders of
+ * its build in LD_LIBRARY_PATH, which is a part of a kernel's key, since compilers load their
+ * libraries by it: without it the kernels of other builds (under sanitizers, of another clone) are
+ * found. Ours are loaded by now. */
 static inline bool test_cache(char *dir) {
     unsetenv("LD_LIBRARY_PATH");
     const char *shared = getenv("DLC_TEST_CACHE");

@@ -1,5 +1,6 @@
-/* The smallest unit-test harness: CHECK counts, a failed one prints its place; `return dl_test_end();` ends
- * main and prints the line "N passed, N failed[, N skipped]" that scripts/test adds up. */
+/* The smallest unit-test harness: CHECK counts, a failed one prints its place; `return
+ * dl_test_end();` ends main and prints the line "N passed, N failed[, N skipped]" that scripts/test
+ * adds up. */
 #ifndef DL_CHECK_H
 #define DL_CHECK_H
 #include <math.h>
@@ -11,22 +12,24 @@
 
 static int dl_tests_passed, dl_tests_failed, dl_tests_skipped;
 
-#define CHECK(cond, ...)                                                                                     \
-    do {                                                                                                     \
-        if (cond)                                                                                            \
-            dl_tests_passed++;                                                                               \
-        else {                                                                                               \
-            dl_tests_failed++;                                                                               \
-            printf("%s:%d: failed: %s ", __FILE__, __LINE__, #cond);                                         \
-            printf("" __VA_ARGS__);                                                                          \
-            printf("\n");                                                                                    \
-        }                                                                                                    \
+#define CHECK(cond, ...)                                                                           \
+    do {                                                                                           \
+        if (cond)                                                                                  \
+            dl_tests_passed++;                                                                     \
+        else {                                                                                     \
+            dl_tests_failed++;                                                                     \
+            printf("%s:%d: failed: %s ", __FILE__, __LINE__, #cond);                               \
+            printf("" __VA_ARGS__);                                                                \
+            printf("\n");                                                                          \
+        }                                                                                          \
     } while (0)
 #define CHECK_STR(got, want) CHECK(strcmp((got), (want)) == 0, "got '%s', want '%s'", (got), (want))
-#define CHECK_NEAR(got, want, tol)                                                                           \
-    CHECK(fabs((double)(got) - (double)(want)) <= (tol), "got %.9g, want %.9g", (double)(got), (double)(want))
+#define CHECK_NEAR(got, want, tol)                                                                 \
+    CHECK(fabs((double)(got) - (double)(want)) <= (tol), "got %.9g, want %.9g", (double)(got),     \
+          (double)(want))
 
-/* A part of a test that cannot run here: why. Such parts are counted, and a test of nothing else is skipped.
+/* A part of a test that cannot run here: why. Such parts are counted, and a test of nothing else is
+ * skipped.
  */
 #define dl_test_skip(...) (dl_tests_skipped++, printf("SKIP: " __VA_ARGS__), (void)printf("\n"))
 
@@ -35,32 +38,34 @@ static inline unsigned dl_test_number(const char *name, unsigned otherwise) {
     return text && *text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
 }
 
-/* DLC_TEST_SHARE=N, set by scripts/test except with --long: of many similar cases one in N is taken. */
+/* DLC_TEST_SHARE=N, set by scripts/test except with --long: of many similar cases one in N is
+ * taken. */
 static inline unsigned dl_test_share(void) {
     unsigned share = dl_test_number("DLC_TEST_SHARE", 1);
     return share > 1 ? share : 1;
 }
 
-/* DLC_TEST_DRAW: which ones. scripts/test takes it from the commit and prints it, so that another commit
- * tests other cases, and a failing run can be repeated. */
+/* DLC_TEST_DRAW: which ones. scripts/test takes it from the commit and prints it, so that another
+ * commit tests other cases, and a failing run can be repeated. */
 static inline unsigned dl_test_draw(void) { return dl_test_number("DLC_TEST_DRAW", 0); }
 
-/* Whether this run takes the case of that number. Multiples of the golden ratio lie evenly on a circle,
- * whatever cases vary in turn; the draw turns the circle. */
+/* Whether this run takes the case of that number. Multiples of the golden ratio lie evenly on a
+ * circle, whatever cases vary in turn; the draw turns the circle. */
 static inline bool dl_test_takes(unsigned number) {
     uint32_t turned = dl_test_draw() * UINT32_C(0x85ebca6b);
     turned = (turned ^ turned >> 15) * UINT32_C(0xc2b2ae35);
     return (uint32_t)(number * UINT32_C(0x9e3779b9) + turned) <= UINT32_MAX / dl_test_share();
 }
 
-/* The same of cases that cost little: all are taken, except under sanitizers, where they are slow. */
+/* The same of cases that cost little: all are taken, except under sanitizers, where they are slow.
+ */
 static inline bool dl_test_takes_cheap(unsigned number) {
     enum { FAST = 20 };
     return dl_test_share() <= FAST || dl_test_takes(number);
 }
 
-/* Whether a run takes case `i` of a cell's `n`, cases that differ in nothing but sizes and numbers: one of
- * every cell always, and the other ones as dl_test_takes(number). */
+/* Whether a run takes case `i` of a cell's `n`, cases that differ in nothing but sizes and numbers:
+ * one of every cell always, and the other ones as dl_test_takes(number). */
 static inline bool dl_test_takes_of(unsigned cell, unsigned i, unsigned n, unsigned number) {
     return i == (dl_test_draw() + cell) % n || dl_test_takes(number);
 }

@@ -5,8 +5,8 @@
 
 #include "compiler/target/target.h"
 
-/* The target `name`, or, where this CPU is of another kind, the same emulated: so that kernels of each kind
- * are tested on every x86-64. Its name as given where there is neither. */
+/* The target `name`, or, where this CPU is of another kind, the same emulated: so that kernels of
+ * each kind are tested on every x86-64. Its name as given where there is neither. */
 static inline const char *test_target_here(const char *name) {
     static char emulated[8][64];
     static int n;

@@ -29,7 +29,8 @@ static bool add_point(dl_arena *arena, const char *line, size_t n, const char *p
     if (!point) return false;
     double x, y;
     if (!dlr_json_number(dlr_json_get(point, "iteration"), &x))
-        return dl_fail(err, DL_INPUT, "%s: a line has no iteration: is it the metrics.jsonl of a run?", path);
+        return dl_fail(err, DL_INPUT,
+                       "%s: a line has no iteration: is it the metrics.jsonl of a run?", path);
     for (int i = 0; i < ncurves; i++) {
         if (!dlr_json_number(dlr_json_get(point, curves[i].tag), &y)) continue;
         dl_push(arena, &curves[i].x, x);
@@ -38,16 +39,19 @@ static bool add_point(dl_arena *arena, const char *line, size_t n, const char *p
     return true;
 }
 
-static bool read_curves(dl_arena *arena, const char *path, curve *curves, int ncurves, dl_error *err) {
+static bool read_curves(dl_arena *arena, const char *path, curve *curves, int ncurves,
+                        dl_error *err) {
     size_t size;
     char *text = dl_read_input(arena, path, LIMIT, &size, err);
     if (!text) return false;
-    for (char *line = text, *end; (end = memchr(line, '\n', (size_t)(text + size - line))); line = end + 1)
+    for (char *line = text, *end; (end = memchr(line, '\n', (size_t)(text + size - line)));
+         line = end + 1)
         if (!add_point(arena, line, (size_t)(end - line), path, curves, ncurves, err)) return false;
     return true;
 }
 
-static bool plot(dl_arena *arena, const char *in, const char *out, const char *title, dl_error *err) {
+static bool plot(dl_arena *arena, const char *in, const char *out, const char *title,
+                 dl_error *err) {
     curve curves[] = {{.tag = "Loss/train", .name = "training", .rgb = {120, 150, 190}},
                       {.tag = "Loss/valid", .name = "validation", .rgb = {200, 70, 40}}};
     enum { N = sizeof curves / sizeof *curves };

@@ -1,8 +1,9 @@
-/* Branches that are held. A loss of many elements has a kink near almost every point (|y - t| of a million
- * pixels), so that a central difference of it says little. Where each op with a kink keeps to the side on
- * which it was at the point itself, what is left is smooth, and has the same gradient there: a relu stays on
- * or off, a maximum stays with the element that won, a comparison stays true. What each of these ops' own
- * gradient is, is judged by rules.c, which holds nothing. */
+/* Branches that are held. A loss of many elements has a kink near almost every point (|y - t| of a
+ * million pixels), so that a central difference of it says little. Where each op with a kink keeps
+ * to the side on which it was at the point itself, what is left is smooth, and has the same
+ * gradient there: a relu stays on or off, a maximum stays with the element that won, a comparison
+ * stays true. What each of these ops' own gradient is, is judged by rules.c, which holds nothing.
+ */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,7 +17,8 @@ static double side_of(const dl_node *n, double a, double b) {
     case DL_OP_max: return (a > b) - (a < b);
     case DL_OP_min: return (a < b) - (a > b);
     case DL_OP_clamp: return high && a > high->f ? 1 : low && a < low->f ? -1 : 0;
-    case DL_OP_softplus: return a * dl_node_float(n, DL_ATTR_beta) > dl_node_float(n, DL_ATTR_threshold);
+    case DL_OP_softplus:
+        return a * dl_node_float(n, DL_ATTR_beta) > dl_node_float(n, DL_ATTR_threshold);
     default: return a > 0; /* relu, leaky_relu, elu */
     }
 }
@@ -28,8 +30,12 @@ static double on_side(const dl_node *n, double a, double b, double side) {
     case DL_OP_max:
     case DL_OP_min: return side > 0 ? a : side < 0 ? b : (a + b) / 2;
     case DL_OP_clamp:
-        return side > 0 ? dl_node_attr(n, DL_ATTR_high)->f : side < 0 ? dl_node_attr(n, DL_ATTR_low)->f : a;
-    case DL_OP_softplus: beta = dl_node_float(n, DL_ATTR_beta); return side ? a : log1p(exp(beta * a)) / beta;
+        return side > 0   ? dl_node_attr(n, DL_ATTR_high)->f
+               : side < 0 ? dl_node_attr(n, DL_ATTR_low)->f
+                          : a;
+    case DL_OP_softplus:
+        beta = dl_node_float(n, DL_ATTR_beta);
+        return side ? a : log1p(exp(beta * a)) / beta;
     case DL_OP_relu: return side ? a : 0;
     case DL_OP_leaky_relu: return side ? a : dl_node_float(n, DL_ATTR_slope) * a;
     default: return side ? a : dl_node_float(n, DL_ATTR_alpha) * expm1(a); /* elu */
@@ -37,8 +43,8 @@ static double on_side(const dl_node *n, double a, double b, double side) {
 }
 
 static bool has_sides(dl_op op) {
-    return op == DL_OP_abs || op == DL_OP_max || op == DL_OP_min || op == DL_OP_clamp || op == DL_OP_relu ||
-           op == DL_OP_leaky_relu || op == DL_OP_elu || op == DL_OP_softplus;
+    return op == DL_OP_abs || op == DL_OP_max || op == DL_OP_min || op == DL_OP_clamp ||
+           op == DL_OP_relu || op == DL_OP_leaky_relu || op == DL_OP_elu || op == DL_OP_softplus;
 }
 
 /* No gradient goes through it: what it made stays. */

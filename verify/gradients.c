@@ -1,14 +1,14 @@
-/* Gradients of the whole model's loss beside its central differences: along one direction in which all
- * parameters move, each by as much of the loss as the others; and where that disagrees, along ever fewer of
- * them, until it says whose gradient it is. */
+/* Gradients of the whole model's loss beside its central differences: along one direction in which
+ * all parameters move, each by as much of the loss as the others; and where that disagrees, along
+ * ever fewer of them, until it says whose gradient it is. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "verify/parts.h"
 
 enum { DIRECTIONS = 2 };
-/* Each takes four runs of the model. The loss's own rounding, of a sum of millions, asks for no smaller ones;
- * kinks, which are held, for none. */
+/* Each takes four runs of the model. The loss's own rounding, of a sum of millions, asks for no
+ * smaller ones; kinks, which are held, for none. */
 static const double steps[] = {1e-4, 1e-3, 1e-5, 0};
 
 typedef struct {
@@ -30,7 +30,8 @@ typedef struct {
     double value;    /* the loss there */
 } model;
 
-/* A variable of a run: where it is, moved by h along its direction if it is one of those that move. */
+/* A variable of a run: where it is, moved by h along its direction if it is one of those that move.
+ */
 static void read_moved(void *user, const dl_value *v, double *to) {
     const model *m = user;
     dl_verify_state_read(m->s, v->var, to);
@@ -68,7 +69,8 @@ static double rms_of(const model *m, const moved *p) {
     return rms > 1e-3 ? rms : 1e-3;
 }
 
-/* A direction of each parameter's size; scaled so that none moves the loss much more than the others. */
+/* A direction of each parameter's size; scaled so that none moves the loss much more than the
+ * others. */
 static void choose_direction(model *m, uint64_t seed) {
     double least = INFINITY;
     for (int i = 0; i < m->n; i++) {
@@ -97,7 +99,8 @@ static void choose_direction(model *m, uint64_t seed) {
 static double claim(const model *m, double *size) {
     double sum = 0;
     *size = 0;
-    for (int i = m->from; i < m->to; i++) sum += m->all[i].share, *size = hypot(*size, m->all[i].share);
+    for (int i = m->from; i < m->to; i++)
+        sum += m->all[i].share, *size = hypot(*size, m->all[i].share);
     return sum;
 }
 
@@ -108,7 +111,8 @@ static int compare(model *m, double *claimed, double *slope, dl_error *err) {
     *claimed = claim(m, &size);
     if (!dl_verify_slope(along_line, m, size, steps, slope, &smooth, err)) return -1;
     if (!smooth) return ROUGH;
-    return fabs(*claimed - *slope) <= dl_verify_slope_off * fmax(size, fabs(*slope)) ? AGREES : DISAGREES;
+    return fabs(*claimed - *slope) <= dl_verify_slope_off * fmax(size, fabs(*slope)) ? AGREES
+                                                                                     : DISAGREES;
 }
 
 /* The first parameter by itself whose gradient disagrees: half by half. */
@@ -141,18 +145,19 @@ static bool judge(model *m, dl_verdict *v, dl_error *err) {
         if (what == AGREES) return true;
         int at = narrow(m, &claimed, &slope, err);
         if (at < 0) return false;
-        char *fault =
-            dl_format(m->arena,
-                      "the gradient of '%s' is not the loss's derivative: %.9g along a direction, where "
-                      "central differences of the model as written give %.9g",
-                      m->all[at].var->name, claimed, slope);
+        char *fault = dl_format(
+            m->arena,
+            "the gradient of '%s' is not the loss's derivative: %.9g along a direction, where "
+            "central differences of the model as written give %.9g",
+            m->all[at].var->name, claimed, slope);
         dl_push(m->arena, &v->faults, fault);
         return true;
     }
-    char *why = dl_format(m->arena,
-                          "gradients of the whole model: its loss is smooth along none of %d directions "
-                          "(each op's are judged by themselves)",
-                          DIRECTIONS);
+    char *why =
+        dl_format(m->arena,
+                  "gradients of the whole model: its loss is smooth along none of %d directions "
+                  "(each op's are judged by themselves)",
+                  DIRECTIONS);
     dl_push(m->arena, &v->skipped, why);
     return true;
 }
@@ -164,7 +169,8 @@ static bool is_finite(const double *x, int64_t n) {
 }
 
 /* The parameters that move. Returns why they cannot be judged, or NULL. */
-static char *find_moved(model *m, dl_arena *scratch, const dl_graph *derived, double *const *grads) {
+static char *find_moved(model *m, dl_arena *scratch, const dl_graph *derived,
+                        double *const *grads) {
     m->all = DL_NEWS(scratch, moved, derived->results.n + 1);
     for (int i = 0; i < derived->results.n; i++) {
         const dl_result *r = &derived->results.at[i];
@@ -172,17 +178,20 @@ static char *find_moved(model *m, dl_arena *scratch, const dl_graph *derived, do
         int64_t n = var ? dl_type_count(&var->value.type) : 0;
         if (!n || !dlr_exec_variable(m->s->exec, r->name).type) continue;
         if (!is_finite(grads[i], n))
-            return dl_format(m->arena, "gradients of the whole model: that of '%s' is not finite", r->name);
+            return dl_format(m->arena, "gradients of the whole model: that of '%s' is not finite",
+                             r->name);
         m->all[m->n++] = (moved){var, grads[i], DL_NEWS(scratch, float, n + 1), n, 0};
     }
     if (m->loss && m->n) return NULL;
     return dl_format(m->arena, "gradients: the model has no loss that depends on a parameter");
 }
 
-bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived, double *const *grads,
-                         const dl_verify_state *s, dl_verdict *v, dl_error *err) {
+bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived,
+                         double *const *grads, const dl_verify_state *s, dl_verdict *v,
+                         dl_error *err) {
     dl_arena *scratch = dl_arena_new(arena);
-    model m = {.arena = arena, .w = w, .s = s, .loss = dl_graph_find_result(w->g, DL_RESULT_LOSS, NULL)};
+    model m = {
+        .arena = arena, .w = w, .s = s, .loss = dl_graph_find_result(w->g, DL_RESULT_LOSS, NULL)};
     char *why = find_moved(&m, scratch, derived, grads);
     bool ok = true;
     if (why) {

@@ -26,7 +26,8 @@ static double excess(double got, double want, double low, double high) {
 static const char *place_of(dl_arena *arena, const dl_type *t, int64_t number) {
     dl_buf b = {0};
     int64_t at[DL_MAX_RANK];
-    for (int i = t->rank - 1; i >= 0; i--) at[i] = number % t->axis[i].size, number /= t->axis[i].size;
+    for (int i = t->rank - 1; i >= 0; i--)
+        at[i] = number % t->axis[i].size, number /= t->axis[i].size;
     for (int i = 0; i < t->rank; i++)
         dl_putf(&b, "%s%s=%lld", i ? ", " : " at [", t->axis[i].name, (long long)at[i]);
     if (t->rank) dl_puts(&b, "]");
@@ -42,7 +43,8 @@ typedef struct {
 } tally;
 static const tally no_tally = {.most = -1};
 
-static void judge_element(tally *t, int64_t element, double got, double want, double low, double high) {
+static void judge_element(tally *t, int64_t element, double got, double want, double low,
+                          double high) {
     double e = excess(got, want, low, high);
     t->outside += e > 1;
     if (e <= t->most) return;
@@ -50,16 +52,17 @@ static void judge_element(tally *t, int64_t element, double got, double want, do
     t->got = got, t->want = want, t->low = low, t->high = high;
 }
 
-static void report(dl_arena *arena, dl_verdict *v, const char *what, const char *where, const dl_type *type,
-                   const tally *t) {
+static void report(dl_arena *arena, dl_verdict *v, const char *what, const char *where,
+                   const dl_type *type, const tally *t) {
     v->compared++;
     if (t->most > v->worst) v->worst = t->most, v->worst_of = dl_strdup(arena, what);
     if (!t->outside) return;
-    char *fault = dl_format(arena,
-                            "%s: %.9g%s, where %.9g was expected, between %.9g and %.9g; %lld of %lld "
-                            "elements are off%s",
-                            what, t->got, place_of(arena, type, t->worst), t->want, t->low, t->high,
-                            (long long)t->outside, (long long)dl_type_count(type), where);
+    char *fault =
+        dl_format(arena,
+                  "%s: %.9g%s, where %.9g was expected, between %.9g and %.9g; %lld of %lld "
+                  "elements are off%s",
+                  what, t->got, place_of(arena, type, t->worst), t->want, t->low, t->high,
+                  (long long)t->outside, (long long)dl_type_count(type), where);
     dl_push(arena, &v->faults, fault);
 }
 
@@ -67,14 +70,15 @@ void dl_verify_tensor(dl_arena *arena, dl_verdict *v, const char *what, const ch
                       const dl_type *type, const double *got, const double *want, const double *low,
                       const double *high) {
     tally t = no_tally;
-    for (int64_t i = 0; i < dl_type_count(type); i++) judge_element(&t, i, got[i], want[i], low[i], high[i]);
+    for (int64_t i = 0; i < dl_type_count(type); i++)
+        judge_element(&t, i, got[i], want[i], low[i], high[i]);
     report(arena, v, what, where, type, &t);
 }
 
 /* ---- one program, launch by launch ---- */
 
-/* Of each value only a hash of what its maker stored is kept: a launch's operands and results are read from
- * the executor's memory for that launch alone. */
+/* Of each value only a hash of what its maker stored is kept: a launch's operands and results are
+ * read from the executor's memory for that launch alone. */
 typedef struct {
     dl_arena *arena;
     const dl_graph *g;
@@ -91,7 +95,8 @@ enum { BLOCK = 1 << 20 };
 static double *data_of(session *s, const dl_value *v) {
     double *d = dl_interp_data(s->in, v);
     if (!d)
-        dl_fail(s->err, DL_RESOURCE, "no memory for %s in the interpreter; verify a smaller --data_size",
+        dl_fail(s->err, DL_RESOURCE,
+                "no memory for %s in the interpreter; verify a smaller --data_size",
                 dl_type_text(&v->type));
     return d;
 }
@@ -139,7 +144,8 @@ static dl_plan *split(dl_arena *arena, const dl_plan *p, const dl_plan_program *
     return q;
 }
 
-/* What lies at a value's place must be, to the bit, what was stored there; takes it over when it is not. */
+/* What lies at a value's place must be, to the bit, what was stored there; takes it over when it is
+ * not. */
 static void check_unchanged(session *s, const dl_value *v, uint64_t now, const char *what,
                             const char *where) {
     if (now == s->stored[v->id]) return;
@@ -159,7 +165,8 @@ static bool load_operands(session *s, const dl_node *n, const char *where) {
     return true;
 }
 
-/* What a launch stored: of each result, numbers that fit into float32 as such, others in double precision. */
+/* What a launch stored: of each result, numbers that fit into float32 as such, others in double
+ * precision. */
 typedef struct {
     float **narrow;
     double **wide;
@@ -204,11 +211,12 @@ static void judge_stored(void *user, int k, int64_t element, double at, double l
     judge_element(&o->tallies[k], element, got, at, low, high);
 }
 
-/* Each element beside its range. Contractions are summed once more in float32, which costs most, only where
- * the narrower ranges without it do not suffice. */
+/* Each element beside its range. Contractions are summed once more in float32, which costs most,
+ * only where the narrower ranges without it do not suffice. */
 static bool compare_results(session *s, const dl_node *n, stored *o, const char *where) {
     bool contracts = false, outside = true;
-    for (int i = 0; i < n->kernel->instrs.n; i++) contracts |= n->kernel->instrs.at[i].kind == DL_K_CONTRACT;
+    for (int i = 0; i < n->kernel->instrs.n; i++)
+        contracts |= n->kernel->instrs.at[i].kind == DL_K_CONTRACT;
     for (int chain = 0; chain <= contracts && outside; chain++) {
         for (int k = 0; k < n->nout; k++) o->tallies[k] = no_tally;
         if (!dl_interp_node_ranges(s->in, n, &(dl_interp_ranges){judge_stored, o, chain}, s->err))
@@ -218,7 +226,8 @@ static bool compare_results(session *s, const dl_node *n, stored *o, const char 
     }
     for (int k = 0; k < n->nout; k++) {
         const dl_type *type = &n->out[k].type;
-        const char *what = dl_format(s->arena, "@%s result %d %s", n->kernel->name, k, dl_type_text(type));
+        const char *what =
+            dl_format(s->arena, "@%s result %d %s", n->kernel->name, k, dl_type_text(type));
         report(s->arena, s->v, what, where, type, &o->tallies[k]);
     }
     return true;
@@ -239,7 +248,8 @@ static bool is_sound(session *s) {
 
 static bool verify_launch(session *s, int number) {
     const dl_node *n = s->g->nodes.at[number];
-    const char *where = n->loc.file ? dl_format(s->arena, " (%s:%d)", n->loc.file, n->loc.line) : "";
+    const char *where =
+        n->loc.file ? dl_format(s->arena, " (%s:%d)", n->loc.file, n->loc.line) : "";
     if (!load_operands(s, n, where)) return false;
     dlr_exec_run(s->exec, number, NULL);
     stored o = new_stored(s->arena, n);
@@ -272,7 +282,8 @@ static bool check_results(session *s, const dl_plan_program *program) {
     for (int i = 0; i < program->results.n; i++) {
         const dl_plan_result *r = &program->results.at[i];
         const dl_result *of = dl_graph_find_result(s->g, r->role, r->name);
-        if (!of) return dl_fail(s->err, DL_INPUT, "graph '%s' has no result '%s'", s->g->name, r->name);
+        if (!of)
+            return dl_fail(s->err, DL_INPUT, "graph '%s' has no result '%s'", s->g->name, r->name);
         const char *what = dl_format(s->arena, "%s '%s'", dl_result_roles[r->role], r->name);
         check_unchanged(s, of->value, hash_at(s, &of->value->type, r->offset), what,
                         " (at the program's end)");
@@ -280,11 +291,12 @@ static bool check_results(session *s, const dl_plan_program *program) {
     return true;
 }
 
-bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan, const dl_verify_run *run,
-                       dl_verdict *v, dl_error *err) {
+bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan,
+                       const dl_verify_run *run, dl_verdict *v, dl_error *err) {
     const dl_plan_program *program = dl_plan_program_find(plan, g->name);
     if (!program || program->launches.n != g->nodes.n)
-        return dl_fail(err, DL_INPUT, "the plan has no program of the launches of graph '%s'", g->name);
+        return dl_fail(err, DL_INPUT, "the plan has no program of the launches of graph '%s'",
+                       g->name);
     session s = {.arena = arena, .g = g, .v = v, .err = err};
     s.stored = DL_NEWS(arena, uint64_t, g->next_id + 1), s.block = malloc(sizeof *s.block * BLOCK);
     if (!s.block) return dl_fail(err, DL_RESOURCE, "no memory for a block of numbers");
@@ -297,7 +309,8 @@ bool dl_verify_kernels(dl_arena *arena, const dl_graph *g, const dl_plan *plan, 
     ok = ok && check_results(&s, program);
     if (s.exec) v->judged.guards += (int)dlr_exec_zones(s.exec);
     if (s.overrun) {
-        char *why = dl_format(arena, "kernels of '%s' behind the one that wrote where it may not", g->name);
+        char *why =
+            dl_format(arena, "kernels of '%s' behind the one that wrote where it may not", g->name);
         dl_push(arena, &v->skipped, why);
         ok = true;
     }

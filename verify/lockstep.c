@@ -36,17 +36,19 @@ static const char *tell(const lockstep *l, int rank, dl_buf *b) {
 
 static bool fail_pair(lockstep *l, int a, int b) {
     dl_buf x = {0}, y = {0};
-    dl_fail(l->err, DL_INPUT, "rank %d stands at %s, rank %d at %s", a, tell(l, a, &x), b, tell(l, b, &y));
+    dl_fail(l->err, DL_INPUT, "rank %d stands at %s, rank %d at %s", a, tell(l, a, &x), b,
+            tell(l, b, &y));
     dl_buf_free(&x), dl_buf_free(&y);
     return false;
 }
 
 /* Elements [from.first, from.first + from.n) of the axis of a whole, to or from a piece. */
-static void move_piece(dl_around whole, dl_share own, const double *w, double *to_piece, const double *piece,
-                       double *to_whole) {
+static void move_piece(dl_around whole, dl_share own, const double *w, double *to_piece,
+                       const double *piece, double *to_whole) {
     for (int64_t o = 0; o < whole.outer; o++)
         for (int64_t i = 0; i < own.n * whole.inner; i++) {
-            int64_t at = (o * whole.size + own.first) * whole.inner + i, in = o * own.n * whole.inner + i;
+            int64_t at = (o * whole.size + own.first) * whole.inner + i,
+                    in = o * own.n * whole.inner + i;
             if (to_piece)
                 to_piece[in] = w[at];
             else
@@ -79,7 +81,8 @@ static void gather(lockstep *l, int n) {
         double *whole = dl_interp_data(l->in[l->members[to]], &node_at(l, l->members[to])->out[0]);
         for (int m = 0; m < n; m++)
             move_piece(b, dl_share_of(b.size, n, m), NULL, NULL,
-                       dl_interp_data(l->in[l->members[m]], node_at(l, l->members[m])->in[0]), whole);
+                       dl_interp_data(l->in[l->members[m]], node_at(l, l->members[m])->in[0]),
+                       whole);
     }
 }
 
@@ -95,7 +98,8 @@ static void scatter(lockstep *l, int n) {
     }
     for (int m = 0; m < n; m++)
         move_piece(b, dl_share_of(b.size, n, m), sum,
-                   dl_interp_data(l->in[l->members[m]], &node_at(l, l->members[m])->out[0]), NULL, NULL);
+                   dl_interp_data(l->in[l->members[m]], &node_at(l, l->members[m])->out[0]), NULL,
+                   NULL);
     free(sum);
 }
 
@@ -103,7 +107,8 @@ static void shift(lockstep *l, int n) {
     for (int m = 0; m < n; m++) {
         int from = l->members[(m + n - 1) % n], to = l->members[m];
         const dl_value *given = node_at(l, from)->in[0];
-        memcpy(dl_interp_data(l->in[to], &node_at(l, to)->out[0]), dl_interp_data(l->in[from], given),
+        memcpy(dl_interp_data(l->in[to], &node_at(l, to)->out[0]),
+               dl_interp_data(l->in[from], given),
                sizeof(double) * (size_t)dl_type_count(&given->type));
     }
 }
@@ -127,8 +132,9 @@ static bool agree(const dl_node *a, const dl_node *b, int j) {
         if (whole_out && k < a->nout) same = same && dl_type_same(&a->out[k].type, &b->out[k].type);
     }
     if (!same || a->op == DL_OP_all_reduce) return same;
-    if (shifts && (dl_node_int(a, DL_ATTR_turn) != dl_node_int(b, DL_ATTR_turn) ||
-                   dl_node_attr(a, DL_ATTR_size)->ints[0] != dl_node_attr(b, DL_ATTR_size)->ints[0]))
+    if (shifts &&
+        (dl_node_int(a, DL_ATTR_turn) != dl_node_int(b, DL_ATTR_turn) ||
+         dl_node_attr(a, DL_ATTR_size)->ints[0] != dl_node_attr(b, DL_ATTR_size)->ints[0]))
         return false;
     return dl_node_name(a, DL_ATTR_axis) == dl_node_name(b, DL_ATTR_axis) &&
            dl_node_int(b, DL_ATTR_rank) == j;
@@ -148,8 +154,8 @@ static bool meet(lockstep *l, int rank, bool *done) {
     const char *group = dl_node_name(n, DL_ATTR_group);
     int count = dl_ranks_count(l->ranks, group);
     if (count != dl_node_int(n, DL_ATTR_ranks))
-        return dl_fail(l->err, DL_INPUT, "rank %d: a collective of %lld ranks, but group %s has %d", rank,
-                       (long long)dl_node_int(n, DL_ATTR_ranks), group, count);
+        return dl_fail(l->err, DL_INPUT, "rank %d: a collective of %lld ranks, but group %s has %d",
+                       rank, (long long)dl_node_int(n, DL_ATTR_ranks), group, count);
     dl_ranks_members(l->ranks, group, rank, l->members);
     *done = false;
     for (int m = 0; m < count; m++) {
@@ -174,7 +180,8 @@ static bool meet(lockstep *l, int rank, bool *done) {
 
 bool dl_lockstep_run(const dl_ranks *ranks, const dl_graph *const *graph, dl_interp *const *in,
                      int64_t *collectives, dl_error *err) {
-    lockstep l = {.ranks = ranks, .graph = graph, .in = in, .world = dl_ranks_world(ranks), .err = err};
+    lockstep l = {
+        .ranks = ranks, .graph = graph, .in = in, .world = dl_ranks_world(ranks), .err = err};
     int64_t met = 0;
     bool ok = true, any = true;
     l.at = dl_calloc((size_t)l.world, sizeof *l.at);
@@ -206,7 +213,8 @@ bool dl_lockstep_run(const dl_ranks *ranks, const dl_graph *const *graph, dl_int
 }
 
 /* By element of the variable, row-major: its number in the whole. */
-static int64_t place_in(const dl_type *t, const dl_type *whole, const dl_var_piece *piece, int64_t i) {
+static int64_t place_in(const dl_type *t, const dl_type *whole, const dl_var_piece *piece,
+                        int64_t i) {
     int64_t at = 0, step = 1;
     for (int a = t->rank - 1; a >= 0; a--) {
         int64_t left = 1;
@@ -218,10 +226,12 @@ static int64_t place_in(const dl_type *t, const dl_type *whole, const dl_var_pie
 
 void dl_lockstep_cut(const dl_var *v, const double *whole, double *piece) {
     const dl_type *own = &v->value.type, all = dl_piece_whole(*own, &v->piece);
-    for (int64_t i = 0; i < dl_type_count(own); i++) piece[i] = whole[place_in(own, &all, &v->piece, i)];
+    for (int64_t i = 0; i < dl_type_count(own); i++)
+        piece[i] = whole[place_in(own, &all, &v->piece, i)];
 }
 
 void dl_lockstep_join(const dl_var *v, const double *piece, double *whole) {
     const dl_type *own = &v->value.type, all = dl_piece_whole(*own, &v->piece);
-    for (int64_t i = 0; i < dl_type_count(own); i++) whole[place_in(own, &all, &v->piece, i)] = piece[i];
+    for (int64_t i = 0; i < dl_type_count(own); i++)
+        whole[place_in(own, &all, &v->piece, i)] = piece[i];
 }

@@ -1,8 +1,8 @@
-/* The model as a whole. Passes may reorder sums and fold constants, and fold them in float32: what that does
- * to a result depends on how it is conditioned, which is measured. Every value of the graph as written is
- * moved up or down by SHAKE of its size, four times float32's unit roundoff, in up to RUNS runs; what the
- * results move by is what folding may do to them. A further run can only allow more: none is made when
- * everything already is allowed. */
+/* The model as a whole. Passes may reorder sums and fold constants, and fold them in float32: what
+ * that does to a result depends on how it is conditioned, which is measured. Every value of the
+ * graph as written is moved up or down by SHAKE of its size, four times float32's unit roundoff, in
+ * up to RUNS runs; what the results move by is what folding may do to them. A further run can only
+ * allow more: none is made when everything already is allowed. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,7 +18,8 @@ enum { RUNS = 3, ALLOWED = 4 /* times the largest that was seen: few runs may se
 typedef struct {
     dl_arena *arena, *scratch;
     const dl_verify_graphs *graphs;
-    const dl_result **of; /* by result of `written`: the one of `made` that must agree; NULL: none */
+    const dl_result *
+        *of; /* by result of `written`: the one of `made` that must agree; NULL: none */
     dl_written *written;
     dl_verify_state state;
     double **want, **got; /* by result of `written`, of `made` */
@@ -83,7 +84,8 @@ static void judge(whole *w, int i) {
     const dl_result *r = &w->graphs->written->results.at[i];
     const double *want = w->want[i], *got = w->got[w->of[i] - w->graphs->made->results.at];
     int64_t n = dl_type_count(&r->value->type);
-    double off = dl_verify_distance(want, got, n), size = dl_verify_norm(want, n), part = part_of(w, i);
+    double off = dl_verify_distance(want, got, n), size = dl_verify_norm(want, n),
+           part = part_of(w, i);
     dl_verdict *v = w->v;
     v->compared++;
     if (!is_anywhere_finite(want, n) && !is_anywhere_finite(got, n)) {
@@ -97,11 +99,11 @@ static void judge(whole *w, int i) {
     }
     if (part > v->worst) v->worst = part, v->worst_of = r->name;
     if (part <= 1) return;
-    char *fault =
-        dl_format(w->arena,
-                  "%s '%s' of the kernels is not that of the model as written: relative distance %.2e in "
-                  "double precision, where rounding explains %.2e",
-                  dl_result_roles[r->role], r->name, off / size, ALLOWED * w->moved[i] / size);
+    char *fault = dl_format(
+        w->arena,
+        "%s '%s' of the kernels is not that of the model as written: relative distance %.2e in "
+        "double precision, where rounding explains %.2e",
+        dl_result_roles[r->role], r->name, off / size, ALLOWED * w->moved[i] / size);
     dl_push(w->arena, &v->faults, fault);
 }
 
@@ -128,7 +130,8 @@ static bool pair(whole *w, dl_error *err) {
         const dl_result *r = &written->results.at[i];
         if (r->role == DL_RESULT_GRAD) continue;
         w->of[i] = dl_graph_find_result(made, r->role, r->name);
-        if (w->of[i] && dl_type_count(&w->of[i]->value->type) == dl_type_count(&r->value->type)) continue;
+        if (w->of[i] && dl_type_count(&w->of[i]->value->type) == dl_type_count(&r->value->type))
+            continue;
         return dl_fail(err, DL_INPUT, "graph '%s' has no %s '%s' of that size", made->name,
                        dl_result_roles[r->role], r->name);
     }
@@ -146,8 +149,8 @@ static bool shake(whole *w, dl_error *err) {
         double **shaken = run_written(w, SHAKE, (uint64_t)run + 1, err);
         if (!shaken) return false;
         for (int i = 0; i < g->results.n; i++) {
-            double d =
-                dl_verify_distance(w->want[i], shaken[i], dl_type_count(&g->results.at[i].value->type));
+            double d = dl_verify_distance(w->want[i], shaken[i],
+                                          dl_type_count(&g->results.at[i].value->type));
             if (isfinite(d)) w->moved[i] = fmax(w->moved[i], d);
         }
     }
@@ -171,11 +174,12 @@ static bool is_too_large(whole *w) {
     static const double MOST = 1e9;
     double cost = dl_verify_run_cost(w->graphs->written);
     if (cost <= MOST) return false;
-    char *why = dl_format(w->arena,
-                          "gradients and updates of the whole model, of which a run computes %.0e products "
-                          "(each op's gradient is, and the optimiser on a small model): verify a smaller "
-                          "batch or --data_size",
-                          cost);
+    char *why =
+        dl_format(w->arena,
+                  "gradients and updates of the whole model, of which a run computes %.0e products "
+                  "(each op's gradient is, and the optimiser on a small model): verify a smaller "
+                  "batch or --data_size",
+                  cost);
     dl_push(w->arena, &w->v->skipped, why);
     return true;
 }
@@ -204,7 +208,8 @@ static void take_made(void *user, int i, const double *data) {
     for (int k = 0; k < w->graphs->written->results.n; k++)
         compared = compared || w->of[k] == &w->graphs->made->results.at[i];
     if (compared) w->got[i] = copy_of(w, &w->graphs->made->results.at[i], data);
-    if (w->updates && dl_verify_updates_want(w->updates, i)) dl_verify_updates_take(w->updates, i, data);
+    if (w->updates && dl_verify_updates_want(w->updates, i))
+        dl_verify_updates_take(w->updates, i, data);
 }
 
 /* Of what the kernels do, what is compared with something: nothing else runs. */
@@ -224,7 +229,8 @@ static bool judge_all(whole *w, dl_error *err) {
     for (int i = 0; i < w->graphs->written->results.n; i++)
         if (w->of[i]) judge(w, i);
     if (!w->grads) return true;
-    return dl_verify_gradients(w->arena, w->written, w->graphs->derived, w->grads, &w->state, w->v, err) &&
+    return dl_verify_gradients(w->arena, w->written, w->graphs->derived, w->grads, &w->state, w->v,
+                               err) &&
            (!w->updates || dl_verify_updates_judge(w->arena, w->updates, w->v, err));
 }
 
@@ -234,27 +240,30 @@ static bool run_program(whole *w, dlr_exec *exec, double *float32, dl_error *err
     int program = dlr_exec_program(exec, g->name);
     if (program < 0) return dl_fail(err, DL_INPUT, "the plan has no program '%s'", g->name);
     dlr_exec_run(exec, program, NULL);
-    for (int i = 0; i < g->results.n; i++) float32[i] = w->of[i] ? float32_error(w, exec, program, i) : NAN;
+    for (int i = 0; i < g->results.n; i++)
+        float32[i] = w->of[i] ? float32_error(w, exec, program, i) : NAN;
     return dlr_exec_check(exec, err);
 }
 
 static dl_reference_draw draw_of(dl_arena *arena, const dl_verify_state *s) {
     const double *seed = dl_verify_state_find(s, arena, DL_RANDOM_SEED, 0, 1),
                  *step = dl_verify_state_find(s, arena, DL_RANDOM_STEP, 0, 1);
-    return (dl_reference_draw){seed ? (uint64_t)(int64_t)*seed : 0, step ? (uint64_t)(int64_t)*step : 0, 0};
+    return (dl_reference_draw){seed ? (uint64_t)(int64_t)*seed : 0,
+                               step ? (uint64_t)(int64_t)*step : 0, 0};
 }
 
 bool dl_verify_meaning(dl_arena *arena, const dl_verify_graphs *graphs, const dl_plan *plan,
-                       const dl_verify_run *run, const dl_recipe *recipe, dl_verdict *v, double *float32,
-                       dl_error *err) {
+                       const dl_verify_run *run, const dl_recipe *recipe, dl_verdict *v,
+                       double *float32, dl_error *err) {
     dlr_exec *exec = dlr_exec_open(plan, run->exec, err);
     if (!exec || !run->fill(exec, run->user, err)) return dlr_exec_close(exec), false;
     whole w = {.arena = arena, .scratch = dl_arena_new(arena), .graphs = graphs, .v = v};
     w.state = dl_verify_state_of(exec);
     dl_reference_draw draw = draw_of(w.scratch, &w.state);
     w.written = dl_written_new(w.scratch, graphs->written, &draw);
-    bool ok = pair(&w, err) && run_first(&w, run, err) && run_derived(&w, recipe, err) && run_made(&w, err) &&
-              shake(&w, err) && judge_all(&w, err) && run_program(&w, exec, float32, err);
+    bool ok = pair(&w, err) && run_first(&w, run, err) && run_derived(&w, recipe, err) &&
+              run_made(&w, err) && shake(&w, err) && judge_all(&w, err) &&
+              run_program(&w, exec, float32, err);
     dl_written_free(w.written);
     dl_arena_free(w.scratch);
     dlr_exec_close(exec);

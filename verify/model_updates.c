@@ -1,6 +1,6 @@
-/* Updates of a model next to the optimiser's definition (step.c) on its gradients. Results come one by one,
- * and of each only its distances are kept: the definition is computed next to it, some elements at a time,
- * since a step of a large parameter has many arrays of its size. */
+/* Updates of a model next to the optimiser's definition (step.c) on its gradients. Results come one
+ * by one, and of each only its distances are kept: the definition is computed next to it, some
+ * elements at a time, since a step of a large parameter has many arrays of its size. */
 #include <math.h>
 
 #include "verify/parts.h"
@@ -19,7 +19,8 @@ typedef struct {
     DL_ARRAY(wanted) all;
 } wants;
 
-/* Of a result: how far it is off, how large the step is, and the value, and how far rounding moves it. */
+/* Of a result: how far it is off, how large the step is, and the value, and how far rounding moves
+ * it. */
 typedef struct {
     bool judged;
     double off, step, size, moved;
@@ -39,11 +40,13 @@ struct dl_model_updates {
     distance *found;     /* by result of g */
 };
 
-static const double *find_old(void *user, dl_arena *arena, const char *name, int64_t first, int64_t n) {
+static const double *find_old(void *user, dl_arena *arena, const char *name, int64_t first,
+                              int64_t n) {
     return dl_verify_state_find(((const dl_model_updates *)user)->s, arena, name, first, n);
 }
 
-static void take_wanted(void *user, dl_result_role role, const char *name, const double *value, int64_t n) {
+static void take_wanted(void *user, dl_result_role role, const char *name, const double *value,
+                        int64_t n) {
     wants *to = ((dl_model_updates *)user)->to;
     dl_push(to->arena, &to->all, (wanted){role, name, n, dl_verify_copy(to->arena, value, n)});
 }
@@ -70,8 +73,9 @@ static int find_owner(const dl_model_updates *u, const dl_result *r) {
     return -1;
 }
 
-dl_model_updates *dl_verify_updates_of(dl_arena *arena, const dl_verify_graphs *graphs, double *const *grads,
-                                       const dl_verify_state *s, const dl_recipe *recipe) {
+dl_model_updates *dl_verify_updates_of(dl_arena *arena, const dl_verify_graphs *graphs,
+                                       double *const *grads, const dl_verify_state *s,
+                                       const dl_recipe *recipe) {
     dl_model_updates *u = DL_NEW(arena, dl_model_updates);
     int n = graphs->made->results.n;
     *u = (dl_model_updates){
@@ -91,7 +95,8 @@ static const double *find_want(const wants *w, const dl_result *r, int64_t n) {
     for (int i = 0; i < w->all.n; i++) {
         const wanted *x = &w->all.at[i];
         if (x->role != r->role || x->n != n) continue;
-        if (strcmp(x->name, r->name) == 0 || (copy && strcmp(x->name, r->var->of) == 0)) return x->value;
+        if (strcmp(x->name, r->name) == 0 || (copy && strcmp(x->name, r->var->of) == 0))
+            return x->value;
     }
     return NULL;
 }
@@ -101,7 +106,8 @@ static int64_t block_at(int64_t first, int64_t count) {
 }
 
 /* Computes the definition of elements of parameter i. */
-static wants make_part(dl_model_updates *u, dl_arena *arena, dl_step *step, int i, int64_t first, int64_t n) {
+static wants make_part(dl_model_updates *u, dl_arena *arena, dl_step *step, int i, int64_t first,
+                       int64_t n) {
     wants own = {.arena = arena};
     u->to = &own;
     dl_verify_step_param(step, i, first, n, step == u->step && !u->counted[i]);
@@ -115,14 +121,15 @@ bool dl_verify_updates_want(const dl_model_updates *u, int result) {
 }
 
 /* One more part of result i: its distances. */
-static void measure(dl_model_updates *u, int i, const double *got, const double *want, int64_t first,
-                    int64_t n) {
+static void measure(dl_model_updates *u, int i, const double *got, const double *want,
+                    int64_t first, int64_t n) {
     const dl_result *r = &u->g->results.at[i];
     distance *d = &u->found[i];
     dl_arena *scratch = dl_arena_new(u->arena);
     const double *old = NULL;
     if (r->role == DL_RESULT_UPDATE)
-        old = find_old(u, scratch, r->var->role == DL_VAR_COPY ? r->var->of : r->var->name, first, n);
+        old =
+            find_old(u, scratch, r->var->role == DL_VAR_COPY ? r->var->of : r->var->name, first, n);
     double size = dl_verify_norm(want, n);
     d->judged = true;
     d->off = hypot(d->off, dl_verify_distance(got, want, n)), d->size = hypot(d->size, size);
@@ -130,7 +137,8 @@ static void measure(dl_model_updates *u, int i, const double *got, const double 
     dl_arena_free(scratch);
 }
 
-/* A parameter's definition, part by part, next to what was taken of a result; data NULL: for the norm of all.
+/* A parameter's definition, part by part, next to what was taken of a result; data NULL: for the
+ * norm of all.
  */
 static void measure_param(dl_model_updates *u, int param, int result, const double *data) {
     for (int64_t first = 0, count = u->of.params[param].count; first < count; first += BLOCK) {
@@ -154,7 +162,9 @@ void dl_verify_updates_take(dl_model_updates *u, int result, const double *data)
     }
 }
 
-static double allowed(const distance *d) { return 0x1p-20 * d->step + 1e-13 * d->size + 4 * d->moved; }
+static double allowed(const distance *d) {
+    return 0x1p-20 * d->step + 1e-13 * d->size + 4 * d->moved;
+}
 
 static bool is_open(const dl_model_updates *u) {
     for (int i = 0; i < u->g->results.n; i++)
@@ -174,8 +184,8 @@ static void take_grad(void *user, int i, const double *data) {
     s->grads[i] = dl_verify_copy(s->arena, data, n);
 }
 
-/* By how much results of a parameter (-1: of what all share) move between two computations of the definition,
- * of which these are one more part. */
+/* By how much results of a parameter (-1: of what all share) move between two computations of the
+ * definition, of which these are one more part. */
 static void note_moved(dl_model_updates *u, int param, const wants *a, const wants *b, int64_t n) {
     for (int i = 0; i < u->g->results.n; i++) {
         const dl_result *r = &u->g->results.at[i];
@@ -196,7 +206,8 @@ static void move_param(dl_model_updates *u, dl_step *step, int i) {
     }
 }
 
-/* What rounding the model's constants may do: the definition on gradients of which every value is shaken. */
+/* What rounding the model's constants may do: the definition on gradients of which every value is
+ * shaken. */
 static bool shake(dl_model_updates *u, uint64_t seed, dl_error *err) {
     const dl_graph *g = u->derived;
     shaken s = {dl_arena_new(u->arena), g, NULL};
@@ -239,11 +250,11 @@ bool dl_verify_updates_judge(dl_arena *arena, dl_model_updates *u, dl_verdict *v
         if (!d->judged) continue;
         v->judged.updates++;
         if (d->off <= allowed(d)) continue;
-        char *fault =
-            dl_format(arena,
-                      "%s '%s' is not what the optimiser makes of the gradients: %.2e off, where the "
-                      "step is %.2e and rounding explains %.2e",
-                      dl_result_roles[r->role], r->name, d->off, d->step, allowed(d));
+        char *fault = dl_format(
+            arena,
+            "%s '%s' is not what the optimiser makes of the gradients: %.2e off, where the "
+            "step is %.2e and rounding explains %.2e",
+            dl_result_roles[r->role], r->name, d->off, d->step, allowed(d));
         dl_push(arena, &v->faults, fault);
     }
     return true;

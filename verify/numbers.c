@@ -45,7 +45,8 @@ double dl_verify_uniform(uint64_t seed, uint64_t number) {
 
 /* Box and Muller 1958. */
 double dl_verify_normal(uint64_t seed, uint64_t number) {
-    double u = (dl_verify_uniform(seed, 2 * number) + 1) / 2, v = dl_verify_uniform(seed, 2 * number + 1);
+    double u = (dl_verify_uniform(seed, 2 * number) + 1) / 2,
+           v = dl_verify_uniform(seed, 2 * number + 1);
     return sqrt(-2 * log(1 - u)) * cos(M_PI * v);
 }
 

@@ -6,17 +6,17 @@
 
 /* ---- numbers ---- */
 
-/* ||a - b||; what is infinite or not a number in both the same way does not count, in one alone is infinitely
- * far. */
+/* ||a - b||; what is infinite or not a number in both the same way does not count, in one alone is
+ * infinitely far. */
 double dl_verify_distance(const double *a, const double *b, int64_t n);
 /* ||a|| of what is finite. */
 double dl_verify_norm(const double *a, int64_t n);
 /* The same numbers in the arena; of none, `a` may be NULL. */
 double *dl_verify_copy(dl_arena *arena, const double *a, int64_t n);
 
-/* A central difference of a function along a direction, by two steps of which both must say the same:
- * f(user, h) is the function's value there, less that at -h. True where it is smooth: *slope is the
- * derivative. `size`: how large it is expected to be; steps: sizes to try, up to a 0. */
+/* A central difference of a function along a direction, by two steps of which both must say the
+ * same: f(user, h) is the function's value there, less that at -h. True where it is smooth: *slope
+ * is the derivative. `size`: how large it is expected to be; steps: sizes to try, up to a 0. */
 typedef bool dl_verify_line(void *user, double h, double *difference, dl_error *err);
 bool dl_verify_slope(dl_verify_line *f, void *user, double size, const double *steps, double *slope,
                      bool *smooth, dl_error *err);
@@ -34,7 +34,8 @@ typedef struct {
     /* Looks at each node behind it, or NULL. False: the run ends, with what it says in *err. */
     void (*look)(void *user, const dl_node *n, double *const *data);
     void *user;
-    bool holds; /* from its next run on each op stays on the side of its kinks where that run has it */
+    bool holds; /* from its next run on each op stays on the side of its kinks where that run has it
+                 */
     float **held;
     double **kept; /* both by value: what is held */
 } dl_written;
@@ -58,8 +59,9 @@ void dl_rules_look(void *rules, const dl_node *n, double *const *data);
 
 /* ---- variables ---- */
 
-/* The plan's variables as `fill` made them. They stay where they are, in the executor, which runs nothing in
- * the meantime: a copy of all in double precision would be several times as large as the model. */
+/* The plan's variables as `fill` made them. They stay where they are, in the executor, which runs
+ * nothing in the meantime: a copy of all in double precision would be several times as large as the
+ * model. */
 typedef struct {
     const dl_plan *plan;
     dlr_exec *exec;
@@ -67,23 +69,27 @@ typedef struct {
 dl_verify_state dl_verify_state_of(dlr_exec *exec);
 /* False: a variable of the graph has another size than the plan's. Errors: DL_INPUT. */
 bool dl_verify_state_fits(const dl_verify_state *s, const dl_graph *g, dl_error *err);
-/* Elements [first, first + n) in double precision, in the arena. NULL: the plan has no such variable. */
-const double *dl_verify_state_find(const dl_verify_state *s, dl_arena *arena, const char *name, int64_t first,
-                                   int64_t n);
-/* A variable of a graph, into `to`; a copy is what it is made of. What the plan has not stays as it is. */
+/* Elements [first, first + n) in double precision, in the arena. NULL: the plan has no such
+ * variable. */
+const double *dl_verify_state_find(const dl_verify_state *s, dl_arena *arena, const char *name,
+                                   int64_t first, int64_t n);
+/* A variable of a graph, into `to`; a copy is what it is made of. What the plan has not stays as it
+ * is. */
 void dl_verify_state_read(const dl_verify_state *s, const dl_var *var, double *to);
 
-/* A run of g from there, of which the chosen results (by result; NULL: all) are taken one by one as they are
- * made. `shake`, `seed`: dl_interp_shake. */
+/* A run of g from there, of which the chosen results (by result; NULL: all) are taken one by one as
+ * they are made. `shake`, `seed`: dl_interp_shake. */
 typedef void dl_verify_take(void *user, int result, const double *data);
-bool dl_verify_interpret(const dl_graph *g, const bool *chosen, const dl_verify_state *s, double shake,
-                         uint64_t seed, dl_verify_take *take, void *user, dl_error *err);
+bool dl_verify_interpret(const dl_graph *g, const bool *chosen, const dl_verify_state *s,
+                         double shake, uint64_t seed, dl_verify_take *take, void *user,
+                         dl_error *err);
 
 /* ---- gradients of the whole model (gradients.c) ---- */
 
 /* grads: by result of `derived`; NULL where it is none. */
-bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived, double *const *grads,
-                         const dl_verify_state *s, dl_verdict *v, dl_error *err);
+bool dl_verify_gradients(dl_arena *arena, dl_written *w, const dl_graph *derived,
+                         double *const *grads, const dl_verify_state *s, dl_verdict *v,
+                         dl_error *err);
 
 /* ---- updates (step.c) ---- */
 
@@ -95,9 +101,9 @@ typedef struct {
     const double *grad;
 } dl_step_param;
 
-/* One step by the definitions of torch.optim and of the schedules. `old` gives elements [first, first + n) of
- * a variable as it is before the step, perhaps in the arena, or NULL; `next` takes what these must be after
- * it, and what the step reports under a metric's name (n 1). */
+/* One step by the definitions of torch.optim and of the schedules. `old` gives elements [first,
+ * first + n) of a variable as it is before the step, perhaps in the arena, or NULL; `next` takes
+ * what these must be after it, and what the step reports under a metric's name (n 1). */
 typedef struct {
     const dl_recipe *recipe;
     int n;
@@ -107,20 +113,22 @@ typedef struct {
     void *user;
 } dl_step_of;
 void dl_verify_step(dl_arena *arena, const dl_step_of *s);
-/* The same in parts, since a model's parameters are not all at hand at once, nor a large one as a whole: what
- * all share; elements [first, first + n) of a parameter, in any order, and again where they are asked for;
- * and what is reported of all. `counts`: they are part of the norm of all parameters: once each. */
+/* The same in parts, since a model's parameters are not all at hand at once, nor a large one as a
+ * whole: what all share; elements [first, first + n) of a parameter, in any order, and again where
+ * they are asked for; and what is reported of all. `counts`: they are part of the norm of all
+ * parameters: once each. */
 typedef struct dl_step dl_step;
 dl_step *dl_verify_step_begin(dl_arena *arena, const dl_step_of *s);
 void dl_verify_step_param(dl_step *w, int i, int64_t first, int64_t n, bool counts);
 void dl_verify_step_end(dl_step *w);
 
-/* Results of `made` that the optimiser makes, beside its definition on the gradients of `derived` (grads: as
- * above), which stay as they are: taken one by one from a run of `made`, of those that `wanted` names.
- * updates.c */
+/* Results of `made` that the optimiser makes, beside its definition on the gradients of `derived`
+ * (grads: as above), which stay as they are: taken one by one from a run of `made`, of those that
+ * `wanted` names. updates.c */
 typedef struct dl_model_updates dl_model_updates;
-dl_model_updates *dl_verify_updates_of(dl_arena *arena, const dl_verify_graphs *graphs, double *const *grads,
-                                       const dl_verify_state *s, const dl_recipe *recipe);
+dl_model_updates *dl_verify_updates_of(dl_arena *arena, const dl_verify_graphs *graphs,
+                                       double *const *grads, const dl_verify_state *s,
+                                       const dl_recipe *recipe);
 bool dl_verify_updates_want(const dl_model_updates *u, int result);
 void dl_verify_updates_take(dl_model_updates *u, int result, const double *data);
 bool dl_verify_updates_judge(dl_arena *arena, dl_model_updates *u, dl_verdict *v, dl_error *err);

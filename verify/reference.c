@@ -33,7 +33,9 @@ static dl_reference_rule *const of_op[DL_NOPS] = {
 static dl_reference_rule *const of_class[DL_CLASS_HIGH + 1] = {
     [DL_CLASS_ELEM] = dl_ref_elem, [DL_CLASS_REDUCE] = dl_ref_reduce};
 
-static dl_reference_rule *rule_of(dl_op op) { return of_op[op] ? of_op[op] : of_class[dl_ops[op].class]; }
+static dl_reference_rule *rule_of(dl_op op) {
+    return of_op[op] ? of_op[op] : of_class[dl_ops[op].class];
+}
 
 bool dl_reference_has(dl_op op) { return rule_of(op) != NULL; }
 

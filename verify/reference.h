@@ -1,5 +1,6 @@
-/* The ops' own meaning, written from their definitions in plain loops and in double precision. Nothing here
- * asks the rules of passes/lower*.c, nor the expressions of ir/ops.def: it is what those are judged by. */
+/* The ops' own meaning, written from their definitions in plain loops and in double precision.
+ * Nothing here asks the rules of passes/lower*.c, nor the expressions of ir/ops.def: it is what
+ * those are judged by. */
 #ifndef DL_REFERENCE_H
 #define DL_REFERENCE_H
 #include "ir/interp/interp.h"
@@ -10,26 +11,27 @@ typedef struct {
     uint32_t number; /* of the op among those of the step */
 } dl_reference_draw;
 
-/* Does the op have a meaning of its own here? Every op that the pass `lower` expands has one, and so have all
- * scalar ops and reductions. */
+/* Does the op have a meaning of its own here? Every op that the pass `lower` expands has one, and
+ * so have all scalar ops and reductions. */
 bool dl_reference_has(dl_op op);
 /* Does this node draw random numbers: an op of its own number in the step? */
 bool dl_reference_draws(const dl_node *n);
-/* Operands and result are row-major, of dl_type_count elements each; the node is valid and has such a
- * meaning. */
-void dl_reference_node(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw);
+/* Operands and result are row-major, of dl_type_count elements each; the node is valid and has such
+ * a meaning. */
+void dl_reference_node(const dl_node *n, const double *const *in, double *out,
+                       const dl_reference_draw *draw);
 
 /* One row: as dl_reference_node. */
 typedef void dl_reference_rule(const dl_node *n, const double *const *in, double *out,
                                const dl_reference_draw *draw);
-dl_reference_rule dl_ref_elem, dl_ref_dropout, dl_ref_drop_path, dl_ref_clamp, dl_ref_softplus, dl_ref_reduce,
-    dl_ref_prod, dl_ref_cumsum, dl_ref_linear, dl_ref_softmax, dl_ref_log_softmax, dl_ref_cross_entropy,
-    dl_ref_argmax, dl_ref_in_top_k, dl_ref_layer_norm, dl_ref_batch_norm, dl_ref_group_norm,
-    dl_ref_batch_mean, dl_ref_max_pool, dl_ref_avg_pool, dl_ref_adaptive_avg_pool, dl_ref_upsample,
-    dl_ref_attention, dl_ref_rearrange, dl_ref_reshape;
+dl_reference_rule dl_ref_elem, dl_ref_dropout, dl_ref_drop_path, dl_ref_clamp, dl_ref_softplus,
+    dl_ref_reduce, dl_ref_prod, dl_ref_cumsum, dl_ref_linear, dl_ref_softmax, dl_ref_log_softmax,
+    dl_ref_cross_entropy, dl_ref_argmax, dl_ref_in_top_k, dl_ref_layer_norm, dl_ref_batch_norm,
+    dl_ref_group_norm, dl_ref_batch_mean, dl_ref_max_pool, dl_ref_avg_pool,
+    dl_ref_adaptive_avg_pool, dl_ref_upsample, dl_ref_attention, dl_ref_rearrange, dl_ref_reshape;
 
-/* Of each window of a max_pool the number of the operand's element that is its result, the first such; -1:
- * none. */
+/* Of each window of a max_pool the number of the operand's element that is its result, the first
+ * such; -1: none. */
 void dl_ref_max_places(const dl_node *n, const double *x, double *place);
 
 /* ---- for the rows ---- */
@@ -49,7 +51,8 @@ static inline int64_t dl_ref_place(const dl_type *t, const int64_t at[DL_MAX_RAN
     return place;
 }
 /* The number of the element of `t` that an index of `walked` means: by the names of its axes. */
-static inline int64_t dl_ref_follow(const dl_type *t, const dl_type *walked, const int64_t at[DL_MAX_RANK]) {
+static inline int64_t dl_ref_follow(const dl_type *t, const dl_type *walked,
+                                    const int64_t at[DL_MAX_RANK]) {
     int64_t place = 0;
     for (int i = 0; i < t->rank; i++) {
         int j = *t->axis[i].name ? dl_type_axis(walked, t->axis[i].name) : -1;
@@ -58,7 +61,8 @@ static inline int64_t dl_ref_follow(const dl_type *t, const dl_type *walked, con
     return place;
 }
 /* The same for a walk: by how much the number grows with each axis of `walked`. */
-static inline void dl_ref_strides(const dl_type *t, const dl_type *walked, int64_t stride[DL_MAX_RANK]) {
+static inline void dl_ref_strides(const dl_type *t, const dl_type *walked,
+                                  int64_t stride[DL_MAX_RANK]) {
     int64_t step = 1;
     for (int j = 0; j < walked->rank; j++) stride[j] = 0;
     for (int i = t->rank - 1; i >= 0; step *= t->axis[i--].size) {

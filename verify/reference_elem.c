@@ -8,7 +8,8 @@
 static double larger(double a, double b) { return isnan(a) || isnan(b) ? NAN : a > b ? a : b; }
 static double smaller(double a, double b) { return isnan(a) || isnan(b) ? NAN : a < b ? a : b; }
 
-/* gelu(x) = x Phi(x), the normal distribution's function (Hendrycks and Gimpel 2016), and its form by tanh.
+/* gelu(x) = x Phi(x), the normal distribution's function (Hendrycks and Gimpel 2016), and its form
+ * by tanh.
  */
 static double gelu(double x) { return x * 0.5 * erfc(-x / sqrt(2)); }
 static double gelu_tanh(double x) {
@@ -65,7 +66,8 @@ static double of_two(dl_op op, double a, double b) {
     }
 }
 
-void dl_ref_elem(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_elem(const dl_node *n, const double *const *in, double *out,
+                 const dl_reference_draw *draw) {
     const dl_type *t = &n->out[0].type;
     int64_t stride[3][DL_MAX_RANK] = {{0}}, at[DL_MAX_RANK] = {0}, i = 0;
     int last = t->rank - 1;
@@ -81,16 +83,18 @@ void dl_ref_elem(const dl_node *n, const double *const *in, double *out, const d
             for (int d = 0; d < last; d++) from[k] += at[d] * stride[k][d];
         }
         for (int64_t c = 0; c < row; c++)
-            out[i++] = n->nin == 1   ? of_one(n, from[0][c * step[0]])
-                       : n->nin == 2 ? of_two(n->op, from[0][c * step[0]], from[1][c * step[1]])
-                                     : from[from[0][c * step[0]] != 0 ? 1 : 2]
-                                           [c * step[from[0][c * step[0]] != 0 ? 1 : 2]]; /* select */
+            out[i++] = n->nin == 1 ? of_one(n, from[0][c * step[0]])
+                       : n->nin == 2
+                           ? of_two(n->op, from[0][c * step[0]], from[1][c * step[1]])
+                           : from[from[0][c * step[0]] != 0 ? 1 : 2]
+                                 [c * step[from[0][c * step[0]] != 0 ? 1 : 2]]; /* select */
         if (last >= 0) at[last] = row - 1;
     } while (dl_ref_next(t, at));
 }
 
 /* log(1 + exp(beta x)) / beta, and x where beta x is above the threshold (torch.nn.Softplus). */
-void dl_ref_softplus(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_softplus(const dl_node *n, const double *const *in, double *out,
+                     const dl_reference_draw *draw) {
     double beta = dl_node_float(n, DL_ATTR_beta), most = dl_node_float(n, DL_ATTR_threshold);
     (void)draw;
     for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++) {
@@ -99,7 +103,8 @@ void dl_ref_softplus(const dl_node *n, const double *const *in, double *out, con
     }
 }
 
-void dl_ref_clamp(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_clamp(const dl_node *n, const double *const *in, double *out,
+                  const dl_reference_draw *draw) {
     const dl_attr *low = dl_node_attr(n, DL_ATTR_low), *high = dl_node_attr(n, DL_ATTR_high);
     (void)draw;
     for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++) {
@@ -109,24 +114,27 @@ void dl_ref_clamp(const dl_node *n, const double *const *in, double *out, const 
     }
 }
 
-/* x / (1 - rate), or 0 where the number that is drawn, uniform in [0, 1), is below the rate; one number for
- * `each` elements that lie side by side. */
-static void drop(const dl_node *n, const double *x, double *out, int64_t each, const dl_reference_draw *d) {
+/* x / (1 - rate), or 0 where the number that is drawn, uniform in [0, 1), is below the rate; one
+ * number for `each` elements that lie side by side. */
+static void drop(const dl_node *n, const double *x, double *out, int64_t each,
+                 const dl_reference_draw *d) {
     double rate = dl_node_float(n, DL_ATTR_rate);
     for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++) {
-        double drawn =
-            (double)dl_unit_float(dl_random_word(d->seed, d->step, d->number, (uint64_t)(i / each)));
+        double drawn = (double)dl_unit_float(
+            dl_random_word(d->seed, d->step, d->number, (uint64_t)(i / each)));
         bool kept = rate == 0 || (rate < 1 && drawn >= rate);
         out[i] = x[i] * (kept ? 1 / (1 - rate) : 0);
     }
 }
 
-void dl_ref_dropout(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_dropout(const dl_node *n, const double *const *in, double *out,
+                    const dl_reference_draw *draw) {
     drop(n, in[0], out, 1, draw);
 }
 
 /* A number for each sample, along the first axis. */
-void dl_ref_drop_path(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_drop_path(const dl_node *n, const double *const *in, double *out,
+                      const dl_reference_draw *draw) {
     const dl_type *t = &n->out[0].type;
     int64_t samples = t->rank ? t->axis[0].size : 1;
     drop(n, in[0], out, samples ? dl_type_count(t) / samples : 1, draw);
@@ -155,11 +163,13 @@ static double count_each(const dl_node *n) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     const dl_type *t = &n->in[0]->type;
     double count = 1;
-    for (int i = 0; i < over->n; i++) count *= (double)t->axis[dl_type_axis(t, over->names[i])].size;
+    for (int i = 0; i < over->n; i++)
+        count *= (double)t->axis[dl_type_axis(t, over->names[i])].size;
     return count;
 }
 
-void dl_ref_reduce(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_reduce(const dl_node *n, const double *const *in, double *out,
+                   const dl_reference_draw *draw) {
     bool largest = n->op == DL_OP_reduce_max || n->op == DL_OP_first_max;
     (void)draw;
     if (largest || n->op == DL_OP_reduce_min) {
@@ -171,7 +181,8 @@ void dl_ref_reduce(const dl_node *n, const double *const *in, double *out, const
         out[i] /= count_each(n);
 }
 
-void dl_ref_prod(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_prod(const dl_node *n, const double *const *in, double *out,
+                 const dl_reference_draw *draw) {
     (void)draw;
     reduce(n, in[0], out, 1, times);
 }
@@ -186,7 +197,8 @@ void dl_ref_batch_mean(const dl_node *n, const double *const *in, double *out,
     for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++) out[i] /= each;
 }
 
-void dl_ref_cumsum(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_cumsum(const dl_node *n, const double *const *in, double *out,
+                   const dl_reference_draw *draw) {
     const dl_type *t = &n->out[0].type;
     dl_around a = dl_type_around(t, dl_type_axis(t, dl_node_name(n, DL_ATTR_axis)));
     (void)draw;

@@ -37,14 +37,15 @@ void dl_ref_log_softmax(const dl_node *n, const double *const *in, double *out,
     log_shares(n, in[0], out);
 }
 
-void dl_ref_softmax(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_softmax(const dl_node *n, const double *const *in, double *out,
+                    const dl_reference_draw *draw) {
     (void)draw;
     log_shares(n, in[0], out);
     for (int64_t i = 0; i < dl_type_count(&n->out[0].type); i++) out[i] = exp(out[i]);
 }
 
-/* - log softmax at the class, infinite where there is none of that number; or, of shares of the classes, the
- * sum of - share log softmax (torch.nn.functional.cross_entropy, reduction="none"). */
+/* - log softmax at the class, infinite where there is none of that number; or, of shares of the
+ * classes, the sum of - share log softmax (torch.nn.functional.cross_entropy, reduction="none"). */
 void dl_ref_cross_entropy(const dl_node *n, const double *const *in, double *out,
                           const dl_reference_draw *draw) {
     const dl_type *scores = &n->in[0]->type, *t = &n->in[1]->type, *to = &n->out[0].type;
@@ -55,7 +56,8 @@ void dl_ref_cross_entropy(const dl_node *n, const double *const *in, double *out
     (void)draw;
     if (!dl_type_count(to)) return;
     for (int64_t row = 0;; row++) {
-        int64_t whole[DL_MAX_RANK] = {0}, o = a.inner ? row / a.inner : 0, k = a.inner ? row % a.inner : 0;
+        int64_t whole[DL_MAX_RANK] = {0}, o = a.inner ? row / a.inner : 0,
+                k = a.inner ? row % a.inner : 0;
         for (int i = 0; i < to->rank; i++) whole[i + (i >= axis)] = at[i];
         double all = log_sum(&a, in[0], o, k), loss = 0;
         for (int64_t i = 0; i < a.size && shares; i++) {
@@ -72,14 +74,16 @@ void dl_ref_cross_entropy(const dl_node *n, const double *const *in, double *out
 }
 
 /* The first of the largest; what is not a number counts as largest. */
-void dl_ref_argmax(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_argmax(const dl_node *n, const double *const *in, double *out,
+                   const dl_reference_draw *draw) {
     dl_around a = around_axis(n);
     (void)draw;
     for (int64_t o = 0; o < a.outer; o++)
         for (int64_t k = 0; k < a.inner; k++) {
             int64_t best = 0;
             for (int64_t i = 1; i < a.size; i++) {
-                double v = in[0][dl_ref_along(&a, o, i, k)], most = in[0][dl_ref_along(&a, o, best, k)];
+                double v = in[0][dl_ref_along(&a, o, i, k)],
+                       most = in[0][dl_ref_along(&a, o, best, k)];
                 if (!isnan(most) && (isnan(v) || v > most)) best = i;
             }
             out[o * a.inner + k] = (double)best;
@@ -87,7 +91,8 @@ void dl_ref_argmax(const dl_node *n, const double *const *in, double *out, const
 }
 
 /* Has the row's class a score, and do fewer than k of the others exceed it? */
-void dl_ref_in_top_k(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_in_top_k(const dl_node *n, const double *const *in, double *out,
+                     const dl_reference_draw *draw) {
     int64_t rows = n->in[0]->type.axis[0].size, classes = n->in[0]->type.axis[1].size;
     (void)draw;
     for (int64_t r = 0; r < rows; r++) {
@@ -103,8 +108,8 @@ void dl_ref_in_top_k(const dl_node *n, const double *const *in, double *out, con
 
 /* ---- normalisations ---- */
 
-/* (x - mean) / sqrt(variance + eps), the biased variance, of n elements `step` apart in each of `blocks`
- * blocks that begin `apart` from each other. */
+/* (x - mean) / sqrt(variance + eps), the biased variance, of n elements `step` apart in each of
+ * `blocks` blocks that begin `apart` from each other. */
 static void standardise_run(const double *x, double *out, int64_t n, int64_t step, int64_t blocks,
                             int64_t apart, double eps) {
     double mean = 0, variance = 0, count = (double)(n * blocks);
@@ -154,8 +159,8 @@ void dl_ref_group_norm(const dl_node *n, const double *const *in, double *out,
     scale_channels(n, 1, in, out);
 }
 
-/* Each channel over the batch and all that stands behind (Ioffe and Szegedy 2015); in evaluation by what was
- * kept. */
+/* Each channel over the batch and all that stands behind (Ioffe and Szegedy 2015); in evaluation by
+ * what was kept. */
 void dl_ref_batch_norm(const dl_node *n, const double *const *in, double *out,
                        const dl_reference_draw *draw) {
     dl_around a = dl_type_around(&n->in[0]->type, 1);
@@ -169,16 +174,18 @@ void dl_ref_batch_norm(const dl_node *n, const double *const *in, double *out,
         }
         for (int64_t o = 0; o < a.outer; o++)
             for (int64_t k = 0; k < a.inner; k++)
-                out[first + o * apart + k] = (in[0][first + o * apart + k] - in[3][c]) / sqrt(in[4][c] + eps);
+                out[first + o * apart + k] =
+                    (in[0][first + o * apart + k] - in[3][c]) / sqrt(in[4][c] + eps);
     }
     scale_channels(n, 1, in, out);
 }
 
 /* ---- the linear layer ---- */
 
-/* y[..., e, ...] = sum over i of x[..., i, ...] w[e, i], along the axis of x that the weight's second names,
- * or the last. */
-void dl_ref_linear(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+/* y[..., e, ...] = sum over i of x[..., i, ...] w[e, i], along the axis of x that the weight's
+ * second names, or the last. */
+void dl_ref_linear(const dl_node *n, const double *const *in, double *out,
+                   const dl_reference_draw *draw) {
     const dl_type *x = &n->in[0]->type, *w = &n->in[1]->type;
     int axis = *w->axis[1].name ? dl_type_axis(x, w->axis[1].name) : -1;
     dl_around a = dl_type_around(x, axis < 0 ? x->rank - 1 : axis), to = a;

@@ -32,7 +32,8 @@ typedef struct {
 } pooled;
 
 /* Over the taps of the window at `at` that lie on the operand. */
-static pooled pool_at(const pool *p, const dl_type *x, const double *data, const int64_t at[DL_MAX_RANK]) {
+static pooled pool_at(const pool *p, const dl_type *x, const double *data,
+                      const int64_t at[DL_MAX_RANK]) {
     pooled r = {0, -INFINITY, -1};
     dl_type taps = dl_scalar(DL_F64);
     int64_t tap[DL_MAX_RANK] = {0};
@@ -53,7 +54,8 @@ static pooled pool_at(const pool *p, const dl_type *x, const double *data, const
     return r;
 }
 
-void dl_ref_max_pool(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_max_pool(const dl_node *n, const double *const *in, double *out,
+                     const dl_reference_draw *draw) {
     const dl_type *t = &n->out[0].type;
     pool p = pool_of(n);
     int64_t at[DL_MAX_RANK] = {0}, i = 0;
@@ -72,9 +74,10 @@ void dl_ref_max_places(const dl_node *n, const double *x, double *place) {
     while (dl_ref_next(t, at));
 }
 
-/* The sum over the number of elements of the window that lie on the operand, or on it and its padding
- * (torch.nn.AvgPool: count_include_pad). */
-void dl_ref_avg_pool(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+/* The sum over the number of elements of the window that lie on the operand, or on it and its
+ * padding (torch.nn.AvgPool: count_include_pad). */
+void dl_ref_avg_pool(const dl_node *n, const double *const *in, double *out,
+                     const dl_reference_draw *draw) {
     const dl_type *t = &n->out[0].type, *x = &n->in[0]->type;
     pool p = pool_of(n);
     bool padded = dl_node_int(n, DL_ATTR_counts_pad);
@@ -94,7 +97,8 @@ void dl_ref_avg_pool(const dl_node *n, const double *const *in, double *out, con
     } while (dl_ref_next(t, at));
 }
 
-/* Bin i of m of n elements: from floor(i n / m) up to ceil((i + 1) n / m) (torch.nn.AdaptiveAvgPool). */
+/* Bin i of m of n elements: from floor(i n / m) up to ceil((i + 1) n / m)
+ * (torch.nn.AdaptiveAvgPool). */
 void dl_ref_adaptive_avg_pool(const dl_node *n, const double *const *in, double *out,
                               const dl_reference_draw *draw) {
     const dl_type *t = &n->out[0].type, *x = &n->in[0]->type;
@@ -128,7 +132,8 @@ static double source(int64_t i, int64_t n, int64_t m, bool corners) {
 }
 
 /* Between the neighbours along each axis in turn, or the nearest below (mode "nearest"). */
-void dl_ref_upsample(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_upsample(const dl_node *n, const double *const *in, double *out,
+                     const dl_reference_draw *draw) {
     const dl_type *t = &n->out[0].type, *x = &n->in[0]->type;
     bool linear = strcmp(dl_node_name(n, DL_ATTR_mode), "linear") == 0,
          corners = dl_node_int(n, DL_ATTR_corners);
@@ -157,14 +162,18 @@ void dl_ref_upsample(const dl_node *n, const double *const *in, double *out, con
 
 /* ---- attention ---- */
 
-/* softmax(q k^T / sqrt(E / heads)) v, head by head, where a query sees no later key if it is causal; shares
- * are dropped behind the softmax (torch.nn.functional.scaled_dot_product_attention). */
-void dl_ref_attention(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+/* softmax(q k^T / sqrt(E / heads)) v, head by head, where a query sees no later key if it is
+ * causal; shares are dropped behind the softmax (torch.nn.functional.scaled_dot_product_attention).
+ */
+void dl_ref_attention(const dl_node *n, const double *const *in, double *out,
+                      const dl_reference_draw *draw) {
     const dl_type *q = &n->in[0]->type, *k = &n->in[1]->type;
     const dl_attr *causal = dl_node_attr(n, DL_ATTR_causal);
-    int64_t heads = dl_node_int(n, DL_ATTR_heads), queries = q->axis[1].size, keys = k->axis[1].size;
+    int64_t heads = dl_node_int(n, DL_ATTR_heads), queries = q->axis[1].size,
+            keys = k->axis[1].size;
     int64_t row = q->axis[2].size, size = row / heads;
-    double rate = dl_node_float(n, DL_ATTR_rate), *share = dl_calloc((size_t)keys + 1, sizeof *share);
+    double rate = dl_node_float(n, DL_ATTR_rate),
+           *share = dl_calloc((size_t)keys + 1, sizeof *share);
     for (int64_t b = 0; b < q->axis[0].size; b++)
         for (int64_t h = 0; h < heads; h++)
             for (int64_t i = 0; i < queries; i++) {
@@ -174,18 +183,20 @@ void dl_ref_attention(const dl_node *n, const double *const *in, double *out, co
                 for (int64_t j = 0; j < seen; j++) {
                     const double *key = in[1] + (b * keys + j) * row + h * size;
                     share[j] = 0;
-                    for (int64_t f = 0; f < size; f++) share[j] += own[f] * key[f] / sqrt((double)size);
+                    for (int64_t f = 0; f < size; f++)
+                        share[j] += own[f] * key[f] / sqrt((double)size);
                     if (isnan(share[j]) || share[j] > most) most = share[j];
                 }
                 for (int64_t j = 0; j < seen; j++) sum += share[j] = exp(share[j] - most);
                 for (int64_t f = 0; f < size; f++) y[f] = 0;
                 for (int64_t j = 0; j < seen; j++) {
                     uint64_t element = (uint64_t)(((b * heads + h) * queries + i) * keys + j);
-                    double drawn = rate > 0 ? (double)dl_unit_float(dl_random_word(draw->seed, draw->step,
-                                                                                   draw->number, element))
+                    double drawn = rate > 0 ? (double)dl_unit_float(dl_random_word(
+                                                  draw->seed, draw->step, draw->number, element))
                                             : 1;
                     double p = rate < 1 && drawn >= rate ? share[j] / sum / (1 - rate) : 0;
-                    for (int64_t f = 0; f < size; f++) y[f] += p * in[2][(b * keys + j) * row + h * size + f];
+                    for (int64_t f = 0; f < size; f++)
+                        y[f] += p * in[2][(b * keys + j) * row + h * size + f];
                 }
             }
     free(share);
@@ -193,7 +204,8 @@ void dl_ref_attention(const dl_node *n, const double *const *in, double *out, co
 
 /* ---- moves ---- */
 
-void dl_ref_reshape(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_reshape(const dl_node *n, const double *const *in, double *out,
+                    const dl_reference_draw *draw) {
     (void)draw;
     memcpy(out, in[0], sizeof *out * (size_t)dl_type_count(&n->out[0].type));
 }
@@ -228,7 +240,8 @@ static atoms read_side(const char *s, const char *end, const dl_type *whole) {
 }
 
 /* einops' rearrange: the atoms of the left side, in the right side's order. */
-void dl_ref_rearrange(const dl_node *n, const double *const *in, double *out, const dl_reference_draw *draw) {
+void dl_ref_rearrange(const dl_node *n, const double *const *in, double *out,
+                      const dl_reference_draw *draw) {
     const char *pattern = dl_node_attr(n, DL_ATTR_pattern)->s, *arrow = strstr(pattern, "->");
     atoms left = read_side(pattern, arrow, &n->in[0]->type),
           right = read_side(arrow + 2, pattern + strlen(pattern), NULL);
@@ -239,7 +252,8 @@ void dl_ref_rearrange(const dl_node *n, const double *const *in, double *out, co
     for (int i = 0; i < left.n; i++) from.axis[i].size = left.size[i];
     for (int i = 0; i < right.n; i++)
         for (int k = 0; k < left.n; k++)
-            if (strcmp(right.name[i], left.name[k]) == 0) goes[i] = k, to.axis[i].size = left.size[k];
+            if (strcmp(right.name[i], left.name[k]) == 0)
+                goes[i] = k, to.axis[i].size = left.size[k];
     int64_t at[DL_MAX_RANK] = {0}, i = 0;
     if (!dl_type_count(&to)) return;
     do {

@@ -1,7 +1,8 @@
-/* Each kind of node of a model by itself, as a small model: what the pass `lower` makes of a composite beside
- * the op's own meaning, and what autodiff makes of it beside central differences of that meaning, along
- * directions in which all operands move at once. The operands are those of the model on its way, of which no
- * two elements are left alike, so that a kink (relu, the largest of a window) lies nowhere by chance. */
+/* Each kind of node of a model by itself, as a small model: what the pass `lower` makes of a
+ * composite beside the op's own meaning, and what autodiff makes of it beside central differences
+ * of that meaning, along directions in which all operands move at once. The operands are those of
+ * the model on its way, of which no two elements are left alike, so that a kink (relu, the largest
+ * of a window) lies nowhere by chance. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -56,8 +57,8 @@ static bool find_operands(probe *p) {
     return true;
 }
 
-/* Shortens the longest axes of all tensors until the largest is small enough; data of the operands, of which
- * the first elements along each axis stay. */
+/* Shortens the longest axes of all tensors until the largest is small enough; data of the operands,
+ * of which the first elements along each axis stay. */
 static void crop(probe *p) {
     dl_node *n = DL_NEW(p->arena, dl_node);
     dl_value *out = DL_NEW(p->arena, dl_value);
@@ -136,7 +137,8 @@ static dl_module *build(probe *p, bool loss) {
     dl_graph_result(g, DL_RESULT_OUTPUT, dl_intern("y"), &n->out[0], NULL);
     if (!loss) return m;
     dl_value *y = named(&b, &n->out[0]);
-    dl_value *w = &dl_graph_var(g, DL_VAR_INPUT, dl_intern("weights"), y->type, (dl_init){0}, b.loc)->value;
+    dl_value *w =
+        &dl_graph_var(g, DL_VAR_INPUT, dl_intern("weights"), y->type, (dl_init){0}, b.loc)->value;
     dl_value *sum = dl_build_reduce(&b, DL_OP_sum, dl_build2(&b, DL_OP_mul, y, w), 0, NULL);
     dl_graph_result(g, DL_RESULT_LOSS, dl_intern("loss"), sum, NULL);
     return m;
@@ -148,7 +150,8 @@ static bool fill(probe *p, dl_interp *in, const dl_graph *g, double *const *x, d
         double *to = dl_interp_data(in, &v->value);
         size_t bytes = sizeof *to * (size_t)dl_type_count(&v->value.type);
         if (!to)
-            return dl_fail(err, DL_RESOURCE, "no memory for the interpreter; verify a smaller --data_size");
+            return dl_fail(err, DL_RESOURCE,
+                           "no memory for the interpreter; verify a smaller --data_size");
         for (int k = 0; k < p->operands; k++)
             if (v->name == operand_name(k)) memcpy(to, x[k], bytes);
         if (strcmp(v->name, "weights") == 0) memcpy(to, p->weight, bytes);
@@ -196,11 +199,13 @@ static bool judge_result(probe *p, const double *got, dl_error *err) {
     memcpy(want, own, sizeof *want * (size_t)count);
     double off = dl_verify_distance(got, want, count), size = dl_verify_norm(want, count);
     double allowed = dl_dtype_is_float(t->dtype) ? 1e-11 * size : 0;
-    if (off > allowed && dl_dtype_is_float(t->dtype)) allowed += 64 * moved_by_rounding(p, want, count, err);
+    if (off > allowed && dl_dtype_is_float(t->dtype))
+        allowed += 64 * moved_by_rounding(p, want, count, err);
     p->r->v->judged.composites++;
     if (!(off > allowed)) return true;
-    say(p, dl_format(p->r->arena, "%s is not what the op means: %.2e off in double precision, of %.2e",
-                     p->what, off, size));
+    say(p,
+        dl_format(p->r->arena, "%s is not what the op means: %.2e off in double precision, of %.2e",
+                  p->what, off, size));
     return true;
 }
 
@@ -249,8 +254,8 @@ static bool along_line(void *user, double h, double *difference, dl_error *err) 
     return true;
 }
 
-/* The rule's derivative along a direction, and how large its terms are together. Elements whose gradient is
- * not finite do not move. */
+/* The rule's derivative along a direction, and how large its terms are together. Elements whose
+ * gradient is not finite do not move. */
 static double rule_slope(probe *p, uint64_t seed, double *size) {
     double sum = 0, squares = 0;
     for (int i = 0; i < p->operands; i++)
@@ -282,7 +287,8 @@ static bool judge_gradient(probe *p, dl_error *err) {
                          p->what, claimed, slope));
         return true;
     }
-    char *why = dl_format(p->r->arena, "the gradient of %s: no direction in which it is smooth", p->what);
+    char *why =
+        dl_format(p->r->arena, "the gradient of %s: no direction in which it is smooth", p->what);
     dl_push(p->r->arena, &p->r->v->skipped, why);
     return true;
 }
@@ -329,7 +335,8 @@ static bool judge_node(probe *p, dl_error *err) {
     if (!p->r->run->passes(derived, passes, p->r->run->user, err)) return false;
     const dl_op_class class = dl_ops[p->n->op].class;
     if (dl_reference_has(p->n->op) || class == DL_CLASS_HIGH)
-        if (!run_derived(p, derived->graphs.at[0], y, err) || !judge_result(p, y, err)) return false;
+        if (!run_derived(p, derived->graphs.at[0], y, err) || !judge_result(p, y, err))
+            return false;
     if (!moves_any(p)) return true;
     bool finite = is_finite(own_result(p, p->x, err), count);
     const double *own = NULL;
@@ -353,8 +360,9 @@ void dl_rules_look(void *rules, const dl_node *n, double *const *data) {
     if (!r->chosen[n->out[0].id]) return;
     dl_arena *arena = dl_arena_new(r->arena);
     probe p = {.r = r, .arena = arena, .n = n, .draw = {3, 2, 0}};
-    p.what = n->loc.file ? dl_format(arena, "'%s' (%s:%d)", dl_ops[n->op].name, n->loc.file, n->loc.line)
-                         : dl_format(arena, "'%s'", dl_ops[n->op].name);
+    p.what = n->loc.file
+                 ? dl_format(arena, "'%s' (%s:%d)", dl_ops[n->op].name, n->loc.file, n->loc.line)
+                 : dl_format(arena, "'%s'", dl_ops[n->op].name);
     bool ok = find_operands(&p);
     for (int k = 0; ok && k < n->nin; k++)
         if (p.slot[k] >= 0) p.x[p.slot[k]] = data[k];

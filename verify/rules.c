@@ -1,5 +1,5 @@
-/* Which nodes of a model are judged by themselves (rule_probe.c): each kind once, the cheapest first, until
- * the time is spent. */
+/* Which nodes of a model are judged by themselves (rule_probe.c): each kind once, the cheapest
+ * first, until the time is spent. */
 #include <stdlib.h>
 
 #include "ir/relation.h"
@@ -20,7 +20,8 @@ dl_rules *dl_rules_new(dl_arena *arena, const dl_verify_run *run, dl_verdict *v)
 bool dl_rules_may_crop(const dl_node *n) {
     dl_op_class class = dl_ops[n->op].class;
     return class == DL_CLASS_ELEM || class == DL_CLASS_REDUCE || n->op == DL_OP_gelu ||
-           n->op == DL_OP_gelu_tanh || n->op == DL_OP_silu || n->op == DL_OP_softplus || n->op == DL_OP_clamp;
+           n->op == DL_OP_gelu_tanh || n->op == DL_OP_silu || n->op == DL_OP_softplus ||
+           n->op == DL_OP_clamp;
 }
 
 static double run_of(const dl_node *n) {
@@ -43,7 +44,9 @@ static double run_of(const dl_node *n) {
     return cost;
 }
 
-static double cost_of(const dl_node *n) { return (dl_rules_may_crop(n) ? DL_RULES_CROP : run_of(n)) * RUNS; }
+static double cost_of(const dl_node *n) {
+    return (dl_rules_may_crop(n) ? DL_RULES_CROP : run_of(n)) * RUNS;
+}
 
 double dl_verify_run_cost(const dl_graph *g) {
     double cost = 0;
@@ -51,7 +54,8 @@ double dl_verify_run_cost(const dl_graph *g) {
     return cost;
 }
 
-/* The node's text without its values' numbers, and its operands' types: what is alike is judged once. */
+/* The node's text without its values' numbers, and its operands' types: what is alike is judged
+ * once. */
 static char *signature(dl_arena *arena, const dl_node *n, const bool *active) {
     dl_buf b = {0}, line = {0};
     dl_print_node(&line, n);
@@ -64,7 +68,8 @@ static char *signature(dl_arena *arena, const dl_node *n, const bool *active) {
         int first = 0;
         while (n->in[first] != n->in[k]) first++;
         const dl_node *def = n->in[k]->def;
-        dl_putf(&b, " %s %d%s", dl_type_text(&n->in[k]->type), first, active[n->in[k]->id] ? "+" : "");
+        dl_putf(&b, " %s %d%s", dl_type_text(&n->in[k]->type), first,
+                active[n->in[k]->id] ? "+" : "");
         if (def && def->op == DL_OP_const) dl_putf(&b, "=%a", dl_node_float(def, DL_ATTR_value));
     }
     char *text = dl_strdup(arena, b.at);
@@ -86,10 +91,11 @@ static bool judges(const dl_node *n) {
 
 /* Values that a parameter moves, and values that move the loss. */
 static void find_paths(dl_rules *r, const dl_graph *g) {
-    r->active = DL_NEWS(r->arena, bool, g->next_id + 1), r->needed = DL_NEWS(r->arena, bool, g->next_id + 1);
+    r->active = DL_NEWS(r->arena, bool, g->next_id + 1),
+    r->needed = DL_NEWS(r->arena, bool, g->next_id + 1);
     for (int i = 0; i < g->vars.n; i++)
-        r->active[g->vars.at[i]->value.id] =
-            g->vars.at[i]->role == DL_VAR_PARAM && dl_dtype_is_float(g->vars.at[i]->value.type.dtype);
+        r->active[g->vars.at[i]->value.id] = g->vars.at[i]->role == DL_VAR_PARAM &&
+                                             dl_dtype_is_float(g->vars.at[i]->value.type.dtype);
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
         bool any = false;
@@ -127,7 +133,8 @@ void dl_rules_take(dl_rules *r, const dl_graph *g) {
     r->g = g, r->chosen = DL_NEWS(r->arena, bool, g->next_id + 1);
     find_paths(r, g);
     for (int i = 0; i < g->nodes.n; i++)
-        if (judges(g->nodes.at[i])) all[n++] = (candidate){g->nodes.at[i], cost_of(g->nodes.at[i]), i};
+        if (judges(g->nodes.at[i]))
+            all[n++] = (candidate){g->nodes.at[i], cost_of(g->nodes.at[i]), i};
     qsort(all, (size_t)n, sizeof *all, by_cost);
     for (int i = 0; i < n; i++) {
         const dl_node *node = all[i].n;
@@ -143,11 +150,11 @@ void dl_rules_take(dl_rules *r, const dl_graph *g) {
         r->taken[node->op] = true, r->spent += all[i].cost, r->chosen[node->out[0].id] = true;
     }
     if (left) {
-        char *why =
-            dl_format(r->arena,
-                      "%d large nodes of graph '%s' one by one, '%s' of %s among them: smaller ones of "
-                      "these ops are, and all are within the whole model; verify a smaller --data_size",
-                      large, g->name, dl_ops[left->op].name, dl_type_text(&left->out[0].type));
+        char *why = dl_format(
+            r->arena,
+            "%d large nodes of graph '%s' one by one, '%s' of %s among them: smaller ones of "
+            "these ops are, and all are within the whole model; verify a smaller --data_size",
+            large, g->name, dl_ops[left->op].name, dl_type_text(&left->out[0].type));
         dl_push(r->arena, &r->v->skipped, why);
     }
 }

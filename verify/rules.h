@@ -4,7 +4,8 @@
 #include "verify/parts.h"
 
 enum {
-    DL_RULES_CROP = 1 << 13 /* elements of what is computed element by element, of which a part says all */
+    DL_RULES_CROP =
+        1 << 13 /* elements of what is computed element by element, of which a part says all */
 };
 
 struct dl_rules {

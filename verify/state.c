@@ -10,20 +10,23 @@ dl_verify_state dl_verify_state_of(dlr_exec *exec) {
 }
 
 /* A copy is what it is made of: nothing is rounded here. */
-static const char *name_of(const dl_var *var) { return var->role == DL_VAR_COPY ? var->of : var->name; }
+static const char *name_of(const dl_var *var) {
+    return var->role == DL_VAR_COPY ? var->of : var->name;
+}
 
 bool dl_verify_state_fits(const dl_verify_state *s, const dl_graph *g, dl_error *err) {
     for (int i = 0; i < g->vars.n; i++) {
         const dl_var *var = g->vars.at[i];
         dlr_view v = dlr_exec_variable(s->exec, name_of(var));
         if (v.type && dl_type_count(v.type) != dl_type_count(&var->value.type))
-            return dl_fail(err, DL_INPUT, "variable '%s' has another size in graph '%s'", var->name, g->name);
+            return dl_fail(err, DL_INPUT, "variable '%s' has another size in graph '%s'", var->name,
+                           g->name);
     }
     return true;
 }
 
-const double *dl_verify_state_find(const dl_verify_state *s, dl_arena *arena, const char *name, int64_t first,
-                                   int64_t n) {
+const double *dl_verify_state_find(const dl_verify_state *s, dl_arena *arena, const char *name,
+                                   int64_t first, int64_t n) {
     dlr_view v = dlr_exec_variable(s->exec, name);
     if (!v.type || first + n > dl_type_count(v.type)) return NULL;
     double *data = DL_NEWS(arena, double, n + 1);
@@ -51,11 +54,13 @@ static void read_variable(void *user, const dl_value *v, double *to) {
 static void take_value(void *user, const dl_value *v, const double *data) {
     const taker *t = user;
     for (int i = 0; i < t->g->results.n; i++)
-        if (t->g->results.at[i].value == v && (!t->chosen || t->chosen[i])) t->take(t->user, i, data);
+        if (t->g->results.at[i].value == v && (!t->chosen || t->chosen[i]))
+            t->take(t->user, i, data);
 }
 
-bool dl_verify_interpret(const dl_graph *g, const bool *chosen, const dl_verify_state *s, double shake,
-                         uint64_t seed, dl_verify_take *take, void *user, dl_error *err) {
+bool dl_verify_interpret(const dl_graph *g, const bool *chosen, const dl_verify_state *s,
+                         double shake, uint64_t seed, dl_verify_take *take, void *user,
+                         dl_error *err) {
     dl_arena *scratch = dl_arena_new(NULL);
     dl_graph part = *g; /* with the chosen results, so that nothing else runs */
     memset(&part.results, 0, sizeof part.results);

@@ -1,5 +1,5 @@
-/* A training step's end by its definitions: schedules, clipping, loss scaling, and each optimiser as
- * torch.optim documents it. Nothing here is built by passes/optim/optimizers.c. */
+/* A training step's end by its definitions: schedules, clipping, loss scaling, and each optimiser
+ * as torch.optim documents it. Nothing here is built by passes/optim/optimizers.c. */
 #include <float.h>
 #include <math.h>
 
@@ -25,7 +25,8 @@ static double number(const step *w, const char *name, double fallback) {
 /* ---- the schedules: the rate of step `at`, from 1 ---- */
 
 static double half_cosine(const step *w, double at) {
-    double first = number(w, "lr.init", 0), last = number(w, "lr.end", 0), total = number(w, "lr.total", 1);
+    double first = number(w, "lr.init", 0), last = number(w, "lr.end", 0),
+           total = number(w, "lr.total", 1);
     return last + (first - last) * (1 + cos(M_PI * at / total)) / 2;
 }
 
@@ -58,8 +59,10 @@ static double rate_of(const step *w, double at) {
     double first = number(w, "lr.init", 0), warmup = number(w, "lr.warmup", 0);
     double epoch = floor((at - 1) / number(w, "lr.steps", 1));
     switch (w->s->recipe->schedule) { /* each row of ir/base/schedules.def: -Wswitch */
-    case DL_SCHEDULE_warmup_cosine: return at < warmup ? first * at / warmup : half_cosine(w, at - warmup);
-    case DL_SCHEDULE_cosine: return fmin(warmup > 0 ? first * at / warmup : INFINITY, half_cosine(w, at - 1));
+    case DL_SCHEDULE_warmup_cosine:
+        return at < warmup ? first * at / warmup : half_cosine(w, at - warmup);
+    case DL_SCHEDULE_cosine:
+        return fmin(warmup > 0 ? first * at / warmup : INFINITY, half_cosine(w, at - 1));
     case DL_SCHEDULE_cosine_epochs: return half_cosine(w, epoch) * risen(w, at);
     case DL_SCHEDULE_piecewise: return piecewise(w, at, first, epoch);
     case DL_SCHEDULE_constant: return first * number(w, "lr.scale", 1) * risen(w, at);
@@ -78,7 +81,8 @@ typedef struct {
     double *p, *g;
 } move;
 
-/* What is kept of the parameter, as it is before the step; to be overwritten with what it is after it. */
+/* What is kept of the parameter, as it is before the step; to be overwritten with what it is after
+ * it. */
 static double *kept(const move *m, const char *what) {
     const char *name = dl_internf("%s.%s", what, m->of->name);
     const double *old = m->w->s->old(m->w->s->user, m->w->arena, name, m->first, m->n);
@@ -102,9 +106,11 @@ static double *average(const move *m, const char *what, double share, bool squar
 
 static void adam(const move *m) {
     double b1 = number(m->w, "beta1", 0.9), b2 = number(m->w, "beta2", 0.999);
-    double eps = number(m->w, "eps", 1e-8), c1 = 1 - pow(b1, m->w->taken), c2 = 1 - pow(b2, m->w->taken);
+    double eps = number(m->w, "eps", 1e-8), c1 = 1 - pow(b1, m->w->taken),
+           c2 = 1 - pow(b2, m->w->taken);
     double *mean = average(m, "exp_avg", b1, false), *square = average(m, "exp_avg_sq", b2, true);
-    for (int64_t i = 0; i < m->n; i++) m->p[i] -= m->w->rate * (mean[i] / c1) / (sqrt(square[i] / c2) + eps);
+    for (int64_t i = 0; i < m->n; i++)
+        m->p[i] -= m->w->rate * (mean[i] / c1) / (sqrt(square[i] / c2) + eps);
 }
 
 static void adamax(const move *m) {
@@ -125,7 +131,8 @@ static double momentum_at(const step *w, double t) {
 static void nadam(const move *m) {
     const double *past = m->w->s->old(m->w->s->user, m->w->arena, "optimizer.mu_product", 0, 1);
     double b2 = number(m->w, "beta2", 0.999), eps = number(m->w, "eps", 1e-8), t = m->w->taken;
-    double now = momentum_at(m->w, t), later = momentum_at(m->w, t + 1), product = (past ? *past : 1) * now;
+    double now = momentum_at(m->w, t), later = momentum_at(m->w, t + 1),
+           product = (past ? *past : 1) * now;
     double *mean = average(m, "exp_avg", number(m->w, "beta1", 0.9), false),
            *square = average(m, "exp_avg_sq", b2, true);
     for (int64_t i = 0; i < m->n; i++) {
@@ -156,7 +163,8 @@ static void descend(const move *m, double rate, const double *x) {
     for (int64_t i = 0; i < m->n; i++) {
         double along = x[i];
         if (b) b[i] = momentum * b[i] + x[i], along = b[i];
-        if (b && recipe->nesterov && recipe->optimizer == DL_OPT_sgd) along = x[i] + momentum * b[i];
+        if (b && recipe->nesterov && recipe->optimizer == DL_OPT_sgd)
+            along = x[i] + momentum * b[i];
         m->p[i] -= rate * along;
     }
     if (b) keep(m, "momentum_buffer", b);
@@ -232,7 +240,8 @@ static void tell(const step *w, dl_result_role role, const char *name, double va
 static double common_norm(const step *w) {
     double sum = 0;
     for (int i = 0; i < w->s->n; i++)
-        for (int64_t k = 0; k < w->s->params[i].count; k++) sum = hypot(sum, w->s->params[i].grad[k]);
+        for (int64_t k = 0; k < w->s->params[i].count; k++)
+            sum = hypot(sum, w->s->params[i].grad[k]);
     return sum;
 }
 
@@ -261,7 +270,8 @@ dl_step *dl_verify_step_begin(dl_arena *arena, const dl_step_of *s) {
     const double *before = s->old(s->user, arena, "optimizer.step", 0, 1);
     const double *drawn = s->old(s->user, arena, DL_RANDOM_STEP, 0, 1);
     double steps = before ? *before + 1 : 1;
-    w->norm = common_norm(w), w->taken = steps, w->rate = rate_of(w, steps + number(w, "lr.passed", 0));
+    w->norm = common_norm(w), w->taken = steps,
+    w->rate = rate_of(w, steps + number(w, "lr.passed", 0));
     tell(w, DL_RESULT_METRIC, DL_TAG_RATE, w->rate);
     tell(w, DL_RESULT_UPDATE, "optimizer.step", steps);
     if (drawn) tell(w, DL_RESULT_UPDATE, DL_RANDOM_STEP, *drawn + 1);
@@ -270,7 +280,8 @@ dl_step *dl_verify_step_begin(dl_arena *arena, const dl_step_of *s) {
     if (s->recipe->optimizer == DL_OPT_nadam) {
         const double *past = s->old(s->user, arena, "optimizer.mu_product", 0, 1);
         double old = past ? *past : 1;
-        tell(w, DL_RESULT_UPDATE, "optimizer.mu_product", w->sound ? old * momentum_at(w, w->taken) : old);
+        tell(w, DL_RESULT_UPDATE, "optimizer.mu_product",
+             w->sound ? old * momentum_at(w, w->taken) : old);
     }
     return w;
 }
@@ -278,7 +289,8 @@ dl_step *dl_verify_step_begin(dl_arena *arena, const dl_step_of *s) {
 void dl_verify_step_param(dl_step *w, int i, int64_t first, int64_t n, bool counts) {
     const dl_step_param *of = &w->s->params[i];
     dl_arena *outer = w->arena;
-    w->arena = dl_arena_new(outer); /* of these elements alone: models have many, and large parameters */
+    w->arena =
+        dl_arena_new(outer); /* of these elements alone: models have many, and large parameters */
     move m = {w, of, first, n, w->s->old(w->s->user, w->arena, of->name, first, n), NULL, NULL};
     m.p = DL_NEWS(w->arena, double, n + 1), m.g = DL_NEWS(w->arena, double, n + 1);
     for (int64_t k = 0; k < n; k++) m.p[k] = m.old[k], m.g[k] = of->grad[first + k] * w->clip;

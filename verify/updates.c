@@ -1,4 +1,5 @@
-/* Updates of a small graph next to the optimiser's definition (step.c), through some thirty steps. */
+/* Updates of a small graph next to the optimiser's definition (step.c), through some thirty steps.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ static int var_at(const dl_graph *g, const char *name) {
     return -1;
 }
 
-static const double *trial_old(void *user, dl_arena *arena, const char *name, int64_t first, int64_t n) {
+static const double *trial_old(void *user, dl_arena *arena, const char *name, int64_t first,
+                               int64_t n) {
     const trial *t = user;
     (void)arena, (void)n;
     int i = var_at(t->g, name);
@@ -39,7 +41,8 @@ static const double *trial_old(void *user, dl_arena *arena, const char *name, in
 static const char *role_text(dl_result_role role) { return dl_result_roles[role]; }
 
 /* What a step has made beside what it should have. */
-static void trial_next(void *user, dl_result_role role, const char *name, const double *want, int64_t n) {
+static void trial_next(void *user, dl_result_role role, const char *name, const double *want,
+                       int64_t n) {
     trial *t = user;
     const dl_value *at = NULL;
     for (int i = 0; i < t->g->results.n; i++) {
@@ -57,12 +60,14 @@ static void trial_next(void *user, dl_result_role role, const char *name, const 
     t->v->judged.updates++;
     if (off <= 1e-10 * size || t->faults++ > 3) return;
     char *fault = dl_format(
-        t->arena, "%s '%s' of step %d is not the optimiser's: %.9g, where its definition makes %.9g",
+        t->arena,
+        "%s '%s' of step %d is not the optimiser's: %.9g, where its definition makes %.9g",
         role_text(role), name, t->step, got[0], want[0]);
     for (int64_t i = 0; i < n; i++)
         if (fabs(got[i] - want[i]) > 1e-10 * size) {
             fault = dl_format(
-                t->arena, "%s '%s' of step %d is not the optimiser's: %.9g, where its definition makes %.9g",
+                t->arena,
+                "%s '%s' of step %d is not the optimiser's: %.9g, where its definition makes %.9g",
                 role_text(role), name, t->step, got[i], want[i]);
             break;
         }
@@ -114,7 +119,8 @@ static dl_module *build_trial(dl_arena *arena) {
     dl_value *sum = NULL;
     for (int i = 0; i < 2; i++) {
         dl_type t = i ? vector : matrix;
-        dl_var *p = dl_graph_var(g, DL_VAR_PARAM, dl_intern(i ? "bias" : "weight"), t, (dl_init){0}, b.loc),
+        dl_var *p = dl_graph_var(g, DL_VAR_PARAM, dl_intern(i ? "bias" : "weight"), t, (dl_init){0},
+                                 b.loc),
                *x = dl_graph_var(g, DL_VAR_INPUT, dl_intern(i ? "z" : "x"), t, (dl_init){0}, b.loc);
         dl_value *part =
             dl_build_reduce(&b, DL_OP_sum, dl_build2(&b, DL_OP_mul, &x->value, &p->value), 0, NULL);
@@ -127,7 +133,8 @@ static dl_module *build_trial(dl_arena *arena) {
 static void begin_trial(trial *t) {
     for (int i = 0; i < t->g->vars.n; i++) {
         const dl_var *v = t->g->vars.at[i];
-        double *x = dl_interp_data(t->in, &v->value), first = v->init.kind == DL_INIT_CONST ? v->init.a : 0;
+        double *x = dl_interp_data(t->in, &v->value),
+               first = v->init.kind == DL_INIT_CONST ? v->init.a : 0;
         int64_t n = dl_type_count(&v->value.type);
         for (int64_t k = 0; k < n; k++) {
             x[k] = v->role == DL_VAR_PARAM ? dl_verify_normal(21, (uint64_t)k) : first;
@@ -144,18 +151,20 @@ static void feed_trial(trial *t, bool lost) {
         double *x = dl_interp_data(t->in, &v->value);
         int64_t n = dl_type_count(&v->value.type);
         for (int64_t k = 0; v->role == DL_VAR_INPUT && k < n; k++)
-            x[k] = (lost && k == 1 ? INFINITY : 1) *
-                   dl_verify_normal(100 + (uint64_t)(t->step * 2 + (v->name[0] == 'z')), (uint64_t)k);
+            x[k] =
+                (lost && k == 1 ? INFINITY : 1) *
+                dl_verify_normal(100 + (uint64_t)(t->step * 2 + (v->name[0] == 'z')), (uint64_t)k);
         memcpy(t->kept[i], x, sizeof *x * (size_t)n);
     }
 }
 
-bool dl_verify_updates(dl_arena *arena, const dl_recipe *recipe, const dl_verify_run *run, dl_verdict *v,
-                       dl_error *err) {
+bool dl_verify_updates(dl_arena *arena, const dl_recipe *recipe, const dl_verify_run *run,
+                       dl_verdict *v, dl_error *err) {
     if (recipe->optimizer == DL_OPT_NONE) return true;
     dl_arena *scratch = dl_arena_new(arena);
     dl_module *m = build_trial(scratch);
-    if (!run->passes(m, "lower,autodiff,optimizer", run->user, err)) return dl_arena_free(scratch), false;
+    if (!run->passes(m, "lower,autodiff,optimizer", run->user, err))
+        return dl_arena_free(scratch), false;
     trial t = {.arena = arena, .g = m->graphs.at[0], .v = v};
     t.kept = DL_NEWS(arena, double *, t.g->vars.n + 1);
     t.in = dl_interp_new(t.g, false);

@@ -3,7 +3,8 @@
 
 #include "verify/parts.h"
 
-/* Behind the numbers that the graph has already, in the order of its nodes: as a step counts them. */
+/* Behind the numbers that the graph has already, in the order of its nodes: as a step counts them.
+ */
 static void number_draws(dl_written *w) {
     int next = 0;
     for (int i = 0; i < w->g->nodes.n; i++) {
@@ -11,7 +12,8 @@ static void number_draws(dl_written *w) {
         if (number && number->i >= next) next = (int)number->i + 1;
     }
     for (int i = 0; i < w->g->nodes.n; i++)
-        if (dl_reference_draws(w->g->nodes.at[i])) w->numbers[w->g->nodes.at[i]->out[0].id] = next++;
+        if (dl_reference_draws(w->g->nodes.at[i]))
+            w->numbers[w->g->nodes.at[i]->out[0].id] = next++;
 }
 
 static bool own(void *user, const dl_node *n, double *const *data) {
@@ -26,7 +28,8 @@ dl_written *dl_written_new(dl_arena *arena, const dl_graph *g, const dl_referenc
     dl_written *w = DL_NEW(arena, dl_written);
     *w = (dl_written){.g = g, .in = dl_interp_new(g, false), .draw = *draw};
     w->numbers = DL_NEWS(arena, int, g->next_id + 1);
-    w->held = DL_NEWS(arena, float *, g->next_id + 1), w->kept = DL_NEWS(arena, double *, g->next_id + 1);
+    w->held = DL_NEWS(arena, float *, g->next_id + 1),
+    w->kept = DL_NEWS(arena, double *, g->next_id + 1);
     dl_interp_release(w->in);
     dl_interp_means(w->in, own, w);
     number_draws(w);

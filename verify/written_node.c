@@ -1,5 +1,6 @@
-/* One node of a graph as written, by its own meaning. Of an op that draws, by the number that it has among
- * those of the step. Runs (written.c) and held branches (branches.c) compute their nodes here. */
+/* One node of a graph as written, by its own meaning. Of an op that draws, by the number that it
+ * has among those of the step. Runs (written.c) and held branches (branches.c) compute their nodes
+ * here. */
 #include "verify/parts.h"
 
 void dl_written_meaning(const dl_written *w, const dl_node *n, double *const *data) {

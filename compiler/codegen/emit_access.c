@@ -1,8 +1,10 @@
-/* Where a program reads and writes: addresses of elements, what lies outside, one value at a time or a
- * vector. */
+/* Where a program reads and writes: addresses of elements, what lies outside, one value at a time
+ * or a vector. */
 #include "compiler/codegen/emit_parts.h"
 
-enum { FROM_MEMORY = 1 << 18 }; /* bytes of an array that has left a core's cache when it is read again */
+enum {
+    FROM_MEMORY = 1 << 18
+}; /* bytes of an array that has left a core's cache when it is read again */
 
 const char *dl_emit_whole(const dl_emitter *e, int64_t v) {
     return dl_format(e->arena, "%lld%s", (long long)v, e->dialect->whole);
@@ -22,24 +24,28 @@ static void put_term(dl_emitter *e, const dl_term *t) {
 /* The sum of an index, before it is divided. */
 static void put_sum(dl_emitter *e, dl_index at) {
     if (at.nterms) {
-        for (int i = 0; i < at.nterms; i++) dl_puts(e->out, i ? " + " : "("), put_term(e, &at.term[i]);
+        for (int i = 0; i < at.nterms; i++)
+            dl_puts(e->out, i ? " + " : "("), put_term(e, &at.term[i]);
         if (at.offset) dl_putf(e->out, " + %s", dl_emit_whole(e, at.offset));
         dl_puts(e->out, ")");
     } else if (at.axis < 0)
         dl_putf(e->out, "%s", dl_emit_whole(e, at.offset));
     else if (at.offset)
-        dl_putf(e->out, "(%s%d + %s)", e->dialect->coordinate, at.axis, dl_emit_whole(e, at.offset));
+        dl_putf(e->out, "(%s%d + %s)", e->dialect->coordinate, at.axis,
+                dl_emit_whole(e, at.offset));
     else
         dl_putf(e->out, "%s%d", e->dialect->coordinate, at.axis);
 }
 
-/* The element along an axis of `size` that an index means; where none is, dl_emit_bounds has asked before. */
+/* The element along an axis of `size` that an index means; where none is, dl_emit_bounds has asked
+ * before. */
 static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
     if (at.by) {
         dl_putf(e->out, e->mode == DL_LANES ? "v%d[j]" : "v%d", at.by - 1);
         return;
     }
-    bool inside = dl_index_inside(e->k->space, &at, size), moves = !inside && !dl_outside_fills(at.outside);
+    bool inside = dl_index_inside(e->k->space, &at, size),
+         moves = !inside && !dl_outside_fills(at.outside);
     if (moves) dl_putf(e->out, "%s_place(", dl_outside_names[at.outside]);
     if (at.div > 1) {
         bool plain = at.outside == DL_OUT_EXACT || dl_index_natural(e->k->space, &at);
@@ -131,7 +137,8 @@ static int64_t lane_step(const dl_emitter *e, const dl_type *t, const dl_index *
 bool dl_emit_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
     bool any = false;
     for (int i = 0; !e->flat && i < t->rank; i++) {
-        if (dl_index_inside(e->k->space, &at[i], t->axis[i].size) || !dl_outside_fills(at[i].outside))
+        if (dl_index_inside(e->k->space, &at[i], t->axis[i].size) ||
+            !dl_outside_fills(at[i].outside))
             continue;
         dl_puts(e->out, any ? " && " : "");
         if (at[i].outside == DL_OUT_EXACT && at[i].div > 1)
@@ -144,8 +151,8 @@ bool dl_emit_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
     return any;
 }
 
-/* Accesses that no vector instruction serves: panels read across, lanes that may lie outside or at uneven
- * places, steps in arrays of other than floats. */
+/* Accesses that no vector instruction serves: panels read across, lanes that may lie outside or at
+ * uneven places, steps in arrays of other than floats. */
 static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat || !t->rank) return false;
     if (t->layout.kind == DL_PANEL) return true;
@@ -160,7 +167,8 @@ static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
 bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s) {
     for (int i = 0; i < s->run.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[s->run.at[i]];
-        if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in)) continue;
+        if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in))
+            continue;
         const dl_type *t = &e->k->params.at[in->param].type;
         if (e->mode != DL_LANES || is_slow(e, t, in->index)) return false;
         int64_t step = lane_step(e, t, in->index);
@@ -186,7 +194,8 @@ static bool joins_access(const dl_emitter *e, const dl_type *t, const dl_index *
         bool used = !at[i].nterms && (at[i].axis == a || at[i].axis == b);
         for (int k = 0; k < at[i].nterms; k++)
             if (at[i].term[k].axis == a || at[i].term[k].axis == b) return false;
-        if (used && (at[i].div > 1 || !dl_index_inside(e->k->space, &at[i], t->axis[i].size))) return false;
+        if (used && (at[i].div > 1 || !dl_index_inside(e->k->space, &at[i], t->axis[i].size)))
+            return false;
         if (used) *(at[i].axis == a ? &by_a : &by_b) += stride[i];
     }
     return by_a == by_b * e->k->space[b].size;
@@ -201,7 +210,8 @@ bool dl_emit_joins(const dl_emitter *e, int a, int b) {
         const dl_kinstr *in = &e->k->instrs.at[number];
         if (has_axis(e->partial[number].n, e->partial[number].axis, a, b)) return false;
         if (in->kind == DL_K_COORD && (in->axis == a || in->axis == b)) return false;
-        if (in->kind == DL_K_RANDOM && in->along[a] != in->along[b] * e->k->space[b].size) return false;
+        if (in->kind == DL_K_RANDOM && in->along[a] != in->along[b] * e->k->space[b].size)
+            return false;
         if ((in->kind == DL_K_LOAD || in->kind == DL_K_STORE) &&
             !joins_access(e, &e->k->params.at[in->param].type, in->index, a, b))
             return false;
@@ -212,7 +222,8 @@ bool dl_emit_joins(const dl_emitter *e, int a, int b) {
 void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, const int *axes) {
     for (int i = 0, first = 0; i < n; first = ++i) {
         int64_t size = e->k->space[axes[i]].size;
-        for (; i + 1 < n && dl_emit_joins(e, axes[i], axes[i + 1]); size *= e->k->space[axes[++i]].size)
+        for (; i + 1 < n && dl_emit_joins(e, axes[i], axes[i + 1]);
+             size *= e->k->space[axes[++i]].size)
             dl_putf(e->out, "        const %s x%d = 0;\n", e->dialect->index, axes[i]);
         count /= size ? size : 1;
         dl_putf(e->out, "        const %s x%d = %s", e->dialect->index, axes[i], number);
@@ -256,8 +267,8 @@ const char *dl_emit_param(const dl_emitter *e, int param) {
                      dl_emit_element_type(e->k->params.at[param].type.dtype), param);
 }
 
-/* The element that a load or store of one value touches: its parameter's, or what the emitter puts in its
- * place. */
+/* The element that a load or store of one value touches: its parameter's, or what the emitter puts
+ * in its place. */
 static void put_element(dl_emitter *e, const dl_kinstr *in) {
     const char *other = e->array ? e->array[in - e->k->instrs.at] : NULL;
     if (other) {
@@ -274,7 +285,8 @@ static const char *widening(dl_dtype d) {
     return d == DL_F16 ? "s_widen_f16" : d == DL_BF16 ? "s_widen_bf16" : d == DL_BOOL ? "-" : "";
 }
 
-/* Can the places of all lanes be reckoned at once? They are inside, and vectors of 32 bits tell them. */
+/* Can the places of all lanes be reckoned at once? They are inside, and vectors of 32 bits tell
+ * them. */
 static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *at) {
     bool along = false, inside = dl_emit_is_float(t->dtype) && dl_type_stored(t) <= INT32_MAX;
     for (int i = 0; inside && i < t->rank; i++) {
@@ -285,8 +297,8 @@ static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *a
     return along && inside;
 }
 
-/* The axes that an access goes along, a bit each. A sweep over fewer axes than the kernel's space has no
- * coordinates of the others. */
+/* The axes that an access goes along, a bit each. A sweep over fewer axes than the kernel's space
+ * has no coordinates of the others. */
 static unsigned accessed_axes(const dl_type *t, const dl_index *at) {
     unsigned axes = 0;
     for (int i = 0; i < t->rank; i++) {
@@ -296,7 +308,8 @@ static unsigned accessed_axes(const dl_type *t, const dl_index *at) {
     return axes;
 }
 
-/* What goes from lane to lane in uneven steps: places as a vector, of which each lane's element is read. */
+/* What goes from lane to lane in uneven steps: places as a vector, of which each lane's element is
+ * read. */
 static void put_gather(dl_emitter *e, const dl_kinstr *in) {
     static const dl_dialect of_lanes = {.index = "unsigned", .whole = "u", .coordinate = "u"};
     const dl_dialect *own = e->dialect;
@@ -305,7 +318,8 @@ static void put_gather(dl_emitter *e, const dl_kinstr *in) {
     unsigned axes = accessed_axes(&p->type, in->index);
     for (int i = 0; i < e->k->nspace; i++)
         if (axes >> i & 1)
-            dl_putf(e->out, "const %s u%d = %s(unsigned)x%d; ", i == e->lane_axis ? "vw" : "unsigned", i,
+            dl_putf(e->out, "const %s u%d = %s(unsigned)x%d; ",
+                    i == e->lane_axis ? "vw" : "unsigned", i,
                     i == e->lane_axis ? "(vw)lane_numbers() + " : "", i);
     dl_putf(e->out, "gather%s((const %s *)arg[%d], ", dl_emit_suffix(p->type.dtype),
             dl_emit_element_type(p->type.dtype), in->param);
@@ -333,7 +347,8 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     if (slow) {
         put_lane_loop(e);
         put_guard(e, &p->type, in->index);
-        dl_putf(e->out, "r[j] = %s(((const %s *)arg[%d])[", widening(p->type.dtype), type, in->param);
+        dl_putf(e->out, "r[j] = %s(((const %s *)arg[%d])[", widening(p->type.dtype), type,
+                in->param);
         dl_emit_address(e, &p->type, in->index);
         dl_puts(e->out, "]); } r; })");
         return;
@@ -396,8 +411,9 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
     dl_puts(e->out, "    ");
     if (e->mode == DL_LANES && is_slow(e, &p->type, in->index)) {
         bool half = dl_dtype_is_half(p->type.dtype);
-        dl_putf(e->out, "{ const %s r = %s(%sv%d%s); ", half ? "vh" : dl_emit_type(e, p->type.dtype),
-                half ? narrow : "", c.open, in->args[0], c.close);
+        dl_putf(e->out, "{ const %s r = %s(%sv%d%s); ",
+                half ? "vh" : dl_emit_type(e, p->type.dtype), half ? narrow : "", c.open,
+                in->args[0], c.close);
         put_lane_loop(e);
         put_guard(e, &p->type, in->index);
         dl_putf(e->out, "((%s *)arg[%d])[", type, in->param);
@@ -407,8 +423,8 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
     }
     if (e->mode == DL_LANES) {
         int64_t step = lane_step(e, &p->type, in->index);
-        if (step ==
-            0) { /* along an axis of one point: one lane is in use; of no element, whose strides are 0 */
+        if (step == 0) { /* along an axis of one point: one lane is in use; of no element, whose
+                            strides are 0 */
             DL_CHECK(e->k->space[e->lane_axis].size <= 1 || !dl_type_count(&p->type));
             step = 1;
         }
@@ -437,9 +453,11 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
 
 /* Is what a load or store touches a vector at a time, somewhere in a large array? */
 static bool is_fetched(dl_emitter *e, const dl_kinstr *in) {
-    if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in)) return false;
+    if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in))
+        return false;
     const dl_type *t = &e->k->params.at[in->param].type;
-    if (dl_type_stored(t) * dl_dtype_bytes(t->dtype) < FROM_MEMORY || is_slow(e, t, in->index)) return false;
+    if (dl_type_stored(t) * dl_dtype_bytes(t->dtype) < FROM_MEMORY || is_slow(e, t, in->index))
+        return false;
     for (int i = 0; !e->flat && i < t->rank; i++)
         if (!dl_index_inside(e->k->space, &in->index[i], t->axis[i].size)) return false;
     return lane_step(e, t, in->index) == 1;

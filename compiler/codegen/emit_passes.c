@@ -44,7 +44,8 @@ static bool *find_taken(const dl_emitter *e, const dl_row_passes *p, const bool 
     return taken;
 }
 
-dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool saves, bool constants) {
+dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool saves,
+                                  bool constants) {
     const dl_kernel *k = e->k;
     int n = k->instrs.n;
     bool *runs = DL_NEWS(e->arena, bool, n + 1);
@@ -57,7 +58,8 @@ dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool s
         int number = s->run.at[i];
         bool root = instr_of(e, number)->kind == DL_K_STORE || dl_emit_reduces_more(e, s, number);
         runs[number] = true;
-        if (!dl_emit_reduces_row(e, s, number) && !(root && dl_emit_root_axes(e, number) & s->row)) continue;
+        if (!dl_emit_reduces_row(e, s, number) && !(root && dl_emit_root_axes(e, number) & s->row))
+            continue;
         p.pass[number] = e->sweeps.level[e->steps[number].args[0]];
         if (p.pass[number] >= p.n) p.n = p.pass[number] + 1;
     }
@@ -76,7 +78,8 @@ dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool s
             made[i] |= root;
             for (int a = 0; made[i] && !p.read[i] && a < e->steps[i].nargs; a++) {
                 int arg = e->steps[i].args[a];
-                if (!p.shared[arg] || (constants && instr_of(e, arg)->kind == DL_K_CONST)) made[arg] = true;
+                if (!p.shared[arg] || (constants && instr_of(e, arg)->kind == DL_K_CONST))
+                    made[arg] = true;
             }
         }
     }

@@ -3,9 +3,9 @@
 #define DL_EMIT_PASSES_H
 #include "compiler/codegen/emit_program.h"
 
-/* A value is the row's (one for all its points) or the points'. A pass makes what its roots need: reductions
- * over the row, stores, and sums over more than the row; again, what is cheap, and else it finds what an
- * earlier pass has put away. */
+/* A value is the row's (one for all its points) or the points'. A pass makes what its roots need:
+ * reductions over the row, stores, and sums over more than the row; again, what is cheap, and else
+ * it finds what an earlier pass has put away. */
 typedef struct {
     int n;        /* passes */
     bool *shared; /* by instruction: one value a row */
@@ -16,9 +16,10 @@ typedef struct {
     bool **taken; /* by pass and instruction: something that the pass makes takes it */
 } dl_row_passes;
 
-/* The passes of sweep `s`. saves: whether values are put away; constants: whether each pass has those that it
- * takes anew. */
-dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool saves, bool constants);
+/* The passes of sweep `s`. saves: whether values are put away; constants: whether each pass has
+ * those that it takes anew. */
+dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool saves,
+                                  bool constants);
 bool dl_emit_reduces_row(const dl_emitter *e, const dl_sweep *s, int number);
 /* A reduction over more than the row, or other axes. */
 bool dl_emit_reduces_more(const dl_emitter *e, const dl_sweep *s, int number);

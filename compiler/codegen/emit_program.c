@@ -6,19 +6,23 @@
 
 #include "ir/base/foreign.h"
 
-bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format, ...) {
+bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, const char *format,
+                    ...) {
     va_list ap;
     char text[400];
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
-    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s", at->loc.file ? at->loc.file : k->name, at->loc.line,
-                   at->loc.column, text);
+    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s", at->loc.file ? at->loc.file : k->name,
+                   at->loc.line, at->loc.column, text);
 }
 
 /* Does an integer type hold this number, which came here as a double? */
 static bool is_whole(dl_dtype d, double v) {
-    double above = d == DL_BOOL ? 2 : d == DL_I32 ? 0x1p31 : 0x1p63, least = d == DL_BOOL ? 0 : -above;
+    double above = d == DL_BOOL  ? 2
+                   : d == DL_I32 ? 0x1p31
+                                 : 0x1p63,
+           least = d == DL_BOOL ? 0 : -above;
     return dl_dtype_is_float(d) || (v >= least && v < above && v == (double)(int64_t)v);
 }
 
@@ -26,8 +30,8 @@ bool dl_check_constants(const dl_kernel *k, dl_error *err) {
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
         if (in->kind == DL_K_CONST && !is_whole(in->type, in->p))
-            return dl_emit_refuse(k, in, err, "the constant %g is no number of %s [DL-E0803]", in->p,
-                                  dl_dtype_name(in->type));
+            return dl_emit_refuse(k, in, err, "the constant %g is no number of %s [DL-E0803]",
+                                  in->p, dl_dtype_name(in->type));
     }
     return true;
 }
@@ -63,8 +67,8 @@ void dl_emit_number(dl_emitter *e, int n, const int *axis) {
     if (!n) dl_puts(e->out, "0");
 }
 
-/* One reduction's step: into this unit's partial results, which are doubles of whatever floats the values
- * are: thousands of terms in one chain of floats would lose digits. */
+/* One reduction's step: into this unit's partial results, which are doubles of whatever floats the
+ * values are: thousands of terms in one chain of floats would lose digits. */
 static void put_reduce(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_partial *p = &e->partial[number];
@@ -81,12 +85,13 @@ static void put_reduce(dl_emitter *e, int number) {
             dl_putf(e->out, "*s = %s(*s, v%d);\n", dl_emit_combine(in), in->args[0]);
     } else if (p->n && !lanes_kept) {
         DL_CHECK(sum);
-        dl_putf(e->out, whole ? "*s += sum_lanes(v%d);\n" : "*s += sum_lanes(keep(v%d, n));\n", in->args[0]);
+        dl_putf(e->out, whole ? "*s += sum_lanes(v%d);\n" : "*s += sum_lanes(keep(v%d, n));\n",
+                in->args[0]);
     } else if (sum) {
         dl_putf(e->out, "add_to(s, v%d, %s);\n", in->args[0], whole ? "LANES" : some);
     } else {
-        dl_putf(e->out, "for (long j = 0; j < %s; j++) s[j] = %s(s[j], v%d[j]);\n", some, dl_emit_combine(in),
-                in->args[0]);
+        dl_putf(e->out, "for (long j = 0; j < %s; j++) s[j] = %s(s[j], v%d[j]);\n", some,
+                dl_emit_combine(in), in->args[0]);
     }
     dl_puts(e->out, "    }\n");
 }
@@ -116,7 +121,8 @@ static void put_coord(dl_emitter *e, const dl_kinstr *in) {
 static void put_random(dl_emitter *e, const dl_kinstr *in) {
     int64_t step = 0, any = 0;
     for (int i = 0; i < e->k->nspace; i++) any |= in->along[i];
-    if (e->mode == DL_LANES) step = e->flat ? any != 0 : e->lane_axis >= 0 ? in->along[e->lane_axis] : 0;
+    if (e->mode == DL_LANES)
+        step = e->flat ? any != 0 : e->lane_axis >= 0 ? in->along[e->lane_axis] : 0;
     dl_cast c = dl_emit_cast(step ? DL_LANES : DL_SINGLE, DL_F32, in->type);
     dl_puts(e->out, e->mode == DL_LANES && !step ? "splat(" : c.open);
     dl_putf(e->out, "%s(%lldL",
@@ -127,7 +133,8 @@ static void put_random(dl_emitter *e, const dl_kinstr *in) {
     if (e->flat && any) dl_puts(e->out, " + x0");
     for (int i = 0; i < e->k->nspace && !e->flat; i++)
         if (in->along[i]) dl_putf(e->out, " + x%d * %lldL", i, (long long)in->along[i]);
-    if (in->nargs > 2) dl_putf(e->out, " + (unsigned long)v%d * %lldUL", in->args[2], (long long)in->part);
+    if (in->nargs > 2)
+        dl_putf(e->out, " + (unsigned long)v%d * %lldUL", in->args[2], (long long)in->part);
     if (step > 1) dl_putf(e->out, ", %lldL", (long long)step);
     dl_putf(e->out, ", v%d, v%d, %d)", in->args[0], in->args[1], in->number);
     dl_puts(e->out, e->mode == DL_LANES && !step ? ")" : c.close);
@@ -184,8 +191,8 @@ void dl_emit_read(dl_emitter *e, int number) {
         return;
     }
     if (step > 1) { /* lane by lane */
-        dl_putf(e->out, "({ %s r = {0}; for (long j = 0; j < n; j++) r[j] = %s", dl_emit_type(e, type),
-                type == DL_BOOL ? "-" : "");
+        dl_putf(e->out, "({ %s r = {0}; for (long j = 0; j < n; j++) r[j] = %s",
+                dl_emit_type(e, type), type == DL_BOOL ? "-" : "");
         dl_emit_kept_place(e, number);
         dl_puts(e->out, "["), dl_emit_number(e, at->n, at->axis);
         dl_putf(e->out, " + j * %lldL]; r; });\n", (long long)step);
@@ -254,15 +261,15 @@ void dl_emit_find_kept(dl_emitter *e, dl_emitted *code) {
         for (int a = 0; a < e->k->nspace; a++)
             if (e->steps[i].axes >> a & 1) at->axis[at->n++] = a;
         at->base = code->workspace;
-        code->workspace += dl_plan_round(dl_axes_points(e->k->nspace, e->k->space, e->steps[i].axes) *
-                                         (int64_t)sizeof(double));
+        code->workspace += dl_plan_round(
+            dl_axes_points(e->k->nspace, e->k->space, e->steps[i].axes) * (int64_t)sizeof(double));
     }
 }
 
 bool dl_emit_has_phase(const dl_emitter *e, const dl_emitted *code, dl_error *err) {
     return code->phases < DL_MAX_PHASES ||
-           dl_emit_refuse(
-               e->k, &e->k->instrs.at[0], err,
-               "a kernel of more than %d phases: too many reductions wait for each other [DL-E0803]",
-               (int)DL_MAX_PHASES);
+           dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
+                          "a kernel of more than %d phases: too many reductions wait for each "
+                          "other [DL-E0803]",
+                          (int)DL_MAX_PHASES);
 }

@@ -5,28 +5,27 @@
 
 #include "compiler/codegen/emit_parts.h"
 
-/* How a value of an element type stands in the program, by mode: its C type, and what the functions of
- * ops.def on it begin with. In lanes an f64 or i64 is one number that all lanes share. */
+/* How a value of an element type stands in the program, by mode: its C type, and what the functions
+ * of ops.def on it begin with. In lanes an f64 or i64 is one number that all lanes share. */
 typedef struct {
     const char *type, *prefix;
 } form;
 
 static form form_here(const dl_emitter *e, dl_dtype d) {
-    static const form forms[2][DL_NDTYPES] = {
-        [DL_LANES] = {[DL_F32] = {"vf", "v_"},
-                      [DL_F64] = {"double", "d_"},
-                      [DL_F16] = {"vf", "v_"},
-                      [DL_BF16] = {"vf", "v_"},
-                      [DL_I32] = {"vi", "vi_"},
-                      [DL_I64] = {"long", "l_"},
-                      [DL_BOOL] = {"vb", "vb_"}},
-        [DL_SINGLE] = {[DL_F32] = {"float", "s_"},
-                       [DL_F64] = {"double", "d_"},
-                       [DL_F16] = {"float", "s_"},
-                       [DL_BF16] = {"float", "s_"},
-                       [DL_I32] = {"int", "i_"},
-                       [DL_I64] = {"long", "l_"},
-                       [DL_BOOL] = {"int", "b_"}}};
+    static const form forms[2][DL_NDTYPES] = {[DL_LANES] = {[DL_F32] = {"vf", "v_"},
+                                                            [DL_F64] = {"double", "d_"},
+                                                            [DL_F16] = {"vf", "v_"},
+                                                            [DL_BF16] = {"vf", "v_"},
+                                                            [DL_I32] = {"vi", "vi_"},
+                                                            [DL_I64] = {"long", "l_"},
+                                                            [DL_BOOL] = {"vb", "vb_"}},
+                                              [DL_SINGLE] = {[DL_F32] = {"float", "s_"},
+                                                             [DL_F64] = {"double", "d_"},
+                                                             [DL_F16] = {"float", "s_"},
+                                                             [DL_BF16] = {"float", "s_"},
+                                                             [DL_I32] = {"int", "i_"},
+                                                             [DL_I64] = {"long", "l_"},
+                                                             [DL_BOOL] = {"int", "b_"}}};
     DL_CHECK(forms[e->mode][d].type);
     return forms[e->mode][d];
 }
@@ -49,7 +48,8 @@ const char *dl_emit_suffix(dl_dtype d) {
 static bool has_lanes(dl_dtype d) { return dl_emit_is_float(d) || d == DL_I32 || d == DL_BOOL; }
 
 bool dl_emit_is_shared(const dl_kernel *k, const dl_kinstr *in) {
-    bool scalar = in->kind == DL_K_CONST || (in->kind == DL_K_LOAD && !k->params.at[in->param].type.rank);
+    bool scalar =
+        in->kind == DL_K_CONST || (in->kind == DL_K_LOAD && !k->params.at[in->param].type.rank);
     return in->type == DL_I64 && scalar;
 }
 
@@ -61,7 +61,8 @@ static bool instr_has_lanes(const dl_kernel *k, const dl_kinstr *in) {
     } else if (!has_lanes(in->type) && !dl_emit_is_shared(k, in)) {
         return false;
     }
-    if (in->kind == DL_K_LOAD && !dl_emit_is_shared(k, in) && !has_lanes(k->params.at[in->param].type.dtype))
+    if (in->kind == DL_K_LOAD && !dl_emit_is_shared(k, in) &&
+        !has_lanes(k->params.at[in->param].type.dtype))
         return false;
     if (in->kind == DL_K_COORD && k->space[in->axis].size > INT32_MAX) return false;
     for (int a = 0; a < in->nargs; a++)
@@ -77,11 +78,12 @@ bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s) {
     return true;
 }
 
-/* A whole number of this type as C has it: the least number is no literal, since -2147483648 is one operator
- * and a literal that does not fit. */
+/* A whole number of this type as C has it: the least number is no literal, since -2147483648 is one
+ * operator and a literal that does not fit. */
 static void put_whole(dl_emitter *e, dl_dtype d, double v) {
     bool wide = d == DL_I64;
-    const double least = wide ? -0x1p63 : -0x1p31, most = wide ? 0x1p63 : 0x1p31; /* most: the first above */
+    const double least = wide ? -0x1p63 : -0x1p31,
+                 most = wide ? 0x1p63 : 0x1p31; /* most: the first above */
     if (v - v != 0 || v <= least) /* what lies outside of a maximum is below every element */
         dl_puts(e->out, wide ? "(-__LONG_MAX__ - 1)" : "(-__INT_MAX__ - 1)");
     else if (v >= most)
@@ -95,14 +97,16 @@ void dl_emit_constant(dl_emitter *e, dl_dtype d, double v) {
         put_whole(e, d, v);
         return;
     }
-    /* Rounded here, so that the literal is that float's digits and no compiler rounds a second time. */
+    /* Rounded here, so that the literal is that float's digits and no compiler rounds a second
+     * time. */
     const char *suffix = d == DL_F64 ? "" : "f";
     if (d != DL_F64) v = (double)(float)v;
     if (v != v)
         dl_putf(e->out, "__builtin_nan%s(\"\")", suffix);
     else if (v - v != 0)
         dl_putf(e->out, "%s__builtin_inf%s()", v < 0 ? "-" : "", suffix);
-    else { /* nine digits are any float's, 17 any double's; without a point or exponent it were an integer */
+    else { /* nine digits are any float's, 17 any double's; without a point or exponent it were an
+              integer */
         char text[40];
         snprintf(text, sizeof text, d == DL_F64 ? "%.17g" : "%.9g", v);
         dl_putf(e->out, "%s%s%s", text, strpbrk(text, ".e") ? "" : ".0", suffix);
@@ -110,11 +114,11 @@ void dl_emit_constant(dl_emitter *e, dl_dtype d, double v) {
 }
 
 dl_cast dl_emit_rounding(dl_lane_mode mode, dl_dtype d, bool wide) {
-    static const dl_cast
-        lanes[DL_NDTYPES] = {[DL_F16] = {"round_f16(", ")"}, [DL_BF16] = {"round_bf16(", ")"}},
-        singles[DL_NDTYPES] = {[DL_F16] = {"s_round_f16(", ")"}, [DL_BF16] = {"s_round_bf16(", ")"}},
-        doubles[DL_NDTYPES] = {
-            [DL_F16] = {"s_round_f16(odd_float(", "))"}, [DL_BF16] = {"s_round_bf16(odd_float(", "))"}};
+    static const dl_cast lanes
+        [DL_NDTYPES] = {[DL_F16] = {"round_f16(", ")"}, [DL_BF16] = {"round_bf16(", ")"}},
+   singles[DL_NDTYPES] = {[DL_F16] = {"s_round_f16(", ")"}, [DL_BF16] = {"s_round_bf16(", ")"}},
+   doubles[DL_NDTYPES] = {
+       [DL_F16] = {"s_round_f16(odd_float(", "))"}, [DL_BF16] = {"s_round_bf16(odd_float(", "))"}};
     dl_cast c = mode == DL_LANES ? lanes[d] : wide ? doubles[d] : singles[d];
     return c.open ? c : (dl_cast){"", ""};
 }
@@ -133,7 +137,8 @@ dl_cast dl_emit_cast(dl_lane_mode mode, dl_dtype from, dl_dtype to) {
     if (dl_dtype_is_half(to) && from == DL_I32) return of_whole[to];
     if (mode == DL_SINGLE || !has_lanes(to)) return singles[to];
     if (to == DL_BOOL) return (dl_cast){"(vb)((", ") != 0)"};
-    if (from == DL_BOOL) return dl_emit_is_float(to) ? (dl_cast){"v_truth(", ")"} : (dl_cast){"((", ") & 1)"};
+    if (from == DL_BOOL)
+        return dl_emit_is_float(to) ? (dl_cast){"v_truth(", ")"} : (dl_cast){"((", ") & 1)"};
     return (dl_cast){"__builtin_convertvector(", to == DL_F32 ? ", vf)" : ", vi)"};
 }
 
@@ -150,7 +155,8 @@ void dl_emit_expression(dl_emitter *e, const dl_kinstr *in) {
     }
     const char *prefix = form_here(e, of).prefix;
     if (in->apart) {
-        dl_putf(e->out, "%s%s_apart(v%d, v%d)", prefix, dl_ops[in->op].name, in->args[0], in->args[1]);
+        dl_putf(e->out, "%s%s_apart(v%d, v%d)", prefix, dl_ops[in->op].name, in->args[0],
+                in->args[1]);
         return;
     }
     for (const char *s = dl_ops[in->op].expr; *s;) {

@@ -1,5 +1,5 @@
-/* Calls of attention and its gradients: the shape as a struct, and which function is which phase. The loops
- * are compiler/cpu/kernels/attention.c. */
+/* Calls of attention and its gradients: the shape as a struct, and which function is which phase.
+ * The loops are compiler/cpu/kernels/attention.c. */
 #include <stdio.h>
 
 #include "compiler/cpu/emit_cpu.h"
@@ -14,13 +14,14 @@ static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block)
 
 typedef struct {
     dl_attention a;
-    int64_t heads, queries, keys, width, chunks; /* heads of all samples; tokens of a head in whole blocks */
-    bool by_head;                                /* a head is a unit */
-    bool pairs;                                  /* products are of pairs of bf16 (kernels/pairs.c) */
+    int64_t heads, queries, keys, width,
+        chunks;   /* heads of all samples; tokens of a head in whole blocks */
+    bool by_head; /* a head is a unit */
+    bool pairs;   /* products are of pairs of bf16 (kernels/pairs.c) */
 } shape;
 
-/* Blocks are units where there are few heads, and keys are split, so that there is work to share; by sizes
- * alone, never by the number of threads. */
+/* Blocks are units where there are few heads, and keys are split, so that there is work to share;
+ * by sizes alone, never by the number of threads. */
 static shape find_shape(const dl_emitter *e, const dl_node *n) {
     enum { UNITS = 32 };
     shape s = {.a = dl_attention_of(n)};
@@ -37,21 +38,26 @@ static void put_shape(dl_emitter *e, const shape *s) {
     const dl_attention *a = &s->a;
     dl_putf(
         e->out,
-        "static const struct attention %s_shape = {.batch = %lld, .queries = %lld, .keys = %lld, .heads = "
-        "%lld, .size = %lld, .all_heads = %lld, .all_queries = %lld, .all_keys = %lld, .first = %lld, "
+        "static const struct attention %s_shape = {.batch = %lld, .queries = %lld, .keys = %lld, "
+        ".heads = "
+        "%lld, .size = %lld, .all_heads = %lld, .all_queries = %lld, .all_keys = %lld, .first = "
+        "%lld, "
         ".ahead = %lld, .width = %lld, .scale = %.9g, .threshold = %.9g, .kept = %.9g, .number = "
-        "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .pairs = %d, .chunks = %lld};\n",
-        e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads,
-        (long long)a->size, (long long)a->whole[DL_ATT_HEAD], (long long)a->whole[DL_ATT_QUERY],
-        (long long)a->whole[DL_ATT_KEY], (long long)dl_attention_number(a, 0, 0, 0, 0),
-        (long long)dl_attention_ahead(a), (long long)s->width, a->scale, a->threshold, a->kept, a->number,
-        a->causal, a->rate > 0, a->in_parts, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype), s->pairs,
+        "%d, .causal = %d, .drops = %d, .in_parts = %d, .type = %s, .pairs = %d, .chunks = "
+        "%lld};\n",
+        e->k->name, (long long)a->batch, (long long)a->queries, (long long)a->keys,
+        (long long)a->heads, (long long)a->size, (long long)a->whole[DL_ATT_HEAD],
+        (long long)a->whole[DL_ATT_QUERY], (long long)a->whole[DL_ATT_KEY],
+        (long long)dl_attention_number(a, 0, 0, 0, 0), (long long)dl_attention_ahead(a),
+        (long long)s->width, a->scale, a->threshold, a->kept, a->number, a->causal, a->rate > 0,
+        a->in_parts, dl_emit_element(e->k->params.at[DL_ATT_Q].type.dtype), s->pairs,
         (long long)s->chunks);
 }
 
 static void put_phase(dl_emitter *e, dl_emitted *code, int64_t units, const char *calls) {
     dl_putf(e->out,
-            "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    const struct "
+            "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    const "
+            "struct "
             "attention *s = &%s_shape;\n    (void)scratch;\n    %s\n}\n",
             e->k->name, code->phases, e->k->name, calls);
     code->units[code->phases++] = units;
@@ -60,8 +66,8 @@ static void put_phase(dl_emitter *e, dl_emitted *code, int64_t units, const char
 /* Bytes that are packed of a head, and what a unit needs beside them. */
 static int64_t packed_bytes(const shape *s, bool back) {
     int64_t width = s->width;
-    return 4 *
-           (back ? 3 * s->keys * width + s->queries * ((2 + s->chunks) * width + 2) : 2 * s->keys * width);
+    return 4 * (back ? 3 * s->keys * width + s->queries * ((2 + s->chunks) * width + 2)
+                     : 2 * s->keys * width);
 }
 static int64_t block_bytes(const shape *s, int64_t keys, bool back) {
     int64_t scores = QUERIES * keys;
@@ -83,12 +89,14 @@ static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool 
     int64_t keys = s->heads * s->keys / keys_of(e->t), queries = s->heads * s->queries / QUERIES;
     char pack[200];
     snprintf(pack, sizeof pack,
-             "if (unit < %lldL) pack_keys_unit(s, arg, unit, workspace, 1);\n    else pack_queries_unit(s, "
+             "if (unit < %lldL) pack_keys_unit(s, arg, unit, workspace, 1);\n    else "
+             "pack_queries_unit(s, "
              "arg, unit - %lldL, workspace);",
              (long long)keys, (long long)keys);
     if (back) {
         put_phase(e, code, keys + queries, pack);
-        put_phase(e, code, s->heads * s->chunks, "attend_back_unit(s, arg, unit, scratch, workspace);");
+        put_phase(e, code, s->heads * s->chunks,
+                  "attend_back_unit(s, arg, unit, scratch, workspace);");
         put_phase(e, code, queries, "add_parts_unit(s, arg, unit, workspace);");
     } else {
         put_phase(e, code, keys, "pack_keys_unit(s, arg, unit, workspace, 0);");
@@ -98,13 +106,15 @@ static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool 
     code->scratch = block_bytes(s, keys_of(e->t), back);
 }
 
-/* A block's keys go by three vectors, and so do a token's features: what remains of either. Bands have none.
+/* A block's keys go by three vectors, and so do a token's features: what remains of either. Bands
+ * have none.
  */
 static unsigned find_ends(const dl_emitter *e, const shape *s) {
     if (s->pairs && e->t->tiles) return 0;
     int64_t keys = dl_ceil_div(s->a.keys % keys_of(e->t), e->t->lanes) % 3,
             features = s->width / e->t->lanes % 3;
-    return (keys ? 1u << (keys - 1) : 0) | (features ? 4u << (features - 1) : 0) | (s->pairs ? 32 : 16);
+    return (keys ? 1u << (keys - 1) : 0) | (features ? 4u << (features - 1) : 0) |
+           (s->pairs ? 32 : 16);
 }
 
 bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
@@ -112,9 +122,10 @@ bool dl_emit_attention(dl_emitter *e, dl_emitted *code, dl_error *err) {
     for (int i = 0; i < n->nin + n->nout; i++) {
         const dl_type *t = &e->k->params.at[i].type;
         if (!dl_emit_is_float(t->dtype) && !(t->dtype == DL_I64 && t->rank == 0))
-            return dl_emit_refuse(e->k, &e->k->instrs.at[0], err,
-                                  "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
-                                  dl_ops[n->op].name, dl_dtype_name(t->dtype));
+            return dl_emit_refuse(
+                e->k, &e->k->instrs.at[0], err,
+                "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
+                dl_ops[n->op].name, dl_dtype_name(t->dtype));
     }
     shape s = find_shape(e, n);
     put_shape(e, &s);

@@ -1,5 +1,6 @@
-/* Kernels around a contraction by windows: constant tables for the loops of compiler/cpu/kernels/contract.c,
- * weight.c and fold.c, and the rest of the kernel as the function that finishes one output position. */
+/* Kernels around a contraction by windows: constant tables for the loops of
+ * compiler/cpu/kernels/contract.c, weight.c and fold.c, and the rest of the kernel as the function
+ * that finishes one output position. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 #include "compiler/cpu/partials.h"
@@ -28,13 +29,13 @@ static bool keep_channels(const dl_emitter *e) {
 /* Units of the same rows sum different channels: one set of partial results is enough for them. */
 static void put_shared_sums(dl_emitter *e, const dl_shape *s, dl_tables t, dl_emitted *code) {
     bool by_rows = dl_units_by_rows(e->t, s);
-    int64_t blocks = t.units / t.groups, by = by_rows ? t.groups : blocks, channels = e->k->space[1].size,
-            width = t.columns * e->t->panel;
+    int64_t blocks = t.units / t.groups, by = by_rows ? t.groups : blocks,
+            channels = e->k->space[1].size, width = t.columns * e->t->panel;
     const char *block = by_rows ? "/" : "%", *group = by_rows ? "%" : "/";
     dl_putf(e->out, "    const long block = unit %s %lldL, from = unit %s %lldL * %lldL;\n", block,
             (long long)by, group, (long long)by, (long long)width);
-    dl_putf(e->out, "    const long to = from + %lldL < %lldL ? from + %lldL : %lldL;\n", (long long)width,
-            (long long)channels, (long long)width, (long long)channels);
+    dl_putf(e->out, "    const long to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
+            (long long)width, (long long)channels, (long long)width, (long long)channels);
     dl_emit_sums(e, &(dl_sharing){blocks, "block", "from", "to"}, code);
 }
 
@@ -43,10 +44,12 @@ static int64_t gathered_rows(const dl_emitter *e, const dl_shape *s) {
     return s->pairs ? e->t->row_block : DL_PACK_ROWS;
 }
 
-/* Of struct gather_scratch: rows, sums, gathered terms, and a column's weights where they are made for it. */
+/* Of struct gather_scratch: rows, sums, gathered terms, and a column's weights where they are made
+ * for it. */
 static int64_t gathered_scratch(const dl_emitter *e, const dl_shape *s) {
     const dl_target *t = e->t;
-    int64_t terms = s->taps * s->summed, row = s->pairs ? dl_ceil_div(terms, 2 * t->lanes) * t->lanes : terms,
+    int64_t terms = s->taps * s->summed,
+            row = s->pairs ? dl_ceil_div(terms, 2 * t->lanes) * t->lanes : terms,
             made = dl_shape_part(e->k, s->c, s->weight, 0)->dtype == DL_F32 ? 0 : row * t->panel;
     return t->row_block * DL_ROW_BYTES +
            (DL_PACK_ROWS * t->panel + gathered_rows(e, s) * row + t->lanes + made) * 4;
@@ -61,7 +64,8 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
     int64_t rows = s->batch * made[0] * made[1] * made[2];
     code->units[phase] = s->gathered ? dl_ceil_div(rows, gathered_rows(e, s)) : t.units;
     code->scratch = s->gathered ? gathered_scratch(e, s) : dl_emit_rows_scratch(e->t);
-    if (dl_emit_by_bands(e, s)) code->scratch += (t.columns - 1) * e->t->row_block * e->t->panel * 4;
+    if (dl_emit_by_bands(e, s))
+        code->scratch += (t.columns - 1) * e->t->row_block * e->t->panel * 4;
     const char *fetch = dl_emit_rows_fetch(e);
     dl_emit_head(e, phase);
     if (!s->gathered && t.groups > 1 && keep_channels(e))
@@ -69,19 +73,21 @@ static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int pha
     else
         dl_emit_unit_sums(e, code->units[phase], code);
     if (s->gathered)
-        dl_putf(e->out,
-                "    gathered_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, %s, sums);\n}\n", name,
-                w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name, fetch);
+        dl_putf(
+            e->out,
+            "    gathered_unit(&%s_shape, arg, %s, %lldL, unit, scratch, %s_rows, %s, sums);\n}\n",
+            name, w, (long long)(s->dilation[2] == 1 ? s->kernel[2] : 1), name, fetch);
     else
-        dl_putf(e->out, "    %s(&%s_shape, arg, %s, unit, scratch, %s_rows, %s, sums);\n}\n", unit, name, w,
-                name, fetch);
+        dl_putf(e->out, "    %s(&%s_shape, arg, %s, unit, scratch, %s_rows, %s, sums);\n}\n", unit,
+                name, w, name, fetch);
 }
 
 static const char *weight_argument(dl_emitter *e, const dl_shape *s) {
     return dl_emit_array(e, s->c->parts[s->weight][0]);
 }
 
-/* Bytes in which a unit makes floats of weights that are none: those of `columns` at a time, a chain of them.
+/* Bytes in which a unit makes floats of weights that are none: those of `columns` at a time, a
+ * chain of them.
  */
 static int64_t widened_bytes(const dl_emitter *e, const dl_shape *s, int64_t columns) {
     int64_t terms = s->taps * dl_shape_words(s), chain = terms < DL_CHAIN ? terms : DL_CHAIN;
@@ -91,8 +97,9 @@ static int64_t widened_bytes(const dl_emitter *e, const dl_shape *s, int64_t col
 
 /* Into few channels: phase 0 turns the weight, so that what is summed over lies along lanes. */
 static bool is_narrow(const dl_emitter *e, const dl_shape *s) {
-    return s->c->windows.groups == 1 && e->k->space[1].size <= DL_NARROW && s->c->nparts[s->image] == 1 &&
-           s->summed >= e->t->lanes && s->summed <= DL_CHAIN && s->taps * s->summed <= DL_CHAIN * e->t->lanes;
+    return s->c->windows.groups == 1 && e->k->space[1].size <= DL_NARROW &&
+           s->c->nparts[s->image] == 1 && s->summed >= e->t->lanes && s->summed <= DL_CHAIN &&
+           s->taps * s->summed <= DL_CHAIN * e->t->lanes;
 }
 
 static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
@@ -113,7 +120,8 @@ static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     dl_emit_head(e, 1);
     dl_emit_unit_sums(e, code->units[1], code);
     dl_putf(e->out,
-            "    narrow_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, sums);\n}\n",
+            "    narrow_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, "
+            "sums);\n}\n",
             name, name);
 }
 
@@ -128,8 +136,9 @@ static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     code->scratch += widened_bytes(e, s, t.columns);
 }
 
-/* The weight is turned, so that the channels that are made lie along lanes: in a phase of its own where many
- * blocks of rows share it, else chain by chain where it is used, which needs no room for all of it. */
+/* The weight is turned, so that the channels that are made lie along lanes: in a phase of its own
+ * where many blocks of rows share it, else chain by chain where it is used, which needs no room for
+ * all of it. */
 static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     enum { MANY = 8 };
     const char *name = e->k->name;
@@ -154,8 +163,8 @@ static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "rows_unit", code);
 }
 
-/* A transposed convolution into few channels: parities become columns. All have the same taps: a zero in the
- * place of one would make a NaN of an infinity that this parity never sees. */
+/* A transposed convolution into few channels: parities become columns. All have the same taps: a
+ * zero in the place of one would make a NaN of an infinity that this parity never sees. */
 static bool is_folded(const dl_emitter *e, const dl_shape *s) {
     int64_t parities = s->stride[0] * s->stride[1] * s->stride[2];
     bool even = s->c->windows.groups == 1;
@@ -167,7 +176,8 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t one[3] = {1, 1, 1}, channels = e->k->space[1].size,
             parities = s->stride[0] * s->stride[1] * s->stride[2];
-    int64_t columns = dl_ceil_div(parities * channels, e->t->panel), low[3], count[3], reach[3], taps = 1;
+    int64_t columns = dl_ceil_div(parities * channels, e->t->panel), low[3], count[3], reach[3],
+            taps = 1;
     for (int a = 0; a < 3;
          a++) { /* rows low + j, such that every parity reads the inputs at row, row - 1, ... */
         int64_t lo = INT64_MAX, hi = INT64_MIN;
@@ -188,8 +198,8 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {{", name);
     dl_emit_three(e->out, "count", count), dl_emit_three(e->out, "step", one),
         dl_emit_three(e->out, "shift", low);
-    dl_putf(e->out, ".taps = %lld}};\nstatic const struct positions %s_parities[] = {\n", (long long)taps,
-            name);
+    dl_putf(e->out, ".taps = %lld}};\nstatic const struct positions %s_parities[] = {\n",
+            (long long)taps, name);
     dl_buf map = {0};
     for (int64_t q = 0; q < parities; q++) {
         dl_parity p[3] = {dl_shape_parity(s, 0, q / (s->stride[1] * s->stride[2])),
@@ -201,7 +211,8 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
         dl_emit_three(e->out, "step", s->stride), dl_emit_three(e->out, "shift", shift);
         dl_puts(e->out, "},\n");
         for (int64_t i = 0; i < taps; i++) {
-            int64_t t[3] = {i / (reach[1] * reach[2]), i / reach[2] % reach[1], i % reach[2]}, w = 0;
+            int64_t t[3] = {i / (reach[1] * reach[2]), i / reach[2] % reach[1], i % reach[2]},
+                    w = 0;
             for (int a = 0; a < 3; a++) w = w * s->kernel[a] + p[a].first + t[a] * p[a].step;
             dl_putf(&map, "%lld, ", (long long)w);
         }
@@ -213,7 +224,8 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     dl_emit_shape(e, s, s->y, s->x, one, columns * e->t->panel, columns, 1, 1);
     dl_emit_point(e);
     dl_putf(e->out,
-            "static const struct fold %s_fold = {&%s_shape, %lld, %lld, %lld, %s_parities, %s_tap_of};\n",
+            "static const struct fold %s_fold = {&%s_shape, %lld, %lld, %lld, %s_parities, "
+            "%s_tap_of};\n",
             name, name, (long long)parities, (long long)channels, (long long)panels, name, name);
     dl_emit_head(e, 0);
     dl_putf(e->out, "    fold_weight(&%s_fold, %s, unit, (float *)workspace);\n}\n", name,
@@ -224,21 +236,22 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     dl_emit_head(e, 1);
     dl_emit_unit_sums(e, code->units[1], code);
     dl_putf(e->out,
-            "    fold_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, sums);\n}\n",
+            "    fold_unit(&%s_fold, arg, (const float *)workspace, unit, scratch, %s_point, "
+            "sums);\n}\n",
             name, name);
-    code->scratch =
-        (columns * e->t->row_block + columns + 1) * e->t->panel * 4 + e->t->row_block * DL_ROW_BYTES;
+    code->scratch = (columns * e->t->row_block + columns + 1) * e->t->panel * 4 +
+                    e->t->row_block * DL_ROW_BYTES;
 }
 
 static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     (is_folded(e, s) ? put_folded : put_by_parity)(e, s, code);
 }
 
-/* Are terms words of two bf16, where the target multiplies such? Neighbouring channels of a part, or terms of
- * a row that is gathered; not where all of a position are less than a tile's row, which would be mostly fill
- * at each tap. Weights that are turned are words where they lie: of all parts' channels, and in gathered rows
- * of each tap's. Groups are whole words, and tiles of AMX know none. Into few channels a panel of tiles,
- * though mostly fill, is faster than sums along lanes. */
+/* Are terms words of two bf16, where the target multiplies such? Neighbouring channels of a part,
+ * or terms of a row that is gathered; not where all of a position are less than a tile's row, which
+ * would be mostly fill at each tap. Weights that are turned are words where they lie: of all parts'
+ * channels, and in gathered rows of each tap's. Groups are whole words, and tiles of AMX know none.
+ * Into few channels a panel of tiles, though mostly fill, is faster than sums along lanes. */
 static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     bool even = true;
@@ -246,11 +259,13 @@ static bool is_paired(const dl_emitter *e, const dl_shape *s) {
         even &= dl_shape_part(e->k, s->c, s->image, i)->axis[1].size % 2 == 0;
     int64_t spread = back ? s->stride[0] * s->stride[1] * s->stride[2] : 1;
     if (s->taps * s->summed < DL_BAND * spread && !s->gathered) return false;
-    if (s->c->windows.groups > 1 && (s->reading.mixed || s->summed % 2 || e->t->tiles)) return false;
+    if (s->c->windows.groups > 1 && (s->reading.mixed || s->summed % 2 || e->t->tiles))
+        return false;
     return dl_cpu_pairs(e->k, e->t) && (back ? even : e->t->tiles || !is_narrow(e, s));
 }
 
-/* Vectors of lanes hold several groups: phase 0 packs, zeros between them, and phase 1 multiplies. */
+/* Vectors of lanes hold several groups: phase 0 packs, zeros between them, and phase 1 multiplies.
+ */
 static void put_mixed(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
@@ -291,6 +306,7 @@ bool dl_emit_contraction(dl_emitter *e, dl_emitted *code, dl_error *err) {
     if (!dl_op_makes_weight(c->op))
         put_image(e, &s, code);
     else
-        (dl_emit_goes_by_lanes(e, &s) ? dl_emit_lanes_gradient : dl_emit_weight_gradient)(e, &s, code);
+        (dl_emit_goes_by_lanes(e, &s) ? dl_emit_lanes_gradient : dl_emit_weight_gradient)(e, &s,
+                                                                                          code);
     return dl_emit_sweeps(e, 1, code, err);
 }

@@ -5,17 +5,19 @@
 #include "ir/base/foreign.h"
 
 /* The texts of compiler/cpu/kernels/, embedded at build time (scripts/embed.py). */
-extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_contract[], dl_kernels_weight[],
-    dl_kernels_weight_tiles[], dl_kernels_weight_pairs[], dl_kernels_weight_bands[], dl_kernels_fold[],
-    dl_kernels_pairs[], dl_kernels_bands[], dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[],
-    dl_kernels_random[], dl_kernels_attention[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[],
+extern const char dl_kernels_prelude[], dl_kernels_elements[], dl_kernels_contract[],
+    dl_kernels_weight[], dl_kernels_weight_tiles[], dl_kernels_weight_pairs[],
+    dl_kernels_weight_bands[], dl_kernels_fold[], dl_kernels_pairs[], dl_kernels_bands[],
+    dl_kernels_product[], dl_kernels_group[], dl_kernels_narrow[], dl_kernels_random[],
+    dl_kernels_attention[], dl_kernels_attention_tiles[], dl_kernels_attention_pack[],
     dl_kernels_instructions[], dl_kernels_instructions_emulated[];
 
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
-    dl_putf(out, "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n", t->lanes,
-            t->panel, t->rows, t->row_block);
+    dl_putf(out, "#define LANES %d\n#define PANEL %d\n#define TILE_ROWS %d\n#define ROW_BLOCK %d\n",
+            t->lanes, t->panel, t->rows, t->row_block);
     dl_putf(out, "#define GRAD_HEIGHT %d\n", t->grad_rows);
-    dl_putf(out, "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
+    dl_putf(out,
+            "#define PACK_ROWS %d\n#define CHAIN %d\n#define M_BLOCK %d\n#define GRAD_ROWS %u\n",
             DL_PACK_ROWS, DL_CHAIN, DL_M_BLOCK, needs->needs[DL_NEED_GRAD_ROWS]);
     const unsigned *has = needs->needs;
     dl_putf(out, "#define PAIR_ROWS %u\n", has[DL_NEED_PAIR_ROWS]);
@@ -28,9 +30,11 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_putf(out, "#define HAS_PAIRS %d\n#define HAS_TILES %d\n#define HAS_GROUPS %d\n", pairs,
             pairs && t->tiles, groups);
     dl_puts(out, dl_kernels_prelude);
-    if (pairs) dl_puts(out, t->emulated ? dl_kernels_instructions_emulated : dl_kernels_instructions);
+    if (pairs)
+        dl_puts(out, t->emulated ? dl_kernels_instructions_emulated : dl_kernels_instructions);
     if (has[DL_NEED_HALVES] || attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_elements);
-    if (attends || has[DL_NEED_CONTRACTS]) dl_puts(out, dl_kernels_pairs), dl_puts(out, dl_kernels_bands);
+    if (attends || has[DL_NEED_CONTRACTS])
+        dl_puts(out, dl_kernels_pairs), dl_puts(out, dl_kernels_bands);
     if (has[DL_NEED_DRAWS]) dl_puts(out, dl_kernels_random);
     if (attends) {
         dl_puts(out, dl_kernels_attention_tiles);
@@ -75,13 +79,14 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
         for (int i = 0; i < (o < 0 ? 1 : c->nparts[o]); i++) {
             dl_dtype d = o < 0 ? c->type : k->params.at[c->parts[o][i]].type.dtype;
             if (!dl_emit_is_float(d))
-                return dl_emit_refuse(k, c, err,
-                                      "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
-                                      dl_ops[c->op].name, dl_dtype_name(d));
+                return dl_emit_refuse(
+                    k, c, err, "'%s' is in %s, and the CPU's kernels compute it in f32 [DL-E0803]",
+                    dl_ops[c->op].name, dl_dtype_name(d));
         }
     bool of_weights = dl_op_makes_weight(c->op);
     for (int i = 0; i < k->nin && dl_op_slides(c->op) && !of_weights; i++)
-        if (i == c->parts[dl_op_place(c->op, DL_TENSOR_W)][0] && k->params.at[i].type.layout.kind != DL_PANEL)
+        if (i == c->parts[dl_op_place(c->op, DL_TENSOR_W)][0] &&
+            k->params.at[i].type.layout.kind != DL_PANEL)
             return dl_emit_refuse(k, c, err, "the weight of '%s' does not lie in panels [DL-E0803]",
                                   dl_ops[c->op].name);
     for (int i = 0; i < e->now->run.n; i++) {
@@ -102,7 +107,8 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
                               dl_ops[c->op].name, sweeps ? "more than once" : "without it");
     if (!dl_emit_has_lanes(e, &e->sweeps.at[0]))
         return dl_emit_refuse(
-            k, c, err, "beside '%s' stand values of types that the CPU's vectors do not hold [DL-E0803]",
+            k, c, err,
+            "beside '%s' stand values of types that the CPU's vectors do not hold [DL-E0803]",
             dl_ops[c->op].name);
     for (int i = 0; i < k->instrs.n && of_weights; i++)
         if (k->instrs.at[i].kind == DL_K_COORD || k->instrs.at[i].kind == DL_K_RANDOM)
@@ -117,7 +123,8 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
         }
     if (longest > DL_MOST_PLACES)
         return dl_emit_refuse(
-            k, c, err, "an axis of '%s' has more than 2^30 elements: use a smaller batch or crop [DL-E0804]",
+            k, c, err,
+            "an axis of '%s' has more than 2^30 elements: use a smaller batch or crop [DL-E0804]",
             dl_ops[c->op].name);
     return true;
 }
@@ -134,20 +141,23 @@ static dl_loops loops_of(const dl_kernel *k) {
 
 static bool emit(dl_emitter *e, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
-    if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
+    if (!dl_is_c_name(k->name))
+        return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     if (!dl_check_constants(k, err)) return false;
     code->needs[DL_NEED_HALVES] = find_halves(k);
     dl_puts(e->out, "\n");
     dl_emit_title(e);
     if (dl_kernel_call(k)) return dl_emit_attention(e, code, err);
     int anchor = dl_kernel_anchor(k);
-    for (int i = 0; i < k->instrs.n; i++) code->needs[DL_NEED_DRAWS] |= k->instrs.at[i].kind == DL_K_RANDOM;
+    for (int i = 0; i < k->instrs.n; i++)
+        code->needs[DL_NEED_DRAWS] |= k->instrs.at[i].kind == DL_K_RANDOM;
     e->steps = dl_kernel_steps(k, e->arena);
     e->partial = DL_NEWS(e->arena, dl_partial, k->instrs.n + 1);
     e->kept = DL_NEWS(e->arena, dl_kept, k->instrs.n + 1);
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind == DL_K_STORE && dl_kinstr_by(k, in) >= 0) return dl_emit_scatter(e, code, err);
+        if (in->kind == DL_K_STORE && dl_kinstr_by(k, in) >= 0)
+            return dl_emit_scatter(e, code, err);
     }
     if (anchor < 0) return dl_emit_pointwise(e, code, err);
     e->sweeps = dl_find_sweeps(e->arena, k->instrs.n, e->steps, 0);

@@ -5,33 +5,40 @@
 #include <stdio.h>
 
 enum {
-    UNIT_POINTS = 16384, /* that a unit works on: some 20 us, and never dependent on the number of threads */
-    AHEAD = 512          /* floats: 2 KiB */
+    UNIT_POINTS =
+        16384,  /* that a unit works on: some 20 us, and never dependent on the number of threads */
+    AHEAD = 512 /* floats: 2 KiB */
 };
 
-/* The loop over a sweep's points. It is what the sweep runs alone that decides how the loop goes. */
+/* The loop over a sweep's points. It is what the sweep runs alone that decides how the loop goes.
+ */
 typedef struct {
     const dl_kernel *k;
     const dl_sweep *sweep;
     const dl_step *steps;
     bool sums, sums_all; /* has reductions; they keep nothing */
-    const dl_type
-        *flat; /* how all that the loop touches lies when it goes straight through memory, or NULL */
-    int norder, order[DL_MAX_RANK]; /* the sweep's axes, outermost first; with them those of one point */
-    int64_t rows, inner; /* product of the outer axes; size of the innermost, or all of memory when flat */
+    const dl_type *
+        flat; /* how all that the loop touches lies when it goes straight through memory, or NULL */
+    int norder,
+        order[DL_MAX_RANK]; /* the sweep's axes, outermost first; with them those of one point */
+    int64_t rows,
+        inner; /* product of the outer axes; size of the innermost, or all of memory when flat */
     int64_t inner_chunk; /* points of the innermost axis a unit takes when one row is long */
 } nest;
 
-static const dl_kinstr *instr_of(const nest *s, int i) { return &s->k->instrs.at[s->sweep->run.at[i]]; }
+static const dl_kinstr *instr_of(const nest *s, int i) {
+    return &s->k->instrs.at[s->sweep->run.at[i]];
+}
 
 /* The type that instruction `i` of the loop reads or writes, or NULL when it touches no memory. */
 static const dl_type *touched(const nest *s, int i) {
     const dl_kinstr *in = instr_of(s, i);
-    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &s->k->params.at[in->param].type : NULL;
+    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &s->k->params.at[in->param].type
+                                                           : NULL;
 }
 
-/* The space axes that an access follows, a bit each; 0 when it follows one twice or leaves out one that has
- * more than one point. */
+/* The space axes that an access follows, a bit each; 0 when it follows one twice or leaves out one
+ * that has more than one point. */
 static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
     unsigned axes = 0;
     for (int a = 0; a < t->rank; a++) {
@@ -53,8 +60,8 @@ static bool counts_points(const dl_kernel *k, const dl_kinstr *in) {
     return same || counts;
 }
 
-/* Does a tensor have the space's points, in its order, one behind the other? All of it (*all), or a part that
- * lies in one: a rank's share of a weight. */
+/* Does a tensor have the space's points, in its order, one behind the other? All of it (*all), or a
+ * part that lies in one: a rank's share of a weight. */
 static bool lies_straight(const dl_kernel *k, const dl_kinstr *in, const dl_type *t, bool *all) {
     int parts = 0;
     if (t->rank != k->nspace) return false;
@@ -64,7 +71,8 @@ static bool lies_straight(const dl_kernel *k, const dl_kinstr *in, const dl_type
         bool follows = at->axis == a || (at->axis < 0 && n == 1);
         if (!follows || at->by || at->nterms || at->div > 1) return false;
         if (!at->offset && t->axis[a].size == n) continue;
-        bool whole_panels = at->offset % lanes == 0 && n % lanes == 0 && t->axis[a].size % lanes == 0;
+        bool whole_panels =
+            at->offset % lanes == 0 && n % lanes == 0 && t->axis[a].size % lanes == 0;
         if (parts++ || dl_type_laid_around(t, a).outer > 1 || !whole_panels ||
             !dl_index_inside(k->space, at, t->axis[a].size))
             return false;
@@ -73,8 +81,8 @@ static bool lies_straight(const dl_kernel *k, const dl_kinstr *in, const dl_type
     return !parts || in->kind == DL_K_LOAD;
 }
 
-/* All of the loop runs straight through memory: equal layouts, every point at its own place. Scalars may be
- * read beside it; a sum must not see the fill of a panel. */
+/* All of the loop runs straight through memory: equal layouts, every point at its own place.
+ * Scalars may be read beside it; a sum must not see the fill of a panel. */
 static const dl_type *find_flat(const nest *s) {
     const dl_kernel *k = s->k;
     const dl_type *first = NULL, *any = NULL; /* one with all points */
@@ -100,8 +108,8 @@ static const dl_type *find_flat(const nest *s) {
     return first && s->sums && dl_type_stored(first) != dl_type_count(first) ? NULL : first;
 }
 
-/* Vectors need types that have them, accesses inside their bounds, strided layouts, and sums of floats as
- * reductions. */
+/* Vectors need types that have them, accesses inside their bounds, strided layouts, and sums of
+ * floats as reductions. */
 static bool is_vector(const dl_emitter *e, const nest *s) {
     if (!dl_emit_has_lanes(e, s->sweep)) return false;
     for (int i = 0; i < s->sweep->run.n; i++) {
@@ -119,7 +127,8 @@ static bool is_vector(const dl_emitter *e, const nest *s) {
     return true;
 }
 
-/* The largest access that follows all axes, stores before loads; in panels or not. NULL: there is none. */
+/* The largest access that follows all axes, stores before loads; in panels or not. NULL: there is
+ * none. */
 static const dl_kinstr *find_lead(const nest *s, bool panels) {
     const dl_kinstr *lead = NULL;
     int64_t most = -1;
@@ -132,8 +141,8 @@ static const dl_kinstr *find_lead(const nest *s, bool panels) {
     return lead;
 }
 
-/* The axes in order of the memory of that access; axes of one point that it leaves out stand outside. What
- * lies in panels alone goes along their lanes. */
+/* The axes in order of the memory of that access; axes of one point that it leaves out stand
+ * outside. What lies in panels alone goes along their lanes. */
 static void choose_order(nest *s) {
     const dl_kinstr *lead = find_lead(s, false);
     if (!lead) lead = find_lead(s, true);
@@ -159,8 +168,9 @@ static void put_point_function(dl_emitter *e, const nest *s) {
     dl_putf(e->out, "INLINE void %s_point(char *const *arg, ", e->name);
     for (int i = 0; i < (e->flat ? 1 : s->norder); i++)
         dl_putf(e->out, "long x%d, ", e->flat ? 0 : s->order[i]);
-    dl_puts(e->out, "long n, double *sums, const char *workspace) {\n    (void)arg, (void)n, (void)sums, "
-                    "(void)workspace");
+    dl_puts(e->out,
+            "long n, double *sums, const char *workspace) {\n    (void)arg, (void)n, (void)sums, "
+            "(void)workspace");
     for (int i = 0; i < (e->flat ? 1 : s->norder); i++)
         dl_putf(e->out, ", (void)x%d", e->flat ? 0 : s->order[i]);
     dl_puts(e->out, ";\n");
@@ -243,7 +253,8 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     dl_emit_sweep_head(e);
     dl_emit_unit_sums(e, units, code);
     if (s.rows == 1) {
-        dl_putf(e->out, "    long from = unit * %lldL, to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
+        dl_putf(e->out,
+                "    long from = unit * %lldL, to = from + %lldL < %lldL ? from + %lldL : %lldL;\n",
                 (long long)s.inner_chunk, (long long)s.inner_chunk, (long long)s.inner,
                 (long long)s.inner_chunk, (long long)s.inner);
         for (int i = 0; !e->flat && i + 1 < s.norder; i++)
@@ -253,7 +264,8 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
         dl_puts(e->out, "    }\n}\n");
         return units;
     }
-    dl_putf(e->out, "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
+    dl_putf(e->out,
+            "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)s.rows);
     dl_emit_split(e, "row", s.rows, s.norder - 1, s.order);
     char inner[32];

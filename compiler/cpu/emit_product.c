@@ -1,11 +1,12 @@
-/* Kernels around a contraction by names: which of its axes are batch, rows, columns and terms; where
- * operands' elements lie; and the rest of the kernel as the function that finishes one row of a panel. The
- * loops are compiler/cpu/kernels/product.c. */
+/* Kernels around a contraction by names: which of its axes are batch, rows, columns and terms;
+ * where operands' elements lie; and the rest of the kernel as the function that finishes one row of
+ * a panel. The loops are compiler/cpu/kernels/product.c. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 #include "compiler/cpu/partials.h"
 
-/* Axes of the relation that one number counts, outermost first. Space axes come first in it, in their order.
+/* Axes of the relation that one number counts, outermost first. Space axes come first in it, in
+ * their order.
  */
 typedef struct {
     int n, axis[DL_MAX_RELATION];
@@ -39,8 +40,9 @@ static void add(const product *p, group *g, int axis) {
     g->size *= axis_size(p, axis);
 }
 
-/* Lanes lie along one axis that the right operand alone has, the last of such; other ones of its own count
- * with the batch. Where the second operand has none of its own, the operands change places. */
+/* Lanes lie along one axis that the right operand alone has, the last of such; other ones of its
+ * own count with the batch. Where the second operand has none of its own, the operands change
+ * places. */
 static product find_product(const dl_kernel *k, const dl_kinstr *c) {
     product p = {.c = c,
                  .k = k,
@@ -71,7 +73,8 @@ static product find_product(const dl_kernel *k, const dl_kinstr *c) {
     return p;
 }
 
-/* The step of an operand from number to number of a group where it is the same everywhere; 0 where it is not.
+/* The step of an operand from number to number of a group where it is the same everywhere; 0 where
+ * it is not.
  */
 static int64_t even_step(const product *p, int operand, const group *g) {
     int64_t step = 0, size = 1;
@@ -88,7 +91,8 @@ static int64_t even_step(const product *p, int operand, const group *g) {
 }
 
 /* " + number / rest % size * stride" for each axis of a group. */
-static void put_offset(dl_emitter *e, const product *p, int operand, const group *g, const char *number) {
+static void put_offset(dl_emitter *e, const product *p, int operand, const group *g,
+                       const char *number) {
     int64_t rest = g->size;
     for (int i = 0; i < g->n && g->size; i++) { /* of no terms there is no place */
         int64_t size = axis_size(p, g->axis[i]), stride = p->stride[operand][g->axis[i]];
@@ -103,7 +107,8 @@ static void put_offset(dl_emitter *e, const product *p, int operand, const group
 
 static void put_at(dl_emitter *e, const product *p, int operand) {
     dl_putf(e->out,
-            "UNUSED long %s_%s(long batch, long row, long term) {\n    (void)batch, (void)row, (void)term;\n "
+            "UNUSED long %s_%s(long batch, long row, long term) {\n    (void)batch, (void)row, "
+            "(void)term;\n "
             "   return 0",
             e->k->name, operand ? "right" : "left");
     put_offset(e, p, operand, &p->batch, "batch");
@@ -118,36 +123,40 @@ static void put_coordinates(dl_emitter *e, const product *p, const group *g, con
     for (int i = 0; i < g->n; i++) {
         int64_t size = axis_size(p, g->axis[i]);
         rest /= size ? size : 1;
-        dl_putf(e->out, "    const long x%d = %s / %lldL %% %lldL;\n", g->axis[i], number, (long long)rest,
-                (long long)(size ? size : 1));
+        dl_putf(e->out, "    const long x%d = %s / %lldL %% %lldL;\n", g->axis[i], number,
+                (long long)rest, (long long)(size ? size : 1));
     }
 }
 
-/* <kernel>_<name>: calls <kernel>_<vector> for each vector of some rows of a panel, and for what remains of a
- * row, which may add up; with `line`, for each so many elements. */
-static void put_rows(dl_emitter *e, const product *p, const char *name, const char *vector, int line) {
+/* <kernel>_<name>: calls <kernel>_<vector> for each vector of some rows of a panel, and for what
+ * remains of a row, which may add up; with `line`, for each so many elements. */
+static void put_rows(dl_emitter *e, const product *p, const char *name, const char *vector,
+                     int line) {
     const dl_kernel *k = e->k;
-    dl_putf(e->out,
-            "static %svoid %s_%s(char *const *arg, const float *acc, long batch, long row, long rows, "
-            "long column, long n, long step, double *sums) {\n"
-            "    (void)batch, (void)column, (void)n, (void)step, (void)sums;\n",
-            line ? "" : dl_emit_warmth(e), k->name, name);
+    dl_putf(
+        e->out,
+        "static %svoid %s_%s(char *const *arg, const float *acc, long batch, long row, long rows, "
+        "long column, long n, long step, double *sums) {\n"
+        "    (void)batch, (void)column, (void)n, (void)step, (void)sums;\n",
+        line ? "" : dl_emit_warmth(e), k->name, name);
     const char *sums = line ? "sums" : dl_emit_take_sums(e);
     dl_puts(e->out, "    for (long end = row + rows; row < end; row++, acc += PANEL) {\n");
     put_coordinates(e, p, &p->batch, "batch");
     put_coordinates(e, p, &p->rows, "row");
     dl_buf call = {0};
     dl_putf(&call, "%s_%s(arg, ", k->name, vector);
-    for (int i = 0; i < k->nspace; i++) dl_putf(&call, i == e->lane_axis ? "column + i, " : "x%d, ", i);
+    for (int i = 0; i < k->nspace; i++)
+        dl_putf(&call, i == e->lane_axis ? "column + i, " : "x%d, ", i);
     if (e->lane_axis < 0) {
         dl_putf(e->out, "    %s1, acc, %s);\n", call.at, sums);
     } else {
         const char *at = "acc + i / PANEL * step + i % PANEL";
         if (line)
-            dl_putf(e->out, "    for (long i = 0; i < n; i += %d) %sLANES, %s, %s);\n", line, call.at, at,
-                    sums);
+            dl_putf(e->out, "    for (long i = 0; i < n; i += %d) %sLANES, %s, %s);\n", line,
+                    call.at, at, sums);
         else
-            dl_putf(e->out, "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, %s, %s);\n",
+            dl_putf(e->out,
+                    "    long i = 0;\n    for (; i + LANES <= n; i += LANES) %sLANES, %s, %s);\n",
                     call.at, at, sums);
         if (!line && p->column.size % e->t->lanes)
             dl_putf(e->out, "    if (i < n) %sn - i, %s, %s);\n", call.at, at, sums);
@@ -172,32 +181,34 @@ static const char *put_fetch(dl_emitter *e, const product *p) {
     return dl_format(e->arena, "%s_fetch", e->k->name);
 }
 
-/* A sum over the first axis of two matrices, as of a linear layer's weights: a weight gradient of one tap. */
+/* A sum over the first axis of two matrices, as of a linear layer's weights: a weight gradient of
+ * one tap. */
 static bool is_gradient(const product *p) {
-    return p->batch.size == 1 && p->column.n && p->column.size > 0 && p->rows.size > 1 && p->terms.size > 1 &&
-           p->column.size <= DL_MOST_PLACES && p->rows.size <= DL_MOST_PLACES &&
-           p->terms.size <= DL_MOST_PLACES && even_step(p, 0, &p->rows) == 1 &&
-           even_step(p, 0, &p->terms) == p->rows.size && even_step(p, 1, &p->column) == 1 &&
-           even_step(p, 1, &p->terms) == p->column.size;
+    return p->batch.size == 1 && p->column.n && p->column.size > 0 && p->rows.size > 1 &&
+           p->terms.size > 1 && p->column.size <= DL_MOST_PLACES &&
+           p->rows.size <= DL_MOST_PLACES && p->terms.size <= DL_MOST_PLACES &&
+           even_step(p, 0, &p->rows) == 1 && even_step(p, 0, &p->terms) == p->rows.size &&
+           even_step(p, 1, &p->column) == 1 && even_step(p, 1, &p->terms) == p->column.size;
 }
 
 static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
     const char *name = e->k->name;
-    dl_gradient g = {.batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size};
+    dl_gradient g = {
+        .batch = 1, .nx = 1, .ny = 1, .channels = p->rows.size, .lanes = p->column.size};
     g.packs = side_type(p, 0) != DL_F32, g.pairs = dl_cpu_pairs(e->k, e->t);
     for (int i = 0; i < 3; i++) g.in[i] = g.out[i] = g.scale[i] = g.dilation[i] = g.kernel[i] = 1;
     g.in[2] = g.out[2] = p->terms.size;
     for (int i = 0; i < 2; i++)
-        dl_putf(e->out, "static const struct part %s_%s[] = {{%d, %lld, %s}};\n", name, i ? "y" : "x",
-                p->c->parts[p->side[i]][0], (long long)(i ? p->column.size : p->rows.size),
-                dl_emit_element(side_type(p, i)));
-    dl_putf(
-        e->out,
-        "static void %s_block(char *const *arg, long group, long panel, long panels, long row, long rows, "
-        "const float *sum, long step, double *sums) {\n    (void)group;\n"
-        "    long column = panel * PANEL, n = %lldL - column, most = panels * PANEL;\n"
-        "    %s_rows(arg, sum, 0, row, rows, column, n < most ? n : most, step, sums);\n}\n",
-        name, (long long)p->column.size, name);
+        dl_putf(e->out, "static const struct part %s_%s[] = {{%d, %lld, %s}};\n", name,
+                i ? "y" : "x", p->c->parts[p->side[i]][0],
+                (long long)(i ? p->column.size : p->rows.size), dl_emit_element(side_type(p, i)));
+    dl_putf(e->out,
+            "static void %s_block(char *const *arg, long group, long panel, long panels, long row, "
+            "long rows, "
+            "const float *sum, long step, double *sums) {\n    (void)group;\n"
+            "    long column = panel * PANEL, n = %lldL - column, most = panels * PANEL;\n"
+            "    %s_rows(arg, sum, 0, row, rows, column, n < most ? n : most, step, sums);\n}\n",
+            name, (long long)p->column.size, name);
     g.reading = dl_find_reading(e->arena, e->t, g.lanes, 1, g.channels);
     dl_emit_reads(e, &g.reading);
     dl_emit_gradient(e, &g, code);
@@ -209,17 +220,18 @@ static bool is_paired(const dl_emitter *e, const product *p) {
            (even_step(p, 1, &p->terms) == 1 || even_step(p, 1, &p->column) == 1);
 }
 
-/* Is it a weight gradient whose operands are packed once for all units, as tiles take them (kernels/bands.c)?
- * Blocks of positions would each give a tile a few products, and its sums a way to cache and back; with many
- * positions packed operands would take more memory than what they are of. */
+/* Is it a weight gradient whose operands are packed once for all units, as tiles take them
+ * (kernels/bands.c)? Blocks of positions would each give a tile a few products, and its sums a way
+ * to cache and back; with many positions packed operands would take more memory than what they are
+ * of. */
 static bool is_banded(const dl_emitter *e, const product *p) {
     enum { MOST_PACKED = 32 << 20 };
     return e->t->tiles && dl_cpu_pairs(e->k, e->t) && is_gradient(p) &&
            p->terms.size * (p->rows.size + p->column.size) * 2 <= MOST_PACKED;
 }
 
-/* Phase 0 packs the right operand, and a left one of 16 bits where more than a few units would widen the same
- * rows, or whose rows are neighbours; phase 1 multiplies. */
+/* Phase 0 packs the right operand, and a left one of 16 bits where more than a few units would
+ * widen the same rows, or whose rows are neighbours; phase 1 multiplies. */
 static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     enum {
         FEW = 2,
@@ -231,14 +243,18 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     bool banded = is_banded(e, p), pairs = banded || is_paired(e, p), tiles = pairs && e->t->tiles;
     put_at(e, p, 0);
     put_at(e, p, 1);
-    int64_t panels = dl_ceil_div(p->column.size, e->t->panel), unit_rows = tiles ? DL_BAND : e->t->row_block,
+    int64_t panels = dl_ceil_div(p->column.size, e->t->panel),
+            unit_rows = tiles ? DL_BAND : e->t->row_block,
             blocks = dl_ceil_div(p->rows.size, unit_rows), groups = 1;
     while (groups < panels &&
-           (tiles ? dl_ceil_div(panels, groups) * e->t->panel * (p->terms.size * 2 + DL_BAND * 4) > TILES_STAY
+           (tiles ? dl_ceil_div(panels, groups) * e->t->panel * (p->terms.size * 2 + DL_BAND * 4) >
+                        TILES_STAY
                   : p->batch.size * blocks * groups < UNITS))
         groups++;
-    int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups), left_step = even_step(p, 0, &p->terms);
-    bool direct = pairs ? tiles || p->terms.size % 2 == 0 : left_step == 1 && side_type(p, 0) == DL_F32;
+    int64_t unit_panels = dl_ceil_div(panels ? panels : 1, groups),
+            left_step = even_step(p, 0, &p->terms);
+    bool direct =
+        pairs ? tiles || p->terms.size % 2 == 0 : left_step == 1 && side_type(p, 0) == DL_F32;
     const char *fetch = tiles ? "0" : put_fetch(e, p); /* bands ask for nothing */
     bool ahead = !direct && side_type(p, 0) != DL_F32 && groups > FEW;
     int64_t terms = banded ? dl_ceil_div(p->terms.size, DL_BAND) * (DL_BAND / 2)
@@ -246,11 +262,14 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
             left_floats = p->batch.size * (banded  ? blocks * DL_BAND * terms
                                            : ahead ? p->rows.size * terms
                                                    : 0),
-            panel_floats = panels * terms * e->t->panel, right_floats = p->batch.size * panel_floats;
+            panel_floats = panels * terms * e->t->panel,
+            right_floats = p->batch.size * panel_floats;
     dl_putf(e->out,
-            "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, .terms = "
+            "static const struct product %s_shape = {.batch = %lld, .rows = %lld, .columns = %lld, "
+            ".terms = "
             "%lld, .pairs = %d, .elements = %lld, .across = %d, .left = {%d, 0, %s}, "
-            ".right = {%d, 0, %s}, .direct = %d, .left_packed = %lld, .left_step = %lld, .right_step = %lld, "
+            ".right = {%d, 0, %s}, .direct = %d, .left_packed = %lld, .left_step = %lld, "
+            ".right_step = %lld, "
             ".row_step = %lld, "
             ".column_step = %lld, "
             ".left_at = %s_left, "
@@ -258,31 +277,35 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
             ".unit_rows = %lld, .unit_panels = %lld, .by_rows = %d};\n",
             name, (long long)p->batch.size, (long long)p->rows.size, (long long)p->column.size,
             (long long)terms, pairs, (long long)p->terms.size, banded, p->c->parts[p->side[0]][0],
-            dl_emit_element(side_type(p, 0)), p->c->parts[p->side[1]][0], dl_emit_element(side_type(p, 1)),
-            direct, (long long)(left_floats ? right_floats : 0), (long long)left_step,
-            (long long)even_step(p, 1, &p->terms), (long long)even_step(p, 0, &p->rows),
-            (long long)even_step(p, 1, &p->column), name, name, fetch, (long long)unit_rows,
-            (long long)unit_panels, panel_floats * 4 <= PANELS_STAY);
+            dl_emit_element(side_type(p, 0)), p->c->parts[p->side[1]][0],
+            dl_emit_element(side_type(p, 1)), direct, (long long)(left_floats ? right_floats : 0),
+            (long long)left_step, (long long)even_step(p, 1, &p->terms),
+            (long long)even_step(p, 0, &p->rows), (long long)even_step(p, 1, &p->column), name,
+            name, fetch, (long long)unit_rows, (long long)unit_panels,
+            panel_floats * 4 <= PANELS_STAY);
     code->phases = 2;
-    code->units[0] =
-        banded ? p->batch.size * terms / (DL_BAND / 2) : p->batch.size * (panels + (ahead ? blocks : 0));
+    code->units[0] = banded ? p->batch.size * terms / (DL_BAND / 2)
+                            : p->batch.size * (panels + (ahead ? blocks : 0));
     code->units[1] = p->batch.size * blocks * dl_ceil_div(panels, unit_panels);
     code->workspace = dl_plan_round((right_floats + left_floats) * 4);
-    code->scratch = (e->t->rows * e->t->panel + (direct || ahead ? 0 : e->t->row_block * terms)) * 4;
+    code->scratch =
+        (e->t->rows * e->t->panel + (direct || ahead ? 0 : e->t->row_block * terms)) * 4;
     if (tiles) code->scratch = DL_BAND * (DL_CHAIN + unit_panels * e->t->panel) * 4;
     dl_emit_head(e, 0);
     if (ahead)
         dl_putf(e->out,
-                "    if (unit >= %lldL) {\n        pack_left_block(&%s_shape, arg, unit - %lldL, (float "
+                "    if (unit >= %lldL) {\n        pack_left_block(&%s_shape, arg, unit - %lldL, "
+                "(float "
                 "*)workspace);\n"
                 "        return;\n    }\n",
                 (long long)(p->batch.size * panels), name, (long long)(p->batch.size * panels));
-    dl_putf(e->out, "    pack_%s(&%s_shape, arg, unit, (float *)workspace);\n}\n", banded ? "terms" : "right",
-            name);
+    dl_putf(e->out, "    pack_%s(&%s_shape, arg, unit, (float *)workspace);\n}\n",
+            banded ? "terms" : "right", name);
     dl_emit_head(e, 1);
     dl_emit_unit_sums(e, code->units[1], code);
     dl_putf(e->out,
-            "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, sums);\n}\n",
+            "    product_unit(&%s_shape, arg, (const float *)workspace, unit, scratch, %s_rows, "
+            "sums);\n}\n",
             name, name);
 }
 
@@ -293,7 +316,8 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     e->mode = p.column.n ? DL_LANES : DL_SINGLE;
     dl_emit_find_partial(e, 0, NULL); /* of sums that keep nothing */
     bool gradient = is_gradient(&p);
-    e->ahead = gradient && !is_banded(e, &p) ? p.column.size : 0; /* a weight's next row, and its moments' */
+    e->ahead = gradient && !is_banded(e, &p) ? p.column.size
+                                             : 0; /* a weight's next row, and its moments' */
     put_behind(e, &p);
     e->ahead = 0;
     code->needs[DL_NEED_CONTRACTS] = true;

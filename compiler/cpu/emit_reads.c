@@ -23,16 +23,22 @@ static dl_reads find_column(const dl_target *t, int64_t lane, int64_t to, int64_
     return (dl_reads){first, apart, terms};
 }
 
-dl_reading dl_find_reading(dl_arena *arena, const dl_target *t, int64_t lanes, int64_t groups, int64_t per) {
-    int64_t own = groups ? lanes / groups : lanes, columns = dl_ceil_div(lanes, t->panel), all = groups * per;
-    dl_reading r = {.alike = groups <= 1 ? columns : own % t->panel ? 1 : own / t->panel, .vectors = 1};
+dl_reading dl_find_reading(dl_arena *arena, const dl_target *t, int64_t lanes, int64_t groups,
+                           int64_t per) {
+    int64_t own = groups ? lanes / groups : lanes, columns = dl_ceil_div(lanes, t->panel),
+            all = groups * per;
+    dl_reading r = {.alike = groups <= 1      ? columns
+                             : own % t->panel ? 1
+                                              : own / t->panel,
+                    .vectors = 1};
     if (r.alike < 1) r.alike = 1;
     r.n = columns ? columns / r.alike : 1;
     r.at = DL_NEWS(arena, dl_reads, r.n);
     r.at[0].terms = per; /* where there are no lanes, or one group */
     for (int64_t i = 0; i < r.n; i++) {
         int64_t lane = i * r.alike * t->panel;
-        if (groups > 1) r.at[i] = find_column(t, lane, least(lane + t->panel, lanes), own, per, all);
+        if (groups > 1)
+            r.at[i] = find_column(t, lane, least(lane + t->panel, lanes), own, per, all);
         if (r.at[i].terms > r.terms) r.terms = r.at[i].terms;
         if (r.at[i].apart) r.vectors = 2;
     }
@@ -53,7 +59,8 @@ bool dl_reading_joins(const dl_reading *r, int64_t all, int64_t columns, bool mo
     if (r->n == 1 || r->alike % columns == 0) return true;
     bool near = move;
     for (int64_t i = 0; near && i < all; i++) {
-        const dl_reads *first = &r->at[i / columns * columns / r->alike], *own = &r->at[i / r->alike];
+        const dl_reads *first = &r->at[i / columns * columns / r->alike],
+                       *own = &r->at[i / r->alike];
         near = own->terms == first->terms && own->first + own->apart - first->first <= DL_CHAIN;
     }
     return near;
@@ -62,7 +69,7 @@ bool dl_reading_joins(const dl_reading *r, int64_t all, int64_t columns, bool mo
 void dl_emit_reads(dl_emitter *e, const dl_reading *r) {
     dl_putf(e->out, "static const struct reads %s_reads[] = {", e->k->name);
     for (int64_t i = 0; i < r->n; i++)
-        dl_putf(e->out, "{%lld, %lld, %lld}, ", (long long)r->at[i].first, (long long)r->at[i].apart,
-                (long long)r->at[i].terms);
+        dl_putf(e->out, "{%lld, %lld, %lld}, ", (long long)r->at[i].first,
+                (long long)r->at[i].apart, (long long)r->at[i].terms);
     dl_puts(e->out, "};\n");
 }

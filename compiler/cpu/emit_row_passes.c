@@ -1,5 +1,5 @@
-/* One row of a sweep: its passes, each a function that runs at a point or a vector of them, and what is known
- * between them. */
+/* One row of a sweep: its passes, each a function that runs at a point or a vector of them, and
+ * what is known between them. */
 #include "compiler/cpu/emit_rows.h"
 
 static const dl_kinstr *instr_of(const dl_cpu_rows *r, int i) { return &r->e->k->instrs.at[i]; }
@@ -48,14 +48,16 @@ static void put_growth(const dl_cpu_rows *r, int i) {
         dl_putf(out, "    *a%d += v%d;\n", i, in->args[0]);
     else if (in->op == DL_OP_sum)
         dl_putf(out,
-                whole ? "    sum_in(a%d, v%d);\n" : "    sum_in(a%d, n >= LANES ? v%d : keep(v%d, n));\n", i,
-                in->args[0], in->args[0]);
+                whole ? "    sum_in(a%d, v%d);\n"
+                      : "    sum_in(a%d, n >= LANES ? v%d : keep(v%d, n));\n",
+                i, in->args[0], in->args[0]);
     else if (whole)
         dl_putf(out, "    *a%d = v_%s(*a%d, v%d);\n", i, most, i, in->args[0]);
     else
         dl_putf(out,
-                "    *a%d = v_%s(*a%d, n >= LANES ? v%d : v_pick(lane_numbers() < (int)n, v%d, *a%d));\n", i,
-                most, i, in->args[0], in->args[0], i);
+                "    *a%d = v_%s(*a%d, n >= LANES ? v%d : v_pick(lane_numbers() < (int)n, v%d, "
+                "*a%d));\n",
+                i, most, i, in->args[0], in->args[0], i);
 }
 
 /* The value of a reduction of the row. */
@@ -72,12 +74,13 @@ static void put_end(const dl_cpu_rows *r, int i) {
     bool wide = !r->lanes || (in->op == DL_OP_sum && !r->chains);
     dl_cast c = dl_emit_rounding(r->e->mode, in->type, wide);
     if (!*c.open) c = (dl_cast){dl_format(r->e->arena, "(%s)", type), ""};
-    dl_putf(r->e->out, "    const %s v%d = %s%s(a%d)%s;\n    (void)v%d;\n", type, i, c.open, of, i, c.close,
-            i);
+    dl_putf(r->e->out, "    const %s v%d = %s%s(a%d)%s;\n    (void)v%d;\n", type, i, c.open, of, i,
+            c.close, i);
 }
 
 void dl_emit_row_coordinates(const dl_cpu_rows *r, bool inner, bool types) {
-    for (int i = 0; i < r->nouter; i++) dl_putf(r->e->out, types ? "long x%d, " : "x%d, ", r->outer[i]);
+    for (int i = 0; i < r->nouter; i++)
+        dl_putf(r->e->out, types ? "long x%d, " : "x%d, ", r->outer[i]);
     for (int i = 0; inner && i < r->ninner; i++)
         dl_putf(r->e->out, types ? "long x%d, " : "x%d, ", r->inner[i]);
 }
@@ -129,16 +132,18 @@ static void put_pass_function(const dl_cpu_rows *r, int pass) {
     dl_putf(e->out, "INLINE void %s_pass%d(char *const *arg, ", e->name, pass);
     dl_emit_row_coordinates(r, true, true);
     put_shared_values(r, pass, true);
-    dl_puts(e->out,
-            "long n, long at, double *sums, char *scratch, char *workspace) {\n    (void)arg, (void)n, "
-            "(void)at, (void)sums, (void)scratch, (void)workspace;\n");
+    dl_puts(
+        e->out,
+        "long n, long at, double *sums, char *scratch, char *workspace) {\n    (void)arg, (void)n, "
+        "(void)at, (void)sums, (void)scratch, (void)workspace;\n");
     put_zeros(r, true);
     dl_emit_row_mode(r, true);
     for (int i = 0; i < e->k->instrs.n; i++) {
         dl_dtype d = instr_of(r, i)->type;
         bool wide = e->mode == DL_LANES && !r->across && d != DL_I64;
         if (uses_shared(r, pass, i))
-            dl_putf(e->out, "    const %s v%d = %s%s(r%d);\n", dl_emit_type(e, d), i, wide ? "splat" : "",
+            dl_putf(e->out, "    const %s v%d = %s%s(r%d);\n", dl_emit_type(e, d), i,
+                    wide ? "splat" : "",
                     !wide          ? ""
                     : d == DL_I32  ? "_i"
                     : d == DL_BOOL ? "_b"
@@ -146,7 +151,8 @@ static void put_pass_function(const dl_cpu_rows *r, int pass) {
                     i);
         if (uses_saved(r, pass, i))
             dl_putf(e->out, "    const %s v%d = *(const %s *)(scratch + %lldL + at * %d);\n",
-                    dl_emit_type(e, d), i, dl_emit_type(e, d), (long long)r->at[i], r->lanes ? 4 : 8);
+                    dl_emit_type(e, d), i, dl_emit_type(e, d), (long long)r->at[i],
+                    r->lanes ? 4 : 8);
         if (!r->passes.made[pass][i]) continue;
         if (is_reduction_of_row(r, i)) {
             if (grows_in(r, pass, i)) put_growth(r, i);
@@ -181,18 +187,19 @@ static void put_pass(const dl_cpu_rows *r, int pass) {
         int64_t size = e->k->space[r->inner[i]].size; /* an axis that joins the next stays at 0 */
         while (i + 1 < loops && dl_emit_joins(e, r->inner[i], r->inner[i + 1]))
             size *= e->k->space[r->inner[++i]].size;
-        dl_putf(e->out, "        for (long x%d = 0; x%d < %lldL; x%d++)\n", r->inner[i], r->inner[i],
-                (long long)size, r->inner[i]);
+        dl_putf(e->out, "        for (long x%d = 0; x%d < %lldL; x%d++)\n", r->inner[i],
+                r->inner[i], (long long)size, r->inner[i]);
     }
     dl_puts(e->out, "        {\n");
     if (along) {
         int64_t size = e->k->space[last].size, whole = size / e->t->lanes * e->t->lanes;
-        dl_putf(e->out, "            for (long x%d = 0; x%d < %lldL; x%d += LANES, at += LANES) ", last, last,
-                (long long)whole, last);
+        dl_putf(e->out, "            for (long x%d = 0; x%d < %lldL; x%d += LANES, at += LANES) ",
+                last, last, (long long)whole, last);
         put_call(r, pass, "LANES");
         dl_puts(e->out, ";\n");
         if (size > whole) {
-            dl_putf(e->out, "            const long x%d = %lldL;\n            ", last, (long long)whole);
+            dl_putf(e->out, "            const long x%d = %lldL;\n            ", last,
+                    (long long)whole);
             dl_buf rest = {0};
             dl_putf(&rest, "%lldL", (long long)(size - whole));
             put_call(r, pass, rest.at);
@@ -215,7 +222,8 @@ static void put_level(const dl_cpu_rows *r, int level) {
         if (r->passes.shared[r->sweep->read.at[i]]) dl_emit_read(e, r->sweep->read.at[i]);
     for (int i = 0; i < r->sweep->run.n; i++) {
         int number = r->sweep->run.at[i];
-        if (is_root(r, number) || !r->passes.shared[number] || e->sweeps.level[number] != level) continue;
+        if (is_root(r, number) || !r->passes.shared[number] || e->sweeps.level[number] != level)
+            continue;
         if (is_reduction_of_row(r, number))
             put_end(r, number);
         else
@@ -230,9 +238,9 @@ void dl_emit_row(const dl_cpu_rows *r) {
     for (int p = 0; p < r->passes.n; p++) put_pass_function(r, p);
     dl_putf(e->out, "INLINE void %s_row(char *const *arg, ", e->name);
     dl_emit_row_coordinates(r, false, true);
-    dl_puts(e->out,
-            "long n, double *sums, char *scratch, char *workspace) {\n    (void)arg, (void)n, (void)sums, "
-            "(void)scratch, (void)workspace;\n");
+    dl_puts(e->out, "long n, double *sums, char *scratch, char *workspace) {\n    (void)arg, "
+                    "(void)n, (void)sums, "
+                    "(void)scratch, (void)workspace;\n");
     put_zeros(r, false);
     for (int i = 0; i < r->sweep->run.n; i++) {
         int number = r->sweep->run.at[i];

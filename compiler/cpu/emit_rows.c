@@ -1,9 +1,10 @@
-/* Sweeps over rows: at each point of the outer axes the whole row is gone over in several passes, one behind
- * the other, between which reductions over the row are known. What a pass made and a later one needs stays in
- * the thread's scratch, where it is not made again at once. No partial results go through memory.
+/* Sweeps over rows: at each point of the outer axes the whole row is gone over in several passes,
+ * one behind the other, between which reductions over the row are known. What a pass made and a
+ * later one needs stays in the thread's scratch, where it is not made again at once. No partial
+ * results go through memory.
  *
- * Vectors lie along an axis of the row, whose reductions then end in a sum over lanes; or along one of the
- * outer axes, where each lane has a row of its own. */
+ * Vectors lie along an axis of the row, whose reductions then end in a sum over lanes; or along one
+ * of the outer axes, where each lane has a row of its own. */
 #include "compiler/cpu/emit_rows.h"
 #include "compiler/cpu/partials.h"
 
@@ -19,7 +20,8 @@ static bool is_reduction_of_row(const dl_cpu_rows *r, int i) {
 
 static const dl_type *touched(const dl_cpu_rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
-    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &r->e->k->params.at[in->param].type : NULL;
+    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &r->e->k->params.at[in->param].type
+                                                           : NULL;
 }
 
 /* The axis along which an access finds neighbours in memory, or -1. */
@@ -49,7 +51,8 @@ static int choose_lanes(const dl_cpu_rows *r) {
         int64_t points = 0;
         for (int i = 0; i < r->sweep->run.n; i++)
             if (neighbours(r, r->sweep->run.at[i]) == a)
-                points += dl_axes_points(k->nspace, k->space, step_of(r, r->sweep->run.at[i])->axes);
+                points +=
+                    dl_axes_points(k->nspace, k->space, step_of(r, r->sweep->run.at[i])->axes);
         if (k->space[a].size < r->e->t->lanes) points = points / r->e->t->lanes * k->space[a].size;
         if (mine >> a & 1 && points > most) most = points, best = a;
     }
@@ -110,7 +113,8 @@ static void put_row_call(const dl_cpu_rows *r, const char *n) {
 /* Units of `each` rows; across, `group` lanes of a row at a time count as one. */
 static void put_units(const dl_cpu_rows *r, int64_t each, int64_t count, int64_t group) {
     dl_emitter *e = r->e;
-    dl_putf(e->out, "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
+    dl_putf(e->out,
+            "    for (long row = unit * %lldL; row < (unit + 1) * %lldL && row < %lldL; row++) {\n",
             (long long)each, (long long)each, (long long)count);
     dl_emit_split(e, "row", count, r->nouter - r->across, r->outer);
     if (!r->across) {
@@ -118,12 +122,12 @@ static void put_units(const dl_cpu_rows *r, int64_t each, int64_t count, int64_t
     } else {
         int64_t size = e->k->space[r->lane_axis].size;
         int x = r->lane_axis;
-        dl_putf(
-            e->out,
-            "        long x%d = row %% %lldL * %lldL;\n        const long to = x%d + %lldL < %lldL ? x%d + "
-            "%lldL : %lldL;\n",
-            x, (long long)dl_ceil_div(size, group), (long long)group, x, (long long)group, (long long)size, x,
-            (long long)group, (long long)size);
+        dl_putf(e->out,
+                "        long x%d = row %% %lldL * %lldL;\n        const long to = x%d + %lldL < "
+                "%lldL ? x%d + "
+                "%lldL : %lldL;\n",
+                x, (long long)dl_ceil_div(size, group), (long long)group, x, (long long)group,
+                (long long)size, x, (long long)group, (long long)size);
         dl_putf(e->out, "        for (; x%d + LANES <= to; x%d += LANES) ", x, x);
         put_row_call(r, "LANES");
         if (size % e->t->lanes) {
@@ -139,8 +143,10 @@ static void put_units(const dl_cpu_rows *r, int64_t each, int64_t count, int64_t
 
 int64_t dl_emit_rows(dl_emitter *e, dl_emitted *code) {
     const dl_kernel *k = e->k;
-    dl_cpu_rows r = {
-        .e = e, .sweep = e->now, .lane_axis = -1, .at = DL_NEWS(e->arena, int64_t, k->instrs.n + 1)};
+    dl_cpu_rows r = {.e = e,
+                     .sweep = e->now,
+                     .lane_axis = -1,
+                     .at = DL_NEWS(e->arena, int64_t, k->instrs.n + 1)};
     r.passes = dl_emit_find_passes(e, e->now, true, true);
     for (int i = 0; i < k->nspace; i++) r.wide |= k->space[i].size != 1 ? 1u << i : 0;
     e->flat = false;

@@ -1,5 +1,5 @@
-/* Between the two files that write sweeps over rows for CPUs: emit_rows.c chooses how, and writes the loop
- * over rows; emit_row_passes.c writes what is done with one. */
+/* Between the two files that write sweeps over rows for CPUs: emit_rows.c chooses how, and writes
+ * the loop over rows; emit_row_passes.c writes what is done with one. */
 #ifndef DL_EMIT_ROWS_H
 #define DL_EMIT_ROWS_H
 #include "compiler/codegen/emit_passes.h"
@@ -17,9 +17,11 @@ typedef struct {
     int64_t *at; /* by instruction: where in scratch what is saved lies, in bytes */
 } dl_cpu_rows;
 
-/* Values in vectors, or one at a time: those of the row's points, or those that are the row's own. */
+/* Values in vectors, or one at a time: those of the row's points, or those that are the row's own.
+ */
 void dl_emit_row_mode(const dl_cpu_rows *r, bool points);
-/* "x0, x1, ": the coordinates of the outer axes, and with `inner` the row's; with `types` as parameters. */
+/* "x0, x1, ": the coordinates of the outer axes, and with `inner` the row's; with `types` as
+ * parameters. */
 void dl_emit_row_coordinates(const dl_cpu_rows *r, bool inner, bool types);
 /* The function NAME_row: all of one row, or of the rows of n lanes; and its passes. */
 void dl_emit_row(const dl_cpu_rows *r);

@@ -1,7 +1,7 @@
-/* Kernels that add to places that values tell. First the points are sorted by the place that they come to, as
- * a counting sort does (Knuth, The Art of Computer Programming 3, 5.2): one unit, two passes. Then each place
- * adds up its own, in order, so that no two threads add to one and any number of them makes the same bits; in
- * double, whatever the floats. */
+/* Kernels that add to places that values tell. First the points are sorted by the place that they
+ * come to, as a counting sort does (Knuth, The Art of Computer Programming 3, 5.2): one unit, two
+ * passes. Then each place adds up its own, in order, so that no two threads add to one and any
+ * number of them makes the same bits; in double, whatever the floats. */
 #include "compiler/cpu/emit_cpu.h"
 
 #include <stdio.h>
@@ -9,11 +9,13 @@
 typedef struct {
     const dl_kernel *k;
     const dl_kinstr *store;
-    int number;                   /* the instruction that tells the place */
-    int taken[DL_MAX_RANK], n;    /* space axes that the number depends on: the points that are sorted */
+    int number; /* the instruction that tells the place */
+    int taken[DL_MAX_RANK],
+        n; /* space axes that the number depends on: the points that are sorted */
     int kept[DL_MAX_RANK], nkept; /* of those, axes that the result has too */
     int rest[DL_MAX_RANK], nrest; /* the others: whole rows are added */
-    int64_t points, places, row, choices; /* products of their sizes; elements along the numbered axis */
+    int64_t points, places, row,
+        choices; /* products of their sizes; elements along the numbered axis */
 } scatter;
 
 static int64_t size_of(const scatter *s, int axis) { return s->k->space[axis].size; }
@@ -49,13 +51,13 @@ static void put_axes(dl_emitter *e, const scatter *s, int n, const int *axes, co
     for (int i = 0; i < n; i++) {
         int64_t size = size_of(s, axes[i]) ? size_of(s, axes[i]) : 1;
         count = count / size ? count / size : 1;
-        dl_putf(e->out, "        const long x%d = %s / %lldL %% %lldL;\n", axes[i], number, (long long)count,
-                (long long)size);
+        dl_putf(e->out, "        const long x%d = %s / %lldL %% %lldL;\n", axes[i], number,
+                (long long)count, (long long)size);
     }
 }
 
-static void put_function(dl_emitter *e, const scatter *s, const char *name, const char *type, int end,
-                         int result) {
+static void put_function(dl_emitter *e, const scatter *s, const char *name, const char *type,
+                         int end, int result) {
     dl_putf(e->out, "INLINE %s %s_%s(char *const *arg", type, e->k->name, name);
     for (int i = 0; i < s->k->nspace; i++) dl_putf(e->out, ", long x%d", i);
     dl_puts(e->out, ") {\n    (void)arg");
@@ -78,24 +80,28 @@ static void put_call(dl_emitter *e, const scatter *s, const char *name) {
 }
 
 static void put_sort(dl_emitter *e, const scatter *s) {
-    dl_putf(e->out,
-            "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)unit, "
-            "(void)scratch;\n"
-            "    long *end = (long *)workspace, *order = end + %lldL;\n"
-            "    for (long i = 0; i < %lldL; i++) end[i] = 0;\n"
-            "    for (int pass = 0; pass < 2; pass++) {\n    for (long p = 0; p < %lldL; p++) {\n",
-            e->k->name, (long long)s->places + 1, (long long)s->places + 1, (long long)s->points);
+    dl_putf(
+        e->out,
+        "void %s_0(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)unit, "
+        "(void)scratch;\n"
+        "    long *end = (long *)workspace, *order = end + %lldL;\n"
+        "    for (long i = 0; i < %lldL; i++) end[i] = 0;\n"
+        "    for (int pass = 0; pass < 2; pass++) {\n    for (long p = 0; p < %lldL; p++) {\n",
+        e->k->name, (long long)s->places + 1, (long long)s->places + 1, (long long)s->points);
     put_axes(e, s, s->n, s->taken, "p", s->points);
     dl_puts(e->out, "        const long v = ");
     put_call(e, s, "number");
-    dl_putf(e->out, ";\n        if ((unsigned long)v >= %lldUL) continue;\n        long place = 0;\n",
+    dl_putf(e->out,
+            ";\n        if ((unsigned long)v >= %lldUL) continue;\n        long place = 0;\n",
             (long long)s->choices);
     for (int i = 0; i < s->nkept; i++)
         dl_putf(e->out, "        place = place * %lldL + x%d;\n", (long long)size_of(s, s->kept[i]),
                 s->kept[i]);
-    /* counts stand one further, so that sums of them are beginnings; filling moves each on to its end */
+    /* counts stand one further, so that sums of them are beginnings; filling moves each on to its
+     * end */
     dl_putf(e->out,
-            "        place = place * %lldL + v;\n        if (pass)\n            order[end[place]++] = p;\n   "
+            "        place = place * %lldL + v;\n        if (pass)\n            "
+            "order[end[place]++] = p;\n   "
             "     else\n"
             "            end[place + 1]++;\n    }\n"
             "    for (long i = 0; !pass && i < %lldL; i++) end[i + 1] += end[i];\n    }\n}\n",
@@ -103,28 +109,34 @@ static void put_sort(dl_emitter *e, const scatter *s) {
 }
 
 /* `element`: its type in memory; `rounding`: what makes one of the sum. */
-static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *sum, const char *element,
-                     dl_cast rounding) {
+static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *sum,
+                     const char *element, dl_cast rounding) {
     enum { CHUNK = 64 };
     const dl_type *t = &s->k->params.at[s->store->param].type;
     int64_t inner = s->nrest ? size_of(s, s->rest[s->nrest - 1]) : 1;
     int64_t outer = inner ? s->row / inner : 0;
-    dl_putf(
-        e->out,
-        "void %s_1(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch;\n"
-        "    const long *end = (const long *)workspace, *order = end + %lldL;\n"
-        "    for (long place = unit * %lldL; place < (unit + 1) * %lldL && place < %lldL; place++)\n"
-        "    for (long row = 0; row < %lldL; row++)\n    for (long from = 0; from < %lldL; from += %d) {\n"
-        "        const long n = %lldL - from < %d ? %lldL - from : %d;\n        %s sum[%d] = {0};\n",
-        e->k->name, (long long)s->places + 1, (long long)each, (long long)each, (long long)s->places,
-        (long long)outer, (long long)inner, CHUNK, (long long)inner, CHUNK, (long long)inner, CHUNK, sum,
-        CHUNK);
+    dl_putf(e->out,
+            "void %s_1(char *const *arg, long unit, char *scratch, char *workspace) {\n    "
+            "(void)scratch;\n"
+            "    const long *end = (const long *)workspace, *order = end + %lldL;\n"
+            "    for (long place = unit * %lldL; place < (unit + 1) * %lldL && place < %lldL; "
+            "place++)\n"
+            "    for (long row = 0; row < %lldL; row++)\n    for (long from = 0; from < %lldL; "
+            "from += %d) {\n"
+            "        const long n = %lldL - from < %d ? %lldL - from : %d;\n        %s sum[%d] = "
+            "{0};\n",
+            e->k->name, (long long)s->places + 1, (long long)each, (long long)each,
+            (long long)s->places, (long long)outer, (long long)inner, CHUNK, (long long)inner,
+            CHUNK, (long long)inner, CHUNK, sum, CHUNK);
     if (s->nrest) put_axes(e, s, s->nrest - 1, s->rest, "row", outer);
-    dl_puts(e->out, "        for (long k = place ? end[place - 1] : 0; k < end[place]; k++) {\n        const "
-                    "long p = order[k];\n");
+    dl_puts(
+        e->out,
+        "        for (long k = place ? end[place - 1] : 0; k < end[place]; k++) {\n        const "
+        "long p = order[k];\n");
     put_axes(e, s, s->n, s->taken, "p", s->points);
     dl_puts(e->out, "        for (long i = 0; i < n; i++) {\n");
-    if (s->nrest) dl_putf(e->out, "            const long x%d = from + i;\n", s->rest[s->nrest - 1]);
+    if (s->nrest)
+        dl_putf(e->out, "            const long x%d = from + i;\n", s->rest[s->nrest - 1]);
     dl_puts(e->out, "            sum[i] += ");
     put_call(e, s, "value");
     dl_puts(e->out, ";\n        }\n        }\n");
@@ -135,7 +147,8 @@ static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *
     snprintf(number, sizeof number, "place / %lldL", (long long)(s->choices ? s->choices : 1));
     put_axes(e, s, s->nkept, s->kept, number, before);
     dl_puts(e->out, "        for (long i = 0; i < n; i++) {\n");
-    if (s->nrest) dl_putf(e->out, "            const long x%d = from + i;\n", s->rest[s->nrest - 1]);
+    if (s->nrest)
+        dl_putf(e->out, "            const long x%d = from + i;\n", s->rest[s->nrest - 1]);
     dl_putf(e->out, "            ((%s *)arg[%d])[", element, s->store->param);
     dl_emit_address(e, t, s->store->index);
     dl_putf(e->out, "] = %ssum[i]%s;\n        }\n    }\n}\n", rounding.open, rounding.close);
@@ -162,7 +175,8 @@ bool dl_emit_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
                               "additions at numbered places stand alone in a kernel [DL-E0803]");
     e->mode = DL_SINGLE, e->flat = false, e->lane_axis = -1;
     put_function(e, &s, "number", "long", s.number + 1, s.number);
-    put_function(e, &s, "value", dl_emit_type(e, k->instrs.at[s.store->args[0]].type), end, s.store->args[0]);
+    put_function(e, &s, "value", dl_emit_type(e, k->instrs.at[s.store->args[0]].type), end,
+                 s.store->args[0]);
     put_sort(e, &s);
     int64_t each = dl_ceil_div(s.places ? s.places : 1, UNITS);
     put_sums(e, &s, each, dl_dtype_is_float(to->type.dtype) ? "double" : "long",

@@ -11,8 +11,10 @@ static void put_combination(dl_emitter *e, int number) {
     dl_putf(e->out, "    %s t%d = %s;\n    for (long u = 0; u < %lldL; u++)\n", type, number,
             dl_emit_start(in), (long long)p->units);
     if (!p->n) dl_putf(e->out, "        for (long j = 0; j < %lldL; j++)\n", (long long)p->count);
-    dl_putf(e->out, "        {\n            %s one = ((const %s *)(workspace + %lldL))[u * %lldL + %lldL + ",
-            type, type, (long long)p->base, (long long)p->all, (long long)p->at);
+    dl_putf(
+        e->out,
+        "        {\n            %s one = ((const %s *)(workspace + %lldL))[u * %lldL + %lldL + ",
+        type, type, (long long)p->base, (long long)p->all, (long long)p->at);
     dl_emit_number(e, p->n, p->axis);
     dl_puts(e->out, p->n ? "];\n" : " + j];\n");
     if (in->op == DL_OP_sum)
@@ -21,8 +23,8 @@ static void put_combination(dl_emitter *e, int number) {
         dl_putf(e->out, "            t%d = %s(t%d, one);\n", number, dl_emit_combine(in), number);
     dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
     if (!*c.open) c.open = dl_format(e->arena, "(%s)", dl_emit_type(e, in->type));
-    dl_putf(e->out, "        }\n    %s v%d = %st%d%s;\n    (void)v%d;\n", dl_emit_type(e, in->type), number,
-            c.open, number, c.close, number);
+    dl_putf(e->out, "        }\n    %s v%d = %st%d%s;\n    (void)v%d;\n", dl_emit_type(e, in->type),
+            number, c.open, number, c.close, number);
 }
 
 /* One value at a time: it is small. */
@@ -33,15 +35,15 @@ int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s) {
     int64_t points = dl_axes_points(k->nspace, k->space, s->axes), stride = points;
     e->now = s, e->mode = DL_SINGLE, e->flat = false, e->lane_axis = -1;
     dl_emit_sweep_head(e);
-    dl_putf(e->out, "    for (long at = unit * %d; at < (unit + 1) * %d && at < %lldL; at++) {\n", CHUNK,
-            CHUNK, (long long)points);
+    dl_putf(e->out, "    for (long at = unit * %d; at < (unit + 1) * %d && at < %lldL; at++) {\n",
+            CHUNK, CHUNK, (long long)points);
     for (int i = 0; i < k->nspace; i++)
         if (!(s->axes >> i & 1)) dl_putf(e->out, "    const long x%d = 0;\n    (void)x%d;\n", i, i);
     for (int i = 0; i < lead->n; i++) {
         int64_t size = k->space[lead->axis[i]].size;
         stride /= size ? size : 1;
-        dl_putf(e->out, "    const long x%d = at / %lldL %% %lldL;\n    (void)x%d;\n", lead->axis[i],
-                (long long)stride, (long long)(size ? size : 1), lead->axis[i]);
+        dl_putf(e->out, "    const long x%d = at / %lldL %% %lldL;\n    (void)x%d;\n",
+                lead->axis[i], (long long)stride, (long long)(size ? size : 1), lead->axis[i]);
     }
     for (int i = 0; i < s->combined.n; i++) put_combination(e, s->combined.at[i]);
     dl_emit_run_behind(e);
@@ -51,7 +53,9 @@ int64_t dl_emit_behind(dl_emitter *e, const dl_sweep *s) {
 
 static int64_t put_sweep(dl_emitter *e, const dl_sweep *s, dl_emitted *code) {
     e->now = s;
-    return s->behind ? dl_emit_behind(e, s) : s->row ? dl_emit_rows(e, code) : dl_emit_points(e, code);
+    return s->behind ? dl_emit_behind(e, s)
+           : s->row  ? dl_emit_rows(e, code)
+                     : dl_emit_points(e, code);
 }
 
 /* Sweeps [from, to), which do not wait for each other, as one phase. */
@@ -65,15 +69,16 @@ static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
         e->name = dl_strdup(e->arena, name.at);
         dl_buf_free(&name);
         int64_t n = put_sweep(e, &e->sweeps.at[i], code);
-        dl_putf(
-            &units,
-            "    if (unit < %lldL) {\n        %s(arg, unit, scratch, workspace);\n        return;\n    }\n",
-            (long long)n, e->name);
+        dl_putf(&units,
+                "    if (unit < %lldL) {\n        %s(arg, unit, scratch, workspace);\n        "
+                "return;\n    }\n",
+                (long long)n, e->name);
         dl_putf(&units, "    unit -= %lldL;\n", (long long)n);
         code->units[phase] += n;
     }
     if (!e->alone)
-        dl_putf(e->out, "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n%s}\n",
+        dl_putf(e->out,
+                "void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n%s}\n",
                 e->k->name, phase, units.at);
     dl_buf_free(&units);
 }
@@ -87,7 +92,8 @@ bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
     return true;
 }
 
-/* The row that each kept point should reduce by itself, lane by lane, in one chain of floats; 0: none. */
+/* The row that each kept point should reduce by itself, lane by lane, in one chain of floats; 0:
+ * none. */
 static unsigned find_within(const dl_emitter *e) {
     for (int i = 0; i < e->k->instrs.n; i++)
         if (e->steps[i].kind == DL_K_REDUCE && !dl_emit_is_float(e->k->instrs.at[i].type)) return 0;

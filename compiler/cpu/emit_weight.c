@@ -1,21 +1,25 @@
-/* Weight gradients: how the sums are cut into units, and what finishes a block of them. The loops are
- * compiler/cpu/kernels/weight.c. */
+/* Weight gradients: how the sums are cut into units, and what finishes a block of them. The loops
+ * are compiler/cpu/kernels/weight.c. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 #include "compiler/cpu/partials.h"
 
 enum {
-    GRAD_INTS = 17,     /* of struct grad_scratch, a position: twelve numbers, five of them of 8 bytes */
+    GRAD_INTS =
+        17, /* of struct grad_scratch, a position: twelve numbers, five of them of 8 bytes */
     GRAD_HEAD = 16,     /* of it, once */
     UNITS = 16,         /* enough to share */
     PANEL_FLOATS = 256, /* lanes that a block wants, so that x is packed for many */
     FEW_ROWS = 64,      /* rows that it wants, so that dy is */
     DIRECT_PANELS = 3,  /* fewer than four panels of the same rows do not pay for packing x */
     LEAST_GATHERED = 2 * DL_BAND, /* rows of few channels at all taps, so that gathering pays */
-    MOST_GATHERED = 256, /* rows of few channels at several taps, beside which planes of taps stay apart */
+    MOST_GATHERED =
+        256, /* rows of few channels at several taps, beside which planes of taps stay apart */
 };
 
-static int64_t at_least_one(int64_t n) { return n ? n : 1; } /* where there is nothing to sum, or no sum */
+static int64_t at_least_one(int64_t n) {
+    return n ? n : 1;
+} /* where there is nothing to sum, or no sum */
 
 static int64_t count_blocks(const dl_gradient *g) {
     return g->groups / g->unit_groups * dl_ceil_div(g->panels, g->unit_panels) *
@@ -34,8 +38,8 @@ static bool fits(const dl_target *t, const dl_gradient *g) {
     return g->unit_groups * g->unit_panels * g->unit_rows * t->panel * 4 <= DL_GRAD_ACC;
 }
 
-/* Few channels of pairs: all taps of a position are gathered, where these are many rows. Fewer take as long
- * as floats, whose taps along W are read together (docs/precision.md). */
+/* Few channels of pairs: all taps of a position are gathered, where these are many rows. Fewer take
+ * as long as floats, whose taps along W are read together (docs/precision.md). */
 static bool is_gathered(const dl_target *t, const dl_gradient *g) {
     return t->tiles && g->pairs && g->nx == 1 && g->channels < DL_RUN_BELOW &&
            g->kernel[0] * g->kernel[1] * g->kernel[2] * g->channels > LEAST_GATHERED;
@@ -49,15 +53,17 @@ static bool reads_all(const dl_gradient *g) {
 /* Taps that a group has. */
 static int64_t find_run(const dl_target *t, const dl_gradient *g) {
     if (!is_gathered(t, g))
-        return reads_all(g) && g->channels < DL_RUN_BELOW && g->dilation[2] == 1 ? at_least_one(g->kernel[2])
-                                                                                 : 1;
+        return reads_all(g) && g->channels < DL_RUN_BELOW && g->dilation[2] == 1
+                   ? at_least_one(g->kernel[2])
+                   : 1;
     int64_t run = g->kernel[2];
-    for (int i = 1; i >= 0 && run * g->kernel[i] * g->channels <= MOST_GATHERED; i--) run *= g->kernel[i];
+    for (int i = 1; i >= 0 && run * g->kernel[i] * g->channels <= MOST_GATHERED; i--)
+        run *= g->kernel[i];
     return run;
 }
 
-/* Blocks of sums that stay in cache: many panels first, then rows, then groups that share positions. Where
- * there are too few blocks, the positions are shared out. */
+/* Blocks of sums that stay in cache: many panels first, then rows, then groups that share
+ * positions. Where there are too few blocks, the positions are shared out. */
 static void find_units(const dl_target *t, dl_gradient *g) {
     int64_t wide = PANEL_FLOATS / t->panel;
     g->gathered = is_gathered(t, g);
@@ -75,7 +81,8 @@ static void find_units(const dl_target *t, dl_gradient *g) {
         g->unit_groups = g->gathered ? 1 : runs ? g->kernel[1] : g->kernel[2];
         while (g->unit_panels > wide) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
         while (!whole && g->unit_rows >= 2 * FEW_ROWS && !fits(t, g))
-            g->unit_rows = dl_ceil_div(dl_ceil_div(g->unit_rows, 2), tile_rows(t, g)) * tile_rows(t, g);
+            g->unit_rows =
+                dl_ceil_div(dl_ceil_div(g->unit_rows, 2), tile_rows(t, g)) * tile_rows(t, g);
         if (!fits(t, g)) g->unit_groups = 1;
         while (!fits(t, g) && g->unit_panels > 1) g->unit_panels = dl_ceil_div(g->unit_panels, 2);
     }
@@ -85,7 +92,8 @@ static void find_units(const dl_target *t, dl_gradient *g) {
     if (g->shares > positions / DL_M_BLOCK) g->shares = at_least_one(positions / DL_M_BLOCK);
     int64_t readers = g->reading.alike < g->unit_panels ? g->reading.alike : g->unit_panels;
     g->direct = !g->packs && g->nx == 1 && g->groups > 1 && readers <= DIRECT_PANELS;
-    g->height = g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : tile_rows(t, g);
+    g->height =
+        g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : tile_rows(t, g);
 }
 
 /* The heights of the tiles that `rows` fall into, a bit each. */
@@ -100,8 +108,9 @@ static const char *put_gather(dl_emitter *e, const dl_gradient *g) {
     const int64_t *k = g->kernel, *by = g->dilation;
     dl_putf(e->out, "static const struct tap %s_taps[] = {\n", name);
     for (int64_t i = 0; i < k[0] * k[1] * k[2]; i++)
-        dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)i, (long long)(i / (k[1] * k[2]) * by[0]),
-                (long long)(i / k[2] % k[1] * by[1]), (long long)(i % k[2] * by[2]), i % 4 == 3 ? "\n" : " ");
+        dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)i,
+                (long long)(i / (k[1] * k[2]) * by[0]), (long long)(i / k[2] % k[1] * by[1]),
+                (long long)(i % k[2] * by[2]), i % 4 == 3 ? "\n" : " ");
     dl_putf(e->out, "};\nstatic const struct contraction %s_gather = {", name);
     dl_emit_three(e->out, "in", g->in);
     dl_putf(e->out, ".pairs = 1, .taps = %s_taps};\n", name);
@@ -114,9 +123,10 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
     const char *gather = put_gather(e, g);
     int64_t tile = tile_rows(e->t, g), panel = e->t->panel,
             sums = g->unit_groups * g->unit_panels * g->unit_rows * panel,
-            packed =
-                (g->direct ? 0 : g->reading.vectors * dl_ceil_div(g->unit_rows, tile) * tile * DL_M_BLOCK) +
-                g->unit_panels * DL_M_BLOCK * panel;
+            packed = (g->direct ? 0
+                                : g->reading.vectors * dl_ceil_div(g->unit_rows, tile) * tile *
+                                      DL_M_BLOCK) +
+                     g->unit_panels * DL_M_BLOCK * panel;
     if (by_bands(e->t, g)) packed /= 2; /* words of two positions */
     if (g->gathered) packed += DL_M_BLOCK * g->unit_rows / 2 + e->t->lanes;
     dl_putf(e->out, "static const struct weight_gradient %s_shape = {.batch = %lld, ", name,
@@ -125,16 +135,18 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
     dl_emit_three(e->out, "scale", g->scale), dl_emit_three(e->out, "dilation", g->dilation);
     dl_emit_three(e->out, "pad", g->pad), dl_emit_three(e->out, "kernel", g->kernel);
     dl_putf(e->out,
-            ".nx = %d, .ny = %d, .x = %s_x, .y = %s_y, .channels = %lld, .alike = %lld, .reads = %s_reads, "
+            ".nx = %d, .ny = %d, .x = %s_x, .y = %s_y, .channels = %lld, .alike = %lld, .reads = "
+            "%s_reads, "
             ".vectors = %d, .run = %lld, .rows = %lld, ",
             g->nx, g->ny, name, name, (long long)g->channels, (long long)g->reading.alike, name,
             g->reading.vectors, (long long)g->run, (long long)g->rows);
     dl_putf(e->out,
-            ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels = %lld, "
+            ".panels = %lld, .groups = %lld, .unit_groups = %lld, .unit_rows = %lld, .unit_panels "
+            "= %lld, "
             ".shares = %lld, .direct = %d, .height = %lld, .pairs = %d, .gather = %s};\n",
-            (long long)g->panels, (long long)g->groups, (long long)g->unit_groups, (long long)g->unit_rows,
-            (long long)g->unit_panels, (long long)g->shares, g->direct, (long long)g->height, g->pairs,
-            gather);
+            (long long)g->panels, (long long)g->groups, (long long)g->unit_groups,
+            (long long)g->unit_rows, (long long)g->unit_panels, (long long)g->shares, g->direct,
+            (long long)g->height, g->pairs, gather);
     dl_putf(e->out, "_Static_assert(sizeof(struct grad_scratch) == %d, \"scratch\");\n",
             (DL_M_BLOCK * GRAD_INTS + GRAD_HEAD) * 4);
     if (!by_bands(e->t, g)) {
@@ -149,15 +161,17 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
         dl_emit_unit_sums(e, g->blocks, code);
     else
         dl_puts(e->out, "    double *sums = 0;\n");
-    dl_putf(e->out, "    gradient_unit(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n", name,
-            name);
+    dl_putf(e->out,
+            "    gradient_unit(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n",
+            name, name);
     if (g->shares == 1) return;
     code->phases = 2, code->units[1] = g->blocks;
     code->workspace = g->blocks * g->shares * sums * 4;
     if (code->scratch < sums * 4) code->scratch = sums * 4;
     dl_emit_head(e, 1);
     dl_emit_unit_sums(e, g->blocks, code);
-    dl_putf(e->out, "    gradient_shares(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n",
+    dl_putf(e->out,
+            "    gradient_shares(&%s_shape, arg, unit, scratch, workspace, %s_block, sums);\n}\n",
             name, name);
 }
 
@@ -170,12 +184,14 @@ void dl_emit_panel_body(dl_emitter *e, const dl_shape *s) {
     e->points = NULL;
 }
 
-/* What finishes a block's sums begins so; the loop over its panels follows, sum[rows][PANEL] of each `step`
- * apart. */
+/* What finishes a block's sums begins so; the loop over its panels follows, sum[rows][PANEL] of
+ * each `step` apart. */
 static void open_block(dl_emitter *e, const char *warmth) {
     dl_putf(e->out,
-            "static %svoid %s_block(char *const *arg, long group, long panel, long panels, long row, long "
-            "rows, const float *sum, long step, double *sums) {\n    (void)row, (void)rows, (void)sums;\n",
+            "static %svoid %s_block(char *const *arg, long group, long panel, long panels, long "
+            "row, long "
+            "rows, const float *sum, long step, double *sums) {\n    (void)row, (void)rows, "
+            "(void)sums;\n",
             warmth, e->k->name);
 }
 
@@ -183,18 +199,19 @@ static void open_block(dl_emitter *e, const char *warmth) {
 static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     open_block(e, dl_emit_warmth(e));
     const char *sums = dl_emit_take_sums(e);
-    dl_putf(
-        e->out,
-        "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
-        "        for (long i = 0; i < rows * PANEL; i += LANES)\n"
-        "            %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + row) * PANEL + i, LANES, sum "
-        "+ i, %s);\n",
-        e->k->name, (long long)s->taps, (long long)run, (long long)s->weight_c, sums);
+    dl_putf(e->out,
+            "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
+            "        for (long i = 0; i < rows * PANEL; i += LANES)\n"
+            "            %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + row) * PANEL + i, "
+            "LANES, sum "
+            "+ i, %s);\n",
+            e->k->name, (long long)s->taps, (long long)run, (long long)s->weight_c, sums);
     dl_emit_give_sums(e);
     dl_puts(e->out, "}\n");
 }
 
-/* Rows are the channels that a vector of lanes reads, of which each lane takes those of its group. */
+/* Rows are the channels that a vector of lanes reads, of which each lane takes those of its group.
+ */
 static void put_mixed_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     const char *name = e->k->name;
     open_block(e, "");
@@ -204,35 +221,38 @@ static void put_mixed_block(dl_emitter *e, const dl_shape *s, int64_t run) {
             "            float acc[PANEL];\n"
             "            pick_channel(%s_reads + panel, %lldL, %lldL, %lldL, panel, c, sum, acc);\n"
             "            for (long i = 0; i < PANEL; i += LANES)\n"
-            "                %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + c) * PANEL + i, LANES, "
+            "                %s_body(arg, ((panel * %lldL + group * %lldL) * %lldL + c) * PANEL + "
+            "i, LANES, "
             "acc + i, sums);\n        }\n}\n",
             (long long)s->weight_c, name, (long long)(s->weight_o / s->c->windows.groups),
-            (long long)s->weight_c, (long long)s->weight_o, name, (long long)s->taps, (long long)run,
-            (long long)s->weight_c);
+            (long long)s->weight_c, (long long)s->weight_o, name, (long long)s->taps,
+            (long long)run, (long long)s->weight_c);
 }
 
 /* Rows are dy's few channels by mirrored taps, lanes are x's. */
 static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     open_block(e, "");
-    dl_putf(
-        e->out,
-        "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
-        "    for (long tap = 0; tap < %lldL; tap++)\n"
-        "        for (long c = panel * PANEL; c < %lldL && c < (panel + 1) * PANEL; c++) {\n"
-        "            float acc[PANEL] = {0};\n"
-        "            for (long o = 0; o < %lldL; o++) acc[o] = sum[(tap * %lldL + o) * PANEL + c %% "
-        "PANEL];\n"
-        "            for (long i = 0; i < PANEL; i += LANES)\n"
-        "                %s_body(arg, ((%lldL - group * %lldL - tap) * %lldL + c) * PANEL + i, LANES, acc + "
-        "i, sums);\n        }\n}\n",
-        (long long)run, (long long)s->weight_c, (long long)s->weight_o, (long long)s->weight_o, e->k->name,
-        (long long)(s->taps - 1), (long long)run, (long long)s->weight_c);
+    dl_putf(e->out,
+            "    for (long end = panel + panels; panel < end; panel++, sum += step)\n"
+            "    for (long tap = 0; tap < %lldL; tap++)\n"
+            "        for (long c = panel * PANEL; c < %lldL && c < (panel + 1) * PANEL; c++) {\n"
+            "            float acc[PANEL] = {0};\n"
+            "            for (long o = 0; o < %lldL; o++) acc[o] = sum[(tap * %lldL + o) * PANEL + "
+            "c %% "
+            "PANEL];\n"
+            "            for (long i = 0; i < PANEL; i += LANES)\n"
+            "                %s_body(arg, ((%lldL - group * %lldL - tap) * %lldL + c) * PANEL + i, "
+            "LANES, acc + "
+            "i, sums);\n        }\n}\n",
+            (long long)run, (long long)s->weight_c, (long long)s->weight_o, (long long)s->weight_o,
+            e->k->name, (long long)(s->taps - 1), (long long)run, (long long)s->weight_c);
 }
 
-/* Where dy has few channels and x many, they change places: x's position p meets dy's p + pad - tap. */
+/* Where dy has few channels and x many, they change places: x's position p meets dy's p + pad -
+ * tap. */
 static bool is_turned(const dl_shape *s, int nx) {
-    return s->c->windows.groups == 1 && s->weight_o < DL_RUN_BELOW && s->weight_c > s->weight_o && nx == 1 &&
-           s->stride[0] == 1 && s->stride[1] == 1 && s->stride[2] == 1;
+    return s->c->windows.groups == 1 && s->weight_o < DL_RUN_BELOW && s->weight_c > s->weight_o &&
+           nx == 1 && s->stride[0] == 1 && s->stride[1] == 1 && s->stride[2] == 1;
 }
 
 void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
@@ -255,6 +275,8 @@ void dl_emit_weight_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code)
     dl_emit_parts(e, s, turned ? x : y, "y");
     dl_emit_panel_body(e, s);
     dl_emit_reads(e, &g.reading);
-    (turned ? put_turned_block : g.reading.mixed ? put_mixed_block : put_block)(e, s, find_run(e->t, &g));
+    (turned            ? put_turned_block
+     : g.reading.mixed ? put_mixed_block
+                       : put_block)(e, s, find_run(e->t, &g));
     dl_emit_gradient(e, &g, code);
 }

@@ -6,13 +6,15 @@ const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand
     return &k->params.at[c->parts[operand][part]].type;
 }
 
-/* Windows that lie side by side along W, as those of patches do: what they have there lies together in x and
- * in w, and is a place's channels. Not where x is made, whose channels the kernel goes on with. */
+/* Windows that lie side by side along W, as those of patches do: what they have there lies together
+ * in x and in w, and is a place's channels. Not where x is made, whose channels the kernel goes on
+ * with. */
 static void join_places(dl_shape *s) {
     int x = dl_op_place(s->c->op, DL_TENSOR_X);
     int64_t width = s->kernel[2];
-    if (x == DL_RESULT_PLACE || s->c->nparts[x] != 1 || s->c->windows.groups > 1 || s->stride[2] != width ||
-        s->dilation[2] != 1 || s->pad[2] || s->x[2] != s->y[2] * width || width < 1)
+    if (x == DL_RESULT_PLACE || s->c->nparts[x] != 1 || s->c->windows.groups > 1 ||
+        s->stride[2] != width || s->dilation[2] != 1 || s->pad[2] || s->x[2] != s->y[2] * width ||
+        width < 1)
         return;
     s->joined = width;
     s->kernel[2] = s->stride[2] = 1, s->x[2] = s->y[2], s->taps /= width;
@@ -26,7 +28,8 @@ dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
                   .weight = dl_op_place(c->op, DL_TENSOR_W),
                   .joined = 1};
     s.image = 1 - s.weight;
-    const dl_axis *w = s.weight == DL_RESULT_PLACE ? k->space : dl_shape_part(k, c, s.weight, 0)->axis;
+    const dl_axis *w =
+        s.weight == DL_RESULT_PLACE ? k->space : dl_shape_part(k, c, s.weight, 0)->axis;
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *window = &s.r.window[i];
         s.stride[i] = window->stride, s.dilation[i] = window->dilation, s.pad[i] = window->pad;
@@ -46,14 +49,15 @@ dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
 int64_t dl_shape_words(const dl_shape *s) {
     int64_t words = 0, groups = s->c->windows.groups;
     for (int i = 0; s->pairs && i < s->c->nparts[s->image]; i++)
-        words += dl_ceil_div(dl_shape_part(s->k, s->c, s->image, i)->axis[1].size / groups * s->joined, 2);
+        words += dl_ceil_div(
+            dl_shape_part(s->k, s->c, s->image, i)->axis[1].size / groups * s->joined, 2);
     return s->pairs ? words : s->summed;
 }
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
-/* Taps t of position q of x are those at which q + pad - t * dilation is a multiple of the stride: every
- * (stride / gcd)-th from the first on, or none. */
+/* Taps t of position q of x are those at which q + pad - t * dilation is a multiple of the stride:
+ * every (stride / gcd)-th from the first on, or none. */
 dl_parity dl_shape_parity(const dl_shape *s, int axis, int64_t q) {
     int64_t stride = s->stride[axis], dilation = s->dilation[axis], at = q + s->pad[axis];
     int64_t step = stride / gcd(stride, dilation), rest = at % stride, first = 0;
@@ -66,7 +70,8 @@ dl_parity dl_shape_parity(const dl_shape *s, int axis, int64_t q) {
 }
 
 void dl_emit_three(dl_buf *out, const char *name, const int64_t *v) {
-    dl_putf(out, ".%s = {%lld, %lld, %lld}, ", name, (long long)v[0], (long long)v[1], (long long)v[2]);
+    dl_putf(out, ".%s = {%lld, %lld, %lld}, ", name, (long long)v[0], (long long)v[1],
+            (long long)v[2]);
 }
 
 void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *name) {
@@ -75,8 +80,8 @@ void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *na
     dl_putf(e->out, "static const struct part %s_%s[] = {", e->k->name, name);
     for (int i = 0; i < s->c->nparts[operand]; i++) {
         const dl_type *t = dl_shape_part(e->k, s->c, operand, i);
-        dl_putf(e->out, "{%d, %lld, %s}, ", s->c->parts[operand][i], (long long)(t->axis[1].size * places),
-                words ? "PAIR" : dl_emit_element(t->dtype));
+        dl_putf(e->out, "{%d, %lld, %s}, ", s->c->parts[operand][i],
+                (long long)(t->axis[1].size * places), words ? "PAIR" : dl_emit_element(t->dtype));
     }
     dl_puts(e->out, "};\n");
 }
@@ -115,21 +120,25 @@ static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t gro
         int64_t taps = p[0].taps * p[1].taps * p[2].taps;
         for (int64_t i = 0; i < taps; i++) { /* as the places of y follow each other */
             int64_t at = taps - 1 - i, w = 0,
-                    t[3] = {at / (p[1].taps * p[2].taps), at / p[2].taps % p[1].taps, at % p[2].taps};
+                    t[3] = {at / (p[1].taps * p[2].taps), at / p[2].taps % p[1].taps,
+                            at % p[2].taps};
             for (int a = 0; a < 3; a++) w = w * s->kernel[a] + p[a].first + t[a] * p[a].step;
             dl_putf(e->out, "{%lld, {%lld, %lld, %lld}},%s", (long long)(s->taps - 1 - w),
-                    (long long)(p[0].base - t[0] * p[0].fall), (long long)(p[1].base - t[1] * p[1].fall),
+                    (long long)(p[0].base - t[0] * p[0].fall),
+                    (long long)(p[1].base - t[1] * p[1].fall),
                     (long long)(p[2].base - t[2] * p[2].fall), i % 4 == 3 ? "\n" : " ");
         }
         dl_puts(&positions, "{");
         dl_emit_three(&positions, "count", count), dl_emit_three(&positions, "step", s->stride),
             dl_emit_three(&positions, "shift", shift);
         dl_putf(&positions, ".first_tap = %d, .taps = %lld},\n", first, (long long)taps);
-        made.units += dl_ceil_div(s->batch * count[0] * count[1] * count[2], e->t->row_block) * groups;
+        made.units +=
+            dl_ceil_div(s->batch * count[0] * count[1] * count[2], e->t->row_block) * groups;
         first += (int)taps, made.positions++;
     }
     if (!first) dl_puts(e->out, "{0, {0, 0, 0}}");
-    dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {\n%s};\n", e->k->name, positions.at);
+    dl_putf(e->out, "};\nstatic const struct positions %s_positions[] = {\n%s};\n", e->k->name,
+            positions.at);
     dl_buf_free(&positions);
     return made;
 }
@@ -137,7 +146,8 @@ static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t gro
 dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns) {
     int64_t groups = dl_ceil_div(dl_ceil_div(e->k->space[1].size, e->t->panel), unit_columns);
     dl_emit_parts(e, s, s->image, "parts");
-    if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X) return put_parity_tables(e, s, groups);
+    if (dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X)
+        return put_parity_tables(e, s, groups);
     put_forward_tables(e, s);
     int64_t rows = s->batch * s->y[0] * s->y[1] * s->y[2];
     return (dl_tables){1, dl_ceil_div(rows, e->t->row_block) * groups, groups, unit_columns};
@@ -145,8 +155,11 @@ dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns)
 
 bool dl_emit_by_bands(const dl_emitter *e, const dl_shape *s) { return s->pairs && e->t->tiles; }
 
-/* What is the larger stays in cache, and the other one streams: a block's rows, or a column's weights. */
-bool dl_units_by_rows(const dl_target *t, const dl_shape *s) { return s->taps * t->panel < t->row_block; }
+/* What is the larger stays in cache, and the other one streams: a block's rows, or a column's
+ * weights. */
+bool dl_units_by_rows(const dl_target *t, const dl_shape *s) {
+    return s->taps * t->panel < t->row_block;
+}
 
 void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const int64_t *out,
                    const int64_t *scale, int64_t channels, int64_t columns, int64_t unit_columns,
@@ -154,22 +167,26 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
     const char *name = e->k->name;
     bool by_rows = dl_units_by_rows(e->t, s);
     dl_emit_reads(e, &s->reading);
-    dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name, (long long)s->batch);
-    dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out), dl_emit_three(e->out, "scale", scale);
-    dl_putf(e->out,
-            ".channels = %lld, .summed = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, "
-            ".alike = %lld, .reads = %s_reads, .own = %lld, .depth = %lld, "
-            ".by_rows = %d, "
-            ".weight_taps = %lld, "
-            ".weight_start = %lld, .weight_channels = %lld, .pairs = %d, ",
-            (long long)channels, (long long)s->summed, (long long)dl_shape_words(s), (long long)columns,
-            (long long)unit_columns, (long long)s->reading.alike, name,
-            (long long)(channels / s->c->windows.groups), (long long)s->reading.terms, by_rows,
-            (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c, s->pairs);
+    dl_putf(e->out, "static const struct contraction %s_shape = {.batch = %lld, ", name,
+            (long long)s->batch);
+    dl_emit_three(e->out, "in", in), dl_emit_three(e->out, "out", out),
+        dl_emit_three(e->out, "scale", scale);
     dl_putf(
         e->out,
-        ".nparts = %d, .npositions = %d, .part = %s_parts, .positions = %s_positions, .taps = %s_taps};\n",
-        s->c->nparts[s->image], positions, name, name, name);
+        ".channels = %lld, .summed = %lld, .reduced = %lld, .columns = %lld, .unit_columns = %lld, "
+        ".alike = %lld, .reads = %s_reads, .own = %lld, .depth = %lld, "
+        ".by_rows = %d, "
+        ".weight_taps = %lld, "
+        ".weight_start = %lld, .weight_channels = %lld, .pairs = %d, ",
+        (long long)channels, (long long)s->summed, (long long)dl_shape_words(s), (long long)columns,
+        (long long)unit_columns, (long long)s->reading.alike, name,
+        (long long)(channels / s->c->windows.groups), (long long)s->reading.terms, by_rows,
+        (long long)s->taps, (long long)(s->c->w_start / e->t->panel), (long long)s->weight_c,
+        s->pairs);
+    dl_putf(e->out,
+            ".nparts = %d, .npositions = %d, .part = %s_parts, .positions = %s_positions, .taps = "
+            "%s_taps};\n",
+            s->c->nparts[s->image], positions, name, name, name);
 }
 
 void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns, int positions) {
@@ -187,8 +204,8 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel), unit = 1,
             terms = s->taps * s->reading.terms;
     for (int64_t n = 2; n <= columns && n <= most; n++) {
-        if ((terms > DL_CHAIN && !dl_emit_by_bands(e, s)) || n * terms * e->t->panel * 4 > WEIGHTS ||
-            blocks * dl_ceil_div(columns, n) < UNITS)
+        if ((terms > DL_CHAIN && !dl_emit_by_bands(e, s)) ||
+            n * terms * e->t->panel * 4 > WEIGHTS || blocks * dl_ceil_div(columns, n) < UNITS)
             break;
         if (dl_reading_joins(&s->reading, columns, n, moves)) unit = n;
     }
@@ -197,7 +214,9 @@ dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most) {
     return t;
 }
 
-int64_t dl_emit_rows_scratch(const dl_target *t) { return t->row_block * (t->panel * 4 + DL_ROW_BYTES); }
+int64_t dl_emit_rows_scratch(const dl_target *t) {
+    return t->row_block * (t->panel * 4 + DL_ROW_BYTES);
+}
 
 /* ---- what stands behind the sum ---- */
 
@@ -205,8 +224,9 @@ void dl_emit_vector_head(dl_emitter *e, const char *name) {
     const dl_kernel *k = e->k;
     dl_putf(e->out, "INLINE void %s_%s(char *const *arg, ", k->name, name);
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, "long x%d, ", i);
-    dl_puts(e->out,
-            "long n, const float *acc, double *sums) {\n    (void)arg, (void)n, (void)acc, (void)sums");
+    dl_puts(
+        e->out,
+        "long n, const float *acc, double *sums) {\n    (void)arg, (void)n, (void)acc, (void)sums");
     for (int i = 0; i < (e->flat ? 1 : k->nspace); i++) dl_putf(e->out, ", (void)x%d", i);
     dl_puts(e->out, ";\n");
 }
@@ -240,7 +260,9 @@ const char *dl_emit_warmth(const dl_emitter *e) { return count_sums(e) ? "WARM "
 const char *dl_emit_take_sums(dl_emitter *e) {
     long long n = count_sums(e);
     if (!n) return "sums";
-    dl_putf(e->out, "    double own[%lld];\n    for (long i = 0; i < %lldL; i++) own[i] = sums[i];\n", n, n);
+    dl_putf(e->out,
+            "    double own[%lld];\n    for (long i = 0; i < %lldL; i++) own[i] = sums[i];\n", n,
+            n);
     return "own";
 }
 
@@ -249,9 +271,11 @@ void dl_emit_give_sums(dl_emitter *e) {
     if (n) dl_putf(e->out, "    for (long i = 0; i < %lldL; i++) sums[i] = own[i];\n", n);
 }
 
-/* Runs <kernel>_<vector> over m channels of one position; its coordinates are written as `at`, by axis.
- * `line`: of how many at a time it asks for lines; 0: it is no such thing, and runs over vectors. */
-static void put_channels(dl_emitter *e, const char *vector, int line, const char *at, const char *indent) {
+/* Runs <kernel>_<vector> over m channels of one position; its coordinates are written as `at`, by
+ * axis. `line`: of how many at a time it asks for lines; 0: it is no such thing, and runs over
+ * vectors. */
+static void put_channels(dl_emitter *e, const char *vector, int line, const char *at,
+                         const char *indent) {
     const dl_kernel *k = e->k;
     dl_buf call = {0};
     dl_putf(&call, "%s_%s(arg, ", k->name, vector);
@@ -262,13 +286,14 @@ static void put_channels(dl_emitter *e, const char *vector, int line, const char
             dl_putf(&call, at, i ? i + 4 - k->nspace : 0);
     }
     if (line) {
-        dl_putf(e->out, "%sfor (long i = 0; i < m; i += %d) %sLANES, acc + i, sums);\n", indent, line,
-                call.at);
+        dl_putf(e->out, "%sfor (long i = 0; i < m; i += %d) %sLANES, acc + i, sums);\n", indent,
+                line, call.at);
         dl_buf_free(&call);
         return;
     }
-    dl_putf(e->out, "%slong i = 0;\n%sfor (; i + LANES <= m; i += LANES) %sLANES, acc + i, sums);\n", indent,
-            indent, call.at);
+    dl_putf(e->out,
+            "%slong i = 0;\n%sfor (; i + LANES <= m; i += LANES) %sLANES, acc + i, sums);\n",
+            indent, indent, call.at);
     if (k->space[1].size % e->t->lanes)
         dl_putf(e->out, "%sif (i < m) %sm - i, acc + i, sums);\n", indent, call.at);
     dl_buf_free(&call);
@@ -277,21 +302,24 @@ static void put_channels(dl_emitter *e, const char *vector, int line, const char
 void dl_emit_point(dl_emitter *e) {
     dl_emit_body(e);
     dl_putf(e->out,
-            "static void %s_point(char *const *arg, const float *acc, const long at[4], long channel, long "
+            "static void %s_point(char *const *arg, const float *acc, const long at[4], long "
+            "channel, long "
             "m, double *sums) {\n",
             e->k->name);
     put_channels(e, "body", 0, "at[%d], ", "    ");
     dl_puts(e->out, "}\n");
 }
 
-/* <kernel>_<name>: <kernel>_<vector> over some rows of a block. Where a row's place is a variable, the
- * compiler knows that no store changes it. */
+/* <kernel>_<name>: <kernel>_<vector> over some rows of a block. Where a row's place is a variable,
+ * the compiler knows that no store changes it. */
 static void put_rows(dl_emitter *e, const char *name, const char *vector, int line) {
     dl_putf(e->out,
-            "static void %s_%s(char *const *arg, const float *acc, const struct rows *row, long from, long "
+            "static void %s_%s(char *const *arg, const float *acc, const struct rows *row, long "
+            "from, long "
             "n, long channel, long m, double *sums) {\n"
             "    for (long r = from; r < from + n; r++, acc += PANEL) {\n"
-            "        const long at[4] = {row->out[0][r], row->out[1][r], row->out[2][r], row->out[3][r]};\n",
+            "        const long at[4] = {row->out[0][r], row->out[1][r], row->out[2][r], "
+            "row->out[3][r]};\n",
             e->k->name, name);
     put_channels(e, vector, line, "at[%d], ", "        ");
     dl_puts(e->out, "    }\n}\n");
@@ -311,9 +339,9 @@ const char *dl_emit_rows_fetch(dl_emitter *e) {
 
 /* As the loops are, which then may stand in it where no other kernel calls them. */
 void dl_emit_head(dl_emitter *e, int phase) {
-    dl_putf(
-        e->out,
-        "WARM void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)scratch, "
-        "(void)workspace;\n",
-        e->k->name, phase);
+    dl_putf(e->out,
+            "WARM void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    "
+            "(void)scratch, "
+            "(void)workspace;\n",
+            e->k->name, phase);
 }

@@ -1,27 +1,30 @@
-/* What the emitters of contractions by windows share: the geometry, constant tables for the loops of
- * compiler/cpu/kernels/, and the function that finishes one position. */
+/* What the emitters of contractions by windows share: the geometry, constant tables for the loops
+ * of compiler/cpu/kernels/, and the function that finishes one position. */
 #ifndef DL_EMIT_WINDOWS_H
 #define DL_EMIT_WINDOWS_H
 #include "compiler/cpu/emit_cpu.h"
 
-/* What the two vectors of lanes of a panel read: `terms` channels, or words, from `first` on, the second one
- * `apart` further on. */
+/* What the two vectors of lanes of a panel read: `terms` channels, or words, from `first` on, the
+ * second one `apart` further on. */
 typedef struct {
     int64_t first, apart, terms;
 } dl_reads;
 typedef struct {
-    int64_t alike, n; /* columns that read the same follow each other, `alike` at a time; such runs */
-    dl_reads *at;     /* of each of them */
-    int64_t terms;    /* at most */
-    int vectors;      /* 2: of some column both read terms of their own */
-    bool mixed;       /* some vector reads more than a group has */
+    int64_t alike,
+        n;         /* columns that read the same follow each other, `alike` at a time; such runs */
+    dl_reads *at;  /* of each of them */
+    int64_t terms; /* at most */
+    int vectors;   /* 2: of some column both read terms of their own */
+    bool mixed;    /* some vector reads more than a group has */
 } dl_reading;
-/* Of so many lanes in groups that read `per` each. Vectors read apart where both together would read more. */
-dl_reading dl_find_reading(dl_arena *arena, const dl_target *t, int64_t lanes, int64_t groups, int64_t per);
+/* Of so many lanes in groups that read `per` each. Vectors read apart where both together would
+ * read more. */
+dl_reading dl_find_reading(dl_arena *arena, const dl_target *t, int64_t lanes, int64_t groups,
+                           int64_t per);
 /* All of them read as many terms, of `all`. */
 void dl_reading_even(dl_reading *r, int64_t all);
-/* Can a unit have so many columns of all? They read the same; or, where rows can `move` to what the next one
- * reads, since they are read where they lie, as many terms near by. */
+/* Can a unit have so many columns of all? They read the same; or, where rows can `move` to what the
+ * next one reads, since they are read where they lie, as many terms near by. */
 bool dl_reading_joins(const dl_reading *r, int64_t all, int64_t columns, bool move);
 /* The table <kernel>_reads. */
 void dl_emit_reads(dl_emitter *e, const dl_reading *r);
@@ -37,13 +40,13 @@ typedef struct {
     int64_t weight_o, weight_c; /* w's first two axes, as they are stored */
     int64_t summed;             /* channels that a position's sums go over, */
     dl_reading reading;         /* those of each column; of an image */
-    int64_t joined;             /* places of x along W that are one place's channels here; 1: none are */
-    bool gathered;              /* few channels: all taps of a position are copied into a row */
-    bool pairs;                 /* by words of two: dl_shape_words of them */
+    int64_t joined; /* places of x along W that are one place's channels here; 1: none are */
+    bool gathered;  /* few channels: all taps of a position are copied into a row */
+    bool pairs;     /* by words of two: dl_shape_words of them */
 } dl_shape;
 
-/* Positions of x along one axis that read y at the same taps: q + stride * j, taps first + step * i, i <
- * taps, which read y at base + j - i * fall. */
+/* Positions of x along one axis that read y at the same taps: q + stride * j, taps first + step *
+ * i, i < taps, which read y at base + j - i * fall. */
 typedef struct {
     int64_t count, shift, first, step, taps, base, fall;
 } dl_parity;
@@ -58,12 +61,13 @@ const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand
 void dl_emit_three(dl_buf *out, const char *name, const int64_t *v);
 /* The table <kernel>_<name> of an operand's parts, as elements or as words of two. */
 void dl_emit_parts(dl_emitter *e, const dl_shape *s, int operand, const char *name);
-/* The tables <kernel>_parts, _taps and _positions of an image that is made: y, or x by parity of its
- * positions. Units of a target's row block by `unit_columns` panels of the result's channels; how many
- * entries _positions has. */
+/* The tables <kernel>_parts, _taps and _positions of an image that is made: y, or x by parity of
+ * its positions. Units of a target's row block by `unit_columns` panels of the result's channels;
+ * how many entries _positions has. */
 typedef struct {
     int positions;
-    int64_t units, groups, columns; /* groups of so many columns; 0: positions have groups of their own */
+    int64_t units, groups,
+        columns; /* groups of so many columns; 0: positions have groups of their own */
 } dl_tables;
 dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns);
 /* The table <kernel>_shape behind them: struct contraction. */
@@ -74,27 +78,28 @@ void dl_emit_shape(dl_emitter *e, const dl_shape *s, const int64_t *in, const in
 bool dl_units_by_rows(const dl_target *t, const dl_shape *s);
 /* The same with what an image that is made reads, as it is. */
 void dl_emit_image_shape(dl_emitter *e, const dl_shape *s, int64_t unit_columns, int positions);
-/* Both. A unit has several columns, `most` of them, where their sums are one chain, their weights stay in
- * cache and enough units are left to share. */
+/* Both. A unit has several columns, `most` of them, where their sums are one chain, their weights
+ * stay in cache and enough units are left to share. */
 dl_tables dl_emit_image(dl_emitter *e, const dl_shape *s, int64_t most);
 
-/* What stands behind the sum: <kernel>_body, and around it <kernel>_point, which finishes a position, or
- * <kernel>_rows, which finishes some rows of a block. */
+/* What stands behind the sum: <kernel>_body, and around it <kernel>_point, which finishes a
+ * position, or <kernel>_rows, which finishes some rows of a block. */
 void dl_emit_body(dl_emitter *e);
-/* The head of a function <kernel>_<name> on one vector: its place, lanes, accumulators and `sums`. */
+/* The head of a function <kernel>_<name> on one vector: its place, lanes, accumulators and `sums`.
+ */
 void dl_emit_vector_head(dl_emitter *e, const char *name);
-/* Around a loop that runs bodies: a unit's sums, which keep nothing, as variables that can stay in registers,
- * and given back. What bodies take in the place of `sums`. */
+/* Around a loop that runs bodies: a unit's sums, which keep nothing, as variables that can stay in
+ * registers, and given back. What bodies take in the place of `sums`. */
 const char *dl_emit_take_sums(dl_emitter *e);
 const char *dl_emit_warmth(const dl_emitter *e); /* of the function that the loop stands in */
 void dl_emit_give_sums(dl_emitter *e);
-/* <kernel>_lines, which asks for the lines that <kernel>_body will touch. How many elements it asks for; 0:
- * none, and nothing is written. */
+/* <kernel>_lines, which asks for the lines that <kernel>_body will touch. How many elements it asks
+ * for; 0: none, and nothing is written. */
 int dl_emit_lines(dl_emitter *e);
 void dl_emit_point(dl_emitter *e);
 void dl_emit_rows_behind(dl_emitter *e);
-/* <kernel>_fetch, which asks memory for all that <kernel>_rows will touch; its name, or "0": there is
- * nothing. */
+/* <kernel>_fetch, which asks memory for all that <kernel>_rows will touch; its name, or "0": there
+ * is nothing. */
 const char *dl_emit_rows_fetch(dl_emitter *e);
 /* "void <kernel>_<phase>(...) {" */
 void dl_emit_head(dl_emitter *e, int phase);
@@ -129,7 +134,8 @@ void dl_emit_panel_body(dl_emitter *e, const dl_shape *s);
 
 /* An image of which each group has one channel, as in what it reads: position by position. */
 void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code);
-/* A weight gradient lane by lane, each of which picks the channels of its group. Is it cheaper than tiles? */
+/* A weight gradient lane by lane, each of which picks the channels of its group. Is it cheaper than
+ * tiles? */
 bool dl_emit_goes_by_lanes(const dl_emitter *e, const dl_shape *s);
 void dl_emit_lanes_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code);
 #endif

@@ -2,7 +2,8 @@
 #include "compiler/cpu/operands.h"
 
 const char *dl_emit_element(dl_dtype d) {
-    static const char *const names[DL_NDTYPES] = {[DL_F32] = "F32", [DL_F16] = "F16", [DL_BF16] = "BF16"};
+    static const char *const names[DL_NDTYPES] = {
+        [DL_F32] = "F32", [DL_F16] = "F16", [DL_BF16] = "BF16"};
     DL_CHECK(names[d]);
     return names[d];
 }
@@ -18,6 +19,7 @@ bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t) {
     if (anchor < 0) return all && dl_kernel_call(k) && k->params.at[0].type.dtype == DL_BF16;
     const dl_kinstr *c = &k->instrs.at[anchor];
     for (int o = 0; o < 2; o++)
-        for (int i = 0; i < c->nparts[o]; i++) all &= k->params.at[c->parts[o][i]].type.dtype == DL_BF16;
+        for (int i = 0; i < c->nparts[o]; i++)
+            all &= k->params.at[c->parts[o][i]].type.dtype == DL_BF16;
     return all;
 }

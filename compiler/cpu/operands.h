@@ -9,8 +9,8 @@
 const char *dl_emit_element(dl_dtype d);
 /* "(struct array){arg[3], BF16}": a parameter as an operand of its loops. */
 const char *dl_emit_array(dl_emitter *e, int param);
-/* Are all operands of the kernel's products bf16, and does the target multiply such (kernels/pairs.c)? Its
- * loops may still want floats: of few terms. Attention on CPUs with tiles does: it has none, and
- * they multiply pairs in vectors at half the rate of floats. */
+/* Are all operands of the kernel's products bf16, and does the target multiply such
+ * (kernels/pairs.c)? Its loops may still want floats: of few terms. Attention on CPUs with tiles
+ * does: it has none, and they multiply pairs in vectors at half the rate of floats. */
 bool dl_cpu_pairs(const dl_kernel *k, const dl_target *t);
 #endif

@@ -13,7 +13,8 @@ int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order) {
     int64_t all = 0;
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
-        if (e->steps[number].kind != DL_K_REDUCE || (e->now->row && e->steps[number].over == e->now->row))
+        if (e->steps[number].kind != DL_K_REDUCE ||
+            (e->now->row && e->steps[number].over == e->now->row))
             continue;
         dl_partial *p = &e->partial[number];
         p->n = sort_axes(e->steps[number].axes, norder, order, p->axis);
@@ -27,7 +28,8 @@ int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order) {
 void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code) {
     int64_t all = 0;
     for (int i = 0; i < e->now->run.n; i++) all += e->partial[e->now->run.at[i]].count;
-    dl_putf(e->out, "    double *sums = (double *)(workspace + %lldL) + %s * %lldL;\n    (void)sums;\n",
+    dl_putf(e->out,
+            "    double *sums = (double *)(workspace + %lldL) + %s * %lldL;\n    (void)sums;\n",
             (long long)code->workspace, s->unit, (long long)all);
     for (int i = 0; i < e->now->run.n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[e->now->run.at[i]];
@@ -36,7 +38,8 @@ void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code) {
         p->base = code->workspace, p->units = s->units, p->all = all;
         const char *to = s->to ? s->to : dl_format(e->arena, "%lldL", (long long)p->count);
         dl_putf(e->out, "    for (long i = %s; i < %s; i++) ((%s *)sums)[%lldL + i] = %s;\n",
-                s->from ? s->from : "0", to, dl_emit_partial_type(in), (long long)p->at, dl_emit_start(in));
+                s->from ? s->from : "0", to, dl_emit_partial_type(in), (long long)p->at,
+                dl_emit_start(in));
     }
     code->workspace += all * s->units * (int64_t)sizeof(double);
 }
@@ -47,7 +50,9 @@ void dl_emit_unit_sums(dl_emitter *e, int64_t units, dl_emitted *code) {
 
 void dl_emit_sweep_head(dl_emitter *e) {
     dl_putf(e->out,
-            "%s%svoid %s(char *const *arg, long unit, char *scratch, char *workspace) {\n    (void)arg, "
+            "%s%svoid %s(char *const *arg, long unit, char *scratch, char *workspace) {\n    "
+            "(void)arg, "
             "(void)scratch, (void)workspace;\n",
-            e->now->behind || dl_emit_is_plain(e, e->now) ? "" : "WARM ", e->alone ? "" : "static ", e->name);
+            e->now->behind || dl_emit_is_plain(e, e->now) ? "" : "WARM ", e->alone ? "" : "static ",
+            e->name);
 }

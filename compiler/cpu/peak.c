@@ -5,24 +5,27 @@
 
 extern const char dl_kernels_peak[];
 
-/* A round takes more than 50 ms on any CPU that there is (the fastest met: 120 GFLOP/s of AVX2 and 60 GB/s a
- * thread): a thread that wakes some 0.1 ms late is then within a fraction of a percent. */
+/* A round takes more than 50 ms on any CPU that there is (the fastest met: 120 GFLOP/s of AVX2 and
+ * 60 GB/s a thread): a thread that wakes some 0.1 ms late is then within a fraction of a percent.
+ */
 enum { STEPS = 40 << 20, STREAM = 64 << 20, SWEEPS = 32 };
 
-dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, int threads, double *flops,
-                      double *bytes, dl_error *err) {
+dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, int threads,
+                      double *flops, double *bytes, dl_error *err) {
     dl_arena *arena = dl_arena_new(parent);
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena, .model = "peak", .target = t->name, .batch = 1};
     dl_buf source = {0};
     bool pairs = products == DL_BF16 && (t->low_products >> DL_BF16 & 1);
-    dl_cpu_open(&source, t,
-                &(dl_emitted){.needs = {[DL_NEED_CONTRACTS] = pairs, [DL_NEED_HALVES] = pairs ? 2 : 0}});
-    dl_putf(&source, "#define PEAK_STEPS %dL\n#define PEAK_BYTES %dL\n#define PEAK_SWEEPS %dL\n%s", STEPS,
-            STREAM, SWEEPS, dl_kernels_peak);
+    dl_cpu_open(
+        &source, t,
+        &(dl_emitted){.needs = {[DL_NEED_CONTRACTS] = pairs, [DL_NEED_HALVES] = pairs ? 2 : 0}});
+    dl_putf(&source, "#define PEAK_STEPS %dL\n#define PEAK_BYTES %dL\n#define PEAK_SWEEPS %dL\n%s",
+            STEPS, STREAM, SWEEPS, dl_kernels_peak);
     dl_push(arena, &p->objects, (dl_plan_object){.source = dl_strdup(arena, source.at)});
     dl_buf_free(&source);
-    p->workspace_bytes = 64LL * threads, p->scratch_bytes = 64, p->arena_bytes = (int64_t)STREAM * threads;
+    p->workspace_bytes = 64LL * threads, p->scratch_bytes = 64,
+    p->arena_bytes = (int64_t)STREAM * threads;
     const char *names[] = {"flops", "stream"};
     for (int i = 0; i < 2; i++) {
         int64_t *touched = DL_NEW(arena, int64_t);
@@ -42,9 +45,10 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, i
         dl_push(arena, &program.launches, launch);
         dl_push(arena, &p->programs, program);
     }
-    /* multiply-adds of a round: four products of tiles, or one or two in each lane of accumulators */
-    double round =
-        pairs && t->tiles ? 4 * 16 * 16 * 32 : (pairs ? 2 : 1) * (t->lanes == 16 ? 20 : 12) * t->lanes;
+    /* multiply-adds of a round: four products of tiles, or one or two in each lane of accumulators
+     */
+    double round = pairs && t->tiles ? 4 * 16 * 16 * 32
+                                     : (pairs ? 2 : 1) * (t->lanes == 16 ? 20 : 12) * t->lanes;
     *flops = 2 * round * STEPS * threads;
     *bytes = 2.0 * STREAM * SWEEPS * threads;
     int compiled;

@@ -1,10 +1,11 @@
-/* Which source a kernel's code goes into: sources are compiled side by side, and hand-written loops once for
- * each of them that has a kernel around them. */
+/* Which source a kernel's code goes into: sources are compiled side by side, and hand-written loops
+ * once for each of them that has a kernel around them. */
 #include "compiler/cpu/cpu.h"
 
 enum { NSOURCES = 2 }; /* that are compiled at the same time */
 
-/* Bytes of kernels' text that take as long to compile as these loops (gcc 12, Xeon with AVX-512). */
+/* Bytes of kernels' text that take as long to compile as these loops (gcc 12, Xeon with AVX-512).
+ */
 static const size_t loops_bytes[DL_NLOOPS] = {[DL_LOOPS_IMAGE] = 18 << 10,
                                               [DL_LOOPS_WEIGHT] = 30 << 10,
                                               [DL_LOOPS_GROUP] = 30 << 10,
@@ -16,13 +17,14 @@ typedef struct {
     bool has[DL_NLOOPS]; /* loops that stand in it */
 } source;
 
-/* The source where a kernel with these loops costs least; `rest`: text that will find its place later, and
- * can make up for a difference that new loops would. */
+/* The source where a kernel with these loops costs least; `rest`: text that will find its place
+ * later, and can make up for a difference that new loops would. */
 static int choose_source(const source *sources, dl_loops loops, size_t rest) {
     size_t least = SIZE_MAX;
     int best = 0;
     for (int s = 0; s < NSOURCES; s++) {
-        size_t bytes = sources[s].bytes + (loops && !sources[s].has[loops] ? loops_bytes[loops] + rest : 0);
+        size_t bytes =
+            sources[s].bytes + (loops && !sources[s].has[loops] ? loops_bytes[loops] + rest : 0);
         if (bytes < least) least = bytes, best = s;
     }
     return best;
@@ -32,15 +34,16 @@ static bool is_around(const dl_piece *p, dl_loops loops) {
     return p->code.needs[DL_NEED_LOOPS] == 1u << loops;
 }
 
-/* Sources take the same time and few loops stand in two of them: first kernels with loops, the kind with most
- * text before the others, then those without. */
+/* Sources take the same time and few loops stand in two of them: first kernels with loops, the kind
+ * with most text before the others, then those without. */
 int dl_cpu_share(int n, dl_piece *pieces) {
     source sources[NSOURCES] = {0};
     size_t all[DL_NLOOPS] = {0}, rest = 0;
     bool done[DL_NLOOPS] = {0};
     for (int l = 0; l < DL_NLOOPS; l++) {
         all[l] = loops_bytes[l];
-        for (int i = 0; i < n; i++) all[l] += is_around(&pieces[i], (dl_loops)l) ? pieces[i].text.n : 0;
+        for (int i = 0; i < n; i++)
+            all[l] += is_around(&pieces[i], (dl_loops)l) ? pieces[i].text.n : 0;
     }
     for (int i = 0; i < n; i++) rest += pieces[i].text.n;
     for (int round = 0; round < DL_NLOOPS; round++) {

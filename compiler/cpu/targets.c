@@ -12,21 +12,22 @@
 #include "compiler/jit/jit_cc.h"
 #include "ir/base/object.h"
 
-/* Best first. The generic path relies on nothing but the baseline of the architecture (SSE2 on x86-64). Two
- * FMA pipes of four cycles want eight accumulators at least: 8 x 2 vectors fit the 32 registers of AVX-512, 4
- * x 2 the 16 of AVX2. */
-#define CPU(width)                                                                                           \
-    .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width, .weights = {DL_PANEL, 2 * width},        \
-    .written_out = 1u << DL_F64
+/* Best first. The generic path relies on nothing but the baseline of the architecture (SSE2 on
+ * x86-64). Two FMA pipes of four cycles want eight accumulators at least: 8 x 2 vectors fit the 32
+ * registers of AVX-512, 4 x 2 the 16 of AVX2. */
+#define CPU(width)                                                                                 \
+    .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width,                                \
+    .weights = {DL_PANEL, 2 * width}, .written_out = 1u << DL_F64
 #define CPU_512     CPU(16), .rows = 8, .row_block = 128, .grad_rows = 8
 #define AVX512      "-mavx512f", "-mfma", "-mprefer-vector-width=512"
 #define AVX512_BF16 AVX512, "-mavx512bw", "-mavx512dq"
 #define AVX2        "-mavx2", "-mfma", "-mf16c"
-/* A CPU with AVX-512, and the same kernels emulated: vectors of 16 lanes by the compiler, and what has an
- * instruction of its own by kernels/instructions_emulated.c. For tests on machines with AVX2. */
-#define BOTH(cpu, flags_of, ...)                                                                             \
-    {"cpu:" cpu, CPU_512, .flags = {flags_of}, __VA_ARGS__}, {                                               \
-        "cpu:" cpu ":emulated", CPU_512, .emulated = true, .flags = {AVX2}, __VA_ARGS__                      \
+/* A CPU with AVX-512, and the same kernels emulated: vectors of 16 lanes by the compiler, and what
+ * has an instruction of its own by kernels/instructions_emulated.c. For tests on machines with
+ * AVX2. */
+#define BOTH(cpu, flags_of, ...)                                                                   \
+    {"cpu:" cpu, CPU_512, .flags = {flags_of}, __VA_ARGS__}, {                                     \
+        "cpu:" cpu ":emulated", CPU_512, .emulated = true, .flags = {AVX2}, __VA_ARGS__            \
     }
 static const dl_target targets[] = {
 #ifdef __x86_64__
@@ -45,7 +46,8 @@ static bool has_f16c(void) {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
-static bool multiplies_bf16(void) { /* AVX512_BF16; whether the system saves its registers is avx512f's */
+static bool
+multiplies_bf16(void) { /* AVX512_BF16; whether the system saves its registers is avx512f's */
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5;
 }
@@ -53,8 +55,8 @@ static bool has_tiles(void) { /* AMX-BF16 and AMX-TILE */
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & 1u << 22 && d & 1u << 24;
 }
-/* Linux saves the tiles of processes that have asked for it (arch_prctl(2), since 5.16); their threads and
- * forks need not ask again. */
+/* Linux saves the tiles of processes that have asked for it (arch_prctl(2), since 5.16); their
+ * threads and forks need not ask again. */
 static bool may_use_tiles(void) {
 #ifdef SYS_arch_prctl
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
@@ -65,7 +67,8 @@ static bool may_use_tiles(void) {
 }
 #endif
 
-/* CPUs that have tiles multiply bf16 without them at half the rate of floats (docs/precision.md). */
+/* CPUs that have tiles multiply bf16 without them at half the rate of floats (docs/precision.md).
+ */
 static bool is_slow_here(const dl_target *t) {
 #ifdef __x86_64__
     return t->low_products && !t->tiles && has_tiles();
@@ -81,8 +84,8 @@ static bool runs_here(const dl_target *t) {
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     if (t->emulated) return avx2;
     if (t->tiles && !(has_tiles() && may_use_tiles())) return false;
-    if (t->low_products &&
-        !(__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && multiplies_bf16()))
+    if (t->low_products && !(__builtin_cpu_supports("avx512bw") &&
+                             __builtin_cpu_supports("avx512dq") && multiplies_bf16()))
         return false;
     if (t->lanes == 16) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma");
     if (t->lanes == 8) return avx2;
@@ -104,8 +107,8 @@ static const dl_target *find(const char *name, dl_error *err) {
         if (any && targets[i].emulated) continue;
         if (runs_here(&targets[i]) && !(any && is_slow_here(&targets[i]))) return &targets[i];
         if (any) continue;
-        dl_fail(err, DL_RESOURCE, "this CPU cannot run target '%s'; leave --target out to use what it has",
-                name);
+        dl_fail(err, DL_RESOURCE,
+                "this CPU cannot run target '%s'; leave --target out to use what it has", name);
         return NULL;
     }
     dl_fail(err, DL_USAGE, "no such CPU");
@@ -132,12 +135,14 @@ static bool check(const dl_plan *p, dl_error *err) {
         ok = dl_object_load(&object, p->objects.at[i].image, p->objects.at[i].bytes, err);
         if (!ok) break;
         for (int k = 0; k < p->kernels.n; k++)
-            for (int phase = 0; p->kernels.at[k].object == i && phase < p->kernels.at[k].phases; phase++) {
+            for (int phase = 0; p->kernels.at[k].object == i && phase < p->kernels.at[k].phases;
+                 phase++) {
                 const char *name = dl_format(p->arena, "%s_%d", p->kernels.at[k].symbol, phase);
                 if (!dl_object_find(&object, name))
-                    ok =
-                        dl_fail(err, DL_RESOURCE,
-                                "the compiled code holds no function %s; set CC to another C compiler", name);
+                    ok = dl_fail(
+                        err, DL_RESOURCE,
+                        "the compiled code holds no function %s; set CC to another C compiler",
+                        name);
             }
         dl_object_unload(&object);
     }

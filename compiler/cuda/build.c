@@ -40,13 +40,15 @@ static void *run_jobs(void *context) {
 /* Longest source first, so that no thread ends with a long one while the others wait. */
 static int by_length(const void *a, const void *b) {
     const job *p = *(job *const *)a, *q = *(job *const *)b;
-    return p->length != q->length ? (p->length < q->length) - (p->length > q->length) : (p > q) - (p < q);
+    return p->length != q->length ? (p->length < q->length) - (p->length > q->length)
+                                  : (p > q) - (p < q);
 }
 
 /* The calling thread works, too: threads that cannot be started are done without. */
 static void run_all(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch, int n, job *jobs) {
     job **order = DL_NEWS(arena, job *, n);
-    for (int i = 0; i < n; i++) order[i] = &jobs[i], jobs[i].length = strlen(jobs[i].object->source);
+    for (int i = 0; i < n; i++)
+        order[i] = &jobs[i], jobs[i].length = strlen(jobs[i].object->source);
     qsort(order, (size_t)n, sizeof *order, by_length);
     work w = {.nvrtc = nvrtc, .arch = arch, .order = order, .n = n};
     int cpus = dl_cpus_allowed(), started = 0, most = (cpus < n ? cpus : n) - 1;
@@ -73,15 +75,16 @@ static bool finish(dl_arena *arena, const char *dir, const dl_nvrtc *nvrtc, job 
     j->object->image = image;
     j->object->bytes = j->cubin.n;
     if (!is_cubin(j->object, &why))
-        return dl_fail(err, DL_RESOURCE,
-                       "%s reported success but made no cubin of a kernel (%s); set DLC_NVRTC to another "
-                       "libnvrtc.so",
-                       nvrtc->path, why.message);
+        return dl_fail(
+            err, DL_RESOURCE,
+            "%s reported success but made no cubin of a kernel (%s); set DLC_NVRTC to another "
+            "libnvrtc.so",
+            nvrtc->path, why.message);
     return dl_cache_put(dir, j->object->key, image, j->object->bytes, err);
 }
 
-static bool compile_missing(dl_arena *arena, const char *dir, const dl_nvrtc *nvrtc, const char *arch, int n,
-                            job *jobs, dl_error *err) {
+static bool compile_missing(dl_arena *arena, const char *dir, const dl_nvrtc *nvrtc,
+                            const char *arch, int n, job *jobs, dl_error *err) {
     if (!dl_nvrtc_knows(nvrtc, arch, err)) return false;
     run_all(arena, nvrtc, arch, n, jobs);
     bool ok = true;
@@ -93,9 +96,10 @@ static bool compile_missing(dl_arena *arena, const char *dir, const dl_nvrtc *nv
     return ok;
 }
 
-/* Sets keys, takes what the cache has, and makes a job of each first source that it lacks; its number. */
-static int find_missing(dl_arena *arena, const char *dir, uint64_t key, int n, dl_plan_object *objects,
-                        job *jobs, void (*warn)(const char *text)) {
+/* Sets keys, takes what the cache has, and makes a job of each first source that it lacks; its
+ * number. */
+static int find_missing(dl_arena *arena, const char *dir, uint64_t key, int n,
+                        dl_plan_object *objects, job *jobs, void (*warn)(const char *text)) {
     int missing = 0;
     for (int i = 0; i < n; i++) {
         dl_plan_object *o = &objects[i];
@@ -104,10 +108,12 @@ static int find_missing(dl_arena *arena, const char *dir, uint64_t key, int n, d
         o->key = dl_hash_str(o->source, key);
         o->image = NULL;
         for (int k = 0; k < missing && !waits; k++) waits = jobs[k].object->key == o->key;
-        if (waits || ((o->image = dl_cache_get(arena, dir, o->key, &o->bytes)) && is_cubin(o, &why)))
+        if (waits ||
+            ((o->image = dl_cache_get(arena, dir, o->key, &o->bytes)) && is_cubin(o, &why)))
             continue;
         if (o->image && warn)
-            warn(dl_format(arena, "kernels in the cache are damaged and compiled anew: %s", why.message));
+            warn(dl_format(arena, "kernels in the cache are damaged and compiled anew: %s",
+                           why.message));
         o->image = NULL;
         jobs[missing++] = (job){.object = o};
     }
@@ -123,7 +129,8 @@ bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *
     *compiled = 0;
     if (!dir || !dl_nvrtc_find(arena, &nvrtc, err)) return false;
     job *jobs = DL_NEWS(arena, job, n + 1);
-    for (uint64_t key = 0; key != nvrtc.key;) { /* again when another library than the one found is loaded */
+    for (uint64_t key = 0;
+         key != nvrtc.key;) { /* again when another library than the one found is loaded */
         key = nvrtc.key;
         uint64_t h = dl_hash_str(DL_VERSION, dl_hash_str(arch, dl_cuda_manner(key)));
         *compiled = find_missing(arena, dir, h, n, objects, jobs, warn);

@@ -1,13 +1,14 @@
-/* What a kernel should take on a GPU: the larger of arithmetic and traffic, each at the share of its ceiling
- * that kernels of this kind can reach, and a launch within a graph. */
+/* What a kernel should take on a GPU: the larger of arithmetic and traffic, each at the share of
+ * its ceiling that kernels of this kind can reach, and a launch within a graph. */
 #include "compiler/cuda/emit_cuda.h"
 #include "ir/attention.h"
 
 #include <stdlib.h>
 
-/* TFLOP/s without sparsity, and TB/s, as the data sheets of these GPUs say (NVIDIA: A100 80 GB SXM, H200 SXM,
- * B200). `sync`: the share of the tensor cores' rate at which mma.sync is issued at most: all of it on sm_80;
- * from sm_90 on the rest is for wgmma and tcgen05 alone. That share is measured on neither: an estimate. */
+/* TFLOP/s without sparsity, and TB/s, as the data sheets of these GPUs say (NVIDIA: A100 80 GB SXM,
+ * H200 SXM, B200). `sync`: the share of the tensor cores' rate at which mma.sync is issued at most:
+ * all of it on sm_80; from sm_90 on the rest is for wgmma and tcgen05 alone. That share is measured
+ * on neither: an estimate. */
 static const struct {
     int number; /* of sm_<number>: this and what is newer, up to the next */
     double half, tf32, f32, f64, tbytes, sync;
@@ -18,9 +19,10 @@ static const struct {
 };
 enum { NGPUS = sizeof gpus / sizeof *gpus };
 
-/* Shares of the ceilings: of both, an H200 reached 0.80 and 0.90 in a large product and a copy (790 TFLOP/s
- * in bf16, 4.3 TB/s); kernels between those are believed to reach these. */
-static const double share_of_products = 0.7, share_of_points = 0.4, share_of_traffic = 0.8, launch_us = 1.5;
+/* Shares of the ceilings: of both, an H200 reached 0.80 and 0.90 in a large product and a copy (790
+ * TFLOP/s in bf16, 4.3 TB/s); kernels between those are believed to reach these. */
+static const double share_of_products = 0.7, share_of_points = 0.4, share_of_traffic = 0.8,
+                    launch_us = 1.5;
 
 static int find_gpu(const dl_target *t) {
     int number = atoi(t->arch + strlen("sm_")), found = 0;
@@ -35,9 +37,9 @@ static bool has(const dl_kernel *k, dl_dtype d) {
     return false;
 }
 
-/* Products that attention multiplies for each that is counted: backwards the scores and their gradients are
- * made twice (kernels/attention.cu). In f32 each operand is several numbers, and the product of the least
- * parts is left out. */
+/* Products that attention multiplies for each that is counted: backwards the scores and their
+ * gradients are made twice (kernels/attention.cu). In f32 each operand is several numbers, and the
+ * product of the least parts is left out. */
 static double products_of(const dl_node *call, bool half) {
     enum { PARTS = DL_ATTENTION_PARTS, BOTH = PARTS * (PARTS + 1) / 2 };
     return (half ? 1 : BOTH) * (call->op == DL_OP_flash_attention ? 1 : 7 / 5.0);
@@ -47,8 +49,8 @@ double dl_cuda_predict(const dl_kernel *k, const dl_target *t) {
     int gpu = find_gpu(t), anchor = dl_kernel_anchor(k);
     const dl_node *call = dl_kernel_call(k);
     bool half = has(k, DL_BF16) || has(k, DL_F16), wide = has(k, DL_F64);
-    double peak =
-        (wide ? gpus[gpu].f64 : gpus[gpu].f32) * (anchor >= 0 ? share_of_products : share_of_points);
+    double peak = (wide ? gpus[gpu].f64 : gpus[gpu].f32) *
+                  (anchor >= 0 ? share_of_products : share_of_points);
     double flops = (double)k->flops;
     if (call || (anchor >= 0 && !wide && (half || k->instrs.at[anchor].tf32)))
         peak = (half ? gpus[gpu].half : gpus[gpu].tf32) * gpus[gpu].sync * share_of_products;

@@ -1,6 +1,7 @@
-/* Lots across the threads: where an access' neighbours lie along another axis than all others' (images that
- * are made of patches), a thread has a lot of them there, and threads that are neighbours have the others'.
- * Which of it moves fewer sectors of memory is counted by what the first warp would touch. */
+/* Lots across the threads: where an access' neighbours lie along another axis than all others'
+ * (images that are made of patches), a thread has a lot of them there, and threads that are
+ * neighbours have the others'. Which of it moves fewer sectors of memory is counted by what the
+ * first warp would touch. */
 #include <stdlib.h>
 
 #include "compiler/cuda/emit_loops.h"
@@ -11,8 +12,8 @@ enum {
 };
 
 /* Coordinates of point `j` of lot `number`. */
-static void find_point(const dl_emitter *e, const dl_axis_list *list, const dl_lots *l, int64_t number, int j,
-                       int64_t at[DL_MAX_RANK]) {
+static void find_point(const dl_emitter *e, const dl_axis_list *list, const dl_lots *l,
+                       int64_t number, int j, int64_t at[DL_MAX_RANK]) {
     int64_t rest = l->across ? number : number * l->width + j;
     for (int i = list->n - 1; i >= 0; i--) {
         bool split = l->across && list->axis[i] == l->axis;
@@ -54,8 +55,8 @@ static int count_different(int64_t *sectors, int n) {
     return different;
 }
 
-/* Sectors that a warp touches for a point. What it loads twice it finds in the first cache; what it stores by
- * several instructions goes there several times. */
+/* Sectors that a warp touches for a point. What it loads twice it finds in the first cache; what it
+ * stores by several instructions goes there several times. */
 static double count_sectors(const dl_emitter *e, const dl_axis_list *list, const dl_lots *l) {
     int64_t lots = list->points / l->width, threads = lots < DL_WARP ? lots : DL_WARP, all = 0;
     for (int i = 0; i < e->now->run.n; i++) {
@@ -97,7 +98,8 @@ bool dl_cuda_find_across(dl_emitter *e, dl_axis_list *list, unsigned moving, dl_
 void dl_cuda_put_lot_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list,
                                  const dl_lots *l) {
     if (!l->across) {
-        const char *first = l->width > 1 ? dl_format(e->arena, "(%s * %d)", number, l->width) : number;
+        const char *first =
+            l->width > 1 ? dl_format(e->arena, "(%s * %d)", number, l->width) : number;
         dl_cuda_put_coordinates(e, first, list);
         return;
     }

@@ -7,17 +7,19 @@
 /* Of an instance: what its template parameters are, but for the features of its results. */
 typedef struct {
     int groups, warps, columns, stages; /* rows are 16 groups a warp */
-    int resident; /* blocks beside each other: without them the compiler spills a few registers for one more
+    int resident; /* blocks beside each other: without them the compiler spills a few registers for
+                   * one more
                    */
     bool wgmma;   /* by groups of four warps */
-    int early;    /* products of a tile that are begun beside those of the one before it: 0, 1, backwards 2 */
+    int early;    /* products of a tile that are begun beside those of the one before it: 0, 1,
+                     backwards 2 */
     bool held;    /* a block's own rows stay in registers */
     int64_t shared;
 } tiles;
 
-/* Those by wgmma, in the order in which an H200 was fast with them (models/vit.dl, batch 16, bf16): rows that
- * share what comes from the second cache, blocks that take turns at the tensor cores, longer products. Those
- * that hold rows, which read less of shared memory, have not been timed. */
+/* Those by wgmma, in the order in which an H200 was fast with them (models/vit.dl, batch 16, bf16):
+ * rows that share what comes from the second cache, blocks that take turns at the tensor cores,
+ * longer products. Those that hold rows, which read less of shared memory, have not been timed. */
 enum { WAYS = 9 };
 static const tiles by_wgmma[2][WAYS] = {{{1, 8, 128, 2, 1, true, 0, false, 0},
                                          {1, 4, 64, 2, 5, true, 0, false, 0},
@@ -67,12 +69,15 @@ static int64_t shared_of(const shape *s, const tiles *t, bool back) {
     return ((back ? 2 : 1) * rows_of(t) + 2LL * t->stages * t->columns) * row + beside;
 }
 
-/* As many rows a warp as registers hold, and as much of them and of the tiles ahead as shared memory does.
- * Found by compiling all sizes: none spills. */
+/* As many rows a warp as registers hold, and as much of them and of the tiles ahead as shared
+ * memory does. Found by compiling all sizes: none spills. */
 static tiles by_warps(const shape *s, bool back) {
     bool half = dl_dtype_is_half(s->type), small = s->width <= 64, drops = s->a.rate > 0;
-    tiles t = {
-        .groups = half && small && !back ? 2 : 1, .warps = 4, .columns = 16, .stages = 2, .resident = 2};
+    tiles t = {.groups = half && small && !back ? 2 : 1,
+               .warps = 4,
+               .columns = 16,
+               .stages = 2,
+               .resident = 2};
     if (small && half) t.columns = t.groups == 2 && (drops || s->width == 64) ? 32 : 64;
     if (small != half) t.columns = 32;
     if (back && half && s->width > (drops ? 48 : 64) && s->width <= 96) t.columns /= 2;
@@ -82,9 +87,9 @@ static tiles by_warps(const shape *s, bool back) {
     return t;
 }
 
-/* Whether products can be wgmma's. What dropout draws leaves them too few registers. Backwards f16's rows are
- * brought to what it can say, tile by tile, and so cannot be added to their sums in place; and registers are
- * few. */
+/* Whether products can be wgmma's. What dropout draws leaves them too few registers. Backwards
+ * f16's rows are brought to what it can say, tile by tile, and so cannot be added to their sums in
+ * place; and registers are few. */
 static bool has_groups(const dl_emitter *e, const shape *s, bool back) {
     enum { BACK_WIDTH = 48 };
     if (!e->t->has_wgmma || s->a.rate > 0 || s->width > (back ? (int)BACK_WIDTH : (int)WGMMA_WIDTH))
@@ -103,21 +108,22 @@ static int find_ways(const dl_emitter *e, const shape *s, bool back, tiles *of) 
 
 static const char *name_of(const tiles *t) {
     static const char *const early[] = {"", ", scores early", ", scores and gradients early"};
-    return dl_internf("%lldx%d%s, %d ahead, %d beside each other%s%s", (long long)rows_of(t), t->columns,
-                      t->wgmma ? " by wgmma" : "", t->stages - 1 - (t->early != 0), t->resident,
-                      early[t->early], t->held ? ", rows in registers" : "");
+    return dl_internf("%lldx%d%s, %d ahead, %d beside each other%s%s", (long long)rows_of(t),
+                      t->columns, t->wgmma ? " by wgmma" : "", t->stages - 1 - (t->early != 0),
+                      t->resident, early[t->early], t->held ? ", rows in registers" : "");
 }
 
 static void put_shape(dl_emitter *e, const shape *s) {
     const dl_attention *a = &s->a;
     dl_putf(e->out,
-            "    const attention_shape s = {%lld, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %.9g, "
+            "    const attention_shape s = {%lld, %lld, %lld, %lld, %lld, %lld, %lld, %lld, %lld, "
+            "%.9g, "
             "%.9g, %.9g, %.9g, %d, %s};\n",
             (long long)a->batch, (long long)a->queries, (long long)a->keys, (long long)a->heads,
             (long long)a->whole[DL_ATT_HEAD], (long long)a->whole[DL_ATT_QUERY],
             (long long)a->whole[DL_ATT_KEY], (long long)dl_attention_number(a, 0, 0, 0, 0),
-            (long long)dl_attention_ahead(a), a->scale, a->scale * 1.4426950408889634, a->threshold, a->kept,
-            a->number, a->causal ? "true" : "false");
+            (long long)dl_attention_ahead(a), a->scale, a->scale * 1.4426950408889634, a->threshold,
+            a->kept, a->number, a->causal ? "true" : "false");
 }
 
 /* "of_bf16", "groups_of_bf16", "of_f32<2>" */
@@ -135,20 +141,25 @@ static const char *draws(dl_emitter *e, const shape *s, int seed) {
 }
 
 /* The first result, behind what it draws by, which begins at `seed`. */
-static int first_out(const shape *s, int seed) { return seed + (s->a.rate > 0 ? 2 + s->a.in_parts : 0); }
+static int first_out(const shape *s, int seed) {
+    return seed + (s->a.rate > 0 ? 2 + s->a.in_parts : 0);
+}
 
 static const char *truth(bool v) { return v ? "true" : "false"; }
 
-static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t, dl_error *err) {
+static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t,
+                         dl_error *err) {
     bool drops = s->a.rate > 0;
     int out = first_out(s, DL_ATT_SEED);
     e->resident = t->resident;
-    if (!dl_cuda_head(e, code, s->heads * dl_ceil_div(s->a.queries, rows_of(t)) * (s->width / s->out),
+    if (!dl_cuda_head(e, code,
+                      s->heads * dl_ceil_div(s->a.queries, rows_of(t)) * (s->width / s->out),
                       DL_WARP * t->warps, t->shared, err))
         return false;
     put_shape(e, s);
     dl_putf(e->out,
-            "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d, %s>(s, p0, p1, p2, %s, p%d, p%d);\n",
+            "    attention<%s, %lld, %lld, %lld, %s, %d, %d, %d, %d, %d, %s>(s, p0, p1, p2, %s, "
+            "p%d, p%d);\n",
             operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->out,
             truth(drops), t->groups, t->warps, t->columns, t->stages, t->early, truth(t->held),
             draws(e, s, DL_ATT_SEED), out, out + 1);
@@ -157,12 +168,13 @@ static bool emit_forward(dl_emitter *e, dl_emitted *code, const shape *s, const 
 }
 
 /* dk and dv by keys, or dq by queries. */
-static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t, bool by_key,
-                           dl_error *err) {
+static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t,
+                           bool by_key, dl_error *err) {
     bool drops = s->a.rate > 0;
     int out = first_out(s, DL_GRAD_SEED);
     e->resident = t->resident;
-    int64_t blocks = dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(t)) * (s->width / s->of);
+    int64_t blocks =
+        dl_ceil_div(by_key ? s->a.keys : s->a.queries, rows_of(t)) * (s->width / s->of);
     if (!dl_cuda_head(e, code, s->heads * blocks, DL_WARP * t->warps, t->shared, err)) return false;
     put_shape(e, s);
     dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d, %d, %s>(s, ",
@@ -180,9 +192,11 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, cons
     return true;
 }
 
-static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t, dl_error *err) {
+static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t,
+                          dl_error *err) {
     enum { EACH = 32 }; /* queries of a head by block: attention_sums */
-    if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err)) return false;
+    if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err))
+        return false;
     put_shape(e, s);
     dl_putf(e->out, "    attention_sums<%s, %lld>(s, p3, p5, p4, (float *)workspace);\n",
             operands(e, s, false), (long long)s->a.size);
@@ -215,14 +229,16 @@ bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *e
     }
     shape s = find_shape(e, n);
     if (s.a.size > SIZE_MOST)
-        return dl_emit_refuse(e->k, at, err,
-                              "'%s' has heads of %lld features, and CUDA's kernels take %d at most: use more "
-                              "heads [DL-E0803]",
-                              dl_ops[n->op].name, (long long)s.a.size, (int)SIZE_MOST);
+        return dl_emit_refuse(
+            e->k, at, err,
+            "'%s' has heads of %lld features, and CUDA's kernels take %d at most: use more "
+            "heads [DL-E0803]",
+            dl_ops[n->op].name, (long long)s.a.size, (int)SIZE_MOST);
     if (s.a.queries > INT32_MAX / 2 || s.a.keys > INT32_MAX / 2)
-        return dl_emit_refuse(e->k, at, err,
-                              "'%s' of %lld queries and %lld keys, more than CUDA's kernels count [DL-E0803]",
-                              dl_ops[n->op].name, (long long)s.a.queries, (long long)s.a.keys);
+        return dl_emit_refuse(
+            e->k, at, err,
+            "'%s' of %lld queries and %lld keys, more than CUDA's kernels count [DL-E0803]",
+            dl_ops[n->op].name, (long long)s.a.queries, (long long)s.a.keys);
     tiles of[WAYS + 1], t;
     int ways = find_ways(e, &s, is_back(n), of);
     DL_CHECK(variant < ways);

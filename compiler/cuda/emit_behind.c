@@ -1,5 +1,5 @@
-/* Behind reductions over all of a sweep: their partial results become one, in fixed order, in double; then
- * runs what stands there, and what later sweeps read is put away. */
+/* Behind reductions over all of a sweep: their partial results become one, in fixed order, in
+ * double; then runs what stands there, and what later sweeps read is put away. */
 #include <string.h>
 
 #include "compiler/cuda/emit_loops.h"
@@ -26,8 +26,9 @@ static void put_coordinates(dl_emitter *e, const char *number, const dl_axis_lis
     for (int i = 0; i < l->n; i++) {
         int64_t size = e->k->space[l->axis[i]].size ? e->k->space[l->axis[i]].size : 1;
         count = count / size ? count / size : 1;
-        dl_putf(e->out, "    const %s x%d = %s / %lld%s %% %lld%s;\n", e->dialect->index, l->axis[i], number,
-                (long long)count, e->dialect->whole, (long long)size, e->dialect->whole);
+        dl_putf(e->out, "    const %s x%d = %s / %lld%s %% %lld%s;\n", e->dialect->index,
+                l->axis[i], number, (long long)count, e->dialect->whole, (long long)size,
+                e->dialect->whole);
     }
 }
 
@@ -37,7 +38,8 @@ static void put_terms(dl_emitter *e, int n, const int *numbers, const dl_table *
     const char *suffix = e->dialect->whole;
     for (int i = 0; i < n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[numbers[i]];
-        dl_putf(e->out, "    %s t%d = %s;\n", dl_emit_partial_type(in), numbers[i], dl_emit_start(in));
+        dl_putf(e->out, "    %s t%d = %s;\n", dl_emit_partial_type(in), numbers[i],
+                dl_emit_start(in));
     }
     dl_putf(e->out, "#pragma unroll %d\n    for (%s n = lane; n < %lld%s; n += %d) {\n",
             n < LOADS ? LOADS / n : 1, e->dialect->index,
@@ -46,9 +48,11 @@ static void put_terms(dl_emitter *e, int n, const int *numbers, const dl_table *
     for (int i = 0; i < n; i++) {
         const dl_kinstr *in = &e->k->instrs.at[numbers[i]];
         const dl_partial *p = &e->partial[numbers[i]];
-        dl_putf(e->out, "    t%d = %s::of(t%d, ((const %s *)(workspace + %lldL))[n / %lld%s * %lld%s + ",
-                numbers[i], dl_cuda_by(in), numbers[i], dl_emit_partial_type(in), (long long)p->base,
-                (long long)(rest.points ? rest.points : 1), suffix, (long long)p->count, suffix);
+        dl_putf(e->out,
+                "    t%d = %s::of(t%d, ((const %s *)(workspace + %lldL))[n / %lld%s * %lld%s + ",
+                numbers[i], dl_cuda_by(in), numbers[i], dl_emit_partial_type(in),
+                (long long)p->base, (long long)(rest.points ? rest.points : 1), suffix,
+                (long long)p->count, suffix);
         dl_emit_number(e, p->n, p->axis);
         dl_puts(e->out, "]);\n");
     }
@@ -67,8 +71,8 @@ static void put_value(dl_emitter *e, int number, const dl_table *t) {
     dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
     if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
     dl_putf(e->out, "    const %s v%d = %sgroup_reduce_by<%s, %d>(t%d, %d)%s;\n    (void)v%d;\n",
-            dl_emit_type(e, in->type), number, c.open, dl_cuda_by(in), DL_BLOCK, number, t->lanes, c.close,
-            number);
+            dl_emit_type(e, in->type), number, c.open, dl_cuda_by(in), DL_BLOCK, number, t->lanes,
+            c.close, number);
 }
 
 /* Those that as many terms make side by side share a loop: their loads wait for memory together. */
@@ -102,7 +106,8 @@ int64_t dl_cuda_behind(dl_emitter *e) {
     dl_table t = {.lanes = lanes, .groups = DL_BLOCK / lanes};
     dl_cuda_put_table(e, &t);
     dl_putf(e->out, "    const %s number = unit * %d + group;\n", e->dialect->index, t.groups);
-    dl_putf(e->out, "    const bool live = number < %lld%s;\n    const %s at = live ? number : 0;\n",
+    dl_putf(e->out,
+            "    const bool live = number < %lld%s;\n    const %s at = live ? number : 0;\n",
             (long long)kept.points, e->dialect->whole, e->dialect->index);
     put_coordinates(e, "at", &kept);
     put_combinations(e, &t);

@@ -1,7 +1,7 @@
-/* Operands that tensor maps describe (ir/kernel/tensor_map.h), one for each part, whose boxes are tiles as
- * wgmma takes them (kernels/contract_groups.cu): matrices of memory, of the type that is multiplied, along
- * the terms or, in 16 bits, along their rows; and, of an image's gradient, the weight, whose taps are lines
- * of such. */
+/* Operands that tensor maps describe (ir/kernel/tensor_map.h), one for each part, whose boxes are
+ * tiles as wgmma takes them (kernels/contract_groups.cu): matrices of memory, of the type that is
+ * multiplied, along the terms or, in 16 bits, along their rows; and, of an image's gradient, the
+ * weight, whose taps are lines of such. */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 
@@ -11,38 +11,42 @@
 static int line_of(const dl_operand *o) { return o->along_k ? DL_LINE : DL_LINE_BLOCK; }
 static dl_number_kind own_of(const dl_operand *o) { return o->is_left ? DL_ROWS : DL_COLUMNS; }
 
-/* Of one part. A box has elements of one alone: they lie along the channels, and a part begins where a box
- * does. */
-static bool find_part(const dl_product *p, const dl_operand *o, int part, int rows, dl_tensor_map *map) {
+/* Of one part. A box has elements of one alone: they lie along the channels, and a part begins
+ * where a box does. */
+static bool find_part(const dl_product *p, const dl_operand *o, int part, int rows,
+                      dl_tensor_map *map) {
     dl_matrix m;
     bool ok = dl_product_matrix_of(p, o, part, &m) && m.dtype == o->dtype && m.across != o->along_k;
     if (!ok) return false;
     int64_t own = p->number[own_of(o)].size, terms = p->number[DL_TERMS].size,
             batch = p->number[DL_BATCH].size;
     if (o->nparts > 1) {
-        ok = o->channels == (m.across ? own_of(o) : DL_TERMS) && o->start[part] % (line_of(o) / p->word) == 0;
+        ok = o->channels == (m.across ? own_of(o) : DL_TERMS) &&
+             o->start[part] % (line_of(o) / p->word) == 0;
         if (!ok) return false;
         *(m.across ? &own : &terms) = o->start[part + 1] - o->start[part];
     }
     int64_t lines = m.across ? terms : own;
-    *map = (dl_tensor_map){.param = m.param,
-                           .dtype = m.dtype,
-                           .swizzle = line_of(o),
-                           .box = {line_of(o) / p->word, m.across ? DL_LINE / p->word : rows, 1},
-                           .offset = m.offset,
-                           .size = {m.across ? own : terms, lines, m.next ? batch : 1},
-                           .step = {m.line * p->word, (m.next ? m.next : m.line * lines) * p->word}};
+    *map =
+        (dl_tensor_map){.param = m.param,
+                        .dtype = m.dtype,
+                        .swizzle = line_of(o),
+                        .box = {line_of(o) / p->word, m.across ? DL_LINE / p->word : rows, 1},
+                        .offset = m.offset,
+                        .size = {m.across ? own : terms, lines, m.next ? batch : 1},
+                        .step = {m.line * p->word, (m.next ? m.next : m.line * lines) * p->word}};
     return dl_tensor_map_fits(map, dl_type_bytes(dl_operand_part(p, o, part)));
 }
 
-/* Is it the weight of an image's gradient? Its terms are taps, of axes in their order, and O behind them. */
+/* Is it the weight of an image's gradient? Its terms are taps, of axes in their order, and O behind
+ * them. */
 static bool is_weight(const dl_product *p, const dl_operand *o) {
     return dl_op_slides(p->c->op) && dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_X &&
            dl_op_tensor(p->c->op, o->place) == DL_TENSOR_W;
 }
 
-/* Lines of the weight are its C, behind each other at all taps, matrices its O, of which a tile's terms have
- * one tap. */
+/* Lines of the weight are its C, behind each other at all taps, matrices its O, of which a tile's
+ * terms have one tap. */
 static bool find_taps(const dl_product *p, const dl_operand *o, dl_tensor_map *map) {
     if (!is_weight(p, o) || !dl_product_even(p) || o->along_k) return false;
     const dl_type *t = dl_operand_part(p, o, 0);
@@ -53,7 +57,8 @@ static bool find_taps(const dl_product *p, const dl_operand *o, dl_tensor_map *m
         if (stride[i] != taps * stride[t->rank - 1]) return false;
         taps *= t->axis[i].size;
     }
-    if (t->dtype != o->dtype || stride[1] != 1 || p->number[DL_TERMS].at[3].size % terms) return false;
+    if (t->dtype != o->dtype || stride[1] != 1 || p->number[DL_TERMS].at[3].size % terms)
+        return false;
     *map = (dl_tensor_map){
         .param = o->param[0],
         .dtype = t->dtype,
@@ -65,13 +70,14 @@ static bool find_taps(const dl_product *p, const dl_operand *o, dl_tensor_map *m
     return dl_tensor_map_fits(map, dl_type_bytes(t));
 }
 
-/* One that could have several parts has two maps at least, the second of which may bring nothing: what reads
- * a concatenation is like what reads one tensor then, but for numbers (fold.c). */
+/* One that could have several parts has two maps at least, the second of which may bring nothing:
+ * what reads a concatenation is like what reads one tensor then, but for numbers (fold.c). */
 int dl_product_spread(const dl_product *p, dl_operand *o, dl_tensor_map *maps) {
     bool may = dl_op_slides(p->c->op) && dl_op_tensor(p->c->op, o->place) != DL_TENSOR_W;
     if (o->nparts > 1 || !may) return o->nparts;
     maps[1] = maps[0], o->param[1] = o->param[0], o->base[1] = o->base[0];
-    memcpy(o->step[1], o->step[0], sizeof o->step[0]), memcpy(o->along[1], o->along[0], sizeof o->along[0]);
+    memcpy(o->step[1], o->step[0], sizeof o->step[0]),
+        memcpy(o->along[1], o->along[0], sizeof o->along[0]);
     return 2;
 }
 
@@ -88,14 +94,16 @@ bool dl_product_boxes(const dl_product *p, const dl_operand *o, int rows, dl_ten
 const char *dl_operand_part_of(dl_emitter *e, const dl_operand *o, const char *channel) {
     const char *text = dl_format(e->arena, "%d", o->nmaps - 1);
     for (int i = o->nmaps - 1; i > 0; i--)
-        text = dl_format(e->arena, "%s < %lld ? %d : %s", channel, (long long)o->start[i], i - 1, text);
+        text = dl_format(e->arena, "%s < %lld ? %d : %s", channel, (long long)o->start[i], i - 1,
+                         text);
     return text;
 }
 
 const char *dl_operand_start_of(dl_emitter *e, const dl_operand *o, const char *part) {
     const char *text = dl_format(e->arena, "%lld", (long long)o->start[o->nmaps - 1]);
     for (int i = o->nmaps - 1; i > 0; i--)
-        text = dl_format(e->arena, "%s == %d ? %lld : %s", part, i - 1, (long long)o->start[i - 1], text);
+        text = dl_format(e->arena, "%s == %d ? %lld : %s", part, i - 1, (long long)o->start[i - 1],
+                         text);
     return text;
 }
 
@@ -109,7 +117,8 @@ void dl_product_put_maps(dl_emitter *e, const dl_operand *o) {
     dl_putf(e->out, "map[%d]; }\n", o->nmaps - 1);
 }
 
-/* "b0 * 12 + b1": which product of the batch the block makes; 0 where the operand is the same for all. */
+/* "b0 * 12 + b1": which product of the batch the block makes; 0 where the operand is the same for
+ * all. */
 static void put_matrix(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_number *b = &p->number[DL_BATCH];
     dl_matrix m;
@@ -145,8 +154,10 @@ static void put_taps(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     dl_puts(e->out, "        c.map = map_of(0);\n        c.x = row;\n        c.y = (int)(0");
     for (int i = 0; i < 3; i++) {
         if (o->step[0][DL_TERMS][i])
-            dl_putf(e->out, " + %s * %lld", n->at[i].variable, (long long)(o->step[0][DL_TERMS][i] / line));
-        if (o->origin[i]) dl_putf(e->out, " + %s * %lld", o->origin[i], (long long)(o->along[0][i] / line));
+            dl_putf(e->out, " + %s * %lld", n->at[i].variable,
+                    (long long)(o->step[0][DL_TERMS][i] / line));
+        if (o->origin[i])
+            dl_putf(e->out, " + %s * %lld", o->origin[i], (long long)(o->along[0][i] / line));
     }
     dl_putf(e->out, ");\n        c.z = (int)(%s", n->at[3].variable);
     if (groups->size > 1) dl_putf(e->out, " + b0 * %lld", (long long)n->at[3].size);

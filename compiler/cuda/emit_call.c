@@ -1,6 +1,7 @@
-/* Kernels whose product a library may make: contractions that are plain products of matrices where their
- * operands lie, and what such a call makes of a kernel (ir/call.h). Convolutions are emit_call_windows.c's;
- * what stands behind a call that makes the sums alone is emit_contract.c's. */
+/* Kernels whose product a library may make: contractions that are plain products of matrices where
+ * their operands lie, and what such a call makes of a kernel (ir/call.h). Convolutions are
+ * emit_call_windows.c's; what stands behind a call that makes the sums alone is emit_contract.c's.
+ */
 #include "compiler/cuda/gemm_matrix.h"
 
 enum { LINE = 8 /* elements: lines of sums begin at multiples of it */ };
@@ -55,8 +56,9 @@ static bool is_bias(const dl_product *p, const dl_kinstr *in) {
     dl_number_kind kind;
     int counter;
     return in->kind == DL_K_LOAD && t->rank == 1 && in->index[0].axis >= 0 && !in->index[0].by &&
-           dl_index_natural(p->k->space, in->index) && counter_of(p, in->index[0].axis, &kind, &counter) &&
-           kind == DL_COLUMNS && p->number[kind].size == p->number[kind].at[counter].size &&
+           dl_index_natural(p->k->space, in->index) &&
+           counter_of(p, in->index[0].axis, &kind, &counter) && kind == DL_COLUMNS &&
+           p->number[kind].size == p->number[kind].at[counter].size &&
            t->axis[0].size == p->number[kind].size && t->layout.kind != DL_PANEL;
 }
 
@@ -75,7 +77,8 @@ static bool find_whole(const dl_product *p, dl_matmul *m) {
         m->bias = in[at].param, m->bias_type = k->params.at[m->bias].type.dtype;
         value = at + 1, at += 2;
     }
-    if (at < n && is_op(&in[at], DL_OP_relu) && in[at].args[0] == value) m->relu = true, value = at++;
+    if (at < n && is_op(&in[at], DL_OP_relu) && in[at].args[0] == value)
+        m->relu = true, value = at++;
     return at == n - 1 && in[at].kind == DL_K_STORE && in[at].args[0] == value &&
            find_result(p, &in[at], &m->result) &&
            (m->result.dtype == DL_F32 || m->result.dtype == m->left.dtype);
@@ -84,7 +87,8 @@ static bool find_whole(const dl_product *p, dl_matmul *m) {
 /* One product after the other, rows after rows. */
 static dl_matrix sums_of(const dl_matmul *m) {
     int64_t line = (m->columns + LINE - 1) / LINE * LINE;
-    return (dl_matrix){.param = DL_IN_WORKSPACE, .dtype = DL_F32, .line = line, .next = line * m->rows};
+    return (dl_matrix){
+        .param = DL_IN_WORKSPACE, .dtype = DL_F32, .line = line, .next = line * m->rows};
 }
 
 static int find_matmuls(const dl_product *p, dl_call *forms) {
@@ -95,12 +99,14 @@ static int find_matmuls(const dl_product *p, dl_call *forms) {
                    .tf32 = p->c->tf32,
                    .bias = -1};
     int n = 0;
-    if (!dl_product_matrix(p, &p->operand[0], &m.left) || !dl_product_matrix(p, &p->operand[1], &m.right) ||
-        m.left.dtype != m.right.dtype || !dl_call_takes(m.left.dtype))
+    if (!dl_product_matrix(p, &p->operand[0], &m.left) ||
+        !dl_product_matrix(p, &p->operand[1], &m.right) || m.left.dtype != m.right.dtype ||
+        !dl_call_takes(m.left.dtype))
         return 0;
     dl_matmul whole = m;
     if (find_whole(p, &whole))
-        forms[n++] = (dl_call){.algorithm.form = DL_FORM_WHOLE, .what = DL_CALLED_MATMUL, .matmul = whole};
+        forms[n++] =
+            (dl_call){.algorithm.form = DL_FORM_WHOLE, .what = DL_CALLED_MATMUL, .matmul = whole};
     if (n && whole.bias < 0 && !whole.relu) return n; /* the sums alone are all of it */
     m.result = sums_of(&m);
     forms[n++] = (dl_call){.algorithm.form = DL_FORM_SUMS, .what = DL_CALLED_MATMUL, .matmul = m};
@@ -119,10 +125,11 @@ int dl_product_calls(const dl_product *p, dl_call *forms) {
 static dl_sums_place place_matmul(dl_emitter *e, const dl_product *p, const dl_call *c) {
     const dl_matrix *sums = &c->matmul.result;
     int64_t line = sums->line;
-    return (dl_sums_place){.first = dl_format(e->arena, "((long)(tile / %lldU) * %lldL + m) * %lldL + n",
-                                              (long long)(p->tiling.mt * p->tiling.nt),
-                                              (long long)p->number[DL_ROWS].size, (long long)line),
-                           .at = dl_format(e->arena, "(long)row * %lldL + column", (long long)line)};
+    return (dl_sums_place){
+        .first = dl_format(e->arena, "((long)(tile / %lldU) * %lldL + m) * %lldL + n",
+                           (long long)(p->tiling.mt * p->tiling.nt),
+                           (long long)p->number[DL_ROWS].size, (long long)line),
+        .at = dl_format(e->arena, "(long)row * %lldL + column", (long long)line)};
 }
 
 /* A tensor by the coordinates of the space, which is the result's. */
@@ -136,7 +143,8 @@ static dl_sums_place place_convolution(dl_emitter *e, const dl_product *p, const
 }
 
 dl_sums_place dl_product_sums(dl_emitter *e, const dl_product *p, const dl_call *c) {
-    static dl_sums_place (*const place[DL_NCALLED])(dl_emitter *, const dl_product *, const dl_call *) = {
+    static dl_sums_place (*const place[DL_NCALLED])(dl_emitter *, const dl_product *,
+                                                    const dl_call *) = {
         [DL_CALLED_MATMUL] = place_matmul, [DL_CALLED_CONVOLUTION] = place_convolution};
     return place[c->what](e, p, c);
 }

@@ -1,5 +1,5 @@
-/* Convolutions that a library may make: contractions by windows of tensors that lie in steps along their
- * axes, of whatever strides, dilation, padding and groups, as calls (ir/call.h). */
+/* Convolutions that a library may make: contractions by windows of tensors that lie in steps along
+ * their axes, of whatever strides, dilation, padding and groups, as calls (ir/call.h). */
 #include "compiler/cuda/gemm_matrix.h"
 
 int dl_product_tensor_axis(const dl_product *p, int axis) {
@@ -7,7 +7,8 @@ int dl_product_tensor_axis(const dl_product *p, int axis) {
 }
 
 /* Steps of missing spatial axes, which are points: over all of the one behind. */
-static void step_over_missing(const dl_convolution *c, const dl_product *p, dl_tensor of, dl_lattice *to) {
+static void step_over_missing(const dl_convolution *c, const dl_product *p, dl_tensor of,
+                              dl_lattice *to) {
     int64_t size[DL_TENSOR_AXES];
     dl_convolution_sizes(c, of, size);
     for (int i = DL_TENSOR_AXES - 1 - p->c->windows.n; i >= 2; i--)
@@ -15,7 +16,8 @@ static void step_over_missing(const dl_convolution *c, const dl_product *p, dl_t
 }
 
 /* An operand in one piece; a weight from w_start on. */
-static bool find_operand(const dl_product *p, const dl_convolution *c, dl_tensor of, dl_lattice *to) {
+static bool find_operand(const dl_product *p, const dl_convolution *c, dl_tensor of,
+                         dl_lattice *to) {
     int place = dl_op_place(p->c->op, of);
     int64_t stride[DL_MAX_RANK];
     if (p->c->nparts[place] != 1) return false;
@@ -30,7 +32,8 @@ static bool find_operand(const dl_product *p, const dl_convolution *c, dl_tensor
 }
 
 /* Is the kernel the convolution and one store of it, and no more? Then: where that stores. */
-static bool find_whole(const dl_product *p, const dl_convolution *c, dl_dtype operands, dl_lattice *to) {
+static bool find_whole(const dl_product *p, const dl_convolution *c, dl_dtype operands,
+                       dl_lattice *to) {
     const dl_kernel *k = p->k;
     const dl_kinstr *store = &k->instrs.at[1];
     int64_t stride[DL_MAX_RANK], offset = 0;
@@ -38,7 +41,8 @@ static bool find_whole(const dl_product *p, const dl_convolution *c, dl_dtype op
     if (k->instrs.n != 2 || store->kind != DL_K_STORE || store->args[0] != 0) return false;
     const dl_kparam *param = &k->params.at[store->param];
     dl_dtype type = param->type.dtype;
-    if (param->alias >= 0 || param->type.layout.kind == DL_PANEL || (type != DL_F32 && type != operands))
+    if (param->alias >= 0 || param->type.layout.kind == DL_PANEL ||
+        (type != DL_F32 && type != operands))
         return false;
     dl_type_strides(&param->type, stride);
     *to = (dl_lattice){.param = store->param, .dtype = type, .step = {1, 1, 1, 1, 1}};
@@ -98,11 +102,13 @@ int dl_product_convolutions(const dl_product *p, dl_call *forms) {
     bool ok = c.samples > 0 && c.groups > 0 && c.c > 0 && c.o > 0 && find_windows(p, &c);
     for (dl_tensor t = DL_TENSOR_X; ok && t < DL_NTENSORS; t++) {
         if (t == c.makes) continue;
-        ok = find_operand(p, &c, t, &c.of[t]) && (operands == DL_NDTYPES || operands == c.of[t].dtype);
+        ok = find_operand(p, &c, t, &c.of[t]) &&
+             (operands == DL_NDTYPES || operands == c.of[t].dtype);
         operands = c.of[t].dtype;
     }
     if (!ok) return 0;
-    dl_call call = {.algorithm.form = DL_FORM_SUMS, .what = DL_CALLED_CONVOLUTION, .convolution = c};
+    dl_call call = {
+        .algorithm.form = DL_FORM_SUMS, .what = DL_CALLED_CONVOLUTION, .convolution = c};
     if (find_whole(p, &c, operands, &whole))
         call.algorithm.form = DL_FORM_WHOLE, call.convolution.of[c.makes] = whole;
     else

@@ -1,5 +1,6 @@
-/* Kernels around a contraction: its tiles, by blocks, and behind them the rest of the kernel. Where there are
- * few tiles and long sums, several blocks share the terms of a tile; the next phase adds up what they leave.
+/* Kernels around a contraction: its tiles, by blocks, and behind them the rest of the kernel. Where
+ * there are few tiles and long sums, several blocks share the terms of a tile; the next phase adds
+ * up what they leave.
  */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
@@ -29,14 +30,16 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
             if (!dl_emit_is_float(t->dtype) || !dl_emit_is_float(c->type))
                 return dl_emit_refuse(
                     k, c, err, "'%s' is in %s, and GPUs' kernels compute it in f32 [DL-E0803]",
-                    dl_ops[c->op].name, dl_dtype_name(dl_emit_is_float(c->type) ? t->dtype : c->type));
+                    dl_ops[c->op].name,
+                    dl_dtype_name(dl_emit_is_float(c->type) ? t->dtype : c->type));
             if (t->layout.kind == DL_PANEL)
                 return dl_emit_refuse(k, c, err, "an operand of '%s' lies in panels [DL-E0803]",
                                       dl_ops[c->op].name);
         }
     if (longest > 1 << 30)
         return dl_emit_refuse(
-            k, c, err, "an axis of '%s' has more than 2^30 elements: use a smaller batch or crop [DL-E0804]",
+            k, c, err,
+            "an axis of '%s' has more than 2^30 elements: use a smaller batch or crop [DL-E0804]",
             dl_ops[c->op].name);
     int sweeps = 0; /* of the contraction: the first, or none */
     for (int i = 0; i < e->sweeps.n; i++) sweeps += contracts(&e->sweeps.at[i]);
@@ -65,7 +68,8 @@ static void put_place(dl_emitter *e, const dl_product *p, const char *inner, int
 }
 
 static const char *unit_text(dl_emitter *e, const dl_product *p, int64_t slices) {
-    return dl_format(e->arena, "(((u.q0 * %lld + u.q1) * %lld + u.q2) * %lld + row_tile) * %lld + slice",
+    return dl_format(e->arena,
+                     "(((u.q0 * %lld + u.q1) * %lld + u.q2) * %lld + row_tile) * %lld + slice",
                      (long long)p->parities[1], (long long)p->parities[2], (long long)p->tiling.mt,
                      (long long)slices);
 }
@@ -100,31 +104,39 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
     bool sums = dl_finish_sums(e);
     if (p->number[DL_ROWS].varies && !sums) dl_puts(e->out, "    if (m >= u.rows()) return;\n");
     dl_putf(e->out,
-            "    const %s from = split * (%s)%lld, all = u.terms(), end = from + %lld < all ? from + %lld : "
+            "    const %s from = split * (%s)%lld, all = u.terms(), end = from + %lld < all ? from "
+            "+ %lld : "
             "all;\n",
             index, index, (long long)t->depth, (long long)t->depth, (long long)t->depth);
     if (p->alone)
         dl_putf(e->out,
-                "    const float *sums = ct_alone<%d, %d, %d>(left, right, m, n, from, end, %lld, shared);\n",
+                "    const float *sums = ct_alone<%d, %d, %d>(left, right, m, n, from, end, %lld, "
+                "shared);\n",
                 t->bm, t->bn, threads, (long long)p->across.size);
     else
         dl_putf(e->out,
-                "    const float *sums = ct_tile<%s%s, %d, %d, %d, %d, %d>(left, right, m, n, from, end, "
+                "    const float *sums = ct_tile<%s%s, %d, %d, %d, %d, %d>(left, right, m, n, "
+                "from, end, "
                 "shared);\n",
                 p->arithmetic, t->groups ? "_GROUPS" : "", t->bm, t->bn, t->wm, t->wn, t->stages);
     if (p->mends)
-        dl_putf(e->out, "    ct_mend<%s, %d, %d, %d>(%s, %s, %d, m, n, from, end, shared);\n", p->arithmetic,
-                t->bm, t->bn, threads, dl_operand_words(&p->operand[0]), dl_operand_words(&p->operand[1]),
-                p->padded);
+        dl_putf(e->out, "    ct_mend<%s, %d, %d, %d>(%s, %s, %d, m, n, from, end, shared);\n",
+                p->arithmetic, t->bm, t->bn, threads, dl_operand_words(&p->operand[0]),
+                dl_operand_words(&p->operand[1]), p->padded);
     if (t->splits > 1) {
         dl_putf(e->out,
-                "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + %lldL) + ((long)tile * %lld + split) * "
+                "    ct_leave<%d, %d, %d>(sums, (float *)(workspace + %lldL) + ((long)tile * %lld "
+                "+ split) * "
                 "%d);\n",
-                t->bm, t->bn, threads, (long long)code->workspace, (long long)t->splits, t->bm * t->bn);
+                t->bm, t->bn, threads, (long long)code->workspace, (long long)t->splits,
+                t->bm * t->bn);
     } else {
         dl_puts(e->out, "    const int slice = 0;\n    (void)slice;\n");
-        dl_finish f = {
-            .p = p, .threads = threads, .rows = t->bm, .unit = unit_text(e, p, 1), .units = units_of(p, 1)};
+        dl_finish f = {.p = p,
+                       .threads = threads,
+                       .rows = t->bm,
+                       .unit = unit_text(e, p, 1),
+                       .units = units_of(p, 1)};
         f.room = dl_tiling_sums(t);
         f.sum = dl_format(e->arena, "ct_take_near(own, sums + row * %d + column);\n", t->bn + 8);
         dl_finish_put(e, &f, code->units[code->phases - 1], code);
@@ -134,12 +146,14 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
 }
 
 /* Rows of a tile that one block finishes, where others have made its sums. */
-static int rows_of(const dl_tiling *t) { return (int)dl_at_least(1, dl_at_most(FINISHED / t->bn, t->bm)); }
+static int rows_of(const dl_tiling *t) {
+    return (int)dl_at_least(1, dl_at_most(FINISHED / t->bn, t->bm));
+}
 
-/* The rest of the kernel behind sums that lie in the workspace, from `base` on. `first`: those of a block
- * begin there, in C; `sum` and `by_point` as dl_finish has them. */
-static bool put_rest(dl_emitter *e, const dl_product *p, int64_t base, const char *first, const char *sum,
-                     bool by_point, dl_emitted *code, dl_error *err) {
+/* The rest of the kernel behind sums that lie in the workspace, from `base` on. `first`: those of a
+ * block begin there, in C; `sum` and `by_point` as dl_finish has them. */
+static bool put_rest(dl_emitter *e, const dl_product *p, int64_t base, const char *first,
+                     const char *sum, bool by_point, dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
     const char *index = e->dialect->index;
     int64_t tiles = dl_product_many(p) * t->mt * t->nt;
@@ -213,11 +227,12 @@ static void take_maps(dl_product *p, dl_emitted *code) {
 static void take_patches(dl_product *p) {
     dl_patch patch;
     for (int i = 0; i < 2 && !p->tiling.groups; i++)
-        p->operand[i].patched = dl_product_patch(p, &p->operand[i], i ? p->tiling.bn : p->tiling.bm, &patch);
+        p->operand[i].patched =
+            dl_product_patch(p, &p->operand[i], i ? p->tiling.bn : p->tiling.bm, &patch);
 }
 
-/* Terms by chunks as deep as a tile, of an image's several taps. Not beside tensor maps, whose boxes count
- * terms as memory has them. */
+/* Terms by chunks as deep as a tile, of an image's several taps. Not beside tensor maps, whose
+ * boxes count terms as memory has them. */
 static void take_chunks(dl_product *p) {
     const dl_operand *image = &p->operand[0];
     const dl_number *terms = &p->number[DL_TERMS];
@@ -225,10 +240,12 @@ static void take_chunks(dl_product *p) {
     bool mapped = image->map >= 0 || p->operand[1].map >= 0;
     if (p->alone || mapped || !image->is_image || image->channels != DL_TERMS) return;
     int64_t channels = terms->at[image->channel].size;
-    if (dl_operand_taps(p, image) > 1 && channels > chunk && channels % chunk == 0) p->chunk = chunk;
+    if (dl_operand_taps(p, image) > 1 && channels > chunk && channels % chunk == 0)
+        p->chunk = chunk;
 }
 
-/* Of what decides which function a loop over tiles is, but for numbers: how it is cut, and how operands come.
+/* Of what decides which function a loop over tiles is, but for numbers: how it is cut, and how
+ * operands come.
  */
 static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
     dl_product p = *of;
@@ -269,8 +286,8 @@ static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
     return h;
 }
 
-/* Operands come in the same manner: what another takes the cost model knows less well than what another size
- * does. Boxes of images and of matrices come alike. */
+/* Operands come in the same manner: what another takes the cost model knows less well than what
+ * another size does. Boxes of images and of matrices come alike. */
 static bool come_alike(const dl_tiling *a, const dl_tiling *b) {
     return a->groups == b->groups && a->boxes == b->boxes && a->halo.found == b->halo.found &&
            !a->patch[0] == !b->patch[0] && !a->patch[1] == !b->patch[1];
@@ -284,7 +301,8 @@ int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_way *ways) {
     int n = dl_product_tilings(&p, of), found = 0;
     for (; found < n && of[found].time <= near * of[0].time; found++) {
         bool alike = come_alike(&of[0], &of[found]);
-        ways[found] = (dl_cuda_way){alike ? function_of(&p, &of[found]) : ways[0].function, of[found].time};
+        ways[found] =
+            (dl_cuda_way){alike ? function_of(&p, &of[found]) : ways[0].function, of[found].time};
     }
     return found;
 }
@@ -300,7 +318,8 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
     code->needs[DL_NEED_TILES] = code->needs[DL_NEED_SWEEPS] = 1;
     code->needs[DL_NEED_GROUPS] = p.tiling.groups;
     dl_emit_find_kept(e, code);
-    if (p.tiling.halo.found) return dl_halo_put(e, &p, code, err) && dl_cuda_phases(e, 1, code, err);
+    if (p.tiling.halo.found)
+        return dl_halo_put(e, &p, code, err) && dl_cuda_phases(e, 1, code, err);
     take_maps(&p, code);
     take_patches(&p);
     take_chunks(&p);
@@ -322,7 +341,8 @@ static void reserve(dl_emitted *code) {
     dl_call *c = &code->call;
     code->workspace += dl_plan_round(dl_call_sums(c));
     c->workspace = code->workspace;
-    if (c->algorithm.workspace) code->workspace += dl_plan_round(c->algorithm.workspace) + DL_CALL_ALIGN;
+    if (c->algorithm.workspace)
+        code->workspace += dl_plan_round(c->algorithm.workspace) + DL_CALL_ALIGN;
 }
 
 bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code, dl_error *err) {
@@ -333,8 +353,8 @@ bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code
     for (int i = 0; i < n; i++)
         if (dl_call_is_for(&forms[i], by)) code->call = forms[i], code->calls = 1;
     if (!code->calls)
-        return dl_fail(err, DL_INPUT, "kernel @%s: it is nothing that %s makes in that form", e->k->name,
-                       dl_library_names[by->library]);
+        return dl_fail(err, DL_INPUT, "kernel @%s: it is nothing that %s makes in that form",
+                       e->k->name, dl_library_names[by->library]);
     code->call.algorithm = *by, code->variant = dl_algorithm_name(by);
     reserve(code);
     if (by->form == DL_FORM_WHOLE) return true;
@@ -345,7 +365,7 @@ bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code
     dl_emit_find_kept(e, code);
     dl_product_put_unit(e, &p);
     dl_sums_place sums = dl_product_sums(e, &p, &code->call);
-    return put_rest(e, &p, 0, sums.first, dl_format(e->arena, "ct_take(own, sums + %s);\n", sums.at), true,
-                    code, err) &&
+    return put_rest(e, &p, 0, sums.first,
+                    dl_format(e->arena, "ct_take(own, sums + %s);\n", sums.at), true, code, err) &&
            dl_cuda_phases(e, 1, code, err);
 }

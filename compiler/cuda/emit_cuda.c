@@ -3,10 +3,11 @@
 
 #include "ir/base/foreign.h"
 
-extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_groups[], dl_cuda_kernels_contract[],
-    dl_cuda_kernels_contract_groups[], dl_cuda_kernels_contract_halo[], dl_cuda_kernels_device[],
-    dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_groups[], dl_cuda_kernels_feed[],
-    dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[], dl_cuda_kernels_warpgroup[];
+extern const char dl_cuda_kernels_attention[], dl_cuda_kernels_attention_groups[],
+    dl_cuda_kernels_contract[], dl_cuda_kernels_contract_groups[], dl_cuda_kernels_contract_halo[],
+    dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_emulated_groups[],
+    dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[], dl_cuda_kernels_sweeps[],
+    dl_cuda_kernels_warpgroup[];
 
 void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     dl_puts(out, t->emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device);
@@ -15,7 +16,8 @@ void dl_cuda_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     if (needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract);
     if (needs->needs[DL_NEED_HALO]) dl_puts(out, dl_cuda_kernels_contract_halo);
     bool groups = needs->needs[DL_NEED_GROUPS];
-    if (groups) dl_puts(out, t->emulated ? dl_cuda_kernels_emulated_groups : dl_cuda_kernels_warpgroup);
+    if (groups)
+        dl_puts(out, t->emulated ? dl_cuda_kernels_emulated_groups : dl_cuda_kernels_warpgroup);
     if (groups && needs->needs[DL_NEED_TILES]) dl_puts(out, dl_cuda_kernels_contract_groups);
     if (needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention);
     if (groups && needs->needs[DL_NEED_ATTENTION]) dl_puts(out, dl_cuda_kernels_attention_groups);
@@ -82,7 +84,8 @@ int dl_cuda_calls(const dl_kernel *k, const dl_target *t, dl_call *forms) {
 
 static bool emit(dl_emitter *e, dl_way way, dl_emitted *code, dl_error *err) {
     const dl_kernel *k = e->k;
-    if (!dl_is_c_name(k->name)) return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
+    if (!dl_is_c_name(k->name))
+        return dl_fail(err, DL_INPUT, "kernel @%s: not a name of C", k->name);
     dl_puts(e->out, "\n");
     dl_emit_title(e);
     if (way.by) return dl_cuda_around_call(e, way.by, code, err);

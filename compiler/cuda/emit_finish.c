@@ -1,6 +1,7 @@
-/* What stands behind a contraction's sums: the rest of the kernel at each point of a block of them, and
- * beside it reductions that keep nothing or the channels. A thread keeps to a column, or to a lot of them
- * that lie side by side, and goes down its rows; each block leaves partial results in the workspace. */
+/* What stands behind a contraction's sums: the rest of the kernel at each point of a block of them,
+ * and beside it reductions that keep nothing or the channels. A thread keeps to a column, or to a
+ * lot of them that lie side by side, and goes down its rows; each block leaves partial results in
+ * the workspace. */
 #include "compiler/cuda/gemm_coordinates.h"
 #include "compiler/cuda/halo.h"
 
@@ -19,7 +20,9 @@ enum {
 
 /* ---- reductions ---- */
 
-static bool is_reduction(const dl_emitter *e, int number) { return e->steps[number].kind == DL_K_REDUCE; }
+static bool is_reduction(const dl_emitter *e, int number) {
+    return e->steps[number].kind == DL_K_REDUCE;
+}
 static bool keeps(const dl_emitter *e, int number) { return e->steps[number].axes != 0; }
 
 bool dl_finish_sums(const dl_emitter *e) {
@@ -39,7 +42,8 @@ bool dl_finish_check(dl_emitter *e, dl_error *err) {
     return true;
 }
 
-/* The present finish, for what dl_emit_run calls. Threads beyond the last whole group have no rows. */
+/* The present finish, for what dl_emit_run calls. Threads beyond the last whole group have no rows.
+ */
 typedef struct {
     const dl_finish *f;
     dl_lots lots;
@@ -68,9 +72,10 @@ static void put_starts(dl_emitter *e, const finish *s) {
         if (!keeps(e, number) || s->lots.width == 1)
             dl_putf(e->out, "    %s s%d = %s;\n", type, number, start);
         else
-            dl_putf(e->out,
-                    "    %s s%d[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) s%d[j] = %s;\n", type,
-                    number, s->lots.width, s->lots.width, number, start);
+            dl_putf(
+                e->out,
+                "    %s s%d[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) s%d[j] = %s;\n",
+                type, number, s->lots.width, s->lots.width, number, start);
     }
 }
 
@@ -117,15 +122,16 @@ static bool is_counter(const dl_product *p, int axis) {
     return is;
 }
 
-/* Where a row of the block lies: the coordinates that it counts, axes that lie behind each other all along as
- * one. */
+/* Where a row of the block lies: the coordinates that it counts, axes that lie behind each other
+ * all along as one. */
 static void put_row(dl_emitter *e, const dl_finish *f) {
     const dl_product *p = f->p;
     const dl_number *rows = &p->number[DL_ROWS];
     dl_axis_list axes = {.points = 1};
     const unsigned asked = dl_product_asked(p, rows);
     bool plain = !f->by_point;
-    for (int i = 0; i < e->k->nspace; i++) plain = plain && (p->of[i] != DL_ROWS || is_counter(p, i));
+    for (int i = 0; i < e->k->nspace; i++)
+        plain = plain && (p->of[i] != DL_ROWS || is_counter(p, i));
     for (int i = 0; i < rows->n && plain; i++) {
         if (!(asked >> i & 1)) continue;
         int axis = 0;
@@ -144,31 +150,36 @@ static void put_row(dl_emitter *e, const dl_finish *f) {
     for (int i = 0; i < e->k->nspace; i++) {
         bool counted = false;
         for (int k = 0; k < axes.n; k++) counted |= axes.axis[k] == i;
-        if (p->of[i] == DL_ROWS && !counted) dl_putf(e->out, "    const %s x%d = 0;\n", e->dialect->index, i);
+        if (p->of[i] == DL_ROWS && !counted)
+            dl_putf(e->out, "    const %s x%d = 0;\n", e->dialect->index, i);
         if (p->of[i] == DL_ROWS) dl_putf(e->out, "    (void)x%d;\n", i);
     }
 }
 
-/* How many rows a thread has on their way: several where they wait for memory, and sums in shared memory let
- * few blocks stand beside each other that could work meanwhile. */
+/* How many rows a thread has on their way: several where they wait for memory, and sums in shared
+ * memory let few blocks stand beside each other that could work meanwhile. */
 static int rows_ahead(const dl_emitter *e, const finish *s) {
     if (!s->f->room || !dl_cuda_waits(e, axes_of_rows(e, s->f->p))) return 1;
-    return s->f->p->tiling.halo.found ? (int)dl_at_least(1, AHEAD_OF_BOX / s->lots.width) : AHEAD_OF_TILE;
+    return s->f->p->tiling.halo.found ? (int)dl_at_least(1, AHEAD_OF_BOX / s->lots.width)
+                                      : AHEAD_OF_TILE;
 }
 
-/* A loop over a thread's rows. Where their lots are loaded ahead, the next few rows' are, and a loop within
- * takes row by row: what is made of a row stands once, which is most of what an end takes to compile. Beyond
- * the last row the first one's lots are loaded again. */
+/* A loop over a thread's rows. Where their lots are loaded ahead, the next few rows' are, and a
+ * loop within takes row by row: what is made of a row stands once, which is most of what an end
+ * takes to compile. Beyond the last row the first one's lots are loaded again. */
 static void open_rows(dl_emitter *e, const finish *s, const bool *runs) {
     const char *rows = s->f->p->tiling.halo.found ? dl_format(e->arena, "%d", s->f->rows) : "rows";
     int step = s->groups, most = s->lots.ahead * step;
     if (!s->lots.ahead) {
-        dl_putf(e->out, "#pragma unroll %d\n    for (int row = kd_thread() / %d; row < %s; row += %d) {\n",
+        dl_putf(e->out,
+                "#pragma unroll %d\n    for (int row = kd_thread() / %d; row < %s; row += %d) {\n",
                 rows_ahead(e, s), s->lanes, rows, step);
         return;
     }
-    dl_putf(e->out, "#pragma unroll 1\n    for (int first = kd_thread() / %d; first < rows; first += %d) {\n",
-            s->lanes, most);
+    dl_putf(
+        e->out,
+        "#pragma unroll 1\n    for (int first = kd_thread() / %d; first < rows; first += %d) {\n",
+        s->lanes, most);
     dl_cuda_declare_ahead(e, &s->lots, runs);
     dl_putf(e->out,
             "#pragma unroll\n    for (int k = 0; k < %d; k++) {\n"
@@ -192,9 +203,10 @@ static void put_rows(dl_emitter *e, finish *s) {
     const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
     dl_cuda_load_still(e, &s->lots, runs);
     if (!boxes) /* one bound, without which no loop is unrolled */
-        dl_putf(e->out,
-                "    const %s rest = u.rows() - m;\n    const int rows = rest < %d ? (int)rest : %d;\n",
-                e->dialect->index, f->rows, f->rows);
+        dl_putf(
+            e->out,
+            "    const %s rest = u.rows() - m;\n    const int rows = rest < %d ? (int)rest : %d;\n",
+            e->dialect->index, f->rows, f->rows);
     if (!boxes && rows_ahead(e, s) > 1 && dl_cuda_are_lots(e, &s->lots, axes_of_rows(e, f->p)))
         s->lots.ahead = rows_ahead(e, s);
     open_rows(e, s, runs);
@@ -212,8 +224,9 @@ static void put_rows(dl_emitter *e, finish *s) {
     close_rows(e, s, runs);
 }
 
-/* A thread's sums of its columns lie in shared memory by their number in a lot, neighbours' side by side, and
- * so far from one number to the next that those of a warp's neighbouring columns lie in different banks. */
+/* A thread's sums of its columns lie in shared memory by their number in a lot, neighbours' side by
+ * side, and so far from one number to the next that those of a warp's neighbouring columns lie in
+ * different banks. */
 static int pitch_of(const finish *s) { return s->f->threads + BANKS / s->lots.width; }
 
 static bool is_kept_sum(const dl_emitter *e, int number) {
@@ -224,8 +237,8 @@ static int64_t bytes_of(const dl_emitter *e, const finish *s, int number) {
     return (int64_t)s->lots.width * pitch_of(s) * (growing(e, s, number)[0] == 'f' ? 4 : 8);
 }
 
-/* Where these lie: in place of the block's own sums, where there is room, else behind all else; each launch
- * asks for its own. */
+/* Where these lie: in place of the block's own sums, where there is room, else behind all else;
+ * each launch asks for its own. */
 static void put_kept_places(dl_emitter *e, const finish *s, dl_emitted *code) {
     int64_t bytes = 0, at = 0;
     int *shared = &code->shared[code->phases - 1];
@@ -237,7 +250,8 @@ static void put_kept_places(dl_emitter *e, const finish *s, dl_emitted *code) {
         int number = e->now->run.at[i];
         if (!is_kept_sum(e, number)) continue;
         const char *type = growing(e, s, number);
-        dl_putf(e->out, "    %s *const sums%d = (%s *)(shared + %lld);\n", type, number, type, (long long)at);
+        dl_putf(e->out, "    %s *const sums%d = (%s *)(shared + %lld);\n", type, number, type,
+                (long long)at);
         at += bytes_of(e, s, number);
     }
     if (at > *shared) *shared = (int)at;
@@ -249,9 +263,11 @@ static void put_kept_sums(dl_emitter *e, const finish *s) {
         int number = e->now->run.at[i];
         if (!is_kept_sum(e, number)) continue;
         bool lots = s->lots.width > 1;
-        if (lots) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++) ", s->lots.width);
+        if (lots)
+            dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++) ", s->lots.width);
         dl_putf(e->out, "    sums%d[%skd_thread()] = s%d%s;\n", number,
-                lots ? dl_format(e->arena, "j * %d + ", pitch_of(s)) : "", number, lots ? "[j]" : "");
+                lots ? dl_format(e->arena, "j * %d + ", pitch_of(s)) : "", number,
+                lots ? "[j]" : "");
     }
     dl_puts(e->out, "    __syncthreads();\n");
 }
@@ -260,7 +276,8 @@ static void put_kept_sums(dl_emitter *e, const finish *s) {
 static void put_channels(dl_emitter *e, const finish *s, dl_emitted *code) {
     const dl_finish *f = s->f;
     int bn = f->p->tiling.bn, width = s->lots.width;
-    dl_putf(e->out, "    CT_LOOP for (int by = kd_thread(); by < %d && n + by < %lld; by += %d) {\n", bn,
+    dl_putf(e->out,
+            "    CT_LOOP for (int by = kd_thread(); by < %d && n + by < %lld; by += %d) {\n", bn,
             (long long)f->p->across.size, f->threads);
     dl_product_split_asked(e, f->p, &f->p->across, true, "n + by");
     put_coordinates(e, f->p, DL_COLUMNS);
@@ -268,9 +285,10 @@ static void put_channels(dl_emitter *e, const finish *s, dl_emitted *code) {
         int number = e->now->run.at[i];
         const dl_kinstr *in = &e->k->instrs.at[number];
         if (!is_kept_sum(e, number)) continue;
-        dl_putf(e->out, "    const %s t%d = ct_join<%s, %s, %d, %d>(sums%d + by %% %d * %d + by / %d);\n",
-                dl_emit_partial_type(in), number, dl_cuda_by(in), dl_emit_partial_type(in), s->groups,
-                s->lanes, number, width, pitch_of(s), width);
+        dl_putf(e->out,
+                "    const %s t%d = ct_join<%s, %s, %d, %d>(sums%d + by %% %d * %d + by / %d);\n",
+                dl_emit_partial_type(in), number, dl_cuda_by(in), dl_emit_partial_type(in),
+                s->groups, s->lanes, number, width, pitch_of(s), width);
     }
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
@@ -279,7 +297,8 @@ static void put_channels(dl_emitter *e, const finish *s, dl_emitted *code) {
         dl_cuda_add_partial(e, number, &channels, f->units, code);
         dl_puts(e->out, "    ");
         dl_cuda_put_partial(
-            e, number, dl_format(e->arena, "(long)(%s) * %lldL + x1", f->unit, (long long)channels.points),
+            e, number,
+            dl_format(e->arena, "(long)(%s) * %lldL + x1", f->unit, (long long)channels.points),
             dl_format(e->arena, "t%d", number));
     }
     dl_puts(e->out, "    }\n");
@@ -293,9 +312,10 @@ static void put_block_sums(dl_emitter *e, const finish *s, int64_t blocks, dl_em
         const dl_kinstr *in = &e->k->instrs.at[number];
         if (!is_reduction(e, number) || keeps(e, number)) continue;
         dl_cuda_add_partial(e, number, &nothing, blocks, code);
-        dl_putf(e->out, "    const %s t%d = block_reduce_one<%s, %d>((%s)s%d);\n    if (threadIdx.x == 0) ",
-                dl_emit_partial_type(in), number, dl_cuda_by(in), s->f->threads, dl_emit_partial_type(in),
-                number);
+        dl_putf(e->out,
+                "    const %s t%d = block_reduce_one<%s, %d>((%s)s%d);\n    if (threadIdx.x == 0) ",
+                dl_emit_partial_type(in), number, dl_cuda_by(in), s->f->threads,
+                dl_emit_partial_type(in), number);
         dl_cuda_put_partial(e, number, "blockIdx.x", dl_format(e->arena, "t%d", number));
     }
 }
@@ -310,12 +330,13 @@ void dl_finish_put(dl_emitter *e, const dl_finish *f, int64_t blocks, dl_emitted
             dl_putf(e->out, "    const int q%d = u.q%d;\n    (void)q%d;\n", i, i, i);
     for (int i = 0; i < b->n && !f->p->alone; i++)
         if (b->at[i].size != 1)
-            dl_putf(e->out, "    const %s b%d = u.b%d;\n    (void)b%d;\n", e->dialect->index, i, i, i);
+            dl_putf(e->out, "    const %s b%d = u.b%d;\n    (void)b%d;\n", e->dialect->index, i, i,
+                    i);
     if (!f->p->alone) put_coordinates(e, f->p, DL_BATCH);
     put_starts(e, &s);
     if (kept) put_kept_places(e, &s, code);
-    dl_putf(e->out, "    const int column = kd_thread() %% %d * %d;\n    if (n + column < %lld", s.lanes,
-            s.lots.width, (long long)f->p->across.size);
+    dl_putf(e->out, "    const int column = kd_thread() %% %d * %d;\n    if (n + column < %lld",
+            s.lanes, s.lots.width, (long long)f->p->across.size);
     if (has_rest(&s)) dl_putf(e->out, " && kd_thread() < %d", s.lanes * s.groups);
     dl_puts(e->out, ") {\n");
     dl_product_split_asked(e, f->p, &f->p->across, true, "n + column");

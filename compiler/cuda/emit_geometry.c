@@ -16,7 +16,8 @@ static const char *by_parity(dl_emitter *e, int axis, int64_t n, const int64_t *
     return all;
 }
 
-/* Axis 1 of an image: groups of BATCH's first counter, channels of a group by that counter of that number. */
+/* Axis 1 of an image: groups of BATCH's first counter, channels of a group by that counter of that
+ * number. */
 static void follow_channels(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter,
                             int64_t each) {
     dl_operand_follow(p, o, kind, counter, 1, 1);
@@ -29,10 +30,10 @@ static void follow_channels(const dl_product *p, dl_operand *o, dl_number_kind k
     }
 }
 
-/* An image's own coordinates along spatial axis i of three: its positions are counted by that number, its
- * taps by that one. */
-static void slide(const dl_product *p, dl_operand *o, int i, int64_t limit, dl_number_kind positions,
-                  dl_number_kind taps, dl_slide by) {
+/* An image's own coordinates along spatial axis i of three: its positions are counted by that
+ * number, its taps by that one. */
+static void slide(const dl_product *p, dl_operand *o, int i, int64_t limit,
+                  dl_number_kind positions, dl_number_kind taps, dl_slide by) {
     int axis = 2 + i - (3 - p->c->windows.n);
     o->is_image = true, o->limit[i] = limit;
     o->positions = positions, o->taps = taps, o->slide[i] = by;
@@ -87,7 +88,8 @@ static const char *grouped(dl_emitter *e, const dl_product *p, int64_t each, con
 
 static void place_image(dl_emitter *e, dl_product *p, int64_t channels) {
     p->coordinate[0] = p->number[DL_ROWS].at[0].variable, p->of[0] = DL_ROWS;
-    p->coordinate[1] = grouped(e, p, channels, p->number[DL_COLUMNS].at[0].variable), p->of[1] = DL_COLUMNS;
+    p->coordinate[1] = grouped(e, p, channels, p->number[DL_COLUMNS].at[0].variable),
+    p->of[1] = DL_COLUMNS;
     p->inner = 1;
 }
 
@@ -98,7 +100,8 @@ static void find_y(dl_emitter *e, dl_product *p, const sizes *s) {
     *w = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_W), false);
     dl_product_count(p, e, DL_ROWS, s->batch, NULL);
     for (int i = 0; i < 3; i++)
-        dl_product_count(p, e, DL_ROWS, s->out[i], NULL), dl_product_count(p, e, DL_TERMS, s->tap[i], NULL);
+        dl_product_count(p, e, DL_ROWS, s->out[i], NULL),
+            dl_product_count(p, e, DL_TERMS, s->tap[i], NULL);
     dl_product_count(p, e, DL_TERMS, s->c, NULL);
     dl_product_count(p, e, DL_COLUMNS, s->o, NULL);
     dl_operand_follow(p, x, DL_ROWS, 0, 0, 1);
@@ -135,16 +138,18 @@ static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
     follow_channels(p, x, DL_COLUMNS, 3, s->c);
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *v = &p->r.window[i];
-        slide(p, x, i, s->in[i], DL_TERMS, DL_COLUMNS, (dl_slide){-v->pad, v->stride, v->dilation, 0});
+        slide(p, x, i, s->in[i], DL_TERMS, DL_COLUMNS,
+              (dl_slide){-v->pad, v->stride, v->dilation, 0});
         x->origin[i] = v->pad ? dl_format(e->arena, "%lld", (long long)-v->pad) : NULL;
     }
     p->coordinate[0] = grouped(e, p, s->o, p->number[DL_ROWS].at[0].variable), p->of[0] = DL_ROWS;
     p->coordinate[1] = p->number[DL_COLUMNS].at[3].variable, p->of[1] = DL_COLUMNS, p->inner = 1;
-    for (int i = 0; i < 3; i++) place_spatial(p, i, DL_COLUMNS, p->number[DL_COLUMNS].at[i].variable);
+    for (int i = 0; i < 3; i++)
+        place_spatial(p, i, DL_COLUMNS, p->number[DL_COLUMNS].at[i].variable);
 }
 
-/* Positions q + stride * j of x along one axis read y at the same taps: first + step * i, which read it at
- * base + j - i * fall. */
+/* Positions q + stride * j of x along one axis read y at the same taps: first + step * i, which
+ * read it at base + j - i * fall. */
 typedef struct {
     int64_t count, first, step, taps, base, fall;
 } parity;
@@ -152,8 +157,10 @@ typedef struct {
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 static parity find_parity(const dl_relation_window *v, int64_t size, int64_t taps, int64_t q) {
-    int64_t step = v->stride / gcd(v->stride, v->dilation), at = q + v->pad, rest = at % v->stride, first = 0;
-    for (; rest && first < step; first++) rest = (rest + v->stride - v->dilation % v->stride) % v->stride;
+    int64_t step = v->stride / gcd(v->stride, v->dilation), at = q + v->pad, rest = at % v->stride,
+            first = 0;
+    for (; rest && first < step; first++)
+        rest = (rest + v->stride - v->dilation % v->stride) % v->stride;
     parity p = {.first = rest ? 0 : first, .step = step, .fall = step * v->dilation / v->stride};
     if (!rest) p.base = (at - first * v->dilation) / v->stride;
     p.count = size > q ? dl_ceil_div(size - q, v->stride) : 0;
@@ -190,11 +197,15 @@ static void find_x(dl_emitter *e, dl_product *p, const sizes *s) {
             if (of[3][q] > most) most = of[3][q];
         }
         slide(p, y, i, s->out[i], DL_ROWS, DL_TERMS, (dl_slide){base, 1, -one.fall, most - base});
-        y->origin[i] = text[3] ? text[3] : of[3][0] ? dl_format(e->arena, "%lld", (long long)of[3][0]) : NULL;
+        y->origin[i] = text[3]    ? text[3]
+                       : of[3][0] ? dl_format(e->arena, "%lld", (long long)of[3][0])
+                                  : NULL;
         /* the tap: first + step * i */
         int axis = spatial(p, i);
         if (axis >= 0) dl_operand_follow(p, w, DL_TERMS, i, axis, one.step);
-        w->origin[i] = text[2] ? text[2] : of[2][0] ? dl_format(e->arena, "%lld", (long long)of[2][0]) : NULL;
+        w->origin[i] = text[2]    ? text[2]
+                       : of[2][0] ? dl_format(e->arena, "%lld", (long long)of[2][0])
+                                  : NULL;
         if (axis >= 0) {
             int64_t stride[DL_MAX_RANK];
             dl_type_strides(dl_operand_part(p, w, 0), stride);
@@ -202,7 +213,8 @@ static void find_x(dl_emitter *e, dl_product *p, const sizes *s) {
         }
         const char *name = p->number[DL_ROWS].at[1 + i].variable;
         place_spatial(p, i, DL_ROWS,
-                      n == 1 ? name : dl_format(e->arena, "(q%d + %s * %lld)", i, name, (long long)n));
+                      n == 1 ? name
+                             : dl_format(e->arena, "(q%d + %s * %lld)", i, name, (long long)n));
     }
     dl_product_count(p, e, DL_TERMS, s->o, NULL);
     dl_product_count(p, e, DL_COLUMNS, s->c, NULL);
@@ -215,8 +227,8 @@ static void find_x(dl_emitter *e, dl_product *p, const sizes *s) {
     place_image(e, p, s->c);
 }
 
-/* Groups of few channels are no products of matrices worth the name: each sum by itself, lanes along all
- * channels of y or x. */
+/* Groups of few channels are no products of matrices worth the name: each sum by itself, lanes
+ * along all channels of y or x. */
 static void find_alone(dl_product *p, const sizes *s) {
     enum { FEW = 64 };
     p->alone = s->group > 1 && s->c * s->o < FEW;
@@ -239,11 +251,13 @@ static void find_alone(dl_product *p, const sizes *s) {
             for (int a = 0; a < 3; a++)
                 for (int c = 0; c < DL_MAX_RELATION; c++) {
                     int64_t scale = x->scale[a][DL_ROWS][c];
-                    x->scale[a][DL_ROWS][c] = x->scale[a][DL_COLUMNS][c], x->scale[a][DL_COLUMNS][c] = scale;
+                    x->scale[a][DL_ROWS][c] = x->scale[a][DL_COLUMNS][c],
+                    x->scale[a][DL_COLUMNS][c] = scale;
                 }
         }
         for (int i = 0; i < p->k->nspace; i++)
-            if (p->of[i] != DL_BATCH && p->of[i] != DL_TERMS) p->of[i] = DL_ROWS + DL_COLUMNS - p->of[i];
+            if (p->of[i] != DL_BATCH && p->of[i] != DL_TERMS)
+                p->of[i] = DL_ROWS + DL_COLUMNS - p->of[i];
         p->inner = -1;
     }
     dl_number *a = &p->across;
@@ -252,8 +266,9 @@ static void find_alone(dl_product *p, const sizes *s) {
     a->at[0] = p->number[DL_BATCH].at[0], a->n++, a->size *= a->at[0].size;
 }
 
-/* A coordinate that begins at 0 and never leaves its image is nobody's but the element's place: its counters
- * step through memory themselves, so that convolutions by 1 x 1 count positions as a matrix its rows. */
+/* A coordinate that begins at 0 and never leaves its image is nobody's but the element's place: its
+ * counters step through memory themselves, so that convolutions by 1 x 1 count positions as a
+ * matrix its rows. */
 static void settle(const dl_product *p, dl_operand *o, int i) {
     int64_t least = 0, most = 0;
     for (int kind = 0; kind < DL_NUMBERS; kind++)
@@ -280,12 +295,14 @@ static const dl_operand *find_whole(dl_emitter *e, const dl_product *p, const dl
 }
 
 void dl_operand_tell(dl_operand *o) {
-    memcpy(o->step, o->whole->step, sizeof o->step), memcpy(o->scale, o->whole->scale, sizeof o->scale);
+    memcpy(o->step, o->whole->step, sizeof o->step),
+        memcpy(o->scale, o->whole->scale, sizeof o->scale);
     memcpy(o->along, o->whole->along, sizeof o->along);
     memcpy(o->bounded, o->whole->bounded, sizeof o->bounded);
 }
 
-/* Where rows are an image's positions and terms its taps: bits, where there are few enough of those. */
+/* Where rows are an image's positions and terms its taps: bits, where there are few enough of
+ * those. */
 static void find_bits(const dl_product *p, dl_operand *o) {
     int64_t all = 0;
     if (p->alone || !o->is_image || o->positions == DL_TERMS || o->taps != DL_TERMS) return;
@@ -306,7 +323,8 @@ void dl_product_windows(dl_emitter *e, dl_product *p) {
     find_alone(p, &s);
     for (int o = 0; o < 2; o++) {
         p->operand[o].whole = find_whole(e, p, &p->operand[o]);
-        for (int i = 0; i < 3; i++) settle(p, &p->operand[o], i), p->padded |= p->operand[o].bounded[i];
+        for (int i = 0; i < 3; i++)
+            settle(p, &p->operand[o], i), p->padded |= p->operand[o].bounded[i];
     }
     for (int o = 0; o < 2; o++) find_bits(p, &p->operand[o]);
     p->padded &= !p->alone && dl_op_makes_weight(p->c->op);

@@ -41,8 +41,8 @@ static void put_axes(dl_emitter *e, const dl_product *p, const dl_halo *h) {
     int sign = dl_halo_makes_image(p) ? 1 : -1;
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *v = &p->r.window[i];
-        dl_putf(e->out, "    typedef ct_axis<%d, %lld, %lld, %lld, %lld, %lld> axis%d;\n", h->box[i],
-                (long long)(sign > 0 ? 1 : v->stride), (long long)p->parities[i],
+        dl_putf(e->out, "    typedef ct_axis<%d, %lld, %lld, %lld, %lld, %lld> axis%d;\n",
+                h->box[i], (long long)(sign > 0 ? 1 : v->stride), (long long)p->parities[i],
                 (long long)p->r.axis[v->tap].size, (long long)(sign * v->pad),
                 (long long)(sign * v->dilation), i);
     }
@@ -52,13 +52,15 @@ static void put_image(dl_emitter *e, const dl_product *p, const dl_halo *h) {
     const dl_operand *o = &p->operand[0];
     dl_product_put_head(e, o, "image");
     put_axes(e, p, h);
-    dl_putf(e->out, "    enum { CHANNELS = %lld, PARTS = %d };\n", (long long)channels_of(p), o->nparts);
+    dl_putf(e->out, "    enum { CHANNELS = %lld, PARTS = %d };\n", (long long)channels_of(p),
+            o->nparts);
     put_params(e, o);
     dl_putf(e->out, "    INLINE %s at(int part, int image, int x0, int x1, int x2) const {\n",
             e->dialect->index);
     for (int i = 0; i < 3; i++)
         if (dl_halo_axis(p, i) >= 0)
-            dl_putf(e->out, "        if ((unsigned)x%d >= %lldU) return -1;\n", i, (long long)o->limit[i]);
+            dl_putf(e->out, "        if ((unsigned)x%d >= %lldU) return -1;\n", i,
+                    (long long)o->limit[i]);
     dl_puts(e->out, "        return ");
     for (int part = 0; part < o->nparts; part++) {
         int64_t stride[DL_MAX_RANK];
@@ -108,21 +110,23 @@ static void put_weight(dl_emitter *e, const dl_product *p) {
 /* ---- phases ---- */
 
 /* Leaves the weight in the workspace. */
-static bool put_first(dl_emitter *e, const dl_product *p, const dl_halo *h, dl_emitted *code, dl_error *err) {
+static bool put_first(dl_emitter *e, const dl_product *p, const dl_halo *h, dl_emitted *code,
+                      dl_error *err) {
     int64_t lanes = dl_ceil_div(channels_of(p), DEEP) * h->taps * h->columns / 8 * DL_WARP;
     if (!dl_cuda_head(e, code, dl_ceil_div(lanes, DL_BLOCK), DL_BLOCK, 0, err)) return false;
     dl_putf(e->out, "    %s_unit u;\n", e->k->name);
     dl_operand_put_reader(e, &p->operand[1], "weight");
     dl_putf(e->out,
-            "    ct_halo_weight<%d, %lld>(weight, %lld, %lld, (%s_weight::word *)(workspace + %lldL));\n",
-            h->columns / 8, (long long)h->taps, (long long)p->across.size, (long long)channels_of(p),
-            e->k->name, (long long)code->workspace);
+            "    ct_halo_weight<%d, %lld>(weight, %lld, %lld, (%s_weight::word *)(workspace + "
+            "%lldL));\n",
+            h->columns / 8, (long long)h->taps, (long long)p->across.size,
+            (long long)channels_of(p), e->k->name, (long long)code->workspace);
     dl_cuda_foot(e);
     return true;
 }
 
-static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int64_t weight, dl_emitted *code,
-                       dl_error *err) {
+static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int64_t weight,
+                       dl_emitted *code, dl_error *err) {
     const dl_number *rows = &p->number[DL_ROWS];
     int threads = dl_tiling_threads(&p->tiling);
     e->resident = RESIDENT; /* the sums decide how many registers there are, not a guess of ptxas */
@@ -132,16 +136,17 @@ static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int
     dl_puts(e->out, "    KD_SHARED(unsigned char, shared);\n    unsigned unit = blockIdx.x;\n");
     dl_putf(e->out, "    const %s n = 0;\n", e->dialect->index);
     for (int i = 2; i >= 0; i--)
-        dl_putf(
-            e->out,
-            "    const int first%d = (int)(unit %% %lldU) * %d;\n    unit /= %lldU;\n    (void)first%d;\n", i,
-            (long long)h->boxes[i], h->box[i], (long long)h->boxes[i], i);
+        dl_putf(e->out,
+                "    const int first%d = (int)(unit %% %lldU) * %d;\n    unit /= %lldU;\n    "
+                "(void)first%d;\n",
+                i, (long long)h->boxes[i], h->box[i], (long long)h->boxes[i], i);
     dl_putf(e->out, "    const int %s = (int)unit;\n    (void)%s;\n", rows->at[0].variable,
             rows->at[0].variable);
     dl_putf(e->out, "    %s_unit u;\n", e->k->name);
     dl_operand_put_reader(e, &p->operand[0], "image");
     dl_putf(e->out,
-            "    const float *sums = ct_tile_halo<%s, %d, %d>(image, workspace + %lldL, (int)unit, first0, "
+            "    const float *sums = ct_tile_halo<%s, %d, %d>(image, workspace + %lldL, (int)unit, "
+            "first0, "
             "first1, first2, shared);\n",
             p->arithmetic, p->tiling.bm / 16 / DL_HALO_WARPS, h->columns / 8, (long long)weight);
     dl_finish f = {.p = p,

@@ -1,7 +1,8 @@
-/* Images that windows slide over, of which a tensor map describes each part (ir/kernel/tensor_map.h:
- * windows), and whose boxes are tiles as wgmma takes them: pixels of one tap, along the terms as a
- * convolution has them, or along the rows, as a weight's gradient. A tile or line of a box has channels of
- * one tap and one part alone, so a group's are a multiple of what it holds, and where a part begins is one.
+/* Images that windows slide over, of which a tensor map describes each part
+ * (ir/kernel/tensor_map.h: windows), and whose boxes are tiles as wgmma takes them: pixels of one
+ * tap, along the terms as a convolution has them, or along the rows, as a weight's gradient. A tile
+ * or line of a box has channels of one tap and one part alone, so a group's are a multiple of what
+ * it holds, and where a part begins is one.
  */
 #include "compiler/cuda/gemm_coordinates.h"
 #include "compiler/cuda/gemm_matrix.h"
@@ -9,7 +10,8 @@
 /* Along axis i of the driver's order (W first): which of the product's three it is. */
 static int axis_of(int i) { return 2 - i; }
 
-/* Which tap reads the least pixel of its window, and how far from there that tap is, with its sign. */
+/* Which tap reads the least pixel of its window, and how far from there that tap is, with its sign.
+ */
 static int64_t taps_of(const dl_product *p, const dl_operand *o, int axis) {
     return p->number[o->taps].at[axis].size;
 }
@@ -30,9 +32,11 @@ static bool find_windows(const dl_product *p, const dl_operand *o, dl_tensor_map
         const dl_slide *s = &o->slide[axis];
         int64_t low = low_of(p, o, axis), size = o->limit[axis],
                 last = low + (p->number[o->positions].at[1 + axis].size - 1) * s->hop,
-                far = s->parities + (s->spread < 0 ? -s->spread : s->spread) * (taps_of(p, o, axis) - 1);
+                far = s->parities +
+                      (s->spread < 0 ? -s->spread : s->spread) * (taps_of(p, o, axis) - 1);
         if (low < INT16_MIN || low > INT16_MAX || last - (size - 1) < INT16_MIN ||
-            last - (size - 1) > INT16_MAX || s->hop > INT16_MAX || far > dl_tensor_map_far(map->windows))
+            last - (size - 1) > INT16_MAX || s->hop > INT16_MAX ||
+            far > dl_tensor_map_far(map->windows))
             return false;
         map->low[i] = (int)low, map->high[i] = (int)(last - (size - 1)), map->hop[i] = (int)s->hop;
     }
@@ -40,7 +44,8 @@ static bool find_windows(const dl_product *p, const dl_operand *o, dl_tensor_map
 }
 
 /* Of one part, whose channels are whole boxes'. */
-static bool find_part(const dl_product *p, const dl_operand *o, int part, int rows, dl_tensor_map *map) {
+static bool find_part(const dl_product *p, const dl_operand *o, int part, int rows,
+                      dl_tensor_map *map) {
     const dl_type *t = dl_operand_part(p, o, part);
     int line = o->along_k ? DL_LINE : DL_LINE_BLOCK;
     int64_t stride[DL_MAX_RANK];
@@ -70,7 +75,8 @@ bool dl_product_images(const dl_product *p, const dl_operand *o, int rows, dl_te
 }
 
 static void put_head(dl_emitter *e, const char *name, const dl_number *n, const char *at) {
-    dl_putf(e->out, "    INLINE ct_window %s(%s i) const {\n        ct_window w;\n", name, e->dialect->index);
+    dl_putf(e->out, "    INLINE ct_window %s(%s i) const {\n        ct_window w;\n", name,
+            e->dialect->index);
     dl_product_split_all(e, n, "i");
     dl_putf(e->out, "        w.at = (int)%s;\n", at);
 }
@@ -91,7 +97,8 @@ static void put_position(dl_emitter *e, const dl_product *p, const dl_operand *o
     dl_puts(e->out, "        w.part = 0;\n");
     for (int i = 0; i < p->c->windows.n; i++) {
         int axis = axis_of(i);
-        put_line(e, i, &n->at[1 + axis], o->slide[axis].hop, low_of(p, o, axis)), dl_puts(e->out, ";\n");
+        put_line(e, i, &n->at[1 + axis], o->slide[axis].hop, low_of(p, o, axis)),
+            dl_puts(e->out, ";\n");
     }
     put_nothing(e, p);
 }
@@ -101,9 +108,10 @@ static void put_tap(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_number *n = &p->number[o->taps], *groups = &p->number[DL_BATCH];
     const char *channel = n->at[o->channel].variable;
     put_head(e, "tap", n,
-             groups->size == 1 ? channel
-                               : dl_format(e->arena, "(%s + %s * %lld)", channel, groups->at[o->group].name,
-                                           (long long)o->step[0][DL_BATCH][o->group]));
+             groups->size == 1
+                 ? channel
+                 : dl_format(e->arena, "(%s + %s * %lld)", channel, groups->at[o->group].name,
+                             (long long)o->step[0][DL_BATCH][o->group]));
     dl_putf(e->out, "        w.part = %s;\n        w.at -= %s;\n", dl_operand_part_of(e, o, "w.at"),
             dl_operand_start_of(e, o, "w.part"));
     for (int i = 0; i < p->c->windows.n; i++) {

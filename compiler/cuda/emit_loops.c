@@ -1,4 +1,5 @@
-/* What the loops of CUDA kernels share: the order of axes, a block's threads, reductions, partial results. */
+/* What the loops of CUDA kernels share: the order of axes, a block's threads, reductions, partial
+ * results. */
 #include "compiler/cuda/emit_loops.h"
 
 #include <string.h>
@@ -19,7 +20,8 @@ dl_axis_list dl_cuda_list_axes(const dl_emitter *e, const dl_axis_list *order, u
     return l;
 }
 
-/* How far apart neighbours along each space axis lie in an access, in elements; 0: it does not follow it. */
+/* How far apart neighbours along each space axis lie in an access, in elements; 0: it does not
+ * follow it. */
 static void find_steps(const dl_emitter *e, const dl_kinstr *in, double step[DL_MAX_RANK]) {
     const dl_type *t = &e->k->params.at[in->param].type;
     int64_t stride[DL_MAX_RANK];
@@ -43,7 +45,8 @@ dl_axis_list dl_cuda_order_axes(const dl_emitter *e, unsigned axes) {
     dl_axis_list l = {.points = 1};
     double lead[DL_MAX_RANK] = {0}, step[DL_MAX_RANK];
     int64_t most = 0;
-    for (int i = e->now->run.n - 1; i >= 0; i--) { /* the access with most points; stores come last */
+    for (int i = e->now->run.n - 1; i >= 0;
+         i--) { /* the access with most points; stores come last */
         const dl_kinstr *in = &k->instrs.at[e->now->run.at[i]];
         unsigned follows = 0;
         if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
@@ -84,7 +87,8 @@ const char *dl_cuda_by(const dl_kinstr *in) {
 
 const char *dl_cuda_growing(const dl_kinstr *in, int64_t terms) {
     if (!dl_dtype_is_float(in->type)) return "long";
-    return dl_emit_is_float(in->type) && (in->op != DL_OP_sum || terms <= DL_SUM_TERMS) ? "float" : "double";
+    return dl_emit_is_float(in->type) && (in->op != DL_OP_sum || terms <= DL_SUM_TERMS) ? "float"
+                                                                                        : "double";
 }
 
 void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_table *t) {
@@ -96,8 +100,8 @@ void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in) {
     dl_putf(e->out, "block_reduce_one<%s, %d>(", dl_cuda_by(in), DL_BLOCK);
 }
 
-void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *const *types, int lanes,
-                        const char **reduced) {
+void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *const *types,
+                        int lanes, const char **reduced) {
     for (int i = 0; i < n; i++) {
         int first = numbers[i], alike = 0;
         const char *by = dl_cuda_by(&e->k->instrs.at[first]), *type = types[first];
@@ -106,20 +110,22 @@ void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *co
         dl_puts(&values, "{");
         for (int j = i; j < n; j++) {
             int other = numbers[j];
-            if (e->k->instrs.at[other].op != e->k->instrs.at[first].op || strcmp(types[other], type) != 0)
+            if (e->k->instrs.at[other].op != e->k->instrs.at[first].op ||
+                strcmp(types[other], type) != 0)
                 continue;
             dl_putf(&values, "%sa%d", alike ? ", " : "", other);
             reduced[other] = dl_format(e->arena, "t%d[%d]", first, alike++);
         }
-        dl_putf(e->out, "    %s t%d[%d] = %s};\n    group_reduce_few<%s, %d>(t%d, %d);\n", type, first, alike,
-                values.at, by, DL_BLOCK, first, lanes);
+        dl_putf(e->out, "    %s t%d[%d] = %s};\n    group_reduce_few<%s, %d>(t%d, %d);\n", type,
+                first, alike, values.at, by, DL_BLOCK, first, lanes);
         dl_buf_free(&values);
     }
 }
 
 /* ---- partial results ---- */
 
-void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t units, dl_emitted *code) {
+void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t units,
+                         dl_emitted *code) {
     dl_partial *p = &e->partial[number];
     *p = (dl_partial){.n = by->n, .count = by->points, .base = code->workspace, .units = units};
     memcpy(p->axis, by->axis, sizeof p->axis);
@@ -137,5 +143,6 @@ void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *
 }
 
 bool dl_cuda_is_within(const dl_emitter *e, int number) {
-    return e->within && e->k->instrs.at[number].kind == DL_K_REDUCE && e->steps[number].over == e->within;
+    return e->within && e->k->instrs.at[number].kind == DL_K_REDUCE &&
+           e->steps[number].over == e->within;
 }

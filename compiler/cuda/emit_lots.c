@@ -1,5 +1,5 @@
-/* Points that lie side by side in memory: which accesses can load and store them at once, and the text around
- * the statements for one point. */
+/* Points that lie side by side in memory: which accesses can load and store them at once, and the
+ * text around the statements for one point. */
 #include "compiler/cuda/emit_loops.h"
 
 enum {
@@ -15,22 +15,26 @@ typedef enum {
     SKEWED, /* one after the other, from anywhere */
 } access;
 
-static bool is_access(const dl_kinstr *in) { return in->kind == DL_K_LOAD || in->kind == DL_K_STORE; }
+static bool is_access(const dl_kinstr *in) {
+    return in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
+}
 static dl_dtype kept_type(const dl_emitter *e, int number) {
     return dl_kernel_type(e->k->instrs.at[number].type);
 }
 
-/* Is a whole lot what `at` says where it lies outside? Of a store, and of what a load of integers then reads,
- * it is not. */
+/* Is a whole lot what `at` says where it lies outside? Of a store, and of what a load of integers
+ * then reads, it is not. */
 static bool fills_lots(const dl_emitter *e, const dl_kinstr *in, const dl_index *at) {
     const dl_type *t = &e->k->params.at[in->param].type;
-    return in->kind == DL_K_LOAD && (!dl_outside_fills(at->outside) || dl_dtype_is_float(t->dtype) ||
-                                     dl_outside_value(at->outside) == 0);
+    return in->kind == DL_K_LOAD &&
+           (!dl_outside_fills(at->outside) || dl_dtype_is_float(t->dtype) ||
+            dl_outside_value(at->outside) == 0);
 }
 
-/* How an access goes along space axis `axis`, whose coordinate begins at multiples of `width`; axes in `none`
- * have the coordinate 0. */
-static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, unsigned none, int width) {
+/* How an access goes along space axis `axis`, whose coordinate begins at multiples of `width`; axes
+ * in `none` have the coordinate 0. */
+static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, unsigned none,
+                          int width) {
     const dl_type *t = &e->k->params.at[in->param].type;
     int64_t stride[DL_MAX_RANK];
     bool along = false, even = true;
@@ -58,7 +62,8 @@ static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, un
                 even = even && (divides ? multiple : x->mul * stride[i] % width == 0);
                 continue;
             }
-            if (divides || bounded || x->div != 1 || x->mul != 1 || stride[i] != 1 || x->mod % width)
+            if (divides || bounded || x->div != 1 || x->mul != 1 || stride[i] != 1 ||
+                x->mod % width)
                 return APART;
             along = true;
         }
@@ -71,7 +76,8 @@ static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, un
 static access find_kept(const dl_emitter *e, int number, int axis, int width) {
     const dl_kept *at = &e->kept[number];
     for (int i = 0; i < at->n; i++)
-        if (at->axis[i] == axis) return i == at->n - 1 && e->k->space[axis].size % width == 0 ? STEPS : APART;
+        if (at->axis[i] == axis)
+            return i == at->n - 1 && e->k->space[axis].size % width == 0 ? STEPS : APART;
     return STILL;
 }
 
@@ -107,13 +113,16 @@ static bool find_width(dl_emitter *e, dl_lots *l, unsigned none, int width) {
     for (int i = 0; i < e->now->read.n; i++) {
         int number = e->now->read.at[i];
         l->has[number] = find_kept(e, number, l->axis, width) == STEPS;
-        if (l->has[number]) registers += dl_ceil_div(width * dl_dtype_bytes(kept_type(e, number)), 4);
+        if (l->has[number])
+            registers += dl_ceil_div(width * dl_dtype_bytes(kept_type(e, number)), 4);
     }
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         const dl_kinstr *in = &e->k->instrs.at[number];
         if (dl_cuda_is_within(e, number)) registers += width;
-        statements += in->kind == DL_K_RANDOM ? 20 : in->kind == DL_K_ELEM && !dl_op_is_cheap(in->op) ? 8 : 1;
+        statements += in->kind == DL_K_RANDOM                            ? 20
+                      : in->kind == DL_K_ELEM && !dl_op_is_cheap(in->op) ? 8
+                                                                         : 1;
         if (!is_access(in)) continue;
         int bytes = dl_dtype_bytes(e->k->params.at[in->param].type.dtype);
         access a = find_access(e, in, l->axis, none, width);
@@ -143,9 +152,10 @@ static dl_lots find_lots(dl_emitter *e, int axis, unsigned none, int64_t size, u
         if (size && size % l.width == 0 && find_width(e, &l, none, l.width)) break;
     for (int i = 0; i < e->k->instrs.n; i++) {
         l.has[i] = l.has[i] && l.width > 1;
-        l.still[i] =
-            l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE && !(followed(e, i) & (moving | e->within));
-        if (l.has[i]) array[i] = dl_format(e->arena, loads_half(e, i) ? "l%d.half(j)" : "l%d[j]", i);
+        l.still[i] = l.has[i] && e->k->instrs.at[i].kind != DL_K_STORE &&
+                     !(followed(e, i) & (moving | e->within));
+        if (l.has[i])
+            array[i] = dl_format(e->arena, loads_half(e, i) ? "l%d.half(j)" : "l%d[j]", i);
     }
     return l;
 }
@@ -169,7 +179,9 @@ const bool *dl_cuda_find_runs(const dl_emitter *e) {
     return runs;
 }
 
-static bool loads(const dl_emitter *e, int number) { return e->k->instrs.at[number].kind == DL_K_LOAD; }
+static bool loads(const dl_emitter *e, int number) {
+    return e->k->instrs.at[number].kind == DL_K_LOAD;
+}
 
 bool dl_cuda_waits(const dl_emitter *e, unsigned axes) {
     unsigned places = 0;
@@ -252,17 +264,25 @@ static void put_lots(dl_emitter *e, const dl_lots *l, const bool *runs, moment n
         if (!is_lot(e, l, runs, i, now)) continue;
         dl_putf(e->out, "    %s %sl%d", type_of(e, l, i), ahead ? "&" : "", i);
         dl_puts(e->out, ahead ? dl_format(e->arena, " = a%d[0];\n", i) : ";\n");
-        if (!ahead && e->k->instrs.at[i].kind != DL_K_STORE) put_load(e, dl_format(e->arena, "l%d", i), i);
+        if (!ahead && e->k->instrs.at[i].kind != DL_K_STORE)
+            put_load(e, dl_format(e->arena, "l%d", i), i);
     }
 }
 
-void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs) { put_lots(e, l, runs, IN_FRONT); }
-void dl_cuda_load_lots(dl_emitter *e, const dl_lots *l, const bool *runs) { put_lots(e, l, runs, AT_POINT); }
-void dl_cuda_load_within(dl_emitter *e, const dl_lots *l, const bool *made) { put_lots(e, l, made, WITHIN); }
+void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs) {
+    put_lots(e, l, runs, IN_FRONT);
+}
+void dl_cuda_load_lots(dl_emitter *e, const dl_lots *l, const bool *runs) {
+    put_lots(e, l, runs, AT_POINT);
+}
+void dl_cuda_load_within(dl_emitter *e, const dl_lots *l, const bool *made) {
+    put_lots(e, l, made, WITHIN);
+}
 
 void dl_cuda_declare_ahead(dl_emitter *e, const dl_lots *l, const bool *runs) {
     for (int i = 0; i < e->k->instrs.n; i++)
-        if (is_ahead(e, l, runs, i)) dl_putf(e->out, "    %s a%d[%d];\n", type_of(e, l, i), i, l->ahead);
+        if (is_ahead(e, l, runs, i))
+            dl_putf(e->out, "    %s a%d[%d];\n", type_of(e, l, i), i, l->ahead);
 }
 
 void dl_cuda_load_ahead(dl_emitter *e, const dl_lots *l, const bool *runs) {

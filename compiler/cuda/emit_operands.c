@@ -14,12 +14,14 @@ static int64_t stride_of(const dl_product *p, const dl_operand *o, int axis) {
 static void add_axis(dl_emitter *e, dl_product *p, dl_number_kind kind, int axis) {
     int counter = p->number[kind].n;
     dl_product_count(p, e, kind, p->r.axis[axis].size, NULL);
-    for (int i = 0; i < 2; i++) p->operand[i].step[0][kind][counter] = stride_of(p, &p->operand[i], axis);
-    if (axis < p->k->nspace) p->coordinate[axis] = p->number[kind].at[counter].name, p->of[axis] = kind;
+    for (int i = 0; i < 2; i++)
+        p->operand[i].step[0][kind][counter] = stride_of(p, &p->operand[i], axis);
+    if (axis < p->k->nspace)
+        p->coordinate[axis] = p->number[kind].at[counter].name, p->of[axis] = kind;
 }
 
-/* Columns are the axes of the operand that has the result's last one, so that they lie side by side in it;
- * the term whose neighbours do in an operand is the innermost. */
+/* Columns are the axes of the operand that has the result's last one, so that they lie side by side
+ * in it; the term whose neighbours do in an operand is the innermost. */
 static void find_names(dl_emitter *e, dl_product *p) {
     int last = -1, inner = -1;
     for (int i = 0; i < p->k->nspace; i++)
@@ -50,9 +52,10 @@ static int innermost(const dl_number *n) {
     return at;
 }
 
-/* The outermost of the counters, from the innermost on, that step through memory as one would that counts all
- * of them; how much that is. */
-static int outermost(const dl_number *n, const dl_operand *o, dl_number_kind kind, int inner, int64_t *size) {
+/* The outermost of the counters, from the innermost on, that step through memory as one would that
+ * counts all of them; how much that is. */
+static int outermost(const dl_number *n, const dl_operand *o, dl_number_kind kind, int inner,
+                     int64_t *size) {
     int at = inner;
     *size = n->at[inner].size;
     for (bool dense = true; at > 0; at--, *size *= n->at[at].size) {
@@ -64,9 +67,10 @@ static int outermost(const dl_number *n, const dl_operand *o, dl_number_kind kin
     return at;
 }
 
-/* Do pieces of so many elements along the innermost axes of that number lie side by side, and begin at
- * multiples of their size? */
-static bool in_pieces(const dl_product *p, const dl_operand *o, dl_number_kind kind, int64_t piece) {
+/* Do pieces of so many elements along the innermost axes of that number lie side by side, and begin
+ * at multiples of their size? */
+static bool in_pieces(const dl_product *p, const dl_operand *o, dl_number_kind kind,
+                      int64_t piece) {
     const dl_number *n = &p->number[kind];
     int inner = innermost(n);
     if (inner < 0 || n->at[inner].text) return false;
@@ -77,7 +81,8 @@ static bool in_pieces(const dl_product *p, const dl_operand *o, dl_number_kind k
         if (o->step[i][kind][inner] != 1 || o->base[i] % piece || o->start[i] % piece) return false;
         for (int k = 0; k < DL_NUMBERS; k++)
             for (int c = 0; c < p->number[k].n; c++)
-                if (!((int)kind == k && c >= outer && c <= inner) && o->step[i][k][c] % piece) return false;
+                if (!((int)kind == k && c >= outer && c <= inner) && o->step[i][k][c] % piece)
+                    return false;
         for (int a = 0; a < 3; a++)
             if (o->along[i][a] % piece || o->scale[a][kind][inner]) return false;
     }
@@ -116,7 +121,8 @@ static void find_arithmetic(const dl_emitter *e, dl_product *p) {
 }
 
 dl_product dl_product_find(dl_emitter *e, const dl_kinstr *c) {
-    dl_product p = {.k = e->k, .c = c, .r = dl_kernel_relation(e->k, c), .parities = {1, 1, 1}, .inner = -1};
+    dl_product p = {
+        .k = e->k, .c = c, .r = dl_kernel_relation(e->k, c), .parities = {1, 1, 1}, .inner = -1};
     for (int i = 0; i < DL_NUMBERS; i++) p.number[i].size = 1;
     for (int i = 0; i < e->k->nspace; i++) p.coordinate[i] = "0";
     if (dl_op_slides(c->op)) {

@@ -1,5 +1,5 @@
-/* Images of few channels, whose tiles are patches of them (kernels/contract_patches.cu): lines of positions
- * and lines of taps along W, which read runs of memory together. */
+/* Images of few channels, whose tiles are patches of them (kernels/contract_patches.cu): lines of
+ * positions and lines of taps along W, which read runs of memory together. */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 
@@ -7,23 +7,25 @@ enum { MOST = 24 << 10 /* bytes of a tile: four of them, twice in a multiprocess
 
 static dl_number_kind rows_of(const dl_operand *o) { return o->is_left ? DL_ROWS : DL_COLUMNS; }
 
-/* Where the product has it as an image of one tensor that is read in its words, with its channels side by
- * side and all of one group, too few of them to be copied by 16 bytes. */
+/* Where the product has it as an image of one tensor that is read in its words, with its channels
+ * side by side and all of one group, too few of them to be copied by 16 bytes. */
 static bool is_narrow(const dl_product *p, const dl_operand *o) {
     bool varies = false;
     for (int i = 0; i < DL_NUMBERS; i++) varies |= p->number[i].varies || p->number[i].size < 1;
-    if (p->alone || varies || dl_product_many(p) > 1 || p->word != 2 || !o->is_image || o->nparts > 1 ||
-        o->bytes == 16)
+    if (p->alone || varies || dl_product_many(p) > 1 || p->word != 2 || !o->is_image ||
+        o->nparts > 1 || o->bytes == 16)
         return false;
     const dl_type *t = dl_operand_part(p, o, 0);
     int64_t stride[DL_MAX_RANK];
     dl_type_strides(t, stride);
-    return t->dtype == o->dtype && o->channels == o->taps && o->channel == p->number[o->taps].n - 1 &&
+    return t->dtype == o->dtype && o->channels == o->taps &&
+           o->channel == p->number[o->taps].n - 1 &&
            (o->taps == DL_TERMS || o->positions == DL_TERMS) && stride[1] == 1 &&
            stride[t->rank - 1] == p->number[o->taps].at[o->channel].size && o->base[0] == 0;
 }
 
-/* Bytes that can be copied at a time, of lines that all begin at a multiple of them; less than 4: none. */
+/* Bytes that can be copied at a time, of lines that all begin at a multiple of them; less than 4:
+ * none. */
 static int piece_of(const dl_product *p, const dl_operand *o, int64_t width) {
     const dl_type *t = dl_operand_part(p, o, 0);
     int64_t stride[DL_MAX_RANK];
@@ -36,9 +38,12 @@ static int piece_of(const dl_product *p, const dl_operand *o, int64_t width) {
     return piece;
 }
 
-/* Lines of so many items that a tile can have a part of, which begins at a multiple of its own items. */
+/* Lines of so many items that a tile can have a part of, which begins at a multiple of its own
+ * items. */
 static int64_t lines_of(int64_t items, int64_t line, int64_t all) {
-    int64_t lines = items % line == 0 ? items / line : line % items == 0 ? 1 : (items - 2) / line + 2;
+    int64_t lines = items % line == 0   ? items / line
+                    : line % items == 0 ? 1
+                                        : (items - 2) / line + 2;
     return dl_at_most(lines, dl_ceil_div(all, line));
 }
 
@@ -56,7 +61,8 @@ bool dl_product_patch(const dl_product *p, const dl_operand *o, int rows, dl_pat
             far = w->spread < 0 ? -w->spread : w->spread;
     int64_t line[2] = {p->number[o->positions].at[3].size, taps * channels};
     bool positions = o->taps == DL_TERMS;
-    *to = (dl_patch){.positions = positions, .row_line = line[!positions], .term_line = line[positions]};
+    *to = (dl_patch){
+        .positions = positions, .row_line = line[!positions], .term_line = line[positions]};
     to->row_lines = lines_of(rows, to->row_line, p->number[rows_of(o)].size);
     to->term_lines = lines_of(depth, to->term_line, p->number[DL_TERMS].size);
     to->width = o->limit[2] * pixel, to->piece = piece_of(p, o, to->width);
@@ -69,21 +75,24 @@ bool dl_product_patch(const dl_product *p, const dl_operand *o, int rows, dl_pat
         to->beside = positions ? p->word : w->hop * pixel;
     to->paired = positions && to->beside && w->hop * channels % 2 == 0 &&
                  (w->begin + low_of(p, o)) * channels % 2 == 0;
-    to->bytes =
-        dl_ceil_div(to->row_lines * to->term_lines * to->pitch + depth * 4, DL_LINE_BLOCK) * DL_LINE_BLOCK;
+    to->bytes = dl_ceil_div(to->row_lines * to->term_lines * to->pitch + depth * 4, DL_LINE_BLOCK) *
+                DL_LINE_BLOCK;
     return to->bytes <= MOST;
 }
 
 /* What item j of a line adds to the first element's place. */
-static const char *byte_text(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind) {
+static const char *byte_text(dl_emitter *e, const dl_product *p, const dl_operand *o,
+                             dl_number_kind kind) {
     const dl_slide *w = &o->slide[2];
-    int64_t channels = p->number[o->taps].at[o->channel].size, pixel = channels * p->word, low = low_of(p, o);
+    int64_t channels = p->number[o->taps].at[o->channel].size, pixel = channels * p->word,
+            low = low_of(p, o);
     if (kind == o->positions)
         return dl_format(e->arena, "j * %lld + %lld", (long long)(w->hop * pixel),
                          (long long)((w->begin + low) * pixel));
     if (w->spread == 1) return dl_format(e->arena, "j * %d", p->word);
     return dl_format(e->arena, "j / %lld * %lld + j %% %lld * %d + %lld", (long long)channels,
-                     (long long)(w->spread * pixel), (long long)channels, p->word, (long long)(-low * pixel));
+                     (long long)(w->spread * pixel), (long long)channels, p->word,
+                     (long long)(-low * pixel));
 }
 
 void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *o) {
@@ -100,15 +109,18 @@ void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *
         for (int c = 0; c < DL_MAX_RELATION; c++) of.scale[2][k][c] = 0;
     const char *constants = dl_format(
         e->arena,
-        "    enum { ALONG_K = 1, BYTES = CT_PATCH, POSITIONS = %d, ROW_LINE = %lld, ROW_LINES = %lld, "
+        "    enum { ALONG_K = 1, BYTES = CT_PATCH, POSITIONS = %d, ROW_LINE = %lld, ROW_LINES = "
+        "%lld, "
         "TERM_LINE = %lld, "
-        "TERM_LINES = %lld, PIECE = %d, PITCH = %lld, WIDTH = %lld, BESIDE = %lld, PAIRED = %d, ENDS = %d "
+        "TERM_LINES = %lld, PIECE = %d, PITCH = %lld, WIDTH = %lld, BESIDE = %lld, PAIRED = %d, "
+        "ENDS = %d "
         "};\n"
-        "    INLINE int row_byte(int j) const { return %s; }\n    INLINE int term_byte(int j) const { "
+        "    INLINE int row_byte(int j) const { return %s; }\n    INLINE int term_byte(int j) "
+        "const { "
         "return %s; }\n",
-        patch.positions, (long long)patch.row_line, (long long)patch.row_lines, (long long)patch.term_line,
-        (long long)patch.term_lines, patch.piece, (long long)patch.pitch, (long long)patch.width,
-        (long long)patch.beside, patch.paired, patch.ends, byte_text(e, p, o, rows_of(o)),
-        byte_text(e, p, o, DL_TERMS));
+        patch.positions, (long long)patch.row_line, (long long)patch.row_lines,
+        (long long)patch.term_line, (long long)patch.term_lines, patch.piece,
+        (long long)patch.pitch, (long long)patch.width, (long long)patch.beside, patch.paired,
+        patch.ends, byte_text(e, p, o, rows_of(o)), byte_text(e, p, o, DL_TERMS));
     dl_product_put_read(e, &lines, &of, dl_operand_side(o), constants, patch.row_line);
 }

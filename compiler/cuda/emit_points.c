@@ -1,6 +1,6 @@
-/* Sweeps over points. Without reductions a thread takes one point, or those that lie side by side. With them
- * a group of threads has a kept point and goes over those that are summed up for it, a part of which is a
- * block's; what comes of it is a partial result. */
+/* Sweeps over points. Without reductions a thread takes one point, or those that lie side by side.
+ * With them a group of threads has a kept point and goes over those that are summed up for it, a
+ * part of which is a block's; what comes of it is a partial result. */
 #include "compiler/cuda/emit_loops.h"
 
 enum {
@@ -22,9 +22,11 @@ typedef struct {
     bool sums;                  /* has reductions */
     int64_t points, terms;      /* lots of both kinds */
     dl_axis_list around, along; /* without sums: the axes of a lot, and those around them; */
-    int64_t rows, hop; /* a thread has so many lots, each so many points behind the one before; 0: one */
-    int turns;         /* terms that a thread takes in at once */
-    int64_t tiles, parts, each; /* blocks by kept points, and by parts of the sums, `each` terms long */
+    int64_t rows,
+        hop;   /* a thread has so many lots, each so many points behind the one before; 0: one */
+    int turns; /* terms that a thread takes in at once */
+    int64_t tiles, parts,
+        each; /* blocks by kept points, and by parts of the sums, `each` terms long */
 } nest;
 
 static const dl_kinstr *instr_of(const nest *s, int i) { return &s->e->k->instrs.at[i]; }
@@ -58,8 +60,8 @@ static int64_t common(int64_t a, int64_t b) {
     return a / x * b;
 }
 
-/* Without sums: what is the same for all points of a row, such as a channel's weight of a norm, a thread has
- * for several, and so what is computed of it: as many as leave blocks enough. */
+/* Without sums: what is the same for all points of a row, such as a channel's weight of a norm, a
+ * thread has for several, and so what is computed of it: as many as leave blocks enough. */
 static void choose_rows(nest *s) {
     dl_emitter *e = s->e;
     bool still = false;
@@ -69,7 +71,8 @@ static void choose_rows(nest *s) {
     while (first > 0 && dl_emit_joins(e, s->kept.axis[first - 1], s->kept.axis[first])) first--;
     unsigned own = 0;
     for (int i = first; i < n; i++) own |= 1u << s->kept.axis[i];
-    s->along = dl_cuda_list_axes(e, &s->kept, own), s->around = dl_cuda_list_axes(e, &s->kept, ~own);
+    s->along = dl_cuda_list_axes(e, &s->kept, own),
+    s->around = dl_cuda_list_axes(e, &s->kept, ~own);
     dl_lots lots = dl_cuda_find_lots(e, &s->kept, e->now->axes & ~own);
     for (int i = 0; i < e->k->instrs.n; i++) still |= lots.still[i];
     int64_t hop = common(s->along.points, s->hop), blocks = s->kept.points / s->hop,
@@ -88,7 +91,8 @@ static int choose_turns(const nest *s) {
         int number = s->e->now->run.at[i];
         const dl_kinstr *in = instr_of(s, number);
         if (in->kind != DL_K_LOAD || s->lots.still[number]) continue;
-        int bytes = s->lots.has[number] ? dl_dtype_bytes(s->e->k->params.at[in->param].type.dtype) : 4;
+        int bytes =
+            s->lots.has[number] ? dl_dtype_bytes(s->e->k->params.at[in->param].type.dtype) : 4;
         registers += dl_ceil_div(bytes * s->lots.width, 4);
     }
     while (turns > 1 && (turns * registers > AHEAD || turns > most)) turns /= 2;
@@ -100,7 +104,8 @@ static nest plan_nest(dl_emitter *e) {
     nest s = {.e = e, .parts = 1};
     unsigned kept = 0;
     for (int i = 0; i < e->now->run.n; i++)
-        if (is_reduction(&s, e->now->run.at[i])) s.sums = true, kept |= e->steps[e->now->run.at[i]].axes;
+        if (is_reduction(&s, e->now->run.at[i]))
+            s.sums = true, kept |= e->steps[e->now->run.at[i]].axes;
     if (!s.sums) kept = e->now->axes;
     s.order = dl_cuda_order_axes(e, e->now->axes);
     s.kept = dl_cuda_list_axes(e, &s.order, kept);
@@ -118,7 +123,8 @@ static nest plan_nest(dl_emitter *e) {
     choose_table(&s);
     s.tiles = dl_ceil_div(s.points, s.table.groups);
     if (s.tiles < 1) s.tiles = 1;
-    int64_t parts = DL_BLOCKS_ENOUGH / s.tiles, most = dl_ceil_div(s.terms, s.table.lanes * LEAST_TERMS);
+    int64_t parts = DL_BLOCKS_ENOUGH / s.tiles,
+            most = dl_ceil_div(s.terms, s.table.lanes * LEAST_TERMS);
     if (parts > most) parts = most;
     if (parts < 1) parts = 1;
     s.each = dl_ceil_div(dl_ceil_div(s.terms, parts), s.table.lanes) * s.table.lanes;
@@ -129,16 +135,16 @@ static nest plan_nest(dl_emitter *e) {
     return s;
 }
 
-/* One more value for the thread's own. A term that it does not have is no branch: the compiler makes one of
- * each that is written out. */
+/* One more value for the thread's own. A term that it does not have is no branch: the compiler
+ * makes one of each that is written out. */
 static void put_growth(dl_emitter *e, int number) {
     const nest *s = e->loop;
     const char *which = s->lots_kept && s->lots.width > 1 ? "[j]" : "";
     const dl_kinstr *in = instr_of(s, number);
     const char *type = s->turns > 1 ? dl_cuda_growing(in, s->turns) : dl_emit_partial_type(in),
                *own = dl_format(e->arena, "%s%d%s", s->turns > 1 ? "t" : "a", number, which);
-    dl_putf(e->out, "    %s = %s%s::of(%s, (%s)v%d)", own, s->turns > 1 ? "in ? " : "", dl_cuda_by(in), own,
-            type, in->args[0]);
+    dl_putf(e->out, "    %s = %s%s::of(%s, (%s)v%d)", own, s->turns > 1 ? "in ? " : "",
+            dl_cuda_by(in), own, type, in->args[0]);
     if (s->turns > 1) dl_putf(e->out, " : %s", own);
     dl_puts(e->out, ";\n");
 }
@@ -166,8 +172,8 @@ static void put_program(nest *s, const bool *runs) {
 /* Without reductions. */
 static void put_points(nest *s) {
     dl_emitter *e = s->e;
-    dl_putf(e->out, "    const %s at = unit * %d + kd_thread();\n    if (at < %lld%s) {\n", e->dialect->index,
-            DL_BLOCK, (long long)s->points, e->dialect->whole);
+    dl_putf(e->out, "    const %s at = unit * %d + kd_thread();\n    if (at < %lld%s) {\n",
+            e->dialect->index, DL_BLOCK, (long long)s->points, e->dialect->whole);
     dl_cuda_put_lot_coordinates(e, "at", &s->kept, &s->lots);
     put_program(s, dl_cuda_find_runs(e));
     dl_puts(e->out, "    }\n");
@@ -180,18 +186,22 @@ static void put_rows(nest *s) {
     const bool *runs = dl_cuda_find_runs(e);
     int block = DL_BLOCK * s->lots.width;
     long long beside = s->hop / block;
-    dl_putf(e->out, "    const %s first = unit / %lld%s * %lld%s + unit %% %lld%s * %d + kd_thread() * %d;\n",
-            index, beside, suffix, (long long)(s->hop * s->rows), suffix, beside, suffix, block,
-            s->lots.width);
-    dl_putf(e->out, "    const %s own = first %% %lld%s;\n", index, (long long)s->along.points, suffix);
+    dl_putf(
+        e->out,
+        "    const %s first = unit / %lld%s * %lld%s + unit %% %lld%s * %d + kd_thread() * %d;\n",
+        index, beside, suffix, (long long)(s->hop * s->rows), suffix, beside, suffix, block,
+        s->lots.width);
+    dl_putf(e->out, "    const %s own = first %% %lld%s;\n", index, (long long)s->along.points,
+            suffix);
     dl_cuda_put_coordinates(e, "own", &s->along);
     dl_cuda_load_still(e, &s->lots, runs);
-    dl_putf(e->out,
-            "    const %s end = first + %lld%s < %lld%s ? first + %lld%s : %lld%s;\n#pragma unroll 1\n"
-            "    for (%s at = first; at < end; at += %lld%s) {\n    const %s line = at / %lld%s;\n",
-            index, (long long)(s->hop * s->rows), suffix, (long long)s->kept.points, suffix,
-            (long long)(s->hop * s->rows), suffix, (long long)s->kept.points, suffix, index,
-            (long long)s->hop, suffix, index, (long long)s->along.points, suffix);
+    dl_putf(
+        e->out,
+        "    const %s end = first + %lld%s < %lld%s ? first + %lld%s : %lld%s;\n#pragma unroll 1\n"
+        "    for (%s at = first; at < end; at += %lld%s) {\n    const %s line = at / %lld%s;\n",
+        index, (long long)(s->hop * s->rows), suffix, (long long)s->kept.points, suffix,
+        (long long)(s->hop * s->rows), suffix, (long long)s->kept.points, suffix, index,
+        (long long)s->hop, suffix, index, (long long)s->along.points, suffix);
     dl_cuda_put_coordinates(e, "line", &s->around);
     put_program(s, runs);
     dl_puts(e->out, "    }\n");
@@ -199,16 +209,17 @@ static void put_rows(nest *s) {
 
 /* Do the block's threads add up what they have of it along lots, and leave it side by side? */
 static bool is_left(const nest *s, int number) {
-    return is_reduction(s, number) && !is_of_block(s, number) && s->lots_kept && s->lots.width > 1 &&
-           s->table.groups > 1 && s->table.lanes > 1;
+    return is_reduction(s, number) && !is_of_block(s, number) && s->lots_kept &&
+           s->lots.width > 1 && s->table.groups > 1 && s->table.lanes > 1;
 }
 
 static bool are_alike(const dl_kinstr *a, const dl_kinstr *b) {
     return a->op == b->op && dl_dtype_is_float(a->type) == dl_dtype_is_float(b->type);
 }
 
-/* Like sums, `number` the first of them, go to memory with those of other blocks: in turns, so that what adds
- * them up is in the text once. In the workspace each lies as far behind the one before it. */
+/* Like sums, `number` the first of them, go to memory with those of other blocks: in turns, so that
+ * what adds them up is in the text once. In the workspace each lies as far behind the one before
+ * it. */
 static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
     dl_emitter *e = s->e;
     const dl_kinstr *in = instr_of(s, number);
@@ -226,13 +237,15 @@ static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
     }
     if (n > 1) {
         dl_putf(e->out,
-                "#pragma unroll 1\n    for (int i = 0; i < %d; i++) {\n    %s all[%d];\n#pragma unroll\n"
+                "#pragma unroll 1\n    for (int i = 0; i < %d; i++) {\n    %s all[%d];\n#pragma "
+                "unroll\n"
                 "    for (int j = 0; j < %d; j++) all[j] = %s%s[j];\n",
                 n, dl_emit_partial_type(in), s->lots.width, s->lots.width, chosen.at, all);
         all = "all";
     }
     dl_buf_free(&chosen);
-    dl_putf(e->out, "    group_leave<%s, %d>(%s, %d, ", dl_cuda_by(in), DL_BLOCK, all, s->table.groups);
+    dl_putf(e->out, "    group_leave<%s, %d>(%s, %d, ", dl_cuda_by(in), DL_BLOCK, all,
+            s->table.groups);
     dl_cuda_put_partials(e, number);
     if (n > 1) dl_putf(e->out, " + i * %lldL", (long long)apart / (long long)sizeof(double));
     dl_putf(e->out, " + part * %lldL + first, %lld%s - first);\n", (long long)s->kept.points,
@@ -244,16 +257,17 @@ static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
 static void put_lot(nest *s, int number) {
     dl_emitter *e = s->e;
     if (s->table.groups == 1)
-        dl_putf(e->out, "    block_reduce<%s, %d>(a%d);\n", dl_cuda_by(instr_of(s, number)), DL_BLOCK,
-                number);
+        dl_putf(e->out, "    block_reduce<%s, %d>(a%d);\n", dl_cuda_by(instr_of(s, number)),
+                DL_BLOCK, number);
     dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    if (live && lane == 0) ",
             s->lots.width);
-    dl_cuda_put_partial(e, number, dl_format(e->arena, "part * %lldL + at + j", (long long)s->kept.points),
+    dl_cuda_put_partial(e, number,
+                        dl_format(e->arena, "part * %lldL + at + j", (long long)s->kept.points),
                         dl_format(e->arena, "a%d[j]", number));
 }
 
-/* The sum that a thread has, or one of those it has, goes to memory with those of others; `reduced`: what the
- * block has of it already, or NULL. */
+/* The sum that a thread has, or one of those it has, goes to memory with those of others;
+ * `reduced`: what the block has of it already, or NULL. */
 static void put_result(nest *s, int number, const char *reduced) {
     dl_emitter *e = s->e;
     const dl_kinstr *in = &e->k->instrs.at[number];
@@ -278,8 +292,8 @@ static void put_result(nest *s, int number, const char *reduced) {
         else
             dl_cuda_put_group_reduce(e, in, &s->table), dl_putf(e->out, "a%d)", number);
         dl_puts(e->out, ";\n    if (live && lane == 0) ");
-        dl_cuda_put_partial(e, number, dl_format(e->arena, "part * %lldL + at", (long long)s->kept.points),
-                            "all");
+        dl_cuda_put_partial(
+            e, number, dl_format(e->arena, "part * %lldL + at", (long long)s->kept.points), "all");
     }
     dl_puts(e->out, "    }\n");
 }
@@ -300,8 +314,8 @@ static const char **reduce_blocks(nest *s) {
     return reduced;
 }
 
-/* "double a3[8]": what the thread has of each reduction, or "float t3[8]": of the terms that it takes at
- * once. */
+/* "double a3[8]": what the thread has of each reduction, or "float t3[8]": of the terms that it
+ * takes at once. */
 static void put_starts(nest *s, int width, bool at_once) {
     dl_emitter *e = s->e;
     for (int i = 0; i < e->now->run.n; i++) {
@@ -315,7 +329,8 @@ static void put_starts(nest *s, int width, bool at_once) {
             continue;
         }
         dl_putf(e->out, "    %s %s%d[%d];\n#pragma unroll\n", type, name, number, width);
-        dl_putf(e->out, "    for (int j = 0; j < %d; j++) %s%d[j] = %s;\n", width, name, number, start);
+        dl_putf(e->out, "    for (int j = 0; j < %d; j++) %s%d[j] = %s;\n", width, name, number,
+                start);
     }
 }
 
@@ -326,9 +341,11 @@ static void put_turns(nest *s, const bool *runs, int width) {
     if (s->turns > 1) {
         put_starts(s, width, true);
         dl_putf(e->out,
-                "#pragma unroll\n    for (int turn = 0; turn < %d; turn++) {\n    const %s own = term + turn "
+                "#pragma unroll\n    for (int turn = 0; turn < %d; turn++) {\n    const %s own = "
+                "term + turn "
                 "* %d;\n"
-                "    const bool in = own < end && own < %lld%s;\n    const %s here = in ? own : term;\n",
+                "    const bool in = own < end && own < %lld%s;\n    const %s here = in ? own : "
+                "term;\n",
                 s->turns, index, s->table.lanes, (long long)s->terms, e->dialect->whole, index);
         term = "here";
     }
@@ -343,10 +360,11 @@ static void put_turns(nest *s, const bool *runs, int width) {
         int number = e->now->run.at[i];
         const dl_kinstr *in = instr_of(s, number);
         if (!is_reduction(s, number)) continue;
-        if (width > 1) dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    ", width);
+        if (width > 1)
+            dl_putf(e->out, "#pragma unroll\n    for (int j = 0; j < %d; j++)\n    ", width);
         const char *which = width > 1 ? "[j]" : "";
-        dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)t%d%s);\n", number, which, dl_cuda_by(in), number,
-                which, dl_emit_partial_type(in), number, which);
+        dl_putf(e->out, "    a%d%s = %s::of(a%d%s, (%s)t%d%s);\n", number, which, dl_cuda_by(in),
+                number, which, dl_emit_partial_type(in), number, which);
     }
 }
 
@@ -359,16 +377,19 @@ static void put_sums(nest *s, dl_emitted *code) {
     int width = s->lots_kept ? s->lots.width : 1;
     dl_cuda_put_table(e, &s->table);
     dl_putf(e->out,
-            "    const %s part = unit %% %lld%s, first = unit / %lld%s * %d, at = first + group * %d;\n",
-            index, (long long)s->parts, suffix, (long long)s->parts, suffix, s->table.groups * width, width);
+            "    const %s part = unit %% %lld%s, first = unit / %lld%s * %d, at = first + group * "
+            "%d;\n",
+            index, (long long)s->parts, suffix, (long long)s->parts, suffix,
+            s->table.groups * width, width);
     dl_putf(e->out, "    const bool live = at < %lld%s;\n    const %s point = live ? at : 0;\n",
             (long long)s->kept.points, suffix, index);
     dl_cuda_put_coordinates(e, "point", &s->kept);
     put_starts(s, width, false);
     dl_cuda_load_still(e, &s->lots, runs);
-    dl_putf(e->out, "    const %s from = part * %lld%s, end = from + %lld%s;\n", index, (long long)s->each,
-            suffix, (long long)s->each, suffix);
-    dl_putf(e->out, "    for (%s term = from + lane; live && term < end && term < %lld%s; term += %d) {\n",
+    dl_putf(e->out, "    const %s from = part * %lld%s, end = from + %lld%s;\n", index,
+            (long long)s->each, suffix, (long long)s->each, suffix);
+    dl_putf(e->out,
+            "    for (%s term = from + lane; live && term < end && term < %lld%s; term += %d) {\n",
             index, (long long)s->terms, suffix, s->table.lanes * s->turns);
     put_turns(s, runs, width);
     dl_puts(e->out, "    }\n");
@@ -379,8 +400,8 @@ static void put_sums(nest *s, dl_emitted *code) {
         if (is_left(s, number) && !left[number]) put_left(s, number, left, code);
         if (!is_reduction(s, number) || left[number]) continue;
         bool block = is_of_block(s, number);
-        dl_cuda_add_partial(e, number, block ? &nothing : &s->kept, block ? s->tiles * s->parts : s->parts,
-                            code);
+        dl_cuda_add_partial(e, number, block ? &nothing : &s->kept,
+                            block ? s->tiles * s->parts : s->parts, code);
         put_result(s, number, reduced[number]);
     }
 }

@@ -7,8 +7,8 @@ static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *ow
     dl_operand of = *own, *o = &of;
     if (o->map >= 0) o->nparts = o->nmaps;
     const char *constants =
-        dl_format(e->arena, "    enum { ALONG_K = %d, BYTES = %d, AGAIN = %d };\n", o->along_k, o->bytes,
-                  o->map < 0 && o->bytes == 16 && dl_operand_taps(p, o) > 1);
+        dl_format(e->arena, "    enum { ALONG_K = %d, BYTES = %d, AGAIN = %d };\n", o->along_k,
+                  o->bytes, o->map < 0 && o->bytes == 16 && dl_operand_taps(p, o) > 1);
     dl_product_put_read(e, p, o, dl_operand_words(o), constants, 1);
 }
 

@@ -1,10 +1,11 @@
-/* Sweeps over rows: a group of threads has a row at a time and goes over it in several passes, between which
- * the reductions over it are known. What a pass made and a later one needs lies in the block's shared memory,
- * each thread's own beside its neighbours', where it is not made again at once.
+/* Sweeps over rows: a group of threads has a row at a time and goes over it in several passes,
+ * between which the reductions over it are known. What a pass made and a later one needs lies in
+ * the block's shared memory, each thread's own beside its neighbours', where it is not made again
+ * at once.
  *
- * Sums over more than the row: a block has some rows, one group of threads after the other's, and leaves a
- * partial result. What keeps the row's axes has as many sums as the row has points, each thread's in shared
- * memory. */
+ * Sums over more than the row: a block has some rows, one group of threads after the other's, and
+ * leaves a partial result. What keeps the row's axes has as many sums as the row has points, each
+ * thread's in shared memory. */
 #include "compiler/codegen/emit_passes.h"
 #include "compiler/cuda/emit_loops.h"
 
@@ -22,16 +23,18 @@ typedef struct {
     dl_emitter *e;
     const dl_sweep *sweep;
     dl_row_passes passes;
-    dl_axis_list order, kept, outer, row; /* kept: axes around the row that sums keep; outer: the others */
+    dl_axis_list order, kept, outer,
+        row; /* kept: axes around the row that sums keep; outer: the others */
     dl_table table;
     dl_lots lots;
-    bool lots_row, few;        /* along the row; of so few points that nothing need be written out */
+    bool lots_row, few; /* along the row; of so few points that nothing need be written out */
     int64_t points, each_lane; /* lots of the row; at most so many of them a thread */
     int64_t parts, each;       /* blocks that share the rows of a kept point, and their rows */
-    int64_t *at;               /* by instruction: where in shared memory what is saved, or its sums, lie */
-    const char **reduced;      /* by instruction: what a group's threads, or the block's, have together */
-    int64_t shared;            /* bytes */
-    int now;                   /* the pass being written; -1: the end of the row */
+    int64_t *at; /* by instruction: where in shared memory what is saved, or its sums, lie */
+    const char *
+        *reduced;   /* by instruction: what a group's threads, or the block's, have together */
+    int64_t shared; /* bytes */
+    int now;        /* the pass being written; -1: the end of the row */
 } rows;
 
 static const dl_kinstr *instr_of(const rows *r, int i) { return &r->e->k->instrs.at[i]; }
@@ -44,7 +47,9 @@ static bool keeps_row(const rows *r, int i) {
 
 /* Terms that a thread adds up for such sums, and what they are kept in. */
 static int64_t sum_terms(const rows *r) { return dl_ceil_div(r->each, r->table.groups); }
-static const char *sum_type(const rows *r, int i) { return dl_cuda_growing(instr_of(r, i), sum_terms(r)); }
+static const char *sum_type(const rows *r, int i) {
+    return dl_cuda_growing(instr_of(r, i), sum_terms(r));
+}
 static int sum_bytes(const rows *r, int i) {
     const char *type = sum_type(r, i);
     return type[0] == 'f' ? 4 : 8;
@@ -53,7 +58,8 @@ static int sum_bytes(const rows *r, int i) {
 /* In what a thread has a reduction's values, where it has no slots for them. */
 static const char *thread_type(const rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
-    return reduces_row(r, i) ? dl_cuda_growing(in, r->each_lane * r->lots.width) : dl_emit_partial_type(in);
+    return reduces_row(r, i) ? dl_cuda_growing(in, r->each_lane * r->lots.width)
+                             : dl_emit_partial_type(in);
 }
 
 static int value_bytes(dl_dtype d) { return d == DL_F64 || d == DL_I64 ? 8 : 4; }
@@ -97,7 +103,8 @@ static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
     static const dl_axis_list nothing = {.points = 1};
     unsigned kept = 0, mine = s->axes | s->row;
     bool sums = false;
-    *r = (rows){.e = e, .sweep = s, .parts = 1, .at = DL_NEWS(e->arena, int64_t, e->k->instrs.n + 1)};
+    *r = (rows){
+        .e = e, .sweep = s, .parts = 1, .at = DL_NEWS(e->arena, int64_t, e->k->instrs.n + 1)};
     r->reduced = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1);
     e->now = s;
     for (int i = 0; i < s->run.n; i++) {
@@ -126,7 +133,8 @@ static bool plan_rows(dl_emitter *e, const dl_sweep *s, rows *r) {
                 parts = DL_BLOCKS_ENOUGH / (r->kept.points ? r->kept.points : 1);
         if (parts > most) parts = most;
         if (parts < 1) parts = 1;
-        r->each = dl_ceil_div(dl_ceil_div(r->outer.points, parts), r->table.groups) * r->table.groups;
+        r->each =
+            dl_ceil_div(dl_ceil_div(r->outer.points, parts), r->table.groups) * r->table.groups;
         if (r->each < 1) r->each = r->table.groups;
     }
     r->parts = dl_ceil_div(r->outer.points, r->each);
@@ -147,8 +155,8 @@ bool dl_cuda_has_rows(dl_emitter *e, const dl_sweep *s) {
 
 /* "((float *)(kept_here + 1024))[(n * 4 + j) * 256 + kd_thread()]": the thread's own. */
 static void put_slot(const rows *r, int i, const char *type) {
-    dl_putf(r->e->out, "((%s *)(own + %lld))[(n * %d + j) * %d + kd_thread()]", type, (long long)r->at[i],
-            r->lots.width, DL_BLOCK);
+    dl_putf(r->e->out, "((%s *)(own + %lld))[(n * %d + j) * %d + kd_thread()]", type,
+            (long long)r->at[i], r->lots.width, DL_BLOCK);
 }
 
 /* One more value for a reduction: of the row, or over more. */
@@ -157,16 +165,17 @@ static void put_growth(dl_emitter *e, int number) {
     const dl_kinstr *in = instr_of(r, number);
     const char *by = dl_cuda_by(in);
     if (reduces_row(r, number)) {
-        dl_putf(e->out, "    a%d = %s::of(a%d, (%s)v%d);\n", number, by, number, thread_type(r, number),
-                in->args[0]);
+        dl_putf(e->out, "    a%d = %s::of(a%d, (%s)v%d);\n", number, by, number,
+                thread_type(r, number), in->args[0]);
     } else if (keeps_row(r, number)) {
         const char *type = sum_type(r, number);
         dl_puts(e->out, "    if (live) "), put_slot(r, number, type);
         dl_putf(e->out, " = %s::of(", by), put_slot(r, number, type);
         dl_putf(e->out, ", (%s)v%d);\n", type, in->args[0]);
     } else {
-        dl_putf(e->out, "    if (live%s) a%d = %s::of(a%d, (%s)v%d);\n", r->now < 0 ? " && lane == 0" : "",
-                number, by, number, dl_emit_partial_type(in), in->args[0]);
+        dl_putf(e->out, "    if (live%s) a%d = %s::of(a%d, (%s)v%d);\n",
+                r->now < 0 ? " && lane == 0" : "", number, by, number, dl_emit_partial_type(in),
+                in->args[0]);
     }
 }
 
@@ -182,15 +191,17 @@ static int64_t count_bytes(const rows *r, const bool *made) {
     int64_t bytes = 0;
     for (int i = 0; i < e->k->instrs.n; i++)
         if (made[i] && instr_of(r, i)->kind == DL_K_LOAD)
-            bytes += dl_dtype_bytes(e->k->params.at[instr_of(r, i)->param].type.dtype) * r->lots.width;
+            bytes +=
+                dl_dtype_bytes(e->k->params.at[instr_of(r, i)->param].type.dtype) * r->lots.width;
     return bytes;
 }
 
-/* What each thread counts of the row: over its lots, in `n`. Written out where loads wait for memory that are
- * few and behind no branch: so that several lots' are on their way. */
+/* What each thread counts of the row: over its lots, in `n`. Written out where loads wait for
+ * memory that are few and behind no branch: so that several lots' are on their way. */
 static void put_row_loop(const rows *r, const bool *made) {
     int64_t bytes = count_bytes(r, made);
-    if (r->each_lane > PASS_UNROLLED || r->points % r->table.lanes || !bytes || bytes >= DL_ENOUGH_BYTES)
+    if (r->each_lane > PASS_UNROLLED || r->points % r->table.lanes || !bytes ||
+        bytes >= DL_ENOUGH_BYTES)
         dl_puts(r->e->out, "#pragma unroll 1\n");
     dl_putf(r->e->out, "    for (int n = 0; n < %lld; n++) {\n", (long long)r->each_lane);
 }
@@ -204,16 +215,20 @@ static void put_pass(rows *r, int pass) {
     put_row_loop(r, made);
     dl_putf(e->out, "    const %s place = (%s)n * %d + lane;\n", index, index, r->table.lanes);
     if (r->points % r->table.lanes)
-        dl_putf(e->out, "    if (place >= %lld%s) break;\n", (long long)r->points, e->dialect->whole);
+        dl_putf(e->out, "    if (place >= %lld%s) break;\n", (long long)r->points,
+                e->dialect->whole);
     dl_cuda_put_coordinates(
-        e, r->lots.width > 1 ? dl_format(e->arena, "(place * %d)", r->lots.width) : "place", &r->row);
+        e, r->lots.width > 1 ? dl_format(e->arena, "(place * %d)", r->lots.width) : "place",
+        &r->row);
     dl_cuda_open_lots(e, &r->lots, made);
     e->reduce = put_growth, e->loop = r;
     for (int i = 0; i < e->k->instrs.n; i++) {
-        const char *type = instr_of(r, i)->kind == DL_K_STORE ? NULL : dl_emit_type(e, instr_of(r, i)->type);
+        const char *type =
+            instr_of(r, i)->kind == DL_K_STORE ? NULL : dl_emit_type(e, instr_of(r, i)->type);
         bool saved = p->saved[i] && e->sweeps.level[i] < pass;
         if (saved && p->taken[pass][i] && !made[i])
-            dl_putf(e->out, "    const %s v%d = ", type, i), put_slot(r, i, type), dl_puts(e->out, ";\n");
+            dl_putf(e->out, "    const %s v%d = ", type, i), put_slot(r, i, type),
+                dl_puts(e->out, ";\n");
         if (!made[i]) continue;
         if (p->read[i])
             dl_emit_read(e, i);
@@ -284,7 +299,8 @@ static void put_end(rows *r) {
         bool root = in->kind == DL_K_STORE || reduces_more(r, number);
         if (!root || dl_emit_root_axes(e, number) & r->sweep->row) continue;
         if (in->kind == DL_K_STORE && e->k->params.at[in->param].alias >= 0 && !waits)
-            dl_puts(e->out, "    __syncthreads(); /* the others have read what is there */\n"), waits = true;
+            dl_puts(e->out, "    __syncthreads(); /* the others have read what is there */\n"),
+                waits = true;
         put_instr(r, number);
     }
     e->reduce = NULL, e->loop = NULL;
@@ -315,11 +331,13 @@ static void put_starts(const rows *r) {
         const char *start = dl_emit_start(instr_of(r, number));
         if (!reduces_more(r, number)) continue;
         if (!keeps_row(r, number)) {
-            dl_putf(e->out, "    %s a%d = %s;\n", dl_emit_partial_type(instr_of(r, number)), number, start);
+            dl_putf(e->out, "    %s a%d = %s;\n", dl_emit_partial_type(instr_of(r, number)), number,
+                    start);
             continue;
         }
         dl_putf(e->out,
-                "#pragma unroll 1\n    for (int n = 0; n < %lld; n++)\n    for (int j = 0; j < %d; j++) ",
+                "#pragma unroll 1\n    for (int n = 0; n < %lld; n++)\n    for (int j = 0; j < %d; "
+                "j++) ",
                 (long long)r->each_lane, r->lots.width);
         put_slot(r, number, sum_type(r, number)), dl_putf(e->out, " = %s;\n", start);
     }
@@ -345,7 +363,8 @@ static void put_results(rows *r, dl_emitted *code) {
         if (!keeps_row(r, number)) {
             dl_cuda_add_partial(e, number, &by, r->parts, code);
             dl_puts(e->out, "    if (threadIdx.x == 0) ");
-            dl_cuda_put_partial(e, number, dl_format(e->arena, "part * %lldL + at", (long long)by.points),
+            dl_cuda_put_partial(e, number,
+                                dl_format(e->arena, "part * %lldL + at", (long long)by.points),
                                 r->reduced[number]);
             continue;
         }
@@ -356,17 +375,19 @@ static void put_results(rows *r, dl_emitted *code) {
         waits = true;
         dl_putf(e->out,
                 "#pragma unroll 1\n    for (int point = kd_thread(); point < %lld; point += %d) {\n"
-                "    const int place = point / %d, j = point %% %d, lane_of = place %% %d, n = place / %d;\n"
+                "    const int place = point / %d, j = point %% %d, lane_of = place %% %d, n = "
+                "place / %d;\n"
                 "    %s all = %s;\n    for (int g = 0; g < %d; g++)\n"
-                "        all = %s::of(all, (%s)((const %s *)(own + %lld))[(n * %d + j) * %d + %s]);\n    ",
-                (long long)r->row.points, DL_BLOCK, r->lots.width, r->lots.width, t->lanes, t->lanes, type,
-                dl_emit_start(in), t->groups, dl_cuda_by(in), type, sum_type(r, number),
-                (long long)r->at[number], r->lots.width, DL_BLOCK,
+                "        all = %s::of(all, (%s)((const %s *)(own + %lld))[(n * %d + j) * %d + "
+                "%s]);\n    ",
+                (long long)r->row.points, DL_BLOCK, r->lots.width, r->lots.width, t->lanes,
+                t->lanes, type, dl_emit_start(in), t->groups, dl_cuda_by(in), type,
+                sum_type(r, number), (long long)r->at[number], r->lots.width, DL_BLOCK,
                 t->across ? dl_format(e->arena, "lane_of * %d + g", t->groups)
                           : dl_format(e->arena, "g * %d + lane_of", t->lanes));
         dl_cuda_put_partial(e, number,
-                            dl_format(e->arena, "part * %lldL + at * %lldL + point", (long long)by.points,
-                                      (long long)r->row.points),
+                            dl_format(e->arena, "part * %lldL + at * %lldL + point",
+                                      (long long)by.points, (long long)r->row.points),
                             "all");
         dl_puts(e->out, "    }\n");
     }
@@ -379,21 +400,24 @@ int64_t dl_cuda_rows(dl_emitter *e, dl_emitted *code, int64_t *shared) {
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
     dl_cuda_put_table(e, &r.table);
     if (r.shared) dl_puts(e->out, "    KD_SHARED(char, own);\n");
-    dl_putf(e->out, "    const %s part = unit %% %lld%s, at = unit / %lld%s;\n    (void)part, (void)at;\n",
+    dl_putf(e->out,
+            "    const %s part = unit %% %lld%s, at = unit / %lld%s;\n    (void)part, (void)at;\n",
             index, (long long)r.parts, suffix, (long long)r.parts, suffix);
     dl_cuda_put_coordinates(e, "at", &r.kept);
     put_starts(&r);
     dl_putf(e->out,
-            "    const %s from = part * %lld%s, end = from + %lld%s < %lld%s ? from + %lld%s : %lld%s;\n",
-            index, (long long)r.each, suffix, (long long)r.each, suffix, (long long)r.outer.points, suffix,
-            (long long)r.each, suffix, (long long)r.outer.points, suffix);
+            "    const %s from = part * %lld%s, end = from + %lld%s < %lld%s ? from + %lld%s : "
+            "%lld%s;\n",
+            index, (long long)r.each, suffix, (long long)r.each, suffix, (long long)r.outer.points,
+            suffix, (long long)r.each, suffix, (long long)r.outer.points, suffix);
     if (r.each > r.table.groups)
-        dl_putf(e->out, "#pragma unroll 1\n    for (%s first = from; first < end; first += %d) {\n", index,
-                r.table.groups);
+        dl_putf(e->out, "#pragma unroll 1\n    for (%s first = from; first < end; first += %d) {\n",
+                index, r.table.groups);
     else
         dl_putf(e->out, "    const %s first = from;\n    if (first < end) {\n", index);
     dl_putf(e->out,
-            "    const bool live = first + group < end;\n    const %s row = live ? first + group : first;\n",
+            "    const bool live = first + group < end;\n    const %s row = live ? first + group : "
+            "first;\n",
             index);
     dl_cuda_put_coordinates(e, "row", &r.outer);
     put_row(&r);

@@ -1,7 +1,7 @@
-/* Kernels that add to places that values tell. Each place looks through the points that may come to it and
- * adds up those that do, in their order, so that no two threads add to one and the bits are always the same;
- * in double, whatever the floats. A block finds them for a place, 256 at a time; where there are few, a
- * thread has an element of the result to itself. */
+/* Kernels that add to places that values tell. Each place looks through the points that may come to
+ * it and adds up those that do, in their order, so that no two threads add to one and the bits are
+ * always the same; in double, whatever the floats. A block finds them for a place, 256 at a time;
+ * where there are few, a thread has an element of the result to itself. */
 #include "compiler/cuda/emit_loops.h"
 
 enum { FEW_POINTS = 32 /* that each thread looks through alone */ };
@@ -9,9 +9,10 @@ enum { FEW_POINTS = 32 /* that each thread looks through alone */ };
 typedef struct {
     dl_emitter *e;
     const dl_kinstr *store;
-    int number, end;                /* the instruction that tells the place; the store */
-    dl_axis_list kept, added, rest; /* axes that number and result have; that are added up; of whole rows */
-    int64_t choices;                /* elements along the numbered axis */
+    int number, end; /* the instruction that tells the place; the store */
+    dl_axis_list kept, added,
+        rest;        /* axes that number and result have; that are added up; of whole rows */
+    int64_t choices; /* elements along the numbered axis */
 } scatter;
 
 static scatter find_scatter(dl_emitter *e) {
@@ -20,7 +21,8 @@ static scatter find_scatter(dl_emitter *e) {
     dl_axis_list all = {.points = 1};
     unsigned has = 0, wide = 0;
     s.store = &k->instrs.at[s.end];
-    for (int i = 0; i < k->nspace; i++) all.axis[all.n++] = i, wide |= k->space[i].size != 1 ? 1u << i : 0;
+    for (int i = 0; i < k->nspace; i++)
+        all.axis[all.n++] = i, wide |= k->space[i].size != 1 ? 1u << i : 0;
     s.number = dl_kinstr_by(k, s.store);
     if (s.number < 0) return s;
     for (int i = 0; i < k->params.at[s.store->param].type.rank; i++) {
@@ -42,8 +44,9 @@ static void put_axes(const scatter *s, const char *number, const dl_axis_list *l
     for (int i = 0; i < l->n; i++) {
         int64_t size = s->e->k->space[l->axis[i]].size ? s->e->k->space[l->axis[i]].size : 1;
         count = count / size ? count / size : 1;
-        dl_putf(s->e->out, "    const %s x%d = %s / %lld%s %% %lld%s;\n", s->e->dialect->index, l->axis[i],
-                number, (long long)count, s->e->dialect->whole, (long long)size, s->e->dialect->whole);
+        dl_putf(s->e->out, "    const %s x%d = %s / %lld%s %% %lld%s;\n", s->e->dialect->index,
+                l->axis[i], number, (long long)count, s->e->dialect->whole, (long long)size,
+                s->e->dialect->whole);
     }
 }
 
@@ -73,8 +76,8 @@ static void put_store(const scatter *s) {
     if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, d)), ")"};
     dl_putf(e->out, "    const %s v%d = %ssum%s;\n", dl_emit_type(e, d), value, c.open, c.close);
     if (value != s->number)
-        dl_putf(e->out, "    const %s v%d = choice;\n", dl_emit_type(e, e->k->instrs.at[s->number].type),
-                s->number);
+        dl_putf(e->out, "    const %s v%d = choice;\n",
+                dl_emit_type(e, e->k->instrs.at[s->number].type), s->number);
     dl_emit_instr(e, s->end);
 }
 
@@ -84,17 +87,20 @@ static int64_t put_elements(const scatter *s) {
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
     int64_t rest = s->rest.points ? s->rest.points : 1, choices = s->choices ? s->choices : 1;
     int64_t all = s->kept.points * s->choices * s->rest.points;
-    dl_putf(e->out, "    const %s element = unit * %d + kd_thread();\n    if (element < %lld%s) {\n", index,
+    dl_putf(e->out,
+            "    const %s element = unit * %d + kd_thread();\n    if (element < %lld%s) {\n", index,
             DL_BLOCK, (long long)all, suffix);
     dl_putf(e->out,
-            "    const %s row = element %% %lld%s, place = element / %lld%s;\n    const %s choice = place %% "
+            "    const %s row = element %% %lld%s, place = element / %lld%s;\n    const %s choice "
+            "= place %% "
             "%lld%s, before = place / %lld%s;\n    (void)row, (void)before;\n",
-            index, (long long)rest, suffix, (long long)rest, suffix, index, (long long)choices, suffix,
-            (long long)choices, suffix);
+            index, (long long)rest, suffix, (long long)rest, suffix, index, (long long)choices,
+            suffix, (long long)choices, suffix);
     put_axes(s, "before", &s->kept);
     put_axes(s, "row", &s->rest);
     dl_putf(e->out,
-            "    %s sum = 0;\n#pragma unroll 1\n    for (int point = 0; point < %lld; point++) {\n    bool "
+            "    %s sum = 0;\n#pragma unroll 1\n    for (int point = 0; point < %lld; point++) {\n "
+            "   bool "
             "hit;\n",
             sum_type(s), (long long)s->added.points);
     put_axes(s, "point", &s->added);
@@ -117,43 +123,48 @@ static int64_t put_places(const scatter *s) {
     int64_t tiles = dl_ceil_div(rest, groups), places = s->kept.points * s->choices;
     dl_cuda_put_table(e, &t);
     dl_putf(e->out,
-            "    const %s place = unit / %lld%s, element = unit %% %lld%s * %d + group;\n    const %s choice "
+            "    const %s place = unit / %lld%s, element = unit %% %lld%s * %d + group;\n    const "
+            "%s choice "
             "= place "
             "%% %lld%s, before = place / %lld%s;\n    (void)before;\n",
-            index, (long long)tiles, suffix, (long long)tiles, suffix, groups, index, (long long)choices,
-            suffix, (long long)choices, suffix);
-    dl_putf(
-        e->out,
-        "    const bool live = element < %lld%s && place < %lld%s;\n    const %s row = live ? element : 0;\n"
-        "    (void)row;\n",
-        (long long)s->rest.points, suffix, (long long)places, suffix, index);
+            index, (long long)tiles, suffix, (long long)tiles, suffix, groups, index,
+            (long long)choices, suffix, (long long)choices, suffix);
+    dl_putf(e->out,
+            "    const bool live = element < %lld%s && place < %lld%s;\n    const %s row = live ? "
+            "element : 0;\n"
+            "    (void)row;\n",
+            (long long)s->rest.points, suffix, (long long)places, suffix, index);
     put_axes(s, "before", &s->kept);
     put_axes(s, "row", &s->rest);
     dl_putf(e->out,
             "    __shared__ %s hits[%d];\n    __shared__ int counts[%d];\n    const int warp = "
             "kd_thread() / "
-            "32;\n    %s sum = 0;\n#pragma unroll 1\n    for (%s first = 0; first < %lld%s; first += %d) {\n",
-            index, DL_BLOCK, DL_BLOCK / DL_WARP, sum_type(s), index, (long long)s->added.points, suffix,
-            DL_BLOCK);
+            "32;\n    %s sum = 0;\n#pragma unroll 1\n    for (%s first = 0; first < %lld%s; first "
+            "+= %d) {\n",
+            index, DL_BLOCK, DL_BLOCK / DL_WARP, sum_type(s), index, (long long)s->added.points,
+            suffix, DL_BLOCK);
     dl_putf(e->out,
-            "    const %s mine = first + kd_thread();\n    bool hit = false;\n    if (mine < %lld%s) {\n",
+            "    const %s mine = first + kd_thread();\n    bool hit = false;\n    if (mine < "
+            "%lld%s) {\n",
             index, (long long)s->added.points, suffix);
     put_axes(s, "mine", &s->added);
     put_test(s, "hit");
-    dl_putf(
-        e->out,
-        "    }\n    const unsigned votes = __ballot_sync(0xffffffffu, hit);\n"
-        "    if (threadIdx.x %% 32 == 0) counts[warp] = __popc(votes);\n    __syncthreads();\n"
-        "    int found = 0, at = 0;\n    for (int w = 0; w < %d; w++) {\n        if (w == warp) at = found;\n"
-        "        found += counts[w];\n    }\n"
-        "    if (hit) hits[at + __popc(votes & ((1u << threadIdx.x %% 32) - 1))] = mine;\n"
-        "    __syncthreads();\n#pragma unroll 1\n    for (int i = lane; live && i < found; i += %d) {\n"
-        "    const %s point = hits[i];\n",
-        DL_BLOCK / DL_WARP, t.lanes, index);
+    dl_putf(e->out,
+            "    }\n    const unsigned votes = __ballot_sync(0xffffffffu, hit);\n"
+            "    if (threadIdx.x %% 32 == 0) counts[warp] = __popc(votes);\n    __syncthreads();\n"
+            "    int found = 0, at = 0;\n    for (int w = 0; w < %d; w++) {\n        if (w == "
+            "warp) at = found;\n"
+            "        found += counts[w];\n    }\n"
+            "    if (hit) hits[at + __popc(votes & ((1u << threadIdx.x %% 32) - 1))] = mine;\n"
+            "    __syncthreads();\n#pragma unroll 1\n    for (int i = lane; live && i < found; i "
+            "+= %d) {\n"
+            "    const %s point = hits[i];\n",
+            DL_BLOCK / DL_WARP, t.lanes, index);
     put_axes(s, "point", &s->added);
     put_addition(s);
     dl_putf(e->out,
-            "    }\n    __syncthreads(); /* hits are read */\n    }\n    sum = group_reduce<by_sum, %d, %d, "
+            "    }\n    __syncthreads(); /* hits are read */\n    }\n    sum = "
+            "group_reduce<by_sum, %d, %d, "
             "true>(sum);\n    if (live && lane == 0) {\n",
             DL_BLOCK, t.lanes);
     put_store(s);

@@ -1,7 +1,7 @@
-/* Kernels of several strands: what they store falls into parts that have no value in common, such as the
- * statistics of several norms, or parameters that an optimiser changes. Where some of these are equal but for
- * parameters and numbers, each strand is a text of its own; fold_strands.c makes one function of all kernels
- * that consist of the same, whatever the number of them is. */
+/* Kernels of several strands: what they store falls into parts that have no value in common, such
+ * as the statistics of several norms, or parameters that an optimiser changes. Where some of these
+ * are equal but for parameters and numbers, each strand is a text of its own; fold_strands.c makes
+ * one function of all kernels that consist of the same, whatever the number of them is. */
 #include <string.h>
 
 #include "compiler/cuda/emit_loops.h"
@@ -35,8 +35,8 @@ static int written_over(const dl_kernel *k, int param) {
     return -1;
 }
 
-/* Constants, coordinates, and a number that all points read; not one that another strand may have written
- * over. */
+/* Constants, coordinates, and a number that all points read; not one that another strand may have
+ * written over. */
 static bool is_made_again(const finder *f, int i) {
     const dl_kinstr *in = instr_of(f, i);
     return in->kind == DL_K_CONST || in->kind == DL_K_COORD ||
@@ -58,15 +58,16 @@ static void connect_memory(finder *f) {
     }
 }
 
-/* False: some of it is no matter of single points, or at places that values tell; or there are too many
- * strands, or one. */
+/* False: some of it is no matter of single points, or at places that values tell; or there are too
+ * many strands, or one. */
 static bool find_strands(finder *f) {
     const dl_kernel *k = f->e->k;
     f->steps = f->e->steps;
     f->again = DL_NEWS(f->e->arena, bool, k->instrs.n + 1);
     f->of = DL_NEWS(f->e->arena, int, k->instrs.n + 1);
     for (int i = 0; i < k->instrs.n; i++) {
-        if (f->steps[i].kind == DL_K_REDUCE || f->steps[i].nargs != instr_of(f, i)->nargs) return false;
+        if (f->steps[i].kind == DL_K_REDUCE || f->steps[i].nargs != instr_of(f, i)->nargs)
+            return false;
         f->of[i] = i, f->again[i] = is_made_again(f, i);
         for (int a = 0; a < f->steps[i].nargs; a++)
             if (!f->again[f->steps[i].args[a]]) connect(f, f->steps[i].args[a], i);
@@ -83,8 +84,8 @@ static bool find_strands(finder *f) {
     return f->n > 1;
 }
 
-/* The instruction behind those that it needs and that are not there yet; `number`: by instruction one more
- * than where it is. */
+/* The instruction behind those that it needs and that are not there yet; `number`: by instruction
+ * one more than where it is. */
 static void add_instr(const finder *f, dl_kernel *to, int *number, int i) {
     dl_kinstr in = *instr_of(f, i);
     for (int a = 0; a < in.nargs; a++) {
@@ -95,9 +96,9 @@ static void add_instr(const finder *f, dl_kernel *to, int *number, int i) {
     number[i] = to->instrs.n;
 }
 
-/* The strand alone. What others make again, too, comes where it is needed first, so that equal strands are so
- * in their order; all else in the kernel's, for which of two products is fused with their sum hangs on it;
- * stores last. */
+/* The strand alone. What others make again, too, comes where it is needed first, so that equal
+ * strands are so in their order; all else in the kernel's, for which of two products is fused with
+ * their sum hangs on it; stores last. */
 static dl_kernel *kernel_of(const finder *f, int strand) {
     int n = f->e->k->instrs.n, *number = DL_NEWS(f->e->arena, int, n + 1);
     dl_kernel *k = DL_NEW(f->e->arena, dl_kernel);
@@ -126,24 +127,26 @@ static bool put_strand(const finder *f, int strand, dl_emitted *code, dl_buf *te
 
 /* Parameters of one type that are shared with others, or not, are declared alike. */
 static bool is_same_type(const dl_kernel *k, int a, int b) {
-    return k->params.at[a].type.dtype == k->params.at[b].type.dtype && (a < k->nin) == (b < k->nin) &&
-           dl_cuda_is_shared(k, a) == dl_cuda_is_shared(k, b);
+    return k->params.at[a].type.dtype == k->params.at[b].type.dtype &&
+           (a < k->nin) == (b < k->nin) && dl_cuda_is_shared(k, a) == dl_cuda_is_shared(k, b);
 }
 
 static bool is_alike(const dl_kernel *k, const dl_skeleton *a, const dl_skeleton *b) {
     bool alike = a->args.n == b->args.n && strcmp(a->text, b->text) == 0;
-    for (int i = 0; alike && i < a->args.n; i++) alike = is_same_type(k, a->args.at[i], b->args.at[i]);
+    for (int i = 0; alike && i < a->args.n; i++)
+        alike = is_same_type(k, a->args.at[i], b->args.at[i]);
     return alike;
 }
 
-/* Some are alike, a launch can give all of them their parameters, and none is so long that what it shares a
- * function with would matter. */
+/* Some are alike, a launch can give all of them their parameters, and none is so long that what it
+ * shares a function with would matter. */
 static bool is_worth(const finder *f, const dl_skeleton *s, const dl_emitted *code) {
     bool alike = false;
     int pointers = 0;
     for (int i = 0; i < f->n; i++) {
         pointers += s[i].args.n;
-        if (code[i].phases != 1 || code[i].workspace || code[i].units[0] > MOST_BLOCKS) return false;
+        if (code[i].phases != 1 || code[i].workspace || code[i].units[0] > MOST_BLOCKS)
+            return false;
         for (int j = 0; j < i; j++) alike |= is_alike(f->e->k, &s[i], &s[j]);
     }
     return alike && pointers <= DL_TABLE_POINTERS;

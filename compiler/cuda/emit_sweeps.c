@@ -1,9 +1,10 @@
-/* Kernels without a contraction: which sweeps they become, and these as phases. Sweeps that do not wait for
- * each other are one phase, whose blocks are the first one's, then the next one's. */
+/* Kernels without a contraction: which sweeps they become, and these as phases. Sweeps that do not
+ * wait for each other are one phase, whose blocks are the first one's, then the next one's. */
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    ACROSS_TERMS = 512,   /* of a row whose neighbours in memory are others': a thread goes over it alone */
+    ACROSS_TERMS =
+        512, /* of a row whose neighbours in memory are others': a thread goes over it alone */
     ALONG_TERMS = 1 << 14 /* of any other: a group of threads does */
 };
 
@@ -13,7 +14,8 @@ static bool try_row(dl_emitter *e, const dl_kernel *k, unsigned row, dl_emitted 
     code->workspace = 0; /* of the row that was tried before */
     dl_emit_find_kept(e, code);
     for (int i = 0; i < e->sweeps.n; i++)
-        if (!e->sweeps.at[i].behind && e->sweeps.at[i].row && !dl_cuda_has_rows(e, &e->sweeps.at[i]))
+        if (!e->sweeps.at[i].behind && e->sweeps.at[i].row &&
+            !dl_cuda_has_rows(e, &e->sweeps.at[i]))
             return false;
     return e->sweeps.valid;
 }
@@ -32,11 +34,13 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
             : e->now->row  ? dl_cuda_rows(e, code, &shared)
                            : dl_cuda_points(e, code);
         e->out = &text;
-        if (i + 1 < to) dl_putf(&text, "    if (unit < %lld%s) {\n", (long long)n, e->dialect->whole);
+        if (i + 1 < to)
+            dl_putf(&text, "    if (unit < %lld%s) {\n", (long long)n, e->dialect->whole);
         dl_cuda_still_axes(e, e->now->behind ? e->now->axes : e->now->axes | e->now->row, &body);
         dl_putn(&text, body.at, body.n);
         if (i + 1 < to)
-            dl_putf(&text, "    return;\n    }\n    unit -= %lld%s;\n", (long long)n, e->dialect->whole);
+            dl_putf(&text, "    return;\n    }\n    unit -= %lld%s;\n", (long long)n,
+                    e->dialect->whole);
         dl_buf_free(&body);
         units += n, most = shared > most ? shared : most;
     }

@@ -1,6 +1,7 @@
-/* Reductions over a few points that each thread makes by itself, at the point or the lot of points where it
- * stands: windows of a pool, there and back. They are no sweep's reductions: what they are made of is
- * computed in a loop over their axes in front of the rest, and nothing of it goes through memory. */
+/* Reductions over a few points that each thread makes by itself, at the point or the lot of points
+ * where it stands: windows of a pool, there and back. They are no sweep's reductions: what they are
+ * made of is computed in a loop over their axes in front of the rest, and nothing of it goes
+ * through memory. */
 #include <math.h>
 
 #include "compiler/cuda/emit_loops.h"
@@ -30,7 +31,8 @@ static bool ends_there(const dl_emitter *e, unsigned axes) {
     return true;
 }
 
-/* The axes of a reduction of few terms, which are not neighbours in memory, at many points; 0: none. */
+/* The axes of a reduction of few terms, which are not neighbours in memory, at many points; 0:
+ * none. */
 static unsigned find_axes(const dl_emitter *e) {
     const dl_kernel *k = e->k;
     unsigned all = 0;
@@ -66,7 +68,8 @@ static bool suits(const dl_emitter *e) {
         for (int j = 0; j < s->n; j++)
             if (overwrites(e, &s->at[i], &s->at[j])) return false;
         for (int j = 0; s->at[i].behind && j < s->at[i].run.n; j++)
-            if (e->steps[s->at[i].run.at[j]].axes & e->within || dl_cuda_is_within(e, s->at[i].run.at[j]))
+            if (e->steps[s->at[i].run.at[j]].axes & e->within ||
+                dl_cuda_is_within(e, s->at[i].run.at[j]))
                 return false;
     }
     return s->valid;
@@ -83,7 +86,8 @@ bool dl_cuda_find_within(dl_emitter *e) {
     for (int i = 0; i < n; i++)
         if (dl_cuda_is_within(e, i)) steps[i].kind = DL_K_ELEM; /* to sweeps, an op like others */
     e->sweeps = dl_find_sweeps(e->arena, n, steps, 0);
-    if (suits(e) && !dl_choose_row(e->arena, n, steps, k->nspace, k->space, dl_kernel_inner(k))) return true;
+    if (suits(e) && !dl_choose_row(e->arena, n, steps, k->nspace, k->space, dl_kernel_inner(k)))
+        return true;
     e->steps = all, e->within = 0;
     return false;
 }
@@ -94,8 +98,8 @@ void dl_cuda_put_within_value(dl_emitter *e, int number) {
     const dl_kinstr *in = instr_of(e, number);
     dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, type_of(e, number)[0] != 'f');
     if (!*c.open) c = (dl_cast){dl_format(e->arena, "(%s)(", dl_emit_type(e, in->type)), ")"};
-    dl_putf(e->out, "    const %s v%d = %sa%d[j]%s;\n", dl_emit_type(e, in->type), number, c.open, number,
-            c.close);
+    dl_putf(e->out, "    const %s v%d = %sa%d[j]%s;\n", dl_emit_type(e, in->type), number, c.open,
+            number, c.close);
 }
 
 /* By instruction, how many of these reductions, one behind the other, it is made of. */
@@ -116,7 +120,8 @@ static bool is_read(const dl_emitter *e, int number) {
     return false;
 }
 
-/* What the reductions of a level are made of, down to what is read, and to those of levels below. */
+/* What the reductions of a level are made of, down to what is read, and to those of levels below.
+ */
 static bool *find_made(const dl_emitter *e, const bool *runs, const int *level, int now) {
     bool *made = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
     for (int i = e->k->instrs.n - 1; i >= 0; i--) {
@@ -133,9 +138,11 @@ static bool lies_with(const dl_emitter *e, const dl_kinstr *of, const dl_kinstr 
     const dl_type *t = &e->k->params.at[of->param].type, *own = &e->k->params.at[in->param].type;
     for (int i = 0; i < t->rank; i++) {
         const dl_index *at = &of->index[i];
-        bool found = dl_index_inside(e->k->space, at, t->axis[i].size) || !dl_outside_fills(at->outside);
+        bool found =
+            dl_index_inside(e->k->space, at, t->axis[i].size) || !dl_outside_fills(at->outside);
         for (int a = 0; a < own->rank && !found; a++)
-            found = own->axis[a].size == t->axis[i].size && memcmp(&in->index[a], at, sizeof *at) == 0;
+            found =
+                own->axis[a].size == t->axis[i].size && memcmp(&in->index[a], at, sizeof *at) == 0;
         if (!found) return false;
     }
     return true;
@@ -160,8 +167,8 @@ static bool is_known(const dl_emitter *e, int number, const dl_kinstr *of, doubl
 }
 
 /* A load outside of whose parameter no reduction of the level takes in anything, with those of its
- * coordinates alone that lie outside at every second point or more seldom inside, whatever the innermost
- * loop's axis has. NULL: there is none. */
+ * coordinates alone that lie outside at every second point or more seldom inside, whatever the
+ * innermost loop's axis has. NULL: there is none. */
 static const dl_kinstr *find_guard(const dl_emitter *e, const bool *made, const int *level, int now,
                                    int innermost) {
     for (int i = 0; i < e->k->instrs.n; i++) {
@@ -173,16 +180,20 @@ static const dl_kinstr *find_guard(const dl_emitter *e, const bool *made, const 
         load->index = DL_NEWS(e->arena, dl_index, rank);
         for (int a = 0; a < rank; a++) {
             const dl_index *at = &instr_of(e, i)->index[a];
-            bool asks = at->outside == DL_OUT_EXACT && at->div > 1 && (at->nterms || at->axis != innermost);
+            bool asks =
+                at->outside == DL_OUT_EXACT && at->div > 1 && (at->nterms || at->axis != innermost);
             for (int t = 0; t < at->nterms; t++) asks &= at->term[t].axis != innermost;
             load->index[a] = asks ? *at : (dl_index){.axis = -1};
             all |= asks;
         }
         for (int r = 0; r < e->k->instrs.n && all; r++) {
             const dl_kinstr *in = instr_of(e, r);
-            double value, start = in->op == DL_OP_sum ? 0 : in->op == DL_OP_reduce_max ? -INFINITY : INFINITY;
+            double value, start = in->op == DL_OP_sum          ? 0
+                                  : in->op == DL_OP_reduce_max ? -INFINITY
+                                                               : INFINITY;
             if (!made[r] || !dl_cuda_is_within(e, r) || level[r] != now) continue;
-            all = dl_emit_is_float(in->type) && is_known(e, in->args[0], load, &value) && value == start;
+            all = dl_emit_is_float(in->type) && is_known(e, in->args[0], load, &value) &&
+                  value == start;
         }
         if (all) return load;
     }
@@ -203,16 +214,19 @@ static int64_t count_bytes(const dl_emitter *e, const dl_lots *l, const bool *ma
 
 /* A loop over an axis of theirs. */
 static void open_loop(dl_emitter *e, int axis, bool written_out) {
-    dl_putf(e->out, "#pragma unroll%s\n    for (%s x%d = 0; x%d < %lld; x%d++) {\n", written_out ? "" : " 1",
-            e->dialect->index, axis, axis, (long long)e->k->space[axis].size, axis);
+    dl_putf(e->out, "#pragma unroll%s\n    for (%s x%d = 0; x%d < %lld; x%d++) {\n",
+            written_out ? "" : " 1", e->dialect->index, axis, axis,
+            (long long)e->k->space[axis].size, axis);
 }
 
-static void put_level(dl_emitter *e, const dl_lots *l, const bool *made, const int *level, int now) {
+static void put_level(dl_emitter *e, const dl_lots *l, const bool *made, const int *level,
+                      int now) {
     dl_axis_list axes = dl_cuda_order_axes(e, e->within);
     int64_t statements = 0;
     int innermost = axes.axis[axes.n - 1];
     const dl_kinstr *guard = find_guard(e, made, level, now, innermost);
-    for (int i = 0; i < e->k->instrs.n; i++) statements += made[i] && instr_of(e, i)->kind != DL_K_CONST;
+    for (int i = 0; i < e->k->instrs.n; i++)
+        statements += made[i] && instr_of(e, i)->kind != DL_K_CONST;
     bool written_out = !guard && statements * l->width * axes.points <= WRITTEN_OUT &&
                        count_bytes(e, l, made, innermost) < DL_ENOUGH_BYTES;
     for (int i = 0; i < axes.n - 1; i++) open_loop(e, axes.axis[i], written_out);
@@ -229,8 +243,8 @@ static void put_level(dl_emitter *e, const dl_lots *l, const bool *made, const i
         bool within = dl_cuda_is_within(e, i);
         if (!made[i]) continue;
         if (within && level[i] == now)
-            dl_putf(e->out, "    a%d[j] = %s::of(a%d[j], (%s)v%d);\n", i, dl_cuda_by(in), i, type_of(e, i),
-                    in->args[0]);
+            dl_putf(e->out, "    a%d[j] = %s::of(a%d[j], (%s)v%d);\n", i, dl_cuda_by(in), i,
+                    type_of(e, i), in->args[0]);
         else if (within)
             dl_cuda_put_within_value(e, i);
         else if (is_read(e, i))
@@ -248,10 +262,12 @@ static void put_within(dl_emitter *e, const dl_lots *l, const bool *runs) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         if (!runs[i] || !dl_cuda_is_within(e, i)) continue;
         if (level[i] > most) most = level[i];
-        dl_putf(e->out, "    %s a%d[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) a%d[j] = %s;\n",
+        dl_putf(e->out,
+                "    %s a%d[%d];\n#pragma unroll\n    for (int j = 0; j < %d; j++) a%d[j] = %s;\n",
                 type_of(e, i), i, l->width, l->width, i, dl_emit_start(instr_of(e, i)));
     }
-    for (int now = 1; now <= most; now++) put_level(e, l, find_made(e, runs, level, now), level, now);
+    for (int now = 1; now <= most; now++)
+        put_level(e, l, find_made(e, runs, level, now), level, now);
 }
 
 void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs) {

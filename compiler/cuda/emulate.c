@@ -5,15 +5,16 @@
 
 #include "compiler/jit/jit_cc.h"
 
-/* -fno-strict-aliasing: kernels see one memory as several types, which CUDA's compiler allows. -ffp-contract:
- * as NVRTC does it, where the CPU can; GCC makes one of two only with -fexpensive-optimizations, or -O2. */
-#define FLAGS                                                                                                \
-    "-std=gnu++17", "-O1", "-fexpensive-optimizations", "-fPIC", "-shared", "-fno-exceptions", "-fno-rtti",  \
-        "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",               \
-        "-fvisibility=hidden", "-w"
-static const char *const flags[] = {FLAGS, NULL}, *const checked_flags[] = {FLAGS, "-g1",
-                                                                            "-fsanitize=address",
-                                                                            "-fno-omit-frame-pointer", NULL};
+/* -fno-strict-aliasing: kernels see one memory as several types, which CUDA's compiler allows.
+ * -ffp-contract: as NVRTC does it, where the CPU can; GCC makes one of two only with
+ * -fexpensive-optimizations, or -O2. */
+#define FLAGS                                                                                      \
+    "-std=gnu++17", "-O1", "-fexpensive-optimizations", "-fPIC", "-shared", "-fno-exceptions",     \
+        "-fno-rtti", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",              \
+        "-ffp-contract=fast", "-fvisibility=hidden", "-w"
+static const char *const flags[] = {FLAGS, NULL}, *const checked_flags[] = {
+                                                      FLAGS, "-g1", "-fsanitize=address",
+                                                      "-fno-omit-frame-pointer", NULL};
 
 /* The next kernel's name from `at` on; *n: its length. NULL: there is none. */
 static const char *next_kernel(const char *at, size_t *n) {
@@ -28,17 +29,21 @@ static const char *next_kernel(const char *at, size_t *n) {
     return at;
 }
 
-/* What emulated.cc asks for behind a source: the end of the namespace, and which kernels there are. */
+/* What emulated.cc asks for behind a source: the end of the namespace, and which kernels there are.
+ */
 static void end_source(dl_buf *text) {
     dl_buf names = {0};
     size_t n;
     for (const char *at = text->at; (at = next_kernel(at, &n)); at += n)
-        dl_putf(&names,
-                "    {\"%.*s\", (void (*)())%.*s, emulated::arity(%.*s), emulated::pointers_of(%.*s), "
-                "emulated::maps_of(%.*s), {emulated::table_of<0>(%.*s), emulated::table_of<1>(%.*s)}},\n",
-                (int)n, at, (int)n, at, (int)n, at, (int)n, at, (int)n, at, (int)n, at, (int)n, at);
+        dl_putf(
+            &names,
+            "    {\"%.*s\", (void (*)())%.*s, emulated::arity(%.*s), emulated::pointers_of(%.*s), "
+            "emulated::maps_of(%.*s), {emulated::table_of<0>(%.*s), "
+            "emulated::table_of<1>(%.*s)}},\n",
+            (int)n, at, (int)n, at, (int)n, at, (int)n, at, (int)n, at, (int)n, at, (int)n, at);
     dl_putf(text,
-            "} /* namespace */\nconst emulated::entry emulated::kernels[] = {\n%s    {nullptr, nullptr, 0, "
+            "} /* namespace */\nconst emulated::entry emulated::kernels[] = {\n%s    {nullptr, "
+            "nullptr, 0, "
             "0, 0, {0, 0}}};\n",
             names.at ? names.at : "");
     dl_buf_free(&names);
@@ -57,8 +62,8 @@ static bool read_language(dl_jit_language *in, dl_error *err) {
                             .flags = checked ? checked_flags : flags,
                             .end = end_source};
     return checked || !how || !*how ||
-           dl_fail(err, DL_USAGE, "DLR_EMULATE=%s in the environment: 'address' is expected, or nothing",
-                   how);
+           dl_fail(err, DL_USAGE,
+                   "DLR_EMULATE=%s in the environment: 'address' is expected, or nothing", how);
 }
 
 static dl_target target(void) {
@@ -71,8 +76,8 @@ static dl_target target(void) {
     return t;
 }
 
-bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects, void (*warn)(const char *text),
-                     int *compiled, dl_error *err) {
+bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects,
+                     void (*warn)(const char *text), int *compiled, dl_error *err) {
     dl_jit_language in;
     const dl_target t = target();
     if (!read_language(&in, err)) return false;

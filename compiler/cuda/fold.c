@@ -1,8 +1,9 @@
-/* Kernels' phases as functions that equal ones share: phases whose skeletons are one (skeleton.h) become one
- * function, and the numbers in which they differ its arguments. So a model's layers compile once a kind, not
- * once a size. Contractions that are equal up to their sums share a loop over tiles, behind which a number
- * says which end is theirs. Division by such a number is a product and a shift, as the compiler would have
- * made it (kernels/prelude.cu). Kernels of strands are fold_strands.c's. */
+/* Kernels' phases as functions that equal ones share: phases whose skeletons are one (skeleton.h)
+ * become one function, and the numbers in which they differ its arguments. So a model's layers
+ * compile once a kind, not once a size. Contractions that are equal up to their sums share a loop
+ * over tiles, behind which a number says which end is theirs. Division by such a number is a
+ * product and a shift, as the compiler would have made it (kernels/prelude.cu). Kernels of strands
+ * are fold_strands.c's. */
 #include <string.h>
 
 #include "compiler/cuda/fold.h"
@@ -30,7 +31,8 @@ static void take_head(dl_arena *arena, dl_phase *p, const char *head, const char
     }
 }
 
-static const char *types_of(dl_arena *arena, const dl_phase *p, const char *before, int from, int to) {
+static const char *types_of(dl_arena *arena, const dl_phase *p, const char *before, int from,
+                            int to) {
     dl_buf b = {0};
     dl_puts(&b, before);
     for (int i = from; i < to; i++) dl_putf(&b, "|%s", dl_fold_type(arena, p, i));
@@ -40,7 +42,8 @@ static const char *types_of(dl_arena *arena, const dl_phase *p, const char *befo
 }
 
 static void sign(dl_arena *arena, dl_phase *p) {
-    p->signature = types_of(arena, p, dl_format(arena, "%s %s", p->bounds, p->maps), 0, p->s.cut_args);
+    p->signature =
+        types_of(arena, p, dl_format(arena, "%s %s", p->bounds, p->maps), 0, p->s.cut_args);
     p->end_signature = types_of(arena, p, "", p->s.cut_args, p->s.args.n);
     p->hash = dl_hash(p->s.text, p->s.cut, dl_hash_str(p->signature, 0));
 }
@@ -58,7 +61,8 @@ static dl_phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, 
     body += sizeof head_end - 1;
     if (number && left && left < first)
         for (end = left; end[-1] != '\n';) end--;
-    p->s = dl_skeleton_of(arena, piece->name, line, (size_t)(end - line), body, (size_t)(close - body));
+    p->s = dl_skeleton_of(arena, piece->name, line, (size_t)(end - line), body,
+                          (size_t)(close - body));
     sign(arena, p);
     return p;
 }
@@ -71,7 +75,9 @@ static bool same_end(const dl_phase *a, const dl_phase *b) {
 }
 
 /* The parameters of end number `end` that stand behind those of the ends before it. */
-static int own_args(const dl_phase *p, int end) { return dl_fold_at_end(p, end)->s.args.n - p->s.cut_args; }
+static int own_args(const dl_phase *p, int end) {
+    return dl_fold_at_end(p, end)->s.args.n - p->s.cut_args;
+}
 static int args_before(const dl_phase *p, int end) {
     int n = 0;
     for (int i = 0; i < end; i++) n += own_args(p, i);
@@ -80,24 +86,27 @@ static int args_before(const dl_phase *p, int end) {
 
 /* ---- functions ---- */
 
-static void put_params(dl_arena *arena, dl_buf *out, const dl_phase *p, int from, int to, int skipped) {
+static void put_params(dl_arena *arena, dl_buf *out, const dl_phase *p, int from, int to,
+                       int skipped) {
     for (int i = from; i < to; i++) dl_putf(out, "%sp%d, ", dl_fold_type(arena, p, i), i + skipped);
 }
 
 /* The end that number `which` tells. */
-static void put_ends(dl_buf *out, const dl_phase *p, dl_slot *const *slots, int which, const char *symbol) {
+static void put_ends(dl_buf *out, const dl_phase *p, dl_slot *const *slots, int which,
+                     const char *symbol) {
     static const char close[] = "}\n";
     for (int i = 0; i < p->ends; i++) {
         const dl_phase *q = dl_fold_at_end(p, i);
         size_t to = strlen(q->s.text) - (p->ends > 1 ? sizeof close - 1 : 0);
-        if (p->ends > 1) dl_putf(out, "%s if (number%d == %d) {\n", i ? "    } else" : "   ", which, i);
+        if (p->ends > 1)
+            dl_putf(out, "%s if (number%d == %d) {\n", i ? "    } else" : "   ", which, i);
         dl_fold_put_text(out, q, slots[i], symbol, q->s.cut, to, q->s.cut_holes, args_before(p, i));
     }
     if (p->ends > 1) dl_putf(out, "    }\n%s", close);
 }
 
-static void put_function(dl_arena *arena, dl_buf *out, const dl_phase *p, dl_slot *const *slots, int numbers,
-                         const char *symbol) {
+static void put_function(dl_arena *arena, dl_buf *out, const dl_phase *p, dl_slot *const *slots,
+                         int numbers, const char *symbol) {
     dl_puts(out, "\n");
     for (const dl_phase *q = p; q; q = q->next) dl_puts(out, q->title);
     dl_fold_put_text(out, p, slots[0], symbol, 0, p->s.structs, 0, 0);
@@ -127,7 +136,8 @@ static dl_plan_entry make_entry(dl_arena *arena, const dl_phase *first, const dl
                                 const dl_slot *slots, int numbers) {
     dl_plan_entry e = {0};
     int64_t *values = DL_NEWS(arena, int64_t, numbers + 2);
-    for (int i = 0; i < q->s.holes.n; i++) dl_fold_put_numbers(values, &slots[i], &q->s.holes.at[i]);
+    for (int i = 0; i < q->s.holes.n; i++)
+        dl_fold_put_numbers(values, &slots[i], &q->s.holes.at[i]);
     if (first->ends > 1) values[numbers++] = q->end;
     for (int i = 0; i < numbers; i++) dl_push(arena, &e.numbers, values[i]);
     for (int i = 0; i < q->s.cut_args; i++) dl_push(arena, &e.args, q->s.args.at[i]);
@@ -138,7 +148,8 @@ static dl_plan_entry make_entry(dl_arena *arena, const dl_phase *first, const dl
 }
 
 /* Phases of one function: its text, and each one's entry. */
-static void add_function(dl_arena *arena, dl_piece *kernels, dl_phase *p, dl_piece *to, int number) {
+static void add_function(dl_arena *arena, dl_piece *kernels, dl_phase *p, dl_piece *to,
+                         int number) {
     dl_slot *slots[MOST_ENDS];
     int n = dl_fold_slots(arena, p, slots);
     const char *symbol = dl_format(arena, "%s_%d", kernels[p->kernel].name, p->number);
@@ -147,7 +158,8 @@ static void add_function(dl_arena *arena, dl_piece *kernels, dl_phase *p, dl_pie
         dl_plan_entry e = make_entry(arena, p, q, slots[q->end], n);
         e.symbol = symbol, e.object = number;
         const dl_emitted *code = &kernels[q->kernel].code;
-        for (int i = 0; i < code->nmaps && q->number == 0; i++) dl_push(arena, &e.maps, code->maps[i]);
+        for (int i = 0; i < code->nmaps && q->number == 0; i++)
+            dl_push(arena, &e.maps, code->maps[i]);
         kernels[q->kernel].entries.at[q->number] = e;
         for (int i = 0; i < DL_NEEDS; i++) to->code.needs[i] |= kernels[q->kernel].code.needs[i];
     }
@@ -176,7 +188,8 @@ static bool joins(dl_arena *arena, dl_phase *first, dl_phase *p) {
 dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels) {
     int all = 0, functions = 0, nstrands = 0;
     for (int i = 0; i < *n; i++) all += kernels[i].code.phases + kernels[i].code.strands;
-    dl_phase **firsts = DL_NEWS(arena, dl_phase *, all + 1), **strands = DL_NEWS(arena, dl_phase *, all + 1);
+    dl_phase **firsts = DL_NEWS(arena, dl_phase *, all + 1),
+             **strands = DL_NEWS(arena, dl_phase *, all + 1);
     for (int i = 0; i < *n; i++) {
         const char *head = kernels[i].text.at;
         for (int j = 0; j < kernels[i].code.phases; j++)
@@ -195,7 +208,8 @@ dl_piece *dl_cuda_fold(dl_arena *arena, int *n, dl_piece *kernels) {
     }
     dl_piece *pieces = DL_NEWS(arena, dl_piece, functions + nstrands + 1);
     for (int i = 0; i < functions; i++) add_function(arena, kernels, firsts[i], &pieces[i], i);
-    functions += dl_fold_strands(arena, *n, kernels, nstrands, strands, pieces + functions, functions);
+    functions +=
+        dl_fold_strands(arena, *n, kernels, nstrands, strands, pieces + functions, functions);
     *n = functions;
     return pieces;
 }

@@ -11,8 +11,8 @@ const char *dl_fold_type(dl_arena *arena, const dl_phase *p, int arg) {
 }
 
 bool dl_fold_same(const dl_phase *a, const dl_phase *b) {
-    return a->hash == b->hash && a->s.cut == b->s.cut && memcmp(a->s.text, b->s.text, a->s.cut) == 0 &&
-           strcmp(a->signature, b->signature) == 0;
+    return a->hash == b->hash && a->s.cut == b->s.cut &&
+           memcmp(a->s.text, b->s.text, a->s.cut) == 0 && strcmp(a->signature, b->signature) == 0;
 }
 
 /* ---- numbers as arguments ---- */
@@ -72,8 +72,8 @@ int dl_fold_slots(dl_arena *arena, const dl_phase *p, dl_slot **slots) {
     return most;
 }
 
-/* 2^l is d rounded up to a power of two, m is 2^(31 + l) / d rounded up (Granlund and Montgomery, PLDI 1994,
- * theorem 4.2). */
+/* 2^l is d rounded up to a power of two, m is 2^(31 + l) / d rounded up (Granlund and Montgomery,
+ * PLDI 1994, theorem 4.2). */
 void dl_cuda_divisor(int64_t d, int64_t number[2]) {
     uint64_t m, of = (uint64_t)d;
     int l = 0;
@@ -115,7 +115,8 @@ static void put_hole(dl_buf *out, const dl_slot *s, const dl_hole *h) {
         dl_puts(out, h->spelled);
         return;
     }
-    if (s->kind == DL_HOLE_DIVISOR) dl_putf(out, "kd_divisor(number%d, number%d)", s->lifted, s->second);
+    if (s->kind == DL_HOLE_DIVISOR)
+        dl_putf(out, "kd_divisor(number%d, number%d)", s->lifted, s->second);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (forms[i].kind == s->kind) {
             const char *at = strstr(forms[i].text, "%d");
@@ -139,8 +140,8 @@ static void put_members(dl_buf *out, const dl_phase *p, const dl_slot *slots, co
         }
 }
 
-void dl_fold_put_text(dl_buf *out, const dl_phase *p, const dl_slot *slots, const char *symbol, size_t from,
-                      size_t to, int hole, int skipped) {
+void dl_fold_put_text(dl_buf *out, const dl_phase *p, const dl_slot *slots, const char *symbol,
+                      size_t from, size_t to, int hole, int skipped) {
     const char *end = p->s.text + to;
     for (const char *at = p->s.text + from; at < end;) {
         static const char unit[] = "@_unit {\n", filled[] = "@_unit u;\n", derived[] = " : ";

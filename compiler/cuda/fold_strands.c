@@ -1,9 +1,10 @@
-/* Functions of strands (emit_strands.c): those that are equal but for numbers are one kind, whichever kernels
- * they are of, and all kinds that kernels have in common with each other are one function. A block finds the
- * strand that it is of, and with it the kind, and its numbers and pointers, in a table that the launch gives.
+/* Functions of strands (emit_strands.c): those that are equal but for numbers are one kind,
+ * whichever kernels they are of, and all kinds that kernels have in common with each other are one
+ * function. A block finds the strand that it is of, and with it the kind, and its numbers and
+ * pointers, in a table that the launch gives.
  *
- * The table's numbers: how many strands there are; a word for each (kernels/sweeps.cu: strand_of); behind
- * these each strand's own. Its pointers: each strand's. */
+ * The table's numbers: how many strands there are; a word for each (kernels/sweeps.cu: strand_of);
+ * behind these each strand's own. Its pointers: each strand's. */
 #include <string.h>
 
 #include "compiler/cuda/fold.h"
@@ -28,7 +29,8 @@ typedef struct {
 
 static int pointers_of(const dl_phase *p) { return p->s.args.n; }
 
-/* Kernels' tables as they become when the numbers of the kind's strands are `more`. False: one has no room.
+/* Kernels' tables as they become when the numbers of the kind's strands are `more`. False: one has
+ * no room.
  */
 static bool grow(folder *f, const kind *k, int more) {
     bool ok = true;
@@ -76,7 +78,8 @@ static int group_of(const folder *f, int i) {
 static void find_groups(folder *f, int n, dl_phase *const *strands) {
     for (int i = 1; i < n; i++) {
         int a = group_of(f, strands[i - 1]->number), b = group_of(f, strands[i]->number);
-        if (strands[i - 1]->kernel == strands[i]->kernel) f->kinds[a < b ? b : a].group = a < b ? a : b;
+        if (strands[i - 1]->kernel == strands[i]->kernel)
+            f->kinds[a < b ? b : a].group = a < b ? a : b;
     }
     for (int i = 0; i < f->nkinds; i++) f->kinds[i].group = group_of(f, i);
 }
@@ -99,7 +102,8 @@ static void begin_entry(folder *f, int kernel) {
 /* The word, as strand_of reads it, and what it points at. */
 static void add_to_entry(folder *f, const dl_phase *p) {
     enum { KIND = 32, NUMBERS = 44, POINTERS = 53, MOST_KINDS = 1 << (NUMBERS - KIND) };
-    _Static_assert(DL_TABLE_NUMBERS < 1 << (POINTERS - NUMBERS) && DL_TABLE_POINTERS < 1 << (63 - POINTERS),
+    _Static_assert(DL_TABLE_NUMBERS < 1 << (POINTERS - NUMBERS) &&
+                       DL_TABLE_POINTERS < 1 << (63 - POINTERS),
                    "places have their bits");
     const kind *k = &f->kinds[p->number];
     dl_plan_entry *e = &f->entries[p->kernel];
@@ -110,7 +114,8 @@ static void add_to_entry(folder *f, const dl_phase *p) {
     e->numbers.at[1 + strand] = (int64_t)e->args.n << POINTERS | (int64_t)e->numbers.n << NUMBERS |
                                 which << KIND | f->units[p->kernel];
     f->units[p->kernel] += f->kernels[p->kernel].code.strand_units[strand];
-    for (int i = 0; i < p->s.holes.n; i++) dl_fold_put_numbers(values, &k->slots[i], &p->s.holes.at[i]);
+    for (int i = 0; i < p->s.holes.n; i++)
+        dl_fold_put_numbers(values, &k->slots[i], &p->s.holes.at[i]);
     for (int i = 0; i < k->numbers; i++) dl_push(f->arena, &e->numbers, values[i]);
     for (int i = 0; i < pointers_of(p); i++) dl_push(f->arena, &e->args, p->s.args.at[i]);
 }
@@ -120,7 +125,8 @@ static void add_to_entry(folder *f, const dl_phase *p) {
 static void put_kind(const folder *f, dl_buf *out, const kind *k, const char *name) {
     const dl_phase *p = k->first;
     dl_putf(out, "INLINE void %s(", name);
-    for (int i = 0; i < pointers_of(p); i++) dl_putf(out, "%sp%d, ", dl_fold_type(f->arena, p, i), i);
+    for (int i = 0; i < pointers_of(p); i++)
+        dl_putf(out, "%sp%d, ", dl_fold_type(f->arena, p, i), i);
     for (int i = 0; i < k->numbers; i++) dl_putf(out, "long number%d, ", i);
     dl_puts(out, "int block) {\n");
     dl_fold_put_text(out, p, k->slots, name, 0, strlen(p->s.text), 0, 0);
@@ -128,7 +134,8 @@ static void put_kind(const folder *f, dl_buf *out, const kind *k, const char *na
 
 /* "(const float *)table.pointer[own.pointers + 3], " */
 static void put_pointer(dl_buf *out, const char *type, int i) {
-    dl_putf(out, "(%.*s)table.pointer[own.pointers + %d], ", (int)(strchr(type, '*') + 1 - type), type, i);
+    dl_putf(out, "(%.*s)table.pointer[own.pointers + %d], ", (int)(strchr(type, '*') + 1 - type),
+            type, i);
 }
 
 static void put_case(const folder *f, dl_buf *out, const kind *k, const char *name, int number) {
@@ -150,8 +157,8 @@ static void put_function(const folder *f, dl_buf *out, int group, const char *sy
         put_kind(f, &kinds, k, name), put_case(f, &cases, k, name, number++);
     }
     dl_putn(out, kinds.at, kinds.n);
-    dl_putf(out, "%s%s) %s(KD_TABLE(%d, %d, table)) {\n", DL_CUDA_HEAD, f->kinds[group].first->bounds, symbol,
-            numbers, pointers);
+    dl_putf(out, "%s%s) %s(KD_TABLE(%d, %d, table)) {\n", DL_CUDA_HEAD,
+            f->kinds[group].first->bounds, symbol, numbers, pointers);
     dl_puts(out, "    const strand own = strand_of(table, kd_block());\n    switch (own.kind) {\n");
     dl_putn(out, cases.at, cases.n);
     dl_puts(out, "    }\n}\n");
@@ -159,7 +166,8 @@ static void put_function(const folder *f, dl_buf *out, int group, const char *sy
 }
 
 /* The group's function as piece number `made`, and the entries of the kernels that it serves. */
-static void add_function(folder *f, int group, int n, dl_phase *const *strands, dl_piece *to, int made) {
+static void add_function(folder *f, int group, int n, dl_phase *const *strands, dl_piece *to,
+                         int made) {
     const dl_piece *of = &f->kernels[f->kinds[group].first->kernel];
     const char *symbol = dl_format(f->arena, "%s_0", of->name);
     int numbers = 0, pointers = 0;
@@ -170,21 +178,23 @@ static void add_function(folder *f, int group, int n, dl_phase *const *strands, 
     for (int i = 0; i < n; i++) {
         const dl_plan_entry *e = &f->entries[strands[i]->kernel];
         if (f->kinds[strands[i]->number].group != group) continue;
-        if (i == 0 || strands[i - 1]->kernel != strands[i]->kernel) dl_puts(&to->text, strands[i]->title);
+        if (i == 0 || strands[i - 1]->kernel != strands[i]->kernel)
+            dl_puts(&to->text, strands[i]->title);
         if (e->numbers.n > numbers) numbers = e->numbers.n;
         if (e->args.n > pointers) pointers = e->args.n;
     }
     for (int i = 0; i < n; i++) {
         dl_plan_entry *e = &f->entries[strands[i]->kernel];
         if (f->kinds[strands[i]->number].group != group) continue;
-        e->symbol = symbol, e->object = made, e->table.numbers = numbers, e->table.pointers = pointers;
+        e->symbol = symbol, e->object = made, e->table.numbers = numbers,
+        e->table.pointers = pointers;
         f->kernels[strands[i]->kernel].entries.at[0] = *e;
     }
     put_function(f, &to->text, group, symbol, numbers, pointers);
 }
 
-int dl_fold_strands(dl_arena *arena, int n, dl_piece *kernels, int nstrands, dl_phase *const *strands,
-                    dl_piece *to, int made) {
+int dl_fold_strands(dl_arena *arena, int n, dl_piece *kernels, int nstrands,
+                    dl_phase *const *strands, dl_piece *to, int made) {
     folder f = {.arena = arena,
                 .kernels = kernels,
                 .numbers = DL_NEWS(arena, int, n + 1),

@@ -9,20 +9,21 @@ const char *dl_operand_words(const dl_operand *o) {
     return dl_operand_is_read(o) ? dl_operand_side(o) : o->is_left ? "left_words" : "right_words";
 }
 
-/* Terms by chunks of channels: what a tile reads at one tap it reads at the next, while the first cache has
- * it (CUTLASS iterates over filters in that order). */
+/* Terms by chunks of channels: what a tile reads at one tap it reads at the next, while the first
+ * cache has it (CUTLASS iterates over filters in that order). */
 static void split_terms(dl_emitter *e, const dl_product *p) {
     const dl_number *terms = &p->number[DL_TERMS];
     int channel = terms->n - 1;
     const char *name = terms->at[channel].name;
     dl_number n = {.size = terms->size, .varies = terms->varies};
-    const char *chunk = dl_format(e->arena, "%sc", name), *within = dl_format(e->arena, "%si", name);
+    const char *chunk = dl_format(e->arena, "%sc", name),
+               *within = dl_format(e->arena, "%si", name);
     n.at[n.n++] = (dl_counter){chunk, NULL, terms->at[channel].size / p->chunk, chunk};
     for (int i = 0; i < channel; i++) n.at[n.n++] = terms->at[i];
     n.at[n.n++] = (dl_counter){within, NULL, p->chunk, within};
     dl_product_split(e, &n, "i");
-    dl_putf(e->out, "        const %s %s = %s * %d + %s;\n", e->dialect->index, name, chunk, p->chunk,
-            within);
+    dl_putf(e->out, "        const %s %s = %s * %d + %s;\n", e->dialect->index, name, chunk,
+            p->chunk, within);
 }
 
 /* " + m1 * 12": what the counters of a number add; all of them, where all have variables. */
@@ -30,7 +31,8 @@ static void put_steps(dl_emitter *e, const dl_number *n, const int64_t *step, bo
     for (int i = 0; i < n->n; i++) {
         if (!step[i] || (dl_counter_is_point(&n->at[i]) && !all)) continue;
         dl_putf(e->out, " + %s", n->at[i].variable);
-        if (step[i] != 1 || all) dl_putf(e->out, " * %lld%s", (long long)step[i], e->dialect->whole);
+        if (step[i] != 1 || all)
+            dl_putf(e->out, " * %lld%s", (long long)step[i], e->dialect->whole);
     }
 }
 
@@ -53,9 +55,10 @@ static void put_part(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     dl_putf(e->out, "%d;\n", o->nparts - 1);
 }
 
-/* Do an operand's elements lie in the order in which a number counts them, each `step` behind the last? Then
- * nobody need know what it counts. */
-static bool is_dense(const dl_operand *o, const dl_number *n, dl_number_kind kind, int part, int64_t *step) {
+/* Do an operand's elements lie in the order in which a number counts them, each `step` behind the
+ * last? Then nobody need know what it counts. */
+static bool is_dense(const dl_operand *o, const dl_number *n, dl_number_kind kind, int part,
+                     int64_t *step) {
     int64_t reach = 0; /* a step of the next counter outwards, so far */
     for (int i = 0; i < 3; i++)
         for (int c = 0; c < n->n; c++)
@@ -78,7 +81,8 @@ static bool all_dense(const dl_operand *o, const dl_number *n, dl_number_kind ki
 }
 
 /* In the row or term `p` of the text. */
-static void put_bits(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind, bool all) {
+static void put_bits(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind,
+                     bool all) {
     dl_puts(e->out, "        p.taps = 0;\n");
     for (int i = 0; i < 3; i++) {
         const dl_counter *taps = &p->number[o->taps].at[i];
@@ -88,18 +92,20 @@ static void put_bits(dl_emitter *e, const dl_product *p, const dl_operand *o, dl
                     all ? taps->variable : taps->name);
         else
             dl_putf(e->out, "        p.taps |= ct_taps(p.x[%d], %lld, %lld, %lld) << %d;\n", i,
-                    (long long)o->scale[i][DL_TERMS][i], (long long)taps->size, (long long)o->limit[i],
-                    o->bit[i]);
+                    (long long)o->scale[i][DL_TERMS][i], (long long)taps->size,
+                    (long long)o->limit[i], o->bit[i]);
     }
     dl_putf(e->out, "        if (!p.in) p.taps = %s;\n", kind == DL_TERMS ? "~0u" : "0");
     if (kind != DL_TERMS) dl_puts(e->out, "        kd_hold(p.taps);\n");
 }
 
-static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind) {
+static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o,
+                      dl_number_kind kind) {
     bool row = kind != DL_TERMS, seldom = o->map >= 0;
     const dl_number *n = &p->number[kind];
     int64_t dense[4];
-    bool chunks = kind == DL_TERMS && p->chunk, is_line = !chunks && !seldom && all_dense(o, n, kind, dense);
+    bool chunks = kind == DL_TERMS && p->chunk,
+         is_line = !chunks && !seldom && all_dense(o, n, kind, dense);
     if (chunks)
         split_terms(e, p);
     else if (seldom)
@@ -127,7 +133,8 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
         if (row) put_steps(e, &p->number[DL_BATCH], o->step[part][DL_BATCH], false);
         for (int i = 0; i < 3; i++)
             if (o->along[part][i])
-                dl_putf(e->out, " + p.x[%d] * %lld%s", i, (long long)o->along[part][i], e->dialect->whole);
+                dl_putf(e->out, " + p.x[%d] * %lld%s", i, (long long)o->along[part][i],
+                        e->dialect->whole);
         dl_puts(e->out, ";\n");
         if (row) dl_putf(e->out, "        kd_hold(p.at[%d]);\n", part);
     }
@@ -136,7 +143,8 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o, d
 
 /* "c.part == 0 ? " in front of what holds for all parts but the last, " : " behind it. */
 static void put_test(dl_emitter *e, const dl_operand *o, int part) {
-    if (part + 1 < o->nparts) dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_TERMS ? "c" : "r", part);
+    if (part + 1 < o->nparts)
+        dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_TERMS ? "c" : "r", part);
 }
 
 static void put_else(dl_emitter *e, const dl_operand *o, int part) {
@@ -156,7 +164,8 @@ static void put_load(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     }
 }
 
-/* "p0 + ...", which may lie anywhere where there is no such element: a copy of no bytes does not look. */
+/* "p0 + ...", which may lie anywhere where there is no such element: a copy of no bytes does not
+ * look. */
 static void put_address(dl_emitter *e, const dl_operand *o) {
     static const char *const open[] = {"(const void *)((", ") + ((", ") + ("};
     if (o->channels != DL_TERMS) {
@@ -167,7 +176,8 @@ static void put_address(dl_emitter *e, const dl_operand *o) {
         }
         return;
     }
-    for (int summand = 0; summand < 3; summand++) { /* a tile's copies have a term's part in common */
+    for (int summand = 0; summand < 3;
+         summand++) { /* a tile's copies have a term's part in common */
         dl_puts(e->out, open[summand]);
         for (int i = 0; i < o->nparts; i++) {
             put_test(e, o, i);
@@ -183,8 +193,8 @@ static void put_address(dl_emitter *e, const dl_operand *o) {
 
 void dl_product_put_head(dl_emitter *e, const dl_operand *o, const char *which) {
     const char *name = e->k->name;
-    dl_putf(e->out, "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n", name, which,
-            name, dl_emit_element_type(o->dtype), e->dialect->index);
+    dl_putf(e->out, "struct %s_%s : %s_unit {\n    typedef %s word;\n    typedef %s index;\n", name,
+            which, name, dl_emit_element_type(o->dtype), e->dialect->index);
 }
 
 void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o, const char *which,
@@ -195,24 +205,31 @@ void dl_product_put_read(dl_emitter *e, const dl_product *p, const dl_operand *o
     for (int i = 0; i < o->nparts; i++)
         dl_putf(e->out, "    const %s *of%d;\n",
                 dl_emit_element_type(e->k->params.at[o->param[i]].type.dtype), i);
-    dl_putf(e->out, "    INLINE place row(%s i) const {\n        place p;\n        p.in = i < %s()", index,
-            o->is_left ? "rows" : "columns");
+    dl_putf(e->out, "    INLINE place row(%s i) const {\n        place p;\n        p.in = i < %s()",
+            index, o->is_left ? "rows" : "columns");
     if (line > 1) dl_putf(e->out, " / %lld", (long long)line);
     dl_puts(e->out, ";\n");
     put_place(e, p, o, o->is_left ? DL_ROWS : DL_COLUMNS);
-    dl_putf(e->out, "    INLINE place col(%s i, %s end) const {\n        place p;\n        p.in = i < end;\n",
-            index, index);
+    dl_putf(
+        e->out,
+        "    INLINE place col(%s i, %s end) const {\n        place p;\n        p.in = i < end;\n",
+        index, index);
     put_place(e, p, o, DL_TERMS);
-    dl_putf(e->out, "    INLINE bool inside(const place &r, const place &c) const {\n        return %s",
+    dl_putf(e->out,
+            "    INLINE bool inside(const place &r, const place &c) const {\n        return %s",
             o->has_bits ? "(r.taps & c.taps) == c.taps" : "r.in && c.in");
     for (int i = 0; i < 3; i++)
         if (o->bounded[i] && !o->has_bits)
-            dl_putf(e->out, " && (unsigned)(r.x[%d] + c.x[%d]) < %lldU", i, i, (long long)o->limit[i]);
+            dl_putf(e->out, " && (unsigned)(r.x[%d] + c.x[%d]) < %lldU", i, i,
+                    (long long)o->limit[i]);
     dl_puts(e->out, ";\n    }\n");
     if (o->bytes)
-        dl_puts(e->out, "    INLINE const void *at(const place &r, const place &c) const {\n        return ");
+        dl_puts(
+            e->out,
+            "    INLINE const void *at(const place &r, const place &c) const {\n        return ");
     else
-        dl_puts(e->out, "    INLINE word load(const place &r, const place &c) const {\n        return ");
+        dl_puts(e->out,
+                "    INLINE word load(const place &r, const place &c) const {\n        return ");
     if (o->bytes)
         put_address(e, o);
     else
@@ -225,6 +242,7 @@ void dl_operand_put_reader(dl_emitter *e, const dl_operand *o, const char *which
     dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
     int n = o->map < 0 ? o->nparts : o->nmaps;
     for (int i = 0; i < n; i++)
-        dl_putf(e->out, i && o->map >= 0 ? "    %s.of%d = kd_again(p%d);\n" : "    %s.of%d = p%d;\n", which,
+        dl_putf(e->out,
+                i && o->map >= 0 ? "    %s.of%d = kd_again(p%d);\n" : "    %s.of%d = p%d;\n", which,
                 i, o->param[i]);
 }

@@ -3,8 +3,10 @@
 
 #include <string.h>
 
-/* The counters whose bits are set, one at least; `rest`: the variable that holds what is left of `from`. */
-static void split(dl_emitter *e, const dl_number *n, unsigned which, const char *rest, const char *from) {
+/* The counters whose bits are set, one at least; `rest`: the variable that holds what is left of
+ * `from`. */
+static void split(dl_emitter *e, const dl_number *n, unsigned which, const char *rest,
+                  const char *from) {
     const char *index = e->dialect->index, *natural = e->dialect->natural;
     int first = 0, last = n->n - 1;
     while (!(which >> first & 1)) first++;
@@ -14,11 +16,12 @@ static void split(dl_emitter *e, const dl_number *n, unsigned which, const char 
     for (int i = last; i > first; i--) {
         const dl_counter *c = &n->at[i];
         if (!(which >> i & 1)) continue;
-        const char *size = c->text ? dl_format(e->arena, "(%s)ct_some(%s)", natural, c->text)
-                                   : dl_format(e->arena, "%lld%s", (long long)(c->size ? c->size : 1),
-                                               e->dialect->not_signed);
-        dl_putf(e->out, "        const %s %s = (%s)(%s %% %s);\n        %s /= %s;\n", index, c->variable,
-                index, rest, size, rest, size);
+        const char *size = c->text
+                               ? dl_format(e->arena, "(%s)ct_some(%s)", natural, c->text)
+                               : dl_format(e->arena, "%lld%s", (long long)(c->size ? c->size : 1),
+                                           e->dialect->not_signed);
+        dl_putf(e->out, "        const %s %s = (%s)(%s %% %s);\n        %s /= %s;\n", index,
+                c->variable, index, rest, size, rest, size);
     }
     dl_putf(e->out, "        const %s %s = (%s)%s;\n", index, n->at[first].variable, index,
             last > first ? rest : dl_format(e->arena, "(%s)", from));
@@ -81,7 +84,8 @@ void dl_product_put_unit(dl_emitter *e, const dl_product *p) {
     const char *index = e->dialect->index;
     dl_putf(e->out, "struct %s_unit {\n    int q0, q1, q2;\n", e->k->name);
     for (int i = 0; i < p->number[DL_BATCH].n; i++)
-        if (!dl_counter_is_point(&p->number[DL_BATCH].at[i])) dl_putf(e->out, "    %s b%d;\n", index, i);
+        if (!dl_counter_is_point(&p->number[DL_BATCH].at[i]))
+            dl_putf(e->out, "    %s b%d;\n", index, i);
     for (int i = 0; i < 3; i++) {
         dl_putf(e->out, "    INLINE %s %s() const { return ", index, numbers[i].name);
         put_size(e, &p->number[numbers[i].kind]);
@@ -96,8 +100,8 @@ void dl_product_unit(dl_emitter *e, const dl_product *p) {
     dl_putf(e->out, "    %s_unit u;\n", e->k->name);
     for (int i = b->n - 1; i >= 0 && !p->alone; i--)
         if (!dl_counter_is_point(&b->at[i]))
-            dl_putf(e->out, "    u.b%d = (%s)(unit %% %lldU);\n    unit /= %lldU;\n", i, e->dialect->index,
-                    (long long)(b->at[i].size ? b->at[i].size : 1),
+            dl_putf(e->out, "    u.b%d = (%s)(unit %% %lldU);\n    unit /= %lldU;\n", i,
+                    e->dialect->index, (long long)(b->at[i].size ? b->at[i].size : 1),
                     (long long)(b->at[i].size ? b->at[i].size : 1));
     for (int i = 2; i >= 0; i--)
         if (p->parities[i] > 1)

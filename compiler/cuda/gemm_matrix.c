@@ -2,7 +2,8 @@
 #include "compiler/cuda/gemm_matrix.h"
 
 int64_t dl_product_many(const dl_product *p) {
-    return (p->alone ? 1 : p->number[DL_BATCH].size) * p->parities[0] * p->parities[1] * p->parities[2];
+    return (p->alone ? 1 : p->number[DL_BATCH].size) * p->parities[0] * p->parities[1] *
+           p->parities[2];
 }
 
 bool dl_product_even(const dl_product *p) {
@@ -23,7 +24,8 @@ int64_t dl_number_step(const dl_number *n, const int64_t *step) {
     return first;
 }
 
-static int64_t operand_step(const dl_product *p, const dl_operand *o, int part, dl_number_kind kind) {
+static int64_t operand_step(const dl_product *p, const dl_operand *o, int part,
+                            dl_number_kind kind) {
     return dl_number_step(&p->number[kind], o->step[part][kind]);
 }
 
@@ -48,8 +50,10 @@ bool dl_product_matrix_of(const dl_product *p, const dl_operand *o, int part, dl
     int64_t own = size[kind], terms = size[DL_TERMS], base = dl_operand_base(o, part);
     dl_dtype type = dl_operand_part(p, o, part)->dtype;
     if (base < 0 || step < 0 || along < 0 || next < 0) return false;
-    *to = (dl_matrix){
-        .param = o->param[part], .offset = base * dl_dtype_bytes(type), .dtype = type, .next = next};
+    *to = (dl_matrix){.param = o->param[part],
+                      .offset = base * dl_dtype_bytes(type),
+                      .dtype = type,
+                      .next = next};
     if ((along == 1 || terms == 1) && (step >= terms || own == 1))
         to->line = own == 1 ? terms : step;
     else if ((step == 1 || own == 1) && (along >= own || terms == 1))

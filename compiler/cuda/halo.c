@@ -7,26 +7,34 @@ enum {
     MOST_READS = 256 /* of fragments of the weight by taps, all in the text of one loop */
 };
 
-static int64_t positions_of(const dl_product *p, int i) { return p->number[DL_ROWS].at[1 + i].size; }
-static bool is_point(const dl_product *p, int i) { return p->number[DL_ROWS].at[1 + i].name[0] == '0'; }
+static int64_t positions_of(const dl_product *p, int i) {
+    return p->number[DL_ROWS].at[1 + i].size;
+}
+static bool is_point(const dl_product *p, int i) {
+    return p->number[DL_ROWS].at[1 + i].name[0] == '0';
+}
 
 /* Of one type of 16 bits, eight channels side by side, of a convolution without groups. */
 static bool is_plain(const dl_product *p) {
     const dl_operand *image = &p->operand[0];
-    dl_tensor made = dl_op_slides(p->c->op) ? dl_op_tensor(p->c->op, DL_RESULT_PLACE) : DL_TENSOR_NONE;
+    dl_tensor made =
+        dl_op_slides(p->c->op) ? dl_op_tensor(p->c->op, DL_RESULT_PLACE) : DL_TENSOR_NONE;
     if (p->alone || p->word != 2 || (made != DL_TENSOR_X && made != DL_TENSOR_Y)) return false;
     for (int i = 0; i < DL_NUMBERS; i++)
         if (p->number[i].size < 1) return false;
-    return p->number[DL_BATCH].size == 1 && image->along_k && image->bytes == 16 && p->operand[1].nparts == 1;
+    return p->number[DL_BATCH].size == 1 && image->along_k && image->bytes == 16 &&
+           p->operand[1].nparts == 1;
 }
 
-/* How far the first position of the parity that a tap is for reads behind that position, where x is made. */
+/* How far the first position of the parity that a tap is for reads behind that position, where x is
+ * made. */
 static int64_t shift_of(const dl_product *p, int i, int64_t tap) {
     int64_t n = p->parities[i], at = p->r.window[i].pad - tap * p->r.window[i].dilation;
     return (at + (-at % n + n) % n) / n;
 }
 
-/* How far apart the first and the last pixel are that one position reads along an axis, over all parities. */
+/* How far apart the first and the last pixel are that one position reads along an axis, over all
+ * parities. */
 static int64_t reach_of(const dl_product *p, int i) {
     const dl_relation_window *v = &p->r.window[i];
     int64_t last = p->r.axis[v->tap].size - 1;
@@ -40,14 +48,17 @@ static void find_bytes(const dl_product *p, int rows, dl_halo *h) {
     h->stage = pixels * PITCH + h->taps * h->columns / 8 * DL_HALO_FRAGMENT;
     h->shared =
         dl_at_least(2 * h->stage, rows * h->parities * h->columns * 4) +
-        dl_ceil_div(p->operand[0].nparts * pixels * (*dl_cuda_dialect(p->k, 0)->whole ? 8 : 4), 16) * 16;
+        dl_ceil_div(p->operand[0].nparts * pixels * (*dl_cuda_dialect(p->k, 0)->whole ? 8 : 4),
+                    16) *
+            16;
 }
 
 bool dl_product_halo(const dl_product *p, int rows, dl_halo *h) {
     int64_t least = 0;
     if (!is_plain(p)) return false;
     *h = (dl_halo){.columns = (int)(dl_ceil_div(p->across.size, 8) * 8), .parities = 1, .taps = 1};
-    for (int i = 0; i < 3; i++) h->parities *= p->parities[i], h->taps *= p->r.axis[p->r.window[i].tap].size;
+    for (int i = 0; i < 3; i++)
+        h->parities *= p->parities[i], h->taps *= p->r.axis[p->r.window[i].tap].size;
     if (h->taps == 1 || h->parities * h->columns * rows > MOST_SUMS * DL_WARP * DL_HALO_WARPS ||
         h->taps * h->columns / 8 > MOST_READS)
         return false;
@@ -85,9 +96,10 @@ void dl_halo_put_row(dl_emitter *e, const dl_product *p) {
         if (out > 1) {
             dl_putf(e->out, "        const int made%d = row / %lld %% %lld;\n", i, (long long)inner,
                     (long long)out);
-            if (q > 1) dl_putf(e->out, "        const int q%d = made%d %% %lld;\n", i, i, (long long)q);
-            dl_putf(e->out, "        const int %s = first%d + made%d / %lld;\n", n->at[1 + i].variable, i, i,
-                    (long long)q);
+            if (q > 1)
+                dl_putf(e->out, "        const int q%d = made%d %% %lld;\n", i, i, (long long)q);
+            dl_putf(e->out, "        const int %s = first%d + made%d / %lld;\n",
+                    n->at[1 + i].variable, i, i, (long long)q);
         } else {
             dl_putf(e->out, "        const int %s = first%d;\n", n->at[1 + i].variable, i);
         }
@@ -99,6 +111,7 @@ void dl_halo_put_test(dl_emitter *e, const dl_product *p) {
     for (int i = 0; i < 3; i++) {
         int axis = dl_halo_axis(p, i);
         if (axis >= 0 && e->k->space[axis].size % (p->tiling.halo.box[i] * p->parities[i]))
-            dl_putf(e->out, "        if (x%d >= %lld) continue;\n", axis, (long long)e->k->space[axis].size);
+            dl_putf(e->out, "        if (x%d >= %lld) continue;\n", axis,
+                    (long long)e->k->space[axis].size);
     }
 }

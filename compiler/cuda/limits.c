@@ -1,6 +1,6 @@
-/* Without a number of blocks in __launch_bounds__, ptxas aims at some occupancy by a guess of its own, and
- * now and then spills for it where the same number, said outright, makes it do without. Where registers are
- * truly too few, fewer blocks have more. */
+/* Without a number of blocks in __launch_bounds__, ptxas aims at some occupancy by a guess of its
+ * own, and now and then spills for it where the same number, said outright, makes it do without.
+ * Where registers are truly too few, fewer blocks have more. */
 #include "compiler/cuda/limits.h"
 
 #include <stdlib.h>
@@ -55,14 +55,16 @@ static void put_source(dl_buf *out, const limits *l) {
     dl_puts(out, from);
 }
 
-/* How many blocks to say next, of a kernel that spills with `registers`; 0: there is no more to try. */
+/* How many blocks to say next, of a kernel that spills with `registers`; 0: there is no more to
+ * try. */
 static int next_resident(const kernel *k, int registers) {
-    int granted = (registers + GRANTED - 1) / GRANTED * GRANTED, fit = REGISTERS / (granted * k->threads);
+    int granted = (registers + GRANTED - 1) / GRANTED * GRANTED,
+        fit = REGISTERS / (granted * k->threads);
     return k->resident ? k->resident / 2 : fit ? fit : 1;
 }
 
-/* Takes note of what the compiled kernels spill, and sets the bounds of those that do. False: none is left to
- * try. */
+/* Takes note of what the compiled kernels spill, and sets the bounds of those that do. False: none
+ * is left to try. */
 static bool set_next(limits *l, const dl_buf *image, bool *known) {
     dl_cubin cubin;
     dl_error damaged = {0}; /* which the caller finds, too */
@@ -90,8 +92,8 @@ static bool set_best(limits *l) {
     return changed;
 }
 
-static bool compile_again(const dl_nvrtc *n, const limits *l, const char *arch, dl_buf *cubin, dl_buf *log,
-                          dl_error *err) {
+static bool compile_again(const dl_nvrtc *n, const limits *l, const char *arch, dl_buf *cubin,
+                          dl_buf *log, dl_error *err) {
     dl_buf text = {0};
     put_source(&text, l);
     cubin->n = 0;
@@ -100,8 +102,8 @@ static bool compile_again(const dl_nvrtc *n, const limits *l, const char *arch, 
     return ok;
 }
 
-bool dl_cuda_compile(const dl_nvrtc *n, const char *source, const char *arch, dl_buf *cubin, dl_buf *log,
-                     dl_error *err) {
+bool dl_cuda_compile(const dl_nvrtc *n, const char *source, const char *arch, dl_buf *cubin,
+                     dl_buf *log, dl_error *err) {
     limits l = {.arena = dl_arena_new(NULL), .source = source};
     bool known = false, ok = dl_nvrtc_compile(n, source, arch, cubin, log, err);
     if (ok) find_kernels(&l);

@@ -15,8 +15,8 @@
 /* Major versions that have sm_90a; sm_100 needs 12.8. */
 static const char *const libraries[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
 
-/* Beside -arch. Those that spell out a default are here so that no number hangs on what a version's default
- * is. -w: generated text has variables that nobody reads. */
+/* Beside -arch. Those that spell out a default are here so that no number hangs on what a version's
+ * default is. -w: generated text has variables that nobody reads. */
 static const char *const options[] = {"--std=c++17",       "--device-as-default-execution-space",
                                       "--fmad=true",       "--ftz=false",
                                       "--prec-div=true",   "--prec-sqrt=true",
@@ -73,7 +73,8 @@ static uint64_t key_of(const char *path) {
     return dl_hash_str(minimal, h);
 }
 
-/* Takes the candidate, or the first one behind it that is there. Only a bare name is loaded for that. */
+/* Takes the candidate, or the first one behind it that is there. Only a bare name is loaded for
+ * that. */
 static bool take_candidate(dl_nvrtc *n, int first, dl_error *err) {
     for (n->candidate = first; n->candidate < n->candidates.n; n->candidate++) {
         const char *path = n->candidates.at[n->candidate].path;
@@ -141,10 +142,11 @@ bool dl_nvrtc_knows(const dl_nvrtc *n, const char *arch, dl_error *err) {
             return true;
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? " " : "", name);
     }
-    return dl_fail(err, DL_RESOURCE,
-                   "NVRTC %d.%d (%s) does not compile for %s, only for %s (and their variants a and f): "
-                   "install a newer one, or name another --target",
-                   n->major, n->minor, n->path, arch, list);
+    return dl_fail(
+        err, DL_RESOURCE,
+        "NVRTC %d.%d (%s) does not compile for %s, only for %s (and their variants a and f): "
+        "install a newer one, or name another --target",
+        n->major, n->minor, n->path, arch, list);
 }
 
 int dl_nvrtc_newest(const dl_nvrtc *n) { return n->narchs ? n->archs[n->narchs - 1] : 0; }
@@ -172,11 +174,12 @@ static void put_errors(dl_buf *out, const char *log) {
     if (!out->n) dl_puts(out, "and said nothing");
 }
 
-static bool refuse(const dl_nvrtc *n, const char *arch, dl_nvrtc_result why, const char *log, dl_error *err) {
+static bool refuse(const dl_nvrtc *n, const char *arch, dl_nvrtc_result why, const char *log,
+                   dl_error *err) {
     dl_buf lines = {0};
     put_errors(&lines, log);
-    dl_fail(err, DL_RESOURCE, "NVRTC %d.%d cannot compile a kernel for %s (%s): %s", n->major, n->minor, arch,
-            n->calls.error_text(why), lines.at);
+    dl_fail(err, DL_RESOURCE, "NVRTC %d.%d cannot compile a kernel for %s (%s): %s", n->major,
+            n->minor, arch, n->calls.error_text(why), lines.at);
     dl_buf_free(&lines);
     return false;
 }
@@ -194,8 +197,8 @@ static dl_nvrtc_result take(void *program, dl_nvrtc_result (*size)(void *, size_
     return why;
 }
 
-bool dl_nvrtc_compile(const dl_nvrtc *n, const char *source, const char *arch, dl_buf *cubin, dl_buf *log,
-                      dl_error *err) {
+bool dl_nvrtc_compile(const dl_nvrtc *n, const char *source, const char *arch, dl_buf *cubin,
+                      dl_buf *log, dl_error *err) {
     const dl_nvrtc_calls *c = &n->calls;
     char target[sizeof "--gpu-architecture=" + LONGEST_ARCH];
     if (!dl_nvrtc_knows(n, arch, err)) return false;
@@ -209,7 +212,8 @@ bool dl_nvrtc_compile(const dl_nvrtc *n, const char *source, const char *arch, d
     dl_nvrtc_result why = c->create(&program, source, "kernels.cu", 0, NULL, NULL);
     if (why == 0) {
         why = c->compile(program, n_options, all);
-        take(program, c->log_size, c->log, log); /* what it cannot tell is no failure of the kernel */
+        take(program, c->log_size, c->log,
+             log); /* what it cannot tell is no failure of the kernel */
         if (log->n > before && !log->at[log->n - 1]) log->n--;
         if (why == 0) why = take(program, c->cubin_size, c->cubin, cubin);
         c->destroy(&program);

@@ -1,7 +1,8 @@
 /* Numbers and operands of a contraction: operands.h. */
 #include "compiler/cuda/operands.h"
 
-void dl_product_count(dl_product *p, dl_emitter *e, dl_number_kind kind, int64_t size, const char *text) {
+void dl_product_count(dl_product *p, dl_emitter *e, dl_number_kind kind, int64_t size,
+                      const char *text) {
     static const char letters[DL_NUMBERS] = {'b', 'm', 'n', 'k'};
     dl_number *n = &p->number[kind];
     if (!n->n) n->size = 1;
@@ -13,7 +14,8 @@ void dl_product_count(dl_product *p, dl_emitter *e, dl_number_kind kind, int64_t
 }
 
 dl_operand dl_operand_new(const dl_product *p, int place, bool left) {
-    dl_operand o = {.place = place, .nparts = p->c->nparts[place], .group = -1, .map = -1, .is_left = left};
+    dl_operand o = {
+        .place = place, .nparts = p->c->nparts[place], .group = -1, .map = -1, .is_left = left};
     for (int i = 0; i < o.nparts; i++) {
         o.param[i] = p->c->parts[place][i];
         const dl_type *t = dl_operand_part(p, &o, i);
@@ -23,8 +25,8 @@ dl_operand dl_operand_new(const dl_product *p, int place, bool left) {
     return o;
 }
 
-void dl_operand_follow(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter, int axis,
-                       int64_t times) {
+void dl_operand_follow(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter,
+                       int axis, int64_t times) {
     for (int i = 0; i < o->nparts; i++) {
         int64_t stride[DL_MAX_RANK];
         dl_type_strides(dl_operand_part(p, o, i), stride);

@@ -4,8 +4,9 @@
 
 extern const char dl_cuda_kernels_peak[];
 
-/* A launch of either takes some tens of milliseconds of a GPU, or half of one; and there are so many blocks
- * that the last of them hardly count. Emulated, where one product takes microseconds, far less will do. */
+/* A launch of either takes some tens of milliseconds of a GPU, or half of one; and there are so
+ * many blocks that the last of them hardly count. Emulated, where one product takes microseconds,
+ * far less will do. */
 enum { THREADS = 256, WORDS = 4, CHAINS = 8, SWEEPS = 8 };
 typedef struct {
     int steps;
@@ -13,13 +14,15 @@ typedef struct {
 } size;
 static const size real = {1024, 65536, 512 << 20}, emulated = {16, 8, 1 << 20};
 
-/* How "flops" multiplies: by warps in registers, or by groups of four with tiles in shared memory. */
+/* How "flops" multiplies: by warps in registers, or by groups of four with tiles in shared memory.
+ */
 typedef struct {
     int work; /* operations of a step and block */
     int shared;
 } products;
 static const products by_warps = {2 * 16 * 8 * 16 * CHAINS * (THREADS / 32), 0},
-                      by_groups = {2 * 64 * 256 * 16 * (THREADS / 128), (256 + THREADS / 128 * 64) * 64};
+                      by_groups = {2 * 64 * 256 * 16 * (THREADS / 128),
+                                   (256 + THREADS / 128 * 64) * 64};
 
 static void add(dl_plan *p, const char *name, int64_t blocks, int shared, int launches) {
     int64_t *touched = DL_NEW(p->arena, int64_t);
@@ -46,14 +49,17 @@ dl_plan *dl_cuda_peak_plan(dl_arena *parent, const dl_target *t, double *flops, 
     const size *s = t->emulated ? &emulated : &real;
     const products *by = t->has_wgmma ? &by_groups : &by_warps;
     const int64_t blocks = s->blocks * by_warps.work / by->work;
-    const dl_emitted needs = {.needs = {[DL_NEED_TILES] = t->has_wgmma, [DL_NEED_GROUPS] = t->has_wgmma}};
+    const dl_emitted needs = {
+        .needs = {[DL_NEED_TILES] = t->has_wgmma, [DL_NEED_GROUPS] = t->has_wgmma}};
     dl_arena *arena = dl_arena_new(parent);
     dl_plan *p = DL_NEW(arena, dl_plan);
-    *p = (dl_plan){.arena = arena, .model = "peak", .target = t->name, .batch = 1, .arena_bytes = s->stream};
+    *p = (dl_plan){
+        .arena = arena, .model = "peak", .target = t->name, .batch = 1, .arena_bytes = s->stream};
     dl_buf source = {0};
     t->backend->open(&source, t, &needs);
     dl_putf(&source,
-            "#define PEAK_THREADS %d\n#define PEAK_WORDS %d\n#define PEAK_CHAINS %d\n#define PEAK_STEPS %d\n"
+            "#define PEAK_THREADS %d\n#define PEAK_WORDS %d\n#define PEAK_CHAINS %d\n#define "
+            "PEAK_STEPS %d\n"
             "#define PEAK_SHARED %d\n%s",
             THREADS, WORDS, CHAINS, s->steps, by->shared, dl_cuda_kernels_peak);
     dl_push(arena, &p->objects, (dl_plan_object){.source = dl_strdup(arena, source.at)});

@@ -8,8 +8,8 @@
 static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
                         wide = {"long", "unsigned long", "L", "UL", "x", true};
 
-/* Are all of a kernel's coordinates and places in its parameters counted by ints, and its points, those along
- * `within` together? */
+/* Are all of a kernel's coordinates and places in its parameters counted by ints, and its points,
+ * those along `within` together? */
 static bool is_narrow(const dl_kernel *k, unsigned within) {
     int64_t points = 1;
     for (int i = 0; i < k->nspace; i++)
@@ -17,7 +17,8 @@ static bool is_narrow(const dl_kernel *k, unsigned within) {
             __builtin_mul_overflow(points, k->space[i].size ? k->space[i].size : 1, &points))
             return false;
     bool ok = points < INT32_MAX / 2;
-    for (int i = 0; i < k->params.n; i++) ok = ok && dl_type_stored(&k->params.at[i].type) < INT32_MAX / 2;
+    for (int i = 0; i < k->params.n; i++)
+        ok = ok && dl_type_stored(&k->params.at[i].type) < INT32_MAX / 2;
     /* a window's or a pad's reach beyond an axis' ends is small beside these halves */
     for (int i = 0; ok && i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
@@ -25,7 +26,8 @@ static bool is_narrow(const dl_kernel *k, unsigned within) {
         for (int a = 0; a < k->params.at[in->param].type.rank; a++) {
             ok = ok && in->index[a].offset < INT32_MAX / 4 && in->index[a].offset > -INT32_MAX / 4;
             for (int t = 0; t < in->index[a].nterms; t++) {
-                int64_t reach = in->index[a].term[t].mul, size = k->space[in->index[a].term[t].axis].size;
+                int64_t reach = in->index[a].term[t].mul,
+                        size = k->space[in->index[a].term[t].axis].size;
                 ok = ok && !__builtin_mul_overflow(reach, size, &reach) && reach < INT32_MAX / 8 &&
                      reach > -INT32_MAX / 8;
             }
@@ -40,7 +42,8 @@ const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned within) {
 
 bool dl_cuda_is_shared(const dl_kernel *k, int param) {
     for (int i = 0; i < k->params.n; i++)
-        if (k->params.at[i].alias == param || (i == param && k->params.at[i].alias >= 0)) return true;
+        if (k->params.at[i].alias == param || (i == param && k->params.at[i].alias >= 0))
+            return true;
     return false;
 }
 
@@ -76,9 +79,10 @@ void dl_cuda_foot(dl_emitter *e) { dl_puts(e->out, "}\n"); }
 static bool names(const dl_buf *text, int axis) {
     char name[16];
     size_t n = (size_t)snprintf(name, sizeof name, "x%d", axis);
-    for (const char *at = text->at, *end = at + text->n; (at = memmem(at, (size_t)(end - at), name, n));
-         at += n)
-        if (!isalnum((unsigned char)at[-1]) && at[-1] != '_' && !isdigit((unsigned char)at[n])) return true;
+    for (const char *at = text->at, *end = at + text->n;
+         (at = memmem(at, (size_t)(end - at), name, n)); at += n)
+        if (!isalnum((unsigned char)at[-1]) && at[-1] != '_' && !isdigit((unsigned char)at[n]))
+            return true;
     return false;
 }
 

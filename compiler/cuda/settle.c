@@ -1,17 +1,18 @@
-/* Ways of a plan's contractions that few functions serve. The cost model tells a kernel's tiles by its sizes
- * alone; where ways that hardly take longer have the loops over tiles of other kernels, NVRTC need not
- * compile one more. */
+/* Ways of a plan's contractions that few functions serve. The cost model tells a kernel's tiles by
+ * its sizes alone; where ways that hardly take longer have the loops over tiles of other kernels,
+ * NVRTC need not compile one more. */
 #include <math.h>
 
 #include "compiler/cuda/cuda.h"
 #include "compiler/cuda/emit_tiles.h"
 
-/* What functions may cost that are not compiled, together: such a part of what all of the plan's contractions
- * take, which is less than the cost model is off by; the tuner, which times, is not bound by it. Ways that
- * take so many times what the first one does are not looked at. */
+/* What functions may cost that are not compiled, together: such a part of what all of the plan's
+ * contractions take, which is less than the cost model is off by; the tuner, which times, is not
+ * bound by it. Ways that take so many times what the first one does are not looked at. */
 static const double part = 0.03, most = 6;
 
-/* A contraction of the plan, and its near ways; which function each of them is of, by its number. */
+/* A contraction of the plan, and its near ways; which function each of them is of, by its number.
+ */
 typedef struct {
     dl_coded *kernel;
     int n, way, function[DL_MOST_VARIANTS];
@@ -37,7 +38,8 @@ static void add(plan *p, dl_coded *kernel, const dl_target *t) {
     dl_cuda_way ways[DL_MOST_VARIANTS];
     choice c = {.kernel = kernel, .n = dl_cuda_near(kernel->kernel, t, most, ways)};
     if (!c.n) return;
-    for (int i = 0; i < c.n; i++) c.time[i] = ways[i].time, c.function[i] = number_of(p, ways[i].function);
+    for (int i = 0; i < c.n; i++)
+        c.time[i] = ways[i].time, c.function[i] = number_of(p, ways[i].function);
     p->all += c.time[0];
     dl_push(p->arena, &p->choices, c);
 }
@@ -89,7 +91,8 @@ void dl_cuda_settle(dl_arena *arena, int n, dl_coded *kernels, const dl_target *
     for (int i = 0; i < n; i++) add(&p, &kernels[i], t);
     p.kernels = DL_NEWS(arena, int, p.functions.n + 1);
     for (int i = 0; i < p.choices.n; i++) p.kernels[p.choices.at[i].function[0]]++;
-    for (int which; (which = cheapest(&p, &cost)) >= 0 && spent + cost <= part * p.all; spent += cost)
+    for (int which; (which = cheapest(&p, &cost)) >= 0 && spent + cost <= part * p.all;
+         spent += cost)
         do_without(&p, which);
     for (int i = 0; i < p.choices.n; i++) p.choices.at[i].kernel->way.variant = p.choices.at[i].way;
 }

@@ -1,6 +1,6 @@
-/* Numbers stay where C++ wants a constant, and where the compiler's work hangs on one: in template arguments,
- * sizes of arrays and single indices, enumerations, cases, pragmas, and loops that count from 0 (they are
- * unrolled; CT_LOOP says of others that they are not). */
+/* Numbers stay where C++ wants a constant, and where the compiler's work hangs on one: in template
+ * arguments, sizes of arrays and single indices, enumerations, cases, pragmas, and loops that count
+ * from 0 (they are unrolled; CT_LOOP says of others that they are not). */
 #include "compiler/cuda/skeleton.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ typedef struct {
     dl_skeleton s;
     int known[KINDS];
     short number[KINDS][NAMES]; /* by old number: the new one, from 1 on */
-    bool again;                 /* the next parameter is one by itself, whether it has been there or not */
+    bool again; /* the next parameter is one by itself, whether it has been there or not */
 } lexer;
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -109,8 +109,9 @@ static char operator_before(const lexer *l, const char *at) {
     return at[-2] == '/' ? '/' : at[-2] == '%' ? '=' : 0;
 }
 
-/* Is it the block's number that is divided, "unit", or what one thread alone divides, "k3_unit"? Then it may
- * cost a product where a shift would do: kernels that differ in this alone are equal. */
+/* Is it the block's number that is divided, "unit", or what one thread alone divides, "k3_unit"?
+ * Then it may cost a product where a shift would do: kernels that differ in this alone are equal.
+ */
 static bool divides_unit(const lexer *l, const char *at) {
     static const char unit[] = "unit";
     enum { LENGTH = sizeof unit - 1 };
@@ -119,7 +120,8 @@ static bool divides_unit(const lexer *l, const char *at) {
     return !is_name(at[-LENGTH - 1]) || at[-LENGTH - 1] == '_';
 }
 
-/* Does a number with its sign begin here? Where something is subtracted, there is a space behind the minus.
+/* Does a number with its sign begin here? Where something is subtracted, there is a space behind
+ * the minus.
  */
 static bool is_number(const lexer *l) {
     const char *at = l->at;
@@ -174,8 +176,9 @@ static void take_number(lexer *l) {
     }
     dl_putf(&l->out, "%c%c", DL_HOLE,
             kind == DL_HOLE_DIVISOR && divides_unit(l, begin) ? DL_HOLE_SHIFT : kind);
-    dl_push(l->arena, &l->s.holes,
-            (dl_hole){(dl_hole_kind)kind, value, dl_strndup(l->arena, begin, (size_t)(l->at - begin))});
+    dl_push(
+        l->arena, &l->s.holes,
+        (dl_hole){(dl_hole_kind)kind, value, dl_strndup(l->arena, begin, (size_t)(l->at - begin))});
 }
 
 static void take_text(lexer *l, const char *text, size_t n) {

@@ -1,5 +1,6 @@
-/* The text of one phase of a kernel without what tells it from its equals: its names renumbered in the order
- * in which they appear, and its numbers taken out, but for those that the text's structure hangs on. */
+/* The text of one phase of a kernel without what tells it from its equals: its names renumbered in
+ * the order in which they appear, and its numbers taken out, but for those that the text's
+ * structure hangs on. */
 #ifndef DL_SKELETON_H
 #define DL_SKELETON_H
 #include "ir/base/arena.h"
@@ -22,7 +23,8 @@ typedef struct {
     const char *spelled;
 } dl_hole;
 
-/* In the text: a number, its kind behind it; a parameter, its number behind it; the kernel's name. */
+/* In the text: a number, its kind behind it; a parameter, its number behind it; the kernel's name.
+ */
 enum { DL_HOLE = '\1', DL_PARAM = '\2', DL_OWN = '@' };
 
 typedef struct {
@@ -31,7 +33,8 @@ typedef struct {
     DL_ARRAY(dl_hole) holes;
     int struct_holes;   /* those in structs, the first ones */
     DL_ARRAY(int) args; /* the kernel's parameters that the text names, in its order: p0, p1, ... */
-    /* Of a loop over tiles: what stands in front of the contraction's end begins here; else all does. */
+    /* Of a loop over tiles: what stands in front of the contraction's end begins here; else all
+     * does. */
     size_t cut;
     int cut_holes, cut_args;
 } dl_skeleton;

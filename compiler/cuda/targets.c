@@ -8,16 +8,17 @@
 #include "ir/base/hash.h"
 #include "ir/plan/cubin.h"
 
-#define GPU(sm, suffix, ...)                                                                                 \
-    {                                                                                                        \
-        .name = "cuda:" sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},                  \
-        .low_products = 1u << DL_F16 | 1u << DL_BF16, .written_out = 1u << DL_F64, .has_tf32 = true,         \
-        .balance = 256, .arch = sm, __VA_ARGS__                                                              \
+#define GPU(sm, suffix, ...)                                                                       \
+    {                                                                                              \
+        .name = "cuda:" sm suffix, .backend = &dl_backend_cuda, .weights = {.kind = DL_CL},        \
+        .low_products = 1u << DL_F16 | 1u << DL_BF16, .written_out = 1u << DL_F64,                 \
+        .has_tf32 = true, .balance = 256, .arch = sm, __VA_ARGS__                                  \
     }
-#define BOTH(sm, ...)                                                                                        \
+#define BOTH(sm, ...)                                                                              \
     GPU(sm, "", .emulated = false, __VA_ARGS__), GPU(sm, ":emulated", .emulated = true, __VA_ARGS__)
 static const dl_target targets[] = {BOTH("sm_80"), BOTH("sm_90"),
-                                    BOTH("sm_90a", .has_wgmma = true, .has_maps = true), BOTH("sm_100")};
+                                    BOTH("sm_90a", .has_wgmma = true, .has_maps = true),
+                                    BOTH("sm_100")};
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
 static const dl_target *find(const char *name, dl_error *err) {
@@ -41,8 +42,8 @@ static bool build(dl_arena *arena, int n, dl_plan_object *objects, const dl_targ
 
 static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err) {
     dl_nvrtc nvrtc = {0};
-    bool ok =
-        t->emulated ? dl_cuda_emulate_toolchain(arena, &nvrtc.key, err) : dl_nvrtc_find(arena, &nvrtc, err);
+    bool ok = t->emulated ? dl_cuda_emulate_toolchain(arena, &nvrtc.key, err)
+                          : dl_nvrtc_find(arena, &nvrtc, err);
     *key = dl_hash_str(t->name, t->emulated ? nvrtc.key : dl_cuda_manner(nvrtc.key));
     return ok;
 }
@@ -50,14 +51,17 @@ static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_err
 /* Calls `see` with what an object's file says of each phase of each kernel. */
 typedef bool phase_fn(void *user, int kernel, const dl_plan_entry *e, const dl_cubin_kernel *phase,
                       dl_error *err);
-static bool each_phase(dl_arena *arena, const dl_plan *p, phase_fn *see, void *user, dl_error *err) {
+static bool each_phase(dl_arena *arena, const dl_plan *p, phase_fn *see, void *user,
+                       dl_error *err) {
     for (int i = 0; i < p->objects.n; i++) {
         dl_cubin cubin;
-        if (!dl_cubin_read(arena, p->objects.at[i].image, p->objects.at[i].bytes, &cubin, err)) return false;
+        if (!dl_cubin_read(arena, p->objects.at[i].image, p->objects.at[i].bytes, &cubin, err))
+            return false;
         for (int k = 0; k < p->kernels.n; k++)
             for (int phase = 0; phase < p->kernels.at[k].phases; phase++) {
                 const dl_plan_entry e = dl_plan_entry_of(arena, &p->kernels.at[k], phase);
-                if (e.object == i && !see(user, k, &e, dl_cubin_find(&cubin, e.symbol), err)) return false;
+                if (e.object == i && !see(user, k, &e, dl_cubin_find(&cubin, e.symbol), err))
+                    return false;
             }
     }
     return true;

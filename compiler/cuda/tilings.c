@@ -1,5 +1,5 @@
-/* Which tiles a product is cut into, and how many blocks share the terms of each: all that there are, by the
- * time that they should take. */
+/* Which tiles a product is cut into, and how many blocks share the terms of each: all that there
+ * are, by the time that they should take. */
 #include <stdlib.h>
 
 #include "compiler/cuda/gemm_matrix.h"
@@ -22,16 +22,18 @@ typedef enum {
     GROUPS,  /* by wgmma */
     BOXES,   /* the same, of operands that tensor maps bring; */
     IMAGES,  /* images among them */
-    PATCHES, /* the operand of more rows is a patch, whose words a warp puts together for all of the other's
+    PATCHES, /* the operand of more rows is a patch, whose words a warp puts together for all of the
+              * other's
               */
     HALOS,   /* by boxes of positions; as many columns as there are */
     ALONE    /* sums by themselves: bm * bn of them on the block's threads */
 } kind;
 
-/* Tiles by rows and columns, with how many blocks a multiprocessor runs beside each other, and how many
- * products they reach then: beside what 128x128 was believed to. Of these numbers, and those of time_of,
- * those by which the choices for models/unet.dl, vit.dl and resnet.dl in bf16 take least on an H200 (all ways
- * of 89 kernels timed by the tuner, 1,903 in all; the choices then take 1% more than the fastest ways). */
+/* Tiles by rows and columns, with how many blocks a multiprocessor runs beside each other, and how
+ * many products they reach then: beside what 128x128 was believed to. Of these numbers, and those
+ * of time_of, those by which the choices for models/unet.dl, vit.dl and resnet.dl in bf16 take
+ * least on an H200 (all ways of 89 kernels timed by the tuner, 1,903 in all; the choices then take
+ * 1% more than the fastest ways). */
 static const struct {
     int bm, bn, wm, wn, stages, beside;
     double reach;
@@ -52,12 +54,15 @@ static const struct {
                {32, 32, 2, 4, 0, 2, 0.02, ALONE},    {64, 32, 2, 4, 0, 2, 0.025, ALONE}};
 enum { NTILINGS = sizeof tilings / sizeof *tilings };
 
-int64_t dl_tiling_sums(const dl_tiling *t) { return (int64_t)t->bm * (t->bn + 8) * (int64_t)sizeof(float); }
+int64_t dl_tiling_sums(const dl_tiling *t) {
+    return (int64_t)t->bm * (t->bn + 8) * (int64_t)sizeof(float);
+}
 
 int64_t dl_tiling_shared(const dl_tiling *t) {
     int64_t left = t->patch[0] ? t->patch[0] : t->bm * DL_LINE,
             right = t->patch[1] ? t->patch[1] : t->bn * DL_LINE;
-    return dl_at_least(t->stages * (left + right), dl_tiling_sums(t)) + (t->boxes ? t->stages * BARRIER : 0);
+    return dl_at_least(t->stages * (left + right), dl_tiling_sums(t)) +
+           (t->boxes ? t->stages * BARRIER : 0);
 }
 
 /* Of words in a tile's depth. */
@@ -69,15 +74,15 @@ static int64_t tiles_of(const dl_product *p, const dl_tiling *t) {
 /* Shares the terms among about so many blocks, each of which has some to multiply. */
 static void split(const dl_product *p, int64_t splits, dl_tiling *t) {
     int64_t k = p->number[DL_TERMS].size, depth = depth_of(p), terms = dl_ceil_div(k, depth);
-    splits = dl_at_least(
-        1, dl_at_most(dl_at_most(splits, terms / LEAST_TILES), p->alone ? MOST_SHARES : MOST_SPLITS));
+    splits = dl_at_least(1, dl_at_most(dl_at_most(splits, terms / LEAST_TILES),
+                                       p->alone ? MOST_SHARES : MOST_SPLITS));
     t->depth = dl_ceil_div(dl_at_least(terms, 1), splits) * depth;
     t->splits = dl_at_least(1, dl_ceil_div(k, t->depth));
 }
 
-/* In products of a multiprocessor. A block takes as long as some more tiles in depth beside its own: until
- * the first are there, and to finish its sums, the longer where no other block multiplies meanwhile. Alone it
- * reaches half of what two beside each other do. */
+/* In products of a multiprocessor. A block takes as long as some more tiles in depth beside its
+ * own: until the first are there, and to finish its sums, the longer where no other block
+ * multiplies meanwhile. Alone it reaches half of what two beside each other do. */
 static double time_of(const dl_product *p, const dl_tiling *t, int i) {
     static const double begins[] = {0, 19, 7}, half = 0.54, share = 500;
     int beside = tilings[i].beside;
@@ -85,7 +90,8 @@ static double time_of(const dl_product *p, const dl_tiling *t, int i) {
     double rows = t->bm * (double)(t->halo.found ? t->halo.parities : 1);
     double products = rows * t->bn / tilings[i].reach; /* of a term */
     for (int o = 0; o < 2; o++) { /* each warp puts its words of a patch together by itself */
-        int lines = o ? t->bn : t->bm, bytes = p->operand[o].bytes, words = bytes ? bytes / p->word : 1;
+        int lines = o ? t->bn : t->bm, bytes = p->operand[o].bytes,
+            words = bytes ? bytes / p->word : 1;
         if (t->patch[o]) products += GATHERED * lines * (o ? t->wm : t->wn);
         if (!t->patch[o] && !t->halo.found && bytes < 16) products += READ * lines / words;
     }
@@ -117,7 +123,8 @@ static bool is_by_groups(int i) {
     return tilings[i].kind == GROUPS || tilings[i].kind == BOXES || tilings[i].kind == IMAGES;
 }
 
-/* Tiles of row i of the table, whose terms as many blocks share as fill the multiprocessors twice. */
+/* Tiles of row i of the table, whose terms as many blocks share as fill the multiprocessors twice.
+ */
 static dl_tiling tiling_of(const dl_product *p, int i) {
     dl_tiling t = {.bm = tilings[i].bm,
                    .bn = tilings[i].bn,
@@ -144,8 +151,8 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
     return t;
 }
 
-/* Can an operand come by tensor maps of matrices, or of images; and one that is no matrix? An image of one
- * tap is both. */
+/* Can an operand come by tensor maps of matrices, or of images; and one that is no matrix? An image
+ * of one tap is both. */
 static bool has_boxes(const dl_product *p, int i) {
     dl_tensor_map maps[DL_MAP_MOST];
     return dl_product_boxes(p, &p->operand[0], tilings[i].bm, maps) ||
@@ -166,7 +173,8 @@ static bool has_images(const dl_product *p, int i, bool alone) {
 static int reach_of(const dl_product *p, int i) {
     if (tilings[i].kind != IMAGES || has_images(p, i, true)) return i;
     for (int k = 0; k < NTILINGS; k++)
-        if (tilings[k].kind == BOXES && tilings[k].bm == tilings[i].bm && tilings[k].bn == tilings[i].bn)
+        if (tilings[k].kind == BOXES && tilings[k].bm == tilings[i].bm &&
+            tilings[k].bn == tilings[i].bn)
             return k;
     return i;
 }
@@ -210,6 +218,7 @@ const char *dl_tiling_name(const dl_tiling *t) {
                       : t->boxes  ? " by TMA and wgmma"
                       : t->groups ? " by wgmma"
                                   : "";
-    return t->splits > 1 ? dl_internf("%dx%d%s, terms in %lld", t->bm, t->bn, how, (long long)t->splits)
-                         : dl_internf("%dx%d%s", t->bm, t->bn, how);
+    return t->splits > 1
+               ? dl_internf("%dx%d%s, terms in %lld", t->bm, t->bn, how, (long long)t->splits)
+               : dl_internf("%dx%d%s", t->bm, t->bn, how);
 }

@@ -27,40 +27,43 @@ typedef struct {
     int links;
 } way;
 
-/* A directory, or a link, on the way to the cache: who may change it decides what the cache's path leads to.
+/* A directory, or a link, on the way to the cache: who may change it decides what the cache's path
+ * leads to.
  */
 static bool check_on_the_way(const char *path, const struct stat *st, dl_error *err) {
     bool ours = st->st_uid == 0 || st->st_uid == geteuid();
     bool closed = S_ISLNK(st->st_mode) || !(st->st_mode & 022) || (st->st_mode & S_ISVTX);
     if (!ours)
-        return dl_fail(
-            err, DL_TRUST,
-            "the way to the cache leads through %s, which belongs to another user: set DLR_CACHE_DIR to a "
-            "directory whose parents are yours or root's",
-            path);
-    return closed ||
-           dl_fail(err, DL_TRUST,
-                   "the way to the cache leads through %s, which others may write: chmod go-w it, or set "
-                   "DLR_CACHE_DIR to a directory elsewhere",
-                   path);
+        return dl_fail(err, DL_TRUST,
+                       "the way to the cache leads through %s, which belongs to another user: set "
+                       "DLR_CACHE_DIR to a "
+                       "directory whose parents are yours or root's",
+                       path);
+    return closed || dl_fail(err, DL_TRUST,
+                             "the way to the cache leads through %s, which others may write: chmod "
+                             "go-w it, or set "
+                             "DLR_CACHE_DIR to a directory elsewhere",
+                             path);
 }
 
 static bool check_cache(const char *path, dl_error *err) {
     struct stat st;
-    if (lstat(path, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot use cache directory %s", path);
+    if (lstat(path, &st) != 0)
+        return dl_fail_errno(err, DL_IO, "cannot use cache directory %s", path);
     if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022)) return true;
-    return dl_fail(
-        err, DL_TRUST,
-        "cache directory %s must be a directory of yours (no link) that nobody else can write (chmod 700), "
-        "or set DLR_CACHE_DIR",
-        path);
+    return dl_fail(err, DL_TRUST,
+                   "cache directory %s must be a directory of yours (no link) that nobody else can "
+                   "write (chmod 700), "
+                   "or set DLR_CACHE_DIR",
+                   path);
 }
 
 /* Follows a link on the way: what it names comes before the rest. */
 static bool follow(way *w, size_t parent, dl_error *err) {
     char target[PATH_MAX], rest[PATH_MAX];
     ssize_t n = readlink(w->done, target, sizeof target - 1);
-    if (n < 0 || ++w->links > 40) return dl_fail_errno(err, DL_IO, "cannot follow the link %s", w->done);
+    if (n < 0 || ++w->links > 40)
+        return dl_fail_errno(err, DL_IO, "cannot follow the link %s", w->done);
     target[n] = 0;
     if (snprintf(rest, sizeof rest, "%s/%s", target, w->rest) >= (int)sizeof rest)
         return dl_fail(err, DL_IO, "path too long: %s", w->done);
@@ -69,7 +72,8 @@ static bool follow(way *w, size_t parent, dl_error *err) {
     return true;
 }
 
-/* One name further: makes the directory where it is missing, checks what is there. The last is the cache. */
+/* One name further: makes the directory where it is missing, checks what is there. The last is the
+ * cache. */
 static bool walk(way *w, dl_error *err) {
     char *name = w->rest + strspn(w->rest, "/");
     size_t n = strcspn(name, "/"), at = strlen(w->done);
@@ -92,8 +96,8 @@ static bool walk(way *w, dl_error *err) {
     return check_on_the_way(w->done, &st, err) && (!S_ISLNK(st.st_mode) || follow(w, at, err));
 }
 
-/* The directory by its real path, made if missing. No name on the way may be changed by others: that is what
- * makes looking first and opening afterwards safe. */
+/* The directory by its real path, made if missing. No name on the way may be changed by others:
+ * that is what makes looking first and opening afterwards safe. */
 static const char *trust_dir(dl_arena *arena, const char *dir, dl_error *err) {
     way *w = DL_NEW(arena, way);
     char here[PATH_MAX] = "";
@@ -107,7 +111,8 @@ static const char *trust_dir(dl_arena *arena, const char *dir, dl_error *err) {
 }
 
 const char *dl_cache_dir(dl_arena *arena, dl_error *err) {
-    const char *own = getenv("DLR_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *own = getenv("DLR_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"),
+               *home = getenv("HOME");
     const char *dir;
     if (own && *own)
         dir = dl_strdup(arena, own);
@@ -120,7 +125,8 @@ const char *dl_cache_dir(dl_arena *arena, dl_error *err) {
 
 bool dl_cache_owns(const char *path) {
     struct stat st;
-    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022);
+    return lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+           !(st.st_mode & 022);
 }
 
 static void entry_path(char *path, size_t n, const char *dir, uint64_t key) {
@@ -135,9 +141,10 @@ const unsigned char *dl_cache_get(dl_arena *arena, const char *dir, uint64_t key
     struct stat st;
     entry_head head;
     const unsigned char *found = NULL;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022) &&
-        read(fd, &head, sizeof head) == sizeof head && !memcmp(head.magic, MAGIC, sizeof MAGIC) &&
-        head.key == key && head.bytes <= MAX_OBJECT && head.bytes + sizeof head == (uint64_t)st.st_size) {
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        !(st.st_mode & 022) && read(fd, &head, sizeof head) == sizeof head &&
+        !memcmp(head.magic, MAGIC, sizeof MAGIC) && head.key == key && head.bytes <= MAX_OBJECT &&
+        head.bytes + sizeof head == (uint64_t)st.st_size) {
         unsigned char *data = dl_alloc(arena, head.bytes);
         size_t got = 0;
         for (ssize_t k; got < head.bytes && (k = read(fd, data + got, head.bytes - got)) > 0;)

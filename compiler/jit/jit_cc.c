@@ -20,7 +20,8 @@
 
 enum { PATIENCE = 60 }; /* seconds before the user is told what takes so long */
 
-/* -ffp-contract=fast: a * b + c is one rounding wherever the target has FMA, which the tile is built on. */
+/* -ffp-contract=fast: a * b + c is one rounding wherever the target has FMA, which the tile is
+ * built on. */
 static const char *const c_flags[] = {"-std=gnu17",
                                       "-Og",
                                       "-fPIC",
@@ -55,8 +56,8 @@ typedef struct {
 typedef DL_ARRAY(const char *) words;
 
 static char *const *command_line(dl_arena *arena, const way *w, const job *j) {
-    const char *const *const parts[] = {(const char *const *)w->cc.first, w->in->flags, w->target->flags,
-                                        (const char *const *)w->cc.last};
+    const char *const *const parts[] = {(const char *const *)w->cc.first, w->in->flags,
+                                        w->target->flags, (const char *const *)w->cc.last};
     const char *const ends[] = {"-o", dl_format(arena, "%s.so", j->base), j->file, "-lm", NULL};
     words argv = {0};
     dl_push(arena, &argv, w->cc.path);
@@ -74,7 +75,8 @@ static const char *printed(dl_arena *arena, const char *base) {
     while (n && (log[n - 1] == '\n' || log[n - 1] == ' ')) log[--n] = 0;
     if (!n) return "and printed nothing";
     dl_buf b = {0};
-    for (const char *p = log; *p && b.n < 600; p++) dl_putn(&b, *p == '\n' ? " | " : p, *p == '\n' ? 3 : 1);
+    for (const char *p = log; *p && b.n < 600; p++)
+        dl_putn(&b, *p == '\n' ? " | " : p, *p == '\n' ? 3 : 1);
     const char *text = dl_format(arena, "and printed: %s", b.at);
     dl_buf_free(&b);
     return text;
@@ -93,22 +95,23 @@ static bool take_object(dl_arena *arena, const way *w, const job *j, int status,
     dl_error why = {0};
     struct stat st;
     if (status != -1 && WIFSIGNALED(status))
-        return dl_fail(err, DL_RESOURCE, "%s was killed on a kernel (%s) %s", cc, strsignal(WTERMSIG(status)),
-                       printed(arena, j->base));
+        return dl_fail(err, DL_RESOURCE, "%s was killed on a kernel (%s) %s", cc,
+                       strsignal(WTERMSIG(status)), printed(arena, j->base));
     if (status != -1 && WEXITSTATUS(status))
-        return dl_fail(err, DL_RESOURCE, "%s failed on a kernel (exit status %d) %s", cc, WEXITSTATUS(status),
-                       printed(arena, j->base));
+        return dl_fail(err, DL_RESOURCE, "%s failed on a kernel (exit status %d) %s", cc,
+                       WEXITSTATUS(status), printed(arena, j->base));
     if (lstat(file, &st) != 0 || !S_ISREG(st.st_mode))
-        return dl_fail(err, DL_RESOURCE,
-                       "%s reported success but made no object of a kernel, %s; set %s to a %s compiler", cc,
-                       printed(arena, j->base), w->in->variable, w->in->name);
+        return dl_fail(
+            err, DL_RESOURCE,
+            "%s reported success but made no object of a kernel, %s; set %s to a %s compiler", cc,
+            printed(arena, j->base), w->in->variable, w->in->name);
     j->object->image = (unsigned char *)dl_read_file(arena, file, 64 << 20, &j->object->bytes, err);
     if (!j->object->image) return false;
     return loads(j->object, &why) ||
-           dl_fail(
-               err, DL_RESOURCE,
-               "%s reported success but made an object that does not load, %s; set %s to a %s compiler (%s)",
-               cc, printed(arena, j->base), w->in->variable, w->in->name, why.message);
+           dl_fail(err, DL_RESOURCE,
+                   "%s reported success but made an object that does not load, %s; set %s to a %s "
+                   "compiler (%s)",
+                   cc, printed(arena, j->base), w->in->variable, w->in->name, why.message);
 }
 
 static bool write_source(const dl_jit_language *in, const job *j, dl_error *err) {
@@ -161,12 +164,14 @@ static bool compile_missing(dl_arena *arena, const char *dir, const way *w, int 
                        strsignal(stopped));
     }
     for (int i = 0; i < n && ok; i++)
-        ok = dl_cache_put(dir, jobs[i].object->key, jobs[i].object->image, jobs[i].object->bytes, err);
+        ok = dl_cache_put(dir, jobs[i].object->key, jobs[i].object->image, jobs[i].object->bytes,
+                          err);
     return ok;
 }
 
 bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_plan_object *sources,
-                       const dl_target *t, void (*warn)(const char *text), int *compiled, dl_error *err) {
+                       const dl_target *t, void (*warn)(const char *text), int *compiled,
+                       dl_error *err) {
     way w = {.in = in, .target = t};
     const char *dir = dl_cache_dir(arena, err);
     if (dir) dl_temporary_sweep(dir);

@@ -1,5 +1,5 @@
-/* Which compiler there is for sources, by the environment, and what objects depend on in addition to their
- * source. */
+/* Which compiler there is for sources, by the environment, and what objects depend on in addition
+ * to their source. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -28,7 +28,8 @@ static const char *find_program(dl_arena *arena, const char *name) {
     return NULL;
 }
 
-/* The next word from *at on, without its quotes; *at then is after it. NULL: none is left, or a quote is open
+/* The next word from *at on, without its quotes; *at then is after it. NULL: none is left, or a
+ * quote is open
  * (*open). */
 static const char *next_word(dl_arena *arena, const char **at, bool *open) {
     static const char blanks[] = " \t\n";
@@ -47,7 +48,8 @@ static const char *next_word(dl_arena *arena, const char **at, bool *open) {
     return quote ? NULL : word;
 }
 
-static bool split(dl_arena *arena, const dl_jit_language *in, const char *value, words *w, dl_error *err) {
+static bool split(dl_arena *arena, const dl_jit_language *in, const char *value, words *w,
+                  dl_error *err) {
     bool open = false;
     const char *at = value, *word;
     if (find_program(arena, value)) { /* whose path has blanks */
@@ -59,8 +61,8 @@ static bool split(dl_arena *arena, const dl_jit_language *in, const char *value,
                             in->variable, value);
 }
 
-/* Up to the last word that is a program, the words are what a launcher runs (ccache gcc; nice -n 5 gcc): they
- * stand in front of our flags. The rest overrides ours. */
+/* Up to the last word that is a program, the words are what a launcher runs (ccache gcc; nice -n 5
+ * gcc): they stand in front of our flags. The rest overrides ours. */
 static void divide(dl_arena *arena, const words *w, dl_jit_cc *cc) {
     int last = 0, n = 0;
     for (int i = 1; i < w->n; i++)
@@ -71,9 +73,11 @@ static void divide(dl_arena *arena, const words *w, dl_jit_cc *cc) {
     for (int i = last + 1; i < w->n; i++) cc->last[n++] = w->at[i];
 }
 
-/* What the user names is used, or is an error: kernels of another compiler have other speed and other bits.
+/* What the user names is used, or is an error: kernels of another compiler have other speed and
+ * other bits.
  */
-static bool find_compiler(dl_arena *arena, const dl_jit_language *in, dl_jit_cc *cc, dl_error *err) {
+static bool find_compiler(dl_arena *arena, const dl_jit_language *in, dl_jit_cc *cc,
+                          dl_error *err) {
     const char *own = getenv(in->variable);
     words w = {0};
     if (own && !split(arena, in, own, &w, err)) return false;
@@ -88,18 +92,20 @@ static bool find_compiler(dl_arena *arena, const dl_jit_language *in, dl_jit_cc 
             err, DL_RESOURCE,
             "%s=%s in the environment: there is no program %s%s; set %s to a %s compiler, or unset "
             "it (then %s, %s or %s is used)",
-            in->variable, own, w.at[0], strchr(w.at[0], '/') ? "" : " on PATH", in->variable, in->name,
-            in->names[0], in->names[1], in->names[2]);
-    return dl_fail(err, DL_RESOURCE,
-                   "no %s compiler found (%s is not set, and there is no %s, %s or %s on PATH); install %s, "
-                   "or run a plan that was compiled elsewhere with `dlc compile -o`",
-                   in->name, in->variable, in->names[0], in->names[1], in->names[2], in->package);
+            in->variable, own, w.at[0], strchr(w.at[0], '/') ? "" : " on PATH", in->variable,
+            in->name, in->names[0], in->names[1], in->names[2]);
+    return dl_fail(
+        err, DL_RESOURCE,
+        "no %s compiler found (%s is not set, and there is no %s, %s or %s on PATH); install %s, "
+        "or run a plan that was compiled elsewhere with `dlc compile -o`",
+        in->name, in->variable, in->names[0], in->names[1], in->names[2], in->package);
 }
 
 /* Variables that compilers, and their launchers, read in addition to arguments. */
-static const char *const read_by_compilers[] = {"CPATH",           "LIBRARY_PATH",    "COMPILER_PATH",
-                                                "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "CCC_OVERRIDE_OPTIONS",
-                                                "CCACHE_COMPILER", "CCACHE_PREFIX",   "SOURCE_DATE_EPOCH"};
+static const char *const read_by_compilers[] = {
+    "CPATH",           "LIBRARY_PATH",    "COMPILER_PATH",
+    "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "CCC_OVERRIDE_OPTIONS",
+    "CCACHE_COMPILER", "CCACHE_PREFIX",   "SOURCE_DATE_EPOCH"};
 
 static uint64_t hash_variable(const char *name, uint64_t h) {
     const char *value = getenv(name);

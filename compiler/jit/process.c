@@ -72,20 +72,22 @@ typedef struct {
     bool unbound;
 } failure;
 
-/* Between vfork and exec: system calls, and nothing else. All signals are blocked; the parent's handlers must
- * not run here, so signals are let in after their removal. */
+/* Between vfork and exec: system calls, and nothing else. All signals are blocked; the parent's
+ * handlers must not run here, so signals are let in after their removal. */
 static _Noreturn void execute(const dl_command *c, char **env, const dl_lifeline *life,
                               volatile failure *failed) {
     sigset_t none;
     sigemptyset(&none);
     for (int i = 1; i < NSIG; i++) {
         struct sigaction now;
-        if (sigaction(i, NULL, &now) != 0 || now.sa_handler == SIG_IGN || now.sa_handler == SIG_DFL) continue;
+        if (sigaction(i, NULL, &now) != 0 || now.sa_handler == SIG_IGN || now.sa_handler == SIG_DFL)
+            continue;
         sigaction(i, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     }
     setpgid(0, 0);
     if (dl_lifeline_bind_group(life)) {
-        int in = open("/dev/null", O_RDONLY), out = open(c->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        int in = open("/dev/null", O_RDONLY),
+            out = open(c->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
         if (in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
             if (in > 2) close(in);
             if (out > 2) close(out);
@@ -98,9 +100,10 @@ static _Noreturn void execute(const dl_command *c, char **env, const dl_lifeline
     _exit(127);
 }
 
-/* vfork: a fork would copy the page tables of a process that may hold gigabytes, pinned ones among them. */
-static __attribute__((noinline)) pid_t spawn(const dl_command *c, char **env, const dl_lifeline *life,
-                                             volatile failure *failed) {
+/* vfork: a fork would copy the page tables of a process that may hold gigabytes, pinned ones among
+ * them. */
+static __attribute__((noinline)) pid_t spawn(const dl_command *c, char **env,
+                                             const dl_lifeline *life, volatile failure *failed) {
     sigset_t all, before_it;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before_it);
@@ -148,15 +151,15 @@ static void await(int n, dl_command *c, double patience, void (*warn)(const char
         struct pollfd p = {.fd = wake[0], .events = POLLIN};
         if (poll(&p, 1, LOOK_MS) > 0 && read(wake[0], bytes, sizeof bytes) < 0) continue;
         if (told || !warn || dl_clock_seconds() - begin < patience) continue;
-        snprintf(text, sizeof text, "the C compiler has run for %.0f s (%.200s); Ctrl-C stops it", patience,
-                 c[0].argv[0]);
+        snprintf(text, sizeof text, "the C compiler has run for %.0f s (%.200s); Ctrl-C stops it",
+                 patience, c[0].argv[0]);
         warn(text);
         told = true;
     }
 }
 
-int dl_run_all(int n, dl_command *commands, const char *tmp, double patience, void (*warn)(const char *text),
-               dl_error *err) {
+int dl_run_all(int n, dl_command *commands, const char *tmp, double patience,
+               void (*warn)(const char *text), dl_error *err) {
     char **env = make_environment(tmp);
     if (!env) return dl_fail(err, DL_RESOURCE, "no memory to start %s", commands[0].argv[0]), -1;
     bool ok = watch(err), watching = ok;

@@ -1,5 +1,5 @@
-/* Other programs, run side by side: each in a process group of its own, and none outlives us, killed by
- * SIGKILL or not. */
+/* Other programs, run side by side: each in a process group of its own, and none outlives us,
+ * killed by SIGKILL or not. */
 #ifndef DL_PROCESS_H
 #define DL_PROCESS_H
 #include <sys/types.h>
@@ -15,11 +15,13 @@ typedef struct {
     int status;       /* as waitpid has it, once it has ended; -1 where the system lost it */
 } dl_command;
 
-/* Runs all commands at once with temporary files in `tmp`, and waits for them. After `patience` seconds
- * `warn` (or NULL) is told so, once, with their name. A signal that would end us (SIGINT, SIGTERM, SIGHUP,
- * ...) kills all groups; it is not lost, but returned for the caller to raise when it has cleaned up:
- * dl_run_all gives 0 (all ended), the signal, or -1 with an error (DL_RESOURCE: one cannot be started; the
- * rest is killed). A SIGCHLD that our parent ignored is taken back meanwhile. Not for two threads at once. */
-int dl_run_all(int n, dl_command *commands, const char *tmp, double patience, void (*warn)(const char *text),
-               dl_error *err);
+/* Runs all commands at once with temporary files in `tmp`, and waits for them. After `patience`
+ * seconds `warn` (or NULL) is told so, once, with their name. A signal that would end us (SIGINT,
+ * SIGTERM, SIGHUP,
+ * ...) kills all groups; it is not lost, but returned for the caller to raise when it has cleaned
+ * up: dl_run_all gives 0 (all ended), the signal, or -1 with an error (DL_RESOURCE: one cannot be
+ * started; the rest is killed). A SIGCHLD that our parent ignored is taken back meanwhile. Not for
+ * two threads at once. */
+int dl_run_all(int n, dl_command *commands, const char *tmp, double patience,
+               void (*warn)(const char *text), dl_error *err);
 #endif

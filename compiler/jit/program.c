@@ -19,7 +19,8 @@ static int add_var(dl_plan *p, const dl_var *v) {
                       .init = v->init,
                       .piece = v->piece,
                       .offset = v->value.offset};
-    for (int i = 0; i < pv.piece.n; i++) pv.piece.cut[i].group = dl_strdup(p->arena, pv.piece.cut[i].group);
+    for (int i = 0; i < pv.piece.n; i++)
+        pv.piece.cut[i].group = dl_strdup(p->arena, pv.piece.cut[i].group);
     for (int i = 0; i < v->numbers.n; i++) dl_push(p->arena, &pv.numbers, v->numbers.at[i]);
     dl_push(p->arena, &p->vars, pv);
     return p->vars.n - 1;
@@ -43,7 +44,8 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
                             .to = n->out[k].offset,
                             .where = dl_strdup(p->arena, where.at ? where.at : "")};
     dl_buf_free(&where);
-    dl_push(p->arena, &c.members, ((dl_plan_member){dl_strdup(p->arena, of ? of->texts[k] : ""), 0}));
+    dl_push(p->arena, &c.members,
+            ((dl_plan_member){dl_strdup(p->arena, of ? of->texts[k] : ""), 0}));
     if (n->op == DL_OP_all_reduce) { /* all that lies there, what fills up panels too */
         c.size = c.own = dl_type_bytes(t) / dl_dtype_bytes(t->dtype);
         return c;
@@ -52,8 +54,10 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
     bool gathers = n->op == DL_OP_all_gather;
     if (n->op == DL_OP_shift) {
         const dl_around piece = dl_type_around(t, axis);
-        c.outer = piece.outer, c.inner = piece.inner, c.size = dl_node_attr(n, DL_ATTR_size)->ints[0];
-        c.own = piece.size, c.come = result->axis[axis].size, c.turn = (int)dl_node_int(n, DL_ATTR_turn);
+        c.outer = piece.outer, c.inner = piece.inner,
+        c.size = dl_node_attr(n, DL_ATTR_size)->ints[0];
+        c.own = piece.size, c.come = result->axis[axis].size,
+        c.turn = (int)dl_node_int(n, DL_ATTR_turn);
         return c;
     }
     const dl_around whole = dl_type_laid_around(gathers ? result : t, axis);
@@ -106,7 +110,8 @@ void dl_add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
     for (int i = 0; i < g->vars.n; i++) add_var(p, g->vars.at[i]);
     dl_arena *scratch = dl_arena_new(NULL);
     const int *waits = dl_graph_waits(g, scratch);
-    int *first = DL_NEWS(scratch, int, g->nodes.n + 1), *end = DL_NEWS(scratch, int, g->nodes.n + 1);
+    int *first = DL_NEWS(scratch, int, g->nodes.n + 1),
+        *end = DL_NEWS(scratch, int, g->nodes.n + 1);
     DL_ARRAY(int) begun = {0}; /* nodes whose collectives are under way */
     for (int i = 0; i <= g->nodes.n; i++) {
         int left = 0;

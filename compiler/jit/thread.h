@@ -1,5 +1,5 @@
-/* A thread in which a compiler runs: with a stack that its front end may recurse in, of which only what is
- * used is taken, and without signals, which are the calling thread's. */
+/* A thread in which a compiler runs: with a stack that its front end may recurse in, of which only
+ * what is used is taken, and without signals, which are the calling thread's. */
 #ifndef DL_THREAD_H
 #define DL_THREAD_H
 #include <pthread.h>

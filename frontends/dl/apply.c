@@ -1,4 +1,5 @@
-/* Modules, local functions and bound layers: their arguments, and their bodies run in scopes of their own. */
+/* Modules, local functions and bound layers: their arguments, and their bodies run in scopes of
+ * their own. */
 #include "frontends/dl/builtin.h"
 
 enum { MODULE_WORK = 50 };
@@ -39,15 +40,15 @@ static bool bind(dl_elab *E, const dl_ast *what, const dl_ast *call, const dl_va
         if (arg->name) {
             for (at = 0; at < out->n && params->list.at[at]->name != arg->name;) at++;
             if (at == out->n) {
-                dl_bad(E, arg->at, DL_DIAG_unknown_argument, "'%s' has no argument '%s'", what->name,
-                       arg->name);
+                dl_bad(E, arg->at, DL_DIAG_unknown_argument, "'%s' has no argument '%s'",
+                       what->name, arg->name);
                 dl_help(E, "it takes %s", usage(E, what));
                 good = false;
                 continue;
             }
         } else if (next >= out->n) {
-            dl_bad(E, arg->span, DL_DIAG_too_many_arguments, "'%s' takes %d argument%s", what->name, out->n,
-                   out->n == 1 ? "" : "s");
+            dl_bad(E, arg->span, DL_DIAG_too_many_arguments, "'%s' takes %d argument%s", what->name,
+                   out->n, out->n == 1 ? "" : "s");
             dl_help(E, "it is %s", usage(E, what));
             return false;
         } else
@@ -61,8 +62,8 @@ static bool bind(dl_elab *E, const dl_ast *what, const dl_ast *call, const dl_va
     }
     for (int i = 0; i < out->n; i++)
         if (!out->given[i] && !params->list.at[i]->a) {
-            dl_bad(E, call->span, DL_DIAG_missing_argument, "'%s' needs the argument '%s'", what->name,
-                   params->list.at[i]->name);
+            dl_bad(E, call->span, DL_DIAG_missing_argument, "'%s' needs the argument '%s'",
+                   what->name, params->list.at[i]->name);
             dl_help(E, "write %s", usage(E, what));
             good = false;
         }
@@ -88,10 +89,11 @@ static bool recursive(dl_elab *E, const dl_ast *what, const dl_ast *call) {
     return false;
 }
 
-dl_val dl_apply_function(dl_elab *E, const dl_ast *f, dl_scope *home, const dl_ast *call, const dl_val *piped,
-                         const dl_ast_list *args) {
+dl_val dl_apply_function(dl_elab *E, const dl_ast *f, dl_scope *home, const dl_ast *call,
+                         const dl_val *piped, const dl_ast_list *args) {
     dl_arguments *b = DL_NEW(E->arena, dl_arguments);
-    if (!bind(E, f, call, piped, args, b) || recursive(E, f, call) || !dl_spend(E, call->span, MODULE_WORK))
+    if (!bind(E, f, call, piped, args, b) || recursive(E, f, call) ||
+        !dl_spend(E, call->span, MODULE_WORK))
         return dl_poison();
     dl_scope *outer = E->scope;
     dl_frame frame = {E->frame, f, call};
@@ -110,7 +112,8 @@ static void help_with_axes(dl_elab *E, const dl_type *is, const dl_type *want) {
     bool same = true, named = is->rank == want->rank;
     for (int i = 0; named && i < is->rank; i++) {
         const char *end = i + 1 < is->rank ? " " : "";
-        dl_putf(&from, "%s%s", is->axis[i].name, end), dl_putf(&to, "%s%s", want->axis[i].name, end);
+        dl_putf(&from, "%s%s", is->axis[i].name, end),
+            dl_putf(&to, "%s%s", want->axis[i].name, end);
         dl_putf(&names, "%s%s", i ? ", " : "", want->axis[i].name);
         named = *want->axis[i].name && *is->axis[i].name;
         same = same && dl_type_axis(is, want->axis[i].name) >= 0;
@@ -123,12 +126,13 @@ static void help_with_axes(dl_elab *E, const dl_type *is, const dl_type *want) {
 }
 
 /* Checks a tensor against the axes that a module states, and binds their sizes. */
-static bool enter_tensor(dl_elab *E, const dl_ast *module, const dl_ast *p, dl_val v, const dl_ast *call) {
+static bool enter_tensor(dl_elab *E, const dl_ast *module, const dl_ast *p, dl_val v,
+                         const dl_ast *call) {
     if (v.kind == DL_V_POISON) return false;
     if (v.kind != DL_V_TENSOR) {
         if (dl_refuse_layer(E, call->span, v)) return false;
-        dl_bad(E, call->span, DL_DIAG_not_a_tensor, "'%s' is applied to a tensor, not to %s", module->name,
-               dl_val_describe(E, v));
+        dl_bad(E, call->span, DL_DIAG_not_a_tensor, "'%s' is applied to a tensor, not to %s",
+               module->name, dl_val_describe(E, v));
         return false;
     }
     dl_scope_set(E, p->name, v);
@@ -141,8 +145,9 @@ static bool enter_tensor(dl_elab *E, const dl_ast *module, const dl_ast *p, dl_v
         fits = want.axis[i].name == t->axis[i].name &&
                (want.axis[i].size < 0 || want.axis[i].size == t->axis[i].size);
     if (!fits) {
-        dl_bad(E, call->span, DL_DIAG_module_axes, "'%s' works on %.*s, but is applied to %s", module->name,
-               (int)(p->b->span.end - p->b->span.begin), E->source->text + p->b->span.begin, dl_type_text(t));
+        dl_bad(E, call->span, DL_DIAG_module_axes, "'%s' works on %.*s, but is applied to %s",
+               module->name, (int)(p->b->span.end - p->b->span.begin),
+               E->source->text + p->b->span.begin, dl_type_text(t));
         dl_note(E, p->span, "its axes are stated here");
         help_with_axes(E, t, &want);
         return false;
@@ -166,7 +171,8 @@ static dl_val run_module(dl_elab *E, const dl_ast *m, const dl_ast *call, const 
     enter_arguments(E, m, args);
     bool good = true;
     E->frame = frame.outer; /* a wrong tensor is the caller's fault */
-    for (int i = 0; i < ntensors; i++) good &= enter_tensor(E, m, m->more.list.at[i], tensors[i], call);
+    for (int i = 0; i < ntensors; i++)
+        good &= enter_tensor(E, m, m->more.list.at[i], tensors[i], call);
     E->frame = &frame;
     if (good) {
         dl_exec_list(E, &m->body);
@@ -176,15 +182,16 @@ static dl_val run_module(dl_elab *E, const dl_ast *m, const dl_ast *call, const 
         }
     }
     dl_val v = E->returned ? E->result : dl_poison();
-    E->scope = scope, E->frame = frame.outer, E->step = outer, E->place = place, E->returned = returned;
+    E->scope = scope, E->frame = frame.outer, E->step = outer, E->place = place,
+    E->returned = returned;
     if (v.kind == DL_V_TENSOR) v.origin = call->span, v.name = NULL;
     return v;
 }
 
-/* The tensors that a module or layer of `want` is applied to: the piped one, then `targs`. NULL: reported, or
- * poison. */
-static dl_val *take_tensors(dl_elab *E, const char *name, int want, const dl_ast *call, const dl_val *piped,
-                            const dl_ast_list *targs, const char *help) {
+/* The tensors that a module or layer of `want` is applied to: the piped one, then `targs`. NULL:
+ * reported, or poison. */
+static dl_val *take_tensors(dl_elab *E, const char *name, int want, const dl_ast *call,
+                            const dl_val *piped, const dl_ast_list *targs, const char *help) {
     dl_val *tensors = DL_NEWS(E->arena, dl_val, want + 1);
     int n = 0, given = (piped != NULL) + (targs ? targs->list.n : 0);
     bool named = false;
@@ -199,7 +206,8 @@ static dl_val *take_tensors(dl_elab *E, const char *name, int want, const dl_ast
                "'%s' is applied to tensors, which have no names here", name);
     else
         dl_bad(E, call->span, given < want ? DL_DIAG_missing_argument : DL_DIAG_too_many_arguments,
-               "'%s' is applied to %d tensor%s, not to %d", name, want, want == 1 ? "" : "s", given);
+               "'%s' is applied to %d tensor%s, not to %d", name, want, want == 1 ? "" : "s",
+               given);
     dl_help(E, "write %s", help);
     return NULL;
 }
@@ -225,10 +233,12 @@ dl_val dl_apply_layer(dl_elab *E, dl_layer *l, const dl_ast *call, const dl_val 
     const dl_ast *m = l->module;
     int want = m ? m->more.list.n : 1;
     dl_val *tensors = take_tensors(E, l->name, want, call, piped, targs, "x |> layer, or layer(x)");
-    /* A layer may be in a layer of the same module; one that binds itself ends at the limit on nesting. */
+    /* A layer may be in a layer of the same module; one that binds itself ends at the limit on
+     * nesting. */
     if (!tensors || !dl_spend(E, call->span, MODULE_WORK)) return dl_poison();
     dl_step *step = DL_NEW(E->arena, dl_step);
-    *step = (dl_step){.outer = l->step->outer, .where = call->span, .layer = l, .application = ++l->applied};
+    *step = (dl_step){
+        .outer = l->step->outer, .where = call->span, .layer = l, .application = ++l->applied};
     return m ? run_module(E, m, call, l->args, want, tensors, step)
              : dl_apply_builtin_to(l->call, call->span, tensors[0], step, as);
 }

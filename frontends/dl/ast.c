@@ -9,14 +9,14 @@ dl_ast *dl_ast_new(dl_reader *p, dl_ast_kind kind, dl_span span) {
     return n;
 }
 
-/* Left recursion makes deep trees from flat text ("a + a + ..."), so the limit is on the tree, not on
- * brackets. */
+/* Left recursion makes deep trees from flat text ("a + a + ..."), so the limit is on the tree, not
+ * on brackets. */
 void dl_ast_deepen(dl_reader *p, dl_ast *node, const dl_ast *child) {
     if (!child || child->depth < node->depth) return;
     node->depth = child->depth + 1;
     if (node->depth <= DL_MAX_NESTING || p->abandoned) return;
-    dl_report(p->diags, child->span, DL_DIAG_nested_too_deep, "this is nested more than %d levels deep",
-              DL_MAX_NESTING);
+    dl_report(p->diags, child->span, DL_DIAG_nested_too_deep,
+              "this is nested more than %d levels deep", DL_MAX_NESTING);
     p->abandoned = true;
 }
 
@@ -31,13 +31,15 @@ dl_ast *dl_ast_node(dl_reader *p, dl_ast_kind kind, dl_span span, dl_ast *a, dl_
     return n;
 }
 
-dl_ast *dl_ast_named(dl_reader *p, dl_ast_kind kind, dl_span span, const char *name, dl_span at, dl_ast *a) {
+dl_ast *dl_ast_named(dl_reader *p, dl_ast_kind kind, dl_span span, const char *name, dl_span at,
+                     dl_ast *a) {
     dl_ast *n = dl_ast_node(p, kind, span, a, NULL, NULL);
     n->name = name, n->at = at;
     return n;
 }
 
-dl_ast *dl_ast_op(dl_reader *p, dl_ast_kind kind, dl_span span, int op, dl_span at, dl_ast *a, dl_ast *b) {
+dl_ast *dl_ast_op(dl_reader *p, dl_ast_kind kind, dl_span span, int op, dl_span at, dl_ast *a,
+                  dl_ast *b) {
     dl_ast *n = dl_ast_node(p, kind, span, a, b, NULL);
     n->op = op, n->at = at;
     return n;
@@ -57,7 +59,8 @@ dl_ast_list dl_ast_push(dl_reader *p, dl_ast_list list, dl_ast *item) {
 
 /* `name = value`, or `name(a, b) = value`: a function. */
 dl_ast *dl_ast_assign(dl_reader *p, dl_span span, dl_ast *left, dl_ast *right) {
-    if (left->kind == DL_A_NAME) return dl_ast_named(p, DL_A_ASSIGN, span, left->name, left->span, right);
+    if (left->kind == DL_A_NAME)
+        return dl_ast_named(p, DL_A_ASSIGN, span, left->name, left->span, right);
     if (left->kind == DL_A_CALL && left->a->kind == DL_A_NAME) {
         dl_ast *f = dl_ast_named(p, DL_A_FUNCTION, span, left->a->name, left->a->span, right);
         for (int i = 0; i < left->items.list.n; i++) {
@@ -76,7 +79,8 @@ dl_ast *dl_ast_assign(dl_reader *p, dl_span span, dl_ast *left, dl_ast *right) {
         }
         return f;
     }
-    dl_diag *g = dl_report(p->diags, left->span, DL_DIAG_bad_assignment, "this cannot be assigned to");
+    dl_diag *g =
+        dl_report(p->diags, left->span, DL_DIAG_bad_assignment, "this cannot be assigned to");
     dl_diag_set_help(p->diags, g, "assign to a name, or define a function: rho(u) = exp(u)");
     return dl_ast_bad(p, span);
 }
@@ -88,7 +92,8 @@ dl_ast *dl_ast_bad(dl_reader *p, dl_span span) {
         const dl_word *t = &p->tokens.at[i];
         if (t->span.begin < span.begin) break;
         if (t->kind == T_NAME && t->span.end <= span.end)
-            dl_push(p->arena, &bad->items.list, dl_ast_named(p, DL_A_NAME, t->span, t->name, t->span, NULL));
+            dl_push(p->arena, &bad->items.list,
+                    dl_ast_named(p, DL_A_NAME, t->span, t->name, t->span, NULL));
     }
     return bad;
 }

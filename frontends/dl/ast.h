@@ -1,4 +1,5 @@
-/* The syntax tree: what the grammar builds, and nothing more. Meaning is given by elaboration (elab.h). */
+/* The syntax tree: what the grammar builds, and nothing more. Meaning is given by elaboration
+ * (elab.h). */
 #ifndef DL_AST_H
 #define DL_AST_H
 #include "frontends/dl/diag.h"
@@ -46,7 +47,8 @@ typedef enum {
     DL_A_PASS,      /* */
     DL_A_BAD,       /* a statement with a syntax error; items: the NAMEs in it */
     /* declarations */
-    DL_A_PARAM,  /* name = a (default, or NULL) of arguments; name: b (TYPE, or NULL) of tensor arguments */
+    DL_A_PARAM,  /* name = a (default, or NULL) of arguments; name: b (TYPE, or NULL) of tensor
+                    arguments */
     DL_A_MODULE, /* module name(items)(more): body */
     DL_A_MODEL,  /* model name(items): body */
     DL_A_FILE    /* body */
@@ -93,7 +95,8 @@ typedef struct {
     dl_ast *file;
 } dl_reader;
 
-/* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go. (indent.c)
+/* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go.
+ * (indent.c)
  */
 void dl_read_words(dl_reader *p);
 /* Was a fault told of the line of byte `at`, before the grammar read it? */
@@ -104,8 +107,10 @@ dl_ast *dl_parse_file(dl_arena *arena, const dl_source *source, dl_diags *diags)
 /* For the grammar's actions. */
 dl_ast *dl_ast_new(dl_reader *p, dl_ast_kind kind, dl_span span);
 dl_ast *dl_ast_node(dl_reader *p, dl_ast_kind kind, dl_span span, dl_ast *a, dl_ast *b, dl_ast *c);
-dl_ast *dl_ast_named(dl_reader *p, dl_ast_kind kind, dl_span span, const char *name, dl_span at, dl_ast *a);
-dl_ast *dl_ast_op(dl_reader *p, dl_ast_kind kind, dl_span span, int op, dl_span at, dl_ast *a, dl_ast *b);
+dl_ast *dl_ast_named(dl_reader *p, dl_ast_kind kind, dl_span span, const char *name, dl_span at,
+                     dl_ast *a);
+dl_ast *dl_ast_op(dl_reader *p, dl_ast_kind kind, dl_span span, int op, dl_span at, dl_ast *a,
+                  dl_ast *b);
 dl_ast *dl_ast_items(dl_reader *p, dl_ast_kind kind, dl_span span, dl_ast *a, dl_ast_list items);
 dl_ast_list dl_ast_push(dl_reader *p, dl_ast_list list, dl_ast *item);
 dl_ast *dl_ast_assign(dl_reader *p, dl_span span, dl_ast *left, dl_ast *right);

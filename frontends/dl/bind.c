@@ -1,5 +1,5 @@
-/* Calls of built-in layers and functions: which argument goes where, and is it of the kind that the table
- * wants. */
+/* Calls of built-in layers and functions: which argument goes where, and is it of the kind that the
+ * table wants. */
 #include <stdlib.h>
 
 #include "frontends/dl/builtin.h"
@@ -46,18 +46,22 @@ static bool check_argument(dl_call *c, int i) {
     switch (p->kind) {
     case DL_P_TENSOR: return v.kind == DL_V_TENSOR || wrong_kind(c, p, v, "a tensor");
     case DL_P_INT:
-        return dl_val_count(c->E, v, 1, dl_format(c->E->arena, "%s: '%s'", c->what->name, p->name), &n);
+        return dl_val_count(c->E, v, 1, dl_format(c->E->arena, "%s: '%s'", c->what->name, p->name),
+                            &n);
     case DL_P_NUMBER: return dl_val_is_number(v) || wrong_kind(c, p, v, "a number");
     case DL_P_BOOL: return v.kind == DL_V_BOOL || wrong_kind(c, p, v, "true or false");
     case DL_P_STR: return v.kind == DL_V_STR || wrong_kind(c, p, v, "a string");
     case DL_P_PAD:
-        if (v.kind == DL_V_STR && (strcmp(v.s, "same") == 0 || strcmp(v.s, "valid") == 0)) return true;
-        if (v.kind == DL_V_STR) return wrong_kind(c, p, v, "a number, a list of numbers, same or valid");
+        if (v.kind == DL_V_STR && (strcmp(v.s, "same") == 0 || strcmp(v.s, "valid") == 0))
+            return true;
+        if (v.kind == DL_V_STR)
+            return wrong_kind(c, p, v, "a number, a list of numbers, same or valid");
         /* fall through */
     case DL_P_WINDOW:
         if (v.kind == DL_V_LIST || v.kind == DL_V_INT) return true;
         if (v.kind == DL_V_FLOAT)
-            return dl_val_count(c->E, v, 0, dl_format(c->E->arena, "%s: '%s'", c->what->name, p->name), &n);
+            return dl_val_count(c->E, v, 0,
+                                dl_format(c->E->arena, "%s: '%s'", c->what->name, p->name), &n);
         return wrong_kind(c, p, v, "a whole number or a list of them");
     case DL_P_FACTOR:
         return v.kind == DL_V_LIST || dl_val_is_number(v) ||
@@ -85,9 +89,11 @@ static int unknown_argument(dl_call *c, const dl_ast *arg) {
     int n = count_params(c->what);
     for (int i = 0; i < n; i++) names[i] = c->what->params[i].name;
     const char *near = dl_hint_alias(DL_HINT_ARGUMENT, arg->name);
-    if (!near || find_param(c->what, near) < 0) near = near ? NULL : dl_suggest(arg->name, names, n);
+    if (!near || find_param(c->what, near) < 0)
+        near = near ? NULL : dl_suggest(arg->name, names, n);
     const char *hint = dl_hint_find(DL_HINT_ARGUMENT, arg->name, strlen(arg->name));
-    dl_bad(c->E, arg->at, DL_DIAG_unknown_argument, "%s has no argument '%s'", c->what->name, arg->name);
+    dl_bad(c->E, arg->at, DL_DIAG_unknown_argument, "%s has no argument '%s'", c->what->name,
+           arg->name);
     if (hint)
         dl_help(c->E, "%s", hint);
     else if (near)
@@ -101,8 +107,8 @@ static int unknown_argument(dl_call *c, const dl_ast *arg) {
 static bool place_argument(dl_call *c, int at, const dl_ast *arg, const dl_val *v) {
     const dl_param_spec *p = &c->what->params[at];
     if (c->given[at]) {
-        dl_bad(c->E, arg->span, DL_DIAG_duplicate_argument, "%s: '%s' is given twice", c->what->name,
-               p->name);
+        dl_bad(c->E, arg->span, DL_DIAG_duplicate_argument, "%s: '%s' is given twice",
+               c->what->name, p->name);
         return false;
     }
     c->given[at] = true;
@@ -143,8 +149,8 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
         } else if (rest)
             dl_push(c->E->arena, &c->rest.items, dl_eval(c->E, arg->a));
         else if (next >= n) {
-            dl_bad(c->E, arg->span, DL_DIAG_too_many_arguments, "%s takes at most %d argument%s%s", f->name,
-                   n, n == 1 ? "" : "s", piped ? ", the piped tensor included" : "");
+            dl_bad(c->E, arg->span, DL_DIAG_too_many_arguments, "%s takes at most %d argument%s%s",
+                   f->name, n, n == 1 ? "" : "s", piped ? ", the piped tensor included" : "");
             dl_help(c->E, "it is %s", dl_builtin_usage(c->E, f));
             return false;
         } else if (f->makes && next == 0) { /* linear(x, 8), or linear(8), which waits for its x */
@@ -161,7 +167,8 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
             c->arg[i] = default_value(p->otherwise, c->where);
             continue;
         }
-        dl_bad(c->E, c->where, DL_DIAG_missing_argument, "%s needs the argument '%s'", f->name, p->name);
+        dl_bad(c->E, c->where, DL_DIAG_missing_argument, "%s needs the argument '%s'", f->name,
+               p->name);
         dl_help(c->E, "write %s%s", f->makes ? "x |> " : "", dl_builtin_usage(c->E, f));
         good = false;
     }
@@ -169,9 +176,11 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
 }
 
 dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const dl_ast *name,
-                        const dl_val *piped, const dl_ast_list *args, dl_step *step, const dl_ast *as) {
+                        const dl_val *piped, const dl_ast_list *args, dl_step *step,
+                        const dl_ast *as) {
     dl_call *c = DL_NEW(E->arena, dl_call);
-    *c = (dl_call){.E = E, .what = f, .where = e->span, .name_at = name->span, .step = step, .as = as};
+    *c = (dl_call){
+        .E = E, .what = f, .where = e->span, .name_at = name->span, .step = step, .as = as};
     if (piped) c->where.begin = name->span.begin;
     if (!bind_builtin(c, piped, args)) return dl_poison();
     for (int i = 0; i < DL_MAX_PARAMS; i++)
@@ -190,7 +199,8 @@ dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const 
     return dl_builtin_run(c);
 }
 
-dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step, const dl_ast *as) {
+dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step,
+                           const dl_ast *as) {
     dl_call *c = DL_NEW(bound->E->arena, dl_call);
     *c = *bound;
     c->where = c->name_at = where;

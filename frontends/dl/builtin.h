@@ -3,12 +3,14 @@
 #define DL_BUILTIN_H
 #include "frontends/dl/elab.h"
 
-/* bind.c: binds the arguments of `e` (call of `name`) to f's parameters and applies it; a layer with
- * parameters that is given no tensor is a value, which waits for one. */
+/* bind.c: binds the arguments of `e` (call of `name`) to f's parameters and applies it; a layer
+ * with parameters that is given no tensor is a value, which waits for one. */
 dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const dl_ast *name,
-                        const dl_val *piped, const dl_ast_list *args, dl_step *step, const dl_ast *as);
+                        const dl_val *piped, const dl_ast_list *args, dl_step *step,
+                        const dl_ast *as);
 /* Applies such a layer. */
-dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step, const dl_ast *as);
+dl_val dl_apply_builtin_to(const dl_call *bound, dl_span where, dl_val x, dl_step *step,
+                           const dl_ast *as);
 
 /* builtin_rules.c: applies the layer or function that the call names. */
 dl_val dl_builtin_run(dl_call *c);
@@ -54,7 +56,8 @@ dl_val dl_call_norm(dl_call *c, dl_val x, int n, const char *const *over);
 dl_val dl_fn_elementwise(dl_call *c); /* c->what->op on one operand */
 /* further_functions.c */
 dl_val dl_fn_gelu(dl_call *c);
-dl_val dl_fn_with_number(dl_call *c); /* c->what->op with its one float attribute as second argument */
+dl_val
+dl_fn_with_number(dl_call *c); /* c->what->op with its one float attribute as second argument */
 dl_val dl_fn_softplus(dl_call *c);
 dl_val dl_fn_clamp(dl_call *c);
 dl_val dl_layer_embedding(dl_call *c);
@@ -80,17 +83,19 @@ dl_val dl_fn_fail(dl_call *c);
 
 /* ---- call_parts.c: arguments as they are taken ---- */
 
-/* Entry k of argument i, a list with one a spatial axis, or one thing for all of them. Poison: reported. */
+/* Entry k of argument i, a list with one a spatial axis, or one thing for all of them. Poison:
+ * reported. */
 dl_val dl_call_entry(dl_call *c, int i, int spatial, int k);
 /* Whole numbers, one a spatial axis, from argument i. False: reported. */
 bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3]);
 /* The operand is image-like, [N, C, spatial...]; it is of floats, or made so. False: reported. */
 bool dl_call_image(dl_call *c, const dl_type *t);
 bool dl_call_float(dl_call *c, dl_val *x);
-/* Padding of argument i: numbers, `valid`, or `same`: ceil(size / stride) outputs, the odd zero behind, as
- * Keras and, at stride 1, PyTorch have it. */
-bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3], const int64_t stride[3],
-                     const int64_t dilation[3], int64_t lo[3], int64_t hi[3]);
+/* Padding of argument i: numbers, `valid`, or `same`: ceil(size / stride) outputs, the odd zero
+ * behind, as Keras and, at stride 1, PyTorch have it. */
+bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3],
+                     const int64_t stride[3], const int64_t dilation[3], int64_t lo[3],
+                     int64_t hi[3]);
 /* Elementwise shorthand for composites: op of tensors and numbers. */
 dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b);
 /* The axes that `over` names: a name or a list of names. False: reported. */

@@ -1,4 +1,5 @@
-/* Applies built-in layers and functions: for each row of the table the function that builds its result. */
+/* Applies built-in layers and functions: for each row of the table the function that builds its
+ * result. */
 #include "frontends/dl/builtin.h"
 
 static dl_val (*const rules[])(dl_call *c) = {

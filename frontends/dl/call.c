@@ -1,4 +1,5 @@
-/* Calls: what a name in front of parentheses or behind `|>` stands for, and which argument goes where. */
+/* Calls: what a name in front of parentheses or behind `|>` stands for, and which argument goes
+ * where. */
 #include "frontends/dl/builtin.h"
 
 #include <strings.h>
@@ -12,8 +13,8 @@ static dl_val unknown_function(dl_elab *E, const dl_ast *name) {
     const dl_val *v = dl_scope_find(E->scope, name->name);
     if (v) {
         if (v->kind == DL_V_POISON) return dl_poison();
-        return dl_bad(E, name->span, DL_DIAG_not_callable, "'%s' is %s, not a layer or function", name->name,
-                      dl_val_describe(E, *v));
+        return dl_bad(E, name->span, DL_DIAG_not_callable, "'%s' is %s, not a layer or function",
+                      name->name, dl_val_describe(E, *v));
     }
     DL_ARRAY(const char *) all = {0};
     for (int i = 0; i < dl_builtin_count(); i++) dl_push(E->arena, &all, dl_builtin_at(i)->name);
@@ -22,7 +23,8 @@ static dl_val unknown_function(dl_elab *E, const dl_ast *name) {
             dl_push(E->arena, &all, E->file->body.list.at[i]->name);
     for (const dl_scope *s = E->scope; s; s = s->parent)
         for (int i = 0; i < s->functions.n; i++) dl_push(E->arena, &all, s->functions.at[i]->name);
-    dl_bad(E, name->span, DL_DIAG_unknown_function, "there is no layer, function or module '%s'", name->name);
+    dl_bad(E, name->span, DL_DIAG_unknown_function, "there is no layer, function or module '%s'",
+           name->name);
     const char *help = dl_hint_find(DL_HINT_CALL, name->name, strlen(name->name));
     const char *near = dl_hint_alias(DL_HINT_CALL, name->name);
     if (!near) near = dl_suggest(name->name, all.at, all.n);
@@ -35,15 +37,15 @@ static dl_val unknown_function(dl_elab *E, const dl_ast *name) {
 
 /* The source of an expression where that is short, for messages; else "x". */
 static const char *source_words(dl_elab *E, const dl_ast *e) {
-    bool parenthesised =
-        e->kind == DL_A_PIPE || e->kind == DL_A_BINARY || e->kind == DL_A_AS || e->kind == DL_A_CAST;
+    bool parenthesised = e->kind == DL_A_PIPE || e->kind == DL_A_BINARY || e->kind == DL_A_AS ||
+                         e->kind == DL_A_CAST;
     size_t n = e->span.end - e->span.begin - 2 * parenthesised;
     const char *at = E->source->text + e->span.begin + parenthesised;
     return n > 24 || memchr(at, '\n', n) ? "x" : dl_strndup(E->arena, at, n);
 }
 
-/* y.mean() and torch.relu(y): the language has neither methods nor packages. `args`: what was in parentheses,
- * or NULL behind `|>`. */
+/* y.mean() and torch.relu(y): the language has neither methods nor packages. `args`: what was in
+ * parentheses, or NULL behind `|>`. */
 static dl_val method_call(dl_elab *E, const dl_ast *callee, const dl_ast_list *args) {
     const dl_ast *base = callee->a;
     while (base->kind == DL_A_ATTR) base = base->a;
@@ -64,7 +66,8 @@ static dl_val method_call(dl_elab *E, const dl_ast *callee, const dl_ast_list *a
     else if (f && f->makes)
         dl_help(E, "write x |> %s", dl_builtin_usage(E, f));
     else if (near && !package)
-        dl_help(E, "write %s(%s%s)", near, source_words(E, callee->a), args && args->list.n ? ", ..." : "");
+        dl_help(E, "write %s(%s%s)", near, source_words(E, callee->a),
+                args && args->list.n ? ", ..." : "");
     else if (near)
         dl_help(E, "write %s(...)", near);
     else
@@ -77,8 +80,8 @@ static dl_val method_call(dl_elab *E, const dl_ast *callee, const dl_ast_list *a
 static bool label_ok(const char *s) {
     if (!*s || *s == '.' || s[strlen(s) - 1] == '.' || strstr(s, "..")) return false;
     for (; *s; s++)
-        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' ||
-              *s == '.'))
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
+              *s == '_' || *s == '.'))
             return false;
     return true;
 }
@@ -96,11 +99,11 @@ const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what
         else if (v.kind == DL_V_STR)
             dl_puts(&b, v.s);
         else if (v.kind != DL_V_POISON)
-            dl_bad(E, part->span, DL_DIAG_bad_label, "%s takes whole numbers and strings, not %s", what,
-                   dl_val_describe(E, v));
+            dl_bad(E, part->span, DL_DIAG_bad_label, "%s takes whole numbers and strings, not %s",
+                   what, dl_val_describe(E, v));
         if (v.kind == DL_V_INT && v.i < 0)
-            dl_bad(E, part->span, DL_DIAG_bad_label, "%s takes no negative number, but this is %lld", what,
-                   (long long)v.i);
+            dl_bad(E, part->span, DL_DIAG_bad_label,
+                   "%s takes no negative number, but this is %lld", what, (long long)v.i);
     }
     const char *text = good ? dl_intern(b.at) : NULL;
     dl_buf_free(&b);
@@ -111,7 +114,8 @@ const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what
 static const char *label_text(dl_elab *E, const dl_ast *e) {
     const char *text = dl_parts_text(E, &e->items, "a label");
     if (!text || (strlen(text) <= 200 && label_ok(text))) return text;
-    dl_bad(E, e->at, DL_DIAG_bad_label, "'%.80s' is no path of names and numbers joined by dots", text);
+    dl_bad(E, e->at, DL_DIAG_bad_label, "'%.80s' is no path of names and numbers joined by dots",
+           text);
     dl_help(E, "write @name, @name{i} or @outer.inner");
     return NULL;
 }
@@ -129,7 +133,8 @@ static bool take_apart(const dl_ast *e, const dl_ast **name, const dl_ast_list *
     return e->kind == DL_A_NAME;
 }
 
-/* The bound layer that a callee is: a variable, or an element of a list. NULL: it is none; *bad: reported. */
+/* The bound layer that a callee is: a variable, or an element of a list. NULL: it is none; *bad:
+ * reported. */
 static dl_layer *find_layer(dl_elab *E, const dl_ast *name, bool *bad) {
     *bad = false;
     if (name->kind == DL_A_NAME) {
@@ -143,18 +148,22 @@ static dl_layer *find_layer(dl_elab *E, const dl_ast *name, bool *bad) {
 }
 
 static dl_val useless_label(dl_elab *E, const dl_ast *label, const dl_ast *name, bool bound) {
-    const char *what = name->kind == DL_A_NAME ? dl_format(E->arena, "'%s'", name->name) : "this layer";
+    const char *what =
+        name->kind == DL_A_NAME ? dl_format(E->arena, "'%s'", name->name) : "this layer";
     if (bound) {
-        dl_bad(E, label->at, DL_DIAG_useless_label, "%s has its name already, wherever it is applied", what);
+        dl_bad(E, label->at, DL_DIAG_useless_label,
+               "%s has its name already, wherever it is applied", what);
         dl_help(E, "the label stands where the layer is bound: enc = Enc(8) @enc");
     } else {
-        dl_bad(E, label->at, DL_DIAG_useless_label, "%s has no parameters that a label could name", what);
+        dl_bad(E, label->at, DL_DIAG_useless_label, "%s has no parameters that a label could name",
+               what);
         dl_help(E, "put the label behind the layer with parameters");
     }
     return dl_poison();
 }
 
-dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *pipeline, const dl_ast *as) {
+dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *pipeline,
+                const dl_ast *as) {
     dl_step *step = DL_NEW(E->arena, dl_step);
     *step = (dl_step){.outer = E->step, .pipeline = pipeline, .where = e->span};
     const dl_ast *label = NULL, *name;
@@ -166,7 +175,8 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
         if (!step->label) step->path = dl_internf("?%lld", (long long)E->work);
         e = e->a;
     }
-    if (e->kind == DL_A_LABEL) return dl_bad(E, label->at, DL_DIAG_bad_label, "a step has one label");
+    if (e->kind == DL_A_LABEL)
+        return dl_bad(E, label->at, DL_DIAG_bad_label, "a step has one label");
     bool call = take_apart(e, &name, &args, &more), bad = false;
     if (name->kind == DL_A_ATTR && (args || piped)) return method_call(E, name, args);
     dl_scope *home;
@@ -178,22 +188,26 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
         return dl_bad(E, e->span, DL_DIAG_not_callable, "the layer '%s' has its arguments already",
                       layer->name);
     if (layer)
-        return dl_spend(E, e->span, CALL_WORK) ? dl_apply_layer(E, layer, e, piped, args, as) : dl_poison();
+        return dl_spend(E, e->span, CALL_WORK) ? dl_apply_layer(E, layer, e, piped, args, as)
+                                               : dl_poison();
     const dl_ast *m = call && !f ? dl_find_module(E, name->name) : NULL;
     const dl_builtin *b = !call || f || m ? NULL : dl_builtin_find(name->name);
     bool binds = label && (m || (b && b->makes)); /* enc = Enc @enc */
     if (label && !piped && !args && !binds) {
         dl_bad(E, label->at, DL_DIAG_useless_label, "a label stands behind a layer");
-        dl_help(E, "x |> conv(8, 3) @name; there is no matmul: multiply and add, sum(a * b, over=K)");
+        dl_help(E,
+                "x |> conv(8, 3) @name; there is no matmul: multiply and add, sum(a * b, over=K)");
         return dl_poison();
     }
     if (!call || (!piped && !args && !binds))
         return dl_bad(E, e->span, DL_DIAG_not_callable,
-                      piped ? "behind '|>' stands a layer, a function or a module" : "this cannot be called");
+                      piped ? "behind '|>' stands a layer, a function or a module"
+                            : "this cannot be called");
     if (!dl_spend(E, e->span, CALL_WORK)) return dl_poison();
     dl_val v;
     if (m) {
-        if (!piped && !more && m->items.list.n == 0 && args && args->list.n) more = args, args = NULL;
+        if (!piped && !more && m->items.list.n == 0 && args && args->list.n)
+            more = args, args = NULL;
         v = dl_apply_module(E, m, e, piped, args, more, step);
     } else if (!f && !b) {
         v = unknown_function(E, name);
@@ -201,12 +215,15 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
             if (args->list.at[i]->a->kind != DL_A_NAME && args->list.at[i]->a->kind != DL_A_LIST)
                 dl_eval(E, args->list.at[i]->a);
     } else if (more) {
-        v = dl_bad(E, e->span, DL_DIAG_not_callable, "'%s' takes one list of arguments", name->name);
-        if (b && !f) dl_help(E, "what it is applied to stands in front: x |> %s(...) @name", name->name);
+        v = dl_bad(E, e->span, DL_DIAG_not_callable, "'%s' takes one list of arguments",
+                   name->name);
+        if (b && !f)
+            dl_help(E, "what it is applied to stands in front: x |> %s(...) @name", name->name);
     } else if (f)
         v = dl_apply_function(E, f, home, e, piped, args);
     else
         v = dl_apply_builtin(E, b, e, name, piped, args, step, as);
-    if (label && v.kind != DL_V_POISON && !m && (!b || !b->makes)) useless_label(E, label, name, false);
+    if (label && v.kind != DL_V_POISON && !m && (!b || !b->makes))
+        useless_label(E, label, name, false);
     return v;
 }

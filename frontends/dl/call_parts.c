@@ -4,9 +4,8 @@
 static bool push_axis(dl_elab *E, const dl_ast *e, int *n, const char *names[DL_MAX_RANK]) {
     if (e->kind != DL_A_NAME) {
         dl_bad(E, e->span, DL_DIAG_bad_argument, "`over` takes axis names: over=C or over=[H, W]");
-        dl_help(
-            E,
-            "axes go by name, not by number: that of a tensor [N, C, T] which is dim=1 in PyTorch is over=C");
+        dl_help(E, "axes go by name, not by number: that of a tensor [N, C, T] which is dim=1 in "
+                   "PyTorch is over=C");
         return false;
     }
     if (*n == DL_MAX_RANK) {
@@ -30,7 +29,8 @@ bool dl_call_axes(dl_call *c, int i, int *n, const char *names[DL_MAX_RANK]) {
     if (!c->given[i]) return true;
     if (!dl_eval_axes(c->E, c->ast[i], n, names)) return false;
     if (c->what->params[i].kind == DL_P_AXES || *n == 1) return true;
-    dl_bad(c->E, c->ast[i]->span, DL_DIAG_bad_argument, "%s works along one axis: over=C", c->what->name);
+    dl_bad(c->E, c->ast[i]->span, DL_DIAG_bad_argument, "%s works along one axis: over=C",
+           c->what->name);
     return false;
 }
 
@@ -88,7 +88,8 @@ bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3
 
 bool dl_call_image(dl_call *c, const dl_type *t) {
     int channels = dl_type_axis(t, dl_intern("C"));
-    if (t->rank >= 3 && t->rank <= 5 && *t->axis[1].name && (channels < 0 || channels == 1)) return true;
+    if (t->rank >= 3 && t->rank <= 5 && *t->axis[1].name && (channels < 0 || channels == 1))
+        return true;
     if (channels >= 0 && channels != 1 && t->rank >= 3 && t->rank <= 5) {
         dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
                "%s takes the channels from the second axis, but here that is %s: %s", c->what->name,
@@ -110,8 +111,9 @@ bool dl_call_float(dl_call *c, dl_val *x) {
     return x->kind == DL_V_TENSOR;
 }
 
-bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3], const int64_t stride[3],
-                     const int64_t dilation[3], int64_t lo[3], int64_t hi[3]) {
+bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3],
+                     const int64_t stride[3], const int64_t dilation[3], int64_t lo[3],
+                     int64_t hi[3]) {
     int spatial = t->rank - 2;
     if (c->arg[i].kind != DL_V_STR) {
         if (!dl_call_window(c, i, spatial, 0, lo)) return false;

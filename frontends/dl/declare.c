@@ -4,7 +4,8 @@
 
 /* Types */
 
-/* What the argument data_size is worth, for an axis that it sizes; NULL: it sizes others, or nobody gives it.
+/* What the argument data_size is worth, for an axis that it sizes; NULL: it sizes others, or nobody
+ * gives it.
  */
 static const dl_val *edge_of(dl_elab *E, const char *axis, dl_val *room) {
     if (strcmp(axis, "D") != 0 && strcmp(axis, "H") != 0 && strcmp(axis, "W") != 0) return NULL;
@@ -19,9 +20,9 @@ static const dl_val *edge_of(dl_elab *E, const char *axis, dl_val *room) {
     return NULL;
 }
 
-/* False, reported: an argument has the axis' name, and a whole number or nothing yet. It is no size by
- * itself: check, compile and a file's data would each take another one. N is the batch, which is given by
- * others. */
+/* False, reported: an argument has the axis' name, and a whole number or nothing yet. It is no size
+ * by itself: check, compile and a file's data would each take another one. N is the batch, which is
+ * given by others. */
 static bool is_no_argument(dl_elab *E, const dl_ast *arg, const char *name) {
     const dl_val *v = strcmp(name, "N") == 0 ? NULL : dl_scope_find(E->scope, name);
     bool argument = v && v->kind == DL_V_INT;
@@ -30,7 +31,8 @@ static bool is_no_argument(dl_elab *E, const dl_ast *arg, const char *name) {
     if (!argument) return true;
     if (dl_is_poisoned(E, name)) return false; /* said once */
     dl_bad(E, arg->span, DL_DIAG_unknown_size,
-           "the size of axis %s is not written, and the value %s of this name is no axis' size by itself",
+           "the size of axis %s is not written, and the value %s of this name is no axis' size by "
+           "itself",
            name, name);
     dl_help(E, "write %s=%s", name, name);
     return false;
@@ -39,15 +41,16 @@ static bool is_no_argument(dl_elab *E, const dl_ast *arg, const char *name) {
 /* The size of an axis that its declaration leaves open; false: reported. */
 static bool open_size(dl_elab *E, const dl_ast *arg, const char *name, int64_t *size) {
     const dl_size_binding *s = dl_scope_size(E->scope, name);
-    if (s && s->sizes_differ) return dl_eval(E, arg->a).kind == DL_V_INT; /* reports the ambiguity */
+    if (s && s->sizes_differ)
+        return dl_eval(E, arg->a).kind == DL_V_INT; /* reports the ambiguity */
     if (s) return *size = s->size, true;
     if (!is_no_argument(E, arg, name)) return false;
     for (int i = 0; i < E->config->nsizes; i++)
         if (strcmp(E->config->sizes[i].axis, name) == 0) {
             *size = E->config->sizes[i].size;
             if (*size < 0)
-                dl_bad(E, arg->span, DL_DIAG_negative_size, "the configuration gives axis %s the size %lld",
-                       name, (long long)*size);
+                dl_bad(E, arg->span, DL_DIAG_negative_size,
+                       "the configuration gives axis %s the size %lld", name, (long long)*size);
             return *size >= 0;
         }
     dl_val room;
@@ -56,8 +59,8 @@ static bool open_size(dl_elab *E, const dl_ast *arg, const char *name, int64_t *
     if (edge && edge->kind == DL_V_INT) {
         *size = edge->i;
         if (*size < 1)
-            dl_bad(E, arg->span, DL_DIAG_negative_size, "%s gives axis %s the size %lld", DL_ARGUMENT_EDGE,
-                   name, (long long)*size);
+            dl_bad(E, arg->span, DL_DIAG_negative_size, "%s gives axis %s the size %lld",
+                   DL_ARGUMENT_EDGE, name, (long long)*size);
         return *size >= 1;
     }
     if (E->assumed) {
@@ -71,7 +74,9 @@ static bool open_size(dl_elab *E, const dl_ast *arg, const char *name, int64_t *
 }
 
 static bool eval_axis(dl_elab *E, const dl_ast *arg, bool declares, dl_type *out) {
-    const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : dl_intern("");
+    const char *name = arg->name                   ? arg->name
+                       : arg->a->kind == DL_A_NAME ? arg->a->name
+                                                   : dl_intern("");
     int64_t size = -1;
     if (out->rank == DL_MAX_RANK) {
         dl_bad(E, arg->span, DL_DIAG_rank_mismatch, "a tensor has at most %d axes", DL_MAX_RANK);
@@ -87,8 +92,10 @@ static bool eval_axis(dl_elab *E, const dl_ast *arg, bool declares, dl_type *out
                           *name ? dl_format(E->arena, "the size of %s", name) : "a size", &size))
             return false;
         if (!*name && size != 1) {
-            dl_bad(E, arg->span, DL_DIAG_unnamed_axis, "an axis of size %lld needs a name", (long long)size);
-            dl_help(E, "write C=%lld, with the axis' name for C; only axes of size 1 may do without",
+            dl_bad(E, arg->span, DL_DIAG_unnamed_axis, "an axis of size %lld needs a name",
+                   (long long)size);
+            dl_help(E,
+                    "write C=%lld, with the axis' name for C; only axes of size 1 may do without",
                     (long long)size);
             return false;
         }
@@ -109,8 +116,11 @@ bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out) {
             good = false;
             /* The name is known, its size is not: poison, so that its uses are silent. */
             const dl_ast *arg = type->items.list.at[i];
-            const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : NULL;
-            if (declares && name && !dl_scope_size(E->scope, name)) dl_push(E->arena, &E->poisoned, name);
+            const char *name = arg->name                   ? arg->name
+                               : arg->a->kind == DL_A_NAME ? arg->a->name
+                                                           : NULL;
+            if (declares && name && !dl_scope_size(E->scope, name))
+                dl_push(E->arena, &E->poisoned, name);
         }
     return good && dl_check_count(E, type->span, out);
 }
@@ -127,8 +137,8 @@ bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place, const char *what) {
 static bool is_new(dl_elab *E, const dl_ast *s) {
     const dl_var *v = dl_graph_find_var(E->b.graph, s->name);
     if (!v) return true;
-    dl_bad(E, s->at, DL_DIAG_duplicate_definition, "'%s' is declared twice; first on line %d", s->name,
-           v->loc.line);
+    dl_bad(E, s->at, DL_DIAG_duplicate_definition, "'%s' is declared twice; first on line %d",
+           s->name, v->loc.line);
     return false;
 }
 
@@ -138,23 +148,26 @@ void dl_declare_input(dl_elab *E, const dl_ast *s, dl_var_role role) {
     if (!dl_only_in(E, s, DL_IN_MODEL, role == DL_VAR_INPUT ? "input" : "target")) return;
     if (dl_eval_type(E, s->a, true, &type) && is_new(E, s)) {
         dl_loc loc = dl_source_loc(E->source, s->at.begin);
-        v = dl_val_tensor(&dl_graph_var(E->b.graph, role, s->name, type, (dl_init){0}, loc)->value, s->at);
+        v = dl_val_tensor(&dl_graph_var(E->b.graph, role, s->name, type, (dl_init){0}, loc)->value,
+                          s->at);
     }
     dl_scope_set(E, s->name, v);
 }
 
 static bool constant_init(dl_elab *E, const dl_ast *e, dl_init_rule *out) {
     const dl_ast *name = e->kind == DL_A_CALL ? e->a : e;
-    if (name->kind == DL_A_NAME && dl_dist_find(name->name) && !dl_scope_find(E->scope, name->name)) {
-        dl_bad(E, e->span, DL_DIAG_bad_init, "behind '=' stands a number, and '%s' is a distribution",
-               name->name);
+    if (name->kind == DL_A_NAME && dl_dist_find(name->name) &&
+        !dl_scope_find(E->scope, name->name)) {
+        dl_bad(E, e->span, DL_DIAG_bad_init,
+               "behind '=' stands a number, and '%s' is a distribution", name->name);
         dl_help(E, "write ~ instead of =");
         return false;
     }
     dl_val v = dl_eval(E, e);
     if (v.kind == DL_V_POISON) return false;
     if (!dl_val_is_number(v)) {
-        dl_bad(E, e->span, DL_DIAG_bad_init, "an initial value is a number, not %s", dl_val_describe(E, v));
+        dl_bad(E, e->span, DL_DIAG_bad_init, "an initial value is a number, not %s",
+               dl_val_describe(E, v));
         dl_help(E, "for random values write ~ and a distribution");
         return false;
     }
@@ -171,10 +184,11 @@ static bool eval_dist(dl_elab *E, const dl_ast *e, bool constant, dl_init_rule *
     if (!d) return dl_bad_dist(E, name, name->name);
     int n = e->kind == DL_A_CALL ? e->items.list.n : 0;
     if (n != d->arguments) {
-        dl_bad(E, e->span, DL_DIAG_bad_init, "%s takes %d argument%s, not %d", d->name, d->arguments,
-               d->arguments == 1 ? "" : "s", n);
+        dl_bad(E, e->span, DL_DIAG_bad_init, "%s takes %d argument%s, not %d", d->name,
+               d->arguments, d->arguments == 1 ? "" : "s", n);
         if (d->arguments == 2)
-            dl_help(E, "%s(%s)", d->name, d->kind == DL_INIT_UNIFORM ? "low, high" : "mean, deviation");
+            dl_help(E, "%s(%s)", d->name,
+                    d->kind == DL_INIT_UNIFORM ? "low, high" : "mean, deviation");
         return false;
     }
     double v[2] = {0};
@@ -230,12 +244,12 @@ void dl_declare_parameter(dl_elab *E, const dl_ast *s) {
     }
     const dl_var *old = dl_graph_find_var(E->b.graph, name);
     if (old) {
-        dl_bad(E, s->at, DL_DIAG_duplicate_definition, "'%s' is declared twice; first on line %d", name,
-               old->loc.line);
+        dl_bad(E, s->at, DL_DIAG_duplicate_definition, "'%s' is declared twice; first on line %d",
+               name, old->loc.line);
         return;
     }
-    dl_var *var =
-        dl_graph_var(E->b.graph, DL_VAR_PARAM, name, type, init, dl_source_loc(E->source, s->at.begin));
+    dl_var *var = dl_graph_var(E->b.graph, DL_VAR_PARAM, name, type, init,
+                               dl_source_loc(E->source, s->at.begin));
     dl_push(E->arena, &E->params, (dl_param_info){.var = var, .where = s->at, .step = E->step});
     dl_scope_set(E, s->name, dl_val_tensor(&var->value, s->at));
 }
@@ -246,7 +260,8 @@ void dl_declare_init(dl_elab *E, const dl_ast *s) {
         const dl_ast *kind = s->items.list.at[k];
         const dl_builtin *f = dl_builtin_find(kind->name);
         if (!f || !f->makes) {
-            dl_bad(E, kind->span, DL_DIAG_unknown_init_kind, "'%s' is no layer with parameters", kind->name);
+            dl_bad(E, kind->span, DL_DIAG_unknown_init_kind, "'%s' is no layer with parameters",
+                   kind->name);
             const char *names[64];
             int n = 0;
             for (int i = 0; i < dl_builtin_count() && n < 64; i++)
@@ -263,7 +278,8 @@ void dl_declare_init(dl_elab *E, const dl_ast *s) {
                 dl_help(E, "its parameters are: %s", f->makes);
                 continue;
             }
-            if (eval_dist(E, set->a, set->op == T_ASSIGN, &rule)) dl_push(E->arena, &E->rules, rule);
+            if (eval_dist(E, set->a, set->op == T_ASSIGN, &rule))
+                dl_push(E->arena, &E->rules, rule);
         }
     }
 }

@@ -67,7 +67,8 @@ void dl_diag_add_note(dl_diags *d, dl_diag *g, dl_span where, const char *format
     const char *text = format_in(d->arena, format, ap);
     va_end(ap);
     for (int i = 0; i < g->notes.n; i++)
-        if (g->notes.at[i].where.begin == where.begin && strcmp(g->notes.at[i].text, text) == 0) return;
+        if (g->notes.at[i].where.begin == where.begin && strcmp(g->notes.at[i].text, text) == 0)
+            return;
     dl_push(d->arena, &g->notes, (dl_diag_note){where, text});
 }
 
@@ -93,8 +94,8 @@ static const palette coloured = {"\033[1;31m", "\033[1;35m", "\033[1;36m", "\033
 
 enum { LINE_SHOWN = 160 };
 
-/* The source line and a caret under the fault. Long lines are cut to a window around it; bytes that a
- * terminal would act on are shown as '?'. */
+/* The source line and a caret under the fault. Long lines are cut to a window around it; bytes that
+ * a terminal would act on are shown as '?'. */
 static void print_line(dl_buf *out, const dl_source *s, dl_span where, const palette *c) {
     dl_loc at = dl_source_loc(s, where.begin);
     size_t n;
@@ -111,7 +112,10 @@ static void print_line(dl_buf *out, const dl_source *s, dl_span where, const pal
     dl_putf(out, "%5d | ", at.line);
     for (size_t i = from; i < to; i++) {
         unsigned char b = (unsigned char)line[i];
-        dl_putf(out, "%c", b == '\t' ? ' ' : b < 0x20 || b == 0x7F || (b >= 0x80 && !utf8) ? '?' : b);
+        dl_putf(out, "%c",
+                b == '\t'                                       ? ' '
+                : b < 0x20 || b == 0x7F || (b >= 0x80 && !utf8) ? '?'
+                                                                : b);
     }
     dl_puts(out, "\n      | ");
     for (size_t i = from; i < caret; i++)
@@ -132,15 +136,16 @@ static void print_place(dl_buf *out, const dl_source *s, dl_span where, const pa
 static void print_diag(dl_buf *out, const dl_diags *d, const dl_diag *g, const palette *c) {
     bool warning = is_warning(g->id);
     print_place(out, d->source, g->where, c);
-    dl_putf(out, "%s%s:%s %s [%s]\n", warning ? c->warning : c->error, warning ? "warning" : "error", c->off,
-            g->message, dl_diag_code(g->id));
+    dl_putf(out, "%s%s:%s %s [%s]\n", warning ? c->warning : c->error,
+            warning ? "warning" : "error", c->off, g->message, dl_diag_code(g->id));
     print_line(out, d->source, g->where, c);
     for (int i = 0; i < g->notes.n; i++) {
         print_place(out, d->source, g->notes.at[i].where, c);
         dl_putf(out, "%snote:%s %s\n", c->note, c->off, g->notes.at[i].text);
     }
     if (g->help)
-        dl_putf(out, "%shelp:%s %s; see `dlc explain %s`\n", c->help, c->off, g->help, dl_diag_code(g->id));
+        dl_putf(out, "%shelp:%s %s; see `dlc explain %s`\n", c->help, c->off, g->help,
+                dl_diag_code(g->id));
 }
 
 static int by_position(const void *a, const void *b) {
@@ -162,8 +167,8 @@ void dl_diags_print(dl_buf *out, const dl_diags *d, bool colour) {
         if (!warning) shown++;
     }
     if (d->errors > shown)
-        dl_putf(out, "%s: %d more error%s not shown\n", dl_shown(scratch, d->source->name), d->errors - shown,
-                d->errors - shown == 1 ? "" : "s");
+        dl_putf(out, "%s: %d more error%s not shown\n", dl_shown(scratch, d->source->name),
+                d->errors - shown, d->errors - shown == 1 ? "" : "s");
     dl_arena_free(scratch);
 }
 

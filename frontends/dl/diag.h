@@ -1,7 +1,7 @@
 /* Diagnostics: what is wrong with a model file, where, why, and what would mend it.
  *
- * Every kind of diagnostic is a row of diag.def with a permanent code. Reports are collected, sorted by
- * position, and printed with the source line and a caret; at most 20 errors are shown. */
+ * Every kind of diagnostic is a row of diag.def with a permanent code. Reports are collected,
+ * sorted by position, and printed with the source line and a caret; at most 20 errors are shown. */
 #ifndef DL_DIAG_H
 #define DL_DIAG_H
 #include "frontends/dl/source.h"
@@ -38,10 +38,12 @@ enum { DL_DIAG_SHOWN = 20 };
 /* An empty collection for one source. */
 dl_diags *dl_diags_new(dl_arena *arena, const dl_source *source);
 
-/* Adds a report. The same kind at the same place is reported once (a loop body that is elaborated twelve
- * times makes one report); the returned diagnostic takes notes and help either way. */
-dl_diag *dl_report(dl_diags *d, dl_span where, dl_diag_id id, const char *format, ...) DL_PRINTF(4, 5);
-void dl_diag_add_note(dl_diags *d, dl_diag *g, dl_span where, const char *format, ...) DL_PRINTF(4, 5);
+/* Adds a report. The same kind at the same place is reported once (a loop body that is elaborated
+ * twelve times makes one report); the returned diagnostic takes notes and help either way. */
+dl_diag *dl_report(dl_diags *d, dl_span where, dl_diag_id id, const char *format, ...)
+    DL_PRINTF(4, 5);
+void dl_diag_add_note(dl_diags *d, dl_diag *g, dl_span where, const char *format, ...)
+    DL_PRINTF(4, 5);
 void dl_diag_set_help(dl_diags *d, dl_diag *g, const char *format, ...) DL_PRINTF(3, 4);
 /* Adds the reports of `from` (same source) that `to` has not yet. */
 void dl_diags_merge(dl_diags *to, const dl_diags *from);
@@ -56,7 +58,7 @@ void dl_diags_print(dl_buf *out, const dl_diags *d, bool colour);
 int dl_diag_find(const char *name);
 /* "DL-E0201" of a kind. */
 const char *dl_diag_code(dl_diag_id id);
-/* What `dlc explain CODE` prints: code, name and explanation. CODE may leave out "DL-", and may be the short
- * name. False: there is no such code. */
+/* What `dlc explain CODE` prints: code, name and explanation. CODE may leave out "DL-", and may be
+ * the short name. False: there is no such code. */
 bool dl_diag_explain(dl_buf *out, const char *code);
 #endif

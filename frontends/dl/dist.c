@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-/* Distributions. The fan-scaled ones are Keras' (He and Glorot normal are truncated at two deviations, and
- * widened so that the deviation after cutting is the one asked for) and PyTorch's kaiming_uniform with a =
- * sqrt(5). */
+/* Distributions. The fan-scaled ones are Keras' (He and Glorot normal are truncated at two
+ * deviations, and widened so that the deviation after cutting is the one asked for) and PyTorch's
+ * kaiming_uniform with a = sqrt(5). */
 static const dl_dist dists[] = {
     {"normal", 2, DL_BY_ARGUMENTS, DL_INIT_NORMAL, 0},
     {"trunc_normal", 2, DL_BY_ARGUMENTS, DL_INIT_TRUNC_NORMAL, 0},
@@ -31,7 +31,9 @@ bool dl_bad_dist(dl_elab *E, const dl_ast *e, const char *name) {
     if (near)
         dl_help(E, "did you mean '%s'?", near);
     else
-        dl_help(E, "write ~ normal(mean, deviation), uniform(low, high), he_normal..., or = and a number");
+        dl_help(
+            E,
+            "write ~ normal(mean, deviation), uniform(low, high), he_normal..., or = and a number");
     return false;
 }
 
@@ -41,7 +43,8 @@ const dl_dist *dl_dist_find(const char *name) {
     return NULL;
 }
 
-bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out, dl_init *out) {
+bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out,
+                  dl_init *out) {
     (void)E;
     const dl_dist *d = dl_dist_find(rule->dist);
     *out = (dl_init){d->kind, rule->a, rule->b};

@@ -18,5 +18,6 @@ const dl_dist *dl_dist_find(const char *name);
 /* False, reported: `e` is no distribution; `name`: what stands there, or NULL. */
 bool dl_bad_dist(dl_elab *E, const dl_ast *e, const char *name);
 /* The rule's initial values, of a parameter with these fans. */
-bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out, dl_init *out);
+bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out,
+                  dl_init *out);
 #endif

@@ -1,10 +1,12 @@
-/* Warnings about axes: programs that are legal, run, and give plausible numbers that nobody meant. */
+/* Warnings about axes: programs that are legal, run, and give plausible numbers that nobody meant.
+ */
 #include "frontends/dl/elab.h"
 
 /* Does t have an axis of a size above 1 that `other` lacks? Its name, or NULL. */
 static const char *lacks(const dl_type *t, const dl_type *other) {
     for (int i = 0; i < t->rank; i++)
-        if (t->axis[i].size != 1 && dl_type_axis(other, t->axis[i].name) < 0) return t->axis[i].name;
+        if (t->axis[i].size != 1 && dl_type_axis(other, t->axis[i].name) < 0)
+            return t->axis[i].name;
     return NULL;
 }
 
@@ -34,11 +36,13 @@ void dl_doubt_outer_product(dl_elab *E, dl_span where, dl_op op, int n, const dl
             const dl_type *a = &in[i].t->type, *b = &in[j].t->type;
             const char *of_a = lacks(a, b), *of_b = lacks(b, a);
             if (!of_a || !of_b || !share_an_axis(a, b)) continue;
-            dl_bad(E, where, DL_DIAG_outer_product, "every %s meets every %s here: %s is %s and %s is %s",
-                   of_a, of_b, dl_val_words(E, in[i], "the left side"), dl_type_text(a),
+            dl_bad(E, where, DL_DIAG_outer_product,
+                   "every %s meets every %s here: %s is %s and %s is %s", of_a, of_b,
+                   dl_val_words(E, in[i], "the left side"), dl_type_text(a),
                    dl_val_words(E, in[j], "the right side"), dl_type_text(b));
             dl_help(E,
-                    "if %s and %s are one axis, rename one of them with `as`; if this is meant, say so: "
+                    "if %s and %s are one axis, rename one of them with `as`; if this is meant, "
+                    "say so: "
                     "expand(..., over=%s)",
                     of_a, of_b, of_b);
             return;
@@ -56,18 +60,17 @@ void dl_doubt_renaming(dl_elab *E, const dl_ast *as, dl_val x, const dl_type *re
                "`as` goes by position: %s is %s, so this calls %s what was %s and moves nothing",
                dl_val_words(E, x, "the tensor"), dl_type_text(t), renamed->axis[to].name,
                *t->axis[to].name ? t->axis[to].name : "unnamed");
-        dl_help(
-            E,
-            "state the axes in the order in which they are; x |> rearrange(\"n t e -> n e t\") moves them");
+        dl_help(E, "state the axes in the order in which they are; x |> rearrange(\"n t e -> n e "
+                   "t\") moves them");
         return;
     }
     if (!x.mixed || changed < 2) return;
     dl_buf order = {0};
     for (int i = 0; i < t->rank; i++) dl_putf(&order, "%s%s", i ? ", " : "", t->axis[i].name);
-    dl_bad(
-        E, as->at, DL_DIAG_renamed_unseen,
-        "`as` goes by position, and the order of the axes of %s, %s, comes from that of operands elsewhere",
-        dl_val_words(E, x, "the tensor"), dl_type_text(t));
+    dl_bad(E, as->at, DL_DIAG_renamed_unseen,
+           "`as` goes by position, and the order of the axes of %s, %s, comes from that of "
+           "operands elsewhere",
+           dl_val_words(E, x, "the tensor"), dl_type_text(t));
     dl_help(E, "state it first, which checks it: as [%s] as [...]", order.at);
     dl_buf_free(&order);
 }

@@ -1,7 +1,9 @@
-/* Elaboration: runs a model's syntax tree with its compile-time values and leaves behind a graph of tensors.
+/* Elaboration: runs a model's syntax tree with its compile-time values and leaves behind a graph of
+ * tensors.
  *
- * Compile-time values (numbers, strings, lists) are computed here and vanish; tensors become nodes through
- * ir/builder.h. A fault is reported once and its value is poison, which every operation passes on in silence.
+ * Compile-time values (numbers, strings, lists) are computed here and vanish; tensors become nodes
+ * through ir/builder.h. A fault is reported once and its value is poison, which every operation
+ * passes on in silence.
  */
 #ifndef DL_ELAB_H
 #define DL_ELAB_H
@@ -36,7 +38,7 @@ struct dl_val {
     const dl_ast *uneven; /* FLOAT: the whole-number division in it that did not divide evenly */
     bool batch;           /* INT, FLOAT: the size of the batch is in it, */
     double doubled;       /* and of batches twice as large it were this */
-    bool mixed;           /* TENSOR: broadcasting put its axes in order, by that of the operands (doubt.c) */
+    bool mixed; /* TENSOR: broadcasting put its axes in order, by that of the operands (doubt.c) */
     union {
         bool b;
         int64_t i;
@@ -89,8 +91,9 @@ struct dl_step {
     int application; /* of it, from 1 */
 };
 
-/* A module or a layer with parameters, bound to its arguments and to the place that names it: a value.
- * However often it is applied, it has one set of parameters, which its first application makes. */
+/* A module or a layer with parameters, bound to its arguments and to the place that names it: a
+ * value. However often it is applied, it has one set of parameters, which its first application
+ * makes. */
 struct dl_layer {
     const char *name;         /* of the module or built-in */
     const dl_ast *module;     /* or NULL */
@@ -206,11 +209,13 @@ dl_val dl_eval(dl_elab *E, const dl_ast *e);
 dl_val dl_eval_named(dl_elab *E, const dl_ast *e, const char *variable);
 
 /* Names (name.c), whose values need no other expression's. */
-/* The value of a name: a variable's, or the size of an axis. Poison, reported: it is not defined. */
+/* The value of a name: a variable's, or the size of an axis. Poison, reported: it is not defined.
+ */
 dl_val dl_name_value(dl_elab *E, const dl_ast *e);
 /* The same as an expression of its own, as dl_eval. */
 dl_val dl_eval_name(dl_elab *E, const dl_ast *e);
-/* What each expression begins with: false, reported, when the budget is spent or it is nested too deep. */
+/* What each expression begins with: false, reported, when the budget is spent or it is nested too
+ * deep. */
 bool dl_begin_eval(dl_elab *E, const dl_ast *e);
 /* The file's module of that name, or NULL. */
 const dl_ast *dl_find_module(const dl_elab *E, const char *name);
@@ -221,10 +226,11 @@ bool dl_is_callable(const dl_elab *E, const char *name);
 void dl_exec_list(dl_elab *E, const dl_ast_list *list);
 
 /* Declarations (declare.c). */
-/* The type that a declaration writes; sizes left out come from scope, configuration or assumption when
- * `declares`, and are -1 otherwise. False: reported. */
+/* The type that a declaration writes; sizes left out come from scope, configuration or assumption
+ * when `declares`, and are -1 otherwise. False: reported. */
 bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out);
-bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place, const char *what); /* false: reported */
+bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place,
+                const char *what); /* false: reported */
 void dl_declare_input(dl_elab *E, const dl_ast *s, dl_var_role role);
 void dl_declare_parameter(dl_elab *E, const dl_ast *s);
 void dl_declare_init(dl_elab *E, const dl_ast *s);
@@ -232,11 +238,14 @@ void dl_declare_init(dl_elab *E, const dl_ast *s);
 bool dl_want_scalar(dl_elab *E, dl_span where, const char *what, dl_val v);
 
 /* What is legal and hardly meant (doubt.c). */
-/* Whether broadcasting decides the order of the axes of op's result, so that no one declaration shows it. */
+/* Whether broadcasting decides the order of the axes of op's result, so that no one declaration
+ * shows it. */
 bool dl_mixes_axes(dl_op op, int n, const dl_val *in, const dl_type *result);
-/* Warns of an elementwise op whose operands have an axis in common and each one that the other lacks. */
+/* Warns of an elementwise op whose operands have an axis in common and each one that the other
+ * lacks. */
 void dl_doubt_outer_product(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in);
-/* Warns of an `as` that gives a name of x to another axis, or renames axes whose order cannot be seen. */
+/* Warns of an `as` that gives a name of x to another axis, or renames axes whose order cannot be
+ * seen. */
 void dl_doubt_renaming(dl_elab *E, const dl_ast *as, dl_val x, const dl_type *renamed);
 /* Is an argument without a default unknown, so that what depends on it was not built? (loss.c) */
 bool dl_is_partial(const dl_elab *E);
@@ -246,7 +255,8 @@ void dl_check_loss(dl_elab *E);
 /* Tensors (tensor.c). */
 dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
                     const dl_attr *attrs, const dl_type *given);
-/* An elementwise op on tensors and numbers: numbers become constants, element types are made equal. */
+/* An elementwise op on tensors and numbers: numbers become constants, element types are made equal.
+ */
 dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
                       const dl_attr *attrs);
 dl_val dl_tensor_unary(dl_elab *E, const dl_ast *e, dl_val a);
@@ -256,18 +266,20 @@ dl_val dl_tensor_every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_
                        int64_t step);
 /* Reports the index `arg` of `e`, which names no axis: x[:, 0] as it is written here, x[C=0]. */
 dl_val dl_tensor_positional(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x);
-dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n, const char *const *over);
+dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n,
+                        const char *const *over);
 /* The element type in which an op of numbers works on one of type `d`. */
 dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d);
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);
-/* A tensor of f32 or of 16-bit floats as itself, which mixed precision takes in f32 (passes/precision/amp.c):
- * what a function reads whose parts torch.autocast computes in f32. Other values, and other types, as they
- * are. */
+/* A tensor of f32 or of 16-bit floats as itself, which mixed precision takes in f32
+ * (passes/precision/amp.c): what a function reads whose parts torch.autocast computes in f32. Other
+ * values, and other types, as they are. */
 dl_val dl_tensor_pin(dl_elab *E, dl_span where, dl_val x);
 /* x x, in mixed precision in f32, as torch.autocast has powers. */
 dl_val dl_tensor_square(dl_elab *E, dl_span where, dl_val x);
-/* A list of numbers, or of such lists, as a tensor along the axes of t, whose sizes `as` has checked against
- * the first of each level; the element type follows from the numbers. (literals.c) */
+/* A list of numbers, or of such lists, as a tensor along the axes of t, whose sizes `as` has
+ * checked against the first of each level; the element type follows from the numbers. (literals.c)
+ */
 dl_val dl_tensor_filled(dl_elab *E, const dl_ast *as, dl_val list, dl_type t);
 /* The element type of that name; false: reported at `at`. (literals.c) */
 bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out);
@@ -280,14 +292,17 @@ dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype);
 /* False, reported, when the type's sizes multiply beyond 2^47. */
 bool dl_check_count(dl_elab *E, dl_span where, const dl_type *t);
 /* Do the axes of one name agree in size? Except `skip` (or NULL). Reports with words for both. */
-bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in, const char *skip);
+bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in,
+                   const char *skip);
 
-/* Calls (call.c): e is what stands behind `|>` (piped given) or a call in an expression (piped NULL). */
-dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *pipeline, const dl_ast *as);
-/* What it comes down to (apply.c): a local function; a module applied, or without tensors bound; a bound
- * layer. */
-dl_val dl_apply_function(dl_elab *E, const dl_ast *f, dl_scope *home, const dl_ast *call, const dl_val *piped,
-                         const dl_ast_list *args);
+/* Calls (call.c): e is what stands behind `|>` (piped given) or a call in an expression (piped
+ * NULL). */
+dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *pipeline,
+                const dl_ast *as);
+/* What it comes down to (apply.c): a local function; a module applied, or without tensors bound; a
+ * bound layer. */
+dl_val dl_apply_function(dl_elab *E, const dl_ast *f, dl_scope *home, const dl_ast *call,
+                         const dl_val *piped, const dl_ast_list *args);
 dl_val dl_apply_module(dl_elab *E, const dl_ast *m, const dl_ast *call, const dl_val *piped,
                        const dl_ast_list *args, const dl_ast_list *targs, dl_step *step);
 dl_val dl_apply_layer(dl_elab *E, dl_layer *l, const dl_ast *call, const dl_val *piped,
@@ -344,26 +359,30 @@ const dl_builtin *dl_builtin_at(int i);
 /* "conv(channels, kernel, stride=1)". */
 const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f);
 
-/* The text of a label's parts, or of those of a metric's or figure's name (`what` it is, for messages); NULL:
- * reported, or poison. (call.c) */
+/* The text of a label's parts, or of those of a metric's or figure's name (`what` it is, for
+ * messages); NULL: reported, or poison. (call.c) */
 const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what);
 
-/* Parameters (param.c). The path of a step ("conv_down1.0"); NULL after a report when it has no name. */
+/* Parameters (param.c). The path of a step ("conv_down1.0"); NULL after a report when it has no
+ * name. */
 const char *dl_step_path(dl_elab *E, dl_step *step);
-/* A new parameter `role` of layer `c`; its init is the layer's default until the rules are applied. */
-dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in, double fan_out);
+/* A new parameter `role` of layer `c`; its init is the layer's default until the rules are applied.
+ */
+dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in,
+                     double fan_out);
 /* Likewise a buffer, as the step has left it so far; and its next value. */
 dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init);
 void dl_update_state(dl_call *c, const char *role, dl_val next);
-/* Of the parameter `info`, which stands under the name of one that `step` wants: whether both are the same
- * one, asked for by different applications of one bound layer. */
+/* Of the parameter `info`, which stands under the name of one that `step` wants: whether both are
+ * the same one, asked for by different applications of one bound layer. */
 bool dl_is_shared(const dl_param_info *info, const dl_step *step);
 /* conv.weight: all of that kind of layer f made so far. */
 dl_val dl_layer_parameters(dl_elab *E, const dl_ast *e, const dl_builtin *f);
 /* enc.weight of a bound layer: its parameter; of a bound module: all weights made in it so far. */
 dl_val dl_bound_parameters(dl_elab *E, const dl_ast *e, dl_val layer);
 /* The shared parameter as the step wants it. Poison, reported: its shape is another. */
-dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_type *want, dl_span where);
+dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_type *want,
+                      dl_span where);
 void dl_apply_rules(dl_elab *E);
 
 /* Runs the model (run.c) once into graph g (train or eval phase). */

@@ -7,7 +7,8 @@ static dl_val eval_list(dl_elab *E, const dl_ast *e) {
     dl_val list = dl_val_new_list(E, e->span);
     for (int i = 0; i < e->items.list.n; i++) {
         const dl_ast *item = e->items.list.at[i];
-        if (item->name) return dl_bad(E, item->span, DL_DIAG_syntax, "a list has no named elements");
+        if (item->name)
+            return dl_bad(E, item->span, DL_DIAG_syntax, "a list has no named elements");
         if (!dl_val_append(E, list, dl_eval(E, item->a), item->span)) return dl_poison();
     }
     return list;
@@ -19,8 +20,8 @@ static bool decide(dl_elab *E, const dl_ast *e, bool *yes) {
     if (dl_val_is_number(v)) return *yes = dl_val_number(v) != 0, true;
     if (v.kind == DL_V_NONE) return *yes = false, true;
     if (v.kind == DL_V_LIST) return *yes = v.list->items.n != 0, true;
-    dl_bad(E, e->span, DL_DIAG_not_a_condition, "a condition is decided when compiling, but this is %s",
-           dl_val_describe(E, v));
+    dl_bad(E, e->span, DL_DIAG_not_a_condition,
+           "a condition is decided when compiling, but this is %s", dl_val_describe(E, v));
     if (v.kind == DL_V_TENSOR) dl_help(E, "choose element by element with where(condition, a, b)");
     return false;
 }
@@ -84,7 +85,8 @@ static dl_val eval_unary(dl_elab *E, const dl_ast *e) {
 static bool slice_step(dl_elab *E, const dl_ast *slice, int64_t *step) {
     *step = 1;
     if (!slice->c) return true;
-    if (!dl_val_count(E, dl_eval(E, slice->c), INT64_MIN, "the step of a slice", step)) return false;
+    if (!dl_val_count(E, dl_eval(E, slice->c), INT64_MIN, "the step of a slice", step))
+        return false;
     if (*step > 0 && *step <= INT32_MAX) return true;
     dl_bad(E, slice->c->span, DL_DIAG_bad_range, "a slice goes forwards, by 1 or more, not by %lld",
            (long long)*step);
@@ -108,7 +110,8 @@ static dl_val index_list(dl_elab *E, const dl_ast *e, dl_val list) {
     int n = list.list->items.n;
     const dl_ast *arg = e->items.list.at[0];
     if (e->items.list.n != 1 || arg->name)
-        return dl_bad(E, e->span, DL_DIAG_bad_operand, "a list takes one index, without an axis name");
+        return dl_bad(E, e->span, DL_DIAG_bad_operand,
+                      "a list takes one index, without an axis name");
     if (arg->a->kind == DL_A_SLICE) {
         int64_t from = 0, to = n;
         if (arg->a->a && !list_position(E, arg->a->a, n, &from)) return dl_poison();
@@ -126,7 +129,8 @@ static dl_val index_list(dl_elab *E, const dl_ast *e, dl_val list) {
     if (!list_position(E, arg->a, n, &at)) return dl_poison();
     if (at < 0 || at >= n) {
         dl_bad(E, arg->span, DL_DIAG_index_range, "index %lld is outside %s of %d element%s",
-               (long long)(at < 0 ? at - n : at), dl_val_words(E, list, "a list"), n, n == 1 ? "" : "s");
+               (long long)(at < 0 ? at - n : at), dl_val_words(E, list, "a list"), n,
+               n == 1 ? "" : "s");
         dl_help(E, n ? "the first is [0], the last [-1]" : "the list is empty");
         return dl_poison();
     }
@@ -176,8 +180,8 @@ static dl_val index_axis(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val 
         if (!slice_step(E, arg->a, &step)) return dl_poison();
         if (to < from)
             return dl_bad(E, arg->a->span, DL_DIAG_bad_range,
-                          "the slice of %s ends at %lld before it begins at %lld", axis.name, (long long)to,
-                          (long long)from);
+                          "the slice of %s ends at %lld before it begins at %lld", axis.name,
+                          (long long)to, (long long)from);
     } else {
         if (!position(E, arg->a, axis, false, &from)) return dl_poison();
         to = from + 1;
@@ -198,9 +202,8 @@ static dl_val index_tensor(dl_elab *E, const dl_ast *e, dl_val x) {
 static dl_val eval_index(dl_elab *E, const dl_ast *e) {
     if (e->a->kind == DL_A_LABEL) {
         dl_bad(E, e->at, DL_DIAG_bad_label, "a label takes its numbers in braces");
-        dl_help(
-            E,
-            "@blocks.{i}; of a layer's result take parts behind parentheses: (x |> conv(8, 3) @name)[C=0]");
+        dl_help(E, "@blocks.{i}; of a layer's result take parts behind parentheses: (x |> conv(8, "
+                   "3) @name)[C=0]");
         return dl_poison();
     }
     dl_val x = dl_eval(E, e->a);
@@ -221,11 +224,13 @@ static dl_val eval_attribute(dl_elab *E, const dl_ast *e) {
     if (x.kind == DL_V_POISON) return x;
     if (x.kind == DL_V_LAYER) return dl_bound_parameters(E, e, x);
     if (x.kind != DL_V_TENSOR)
-        return dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'", dl_val_describe(E, x), e->name);
+        return dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'", dl_val_describe(E, x),
+                      e->name);
     int at = dl_type_axis(&x.t->type, e->name);
     if (at >= 0) return dl_val_size(e->name, x.t->type.axis[at].size, e->span);
     const char *hint = dl_hint_find(DL_HINT_ATTRIBUTE, e->name, strlen(e->name));
-    dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no axis %s", dl_val_describe(E, x), e->name);
+    dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no axis %s", dl_val_describe(E, x),
+           e->name);
     dl_help(E, "%s", hint ? hint : "x.C is the size of axis C of x");
     return dl_poison();
 }
@@ -246,10 +251,11 @@ static dl_val name_axes(dl_elab *E, const dl_ast *e, dl_val x) {
     dl_type t = x.t->type;
     int n = e->items.list.n;
     if (n != t.rank) {
-        dl_bad(E, e->at, DL_DIAG_rank_mismatch, "`as` names %d axes, but the tensor has %d: %s", n, t.rank,
-               dl_type_text(&t));
+        dl_bad(E, e->at, DL_DIAG_rank_mismatch, "`as` names %d axes, but the tensor has %d: %s", n,
+               t.rank, dl_type_text(&t));
         dl_note_tensor(E, x);
-        dl_help(E, "`as` renames axes; rearrange merges, splits and moves them: x |> rearrange(\"n c h w -> "
+        dl_help(E, "`as` renames axes; rearrange merges, splits and moves them: x |> rearrange(\"n "
+                   "c h w -> "
                    "n (h w) c\") as "
                    "[N, T, E]");
         return dl_poison();
@@ -258,20 +264,23 @@ static dl_val name_axes(dl_elab *E, const dl_ast *e, dl_val x) {
     for (int i = 0; i < n; i++) {
         const dl_ast *arg = e->items.list.at[i];
         const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : NULL;
-        if (!name) return dl_bad(E, arg->span, DL_DIAG_bad_argument, "`as` takes axis names: as [N, T, E]");
+        if (!name)
+            return dl_bad(E, arg->span, DL_DIAG_bad_argument,
+                          "`as` takes axis names: as [N, T, E]");
         if (arg->name) {
             int64_t size;
             if (!dl_val_count(E, dl_eval(E, arg->a), 0, "a size", &size)) return dl_poison();
             if (size != t.axis[i].size)
                 return dl_bad(E, arg->span, DL_DIAG_axis_mismatch,
-                              "%s=%lld is stated, but the axis has size %lld", name, (long long)size,
-                              (long long)t.axis[i].size);
+                              "%s=%lld is stated, but the axis has size %lld", name,
+                              (long long)size, (long long)t.axis[i].size);
         }
         changed |= t.axis[i].name != name;
         t.axis[i].name = name;
         for (int j = 0; j < i; j++)
             if (t.axis[j].name == name)
-                return dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
+                return dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice",
+                              name);
         dl_scope_bind_size(E, name, t.axis[i].size, arg->span);
     }
     if (!changed) return x.mixed = false, x; /* the order that is stated is the order that it has */
@@ -289,7 +298,9 @@ static dl_val eval_literal(dl_elab *E, const dl_ast *e, dl_val list) {
     for (int i = 0; i < rank; i++) {
         const dl_ast *arg = e->items.list.at[i];
         const char *name = arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : NULL;
-        if (!name) return dl_bad(E, arg->span, DL_DIAG_bad_argument, "`as` takes axis names: as [N, T, E]");
+        if (!name)
+            return dl_bad(E, arg->span, DL_DIAG_bad_argument,
+                          "`as` takes axis names: as [N, T, E]");
         if (dl_type_axis(&t, name) >= 0)
             return dl_bad(E, arg->span, DL_DIAG_duplicate_axis, "the axis %s is named twice", name);
         if (inner.kind == DL_V_POISON) return inner;
@@ -304,8 +315,9 @@ static dl_val eval_literal(dl_elab *E, const dl_ast *e, dl_val list) {
             int64_t size;
             if (!dl_val_count(E, dl_eval(E, arg->a), 0, "a size", &size)) return dl_poison();
             if (size != length)
-                return dl_bad(E, arg->span, DL_DIAG_axis_mismatch, "%s=%lld is stated, but the list has %lld",
-                              name, (long long)size, (long long)length);
+                return dl_bad(E, arg->span, DL_DIAG_axis_mismatch,
+                              "%s=%lld is stated, but the list has %lld", name, (long long)size,
+                              (long long)length);
         }
         dl_type_push(&t, name, length);
         inner = length ? inner.list->items.at[0] : dl_val_int(0, e->span);

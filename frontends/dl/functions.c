@@ -7,21 +7,23 @@ static dl_val none(void) { return (dl_val){.kind = DL_V_NONE}; }
 
 static dl_val want_number(dl_call *c, dl_val v) {
     if (dl_refuse_layer(c->E, c->where, v)) return dl_poison();
-    return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s works on tensors and numbers, not on %s",
-                  c->what->name, dl_val_describe(c->E, v));
+    return dl_bad(c->E, c->where, DL_DIAG_bad_argument,
+                  "%s works on tensors and numbers, not on %s", c->what->name,
+                  dl_val_describe(c->E, v));
 }
 
 dl_val dl_fn_elementwise(dl_call *c) {
     dl_val x = c->arg[0];
     if (x.kind == DL_V_TENSOR) return dl_call_elem(c, c->what->op, x, none());
     if (!dl_val_is_number(x)) return want_number(c, x);
-    if (x.kind == DL_V_INT && x.i != INT64_MIN && (c->what->op == DL_OP_abs || c->what->op == DL_OP_relu))
+    if (x.kind == DL_V_INT && x.i != INT64_MIN &&
+        (c->what->op == DL_OP_abs || c->what->op == DL_OP_relu))
         return dl_val_int(x.i < 0 ? (c->what->op == DL_OP_abs ? -x.i : 0) : x.i, c->where);
     if (x.kind == DL_V_INT && c->what->op == DL_OP_floor) return x;
     double r = c->what->fold(dl_val_number(x));
     if (!isfinite(r))
-        return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of %g is not a finite number", c->what->name,
-                      dl_val_number(x));
+        return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of %g is not a finite number",
+                      c->what->name, dl_val_number(x));
     return dl_val_float(r, c->where);
 }
 
@@ -51,12 +53,14 @@ dl_val dl_fn_softmax(dl_call *c) {
 dl_val dl_fn_argmax(dl_call *c) { return along_axis(c, 1); }
 
 dl_val dl_fn_where(dl_call *c) {
-    if (c->arg[1].kind != DL_V_TENSOR && c->arg[2].kind != DL_V_TENSOR && dl_val_is_number(c->arg[1]))
+    if (c->arg[1].kind != DL_V_TENSOR && c->arg[2].kind != DL_V_TENSOR &&
+        dl_val_is_number(c->arg[1]))
         c->arg[1] = dl_tensor_of(c->E, c->arg[1], DL_F32);
     return dl_tensor_elem(c->E, c->where, DL_OP_select, 3, c->arg, 0, NULL);
 }
 
-/* Whether a list holds numbers and tensors alone; else it is told. *first: its first tensor, or -1. */
+/* Whether a list holds numbers and tensors alone; else it is told. *first: its first tensor, or -1.
+ */
 static bool check_list(dl_call *c, const dl_val_list *l, int *first) {
     *first = -1;
     for (int i = 0; i < l->items.n; i++) {
@@ -64,15 +68,16 @@ static bool check_list(dl_call *c, const dl_val_list *l, int *first) {
         if (v.kind == DL_V_POISON) return false;
         if (v.kind == DL_V_TENSOR && *first < 0) *first = i;
         if (v.kind == DL_V_TENSOR || dl_val_is_number(v)) continue;
-        dl_bad(c->E, c->where, DL_DIAG_bad_argument, "%s of a list takes numbers and tensors, not %s",
-               c->what->name, dl_val_describe(c->E, v));
+        dl_bad(c->E, c->where, DL_DIAG_bad_argument,
+               "%s of a list takes numbers and tensors, not %s", c->what->name,
+               dl_val_describe(c->E, v));
         return false;
     }
     return true;
 }
 
-/* r with its axes in the order in which an op of all tensors of the list at once would have them: whichever
- * pair was taken first. */
+/* r with its axes in the order in which an op of all tensors of the list at once would have them:
+ * whichever pair was taken first. */
 static dl_val order_as_all(dl_call *c, const dl_val_list *l, dl_val r) {
     const dl_type **types = DL_NEWS(c->E->arena, const dl_type *, l->items.n);
     int n = 0;
@@ -86,7 +91,8 @@ static dl_val order_as_all(dl_call *c, const dl_val_list *l, dl_val r) {
     return r;
 }
 
-/* Of a list with tensors in it, element by element: the first tensor, and what stands beside it, in order. */
+/* Of a list with tensors in it, element by element: the first tensor, and what stands beside it, in
+ * order. */
 static dl_val fold_tensors(dl_call *c, const dl_val_list *l, int first) {
     dl_op what = c->what->op, op = what == DL_OP_max || what == DL_OP_min ? what
                                    : what == DL_OP_prod                   ? DL_OP_mul
@@ -115,7 +121,8 @@ static dl_val fold_whole(dl_call *c, const dl_val_list *l) {
             r = v;
     }
     if (over)
-        return dl_bad(c->E, c->where, DL_DIAG_overflow, "the result does not fit into a 64-bit whole number");
+        return dl_bad(c->E, c->where, DL_DIAG_overflow,
+                      "the result does not fit into a 64-bit whole number");
     return dl_val_int(r, c->where);
 }
 
@@ -160,13 +167,15 @@ dl_val dl_fn_extreme(dl_call *c) {
         if (a.kind == DL_V_LIST && !c->given[2]) return fold_list(c, a.list);
         if (a.kind != DL_V_TENSOR) return want_number(c, a);
         if (!dl_call_axes_of(c, 2, a, &n, names)) return dl_poison();
-        return dl_tensor_reduce(c->E, c->where, max ? DL_OP_reduce_max : DL_OP_reduce_min, a, n, names);
+        return dl_tensor_reduce(c->E, c->where, max ? DL_OP_reduce_max : DL_OP_reduce_min, a, n,
+                                names);
     }
     if (c->given[2])
-        return dl_bad(c->E, c->where, DL_DIAG_too_many_arguments, "%s takes two tensors, or one and `over`",
-                      c->what->name);
+        return dl_bad(c->E, c->where, DL_DIAG_too_many_arguments,
+                      "%s takes two tensors, or one and `over`", c->what->name);
     if (a.kind == DL_V_TENSOR || b.kind == DL_V_TENSOR) return dl_call_elem(c, c->what->op, a, b);
-    if (!dl_val_is_number(a) || !dl_val_is_number(b)) return want_number(c, dl_val_is_number(a) ? b : a);
+    if (!dl_val_is_number(a) || !dl_val_is_number(b))
+        return want_number(c, dl_val_is_number(a) ? b : a);
     dl_val r = (dl_val_number(a) > dl_val_number(b)) == max ? a : b;
     return r.origin = c->where, r.name = NULL, r;
 }
@@ -177,12 +186,13 @@ static dl_val squares(dl_call *c, dl_op op, dl_val x, int n, const char *const *
     return dl_tensor_reduce(c->E, c->where, op, dl_tensor_square(c->E, c->where, x), n, over);
 }
 
-/* The root, whose gradient at 0 is 0, as PyTorch has it for norms and deviations: where nothing is to be
- * rooted the root of 1 is taken, and thrown away. */
+/* The root, whose gradient at 0 is 0, as PyTorch has it for norms and deviations: where nothing is
+ * to be rooted the root of 1 is taken, and thrown away. */
 static dl_val root(dl_call *c, dl_val x) {
     dl_val zero = dl_val_float(0, c->where), one = dl_val_float(1, c->where);
     dl_val none_left = dl_call_elem(c, DL_OP_eq, x, zero);
-    dl_val safe = dl_tensor_elem(c->E, c->where, DL_OP_select, 3, (dl_val[]){none_left, one, x}, 0, NULL);
+    dl_val safe =
+        dl_tensor_elem(c->E, c->where, DL_OP_select, 3, (dl_val[]){none_left, one, x}, 0, NULL);
     dl_val y = dl_call_elem(c, DL_OP_sqrt, safe, none());
     return dl_tensor_elem(c->E, c->where, DL_OP_select, 3, (dl_val[]){none_left, zero, y}, 0, NULL);
 }
@@ -198,8 +208,9 @@ dl_val dl_fn_norm(dl_call *c) {
     return dl_call_norm(c, c->arg[0], n, names);
 }
 
-/* The variance divides by the count (PyTorch's unbiased=False). Its mean would be rounded to the type of x,
- * where that is one of 16 bits and the mean a scalar: equal values would not deviate by 0. */
+/* The variance divides by the count (PyTorch's unbiased=False). Its mean would be rounded to the
+ * type of x, where that is one of 16 bits and the mean a scalar: equal values would not deviate by
+ * 0. */
 static dl_val deviations(dl_call *c, int *n, const char *names[DL_MAX_RANK]) {
     dl_val x = c->arg[0];
     if (!dl_call_axes_of(c, 1, x, n, names) || !dl_call_float(c, &x)) return dl_poison();
@@ -213,13 +224,14 @@ dl_val dl_fn_var(dl_call *c) {
     dl_val x = deviations(c, &n, names);
     return x.kind == DL_V_TENSOR ? squares(c, DL_OP_mean, x, n, names) : x;
 }
-/* The root of the mean of squares. These are f64, as in PyTorch's std: those of f32 below 1e-23 are 0 in f32,
- * and infinite beyond 1.8e19. A norm's are f32, as in PyTorch: it is a loss of large fields, whose gradient
- * would be made in f64. */
+/* The root of the mean of squares. These are f64, as in PyTorch's std: those of f32 below 1e-23 are
+ * 0 in f32, and infinite beyond 1.8e19. A norm's are f32, as in PyTorch: it is a loss of large
+ * fields, whose gradient would be made in f64. */
 static dl_val root_of_mean_squares(dl_call *c, dl_val x, int n, const char *const *over) {
     const dl_dtype type = x.t->type.dtype;
     x = dl_tensor_cast(c->E, c->where, dl_tensor_pin(c->E, c->where, x), DL_F64);
-    dl_val all = dl_tensor_reduce(c->E, c->where, DL_OP_mean, dl_call_elem(c, DL_OP_mul, x, x), n, over);
+    dl_val all =
+        dl_tensor_reduce(c->E, c->where, DL_OP_mean, dl_call_elem(c, DL_OP_mul, x, x), n, over);
     return all.kind == DL_V_TENSOR ? dl_tensor_cast(c->E, c->where, root(c, all), type) : all;
 }
 
@@ -232,11 +244,13 @@ dl_val dl_fn_std(dl_call *c) {
 
 static dl_val add_squares(dl_call *c, dl_val total, dl_val x) {
     if (x.kind == DL_V_LIST) {
-        for (int i = 0; i < x.list->items.n; i++) total = add_squares(c, total, x.list->items.at[i]);
+        for (int i = 0; i < x.list->items.n; i++)
+            total = add_squares(c, total, x.list->items.at[i]);
         return total;
     }
     if (x.kind != DL_V_TENSOR) return x.kind == DL_V_POISON ? x : want_number(c, x);
-    dl_val s = dl_tensor_reduce(c->E, c->where, DL_OP_sum, dl_tensor_square(c->E, c->where, x), -1, NULL);
+    dl_val s =
+        dl_tensor_reduce(c->E, c->where, DL_OP_sum, dl_tensor_square(c->E, c->where, x), -1, NULL);
     return total.kind == DL_V_NONE ? s : dl_call_elem(c, DL_OP_add, total, s);
 }
 
@@ -264,13 +278,15 @@ dl_val dl_fn_cat(dl_call *c) {
                           dl_val_describe(c->E, in.at[count]));
     }
     if (in.n == 0)
-        return dl_bad(c->E, c->where, DL_DIAG_missing_argument, "cat needs tensors: cat(a, b, over=C)");
+        return dl_bad(c->E, c->where, DL_DIAG_missing_argument,
+                      "cat needs tensors: cat(a, b, over=C)");
     for (int i = 0; i < in.n; i++)
         if (!dl_call_axes_of(c, 1, in.at[i], &n, names)) return dl_poison();
-    if (!dl_axes_agree(
-            c->E, c->where,
-            dl_format(c->E->arena, "cat over %s joins tensors that agree in all other axes", names[0]), in.n,
-            in.at, names[0]))
+    if (!dl_axes_agree(c->E, c->where,
+                       dl_format(c->E->arena,
+                                 "cat over %s joins tensors that agree in all other axes",
+                                 names[0]),
+                       in.n, in.at, names[0]))
         return dl_poison();
     dl_attr axis = dl_attr_name(DL_ATTR_axis, names[0]);
     return dl_tensor_op(c->E, c->where, DL_OP_cat, in.n, in.at, 1, &axis, NULL);
@@ -291,7 +307,8 @@ dl_val dl_fn_range(dl_call *c) {
         return dl_poison();
     }
     for (int i = 0; i < n; i++) {
-        if (!dl_val_count(c->E, c->rest.items.at[i], INT64_MIN, "a bound of range", &v[n == 1 ? 1 : i]))
+        if (!dl_val_count(c->E, c->rest.items.at[i], INT64_MIN, "a bound of range",
+                          &v[n == 1 ? 1 : i]))
             return dl_poison();
     }
     if (v[2] == 0) return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "range: the step is not 0");
@@ -305,8 +322,8 @@ dl_val dl_fn_range(dl_call *c) {
 
 dl_val dl_fn_len(dl_call *c) {
     if (c->arg[0].kind == DL_V_LIST) return dl_val_int(c->arg[0].list->items.n, c->where);
-    return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "len counts the elements of a list, not of %s",
-                  dl_val_describe(c->E, c->arg[0]));
+    return dl_bad(c->E, c->where, DL_DIAG_bad_argument,
+                  "len counts the elements of a list, not of %s", dl_val_describe(c->E, c->arg[0]));
 }
 
 dl_val dl_fn_int(dl_call *c) {
@@ -317,7 +334,8 @@ dl_val dl_fn_int(dl_call *c) {
     return dl_val_int((int64_t)d, c->where);
 }
 
-/* What a model has to say of an argument that it cannot be built with: a text, and values to be shown. */
+/* What a model has to say of an argument that it cannot be built with: a text, and values to be
+ * shown. */
 dl_val dl_fn_fail(dl_call *c) {
     if (c->rest.items.n < 1 || c->rest.items.at[0].kind != DL_V_STR)
         return dl_bad(c->E, c->where, DL_DIAG_bad_argument,

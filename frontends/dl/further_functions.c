@@ -82,8 +82,8 @@ static dl_val sum_of_whole(dl_call *c, dl_val x, const char *axis) {
     return dl_tensor_op(c->E, c->where, DL_OP_sum, 1, &x, 1, &over, NULL);
 }
 
-/* How many elements stand in front of each along the axis: larger ones, NaN above all numbers, and of equal
- * ones those before it. Every pair is compared, and none is stored. */
+/* How many elements stand in front of each along the axis: larger ones, NaN above all numbers, and
+ * of equal ones those before it. Every pair is compared, and none is stored. */
 static dl_val find_places(dl_call *c, dl_val x, dl_axis axis) {
     dl_type t = x.t->type;
     dl_axis other = {dl_type_fresh(&t, axis.name), axis.size};
@@ -99,8 +99,8 @@ static dl_val find_places(dl_call *c, dl_val x, dl_axis axis) {
     return sum_of_whole(c, dl_tensor_cast(c->E, c->where, in_front, DL_I32), other.name);
 }
 
-/* The numbers of the k largest along an axis, the largest first (torch.topk's indices): those in the first k
- * places. Their values are gather's. */
+/* The numbers of the k largest along an axis, the largest first (torch.topk's indices): those in
+ * the first k places. Their values are gather's. */
 dl_val dl_fn_top_k(dl_call *c) {
     dl_elab *E = c->E;
     dl_val x = c->arg[0];
@@ -111,8 +111,9 @@ dl_val dl_fn_top_k(dl_call *c) {
     int at = dl_type_axis(&t, names[0]);
     dl_axis axis = t.axis[at], place = {dl_type_fresh(&t, axis.name), c->arg[1].i};
     if (place.size < 1 || place.size > axis.size)
-        return dl_bad(E, c->arg[1].origin, DL_DIAG_bad_argument, "top_k takes 1 to %lld of %s=%lld, not %lld",
-                      (long long)axis.size, axis.name, (long long)axis.size, (long long)place.size);
+        return dl_bad(E, c->arg[1].origin, DL_DIAG_bad_argument,
+                      "top_k takes 1 to %lld of %s=%lld, not %lld", (long long)axis.size, axis.name,
+                      (long long)axis.size, (long long)place.size);
     dl_val places = find_places(c, x, axis);
     dl_val hit = make(c, DL_OP_eq, places, dl_count_along(E, c->where, place, DL_I32));
     dl_val in[] = {hit, dl_count_along(E, c->where, axis, DL_I32),
@@ -139,14 +140,16 @@ dl_val dl_layer_embedding(dl_call *c) {
     const dl_type *x = &c->arg[0].t->type;
     const char *rows = dl_intern("V"), *features = dl_intern("E");
     if (x->dtype != DL_I32 && x->dtype != DL_I64) {
-        dl_bad(c->E, c->where, DL_DIAG_type_mismatch, "embedding takes whole numbers (i32 or i64), not %s",
-               dl_type_text(x));
-        dl_help(c->E, "declare them as such (input tokens: i32[N, T=10]), or make them whole: x as i32");
+        dl_bad(c->E, c->where, DL_DIAG_type_mismatch,
+               "embedding takes whole numbers (i32 or i64), not %s", dl_type_text(x));
+        dl_help(c->E,
+                "declare them as such (input tokens: i32[N, T=10]), or make them whole: x as i32");
         return dl_poison();
     }
     if (dl_type_axis(x, features) >= 0 || dl_type_axis(x, rows) >= 0)
         return dl_bad(c->E, c->where, DL_DIAG_duplicate_axis,
-                      "embedding makes an axis E, by rows V, but its numbers are %s", dl_type_text(x));
+                      "embedding makes an axis E, by rows V, but its numbers are %s",
+                      dl_type_text(x));
     dl_type t = dl_scalar(DL_F32);
     dl_type_push(&t, rows, c->arg[1].i), dl_type_push(&t, features, c->arg[2].i);
     dl_val w = dl_make_param(c, "weight", t, (dl_init){DL_INIT_NORMAL, 0, 1}, (double)c->arg[2].i,

@@ -22,6 +22,7 @@ const char *dl_hint_find(dl_hint_kind kind, const char *word, size_t n) {
 
 const char *dl_hint_alias(dl_hint_kind kind, const char *word) {
     for (int i = 0; i < NHINTS; i++)
-        if (hints[i].kind == kind && hints[i].ours && strcmp(hints[i].word, word) == 0) return hints[i].ours;
+        if (hints[i].kind == kind && hints[i].ours && strcmp(hints[i].word, word) == 0)
+            return hints[i].ours;
     return NULL;
 }

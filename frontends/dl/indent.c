@@ -1,9 +1,10 @@
 /* Indentation: from words to the tokens of the grammar.
  *
- * Python's rules: a deeper line opens a block, open brackets join lines; and one of ours: a line that begins
- * with
+ * Python's rules: a deeper line opens a block, open brackets join lines; and one of ours: a line
+ * that begins with
  * `|>` continues the one before. Faults of this kind (an unclosed bracket, a missing colon, a bad
- * indentation) are told here, where the cause is known, and mended, so that the grammar reads on. */
+ * indentation) are told here, where the cause is known, and mended, so that the grammar reads on.
+ */
 #include "frontends/dl/ast.h"
 
 #include <errno.h>
@@ -52,12 +53,15 @@ static bool opens_block(int k) {
 }
 static bool opening(int k) { return k == T_LPAREN || k == T_LBRACKET || k == T_LBRACE; }
 static bool closing(int k) { return k == T_RPAREN || k == T_RBRACKET || k == T_RBRACE; }
-static int partner(int k) { return k == T_LPAREN ? T_RPAREN : k == T_LBRACKET ? T_RBRACKET : T_RBRACE; }
+static int partner(int k) {
+    return k == T_LPAREN ? T_RPAREN : k == T_LBRACKET ? T_RBRACKET : T_RBRACE;
+}
 
 /* What the grammar makes of the rest of this line would be noise. */
 static void mark_line(lines *l, uint32_t at) {
     int line = dl_source_line_number(l->p->source, at), n = l->p->fault_lines.n;
-    if (n == 0 || l->p->fault_lines.at[n - 1] != line) dl_push(l->p->arena, &l->p->fault_lines, line);
+    if (n == 0 || l->p->fault_lines.at[n - 1] != line)
+        dl_push(l->p->arena, &l->p->fault_lines, line);
 }
 
 static dl_diag *fault(lines *l, dl_span where, dl_diag_id id, const char *message) {
@@ -72,7 +76,8 @@ static void abandon(lines *l, dl_span where, dl_diag_id id, const char *message)
 
 static bool is_word(const lines *l, const raw *r, const char *word) {
     size_t n = r->span.end - r->span.begin;
-    return r->kind == T_NAME && n == strlen(word) && memcmp(l->p->source->text + r->span.begin, word, n) == 0;
+    return r->kind == T_NAME && n == strlen(word) &&
+           memcmp(l->p->source->text + r->span.begin, word, n) == 0;
 }
 
 static void scan(lines *l, uint32_t at, uint32_t end);
@@ -88,8 +93,8 @@ static bool names_result(const lines *l) {
     return i >= 0 && (is_word(l, &l->raws.at[i], "metric") || is_word(l, &l->raws.at[i], "figure"));
 }
 
-/* The name "recall{k}" becomes the words of the label recall{k}. False: it has no braces, or a fault was
- * told. */
+/* The name "recall{k}" becomes the words of the label recall{k}. False: it has no braces, or a
+ * fault was told. */
 static bool split_name(lines *l, dl_span string) {
     const char *t = l->p->source->text;
     uint32_t from = string.begin + 1, end = string.end - 1;
@@ -100,8 +105,10 @@ static bool split_name(lines *l, dl_span string) {
         } else if (t[i] == '{') {
             const char *close = memchr(t + i, '}', end - i);
             if (!close) {
-                dl_diag *g = fault(l, (dl_span){i, i + 1}, DL_DIAG_unclosed_bracket, "'{' is never closed");
-                dl_diag_set_help(l->p->diags, g, "close it with '}', or write '{{' for a brace in a name");
+                dl_diag *g =
+                    fault(l, (dl_span){i, i + 1}, DL_DIAG_unclosed_bracket, "'{' is never closed");
+                dl_diag_set_help(l->p->diags, g,
+                                 "close it with '}', or write '{{' for a brace in a name");
                 return false;
             }
             uint32_t after = (uint32_t)(close - t);
@@ -130,7 +137,8 @@ static void scan(lines *l, uint32_t at, uint32_t end) {
                     "this word or string is longer than 64 KiB");
         if (l->raws.n == TOKENS_LIMIT)
             abandon(l, span, DL_DIAG_file_too_large, "a model file may hold at most 500,000 words");
-        if (kind == DL_RAW_COMMENT || (kind == T_STRING && names_result(l) && split_name(l, span))) continue;
+        if (kind == DL_RAW_COMMENT || (kind == T_STRING && names_result(l) && split_name(l, span)))
+            continue;
         push_raw(l, kind, span.begin, span.end);
     }
     dl_lex_lex_destroy(scanner);
@@ -149,7 +157,8 @@ static dl_span end_of_last(const lines *l) {
     return (dl_span){at, at};
 }
 
-/* What is between the quotes of a string says, without escapes; in a `name`, braces are written twice. */
+/* What is between the quotes of a string says, without escapes; in a `name`, braces are written
+ * twice. */
 static const char *string_text(lines *l, dl_span span, bool name) {
     dl_buf b = {0};
     const char *t = l->p->source->text;
@@ -178,8 +187,8 @@ static int kind_after(const lines *l, int i) {
     return i < l->raws.n ? l->raws.at[i].kind : T_END;
 }
 
-/* Is raw token i, at the start of a line, plainly the beginning of a statement? Asked only when brackets do
- * not match, to find where one should have been closed. */
+/* Is raw token i, at the start of a line, plainly the beginning of a statement? Asked only when
+ * brackets do not match, to find where one should have been closed. */
 static bool begins_statement(const lines *l, int i, int indent) {
     const raw *r = &l->raws.at[i];
     int follows = kind_after(l, i);
@@ -206,7 +215,8 @@ static void number(lines *l, int kind, dl_span span) {
         if (errno == ERANGE) over = "this number is too large for a whole number (64 bits)";
     } else {
         t.f = strtod(text, NULL);
-        if (errno == ERANGE && (t.f > 1 || t.f < -1)) over = "this number is too large for a double";
+        if (errno == ERANGE && (t.f > 1 || t.f < -1))
+            over = "this number is too large for a double";
     }
     if (over) {
         fault(l, span, DL_DIAG_bad_number, over);
@@ -256,13 +266,13 @@ static void end_line(lines *l, int indent) {
     }
     int first = l->p->tokens.at[l->first].kind;
     if (opens_block(first) && !l->colon && indent > l->indents.at[l->indents.n - 1]) {
-        dl_diag *g =
-            fault(l, end_of_last(l), DL_DIAG_missing_colon, "expected ':' before the indented block");
+        dl_diag *g = fault(l, end_of_last(l), DL_DIAG_missing_colon,
+                           "expected ':' before the indented block");
         dl_diag_set_help(l->p->diags, g, "end the line with ':'");
         emit(l, T_COLON, end_of_last(l), NULL);
     }
-    /* A deeper block behind any ':' is taken as one, so that a fault in its head does not run through its
-     * lines. */
+    /* A deeper block behind any ':' is taken as one, so that a fault in its head does not run
+     * through its lines. */
     int top = l->indents.at[l->indents.n - 1];
     bool opened = last_kind(l) == T_COLON && (opens_block(first) || indent > top);
     emit(l, T_NEWLINE, end_of_last(l), NULL);
@@ -290,12 +300,13 @@ static void begin_line(lines *l, int indent, dl_span where) {
     int top = l->indents.at[l->indents.n - 1];
     if (indent != top && indent != l->bad_indent) {
         mark_line(l, where.begin);
-        dl_diag *g = indent > top
-                         ? dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
-                                     "this line is indented by %d spaces, but its block by %d", indent, top)
-                         : dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
-                                     "this line is indented by %d spaces, and the open blocks by %d and %d",
-                                     indent, top, l->indents.at[l->indents.n - 2]);
+        dl_diag *g =
+            indent > top
+                ? dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
+                            "this line is indented by %d spaces, but its block by %d", indent, top)
+                : dl_report(l->p->diags, where, DL_DIAG_bad_indentation,
+                            "this line is indented by %d spaces, and the open blocks by %d and %d",
+                            indent, top, l->indents.at[l->indents.n - 2]);
         dl_diag_set_help(l->p->diags, g, "give all lines of a block the same indentation");
         l->bad_indent = indent;
     }
@@ -309,7 +320,8 @@ static void check_bracket(lines *l, int i) {
     if (opening(r->kind)) {
         dl_push(l->p->arena, &l->open, i);
         if (l->open.n + l->indents.n > DL_MAX_NESTING)
-            abandon(l, r->span, DL_DIAG_nested_too_deep, "this is nested more than 256 levels deep");
+            abandon(l, r->span, DL_DIAG_nested_too_deep,
+                    "this is nested more than 256 levels deep");
         emit(l, r->kind, r->span, NULL);
         return;
     }
@@ -318,7 +330,8 @@ static void check_bracket(lines *l, int i) {
         emit(l, r->kind, r->span, NULL);
         return;
     }
-    dl_diag *g = fault(l, r->span, DL_DIAG_unmatched_bracket, "this bracket closes nothing that is open");
+    dl_diag *g =
+        fault(l, r->span, DL_DIAG_unmatched_bracket, "this bracket closes nothing that is open");
     if (l->open.n)
         dl_diag_add_note(l->p->diags, g, l->raws.at[l->open.at[l->open.n - 1]].span,
                          "the last open bracket is this one");
@@ -346,13 +359,15 @@ static void token(lines *l, int i) {
     else if (r->kind == T_INT || r->kind == T_FLOAT)
         number(l, r->kind, r->span);
     else if (r->kind == T_STRING)
-        emit(l, r->kind, r->span, string_text(l, (dl_span){r->span.begin + 1, r->span.end - 1}, false));
+        emit(l, r->kind, r->span,
+             string_text(l, (dl_span){r->span.begin + 1, r->span.end - 1}, false));
     else if (r->kind == T_LABEL_TEXT)
         emit(l, r->kind, r->span, string_text(l, r->span, true));
     else if (opening(r->kind) || closing(r->kind))
         check_bracket(l, i);
     else if (r->kind == DL_RAW_OPEN_STRING) {
-        dl_diag *g = fault(l, r->span, DL_DIAG_unclosed_string, "this string is not closed on its line");
+        dl_diag *g =
+            fault(l, r->span, DL_DIAG_unclosed_string, "this string is not closed on its line");
         dl_diag_set_help(l->p->diags, g, "end it with %c", l->p->source->text[r->span.begin]);
         emit(l, T_NAME, r->span, faulty_name());
         l->open_string = true;

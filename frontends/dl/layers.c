@@ -8,8 +8,8 @@ static const char *axis_or(const char *name, const char *taken, const char *othe
     return name == dl_intern(taken) ? dl_intern(other) : name;
 }
 
-/* PyTorch's default for convolutions and linear layers: kaiming_uniform with a = sqrt(5), which is uniform
- * within 1 / sqrt(fan_in), for weight and bias alike. */
+/* PyTorch's default for convolutions and linear layers: kaiming_uniform with a = sqrt(5), which is
+ * uniform within 1 / sqrt(fan_in), for weight and bias alike. */
 static dl_init default_init(double fan_in) {
     double bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
     return (dl_init){DL_INIT_UNIFORM, -bound, bound};
@@ -31,8 +31,8 @@ static dl_val add_bias(dl_call *c, int i, dl_val y, const char *axis, int64_t si
 }
 
 /* Weight [first, second, k...]; the fans follow PyTorch: fan_in counts the second axis. */
-static dl_val conv_weight(dl_call *c, const dl_type *x, int64_t first, int64_t second, const int64_t *kernel,
-                          double *fan_in, double *fan_out) {
+static dl_val conv_weight(dl_call *c, const dl_type *x, int64_t first, int64_t second,
+                          const int64_t *kernel, double *fan_in, double *fan_out) {
     dl_type t = dl_scalar(param_type(c->arg[0]));
     double taps = 1;
     dl_type_push(&t, "O", first);
@@ -49,21 +49,23 @@ static dl_val conv_weight(dl_call *c, const dl_type *x, int64_t first, int64_t s
 static bool groups_of(dl_call *c, int i, const dl_type *t, int64_t out, int64_t *groups) {
     *groups = c->arg[i].i;
     if (*groups < 1 || *groups > INT32_MAX) {
-        dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument, "%s: 'groups' must be 1 or more%s, not %lld",
-               c->what->name, *groups > 1 ? " and not that large" : "", (long long)*groups);
+        dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument,
+               "%s: 'groups' must be 1 or more%s, not %lld", c->what->name,
+               *groups > 1 ? " and not that large" : "", (long long)*groups);
         return false;
     }
     dl_axis in = t->axis[1];
     if (in.size % *groups == 0 && out % *groups == 0) return true;
     dl_bad(c->E, c->given[i] ? c->arg[i].origin : c->where, DL_DIAG_bad_argument,
-           "%s: %lld groups do not divide %s=%lld and %lld channels", c->what->name, (long long)*groups,
-           in.name, (long long)in.size, (long long)out);
+           "%s: %lld groups do not divide %s=%lld and %lld channels", c->what->name,
+           (long long)*groups, in.name, (long long)in.size, (long long)out);
     dl_note_tensor(c->E, c->arg[0]);
     dl_help(c->E, "the numbers of channels, in and out, are multiples of the groups");
     return false;
 }
 
-/* The attributes that every op by windows has; those at their defaults are left out. Returns how many. */
+/* The attributes that every op by windows has; those at their defaults are left out. Returns how
+ * many. */
 static int window_attrs(dl_attr attrs[6], int spatial, const int64_t *stride, const int64_t *lo,
                         const int64_t *hi, const int64_t *dilation, int64_t groups) {
     bool spread = false;
@@ -86,21 +88,24 @@ dl_val dl_layer_conv(dl_call *c) {
     int64_t out = c->arg[1].i, in = t->rank > 1 ? t->axis[1].size : 0;
     if (!dl_call_image(c, t) || !dl_call_window(c, 2, spatial, 1, kernel) ||
         !dl_call_window(c, 3, spatial, 1, stride) || !dl_call_window(c, 6, spatial, 1, dilation) ||
-        !dl_call_padding(c, 4, t, kernel, stride, dilation, lo, hi) || !groups_of(c, 7, t, out, &groups))
+        !dl_call_padding(c, 4, t, kernel, stride, dilation, lo, hi) ||
+        !groups_of(c, 7, t, out, &groups))
         return dl_poison();
     double fan_in, fan_out;
     dl_val w = conv_weight(c, t, out, in / groups, kernel, &fan_in, &fan_out);
     dl_attr attrs[6];
     int n = window_attrs(attrs, spatial, stride, lo, hi, dilation, groups);
-    dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_Y), 2, (dl_val[]){x, w}, n, attrs, NULL);
+    dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_Y), 2, (dl_val[]){x, w}, n,
+                            attrs, NULL);
     return add_bias(c, 5, y, t->axis[1].name, out, fan_in, fan_out);
 }
 
-/* The size of a transposed convolution along one axis: (n-1)*stride - 2*pad + (kernel-1)*dilation + 1 +
- * out_pad. *hi is the padding behind of the convolution that it is the input gradient of, whose windows must
- * be n; the last *behind elements are none of it, and zeros. */
-static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t stride, int64_t pad, int64_t extra,
-                            int64_t dilation, int64_t *size, int64_t *hi, int64_t *behind) {
+/* The size of a transposed convolution along one axis: (n-1)*stride - 2*pad + (kernel-1)*dilation +
+ * 1 + out_pad. *hi is the padding behind of the convolution that it is the input gradient of, whose
+ * windows must be n; the last *behind elements are none of it, and zeros. */
+static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t stride, int64_t pad,
+                            int64_t extra, int64_t dilation, int64_t *size, int64_t *hi,
+                            int64_t *behind) {
     int64_t reach = (kernel - 1) * dilation + 1; /* each below 2^31 */
     *hi = pad, *behind = 0;
     if (extra >= stride && extra < dilation) *hi = pad > extra ? pad - extra : 0;
@@ -113,13 +118,15 @@ static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t strid
     if (extra - (pad - *hi) >= stride) *behind = extra - (pad - *hi) - (stride - 1);
     if (__builtin_mul_overflow(a.size - 1, stride, size) ||
         __builtin_add_overflow(*size, reach - 2 * pad + extra, size)) {
-        dl_bad(c->E, c->where, DL_DIAG_too_large, "%s=%lld becomes too large", a.name, (long long)a.size);
+        dl_bad(c->E, c->where, DL_DIAG_too_large, "%s=%lld becomes too large", a.name,
+               (long long)a.size);
         return false;
     }
     if (*size > *behind) return true;
     dl_bad(c->E, c->where, DL_DIAG_bad_window,
-           "along %s nothing is left: (%lld-1)*%lld - 2*%lld + %lld = %lld", a.name, (long long)a.size,
-           (long long)stride, (long long)pad, (long long)(reach + extra), (long long)*size);
+           "along %s nothing is left: (%lld-1)*%lld - 2*%lld + %lld = %lld", a.name,
+           (long long)a.size, (long long)stride, (long long)pad, (long long)(reach + extra),
+           (long long)*size);
     dl_note_tensor(c->E, c->arg[0]);
     return false;
 }
@@ -138,8 +145,8 @@ dl_val dl_layer_conv_transpose(dl_call *c) {
         !groups_of(c, 8, t, out, &groups))
         return dl_poison();
     for (int i = 0; i < spatial; i++)
-        if (!transposed_size(c, t->axis[i + 2], kernel[i], stride[i], pad[i], extra[i], dilation[i], &size[i],
-                             &hi[i], &behind[i]))
+        if (!transposed_size(c, t->axis[i + 2], kernel[i], stride[i], pad[i], extra[i], dilation[i],
+                             &size[i], &hi[i], &behind[i]))
             return dl_poison();
     double fan_in, fan_out;
     dl_val w = conv_weight(c, t, in, out / groups, kernel, &fan_in, &fan_out);
@@ -147,11 +154,13 @@ dl_val dl_layer_conv_transpose(dl_call *c) {
     int n = window_attrs(attrs, spatial, stride, pad, hi, dilation, groups);
     for (int i = 0; i < spatial; i++) size[i] -= behind[i];
     attrs[n++] = dl_attr_ints(DL_ATTR_size, spatial, size);
-    dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_X), 2, (dl_val[]){x, w}, n, attrs, NULL);
+    dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_X), 2, (dl_val[]){x, w}, n,
+                            attrs, NULL);
     for (int i = 0; i < spatial && y.kind == DL_V_TENSOR; i++) {
         const int64_t none = 0;
         dl_attr at[] = {dl_attr_name(DL_ATTR_axis, t->axis[i + 2].name),
-                        dl_attr_ints(DL_ATTR_pad_lo, 1, &none), dl_attr_ints(DL_ATTR_pad_hi, 1, &behind[i])};
+                        dl_attr_ints(DL_ATTR_pad_lo, 1, &none),
+                        dl_attr_ints(DL_ATTR_pad_hi, 1, &behind[i])};
         if (behind[i]) y = dl_tensor_op(c->E, c->where, DL_OP_pad, 1, &y, 3, at, NULL);
     }
     return add_bias(c, 6, y, t->axis[1].name, out, fan_in, fan_out);
@@ -163,7 +172,8 @@ dl_val dl_layer_linear(dl_call *c) {
     if (!dl_call_float(c, &x)) return dl_poison();
     if (x.t->type.rank < 1 || !*x.t->type.axis[x.t->type.rank - 1].name)
         return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
-                      "linear works along the last axis, but its input is %s", dl_type_text(&x.t->type));
+                      "linear works along the last axis, but its input is %s",
+                      dl_type_text(&x.t->type));
     dl_axis last = x.t->type.axis[x.t->type.rank - 1];
     double fan_in = (double)last.size, fan_out = (double)c->arg[1].i;
     dl_type t = dl_scalar(param_type(x));
@@ -177,17 +187,19 @@ dl_val dl_layer_linear(dl_call *c) {
 static dl_val norm_param(dl_call *c, const char *role, dl_axis axis, double value) {
     dl_type t = dl_scalar(param_type(c->arg[0]));
     dl_type_push(&t, axis.name, axis.size);
-    return dl_make_param(c, role, t, (dl_init){value ? DL_INIT_CONST : DL_INIT_ZERO, value, 0}, 1, 1);
+    return dl_make_param(c, role, t, (dl_init){value ? DL_INIT_CONST : DL_INIT_ZERO, value, 0}, 1,
+                         1);
 }
 
 /* The same nodes as of the layer itself (passes/lower/lower_rules.c), which are then made once. */
 static dl_val batch_mean(dl_call *c, dl_val x, int n, const char *const *over, int correction) {
-    dl_attr attrs[] = {dl_attr_names(DL_ATTR_over, n, over), dl_attr_int(DL_ATTR_correction, correction)};
+    dl_attr attrs[] = {dl_attr_names(DL_ATTR_over, n, over),
+                       dl_attr_int(DL_ATTR_correction, correction)};
     return dl_tensor_op(c->E, c->where, DL_OP_batch_mean, 1, &x, 2, attrs, NULL);
 }
 
-/* running = momentum * running + (1 - momentum) * batch: Keras' momentum, which is 1 - PyTorch's. The running
- * variance is the unbiased one, as in both. */
+/* running = momentum * running + (1 - momentum) * batch: Keras' momentum, which is 1 - PyTorch's.
+ * The running variance is the unbiased one, as in both. */
 static void update_statistics(dl_call *c, dl_val x, dl_val mean, dl_val var, double momentum) {
     const dl_type *t = &x.t->type;
     const char *over[DL_MAX_RANK];
@@ -214,7 +226,8 @@ dl_val dl_layer_batch_norm(dl_call *c) {
     if (!dl_call_float(c, &x)) return dl_poison();
     if (x.t->type.rank < 2 || !*x.t->type.axis[1].name)
         return dl_bad(E, c->where, DL_DIAG_rank_mismatch,
-                      "batch_norm works on [N, C, ...], but its input is %s", dl_type_text(&x.t->type));
+                      "batch_norm works on [N, C, ...], but its input is %s",
+                      dl_type_text(&x.t->type));
     dl_axis channel = x.t->type.axis[1];
     dl_type vector = dl_scalar(param_type(x));
     dl_type_push(&vector, channel.name, channel.size);
@@ -227,10 +240,12 @@ dl_val dl_layer_batch_norm(dl_call *c) {
         return dl_poison();
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_eps, eps), dl_attr_float(DL_ATTR_momentum, momentum),
                        dl_attr_int(DL_ATTR_training, E->train)};
-    dl_val y = dl_tensor_op(E, c->where, DL_OP_batch_norm, 5, (dl_val[]){x, w, b, mean, var}, 3, attrs, NULL);
+    dl_val y = dl_tensor_op(E, c->where, DL_OP_batch_norm, 5, (dl_val[]){x, w, b, mean, var}, 3,
+                            attrs, NULL);
     if (!E->train || y.kind != DL_V_TENSOR) return y;
     update_statistics(c, x, mean, var, momentum);
-    dl_update_state(c, "num_batches_tracked", dl_call_elem(c, DL_OP_add, seen, dl_val_int(1, c->where)));
+    dl_update_state(c, "num_batches_tracked",
+                    dl_call_elem(c, DL_OP_add, seen, dl_val_int(1, c->where)));
     return y;
 }
 
@@ -252,7 +267,8 @@ dl_val dl_layer_layer_norm(dl_call *c) {
     const char *names[DL_MAX_RANK];
     if (last < 0 || !*x.t->type.axis[last].name)
         return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
-                      "layer_norm works along the last axis, but its input is %s", dl_type_text(&x.t->type));
+                      "layer_norm works along the last axis, but its input is %s",
+                      dl_type_text(&x.t->type));
     if (c->arg[2].kind != DL_V_NONE) {
         if (!dl_call_axes_of(c, 2, x, &n, names)) return dl_poison();
         at = dl_type_axis(&x.t->type, names[0]);
@@ -265,8 +281,8 @@ dl_val dl_layer_layer_norm(dl_call *c) {
     return y.kind == DL_V_TENSOR ? with_axis_at(c, y, last, at) : y;
 }
 
-/* Of a group that has one value. PyTorch refuses an instance norm, but a group norm only of a single sample.
- * False: reported. */
+/* Of a group that has one value. PyTorch refuses an instance norm, but a group norm only of a
+ * single sample. False: reported. */
 static bool check_values(dl_call *c, const dl_type *t) {
     bool refused = strcmp(c->what->name, "instance_norm") == 0;
     dl_bad(c->E, c->where, refused ? DL_DIAG_one_value : DL_DIAG_one_value_a_group,
@@ -275,15 +291,16 @@ static bool check_values(dl_call *c, const dl_type *t) {
     return !refused;
 }
 
-/* Groups of channels; of one group a channel it is instance_norm. Without parameters it is as with ones and
- * zeros. */
+/* Groups of channels; of one group a channel it is instance_norm. Without parameters it is as with
+ * ones and zeros. */
 static dl_val normalise_groups(dl_call *c, int64_t groups, double eps, bool affine) {
     dl_val x = c->arg[0], w, b;
     if (!dl_call_float(c, &x)) return dl_poison();
     const dl_type *t = &x.t->type;
     if (t->rank < 2 || !*t->axis[1].name)
-        return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch, "%s works on [N, C, ...], but its input is %s",
-                      c->what->name, dl_type_text(t));
+        return dl_bad(c->E, c->where, DL_DIAG_rank_mismatch,
+                      "%s works on [N, C, ...], but its input is %s", c->what->name,
+                      dl_type_text(t));
     dl_axis channel = t->axis[1];
     if (groups > 0 && dl_type_count(t) == t->axis[0].size * groups && channel.size >= groups &&
         t->axis[0].size && !check_values(c, t))
@@ -308,8 +325,8 @@ dl_val dl_layer_group_norm(dl_call *c) {
 
 dl_val dl_layer_instance_norm(dl_call *c) {
     const dl_type *t = &c->arg[0].t->type;
-    return normalise_groups(c, t->rank > 1 && t->axis[1].size ? t->axis[1].size : 1, dl_val_number(c->arg[1]),
-                            c->arg[2].b);
+    return normalise_groups(c, t->rank > 1 && t->axis[1].size ? t->axis[1].size : 1,
+                            dl_val_number(c->arg[1]), c->arg[2].b);
 }
 
 static bool check_rate(dl_call *c, int i, double *rate) {
@@ -337,5 +354,6 @@ dl_val dl_layer_attention(dl_call *c) {
     if (!dl_axes_agree(c->E, c->where, "attention", 3, c->arg, NULL)) return dl_poison();
     dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, c->E->train ? rate : 0),
                        dl_attr_int(DL_ATTR_heads, c->arg[3].i), dl_attr_int(DL_ATTR_causal, 1)};
-    return dl_tensor_op(c->E, c->where, DL_OP_attention, 3, c->arg, c->arg[5].b ? 3 : 2, attrs, NULL);
+    return dl_tensor_op(c->E, c->where, DL_OP_attention, 3, c->arg, c->arg[5].b ? 3 : 2, attrs,
+                        NULL);
 }

@@ -1,5 +1,5 @@
-/* Tensors of values known when compiling, and what changes only a tensor's type: lists along named axes,
- * casts, one_hot, linspace, expand, unsqueeze, stop_gradient. */
+/* Tensors of values known when compiling, and what changes only a tensor's type: lists along named
+ * axes, casts, one_hot, linspace, expand, unsqueeze, stop_gradient. */
 #include <math.h>
 
 #include "frontends/dl/builtin.h"
@@ -19,11 +19,12 @@ static bool flatten(dl_elab *E, const dl_ast *e, dl_val v, int depth, literal *o
     if (v.kind == DL_V_POISON) return false;
     if (depth < out->rank) {
         if (v.kind != DL_V_LIST || (out->size[depth] >= 0 && v.list->items.n != out->size[depth])) {
-            dl_bad(
-                E, v.origin, DL_DIAG_bad_list, "along axis %d there %s here, but here stands %s", depth + 1,
-                out->size[depth] == 1 ? "is 1 element"
-                                      : dl_format(E->arena, "are %lld elements", (long long)out->size[depth]),
-                dl_val_describe(E, v));
+            dl_bad(E, v.origin, DL_DIAG_bad_list, "along axis %d there %s here, but here stands %s",
+                   depth + 1,
+                   out->size[depth] == 1
+                       ? "is 1 element"
+                       : dl_format(E->arena, "are %lld elements", (long long)out->size[depth]),
+                   dl_val_describe(E, v));
             return false;
         }
         for (int i = 0; i < v.list->items.n; i++)
@@ -33,12 +34,13 @@ static bool flatten(dl_elab *E, const dl_ast *e, dl_val v, int depth, literal *o
     if (!dl_val_is_number(v)) {
         dl_bad(E, e->span, DL_DIAG_bad_list, "a tensor's elements are numbers, and not %s",
                dl_val_describe(E, v));
-        if (v.kind == DL_V_TENSOR) dl_help(E, "join tensors along an axis that they have: cat(a, b, over=C)");
+        if (v.kind == DL_V_TENSOR)
+            dl_help(E, "join tensors along an axis that they have: cat(a, b, over=C)");
         return false;
     }
     if (v.kind == DL_V_INT && (v.i > (int64_t)1 << 53 || v.i < -((int64_t)1 << 53))) {
-        dl_bad(E, v.origin, DL_DIAG_bad_list, "a tensor's whole numbers go up to 2^53, and this is %lld",
-               (long long)v.i);
+        dl_bad(E, v.origin, DL_DIAG_bad_list,
+               "a tensor's whole numbers go up to 2^53, and this is %lld", (long long)v.i);
         return false;
     }
     out->fraction |= v.kind == DL_V_FLOAT, out->numbers |= v.kind != DL_V_BOOL;
@@ -60,8 +62,8 @@ dl_val dl_count_along(dl_elab *E, dl_span where, dl_axis axis, dl_dtype dtype) {
     return dl_tensor_op(E, where, DL_OP_iota, 0, NULL, 1, &along, &t);
 }
 
-/* A variable of those numbers. Equal ones are one, in both of the model's graphs: the name follows from type
- * and numbers, and is none that a layer can have. */
+/* A variable of those numbers. Equal ones are one, in both of the model's graphs: the name follows
+ * from type and numbers, and is none that a layer can have. */
 static dl_val table(dl_elab *E, dl_span where, const literal *l, const dl_type *t) {
     dl_graph *g = E->b.graph;
     size_t bytes = sizeof(double) * (size_t)l->flat.n;
@@ -82,7 +84,8 @@ static dl_val table(dl_elab *E, dl_span where, const literal *l, const dl_type *
 /* All alike: that number everywhere. */
 static dl_val build(dl_elab *E, dl_span where, const literal *l, dl_type t) {
     for (int i = 1; i < l->flat.n; i++)
-        if (memcmp(&l->flat.at[i], &l->flat.at[0], sizeof(double)) != 0) return table(E, where, l, &t);
+        if (memcmp(&l->flat.at[i], &l->flat.at[0], sizeof(double)) != 0)
+            return table(E, where, l, &t);
     dl_val one = constant(E, where, l->flat.n ? l->flat.at[0] : 0, t.dtype);
     return dl_tensor_op(E, where, DL_OP_broadcast, 1, &one, 0, NULL, &t);
 }
@@ -115,7 +118,8 @@ bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out) {
     if (dl_dtype_parse(name, out)) return true;
     dl_bad(E, at, DL_DIAG_type_mismatch, "'%s' is no element type", name);
     const char *near = dl_suggest(name, dtypes, DL_NDTYPES);
-    dl_help(E, "%s%s%s", near ? "did you mean '" : "the types are f32, f64, f16, bf16, i32, i64 and bool",
+    dl_help(E, "%s%s%s",
+            near ? "did you mean '" : "the types are f32, f64, f16, bf16, i32, i64 and bool",
             near ? near : "", near ? "'?" : "");
     return false;
 }
@@ -130,9 +134,11 @@ dl_val dl_tensor_convert(dl_elab *E, const dl_ast *e, dl_val x) {
     }
     if (dl_refuse_layer(E, e->at, x)) return dl_poison();
     if (!dl_val_is_number(x)) {
-        dl_bad(E, e->at, DL_DIAG_not_a_tensor, "`as %s` makes a tensor of a tensor or a number, not of %s",
-               e->name, dl_val_describe(E, x));
-        if (x.kind == DL_V_LIST) dl_help(E, "name its axes first: [0.1, 0.9] as [C] as %s", e->name);
+        dl_bad(E, e->at, DL_DIAG_not_a_tensor,
+               "`as %s` makes a tensor of a tensor or a number, not of %s", e->name,
+               dl_val_describe(E, x));
+        if (x.kind == DL_V_LIST)
+            dl_help(E, "name its axes first: [0.1, 0.9] as [C] as %s", e->name);
         return dl_poison();
     }
     double d = dl_val_number(x);
@@ -144,7 +150,8 @@ dl_val dl_fn_one_hot(dl_call *c) {
     dl_elab *E = c->E;
     dl_val t = c->arg[0];
     if (c->keyed.items.n != 1) {
-        dl_bad(E, c->where, c->keyed.items.n ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
+        dl_bad(E, c->where,
+               c->keyed.items.n ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
                "one_hot takes one new axis with its size");
         dl_help(E, "one_hot(t, C=10)");
         return dl_poison();
@@ -152,10 +159,11 @@ dl_val dl_fn_one_hot(dl_call *c) {
     dl_val size = c->keyed.items.at[0];
     const char *axis = size.name;
     int64_t n;
-    if (!dl_val_count(E, size, 1, dl_format(E->arena, "one_hot: '%s'", axis), &n)) return dl_poison();
+    if (!dl_val_count(E, size, 1, dl_format(E->arena, "one_hot: '%s'", axis), &n))
+        return dl_poison();
     if (t.t->type.dtype != DL_I32 && t.t->type.dtype != DL_I64) {
-        dl_bad(E, c->where, DL_DIAG_type_mismatch, "one_hot takes class numbers (i32 or i64), not %s",
-               dl_type_text(&t.t->type));
+        dl_bad(E, c->where, DL_DIAG_type_mismatch,
+               "one_hot takes class numbers (i32 or i64), not %s", dl_type_text(&t.t->type));
         dl_help(E, "make them whole: one_hot(t as i32, %s=%lld)", axis, (long long)n);
         return dl_poison();
     }
@@ -163,17 +171,19 @@ dl_val dl_fn_one_hot(dl_call *c) {
         return dl_bad(E, c->where, DL_DIAG_duplicate_axis, "%s has an axis %s already: it is %s",
                       dl_val_words(E, t, "the tensor"), axis, dl_type_text(&t.t->type));
     dl_val in[] = {t, dl_count_along(E, c->where, (dl_axis){axis, n}, t.t->type.dtype)};
-    return dl_tensor_cast(E, c->where, dl_tensor_op(E, c->where, DL_OP_eq, 2, in, 0, NULL, NULL), DL_F32);
+    return dl_tensor_cast(E, c->where, dl_tensor_op(E, c->where, DL_OP_eq, 2, in, 0, NULL, NULL),
+                          DL_F32);
 }
 
 /* No gradient flows into what it is given: a tensor, or a list of such. */
 static dl_val stop(dl_call *c, dl_val x) {
-    if (x.kind == DL_V_TENSOR) return dl_tensor_op(c->E, c->where, DL_OP_stop_gradient, 1, &x, 0, NULL, NULL);
+    if (x.kind == DL_V_TENSOR)
+        return dl_tensor_op(c->E, c->where, DL_OP_stop_gradient, 1, &x, 0, NULL, NULL);
     if (x.kind != DL_V_LIST) {
         if (dl_val_is_number(x) || x.kind == DL_V_POISON) return x;
         if (dl_refuse_layer(c->E, c->where, x)) return dl_poison();
-        return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "stop_gradient works on tensors, not on %s",
-                      dl_val_describe(c->E, x));
+        return dl_bad(c->E, c->where, DL_DIAG_bad_argument,
+                      "stop_gradient works on tensors, not on %s", dl_val_describe(c->E, x));
     }
     dl_val list = dl_val_new_list(c->E, c->where);
     for (int i = 0; i < x.list->items.n; i++)
@@ -202,15 +212,16 @@ static bool add_axis(dl_call *c, dl_type *t, const char *name, dl_val size, dl_s
     return true;
 }
 
-/* x along further axes too: those of `over`, whose names are in sight with their sizes, and sized ones. */
+/* x along further axes too: those of `over`, whose names are in sight with their sizes, and sized
+ * ones. */
 dl_val dl_fn_expand(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
     dl_val x = dl_tensor_of(c->E, c->arg[0], DL_F32);
     if (dl_refuse_layer(c->E, c->where, x) || x.kind == DL_V_POISON) return dl_poison();
     if (x.kind != DL_V_TENSOR)
-        return dl_bad(c->E, c->where, DL_DIAG_bad_argument, "expand works on tensors and numbers, not on %s",
-                      dl_val_describe(c->E, x));
+        return dl_bad(c->E, c->where, DL_DIAG_bad_argument,
+                      "expand works on tensors and numbers, not on %s", dl_val_describe(c->E, x));
     dl_type t = x.t->type;
     if (!dl_call_axes(c, 1, &n, names)) return dl_poison();
     for (int i = 0; i < n; i++) {
@@ -218,7 +229,8 @@ dl_val dl_fn_expand(dl_call *c) {
         if (!add_axis(c, &t, names[i], dl_eval_name(c->E, e), e->span)) return dl_poison();
     }
     for (int i = 0; i < c->keyed.items.n; i++)
-        if (!add_axis(c, &t, c->keyed.items.at[i].name, c->keyed.items.at[i], c->where)) return dl_poison();
+        if (!add_axis(c, &t, c->keyed.items.at[i].name, c->keyed.items.at[i], c->where))
+            return dl_poison();
     if (t.rank == x.t->type.rank) {
         dl_bad(c->E, c->where, DL_DIAG_missing_argument, "expand needs new axes");
         dl_help(c->E, "expand(x, over=[H, W]), or with their sizes: expand(x, H=4)");
@@ -236,9 +248,10 @@ dl_val dl_fn_unsqueeze(dl_call *c) {
     if (!dl_call_axes(c, 1, &n, names)) return dl_poison();
     if (!dl_val_count(c->E, c->arg[2], INT64_MIN, "unsqueeze: 'at'", &at)) return dl_poison();
     if (at < -rank - 1 || at > rank)
-        return dl_bad(c->E, c->arg[2].origin, DL_DIAG_bad_argument,
-                      "unsqueeze: 'at' is %lld; a tensor of %lld axes has places %lld to %lld for one more",
-                      (long long)at, (long long)rank, (long long)-rank - 1, (long long)rank);
+        return dl_bad(
+            c->E, c->arg[2].origin, DL_DIAG_bad_argument,
+            "unsqueeze: 'at' is %lld; a tensor of %lld axes has places %lld to %lld for one more",
+            (long long)at, (long long)rank, (long long)-rank - 1, (long long)rank);
     dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, names[0]),
                        dl_attr_int(DL_ATTR_index, at < 0 ? at + rank + 1 : at)};
     return dl_tensor_op(c->E, c->where, DL_OP_unsqueeze, 1, c->arg, 2, attrs, NULL);
@@ -248,8 +261,9 @@ dl_val dl_fn_unsqueeze(dl_call *c) {
 dl_val dl_fn_linspace(dl_call *c) {
     double a = dl_val_number(c->arg[0]), b = dl_val_number(c->arg[1]);
     if (c->given[2] == c->given[3])
-        return dl_bad(c->E, c->where, c->given[2] ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
-                      "linspace takes a count or an axis: linspace(a, b, n) or linspace(a, b, over=H)");
+        return dl_bad(
+            c->E, c->where, c->given[2] ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
+            "linspace takes a count or an axis: linspace(a, b, n) or linspace(a, b, over=H)");
     if (c->given[2]) {
         dl_val list = dl_val_new_list(c->E, c->where);
         int64_t n = c->arg[2].i;

@@ -1,8 +1,8 @@
 /* Does a gradient of the loss reach a parameter? */
 #include "frontends/dl/elab.h"
 
-/* The column `grad` of ops.def says `zero` where the derivative is zero almost everywhere. (An op without any
- * rule is refused by name when compiling.) */
+/* The column `grad` of ops.def says `zero` where the derivative is zero almost everywhere. (An op
+ * without any rule is refused by name when compiling.) */
 static bool lets_through(dl_op op) {
     static const char *const rules[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) [DL_OP_##id] = #grad,

@@ -1,4 +1,5 @@
-/* Losses, as functions of a few ops each, by PyTorch's definitions and with its gradients, kinks included. */
+/* Losses, as functions of a few ops each, by PyTorch's definitions and with its gradients, kinks
+ * included. */
 #include "frontends/dl/builtin.h"
 
 static dl_val none(void) { return (dl_val){.kind = DL_V_NONE}; }
@@ -17,7 +18,8 @@ static dl_val finish(dl_call *c, int i, dl_val losses, dl_val weight) {
     const char *how = c->given[i] ? c->arg[i].s : "mean";
     if (strcmp(how, "none") == 0) return losses;
     if (strcmp(how, "sum") == 0) return reduce(c, DL_OP_sum, losses);
-    if (strcmp(how, "mean") == 0 && weight.kind != DL_V_TENSOR) return reduce(c, DL_OP_mean, losses);
+    if (strcmp(how, "mean") == 0 && weight.kind != DL_V_TENSOR)
+        return reduce(c, DL_OP_mean, losses);
     if (strcmp(how, "mean") == 0) {
         dl_val weights = reduce(c, DL_OP_sum, weight);
         return op2(c, DL_OP_div, reduce(c, DL_OP_sum, losses), weights);
@@ -27,8 +29,8 @@ static dl_val finish(dl_call *c, int i, dl_val losses, dl_val weight) {
     return dl_poison();
 }
 
-/* Prediction and target as floats of one type and of the same axes, in mixed precision in f32; the target may
- * be a number. False: reported. */
+/* Prediction and target as floats of one type and of the same axes, in mixed precision in f32; the
+ * target may be a number. False: reported. */
 static bool take_pair(dl_call *c, dl_val *y, dl_val *t) {
     *y = c->arg[0], *t = c->arg[1];
     if (!dl_call_float(c, y)) return false;
@@ -36,8 +38,9 @@ static bool take_pair(dl_call *c, dl_val *y, dl_val *t) {
     if (t->kind != DL_V_TENSOR) {
         if (dl_val_is_number(*t)) return true;
         if (!dl_refuse_layer(c->E, c->where, *t))
-            dl_bad(c->E, c->where, DL_DIAG_not_a_tensor, "%s compares with a tensor or a number, not with %s",
-                   c->what->name, dl_val_describe(c->E, *t));
+            dl_bad(c->E, c->where, DL_DIAG_not_a_tensor,
+                   "%s compares with a tensor or a number, not with %s", c->what->name,
+                   dl_val_describe(c->E, *t));
         return false;
     }
     if (!dl_axes_agree(c->E, c->where, c->what->name, 2, (dl_val[]){*y, *t}, NULL)) return false;
@@ -50,9 +53,8 @@ static bool take_pair(dl_call *c, dl_val *y, dl_val *t) {
                "%s compares tensors of the same axes, but these are %s and %s", c->what->name,
                dl_type_text(a), dl_type_text(b));
         dl_note_tensor(c->E, *y), dl_note_tensor(c->E, *t);
-        dl_help(
-            c->E,
-            "rename axes that are the same (t as [N, C, H, W]), or say what meets what: expand(t, over=C)");
+        dl_help(c->E, "rename axes that are the same (t as [N, C, H, W]), or say what meets what: "
+                      "expand(t, over=C)");
         return false;
     }
     *t = dl_tensor_pin(c->E, c->where, dl_tensor_cast(c->E, c->where, *t, a->dtype));
@@ -74,7 +76,8 @@ dl_val dl_fn_l1_loss(dl_call *c) {
     return d.kind == DL_V_TENSOR ? finish(c, 2, op1(c, DL_OP_abs, d), none()) : d;
 }
 
-/* m (|d| - m / 2) with m = min(|d|, delta): d^2 / 2 near 0, delta (|d| - delta / 2) beyond (Huber 1964). */
+/* m (|d| - m / 2) with m = min(|d|, delta): d^2 / 2 near 0, delta (|d| - delta / 2) beyond (Huber
+ * 1964). */
 static dl_val huber(dl_call *c, dl_val d, double delta) {
     dl_val z = op1(c, DL_OP_abs, d), m = op2(c, DL_OP_min, z, number(c, delta));
     return mul(c, m, sub(c, z, mul(c, m, number(c, 0.5))));
@@ -83,8 +86,8 @@ static dl_val huber(dl_call *c, dl_val d, double delta) {
 dl_val dl_fn_huber_loss(dl_call *c) {
     double delta = dl_val_number(c->arg[2]);
     if (!(delta > 0))
-        return dl_bad(c->E, c->arg[2].origin, DL_DIAG_bad_argument, "huber_loss: 'delta' is above 0, not %g",
-                      delta);
+        return dl_bad(c->E, c->arg[2].origin, DL_DIAG_bad_argument,
+                      "huber_loss: 'delta' is above 0, not %g", delta);
     dl_val d = difference(c);
     return d.kind == DL_V_TENSOR ? finish(c, 3, huber(c, d, delta), none()) : d;
 }
@@ -96,7 +99,8 @@ dl_val dl_fn_smooth_l1_loss(dl_call *c) {
                       "smooth_l1_loss: 'beta' is 0 or more, not %g", beta);
     dl_val d = difference(c);
     if (d.kind != DL_V_TENSOR) return d;
-    dl_val losses = beta == 0 ? op1(c, DL_OP_abs, d) : mul(c, huber(c, d, beta), number(c, 1 / beta));
+    dl_val losses =
+        beta == 0 ? op1(c, DL_OP_abs, d) : mul(c, huber(c, d, beta), number(c, 1 / beta));
     return finish(c, 3, losses, none());
 }
 
@@ -108,7 +112,8 @@ dl_val dl_fn_relative_l2_loss(dl_call *c) {
     if (!take_pair(c, &y, &t) || !dl_call_axes_of(c, 2, y, &n, names)) return dl_poison();
     if (t.kind != DL_V_TENSOR)
         return dl_bad(c->E, c->where, DL_DIAG_not_a_tensor,
-                      "relative_l2_loss compares with a tensor, not with %s", dl_val_describe(c->E, t));
+                      "relative_l2_loss compares with a tensor, not with %s",
+                      dl_val_describe(c->E, t));
     if (n < 0) {
         n = 0;
         for (int i = 1; i < y.t->type.rank; i++) names[n++] = y.t->type.axis[i].name;
@@ -131,8 +136,9 @@ static bool check_weight(dl_call *c, int i, dl_val y) {
     const dl_type *t = &w.t->type;
     for (int k = 0; k < t->rank; k++)
         if (*t->axis[k].name && dl_type_axis(&y.t->type, t->axis[k].name) < 0) {
-            dl_bad(c->E, c->where, DL_DIAG_axis_mismatch, "%s: '%s' has the axis %s, which %s lacks",
-                   c->what->name, name, t->axis[k].name, dl_type_text(&y.t->type));
+            dl_bad(c->E, c->where, DL_DIAG_axis_mismatch,
+                   "%s: '%s' has the axis %s, which %s lacks", c->what->name, name, t->axis[k].name,
+                   dl_type_text(&y.t->type));
             dl_note_tensor(c->E, w);
             return false;
         }
@@ -142,12 +148,15 @@ static bool check_weight(dl_call *c, int i, dl_val y) {
 /* (1 - t) x + (1 + (p - 1) t) (log(1 + exp(-|x|)) + max(-x, 0)), which overflows nowhere. */
 dl_val dl_fn_bce_with_logits(dl_call *c) {
     dl_val x, t, weight = c->arg[2], positive = c->arg[3], one = number(c, 1);
-    if (!take_pair(c, &x, &t) || !check_weight(c, 2, x) || !check_weight(c, 3, x)) return dl_poison();
-    weight = dl_tensor_pin(c->E, c->where, weight), positive = dl_tensor_pin(c->E, c->where, positive);
+    if (!take_pair(c, &x, &t) || !check_weight(c, 2, x) || !check_weight(c, 3, x))
+        return dl_poison();
+    weight = dl_tensor_pin(c->E, c->where, weight),
+    positive = dl_tensor_pin(c->E, c->where, positive);
     dl_val size = op1(c, DL_OP_exp, op1(c, DL_OP_neg, op1(c, DL_OP_abs, x)));
     dl_val off = op2(c, DL_OP_max, op1(c, DL_OP_neg, x), number(c, 0));
     off = add(c, op1(c, DL_OP_log1p, size), off);
-    if (positive.kind != DL_V_NONE) off = mul(c, off, add(c, mul(c, t, sub(c, positive, one)), one));
+    if (positive.kind != DL_V_NONE)
+        off = mul(c, off, add(c, mul(c, t, sub(c, positive, one)), one));
     dl_val losses = add(c, mul(c, x, sub(c, one, t)), off);
     if (weight.kind != DL_V_NONE) losses = mul(c, losses, weight);
     return finish(c, 4, losses, none());
@@ -162,12 +171,14 @@ static const char *class_axis(dl_call *c, dl_val y, dl_val t, bool shares) {
     const dl_type *type = &y.t->type;
     if (shares && t.t->type.rank != type->rank) {
         dl_bad(c->E, c->where, DL_DIAG_type_mismatch,
-               "cross_entropy takes class numbers (i32 or i64), or shares of the classes with all axes of "
+               "cross_entropy takes class numbers (i32 or i64), or shares of the classes with all "
+               "axes of "
                "the scores, "
                "but these are %s and %s",
                dl_type_text(type), dl_type_text(&t.t->type));
         dl_note_tensor(c->E, y), dl_note_tensor(c->E, t);
-        dl_help(c->E, "declare class numbers as i32, or cast them: %s as i32", t.name ? t.name : "(t)");
+        dl_help(c->E, "declare class numbers as i32, or cast them: %s as i32",
+                t.name ? t.name : "(t)");
         return NULL;
     }
     if (c->given[6]) return dl_call_axes_of(c, 6, y, &n, names) ? names[0] : NULL;
@@ -175,14 +186,13 @@ static const char *class_axis(dl_call *c, dl_val y, dl_val t, bool shares) {
     for (int i = n = 0; !shares && i < type->rank; i++)
         if (dl_type_axis(&t.t->type, type->axis[i].name) < 0) found = type->axis[i].name, n++;
     if (found && *found && (shares || n == 1)) return found;
-    dl_bad(
-        c->E, c->where, DL_DIAG_axis_mismatch,
-        "cross_entropy expects the classes to have all axes of the scores but one, but these are %s and %s",
-        dl_type_text(type), dl_type_text(&t.t->type));
+    dl_bad(c->E, c->where, DL_DIAG_axis_mismatch,
+           "cross_entropy expects the classes to have all axes of the scores but one, but these "
+           "are %s and %s",
+           dl_type_text(type), dl_type_text(&t.t->type));
     dl_note_tensor(c->E, y), dl_note_tensor(c->E, t);
-    dl_help(
-        c->E,
-        "scores [N, C, H, W] have classes [N, H, W]; shares of the classes are floats, of the scores' axes");
+    dl_help(c->E, "scores [N, C, H, W] have classes [N, H, W]; shares of the classes are floats, "
+                  "of the scores' axes");
     return NULL;
 }
 
@@ -217,16 +227,18 @@ static dl_val weight_of_class(dl_call *c, dl_val weight, dl_val t) {
     dl_val number_of = dl_tensor_op(c->E, c->where, DL_OP_iota, 0, NULL, 1, &axis, &count);
     dl_val hit = dl_tensor_op(c->E, c->where, DL_OP_eq, 2, (dl_val[]){t, number_of}, 0, NULL, NULL);
     dl_val zero = dl_tensor_of(c->E, number(c, 0), w->dtype);
-    dl_val only = dl_tensor_op(c->E, c->where, DL_OP_select, 3, (dl_val[]){hit, weight, zero}, 0, NULL, NULL);
+    dl_val only =
+        dl_tensor_op(c->E, c->where, DL_OP_select, 3, (dl_val[]){hit, weight, zero}, 0, NULL, NULL);
     dl_val known = dl_tensor_cast(c->E, c->where, hit, w->dtype);
     const char *const *along = &w->axis[0].name;
-    dl_val strange = sub(c, number(c, 1), dl_tensor_reduce(c->E, c->where, DL_OP_sum, known, 1, along));
+    dl_val strange =
+        sub(c, number(c, 1), dl_tensor_reduce(c->E, c->where, DL_OP_sum, known, 1, along));
     return add(c, dl_tensor_reduce(c->E, c->where, DL_OP_sum, only, 1, along), strange);
 }
 
-/* (1 - s) of the classes' entropy and s of that of all classes alike, weighted by the class; of shares the
- * smoothing moves the shares themselves (Szegedy et al. 2016). The mean of weighted classes is that of their
- * weights. */
+/* (1 - s) of the classes' entropy and s of that of all classes alike, weighted by the class; of
+ * shares the smoothing moves the shares themselves (Szegedy et al. 2016). The mean of weighted
+ * classes is that of their weights. */
 dl_val dl_fn_cross_entropy(dl_call *c) {
     dl_elab *E = c->E;
     dl_val y = c->arg[0], t = dl_tensor_pin(E, c->where, c->arg[1]), ignored = c->arg[4];
@@ -262,11 +274,13 @@ dl_val dl_fn_cross_entropy(dl_call *c) {
     }
     if (ignored.kind != DL_V_NONE) {
         dl_val valid = op2(c, DL_OP_ne, t, ignored), zero = number(c, 0);
-        valid = dl_tensor_ordered(E, c->where, valid, &losses.t->type); /* as the scores have them */
-        rows = rows.kind == DL_V_NONE
-                   ? dl_tensor_cast(E, c->where, valid, y.t->type.dtype)
-                   : dl_tensor_elem(E, c->where, DL_OP_select, 3, (dl_val[]){valid, rows, zero}, 0, NULL);
-        losses = dl_tensor_elem(E, c->where, DL_OP_select, 3, (dl_val[]){valid, losses, zero}, 0, NULL);
+        valid =
+            dl_tensor_ordered(E, c->where, valid, &losses.t->type); /* as the scores have them */
+        rows = rows.kind == DL_V_NONE ? dl_tensor_cast(E, c->where, valid, y.t->type.dtype)
+                                      : dl_tensor_elem(E, c->where, DL_OP_select, 3,
+                                                       (dl_val[]){valid, rows, zero}, 0, NULL);
+        losses =
+            dl_tensor_elem(E, c->where, DL_OP_select, 3, (dl_val[]){valid, losses, zero}, 0, NULL);
     }
     return finish(c, 5, losses, rows);
 }

@@ -41,14 +41,16 @@ static void check_params(dl_diags *d, const dl_ast_list *l, bool ordered) {
         const dl_ast *p = l->list.at[i];
         for (int k = 0; k < i; k++)
             if (l->list.at[k]->name == p->name)
-                dl_report(d, p->span, DL_DIAG_bad_parameter, "the argument '%s' is named twice", p->name);
+                dl_report(d, p->span, DL_DIAG_bad_parameter, "the argument '%s' is named twice",
+                          p->name);
         if (ordered && defaults && !p->a)
-            dl_report(d, p->span, DL_DIAG_bad_parameter, "'%s' has no default but stands behind one that has",
-                      p->name);
+            dl_report(d, p->span, DL_DIAG_bad_parameter,
+                      "'%s' has no default but stands behind one that has", p->name);
         defaults |= p->a != NULL;
     }
     if (l->list.n > 64)
-        dl_report(d, l->list.at[64]->span, DL_DIAG_bad_parameter, "there are more than 64 arguments");
+        dl_report(d, l->list.at[64]->span, DL_DIAG_bad_parameter,
+                  "there are more than 64 arguments");
 }
 
 static void check_declarations(dl_model *m, dl_diags *d) {
@@ -67,8 +69,8 @@ static void check_declarations(dl_model *m, dl_diags *d) {
                 dl_diag_add_note(d, g, l->list.at[k]->at, "the first one");
             }
         if (n->kind == DL_A_MODEL && m->model) {
-            dl_diag *g =
-                dl_report(d, n->at, DL_DIAG_two_models, "a file declares one model, and this is the second");
+            dl_diag *g = dl_report(d, n->at, DL_DIAG_two_models,
+                                   "a file declares one model, and this is the second");
             dl_diag_add_note(d, g, m->model->at, "the first one");
         } else if (n->kind == DL_A_MODEL)
             m->model = n;
@@ -80,8 +82,8 @@ static void check_declarations(dl_model *m, dl_diags *d) {
     }
 }
 
-/* The first of the axes D, H and W in a list of statements whose size no declaration up to there writes: in
- * the order in which elaboration meets them. */
+/* The first of the axes D, H and W in a list of statements whose size no declaration up to there
+ * writes: in the order in which elaboration meets them. */
 static const dl_ast *find_open_edge(const dl_ast_list *list, bool sized[3]) {
     static const char *const edges[] = {"D", "H", "W"};
     for (int i = 0; i < list->list.n; i++) {
@@ -91,7 +93,9 @@ static const dl_ast *find_open_edge(const dl_ast_list *list, bool sized[3]) {
         if (!open && (!(fed || s->kind == DL_A_PARAMETER) || !s->a)) continue;
         for (int k = 0; !open && k < s->a->items.list.n; k++) {
             const dl_ast *axis = s->a->items.list.at[k];
-            const char *name = axis->name ? axis->name : axis->a->kind == DL_A_NAME ? axis->a->name : "";
+            const char *name = axis->name                   ? axis->name
+                               : axis->a->kind == DL_A_NAME ? axis->a->name
+                                                            : "";
             for (int e = 0; e < 3; e++) {
                 if (strcmp(name, edges[e]) != 0) continue;
                 if (axis->name) sized[e] = true;
@@ -120,20 +124,22 @@ static void take_arguments(dl_model *m) {
     }
     const dl_ast *open = named ? NULL : find_open_edge(&m->model->body, sized);
     if (open)
-        add_argument(m, DL_ARGUMENT_EDGE, (dl_setting){.kind = DL_SET_INT, .i = DL_DEFAULT_EDGE}, open->span);
+        add_argument(m, DL_ARGUMENT_EDGE, (dl_setting){.kind = DL_SET_INT, .i = DL_DEFAULT_EDGE},
+                     open->span);
 }
 
 dl_model *dl_model_parse(dl_arena *arena, const dl_source *source, dl_diags *diags) {
     int64_t bad = dl_source_bad_byte(source);
     if (source->n > DL_SOURCE_LIMIT) {
-        dl_report(diags, (dl_span){0, 1}, DL_DIAG_file_too_large, "a model file may have at most 16 MiB");
+        dl_report(diags, (dl_span){0, 1}, DL_DIAG_file_too_large,
+                  "a model file may have at most 16 MiB");
         return NULL;
     }
     if (bad >= 0) {
         dl_span at = {(uint32_t)bad, (uint32_t)bad + 1};
         unsigned char c = (unsigned char)source->text[bad];
-        dl_report(diags, at, DL_DIAG_bad_encoding, "byte 0x%02X at offset %lld is not %s", c, (long long)bad,
-                  c ? "valid UTF-8" : "text");
+        dl_report(diags, at, DL_DIAG_bad_encoding, "byte 0x%02X at offset %lld is not %s", c,
+                  (long long)bad, c ? "valid UTF-8" : "text");
         return NULL;
     }
     dl_model *m = DL_NEW(arena, dl_model);
@@ -162,9 +168,11 @@ dl_span dl_model_argument_place(const dl_model *m, int i) { return m->places[i];
 
 void dl_model_print_ast(dl_buf *out, const dl_model *m) { dl_ast_print(out, m->file); }
 
-/* Both phases. The notes of the first run's reports stand; the second adds what only evaluation shows. */
-static void elaborate(const dl_model *m, dl_module *module, dl_arena *scratch, const dl_model_config *config,
-                      int64_t assumed, dl_diags *diags, dl_elab *first) {
+/* Both phases. The notes of the first run's reports stand; the second adds what only evaluation
+ * shows. */
+static void elaborate(const dl_model *m, dl_module *module, dl_arena *scratch,
+                      const dl_model_config *config, int64_t assumed, dl_diags *diags,
+                      dl_elab *first) {
     for (int phase = 0; phase < 2; phase++) {
         dl_elab *E = DL_NEW(scratch, dl_elab);
         *E = (dl_elab){.arena = scratch,
@@ -193,8 +201,8 @@ dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_co
     return NULL;
 }
 
-/* Sizes tried for axes that nothing tells, in this order: powers of two that halve often, and usual image
- * sizes. */
+/* Sizes tried for axes that nothing tells, in this order: powers of two that halve often, and usual
+ * image sizes. */
 static const int64_t trials[] = {64, 224, 32, 128, 96};
 enum { NTRIALS = sizeof trials / sizeof *trials };
 
@@ -221,14 +229,16 @@ dl_module *dl_model_check(dl_arena *arena, const dl_model *m, dl_diags *diags, b
         bool always = true;
         for (int k = 0; k < n; k++) always &= dl_diags_has(tried[k], g);
         if (!always)
-            dl_diag_add_note(diags, g, m->model->at,
-                             "the size %lld was assumed for axes that the model leaves open; with other "
-                             "sizes this may be right",
-                             (long long)trials[best]);
+            dl_diag_add_note(
+                diags, g, m->model->at,
+                "the size %lld was assumed for axes that the model leaves open; with other "
+                "sizes this may be right",
+                (long long)trials[best]);
     }
     dl_diags_merge(diags, tried[best]);
     *whole = diags->errors == 0;
-    for (int i = 0; i < m->model->items.list.n; i++) *whole = *whole && m->model->items.list.at[i]->a;
+    for (int i = 0; i < m->model->items.list.n; i++)
+        *whole = *whole && m->model->items.list.at[i]->a;
     for (int i = 0; i < n; i++)
         if (i != best || diags->errors) dl_arena_free(made[i]->arena);
     dl_arena_free(scratch);

@@ -1,5 +1,5 @@
-/* Names in expressions: the value, axis size, layer, function or module that a name stands for. It is below
- * the evaluator (eval.c): a name's value needs no other expression's. */
+/* Names in expressions: the value, axis size, layer, function or module that a name stands for. It
+ * is below the evaluator (eval.c): a name's value needs no other expression's. */
 #include "frontends/dl/elab.h"
 #include "frontends/dl/hints.h"
 
@@ -19,7 +19,8 @@ dl_val dl_name_value(dl_elab *E, const dl_ast *e) {
     const dl_val *v = dl_scope_find(E->scope, e->name);
     if (v) {
         dl_val r = *v;
-        /* A fault in a number is shown where it is used; a tensor's or layer's origin is where it was made.
+        /* A fault in a number is shown where it is used; a tensor's or layer's origin is where it
+         * was made.
          */
         if (r.kind != DL_V_TENSOR && r.kind != DL_V_LAYER) r.origin = e->span;
         r.name = e->name;
@@ -28,8 +29,8 @@ dl_val dl_name_value(dl_elab *E, const dl_ast *e) {
     const dl_size_binding *s = dl_scope_size(E->scope, e->name);
     if (s && s->sizes_differ) {
         dl_bad(E, e->span, DL_DIAG_ambiguous_size,
-               "the axis %s has size %lld in one place and %lld in another", e->name, (long long)s->size,
-               (long long)s->other);
+               "the axis %s has size %lld in one place and %lld in another", e->name,
+               (long long)s->size, (long long)s->other);
         dl_note(E, s->where, "%s=%lld here", e->name, (long long)s->size);
         dl_note(E, s->where_other, "%s=%lld here", e->name, (long long)s->other);
         dl_help(E, "say which tensor's: x.%s", e->name);
@@ -40,14 +41,17 @@ dl_val dl_name_value(dl_elab *E, const dl_ast *e) {
     dl_bad(E, e->span, DL_DIAG_unknown_name, "'%s' is not defined", e->name);
     const char *near = dl_scope_nearest(E, e->name);
     const char *hint = dl_hint_find(DL_HINT_NAME, e->name, strlen(e->name));
-    if (!hint) hint = dl_hint_find(DL_HINT_WORD, e->name, strlen(e->name)); /* `break` alone on its line */
+    if (!hint)
+        hint = dl_hint_find(DL_HINT_WORD, e->name, strlen(e->name)); /* `break` alone on its line */
     if (hint)
         dl_help(E, "%s", hint);
     else if (dl_is_callable(E, e->name))
-        dl_help(E, "'%s' is a layer or function: write x |> %s or %s(x)", e->name, e->name, e->name);
+        dl_help(E, "'%s' is a layer or function: write x |> %s or %s(x)", e->name, e->name,
+                e->name);
     else if (is_label(E, e->name))
         dl_help(E,
-                "@%s only names parameters; a layer that is bound is a value: %s = linear(8), then x |> %s "
+                "@%s only names parameters; a layer that is bound is a value: %s = linear(8), then "
+                "x |> %s "
                 "and %s.weight",
                 e->name, e->name, e->name, e->name);
     else if (near)
@@ -67,15 +71,17 @@ const dl_ast *dl_find_module(const dl_elab *E, const char *name) {
 
 bool dl_is_callable(const dl_elab *E, const char *name) {
     dl_scope *home;
-    return dl_scope_function(E->scope, name, &home) || dl_find_module(E, name) || dl_builtin_find(name);
+    return dl_scope_function(E->scope, name, &home) || dl_find_module(E, name) ||
+           dl_builtin_find(name);
 }
 
 bool dl_begin_eval(dl_elab *E, const dl_ast *e) {
     if (!dl_spend(E, e->span, 1)) return false;
-    /* Expressions nest at most 256 deep, but modules and functions that apply one another add up. */
+    /* Expressions nest at most 256 deep, but modules and functions that apply one another add up.
+     */
     if (E->depth < MAX_DEPTH) return true;
-    dl_bad(E, e->span, DL_DIAG_nested_too_deep, "modules and expressions are nested more than %d deep here",
-           MAX_DEPTH);
+    dl_bad(E, e->span, DL_DIAG_nested_too_deep,
+           "modules and expressions are nested more than %d deep here", MAX_DEPTH);
     return false;
 }
 

@@ -17,7 +17,8 @@ const char *dl_step_path(dl_elab *E, dl_step *step) {
             dl_note(E, p->first, "this one takes the variable's name");
             dl_help(E, "label them: |> conv(...) @name");
         } else {
-            dl_bad(E, step->where, DL_DIAG_unlabelled_layers, "this layer has parameters and needs a label");
+            dl_bad(E, step->where, DL_DIAG_unlabelled_layers,
+                   "this layer has parameters and needs a label");
             dl_help(E, "add @name behind it, or assign it alone to a variable");
         }
         if (p && p->unlabelled++ == 0) p->first = step->where;
@@ -27,21 +28,24 @@ const char *dl_step_path(dl_elab *E, dl_step *step) {
     if (!label) return step->path = dl_internf("?%lld", (long long)E->work);
     const char *path = *outer ? dl_format(E->arena, "%s.%s", outer, label) : label;
     if (strlen(path) > MAX_PATH) {
-        dl_bad(E, step->where, DL_DIAG_bad_label, "the path of this label is longer than %d characters",
-               MAX_PATH);
+        dl_bad(E, step->where, DL_DIAG_bad_label,
+               "the path of this label is longer than %d characters", MAX_PATH);
         path = dl_internf("?%lld", (long long)E->work);
     }
     return step->path = dl_intern(path);
 }
 
-static dl_var *make_var(dl_call *c, dl_var_role role, const char *name, dl_type type, dl_init init) {
+static dl_var *make_var(dl_call *c, dl_var_role role, const char *name, dl_type type,
+                        dl_init init) {
     dl_elab *E = c->E;
     if (!dl_spend(E, c->where, 40) || !dl_check_count(E, c->where, &type)) return NULL;
-    return dl_graph_var(E->b.graph, role, name, type, init, dl_source_loc(E->source, c->name_at.begin));
+    return dl_graph_var(E->b.graph, role, name, type, init,
+                        dl_source_loc(E->source, c->name_at.begin));
 }
 
-/* Sharing. A parameter's name tells where it stands; whether a second one of that name is the same parameter
- * or a second layer of one label is told by the applications of bound layers that the two steps are in. */
+/* Sharing. A parameter's name tells where it stands; whether a second one of that name is the same
+ * parameter or a second layer of one label is told by the applications of bound layers that the two
+ * steps are in. */
 
 /* The innermost application of a bound layer that a step is in, or NULL. */
 static const dl_step *application_of(const dl_step *step) {
@@ -79,7 +83,8 @@ static dl_val named_as(dl_elab *E, dl_span where, dl_val v, const dl_type *want)
     return dl_tensor_op(E, where, DL_OP_rename, 1, &v, 0, NULL, want);
 }
 
-dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_type *want, dl_span where) {
+dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_type *want,
+                      dl_span where) {
     dl_val v = dl_val_tensor(&info->var->value, where);
     step->made++;
     if (same_shape(&info->var->value.type, want)) {
@@ -87,12 +92,12 @@ dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_t
         return named_as(E, where, v, want);
     }
     if (step->made > 1) return dl_poison(); /* one report a layer: the weight's */
-    dl_bad(E, where, DL_DIAG_shared_shape, "applied again, this layer would need '%s' as %s, but it is %s",
-           info->var->name, dl_type_text(want), dl_type_text(&info->var->value.type));
+    dl_bad(E, where, DL_DIAG_shared_shape,
+           "applied again, this layer would need '%s' as %s, but it is %s", info->var->name,
+           dl_type_text(want), dl_type_text(&info->var->value.type));
     dl_note(E, info->where, "its first application, which made it");
-    dl_help(
-        E,
-        "a layer that is shared is applied to tensors of the same channels; for other shapes bind another");
+    dl_help(E, "a layer that is shared is applied to tensors of the same channels; for other "
+               "shapes bind another");
     return dl_poison();
 }
 
@@ -118,8 +123,8 @@ dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, d
     dl_var *var = make_var(c, DL_VAR_PARAM, name, type, init);
     if (!var) return dl_poison();
     dl_push(E->arena, &E->params,
-            (dl_param_info){var, dl_intern(c->what->name), dl_intern(role), fan_in, fan_out, c->where, false,
-                            c->step});
+            (dl_param_info){var, dl_intern(c->what->name), dl_intern(role), fan_in, fan_out,
+                            c->where, false, c->step});
     return dl_val_tensor(&var->value, c->where);
 }
 
@@ -127,8 +132,8 @@ static const char *state_name(dl_call *c, const char *role) {
     return dl_internf("%s.%s", dl_step_path(c->E, c->step), role);
 }
 
-/* A second one of a name belongs to a shared layer: it goes on where the first application left it. (If the
- * layer is not shared, or of another shape, that has been reported with the weight.) */
+/* A second one of a name belongs to a shared layer: it goes on where the first application left it.
+ * (If the layer is not shared, or of another shape, that has been reported with the weight.) */
 dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init) {
     const char *name = state_name(c, role);
     dl_var *var = dl_graph_find_var(c->E->b.graph, name);
@@ -138,7 +143,8 @@ dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init) {
     }
     if (var->role != DL_VAR_STATE || !same_shape(&var->value.type, &type)) return dl_poison();
     const dl_result *next = dl_graph_find_result(c->E->b.graph, DL_RESULT_UPDATE, name);
-    return named_as(c->E, c->where, dl_val_tensor(next ? next->value : &var->value, c->where), &type);
+    return named_as(c->E, c->where, dl_val_tensor(next ? next->value : &var->value, c->where),
+                    &type);
 }
 
 void dl_update_state(dl_call *c, const char *role, dl_val next) {
@@ -178,15 +184,17 @@ dl_val dl_bound_parameters(dl_elab *E, const dl_ast *e, dl_val layer) {
     dl_val list = dl_val_new_list(E, e->span);
     for (int i = 0; i < E->params.n; i++) {
         const dl_param_info *p = &E->params.at[i];
-        if (strncmp(p->var->name, path, n) != 0 || p->var->name[n] != '.' || p->role != e->name) continue;
+        if (strncmp(p->var->name, path, n) != 0 || p->var->name[n] != '.' || p->role != e->name)
+            continue;
         dl_val v = dl_val_tensor(&p->var->value, p->where);
         if (!layer.layer->module) return v;
         dl_val_append(E, list, v, e->span);
     }
     const dl_builtin *f = layer.layer->module ? NULL : layer.layer->call->what;
     if (list.list->items.n) return list;
-    dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'%s", dl_val_words(E, layer, "this layer"),
-           e->name, layer.layer->applied ? "" : " before it is applied");
+    dl_bad(E, e->at, DL_DIAG_unknown_attribute, "%s has no '%s'%s",
+           dl_val_words(E, layer, "this layer"), e->name,
+           layer.layer->applied ? "" : " before it is applied");
     if (f) dl_help(E, "its parameters are: %s", f->makes);
     return dl_poison();
 }

@@ -1,9 +1,9 @@
 /* rearrange: einops' pattern language over named axes.
  *
- * The pattern's names are its own; the left side goes along the operand's axes in order. The op's attribute
- * is the pattern with all sizes of split axes written out ("n (h=45 p=8) -> ..."), so that it says
- * everything. Axes of size 1, which it writes `1` (or `()`), are taken away before and put in behind: the op
- * itself sees names only. */
+ * The pattern's names are its own; the left side goes along the operand's axes in order. The op's
+ * attribute is the pattern with all sizes of split axes written out ("n (h=45 p=8) -> ..."), so
+ * that it says everything. Axes of size 1, which it writes `1` (or `()`), are taken away before and
+ * put in behind: the op itself sees names only. */
 #include <ctype.h>
 
 #include "frontends/dl/builtin.h"
@@ -24,7 +24,8 @@ typedef struct {
 } side;
 
 static bool bad(dl_call *c, const char *why) {
-    dl_bad(c->E, c->arg[1].origin, DL_DIAG_bad_pattern, "rearrange \"%.100s\": %s", c->arg[1].s, why);
+    dl_bad(c->E, c->arg[1].origin, DL_DIAG_bad_pattern, "rearrange \"%.100s\": %s", c->arg[1].s,
+           why);
     dl_help(c->E, "write it like \"n c (h p) w -> n (p c) h w\"");
     return false;
 }
@@ -86,24 +87,24 @@ static bool solve(dl_call *c, side *left, const dl_type *t) {
             atom *a = &left->at[i];
             if (a->group != g) continue;
             if (a->size < 0 && open)
-                return bad(
-                    c, dl_format(c->E->arena, "give the size of '%.60s' or '%.60s'", open->name, a->name));
+                return bad(c, dl_format(c->E->arena, "give the size of '%.60s' or '%.60s'",
+                                        open->name, a->name));
             if (a->size < 0)
                 open = a;
             else if (__builtin_mul_overflow(known, a->size, &known))
                 return bad(c, "the sizes multiply beyond 64 bits");
         }
         if (!left->atoms[g] && size != 1) {
-            dl_bad(c->E, c->arg[1].origin, DL_DIAG_bad_pattern, "rearrange: `1` stands for the axis %s=%lld",
-                   t->axis[g].name, (long long)size);
+            dl_bad(c->E, c->arg[1].origin, DL_DIAG_bad_pattern,
+                   "rearrange: `1` stands for the axis %s=%lld", t->axis[g].name, (long long)size);
             dl_note_tensor(c->E, c->arg[0]);
             return false;
         }
         bool divides = open ? size % known == 0 : size == known;
         if (!divides) {
             dl_bad(c->E, c->where, DL_DIAG_bad_pattern,
-                   "rearrange: the axis %s=%lld cannot be split into parts of %lld", t->axis[g].name,
-                   (long long)size, (long long)known);
+                   "rearrange: the axis %s=%lld cannot be split into parts of %lld",
+                   t->axis[g].name, (long long)size, (long long)known);
             dl_note_tensor(c->E, c->arg[0]);
             return false;
         }
@@ -142,31 +143,33 @@ static const char *result_name(dl_call *c, const side *left, const side *right, 
         if (right->at[i].group == g)
             for (int k = 0; k < left->n; k++)
                 if (left->at[k].name == right->at[i].name)
-                    return left->merged[left->at[k].group] ? NULL
-                                                           : c->arg[0].t->type.axis[left->at[k].group].name;
+                    return left->merged[left->at[k].group]
+                               ? NULL
+                               : c->arg[0].t->type.axis[left->at[k].group].name;
     return NULL;
 }
 
 static bool result_type(dl_call *c, side *left, side *right, dl_type *t) {
     *t = dl_scalar(c->arg[0].t->type.dtype);
     if (c->as && c->as->items.list.n != right->groups) {
-        dl_bad(c->E, c->as->at, DL_DIAG_rank_mismatch, "`as` names %d axes, but the pattern makes %d",
-               c->as->items.list.n, right->groups);
+        dl_bad(c->E, c->as->at, DL_DIAG_rank_mismatch,
+               "`as` names %d axes, but the pattern makes %d", c->as->items.list.n, right->groups);
         return false;
     }
     for (int g = 0; g < right->groups; g++) {
         const char *name = result_name(c, left, right, g);
         int64_t size = 1;
         if (!name) {
-            dl_bad(c->E, c->arg[1].origin, DL_DIAG_unnamed_axis, "axis %d of the result has no name", g + 1);
+            dl_bad(c->E, c->arg[1].origin, DL_DIAG_unnamed_axis,
+                   "axis %d of the result has no name", g + 1);
             dl_help(c->E, "name the result's axes: |> rearrange(...) as [N, T, E]");
             return false;
         }
         for (int i = 0; i < right->n; i++)
             if (right->at[i].group == g) size *= right->at[i].size;
         if (*name && dl_type_axis(t, name) >= 0) {
-            dl_bad(c->E, c->as ? c->as->span : c->where, DL_DIAG_duplicate_axis, "the axis %s is named twice",
-                   name);
+            dl_bad(c->E, c->as ? c->as->span : c->where, DL_DIAG_duplicate_axis,
+                   "the axis %s is named twice", name);
             return false;
         }
         t->axis[t->rank++] = (dl_axis){name, size};
@@ -193,11 +196,13 @@ dl_val dl_fn_rearrange(dl_call *c) {
     const char *text = c->arg[1].s, *arrow = strstr(text, "->");
     const dl_type *t = &c->arg[0].t->type;
     if (!arrow) return bad(c, "there is no '->'"), dl_poison();
-    if (!parse_side(c, text, arrow, &left) || !parse_side(c, arrow + 2, text + strlen(text), &right))
+    if (!parse_side(c, text, arrow, &left) ||
+        !parse_side(c, arrow + 2, text + strlen(text), &right))
         return dl_poison();
     if (left.groups != t->rank) {
         dl_bad(c->E, c->arg[1].origin, DL_DIAG_bad_pattern,
-               "the pattern names %d axes, but the tensor has %d: %s", left.groups, t->rank, dl_type_text(t));
+               "the pattern names %d axes, but the tensor has %d: %s", left.groups, t->rank,
+               dl_type_text(t));
         dl_note_tensor(c->E, c->arg[0]);
         return dl_poison();
     }
@@ -205,13 +210,15 @@ dl_val dl_fn_rearrange(dl_call *c) {
     for (int i = 0; i < right.n; i++) {
         atom *a = find(&left, right.at[i].name);
         if (!a)
-            return bad(c, dl_format(c->E->arena, "'%.60s' stands only on the right", right.at[i].name)),
+            return bad(c, dl_format(c->E->arena, "'%.60s' stands only on the right",
+                                    right.at[i].name)),
                    dl_poison();
         right.at[i].size = a->size;
     }
     for (int i = 0; i < left.n; i++)
         if (!find(&right, left.at[i].name))
-            return bad(c, dl_format(c->E->arena, "'%.60s' stands only on the left", left.at[i].name)),
+            return bad(c,
+                       dl_format(c->E->arena, "'%.60s' stands only on the left", left.at[i].name)),
                    dl_poison();
     dl_type type;
     if (!result_type(c, &left, &right, &type)) return dl_poison();
@@ -222,5 +229,6 @@ dl_val dl_fn_rearrange(dl_call *c) {
     print_side(&b, &left, true), dl_puts(&b, " -> "), print_side(&b, &right, false);
     dl_attr pattern = {.id = DL_ATTR_pattern, .s = dl_intern(b.at)};
     dl_buf_free(&b);
-    return retype(c, dl_tensor_op(c->E, c->where, DL_OP_rearrange, 1, &x, 1, &pattern, &named), type);
+    return retype(c, dl_tensor_op(c->E, c->where, DL_OP_rearrange, 1, &x, 1, &pattern, &named),
+                  type);
 }

@@ -23,10 +23,12 @@ static void finish(dl_elab *E) {
     if (E->has_loss && loss && loss->kind != DL_V_POISON) {
         if (loss->kind != DL_V_TENSOR)
             dl_bad(E, loss->origin, DL_DIAG_not_a_tensor,
-                   "the loss must depend on the model's output, but it is %s", dl_val_describe(E, *loss));
+                   "the loss must depend on the model's output, but it is %s",
+                   dl_val_describe(E, *loss));
         else if (dl_want_scalar(E, loss->origin, "the loss", *loss)) {
             dl_val v = dl_tensor_cast(E, loss->origin, *loss, DL_F32);
-            if (v.kind == DL_V_TENSOR) dl_graph_result(E->b.graph, DL_RESULT_LOSS, "loss", v.t, NULL);
+            if (v.kind == DL_V_TENSOR)
+                dl_graph_result(E->b.graph, DL_RESULT_LOSS, "loss", v.t, NULL);
         }
     }
     if (E->exhausted || E->syntax_faults) return;
@@ -65,30 +67,33 @@ static void warn_unused(dl_elab *E) {
         if (s->kind != DL_A_INPUT && s->kind != DL_A_TARGET && s->kind != DL_A_PARAMETER) continue;
         const dl_var *v = dl_graph_find_var(g, s->name);
         if (v && !used[v->value.id])
-            dl_bad(E, s->at, DL_DIAG_unused_declaration, "%s '%s' is never used", dl_var_roles[v->role],
-                   s->name);
+            dl_bad(E, s->at, DL_DIAG_unused_declaration, "%s '%s' is never used",
+                   dl_var_roles[v->role], s->name);
     }
 }
 
-/* Layers that are bound and never applied, and those whose results nothing reads. Of a graph that is swept.
+/* Layers that are bound and never applied, and those whose results nothing reads. Of a graph that
+ * is swept.
  */
 static void warn_idle(dl_elab *E) {
     for (int i = 0; i < E->layers.n; i++) {
         const dl_layer *l = E->layers.at[i];
         if (l->applied) continue;
         dl_bad(E, l->step->where, DL_DIAG_unused_declaration,
-               "this layer (%s) is never applied: it has no parameters, and is not counted", l->name);
-        dl_help(
-            E,
-            "PyTorch counts and saves what a module declares, used or not: leave the line out, or apply it");
+               "this layer (%s) is never applied: it has no parameters, and is not counted",
+               l->name);
+        dl_help(E, "PyTorch counts and saves what a module declares, used or not: leave the line "
+                   "out, or apply it");
     }
     const bool *used = find_used(E);
     for (int i = 0; i < E->params.n; i++) {
         const dl_param_info *p = &E->params.at[i];
-        if (!p->step || !p->role || p->var->role != DL_VAR_PARAM || used[p->var->value.id]) continue;
-        dl_bad(E, p->where, DL_DIAG_unused_declaration,
-               "nothing reads what this layer makes: its parameter '%s' is counted, but not trained",
-               p->var->name);
+        if (!p->step || !p->role || p->var->role != DL_VAR_PARAM || used[p->var->value.id])
+            continue;
+        dl_bad(
+            E, p->where, DL_DIAG_unused_declaration,
+            "nothing reads what this layer makes: its parameter '%s' is counted, but not trained",
+            p->var->name);
     }
 }
 
@@ -109,8 +114,9 @@ static dl_val setting_value(dl_elab *E, dl_span where, const dl_setting *s) {
 
 /* A configuration's value must be of the default's kind; whole numbers serve as numbers. */
 static bool fits(dl_val otherwise, dl_val given) {
-    return otherwise.kind == DL_V_POISON || otherwise.kind == DL_V_NONE || otherwise.kind == given.kind ||
-           given.kind == DL_V_NONE || (otherwise.kind == DL_V_FLOAT && given.kind == DL_V_INT);
+    return otherwise.kind == DL_V_POISON || otherwise.kind == DL_V_NONE ||
+           otherwise.kind == given.kind || given.kind == DL_V_NONE ||
+           (otherwise.kind == DL_V_FLOAT && given.kind == DL_V_INT);
 }
 
 static void bind_arguments(dl_elab *E) {
@@ -119,12 +125,13 @@ static void bind_arguments(dl_elab *E) {
         dl_val v = p->a ? dl_eval(E, p->a) : dl_poison();
         const dl_setting *s = NULL;
         for (int k = 0; k < E->config->narguments; k++)
-            if (strcmp(E->config->arguments[k].name, p->name) == 0) s = &E->config->arguments[k].value;
+            if (strcmp(E->config->arguments[k].name, p->name) == 0)
+                s = &E->config->arguments[k].value;
         if (s) {
             dl_val given = setting_value(E, p->span, s);
             if (given.kind == DL_V_FLOAT && !isfinite(given.f)) {
-                dl_bad(E, p->span, DL_DIAG_bad_setting, "the configuration gives '%s' as %g", p->name,
-                       given.f);
+                dl_bad(E, p->span, DL_DIAG_bad_setting, "the configuration gives '%s' as %g",
+                       p->name, given.f);
                 v = dl_poison();
             } else if (!fits(v, given)) {
                 dl_bad(E, p->span, DL_DIAG_bad_setting,
@@ -135,7 +142,8 @@ static void bind_arguments(dl_elab *E) {
                 v = given;
         } else if (!p->a && !E->assumed) {
             dl_bad(E, p->span, DL_DIAG_missing_setting,
-                   "the argument '%s' has no default, and the configuration does not give it", p->name);
+                   "the argument '%s' has no default, and the configuration does not give it",
+                   p->name);
             dl_help(E, "add `%s:` to the configuration, or a default: %s=...", p->name, p->name);
         }
         dl_scope_set(E, p->name, v);

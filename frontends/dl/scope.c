@@ -47,7 +47,8 @@ void dl_scope_bind_size(dl_elab *E, const char *name, int64_t size, dl_span wher
             b->sizes_differ = true, b->other = size, b->where_other = where;
         return;
     }
-    dl_push(E->arena, &E->scope->sizes, (dl_size_binding){.name = name, .size = size, .where = where});
+    dl_push(E->arena, &E->scope->sizes,
+            (dl_size_binding){.name = name, .size = size, .where = where});
 }
 
 /* Sizes do not reach into modules: a module binds those of its own argument. */
@@ -65,8 +66,8 @@ bool dl_is_poisoned(const dl_elab *E, const char *name) {
     return false;
 }
 
-/* Short words are near to all others, so of one or two letters only a difference in case counts, and of three
- * or four the first letter must be right. */
+/* Short words are near to all others, so of one or two letters only a difference in case counts,
+ * and of three or four the first letter must be right. */
 const char *dl_suggest(const char *word, const char *const *names, int n) {
     for (int i = 0; i < n; i++)
         if (strcasecmp(word, names[i]) == 0) return names[i];

@@ -9,7 +9,8 @@ static bool want_tensor(dl_elab *E, const dl_ast *s, const char *what, dl_val v)
     if (v.kind == DL_V_POISON) return false;
     if (v.kind == DL_V_TENSOR) return true;
     if (dl_refuse_layer(E, s->a->span, v)) return false;
-    dl_bad(E, s->a->span, DL_DIAG_not_a_tensor, "%s must be a tensor, not %s", what, dl_val_describe(E, v));
+    dl_bad(E, s->a->span, DL_DIAG_not_a_tensor, "%s must be a tensor, not %s", what,
+           dl_val_describe(E, v));
     return false;
 }
 
@@ -35,7 +36,8 @@ static void exec_output(dl_elab *E, const dl_ast *s) {
 
 static bool result_is_new(dl_elab *E, const dl_ast *s, dl_result_role role, const char *name) {
     if (!dl_graph_find_result(E->b.graph, role, name)) return true;
-    dl_bad(E, s->at, DL_DIAG_duplicate_definition, "there is a %s '%s' already", dl_result_roles[role], name);
+    dl_bad(E, s->at, DL_DIAG_duplicate_definition, "there is a %s '%s' already",
+           dl_result_roles[role], name);
     return false;
 }
 
@@ -46,13 +48,14 @@ static const char *result_name(dl_elab *E, const dl_ast *s) {
     bool shown = *name && strlen(name) <= 200;
     for (const char *c = name; shown && *c; c++) shown = (unsigned char)*c >= ' ' && *c != 0x7F;
     if (!shown) {
-        dl_bad(E, s->at, DL_DIAG_bad_result_name, "a name has 1 to 200 bytes, and no control characters");
+        dl_bad(E, s->at, DL_DIAG_bad_result_name,
+               "a name has 1 to 200 bytes, and no control characters");
         return NULL;
     }
     const char *taken = dl_tag_find(name);
     if (!taken) return name;
-    dl_bad(E, s->at, DL_DIAG_bad_result_name, "the name '%s' is taken: training writes its own '%s'", name,
-           taken);
+    dl_bad(E, s->at, DL_DIAG_bad_result_name,
+           "the name '%s' is taken: training writes its own '%s'", name, taken);
     dl_help(E, "give it another name, such as \"model %s\"", name);
     return NULL;
 }
@@ -99,7 +102,8 @@ static void exec_figure(dl_elab *E, const dl_ast *s) {
 static void exec(dl_elab *E, const dl_ast *s);
 
 void dl_exec_list(dl_elab *E, const dl_ast_list *list) {
-    for (int i = 0; i < list->list.n && !E->returned && !E->exhausted; i++) exec(E, list->list.at[i]);
+    for (int i = 0; i < list->list.n && !E->returned && !E->exhausted; i++)
+        exec(E, list->list.at[i]);
 }
 
 static void exec_for(dl_elab *E, const dl_ast *s) {
@@ -125,12 +129,14 @@ static void exec_if(dl_elab *E, const dl_ast *s) {
     dl_val v = dl_eval(E, s->a);
     if (v.kind == DL_V_POISON) return;
     if (v.kind == DL_V_TENSOR || v.kind == DL_V_STR) {
-        dl_bad(E, s->a->span, DL_DIAG_not_a_condition, "`if` is decided when compiling, but this is %s",
-               dl_val_describe(E, v));
-        if (v.kind == DL_V_TENSOR) dl_help(E, "choose element by element with where(condition, a, b)");
+        dl_bad(E, s->a->span, DL_DIAG_not_a_condition,
+               "`if` is decided when compiling, but this is %s", dl_val_describe(E, v));
+        if (v.kind == DL_V_TENSOR)
+            dl_help(E, "choose element by element with where(condition, a, b)");
         return;
     }
-    bool yes = v.kind == DL_V_LIST ? v.list->items.n != 0 : v.kind != DL_V_NONE && dl_val_number(v) != 0;
+    bool yes =
+        v.kind == DL_V_LIST ? v.list->items.n != 0 : v.kind != DL_V_NONE && dl_val_number(v) != 0;
     dl_exec_list(E, yes ? &s->body : &s->more);
 }
 
@@ -160,7 +166,8 @@ static dl_val grow_list(dl_elab *E, const dl_ast *s, dl_val a, dl_val b) {
 
 static void exec_augment(dl_elab *E, const dl_ast *s) {
     dl_ast left = {.kind = DL_A_NAME, .span = s->at, .at = s->at, .name = s->name};
-    dl_ast sum = {.kind = DL_A_BINARY, .span = s->span, .at = s->at, .op = T_PLUS, .a = &left, .b = s->a};
+    dl_ast sum = {
+        .kind = DL_A_BINARY, .span = s->span, .at = s->at, .op = T_PLUS, .a = &left, .b = s->a};
     dl_val a = dl_eval(E, &left);
     dl_val v = a.kind == DL_V_LIST ? grow_list(E, s, a, dl_eval(E, s->a)) : dl_eval(E, &sum);
     dl_scope_set(E, s->name, v);

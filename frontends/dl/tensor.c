@@ -1,4 +1,5 @@
-/* Tensors: from operators, indices and renamings to nodes, and from the shape rules' faults to diagnostics.
+/* Tensors: from operators, indices and renamings to nodes, and from the shape rules' faults to
+ * diagnostics.
  */
 #include <math.h>
 
@@ -9,9 +10,11 @@
 static const int64_t max_count = (int64_t)1 << 47;
 
 /* Which operand words stand for in a message when it has no name. */
-static const char *const places[] = {"the first operand", "the second operand", "the third operand"};
+static const char *const places[] = {"the first operand", "the second operand",
+                                     "the third operand"};
 
-static dl_val shape_fault(dl_elab *E, dl_span where, const dl_shape_fault *f, int n, const dl_val *in) {
+static dl_val shape_fault(dl_elab *E, dl_span where, const dl_shape_fault *f, int n,
+                          const dl_val *in) {
     int id = dl_diag_find(f->code);
     dl_bad(E, where, id < 0 ? DL_DIAG_bad_operand : (dl_diag_id)id, "%s", f->message);
     for (int i = 0; i < n; i++)
@@ -39,8 +42,9 @@ dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in
     dl_value *v = dl_build_try(&E->b, op, n, values, nattrs, attrs, given, &fault);
     if (!v) return shape_fault(E, where, &fault, n, in);
     if (dl_ops[op].class == DL_CLASS_CONTRACT && values[0]->type.dtype != values[1]->type.dtype) {
-        dl_bad(E, where, DL_DIAG_type_mismatch, "%s has %s as the first operand and %s as the second operand",
-               dl_ops[op].name, dl_type_text(&values[0]->type), dl_type_text(&values[1]->type));
+        dl_bad(E, where, DL_DIAG_type_mismatch,
+               "%s has %s as the first operand and %s as the second operand", dl_ops[op].name,
+               dl_type_text(&values[0]->type), dl_type_text(&values[1]->type));
         dl_help(E, "nothing is converted silently: cast one of them to the other's element type");
         return dl_poison();
     }
@@ -49,8 +53,8 @@ dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in
     return r;
 }
 
-/* A constant's value is a double in the IR, which holds whole numbers up to 2^53: a longer one is made of
- * two.
+/* A constant's value is a double in the IR, which holds whole numbers up to 2^53: a longer one is
+ * made of two.
  */
 static dl_val long_constant(dl_elab *E, dl_val v) {
     int64_t low = v.i & 0xFFFFFFFF, high = v.i - low;
@@ -66,11 +70,13 @@ static dl_val long_constant(dl_elab *E, dl_val v) {
 dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype) {
     if (!dl_val_is_number(v)) return v;
     const int64_t exact = (int64_t)1 << 53;
-    if (v.kind == DL_V_INT && dtype == DL_I64 && (v.i > exact || v.i < -exact)) return long_constant(E, v);
+    if (v.kind == DL_V_INT && dtype == DL_I64 && (v.i > exact || v.i < -exact))
+        return long_constant(E, v);
     const dl_attr a[] = {dl_attr_float(DL_ATTR_value, dl_val_number(v)),
                          dl_attr_float(DL_ATTR_doubled, v.doubled)};
     dl_type t = dl_scalar(dtype);
-    return dl_tensor_op(E, v.origin, DL_OP_const, 0, NULL, v.batch && isfinite(v.doubled) ? 2 : 1, a, &t);
+    return dl_tensor_op(E, v.origin, DL_OP_const, 0, NULL, v.batch && isfinite(v.doubled) ? 2 : 1,
+                        a, &t);
 }
 
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to) {
@@ -117,44 +123,52 @@ static bool is_grown(const dl_value *v) {
     return v->def && dl_op_tensor(v->def->op, DL_RESULT_PLACE) == DL_TENSOR_X;
 }
 
-bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in, const char *skip) {
+bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in,
+                   const char *skip) {
     for (int i = 0; i < n; i++)
-        for (int j = 0; j < i && j < 3; j++) { /* what agrees with the first three agrees with all */
+        for (int j = 0; j < i && j < 3;
+             j++) { /* what agrees with the first three agrees with all */
             if (in[i].kind != DL_V_TENSOR || in[j].kind != DL_V_TENSOR) continue;
             const dl_type *a = &in[j].t->type, *b = &in[i].t->type;
             for (int k = 0; k < a->rank; k++) {
                 int at = *a->axis[k].name ? dl_type_axis(b, a->axis[k].name) : -1;
-                if (at < 0 || a->axis[k].name == skip || a->axis[k].size == b->axis[at].size) continue;
+                if (at < 0 || a->axis[k].name == skip || a->axis[k].size == b->axis[at].size)
+                    continue;
                 const char *axis = a->axis[k].name;
-                /* A skip connection that does not fit: what must change is the layer that grew the one side
-                 * to the wrong size, so the fault stands there and not at the cat that notices. */
+                /* A skip connection that does not fit: what must change is the layer that grew the
+                 * one side to the wrong size, so the fault stands there and not at the cat that
+                 * notices. */
                 bool grown[2] = {is_grown(in[j].t), is_grown(in[i].t)};
                 const dl_val *layer = skip && grown[0] != grown[1] ? &in[grown[0] ? j : i] : NULL;
                 if (layer && layer->origin.begin >= where.begin) layer = NULL;
                 dl_bad(E, layer ? layer->origin : where, DL_DIAG_axis_mismatch,
                        "%s: %s has %s=%lld, but %s has %s=%lld", what,
-                       dl_val_words(E, in[j], places[j < 3 ? j : 2]), axis, (long long)a->axis[k].size,
-                       dl_val_words(E, in[i], places[i < 3 ? i : 2]), axis, (long long)b->axis[at].size);
+                       dl_val_words(E, in[j], places[j < 3 ? j : 2]), axis,
+                       (long long)a->axis[k].size, dl_val_words(E, in[i], places[i < 3 ? i : 2]),
+                       axis, (long long)b->axis[at].size);
                 if (layer) dl_note(E, where, "joined here");
                 if (layer != &in[j]) dl_note_tensor(E, in[j]);
                 if (layer != &in[i]) dl_note_tensor(E, in[i]);
                 bool single = !skip && (a->axis[k].size == 1 || b->axis[at].size == 1);
                 if (single)
                     dl_help(E,
-                            "axes of one name have one size, and 1 is not stretched: make %s agree, or take "
+                            "axes of one name have one size, and 1 is not stretched: make %s "
+                            "agree, or take "
                             "it away, [%s=0], so that the operand is broadcast along it",
                             axis, axis);
                 else
-                    dl_help(E, "axes of one name have one size: make %s agree, or rename one of the axes",
-                            axis);
+                    dl_help(
+                        E,
+                        "axes of one name have one size: make %s agree, or rename one of the axes",
+                        axis);
                 return false;
             }
         }
     return true;
 }
 
-/* The element type in which operands meet: the floats' if any, else that of the integers, i64 beside a whole
- * number that i32 does not hold; bool counts as f32. */
+/* The element type in which operands meet: the floats' if any, else that of the integers, i64
+ * beside a whole number that i32 does not hold; bool counts as f32. */
 static dl_dtype meet(int n, const dl_val *in, bool *tensors) {
     dl_dtype d = DL_BOOL;
     bool fraction = false, large = false;
@@ -184,12 +198,12 @@ static dl_dtype meet(int n, const dl_val *in, bool *tensors) {
 static bool takes_bool(dl_op op) { return op == DL_OP_and || op == DL_OP_or || op == DL_OP_not; }
 
 static bool needs_float(dl_op op) {
-    return op == DL_OP_div || op == DL_OP_pow || op == DL_OP_exp || op == DL_OP_log || op == DL_OP_sqrt ||
-           op == DL_OP_tanh || op == DL_OP_sigmoid || op == DL_OP_sin || op == DL_OP_cos || op == DL_OP_erf ||
-           op == DL_OP_leaky_relu || op == DL_OP_gelu || op == DL_OP_gelu_tanh || op == DL_OP_silu ||
-           op == DL_OP_softplus || op == DL_OP_elu || op == DL_OP_expm1 || op == DL_OP_log1p ||
-           op == DL_OP_rsqrt || op == DL_OP_softmax || op == DL_OP_log_softmax || op == DL_OP_mean ||
-           op == DL_OP_dropout;
+    return op == DL_OP_div || op == DL_OP_pow || op == DL_OP_exp || op == DL_OP_log ||
+           op == DL_OP_sqrt || op == DL_OP_tanh || op == DL_OP_sigmoid || op == DL_OP_sin ||
+           op == DL_OP_cos || op == DL_OP_erf || op == DL_OP_leaky_relu || op == DL_OP_gelu ||
+           op == DL_OP_gelu_tanh || op == DL_OP_silu || op == DL_OP_softplus || op == DL_OP_elu ||
+           op == DL_OP_expm1 || op == DL_OP_log1p || op == DL_OP_rsqrt || op == DL_OP_softmax ||
+           op == DL_OP_log_softmax || op == DL_OP_mean || op == DL_OP_dropout;
 }
 
 dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d) {
@@ -203,8 +217,9 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
     if (any_poison(n, in)) return dl_poison();
     for (int i = 0; i < n; i++)
         if (in[i].kind != DL_V_TENSOR && !dl_val_is_number(in[i]))
-            return dl_bad(E, where, DL_DIAG_bad_operand, "%s works on tensors and numbers, not on %s",
-                          dl_ops[op].name, dl_val_describe(E, in[i]));
+            return dl_bad(E, where, DL_DIAG_bad_operand,
+                          "%s works on tensors and numbers, not on %s", dl_ops[op].name,
+                          dl_val_describe(E, in[i]));
     if (!dl_axes_agree(E, where, dl_ops[op].name, n, in, NULL)) return dl_poison();
     dl_doubt_outer_product(E, where, op, n, in);
     int first = op == DL_OP_select ? 1 : 0; /* the condition stays what it is */
@@ -217,7 +232,8 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
             if (x[i].kind != DL_V_TENSOR) x[i] = dl_tensor_of(E, x[i], DL_BOOL);
             continue;
         }
-        x[i] = x[i].kind == DL_V_TENSOR ? dl_tensor_cast(E, where, x[i], d) : dl_tensor_of(E, x[i], d);
+        x[i] =
+            x[i].kind == DL_V_TENSOR ? dl_tensor_cast(E, where, x[i], d) : dl_tensor_of(E, x[i], d);
     }
     return dl_tensor_op(E, where, op, n, x, nattrs, attrs, NULL);
 }
@@ -230,9 +246,10 @@ dl_val dl_tensor_unary(dl_elab *E, const dl_ast *e, dl_val a) {
 static const struct {
     int token;
     dl_op op;
-} operators[] = {{T_PLUS, DL_OP_add},  {T_MINUS, DL_OP_sub}, {T_TIMES, DL_OP_mul}, {T_DIVIDE, DL_OP_div},
-                 {T_POWER, DL_OP_pow}, {T_EQ, DL_OP_eq},     {T_NE, DL_OP_ne},     {T_LT, DL_OP_lt},
-                 {T_LE, DL_OP_le},     {T_GT, DL_OP_gt},     {T_GE, DL_OP_ge},     {T_AND, DL_OP_and},
+} operators[] = {{T_PLUS, DL_OP_add},   {T_MINUS, DL_OP_sub}, {T_TIMES, DL_OP_mul},
+                 {T_DIVIDE, DL_OP_div}, {T_POWER, DL_OP_pow}, {T_EQ, DL_OP_eq},
+                 {T_NE, DL_OP_ne},      {T_LT, DL_OP_lt},     {T_LE, DL_OP_le},
+                 {T_GT, DL_OP_gt},      {T_GE, DL_OP_ge},     {T_AND, DL_OP_and},
                  {T_OR, DL_OP_or}};
 
 static bool is_number(dl_val v, double k) { return dl_val_is_number(v) && dl_val_number(v) == k; }
@@ -242,8 +259,8 @@ dl_val dl_tensor_square(dl_elab *E, dl_span where, dl_val x) {
     return dl_tensor_elem(E, where, DL_OP_mul, 2, (dl_val[]){x, x}, 0, NULL);
 }
 
-/* x itself; of mixed precision's 16 bits in f32, as every power is. The product with 1 is dropped when
- * compiling: the pin alone would keep a layer after it in f32, too. */
+/* x itself; of mixed precision's 16 bits in f32, as every power is. The product with 1 is dropped
+ * when compiling: the pin alone would keep a layer after it in f32, too. */
 static dl_val first_power(dl_elab *E, dl_span where, dl_val x) {
     dl_val pinned = dl_tensor_pin(E, where, x), one = dl_val_float(1, where);
     if (pinned.kind != DL_V_TENSOR || pinned.t == x.t) return x;
@@ -257,17 +274,19 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
     for (int i = 0; i < 2; i++)
         if (in[i].kind != DL_V_TENSOR && !dl_val_is_number(in[i])) {
             if (dl_refuse_layer(E, e->at, in[i])) return dl_poison();
-            dl_bad(E, e->at, DL_DIAG_bad_operand, "the operator works on tensors and numbers, not on %s",
+            dl_bad(E, e->at, DL_DIAG_bad_operand,
+                   "the operator works on tensors and numbers, not on %s",
                    dl_val_describe(E, in[i]));
             if (in[i].kind == DL_V_LIST)
-                dl_help(
-                    E,
-                    "take an element of the list, join tensors with cat(a, b, over=C), or name the axes of "
-                    "numbers: ([1, 2] as [C])");
+                dl_help(E, "take an element of the list, join tensors with cat(a, b, over=C), or "
+                           "name the axes of "
+                           "numbers: ([1, 2] as [C])");
             return dl_poison();
         }
-    /* A term with a weight of zero is left out, and so is not computed at all: `+ lambda_rho * ...`. */
-    if (e->op == T_TIMES && ((is_number(a, 0) && is_scalar(b)) || (is_number(b, 0) && is_scalar(a))))
+    /* A term with a weight of zero is left out, and so is not computed at all: `+ lambda_rho *
+     * ...`. */
+    if (e->op == T_TIMES &&
+        ((is_number(a, 0) && is_scalar(b)) || (is_number(b, 0) && is_scalar(a))))
         return dl_val_float(0, e->span);
     if ((e->op == T_PLUS || e->op == T_MINUS) && is_number(b, 0)) return a.origin = e->span, a;
     if (e->op == T_PLUS && is_number(a, 0)) return b.origin = e->span, b;
@@ -276,7 +295,8 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
         if (is_number(b, 1)) return first_power(E, e->span, a);
         if (is_number(b, 0.5)) return dl_tensor_elem(E, e->span, DL_OP_sqrt, 1, &a, 0, NULL);
     }
-    if (e->op == T_DIVIDE && dl_val_is_number(a)) in[1] = dl_tensor_pin(E, e->at, b); /* a reciprocal */
+    if (e->op == T_DIVIDE && dl_val_is_number(a))
+        in[1] = dl_tensor_pin(E, e->at, b); /* a reciprocal */
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         if (operators[i].token == e->op) {
             /* A mismatch is shown at the operator; the node's place is there too. */
@@ -289,7 +309,8 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
     return dl_poison();
 }
 
-dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n, const char *const *over) {
+dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n,
+                        const char *const *over) {
     if (x.kind == DL_V_POISON) return x;
     if (x.t->type.dtype == DL_BOOL || (op == DL_OP_mean && !dl_dtype_is_float(x.t->type.dtype)))
         x = dl_tensor_cast(E, where, x, DL_F32);
@@ -327,10 +348,13 @@ dl_val dl_tensor_positional(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_v
     }
     dl_bad(E, arg->span, DL_DIAG_missing_axis, "a tensor is indexed by axis name, not by position");
     if (arg->a->kind == DL_A_NONE)
-        dl_help(E, "a new axis is not needed: operands meet by axis name, and one that lacks an axis is "
-                   "broadcast along it");
+        dl_help(
+            E,
+            "a new axis is not needed: operands meet by axis name, and one that lacks an axis is "
+            "broadcast along it");
     else if (written && n <= x.t->type.rank && b.n <= 80 && !strchr(b.at, '\n'))
-        dl_help(E, "%s is %s: write [%s]", dl_val_words(E, x, "it"), dl_type_text(&x.t->type), b.at);
+        dl_help(E, "%s is %s: write [%s]", dl_val_words(E, x, "it"), dl_type_text(&x.t->type),
+                b.at);
     else
         dl_help(E, "%s is %s: write [%s=...]", dl_val_words(E, x, "it"), dl_type_text(&x.t->type),
                 x.t->type.rank ? x.t->type.axis[0].name : "C");

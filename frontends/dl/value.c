@@ -1,5 +1,5 @@
-/* Compile-time values: numbers, strings, lists; their operators, in Python's manner with checked whole
- * numbers. */
+/* Compile-time values: numbers, strings, lists; their operators, in Python's manner with checked
+ * whole numbers. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -65,9 +65,15 @@ dl_val dl_val_size(const char *axis, int64_t size, dl_span where) {
     return v;
 }
 
-dl_val dl_val_int(int64_t i, dl_span where) { return (dl_val){.kind = DL_V_INT, .origin = where, .i = i}; }
-dl_val dl_val_float(double f, dl_span where) { return (dl_val){.kind = DL_V_FLOAT, .origin = where, .f = f}; }
-dl_val dl_val_bool(bool b, dl_span where) { return (dl_val){.kind = DL_V_BOOL, .origin = where, .b = b}; }
+dl_val dl_val_int(int64_t i, dl_span where) {
+    return (dl_val){.kind = DL_V_INT, .origin = where, .i = i};
+}
+dl_val dl_val_float(double f, dl_span where) {
+    return (dl_val){.kind = DL_V_FLOAT, .origin = where, .f = f};
+}
+dl_val dl_val_bool(bool b, dl_span where) {
+    return (dl_val){.kind = DL_V_BOOL, .origin = where, .b = b};
+}
 dl_val dl_val_str(const char *s, dl_span where) {
     return (dl_val){.kind = DL_V_STR, .origin = where, .s = s};
 }
@@ -94,8 +100,8 @@ dl_val dl_val_new_list(dl_elab *E, dl_span where) {
 bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where) {
     if (list.list->items.n == MAX_LIST) {
         dl_bad(E, where, DL_DIAG_too_much_work, "a list may have at most %d elements", MAX_LIST);
-        dl_help(E,
-                "more numbers are an input, which a file holds, or parts: cat(a as [K], b as [K], over=K)");
+        dl_help(E, "more numbers are an input, which a file holds, or parts: cat(a as [K], b as "
+                   "[K], over=K)");
         return false;
     }
     /* Copying lists is work too. */
@@ -104,7 +110,9 @@ bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where) {
     return true;
 }
 
-bool dl_val_is_number(dl_val v) { return v.kind == DL_V_INT || v.kind == DL_V_FLOAT || v.kind == DL_V_BOOL; }
+bool dl_val_is_number(dl_val v) {
+    return v.kind == DL_V_INT || v.kind == DL_V_FLOAT || v.kind == DL_V_BOOL;
+}
 
 double dl_val_number(dl_val v) {
     return v.kind == DL_V_INT ? (double)v.i : v.kind == DL_V_BOOL ? (double)v.b : v.f;
@@ -120,7 +128,8 @@ const char *dl_val_describe(dl_elab *E, dl_val v) {
     case DL_V_FLOAT: dl_puts(&b, "the number "), dl_put_double(&b, v.f); break;
     case DL_V_STR: return dl_format(E->arena, "the string \"%.60s\"", v.s);
     case DL_V_LIST: return dl_format(E->arena, "a list of %d", v.list->items.n);
-    case DL_V_LAYER: return dl_format(E->arena, "the layer %.60s, applied to nothing", v.layer->name);
+    case DL_V_LAYER:
+        return dl_format(E->arena, "the layer %.60s, applied to nothing", v.layer->name);
     case DL_V_TENSOR: dl_puts(&b, "the tensor "), dl_type_print(&b, &v.t->type); break;
     }
     const char *text = dl_strdup(E->arena, b.at);
@@ -154,7 +163,8 @@ bool dl_refuse_layer(dl_elab *E, dl_span where, dl_val v) {
            "here stands a tensor, but %s is a layer that is applied to nothing",
            v.name ? dl_val_words(E, v, "") : dl_format(E->arena, "'%s'", v.layer->name));
     if (v.origin.begin != where.begin) dl_note(E, v.origin, "bound here");
-    dl_help(E, "apply it: x |> %s", v.name ? v.name : dl_format(E->arena, "%s(...)", v.layer->name));
+    dl_help(E, "apply it: x |> %s",
+            v.name ? v.name : dl_format(E->arena, "%s(...)", v.layer->name));
     return true;
 }
 
@@ -179,20 +189,21 @@ bool dl_val_count(dl_elab *E, dl_val v, int64_t least, const char *what, int64_t
 
 static dl_val not_defined(dl_elab *E, const dl_ast *e, const char *op, dl_val a, dl_val b) {
     if (dl_refuse_layer(E, e->at, a) || dl_refuse_layer(E, e->at, b)) return dl_poison();
-    return dl_bad(E, e->at, DL_DIAG_bad_operand, "'%s' does not work on %s and %s", op, dl_val_describe(E, a),
-                  dl_val_describe(E, b));
+    return dl_bad(E, e->at, DL_DIAG_bad_operand, "'%s' does not work on %s and %s", op,
+                  dl_val_describe(E, a), dl_val_describe(E, b));
 }
 
 static dl_val too_big(dl_elab *E, const dl_ast *e) {
-    return dl_bad(E, e->span, DL_DIAG_overflow, "the result does not fit into a 64-bit whole number");
+    return dl_bad(E, e->span, DL_DIAG_overflow,
+                  "the result does not fit into a 64-bit whole number");
 }
 
 dl_val dl_fold_unary(dl_elab *E, const dl_ast *e, dl_val a) {
     if (e->op == T_NOT) return dl_val_bool(dl_val_number(a) == 0, e->span);
     if (dl_refuse_layer(E, e->span, a)) return dl_poison();
     if (!dl_val_is_number(a))
-        return dl_bad(E, e->at, DL_DIAG_bad_operand, "the sign works on numbers and tensors, not on %s",
-                      dl_val_describe(E, a));
+        return dl_bad(E, e->at, DL_DIAG_bad_operand,
+                      "the sign works on numbers and tensors, not on %s", dl_val_describe(E, a));
     if (a.kind == DL_V_BOOL) a = dl_val_int(a.b, a.origin);
     a.origin = e->span, a.name = NULL;
     if (e->op == T_PLUS) return a;
@@ -215,8 +226,8 @@ static dl_val int_power(dl_elab *E, const dl_ast *e, int64_t a, int64_t n) {
     return dl_val_int(r, e->span);
 }
 
-/* '/' keeps whole numbers whole where it can; an uneven one is remembered, to be named if a size is made of
- * it. */
+/* '/' keeps whole numbers whole where it can; an uneven one is remembered, to be named if a size is
+ * made of it. */
 static dl_val int_divide(dl_elab *E, const dl_ast *e, int64_t a, int64_t b) {
     if (b == 0) return dl_bad(E, e->at, DL_DIAG_division_by_zero, "division by zero");
     if (b == -1 && a == INT64_MIN) return too_big(E, e);
@@ -261,8 +272,8 @@ static double apply_op(int op, double a, double b) {
 static dl_val with_doubled(const dl_ast *e, dl_val r, dl_val a, dl_val b) {
     if ((!a.batch && !b.batch) || !dl_val_is_number(r)) return r;
     r.batch = true;
-    r.doubled =
-        apply_op(e->op, a.batch ? a.doubled : dl_val_number(a), b.batch ? b.doubled : dl_val_number(b));
+    r.doubled = apply_op(e->op, a.batch ? a.doubled : dl_val_number(a),
+                         b.batch ? b.doubled : dl_val_number(b));
     return r;
 }
 
@@ -275,7 +286,9 @@ static dl_val float_op(dl_elab *E, const dl_ast *e, dl_val av, dl_val bv) {
         return dl_bad(E, e->at, DL_DIAG_bad_operand, "the result is not a finite number (%s)",
                       isnan(r) ? "NaN" : "infinity");
     dl_val v = dl_val_float(r, e->span);
-    v.uneven = av.kind == DL_V_FLOAT && av.uneven ? av.uneven : bv.kind == DL_V_FLOAT ? bv.uneven : NULL;
+    v.uneven = av.kind == DL_V_FLOAT && av.uneven ? av.uneven
+               : bv.kind == DL_V_FLOAT            ? bv.uneven
+                                                  : NULL;
     return v;
 }
 
@@ -294,7 +307,8 @@ static dl_val compare(const dl_ast *e, double d) {
 }
 
 static const char *op_text(dl_elab *E, const dl_ast *e) {
-    return dl_format(E->arena, "%.*s", (int)(e->at.end - e->at.begin), E->source->text + e->at.begin);
+    return dl_format(E->arena, "%.*s", (int)(e->at.end - e->at.begin),
+                     E->source->text + e->at.begin);
 }
 
 static dl_val list_op(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {

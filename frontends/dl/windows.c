@@ -9,8 +9,8 @@ static bool want_image(dl_call *c, dl_val *x) {
     return dl_call_image(c, &x->t->type);
 }
 
-/* A pool of the window in arguments 1 to 3 (stride: else the kernel), `own` beside it, and ceil_mode, which
- * is argument 5. */
+/* A pool of the window in arguments 1 to 3 (stride: else the kernel), `own` beside it, and
+ * ceil_mode, which is argument 5. */
 static dl_val pool(dl_call *c, dl_op op, dl_val x, const int64_t dilation[3], dl_attr own) {
     int64_t kernel[3], stride[3], lo[3], hi[3];
     const dl_type *t = &x.t->type;
@@ -31,8 +31,10 @@ static dl_val pool(dl_call *c, dl_op op, dl_val x, const int64_t dilation[3], dl
 dl_val dl_layer_max_pool(dl_call *c) {
     dl_val x = c->arg[0];
     int64_t dilation[3];
-    if (!want_image(c, &x) || !dl_call_window(c, 4, x.t->type.rank - 2, 1, dilation)) return dl_poison();
-    return pool(c, DL_OP_max_pool, x, dilation, dl_attr_ints(DL_ATTR_dilation, x.t->type.rank - 2, dilation));
+    if (!want_image(c, &x) || !dl_call_window(c, 4, x.t->type.rank - 2, 1, dilation))
+        return dl_poison();
+    return pool(c, DL_OP_max_pool, x, dilation,
+                dl_attr_ints(DL_ATTR_dilation, x.t->type.rank - 2, dilation));
 }
 
 dl_val dl_layer_avg_pool(dl_call *c) {
@@ -45,13 +47,14 @@ dl_val dl_layer_avg_pool(dl_call *c) {
 dl_val dl_layer_adaptive_avg_pool(dl_call *c) {
     dl_val x = c->arg[0];
     int64_t size[3];
-    if (!want_image(c, &x) || !dl_call_window(c, 1, x.t->type.rank - 2, 1, size)) return dl_poison();
+    if (!want_image(c, &x) || !dl_call_window(c, 1, x.t->type.rank - 2, 1, size))
+        return dl_poison();
     dl_attr attr = dl_attr_ints(DL_ATTR_size, x.t->type.rank - 2, size);
     return dl_tensor_op(c->E, c->where, DL_OP_adaptive_avg_pool, 1, &x, 1, &attr, NULL);
 }
 
-/* The mode's own name here: PyTorch's linear, bilinear and trilinear are one, by the number of axes. NULL:
- * reported. */
+/* The mode's own name here: PyTorch's linear, bilinear and trilinear are one, by the number of
+ * axes. NULL: reported. */
 static const char *resize_mode(dl_call *c, int i, int spatial) {
     static const char *const linear[] = {"linear", "bilinear", "trilinear"};
     const char *mode = c->given[i] ? c->arg[i].s : "nearest";
@@ -63,24 +66,27 @@ static const char *resize_mode(dl_call *c, int i, int spatial) {
     return NULL;
 }
 
-/* Each axis' size times the factor of argument i, which may be a fraction where that is whole. False:
- * reported. */
+/* Each axis' size times the factor of argument i, which may be a fraction where that is whole.
+ * False: reported. */
 static bool scaled_sizes(dl_call *c, int i, const dl_type *t, int64_t size[3]) {
     for (int k = 0; k < t->rank - 2; k++) {
         dl_axis a = t->axis[2 + k];
         dl_val one = dl_call_entry(c, i, t->rank - 2, k);
         int64_t whole = 0;
-        if (one.kind != DL_V_FLOAT && !dl_val_count(c->E, one, 1, "upsample: 'scale_factor'", &whole))
+        if (one.kind != DL_V_FLOAT &&
+            !dl_val_count(c->E, one, 1, "upsample: 'scale_factor'", &whole))
             return false;
-        double factor = one.kind == DL_V_FLOAT ? one.f : (double)whole, to = factor * (double)a.size;
+        double factor = one.kind == DL_V_FLOAT ? one.f : (double)whole,
+               to = factor * (double)a.size;
         if (to > INT32_MAX) {
-            dl_bad(c->E, one.origin, DL_DIAG_too_large, "upsample: %s=%lld becomes too large", a.name,
-                   (long long)a.size);
+            dl_bad(c->E, one.origin, DL_DIAG_too_large, "upsample: %s=%lld becomes too large",
+                   a.name, (long long)a.size);
             return false;
         }
         if (!(to >= 0.5 && fabs(to - rint(to)) <= 1e-9 * to)) {
-            dl_bad(c->E, one.origin, DL_DIAG_not_whole, "upsample: %s=%lld times %g is %g, which is no size",
-                   a.name, (long long)a.size, factor, to);
+            dl_bad(c->E, one.origin, DL_DIAG_not_whole,
+                   "upsample: %s=%lld times %g is %g, which is no size", a.name, (long long)a.size,
+                   factor, to);
             dl_help(c->E, "say what it becomes: size=[...], a whole number for each axis");
             return false;
         }
@@ -96,7 +102,8 @@ dl_val dl_layer_upsample(dl_call *c) {
     const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
     if (c->given[1] == c->given[2])
-        return dl_bad(c->E, c->where, c->given[1] ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
+        return dl_bad(c->E, c->where,
+                      c->given[1] ? DL_DIAG_too_many_arguments : DL_DIAG_missing_argument,
                       "upsample takes either a size or a scale_factor");
     if (!(c->given[1] ? dl_call_window(c, 1, spatial, 1, size) : scaled_sizes(c, 2, t, size)))
         return dl_poison();
@@ -110,8 +117,8 @@ dl_val dl_layer_upsample(dl_call *c) {
 /* ---- along named axes ---- */
 
 /* x read along one axis by another rule; its type but for the size. */
-static dl_val read_along(dl_call *c, dl_val x, const char *axis, int64_t size, int64_t stride, int64_t start,
-                         dl_outside outside) {
+static dl_val read_along(dl_call *c, dl_val x, const char *axis, int64_t size, int64_t stride,
+                         int64_t start, dl_outside outside) {
     dl_type t = x.t->type;
     t.axis[dl_type_axis(&t, axis)].size = size;
     if (!dl_check_count(c->E, c->where, &t)) return dl_poison();
@@ -138,9 +145,10 @@ static int pad_mode(dl_call *c, int i) {
     if (!c->given[i]) return DL_OUT_ZERO;
     for (size_t k = 0; k < sizeof modes / sizeof *modes; k++)
         if (strcmp(c->arg[i].s, modes[k].name) == 0) return (int)modes[k].outside;
-    dl_bad(c->E, c->arg[i].origin, DL_DIAG_bad_argument,
-           "pad: the mode is \"constant\", \"circular\", \"reflect\" or \"replicate\", not \"%.60s\"",
-           c->arg[i].s);
+    dl_bad(
+        c->E, c->arg[i].origin, DL_DIAG_bad_argument,
+        "pad: the mode is \"constant\", \"circular\", \"reflect\" or \"replicate\", not \"%.60s\"",
+        c->arg[i].s);
     return -1;
 }
 
@@ -150,8 +158,8 @@ static bool check_pad(dl_call *c, dl_axis a, int mode, int64_t lo, int64_t hi) {
     if (mode != DL_OUT_ZERO && a.size < 1) most = 0;
     if ((lo <= most && hi <= most) || mode == DL_OUT_ZERO) return true;
     dl_bad(c->E, c->where, DL_DIAG_bad_window,
-           "pad: %s=%lld has %lld elements to repeat on either side, not %lld", a.name, (long long)a.size,
-           (long long)(most < 0 ? 0 : most), (long long)(lo > hi ? lo : hi));
+           "pad: %s=%lld has %lld elements to repeat on either side, not %lld", a.name,
+           (long long)a.size, (long long)(most < 0 ? 0 : most), (long long)(lo > hi ? lo : hi));
     dl_note_tensor(c->E, c->arg[0]);
     return false;
 }

@@ -1,4 +1,5 @@
-/* Defaults, file and command line come together: keys that the model declares, and the end of reading. */
+/* Defaults, file and command line come together: keys that the model declares, and the end of
+ * reading. */
 #include "frontends/yaml/config.h"
 
 #include <float.h>
@@ -15,7 +16,8 @@ static dl_setting *add_setting(dl_config *c, const dl_config_argument *a) {
                         .item = a->item,
                         .limits = {-DBL_MAX, DBL_MAX, NULL},
                         .help = "argument of the model"};
-    dl_push(c->state->arena, &c->state->settings, (dl_setting){.row = row, .source = DL_BY_DEFAULT});
+    dl_push(c->state->arena, &c->state->settings,
+            (dl_setting){.row = row, .source = DL_BY_DEFAULT});
     return &c->state->settings.at[c->state->settings.n - 1];
 }
 
@@ -68,8 +70,8 @@ bool dl_config_declare(dl_config *c, const dl_config_argument *a, dl_error *err)
 
 /* ---- the end of reading ---- */
 
-/* "description, loss and metrics mean nothing here", once for all; and those of recipes that this model has
- * not are passed over. What is left is nobody's. */
+/* "description, loss and metrics mean nothing here", once for all; and those of recipes that this
+ * model has not are passed over. What is left is nobody's. */
 static void drop_ignored(dl_config *c) {
     struct dl_config_state *st = c->state;
     dl_buf names = {0};
@@ -85,9 +87,9 @@ static void drop_ignored(dl_config *c) {
     }
     st->unknown_keys.n = n;
     if (names.n)
-        dl_push(
-            st->arena, &c->warnings,
-            dl_format(st->arena, "%.200s: without a meaning here, and passed over: %s", c->file, names.at));
+        dl_push(st->arena, &c->warnings,
+                dl_format(st->arena, "%.200s: without a meaning here, and passed over: %s", c->file,
+                          names.at));
     dl_buf_free(&names);
 }
 
@@ -96,17 +98,19 @@ static void warn_of_variables(dl_config *c) {
     for (int i = 0; i < st->settings.n; i++) {
         const dl_setting *s = &st->settings.at[i];
         if (s->value && s->value->unset)
-            dl_push(st->arena, &c->warnings,
-                    dl_format(st->arena,
-                              "%s: the environment variable %s is not set, and stands as it is: %.200s",
-                              dl_key_full_name(st->arena, s->row), s->value->unset, s->value->text));
+            dl_push(
+                st->arena, &c->warnings,
+                dl_format(st->arena,
+                          "%s: the environment variable %s is not set, and stands as it is: %.200s",
+                          dl_key_full_name(st->arena, s->row), s->value->unset, s->value->text));
     }
 }
 
 bool dl_config_check_written(const dl_config *c, dl_key key, dl_error *err) {
     const dl_yaml *v = dl_config_value(c, key);
     return !v->unset ||
-           dl_config_fail(c, key, err, "the run writes to %.200s, and the environment variable %s is not set",
+           dl_config_fail(c, key, err,
+                          "the run writes to %.200s, and the environment variable %s is not set",
                           v->text, v->unset);
 }
 
@@ -114,9 +118,11 @@ static bool fail_unknown_key(const dl_config *c, dl_error *err) {
     const struct dl_config_state *st = c->state;
     dl_unknown_key k = st->unknown_keys.at[0];
     const char *in = *k.section ? dl_format(st->arena, " in %s", k.section) : "";
-    const char *more =
-        st->unknown_keys.n > 1 ? dl_format(st->arena, " (and %d more)", st->unknown_keys.n - 1) : "";
-    return dl_yaml_fail(err, k.entry.place, "unknown key %s%s%s%s", dl_yaml_quote(st->arena, k.entry.key), in,
+    const char *more = st->unknown_keys.n > 1
+                           ? dl_format(st->arena, " (and %d more)", st->unknown_keys.n - 1)
+                           : "";
+    return dl_yaml_fail(err, k.entry.place, "unknown key %s%s%s%s",
+                        dl_yaml_quote(st->arena, k.entry.key), in,
                         dl_config_suggest(c, k.section, k.entry.key, false), more);
 }
 

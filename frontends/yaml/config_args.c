@@ -1,17 +1,20 @@
-/* The command line: options of the program, keys of the configuration, and what may be a model's. */
+/* The command line: options of the program, keys of the configuration, and what may be a model's.
+ */
 #include "frontends/yaml/config_private.h"
 
 enum { CONFIG, YAML_CONFIG };
 const dl_option dl_standard_options[] = {
-    [CONFIG] = {"config", 0, "NAME", "configuration of the YAML file (base, else default, else the first)"},
-    [YAML_CONFIG] = {"yaml_config", 0, "FILE", "the YAML file (config/MODEL.yaml next to the model file)"},
+    [CONFIG] = {"config", 0, "NAME",
+                "configuration of the YAML file (base, else default, else the first)"},
+    [YAML_CONFIG] = {"yaml_config", 0, "FILE",
+                     "the YAML file (config/MODEL.yaml next to the model file)"},
     {0},
 };
 
 /* ---- values ---- */
 
-/* "name=SGD,lr=0.1" as "{name: SGD, lr: 0.1}"; commas in brackets stay what they are. NULL: it is no such
- * list. */
+/* "name=SGD,lr=0.1" as "{name: SGD, lr: 0.1}"; commas in brackets stay what they are. NULL: it is
+ * no such list. */
 static const char *as_map(dl_arena *arena, const char *text) {
     size_t word = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
     if (word == 0 || text[word] != '=') return NULL;
@@ -34,8 +37,8 @@ static const char *as_map(dl_arena *arena, const char *text) {
     return map;
 }
 
-/* `--lr_schedule={scaling: none}`, `--optimizer=name=SGD,lr=0.1`: several keys at once; and one by its name
- * within a map, `--optimizer.eps=1e-6`. DL_UNKNOWN_NAME: the argument is none of these. */
+/* `--lr_schedule={scaling: none}`, `--optimizer=name=SGD,lr=0.1`: several keys at once; and one by
+ * its name within a map, `--optimizer.eps=1e-6`. DL_UNKNOWN_NAME: the argument is none of these. */
 static dl_taken take_group(dl_config *c, dl_argument a, dl_error *err) {
     dl_arena *arena = c->state->arena;
     const char *dot = strchr(a.name, '.'), *map = dl_strndup(arena, a.name, strcspn(a.name, "."));
@@ -63,7 +66,8 @@ dl_taken dl_config_take_argument(dl_config *c, dl_argument a, dl_error *err) {
     if (group != DL_UNKNOWN_NAME) return group;
     dl_setting *s = dl_find_setting(c, a.name);
     if (!s) return DL_UNKNOWN_NAME;
-    const dl_yaml *v = dl_key_parse(c->state->arena, s->row, a.text, (dl_yaml_place){.file = a.whole}, err);
+    const dl_yaml *v =
+        dl_key_parse(c->state->arena, s->row, a.text, (dl_yaml_place){.file = a.whole}, err);
     if (!v) return DL_REFUSED;
     s->value = v;
     s->source = DL_BY_ARGUMENT;
@@ -96,19 +100,21 @@ static const char *take_value(cursor *at) {
     return at->argv[++at->i];
 }
 
-static bool give(dl_config *c, const dl_option *option, const char *as, const char *text, dl_error *err) {
+static bool give(dl_config *c, const dl_option *option, const char *as, const char *text,
+                 dl_error *err) {
     if (option->value && !text)
         return dl_fail(err, DL_USAGE, "%s needs a value: %s %s", as, as, option->value);
     if (option->value && !*text && *option->value != '[')
-        return dl_fail(err, DL_USAGE, "%s needs a value that is not empty: %s %s", as, as, option->value);
+        return dl_fail(err, DL_USAGE, "%s needs a value that is not empty: %s %s", as, as,
+                       option->value);
     if (!option->value && text)
         return dl_fail(err, DL_USAGE, "%s takes no value, but was given '%.200s'", as, text);
     dl_push(c->state->arena, &c->state->given, (dl_given_option){option, text ? text : ""});
     return true;
 }
 
-static bool take_option(dl_config *c, const dl_option *option, cursor *at, const char *as, const char *text,
-                        dl_error *err) {
+static bool take_option(dl_config *c, const dl_option *option, cursor *at, const char *as,
+                        const char *text, dl_error *err) {
     if (option->value && !text) text = take_value(at);
     if (!give(c, option, as, text, err)) return false;
     if (option == &dl_standard_options[CONFIG]) c->name = text, c->state->is_named = true;
@@ -126,12 +132,14 @@ static bool takes_value(const dl_config *c, const char *name) {
 /* A boolean takes the next argument only where that can be nothing else. */
 static bool next_is_boolean(const dl_config *c, const cursor *at) {
     if (at->i + 1 >= at->argc) return false;
-    return dl_yaml_plain(c->state->arena, at->argv[at->i + 1], (dl_yaml_place){0})->kind == DL_YAML_BOOL;
+    return dl_yaml_plain(c->state->arena, at->argv[at->i + 1], (dl_yaml_place){0})->kind ==
+           DL_YAML_BOOL;
 }
 
 static bool take_long(dl_config *c, cursor *at, dl_error *err) {
     dl_arena *arena = c->state->arena;
-    const char *arg = at->argv[at->i], *equals = strchr(arg, '='), *text = equals ? equals + 1 : NULL;
+    const char *arg = at->argv[at->i], *equals = strchr(arg, '='),
+               *text = equals ? equals + 1 : NULL;
     size_t n = equals ? (size_t)(equals - arg) : strlen(arg);
     const char *name = dl_strndup(arena, arg + 2, n - 2);
     const dl_option *option = find_option(c->state->options, name);
@@ -157,7 +165,8 @@ static void set_defaults(dl_config *c) {
     dl_error err = {0};
     for (int k = 0; k < DL_N_KEYS; k++) {
         const dl_key_row *row = &dl_key_rows[k];
-        const dl_yaml *v = dl_key_parse(c->state->arena, row, row->fallback, (dl_yaml_place){0}, &err);
+        const dl_yaml *v =
+            dl_key_parse(c->state->arena, row, row->fallback, (dl_yaml_place){0}, &err);
         DL_CHECK(v); /* config.def's own defaults are within its limits */
         dl_push(c->state->arena, &c->state->settings,
                 (dl_setting){.row = row, .value = v, .source = DL_BY_DEFAULT});
@@ -190,14 +199,16 @@ dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl
 
 const char *dl_config_option(const dl_config *c, const char *name) {
     for (int i = c->state->given.n - 1; i >= 0; i--)
-        if (strcmp(c->state->given.at[i].option->name, name) == 0) return c->state->given.at[i].text;
+        if (strcmp(c->state->given.at[i].option->name, name) == 0)
+            return c->state->given.at[i].text;
     return NULL;
 }
 
 bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err) {
     dl_setting *s = &c->state->settings.at[key];
     const char *as = dl_format(c->state->arena, "--%s=%.150s", s->row->name, text);
-    const dl_yaml *v = dl_key_parse(c->state->arena, s->row, text, (dl_yaml_place){.file = as}, err);
+    const dl_yaml *v =
+        dl_key_parse(c->state->arena, s->row, text, (dl_yaml_place){.file = as}, err);
     if (!v) return false;
     s->value = v;
     s->source = DL_BY_ARGUMENT;

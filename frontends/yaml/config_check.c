@@ -7,13 +7,13 @@
 #include "frontends/yaml/config_private.h"
 #include "ir/base/limits.h"
 
-#define ANY                                                                                                  \
+#define ANY                                                                                        \
     { -DBL_MAX, DBL_MAX, NULL }
-#define FROM(least_)                                                                                         \
+#define FROM(least_)                                                                               \
     { least_, DBL_MAX, NULL }
-#define RANGE(least_, most_)                                                                                 \
+#define RANGE(least_, most_)                                                                       \
     { least_, most_, NULL }
-#define ONE_OF(choices_)                                                                                     \
+#define ONE_OF(choices_)                                                                           \
     { -DBL_MAX, DBL_MAX, choices_ }
 
 /* "|keras|tracked|..." */
@@ -32,7 +32,7 @@ static const char optimizer_names[] =
 
 const dl_key_row dl_key_rows[DL_N_KEYS] = {
 #define GROUP(title)
-#define KEY(name, section, type, fallback, limits, help)                                                     \
+#define KEY(name, section, type, fallback, limits, help)                                           \
     [DL_KEY_##name] = {#name, section, DL_CONFIG_##type, fallback, limits, help, DL_CONFIG_ANY},
 #include "frontends/yaml/config.def"
 };
@@ -78,7 +78,9 @@ static const struct {
     [DL_CONFIG_NAME] = {"name", "a folder's name (without '/', not '..')"},
 };
 
-dl_config_type dl_key_base_type(const dl_key_row *row) { return row->type & ~(unsigned)DL_CONFIG_OR_NULL; }
+dl_config_type dl_key_base_type(const dl_key_row *row) {
+    return row->type & ~(unsigned)DL_CONFIG_OR_NULL;
+}
 
 static bool has_items(const dl_key_row *row) {
     return dl_key_base_type(row) == DL_CONFIG_LIST && row->item != DL_CONFIG_ANY;
@@ -136,9 +138,11 @@ const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
 
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Appends the variable that stands at s (behind its '$'), or, where it is not set, the text of it as it is,
- * and the first such name in *unset; its length there, 0 when it is none, -1 and what is wrong with it. */
-static int put_variable(dl_buf *b, const char *s, const char **unset, const char **wrong, dl_arena *arena) {
+/* Appends the variable that stands at s (behind its '$'), or, where it is not set, the text of it
+ * as it is, and the first such name in *unset; its length there, 0 when it is none, -1 and what is
+ * wrong with it. */
+static int put_variable(dl_buf *b, const char *s, const char **unset, const char **wrong,
+                        dl_arena *arena) {
     bool braced = *s == '{';
     const char *first = s + braced, *end = first;
     while (is_name_char(*end)) end++;
@@ -157,9 +161,10 @@ static int put_variable(dl_buf *b, const char *s, const char **unset, const char
     return length;
 }
 
-/* `$VAR` and `${VAR}` by the environment's value, `$$` by one `$`; any other `$` stands for itself. NULL with
- * an error. */
-static const dl_yaml *expand(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
+/* `$VAR` and `${VAR}` by the environment's value, `$$` by one `$`; any other `$` stands for itself.
+ * NULL with an error. */
+static const dl_yaml *expand(dl_arena *arena, const dl_key_row *row, const dl_yaml *v,
+                             dl_error *err) {
     if (!strchr(v->text, '$')) return dl_yaml_string(arena, v->text, v->place);
     dl_buf b = {0};
     const char *wrong = NULL, *unset = NULL;
@@ -175,17 +180,21 @@ static const dl_yaml *expand(dl_arena *arena, const dl_key_row *row, const dl_ya
         else if (n == 0)
             dl_putn(&b, s, 1);
     }
-    dl_yaml *text = n < 0 ? NULL : dl_yaml_string(arena, dl_strndup(arena, b.at ? b.at : "", b.n), v->place);
+    dl_yaml *text =
+        n < 0 ? NULL : dl_yaml_string(arena, dl_strndup(arena, b.at ? b.at : "", b.n), v->place);
     if (text)
         text->unset = unset;
     else
-        dl_yaml_fail(err, v->place, "%s: %s ('$$' writes a plain '$')", dl_key_full_name(arena, row), wrong);
+        dl_yaml_fail(err, v->place, "%s: %s ('$$' writes a plain '$')",
+                     dl_key_full_name(arena, row), wrong);
     dl_buf_free(&b);
     return text;
 }
 
-/* The same for every string of a value. Where a variable is not set, the value as a whole knows it, too. */
-static dl_yaml *expand_all(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
+/* The same for every string of a value. Where a variable is not set, the value as a whole knows it,
+ * too. */
+static dl_yaml *expand_all(dl_arena *arena, const dl_key_row *row, const dl_yaml *v,
+                           dl_error *err) {
     dl_yaml *copy = DL_NEW(arena, dl_yaml);
     *copy = *v;
     copy->items.at = DL_NEWS(arena, const dl_yaml *, v->items.n);
@@ -202,16 +211,16 @@ static dl_yaml *expand_all(dl_arena *arena, const dl_key_row *row, const dl_yaml
         if (is_item)
             copy->items.at[i] = to;
         else
-            copy->entries.at[i - v->items.n] =
-                (dl_yaml_entry){v->entries.at[i - v->items.n].key, v->entries.at[i - v->items.n].place, to};
+            copy->entries.at[i - v->items.n] = (dl_yaml_entry){
+                v->entries.at[i - v->items.n].key, v->entries.at[i - v->items.n].place, to};
     }
     return copy;
 }
 
 /* ---- checks, one a type ---- */
 
-/* The length of a choice's part that is written as it is: `a:` of `a:N` and of `a:NAME`, where a word has a
- * number of at most five digits, or a name, which whoever knows the names checks. */
+/* The length of a choice's part that is written as it is: `a:` of `a:N` and of `a:NAME`, where a
+ * word has a number of at most five digits, or a name, which whoever knows the names checks. */
 static size_t fixed_part(const char *choice, size_t n) {
     if (n > 2 && memcmp(choice + n - 2, ":N", 2) == 0) return n - 1;
     if (n > 5 && memcmp(choice + n - 5, ":NAME", 5) == 0) return n - 4;
@@ -222,7 +231,8 @@ static bool is_open_choice(const char *choice, size_t n, const char *word) {
     size_t fixed = fixed_part(choice, n);
     if (fixed == n || strlen(word) <= fixed || strncasecmp(choice, word, fixed) != 0) return false;
     bool number = fixed == n - 1;
-    size_t rest = strspn(word + fixed, number ? "0123456789" : "0123456789abcdefghijklmnopqrstuvwxyz_:");
+    size_t rest =
+        strspn(word + fixed, number ? "0123456789" : "0123456789abcdefghijklmnopqrstuvwxyz_:");
     return !word[fixed + rest] && (!number || rest < 6);
 }
 
@@ -233,7 +243,8 @@ static const char *find_choice(dl_arena *arena, const char *choices, const char 
         s += *s == '|';
         size_t n = strcspn(s, "|");
         size_t fixed = fixed_part(s, n);
-        if (is_open_choice(s, n, word)) return dl_format(arena, "%.*s%s", (int)fixed, s, word + fixed);
+        if (is_open_choice(s, n, word))
+            return dl_format(arena, "%.*s%s", (int)fixed, s, word + fixed);
         if (fixed < n) continue; /* not by that name itself */
         if (n == strlen(word) && strncasecmp(s, word, n) == 0) return dl_strndup(arena, s, n);
     }
@@ -269,8 +280,9 @@ static bool is_ranges(const dl_yaml *v) {
         const dl_yaml *from = dl_yaml_get(r, "start_epoch"), *to = dl_yaml_get(r, "end_epoch"),
                       *factor = dl_yaml_get(r, "multiplier");
         bool ok = from && from->kind == DL_YAML_INT && from->integer >= 0 && factor &&
-                  (factor->kind == DL_YAML_INT || factor->kind == DL_YAML_FLOAT) && factor->number >= 0 &&
-                  factor->number <= DBL_MAX && r->entries.n == 2 + (to != NULL);
+                  (factor->kind == DL_YAML_INT || factor->kind == DL_YAML_FLOAT) &&
+                  factor->number >= 0 && factor->number <= DBL_MAX &&
+                  r->entries.n == 2 + (to != NULL);
         if (!ok || (to && (to->kind != DL_YAML_INT || to->integer <= from->integer))) return false;
     }
     return v->items.n > 0;
@@ -298,7 +310,8 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
         return v->kind == DL_YAML_BOOL ||
                (v->kind == DL_YAML_STRING && *v->text && !dl_yaml_is_old_bool(v->text));
     case DL_CONFIG_INT: return is_int(row, v);
-    case DL_CONFIG_FLOAT: return (v->kind == DL_YAML_FLOAT || v->kind == DL_YAML_INT) && is_within(row, v);
+    case DL_CONFIG_FLOAT:
+        return (v->kind == DL_YAML_FLOAT || v->kind == DL_YAML_INT) && is_within(row, v);
     case DL_CONFIG_STRING:
     case DL_CONFIG_PATH:
     case DL_CONFIG_NAME: return is_text(row, v);
@@ -310,15 +323,16 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     }
 }
 
-/* Null; as system A's reader has it, the string 'None'; and, as B's and C's files write it, a path of no
- * letters. (On a command line that is a variable of the shell that was meant to hold one.) */
+/* Null; as system A's reader has it, the string 'None'; and, as B's and C's files write it, a path
+ * of no letters. (On a command line that is a variable of the shell that was meant to hold one.) */
 static bool is_null(const dl_key_row *row, const dl_yaml *v) {
     if (v->kind != DL_YAML_STRING) return v->kind == DL_YAML_NULL;
     return strcmp(v->text, "None") == 0 ||
            (dl_key_base_type(row) == DL_CONFIG_PATH && v->place.line > 0 && !*v->text);
 }
 
-/* The choice that a word may have been meant for, whatever the case of its letters; NULL: none is near. */
+/* The choice that a word may have been meant for, whatever the case of its letters; NULL: none is
+ * near. */
 static const char *nearest_choice(dl_arena *arena, const char *choices, const char *word) {
     DL_ARRAY(const char *) names = {0};
     char *lower = dl_strdup(arena, word);
@@ -328,7 +342,8 @@ static const char *nearest_choice(dl_arena *arena, const char *choices, const ch
     return dl_nearest(lower, names.at, names.n);
 }
 
-static const dl_yaml *refuse(dl_arena *arena, const dl_key_row *row, const dl_yaml *v, dl_error *err) {
+static const dl_yaml *refuse(dl_arena *arena, const dl_key_row *row, const dl_yaml *v,
+                             dl_error *err) {
     const char *hint = "", *near = NULL;
     if (v->kind == DL_YAML_STRING && row->limits.choices)
         near = nearest_choice(arena, row->limits.choices, v->text);
@@ -342,13 +357,14 @@ static const dl_yaml *refuse(dl_arena *arena, const dl_key_row *row, const dl_ya
     return NULL;
 }
 
-const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yaml *value, dl_error *err) {
+const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yaml *value,
+                            dl_error *err) {
     if (row->type & DL_CONFIG_OR_NULL && is_null(row, value))
         return dl_yaml_plain(arena, "null", value->place);
-    bool expands =
-        dl_key_is_text(row)
-            ? value->kind != DL_YAML_LIST && value->kind != DL_YAML_MAP && value->kind != DL_YAML_NULL
-            : dl_key_base_type(row) == DL_CONFIG_SWITCH && value->kind == DL_YAML_STRING;
+    bool expands = dl_key_is_text(row)
+                       ? value->kind != DL_YAML_LIST && value->kind != DL_YAML_MAP &&
+                             value->kind != DL_YAML_NULL
+                       : dl_key_base_type(row) == DL_CONFIG_SWITCH && value->kind == DL_YAML_STRING;
     if (expands) {
         value = expand(arena, row, value, err);
         if (!value) return NULL;
@@ -361,18 +377,20 @@ const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yam
     return choice ? dl_yaml_string(arena, choice, value->place) : refuse(arena, row, value, err);
 }
 
-const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text, dl_yaml_place place,
-                            dl_error *err) {
+const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text,
+                            dl_yaml_place place, dl_error *err) {
     const dl_yaml *v;
     dl_config_type type = dl_key_base_type(row);
-    if (!text && (type == DL_CONFIG_BOOL || type == DL_CONFIG_SWITCH || type == DL_CONFIG_ANY)) text = "true";
+    if (!text && (type == DL_CONFIG_BOOL || type == DL_CONFIG_SWITCH || type == DL_CONFIG_ANY))
+        text = "true";
     if (!text) {
         dl_yaml_fail(err, place, "a value is missing: %s must be %s", dl_key_full_name(arena, row),
                      dl_key_allowed(arena, row));
         return NULL;
     }
     if (dl_key_is_text(row))
-        v = *text && dl_yaml_plain(arena, text, place)->kind == DL_YAML_NULL && row->type & DL_CONFIG_OR_NULL
+        v = *text && dl_yaml_plain(arena, text, place)->kind == DL_YAML_NULL &&
+                    row->type & DL_CONFIG_OR_NULL
                 ? dl_yaml_plain(arena, text, place)
                 : dl_yaml_string(arena, text, place);
     else if (type == DL_CONFIG_SWITCH && dl_yaml_plain(arena, text, place)->kind != DL_YAML_BOOL)

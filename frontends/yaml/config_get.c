@@ -1,4 +1,5 @@
-/* The typed look-up: values of keys once all sources are read, and errors and warnings about them. */
+/* The typed look-up: values of keys once all sources are read, and errors and warnings about them.
+ */
 #include "frontends/yaml/config.h"
 
 #include <stdarg.h>
@@ -39,7 +40,9 @@ const char *dl_config_str(const dl_config *c, dl_key key) {
     return v->kind == (is_switch ? DL_YAML_BOOL : DL_YAML_NULL) ? NULL : v->text;
 }
 
-const dl_yaml *dl_config_value(const dl_config *c, dl_key key) { return c->state->settings.at[key].value; }
+const dl_yaml *dl_config_value(const dl_config *c, dl_key key) {
+    return c->state->settings.at[key].value;
+}
 bool dl_config_is_null(const dl_config *c, dl_key key) {
     return dl_config_value(c, key)->kind == DL_YAML_NULL;
 }

@@ -1,4 +1,5 @@
-/* The YAML file: where it is, which configuration of it holds, its recipe, the model that it names. */
+/* The YAML file: where it is, which configuration of it holds, its recipe, the model that it names.
+ */
 #include <unistd.h>
 
 #include "frontends/yaml/config_private.h"
@@ -14,7 +15,9 @@ static bool ends_with(const char *text, const char *end) {
     return n > m && strcmp(text + n - m, end) == 0;
 }
 
-static bool is_yaml(const char *path) { return ends_with(path, ".yaml") || ends_with(path, ".yml"); }
+static bool is_yaml(const char *path) {
+    return ends_with(path, ".yaml") || ends_with(path, ".yml");
+}
 
 bool dl_config_take_model(dl_config *c, dl_error *err) {
     const dl_setting *model = &c->state->settings.at[DL_KEY_model];
@@ -23,7 +26,8 @@ bool dl_config_take_model(dl_config *c, dl_error *err) {
     for (int i = 0; i < c->positional.n; i++) {
         const char *word = c->positional.at[i];
         int k = is_yaml(word);
-        if (first[k]) return dl_fail(err, DL_USAGE, "%s: '%.200s' and '%.200s'", one[k], first[k], word);
+        if (first[k])
+            return dl_fail(err, DL_USAGE, "%s: '%.200s' and '%.200s'", one[k], first[k], word);
         first[k] = word;
     }
     if (first[1] && c->state->yaml_config && strcmp(first[1], c->state->yaml_config) != 0)
@@ -32,7 +36,8 @@ bool dl_config_take_model(dl_config *c, dl_error *err) {
     if (first[1]) c->state->yaml_config = first[1];
     if (!first[0]) return true;
     if (model->source == DL_BY_ARGUMENT)
-        return dl_fail(err, DL_USAGE, "%s: '%.200s' and %.200s", one[0], first[0], model->value->place.file);
+        return dl_fail(err, DL_USAGE, "%s: '%.200s' and %.200s", one[0], first[0],
+                       model->value->place.file);
     return dl_config_set(c, DL_KEY_model, first[0], err);
 }
 
@@ -40,23 +45,26 @@ bool dl_config_take_model(dl_config *c, dl_error *err) {
 
 /* "unet" for "models/unet.dl" */
 static const char *stem_of(dl_arena *arena, const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+               *dot = strrchr(name, '.');
     return dl_strndup(arena, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
 }
 
-/* --yaml_config, or config/X.yaml next to the file X.dl. A configuration belongs to the model next to which
- * it lies: another model of that name, wherever it is, has keys of its own. The file itself is looked for as
- * programs do it. NULL: there is none. */
+/* --yaml_config, or config/X.yaml next to the file X.dl. A configuration belongs to the model next
+ * to which it lies: another model of that name, wherever it is, has keys of its own. The file
+ * itself is looked for as programs do it. NULL: there is none. */
 static const char *find_file(const dl_config *c, dl_error *err) {
     dl_arena *arena = c->state->arena;
     if (c->state->yaml_config) return c->state->yaml_config;
     dl_error absent = {0};
-    const char *named = dl_config_str(c, DL_KEY_model), *found = dl_find_data_file(arena, named, &absent);
+    const char *named = dl_config_str(c, DL_KEY_model),
+               *found = dl_find_data_file(arena, named, &absent);
     const char *model = found ? found : named, *slash = strrchr(model, '/');
-    const char *file = dl_format(arena, "%.*sconfig/%s.yaml", slash ? (int)(slash + 1 - model) : 0, model,
-                                 stem_of(arena, model));
+    const char *file = dl_format(arena, "%.*sconfig/%s.yaml", slash ? (int)(slash + 1 - model) : 0,
+                                 model, stem_of(arena, model));
     if (access(file, F_OK) == 0) return file;
-    dl_fail(err, DL_IO, "there is no file %s, where the configurations of %s would be", file, model);
+    dl_fail(err, DL_IO, "there is no file %s, where the configurations of %s would be", file,
+            model);
     return NULL;
 }
 
@@ -79,7 +87,8 @@ static const char *list_maps(dl_arena *arena, const dl_yaml *map) {
 static const char *nearest_map(dl_arena *arena, const dl_yaml *map, const char *name) {
     DL_ARRAY(const char *) names = {0};
     for (int i = 0; map && i < map->entries.n; i++)
-        if (map->entries.at[i].value->kind == DL_YAML_MAP) dl_push(arena, &names, map->entries.at[i].key);
+        if (map->entries.at[i].value->kind == DL_YAML_MAP)
+            dl_push(arena, &names, map->entries.at[i].key);
     const char *near = dl_nearest(name, names.at, names.n);
     return near ? dl_format(arena, " (did you mean '%.80s'?)", near) : "";
 }
@@ -87,8 +96,9 @@ static const char *nearest_map(dl_arena *arena, const dl_yaml *map, const char *
 static bool fail_no_such_name(const dl_config *c, const dl_yaml *file, dl_error *err) {
     dl_arena *arena = c->state->arena;
     return dl_fail(err, c->state->is_named ? DL_USAGE : DL_INPUT,
-                   "%.200s has no configuration %s%s; it has %s", c->file, dl_yaml_quote(arena, c->name),
-                   nearest_map(arena, file, c->name), list_maps(arena, file));
+                   "%.200s has no configuration %s%s; it has %s", c->file,
+                   dl_yaml_quote(arena, c->name), nearest_map(arena, file, c->name),
+                   list_maps(arena, file));
 }
 
 /* What holds where nobody says: base, else default, else the first configuration. */
@@ -101,11 +111,12 @@ static const char *default_name(const dl_yaml *file) {
     return usual[0];
 }
 
-/* Whether the file is one configuration instead of a map of several, as system E's are: keys stand at its
- * top, and no configuration has one of the names that are looked for. */
+/* Whether the file is one configuration instead of a map of several, as system E's are: keys stand
+ * at its top, and no configuration has one of the names that are looked for. */
 static bool is_single(const dl_config *c, const dl_yaml *file) {
     bool usual = dl_yaml_get(file, "base") || dl_yaml_get(file, "default"), keys = false;
-    for (int i = 0; i < file->entries.n; i++) keys |= dl_find_setting(c, file->entries.at[i].key) != NULL;
+    for (int i = 0; i < file->entries.n; i++)
+        keys |= dl_find_setting(c, file->entries.at[i].key) != NULL;
     return keys && !(c->state->is_named ? dl_yaml_get(file, c->name) != NULL : usual);
 }
 
@@ -113,14 +124,16 @@ static bool is_single(const dl_config *c, const dl_yaml *file) {
 static const dl_yaml *choose(dl_config *c, const dl_yaml *file, dl_error *err) {
     dl_arena *arena = c->state->arena;
     if (file->kind != DL_YAML_MAP) {
-        dl_yaml_fail(err, file->place, "a configuration file is a map of named configurations, not %s",
+        dl_yaml_fail(err, file->place,
+                     "a configuration file is a map of named configurations, not %s",
                      dl_yaml_show(arena, file));
         return NULL;
     }
     if (is_single(c, file)) {
         if (c->state->is_named)
-            return dl_fail(err, DL_USAGE, "--config %.80s: %.200s is one configuration, without names",
-                           c->name, c->file),
+            return dl_fail(err, DL_USAGE,
+                           "--config %.80s: %.200s is one configuration, without names", c->name,
+                           c->file),
                    NULL;
         c->name = stem_of(arena, c->file);
         if (!dl_is_file_name(c->name) || dl_find_setting(c, c->name)) c->name = "base";
@@ -154,7 +167,8 @@ static bool has_marks(dl_arena *arena, const dl_yaml *map, const char *marks) {
     return true;
 }
 
-/* Puts in force what recipe holds for a configuration (NULL: none): that of the key, else by the marks. */
+/* Puts in force what recipe holds for a configuration (NULL: none): that of the key, else by the
+ * marks. */
 static bool take_recipe(dl_config *c, const dl_yaml *chosen, dl_error *err) {
     dl_arena *arena = c->state->arena;
     dl_setting *s = &c->state->settings.at[DL_KEY_recipe];
@@ -177,7 +191,8 @@ bool dl_config_take_of_optimizer(dl_config *c, dl_error *err) {
     if (!recipe) return true;
     int k = 0;
     while (strcmp(recipes[k].name, recipe) != 0) k++; /* the key allows no others */
-    const dl_yaml *all = dl_yaml_read_argument(c->state->arena, recipes[k].of_optimizers, recipe, err);
+    const dl_yaml *all =
+        dl_yaml_read_argument(c->state->arena, recipes[k].of_optimizers, recipe, err);
     if (!all) return false; /* as above */
     const dl_yaml *values = dl_yaml_get(all, dl_config_str(c, DL_KEY_optimizer));
     return !values || dl_config_take_map(c, "", values, DL_BY_RECIPE, err);
@@ -197,16 +212,18 @@ static bool take_model_name(dl_config *c, dl_error *err) {
     const dl_yaml *known = all->kind == DL_YAML_MAP ? dl_yaml_get(all, recipe) : NULL;
     const dl_yaml *meant = known && known->kind == DL_YAML_MAP ? dl_yaml_get(known, name) : NULL;
     if (!meant)
-        return dl_yaml_fail(err, s->value->place,
-                            "model: %s is no file X.dl, and no model of recipe %s%s; %s has: %s",
-                            dl_yaml_quote(arena, name), recipe,
-                            known && known->kind == DL_YAML_MAP ? nearest_map(arena, known, name) : "", path,
-                            known && known->kind == DL_YAML_MAP ? list_maps(arena, known) : "none");
+        return dl_yaml_fail(
+            err, s->value->place,
+            "model: %s is no file X.dl, and no model of recipe %s%s; %s has: %s",
+            dl_yaml_quote(arena, name), recipe,
+            known && known->kind == DL_YAML_MAP ? nearest_map(arena, known, name) : "", path,
+            known && known->kind == DL_YAML_MAP ? list_maps(arena, known) : "none");
     const dl_yaml *file = meant->kind == DL_YAML_MAP ? dl_yaml_get(meant, "model") : NULL;
     if (!file || file->kind != DL_YAML_STRING || !*file->text)
         return dl_yaml_fail(err, meant->place, "%s must say which file it is: {model: models/X.dl}",
                             dl_yaml_quote(arena, name));
-    s->value = dl_yaml_string(arena, file->text, s->value->place); /* so that the map's own is passed over */
+    s->value = dl_yaml_string(arena, file->text,
+                              s->value->place); /* so that the map's own is passed over */
     return dl_config_take_map(c, "", meant, DL_BY_RECIPE, err);
 }
 
@@ -224,6 +241,7 @@ bool dl_config_load(dl_config *c, dl_error *err) {
         chosen = file ? choose(c, file, err) : NULL;
         if (!chosen) return false;
     }
-    return take_recipe(c, chosen, err) && (!chosen || dl_config_take_map(c, "", chosen, DL_BY_FILE, err)) &&
+    return take_recipe(c, chosen, err) &&
+           (!chosen || dl_config_take_map(c, "", chosen, DL_BY_FILE, err)) &&
            take_model_name(c, err);
 }

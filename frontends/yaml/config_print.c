@@ -15,7 +15,8 @@ static const struct {
 };
 enum { N_PAGE = sizeof page / sizeof *page };
 
-/* Is setting i the first, or the last, of its section? (The keys of a section stand together in config.def.)
+/* Is setting i the first, or the last, of its section? (The keys of a section stand together in
+ * config.def.)
  */
 static bool starts_section(const dl_config *c, int i) {
     const dl_setting *s = c->state->settings.at;
@@ -34,8 +35,8 @@ static const char *name_in_section(const dl_key_row *row) {
 
 /* ---- the log ---- */
 
-/* Python quotes strings inside a dictionary, but not alone: print the value as one item of a list without its
- * brackets. */
+/* Python quotes strings inside a dictionary, but not alone: print the value as one item of a list
+ * without its brackets. */
 static void put_quoted_python(dl_buf *b, const dl_yaml *v) {
     const dl_yaml *one[] = {v};
     dl_yaml list = {.kind = DL_YAML_LIST, .items = {one, 1, 1}};
@@ -60,7 +61,10 @@ static void put_log_setting(dl_buf *b, const dl_config *c, int i) {
 
 static void log_file(const dl_config *c, void (*line)(void *, const char *), void *to) {
     char *path = c->file ? realpath(c->file, NULL) : NULL;
-    line(to, dl_format(c->state->arena, "Configuration file: %s", path ? path : c->file ? c->file : "None"));
+    line(to, dl_format(c->state->arena, "Configuration file: %s",
+                       path      ? path
+                       : c->file ? c->file
+                                 : "None"));
     free(path);
 }
 
@@ -174,17 +178,17 @@ void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c)
     for (; options && options->name; options++) put_option(b, options);
     for (const dl_option *o = dl_standard_options; o->name; o++) put_option(b, o);
     if (c->state->settings.n > DL_N_KEYS) dl_puts(b, "\n"), dl_config_put_arguments(b, c);
-    dl_puts(
-        b, "\nKeys of every configuration, in the YAML file or as --key=value (type, default); --help with a "
-           "model lists its own, too:\n");
+    dl_puts(b, "\nKeys of every configuration, in the YAML file or as --key=value (type, default); "
+               "--help with a "
+               "model lists its own, too:\n");
     for (int i = 0; i < N_PAGE; i++) {
         const dl_key_row *row = &dl_key_rows[page[i].key];
         if (page[i].title) {
             dl_putf(b, "\n%s\n", page[i].title);
             continue;
         }
-        dl_putf(b, "  %-26s %-11s %-20s %s", dl_key_full_name(arena, row), dl_key_type_name(arena, row),
-                row->fallback, row->help);
+        dl_putf(b, "  %-26s %-11s %-20s %s", dl_key_full_name(arena, row),
+                dl_key_type_name(arena, row), row->fallback, row->help);
         put_aliases(b, page[i].key, "");
         dl_puts(b, "\n");
     }
@@ -196,12 +200,12 @@ void dl_config_put_docs(dl_buf *b) {
     for (int i = 0; i < N_PAGE; i++) {
         const dl_key_row *row = &dl_key_rows[page[i].key];
         if (page[i].title) {
-            dl_putf(b, "%s### %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", i ? "\n" : "",
-                    page[i].title);
+            dl_putf(b, "%s### %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
+                    i ? "\n" : "", page[i].title);
             continue;
         }
-        dl_putf(b, "| `%s` | %s | `%s` | %s", dl_key_full_name(arena, row), dl_key_allowed(arena, row),
-                row->fallback, row->help);
+        dl_putf(b, "| `%s` | %s | `%s` | %s", dl_key_full_name(arena, row),
+                dl_key_allowed(arena, row), row->fallback, row->help);
         put_aliases(b, page[i].key, "`");
         dl_puts(b, " |\n");
     }

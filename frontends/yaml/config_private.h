@@ -39,7 +39,13 @@ extern const char *const dl_key_ignored[];
 extern const dl_option dl_standard_options[];
 
 /* Who set a value; a later one beats an earlier one. */
-typedef enum { DL_BY_DEFAULT, DL_BY_MODEL, DL_BY_RECIPE, DL_BY_FILE, DL_BY_ARGUMENT } dl_config_source;
+typedef enum {
+    DL_BY_DEFAULT,
+    DL_BY_MODEL,
+    DL_BY_RECIPE,
+    DL_BY_FILE,
+    DL_BY_ARGUMENT
+} dl_config_source;
 
 typedef struct {
     const dl_key_row *row;
@@ -49,7 +55,8 @@ typedef struct {
     const dl_yaml *fallback; /* of a model's argument: its default, or NULL */
 } dl_setting;
 
-/* `--name=text` or `--name text`; text NULL: neither. `whole` is what the user wrote, for messages. */
+/* `--name=text` or `--name text`; text NULL: neither. `whole` is what the user wrote, for messages.
+ */
 typedef struct {
     const char *name, *text, *whole;
 } dl_argument;
@@ -86,42 +93,47 @@ dl_config_type dl_key_base_type(const dl_key_row *row);
 const char *dl_key_type_name(dl_arena *arena, const dl_key_row *row);
 bool dl_key_is_text(const dl_key_row *row); /* STRING or PATH */
 
-/* The value as the key takes it ($VAR expanded); NULL and an error at its place when the key cannot have it.
+/* The value as the key takes it ($VAR expanded); NULL and an error at its place when the key cannot
+ * have it.
  */
-const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yaml *value, dl_error *err);
-/* Text of the command line, or of a default, as a value of the key, checked. text NULL: no value was given.
- */
-const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text, dl_yaml_place place,
+const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yaml *value,
                             dl_error *err);
+/* Text of the command line, or of a default, as a value of the key, checked. text NULL: no value
+ * was given.
+ */
+const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text,
+                            dl_yaml_place place, dl_error *err);
 
 /* Gives a key its value unless a stronger source has. */
 bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_config_source source,
                     dl_error *err);
-/* By "name" or "section.name", or another name of it, also one within a map; NULL: unknown, or a list of
- * several keys. */
+/* By "name" or "section.name", or another name of it, also one within a map; NULL: unknown, or a
+ * list of several keys. */
 dl_setting *dl_find_setting(const dl_config *c, const char *name);
-/* In a map of that name ("": a configuration). A section of the table holds none but its own keys; any other
- * name only groups. `name` in the map of a key is that key. */
+/* In a map of that name ("": a configuration). A section of the table holds none but its own keys;
+ * any other name only groups. `name` in the map of a key is that key. */
 dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const char *name);
 bool dl_is_section(const char *name);
 /* Whether keys have this name within that map alone. */
 bool dl_is_within(const char *map, const char *name);
 /* Whether a map under this name groups keys, instead of being the value of one. */
 bool dl_is_group(const dl_config *c, const char *name, const dl_yaml *map);
-/* Whether a value of `data` describes data of one's own: a map with `inputs`, `targets` or `split`. */
+/* Whether a value of `data` describes data of one's own: a map with `inputs`, `targets` or `split`.
+ */
 bool dl_is_own_data(const dl_yaml *v);
 /* Takes in every key of a map ("" for a whole configuration); unknown ones go to unknown_keys. */
-bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, dl_config_source source,
-                        dl_error *err);
+bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map,
+                        dl_config_source source, dl_error *err);
 
-/* Puts in force what the recipe holds for the optimizer, once nothing can choose another. Errors: for want of
- * memory. */
+/* Puts in force what the recipe holds for the optimizer, once nothing can choose another. Errors:
+ * for want of memory. */
 bool dl_config_take_of_optimizer(dl_config *c, dl_error *err);
 
 typedef enum { DL_TAKEN, DL_UNKNOWN_NAME, DL_REFUSED } dl_taken;
 dl_taken dl_config_take_argument(dl_config *c, dl_argument argument, dl_error *err);
 
-/* "; did you mean 'num_epochs'?", or "" when no key (nor one within the map `section`, nor, with_options, an
- * option) is near. */
-const char *dl_config_suggest(const dl_config *c, const char *section, const char *name, bool with_options);
+/* "; did you mean 'num_epochs'?", or "" when no key (nor one within the map `section`, nor,
+ * with_options, an option) is near. */
+const char *dl_config_suggest(const dl_config *c, const char *section, const char *name,
+                              bool with_options);
 #endif

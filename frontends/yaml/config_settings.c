@@ -1,4 +1,5 @@
-/* Settings by their names, and values that they are given: by the map of a file, a recipe or an argument. */
+/* Settings by their names, and values that they are given: by the map of a file, a recipe or an
+ * argument. */
 #include "frontends/yaml/config_private.h"
 
 /* By its own name or by another. */
@@ -35,7 +36,8 @@ bool dl_is_section(const char *name) {
 
 bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_config_source source,
                     dl_error *err) {
-    /* of two names of one key in a file, that of the configuration itself comes before a merged one */
+    /* of two names of one key in a file, that of the configuration itself comes before a merged one
+     */
     if (source < s->source || (source == s->source && source == DL_BY_FILE)) return true;
     value = dl_key_check(arena, s->row, value, err);
     if (!value) return false;
@@ -57,25 +59,27 @@ bool dl_is_within(const char *map, const char *name) {
     return false;
 }
 
-/* Gives the keys that have this name within that map what it holds: each an item of a list, or the value. */
+/* Gives the keys that have this name within that map what it holds: each an item of a list, or the
+ * value. */
 static bool take_within(dl_config *c, const char *map, dl_yaml_entry e, dl_config_source source,
                         dl_error *err) {
     int items = 0;
     for (const dl_key_within *w = dl_keys_within; w->name; w++)
         items += w->item >= 0 && strcmp(w->map, map) == 0 && strcmp(w->name, e.key) == 0;
     if (items && (e.value->kind != DL_YAML_LIST || e.value->items.n != items))
-        return dl_yaml_fail(err, e.value->place, "%s.%s must be a list of %d numbers, not %s", map, e.key,
-                            items, dl_yaml_show(c->state->arena, e.value));
+        return dl_yaml_fail(err, e.value->place, "%s.%s must be a list of %d numbers, not %s", map,
+                            e.key, items, dl_yaml_show(c->state->arena, e.value));
     for (const dl_key_within *w = dl_keys_within; w->name; w++) {
         if (strcmp(w->map, map) != 0 || strcmp(w->name, e.key) != 0) continue;
         const dl_yaml *v = w->item < 0 ? e.value : e.value->items.at[w->item];
-        if (!dl_setting_put(c->state->arena, &c->state->settings.at[w->key], v, source, err)) return false;
+        if (!dl_setting_put(c->state->arena, &c->state->settings.at[w->key], v, source, err))
+            return false;
     }
     return true;
 }
 
-bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map, dl_config_source source,
-                        dl_error *err) {
+bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map,
+                        dl_config_source source, dl_error *err) {
     for (int i = 0; i < map->entries.n; i++) {
         dl_yaml_entry e = map->entries.at[i];
         if (dl_is_within(section, e.key)) {

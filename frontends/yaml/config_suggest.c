@@ -34,12 +34,13 @@ static const char *known_elsewhere(const char *name) {
 
 /* Keys that others have, and nothing here has. */
 static const char *not_here(const char *name) {
-    static const char sweep[] = "; `dlrun sweep FILE.yaml` takes a sweep's file",
-                      sum[] = "; gradients are not added up over several batches in this version: more ranks "
-                              "(dlrun -n) share a larger one",
-                      early[] = "; no run ends early in this version: checkpoints/best is of its lowest "
-                                "validation loss",
-                      ranks[] = "; dlrun -n says how many ranks there are, of which each takes a GPU";
+    static const char
+        sweep[] = "; `dlrun sweep FILE.yaml` takes a sweep's file",
+        sum[] = "; gradients are not added up over several batches in this version: more ranks "
+                "(dlrun -n) share a larger one",
+        early[] = "; no run ends early in this version: checkpoints/best is of its lowest "
+                  "validation loss",
+        ranks[] = "; dlrun -n says how many ranks there are, of which each takes a GPU";
     static const char *const known[][2] = {{"sweep_config", sweep},
                                            {"accumulate_grad_batches", sum},
                                            {"gradient_accumulation_steps", sum},
@@ -70,16 +71,19 @@ static const char *longer_name(const char *word, int n, const char *const *names
     return best;
 }
 
-const char *dl_config_suggest(const dl_config *c, const char *section, const char *name, bool with_options) {
+const char *dl_config_suggest(const dl_config *c, const char *section, const char *name,
+                              bool with_options) {
     const struct dl_config_state *st = c->state;
     DL_ARRAY(const char *) names = {0};
     const char *dot = strrchr(name, '.'), *absent = not_here(dot ? dot + 1 : name);
     if (absent) return absent;
-    for (int i = 0; i < st->settings.n; i++) dl_push(st->arena, &names, st->settings.at[i].row->name);
+    for (int i = 0; i < st->settings.n; i++)
+        dl_push(st->arena, &names, st->settings.at[i].row->name);
     for (const dl_key_alias *a = dl_key_aliases; a->name; a++) dl_push(st->arena, &names, a->name);
     for (const dl_key_within *w = dl_keys_within; w->name; w++)
         if (strcmp(w->map, section) == 0) dl_push(st->arena, &names, w->name);
-    for (const dl_option *o = st->options; with_options && o->name; o++) dl_push(st->arena, &names, o->name);
+    for (const dl_option *o = st->options; with_options && o->name; o++)
+        dl_push(st->arena, &names, o->name);
     if (with_options) dl_push(st->arena, &names, "config");
     if (with_options) dl_push(st->arena, &names, "yaml_config");
     const char *near = known_elsewhere(dot ? dot + 1 : name);

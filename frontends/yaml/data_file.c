@@ -33,7 +33,7 @@ const char *dl_find_data_file(dl_arena *arena, const char *path, dl_error *err) 
     }
     const char *installed = dl_format(arena, "%s/%s", DL_DATADIR, path);
     if (access(installed, F_OK) == 0) return installed;
-    dl_fail(err, DL_IO, "no file %s: not under the current directory, %s and above it, or %s", path, lowest,
-            DL_DATADIR);
+    dl_fail(err, DL_IO, "no file %s: not under the current directory, %s and above it, or %s", path,
+            lowest, DL_DATADIR);
     return NULL;
 }

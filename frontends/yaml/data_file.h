@@ -3,8 +3,9 @@
 #define DL_DATA_FILE_H
 #include "ir/base/arena.h"
 
-/* The path of an existing file: `path` itself when it is absolute, else under the current directory, else
- * under the executable's directory or one of the four above it (a build inside a checkout), else under the
- * installation's data directory. NULL and DL_IO when there is none, with the places that were looked at. */
+/* The path of an existing file: `path` itself when it is absolute, else under the current
+ * directory, else under the executable's directory or one of the four above it (a build inside a
+ * checkout), else under the installation's data directory. NULL and DL_IO when there is none, with
+ * the places that were looked at. */
 const char *dl_find_data_file(dl_arena *arena, const char *path, dl_error *err);
 #endif

@@ -48,7 +48,8 @@ static bool check_values(const dl_sweep_parameter *p, const dl_config *c, dl_err
 bool dl_sweep_check(const dl_sweep_file *f, const dl_config *c, dl_error *err) {
     for (int i = 0; i < f->n; i++) {
         const dl_sweep_parameter *p = &f->parameters[i];
-        const char *key = dl_config_key_of(c, p->name, p->place, err), *line = dl_config_said(c, p->name);
+        const char *key = dl_config_key_of(c, p->name, p->place, err),
+                   *line = dl_config_said(c, p->name);
         if (!key) return false;
         if (is_own(key))
             return dl_yaml_fail(err, p->place,
@@ -57,10 +58,11 @@ bool dl_sweep_check(const dl_sweep_file *f, const dl_config *c, dl_error *err) {
                                 key);
         for (int k = 0; k < i; k++)
             if (dl_config_key_of(c, f->parameters[k].name, p->place, err) == key)
-                return dl_yaml_fail(err, p->place, "'%s' and '%s' are one key", f->parameters[k].name,
-                                    p->name);
+                return dl_yaml_fail(err, p->place, "'%s' and '%s' are one key",
+                                    f->parameters[k].name, p->name);
         if (line)
-            return dl_fail(err, DL_USAGE, "%.200s: %s:%d gives '%s' its values; leave one of them out", line,
+            return dl_fail(err, DL_USAGE,
+                           "%.200s: %s:%d gives '%s' its values; leave one of them out", line,
                            f->path, p->place.line, p->name);
         if (!check_values(p, c, err)) return false;
     }

@@ -1,5 +1,5 @@
-/* The file of a sweep of hyperparameters: which trials there are, and with which values. It is the one that
- * `wandb sweep` takes:
+/* The file of a sweep of hyperparameters: which trials there are, and with which values. It is the
+ * one that `wandb sweep` takes:
  *
  *     method: grid                            random, too
  *     metric: {name: val_loss, goal: minimize}
@@ -11,8 +11,9 @@
  *       momentum: {min: 0.8, max: 0.99}
  *       weight_decay: {distribution: log_uniform_values, min: 1e-6, max: 1e-2}
  *
- * A trial is a number, and its values are a function of the file and that number alone. ("Sweep" is the word
- * of those who write such files; a kernel's sweeps, ir/kernel/sweep.h, are something else.) */
+ * A trial is a number, and its values are a function of the file and that number alone. ("Sweep" is
+ * the word of those who write such files; a kernel's sweeps, ir/kernel/sweep.h, are something
+ * else.) */
 #ifndef DL_SWEEP_FILE_H
 #define DL_SWEEP_FILE_H
 #include "frontends/yaml/config.h"
@@ -37,7 +38,8 @@ typedef struct {
     dl_sweep_draw draw;
     int n; /* CONSTANT 1, CATEGORICAL, and a grid's INT_UNIFORM: values to choose from; 0 else */
     const dl_yaml *const *values;
-    const double *shares; /* CATEGORICAL: how often each is drawn, adding up to 1; NULL: as often as others */
+    const double *
+        shares; /* CATEGORICAL: how often each is drawn, adding up to 1; NULL: as often as others */
     double low, high, step; /* min, max, q; of NORMAL mu, sigma */
     bool whole;             /* min, max and q are whole numbers, and so is what is drawn by q */
     dl_yaml_place low_place, high_place;
@@ -58,29 +60,31 @@ typedef struct {
     DL_ARRAY(const char *) warnings; /* of what is taken and does nothing */
 } dl_sweep_file;
 
-/* Reads and checks a file. Errors: DL_IO; DL_INPUT at the place of what is wrong, with what is allowed. */
+/* Reads and checks a file. Errors: DL_IO; DL_INPUT at the place of what is wrong, with what is
+ * allowed. */
 const dl_sweep_file *dl_sweep_read(dl_arena *arena, const char *path, dl_error *err);
 /* The same of what was read of it. */
-const dl_sweep_file *dl_sweep_parse(dl_arena *arena, const dl_yaml *top, const char *path, dl_error *err);
+const dl_sweep_file *dl_sweep_parse(dl_arena *arena, const dl_yaml *top, const char *path,
+                                    dl_error *err);
 extern const char *const dl_sweep_methods[], *const dl_sweep_draws[DL_N_DRAWS];
 
 /* The number of one of n values that stands behind another like it; -1: no two are alike. */
 int dl_sweep_twice(dl_arena *arena, int n, const dl_yaml *const *values);
 
-/* Whether every parameter is a key of the configuration, or an argument of its model, that can have the
- * values (of a range: its ends; of a list: each once, "Adam" being "adam"), that the command line has not
- * given, and that may differ within a sweep. The configuration was finished. Errors: DL_INPUT at the place in
- * the file; DL_USAGE. */
+/* Whether every parameter is a key of the configuration, or an argument of its model, that can have
+ * the values (of a range: its ends; of a list: each once, "Adam" being "adam"), that the command
+ * line has not given, and that may differ within a sweep. The configuration was finished. Errors:
+ * DL_INPUT at the place in the file; DL_USAGE. */
 bool dl_sweep_check(const dl_sweep_file *f, const dl_config *c, dl_error *err);
 
 /* A number that is drawn, as a value. */
 const dl_yaml *dl_sweep_number(dl_arena *arena, double x, bool whole, dl_yaml_place place);
-/* The values of trial `number`, 0 to trials - 1, as a map of parameters. A grid counts like nested loops,
- * the last parameter fastest. */
+/* The values of trial `number`, 0 to trials - 1, as a map of parameters. A grid counts like nested
+ * loops, the last parameter fastest. */
 const dl_yaml *dl_sweep_values(dl_arena *arena, const dl_sweep_file *f, int64_t number);
-/* A name for such values: "lr1em4_batchsize16". Of each parameter that can have several the name without
- * underscores and sections, and the value: a number in at most four digits, below 1 with "em" for the
- * exponent, a list's items with "x" between them, "-" for what no file should be called. "trial" where
- * nothing varies. At most 200 bytes. */
+/* A name for such values: "lr1em4_batchsize16". Of each parameter that can have several the name
+ * without underscores and sections, and the value: a number in at most four digits, below 1 with
+ * "em" for the exponent, a list's items with "x" between them, "-" for what no file should be
+ * called. "trial" where nothing varies. At most 200 bytes. */
 const char *dl_sweep_name(dl_arena *arena, const dl_sweep_file *f, const dl_yaml *values);
 #endif

@@ -40,8 +40,8 @@ static const char *nearest(dl_arena *arena, const char *name, int n, const char 
 }
 
 /* The number of a word among those allowed; -1 with an error at its place. */
-static int word_of(dl_arena *arena, const char *what, const dl_yaml *v, int n, const char *const *names,
-                   dl_error *err) {
+static int word_of(dl_arena *arena, const char *what, const dl_yaml *v, int n,
+                   const char *const *names, dl_error *err) {
     int k = v->kind == DL_YAML_STRING ? find(v->text, n, names) : -1;
     if (k < 0)
         dl_yaml_fail(err, v->place, "%s must be one of %s, not %s%s", what, list(arena, n, names),
@@ -51,8 +51,8 @@ static int word_of(dl_arena *arena, const char *what, const dl_yaml *v, int n, c
 }
 
 /* Every key of the map is one of these. */
-static bool check_keys(dl_arena *arena, const char *what, const dl_yaml *map, int n, const char *const *names,
-                       dl_error *err) {
+static bool check_keys(dl_arena *arena, const char *what, const dl_yaml *map, int n,
+                       const char *const *names, dl_error *err) {
     for (int i = 0; i < map->entries.n; i++) {
         dl_yaml_entry e = map->entries.at[i];
         if (find(e.key, n, names) < 0)
@@ -70,8 +70,8 @@ static bool is_number(const dl_yaml *v) {
 /* ---- a parameter ---- */
 
 enum { MIN, MAX, MU, SIGMA, Q, VALUE, VALUES, PROBABILITIES, DISTRIBUTION, N_WORDS };
-static const char *const words[N_WORDS] = {"min",    "max",           "mu",          "sigma", "q", "value",
-                                           "values", "probabilities", "distribution"};
+static const char *const words[N_WORDS] = {
+    "min", "max", "mu", "sigma", "q", "value", "values", "probabilities", "distribution"};
 
 /* What each distribution is given, all of it and nothing else; probabilities may be left out. */
 static const struct {
@@ -79,7 +79,8 @@ static const struct {
     bool has[N_WORDS];
 } given[DL_N_DRAWS] = {
     [DL_DRAW_CONSTANT] = {"value", {[VALUE] = true}},
-    [DL_DRAW_CATEGORICAL] = {"values (and probabilities)", {[VALUES] = true, [PROBABILITIES] = true}},
+    [DL_DRAW_CATEGORICAL] = {"values (and probabilities)",
+                             {[VALUES] = true, [PROBABILITIES] = true}},
     [DL_DRAW_INT_UNIFORM] = {"min and max", {[MIN] = true, [MAX] = true}},
     [DL_DRAW_UNIFORM] = {"min and max", {[MIN] = true, [MAX] = true}},
     [DL_DRAW_Q_UNIFORM] = {"min, max and q", {[MIN] = true, [MAX] = true, [Q] = true}},
@@ -112,8 +113,8 @@ static bool check_given(const said *s, int draw, dl_error *err) {
             return dl_yaml_fail(err, s->place, "%s is %s and lacks %s: that takes %s", s->quoted,
                                 dl_sweep_draws[draw], words[k], given[draw].with);
         if (s->of[k] && !given[draw].has[k])
-            return dl_yaml_fail(err, s->of[k]->place, "%s is %s, which takes %s, and has %s, too", s->quoted,
-                                dl_sweep_draws[draw], given[draw].with, words[k]);
+            return dl_yaml_fail(err, s->of[k]->place, "%s is %s, which takes %s, and has %s, too",
+                                s->quoted, dl_sweep_draws[draw], given[draw].with, words[k]);
         if (s->of[k] && k <= Q && !is_number(s->of[k]))
             return dl_yaml_fail(err, s->of[k]->place, "%s of %s must be a number, not %s", words[k],
                                 s->quoted, dl_yaml_show(s->arena, s->of[k]));
@@ -125,7 +126,8 @@ static bool take_shares(const said *s, dl_sweep_parameter *p, dl_error *err) {
     const dl_yaml *v = s->of[PROBABILITIES];
     if (!v) return true;
     if (v->kind != DL_YAML_LIST || v->items.n != p->n)
-        return dl_yaml_fail(err, v->place, "probabilities of %s must be a list of %d numbers, one a value",
+        return dl_yaml_fail(err, v->place,
+                            "probabilities of %s must be a list of %d numbers, one a value",
                             s->quoted, p->n);
     double *shares = DL_NEWS(s->arena, double, p->n), sum = 0;
     for (int i = 0; i < p->n; i++) {
@@ -138,7 +140,8 @@ static bool take_shares(const said *s, dl_sweep_parameter *p, dl_error *err) {
     p->shares = shares;
     enum { PARTS = 1000000 }; /* of 1, by which decimals that were written may miss it */
     return fabs(sum - 1) * PARTS <= 1 ||
-           dl_yaml_fail(err, v->place, "probabilities of %s add up to %g, not to 1", s->quoted, sum);
+           dl_yaml_fail(err, v->place, "probabilities of %s add up to %g, not to 1", s->quoted,
+                        sum);
 }
 
 typedef struct {
@@ -169,8 +172,8 @@ int dl_sweep_twice(dl_arena *arena, int n, const dl_yaml *const *values) {
 static bool take_values(const said *s, dl_sweep_parameter *p, dl_error *err) {
     const dl_yaml *v = s->of[VALUES];
     if (v->kind != DL_YAML_LIST || v->items.n == 0)
-        return dl_yaml_fail(err, v->place, "values of %s must be a list of at least one, not %s", s->quoted,
-                            dl_yaml_show(s->arena, v));
+        return dl_yaml_fail(err, v->place, "values of %s must be a list of at least one, not %s",
+                            s->quoted, dl_yaml_show(s->arena, v));
     p->n = v->items.n, p->values = v->items.at;
     int twice = dl_sweep_twice(s->arena, p->n, p->values);
     if (twice >= 0)
@@ -194,29 +197,34 @@ static bool list_values(const said *s, dl_sweep_parameter *p, dl_error *err) {
 
 static bool take_range(const said *s, dl_sweep_parameter *p, dl_error *err) {
     bool normal = p->draw == DL_DRAW_NORMAL;
-    const dl_yaml *low = s->of[normal ? MU : MIN], *high = s->of[normal ? SIGMA : MAX], *q = s->of[Q];
+    const dl_yaml *low = s->of[normal ? MU : MIN], *high = s->of[normal ? SIGMA : MAX],
+                  *q = s->of[Q];
     p->low = low->number, p->high = high->number, p->step = q ? q->number : 0;
     p->low_place = low->place, p->high_place = high->place;
     p->whole = q && low->kind == DL_YAML_INT && high->kind == DL_YAML_INT && q->kind == DL_YAML_INT;
-    bool logarithm = p->draw == DL_DRAW_LOG_UNIFORM_VALUES || p->draw == DL_DRAW_Q_LOG_UNIFORM_VALUES,
+    bool logarithm =
+             p->draw == DL_DRAW_LOG_UNIFORM_VALUES || p->draw == DL_DRAW_Q_LOG_UNIFORM_VALUES,
          of_int = p->draw == DL_DRAW_INT_UNIFORM;
     if (of_int && (low->kind != DL_YAML_INT || high->kind != DL_YAML_INT))
-        return dl_yaml_fail(err, s->place, "%s is int_uniform: min and max must be integers", s->quoted);
+        return dl_yaml_fail(err, s->place, "%s is int_uniform: min and max must be integers",
+                            s->quoted);
     if (normal && !(p->high > 0))
         return dl_yaml_fail(err, high->place, "sigma of %s must be above 0", s->quoted);
     if (!normal && (of_int ? p->low > p->high : p->low >= p->high))
-        return dl_yaml_fail(err, low->place, "min of %s, %g, must be below max, %g", s->quoted, p->low,
-                            p->high);
+        return dl_yaml_fail(err, low->place, "min of %s, %g, must be below max, %g", s->quoted,
+                            p->low, p->high);
     if (of_int && (fabs(p->low) > 0x1p52 || fabs(p->high) > 0x1p52))
         return dl_yaml_fail(err, low->place, "%s must lie within 2^52 of 0", s->quoted);
     if (logarithm && !(p->low > 0))
-        return dl_yaml_fail(err, low->place, "min of %s must be above 0: its logarithm is drawn", s->quoted);
-    if (q && !(p->step > 0)) return dl_yaml_fail(err, q->place, "q of %s must be above 0", s->quoted);
+        return dl_yaml_fail(err, low->place, "min of %s must be above 0: its logarithm is drawn",
+                            s->quoted);
+    if (q && !(p->step > 0))
+        return dl_yaml_fail(err, q->place, "q of %s must be above 0", s->quoted);
     return true;
 }
 
-static bool read_parameter(dl_arena *arena, dl_sweep_file *f, const dl_yaml_entry *e, dl_sweep_parameter *p,
-                           dl_error *err) {
+static bool read_parameter(dl_arena *arena, dl_sweep_file *f, const dl_yaml_entry *e,
+                           dl_sweep_parameter *p, dl_error *err) {
     said s = {.arena = arena, .quoted = dl_yaml_quote(arena, e->key), .place = e->place};
     *p = (dl_sweep_parameter){.name = e->key, .place = e->place};
     if (e->value->kind != DL_YAML_MAP)
@@ -224,14 +232,16 @@ static bool read_parameter(dl_arena *arena, dl_sweep_file *f, const dl_yaml_entr
                             "%s must be a map with value, values, or min and max, not %s", s.quoted,
                             dl_yaml_show(arena, e->value));
     if (dl_yaml_get(e->value, "parameters"))
-        return dl_yaml_fail(err, e->place, "%s groups parameters: name each by its own key, without a group",
+        return dl_yaml_fail(err, e->place,
+                            "%s groups parameters: name each by its own key, without a group",
                             s.quoted);
     if (!check_keys(arena, s.quoted, e->value, N_WORDS, words, err)) return false;
     for (int k = 0; k < N_WORDS; k++) s.of[k] = dl_yaml_get(e->value, words[k]);
     const dl_yaml *named = s.of[DISTRIBUTION];
-    int draw =
-        named ? word_of(arena, "distribution", named, DL_N_DRAWS, dl_sweep_draws, err) : usual_draw(&s);
-    if (draw < 0) return dl_yaml_fail(err, e->place, "%s lacks value, values, or both min and max", s.quoted);
+    int draw = named ? word_of(arena, "distribution", named, DL_N_DRAWS, dl_sweep_draws, err)
+                     : usual_draw(&s);
+    if (draw < 0)
+        return dl_yaml_fail(err, e->place, "%s lacks value, values, or both min and max", s.quoted);
     p->draw = (dl_sweep_draw)draw;
     if (!check_given(&s, draw, err)) return false;
     if (p->draw == DL_DRAW_CONSTANT) {
@@ -252,8 +262,9 @@ static bool read_parameter(dl_arena *arena, dl_sweep_file *f, const dl_yaml_entr
     if (f->method == DL_METHOD_RANDOM) return true;
     return p->draw == DL_DRAW_INT_UNIFORM
                ? list_values(&s, p, err)
-               : dl_yaml_fail(err, e->place, "%s is %s, which a grid cannot go through: list its values",
-                              s.quoted, dl_sweep_draws[draw]);
+               : dl_yaml_fail(err, e->place,
+                              "%s is %s, which a grid cannot go through: list its values", s.quoted,
+                              dl_sweep_draws[draw]);
 }
 
 /* ---- the file ---- */
@@ -266,8 +277,8 @@ enum { N_KEYS = sizeof keys / sizeof *keys, N_PASSED = sizeof passed_over / size
 
 static bool check_top(dl_arena *arena, dl_sweep_file *f, const dl_yaml *top, dl_error *err) {
     if (top->kind != DL_YAML_MAP)
-        return dl_yaml_fail(err, top->place, "a sweep's file is a map with %s, not %s", list(arena, 3, keys),
-                            dl_yaml_show(arena, top));
+        return dl_yaml_fail(err, top->place, "a sweep's file is a map with %s, not %s",
+                            list(arena, 3, keys), dl_yaml_show(arena, top));
     for (int i = 0; i < top->entries.n; i++) {
         dl_yaml_entry e = top->entries.at[i];
         if (strcmp(e.key, "early_terminate") == 0)
@@ -279,11 +290,12 @@ static bool check_top(dl_arena *arena, dl_sweep_file *f, const dl_yaml *top, dl_
                                 dl_yaml_quote(arena, e.key), nearest(arena, e.key, N_KEYS, keys),
                                 list(arena, N_KEYS, keys));
         if (strcmp(e.key, "command") == 0)
-            dl_push(arena, &f->warnings,
-                    dl_format(arena,
-                              "%.200s:%d: command is Weights & Biases' alone: runs here are started by "
-                              "dlrun",
-                              f->path, e.place.line));
+            dl_push(
+                arena, &f->warnings,
+                dl_format(arena,
+                          "%.200s:%d: command is Weights & Biases' alone: runs here are started by "
+                          "dlrun",
+                          f->path, e.place.line));
     }
     return true;
 }
@@ -292,7 +304,8 @@ static bool take_method(dl_arena *arena, dl_sweep_file *f, const dl_yaml *top, d
     const dl_yaml *v = dl_yaml_get(top, "method");
     if (!v) return dl_yaml_fail(err, top->place, "a sweep's file says its method: grid or random");
     if (v->kind == DL_YAML_STRING && strcmp(v->text, "bayes") == 0)
-        return dl_yaml_fail(err, v->place, "method: bayes is not in this version; grid and random are");
+        return dl_yaml_fail(err, v->place,
+                            "method: bayes is not in this version; grid and random are");
     int k = word_of(arena, "method", v, 2, dl_sweep_methods, err);
     f->method = (dl_sweep_method)k;
     return k >= 0;
@@ -303,7 +316,8 @@ static bool take_metric(dl_arena *arena, dl_sweep_file *f, const dl_yaml *top, d
     const dl_yaml *v = dl_yaml_get(top, "metric");
     if (!v) return true;
     if (v->kind != DL_YAML_MAP)
-        return dl_yaml_fail(err, v->place, "metric must be a map, {name: val_loss, goal: minimize}, not %s",
+        return dl_yaml_fail(err, v->place,
+                            "metric must be a map, {name: val_loss, goal: minimize}, not %s",
                             dl_yaml_show(arena, v));
     if (!check_keys(arena, "metric", v, 2, parts, err)) return false;
     const dl_yaml *name = dl_yaml_get(v, "name"), *goal = dl_yaml_get(v, "goal");
@@ -317,8 +331,8 @@ static bool take_metric(dl_arena *arena, dl_sweep_file *f, const dl_yaml *top, d
 }
 
 /* A whole number at the top of the file, or `otherwise`. */
-static bool take_whole(dl_arena *arena, const dl_yaml *top, const char *key, int64_t least, int64_t otherwise,
-                       int64_t *value, dl_error *err) {
+static bool take_whole(dl_arena *arena, const dl_yaml *top, const char *key, int64_t least,
+                       int64_t otherwise, int64_t *value, dl_error *err) {
     const dl_yaml *v = dl_yaml_get(top, key);
     *value = v && v->kind == DL_YAML_INT ? v->integer : otherwise;
     return !v || (v->kind == DL_YAML_INT && v->integer >= least) ||
@@ -329,8 +343,9 @@ static bool take_whole(dl_arena *arena, const dl_yaml *top, const char *key, int
 static bool take_parameters(dl_arena *arena, dl_sweep_file *f, const dl_yaml *top, dl_error *err) {
     const dl_yaml *v = dl_yaml_get(top, "parameters");
     if (!v || v->kind != DL_YAML_MAP || v->entries.n == 0)
-        return dl_yaml_fail(err, v ? v->place : top->place,
-                            "a sweep's file has parameters: a map of keys, {lr: {values: [1e-4, 1e-3]}}");
+        return dl_yaml_fail(
+            err, v ? v->place : top->place,
+            "a sweep's file has parameters: a map of keys, {lr: {values: [1e-4, 1e-3]}}");
     dl_sweep_parameter *p = DL_NEWS(arena, dl_sweep_parameter, v->entries.n);
     f->n = v->entries.n, f->parameters = p;
     for (int i = 0; i < f->n; i++)
@@ -352,14 +367,16 @@ static bool count_trials(dl_sweep_file *f, int64_t cap, dl_error *err) {
     return true;
 }
 
-const dl_sweep_file *dl_sweep_parse(dl_arena *arena, const dl_yaml *top, const char *path, dl_error *err) {
+const dl_sweep_file *dl_sweep_parse(dl_arena *arena, const dl_yaml *top, const char *path,
+                                    dl_error *err) {
     dl_sweep_file *f = DL_NEW(arena, dl_sweep_file);
     f->path = dl_strdup(arena, path);
     int64_t cap, seed;
     bool ok = check_top(arena, f, top, err) && take_method(arena, f, top, err) &&
-              take_metric(arena, f, top, err) && take_whole(arena, top, "run_cap", 1, -1, &cap, err) &&
-              take_whole(arena, top, "seed", 0, 0, &seed, err) && take_parameters(arena, f, top, err) &&
-              count_trials(f, cap, err);
+              take_metric(arena, f, top, err) &&
+              take_whole(arena, top, "run_cap", 1, -1, &cap, err) &&
+              take_whole(arena, top, "seed", 0, 0, &seed, err) &&
+              take_parameters(arena, f, top, err) && count_trials(f, cap, err);
     if (ok) f->seed = (uint64_t)seed;
     return ok ? f : NULL;
 }

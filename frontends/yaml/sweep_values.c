@@ -9,15 +9,15 @@
 
 /* ---- draws ---- */
 
-/* Two numbers in [0, 1), multiples of 2^-53, of a trial and a parameter's name: what other parameters there
- * are changes nothing.
- *   key     = seed, low word then high word
- *   counter = {trial, low then high word; hash of the name, low then high word} */
+/* Two numbers in [0, 1), multiples of 2^-53, of a trial and a parameter's name: what other
+ * parameters there are changes nothing. key     = seed, low word then high word counter = {trial,
+ * low then high word; hash of the name, low then high word} */
 static void draw_units(const dl_sweep_file *f, const char *name, int64_t number, double unit[2]) {
     uint64_t n = (uint64_t)number, of = dl_hash_str(name, 0);
     uint32_t c[4] = {(uint32_t)n, (uint32_t)(n >> 32), (uint32_t)of, (uint32_t)(of >> 32)};
     dl_philox(c, (uint32_t)f->seed, (uint32_t)(f->seed >> 32));
-    for (int i = 0; i < 2; i++) unit[i] = (double)(((uint64_t)c[2 * i + 1] << 32 | c[2 * i]) >> 11) * 0x1p-53;
+    for (int i = 0; i < 2; i++)
+        unit[i] = (double)(((uint64_t)c[2 * i + 1] << 32 | c[2 * i]) >> 11) * 0x1p-53;
 }
 
 const dl_yaml *dl_sweep_number(dl_arena *arena, double x, bool whole, dl_yaml_place place) {
@@ -44,7 +44,8 @@ static const dl_yaml *draw(dl_arena *arena, const dl_sweep_file *f, const dl_swe
     double u[2], x;
     draw_units(f, p->name, number, u);
     if (p->n) return choose(p, u[0]);
-    bool logarithm = p->draw == DL_DRAW_LOG_UNIFORM_VALUES || p->draw == DL_DRAW_Q_LOG_UNIFORM_VALUES,
+    bool logarithm =
+             p->draw == DL_DRAW_LOG_UNIFORM_VALUES || p->draw == DL_DRAW_Q_LOG_UNIFORM_VALUES,
          of_int = p->draw == DL_DRAW_INT_UNIFORM;
     if (p->draw == DL_DRAW_NORMAL) /* Box and Muller, 1958 */
         x = p->low + p->high * sqrt(-2 * log1p(-u[0])) * cos(2 * acos(-1) * u[1]);
@@ -67,8 +68,8 @@ const dl_yaml *dl_sweep_values(dl_arena *arena, const dl_sweep_file *f, int64_t 
     for (int i = 0; i < f->n; i++) {
         const dl_sweep_parameter *p = &f->parameters[i];
         if (f->method == DL_METHOD_GRID) inner /= p->n;
-        const dl_yaml *v =
-            f->method == DL_METHOD_GRID ? p->values[number / inner % p->n] : draw(arena, f, p, number);
+        const dl_yaml *v = f->method == DL_METHOD_GRID ? p->values[number / inner % p->n]
+                                                       : draw(arena, f, p, number);
         dl_push(arena, &map->entries, (dl_yaml_entry){p->name, p->place, v});
         map->size += v->size;
         if (map->height < v->height + 1) map->height = v->height + 1;
@@ -96,7 +97,8 @@ static void put_number(dl_buf *b, double x) {
 }
 
 static void put_text(dl_buf *b, const char *text) {
-    for (; *text; text++) dl_putn(b, isalnum((unsigned char)*text) || strchr("._+-", *text) ? text : "-", 1);
+    for (; *text; text++)
+        dl_putn(b, isalnum((unsigned char)*text) || strchr("._+-", *text) ? text : "-", 1);
 }
 
 static void put_value(dl_buf *b, const dl_yaml *v) {
@@ -110,7 +112,8 @@ static void put_value(dl_buf *b, const dl_yaml *v) {
         for (int i = 0; i < v->items.n; i++) dl_puts(b, i ? "x" : ""), put_value(b, v->items.at[i]);
         break;
     case DL_YAML_MAP:
-        for (int i = 0; i < v->entries.n; i++) dl_puts(b, i ? "x" : ""), put_value(b, v->entries.at[i].value);
+        for (int i = 0; i < v->entries.n; i++)
+            dl_puts(b, i ? "x" : ""), put_value(b, v->entries.at[i].value);
     }
 }
 

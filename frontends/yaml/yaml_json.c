@@ -20,7 +20,8 @@ void dl_yaml_put_json_string(dl_buf *b, const char *text) {
 }
 
 static void put_number(dl_buf *b, double x) {
-    for (int digits = 6; digits <= 17; digits++) { /* the shortest that reads back as the same number */
+    for (int digits = 6; digits <= 17;
+         digits++) { /* the shortest that reads back as the same number */
         char text[40];
         snprintf(text, sizeof text, "%.*g", digits, x);
         if (digits < 17 && strtod(text, NULL) != x) continue;
@@ -43,7 +44,8 @@ void dl_yaml_put_json(dl_buf *b, const dl_yaml *v) {
     case DL_YAML_STRING: dl_yaml_put_json_string(b, v->text); return;
     case DL_YAML_LIST:
         dl_puts(b, "[");
-        for (int i = 0; i < v->items.n; i++) dl_puts(b, i ? ", " : ""), dl_yaml_put_json(b, v->items.at[i]);
+        for (int i = 0; i < v->items.n; i++)
+            dl_puts(b, i ? ", " : ""), dl_yaml_put_json(b, v->items.at[i]);
         dl_puts(b, "]");
         return;
     case DL_YAML_MAP:

@@ -36,7 +36,8 @@ bool dl_yaml_fail(dl_error *err, dl_yaml_place place, const char *format, ...) {
         bool cut = strlen(place.file) > SHOWN;
         return dl_fail(err, DL_USAGE, "%.*s%s: %s", SHOWN, place.file, cut ? "..." : "", message);
     }
-    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s", place.file, place.line, place.column, message);
+    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: %s", place.file, place.line, place.column,
+                   message);
 }
 
 static dl_yaml_place place_of(const reader *r, yaml_mark_t mark) {
@@ -72,7 +73,8 @@ static const char *remedy_of(const reader *r) {
     if (strstr(problem, "mapping values are not allowed"))
         return ": indent the line as those beside it, or put a value that has ': ' in it in quotes";
     if (strstr(problem, "did not find expected key"))
-        return ": indent the lines of a map alike, and put a value that has quotes in it in quotes of the "
+        return ": indent the lines of a map alike, and put a value that has quotes in it in quotes "
+               "of the "
                "other kind";
     return "";
 }
@@ -80,7 +82,8 @@ static const char *remedy_of(const reader *r) {
 static bool fail_syntax(reader *r) {
     const yaml_parser_t *p = &r->parser;
     const char *problem = p->problem ? p->problem : "not readable as YAML";
-    if (p->error == YAML_MEMORY_ERROR) return dl_fail(r->err, DL_RESOURCE, "%s: out of memory", r->name);
+    if (p->error == YAML_MEMORY_ERROR)
+        return dl_fail(r->err, DL_RESOURCE, "%s: out of memory", r->name);
     if (p->error == YAML_READER_ERROR) {
         dl_yaml_place at = place_of(r, mark_of_offset(r, p->problem_offset));
         if (p->problem_value < 0) return dl_yaml_fail(r->err, at, "%s", problem);
@@ -88,12 +91,14 @@ static bool fail_syntax(reader *r) {
     }
     /* What is never closed is best shown where it opens; libyaml notices at the end of the file. */
     if (p->context && (strstr(p->context, "flow") || strstr(p->context, "quoted scalar")))
-        return dl_yaml_fail(r->err, place_of(r, p->context_mark), "%s that begins here: %s (line %d)",
-                            p->context, problem, (int)p->problem_mark.line + 1);
+        return dl_yaml_fail(r->err, place_of(r, p->context_mark),
+                            "%s that begins here: %s (line %d)", p->context, problem,
+                            (int)p->problem_mark.line + 1);
     dl_yaml_place at = place_of(r, p->problem_mark);
     const char *remedy = remedy_of(r);
     if (!p->context || *remedy) return dl_yaml_fail(r->err, at, "%s%s", problem, remedy);
-    return dl_yaml_fail(r->err, at, "%s (%s, line %d)", problem, p->context, (int)p->context_mark.line + 1);
+    return dl_yaml_fail(r->err, at, "%s (%s, line %d)", problem, p->context,
+                        (int)p->context_mark.line + 1);
 }
 
 static bool next(reader *r) {
@@ -175,7 +180,8 @@ static dl_yaml *open_collection(reader *r, dl_yaml_kind kind, const yaml_char_t 
     const char *type = core_tag(r, tag, place), *want = kind == DL_YAML_LIST ? "seq" : "map";
     if (!type) return NULL;
     if (*type && strcmp(type, want) != 0) {
-        dl_yaml_fail(r->err, place, "a %s is no !!%.40s", kind == DL_YAML_LIST ? "list" : "map", type);
+        dl_yaml_fail(r->err, place, "a %s is no !!%.40s", kind == DL_YAML_LIST ? "list" : "map",
+                     type);
         return NULL;
     }
     dl_yaml *v = DL_NEW(r->arena, dl_yaml);
@@ -220,7 +226,8 @@ const dl_yaml *dl_yaml_get(const dl_yaml *map, const char *key) {
     return e ? e->value : NULL;
 }
 
-static bool merge_map(reader *r, dl_yaml *map, const dl_yaml *from, dl_yaml_place place, int *size) {
+static bool merge_map(reader *r, dl_yaml *map, const dl_yaml *from, dl_yaml_place place,
+                      int *size) {
     if (from->kind != DL_YAML_MAP)
         return dl_yaml_fail(r->err, place, "'<<' merges a map or a list of maps, not %s",
                             dl_yaml_show(r->arena, from));
@@ -245,7 +252,8 @@ static bool merge(reader *r, dl_yaml *map, const dl_yaml *from, dl_yaml_place pl
 /* Reads the key that the event is; false with an error when it cannot be one. */
 static bool read_key(reader *r, dl_yaml_entry *e, bool *is_merge) {
     e->place = place_of(r, r->event.start_mark);
-    if (r->event.type != YAML_SCALAR_EVENT) return dl_yaml_fail(r->err, e->place, "a key must be a name");
+    if (r->event.type != YAML_SCALAR_EVENT)
+        return dl_yaml_fail(r->err, e->place, "a key must be a name");
     if (r->event.data.scalar.length == 0)
         return dl_yaml_fail(r->err, e->place, "a key is missing before ':'");
     if (has_nul(r)) return dl_yaml_fail(r->err, e->place, "a NUL character inside a key");
@@ -256,8 +264,8 @@ static bool read_key(reader *r, dl_yaml_entry *e, bool *is_merge) {
 }
 
 static dl_yaml *read_map(reader *r, int depth) {
-    dl_yaml *map =
-        open_collection(r, DL_YAML_MAP, r->event.data.mapping_start.tag, r->event.data.mapping_start.anchor);
+    dl_yaml *map = open_collection(r, DL_YAML_MAP, r->event.data.mapping_start.tag,
+                                   r->event.data.mapping_start.anchor);
     if (!map) return NULL;
     dl_yaml_entry merged = {0}; /* the value of `<<`, taken in after the map's own keys */
     int size = 1;
@@ -270,7 +278,8 @@ static dl_yaml *read_map(reader *r, int depth) {
         dl_yaml_entry e;
         bool is_merge = false;
         if (!read_key(r, &e, &is_merge)) return NULL;
-        const dl_yaml_entry *twin = is_merge ? (merged.value ? &merged : NULL) : find_entry(map, e.key);
+        const dl_yaml_entry *twin =
+            is_merge ? (merged.value ? &merged : NULL) : find_entry(map, e.key);
         if (twin) {
             dl_yaml_fail(r->err, e.place, "duplicate key %s (first on line %d)%s",
                          dl_yaml_quote(r->arena, e.key), twin->place.line,
@@ -305,12 +314,14 @@ static dl_yaml *read_value(reader *r, int depth) {
 static const dl_yaml *read_stream(reader *r) {
     if (!next(r) || !next(r)) return NULL; /* the stream's start, then a document or the end */
     if (r->event.type == YAML_STREAM_END_EVENT)
-        return dl_yaml_plain(r->arena, "", (dl_yaml_place){r->name, !r->is_argument, !r->is_argument});
+        return dl_yaml_plain(r->arena, "",
+                             (dl_yaml_place){r->name, !r->is_argument, !r->is_argument});
     if (!next(r)) return NULL;
     const dl_yaml *v = read_value(r, 1);
     if (!v || !next(r) || !next(r)) return NULL; /* the document's end, then the stream's */
     if (r->event.type == YAML_STREAM_END_EVENT) return v;
-    dl_yaml_fail(r->err, place_of(r, r->event.start_mark), "a second document: a configuration file has one");
+    dl_yaml_fail(r->err, place_of(r, r->event.start_mark),
+                 "a second document: a configuration file has one");
     return NULL;
 }
 
@@ -327,7 +338,8 @@ static const dl_yaml *read_text(reader *r, size_t n) {
     return v;
 }
 
-const dl_yaml *dl_yaml_read(dl_arena *arena, const char *text, size_t n, const char *name, dl_error *err) {
+const dl_yaml *dl_yaml_read(dl_arena *arena, const char *text, size_t n, const char *name,
+                            dl_error *err) {
     reader r = {.arena = arena, .err = err, .name = dl_strdup(arena, name), .text = text};
     if (n > DL_YAML_MAX_BYTES) {
         dl_fail(err, DL_INPUT, "%s is larger than the %d MiB a configuration may have", name,
@@ -343,8 +355,12 @@ const dl_yaml *dl_yaml_read_file(dl_arena *arena, const char *path, dl_error *er
     return text ? dl_yaml_read(arena, text, n, path, err) : NULL;
 }
 
-const dl_yaml *dl_yaml_read_argument(dl_arena *arena, const char *text, const char *argument, dl_error *err) {
-    reader r = {
-        .arena = arena, .err = err, .name = dl_strdup(arena, argument), .text = text, .is_argument = true};
+const dl_yaml *dl_yaml_read_argument(dl_arena *arena, const char *text, const char *argument,
+                                     dl_error *err) {
+    reader r = {.arena = arena,
+                .err = err,
+                .name = dl_strdup(arena, argument),
+                .text = text,
+                .is_argument = true};
     return read_text(&r, strlen(text));
 }

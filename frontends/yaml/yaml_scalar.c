@@ -32,7 +32,8 @@ static bool parse_int(const char *s, int64_t *v) {
     static const struct {
         const char *prefix, *digits;
         int base;
-    } forms[] = {{"0o", "01234567", 8}, {"0x", "0123456789abcdefABCDEF", 16}, {"", "0123456789", 10}};
+    } forms[] = {
+        {"0o", "01234567", 8}, {"0x", "0123456789abcdefABCDEF", 16}, {"", "0123456789", 10}};
     int form = 0;
     while (strncmp(s, forms[form].prefix, strlen(forms[form].prefix)) != 0) form++;
     s += strlen(forms[form].prefix);
@@ -107,8 +108,10 @@ dl_yaml *dl_yaml_tagged(dl_arena *arena, const char *text, const char *type, dl_
     static const struct {
         const char *tag;
         dl_yaml_kind kind;
-    } types[] = {
-        {"null", DL_YAML_NULL}, {"bool", DL_YAML_BOOL}, {"int", DL_YAML_INT}, {"float", DL_YAML_FLOAT}};
+    } types[] = {{"null", DL_YAML_NULL},
+                 {"bool", DL_YAML_BOOL},
+                 {"int", DL_YAML_INT},
+                 {"float", DL_YAML_FLOAT}};
     if (strcmp(type, "str") == 0) return dl_yaml_string(arena, text, place);
     dl_yaml *v = dl_yaml_plain(arena, text, place);
     if (strcmp(type, "bool") == 0 && dl_yaml_is_old_bool(text))
@@ -121,7 +124,8 @@ dl_yaml *dl_yaml_tagged(dl_arena *arena, const char *text, const char *type, dl_
 
 /* ---- values as text ---- */
 
-/* The shortest digits that read back, laid out as Python's repr does: always with a point or an exponent. */
+/* The shortest digits that read back, laid out as Python's repr does: always with a point or an
+ * exponent. */
 static void put_finite(dl_buf *b, double v) {
     char s[64];
     int digits = 0;
@@ -218,7 +222,8 @@ const char *dl_yaml_quote(dl_arena *arena, const char *text) {
     for (; text[n] && n < LONGEST; n++)
         s[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? '?' : text[n];
     bool cut = text[n] != 0;
-    while (cut && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--; /* not inside a UTF-8 character */
+    while (cut && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--; /* not inside a UTF-8 character */
     s[n] = 0;
     return dl_format(arena, cut ? "'%s...'" : "'%s'", s);
 }

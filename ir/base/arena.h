@@ -28,15 +28,16 @@ char *dl_format(dl_arena *arena, const char *format, ...) DL_PRINTF(2, 3);
 #define DL_NEWS(arena, T, n) ((T *)dl_alloc_array((arena), (size_t)(n), sizeof(T)))
 
 /* Growable arrays in an arena: `DL_ARRAY(int) xs = {0}; dl_push(arena, &xs, 3); xs.at[0]; xs.n`. */
-#define DL_ARRAY(T)                                                                                          \
-    struct {                                                                                                 \
-        T *at;                                                                                               \
-        int n, cap;                                                                                          \
+#define DL_ARRAY(T)                                                                                \
+    struct {                                                                                       \
+        T *at;                                                                                     \
+        int n, cap;                                                                                \
     }
 void *dl_grow(dl_arena *arena, void *at, int n, int *cap, size_t size);
-#define dl_push(arena, a, ...)                                                                               \
-    do {                                                                                                     \
-        if ((a)->n == (a)->cap) (a)->at = dl_grow((arena), (a)->at, (a)->n, &(a)->cap, sizeof *(a)->at);     \
-        (a)->at[(a)->n++] = (__VA_ARGS__);                                                                   \
+#define dl_push(arena, a, ...)                                                                     \
+    do {                                                                                           \
+        if ((a)->n == (a)->cap)                                                                    \
+            (a)->at = dl_grow((arena), (a)->at, (a)->n, &(a)->cap, sizeof *(a)->at);               \
+        (a)->at[(a)->n++] = (__VA_ARGS__);                                                         \
     } while (0)
 #endif

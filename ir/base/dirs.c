@@ -30,7 +30,8 @@ bool dl_make_dirs(const char *path, unsigned mode, dl_error *err) {
 
 bool dl_sync_dir(const char *path, dl_error *err) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return errno == EACCES || dl_fail_errno(err, DL_IO, "cannot open directory %s", path);
+    if (fd < 0)
+        return errno == EACCES || dl_fail_errno(err, DL_IO, "cannot open directory %s", path);
     bool ok = fsync(fd) == 0 || errno == EINVAL; /* which some network file systems say */
     if (!ok) dl_fail_errno(err, DL_IO, "cannot make directory %s durable", path);
     close(fd);
@@ -52,8 +53,10 @@ bool dl_replace_link(const char *link, const char *target, dl_error *err) {
     int n = snprintf(fresh, sizeof fresh, "%s.tmp", link);
     if (n < 0 || (size_t)n >= sizeof fresh || !dl_parent_dir(link, dir, sizeof dir))
         return dl_fail(err, DL_IO, "bad name of a link: '%.100s'", link);
-    if (unlink(fresh) != 0 && errno != ENOENT) return dl_fail_errno(err, DL_IO, "cannot remove %s", fresh);
-    if (symlink(target, fresh) != 0) return dl_fail_errno(err, DL_IO, "cannot make the link %s", fresh);
+    if (unlink(fresh) != 0 && errno != ENOENT)
+        return dl_fail_errno(err, DL_IO, "cannot remove %s", fresh);
+    if (symlink(target, fresh) != 0)
+        return dl_fail_errno(err, DL_IO, "cannot make the link %s", fresh);
     if (rename(fresh, link) != 0) return dl_fail_errno(err, DL_IO, "cannot make the link %s", link);
     return dl_sync_dir(dir, err);
 }

@@ -10,7 +10,8 @@
 uint64_t dl_draw_bits(void) {
     uint64_t bits = 0;
     int64_t now = dl_clock_ns();
-    if (getrandom(&bits, sizeof bits, 0) != sizeof bits) bits = dl_hash(&now, sizeof now, (uint64_t)getpid());
+    if (getrandom(&bits, sizeof bits, 0) != sizeof bits)
+        bits = dl_hash(&now, sizeof now, (uint64_t)getpid());
     return bits;
 }
 

@@ -41,7 +41,9 @@ int dl_foreign_piece(dl_place place, const char *s, size_t left, char piece[DL_P
     bool barred = *s && strchr(places[place].barred, *s);
     *piece = 0;
     if (special)
-        return snprintf(piece, DL_PIECE, "\\%c", places[place].letter[special - places[place].special]), 1;
+        return snprintf(piece, DL_PIECE, "\\%c",
+                        places[place].letter[special - places[place].special]),
+               1;
     if (n && !barred && (!is_invisible(code_of(s, n)) || (place == DL_IN_LINE && *s == '\t'))) {
         memcpy(piece, s, (size_t)n);
         piece[n] = 0;
@@ -52,6 +54,7 @@ int dl_foreign_piece(dl_place place, const char *s, size_t left, char piece[DL_P
         return n ? n : 1;
     }
     for (int i = 0, at = 0; i < (n ? n : 1); i++)
-        at += snprintf(piece + at, (size_t)(DL_PIECE - at), places[place].escape, (unsigned char)s[i]);
+        at += snprintf(piece + at, (size_t)(DL_PIECE - at), places[place].escape,
+                       (unsigned char)s[i]);
     return n ? n : 1;
 }

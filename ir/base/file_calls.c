@@ -14,7 +14,8 @@ static _Atomic int64_t counted[FIELDS];
 dl_file_calls dl_file_calls_so_far(void) {
     int64_t now[FIELDS];
     dl_file_calls c;
-    for (int i = 0; i < FIELDS; i++) now[i] = atomic_load_explicit(&counted[i], memory_order_relaxed);
+    for (int i = 0; i < FIELDS; i++)
+        now[i] = atomic_load_explicit(&counted[i], memory_order_relaxed);
     memcpy(&c, now, sizeof c);
     return c;
 }
@@ -42,7 +43,9 @@ void dl_file_calls_sum(dl_file_calls *to, const dl_file_calls *more, double time
     memcpy(to, sum, sizeof sum);
 }
 
-int64_t dl_file_calls_metadata(const dl_file_calls *c) { return 2 * c->opens + c->stats + c->listings; }
+int64_t dl_file_calls_metadata(const dl_file_calls *c) {
+    return 2 * c->opens + c->stats + c->listings;
+}
 
 /* ---- looks ---- */
 
@@ -51,7 +54,9 @@ static void look(void) { dl_file_calls_add(&(dl_file_calls){.stats = 1}); }
 int dl_stat(const char *path, struct stat *st) { return look(), stat(path, st); }
 int dl_lstat(const char *path, struct stat *st) { return look(), lstat(path, st); }
 int dl_fstat(int fd, struct stat *st) { return look(), fstat(fd, st); }
-int dl_fstatat(int folder, const char *name, struct stat *st) { return look(), fstatat(folder, name, st, 0); }
+int dl_fstatat(int folder, const char *name, struct stat *st) {
+    return look(), fstatat(folder, name, st, 0);
+}
 int dl_access(const char *path, int mode) { return look(), access(path, mode); }
 
 /* ---- listings ---- */

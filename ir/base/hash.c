@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* FNV-1a over bytes with a final avalanche (the finaliser of MurmurHash3), so that low bits index tables
- * well. */
+/* FNV-1a over bytes with a final avalanche (the finaliser of MurmurHash3), so that low bits index
+ * tables well. */
 uint64_t dl_hash(const void *data, size_t n, uint64_t seed) {
     const unsigned char *p = data;
     uint64_t h = 0xcbf29ce484222325u ^ (seed * 0x9e3779b97f4a7c15u);

@@ -1,4 +1,5 @@
-/* A binary heap of numbered items, the least key at the root; equal keys come out by rising item. */
+/* A binary heap of numbered items, the least key at the root; equal keys come out by rising item.
+ */
 #ifndef DL_HEAP_H
 #define DL_HEAP_H
 #include "ir/base/arena.h"

@@ -54,7 +54,8 @@ const char *dl_input_name(const struct stat *st) {
     pthread_mutex_lock(&inputs.lock);
     for (int i = 0; i < inputs.n && !found; i++) {
         struct stat now; /* the number of a file that was removed since may belong to a new one */
-        if (is_same(&inputs.at[i], st) && stat(inputs.at[i].name, &now) == 0 && is_same(&inputs.at[i], &now))
+        if (is_same(&inputs.at[i], st) && stat(inputs.at[i].name, &now) == 0 &&
+            is_same(&inputs.at[i], &now))
             found = inputs.at[i].name;
     }
     pthread_mutex_unlock(&inputs.lock);
@@ -120,7 +121,8 @@ int dl_input_open(const char *path, dl_error *err) {
 bool dl_check_descriptors(int n, const char *path, dl_error *err) {
     enum { MOST = 16 };
     int fd[MOST], have = 0;
-    while (have < n && have < MOST && (fd[have] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0) have++;
+    while (have < n && have < MOST && (fd[have] = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0)
+        have++;
     bool ok = have == n || have == MOST || dl_fail_errno(err, DL_IO, "cannot read %s", path);
     while (have > 0) close(fd[--have]);
     return ok;
@@ -128,17 +130,21 @@ bool dl_check_descriptors(int n, const char *path, dl_error *err) {
 
 /* ---- reading ---- */
 
-static void count_read(ssize_t n) { dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = n > 0 ? n : 0}); }
+static void count_read(ssize_t n) {
+    dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = n > 0 ? n : 0});
+}
 
-/* The pipe that a name like /dev/fd/63 means, as a descriptor of its own; -1 for all other names. Its writer
- * is there or has been, so reading it ends; a FIFO's name promises nothing of that kind. */
+/* The pipe that a name like /dev/fd/63 means, as a descriptor of its own; -1 for all other names.
+ * Its writer is there or has been, so reading it ends; a FIFO's name promises nothing of that kind.
+ */
 static int open_inherited_pipe(const char *path) {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
     const char *number = strcmp(path, "/dev/stdin") == 0 ? "0" : NULL;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (strncmp(path, folders[i], strlen(folders[i])) == 0) number = path + strlen(folders[i]);
     struct stat st;
-    if (!number || !*number || strlen(number) > 6 || number[strspn(number, "0123456789")]) return -1;
+    if (!number || !*number || strlen(number) > 6 || number[strspn(number, "0123456789")])
+        return -1;
     int fd = atoi(number);
     return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode) ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
 }
@@ -191,10 +197,12 @@ bool dl_read_at(int fd, const char *path, void *dst, size_t n, int64_t offset, d
         ssize_t k = pread(fd, p, n, offset);
         if (k < 0 && errno == EINTR) continue;
         count_read(k);
-        if (k < 0) return dl_fail_errno(err, DL_IO, "cannot read %s at byte %lld", path, (long long)offset);
+        if (k < 0)
+            return dl_fail_errno(err, DL_IO, "cannot read %s at byte %lld", path,
+                                 (long long)offset);
         if (k == 0)
-            return dl_fail(err, DL_IO, "%s became shorter while it was read: it ends at byte %lld", path,
-                           (long long)offset);
+            return dl_fail(err, DL_IO, "%s became shorter while it was read: it ends at byte %lld",
+                           path, (long long)offset);
         p += k, offset += k, n -= (size_t)k;
     }
     return true;

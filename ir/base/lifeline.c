@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The child's standard streams are replaced: in a program that has none, the pipe would get their numbers. */
+/* The child's standard streams are replaced: in a program that has none, the pipe would get their
+ * numbers. */
 bool dl_lifeline_open(dl_lifeline *l) {
     int ends[2];
     *l = (dl_lifeline){-1, -1};
@@ -27,12 +28,13 @@ static bool is_alone(int fd) {
     return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
 }
 
-/* PR_SET_PDEATHSIG would kill one process, and not the passes that a compiler's driver has started. A pipe's
- * owner can be a group, and its signal any. */
+/* PR_SET_PDEATHSIG would kill one process, and not the passes that a compiler's driver has started.
+ * A pipe's owner can be a group, and its signal any. */
 bool dl_lifeline_bind_group(const dl_lifeline *l) {
     close(l->hold); /* a copy; the parent's is the one that counts */
     bool bound = fcntl(l->watch, F_SETFD, 0) == 0 && fcntl(l->watch, F_SETOWN, -getpgrp()) == 0 &&
-                 fcntl(l->watch, F_SETSIG, SIGKILL) == 0 && fcntl(l->watch, F_SETFL, O_RDONLY | O_ASYNC) == 0;
+                 fcntl(l->watch, F_SETSIG, SIGKILL) == 0 &&
+                 fcntl(l->watch, F_SETFL, O_RDONLY | O_ASYNC) == 0;
     if (bound && is_alone(l->watch)) kill(0, SIGKILL); /* gone before there was a signal to send */
     return bound;
 }

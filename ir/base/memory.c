@@ -25,12 +25,13 @@ const char *dl_no_memory_text(char *to, size_t room, size_t bytes) {
     int64_t available = dl_memory_available();
     char asked[64] = "more", left[64] = "";
     if (bytes) snprintf(asked, sizeof asked, "%zu bytes more", bytes);
-    if (available >= 0) snprintf(left, sizeof left, ", and %.1f MiB are free", (double)available / 0x1p20);
-    snprintf(
-        to, room,
-        "out of memory: %s were asked for%s: free some, raise the limit (ulimit -v, the job's), or take a "
-        "smaller model",
-        asked, left);
+    if (available >= 0)
+        snprintf(left, sizeof left, ", and %.1f MiB are free", (double)available / 0x1p20);
+    snprintf(to, room,
+             "out of memory: %s were asked for%s: free some, raise the limit (ulimit -v, the "
+             "job's), or take a "
+             "smaller model",
+             asked, left);
     return to;
 }
 
@@ -91,7 +92,8 @@ void *dl_realloc(void *at, size_t bytes) {
     return at;
 }
 
-/* ---- how much is left: without allocating, since it is asked when there is nothing to allocate ---- */
+/* ---- how much is left: without allocating, since it is asked when there is nothing to allocate
+ * ---- */
 
 /* The beginning of a file, NUL-terminated; false when it cannot be read. */
 static bool read_text(const char *dir, const char *path, const char *name, char *to, size_t room) {
@@ -116,7 +118,8 @@ static int64_t find_number(const char *text, const char *key) {
 
 static int64_t read_number(const char *dir, const char *path, const char *name) {
     char text[64];
-    if (!read_text(dir, path, name, text, sizeof text) || *text < '0' || *text > '9') return -1; /* "max" */
+    if (!read_text(dir, path, name, text, sizeof text) || *text < '0' || *text > '9')
+        return -1; /* "max" */
     return strtoll(text, NULL, 10);
 }
 
@@ -164,7 +167,8 @@ static int64_t groups_rest(const char *proc, const char *cgroup) {
         if (!at) continue;
         *at++ = 0;
         bool second = !*++kinds, first = strcmp(kinds, "memory") == 0;
-        if ((!first && !second) || snprintf(path, sizeof path, "%s", at) >= (int)sizeof path) continue;
+        if ((!first && !second) || snprintf(path, sizeof path, "%s", at) >= (int)sizeof path)
+            continue;
         if (strcmp(path, "/") == 0) *path = 0;
         rest = lesser(rest, group_rest(second, cgroup, path));
     }

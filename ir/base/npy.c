@@ -10,11 +10,11 @@
 #include "ir/base/input.h"
 
 /* Element types by NumPy's code (little-endian or one byte), and how to widen them. */
-#define WIDEN(T)                                                                                             \
-    static double widen_##T(const char *p) {                                                                 \
-        T v;                                                                                                 \
-        memcpy(&v, p, sizeof v);                                                                             \
-        return (double)v;                                                                                    \
+#define WIDEN(T)                                                                                   \
+    static double widen_##T(const char *p) {                                                       \
+        T v;                                                                                       \
+        memcpy(&v, p, sizeof v);                                                                   \
+        return (double)v;                                                                          \
     }
 WIDEN(float)
 WIDEN(double)
@@ -32,10 +32,12 @@ static const struct {
     size_t size;
     double (*widen)(const char *p);
 } types[] = {
-    {"<f4", "f32", 4, widen_float},    {"<f8", "f64", 8, widen_double},   {"|i1", "i8", 1, widen_int8_t},
-    {"<i2", "i16", 2, widen_int16_t},  {"<i4", "i32", 4, widen_int32_t},  {"<i8", "i64", 8, widen_int64_t},
-    {"|u1", "u8", 1, widen_uint8_t},   {"<u2", "u16", 2, widen_uint16_t}, {"<u4", "u32", 4, widen_uint32_t},
-    {"<u8", "u64", 8, widen_uint64_t}, {"|b1", "bool", 1, widen_uint8_t},
+    {"<f4", "f32", 4, widen_float},    {"<f8", "f64", 8, widen_double},
+    {"|i1", "i8", 1, widen_int8_t},    {"<i2", "i16", 2, widen_int16_t},
+    {"<i4", "i32", 4, widen_int32_t},  {"<i8", "i64", 8, widen_int64_t},
+    {"|u1", "u8", 1, widen_uint8_t},   {"<u2", "u16", 2, widen_uint16_t},
+    {"<u4", "u32", 4, widen_uint32_t}, {"<u8", "u64", 8, widen_uint64_t},
+    {"|b1", "bool", 1, widen_uint8_t},
 };
 enum { N_TYPES = sizeof types / sizeof types[0], MAX_HEADER = 1 << 16 };
 
@@ -129,7 +131,8 @@ bool dl_npy_parse(const void *start, size_t given, const char *path, uint64_t fi
     uint32_t n = (uint32_t)head[8] | (uint32_t)head[9] << 8;
     if (ok && long_header) n |= (uint32_t)head[10] << 16 | (uint32_t)head[11] << 24;
     if (!ok || head[6] < 1 || head[6] > 3 || n > MAX_HEADER)
-        return dl_fail(err, DL_INPUT, "%s is a damaged .npy file: its header has no valid version and length",
+        return dl_fail(err, DL_INPUT,
+                       "%s is a damaged .npy file: its header has no valid version and length",
                        path);
     a->offset = (long_header ? 12 : 10) + (uint64_t)n;
     char text[MAX_HEADER + 1];
@@ -139,14 +142,16 @@ bool dl_npy_parse(const void *start, size_t given, const char *path, uint64_t fi
     if (ok) memcpy(text, head + a->offset - n, n);
     if (!ok || !take_header(&c, a))
         return dl_fail(err, DL_INPUT,
-                       "%s is a damaged .npy file: its header does not say type, order and shape", path);
+                       "%s is a damaged .npy file: its header does not say type, order and shape",
+                       path);
     for (int i = 0; i < N_TYPES; i++)
         if (!strcmp(a->code, types[i].code)) a->element = i;
     if (a->element < 0) return true;
     a->type = types[a->element].name;
     uint64_t bytes = a->count * types[a->element].size;
     if (a->offset + bytes <= file_bytes) return true;
-    return dl_fail(err, DL_INPUT, "%s is truncated: its header promises %llu bytes, and it has %llu", path,
+    return dl_fail(err, DL_INPUT,
+                   "%s is truncated: its header promises %llu bytes, and it has %llu", path,
                    (unsigned long long)(a->offset + bytes), (unsigned long long)file_bytes);
 }
 
@@ -162,7 +167,10 @@ bool dl_npy_read(int fd, const char *path, int element, uint64_t offset, uint64_
 }
 
 void dl_npy_put_header(dl_buf *out, const char *code, const int64_t *dims, int rank) {
-    enum { BEFORE = 10, ALIGN = 64 }; /* magic, version and length; what the numbers begin at a multiple of */
+    enum {
+        BEFORE = 10,
+        ALIGN = 64
+    }; /* magic, version and length; what the numbers begin at a multiple of */
     dl_buf words = {0};
     dl_putf(&words, "{'descr': '%s', 'fortran_order': False, 'shape': (", code);
     for (int i = 0; i < rank; i++)

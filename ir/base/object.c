@@ -19,8 +19,8 @@ static void *open_library(const char *path) {
     return handle;
 }
 
-/* The file stays open while the object is loaded. dlopen knows objects by name, and would give the old object
- * again for the name of a descriptor that was closed and given to the next image. */
+/* The file stays open while the object is loaded. dlopen knows objects by name, and would give the
+ * old object again for the name of a descriptor that was closed and given to the next image. */
 static bool load_anonymous(dl_object *o, const unsigned char *image, size_t bytes) {
     int fd = memfd_create("dlc-kernels", MFD_CLOEXEC);
     if (fd < 0) return false;
@@ -44,7 +44,8 @@ static bool load_from_file(dl_object *o, const char *path, const unsigned char *
     void *handle = written ? open_library(path) : NULL;
     if (written && !handle)
         dl_fail(err, DL_INPUT,
-                "cannot load the plan's kernels: %s (compile the model on this machine; if its file system "
+                "cannot load the plan's kernels: %s (compile the model on this machine; if its "
+                "file system "
                 "forbids "
                 "code, set TMPDIR to one that does not)",
                 dlerror());
@@ -58,7 +59,8 @@ static bool load_temporary(dl_object *o, const unsigned char *image, size_t byte
     char directory[3000], path[3100];
     snprintf(directory, sizeof directory, "%s/dlc-XXXXXX", root && *root ? root : "/tmp");
     if (!mkdtemp(directory)) /* 0700 */
-        return dl_fail_errno(err, DL_IO, "cannot make a directory %s to load kernels from it", directory);
+        return dl_fail_errno(err, DL_IO, "cannot make a directory %s to load kernels from it",
+                             directory);
     snprintf(path, sizeof path, "%s/kernels.so", directory);
     bool ok = load_from_file(o, path, image, bytes, err);
     rmdir(directory);

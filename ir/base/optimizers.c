@@ -13,28 +13,28 @@ const dl_option_row dl_optimizer_options[DL_N_OPTIONS] = {
 };
 
 /* The macros of the rows. */
-#define KEEPS(...)                                                                                           \
+#define KEEPS(...)                                                                                 \
     { __VA_ARGS__ }
-#define MEAN(name)                                                                                           \
+#define MEAN(name)                                                                                 \
     { name, DL_KEPT_MEAN, false }
-#define MAY_MEAN(name)                                                                                       \
+#define MAY_MEAN(name)                                                                             \
     { name, DL_KEPT_MEAN, true }
-#define MAY_CENTRE(name)                                                                                     \
+#define MAY_CENTRE(name)                                                                           \
     { name, DL_KEPT_CENTRE, true }
-#define SCALAR(name)                                                                                         \
+#define SCALAR(name)                                                                               \
     { name, DL_KEPT_SCALAR, false }
-#define SQUARE(name)                                                                                         \
+#define SQUARE(name)                                                                               \
     { name, DL_KEPT_SQUARE, false }
 #define COUNTED   true
 #define UNCOUNTED false
 #define TAKES(id) 1u << DL_OPTION_##id
-#define OWN(...)                                                                                             \
+#define OWN(...)                                                                                   \
     { __VA_ARGS__ }
-#define FIXED(...)                                                                                           \
+#define FIXED(...)                                                                                 \
     { __VA_ARGS__ }
 
 const dl_optimizer_row dl_optimizers[DL_OPT_NONE] = {
-#define OPTIMIZER(id, of, keeps, counts, takes, own, fixed, help)                                            \
+#define OPTIMIZER(id, of, keeps, counts, takes, own, fixed, help)                                  \
     [DL_OPT_##id] = {#id, of, keeps, counts, takes, own, fixed, help},
 #include "ir/base/optimizers.def"
 };
@@ -45,10 +45,12 @@ int dl_optimizer_find(const char *name) {
     return -1;
 }
 
-double dl_optimizer_own(dl_optimizer optimizer, dl_optimizer_option option, dl_optimizer_source source) {
+double dl_optimizer_own(dl_optimizer optimizer, dl_optimizer_option option,
+                        dl_optimizer_source source) {
     const dl_own_option *own = dl_optimizers[optimizer].own;
     for (int k = 0; k < DL_MOST_OWN && own[k].option; k++)
-        if (strcmp(own[k].option, dl_optimizer_options[option].name) == 0) return own[k].value[source];
+        if (strcmp(own[k].option, dl_optimizer_options[option].name) == 0)
+            return own[k].value[source];
     return NAN;
 }
 
@@ -57,7 +59,8 @@ const dl_kept *dl_optimizer_kept(const char *name, const char *of) {
         for (int k = 0; k < DL_MOST_KEPT && dl_optimizers[i].kept[k].name; k++) {
             const dl_kept *kept = &dl_optimizers[i].kept[k];
             size_t n = strlen(kept->name);
-            if (strncmp(name, kept->name, n) == 0 && name[n] == '.' && strcmp(name + n + 1, of) == 0)
+            if (strncmp(name, kept->name, n) == 0 && name[n] == '.' &&
+                strcmp(name + n + 1, of) == 0)
                 return kept;
         }
     return NULL;

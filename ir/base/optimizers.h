@@ -76,7 +76,8 @@ extern const dl_optimizer_row dl_optimizers[DL_OPT_NONE];
 /* The row of this name, or -1. */
 int dl_optimizer_find(const char *name);
 /* The default of an option; NaN: all optimisers share one default. */
-double dl_optimizer_own(dl_optimizer optimizer, dl_optimizer_option option, dl_optimizer_source source);
+double dl_optimizer_own(dl_optimizer optimizer, dl_optimizer_option option,
+                        dl_optimizer_source source);
 /* The kind of state that the variable `name` of the parameter `of` is; NULL: no optimiser keeps
  * it. */
 const dl_kept *dl_optimizer_kept(const char *name, const char *of);

@@ -53,15 +53,17 @@ static bool follow_links(target *t, dl_error *err) {
 
 static bool refuse_input(const target *t, dl_error *err) {
     const char *input = dl_input_name(&t->st);
-    return !input || dl_fail(err, DL_USAGE,
-                             "%s is what this command reads (%s) and would be overwritten: name another file",
-                             t->name, input);
+    return !input ||
+           dl_fail(err, DL_USAGE,
+                   "%s is what this command reads (%s) and would be overwritten: name another file",
+                   t->name, input);
 }
 
 static bool find(const char *name, target *t, dl_error *err) {
     t->name = name;
     size_t n = strlen(name);
-    if (n == 0) return dl_fail(err, DL_USAGE, "an empty name where an output file's name is needed");
+    if (n == 0)
+        return dl_fail(err, DL_USAGE, "an empty name where an output file's name is needed");
     if (n >= sizeof t->path) return too_long(name, err);
     memcpy(t->path, name, n + 1);
     t->exists = stat(name, &t->st) == 0;
@@ -98,8 +100,8 @@ static int open_there(const target *t, int flags, dl_error *err) {
     int fd = open(t->name, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags);
     struct stat st;
     if (fd < 0 && errno == ENXIO && S_ISFIFO(t->st.st_mode))
-        return dl_fail(err, DL_IO, "cannot write %s: nobody reads this FIFO; start its reader first",
-                       t->name),
+        return dl_fail(err, DL_IO,
+                       "cannot write %s: nobody reads this FIFO; start its reader first", t->name),
                -1;
     if (fd >= 0 && fstat(fd, &st) == 0 && !is_same(&st, &t->st)) close(fd), fd = -1, errno = EAGAIN;
     if (fd >= 0 && fcntl(fd, F_SETFL, flags) != 0) close(fd), fd = -1;
@@ -120,7 +122,8 @@ struct dl_output {
 /* A file that we may not write is not replaced, though its directory would let us. */
 static bool check_permission(const target *t, dl_error *err) {
     char dir[PATH_MAX];
-    if (t->exists && access(t->path, W_OK) != 0) return dl_fail_errno(err, DL_IO, "cannot write %s", t->name);
+    if (t->exists && access(t->path, W_OK) != 0)
+        return dl_fail_errno(err, DL_IO, "cannot write %s", t->name);
     if (!is_file(t) || find_stream(t) >= 0) return true;
     if (!dl_parent_dir(t->path, dir, sizeof dir)) return too_long(t->name, err);
     return access(dir, W_OK | X_OK) == 0 ||
@@ -134,7 +137,8 @@ bool dl_output_check(const char *path, dl_error *err) {
 
 static bool open_beside(dl_output *o, dl_error *err) {
     const struct stat *old = o->to.exists ? &o->to.st : NULL;
-    o->fd = dl_temporary_open(o->to.path, old ? old->st_mode & 0777 : 0644, o->to.name, &o->temporary, err);
+    o->fd = dl_temporary_open(o->to.path, old ? old->st_mode & 0777 : 0644, o->to.name,
+                              &o->temporary, err);
     if (o->fd < 0 || !old) return o->fd >= 0;
     if ((old->st_uid != geteuid() || old->st_gid != getegid()) &&
         fchown(o->fd, old->st_uid, old->st_gid) != 0) {
@@ -220,7 +224,8 @@ bool dl_output_commit(dl_output *o, dl_error *err) {
     /* A device or FIFO has nothing to make durable, and reports EINVAL or EROFS. */
     if (ok && fsync(o->fd) != 0 && (o->temporary || (errno != EINVAL && errno != EROFS)))
         ok = fail_write(o, err);
-    bool renamed = ok && o->temporary && check_target(o, err) && rename(o->temporary, o->to.path) == 0;
+    bool renamed =
+        ok && o->temporary && check_target(o, err) && rename(o->temporary, o->to.path) == 0;
     if (ok && o->temporary && !renamed) ok = fail_write(o, err);
     if (ok) { /* some file systems report failed writes only here */
         int fd = o->fd;
@@ -253,7 +258,8 @@ struct dl_output_dir {
 };
 
 dl_output_dir *dl_output_dir_open(const char *path, dl_error *err) {
-    if (!*path) return dl_fail(err, DL_USAGE, "an empty name where a directory's name is needed"), NULL;
+    if (!*path)
+        return dl_fail(err, DL_USAGE, "an empty name where a directory's name is needed"), NULL;
     dl_output_dir *d = calloc(1, sizeof *d);
     if (d && (d->name = strdup(path))) {
         d->fd = dl_temporary_open(path, S_IFDIR | 0755, path, &d->temporary, err);
@@ -276,8 +282,8 @@ static void close_dir(dl_output_dir *d) {
 
 bool dl_output_dir_commit(dl_output_dir *d, dl_error *err) {
     char parent[PATH_MAX];
-    bool ok =
-        fsync(d->fd) == 0 || errno == EINVAL || dl_fail_errno(err, DL_IO, "cannot make %s durable", d->name);
+    bool ok = fsync(d->fd) == 0 || errno == EINVAL ||
+              dl_fail_errno(err, DL_IO, "cannot make %s durable", d->name);
     if (ok && rename(d->temporary, d->name) != 0)
         ok = dl_fail_errno(err, DL_IO, "cannot make directory %s", d->name);
     if (!ok) {
@@ -313,8 +319,8 @@ int dl_append_open(const char *path, dl_append_how how, dl_error *err) {
 bool dl_append(int fd, const char *path, const void *data, size_t n, int64_t *end, dl_error *err) {
     if (!dl_write_all(fd, data, n)) {
         dl_fail_errno(err, DL_IO, "cannot write %s", path);
-        /* Half a record would make the rest of the file unreadable. If even this fails, readers skip the torn
-         * end. */
+        /* Half a record would make the rest of the file unreadable. If even this fails, readers
+         * skip the torn end. */
         if (ftruncate(fd, *end) == 0) lseek(fd, *end, SEEK_SET);
         return false;
     }

@@ -33,9 +33,11 @@ enum { DL_STREAM_STEP = 6, DL_RANDOM_NUMBERS = 1 << 24 /* ops a model may have *
 /* Element `element` of the draw of op `number` in a step: word element % 4 of block element / 4.
  *   key     = seed, low word then high word
  *   counter = {block, low then high word; the low word of `step`; DL_STREAM_STEP + 256 number} */
-static inline uint32_t dl_random_word(uint64_t seed, uint64_t step, uint32_t number, uint64_t element) {
+static inline uint32_t dl_random_word(uint64_t seed, uint64_t step, uint32_t number,
+                                      uint64_t element) {
     uint64_t block = element / 4;
-    uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)step, DL_STREAM_STEP | number << 8};
+    uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)step,
+                     DL_STREAM_STEP | number << 8};
     dl_philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
     return c[element % 4];
 }

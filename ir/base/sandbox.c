@@ -112,7 +112,8 @@ static _Noreturn void be_child(int fd, int cpu_seconds, dl_sandbox_reader *read,
         dl_fail(&h.err, DL_INTERNAL, "the reader gave no reason");
     dl_file_calls library = dl_file_calls_of_library(&kernel);
     h.calls = dl_file_calls_since(&before);
-    h.calls.reads = library.reads, h.calls.bytes = library.bytes, h.calls.unknown += library.unknown;
+    h.calls.reads = library.reads, h.calls.bytes = library.bytes,
+    h.calls.unknown += library.unknown;
     h.text = r.text.n, h.bytes = r.bytes.n;
     bool sent = dl_send_bytes(fd, &h, sizeof h) && dl_send_bytes(fd, r.text.at, r.text.n) &&
                 dl_send_bytes(fd, r.bytes.at, r.bytes.n);

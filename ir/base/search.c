@@ -35,15 +35,16 @@ static void add_file(dl_arena *arena, dl_candidates *c, const char *path, bool o
     if (is_ours(path)) dl_push(arena, c, (dl_candidate){dl_strdup(arena, path), override});
 }
 
-/* The library in every folder that the pattern matches, under its best name there; folders in the order of
- * their names. */
-static void add_folders(dl_arena *arena, dl_candidates *c, const char *const *names, const char *pattern,
-                        bool override) {
+/* The library in every folder that the pattern matches, under its best name there; folders in the
+ * order of their names. */
+static void add_folders(dl_arena *arena, dl_candidates *c, const char *const *names,
+                        const char *pattern, bool override) {
     glob_t found;
     if (glob(pattern, GLOB_ONLYDIR, NULL, &found) == 0)
         for (size_t i = 0; i < found.gl_pathc; i++)
             for (int k = 0; names[k]; k++)
-                add_file(arena, c, dl_format(arena, "%s/%s", found.gl_pathv[i], names[k]), override);
+                add_file(arena, c, dl_format(arena, "%s/%s", found.gl_pathv[i], names[k]),
+                         override);
     globfree(&found);
 }
 
@@ -63,7 +64,8 @@ static const char *variable(const char *name) {
 }
 
 /* The packages under a folder that holds `nvidia`. */
-static void add_packages(dl_arena *arena, dl_candidates *c, const char *const *names, const char *folder) {
+static void add_packages(dl_arena *arena, dl_candidates *c, const char *const *names,
+                         const char *folder) {
     add_folders(arena, c, names, dl_format(arena, "%s/nvidia/cu13/lib", folder), false);
     add_folders(arena, c, names, dl_format(arena, "%s/nvidia/*/lib", folder), false);
 }
@@ -74,17 +76,21 @@ static const char *user_cache(dl_arena *arena) {
     return xdg ? xdg : home ? dl_format(arena, "%s/.cache", home) : NULL;
 }
 
-static void add_python(dl_arena *arena, dl_candidates *c, const char *const *names, const char *own) {
+static void add_python(dl_arena *arena, dl_candidates *c, const char *const *names,
+                       const char *own) {
     const char *roots[] = {variable("VIRTUAL_ENV"), variable("CONDA_PREFIX")};
     for (int i = 0; i < 2; i++)
         if (roots[i])
-            add_packages(arena, c, names,
-                         dl_format(arena, "%s/lib/python3*/site-packages", literal(arena, roots[i])));
+            add_packages(
+                arena, c, names,
+                dl_format(arena, "%s/lib/python3*/site-packages", literal(arena, roots[i])));
     const char *cache = user_cache(arena), *home = variable("HOME");
-    if (cache && own) add_packages(arena, c, names, dl_format(arena, "%s/%s", literal(arena, cache), own));
+    if (cache && own)
+        add_packages(arena, c, names, dl_format(arena, "%s/%s", literal(arena, cache), own));
     if (home)
-        add_packages(arena, c, names,
-                     dl_format(arena, "%s/.local/lib/python3*/site-packages", literal(arena, home)));
+        add_packages(
+            arena, c, names,
+            dl_format(arena, "%s/.local/lib/python3*/site-packages", literal(arena, home)));
     add_packages(arena, c, names, "/usr/local/lib/python3*/*-packages");
     add_packages(arena, c, names, "/usr/lib/python3*/*-packages");
 }
@@ -109,24 +115,27 @@ static dl_candidates search(dl_arena *arena, const char *const *names, const cha
         void *handle = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
         const char *path = handle ? dl_cuda_loaded_from(arena, handle) : NULL;
         if (path) add_file(arena, &c, path, false);
-        if (handle) dlclose(handle); /* releases RTLD_NOLOAD's reference; the library stays loaded */
+        if (handle)
+            dlclose(handle); /* releases RTLD_NOLOAD's reference; the library stays loaded */
     }
     add_python(arena, &c, names, own);
     const char *conda = variable("CONDA_PREFIX");
-    if (conda) add_folders(arena, &c, names, dl_format(arena, "%s/lib", literal(arena, conda)), false);
+    if (conda)
+        add_folders(arena, &c, names, dl_format(arena, "%s/lib", literal(arena, conda)), false);
     for (int i = 0; names[i]; i++) dl_push(arena, &c, (dl_candidate){names[i], false});
     const char *roots[] = {variable("CUDA_HOME"), variable("CUDA_PATH"), "/usr/local/cuda"};
     const char *const below[] = {"lib64", "lib", "targets/*/lib"};
     for (int i = 0; i < 3; i++)
         for (int k = 0; roots[i] && k < 3; k++)
-            add_folders(arena, &c, names, dl_format(arena, "%s/%s", literal(arena, roots[i]), below[k]),
-                        false);
+            add_folders(arena, &c, names,
+                        dl_format(arena, "%s/%s", literal(arena, roots[i]), below[k]), false);
     return c;
 }
 
 int dl_cuda_version_of(void *driver, int *version) {
     int (*get)(int *version);
-    void *address = dlsym(driver, "cuDriverGetVersion"); /* drivers of all times have it under this name */
+    void *address =
+        dlsym(driver, "cuDriverGetVersion"); /* drivers of all times have it under this name */
     *version = 0;
     if (!address) return 0;
     memcpy(&get, &address, sizeof get);
@@ -161,9 +170,11 @@ dl_candidates dl_cuda_search(dl_arena *arena, const char *const *names, const ch
 const char *dl_cuda_places(dl_arena *arena, const char *override, const char *own) {
     const char *chosen = variable(override), *cache = user_cache(arena);
     if (chosen) return dl_format(arena, "%s=%s alone, because it is set", override, chosen);
-    const char *folder = own ? dl_format(arena, "%s/%s", cache ? cache : "~/.cache", own) : "the user";
-    return dl_format(arena,
-                     "libraries already loaded, Python packages (of VIRTUAL_ENV, CONDA_PREFIX, %s and the "
-                     "system), CONDA_PREFIX/lib, the loader's path, CUDA_HOME, CUDA_PATH and /usr/local/cuda",
-                     folder);
+    const char *folder =
+        own ? dl_format(arena, "%s/%s", cache ? cache : "~/.cache", own) : "the user";
+    return dl_format(
+        arena,
+        "libraries already loaded, Python packages (of VIRTUAL_ENV, CONDA_PREFIX, %s and the "
+        "system), CONDA_PREFIX/lib, the loader's path, CUDA_HOME, CUDA_PATH and /usr/local/cuda",
+        folder);
 }

@@ -44,7 +44,8 @@ static const struct {
     const char *remedy;
 } shortages[] = {
     {EMFILE, "this process may open no more files; raise `ulimit -n`"},
-    {ENFILE, "this machine has no more open files to give; end other programs, or raise fs.file-max"},
+    {ENFILE,
+     "this machine has no more open files to give; end other programs, or raise fs.file-max"},
     {ENOMEM, "no memory is left"},
 };
 
@@ -59,7 +60,8 @@ bool dl_fail_errno(dl_error *err, dl_code code, const char *format, ...) {
     set(err, code, format, ap);
     va_end(ap);
     enum { ROOM = 160 }; /* for the cause, however long a path is */
-    if (strlen(err->message) > sizeof err->message - ROOM) err->message[sizeof err->message - ROOM] = 0;
+    if (strlen(err->message) > sizeof err->message - ROOM)
+        err->message[sizeof err->message - ROOM] = 0;
     add(err, ": ");
     add(err, cause);
     return false;

@@ -37,8 +37,8 @@ bool dl_fail_errno(dl_error *err, dl_code code, const char *format, ...) DL_PRIN
 
 /* An internal fault: prints where and why, and aborts. Never for user input. */
 _Noreturn void dl_panic(const char *file, int line, const char *format, ...) DL_PRINTF(3, 4);
-#define DL_CHECK(cond)                                                                                       \
-    do {                                                                                                     \
-        if (!(cond)) dl_panic(__FILE__, __LINE__, "internal fault: %s", #cond);                              \
+#define DL_CHECK(cond)                                                                             \
+    do {                                                                                           \
+        if (!(cond)) dl_panic(__FILE__, __LINE__, "internal fault: %s", #cond);                    \
     } while (0)
 #endif

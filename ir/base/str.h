@@ -3,8 +3,8 @@
 #define DL_STR_H
 #include "ir/base/arena.h"
 
-/* A growing text buffer on the heap; always NUL-terminated once written to. Zero-initialise; free with
- * dl_buf_free. */
+/* A growing text buffer on the heap; always NUL-terminated once written to. Zero-initialise; free
+ * with dl_buf_free. */
 typedef struct {
     char *at;
     size_t n, cap;
@@ -16,15 +16,17 @@ void dl_putf(dl_buf *b, const char *format, ...) DL_PRINTF(2, 3);
 void dl_put_double(dl_buf *b, double v);
 void dl_buf_free(dl_buf *b);
 
-/* One pointer for equal strings, for the life of the process: names compare with ==. Thread-safe. */
+/* One pointer for equal strings, for the life of the process: names compare with ==. Thread-safe.
+ */
 const char *dl_intern(const char *s);
 const char *dl_intern_n(const char *s, size_t n);
 const char *dl_internf(const char *format, ...) DL_PRINTF(1, 2);
 
-/* The name of names[0..n-1] of which `word` is likely a misspelling, by edit distance; NULL when there is
- * none: a name that is merely alike may do another thing. */
+/* The name of names[0..n-1] of which `word` is likely a misspelling, by edit distance; NULL when
+ * there is none: a name that is merely alike may do another thing. */
 const char *dl_nearest(const char *word, const char *const *names, int n);
 
-/* Whether s can name a file in a folder: 1 to 255 bytes, no '/', no control character, not "." or "..". */
+/* Whether s can name a file in a folder: 1 to 255 bytes, no '/', no control character, not "." or
+ * "..". */
 bool dl_is_file_name(const char *s);
 #endif

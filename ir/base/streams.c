@@ -18,7 +18,8 @@ void dl_streams_start(void) {
     static const int signals[] = {SIGPIPE, SIGXFSZ};
     struct stat st;
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        /* The lowest free number is the one that is wanted. Without it nothing can be opened safely. */
+        /* The lowest free number is the one that is wanted. Without it nothing can be opened
+         * safely. */
         if (fstat(fd, &st) != 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd) _exit(DL_IO);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction now, quiet = {.sa_handler = pass_over, .sa_flags = SA_RESTART};

@@ -99,8 +99,8 @@ static bool make(const char *path, mode_t mode, int *fd) {
     return *fd >= 0;
 }
 
-/* Another process may have taken it for dead between its making and its locking: then it is no longer there,
- * or is about to go. Without locks here, nobody else can take it for dead either. */
+/* Another process may have taken it for dead between its making and its locking: then it is no
+ * longer there, or is about to go. Without locks here, nobody else can take it for dead either. */
 static bool hold(int fd) {
     struct stat st;
     if (fd < 0) return false;
@@ -108,7 +108,8 @@ static bool hold(int fd) {
     return fstat(fd, &st) == 0 && st.st_nlink > 0;
 }
 
-int dl_temporary_open(const char *target, mode_t mode, const char *name, char **path, dl_error *err) {
+int dl_temporary_open(const char *target, mode_t mode, const char *name, char **path,
+                      dl_error *err) {
     enum { TRIES = 100 };
     char dir[PATH_MAX], whole[PATH_MAX + NAME + 1], own[NAME];
     if (!dl_parent_dir(target, dir, sizeof dir))

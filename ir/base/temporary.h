@@ -8,7 +8,8 @@
  * directory (S_IFDIR), and removes the temporaries of dead processes there. Its path goes to *path
  * (free it), its descriptor is returned, -1 with an error: DL_IO naming `name`, what the user calls
  * the target; DL_RESOURCE. */
-int dl_temporary_open(const char *target, mode_t mode, const char *name, char **path, dl_error *err);
+int dl_temporary_open(const char *target, mode_t mode, const char *name, char **path,
+                      dl_error *err);
 
 /* Removes the temporaries of dead processes in this directory; looks once a process. Safe next to
  * live ones, whose temporaries are locked. Where a directory cannot be locked (NFS), theirs

@@ -1,4 +1,5 @@
-/* The reference interpreter: runs, and the meaning of every op that is neither a contraction nor a kernel. */
+/* The reference interpreter: runs, and the meaning of every op that is neither a contraction nor a
+ * kernel. */
 #include "ir/interp/interp_parts.h"
 
 #include <stdlib.h>
@@ -39,7 +40,9 @@ void dl_interp_shake(dl_interp *in, double relative, uint64_t seed) {
     in->shake = relative, in->random = seed;
 }
 
-void dl_interp_means(dl_interp *in, dl_interp_own *own, void *user) { in->own = own, in->user = user; }
+void dl_interp_means(dl_interp *in, dl_interp_own *own, void *user) {
+    in->own = own, in->user = user;
+}
 
 void dl_interp_stream(dl_interp *in, dl_interp_source *source, dl_interp_take *take, void *user) {
     in->release = true;
@@ -73,8 +76,8 @@ void dl_interp_drop(dl_interp *in, const dl_value *v) {
 
 /* --- walking --- */
 
-/* Strides, by axis of `walked`, of a row-major tensor `t` that follows it by axis name: 0 along axes that t
- * lacks. */
+/* Strides, by axis of `walked`, of a row-major tensor `t` that follows it by axis name: 0 along
+ * axes that t lacks. */
 static void follow(const dl_type *t, const dl_type *walked, int64_t stride[DL_MAX_RANK]) {
     dl_type row = *t;
     int64_t own[DL_MAX_RANK];
@@ -156,8 +159,8 @@ static void mean_random(const dl_node *n, const double *const *a, double *r) {
     uint32_t number = (uint32_t)dl_node_int(n, DL_ATTR_number);
     uint64_t first = n->nin > 2 ? (uint64_t)(int64_t)a[2][0] * (uint64_t)count : 0;
     for (int64_t i = 0; i < count; i++)
-        r[i] = (double)dl_unit_float(dl_random_word((uint64_t)(int64_t)a[0][0], (uint64_t)(int64_t)a[1][0],
-                                                    number, first + (uint64_t)i));
+        r[i] = (double)dl_unit_float(dl_random_word(
+            (uint64_t)(int64_t)a[0][0], (uint64_t)(int64_t)a[1][0], number, first + (uint64_t)i));
 }
 
 static void mean_broadcast(const dl_node *n, const double *const *a, double *r) {
@@ -168,9 +171,10 @@ static void mean_broadcast(const dl_node *n, const double *const *a, double *r) 
     for (int64_t i = 0; i < count; i++, step(&w)) r[i] = a[0][w.place[0]];
 }
 
-/* Elements [from, from + n) of axis `axis` of tensor `of`, copied to [to, to + n) of the same axis of r. */
-static void copy_range(const dl_type *of, const double *a, int64_t from, const dl_type *into, double *r,
-                       int64_t to, int64_t n, int axis) {
+/* Elements [from, from + n) of axis `axis` of tensor `of`, copied to [to, to + n) of the same axis
+ * of r. */
+static void copy_range(const dl_type *of, const double *a, int64_t from, const dl_type *into,
+                       double *r, int64_t to, int64_t n, int axis) {
     const dl_around s = dl_type_around(of, axis);
     int64_t target = into->axis[axis].size;
     for (int64_t i = 0; i < s.outer && n * s.inner > 0; i++)
@@ -178,12 +182,15 @@ static void copy_range(const dl_type *of, const double *a, int64_t from, const d
                sizeof *r * (size_t)(n * s.inner));
 }
 
-static int axis_of(const dl_node *n) { return dl_type_axis(&n->in[0]->type, dl_node_name(n, DL_ATTR_axis)); }
+static int axis_of(const dl_node *n) {
+    return dl_type_axis(&n->in[0]->type, dl_node_name(n, DL_ATTR_axis));
+}
 
 static void mean_slice(const dl_node *n, const double *const *a, double *r) {
     int axis = axis_of(n);
     const dl_type *t = &n->out[0].type;
-    copy_range(&n->in[0]->type, a[0], dl_node_int(n, DL_ATTR_start), t, r, 0, t->axis[axis].size, axis);
+    copy_range(&n->in[0]->type, a[0], dl_node_int(n, DL_ATTR_start), t, r, 0, t->axis[axis].size,
+               axis);
 }
 
 static void mean_pad(const dl_node *n, const double *const *a, double *r) {
@@ -191,8 +198,8 @@ static void mean_pad(const dl_node *n, const double *const *a, double *r) {
     const dl_type *t = &n->in[0]->type;
     int64_t count = dl_type_count(&n->out[0].type);
     for (int64_t i = 0; i < count; i++) r[i] = 0;
-    copy_range(t, a[0], 0, &n->out[0].type, r, dl_node_attr(n, DL_ATTR_pad_lo)->ints[0], t->axis[axis].size,
-               axis);
+    copy_range(t, a[0], 0, &n->out[0].type, r, dl_node_attr(n, DL_ATTR_pad_lo)->ints[0],
+               t->axis[axis].size, axis);
 }
 
 static void mean_cat(const dl_node *n, const double *const *a, double *r) {
@@ -207,7 +214,8 @@ static void mean_cat(const dl_node *n, const double *const *a, double *r) {
 
 static void mean_affine(const dl_node *n, const double *const *a, double *r) {
     const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
-    const dl_attr *along = dl_node_attr(n, DL_ATTR_along), *stride = dl_node_attr(n, DL_ATTR_stride);
+    const dl_attr *along = dl_node_attr(n, DL_ATTR_along),
+                  *stride = dl_node_attr(n, DL_ATTR_stride);
     int axis = dl_type_axis(from, along->names[0]);
     dl_outside outside = (dl_outside)dl_outside_find(dl_node_name(n, DL_ATTR_outside));
     dl_type row = *from;
@@ -219,7 +227,8 @@ static void mean_affine(const dl_node *n, const double *const *a, double *r) {
     w.stride[0][dl_type_axis(t, along->names[0])] = 0;
     for (int64_t i = 0; i < count; i++, step(&w)) {
         int64_t sum = dl_node_int(n, DL_ATTR_start);
-        for (int k = 0; k < along->n; k++) sum += stride->ints[k] * w.at[dl_type_axis(t, along->names[k])];
+        for (int k = 0; k < along->n; k++)
+            sum += stride->ints[k] * w.at[dl_type_axis(t, along->names[k])];
         int64_t place = dl_affine_place(sum, div, outside, from->axis[axis].size);
         r[i] = place < 0 ? dl_outside_value(outside) : a[0][w.place[0] + place * own[axis]];
     }
@@ -228,8 +237,8 @@ static void mean_affine(const dl_node *n, const double *const *a, double *r) {
 /* Walks over `whole` together with `numbers`, which are indices along an axis of a tensor of type
  * `along`. places[i] is the tensor's element for element i of `whole`, or -1 where the index is out
  * of range. */
-static void walk_numbered(const dl_node *n, const dl_type *whole, const dl_type *along, const double *numbers,
-                          int64_t *places) {
+static void walk_numbered(const dl_node *n, const dl_type *whole, const dl_type *along,
+                          const double *numbers, int64_t *places) {
     const dl_type *t = &n->in[1]->type;
     int axis = dl_type_axis(along, dl_node_name(n, DL_ATTR_axis)),
         own_axis = dl_type_axis(whole, along->axis[axis].name);
@@ -243,7 +252,8 @@ static void walk_numbered(const dl_node *n, const dl_type *whole, const dl_type 
     if (own_axis >= 0) w.stride[1][own_axis] = 0;
     for (int64_t i = 0; i < count; i++, step(&w)) {
         double v = numbers[w.place[0]];
-        places[i] = v >= 0 && v < (double)along->axis[axis].size ? w.place[1] + (int64_t)v * own[axis] : -1;
+        places[i] =
+            v >= 0 && v < (double)along->axis[axis].size ? w.place[1] + (int64_t)v * own[axis] : -1;
     }
 }
 
@@ -266,7 +276,8 @@ static void mean_scatter_add(const dl_node *n, const double *const *a, double *r
     free(places);
 }
 
-/* The same elements in the same logical order: squeeze, unsqueeze, rename, reshape, relayout, enter. */
+/* The same elements in the same logical order: squeeze, unsqueeze, rename, reshape, relayout,
+ * enter. */
 static void mean_same(const dl_node *n, const double *const *a, double *r) {
     memcpy(r, a[0], sizeof *r * (size_t)dl_type_count(&n->out[0].type));
 }
@@ -276,8 +287,9 @@ static void mean_contract(const dl_node *n, const double *const *a, double *r) {
     dl_interp_contract(&relation, a[0], a[1], &(dl_interp_sums){.sum = r});
 }
 
-static meaning *const of_class[DL_CLASS_HIGH + 1] = {
-    [DL_CLASS_ELEM] = mean_elem, [DL_CLASS_REDUCE] = mean_reduce, [DL_CLASS_CONTRACT] = mean_contract};
+static meaning *const of_class[DL_CLASS_HIGH + 1] = {[DL_CLASS_ELEM] = mean_elem,
+                                                     [DL_CLASS_REDUCE] = mean_reduce,
+                                                     [DL_CLASS_CONTRACT] = mean_contract};
 static meaning *const of_op[DL_NOPS] = {
     [DL_OP_const] = mean_const,
     [DL_OP_iota] = mean_iota,
@@ -303,20 +315,23 @@ static meaning *const of_op[DL_NOPS] = {
 static double *need(dl_interp *in, const dl_value *v, dl_error *err) {
     double *data = dl_interp_data(in, v);
     if (!data)
-        dl_fail(err, DL_RESOURCE, "no memory for %%%u in the interpreter: %s in double precision", v->id,
-                dl_type_text(&v->type));
+        dl_fail(err, DL_RESOURCE, "no memory for %%%u in the interpreter: %s in double precision",
+                v->id, dl_type_text(&v->type));
     return data;
 }
 
-static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ranges, dl_error *err) {
+static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ranges,
+                     dl_error *err) {
     meaning *mean = of_op[n->op] ? of_op[n->op] : of_class[dl_ops[n->op].class];
     dl_interp_call *call = dl_interp_calls[n->op];
     if (dl_op_is_collective(n->op))
-        return dl_fail(err, DL_INPUT, "op '%s' needs the other ranks, which the interpreter has not",
+        return dl_fail(err, DL_INPUT,
+                       "op '%s' needs the other ranks, which the interpreter has not",
                        dl_ops[n->op].name);
     if (!mean && !call && !n->kernel && !in->own)
         return dl_fail(err, DL_INPUT, "op '%s' is checked but not lowered yet", dl_ops[n->op].name);
-    double **data = dl_calloc((size_t)(n->nin + n->nout), sizeof *data); /* operands, then results */
+    double **data =
+        dl_calloc((size_t)(n->nin + n->nout), sizeof *data); /* operands, then results */
     bool ok = true;
     for (int i = 0; i < n->nin && ok; i++) ok = (data[i] = need(in, n->in[i], err)) != NULL;
     for (int i = 0; i < n->nout && ok && !ranges; i++)
@@ -331,22 +346,28 @@ static bool run_node(dl_interp *in, const dl_node *n, const dl_interp_ranges *ra
         int64_t count = dl_type_count(&n->out[i].type);
         double *r = data[n->nin + i];
         dl_dtype type = n->out[i].type.dtype;
-        for (int64_t j = 0; in->shake != 0 && dl_dtype_is_float(type) && j < count; j++) r[j] *= toss(in);
+        for (int64_t j = 0; in->shake != 0 && dl_dtype_is_float(type) && j < count; j++)
+            r[j] *= toss(in);
         bool kept = !in->round && dl_dtype_is_float(type); /* as it is */
-        for (int64_t j = 0; !kept && j < count; j++) r[j] = dl_interp_convert(type, r[j], in->round);
+        for (int64_t j = 0; !kept && j < count; j++)
+            r[j] = dl_interp_convert(type, r[j], in->round);
     }
     free(data);
     return ok;
 }
 
-bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err) { return run_node(in, n, NULL, err); }
+bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err) {
+    return run_node(in, n, NULL, err);
+}
 
-bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, const dl_interp_ranges *to, dl_error *err) {
+bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, const dl_interp_ranges *to,
+                           dl_error *err) {
     DL_CHECK(n->kernel);
     return run_node(in, n, to, err);
 }
 
-/* Readers of each value still to come: nodes, and one for good where a result names it that is held. */
+/* Readers of each value still to come: nodes, and one for good where a result names it that is
+ * held. */
 static int *count_readers(const dl_interp *in) {
     const dl_graph *g = in->graph;
     int *readers = dl_calloc(in->n, sizeof *readers);
@@ -367,8 +388,8 @@ static bool is_result(const dl_graph *g, const dl_value *v) {
     return false;
 }
 
-/* Hands on the node's outputs that are results. Of a node that need not run these have no elements. Results
- * that are variables come at the end. */
+/* Hands on the node's outputs that are results. Of a node that need not run these have no elements.
+ * Results that are variables come at the end. */
 static void take_results(dl_interp *in, const dl_node *n) {
     for (int k = 0; k < n->nout; k++)
         if (is_result(in->graph, &n->out[k]))
@@ -400,7 +421,8 @@ static bool apply_updates(dl_interp *in, dl_error *err) {
         if (!ok || !v->var) continue; /* only a variable may be overwritten before it is read */
         size_t bytes = sizeof(double) * (size_t)dl_type_count(&v->type);
         taken[i] = malloc(bytes ? bytes : 1);
-        ok = taken[i] || dl_fail(err, DL_RESOURCE, "no memory to update $%s", g->results.at[i].var->name);
+        ok = taken[i] ||
+             dl_fail(err, DL_RESOURCE, "no memory to update $%s", g->results.at[i].var->name);
         if (ok) memcpy(taken[i], from, bytes);
     }
     for (int i = 0; i < g->results.n && ok; i++) {
@@ -419,7 +441,8 @@ static bool apply_updates(dl_interp *in, dl_error *err) {
  * too. */
 static bool *find_needed(const dl_interp *in) {
     const dl_graph *g = in->graph;
-    bool *value = dl_calloc(in->n, sizeof *value), *node = dl_calloc((size_t)g->nodes.n + 1, sizeof *node);
+    bool *value = dl_calloc(in->n, sizeof *value),
+         *node = dl_calloc((size_t)g->nodes.n + 1, sizeof *node);
     for (int i = 0; i < g->results.n; i++) value[g->results.at[i].value->id] = true;
     for (int i = g->nodes.n - 1; i >= 0; i--) {
         const dl_node *n = g->nodes.at[i];

@@ -30,7 +30,8 @@ bool dl_interp_run(dl_interp *in, dl_error *err);
 bool dl_interp_node(dl_interp *in, const dl_node *n, dl_error *err);
 /* Judges one element of result k of a node: its value, and between which two numbers a float32
  * computation on the same operands may leave it. */
-typedef void dl_interp_judge(void *user, int k, int64_t element, double at, double low, double high);
+typedef void dl_interp_judge(void *user, int k, int64_t element, double at, double low,
+                             double high);
 typedef struct {
     dl_interp_judge *judge;
     void *user;
@@ -41,7 +42,8 @@ typedef struct {
  * data. Where a comparison, maximum, floor or sign is a tie within rounding, both sides' results
  * are in the range. An element that may be anything, NaN included (a division by what may be zero),
  * has the range of all numbers. */
-bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, const dl_interp_ranges *to, dl_error *err);
+bool dl_interp_node_ranges(dl_interp *in, const dl_node *n, const dl_interp_ranges *to,
+                           dl_error *err);
 /* From now on every float that a node makes is moved by that part of its size, up or down by
  * chance: runs that differ in `seed` show what rounding means for the results (Vignes' stochastic
  * arithmetic). */

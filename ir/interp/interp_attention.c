@@ -1,14 +1,15 @@
-/* Attention and its gradients, a query at a time, in plain loops; and between which two numbers float32 may
- * leave each element.
+/* Attention and its gradients, a query at a time, in plain loops; and between which two numbers
+ * float32 may leave each element.
  *
- * The ranges are first-order bounds of the rounding of any order of evaluation: a score is a sum of `size`
- * products; an exponential moves by as much, relatively, as its exponent does; the sums over keys and over
- * queries are sums of what is already off. Where operands are of 16 bits, shares and gradients of scores may
- * be rounded to their type before they are multiplied, as PyTorch's own kernels do: half an ulp of each, so
- * 2^-8 of sum |p v| in bf16 and 2^-11 in f16, and as much of sum |ds k| and the like.
+ * The ranges are first-order bounds of the rounding of any order of evaluation: a score is a sum of
+ * `size` products; an exponential moves by as much, relatively, as its exponent does; the sums over
+ * keys and over queries are sums of what is already off. Where operands are of 16 bits, shares and
+ * gradients of scores may be rounded to their type before they are multiplied, as PyTorch's own
+ * kernels do: half an ulp of each, so 2^-8 of sum |p v| in bf16 and 2^-11 in f16, and as much of
+ * sum |ds k| and the like.
  *
- * What a query does not see (causal) has no part in it. Kernels may multiply it by a share of zero, as
- * PyTorch's do: where it is not finite, the ranges hold NaN, too. */
+ * What a query does not see (causal) has no part in it. Kernels may multiply it by a share of zero,
+ * as PyTorch's do: where it is not finite, the ranges hold NaN, too. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,8 +21,8 @@ typedef struct {
     dl_attention a;
     dl_dtype type, made; /* of what is computed, and of what is stored but the logarithms */
     const double *q, *k, *v, *log, *dy;
-    double unit, tiny;          /* roundoff of what is computed in; what is so small may also be 0 */
-    double factor_unit;         /* roundoff of what is multiplied by operands of 16 bits */
+    double unit, tiny;  /* roundoff of what is computed in; what is so small may also be 0 */
+    double factor_unit; /* roundoff of what is multiplied by operands of 16 bits */
     uint64_t seed, step, first; /* first: number of the part's first score */
     bool drops, round;
     int64_t row; /* elements of a token */
@@ -43,11 +44,14 @@ static work begin(const dl_node *n, double *const *data, bool round, int seed) {
     w.factor_unit = w.made == DL_BF16 ? 0x1p-8 : w.made == DL_F16 ? 0x1p-11 : 0;
     w.row = w.a.heads * w.a.size;
     w.drops = w.a.rate > 0;
-    if (w.drops) w.seed = (uint64_t)(int64_t)data[seed][0], w.step = (uint64_t)(int64_t)data[seed + 1][0];
+    if (w.drops)
+        w.seed = (uint64_t)(int64_t)data[seed][0], w.step = (uint64_t)(int64_t)data[seed + 1][0];
     if (w.a.in_parts)
-        w.first = (uint64_t)(int64_t)data[seed + 2][0] * dl_attention_number(&all, w.a.batch, 0, 0, 0);
+        w.first =
+            (uint64_t)(int64_t)data[seed + 2][0] * dl_attention_number(&all, w.a.batch, 0, 0, 0);
     w.score = dl_calloc((size_t)w.a.keys * 4, sizeof(double));
-    w.score_off = w.score + w.a.keys, w.share = w.score_off + w.a.keys, w.factor = w.share + w.a.keys;
+    w.score_off = w.score + w.a.keys, w.share = w.score_off + w.a.keys,
+    w.factor = w.share + w.a.keys;
     return w;
 }
 
@@ -73,19 +77,22 @@ static double slack(const work *w, int64_t terms, double size) {
     return dl_sum_slack(w->type, terms, size, 0, 0) + (double)terms * w->tiny;
 }
 
-/* Scores of a query, and by which factor dropout multiplies each share. Returns how many keys it sees. */
+/* Scores of a query, and by which factor dropout multiplies each share. Returns how many keys it
+ * sees. */
 static int64_t find_scores(work *w, int64_t n, int64_t i, int64_t head) {
     const dl_attention *a = &w->a;
     const double *q = w->q + query_at(w, n, i, head);
     int64_t seen = dl_attention_seen(a, i);
     for (int64_t j = 0; j < seen; j++) {
         double size, s = dot(q, w->k + key_at(w, n, j, head), a->size, &size) * a->scale;
-        w->score[j] = dl_interp_convert(w->type, s, w->round); /* else exp(score - log) might be anything */
+        w->score[j] =
+            dl_interp_convert(w->type, s, w->round); /* else exp(score - log) might be anything */
         w->score_off[j] = slack(w, a->size, size * a->scale) + 3 * w->unit * size * a->scale;
         w->factor[j] = 1;
         if (!w->drops) continue;
         uint64_t element = w->first + dl_attention_number(a, n, head, i, j);
-        double drawn = (double)dl_unit_float(dl_random_word(w->seed, w->step, (uint32_t)a->number, element));
+        double drawn =
+            (double)dl_unit_float(dl_random_word(w->seed, w->step, (uint32_t)a->number, element));
         w->factor[j] = drawn < a->threshold ? 0 : a->kept;
     }
     return seen;
@@ -98,7 +105,8 @@ static double share_off(const work *w, int64_t j, double reference) {
     return expm1(exponent) + 8 * w->unit;
 }
 
-static void put(const dl_interp_ends *to, dl_dtype type, int k, int64_t at, double value, double off) {
+static void put(const dl_interp_ends *to, dl_dtype type, int k, int64_t at, double value,
+                double off) {
     if (!to) return;
     bool finite = isfinite(value) && isfinite(off);
     dl_range r = dl_range_store(type, (dl_range){value, value - off, value + off});
@@ -112,16 +120,19 @@ static void hide(double *moved, const double *of, int64_t n) {
     for (int64_t f = 0; f < n; f++) moved[f] += 0 * of[f];
 }
 
-/* Shares of the keys, from the largest score; the query's y and logarithm. `sized` and `moved` are what
- * y's elements sum: magnitudes, and how far those are off. */
+/* Shares of the keys, from the largest score; the query's y and logarithm. `sized` and `moved` are
+ * what y's elements sum: magnitudes, and how far those are off. */
 static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *out, double *sized,
                    double *moved, const dl_interp_ends *ranges) {
     const dl_attention *a = &w->a;
-    int64_t seen = find_scores(w, n, i, head), at = query_at(w, n, i, head), log = log_at(w, n, i, head);
+    int64_t seen = find_scores(w, n, i, head), at = query_at(w, n, i, head),
+            log = log_at(w, n, i, head);
     double most = -INFINITY, sum = 0, worst = 0, *y = out[DL_ATT_Y] + at;
-    for (int64_t j = 0; j < seen; j++) most = isnan(w->score[j]) || w->score[j] > most ? w->score[j] : most;
+    for (int64_t j = 0; j < seen; j++)
+        most = isnan(w->score[j]) || w->score[j] > most ? w->score[j] : most;
     for (int64_t j = 0; j < seen; j++) sum += w->share[j] = exp(w->score[j] - most);
-    for (int64_t j = 0; j < seen; j++) worst = fmax(worst, share_off(w, j, most) * (w->share[j] > 0));
+    for (int64_t j = 0; j < seen; j++)
+        worst = fmax(worst, share_off(w, j, most) * (w->share[j] > 0));
     for (int64_t f = 0; f < a->size; f++) y[f] = sized[f] = moved[f] = 0;
     for (int64_t j = 0; j < seen; j++) {
         const double *v = w->v + key_at(w, n, j, head);
@@ -135,7 +146,8 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
     out[DL_ATT_LOG][log] = most + log1p(sum - 1);
     if (!ranges) return;
     for (int64_t j = seen; j < a->keys; j++) hide(moved, w->v + key_at(w, n, j, head), a->size);
-    /* Twice the adding: the sums so far are scaled anew, block by block, where a larger score comes. */
+    /* Twice the adding: the sums so far are scaled anew, block by block, where a larger score
+     * comes. */
     double whole = worst + 2 * slack(w, seen, 1);
     for (int64_t f = 0; f < a->size; f++)
         put(ranges, w->made, DL_ATT_Y, at + f, y[f],
@@ -144,7 +156,8 @@ static void attend(work *w, int64_t n, int64_t i, int64_t head, double *const *o
         whole + 4 * w->unit * (1 + fabs(most) + fabs(out[DL_ATT_LOG][log])));
 }
 
-void dl_interp_attention(const dl_node *n, double *const *data, bool round, const dl_interp_ends *ranges) {
+void dl_interp_attention(const dl_node *n, double *const *data, bool round,
+                         const dl_interp_ends *ranges) {
     work w = begin(n, data, round, DL_ATT_SEED);
     double *sums = dl_calloc((size_t)w.a.size * 2 + 1, sizeof *sums);
     for (int64_t b = 0; b < w.a.batch; b++)
@@ -160,8 +173,8 @@ typedef struct {
     double *sized[3], *moved[3];
 } totals;
 
-static void add(const totals *t, double *const *out, int k, int64_t at, double factor, double factor_off,
-                const double *of, int64_t n) {
+static void add(const totals *t, double *const *out, int k, int64_t at, double factor,
+                double factor_off, const double *of, int64_t n) {
     for (int64_t f = 0; f < n; f++) out[k][at + f] += factor * of[f];
     for (int64_t f = 0; f < n && t; f++) {
         t->sized[k][at + f] += fabs(factor * of[f]);
@@ -169,10 +182,10 @@ static void add(const totals *t, double *const *out, int k, int64_t at, double f
     }
 }
 
-/* With p = exp(score - log), d = sum of y dy: dv = p dy, ds = p (v dy - d) scale, dq = ds k, dk = ds q;
- * dropped shares are 0 in dv and in v dy. */
-static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const double *y, double *const *out,
-                        const totals *t) {
+/* With p = exp(score - log), d = sum of y dy: dv = p dy, ds = p (v dy - d) scale, dq = ds k, dk =
+ * ds q; dropped shares are 0 in dv and in v dy. */
+static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const double *y,
+                        double *const *out, const totals *t) {
     const dl_attention *a = &w->a;
     int64_t seen = find_scores(w, n, i, head), at = query_at(w, n, i, head);
     double log = w->log[log_at(w, n, i, head)], size;
@@ -185,7 +198,8 @@ static void attend_back(work *w, int64_t n, int64_t i, int64_t head, const doubl
         double dp_off = slack(w, a->size, size * w->factor[j]);
         double ds = p * (dp - d) * a->scale;
         double ds_off =
-            (p_off * fabs(dp - d) + p * (dp_off + d_off + 4 * w->unit * (fabs(dp) + fabs(d)))) * a->scale;
+            (p_off * fabs(dp - d) + p * (dp_off + d_off + 4 * w->unit * (fabs(dp) + fabs(d)))) *
+            a->scale;
         p_off += w->factor_unit * p, ds_off += w->factor_unit * fabs(ds);
         add(t, out, DL_GRAD_DV, key, p * w->factor[j], p_off * w->factor[j], dy, a->size);
         add(t, out, DL_GRAD_DQ, at, ds, ds_off, w->k + key, a->size);
@@ -213,16 +227,19 @@ void dl_interp_attention_grad(const dl_node *n, double *const *data, bool round,
     }
     for (int64_t b = 0; b < w.a.batch; b++)
         for (int64_t h = 0; h < w.a.heads; h++)
-            for (int64_t i = 0; i < w.a.queries; i++) attend_back(&w, b, i, h, data[DL_GRAD_Y], out, t);
+            for (int64_t i = 0; i < w.a.queries; i++)
+                attend_back(&w, b, i, h, data[DL_GRAD_Y], out, t);
     for (int k = 0; k < 3; k++) {
         int64_t terms = k == DL_GRAD_DQ ? w.a.keys : w.a.queries;
         for (int64_t i = 0; ranges && i < dl_type_count(&n->out[k].type); i++)
             put(ranges, w.made, k, i, out[k][i],
-                sums.moved[k][i] + slack(&w, terms, sums.sized[k][i]) + 4 * w.unit * sums.sized[k][i]);
+                sums.moved[k][i] + slack(&w, terms, sums.sized[k][i]) +
+                    4 * w.unit * sums.sized[k][i]);
         free(sums.sized[k]), free(sums.moved[k]);
     }
     free(w.score);
 }
 
-dl_interp_call *const dl_interp_calls[DL_NOPS] = {
-    [DL_OP_flash_attention] = dl_interp_attention, [DL_OP_flash_attention_grad] = dl_interp_attention_grad};
+dl_interp_call *const dl_interp_calls[DL_NOPS] = {[DL_OP_flash_attention] = dl_interp_attention,
+                                                  [DL_OP_flash_attention_grad] =
+                                                      dl_interp_attention_grad};

@@ -1,6 +1,7 @@
-/* The space of a kernel as the interpreter walks it: axes that lie next to each other, and that every
- * instruction follows together, are one. A weight of [512, 512, 4, 4, 4] whose optimiser step is computed
- * element by element is one row of 16 million points, not four million rows of 4; points keep their order. */
+/* The space of a kernel as the interpreter walks it: axes that lie next to each other, and that
+ * every instruction follows together, are one. A weight of [512, 512, 4, 4, 4] whose optimiser step
+ * is computed element by element is one row of 16 million points, not four million rows of 4;
+ * points keep their order. */
 #include "ir/interp/interp_parts.h"
 
 /* Does the index go along this axis, among others? */
@@ -12,16 +13,18 @@ static bool names(const dl_index *index, int axis) {
 
 /* Is it the coordinate along this axis and nothing else, over all of a tensor's axis? */
 static bool is_plain(const dl_index *index, int axis, int64_t size, int64_t extent) {
-    return index->axis == axis && !index->offset && index->div <= 1 && !index->by && !index->nterms &&
-           size == extent;
+    return index->axis == axis && !index->offset && index->div <= 1 && !index->by &&
+           !index->nterms && size == extent;
 }
 
-/* A load or store that follows axes a and a + 1, if at all, along neighbouring axes of its tensor. */
+/* A load or store that follows axes a and a + 1, if at all, along neighbouring axes of its tensor.
+ */
 static bool places_join(const dl_kernel *k, const dl_kinstr *in, int a) {
     const dl_type *t = &k->params.at[in->param].type;
     for (int i = 0; i < t->rank; i++) {
         if (!names(&in->index[i], a) && !names(&in->index[i], a + 1)) continue;
-        bool pair = i + 1 < t->rank && is_plain(&in->index[i], a, t->axis[i].size, k->space[a].size) &&
+        bool pair = i + 1 < t->rank &&
+                    is_plain(&in->index[i], a, t->axis[i].size, k->space[a].size) &&
                     is_plain(&in->index[i + 1], a + 1, t->axis[i + 1].size, k->space[a + 1].size);
         if (!pair) return false;
         i++;
@@ -41,7 +44,8 @@ static bool instr_joins(const dl_kernel *k, const dl_kinstr *in, int a) {
 }
 
 /* By axis: the joined axis that it is part of. */
-static void find_joined(const dl_kernel *k, const dl_step *steps, dl_interp_space *s, int to[DL_MAX_RANK]) {
+static void find_joined(const dl_kernel *k, const dl_step *steps, dl_interp_space *s,
+                        int to[DL_MAX_RANK]) {
     for (int a = 0; a < k->nspace; a++) {
         bool joins = a > 0;
         for (int i = 0; joins && i < k->instrs.n; i++) {
@@ -65,8 +69,8 @@ static unsigned join_mask(const dl_kernel *k, const int to[DL_MAX_RANK], unsigne
 }
 
 /* The instruction's coordinates by joined axes, of a tensor whose axes are joined likewise. */
-static void join_places(dl_arena *arena, const dl_kinstr *in, const int to[DL_MAX_RANK], dl_kinstr *joined,
-                        dl_type *shape) {
+static void join_places(dl_arena *arena, const dl_kinstr *in, const int to[DL_MAX_RANK],
+                        dl_kinstr *joined, dl_type *shape) {
     dl_type all = *shape;
     shape->rank = 0;
     joined->index = DL_NEWS(arena, dl_index, all.rank + 1);
@@ -99,7 +103,8 @@ dl_interp_space dl_interp_join_axes(dl_arena *arena, const dl_kernel *k) {
         s.steps[i].axes = join_mask(k, to, s.steps[i].axes);
         s.steps[i].over = join_mask(k, to, s.steps[i].over);
         if (in->kind == DL_K_COORD) joined->axis = to[in->axis];
-        for (int a = 0; a < k->nspace && in->kind == DL_K_RANDOM; a++) joined->along[to[a]] = in->along[a];
+        for (int a = 0; a < k->nspace && in->kind == DL_K_RANDOM; a++)
+            joined->along[to[a]] = in->along[a];
         if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
         s.shape[i] = k->params.at[in->param].type;
         join_places(arena, in, to, joined, &s.shape[i]);

@@ -1,9 +1,9 @@
 /* Contractions (relation.h) in plain loops, on row-major operands.
  *
- * By windows: output p and tap t meet input q = p * stride + t * dilation - pad, where that lies inside. At
- * each meeting a row of channels of x, a row of channels of y and the tap's matrix of w take part, so all
- * three are brought to channels last first: x [n][q][c], y [n][p][o], w [t][c][o] (or [t][o][c]). Groups come
- * one by one. */
+ * By windows: output p and tap t meet input q = p * stride + t * dilation - pad, where that lies
+ * inside. At each meeting a row of channels of x, a row of channels of y and the tap's matrix of w
+ * take part, so all three are brought to channels last first: x [n][q][c], y [n][p][o], w [t][c][o]
+ * (or [t][o][c]). Groups come one by one. */
 #include <math.h>
 
 #include "ir/interp/interp_parts.h"
@@ -18,8 +18,8 @@ typedef struct {
 
 static int64_t product(const int64_t v[3]) { return v[0] * v[1] * v[2]; }
 
-/* dst [n0][n1][n2], dense, from src with these strides, of which s0 is mostly 1: a line of dst at a time,
- * from as many lines of src that stay near. */
+/* dst [n0][n1][n2], dense, from src with these strides, of which s0 is mostly 1: a line of dst at a
+ * time, from as many lines of src that stay near. */
 static void permute(double *dst, const double *src, int64_t n0, int64_t n1, int64_t n2, int64_t s0,
                     int64_t s1, int64_t s2) {
     enum { LINE = 8 };
@@ -32,14 +32,16 @@ static void permute(double *dst, const double *src, int64_t n0, int64_t n1, int6
         }
 }
 
-/* y += scale[0] x[0], then scale[1] x[1]...: `rows` of them, up to AT_ONCE, each addition by itself. */
+/* y += scale[0] x[0], then scale[1] x[1]...: `rows` of them, up to AT_ONCE, each addition by
+ * itself. */
 enum { AT_ONCE = 4 };
-static void add_scaled(double *restrict y, double *const *x, const double *scale, int rows, int64_t n,
-                       bool single) {
+static void add_scaled(double *restrict y, double *const *x, const double *scale, int rows,
+                       int64_t n, bool single) {
     const double *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
     double s0 = scale[0], s1 = scale[1], s2 = scale[2], s3 = scale[3];
     if (rows == AT_ONCE && !single) {
-        for (int64_t i = 0; i < n; i++) y[i] = y[i] + s0 * x0[i] + s1 * x1[i] + s2 * x2[i] + s3 * x3[i];
+        for (int64_t i = 0; i < n; i++)
+            y[i] = y[i] + s0 * x0[i] + s1 * x1[i] + s2 * x2[i] + s3 * x3[i];
         return;
     }
     for (int k = 0; k < rows; k++)
@@ -49,7 +51,8 @@ static void add_scaled(double *restrict y, double *const *x, const double *scale
         }
 }
 
-/* Meetings of one tap, done several at a time so that a row of the tap's matrix is reused while it is near.
+/* Meetings of one tap, done several at a time so that a row of the tap's matrix is reused while it
+ * is near.
  */
 enum { GROUP = 8 };
 typedef struct {
@@ -93,7 +96,8 @@ static int64_t meets(const windows *v, int axis, int64_t p, int64_t t) {
     return p * w->stride + t * w->dilation - w->pad;
 }
 
-/* Places p of y along one axis that meet an element of x with tap t: from *first, up to but not *last. */
+/* Places p of y along one axis that meet an element of x with tap t: from *first, up to but not
+ * *last. */
 static void clip(const windows *v, int axis, int64_t t, int64_t *first, int64_t *last) {
     *first = 0, *last = v->out[axis];
     while (*first < *last && meets(v, axis, *first, t) < 0) ++*first;
@@ -127,8 +131,8 @@ static void run_taps(const windows *v, double *x, double *y, double *w) {
             for (t[2] = 0; t[2] < v->taps[2]; t[2]++, w += v->c * v->o) run_tap(v, t, x, y, w);
 }
 
-/* So many channels at a time of those that a tap's matrix is wide: it is to stay near, and a copy of a weight
- * is not to take as much memory as the weight. */
+/* So many channels at a time of those that a tap's matrix is wide: it is to stay near, and a copy
+ * of a weight is not to take as much memory as the weight. */
 static int64_t channels_at_once(int64_t rows, int64_t width) {
     enum { NEAR = 1 << 15, LEAST = 32 };
     int64_t n = rows > 0 ? NEAR / rows : width;
@@ -136,8 +140,8 @@ static int64_t channels_at_once(int64_t rows, int64_t width) {
 }
 
 /* Channels [first, first + n) of an image [batch][channels][points], channels last; or back. */
-static void turn_channels(double *dense, double *image, int64_t batch, int64_t channels, int64_t points,
-                          int64_t first, int64_t n, bool back) {
+static void turn_channels(double *dense, double *image, int64_t batch, int64_t channels,
+                          int64_t points, int64_t first, int64_t n, bool back) {
     for (int64_t b = 0; b < batch; b++) {
         double *here = dense + b * points * n, *there = image + (b * channels + first) * points;
         if (back)
@@ -147,9 +151,10 @@ static void turn_channels(double *dense, double *image, int64_t batch, int64_t c
     }
 }
 
-/* The same columns of the weight [o][c][taps] as a matrix for each tap: [c][o], or, `across`, [o][c]. */
-static void turn_weight(const windows *v, const windows *part, double *dense, double *weight, int64_t first,
-                        bool back) {
+/* The same columns of the weight [o][c][taps] as a matrix for each tap: [c][o], or, `across`,
+ * [o][c]. */
+static void turn_weight(const windows *v, const windows *part, double *dense, double *weight,
+                        int64_t first, bool back) {
     int64_t taps = product(v->taps);
     bool across = v->made == DL_TENSOR_X;
     double *at = weight + first * (across ? taps : v->c * taps);
@@ -160,15 +165,17 @@ static void turn_weight(const windows *v, const windows *part, double *dense, do
                 across ? v->c * taps : taps, across ? taps : v->c * taps);
 }
 
-/* data[tensor]: row-major; that which is made is written. The image of the matrices' rows is brought to
- * channels last once, the rest by columns. */
+/* data[tensor]: row-major; that which is made is written. The image of the matrices' rows is
+ * brought to channels last once, the rest by columns. */
 static void sum_windows(const windows *v, double *const data[DL_NTENSORS]) {
     bool across = v->made == DL_TENSOR_X; /* the matrix lies [o][c] */
     int64_t q = product(v->in), p = product(v->out), taps = product(v->taps);
-    int64_t rows = across ? v->o : v->c, width = across ? v->c : v->o, each = channels_at_once(rows, width);
+    int64_t rows = across ? v->o : v->c, width = across ? v->c : v->o,
+            each = channels_at_once(rows, width);
     int64_t points = across ? q : p, other = across ? p : q;
     if (each > width) each = width;
-    dl_tensor image = across ? DL_TENSOR_X : DL_TENSOR_Y, whole = across ? DL_TENSOR_Y : DL_TENSOR_X;
+    dl_tensor image = across ? DL_TENSOR_X : DL_TENSOR_Y,
+              whole = across ? DL_TENSOR_Y : DL_TENSOR_X;
     dl_arena *scratch = dl_arena_new(NULL);
     double *all = DL_NEWS(scratch, double, v->n *other *rows + 1);
     double *part = DL_NEWS(scratch, double, v->n *points *each + 1);
@@ -201,18 +208,21 @@ static void square(double *out, const double *a, int64_t outer, int64_t n, int64
 }
 
 /* out[n][k] = sum over i of a[n][i][k] squared. */
-static void square_channels(double *out, const double *a, int64_t n, int64_t channels, int64_t inner) {
+static void square_channels(double *out, const double *a, int64_t n, int64_t channels,
+                            int64_t inner) {
     for (int64_t j = 0; j < n; j++)
         for (int64_t i = 0; i < channels; i++)
             for (int64_t k = 0; k < inner; k++, a++) out[j * inner + k] += *a * *a;
 }
 
-/* For each element of the result, a number not below the sum of its terms' magnitudes: the product of the
- * norms of the two rows that meet there (Cauchy and Schwarz), at the price of one channel. */
+/* For each element of the result, a number not below the sum of its terms' magnitudes: the product
+ * of the norms of the two rows that meet there (Cauchy and Schwarz), at the price of one channel.
+ */
 static void size_windows(const windows *v, double *const data[DL_NTENSORS], double *size) {
     int64_t q = product(v->in), p = product(v->out), taps = product(v->taps);
     bool y_made = v->made == DL_TENSOR_Y, w_made = v->made == DL_TENSOR_W;
-    /* One operand keeps the places (of its squares, all weighing 1); the other leaves one number a channel.
+    /* One operand keeps the places (of its squares, all weighing 1); the other leaves one number a
+     * channel.
      */
     windows one = *v;
     one.o = 1, one.c = w_made ? v->c : 1, one.single = false;
@@ -224,7 +234,8 @@ static void size_windows(const windows *v, double *const data[DL_NTENSORS], doub
     double *rows = DL_NEWS(scratch, double, into), *other = DL_NEWS(scratch, double, channels);
     for (int64_t i = 0; i < ones; i++) unit[i] = 1;
     if (w_made)
-        square(squares, data[DL_TENSOR_X], 1, from, 1), square(other, data[DL_TENSOR_Y], v->n, v->o, p);
+        square(squares, data[DL_TENSOR_X], 1, from, 1),
+            square(other, data[DL_TENSOR_Y], v->n, v->o, p);
     else if (y_made)
         square_channels(squares, data[DL_TENSOR_X], v->n, v->c, q),
             square(other, data[DL_TENSOR_W], 1, v->o, v->c * taps);
@@ -253,20 +264,22 @@ static dl_tensor tensor_at(const dl_relation *r, int place) {
 }
 
 /* Copies group g of a tensor [batch, groups, rest...] into a dense one, or back. */
-static void copy_group(double *all, double *own, int64_t batch, int64_t groups, int64_t g, int64_t rest,
-                       bool back) {
+static void copy_group(double *all, double *own, int64_t batch, int64_t groups, int64_t g,
+                       int64_t rest, bool back) {
     for (int64_t n = 0; n < batch; n++) {
         double *here = all + (n * groups + g) * rest, *there = own + n * rest;
         memcpy(back ? here : there, back ? there : here, sizeof *own * (size_t)rest);
     }
 }
 
-static void run_windows(const dl_relation *r, const double *const operand[2], const dl_interp_sums *to) {
+static void run_windows(const dl_relation *r, const double *const operand[2],
+                        const dl_interp_sums *to) {
     windows v = {.r = r, .made = tensor_at(r, DL_RESULT_PLACE), .n = r->axis[0].size};
     int64_t groups = dl_relation_size(r, DL_ROLE_BATCH), count[DL_NTENSORS], batch[DL_NTENSORS];
     for (int i = 0; i < 3; i++) {
         const dl_relation_window *w = &r->window[i];
-        v.in[i] = r->axis[w->in].size, v.taps[i] = r->axis[w->tap].size, v.out[i] = r->axis[w->out].size;
+        v.in[i] = r->axis[w->in].size, v.taps[i] = r->axis[w->tap].size,
+        v.out[i] = r->axis[w->out].size;
     }
     for (int i = 0; i < r->n; i++) { /* of the channels, x and w share the one, w and y the other */
         int at[DL_NTENSORS] = {0};
@@ -301,7 +314,8 @@ static void run_windows(const dl_relation *r, const double *const operand[2], co
                 size_windows(&v, data, own);
             else
                 sum_windows(&v, data);
-            if (groups > 1) copy_group(results[k], own, batch[v.made], groups, g, count[v.made], true);
+            if (groups > 1)
+                copy_group(results[k], own, batch[v.made], groups, g, count[v.made], true);
         }
     }
     dl_arena_free(scratch);
@@ -316,11 +330,14 @@ static void find_steps(const dl_relation *r, int place, int64_t step[DL_MAX_RELA
     for (int i = 0; i < r->n; i++)
         if (r->axis[i].at[place] >= 0) size[r->axis[i].at[place]] = r->axis[i].size;
     for (int i = DL_MAX_RANK - 1; i >= 0; i--) own[i] = s, s *= size[i];
-    for (int i = 0; i < r->n; i++) step[i] = r->axis[i].at[place] >= 0 ? own[r->axis[i].at[place]] : 0;
+    for (int i = 0; i < r->n; i++)
+        step[i] = r->axis[i].at[place] >= 0 ? own[r->axis[i].at[place]] : 0;
 }
 
-/* The result's axes come first, in its order: a walk over them, and at each element over the others. */
-static void run_names(const dl_relation *r, const double *const operand[2], const dl_interp_sums *to) {
+/* The result's axes come first, in its order: a walk over them, and at each element over the
+ * others. */
+static void run_names(const dl_relation *r, const double *const operand[2],
+                      const dl_interp_sums *to) {
     int64_t step[2][DL_MAX_RELATION], results = 1, terms = dl_relation_terms(r);
     int kept = 0;
     for (int side = 0; side < 2; side++) find_steps(r, side, step[side]);
@@ -333,7 +350,8 @@ static void run_names(const dl_relation *r, const double *const operand[2], cons
         for (int64_t t = 0; t < terms; t++) {
             int64_t place[2] = {at[0], at[1]}, left = t;
             for (int i = r->n - 1; i >= kept; left /= r->axis[i--].size)
-                for (int side = 0; side < 2; side++) place[side] += left % r->axis[i].size * step[side][i];
+                for (int side = 0; side < 2; side++)
+                    place[side] += left % r->axis[i].size * step[side][i];
             double term = operand[0][place[0]] * operand[1][place[1]];
             sum += term, size += fabs(term), chain = (double)(float)(chain + term);
         }
@@ -343,7 +361,8 @@ static void run_names(const dl_relation *r, const double *const operand[2], cons
     }
 }
 
-void dl_interp_contract(const dl_relation *r, const double *a, const double *b, const dl_interp_sums *to) {
+void dl_interp_contract(const dl_relation *r, const double *a, const double *b,
+                        const dl_interp_sums *to) {
     const double *operand[] = {a, b};
     (r->nwindows ? run_windows : run_names)(r, operand, to);
 }

@@ -12,16 +12,17 @@ typedef struct {
     double **data;
     const dl_interp_ranges *ranges; /* NULL: none are asked for */
     uint64_t **stored;              /* with ranges, by output: a bit an element that was judged */
-    double **low, **high; /* with ranges, by output: what is added up there; NULL: each is judged at once */
+    double **low,
+        **high; /* with ranges, by output: what is added up there; NULL: each is judged at once */
     bool round;
     dl_sweeps sweeps;
     dl_arena *scratch;
     double *anchor;         /* the contraction at every point, row-major; NULL without one */
     double *anchor_slack;   /* with ranges: how far it may be off */
     dl_range_sum **partial; /* by instruction: a reduction's value at every point of its axes */
-    dl_ranges *kept;        /* by instruction: what a later sweep reads, at every point of its axes */
-    dl_ranges *value;       /* by instruction, BLOCK points; without ranges only `at` means something */
-    dl_ranges nothing;      /* what an operand that is not there is */
+    dl_ranges *kept;   /* by instruction: what a later sweep reads, at every point of its axes */
+    dl_ranges *value;  /* by instruction, BLOCK points; without ranges only `at` means something */
+    dl_ranges nothing; /* what an operand that is not there is */
     /* The current block: n points in sequence along axis `inner` (-1: one point, no axis). */
     int n, inner;
     int64_t at[DL_MAX_RANK]; /* of the first */
@@ -32,11 +33,13 @@ static const double *gather(run *r, const dl_kinstr *in, int side) {
     const dl_kparam *params = r->k->params.at;
     if (in->nparts[side] == 1) return r->data[in->parts[side][0]];
     int64_t all = 0, done = 0;
-    for (int i = 0; i < in->nparts[side]; i++) all += dl_type_count(&params[in->parts[side][i]].type);
+    for (int i = 0; i < in->nparts[side]; i++)
+        all += dl_type_count(&params[in->parts[side][i]].type);
     int64_t outer = params[in->parts[side][0]].type.axis[0].size, row = outer ? all / outer : 0;
     double *to = DL_NEWS(r->scratch, double, all);
     for (int i = 0; i < in->nparts[side]; i++) {
-        int64_t count = dl_type_count(&params[in->parts[side][i]].type), inner = outer ? count / outer : 0;
+        int64_t count = dl_type_count(&params[in->parts[side][i]].type),
+                inner = outer ? count / outer : 0;
         const double *from = r->data[in->parts[side][i]];
         for (int64_t n = 0; n < outer; n++)
             memcpy(to + n * row + done, from + n * inner, sizeof *to * (size_t)inner);
@@ -48,7 +51,8 @@ static const double *gather(run *r, const dl_kinstr *in, int side) {
 /* The same as tensor cores read it. */
 static const double *in_tf32(run *r, const dl_kinstr *in, int side, const double *from) {
     int64_t all = 0;
-    if (!in->tf32 || !r->round || r->k->params.at[in->parts[side][0]].type.dtype != DL_F32) return from;
+    if (!in->tf32 || !r->round || r->k->params.at[in->parts[side][0]].type.dtype != DL_F32)
+        return from;
     for (int i = 0; i < in->nparts[side]; i++)
         all += dl_type_count(&r->k->params.at[in->parts[side][i]].type);
     double *to = DL_NEWS(r->scratch, double, all);
@@ -82,13 +86,17 @@ static int64_t number_in(const run *r, unsigned axes, int64_t *step) {
     int64_t n = 0;
     for (int i = 0; i < r->s.nspace; i++)
         if (axes >> i & 1) n = n * r->s.space[i].size + r->at[i];
-    *step = r->inner >= 0 && axes >> r->inner & 1; /* the innermost of the sweep is that of a part of it */
+    *step = r->inner >= 0 &&
+            axes >> r->inner & 1; /* the innermost of the sweep is that of a part of it */
     return n;
 }
 
-static int64_t coordinate(const run *r, int axis, int k) { return r->at[axis] + (axis == r->inner ? k : 0); }
+static int64_t coordinate(const run *r, int axis, int k) {
+    return r->at[axis] + (axis == r->inner ? k : 0);
+}
 
-/* Places that lie at equal steps inside of the parameter: most do. False: it must be asked point by point. */
+/* Places that lie at equal steps inside of the parameter: most do. False: it must be asked point by
+ * point. */
 static bool find_row(const run *r, int number, int64_t *first, int64_t *step) {
     const dl_type *t = &r->s.shape[number];
     *first = *step = 0;
@@ -205,9 +213,10 @@ static void run_random(const run *r, const dl_kinstr *in, double *to) {
     for (int k = 0; k < r->n; k++) {
         uint64_t element = (uint64_t)in->first;
         if (part) element += (uint64_t)(int64_t)part[k] * (uint64_t)in->part;
-        for (int i = 0; i < r->s.nspace; i++) element += (uint64_t)(in->along[i] * coordinate(r, i, k));
-        to[k] = (double)dl_unit_float(dl_random_word((uint64_t)(int64_t)seed[k], (uint64_t)(int64_t)step[k],
-                                                     (uint32_t)in->number, element));
+        for (int i = 0; i < r->s.nspace; i++)
+            element += (uint64_t)(in->along[i] * coordinate(r, i, k));
+        to[k] = (double)dl_unit_float(dl_random_word(
+            (uint64_t)(int64_t)seed[k], (uint64_t)(int64_t)step[k], (uint32_t)in->number, element));
     }
 }
 
@@ -240,11 +249,13 @@ static void run_instr(run *r, int number) {
     case DL_K_CONST:
         for (int k = 0; k < r->n; k++) v.at[k] = in->p;
         for (int k = 0; r->ranges && k < r->n; k++)
-            dl_ranges_put(v, k,
-                          dl_range_widen(in->type, dl_range_exact(in->p), (double)(float)in->p != in->p));
+            dl_ranges_put(
+                v, k,
+                dl_range_widen(in->type, dl_range_exact(in->p), (double)(float)in->p != in->p));
         break;
     case DL_K_COORD:
-        for (int k = 0; k < r->n; k++) v.at[k] = (double)(r->at[in->axis] + (in->axis == r->inner ? k : 0));
+        for (int k = 0; k < r->n; k++)
+            v.at[k] = (double)(r->at[in->axis] + (in->axis == r->inner ? k : 0));
         set_ends(r, v);
         break;
     case DL_K_RANDOM: run_random(r, in, v.at), set_ends(r, v); break;
@@ -378,7 +389,8 @@ static void make_room(run *r, double *const *data) {
     const dl_kernel *k = r->k;
     int outs = k->params.n - k->nin;
     r->data = DL_NEWS(r->scratch, double *, k->params.n + 1);
-    r->low = DL_NEWS(r->scratch, double *, outs + 1), r->high = DL_NEWS(r->scratch, double *, outs + 1);
+    r->low = DL_NEWS(r->scratch, double *, outs + 1),
+    r->high = DL_NEWS(r->scratch, double *, outs + 1);
     r->stored = DL_NEWS(r->scratch, uint64_t *, outs + 1);
     memcpy(r->data, data, sizeof *data * (size_t)k->params.n);
     for (int i = 0; i < outs; i++) {
@@ -390,7 +402,8 @@ static void make_room(run *r, double *const *data) {
     }
     for (int i = 0; i < k->instrs.n && r->ranges; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind != DL_K_STORE || dl_kinstr_by(k, in) < 0 || r->low[in->param - k->nin]) continue;
+        if (in->kind != DL_K_STORE || dl_kinstr_by(k, in) < 0 || r->low[in->param - k->nin])
+            continue;
         int64_t count = dl_type_count(&k->params.at[in->param].type);
         r->data[in->param] = DL_NEWS(r->scratch, double, count + 1);
         r->low[in->param - k->nin] = DL_NEWS(r->scratch, double, count + 1);
@@ -398,7 +411,8 @@ static void make_room(run *r, double *const *data) {
     }
 }
 
-/* Judges the elements that no store has judged: sums, and what nothing was stored into, which is 0. */
+/* Judges the elements that no store has judged: sums, and what nothing was stored into, which is 0.
+ */
 static void judge_rest(const run *r) {
     for (int i = 0; i < r->k->params.n - r->k->nin; i++) {
         int64_t count = dl_type_count(&r->k->params.at[r->k->nin + i].type);
@@ -413,14 +427,16 @@ static void judge_rest(const run *r) {
 }
 
 /* A template's call: it fills arrays, which are judged afterwards. */
-static void run_call(const dl_node *call, double *const *data, bool round, const dl_interp_ranges *ranges) {
+static void run_call(const dl_node *call, double *const *data, bool round,
+                     const dl_interp_ranges *ranges) {
     if (!ranges) {
         dl_interp_calls[call->op](call, data, round, NULL);
         return;
     }
     dl_arena *scratch = dl_arena_new(NULL);
     double **own = DL_NEWS(scratch, double *, call->nin + call->nout);
-    double **low = DL_NEWS(scratch, double *, call->nout), **high = DL_NEWS(scratch, double *, call->nout);
+    double **low = DL_NEWS(scratch, double *, call->nout),
+           **high = DL_NEWS(scratch, double *, call->nout);
     memcpy(own, data, sizeof *own * (size_t)(call->nin + call->nout));
     for (int k = 0; k < call->nout; k++) {
         int64_t count = dl_type_count(&call->out[k].type);
@@ -431,13 +447,15 @@ static void run_call(const dl_node *call, double *const *data, bool round, const
     for (int k = 0; k < call->nout; k++) {
         const dl_type *t = &call->out[k].type;
         for (int64_t e = 0; e < dl_type_count(t); e++)
-            ranges->judge(ranges->user, k, e, dl_interp_convert(t->dtype, own[call->nin + k][e], round),
-                          low[k][e], high[k][e]);
+            ranges->judge(ranges->user, k, e,
+                          dl_interp_convert(t->dtype, own[call->nin + k][e], round), low[k][e],
+                          high[k][e]);
     }
     dl_arena_free(scratch);
 }
 
-void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges) {
+void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round,
+                      const dl_interp_ranges *ranges) {
     const dl_node *call = dl_kernel_call(k);
     if (call) {
         run_call(call, data, round, ranges);

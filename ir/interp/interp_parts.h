@@ -11,7 +11,8 @@
 typedef struct {
     double *sum, *size, *chain;
 } dl_interp_sums;
-void dl_interp_contract(const dl_relation *r, const double *a, const double *b, const dl_interp_sums *to);
+void dl_interp_contract(const dl_relation *r, const double *a, const double *b,
+                        const dl_interp_sums *to);
 
 /* A value in double precision and the ends of what float32 may make of it. interp_range.c */
 typedef struct {
@@ -27,7 +28,9 @@ dl_range dl_range_store(dl_dtype type, dl_range r);
 typedef struct {
     double *at, *low, *high;
 } dl_ranges;
-static inline dl_range dl_ranges_get(dl_ranges c, int k) { return (dl_range){c.at[k], c.low[k], c.high[k]}; }
+static inline dl_range dl_ranges_get(dl_ranges c, int k) {
+    return (dl_range){c.at[k], c.low[k], c.high[k]};
+}
 static inline void dl_ranges_put(dl_ranges c, int k, dl_range r) {
     c.at[k] = r.at, c.low[k] = r.low, c.high[k] = r.high;
 }
@@ -54,13 +57,15 @@ typedef struct {
 /* An op of class TEMPLATE on its operands' data, followed by its results' data; with `ends` (or
  * NULL) the ends of its results' ranges too. `round`: values that both the forward and the backward
  * pass compute are rounded as results are. interp_attention.c */
-typedef void dl_interp_call(const dl_node *n, double *const *data, bool round, const dl_interp_ends *ends);
+typedef void dl_interp_call(const dl_node *n, double *const *data, bool round,
+                            const dl_interp_ends *ends);
 dl_interp_call dl_interp_attention, dl_interp_attention_grad;
 extern dl_interp_call *const dl_interp_calls[]; /* by op */
 
 /* A fused kernel on its parameters' data, inputs then outputs. With `ranges` (or NULL) the outputs'
  * elements are judged, and have no data. interp_kernel.c */
-void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round, const dl_interp_ranges *ranges);
+void dl_interp_kernel(const dl_kernel *k, double *const *data, bool round,
+                      const dl_interp_ranges *ranges);
 /* A kernel's space by joined axes: those next to each other that every instruction follows together
  * are one. interp_axes.c */
 typedef struct {

@@ -1,13 +1,13 @@
-/* Ranges: between which two numbers a float32 computation may leave a value that double precision puts at
- * `at`.
+/* Ranges: between which two numbers a float32 computation may leave a value that double precision
+ * puts at `at`.
  *
- * Interval arithmetic with the rounding of each operation added. u is the element type's unit roundoff, 2^-24
- * for f32: an operation that rounds once is off by at most u of its result. What a discontinuity (a
- * comparison, floor, sign, a cast to whole numbers) makes of a range that reaches across it is the range of
- * both sides' results.
+ * Interval arithmetic with the rounding of each operation added. u is the element type's unit
+ * roundoff, 2^-24 for f32: an operation that rounds once is off by at most u of its result. What a
+ * discontinuity (a comparison, floor, sign, a cast to whole numbers) makes of a range that reaches
+ * across it is the range of both sides' results.
  *
- * f16 and bf16 are types of memory: what is computed in them is computed in f32 and then rounded, which keeps
- * the order of numbers, so that the rounded ends are the ends of what is rounded. */
+ * f16 and bf16 are types of memory: what is computed in them is computed in f32 and then rounded,
+ * which keeps the order of numbers, so that the rounded ends are the ends of what is rounded. */
 #include <float.h>
 #include <math.h>
 
@@ -18,23 +18,26 @@ static double unit_of(dl_dtype d) {
     return units[d];
 }
 
-/* Roundings of one op, in u. The vectors' exp, erf and tanh promise 2, 2 and 3 ulp, of which each is up to 2
- * u; sigmoid adds a sum and a division to exp; the C library promises 1 ulp. What is not listed is taken to
- * be as far off as any. */
+/* Roundings of one op, in u. The vectors' exp, erf and tanh promise 2, 2 and 3 ulp, of which each
+ * is up to 2 u; sigmoid adds a sum and a division to exp; the C library promises 1 ulp. What is not
+ * listed is taken to be as far off as any. */
 enum {
     NEVER = 1
 }; /* chooses, counts or moves: one more than the roundings, so that 0 is what nobody listed */
 static double roundings_of(dl_op op) {
     static const char known[DL_NOPS] = {
-        [DL_OP_neg] = NEVER,    [DL_OP_abs] = NEVER,     [DL_OP_sign] = NEVER,  [DL_OP_floor] = NEVER,
-        [DL_OP_relu] = NEVER,   [DL_OP_not] = NEVER,     [DL_OP_min] = NEVER,   [DL_OP_max] = NEVER,
-        [DL_OP_eq] = NEVER,     [DL_OP_ne] = NEVER,      [DL_OP_lt] = NEVER,    [DL_OP_le] = NEVER,
-        [DL_OP_gt] = NEVER,     [DL_OP_ge] = NEVER,      [DL_OP_and] = NEVER,   [DL_OP_or] = NEVER,
-        [DL_OP_select] = NEVER, [DL_OP_cast] = 1 + 1,    [DL_OP_add] = 1 + 1,   [DL_OP_sub] = 1 + 1,
-        [DL_OP_mul] = 1 + 1,    [DL_OP_div] = 1 + 1,     [DL_OP_sqrt] = 1 + 1,  [DL_OP_leaky_relu] = 1 + 1,
-        [DL_OP_expm1] = 2 + 1,  [DL_OP_log1p] = 2 + 1,   [DL_OP_rsqrt] = 2 + 1, [DL_OP_elu] = 4 + 1,
-        [DL_OP_exp] = 4 + 1,    [DL_OP_sigmoid] = 6 + 1, [DL_OP_tanh] = 6 + 1,  [DL_OP_log] = 2 + 1,
-        [DL_OP_sin] = 2 + 1,    [DL_OP_cos] = 2 + 1,     [DL_OP_erf] = 4 + 1,   [DL_OP_pow] = 2 + 1,
+        [DL_OP_neg] = NEVER,   [DL_OP_abs] = NEVER,    [DL_OP_sign] = NEVER,
+        [DL_OP_floor] = NEVER, [DL_OP_relu] = NEVER,   [DL_OP_not] = NEVER,
+        [DL_OP_min] = NEVER,   [DL_OP_max] = NEVER,    [DL_OP_eq] = NEVER,
+        [DL_OP_ne] = NEVER,    [DL_OP_lt] = NEVER,     [DL_OP_le] = NEVER,
+        [DL_OP_gt] = NEVER,    [DL_OP_ge] = NEVER,     [DL_OP_and] = NEVER,
+        [DL_OP_or] = NEVER,    [DL_OP_select] = NEVER, [DL_OP_cast] = 1 + 1,
+        [DL_OP_add] = 1 + 1,   [DL_OP_sub] = 1 + 1,    [DL_OP_mul] = 1 + 1,
+        [DL_OP_div] = 1 + 1,   [DL_OP_sqrt] = 1 + 1,   [DL_OP_leaky_relu] = 1 + 1,
+        [DL_OP_expm1] = 2 + 1, [DL_OP_log1p] = 2 + 1,  [DL_OP_rsqrt] = 2 + 1,
+        [DL_OP_elu] = 4 + 1,   [DL_OP_exp] = 4 + 1,    [DL_OP_sigmoid] = 6 + 1,
+        [DL_OP_tanh] = 6 + 1,  [DL_OP_log] = 2 + 1,    [DL_OP_sin] = 2 + 1,
+        [DL_OP_cos] = 2 + 1,   [DL_OP_erf] = 4 + 1,    [DL_OP_pow] = 2 + 1,
     };
     enum { WORST = 6 };
     return known[op] ? known[op] - 1 : WORST;
@@ -54,14 +57,16 @@ dl_range dl_range_widen(dl_dtype type, dl_range r, double roundings) {
     if (dl_dtype_is_half(type)) return dl_range_store(type, dl_range_widen(DL_F32, r, roundings));
     double u = unit_of(type) * roundings;
     if (u == 0) return r;
-    double least = type == DL_F32 ? roundings * 0x1p-149 : 0; /* below the normal range ulps do not shrink */
+    double least =
+        type == DL_F32 ? roundings * 0x1p-149 : 0; /* below the normal range ulps do not shrink */
     r.low -= u * fabs(r.low) + least, r.high += u * fabs(r.high) + least;
     if (type == DL_F32 && r.high > (double)FLT_MAX) r.high = INFINITY;
     if (type == DL_F32 && r.low < -(double)FLT_MAX) r.low = -INFINITY;
     return r;
 }
 
-/* A range's ends, and zero where it lies between them: functions of the table turn there or nowhere. */
+/* A range's ends, and zero where it lies between them: functions of the table turn there or
+ * nowhere. */
 static int points_of(dl_range r, double points[3]) {
     int n = 0;
     if (r.low == r.high || isnan(r.low)) return points[0] = r.at, 1;
@@ -85,7 +90,8 @@ static bool special(const dl_kinstr *in, const dl_range *arg, dl_range *r) {
     case DL_OP_sin:
     case DL_OP_cos: { /* no steeper than 1 */
         double reach = fmax(a.high - a.at, a.at - a.low), at = r->at;
-        *r = isfinite(reach) ? (dl_range){at, fmax(-1, at - reach), fmin(1, at + reach)} : whole(at);
+        *r =
+            isfinite(reach) ? (dl_range){at, fmax(-1, at - reach), fmin(1, at + reach)} : whole(at);
         return true;
     }
     case DL_OP_div: /* a divisor that may have either sign */
@@ -119,9 +125,11 @@ static dl_range elem(const dl_kinstr *in, dl_range a, dl_range b, dl_range c) {
             for (int j = 0; j < nb; j++)
                 for (int k = 0; k < nc; k++) take_in(&r, value_of(in, pa[i], pb[j], pc[k]));
     }
-    bool rounds_p = (double)(float)in->p != in->p; /* its attribute, as a constant of its own would be */
+    bool rounds_p =
+        (double)(float)in->p != in->p; /* its attribute, as a constant of its own would be */
     r = dl_range_widen(in->type, r, roundings_of(in->op) + rounds_p);
-    if (in->op == DL_OP_sigmoid && in->type != DL_F64 && r.low < 0x1p-126) r.low = 0; /* its exp overflows */
+    if (in->op == DL_OP_sigmoid && in->type != DL_F64 && r.low < 0x1p-126)
+        r.low = 0; /* its exp overflows */
     r.at = dl_interp_convert(in->type, r.at, true);
     return r;
 }
@@ -129,8 +137,8 @@ static dl_range elem(const dl_kinstr *in, dl_range a, dl_range b, dl_range c) {
 static inline double least_of(double a, double b) { return a < b ? a : b; }
 static inline double most_of(double a, double b) { return a > b ? a : b; }
 
-/* Sums, differences, products and quotients of ranges in f32, which are most of all programs, without a call
- * for each corner. False: not one of them, or something is not a finite number. */
+/* Sums, differences, products and quotients of ranges in f32, which are most of all programs,
+ * without a call for each corner. False: not one of them, or something is not a finite number. */
 static bool quick(const dl_kinstr *in, const dl_ranges *arg, dl_ranges to, int n) {
     const double u = 0x1p-24, least = 0x1p-149;
     const double *a = arg[0].at, *al = arg[0].low, *ah = arg[0].high;
@@ -138,9 +146,11 @@ static bool quick(const dl_kinstr *in, const dl_ranges *arg, dl_ranges to, int n
     double *restrict low = to.low, *restrict high = to.high, *restrict at = to.at, bad = 0;
     if (in->type != DL_F32) return false;
     if (in->op == DL_OP_add) {
-        for (int k = 0; k < n; k++) at[k] = a[k] + b[k], low[k] = al[k] + bl[k], high[k] = ah[k] + bh[k];
+        for (int k = 0; k < n; k++)
+            at[k] = a[k] + b[k], low[k] = al[k] + bl[k], high[k] = ah[k] + bh[k];
     } else if (in->op == DL_OP_sub) {
-        for (int k = 0; k < n; k++) at[k] = a[k] - b[k], low[k] = al[k] - bh[k], high[k] = ah[k] - bl[k];
+        for (int k = 0; k < n; k++)
+            at[k] = a[k] - b[k], low[k] = al[k] - bh[k], high[k] = ah[k] - bl[k];
     } else if (in->op == DL_OP_mul && in->args[0] == in->args[1]) { /* no product of two ranges */
         for (int k = 0; k < n; k++) {
             double ll = al[k] * al[k], hh = ah[k] * ah[k];
@@ -151,12 +161,15 @@ static bool quick(const dl_kinstr *in, const dl_ranges *arg, dl_ranges to, int n
         bool div = in->op == DL_OP_div;
         for (int k = 0; k < n; k++) {
             bool either = div && bl[k] <= 0 && bh[k] >= 0; /* sign of the divisor */
-            double ll = div ? al[k] / bl[k] : al[k] * bl[k], lh = div ? al[k] / bh[k] : al[k] * bh[k];
-            double hl = div ? ah[k] / bl[k] : ah[k] * bl[k], hh = div ? ah[k] / bh[k] : ah[k] * bh[k];
+            double ll = div ? al[k] / bl[k] : al[k] * bl[k],
+                   lh = div ? al[k] / bh[k] : al[k] * bh[k];
+            double hl = div ? ah[k] / bl[k] : ah[k] * bl[k],
+                   hh = div ? ah[k] / bh[k] : ah[k] * bh[k];
             at[k] = div ? a[k] / b[k] : a[k] * b[k];
             low[k] = least_of(least_of(ll, lh), least_of(hl, hh));
             high[k] = most_of(most_of(ll, lh), most_of(hl, hh));
-            bad += 0 * (either ? INFINITY : ll + lh + hl + hh); /* no number for ever where one is none */
+            bad += 0 * (either ? INFINITY
+                               : ll + lh + hl + hh); /* no number for ever where one is none */
         }
     } else if (in->op == DL_OP_sqrt) {
         for (int k = 0; k < n; k++) at[k] = sqrt(a[k]), low[k] = sqrt(al[k]), high[k] = sqrt(ah[k]);
@@ -177,15 +190,17 @@ static bool quick(const dl_kinstr *in, const dl_ranges *arg, dl_ranges to, int n
 void dl_range_elems(const dl_kinstr *in, const dl_ranges arg[3], dl_ranges to, int n) {
     if (quick(in, arg, to, n)) return;
     for (int k = 0; k < n; k++)
-        dl_ranges_put(to, k,
-                      elem(in, dl_ranges_get(arg[0], k), dl_ranges_get(arg[1], k), dl_ranges_get(arg[2], k)));
+        dl_ranges_put(
+            to, k,
+            elem(in, dl_ranges_get(arg[0], k), dl_ranges_get(arg[1], k), dl_ranges_get(arg[2], k)));
 }
 
-/* Rounding grows as the root of the number of terms (each step's error has either sign; Higham and Mary, A
- * new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019), never faster than
- * their number, whatever the order: 4 deviations of steps that are all as wrong as can be; real ones are 2 to
- * 3 times less. One more for the product or the store. Where terms are alike (a constant summed a million
- * times) the steps err in one direction; what a plain float32 loop then loses, twice, is allowed too. */
+/* Rounding grows as the root of the number of terms (each step's error has either sign; Higham and
+ * Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019),
+ * never faster than their number, whatever the order: 4 deviations of steps that are all as wrong
+ * as can be; real ones are 2 to 3 times less. One more for the product or the store. Where terms
+ * are alike (a constant summed a million times) the steps err in one direction; what a plain
+ * float32 loop then loses, twice, is allowed too. */
 double dl_sum_slack(dl_dtype type, int64_t terms, double size, double at, double chain) {
     if (dl_dtype_is_half(type)) type = DL_F32;
     double n = (double)terms, lost = type == DL_F32 ? 2 * fabs(at - chain) : 0;

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* The functions an expression may use. Comparisons give 0 or 1; NaN goes through max and min, as in PyTorch.
+/* The functions an expression may use. Comparisons give 0 or 1; NaN goes through max and min, as in
+ * PyTorch.
  */
 static inline double k_abs(double a) { return fabs(a); }
 static inline double k_sign(double a) { return (a > 0) - (a < 0); }
@@ -32,10 +33,10 @@ static inline double k_min(double a, double b) { return isnan(a) || a < b ? a : 
 /* One function a row whose class has an expression, and the table of them. */
 typedef double scalar(double a, double b, double c, double p);
 
-#define FUNCTION(id, expr)                                                                                   \
-    static double scalar_##id(double a, double b, double c, double p) {                                      \
-        (void)a, (void)b, (void)c, (void)p;                                                                  \
-        return expr;                                                                                         \
+#define FUNCTION(id, expr)                                                                         \
+    static double scalar_##id(double a, double b, double c, double p) {                            \
+        (void)a, (void)b, (void)c, (void)p;                                                        \
+        return expr;                                                                               \
     }
 #define NO_FUNCTION(id, expr)
 #define ELEM                                                             FUNCTION
@@ -72,8 +73,8 @@ double dl_interp_identity(dl_op op) {
                                                            : 0;
 }
 
-/* v rounded to `digits` binary digits with exponents from `least` to `most` (subnormal below, infinite
- * above). */
+/* v rounded to `digits` binary digits with exponents from `least` to `most` (subnormal below,
+ * infinite above). */
 static double quantise(double v, int digits, int least, int most) {
     if (v == 0 || !isfinite(v)) return v;
     int e = ilogb(v);
@@ -81,8 +82,8 @@ static double quantise(double v, int digits, int least, int most) {
     return fabs(r) >= ldexp(1, most + 1) ? copysign(INFINITY, v) : r;
 }
 
-/* A float as a whole number from -limit to limit - 1; what does not fit, NaN included, is -limit: so the
- * machine's conversion has it. */
+/* A float as a whole number from -limit to limit - 1; what does not fit, NaN included, is -limit:
+ * so the machine's conversion has it. */
 static double whole(double v, double limit) {
     return trunc(v) >= -limit && trunc(v) < limit ? trunc(v) : -limit;
 }

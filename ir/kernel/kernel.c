@@ -8,8 +8,8 @@ const dl_node *dl_kernel_call(const dl_kernel *k) {
     return k->instrs.n && k->instrs.at[0].kind == DL_K_CALL ? k->instrs.at[0].call : NULL;
 }
 
-dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_type *types, int nattrs,
-                      const dl_attr *attrs, dl_loc loc) {
+dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_type *types,
+                      int nattrs, const dl_attr *attrs, dl_loc loc) {
     dl_node *n = DL_NEW(arena, dl_node);
     *n = (dl_node){.op = op, .nin = nin, .nout = nout, .nattrs = nattrs, .loc = loc};
     n->in = DL_NEWS(arena, dl_value *, nin + 1), n->out = DL_NEWS(arena, dl_value, nout + 1);
@@ -61,7 +61,8 @@ bool dl_kernel_holds(const dl_kernel *k, int i, dl_dtype type) {
     if (in->kind != DL_K_ELEM) return false;
     if (in->type == type) return true;
     switch (in->op) {
-    case DL_OP_cast: return in->type == dl_kernel_type(type) && dl_kernel_holds(k, in->args[0], type);
+    case DL_OP_cast:
+        return in->type == dl_kernel_type(type) && dl_kernel_holds(k, in->args[0], type);
     case DL_OP_relu:
     case DL_OP_neg:
     case DL_OP_abs: return dl_kernel_holds(k, in->args[0], type);
@@ -107,7 +108,8 @@ unsigned *dl_kernel_axes(const dl_kernel *k, dl_arena *arena) {
 }
 
 dl_relation dl_kernel_relation(const dl_kernel *k, const dl_kinstr *in) {
-    const dl_type *lead[] = {&k->params.at[in->parts[0][0]].type, &k->params.at[in->parts[1][0]].type};
+    const dl_type *lead[] = {&k->params.at[in->parts[0][0]].type,
+                             &k->params.at[in->parts[1][0]].type};
     if (!dl_op_slides(in->op)) {
         int rank[] = {lead[0]->rank, lead[1]->rank};
         const int *follow[] = {in->follow[0], in->follow[1]};
@@ -122,8 +124,8 @@ dl_relation dl_kernel_relation(const dl_kernel *k, const dl_kinstr *in) {
     return dl_relation_of_windows(in->op, type, &in->windows);
 }
 
-/* The smallest and the largest sum that an index takes, before it is divided. False: it goes along an axis
- * without points. */
+/* The smallest and the largest sum that an index takes, before it is divided. False: it goes along
+ * an axis without points. */
 static bool find_range(const dl_axis *space, const dl_index *index, int64_t *least, int64_t *most) {
     *least = *most = index->offset;
     if (index->axis >= 0 && !space[index->axis].size) return false;

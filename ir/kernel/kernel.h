@@ -125,8 +125,8 @@ struct dl_kernel {
 /* The template that a kernel calls, or NULL. */
 const dl_node *dl_kernel_call(const dl_kernel *k);
 /* A node for a CALL of `op` with operands and results of these types. */
-dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_type *types, int nattrs,
-                      const dl_attr *attrs, dl_loc loc);
+dl_node *dl_call_node(dl_arena *arena, dl_op op, int nin, int nout, const dl_type *types,
+                      int nattrs, const dl_attr *attrs, dl_loc loc);
 /* The type in which kernels hold an element: 16-bit types exist in memory alone, and arithmetic is
  * f32. Loads widen and stores round, to the nearest, ties to even; an instruction of a 16-bit type
  * rounds its result. */

@@ -3,15 +3,16 @@
 #include "ir/counts.h"
 #include "ir/kernel/sweep.h"
 
-/* Every tap of every output, those on the padding too: the convention of the literature and of PyTorch's
- * counter. */
+/* Every tap of every output, those on the padding too: the convention of the literature and of
+ * PyTorch's counter. */
 static int64_t contraction_flops(const dl_kernel *k, const dl_kinstr *in) {
     dl_relation r = dl_kernel_relation(k, in);
     return dl_count_times(2, dl_relation_products(&r));
 }
 
 static int64_t (*const call_flops[DL_NOPS])(const dl_node *) = {
-    [DL_OP_flash_attention] = dl_attention_flops, [DL_OP_flash_attention_grad] = dl_attention_flops};
+    [DL_OP_flash_attention] = dl_attention_flops,
+    [DL_OP_flash_attention_grad] = dl_attention_flops};
 
 /* How often parameter p goes through memory: once, or in each sweep over points that touches it. */
 static int64_t count_passes(const dl_kernel *k, const dl_sweeps *sweeps, int p) {
@@ -33,23 +34,24 @@ void dl_kernel_count(dl_kernel *k) {
     k->flops = k->bytes = 0;
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        if (in->kind == DL_K_CALL) k->flops = dl_count_plus(k->flops, call_flops[in->call->op](in->call));
+        if (in->kind == DL_K_CALL)
+            k->flops = dl_count_plus(k->flops, call_flops[in->call->op](in->call));
         if (in->kind == DL_K_CONTRACT) k->flops = dl_count_plus(k->flops, contraction_flops(k, in));
         if (in->kind == DL_K_ELEM || in->kind == DL_K_RANDOM)
             k->flops = dl_count_plus(k->flops, dl_axes_points(k->nspace, k->space, axes[i]));
         if (in->kind == DL_K_REDUCE)
-            k->flops =
-                dl_count_plus(k->flops, dl_axes_points(k->nspace, k->space, axes[in->args[0]] | in->over));
+            k->flops = dl_count_plus(
+                k->flops, dl_axes_points(k->nspace, k->space, axes[in->args[0]] | in->over));
     }
     const dl_step *steps = dl_kernel_steps(k, arena);
-    unsigned row = dl_kernel_anchor(k) < 0
-                       ? dl_choose_row(arena, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k))
-                       : 0;
+    unsigned row = dl_kernel_anchor(k) < 0 ? dl_choose_row(arena, k->instrs.n, steps, k->nspace,
+                                                           k->space, dl_kernel_inner(k))
+                                           : 0;
     const dl_kernel *runs = row ? k : dl_kernel_read_back(arena, k);
     if (runs != k) steps = dl_kernel_steps(runs, arena);
     dl_sweeps sweeps = dl_find_sweeps(arena, runs->instrs.n, steps, row);
     for (int i = 0; i < k->params.n; i++)
-        k->bytes = dl_count_plus(
-            k->bytes, dl_count_times(dl_type_bytes(&k->params.at[i].type), count_passes(runs, &sweeps, i)));
+        k->bytes = dl_count_plus(k->bytes, dl_count_times(dl_type_bytes(&k->params.at[i].type),
+                                                          count_passes(runs, &sweeps, i)));
     dl_arena_free(arena);
 }

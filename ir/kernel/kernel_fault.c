@@ -1,5 +1,5 @@
-/* Whether a kernel makes sense: its parameters' shapes against its indices, each instruction after those that
- * it reads, as many stages as a kernel may have, every output stored. */
+/* Whether a kernel makes sense: its parameters' shapes against its indices, each instruction after
+ * those that it reads, as many stages as a kernel may have, every output stored. */
 #include "ir/base/philox.h"
 #include "ir/counts.h"
 #include "ir/infer.h"
@@ -21,7 +21,8 @@ static const char *fault_in_params(const check *c) {
     if (k->nspace < 0 || k->nspace > DL_MAX_RANK) return FAULT(c, "a space of %d axes", k->nspace);
     for (int i = 0; i < k->params.n; i++) {
         const dl_kparam *p = &k->params.at[i];
-        if (p->is_out != (i >= k->nin)) return FAULT(c, "%%%s: inputs come first, then outputs", p->name);
+        if (p->is_out != (i >= k->nin))
+            return FAULT(c, "%%%s: inputs come first, then outputs", p->name);
         if (!p->is_out || p->alias < 0) continue;
         if (p->alias >= k->nin) return FAULT(c, "%%%s aliases something that is no input", p->name);
         if (dl_type_bytes(&p->type) != dl_type_bytes(&k->params.at[p->alias].type))
@@ -44,19 +45,20 @@ static const char *fault_in_parts(const check *c, const dl_kinstr *in) {
             const dl_kparam *p = &k->params.at[in->parts[side][i]];
             const dl_kparam *lead = &k->params.at[in->parts[side][0]];
             if (p->type.rank != rank)
-                return FAULT(c, "%%%s has %d axes, a contraction over %d spatial axes needs %d", p->name,
-                             p->type.rank, in->windows.n, rank);
+                return FAULT(c, "%%%s has %d axes, a contraction over %d spatial axes needs %d",
+                             p->name, p->type.rank, in->windows.n, rank);
             for (int a = 0; a < rank; a++)
                 if (a != 1 && p->type.axis[a].size != lead->type.axis[a].size)
                     return FAULT(c, "%%%s and %%%s differ along axis %d", lead->name, p->name, a);
         }
     }
-    if (k->nspace != rank) return FAULT(c, "a space of %d axes around a contraction of %d", k->nspace, rank);
+    if (k->nspace != rank)
+        return FAULT(c, "a space of %d axes around a contraction of %d", k->nspace, rank);
     return NULL;
 }
 
-/* A contraction by names: each operand's axes go along different axes of their size, every summed axis is
- * one of both, and every axis of the space one of either. */
+/* A contraction by names: each operand's axes go along different axes of their size, every summed
+ * axis is one of both, and every axis of the space one of either. */
 static const char *fault_in_names(const check *c, const dl_kinstr *in) {
     const dl_kernel *k = c->k;
     unsigned used[2] = {0};
@@ -69,12 +71,14 @@ static const char *fault_in_names(const check *c, const dl_kinstr *in) {
         for (int i = 0; i < p->type.rank; i++) {
             int at = in->follow[side][i];
             bool sum = at >= DL_MAX_RANK && at < DL_MAX_RANK + in->nsums;
-            if (!sum && (at < 0 || at >= k->nspace)) return FAULT(c, "%%%s goes along no axis", p->name);
+            if (!sum && (at < 0 || at >= k->nspace))
+                return FAULT(c, "%%%s goes along no axis", p->name);
             dl_axis axis = sum ? in->sum[at - DL_MAX_RANK] : k->space[at];
             if (axis.size != p->type.axis[i].size)
                 return FAULT(c, "axis %d of %%%s has %lld elements, %s has %lld", i, p->name,
                              (long long)p->type.axis[i].size, axis.name, (long long)axis.size);
-            if (used[side] >> at & 1) return FAULT(c, "%%%s goes along %s twice", p->name, axis.name);
+            if (used[side] >> at & 1)
+                return FAULT(c, "%%%s goes along %s twice", p->name, axis.name);
             used[side] |= 1u << at;
         }
     }
@@ -103,8 +107,9 @@ static const char *fault_in_sizes(const check *c, const dl_kinstr *in) {
             bool weight = dl_op_tensor(in->op, place) == DL_TENSOR_W;
             if (weight && a == 0 && sliced && size <= here) {
                 if (in->w_start < 0 || in->w_start > here - size)
-                    return FAULT(c, "rows %lld to %lld of a weight with O=%lld", (long long)in->w_start,
-                                 (long long)(in->w_start + size), (long long)here);
+                    return FAULT(c, "rows %lld to %lld of a weight with O=%lld",
+                                 (long long)in->w_start, (long long)(in->w_start + size),
+                                 (long long)here);
                 continue;
             }
             if (size != here)
@@ -146,9 +151,10 @@ static const char *fault_in_contract(const check *c, const dl_kinstr *in) {
         int64_t size = r.axis[v->in].size, taps = r.axis[v->tap].size, out = r.axis[v->out].size,
                 fits = dl_windows_count(w, i, size, taps);
         if (out != fits)
-            return FAULT(c, "spatial axis %d: %lld elements, %lld taps, stride %lld make %lld, not %lld", i,
-                         (long long)size, (long long)taps, (long long)w->stride[i], (long long)fits,
-                         (long long)out);
+            return FAULT(
+                c, "spatial axis %d: %lld elements, %lld taps, stride %lld make %lld, not %lld", i,
+                (long long)size, (long long)taps, (long long)w->stride[i], (long long)fits,
+                (long long)out);
     }
     return NULL;
 }
@@ -162,19 +168,22 @@ static const char *fault_in_value(const check *c, int number, const dl_index *x)
     for (int i = 0; i < c->k->instrs.n; i++)
         if (c->k->instrs.at[i].kind == DL_K_REDUCE || c->k->instrs.at[i].kind == DL_K_CONTRACT)
             return FAULT(c, "a coordinate that a value tells, beside a reduction");
-    return x->axis >= 0 || x->nterms || x->offset || x->div > 1 ? FAULT(c, "a coordinate beside a value")
-                                                                : NULL;
+    return x->axis >= 0 || x->nterms || x->offset || x->div > 1
+               ? FAULT(c, "a coordinate beside a value")
+               : NULL;
 }
 
 static const char *fault_in_terms(const check *c, const dl_index *x, bool store) {
-    if (x->nterms < 0 || x->nterms > DL_MAX_TERMS) return FAULT(c, "an index of %d terms", x->nterms);
+    if (x->nterms < 0 || x->nterms > DL_MAX_TERMS)
+        return FAULT(c, "an index of %d terms", x->nterms);
     if (x->nterms && (x->axis >= 0 || store))
         return FAULT(c, store ? "a store at a sum of terms" : "an axis beside terms");
     if (x->div < 0 || (unsigned)x->outside >= DL_OUT_ANY || (store && (x->div > 1 || x->outside)))
         return FAULT(c, store ? "a store at a divided index" : "no way to divide an index");
     for (int i = 0; i < x->nterms; i++) {
         const dl_term *t = &x->term[i];
-        if (t->axis < 0 || t->axis >= c->k->nspace) return FAULT(c, "a term follows no axis of its space");
+        if (t->axis < 0 || t->axis >= c->k->nspace)
+            return FAULT(c, "a term follows no axis of its space");
         if (t->div < 1 || t->mod < 0 || !t->mul)
             return FAULT(c, "a term divides by %lld, mod %lld, times %lld", (long long)t->div,
                          (long long)t->mod, (long long)t->mul);
@@ -194,7 +203,8 @@ static const char *fault_in_place(const check *c, int number) {
     unsigned used = 0;
     for (int i = 0; i < p->type.rank; i++) {
         int axis = in->index[i].axis;
-        if (axis < -1 || axis >= k->nspace) return FAULT(c, "%%%s follows no axis of the space", p->name);
+        if (axis < -1 || axis >= k->nspace)
+            return FAULT(c, "%%%s follows no axis of the space", p->name);
         if (axis >= 0) used |= 1u << axis;
         const char *fault = fault_in_terms(c, &in->index[i], store);
         if (!fault && in->index[i].by) fault = fault_in_value(c, number, &in->index[i]);
@@ -203,17 +213,19 @@ static const char *fault_in_place(const check *c, int number) {
         if (fault) return fault;
         if (dl_index_inside(k->space, &in->index[i], p->type.axis[i].size)) continue;
         if (!dl_outside_fills(in->index[i].outside)) {
-            if (!p->type.axis[i].size) return FAULT(c, "%%%s has no element along axis %d", p->name, i);
+            if (!p->type.axis[i].size)
+                return FAULT(c, "%%%s has no element along axis %d", p->name, i);
             continue;
         }
-        double here = dl_outside_value(in->index[i].outside), all = dl_kinstr_outside(in, k->space, &p->type);
+        double here = dl_outside_value(in->index[i].outside),
+               all = dl_kinstr_outside(in, k->space, &p->type);
         if (here != all && !(here != here && all != all))
             return FAULT(c, "a load of %%%s knows two values for what lies outside", p->name);
     }
     for (int i = 0; store && dl_kinstr_by(k, in) < 0 && i < k->nspace; i++)
         if (!(used >> i & 1) && c->axes[in->args[0]] >> i & 1)
-            return FAULT(c, "all points along %s store into the same element of %%%s", k->space[i].name,
-                         p->name);
+            return FAULT(c, "all points along %s store into the same element of %%%s",
+                         k->space[i].name, p->name);
     return NULL;
 }
 
@@ -221,7 +233,8 @@ static const char *fault_in_args(const check *c, int number) {
     const dl_kernel *k = c->k;
     const dl_kinstr *in = &k->instrs.at[number];
     for (int i = 0; i < in->nargs; i++)
-        if (in->args[i] < 0 || in->args[i] >= number || k->instrs.at[in->args[i]].kind == DL_K_STORE)
+        if (in->args[i] < 0 || in->args[i] >= number ||
+            k->instrs.at[in->args[i]].kind == DL_K_STORE)
             return FAULT(c, "operand %%%d is no earlier result", in->args[i]);
     return NULL;
 }
@@ -229,7 +242,8 @@ static const char *fault_in_args(const check *c, int number) {
 static const char *fault_in_reduce(const check *c, const dl_kinstr *in) {
     bool known = in->op == DL_OP_sum || in->op == DL_OP_reduce_max || in->op == DL_OP_reduce_min;
     if (!known) return FAULT(c, "%s is no reduction of a kernel", dl_ops[in->op].name);
-    if (!in->over || in->over >> c->k->nspace) return FAULT(c, "it reduces over no axis of the space");
+    if (!in->over || in->over >> c->k->nspace)
+        return FAULT(c, "it reduces over no axis of the space");
     return NULL;
 }
 
@@ -238,10 +252,12 @@ static const char *fault_in_random(const check *c, int number) {
     const dl_kinstr *in = &k->instrs.at[number];
     int64_t most = in->first;
     for (int i = 0; i < in->nargs; i++)
-        if (k->instrs.at[in->args[i]].type != DL_I64) return FAULT(c, "seed, step and part are i64");
+        if (k->instrs.at[in->args[i]].type != DL_I64)
+            return FAULT(c, "seed, step and part are i64");
     if (in->type != DL_F32 && in->type != DL_F64)
         return FAULT(c, "random numbers are f32 or f64, not %s", dl_dtype_name(in->type));
-    if (in->number < 0 || in->number >= DL_RANDOM_NUMBERS) return FAULT(c, "random op %d", in->number);
+    if (in->number < 0 || in->number >= DL_RANDOM_NUMBERS)
+        return FAULT(c, "random op %d", in->number);
     for (int i = 0; i < DL_MAX_RANK; i++) {
         if (in->along[i] < 0 || (in->along[i] && i >= k->nspace))
             return FAULT(c, "random elements along what is no axis of its space");
@@ -261,8 +277,10 @@ static const char *fault_in_call(const check *c, const dl_kinstr *in) {
     const dl_node *n = in->call;
     dl_type type[DL_MAX_RESULTS];
     dl_shape_fault fault;
-    if (!n || dl_ops[n->op].class != DL_CLASS_TEMPLATE) return FAULT(c, "a call of what is no template");
-    if (k->instrs.n != 1 || k->nspace) return FAULT(c, "a call is alone in its kernel, which has no space");
+    if (!n || dl_ops[n->op].class != DL_CLASS_TEMPLATE)
+        return FAULT(c, "a call of what is no template");
+    if (k->instrs.n != 1 || k->nspace)
+        return FAULT(c, "a call is alone in its kernel, which has no space");
     if (n->nin != k->nin || n->nout != k->params.n - k->nin || n->nout != dl_op_results(n->op))
         return FAULT(c, "a call of %d operands and %d results", n->nin, n->nout);
     for (int i = 0; i < k->params.n; i++) {
@@ -285,9 +303,11 @@ static const char *fault_in_instr(const check *c, int number) {
     bool elem = in->kind == DL_K_ELEM;
     if (elem && dl_ops[in->op].class != DL_CLASS_ELEM)
         return FAULT(c, "%s is no scalar op", dl_ops[in->op].name);
-    int want = elem ? dl_ops[in->op].arity : nargs[in->kind] + (in->kind == DL_K_RANDOM && in->nargs == 3);
+    int want =
+        elem ? dl_ops[in->op].arity : nargs[in->kind] + (in->kind == DL_K_RANDOM && in->nargs == 3);
     if (in->nargs != want) return FAULT(c, "%d operands, needs %d", in->nargs, want);
-    if (in->apart && !(elem && (in->op == DL_OP_add || in->op == DL_OP_sub) && dl_dtype_is_float(in->type)))
+    if (in->apart &&
+        !(elem && (in->op == DL_OP_add || in->op == DL_OP_sub) && dl_dtype_is_float(in->type)))
         return FAULT(c, "apart stands at sums and differences of floats");
     const char *fault = fault_in_args(c, number);
     if (fault) return fault;

@@ -10,7 +10,8 @@ typedef struct {
     int n;
     const dl_step *steps;
     unsigned row;
-    int *of;      /* by step: axes of the reductions of its own stage that it is made of, NOWHERE or MIXED */
+    int *of;      /* by step: axes of the reductions of its own stage that it is made of, NOWHERE or
+                     MIXED */
     bool *rows;   /* by sweep: reduces rows */
     bool *inside; /* by step: waits for a reduction of the row in its own sweep */
     bool *small;  /* by step: computed from reductions of its own axes alone, and can be kept */
@@ -24,14 +25,16 @@ dl_step *dl_kernel_steps(const dl_kernel *k, dl_arena *arena) {
     const unsigned *axes = dl_kernel_axes(k, arena);
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
-        steps[i] = (dl_step){.kind = in->kind, .axes = axes[i], .over = in->over, .nargs = in->nargs};
+        steps[i] =
+            (dl_step){.kind = in->kind, .axes = axes[i], .over = in->over, .nargs = in->nargs};
         for (int a = 0; a < k->nspace; a++)
             if (k->space[a].size == 1) steps[i].over &= ~(1u << a);
         memcpy(steps[i].args, in->args, sizeof in->args);
         bool places = in->kind == DL_K_LOAD || in->kind == DL_K_STORE;
         int by = places ? dl_kinstr_by(k, in) : -1;
         if (by >= 0) steps[i].args[steps[i].nargs++] = by;
-        if (in->kind == DL_K_REDUCE && !steps[i].over) steps[i].kind = DL_K_ELEM; /* of one point: as it is */
+        if (in->kind == DL_K_REDUCE && !steps[i].over)
+            steps[i].kind = DL_K_ELEM; /* of one point: as it is */
     }
     return steps;
 }
@@ -62,7 +65,8 @@ static void find_stage(finder *f, int i) {
     if (of_row(f, s)) level++, inside = true;
     if (is_global(f, i)) stage++, level = 0, inside = false, of = (int)s->axes;
     f->s.stage[i] = stage, f->s.level[i] = level, f->of[i] = of, f->inside[i] = inside;
-    f->small[i] = is_global(f, i) || (s->kind == DL_K_ELEM && stage && !inside && of == (int)s->axes);
+    f->small[i] =
+        is_global(f, i) || (s->kind == DL_K_ELEM && stage && !inside && of == (int)s->axes);
 }
 
 static int find_sweep(finder *f, int stage, bool behind, unsigned axes, unsigned row) {
@@ -101,7 +105,8 @@ static void place_root(finder *f, int i) {
     if (store && stage && f->small[arg] && f->of[arg] == (int)axes)
         f->sweep[i] = find_sweep(f, stage, true, axes, 0);
     else if (store && !stage && !f->inside[arg] && is_behind(f, axes))
-        f->sweep[i] = find_sweep(f, 1, true, axes, 0); /* it could run sooner, in a loop of its own */
+        f->sweep[i] =
+            find_sweep(f, 1, true, axes, 0); /* it could run sooner, in a loop of its own */
     else if (f->row && (axes & f->row) == f->row)
         f->sweep[i] = find_sweep(f, stage, false, axes & ~f->row, f->row);
     else if (f->inside[arg] || has_rows(f, stage, axes)) {
@@ -126,7 +131,8 @@ static void fill(finder *f, int number) {
             bool own = w->behind && is_global(f, i) && f->s.stage[i] == w->stage;
             f->s.kept[i] |= !own;
             /* made where the reductions that it consists of are combined */
-            if (!is_global(f, i)) f->sweep[i] = find_sweep(f, f->s.stage[i], true, f->steps[i].axes, 0);
+            if (!is_global(f, i))
+                f->sweep[i] = find_sweep(f, f->s.stage[i], true, f->steps[i].axes, 0);
             dl_push(f->arena, &w->read, i);
             continue;
         }
@@ -187,7 +193,9 @@ dl_sweeps dl_find_sweeps(dl_arena *arena, int n, const dl_step *steps, unsigned 
 
 int dl_sweeps_beside(const dl_sweeps *s, int from) {
     int to = from;
-    while (to < s->n && s->at[to].stage == s->at[from].stage && s->at[to].behind == s->at[from].behind) to++;
+    while (to < s->n && s->at[to].stage == s->at[from].stage &&
+           s->at[to].behind == s->at[from].behind)
+        to++;
     return to;
 }
 
@@ -213,16 +221,18 @@ static int count_kept(int n, const dl_step *steps, const dl_sweeps *s, unsigned 
     int kept = 0;
     for (int i = 0; i < n; i++) {
         bool later = false;
-        for (int j = i + 1; j < n && !later && steps[i].kind == DL_K_ELEM && steps[i].axes & row; j++)
+        for (int j = i + 1; j < n && !later && steps[i].kind == DL_K_ELEM && steps[i].axes & row;
+             j++)
             for (int a = 0; a < steps[j].nargs; a++)
-                later |= steps[j].args[a] == i && s->level[j] > s->level[i] && steps[j].kind != DL_K_REDUCE;
+                later |= steps[j].args[a] == i && s->level[j] > s->level[i] &&
+                         steps[j].kind != DL_K_REDUCE;
         kept += later;
     }
     return kept;
 }
 
-unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace, const dl_axis *space,
-                       int inner) {
+unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace,
+                       const dl_axis *space, int inner) {
     int best = dl_find_sweeps(arena, n, steps, 0).times;
     unsigned row = 0, all = 0;
     for (int i = 0; i < nspace; i++) all |= 1u << i;
@@ -232,9 +242,11 @@ unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace,
         int64_t points = dl_axes_points(nspace, space, over),
                 rows = dl_axes_points(nspace, space, all & ~over);
         if (!over || points > (across ? DL_ROW_ACROSS : DL_ROW_POINTS)) continue;
-        if (rows / (across ? DL_ROW_LANES : 1) < DL_ROW_SHARED && rows * points > DL_ROW_SMALL) continue;
+        if (rows / (across ? DL_ROW_LANES : 1) < DL_ROW_SHARED && rows * points > DL_ROW_SMALL)
+            continue;
         dl_sweeps s = dl_find_sweeps(arena, n, steps, over);
-        if (!s.valid || s.times >= best || count_kept(n, steps, &s, over) * points > DL_ROW_KEPT) continue;
+        if (!s.valid || s.times >= best || count_kept(n, steps, &s, over) * points > DL_ROW_KEPT)
+            continue;
         best = s.times, row = over;
     }
     return row;

@@ -74,8 +74,8 @@ int dl_sweeps_beside(const dl_sweeps *s, int from);
 int dl_kernel_inner(const dl_kernel *k);
 /* The row that leaves the fewest loop nests; 0 where none helps or none fits. inner: as
  * dl_kernel_inner. */
-unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace, const dl_axis *space,
-                       int inner);
+unsigned dl_choose_row(dl_arena *arena, int n, const dl_step *steps, int nspace,
+                       const dl_axis *space, int inner);
 /* The axes of a kernel's per-thread reductions, which each kept point does by itself: all
  * reductions are over the same axes, of at most `along` points, or `across` where memory's
  * neighbours belong to other rows, and there are enough kept points. 0: none. */

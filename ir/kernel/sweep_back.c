@@ -12,11 +12,12 @@ typedef struct {
     const dl_kernel *k;
     const dl_step *steps;
     dl_sweeps s;
-    int *root;       /* by instruction: the sweep that runs it as a store or a reduction, or -1 */
-    int *stored;     /* by instruction: the store that later loop nests read it back from, or -1 */
-    bool *behind;    /* by instruction: is made of such a value within a sweep */
-    bool *seen;      /* of a walk */
-    int *now, *late; /* by instruction: its number in the new kernel, there and in later sweeps; or -1 */
+    int *root;    /* by instruction: the sweep that runs it as a store or a reduction, or -1 */
+    int *stored;  /* by instruction: the store that later loop nests read it back from, or -1 */
+    bool *behind; /* by instruction: is made of such a value within a sweep */
+    bool *seen;   /* of a walk */
+    int *now,
+        *late; /* by instruction: its number in the new kernel, there and in later sweeps; or -1 */
     dl_kernel *made;
 } reader;
 
@@ -27,7 +28,9 @@ static bool is_root(const reader *r, int i) {
 }
 
 /* Is it a kept value, which loop nests read and do not compute? */
-static bool is_left(const reader *r, int i) { return r->s.kept[i] || r->steps[i].kind == DL_K_REDUCE; }
+static bool is_left(const reader *r, int i) {
+    return r->s.kept[i] || r->steps[i].kind == DL_K_REDUCE;
+}
 
 /* Can the value of instruction i be read back from this store? */
 static bool gives_back(const reader *r, int i, int store) {
@@ -88,7 +91,8 @@ static int choose(reader *r) {
     for (int stage = 0; stage < r->s.times && chosen < 0; stage++)
         for (int i = n - 1; i >= 0; i--) {
             const dl_kinstr *in = instr_of(r, i);
-            if (in->kind != DL_K_STORE || r->root[i] < 0 || r->s.stage[in->args[0]] != stage) continue;
+            if (in->kind != DL_K_STORE || r->root[i] < 0 || r->s.stage[in->args[0]] != stage)
+                continue;
             const dl_sweep *w = &r->s.at[r->root[i]];
             int of = in->args[0];
             if (w->behind || w->stage != stage || r->stored[of] >= 0 || !gives_back(r, of, i) ||
@@ -116,8 +120,11 @@ static int take_late(reader *r, int i) {
     dl_kinstr in = *instr_of(r, i);
     if (r->stored[i] >= 0) {
         const dl_kinstr *store = instr_of(r, r->stored[i]);
-        in = (dl_kinstr){
-            .kind = DL_K_LOAD, .type = in.type, .param = store->param, .index = store->index, .loc = in.loc};
+        in = (dl_kinstr){.kind = DL_K_LOAD,
+                         .type = in.type,
+                         .param = store->param,
+                         .index = store->index,
+                         .loc = in.loc};
     }
     for (int a = 0; a < in.nargs; a++) in.args[a] = take_late(r, in.args[a]);
     return r->late[i] = emit(r, in);
@@ -146,7 +153,8 @@ const dl_kernel *dl_kernel_read_back(dl_arena *arena, const dl_kernel *k) {
     int n = k->instrs.n;
     reader r = {.arena = arena, .k = k, .steps = dl_kernel_steps(k, arena)};
     for (int i = 0; i < n; i++)
-        if (k->instrs.at[i].kind == DL_K_CONTRACT || r.steps[i].nargs > k->instrs.at[i].nargs) return k;
+        if (k->instrs.at[i].kind == DL_K_CONTRACT || r.steps[i].nargs > k->instrs.at[i].nargs)
+            return k;
     r.s = dl_find_sweeps(arena, n, r.steps, 0);
     if (r.s.times < 2) return k;
     r.root = DL_NEWS(arena, int, n + 1), r.stored = DL_NEWS(arena, int, n + 1);
@@ -171,7 +179,8 @@ const dl_kernel *dl_kernel_read_back(dl_arena *arena, const dl_kernel *k) {
         dl_kinstr in = k->instrs.at[i];
         bool late = r.root[i] >= 0 && is_late(&r.s.at[r.root[i]], stage);
         if (!late && !needed[i]) continue;
-        for (int a = 0; a < in.nargs; a++) in.args[a] = late ? take_late(&r, in.args[a]) : r.now[in.args[a]];
+        for (int a = 0; a < in.nargs; a++)
+            in.args[a] = late ? take_late(&r, in.args[a]) : r.now[in.args[a]];
         r.now[i] = emit(&r, in);
     }
     return r.made;

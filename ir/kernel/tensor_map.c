@@ -3,7 +3,8 @@
 /* Corners and hops, as cuTensorMapEncodeIm2col demands; of matrices there are none. */
 static bool windows_fit(const dl_tensor_map *m) {
     enum { MOST_HOP = 8 };
-    if (m->windows < 0 || m->windows > DL_MAP_SPATIAL || (m->windows && m->box[2] != 1)) return false;
+    if (m->windows < 0 || m->windows > DL_MAP_SPATIAL || (m->windows && m->box[2] != 1))
+        return false;
     bool ok = true;
     for (int i = 0; i < DL_MAP_SPATIAL; i++) {
         if (i >= m->windows) {
@@ -11,8 +12,9 @@ static bool windows_fit(const dl_tensor_map *m) {
             continue;
         }
         int limit = 1 << (16 / m->windows - 1);
-        ok = ok && m->low[i] >= -limit && m->low[i] < limit && m->high[i] >= -limit && m->high[i] < limit &&
-             m->hop[i] >= 1 && m->hop[i] <= MOST_HOP && m->size[1 + i] + m->high[i] > m->low[i];
+        ok = ok && m->low[i] >= -limit && m->low[i] < limit && m->high[i] >= -limit &&
+             m->high[i] < limit && m->hop[i] >= 1 && m->hop[i] <= MOST_HOP &&
+             m->size[1 + i] + m->high[i] > m->low[i];
     }
     return ok;
 }
@@ -33,7 +35,8 @@ bool dl_tensor_map_fits(const dl_tensor_map *m, int64_t bytes) {
     ok = m->box[0] * word == m->swizzle;
     for (int i = 0; ok && i < axes - 1; i++) {
         int64_t below = i ? m->step[i - 1] : STEP, far;
-        ok = m->step[i] >= (i ? below : reach) && m->step[i] < most_step && m->step[i] % below == 0 &&
+        ok = m->step[i] >= (i ? below : reach) && m->step[i] < most_step &&
+             m->step[i] % below == 0 &&
              !__builtin_mul_overflow(m->size[i + 1] - 1, m->step[i], &far) &&
              !__builtin_add_overflow(reach, far, &reach);
     }
@@ -50,6 +53,7 @@ dl_emulated_map dl_tensor_map_emulated(const dl_tensor_map *m, uint64_t address)
     for (int i = 0; i < DL_MAP_AXES; i++) e.size[i] = m->size[i];
     for (int i = 0; i < DL_MAP_AXES - 1; i++) e.step[i] = m->step[i];
     for (int i = 0; i < DL_MAP_SPATIAL; i++)
-        e.low[i] = (int16_t)m->low[i], e.high[i] = (int16_t)m->high[i], e.hop[i] = (uint8_t)m->hop[i];
+        e.low[i] = (int16_t)m->low[i], e.high[i] = (int16_t)m->high[i],
+        e.hop[i] = (uint8_t)m->hop[i];
     return e;
 }

@@ -24,7 +24,8 @@ enum {
     ATTR_PARAM_BYTES = 0x19, /* all arguments together */
     ATTR_REGISTERS = 0x2f,   /* symbol, count */
     ATTR_PARAM_V2 = 0x45,
-    ATTR_NOTES = 0x55, /* pairs: kind, offset of an instruction; kind 1: it spills or fills a register */
+    ATTR_NOTES =
+        0x55, /* pairs: kind, offset of an instruction; kind 1: it spills or fills a register */
     NOTE_SPILL = 1,
 };
 
@@ -88,7 +89,8 @@ static bool read_sections(reader *r) {
     for (int i = 0; i < h.e_shnum; i++) {
         section *s = &r->sections[i];
         memcpy(&s->head, table.at + (size_t)i * sizeof s->head, sizeof s->head);
-        if (s->head.sh_type == SHT_NOBITS || s->head.sh_type == SHT_NULL || !s->head.sh_size) continue;
+        if (s->head.sh_type == SHT_NOBITS || s->head.sh_type == SHT_NULL || !s->head.sh_size)
+            continue;
         s->data = part(r->file, s->head.sh_offset, s->head.sh_size);
         if (!s->data.at) return damaged(r, "a section lies outside");
     }
@@ -123,7 +125,8 @@ static bool read_symbols(reader *r) {
     if (!r->symbols || r->symbols->head.sh_link >= (uint32_t)r->nsections)
         return damaged(r, "it has no table of symbols");
     bytes names = r->sections[r->symbols->head.sh_link].data;
-    if (r->symbols->data.n / sizeof(Elf64_Sym) > INT_MAX / 2) return damaged(r, "it has too many symbols");
+    if (r->symbols->data.n / sizeof(Elf64_Sym) > INT_MAX / 2)
+        return damaged(r, "it has too many symbols");
     r->nsymbols = (int)(r->symbols->data.n / sizeof(Elf64_Sym));
     r->kernel_of = DL_NEWS(r->arena, int, r->nsymbols + 1);
     r->text_of = DL_NEWS(r->arena, int, r->nsymbols + 1);
@@ -133,7 +136,8 @@ static bool read_symbols(reader *r) {
         r->kernel_of[i] = -1;
         if (!is_kernel(&s)) continue;
         const char *name = string(names, s.st_name);
-        if (!name || !*name || s.st_shndx >= r->nsections) return damaged(r, "a kernel has no name or code");
+        if (!name || !*name || s.st_shndx >= r->nsections)
+            return damaged(r, "a kernel has no name or code");
         r->kernel_of[i] = r->out->n;
         r->text_of[r->out->n] = s.st_shndx;
         r->out->kernels[r->out->n++] =
@@ -142,13 +146,15 @@ static bool read_symbols(reader *r) {
     return r->out->n > 0 || damaged(r, "it holds no kernel");
 }
 
-/* The next attribute of a list: its form, number and value. False at the end, or when it is damaged. */
+/* The next attribute of a list: its form, number and value. False at the end, or when it is
+ * damaged. */
 static bool next_attribute(reader *r, bytes *list, int *number, bytes *value) {
     if (list->n == 0) return false;
     if (list->n < 4) return damaged(r, "an attribute is cut off");
     int form = list->at[0], size = list->at[2] | list->at[3] << 8;
     *number = list->at[1];
-    if (form < FORM_NONE || form > FORM_SIZED) return damaged(r, "an attribute is of no known form");
+    if (form < FORM_NONE || form > FORM_SIZED)
+        return damaged(r, "an attribute is of no known form");
     *value = form == FORM_SIZED ? part(*list, 4, (uint64_t)size) : (bytes){list->at + 2, 2};
     if (form == FORM_SIZED && !value->at) return damaged(r, "an attribute is cut off");
     size_t taken = form == FORM_SIZED ? 4 + (size_t)size : 4;
@@ -189,7 +195,8 @@ static bool count_spill(reader *r, dl_cubin_kernel *k, bytes code, uint32_t at) 
 
 static bool count_spills(reader *r, dl_cubin_kernel *k, bytes code, bytes notes) {
     for (size_t i = 0; i + 1 < notes.n / 4; i += 2)
-        if (word(notes, i) == NOTE_SPILL && !count_spill(r, k, code, word(notes, i + 1))) return false;
+        if (word(notes, i) == NOTE_SPILL && !count_spill(r, k, code, word(notes, i + 1)))
+            return false;
     return true;
 }
 
@@ -219,7 +226,8 @@ static bool check_params(reader *r, const dl_cubin_kernel *k) {
     int end = 0;
     for (int i = 0; i < k->nparams; i++) {
         const dl_cubin_param *p = &k->params[i];
-        if (!p->bytes || p->offset < end) return damaged(r, "its parameters do not follow each other");
+        if (!p->bytes || p->offset < end)
+            return damaged(r, "its parameters do not follow each other");
         end = p->offset + p->bytes;
     }
     return end == k->param_bytes || damaged(r, "its parameters are not as many bytes as it says");

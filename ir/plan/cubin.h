@@ -34,7 +34,8 @@ typedef struct {
 
 /* Reads all kernels; nothing of `image` is kept. Errors: DL_INPUT naming the fault: no cubin,
  * damaged, or a form of parameters that is not known. */
-bool dl_cubin_read(dl_arena *arena, const void *image, size_t bytes, dl_cubin *cubin, dl_error *err);
+bool dl_cubin_read(dl_arena *arena, const void *image, size_t bytes, dl_cubin *cubin,
+                   dl_error *err);
 /* The kernel of that name, or NULL. */
 const dl_cubin_kernel *dl_cubin_find(const dl_cubin *cubin, const char *name);
 #endif

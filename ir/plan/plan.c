@@ -102,7 +102,8 @@ static bool check_layout(const char *what, const char *name, const dl_type *t, d
     dl_layout l = t->layout;
     if ((unsigned)l.kind > DL_PANEL) return bad_type(what, name, "unknown layout", err);
     if (l.kind != DL_PANEL) return true;
-    if (l.width < 1 || l.width > DL_MAX_PANEL) return bad_type(what, name, "panel width out of range", err);
+    if (l.width < 1 || l.width > DL_MAX_PANEL)
+        return bad_type(what, name, "panel width out of range", err);
     return t->rank >= 2 || bad_type(what, name, "panels need an output and an input axis", err);
 }
 
@@ -125,14 +126,15 @@ static bool check_type(const char *what, const char *name, const dl_type *t, dl_
 }
 
 /* [offset, offset + bytes) lies in the arena, aligned. */
-static bool check_place(const dl_plan *p, const char *what, const char *name, int64_t offset, int64_t bytes,
-                        dl_error *err) {
+static bool check_place(const dl_plan *p, const char *what, const char *name, int64_t offset,
+                        int64_t bytes, dl_error *err) {
     if (offset >= 0 && offset % DL_PLAN_ALIGN == 0 && bytes <= p->arena_bytes &&
         offset <= p->arena_bytes - bytes)
         return true;
-    return dl_fail(err, DL_INPUT,
-                   "%s '%s' has no place at %lld in an arena of %lld bytes (%lld bytes, aligned to %d)", what,
-                   name, (long long)offset, (long long)p->arena_bytes, (long long)bytes, DL_PLAN_ALIGN);
+    return dl_fail(
+        err, DL_INPUT,
+        "%s '%s' has no place at %lld in an arena of %lld bytes (%lld bytes, aligned to %d)", what,
+        name, (long long)offset, (long long)p->arena_bytes, (long long)bytes, DL_PLAN_ALIGN);
 }
 
 const dl_var_piece *dl_plan_piece(const dl_plan_var *v) { return v->piece.n ? &v->piece : NULL; }
@@ -148,11 +150,12 @@ static bool check_var(const dl_plan *p, int i, dl_error *err) {
     if (!check_name("variable", i, v->name, err) || !check_type("variable", v->name, &v->type, err))
         return false;
     if ((unsigned)v->role >= DL_NVAR_ROLES || (unsigned)v->init.kind >= DL_NINITS)
-        return dl_fail(err, DL_INPUT, "variable '%s' has an unknown role or initialisation", v->name);
+        return dl_fail(err, DL_INPUT, "variable '%s' has an unknown role or initialisation",
+                       v->name);
     if (!check_piece(v, err)) return false;
     if (v->numbers.n != (v->role == DL_VAR_TABLE ? dl_type_count(&v->type) : 0))
-        return dl_fail(err, DL_INPUT, "variable '%s' of %s has %d numbers", v->name, dl_type_text(&v->type),
-                       v->numbers.n);
+        return dl_fail(err, DL_INPUT, "variable '%s' of %s has %d numbers", v->name,
+                       dl_type_text(&v->type), v->numbers.n);
     return check_place(p, "variable", v->name, v->offset, dl_type_bytes(&v->type), err);
 }
 
@@ -179,8 +182,8 @@ static bool check_vars_together(const dl_plan *p, dl_error *err) {
     for (int i = 0; i < n; i++) {
         const dl_plan_var wanted = {.name = p->vars.at[i].of}, *key = &wanted;
         if (wanted.name && !bsearch(&key, v, (size_t)n, sizeof *v, by_name))
-            dl_fail(err, DL_INPUT, "variable '%s' belongs to '%s', which there is not", p->vars.at[i].name,
-                    wanted.name);
+            dl_fail(err, DL_INPUT, "variable '%s' belongs to '%s', which there is not",
+                    p->vars.at[i].name, wanted.name);
     }
     int used = 0; /* those with elements */
     for (int i = 0; i < n; i++)
@@ -203,7 +206,8 @@ static bool check_store(const dl_plan_kernel *k, const dl_plan_store *s, dl_erro
     if (!check_type("a result of kernel", k->name, &s->type, err)) return false;
     bool ok = s->op && s->where && s->arg >= 0 && s->arg < k->nargs &&
               dl_type_bytes(&s->type) <= k->arg_bytes[s->arg];
-    return ok || dl_fail(err, DL_INPUT, "kernel '%s' stores what is none of its parameters", k->name);
+    return ok ||
+           dl_fail(err, DL_INPUT, "kernel '%s' stores what is none of its parameters", k->name);
 }
 
 /* The table has room for its numbers and pointers, or there is no table. */
@@ -220,12 +224,15 @@ static bool check_entries(const dl_plan *p, const dl_plan_kernel *k) {
     for (int j = 0; ok && j < k->entries.n; j++) {
         const dl_plan_entry *e = &k->entries.at[j];
         ok = is_identifier(e->symbol) && e->object >= 0 && e->object < p->objects.n &&
-             e->maps.n <= DL_MAP_MOST && e->args.n <= DL_ENTRY_MOST && e->numbers.n <= DL_ENTRY_MOST &&
-             dl_plan_entry_bytes(e) <= 8 * (DL_ENTRY_MOST + 1) && check_table(e);
-        for (int a = 0; ok && a < e->args.n; a++) ok = e->args.at[a] >= 0 && e->args.at[a] < k->nargs;
+             e->maps.n <= DL_MAP_MOST && e->args.n <= DL_ENTRY_MOST &&
+             e->numbers.n <= DL_ENTRY_MOST && dl_plan_entry_bytes(e) <= 8 * (DL_ENTRY_MOST + 1) &&
+             check_table(e);
+        for (int a = 0; ok && a < e->args.n; a++)
+            ok = e->args.at[a] >= 0 && e->args.at[a] < k->nargs;
         for (int m = 0; ok && m < e->maps.n; m++) {
             int param = e->maps.at[m].param;
-            ok = param >= 0 && param < k->nargs && dl_tensor_map_fits(&e->maps.at[m], k->arg_bytes[param]);
+            ok = param >= 0 && param < k->nargs &&
+                 dl_tensor_map_fits(&e->maps.at[m], k->arg_bytes[param]);
         }
     }
     return ok;
@@ -245,11 +252,12 @@ static bool check_blocks(const dl_plan *p, const dl_plan_kernel *k, dl_error *er
     bool cuda = strncmp(p->target, "cuda:", 5) == 0, ok = !cuda || k->scratch == 0;
     for (int j = 0; ok && j < k->phases; j++) {
         int threads = k->threads[j], shared = k->shared[j];
-        ok = cuda ? threads >= WARP && threads <= MOST_THREADS && threads % WARP == 0 && shared >= 0 &&
-                        shared <= MOST_SHARED && k->units[j] <= INT32_MAX
+        ok = cuda ? threads >= WARP && threads <= MOST_THREADS && threads % WARP == 0 &&
+                        shared >= 0 && shared <= MOST_SHARED && k->units[j] <= INT32_MAX
                   : threads == 0 && shared == 0;
     }
-    return ok || dl_fail(err, DL_INPUT, "kernel '%s' has blocks, shared memory or scratch that %s has not",
+    return ok || dl_fail(err, DL_INPUT,
+                         "kernel '%s' has blocks, shared memory or scratch that %s has not",
                          k->name, p->target);
 }
 
@@ -257,9 +265,10 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     const dl_plan_kernel *k = &p->kernels.at[i];
     if (!check_name("kernel", i, k->name, err)) return false;
     bool ok = is_identifier(k->symbol) && k->where && k->variant && k->object >= 0 &&
-              k->object < p->objects.n && k->phases >= (k->calls.n ? 0 : 1) && k->phases <= DL_MAX_PHASES &&
-              k->flops >= 0 && k->bytes >= 0 && isfinite(k->predicted_us) && k->predicted_us >= 0 &&
-              k->workspace >= 0 && k->workspace <= p->workspace_bytes && k->scratch >= 0 &&
+              k->object < p->objects.n && k->phases >= (k->calls.n ? 0 : 1) &&
+              k->phases <= DL_MAX_PHASES && k->flops >= 0 && k->bytes >= 0 &&
+              isfinite(k->predicted_us) && k->predicted_us >= 0 && k->workspace >= 0 &&
+              k->workspace <= p->workspace_bytes && k->scratch >= 0 &&
               k->scratch <= p->scratch_bytes && k->nargs >= 0 && (k->arg_bytes || !k->nargs);
     for (int j = 0; ok && j < k->phases; j++) ok = k->units[j] >= 0;
     for (int j = 0; ok && j < k->nargs; j++) ok = k->arg_bytes[j] >= 0;
@@ -267,11 +276,12 @@ static bool check_kernel(const dl_plan *p, int i, dl_error *err) {
     for (int j = 0; ok && j < k->stores.n; j++)
         if (!check_store(k, &k->stores.at[j], err)) return false;
     if (ok) return check_blocks(p, k, err);
-    return dl_fail(err, DL_INPUT,
-                   "kernel '%s' has a bad symbol, object, phase, entry, call, unit, parameter, work or "
-                   "memory: something is "
-                   "out of range",
-                   k->name);
+    return dl_fail(
+        err, DL_INPUT,
+        "kernel '%s' has a bad symbol, object, phase, entry, call, unit, parameter, work or "
+        "memory: something is "
+        "out of range",
+        k->name);
 }
 
 static bool check_object(const dl_plan *p, int i, dl_error *err) {
@@ -285,19 +295,20 @@ static bool check_launch(const dl_plan *p, const dl_plan_program *g, int i, dl_e
         return dl_fail(err, DL_INPUT, "launch %d of program '%s' runs no kernel", i, g->name);
     const dl_plan_kernel *k = &p->kernels.at[l->kernel];
     if (k->nargs != l->nargs)
-        return dl_fail(err, DL_INPUT, "kernel '%s' takes %d arguments and is launched with %d", k->name,
-                       k->nargs, l->nargs);
+        return dl_fail(err, DL_INPUT, "kernel '%s' takes %d arguments and is launched with %d",
+                       k->name, k->nargs, l->nargs);
     for (int a = 0; a < l->nargs; a++)
-        if (!check_place(p, "an argument of kernel", k->name, l->args[a], k->arg_bytes[a], err)) return false;
+        if (!check_place(p, "an argument of kernel", k->name, l->args[a], k->arg_bytes[a], err))
+            return false;
     return true;
 }
 
 static bool check_collective(const dl_plan *p, const dl_plan_program *g, int i, dl_error *err) {
     const dl_plan_collective *c = &g->collectives.at[i];
-    bool ok = (unsigned)c->op < DL_NOPS && dl_op_is_collective(c->op) && c->group && *c->group && c->where &&
-              c->ranks >= 1 && (unsigned)c->dtype < DL_NDTYPES && c->own >= 0 && c->own <= c->size &&
-              c->size <= most && c->come >= 0 && c->come <= c->size && c->turn >= 0 && c->turn < c->ranks &&
-              c->outer >= 0 && c->inner >= 0;
+    bool ok = (unsigned)c->op < DL_NOPS && dl_op_is_collective(c->op) && c->group && *c->group &&
+              c->where && c->ranks >= 1 && (unsigned)c->dtype < DL_NDTYPES && c->own >= 0 &&
+              c->own <= c->size && c->size <= most && c->come >= 0 && c->come <= c->size &&
+              c->turn >= 0 && c->turn < c->ranks && c->outer >= 0 && c->inner >= 0;
     int64_t all = 0;
     ok = ok && !__builtin_mul_overflow(c->outer, c->inner, &all) &&
          !__builtin_mul_overflow(all, c->size, &all) && all <= most;
@@ -305,7 +316,8 @@ static bool check_collective(const dl_plan *p, const dl_plan_program *g, int i, 
     ok = ok && c->members.n >= 1 && (c->members.n == 1 || c->op == DL_OP_all_reduce);
     for (int k = 0; ok && k < c->members.n; k++) {
         int64_t first = c->members.at[k].first;
-        ok = c->members.at[k].of && first <= c->size && (k ? first >= c->members.at[k - 1].first : !first);
+        ok = c->members.at[k].of && first <= c->size &&
+             (k ? first >= c->members.at[k - 1].first : !first);
     }
     if (!ok) return dl_fail(err, DL_INPUT, "collective %d of program '%s' is none", i, g->name);
     int64_t bytes = dl_dtype_bytes(c->dtype);
@@ -331,17 +343,19 @@ static bool check_steps(const dl_plan_program *g, dl_error *err) {
                  s.number < g->collectives.n && state[s.number]++ == (s.kind == DL_STEP_WAIT);
     }
     free(state);
-    return ok ||
-           dl_fail(err, DL_INPUT, "the steps of program '%s' are not its launches and collectives", g->name);
+    return ok || dl_fail(err, DL_INPUT,
+                         "the steps of program '%s' are not its launches and collectives", g->name);
 }
 
 static bool check_result(const dl_plan *p, const dl_plan_program *g, int i, dl_error *err) {
     const dl_plan_result *r = &g->results.at[i];
-    if (!check_name("result", i, r->name, err) || !check_type("result", r->name, &r->type, err)) return false;
+    if (!check_name("result", i, r->name, err) || !check_type("result", r->name, &r->type, err))
+        return false;
     bool of_var = r->role == DL_RESULT_GRAD || r->role == DL_RESULT_UPDATE;
-    if ((unsigned)r->role >= DL_NRESULT_ROLES || (of_var ? r->var < 0 || r->var >= p->vars.n : r->var != -1))
-        return dl_fail(err, DL_INPUT, "result '%s' of program '%s' has an unknown role or variable", r->name,
-                       g->name);
+    if ((unsigned)r->role >= DL_NRESULT_ROLES ||
+        (of_var ? r->var < 0 || r->var >= p->vars.n : r->var != -1))
+        return dl_fail(err, DL_INPUT, "result '%s' of program '%s' has an unknown role or variable",
+                       r->name, g->name);
     return check_place(p, "result", r->name, r->offset, dl_type_bytes(&r->type), err);
 }
 
@@ -361,8 +375,10 @@ static bool check_program(const dl_plan *p, int i, dl_error *err) {
 }
 
 bool dl_plan_check(const dl_plan *p, dl_error *err) {
-    if (!p->model || !p->target) return dl_fail(err, DL_INPUT, "the plan names no model or no target");
-    if (!check_size("the batch", p->batch, err) || !check_size("the arena's size", p->arena_bytes, err) ||
+    if (!p->model || !p->target)
+        return dl_fail(err, DL_INPUT, "the plan names no model or no target");
+    if (!check_size("the batch", p->batch, err) ||
+        !check_size("the arena's size", p->arena_bytes, err) ||
         !check_size("the workspace's size", p->workspace_bytes, err) ||
         !check_size("the size of a thread's scratch", p->scratch_bytes, err))
         return false;

@@ -9,33 +9,37 @@
 /* Phase `phase` of a kernel, whose function's parameters are `found`. */
 static bool check_cubin_phase(const dl_plan_kernel *k, const dl_plan_entry *e, int phase,
                               const dl_cubin_kernel *found, dl_error *err) {
-    int n = dl_plan_entry_count(e), bytes = (int)dl_plan_entry_bytes(e), word = e->table.numbers ? bytes : 8;
+    int n = dl_plan_entry_count(e), bytes = (int)dl_plan_entry_bytes(e),
+        word = e->table.numbers ? bytes : 8;
     int at = n && found->nparams == n ? found->params[0].offset : 0;
     /* Maps are aligned on the device: the bytes before the arguments there come before the maps. */
-    bool ok =
-        found->nparams == n && (e->maps.n ? at < DL_MAP_ALIGN : at == 0) && found->param_bytes == at + bytes;
+    bool ok = found->nparams == n && (e->maps.n ? at < DL_MAP_ALIGN : at == 0) &&
+              found->param_bytes == at + bytes;
     for (int i = 0; ok && i < found->nparams; i++) {
         int size = i < e->maps.n ? DL_MAP_BYTES : word;
         ok = found->params[i].bytes == size && found->params[i].offset == at;
         at += size;
     }
     if (!ok)
-        return dl_fail(
-            err, DL_INPUT,
-            "kernel '%s': %s takes %d arguments, %d bytes in all, and its launches give %d tensor maps, %d "
-            "pointers and %d numbers, %d bytes: the plan was made by another build; compile the model again",
-            k->name, found->name, found->nparams, found->param_bytes, e->maps.n, e->args.n + 1, e->numbers.n,
-            bytes);
+        return dl_fail(err, DL_INPUT,
+                       "kernel '%s': %s takes %d arguments, %d bytes in all, and its launches give "
+                       "%d tensor maps, %d "
+                       "pointers and %d numbers, %d bytes: the plan was made by another build; "
+                       "compile the model again",
+                       k->name, found->name, found->nparams, found->param_bytes, e->maps.n,
+                       e->args.n + 1, e->numbers.n, bytes);
     return found->max_threads == 0 || k->threads[phase] <= found->max_threads ||
-           dl_fail(err, DL_INPUT, "kernel '%s': %s is made for %d threads a block, and is launched with %d",
+           dl_fail(err, DL_INPUT,
+                   "kernel '%s': %s is made for %d threads a block, and is launched with %d",
                    k->name, found->name, found->max_threads, k->threads[phase]);
 }
 
 static bool missing(const dl_plan_kernel *k, const dl_plan_entry *e, dl_error *err) {
-    return dl_fail(err, DL_INPUT,
-                   "the plan's object %d holds no function %s for kernel '%s': the plan was made by another "
-                   "build; compile the model again",
-                   e->object, e->symbol, k->name);
+    return dl_fail(
+        err, DL_INPUT,
+        "the plan's object %d holds no function %s for kernel '%s': the plan was made by another "
+        "build; compile the model again",
+        e->object, e->symbol, k->name);
 }
 
 static bool check_cubin(dl_arena *arena, const dl_plan *p, int object, dl_error *err) {
@@ -46,10 +50,11 @@ static bool check_cubin(dl_arena *arena, const dl_plan *p, int object, dl_error 
         return dl_fail(err, why.code, "the plan's object %d: %s", object, why.message);
     const dl_cubin_kernel *feed = dl_cubin_find(&cubin, "dl_feed_0");
     if (feed && (feed->nparams != 3 || feed->param_bytes != 24))
-        return dl_fail(err, DL_INPUT,
-                       "dl_feed_0 takes %d arguments, and is given 3 pointers: the plan was made by another "
-                       "build; compile the model again",
-                       feed->nparams);
+        return dl_fail(
+            err, DL_INPUT,
+            "dl_feed_0 takes %d arguments, and is given 3 pointers: the plan was made by another "
+            "build; compile the model again",
+            feed->nparams);
     for (int i = 0; i < p->kernels.n; i++) {
         const dl_plan_kernel *k = &p->kernels.at[i];
         for (int phase = 0; phase < k->phases; phase++) {
@@ -63,8 +68,9 @@ static bool check_cubin(dl_arena *arena, const dl_plan *p, int object, dl_error 
     return true;
 }
 
-typedef int emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
-                            unsigned shared, unsigned seed, char *error, size_t size);
+typedef int emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid,
+                            unsigned block, unsigned shared, unsigned seed, char *error,
+                            size_t size);
 
 static bool check_launches(dl_arena *arena, const dl_plan *p, int object, emulated_launch *launch,
                            dl_error *err) {
@@ -74,11 +80,14 @@ static bool check_launches(dl_arena *arena, const dl_plan *p, int object, emulat
         for (int phase = 0; phase < k->phases; phase++) {
             const dl_plan_entry e = dl_plan_entry_of(arena, k, phase);
             if (e.object != object) continue;
-            if (launch(e.symbol, -1, NULL, 0, 32, 0, 0, said, sizeof said) != 0) return missing(k, &e, err);
-            if (launch(e.symbol, dl_plan_entry_count(&e), NULL, 0, 32, 0, 0, said, sizeof said) != 0)
-                return dl_fail(err, DL_INPUT,
-                               "kernel '%s': %s: the plan was made by another build; compile the model again",
-                               k->name, said);
+            if (launch(e.symbol, -1, NULL, 0, 32, 0, 0, said, sizeof said) != 0)
+                return missing(k, &e, err);
+            if (launch(e.symbol, dl_plan_entry_count(&e), NULL, 0, 32, 0, 0, said, sizeof said) !=
+                0)
+                return dl_fail(
+                    err, DL_INPUT,
+                    "kernel '%s': %s: the plan was made by another build; compile the model again",
+                    k->name, said);
         }
     }
     return true;
@@ -93,12 +102,14 @@ static bool check_emulated(dl_arena *arena, const dl_plan *p, int object, dl_err
     void *address = dl_object_find(&loaded, "dl_emulated_launch");
     emulated_launch *launch;
     memcpy(&launch, &address, sizeof launch);
-    bool ok = address
-                  ? check_launches(arena, p, object, launch, err)
-                  : dl_fail(err, DL_INPUT,
-                            "the plan's object %d: the emulated code launches nothing; set CXX to another "
-                            "C++ compiler",
-                            object);
+    bool ok =
+        address
+            ? check_launches(arena, p, object, launch, err)
+            : dl_fail(
+                  err, DL_INPUT,
+                  "the plan's object %d: the emulated code launches nothing; set CXX to another "
+                  "C++ compiler",
+                  object);
     dl_object_unload(&loaded);
     return ok;
 }

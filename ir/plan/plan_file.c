@@ -79,11 +79,11 @@ static void code_int64(codec *c, int64_t *v) { code_bytes(c, v, sizeof *v); }
 static void code_uint64(codec *c, uint64_t *v) { code_bytes(c, v, sizeof *v); }
 static void code_double(codec *c, double *v) { code_bytes(c, v, sizeof *v); }
 /* An enumeration, as int. */
-#define CODE_ENUM(c, T, field)                                                                               \
-    do {                                                                                                     \
-        int code_enum_ = (int)(field);                                                                       \
-        code_int((c), &code_enum_);                                                                          \
-        (field) = (T)code_enum_;                                                                             \
+#define CODE_ENUM(c, T, field)                                                                     \
+    do {                                                                                           \
+        int code_enum_ = (int)(field);                                                             \
+        code_int((c), &code_enum_);                                                                \
+        (field) = (T)code_enum_;                                                                   \
     } while (0)
 
 static void code_text(codec *c, const char **s) {
@@ -105,7 +105,8 @@ static void code_name(codec *c, const char **s) {
     if (!c->out && *s) *s = dl_intern(*s);
 }
 
-/* A list's length; `least` bytes is the shortest record, so that a false length cannot ask for much memory.
+/* A list's length; `least` bytes is the shortest record, so that a false length cannot ask for much
+ * memory.
  */
 static int code_count(codec *c, int n, size_t least) {
     code_int(c, &n);
@@ -123,17 +124,19 @@ static void code_int64s(codec *c, int *n, int64_t **at) {
     for (int i = 0; i < *n; i++) code_int64(c, &(*at)[i]);
 }
 
-/* All records of a list; when reading, makes the array. A record is coded in a copy: writing changes no plan.
+/* All records of a list; when reading, makes the array. A record is coded in a copy: writing
+ * changes no plan.
  */
-#define CODE_LIST(c, T, list, least, code_record)                                                            \
-    do {                                                                                                     \
-        int code_n_ = code_count((c), (list)->n, (least));                                                   \
-        if (!(c)->out) (list)->at = DL_NEWS((c)->arena, T, code_n_), (list)->n = (list)->cap = code_n_;      \
-        for (int code_i_ = 0; code_i_ < code_n_ && !(c)->fault; code_i_++) {                                 \
-            T code_record_ = (list)->at[code_i_];                                                            \
-            code_record((c), &code_record_);                                                                 \
-            if (!(c)->out) (list)->at[code_i_] = code_record_;                                               \
-        }                                                                                                    \
+#define CODE_LIST(c, T, list, least, code_record)                                                  \
+    do {                                                                                           \
+        int code_n_ = code_count((c), (list)->n, (least));                                         \
+        if (!(c)->out)                                                                             \
+            (list)->at = DL_NEWS((c)->arena, T, code_n_), (list)->n = (list)->cap = code_n_;       \
+        for (int code_i_ = 0; code_i_ < code_n_ && !(c)->fault; code_i_++) {                       \
+            T code_record_ = (list)->at[code_i_];                                                  \
+            code_record((c), &code_record_);                                                       \
+            if (!(c)->out) (list)->at[code_i_] = code_record_;                                     \
+        }                                                                                          \
     } while (0)
 
 static void code_type(codec *c, dl_type *t) {
@@ -219,7 +222,8 @@ static void code_matrix(codec *c, dl_matrix *m) {
 
 static void code_matmul(codec *c, dl_call *l) {
     dl_matmul *m = &l->matmul;
-    code_int64(c, &m->batch), code_int64(c, &m->rows), code_int64(c, &m->columns), code_int64(c, &m->terms);
+    code_int64(c, &m->batch), code_int64(c, &m->rows), code_int64(c, &m->columns),
+        code_int64(c, &m->terms);
     code_matrix(c, &m->left), code_matrix(c, &m->right), code_matrix(c, &m->result);
     CODE_ENUM(c, bool, m->tf32);
     code_int(c, &m->bias);
@@ -231,7 +235,8 @@ static void code_convolution(codec *c, dl_call *l) {
     dl_convolution *v = &l->convolution;
     int64_t *three[] = {v->in, v->tap, v->out, v->stride, v->dilation, v->pad_lo, v->pad_hi};
     CODE_ENUM(c, dl_tensor, v->makes);
-    code_int64(c, &v->samples), code_int64(c, &v->groups), code_int64(c, &v->c), code_int64(c, &v->o);
+    code_int64(c, &v->samples), code_int64(c, &v->groups), code_int64(c, &v->c),
+        code_int64(c, &v->o);
     for (size_t i = 0; i < sizeof three / sizeof *three; i++)
         for (int k = 0; k < 3; k++) code_int64(c, &three[i][k]);
     for (int t = DL_TENSOR_X; t < DL_NTENSORS; t++) {
@@ -358,16 +363,21 @@ static void code_meta(codec *c, dl_plan *p) {
 }
 
 static void code_vars(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_var, &p->vars, 60, code_var); }
-static void code_kernels(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_kernel, &p->kernels, 92, code_kernel); }
-static void code_objects(codec *c, dl_plan *p) { CODE_LIST(c, dl_plan_object, &p->objects, 20, code_object); }
+static void code_kernels(codec *c, dl_plan *p) {
+    CODE_LIST(c, dl_plan_kernel, &p->kernels, 92, code_kernel);
+}
+static void code_objects(codec *c, dl_plan *p) {
+    CODE_LIST(c, dl_plan_object, &p->objects, 20, code_object);
+}
 static void code_programs(codec *c, dl_plan *p) {
     CODE_LIST(c, dl_plan_program, &p->programs, 12, code_program);
 }
 
-static void (*const code_section[])(codec *c, dl_plan *p) = {code_meta, code_vars, code_kernels, code_objects,
-                                                             code_programs};
+static void (*const code_section[])(codec *c, dl_plan *p) = {code_meta, code_vars, code_kernels,
+                                                             code_objects, code_programs};
 enum { SECTIONS = sizeof code_section / sizeof *code_section };
-static const size_t body = sizeof(header) + SECTIONS * sizeof(section); /* where the first section begins */
+static const size_t body =
+    sizeof(header) + SECTIONS * sizeof(section); /* where the first section begins */
 
 bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err) {
     if (!dl_plan_check(p, err)) return false;
@@ -387,16 +397,17 @@ bool dl_plan_write(const dl_plan *p, const char *path, dl_error *err) {
     h.bytes = b.n;
     h.checksum = dl_hash(b.at + sizeof h, b.n - sizeof h, 0);
     memcpy(b.at, &h, sizeof h);
-    bool ok = b.n <= most_bytes
-                  ? dl_write_file(path, b.at, b.n, err)
-                  : dl_fail(err, DL_RESOURCE, "the plan is larger than the %zu MiB of a plan's file",
-                            most_bytes >> 20);
+    bool ok = b.n <= most_bytes ? dl_write_file(path, b.at, b.n, err)
+                                : dl_fail(err, DL_RESOURCE,
+                                          "the plan is larger than the %zu MiB of a plan's file",
+                                          most_bytes >> 20);
     dl_buf_free(&b);
     return ok;
 }
 
 static bool damaged(const char *path, const char *what, dl_error *err) {
-    return dl_fail(err, DL_INPUT, "%s is damaged: %s; remove it and compile the model again", path, what);
+    return dl_fail(err, DL_INPUT, "%s is damaged: %s; remove it and compile the model again", path,
+                   what);
 }
 
 static bool check_header(const char *path, const char *file, size_t n, dl_error *err) {
@@ -406,9 +417,10 @@ static bool check_header(const char *path, const char *file, size_t n, dl_error 
     if (n < body) return damaged(path, "it is cut short", err);
     memcpy(&h, file, sizeof h);
     if (h.version != DL_PLAN_VERSION)
-        return dl_fail(err, DL_INPUT,
-                       "%s is a plan of version %u, and this program reads %d: compile the model again", path,
-                       h.version, DL_PLAN_VERSION);
+        return dl_fail(
+            err, DL_INPUT,
+            "%s is a plan of version %u, and this program reads %d: compile the model again", path,
+            h.version, DL_PLAN_VERSION);
     if (h.sections != SECTIONS) return damaged(path, "it has not the sections of its version", err);
     if (h.bytes != n) return damaged(path, n < h.bytes ? "it is cut short" : "it is too long", err);
     return h.checksum == dl_hash(file + sizeof h, n - sizeof h, 0) ||
@@ -438,12 +450,14 @@ static bool check_trust(const char *path, int fd, size_t *bytes, dl_error *err) 
     struct stat st;
     if (fstat(fd, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path);
     if (st.st_uid != geteuid() && st.st_uid != 0)
-        return dl_fail(err, DL_TRUST, "%s holds code and belongs to another user: compile the model yourself",
+        return dl_fail(err, DL_TRUST,
+                       "%s holds code and belongs to another user: compile the model yourself",
                        path);
     if (st.st_mode & (S_IWGRP | S_IWOTH))
-        return dl_fail(err, DL_TRUST,
-                       "%s holds code and others may write it: if you trust its contents, 'chmod go-w %s'",
-                       path, path);
+        return dl_fail(
+            err, DL_TRUST,
+            "%s holds code and others may write it: if you trust its contents, 'chmod go-w %s'",
+            path, path);
     if ((uint64_t)st.st_size > most_bytes)
         return dl_fail(err, DL_INPUT, "%s is larger than the %zu MiB of a plan's file", path,
                        most_bytes >> 20);

@@ -1,4 +1,5 @@
-/* The parser of the IR's text: modules and graphs; docs/ir.md is the grammar, ir/text/print.c its inverse. */
+/* The parser of the IR's text: modules and graphs; docs/ir.md is the grammar, ir/text/print.c its
+ * inverse. */
 #include "ir/text/parse.h"
 
 #include "ir/collective.h"
@@ -13,8 +14,8 @@ static bool parse_id(dl_parser *p, uint32_t *id) {
     for (; dl_is_digit(*s) && v < DL_ID_MAX; s++) v = v * 10 + (uint32_t)(*s - '0');
     bool canonical = p->tok.text[0] != '0' || !p->tok.text[1];
     if (*s || s == p->tok.text || !canonical || v >= DL_ID_MAX)
-        return dl_lex_fail(p, &p->tok, "a value is a number below %d, found %%%.60s", (int)DL_ID_MAX,
-                           p->tok.text);
+        return dl_lex_fail(p, &p->tok, "a value is a number below %d, found %%%.60s",
+                           (int)DL_ID_MAX, p->tok.text);
     *id = v;
     return dl_lex(p);
 }
@@ -52,7 +53,8 @@ static bool parse_operand(dl_parser *p, dl_value **v) {
     if (!parse_id(p, &id)) return false;
     *v = dl_map_get(&p->values, id + 1);
     if (!*v) return dl_lex_fail(p, &at, "no value %%%u is made above", id);
-    if ((*v)->var) return dl_lex_fail(p, &at, "%%%u is a variable: write $%.200s", id, (*v)->var->name);
+    if ((*v)->var)
+        return dl_lex_fail(p, &at, "%%%u is a variable: write $%.200s", id, (*v)->var->name);
     return true;
 }
 
@@ -86,7 +88,8 @@ static bool parse_init(dl_parser *p, dl_init *init) {
     if (!dl_lex(p)) return false;
     if (kind == DL_INIT_ZERO) return true;
     if (!dl_lex_mark(p, '(') || !dl_lex_double(p, &init->a)) return false;
-    if (kind != DL_INIT_CONST && (!dl_lex_mark(p, ',') || !dl_lex_double(p, &init->b))) return false;
+    if (kind != DL_INIT_CONST && (!dl_lex_mark(p, ',') || !dl_lex_double(p, &init->b)))
+        return false;
     return dl_lex_mark(p, ')');
 }
 
@@ -104,9 +107,9 @@ static bool parse_numbers(dl_parser *p, dl_var *v) {
     return said || dl_lex_mark(p, ')');
 }
 
-/* "piece(1, 64, tp, 4, 1)", of a variable of that type, and perhaps another one, of what that leaves: the
- * axis' number, the size there, the group, its ranks, and whose it is, and the number of parts where they are
- * several; or nothing. */
+/* "piece(1, 64, tp, 4, 1)", of a variable of that type, and perhaps another one, of what that
+ * leaves: the axis' number, the size there, the group, its ranks, and whose it is, and the number
+ * of parts where they are several; or nothing. */
 static bool parse_piece(dl_parser *p, const dl_type *t, dl_var_piece *piece) {
     bool yes, more;
     int64_t axis, ranks, rank, parts;
@@ -119,11 +122,13 @@ static bool parse_piece(dl_parser *p, const dl_type *t, dl_var_piece *piece) {
         if (!dl_lex_mark(p, '(') || !dl_lex_int(p, 0, DL_MAX_RANK, "an axis", &axis) ||
             !dl_lex_mark(p, ',') || !dl_lex_int(p, 0, INT64_MAX, "a size", &c->size) ||
             !dl_lex_mark(p, ',') || !dl_lex_name(p, TOK_WORD, "a group of ranks", &c->group) ||
-            !dl_lex_mark(p, ',') || !dl_lex_int(p, 1, INT32_MAX, "ranks", &ranks) || !dl_lex_mark(p, ',') ||
-            !dl_lex_int(p, 0, ranks - 1, "a rank", &rank) || !dl_lex_accept(p, ',', &more))
+            !dl_lex_mark(p, ',') || !dl_lex_int(p, 1, INT32_MAX, "ranks", &ranks) ||
+            !dl_lex_mark(p, ',') || !dl_lex_int(p, 0, ranks - 1, "a rank", &rank) ||
+            !dl_lex_accept(p, ',', &more))
             return false;
         parts = 1;
-        if ((more && !dl_lex_int(p, 2, INT32_MAX, "parts", &parts)) || !dl_lex_mark(p, ')')) return false;
+        if ((more && !dl_lex_int(p, 2, INT32_MAX, "parts", &parts)) || !dl_lex_mark(p, ')'))
+            return false;
         c->axis = (int)axis, c->ranks = (int)ranks, c->rank = (int)rank, c->parts = (int)parts;
     }
     return dl_piece_fits(t, piece) || dl_lex_fail(p, &at, "%s is no such piece", dl_type_text(t));
@@ -164,14 +169,16 @@ static bool parse_result(dl_parser *p, dl_graph *g, dl_result_role role) {
     if (of_var) {
         if (p->tok.kind != TOK_VAR) return dl_lex_expected(p, "a variable ($name)");
         r.var = find_var(p, p->tok.text);
-        if (!r.var) return dl_lex_fail(p, &p->tok, "no variable $%.200s is declared above", p->tok.text);
+        if (!r.var)
+            return dl_lex_fail(p, &p->tok, "no variable $%.200s is declared above", p->tok.text);
         r.name = r.var->name;
         if (!dl_lex(p)) return false;
     }
     if ((!of_var || p->tok.kind == TOK_STRING) &&
         !dl_lex_name(p, TOK_STRING, "the result's name in quotes", &r.name))
         return false;
-    if (!dl_lex_mark(p, '=') || !parse_operand(p, &r.value) || !dl_lex_end_line(p, &loc)) return false;
+    if (!dl_lex_mark(p, '=') || !parse_operand(p, &r.value) || !dl_lex_end_line(p, &loc))
+        return false;
     dl_graph_result(g, role, r.name, r.value, r.var);
     return true;
 }
@@ -210,8 +217,8 @@ static bool parse_fused(dl_parser *p, dl_graph *g, draft *d) {
     if (!dl_lex_mark(p, '(')) return false;
     if (!dl_lex_is(p, ')') && !parse_operands(p, d)) return false;
     if (d->in.n != k->nin || d->ids.n != k->params.n - k->nin)
-        return dl_lex_fail(p, &at, "kernel @%.200s has %d inputs and %d outputs, found %d and %d", name,
-                           k->nin, k->params.n - k->nin, d->in.n, d->ids.n);
+        return dl_lex_fail(p, &at, "kernel @%.200s has %d inputs and %d outputs, found %d and %d",
+                           name, k->nin, k->params.n - k->nin, d->in.n, d->ids.n);
     if (d->known->holder != g) {
         dl_push(g->module->arena, &g->kernels, d->known->kernel);
         d->known->holder = g;
@@ -243,7 +250,8 @@ static bool parse_types(dl_parser *p, draft *d) {
         dl_push(p->scratch, &d->offsets, offset);
         if (!dl_lex_accept(p, ',', &more)) return false;
         if (more == (d->types.n == d->ids.n))
-            return dl_lex_fail(p, &at, "expected %d type%s, one a value", d->ids.n, d->ids.n == 1 ? "" : "s");
+            return dl_lex_fail(p, &at, "expected %d type%s, one a value", d->ids.n,
+                               d->ids.n == 1 ? "" : "s");
     }
     return true;
 }
@@ -283,7 +291,8 @@ static bool parse_next(dl_parser *p) {
     if (!dl_lex(p)) return false;
     at = p->tok;
     if (!parse_id(p, &id) || !dl_lex_end_line(p, &loc)) return false;
-    if (id < p->next_id) return dl_lex_fail(p, &at, "next is %%%u, but %%%u is used", id, p->next_id - 1);
+    if (id < p->next_id)
+        return dl_lex_fail(p, &at, "next is %%%u, but %%%u is used", id, p->next_id - 1);
     p->next_id = id;
     return true;
 }
@@ -291,7 +300,8 @@ static bool parse_next(dl_parser *p) {
 static bool parse_arena(dl_parser *p, dl_graph *g) {
     dl_loc loc;
     if (!dl_lex(p)) return false;
-    return dl_lex_int(p, 0, INT64_MAX, "the arena's bytes", &g->arena_bytes) && dl_lex_end_line(p, &loc);
+    return dl_lex_int(p, 0, INT64_MAX, "the arena's bytes", &g->arena_bytes) &&
+           dl_lex_end_line(p, &loc);
 }
 
 static bool skip_lines(dl_parser *p) {
@@ -301,8 +311,9 @@ static bool skip_lines(dl_parser *p) {
 }
 
 static bool parse_statement(dl_parser *p, dl_graph *g) {
-    static const char *const words[] = {"input",  "target", "param", "state",  "hyper", "output", "loss",
-                                        "metric", "figure", "grad",  "update", "next",  "arena"};
+    static const char *const words[] = {"input",  "target", "param",  "state",  "hyper",
+                                        "output", "loss",   "metric", "figure", "grad",
+                                        "update", "next",   "arena"};
     if (p->tok.kind == TOK_VALUE) return parse_node(p, g);
     int role = find_word(p, dl_var_roles, DL_NVAR_ROLES);
     if (role >= 0) return parse_var(p, g, (dl_var_role)role);
@@ -311,8 +322,9 @@ static bool parse_statement(dl_parser *p, dl_graph *g) {
     if (dl_lex_is_word(p, "next")) return parse_next(p);
     if (dl_lex_is_word(p, "arena")) return parse_arena(p, g);
     if (p->tok.kind == TOK_WORD)
-        return dl_lex_fail(p, &p->tok, "unknown statement '%.60s'%s", p->tok.text,
-                           dl_lex_nearest(p, p->tok.text, words, (int)(sizeof words / sizeof *words)));
+        return dl_lex_fail(
+            p, &p->tok, "unknown statement '%.60s'%s", p->tok.text,
+            dl_lex_nearest(p, p->tok.text, words, (int)(sizeof words / sizeof *words)));
     return dl_lex_expected(p, "a statement or '}'");
 }
 
@@ -322,7 +334,8 @@ static bool parse_graph(dl_parser *p) {
     dl_loc loc;
     dl_token at = p->tok;
     if (!dl_lex_name(p, TOK_AT, "the graph's name (@train)", &name)) return false;
-    if (dl_module_graph(p->m, name)) return dl_lex_fail(p, &at, "graph @%.200s stands there twice", name);
+    if (dl_module_graph(p->m, name))
+        return dl_lex_fail(p, &at, "graph @%.200s stands there twice", name);
     if (p->m->graphs.n == DL_GRAPHS_MAX)
         return dl_lex_fail(p, &at, "more than %d graphs", (int)DL_GRAPHS_MAX);
     dl_graph *g = dl_graph_new(p->m, name);
@@ -373,12 +386,14 @@ static bool parse_module(dl_parser *p) {
     return true;
 }
 
-dl_module *dl_parse_module(dl_arena *parent, const char *text, size_t n, const char *name, dl_error *err) {
+dl_module *dl_parse_module(dl_arena *parent, const char *text, size_t n, const char *name,
+                           dl_error *err) {
     if (n > DL_TEXT_MAX) {
         dl_fail(err, DL_INPUT, "%.150s:1:1: larger than the 16 MiB such a text may have", name);
         return NULL;
     }
-    dl_parser p = {.name = name, .next = text, .end = text + n, .line = 1, .line_start = text, .err = err};
+    dl_parser p = {
+        .name = name, .next = text, .end = text + n, .line = 1, .line_start = text, .err = err};
     p.m = dl_module_new(parent);
     p.scratch = dl_arena_new(NULL);
     bool ok = parse_module(&p);

@@ -1,5 +1,6 @@
-/* Kernels of the IR's text. References (parameters, axes, instructions) are resolved and checked here, so
- * that whatever parses can be walked safely; whether it makes sense is dl_kernel_fault's to say. */
+/* Kernels of the IR's text. References (parameters, axes, instructions) are resolved and checked
+ * here, so that whatever parses can be walked safely; whether it makes sense is dl_kernel_fault's
+ * to say. */
 #include "ir/text/parse.h"
 
 #include "ir/base/philox.h"
@@ -9,7 +10,8 @@ static bool find_param(dl_parser *p, const dl_kernel *k, int *param) {
     if (p->tok.kind != TOK_VALUE) return dl_lex_expected(p, "a parameter (%name)");
     for (*param = 0; *param < k->params.n; ++*param)
         if (k->params.at[*param].name == p->tok.text) return dl_lex(p);
-    return dl_lex_fail(p, &p->tok, "kernel @%.200s has no parameter %%%.200s", k->name, p->tok.text);
+    return dl_lex_fail(p, &p->tok, "kernel @%.200s has no parameter %%%.200s", k->name,
+                       p->tok.text);
 }
 
 /* An earlier instruction's result. */
@@ -75,7 +77,8 @@ static bool parse_cost(dl_parser *p, dl_kernel *k) {
     if (!yes) return true;
     for (int i = 0; i < 3; i++) {
         bool named;
-        if (!dl_lex_mark(p, i ? ',' : '(') || !dl_lex_accept_word(p, names[i], &named)) return false;
+        if (!dl_lex_mark(p, i ? ',' : '(') || !dl_lex_accept_word(p, names[i], &named))
+            return false;
         if (!named) return dl_lex_expected(p, names[i]);
         if (!dl_lex_mark(p, '=') || !dl_lex_int(p, 0, INT64_MAX, "a cost", to[i])) return false;
     }
@@ -111,7 +114,8 @@ static bool parse_terms(dl_parser *p, const dl_kernel *k, dl_index *x) {
 static bool parse_landing(dl_parser *p, dl_index *x) {
     bool yes;
     if (!dl_lex_accept_word(p, "div", &yes)) return false;
-    if (yes && !dl_lex_int(p, 2, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "a divisor", &x->div)) return false;
+    if (yes && !dl_lex_int(p, 2, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "a divisor", &x->div))
+        return false;
     for (int o = 1; o < DL_OUT_ANY; o++) {
         if (!dl_lex_accept_word(p, dl_outside_names[o], &yes)) return false;
         if (yes) return x->outside = (dl_outside)o, true;
@@ -141,11 +145,13 @@ static bool parse_place(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
         if (!dl_lex_accept(p, '(', &terms)) return false;
         if (terms ? !parse_terms(p, k, x) : !constant && !find_axis(p, k, &x->axis)) return false;
         bool sign = p->tok.kind == TOK_NUMBER && (*p->tok.at == '+' || *p->tok.at == '-');
-        if ((constant || sign) && !dl_lex_int(p, -limit, limit, "an offset", &x->offset)) return false;
+        if ((constant || sign) && !dl_lex_int(p, -limit, limit, "an offset", &x->offset))
+            return false;
         if (!parse_landing(p, x)) return false;
     }
     if (dl_lex_is(p, ','))
-        return dl_lex_fail(p, &at, "%%%.200s has %d axes, found more", k->params.at[in->param].name, rank);
+        return dl_lex_fail(p, &at, "%%%.200s has %d axes, found more", k->params.at[in->param].name,
+                           rank);
     return dl_lex_mark(p, ']');
 }
 
@@ -163,11 +169,13 @@ static bool parse_parts(dl_parser *p, const dl_kernel *k, dl_kinstr *in, int sid
         if (!find_param(p, k, &in->parts[side][in->nparts[side]++])) return false;
         if (!dl_lex_accept(p, ',', &more)) return false;
     }
-    if (in->nparts[side] < 2) return dl_lex_fail(p, &p->tok, "cat of one part: write the part alone");
+    if (in->nparts[side] < 2)
+        return dl_lex_fail(p, &p->tok, "cat of one part: write the part alone");
     return dl_lex_mark(p, ')');
 }
 
-/* The axis that an operand of a contraction by names goes along: a summed one, or one of the space. */
+/* The axis that an operand of a contraction by names goes along: a summed one, or one of the space.
+ */
 static bool find_followed(dl_parser *p, const dl_kernel *k, const dl_kinstr *in, int *axis) {
     for (int i = 0; i < in->nsums; i++) {
         bool here;
@@ -184,10 +192,12 @@ static bool parse_names(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     if (!dl_lex_mark(p, '(') || !dl_parse_axes(p, ')', &in->nsums, in->sum)) return false;
     for (int side = 0; side < 2; side++) {
         in->nparts[side] = 1;
-        if ((side && !dl_lex_mark(p, ',')) || !find_param(p, k, &in->parts[side][0]) || !dl_lex_mark(p, '['))
+        if ((side && !dl_lex_mark(p, ',')) || !find_param(p, k, &in->parts[side][0]) ||
+            !dl_lex_mark(p, '['))
             return false;
         for (int i = 0; i < k->params.at[in->parts[side][0]].type.rank; i++)
-            if ((i && !dl_lex_mark(p, ',')) || !find_followed(p, k, in, &in->follow[side][i])) return false;
+            if ((i && !dl_lex_mark(p, ',')) || !find_followed(p, k, in, &in->follow[side][i]))
+                return false;
         if (!dl_lex_mark(p, ']')) return false;
     }
     return true;
@@ -201,7 +211,8 @@ static bool parse_spatial(dl_parser *p, const char *name, dl_windows *w, int64_t
     if (!dl_parse_ints(p, &n, v)) return false;
     if (to == w->stride) w->n = n;
     if (n < 1 || n > 3 || n != w->n)
-        return dl_lex_fail(p, &at, "%s needs one number a spatial axis, 1 to 3 and as many as stride", name);
+        return dl_lex_fail(
+            p, &at, "%s needs one number a spatial axis, 1 to 3 and as many as stride", name);
     memcpy(to, v, sizeof *v * (size_t)n);
     return true;
 }
@@ -214,7 +225,8 @@ static bool parse_more(dl_parser *p, dl_kinstr *in, const char *name, bool *more
     if (!dl_lex_accept_word(p, name, &named)) return false;
     if (!named) return true;
     if (!dl_lex_mark(p, '=')) return false;
-    bool ok = strcmp(name, "dilation") == 0 ? parse_spatial(p, name, &in->windows, in->windows.dilation)
+    bool ok = strcmp(name, "dilation") == 0
+                  ? parse_spatial(p, name, &in->windows, in->windows.dilation)
               : strcmp(name, "groups") == 0 ? dl_lex_int(p, 1, limit, name, &in->windows.groups)
                                             : dl_lex_int(p, 0, limit, name, &in->w_start);
     return ok && dl_lex_accept(p, ',', more);
@@ -225,10 +237,12 @@ static bool parse_contract(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     static const char *const names[] = {"stride", "pad_lo", "pad_hi"};
     dl_windows *w = &in->windows;
     int64_t *const to[] = {w->stride, w->pad_lo, w->pad_hi};
-    if (!parse_parts(p, k, in, 0) || !dl_lex_mark(p, ',') || !parse_parts(p, k, in, 1)) return false;
+    if (!parse_parts(p, k, in, 0) || !dl_lex_mark(p, ',') || !parse_parts(p, k, in, 1))
+        return false;
     for (int i = 0; i < 3; i++) {
         bool named;
-        if (!dl_lex_mark(p, i ? ',' : '{') || !dl_lex_accept_word(p, names[i], &named)) return false;
+        if (!dl_lex_mark(p, i ? ',' : '{') || !dl_lex_accept_word(p, names[i], &named))
+            return false;
         if (!named) return dl_lex_expected(p, names[i]);
         if (!dl_lex_mark(p, '=') || !parse_spatial(p, names[i], w, to[i])) return false;
     }
@@ -246,10 +260,12 @@ static bool parse_args(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     bool draws = in->op == DL_OP_random;
     int most = draws ? 3 : dl_ops[in->op].arity, least = draws ? 2 : most;
     for (bool more = true; more; in->nargs++) {
-        if (in->nargs == most) return dl_lex_fail(p, &at, "%s takes %d operands", dl_ops[in->op].name, most);
+        if (in->nargs == most)
+            return dl_lex_fail(p, &at, "%s takes %d operands", dl_ops[in->op].name, most);
         if (!find_instr(p, k, &in->args[in->nargs]) || !dl_lex_accept(p, ',', &more)) return false;
     }
-    if (in->nargs < least) return dl_lex_fail(p, &at, "%s takes %d operands", dl_ops[in->op].name, least);
+    if (in->nargs < least)
+        return dl_lex_fail(p, &at, "%s takes %d operands", dl_ops[in->op].name, least);
     return true;
 }
 
@@ -284,7 +300,8 @@ static bool parse_part(dl_parser *p, dl_kinstr *in) {
     if (in->nargs < 3) return true;
     if (!dl_lex_mark(p, ',') || !dl_lex_accept_word(p, "part", &named)) return false;
     if (!named) return dl_lex_expected(p, "part");
-    return dl_lex_mark(p, '=') && dl_lex_int(p, 0, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "part", &in->part);
+    return dl_lex_mark(p, '=') &&
+           dl_lex_int(p, 0, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "part", &in->part);
 }
 
 /* "%0, %1 {number=3, first=0, along=[12, 1]}" with one step a space axis;
@@ -295,7 +312,8 @@ static bool parse_random(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     if (!parse_args(p, k, in)) return false;
     for (int i = 0; i < 3; i++) {
         bool named;
-        if (!dl_lex_mark(p, i ? ',' : '{') || !dl_lex_accept_word(p, names[i], &named)) return false;
+        if (!dl_lex_mark(p, i ? ',' : '{') || !dl_lex_accept_word(p, names[i], &named))
+            return false;
         if (!named) return dl_lex_expected(p, names[i]);
         if (!dl_lex_mark(p, '=')) return false;
         if (i == 0 && !dl_lex_int(p, 0, DL_RANDOM_NUMBERS - 1, "number", &number)) return false;
@@ -305,7 +323,8 @@ static bool parse_random(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     dl_token at = p->tok;
     in->number = (int)number;
     if (!dl_parse_ints(p, &n, in->along)) return false;
-    if (n != k->nspace) return dl_lex_fail(p, &at, "along needs one step for each axis of the space");
+    if (n != k->nspace)
+        return dl_lex_fail(p, &at, "along needs one step for each axis of the space");
     return parse_part(p, in) && dl_lex_mark(p, '}');
 }
 
@@ -329,9 +348,11 @@ static bool parse_making(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     dl_attr attrs[DL_MAX_ATTRS];
     if (!dl_parse_op(p, &in->op)) return false;
     switch (dl_ops[in->op].class) {
-    case DL_CLASS_CONTRACT: return in->kind = DL_K_CONTRACT, parse_contract(p, k, in) && parse_tf32(p, in);
+    case DL_CLASS_CONTRACT:
+        return in->kind = DL_K_CONTRACT, parse_contract(p, k, in) && parse_tf32(p, in);
     case DL_CLASS_ELEM: return in->kind = DL_K_ELEM, parse_elem(p, k, in);
-    case DL_CLASS_REDUCE: return in->kind = DL_K_REDUCE, parse_args(p, k, in) && parse_over(p, k, in);
+    case DL_CLASS_REDUCE:
+        return in->kind = DL_K_REDUCE, parse_args(p, k, in) && parse_over(p, k, in);
     default: break;
     }
     if (in->op == DL_OP_random) return in->kind = DL_K_RANDOM, parse_random(p, k, in);
@@ -355,7 +376,8 @@ static bool parse_call(dl_parser *p, const dl_kernel *k, dl_kinstr *in) {
     dl_type *types = DL_NEWS(p->scratch, dl_type, k->params.n + 1);
     for (int i = 0; i < k->params.n; i++) types[i] = k->params.at[i].type;
     in->kind = DL_K_CALL;
-    in->call = dl_call_node(p->m->arena, in->op, k->nin, k->params.n - k->nin, types, n, attrs, (dl_loc){0});
+    in->call = dl_call_node(p->m->arena, in->op, k->nin, k->params.n - k->nin, types, n, attrs,
+                            (dl_loc){0});
     return true;
 }
 
@@ -369,14 +391,16 @@ static bool parse_instr(dl_parser *p, dl_kernel *k) {
     } else if (store) {
         in.kind = DL_K_STORE;
         in.nargs = 1;
-        if (!parse_place(p, k, &in) || !dl_lex_mark(p, ',') || !find_instr(p, k, &in.args[0])) return false;
+        if (!parse_place(p, k, &in) || !dl_lex_mark(p, ',') || !find_instr(p, k, &in.args[0]))
+            return false;
         in.type = k->params.at[in.param].type.dtype;
     } else {
         dl_token at = p->tok;
         const char *name;
         if (!dl_lex_name(p, TOK_VALUE, "an instruction or '}'", &name)) return false;
         if (strcmp(name, dl_format(p->scratch, "%d", k->instrs.n)) != 0)
-            return dl_lex_fail(p, &at, "results are numbered by instruction: expected %%%d", k->instrs.n);
+            return dl_lex_fail(p, &at, "results are numbered by instruction: expected %%%d",
+                               k->instrs.n);
         if (!dl_lex_mark(p, '=') || !parse_making(p, k, &in)) return false;
         if (!dl_lex_mark(p, ':') || !dl_parse_dtype(p, &in.type)) return false;
     }

@@ -26,8 +26,9 @@ static bool fail_here(dl_parser *p, const char *s, const char *message) {
 
 static bool fail_byte(dl_parser *p, const char *s, const char *start, const char *what) {
     dl_token here = {.line = p->line, .column = (int)(s - p->line_start) + 1};
-    return dl_lex_fail(p, &here, "%s (byte 0x%02X, %lld behind the start of %s)", what, (unsigned char)*s,
-                       (long long)(s - start), s == start ? "itself" : "its token");
+    return dl_lex_fail(p, &here, "%s (byte 0x%02X, %lld behind the start of %s)", what,
+                       (unsigned char)*s, (long long)(s - start),
+                       s == start ? "itself" : "its token");
 }
 
 /* Grows p->tok to the first byte that `member` refuses. */
@@ -63,8 +64,10 @@ static bool lex_string(dl_parser *p, const char *s, const char **behind) {
                 continue;
             }
             if (p->end - s > 3 && s[1] == 'x') memcpy(hex, s + 2, 2);
-            if (strspn(hex, "0123456789ABCDEFabcdef") != 2 || sscanf(hex, "%x", &code) != 1 || code == 0) {
-                fail_here(p, s, "an unknown escape in a string: write \\\", \\\\ or \\x01 to \\xFF");
+            if (strspn(hex, "0123456789ABCDEFabcdef") != 2 || sscanf(hex, "%x", &code) != 1 ||
+                code == 0) {
+                fail_here(p, s,
+                          "an unknown escape in a string: write \\\", \\\\ or \\x01 to \\xFF");
                 break;
             }
             dl_putn(&b, (char[]){(char)code}, 1);
@@ -174,12 +177,17 @@ bool dl_lex(dl_parser *p) {
 
 bool dl_lex_expected(dl_parser *p, const char *what) {
     const dl_token *t = &p->tok;
-    if (t->kind == TOK_END) return dl_lex_fail(p, t, "expected %s, found the end of the text", what);
-    if (t->kind == TOK_LINE) return dl_lex_fail(p, t, "expected %s, found the end of the line", what);
-    return dl_lex_fail(p, t, "expected %s, found '%.*s'", what, (int)(t->n < 60 ? t->n : 60), t->at);
+    if (t->kind == TOK_END)
+        return dl_lex_fail(p, t, "expected %s, found the end of the text", what);
+    if (t->kind == TOK_LINE)
+        return dl_lex_fail(p, t, "expected %s, found the end of the line", what);
+    return dl_lex_fail(p, t, "expected %s, found '%.*s'", what, (int)(t->n < 60 ? t->n : 60),
+                       t->at);
 }
 
-bool dl_lex_is(const dl_parser *p, char mark) { return p->tok.kind == TOK_MARK && *p->tok.at == mark; }
+bool dl_lex_is(const dl_parser *p, char mark) {
+    return p->tok.kind == TOK_MARK && *p->tok.at == mark;
+}
 
 bool dl_lex_is_word(const dl_parser *p, const char *word) {
     return p->tok.kind == TOK_WORD && strcmp(p->tok.text, word) == 0;
@@ -223,8 +231,8 @@ bool dl_lex_int(dl_parser *p, int64_t min, int64_t max, const char *what, int64_
     long long r = strtoll(text, &end, 10);
     if (*end || end == text) return dl_lex_expected(p, what);
     if (errno || r < min || r > max)
-        return dl_lex_fail(p, &p->tok, "%s must lie between %lld and %lld, found %s", what, (long long)min,
-                           (long long)max, text);
+        return dl_lex_fail(p, &p->tok, "%s must lie between %lld and %lld, found %s", what,
+                           (long long)min, (long long)max, text);
     *v = r;
     return dl_lex(p);
 }
@@ -278,7 +286,8 @@ int dl_lex_locs(dl_parser *p, const char *text, size_t n, dl_loc *locs, int max)
         while (s < end && (*s == ' ' || *s == '\t' || *s == '\r')) s++;
         if (s == end) return count;
         const char *start = s;
-        for (bool quoted = false; s < end && (quoted || !(*s == ' ' || *s == '\t' || *s == '\r')); s++) {
+        for (bool quoted = false; s < end && (quoted || !(*s == ' ' || *s == '\t' || *s == '\r'));
+             s++) {
             if (*s == '\\' && quoted && s + 1 < end)
                 s++;
             else if (*s == '"')
@@ -304,7 +313,9 @@ static struct dl_map_slot *find_slot(const dl_map *map, uintptr_t key) {
     return &map->at[i];
 }
 
-void *dl_map_get(const dl_map *map, uintptr_t key) { return map->cap ? find_slot(map, key)->value : NULL; }
+void *dl_map_get(const dl_map *map, uintptr_t key) {
+    return map->cap ? find_slot(map, key)->value : NULL;
+}
 
 void dl_map_set(dl_parser *p, dl_map *map, uintptr_t key, void *value) {
     if (2 * (map->n + 1) > map->cap) {

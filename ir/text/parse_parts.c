@@ -7,17 +7,20 @@ bool dl_parse_axes(dl_parser *p, char close, int *rank, dl_axis axis[DL_MAX_RANK
     int64_t elements = 1;
     for (*rank = 0;; ++*rank) {
         if (*rank == 0 && dl_lex_is(p, close)) break;
-        if (*rank == DL_MAX_RANK) return dl_lex_fail(p, &p->tok, "more than %d axes", (int)DL_MAX_RANK);
+        if (*rank == DL_MAX_RANK)
+            return dl_lex_fail(p, &p->tok, "more than %d axes", (int)DL_MAX_RANK);
         dl_axis *a = &axis[*rank];
         a->name = none;
         dl_token at = p->tok;
         if (p->tok.kind == TOK_WORD) {
-            if (!dl_lex_name(p, TOK_WORD, "an axis", &a->name) || !dl_lex_mark(p, '=')) return false;
+            if (!dl_lex_name(p, TOK_WORD, "an axis", &a->name) || !dl_lex_mark(p, '='))
+                return false;
             for (int i = 0; i < *rank; i++)
                 if (axis[i].name == a->name)
                     return dl_lex_fail(p, &at, "axis %s stands there twice", a->name);
         }
-        if (!dl_lex_int(p, 0, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "an axis size", &a->size)) return false;
+        if (!dl_lex_int(p, 0, (int64_t)1 << DL_ELEMENTS_LOG2_MAX, "an axis size", &a->size))
+            return false;
         if (a->size && elements > ((int64_t)1 << DL_ELEMENTS_LOG2_MAX) / a->size)
             return dl_lex_fail(p, &at, "more than 2^%d elements", (int)DL_ELEMENTS_LOG2_MAX);
         elements *= a->size ? a->size : 1;
@@ -55,9 +58,11 @@ static bool parse_layout(dl_parser *p, dl_type *t) {
         return dl_lex_fail(p, &p->tok, "unknown layout '@%.60s': @cl and @panelWIDTH exist", s);
     int64_t width = 0;
     const char *digits = s + 5;
-    for (s = digits; *s >= '0' && *s <= '9' && width <= DL_MAX_PANEL; s++) width = width * 10 + (*s - '0');
+    for (s = digits; *s >= '0' && *s <= '9' && width <= DL_MAX_PANEL; s++)
+        width = width * 10 + (*s - '0');
     if (*s || *digits == '0' || width < 1 || width > DL_MAX_PANEL)
-        return dl_lex_fail(p, &p->tok, "the width of a panel must lie between 1 and %d", (int)DL_MAX_PANEL);
+        return dl_lex_fail(p, &p->tok, "the width of a panel must lie between 1 and %d",
+                           (int)DL_MAX_PANEL);
     if (t->rank < 2) return dl_lex_fail(p, &p->tok, "layout @panel needs at least two axes");
     t->layout = (dl_layout){DL_PANEL, (int)width};
     return dl_lex(p);
@@ -88,7 +93,8 @@ static bool parse_list(dl_parser *p, int *n, bool item(dl_parser *p, void *to, i
     if (!dl_lex_mark(p, '[')) return false;
     *n = 0;
     for (bool more = !dl_lex_is(p, ']'); more; ++*n) {
-        if (*n == DL_MAX_RANK) return dl_lex_fail(p, &p->tok, "a list of more than %d", (int)DL_MAX_RANK);
+        if (*n == DL_MAX_RANK)
+            return dl_lex_fail(p, &p->tok, "a list of more than %d", (int)DL_MAX_RANK);
         if (!item(p, to, *n) || !dl_lex_accept(p, ',', &more)) return false;
     }
     return dl_lex_mark(p, ']');
@@ -119,7 +125,9 @@ static bool parse_texts(dl_parser *p, dl_attr *a) {
     return dl_lex_mark(p, ']');
 }
 
-bool dl_parse_ints(dl_parser *p, int *n, int64_t v[DL_MAX_RANK]) { return parse_list(p, n, int_item, v); }
+bool dl_parse_ints(dl_parser *p, int *n, int64_t v[DL_MAX_RANK]) {
+    return parse_list(p, n, int_item, v);
+}
 
 bool dl_parse_attr_value(dl_parser *p, dl_attr_id id, dl_attr *a) {
     *a = (dl_attr){.id = id};
@@ -155,7 +163,8 @@ bool dl_parse_attrs(dl_parser *p, dl_op id, int *n, dl_attr attrs[DL_MAX_ATTRS])
         if (found < 0 || !takes(op, (dl_attr_id)found))
             return dl_lex_fail(p, &p->tok, "%s has no attribute '%.60s'%s", op->name, p->tok.text,
                                dl_lex_nearest(p, p->tok.text, names, op->nattrs));
-        if (seen[found]) return dl_lex_fail(p, &p->tok, "attribute '%s' stands there twice", p->tok.text);
+        if (seen[found])
+            return dl_lex_fail(p, &p->tok, "attribute '%s' stands there twice", p->tok.text);
         seen[found] = true;
         if (!dl_lex(p) || !dl_lex_mark(p, '=')) return false;
         if (!dl_parse_attr_value(p, (dl_attr_id)found, &attrs[(*n)++])) return false;
@@ -164,6 +173,7 @@ bool dl_parse_attrs(dl_parser *p, dl_op id, int *n, dl_attr attrs[DL_MAX_ATTRS])
     }
     for (int i = 0; i < op->nattrs - op->noptional; i++)
         if (!seen[op->attrs[i]])
-            return dl_lex_fail(p, &at, "%s lacks its attribute '%s'", op->name, dl_attrs[op->attrs[i]].name);
+            return dl_lex_fail(p, &at, "%s lacks its attribute '%s'", op->name,
+                               dl_attrs[op->attrs[i]].name);
     return true;
 }

@@ -105,7 +105,8 @@ static void put_attrs(dl_buf *out, const dl_node *n) {
 static void put_node(dl_buf *out, const dl_node *n) {
     for (int i = 0; i < n->nout; i++) dl_puts(out, i ? ", " : ""), put_value(out, &n->out[i]);
     dl_putf(out, " = %s", dl_ops[n->op].name);
-    if (n->op == DL_OP_fused) put_name(out, " @", n->kernel ? n->kernel->name : ""), dl_puts(out, "(");
+    if (n->op == DL_OP_fused)
+        put_name(out, " @", n->kernel ? n->kernel->name : ""), dl_puts(out, "(");
     const char *first = n->op == DL_OP_fused ? "" : " ";
     for (int i = 0; i < n->nin; i++) dl_puts(out, i ? ", " : first), put_value(out, n->in[i]);
     if (n->op == DL_OP_fused) dl_puts(out, ")");
@@ -117,7 +118,8 @@ void dl_print_node(dl_buf *out, const dl_node *n) { put_node(out, n); }
 
 static void put_numbers(dl_buf *out, const dl_var *v) {
     dl_puts(out, " numbers(");
-    for (int i = 0; i < v->numbers.n; i++) dl_puts(out, i ? ", " : ""), dl_put_double(out, v->numbers.at[i]);
+    for (int i = 0; i < v->numbers.n; i++)
+        dl_puts(out, i ? ", " : ""), dl_put_double(out, v->numbers.at[i]);
     dl_puts(out, ")");
 }
 
@@ -170,7 +172,8 @@ static uint32_t derived_next_id(const dl_graph *g) {
 void dl_print_graph(dl_buf *out, const dl_graph *g, dl_print_options opt) {
     put_name(out, "graph @", g->name);
     dl_puts(out, " {\n");
-    for (int i = 0; i < g->vars.n; i++) put_var(out, g->vars.at[i]), end_line(out, g->vars.at[i]->loc, opt);
+    for (int i = 0; i < g->vars.n; i++)
+        put_var(out, g->vars.at[i]), end_line(out, g->vars.at[i]->loc, opt);
     for (int i = 0; i < g->nodes.n; i++) {
         dl_puts(out, "  ");
         put_node(out, g->nodes.at[i]);
@@ -337,7 +340,9 @@ static void put_instr(dl_buf *out, const dl_kernel *k, int number) {
     switch (in->kind) {
     case DL_K_CONTRACT: put_contract(out, k, in), dl_puts(out, in->tf32 ? " in tf32" : ""); break;
     case DL_K_LOAD: dl_puts(out, "load "), put_place(out, k, in); break;
-    case DL_K_CONST: dl_puts(out, "const {value="), dl_put_double(out, in->p), dl_puts(out, "}"); break;
+    case DL_K_CONST:
+        dl_puts(out, "const {value="), dl_put_double(out, in->p), dl_puts(out, "}");
+        break;
     case DL_K_COORD: dl_puts(out, "coord "), put_axis(out, k, in->axis); break;
     case DL_K_RANDOM: put_random(out, k, in); break;
     case DL_K_ELEM: put_elem(out, in); break;
@@ -373,8 +378,8 @@ void dl_print_kernel(dl_buf *out, const dl_kernel *k, dl_print_options opt) {
     }
     dl_puts(out, ")");
     if (k->flops || k->bytes || k->bytes_unfused)
-        dl_putf(out, " cost(flops=%lld, bytes=%lld, unfused=%lld)", (long long)k->flops, (long long)k->bytes,
-                (long long)k->bytes_unfused);
+        dl_putf(out, " cost(flops=%lld, bytes=%lld, unfused=%lld)", (long long)k->flops,
+                (long long)k->bytes, (long long)k->bytes_unfused);
     dl_puts(out, " {\n");
     for (int i = 0; i < k->instrs.n; i++) {
         dl_puts(out, "  ");
@@ -421,7 +426,8 @@ static first_use *find_first_uses(const dl_module *m, int *n) {
 }
 
 static int compare_kernels(const void *pa, const void *pb) {
-    uintptr_t p = (uintptr_t)((const first_use *)pa)->kernel, q = (uintptr_t)((const first_use *)pb)->kernel;
+    uintptr_t p = (uintptr_t)((const first_use *)pa)->kernel,
+              q = (uintptr_t)((const first_use *)pb)->kernel;
     return (p > q) - (p < q);
 }
 

@@ -17,5 +17,6 @@ void dl_print_node(dl_buf *out, const dl_node *n); /* one line, for messages */
 /* Parses the text of a module; `name` is the file's name for messages. NULL and DL_INPUT
  * "file:line:column: ..." on a fault. Limits: 16 MiB, nesting and ranks as promised in docs/ir.md.
  * Locations in comments are read back. */
-dl_module *dl_parse_module(dl_arena *parent, const char *text, size_t n, const char *name, dl_error *err);
+dl_module *dl_parse_module(dl_arena *parent, const char *text, size_t n, const char *name,
+                           dl_error *err);
 #endif

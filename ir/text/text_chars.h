@@ -9,7 +9,9 @@ static inline bool dl_is_letter(char c) {
 static inline bool dl_is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Characters of a bare word (axis, op, attribute): C's, and a dot or a prime after the first. */
-static inline bool dl_is_word(char c) { return dl_is_letter(c) || dl_is_digit(c) || c == '.' || c == '\''; }
+static inline bool dl_is_word(char c) {
+    return dl_is_letter(c) || dl_is_digit(c) || c == '.' || c == '\'';
+}
 
 /* Characters of a bare name after %, $ or @, and of a bare file name in a location. */
 static inline bool dl_is_name(char c) {

@@ -1,5 +1,5 @@
-/* Every check reads what the ones before it have made sure of: variables, then nodes in order (so that a
- * value is known by the time it is read), then results, then memory. */
+/* Every check reads what the ones before it have made sure of: variables, then nodes in order (so
+ * that a value is known by the time it is read), then results, then memory. */
 #include "ir/validate/validate_parts.h"
 
 #include <math.h>
@@ -19,15 +19,18 @@ static const int64_t most_bytes = (int64_t)1 << 62; /* sums of sizes then fit 64
 
 /* Adds up bytes, so that later sums of them cannot overflow. */
 static bool count(dl_checker *c, const dl_node *n, const dl_value *v) {
-    return !__builtin_add_overflow(c->bytes, dl_type_bytes(&v->type), &c->bytes) && c->bytes <= most_bytes
+    return !__builtin_add_overflow(c->bytes, dl_type_bytes(&v->type), &c->bytes) &&
+                   c->bytes <= most_bytes
                ? true
-               : dl_check_fail(c, n, "the values made and read up to here have more than 2^62 bytes");
+               : dl_check_fail(c, n,
+                               "the values made and read up to here have more than 2^62 bytes");
 }
 
 /* Takes the value's id, which must be free. */
 static bool define(dl_checker *c, const dl_node *n, const dl_value *v) {
     if (v->id >= c->g->next_id)
-        return dl_check_fail(c, n, "%%%u is not below the graph's next id %u", v->id, c->g->next_id);
+        return dl_check_fail(c, n, "%%%u is not below the graph's next id %u", v->id,
+                             c->g->next_id);
     if (c->known[v->id]) return dl_check_fail(c, n, "%%%u is defined twice", v->id);
     c->known[v->id] = v;
     return count(c, n, v);
@@ -53,7 +56,8 @@ static const char *init_fault(const dl_var *v) {
     if ((unsigned)v->init.kind >= DL_NINITS) return "has an initial value of no known kind";
     if (drawn && !dl_dtype_is_float(v->value.type.dtype))
         return "is drawn at random, but does not hold floating-point numbers";
-    if (v->init.kind == DL_INIT_CONST && !isfinite(a)) return "starts as a number that is not finite";
+    if (v->init.kind == DL_INIT_CONST && !isfinite(a))
+        return "starts as a number that is not finite";
     if (drawn && !(isfinite(a) && isfinite(b)))
         return "is drawn from a distribution whose numbers are not finite";
     if ((v->init.kind == DL_INIT_NORMAL || v->init.kind == DL_INIT_TRUNC_NORMAL) && b < 0)
@@ -78,12 +82,14 @@ static const char *table_fault(const dl_var *v) {
 static const char *var_fault(const dl_checker *c, const dl_var *v) {
     if ((unsigned)v->role >= DL_NVAR_ROLES) return "has no known role";
     if (v->value.var != v || v->value.def) return "has a value that is not its own";
-    if (v->role == DL_VAR_HYPER && v->value.type.rank) return "is a hyper-parameter, but not a scalar";
+    if (v->role == DL_VAR_HYPER && v->value.type.rank)
+        return "is a hyper-parameter, but not a scalar";
     if (v->of) {
         const dl_var *of = find_var(c, v->of);
         if (v->role != DL_VAR_STATE && v->role != DL_VAR_COPY)
             return "is said to belong to a parameter, but is not state";
-        if (!of || of->role != DL_VAR_PARAM) return "belongs to a parameter that the graph does not have";
+        if (!of || of->role != DL_VAR_PARAM)
+            return "belongs to a parameter that the graph does not have";
         dl_type t = of->value.type;
         t.dtype = v->value.type.dtype;
         if (v->role == DL_VAR_COPY && !dl_type_same(&t, &v->value.type))
@@ -120,7 +126,8 @@ static bool check_vars(dl_checker *c) {
 /* ---- nodes ---- */
 
 static int by_address(const void *a, const void *b) {
-    uintptr_t p = (uintptr_t) * (const dl_kernel *const *)a, q = (uintptr_t) * (const dl_kernel *const *)b;
+    uintptr_t p = (uintptr_t) * (const dl_kernel *const *)a,
+              q = (uintptr_t) * (const dl_kernel *const *)b;
     return (p > q) - (p < q);
 }
 
@@ -131,7 +138,8 @@ static bool check_kernel_list(dl_checker *c) {
     qsort(c->kernels, (size_t)g->kernels.n, sizeof *c->kernels, by_address);
     for (int i = 1; i < g->kernels.n; i++)
         if (c->kernels[i - 1] == c->kernels[i])
-            return dl_check_fail(c, NULL, "kernel @%s stands twice in the graph's list", c->kernels[i]->name);
+            return dl_check_fail(c, NULL, "kernel @%s stands twice in the graph's list",
+                                 c->kernels[i]->name);
     return true;
 }
 
@@ -140,26 +148,27 @@ static bool check_param(dl_checker *c, const dl_node *n, int i) {
     bool out = i >= n->nin;
     const dl_type *t = out ? &n->out[i - n->nin].type : &n->in[i]->type;
     if (p->is_out != out)
-        return dl_check_fail(c, n, "parameter %%%s of @%s should be one of its %s", p->name, n->kernel->name,
-                             out ? "outputs" : "inputs");
+        return dl_check_fail(c, n, "parameter %%%s of @%s should be one of its %s", p->name,
+                             n->kernel->name, out ? "outputs" : "inputs");
     if (!dl_type_same(&p->type, t) || !dl_layout_same(p->type.layout, t->layout))
-        return dl_check_fail(c, n, "parameter %%%s of @%s is %s, but is given %s", p->name, n->kernel->name,
-                             dl_type_text(&p->type), dl_type_text(t));
+        return dl_check_fail(c, n, "parameter %%%s of @%s is %s, but is given %s", p->name,
+                             n->kernel->name, dl_type_text(&p->type), dl_type_text(t));
     if (p->alias < -1 || p->alias >= (out ? n->nin : 0))
-        return dl_check_fail(c, n, "parameter %%%s of @%s cannot share the memory of parameter %d", p->name,
-                             n->kernel->name, p->alias);
+        return dl_check_fail(c, n, "parameter %%%s of @%s cannot share the memory of parameter %d",
+                             p->name, n->kernel->name, p->alias);
     return true;
 }
 
 static bool check_kernel(dl_checker *c, const dl_node *n) {
     const dl_kernel *k = n->kernel;
     if (!k) return dl_check_fail(c, n, "a fused node without a kernel");
-    if (!c->g->kernels.n || !bsearch(&k, c->kernels, (size_t)c->g->kernels.n, sizeof *c->kernels, by_address))
+    if (!c->g->kernels.n ||
+        !bsearch(&k, c->kernels, (size_t)c->g->kernels.n, sizeof *c->kernels, by_address))
         return dl_check_fail(c, n, "@%s is not in the graph's list of kernels", k->name);
     if (k->nin != n->nin || k->params.n != n->nin + n->nout)
-        return dl_check_fail(c, n,
-                             "@%s has %d inputs and %d outputs, but the node %d operands and %d results",
-                             k->name, k->nin, k->params.n - k->nin, n->nin, n->nout);
+        return dl_check_fail(
+            c, n, "@%s has %d inputs and %d outputs, but the node %d operands and %d results",
+            k->name, k->nin, k->params.n - k->nin, n->nin, n->nout);
     const char *wrong = dl_kernel_fault(k, c->scratch);
     if (wrong) return dl_check_fail(c, n, "@%s: %s", k->name, wrong);
     for (int i = 0; i < k->params.n; i++)
@@ -217,7 +226,8 @@ static bool check_layouts(dl_checker *c, const dl_node *n) {
             return dl_check_fail(c, n, "its weight %s lies row by row (pass 'layout' sees to that)",
                                  dl_type_text(t));
         if (!weight && place < 2 && t->layout.kind != DL_CL)
-            return dl_check_fail(c, n, "its operand %s is not channels last (pass 'layout' sees to that)",
+            return dl_check_fail(c, n,
+                                 "its operand %s is not channels last (pass 'layout' sees to that)",
                                  dl_type_text(t));
     }
     return true;
@@ -261,10 +271,12 @@ static const char *result_fault(const dl_checker *c, const dl_result *r) {
     const dl_type *t = &r->value->type;
     bool of_var = r->role == DL_RESULT_GRAD || r->role == DL_RESULT_UPDATE;
     if (of_var != (r->var != NULL))
-        return of_var ? "names no variable" : "names a variable, which only gradients and updates do";
+        return of_var ? "names no variable"
+                      : "names a variable, which only gradients and updates do";
     if (r->role == DL_RESULT_LOSS && (t->rank || !dl_dtype_is_float(t->dtype)))
         return "is not a floating-point scalar";
-    if (r->role == DL_RESULT_METRIC && (t->rank || t->dtype == DL_BOOL)) return "is not a scalar number";
+    if (r->role == DL_RESULT_METRIC && (t->rank || t->dtype == DL_BOOL))
+        return "is not a scalar number";
     if (r->role == DL_RESULT_FIGURE && t->rank != 2) return "is not a plane of two axes";
     if (!of_var) return NULL;
     if (!is_known(c, &r->var->value)) return "names a variable of another graph";
@@ -274,8 +286,8 @@ static const char *result_fault(const dl_checker *c, const dl_result *r) {
     if (!dl_type_same(t, &r->var->value.type)) return "is not of its variable's type";
     if (c->stage != DL_STAGE_TENSOR && !dl_layout_same(t->layout, r->var->value.type.layout))
         return "does not have its variable's layout";
-    if (r->role == DL_RESULT_UPDATE && r->var->role != DL_VAR_PARAM && r->var->role != DL_VAR_STATE &&
-        r->var->role != DL_VAR_COPY)
+    if (r->role == DL_RESULT_UPDATE && r->var->role != DL_VAR_PARAM &&
+        r->var->role != DL_VAR_STATE && r->var->role != DL_VAR_COPY)
         return "writes a variable that only the host sets";
     return NULL;
 }
@@ -290,8 +302,8 @@ static bool check_results(dl_checker *c) {
             return dl_check_fail(c, NULL, "result %d has no role or name", i);
         const char *role = dl_result_roles[r->role];
         if (!is_known(c, r->value))
-            return dl_check_fail(c, NULL, "%s '%s' is a value that the graph does not compute", role,
-                                 r->name);
+            return dl_check_fail(c, NULL, "%s '%s' is a value that the graph does not compute",
+                                 role, r->name);
         const char *wrong = result_fault(c, r);
         if (wrong)
             return dl_check_fail(c, NULL, "%s '%s' (%%%u, %s) %s", role, r->name, r->value->id,
@@ -301,7 +313,8 @@ static bool check_results(dl_checker *c) {
         if (!r->var) continue;
         of_var = r->role == DL_RESULT_UPDATE ? c->update : gradient;
         if (of_var[r->var->value.id])
-            return dl_check_fail(c, NULL, "variable $%s has two results of role %s", r->var->name, role);
+            return dl_check_fail(c, NULL, "variable $%s has two results of role %s", r->var->name,
+                                 role);
         of_var[r->var->value.id] = r->value;
     }
     return true;
@@ -317,7 +330,8 @@ static bool check(dl_checker *c) {
 
 bool dl_validate(const dl_graph *g, dl_stage stage, dl_error *err) {
     if (g->next_id > MAX_IDS)
-        return dl_fail(err, DL_INTERNAL, "graph %s: value numbers reach %u; at most %d are possible", g->name,
+        return dl_fail(err, DL_INTERNAL,
+                       "graph %s: value numbers reach %u; at most %d are possible", g->name,
                        g->next_id, MAX_IDS);
     dl_arena *scratch = dl_arena_new(NULL);
     dl_checker c = {.g = g, .stage = stage, .scratch = scratch, .err = err};
@@ -356,7 +370,8 @@ static int by_name_and_graph(const void *pa, const void *pb) {
 
 static bool same_numbers(const dl_var *a, const dl_var *b) {
     if (a->numbers.n != b->numbers.n) return false;
-    return !a->numbers.n || memcmp(a->numbers.at, b->numbers.at, sizeof(double) * (size_t)a->numbers.n) == 0;
+    return !a->numbers.n ||
+           memcmp(a->numbers.at, b->numbers.at, sizeof(double) * (size_t)a->numbers.n) == 0;
 }
 
 /* Variables of one name are one variable. */
@@ -377,14 +392,17 @@ static bool check_shared(const dl_module *m, dl_error *err) {
         bool alike = a->role == b->role && dl_type_same(&a->value.type, &b->value.type) &&
                      dl_layout_same(a->value.type.layout, b->value.type.layout) &&
                      a->value.offset == b->value.offset;
-        const char *in_a = m->graphs.at[vars[i - 1].graph]->name, *in_b = m->graphs.at[vars[i].graph]->name;
+        const char *in_a = m->graphs.at[vars[i - 1].graph]->name,
+                   *in_b = m->graphs.at[vars[i].graph]->name;
         if (!alike)
-            legal = dl_fail(err, DL_INTERNAL, "variable $%s is %s %s in graph %s and %s %s in graph %s",
-                            a->name, dl_var_roles[a->role], dl_type_text(&a->value.type), in_a,
-                            dl_var_roles[b->role], dl_type_text(&b->value.type), in_b);
+            legal =
+                dl_fail(err, DL_INTERNAL, "variable $%s is %s %s in graph %s and %s %s in graph %s",
+                        a->name, dl_var_roles[a->role], dl_type_text(&a->value.type), in_a,
+                        dl_var_roles[b->role], dl_type_text(&b->value.type), in_b);
         else if (!same_numbers(a, b))
-            legal = dl_fail(err, DL_INTERNAL, "table $%s has other numbers in graph %s than in graph %s",
-                            a->name, in_a, in_b);
+            legal = dl_fail(err, DL_INTERNAL,
+                            "table $%s has other numbers in graph %s than in graph %s", a->name,
+                            in_a, in_b);
     }
     dl_arena_free(scratch);
     return legal;
@@ -396,7 +414,8 @@ bool dl_validate_module(const dl_module *m, dl_stage stage, dl_error *err) {
     return check_shared(m, err);
 }
 
-dl_module *dl_read_module(dl_arena *parent, const char *text, size_t n, const char *name, dl_error *err) {
+dl_module *dl_read_module(dl_arena *parent, const char *text, size_t n, const char *name,
+                          dl_error *err) {
     dl_module *m = dl_parse_module(parent, text, n, name, err);
     dl_error why = {0};
     for (int i = 0; m && i < m->graphs.n; i++)

@@ -28,5 +28,6 @@ bool dl_validate_module(const dl_module *m, dl_stage stage, dl_error *err);
 
 /* Parses a module's text (text.h) and validates each graph at the stage that it claims: whatever
  * this returns may be given to passes. NULL: DL_INPUT. */
-dl_module *dl_read_module(dl_arena *parent, const char *text, size_t n, const char *name, dl_error *err);
+dl_module *dl_read_module(dl_arena *parent, const char *text, size_t n, const char *name,
+                          dl_error *err);
 #endif

@@ -15,8 +15,10 @@ bool dl_check_fail(dl_checker *c, const dl_node *n, const char *format, ...) {
     if (!n) return dl_fail(c->err, DL_INTERNAL, "graph %s: %s", c->g->name, what);
     dl_buf text = {0};
     dl_print_node(&text, n);
-    while (text.n && (text.at[text.n - 1] == '\n' || text.at[text.n - 1] == ' ')) text.at[--text.n] = 0;
-    dl_fail(c->err, DL_INTERNAL, "graph %s: %.320s: %s", c->g->name, text.at + strspn(text.at, " "), what);
+    while (text.n && (text.at[text.n - 1] == '\n' || text.at[text.n - 1] == ' '))
+        text.at[--text.n] = 0;
+    dl_fail(c->err, DL_INTERNAL, "graph %s: %.320s: %s", c->g->name, text.at + strspn(text.at, " "),
+            what);
     dl_buf_free(&text);
     return false;
 }

@@ -13,7 +13,8 @@ static int alias_of(const dl_node *n, int j) {
 
 /* ---- order ---- */
 
-/* Does the node at position `at`, which makes the next value x of `old`, keep it away from its own reads? */
+/* Does the node at position `at`, which makes the next value x of `old`, keep it away from its own
+ * reads? */
 static bool reads_in_place(const dl_node *n, const dl_value *x, const dl_value *old) {
     int reads = 0, alias = alias_of(n, x->index);
     for (int i = 0; i < n->nin; i++) reads += n->in[i] == old;
@@ -22,7 +23,8 @@ static bool reads_in_place(const dl_node *n, const dl_value *x, const dl_value *
 
 bool dl_check_order(dl_checker *c) {
     const dl_graph *g = c->g;
-    int *made = DL_NEWS(c->scratch, int, g->next_id + 1), *read = DL_NEWS(c->scratch, int, g->next_id + 1);
+    int *made = DL_NEWS(c->scratch, int, g->next_id + 1),
+        *read = DL_NEWS(c->scratch, int, g->next_id + 1);
     const dl_var **next_of = DL_NEWS(c->scratch, const dl_var *, g->next_id + 1);
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
@@ -30,24 +32,27 @@ bool dl_check_order(dl_checker *c) {
         for (int k = 0; k < n->nout; k++) made[n->out[k].id] = i;
     }
     for (int i = 0; i < g->results.n; i++)
-        if (g->results.at[i].role != DL_RESULT_UPDATE) read[g->results.at[i].value->id] = g->nodes.n;
+        if (g->results.at[i].role != DL_RESULT_UPDATE)
+            read[g->results.at[i].value->id] = g->nodes.n;
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         const dl_value *x = r->value;
         if (r->role != DL_RESULT_UPDATE || x == &r->var->value) continue;
         if (x->var || next_of[x->id])
-            return dl_check_fail(c, NULL, "the next value of $%s is another variable's, too", r->var->name);
+            return dl_check_fail(c, NULL, "the next value of $%s is another variable's, too",
+                                 r->var->name);
         next_of[x->id] = r->var;
         if (read[r->var->value.id] > made[x->id] || !reads_in_place(x->def, x, &r->var->value))
-            return dl_check_fail(c, x->def, "overwrites $%s, whose old value is still needed", r->var->name);
+            return dl_check_fail(c, x->def, "overwrites $%s, whose old value is still needed",
+                                 r->var->name);
     }
     return true;
 }
 
 /* ---- places ---- */
 
-/* The values whose memory is in use, by rising offset; no two of them overlap. Values without bytes take no
- * place. */
+/* The values whose memory is in use, by rising offset; no two of them overlap. Values without bytes
+ * take no place. */
 typedef struct {
     const dl_value **at;
     int n;
@@ -77,14 +82,15 @@ static void leave(live_set *live, const dl_value *v) {
 static bool enter(dl_checker *c, live_set *live, const dl_node *n, const dl_value *v) {
     if (end_of(v) == v->offset) return true;
     int at = place_of(live, v->offset);
-    const dl_value *before = at > 0 && end_of(live->at[at - 1]) > v->offset ? live->at[at - 1] : NULL;
+    const dl_value *before =
+        at > 0 && end_of(live->at[at - 1]) > v->offset ? live->at[at - 1] : NULL;
     const dl_value *behind = at < live->n && live->at[at]->offset < end_of(v) ? live->at[at] : NULL;
     const dl_value *other = before ? before : behind;
     if (other)
-        return dl_check_fail(c, n,
-                             "%%%u lies at bytes %lld to %lld, where %%%u (%lld to %lld) is still needed",
-                             v->id, (long long)v->offset, (long long)end_of(v), other->id,
-                             (long long)other->offset, (long long)end_of(other));
+        return dl_check_fail(
+            c, n, "%%%u lies at bytes %lld to %lld, where %%%u (%lld to %lld) is still needed",
+            v->id, (long long)v->offset, (long long)end_of(v), other->id, (long long)other->offset,
+            (long long)end_of(other));
     memmove(&live->at[at + 1], &live->at[at], sizeof *live->at * (size_t)(live->n++ - at));
     live->at[at] = v;
     return true;
@@ -97,22 +103,26 @@ static bool check_offset(dl_checker *c, const dl_node *n, const dl_value *v, int
         return dl_check_fail(c, n, "%%%u lies at byte %lld, which is not a multiple of %d", v->id,
                              (long long)v->offset, ALIGNMENT);
     if (v->offset > c->g->arena_bytes - bytes)
-        return dl_check_fail(c, n, "%%%u lies at byte %lld and has %lld bytes, but the arena has %lld", v->id,
-                             (long long)v->offset, (long long)bytes, (long long)c->g->arena_bytes);
+        return dl_check_fail(
+            c, n, "%%%u lies at byte %lld and has %lld bytes, but the arena has %lld", v->id,
+            (long long)v->offset, (long long)bytes, (long long)c->g->arena_bytes);
     if (end_of(v) > *peak) *peak = end_of(v);
     return true;
 }
 
-/* The value whose memory result j of node `at` takes over, or NULL: the old value of the variable that it is
- * the next value of (dl_check_order saw that nobody misses it), or an operand that the kernel lets it share,
- * whose life ends here: nobody reads it later, nor the node itself by another way. */
+/* The value whose memory result j of node `at` takes over, or NULL: the old value of the variable
+ * that it is the next value of (dl_check_order saw that nobody misses it), or an operand that the
+ * kernel lets it share, whose life ends here: nobody reads it later, nor the node itself by another
+ * way. */
 static const dl_value *taken_over(const dl_checker *c, int at, int j, const int *last_read,
                                   const dl_value *const *next_of) {
     const dl_node *n = c->g->nodes.at[at];
     int alias = alias_of(n, j);
-    const dl_value *out = &n->out[j], *old = next_of[out->id], *in = alias >= 0 ? n->in[alias] : NULL;
+    const dl_value *out = &n->out[j], *old = next_of[out->id],
+                   *in = alias >= 0 ? n->in[alias] : NULL;
     if (old) return old->offset == out->offset ? old : NULL;
-    if (!in || in->var || in->offset != out->offset || end_of(in) != end_of(out) || last_read[in->id] > at)
+    if (!in || in->var || in->offset != out->offset || end_of(in) != end_of(out) ||
+        last_read[in->id] > at)
         return NULL;
     for (int i = 0; i < n->nin; i++)
         if (i != alias && n->in[i] == in) return NULL;
@@ -139,7 +149,8 @@ bool dl_check_memory(dl_checker *c) {
         const dl_node *n = g->nodes.at[i];
         for (int j = 0; j < n->nin && waits[i] >= 0; j++) {
             bool in_place = alias_of(n, j) == j && n->in[j]->offset == n->out[j].offset;
-            if (!in_place && last_read[n->in[j]->id] < waits[i] - 1) last_read[n->in[j]->id] = waits[i] - 1;
+            if (!in_place && last_read[n->in[j]->id] < waits[i] - 1)
+                last_read[n->in[j]->id] = waits[i] - 1;
         }
         for (int j = 0; j < n->nout && waits[i] - 1 > i; j++)
             if (last_read[n->out[j].id] < 0) last_read[n->out[j].id] = waits[i] - 1;
@@ -161,7 +172,8 @@ bool dl_check_memory(dl_checker *c) {
     /* By node, chained by value id: what it is the end of without reading it. */
     const dl_value **late = DL_NEWS(c->scratch, const dl_value *, g->nodes.n + 1),
                    **behind = DL_NEWS(c->scratch, const dl_value *, g->next_id + 1);
-    bool *chained = DL_NEWS(c->scratch, bool, g->next_id + 1); /* once, though several collectives read it */
+    bool *chained =
+        DL_NEWS(c->scratch, bool, g->next_id + 1); /* once, though several collectives read it */
     for (int i = 0; i < g->nodes.n; i++)
         for (int j = 0; j < g->nodes.at[i]->nin && waits[i] >= 0; j++) {
             const dl_value *v = g->nodes.at[i]->in[j];
@@ -170,7 +182,8 @@ bool dl_check_memory(dl_checker *c) {
             behind[v->id] = late[end], late[end] = v, chained[v->id] = true;
         }
     for (int i = 0; i < g->nodes.n; i++)
-        for (int j = 0; j < g->nodes.at[i]->nout && waits[i] >= 0; j++) { /* that nobody reads here */
+        for (int j = 0; j < g->nodes.at[i]->nout && waits[i] >= 0;
+             j++) { /* that nobody reads here */
             const dl_value *v = &g->nodes.at[i]->out[j];
             int end = last_read[v->id];
             if (end <= i || end != waits[i] - 1 || end >= g->nodes.n || chained[v->id]) continue;

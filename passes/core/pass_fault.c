@@ -3,8 +3,9 @@
 
 bool dl_fail_op(const dl_graph *g, const dl_node *n, dl_error *err) {
     bool high = dl_ops[n->op].class == DL_CLASS_HIGH;
-    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: '%s' %s [DL-E080%d]", n->loc.file ? n->loc.file : g->name,
-                   n->loc.line, n->loc.column, dl_ops[n->op].name,
+    return dl_fail(err, DL_INPUT, "%s:%d:%d: error: '%s' %s [DL-E080%d]",
+                   n->loc.file ? n->loc.file : g->name, n->loc.line, n->loc.column,
+                   dl_ops[n->op].name,
                    high ? "is checked, but this version cannot compile it yet"
                         : "has no gradient, and the loss needs one",
                    high ? 1 : 2);

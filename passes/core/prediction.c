@@ -12,7 +12,9 @@ static bool *find_read(const dl_graph *g, dl_arena *arena) {
     return read;
 }
 
-static bool is_models(const dl_var *v) { return v->role == DL_VAR_PARAM || v->role == DL_VAR_STATE; }
+static bool is_models(const dl_var *v) {
+    return v->role == DL_VAR_PARAM || v->role == DL_VAR_STATE;
+}
 
 static bool drop_variables(dl_graph *g, const bool *read, dl_error *err) {
     int n = 0;
@@ -20,10 +22,11 @@ static bool drop_variables(dl_graph *g, const bool *read, dl_error *err) {
         dl_var *v = g->vars.at[i];
         bool used = read[v->value.id];
         if (used && v->role == DL_VAR_TARGET)
-            return dl_fail(err, DL_INPUT,
-                           "an output of the model is made of its target '%s', which a prediction does not "
-                           "have: declare it as an input",
-                           v->name);
+            return dl_fail(
+                err, DL_INPUT,
+                "an output of the model is made of its target '%s', which a prediction does not "
+                "have: declare it as an input",
+                v->name);
         if (used || is_models(v)) g->vars.at[n++] = v;
     }
     g->vars.n = n;

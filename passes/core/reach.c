@@ -1,4 +1,5 @@
-/* Receptive fields: along one axis of an input, from its variable through every node to the outputs. */
+/* Receptive fields: along one axis of an input, from its variable through every node to the
+ * outputs. */
 #include <math.h>
 
 #include "ir/affine.h"
@@ -51,8 +52,8 @@ static bool scale(extent *e, int64_t a, double b_lo, double b_hi, int64_t c) {
     return true;
 }
 
-/* Adds what another operand has to do with it; `to[k]` is the result's axis that its axis k goes along, or
- * -1.
+/* Adds what another operand has to do with it; `to[k]` is the result's axis that its axis k goes
+ * along, or -1.
  */
 static void join(extent *sum, const extent *e, const dl_type *t, const int *to, const dl_node *n) {
     if (sum->all) return;
@@ -118,14 +119,15 @@ static extent slide(const reach *r, const dl_node *n) {
     int i = e.axis - 2;
     double taps = (double)((n->in[weight]->type.axis[2 + i].size - 1) * v.dilation[i]);
     double pad = (double)v.pad_lo[i];
-    bool fits =
-        forwards ? scale(&e, v.stride[i], -pad, taps - pad, 1) : scale(&e, 1, pad - taps, pad, v.stride[i]);
+    bool fits = forwards ? scale(&e, v.stride[i], -pad, taps - pad, 1)
+                         : scale(&e, 1, pad - taps, pad, v.stride[i]);
     return fits ? e : everything(n, "has strides beyond counting");
 }
 
 static extent view(const reach *r, const dl_node *n) {
     const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
-    const dl_attr *along = dl_node_attr(n, DL_ATTR_along), *stride = dl_node_attr(n, DL_ATTR_stride);
+    const dl_attr *along = dl_node_attr(n, DL_ATTR_along),
+                  *stride = dl_node_attr(n, DL_ATTR_stride);
     int64_t div = dl_node_int(n, DL_ATTR_div), start = dl_node_int(n, DL_ATTR_start);
     extent e = join_all(r, n);
     int axis = dl_type_axis(from, along->names[0]), to = dl_type_axis(t, along->names[0]);
@@ -139,12 +141,17 @@ static extent view(const reach *r, const dl_node *n) {
         return everything(n, "goes round it");
     if (div < 1) div = 1;
     double taps =
-        along->n < 2 ? 0 : (double)((t->axis[dl_type_axis(t, along->names[1])].size - 1) * stride->ints[1]);
+        along->n < 2
+            ? 0
+            : (double)((t->axis[dl_type_axis(t, along->names[1])].size - 1) * stride->ints[1]);
     double lo = (double)start + fmin(0, taps), hi = (double)start + fmax(0, taps);
-    return scale(&e, stride->ints[0], lo - (double)(div - 1), hi, div) ? e : everything(n, "turns it round");
+    return scale(&e, stride->ints[0], lo - (double)(div - 1), hi, div)
+               ? e
+               : everything(n, "turns it round");
 }
 
-/* Axes split or joined: of a split axis the outermost part goes along, of joined ones the outermost. */
+/* Axes split or joined: of a split axis the outermost part goes along, of joined ones the
+ * outermost. */
 static extent reshape(const reach *r, const dl_node *n) {
     const dl_type *from = &n->in[0]->type, *t = &n->out[0].type;
     const extent *in = &r->of[n->in[0]->id];
@@ -153,7 +160,8 @@ static extent reshape(const reach *r, const dl_node *n) {
     e.varies = 0;
     for (int u = 0, v = 0; u < from->rank || v < t->rank;) {
         int u0 = u, v0 = v;
-        int64_t a = u < from->rank ? from->axis[u++].size : 1, c = v < t->rank ? t->axis[v++].size : 1;
+        int64_t a = u < from->rank ? from->axis[u++].size : 1,
+                c = v < t->rank ? t->axis[v++].size : 1;
         while (a != c) {
             if (a < c)
                 a *= from->axis[u++].size;
@@ -166,16 +174,19 @@ static extent reshape(const reach *r, const dl_node *n) {
         if (here && in->axis != u0) return everything(n, "joins it behind another axis");
         unsigned inner = 0;
         for (int k = u0; k < u; k++) inner |= in->varies >> k & 1;
-        if (here ? in->varies >> u0 & 1 : inner) /* what differs inside a position moves along with it */
+        if (here ? in->varies >> u0 & 1
+                 : inner) /* what differs inside a position moves along with it */
             for (int k = v0; k < v; k++) e.varies |= 1u << k;
         if (!here) continue;
         if (v0 >= v) return everything(n, "removes it");
         int64_t parts = t->axis[v0].size, whole = from->axis[u0].size;
         e.axis = v0;
         bool splits = parts > 0 && whole % parts == 0, joins = whole > 0 && parts % whole == 0;
-        double rest = splits ? (double)(whole / parts - 1) : 0, part = joins ? (double)(parts / whole) : 1;
+        double rest = splits ? (double)(whole / parts - 1) : 0,
+               part = joins ? (double)(parts / whole) : 1;
         if (!splits && !joins) return everything(n, "splits and joins it");
-        if (splits ? !scale(&e, whole / parts, 0, rest, 1) : !scale(&e, 1, 1 - part, 0, parts / whole))
+        if (splits ? !scale(&e, whole / parts, 0, rest, 1)
+                   : !scale(&e, 1, 1 - part, 0, parts / whole))
             return everything(n, "has strides beyond counting");
     }
     return e;
@@ -202,7 +213,8 @@ static extent move(const reach *r, const dl_node *n) {
     case DL_OP_pad:
         e = join_all(r, n);
         if (is_along(r, n, dl_node_name(n, DL_ATTR_axis)))
-            scale(&e, 1, -(double)dl_node_int(n, DL_ATTR_pad_lo), -(double)dl_node_int(n, DL_ATTR_pad_lo), 1);
+            scale(&e, 1, -(double)dl_node_int(n, DL_ATTR_pad_lo),
+                  -(double)dl_node_int(n, DL_ATTR_pad_lo), 1);
         else if (!e.all && e.axis < 0)
             e.varies |= all_axes(t);
         return e;
@@ -239,8 +251,8 @@ static extent extent_of(const reach *r, const dl_node *n) {
     return e;
 }
 
-/* What lies outside a tensor must count as outside the input: the element before the first reads before
- * position 0, the one behind the last behind its end. */
+/* What lies outside a tensor must count as outside the input: the element before the first reads
+ * before position 0, the one behind the last behind its end. */
 static void settle(reach *r, const dl_node *n, const dl_type *t, extent *e) {
     if (e->all || e->axis < 0) return;
     if (e->varies >> e->axis & 1) {
@@ -251,7 +263,8 @@ static void settle(reach *r, const dl_node *n, const dl_type *t, extent *e) {
     e->lo = fmin(e->lo, s - 1);
     e->hi = fmax(e->hi, (double)r->size - (double)t->axis[e->axis].size * s);
     int64_t step = e->num / divisor(e->num, r->step);
-    if (__builtin_mul_overflow(r->step, step, &r->step)) *e = everything(n, "has strides beyond counting");
+    if (__builtin_mul_overflow(r->step, step, &r->step))
+        *e = everything(n, "has strides beyond counting");
 }
 
 dl_reach dl_find_reach(const dl_graph *g, const char *axis, const dl_value *output) {

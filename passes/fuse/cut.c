@@ -14,8 +14,8 @@ void dl_cut_join(dl_cut *c, int from, int to, int64_t capacity) {
     dl_push(c->arena, &c->of[to], at + 1);
 }
 
-/* Sends what a shortest path from source to sink can take; false where there is none. by: the edge by which a
- * node was reached, -1: not yet; queue: room for the nodes. */
+/* Sends what a shortest path from source to sink can take; false where there is none. by: the edge
+ * by which a node was reached, -1: not yet; queue: room for the nodes. */
 static bool send(dl_cut *c, int source, int sink, int *by, int *queue) {
     int head = 0, tail = 0;
     for (int i = 0; i < c->n; i++) by[i] = -1;
@@ -42,7 +42,8 @@ static bool send(dl_cut *c, int source, int sink, int *by, int *queue) {
 }
 
 bool *dl_cut_find(dl_cut *c, int source, int sink) {
-    int *by = DL_NEWS(c->arena, int, c->n), *queue = DL_NEWS(c->arena, int, c->n), head = 0, tail = 0;
+    int *by = DL_NEWS(c->arena, int, c->n), *queue = DL_NEWS(c->arena, int, c->n), head = 0,
+        tail = 0;
     bool *behind = DL_NEWS(c->arena, bool, c->n);
     while (send(c, source, sink, by, queue)) {
     }

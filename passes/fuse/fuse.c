@@ -1,14 +1,15 @@
 /* Fusion, first half: which nodes become one kernel.
  *
- * From the end of the graph to its beginning, a node joins the kernel of its readers when they compute on the
- * same points (a soft edge): so a contraction's accumulator flows into its bias, activation, residual and
- * even the parameter update without touching memory, and a value that several kernels read point by point
- * brings these together. What a reduction over a kernel's points has left may be read at all of them again (a
- * spread edge): the reduction then joins, too, where that moves fewer bytes (fuse_sweeps.c). Reading at other
- * points (a contraction's operand, a view, another broadcast) is a hard edge: it goes through memory and thus
- * between two kernels. A kernel has at most one contraction, beside which only its own sums are taken: what
- * is summed of a value that a contraction makes waits for that contraction, and for no other. A join
- * that would make kernels wait for each other in a circle is refused. */
+ * From the end of the graph to its beginning, a node joins the kernel of its readers when they
+ * compute on the same points (a soft edge): so a contraction's accumulator flows into its bias,
+ * activation, residual and even the parameter update without touching memory, and a value that
+ * several kernels read point by point brings these together. What a reduction over a kernel's
+ * points has left may be read at all of them again (a spread edge): the reduction then joins, too,
+ * where that moves fewer bytes (fuse_sweeps.c). Reading at other points (a contraction's operand, a
+ * view, another broadcast) is a hard edge: it goes through memory and thus between two kernels. A
+ * kernel has at most one contraction, beside which only its own sums are taken: what is summed of a
+ * value that a contraction makes waits for that contraction, and for no other. A join that would
+ * make kernels wait for each other in a circle is refused. */
 #include "passes/fuse/fuse.h"
 
 #include "ir/walk.h"
@@ -20,8 +21,8 @@ static bool same_reduction(const dl_node *a, const dl_node *b) {
            dl_fuse_same_axes(&a->out[0].type, &b->out[0].type);
 }
 
-/* Beside a contraction each unit of work leaves a partial result of what is kept: nothing, or, of an image,
- * its channels. */
+/* Beside a contraction each unit of work leaves a partial result of what is kept: nothing, or, of
+ * an image, its channels. */
 static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
     const dl_type *kept = &reduce->out[0].type;
     if (reduce->op != DL_OP_sum || !dl_dtype_is_float(kept->dtype)) return false;
@@ -30,8 +31,9 @@ static bool sums_beside(const dl_node *anchor, const dl_node *reduce) {
            kept->axis[0].name == anchor->out[0].type.axis[1].name;
 }
 
-/* A weight gradient's program runs straight through its panels: what a member reads beside them lies in the
- * same panels, or is a scalar or a constant. A view, which is read at other places, is none of these. */
+/* A weight gradient's program runs straight through its panels: what a member reads beside them
+ * lies in the same panels, or is a scalar or a constant. A view, which is read at other places, is
+ * none of these. */
 static bool fits_panels(const dl_fusion *f, const dl_node *n) {
     const dl_type *t = &n->out[0].type;
     for (int i = 0; i < n->nin; i++) {
@@ -43,7 +45,8 @@ static bool fits_panels(const dl_fusion *f, const dl_node *n) {
         if (v->def && v->def->op == DL_OP_random && dl_fuse_inlined(f, v->def)) return false;
         bool constant = v->def && v->def->op == DL_OP_const;
         if (constant || !v->type.rank) continue;
-        if (viewed || v->type.rank != t->rank || !dl_layout_same(v->type.layout, t->layout)) return false;
+        if (viewed || v->type.rank != t->rank || !dl_layout_same(v->type.layout, t->layout))
+            return false;
         for (int a = 0; a < t->rank; a++)
             if (v->type.axis[a].name != t->axis[a].name) return false;
     }
@@ -91,19 +94,21 @@ static bool reads(const dl_fusion *f, int node, int reader) {
     return false;
 }
 
-/* Would a node's value be compared, in groups a and b as one, with the largest or smallest of its own? Sweeps
- * compute it again, and round otherwise where they use it otherwise: the largest might then be none of them.
- * It goes through memory. */
+/* Would a node's value be compared, in groups a and b as one, with the largest or smallest of its
+ * own? Sweeps compute it again, and round otherwise where they use it otherwise: the largest might
+ * then be none of them. It goes through memory. */
 static bool meets_itself(const dl_fusion *f, int node, int a, int b) {
     for (int i = 0; i < f->out[node].n; i++) {
         int r = f->out[node].at[i].node;
         dl_op op = f->graph->nodes.at[r]->op;
-        if ((op != DL_OP_reduce_max && op != DL_OP_reduce_min) || (f->group[r] != a && f->group[r] != b))
+        if ((op != DL_OP_reduce_max && op != DL_OP_reduce_min) ||
+            (f->group[r] != a && f->group[r] != b))
             continue;
         for (int k = 0; k < f->out[r].n; k++) {
             int c = f->out[r].at[k].node;
             bool here = f->group[c] == a || f->group[c] == b;
-            if (here && dl_fuse_compares(f->graph->nodes.at[c]->op) && reads(f, node, c)) return true;
+            if (here && dl_fuse_compares(f->graph->nodes.at[c]->op) && reads(f, node, c))
+                return true;
         }
     }
     return false;
@@ -117,8 +122,9 @@ static bool one_meets_itself(const dl_fusion *f, int a, int b) {
     return false;
 }
 
-/* What v is made of, point by point: the first node behind it that does more than that. NULL: variables, or
- * *steps nodes or more lie between, or what a reduction over these points has left is among it. */
+/* What v is made of, point by point: the first node behind it that does more than that. NULL:
+ * variables, or *steps nodes or more lie between, or what a reduction over these points has left is
+ * among it. */
 static const dl_node *find_origin(const dl_fusion *f, const dl_value *v, int *steps) {
     const dl_node *n = v->def, *found = NULL;
     if (!n || !dl_fuse_is_pointwise(n->op)) return n;
@@ -132,7 +138,8 @@ static const dl_node *find_origin(const dl_fusion *f, const dl_value *v, int *st
     return *steps ? found : NULL;
 }
 
-/* The contraction whose kernel could take in this reduction of what it makes, nearly for nothing; or NULL. */
+/* The contraction whose kernel could take in this reduction of what it makes, nearly for nothing;
+ * or NULL. */
 enum { RIDE = 16 /* nodes from the one to the other, at most */ };
 static const dl_node *find_ride(const dl_fusion *f, const dl_node *reduce) {
     int steps = RIDE;
@@ -140,8 +147,8 @@ static const dl_node *find_ride(const dl_fusion *f, const dl_node *reduce) {
     return n && dl_ops[n->op].class == DL_CLASS_CONTRACT && sums_beside(n, reduce) ? n : NULL;
 }
 
-/* The contraction of a group, or that with which a reduction of it could ride along; or NULL. In the kernel
- * of another one what is reduced would be read again. */
+/* The contraction of a group, or that with which a reduction of it could ride along; or NULL. In
+ * the kernel of another one what is reduced would be read again. */
 static const dl_node *ride_of(const dl_fusion *f, const dl_group *g) {
     const dl_node *of = g->anchor;
     for (int i = 0; i < g->members.n && g->reduce && !of; i++) {
@@ -156,7 +163,8 @@ static bool has_room(const dl_group *g) { return g->members.n + RIDE <= DL_FUSE_
 
 static bool part_ways(const dl_node *a, const dl_node *b) { return a && b && a != b; }
 
-/* May all that group a sums stand beside a contraction, unless it becomes one with group b, which cannot? */
+/* May all that group a sums stand beside a contraction, unless it becomes one with group b, which
+ * cannot? */
 static bool rides_apart(const dl_fusion *f, int a, int b) {
     const dl_group *x = &f->groups.at[a];
     if (!x->reduce || x->mixed || !f->groups.at[b].spreads) return false;
@@ -173,18 +181,20 @@ static bool can_merge(dl_fusion *f, int a, int b) {
     if (x->wide != y->wide || (x->anchor && y->anchor)) return false;
     if (!dl_fuse_same_axes(&x->space, &y->space)) return false;
     const dl_node *anchor = x->anchor ? x->anchor : y->anchor;
-    if (anchor && (one_spreads(f, a, b) || !all_sum_beside(f, anchor, x) || !all_sum_beside(f, anchor, y)))
+    if (anchor &&
+        (one_spreads(f, a, b) || !all_sum_beside(f, anchor, x) || !all_sum_beside(f, anchor, y)))
         return false;
     if (anchor && dl_op_makes_weight(anchor->op) && !(all_fit_panels(f, x) && all_fit_panels(f, y)))
         return false;
     if (rides_apart(f, a, b) || rides_apart(f, b, a)) return false;
     if (part_ways(ride_of(f, x), ride_of(f, y))) return false;
-    if (mix(f, a, b) && (one_meets_itself(f, a, b) || !dl_fuse_pays(f, a, b, -1, &x->space))) return false;
+    if (mix(f, a, b) && (one_meets_itself(f, a, b) || !dl_fuse_pays(f, a, b, -1, &x->space)))
+        return false;
     return dl_fuse_order_merge(f, a, b);
 }
 
-/* One group of two that can_merge; returns its number. The larger takes in the smaller, so that a node
- * changes its group a few times only. */
+/* One group of two that can_merge; returns its number. The larger takes in the smaller, so that a
+ * node changes its group a few times only. */
 static int merge(dl_fusion *f, int into, int from) {
     dl_arena *arena = f->ctx->arena;
     dl_group *x = &f->groups.at[into], *y = &f->groups.at[from];
@@ -222,7 +232,8 @@ static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_group 
     if (dl_fuse_same_axes(&g->space, from)) {
         j->mixed |= !g->reduce || !same_reduction(g->reduce, n);
         j->can = true;
-    } else if (!g->anchor && dl_fuse_same_axes(&g->space, t)) { /* what is there becomes the part behind it */
+    } else if (!g->anchor &&
+               dl_fuse_same_axes(&g->space, t)) { /* what is there becomes the part behind it */
         if (g->reduce) j->mixed = j->spreads = true;
         j->can = true, j->space = *from;
     }
@@ -230,7 +241,8 @@ static void join_reduction(const dl_fusion *f, const dl_node *n, const dl_group 
 
 static void join_point(const dl_fusion *f, const dl_node *n, const dl_group *g, joined *j) {
     const dl_type *t = &n->out[0].type;
-    if (g->anchor && (j->spreads || (dl_op_makes_weight(g->anchor->op) && !fits_panels(f, n)))) return;
+    if (g->anchor && (j->spreads || (dl_op_makes_weight(g->anchor->op) && !fits_panels(f, n))))
+        return;
     j->can = dl_fuse_same_axes(&g->space, t) ||
              (g->reduce && dl_fuse_same_axes(&g->post, t) && (g->anchor || has_room(g))) ||
              (j->mixed && dl_fuse_has_axes(&g->space, t));
@@ -251,12 +263,14 @@ static joined try_join(dl_fusion *f, int node, int at) {
         join_reduction(f, n, g, &j);
     else if (dl_ops[n->op].class == DL_CLASS_CONTRACT)
         j.can = !j.spreads && can_anchor(f, g, n);
-    else if (dl_fuse_is_pointwise(n->op)) /* templates, collectives, cat and stored views stand alone */
+    else if (dl_fuse_is_pointwise(
+                 n->op)) /* templates, collectives, cat and stored views stand alone */
         join_point(f, n, g, &j);
     if (j.can && j.mixed && meets_itself(f, node, at, at)) return no;
     if (j.can && j.mixed) {
         int times = dl_fuse_pays(f, at, -1, node, &j.space);
-        j.can = times == 1 || (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && find_ride(f, n)));
+        j.can =
+            times == 1 || (times && !(dl_ops[n->op].class == DL_CLASS_REDUCE && find_ride(f, n)));
     }
     return j.can && dl_fuse_order_join(f, node, at) ? j : no;
 }
@@ -278,8 +292,8 @@ static void join(dl_fusion *f, int node, int at, const joined *j) {
     }
 }
 
-/* The groups of a node's readers that it may be part of: those that are read from at the same points become
- * one where they can. */
+/* The groups of a node's readers that it may be part of: those that are read from at the same
+ * points become one where they can. */
 static int find_readers(dl_fusion *f, int node, int most, int *groups) {
     const dl_edges *out = &f->out[node];
     int n = 0;
@@ -301,7 +315,8 @@ static void place(dl_fusion *f, int node) {
     enum { MOST_READERS = 8 };
     int groups[MOST_READERS], n = find_readers(f, node, MOST_READERS, groups), at = -1;
     joined j = {0};
-    for (int i = 0; i < n && !j.can; i++) /* into the first that takes it; the others read it from memory */
+    for (int i = 0; i < n && !j.can;
+         i++) /* into the first that takes it; the others read it from memory */
         j = try_join(f, node, at = groups[i]);
     if (!j.can) {
         at = dl_fuse_new_group(f, node);
@@ -323,8 +338,8 @@ static bool is_small(const dl_fusion *f, const dl_group *g) {
     return true;
 }
 
-/* Kernels of few points have nothing to do with each other and are one nevertheless, where they compute at
- * points of the same axes: running statistics of norms, counters. */
+/* Kernels of few points have nothing to do with each other and are one nevertheless, where they
+ * compute at points of the same axes: running statistics of norms, counters. */
 static void join_small(dl_fusion *f) {
     int open[MOST_OPEN], n = 0;
     for (int i = f->groups.n - 1; i >= 0; i--) {
@@ -340,12 +355,13 @@ static void join_small(dl_fusion *f) {
 
 /* ---- the pass ---- */
 
-/* Kernels know sums, largest and smallest, over at least one axis: a mean becomes sum and product, a
- * reduction over nothing its operand (what simplify does too, but a pass may be left out). */
+/* Kernels know sums, largest and smallest, over at least one axis: a mean becomes sum and product,
+ * a reduction over nothing its operand (what simplify does too, but a pass may be left out). */
 static void lower_reductions(dl_graph *g, dl_arena *arena) {
     dl_node **old = g->nodes.at;
     int n = g->nodes.n;
-    dl_value **now = DL_NEWS(arena, dl_value *, g->next_id + 1); /* by id: what stands for a value, or NULL */
+    dl_value **now =
+        DL_NEWS(arena, dl_value *, g->next_id + 1); /* by id: what stands for a value, or NULL */
     uint32_t known = g->next_id;
     g->nodes.at = NULL, g->nodes.n = g->nodes.cap = 0;
     for (int i = 0; i < n; i++) {
@@ -365,7 +381,8 @@ static void lower_reductions(dl_graph *g, dl_arena *arena) {
         dl_node *sum = dl_node_append(g, DL_OP_sum, 1, r->in, 1, &r->out[0].type, r->loc);
         dl_node_set(g, sum, *dl_node_attr(r, DL_ATTR_over));
         dl_node *share = dl_node_append(g, DL_OP_const, 0, NULL, 1, &scalar, r->loc);
-        double count = (double)dl_type_count(&r->in[0]->type) / (double)dl_type_count(&r->out[0].type);
+        double count =
+            (double)dl_type_count(&r->in[0]->type) / (double)dl_type_count(&r->out[0].type);
         dl_node_set(g, share, (dl_attr){.id = DL_ATTR_value, .f = 1 / count});
         dl_value *in[] = {&sum->out[0], &share->out[0]};
         r->op = DL_OP_mul, r->nattrs = 0, r->nin = 2;
@@ -379,8 +396,8 @@ static void lower_reductions(dl_graph *g, dl_arena *arena) {
     }
 }
 
-/* Is any result of node i read, by a kernel or as the graph's result? A template has several, and each of
- * them may be the only one. */
+/* Is any result of node i read, by a kernel or as the graph's result? A template has several, and
+ * each of them may be the only one. */
 static bool is_read(const dl_fusion *f, int i) {
     const dl_node *n = f->graph->nodes.at[i];
     bool read = f->out[i].n > 0;
@@ -421,8 +438,8 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
     }
     if (!alone) join_small(&f);
 
-    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1), ngroups = dl_fuse_order_groups(&f, order), n = 0,
-        kernels = 0;
+    int *order = DL_NEWS(ctx->arena, int, f.groups.n + 1),
+        ngroups = dl_fuse_order_groups(&f, order), n = 0, kernels = 0;
     dl_fuse_again(&f, ngroups, order);
     dl_node **nodes = DL_NEWS(ctx->arena, dl_node *, ngroups + 1);
     for (int i = 0; i < ngroups; i++) {
@@ -432,7 +449,8 @@ static bool make_kernels(dl_graph *g, dl_pass_ctx *ctx, bool alone) {
         for (int m = 0; m < group->members.n; m++) {
             int at = group->members.at[m];
             dl_value *v = &g->nodes.at[at]->out[0];
-            if (f.group[at] == order[i] && (f.kept[at] || wanted[v->id])) dl_push(ctx->arena, &outs, v);
+            if (f.group[at] == order[i] && (f.kept[at] || wanted[v->id]))
+                dl_push(ctx->arena, &outs, v);
         }
         dl_node *first = g->nodes.at[group->members.at[0]];
         if (dl_op_is_collective(first->op)) {

@@ -1,23 +1,25 @@
 /* Fusion, between its halves: values that cost less to compute again than to keep.
  *
- * What other kernels read at their own points (a mask of dropout, what a gelu's gradient needs, a norm's
- * result) they can compute, too, from what it is made of: then that is stored in its place, or is stored
- * anyway. Which values to store is a least cut between those that no other kernel can compute and those that
- * are read, as in Chen et al., Training deep nets with sublinear memory cost, 2016, with the cut of PyTorch's
- * min-cut partitioner (He, 2022). It is found group by group in the order in which they run, since only then
- * it is known what is stored; a node that others compute again becomes a member of their groups, too. They
- * read nothing from a later kernel than before, so the order stands, and no kernels wait in a circle. */
+ * What other kernels read at their own points (a mask of dropout, what a gelu's gradient needs, a
+ * norm's result) they can compute, too, from what it is made of: then that is stored in its place,
+ * or is stored anyway. Which values to store is a least cut between those that no other kernel can
+ * compute and those that are read, as in Chen et al., Training deep nets with sublinear memory
+ * cost, 2016, with the cut of PyTorch's min-cut partitioner (He, 2022). It is found group by group
+ * in the order in which they run, since only then it is known what is stored; a node that others
+ * compute again becomes a member of their groups, too. They read nothing from a later kernel than
+ * before, so the order stands, and no kernels wait in a circle. */
 #include <stdlib.h>
 
 #include "passes/fuse/cut.h"
 #include "passes/fuse/fuse.h"
 
-/* Costs, in quarters of a byte that is written or read: a byte that is kept longer than otherwise, since it
- * limits the batch, too; an op of an instruction or two, a point; one of some twenty, like a division or an
- * exponential: as much as reading a float. */
+/* Costs, in quarters of a byte that is written or read: a byte that is kept longer than otherwise,
+ * since it limits the batch, too; an op of an instruction or two, a point; one of some twenty, like
+ * a division or an exponential: as much as reading a float. */
 enum { UNIT = 4, KEPT = 6, CHEAP = 1, OTHER = 16 };
 enum { MOST_READERS = 64 };
-#define MOST_COUNTED ((int64_t)1 << 36) /* of a tensor: so that all costs together are below DL_CUT_NEVER */
+#define MOST_COUNTED                                                                               \
+    ((int64_t)1 << 36) /* of a tensor: so that all costs together are below DL_CUT_NEVER */
 
 /* A value beside or behind which may be cut. */
 typedef struct {
@@ -79,8 +81,9 @@ static bool can_again(const again *a, int i) {
     return true;
 }
 
-/* Can a reader of the group's points compute more than it does? A weight's gradient runs through panels;
- * where there are sums over more axes, points of fewer are computed beside what these leave. */
+/* Can a reader of the group's points compute more than it does? A weight's gradient runs through
+ * panels; where there are sums over more axes, points of fewer are computed beside what these
+ * leave. */
 static bool is_open(const again *a, int group) {
     const dl_group *from = group_at(a, a->at), *to = group_at(a, group);
     return from->wide == to->wide &&
@@ -118,7 +121,8 @@ static uint64_t find_wanted(again *a, int i) {
         dl_edge e = a->f->out[i].at[k];
         for (int h = 0; h < nhomes(a, e.node); h++) {
             int group = home(a, e.node, h);
-            int r = group < 0 || has(a, group, i) ? -1 : reader_of(a, group); /* -1: nobody needs it */
+            int r =
+                group < 0 || has(a, group, i) ? -1 : reader_of(a, group); /* -1: nobody needs it */
             if (r >= 0) *(e.kind == DL_EDGE_SOFT ? &soft : &hard) |= (uint64_t)1 << r;
         }
     }
@@ -211,8 +215,8 @@ static int64_t cost_of_computing(again *a, const vertex *v) {
     return points * times * (dl_op_is_cheap(v->value->def->op) ? CHEAP : OTHER);
 }
 
-/* By vertex: is it computed again? A vertex is two nodes with an edge between them, which is cut where the
- * value is kept. */
+/* By vertex: is it computed again? A vertex is two nodes with an edge between them, which is cut
+ * where the value is kept. */
 static bool *find_computed(again *a) {
     int n = a->vertices.n, source = 2 * n, sink = source + 1;
     dl_arena *arena = a->f->ctx->arena;
@@ -235,7 +239,8 @@ static bool *find_computed(again *a) {
 
 /* ---- what becomes of the groups ---- */
 
-/* Fills the guests of reader r: what it wants and is computed again, and what that is computed from. */
+/* Fills the guests of reader r: what it wants and is computed again, and what that is computed
+ * from. */
 static void find_guests(again *a, int r, const bool *computed) {
     const dl_group *g = group_at(a, a->at);
     bool *takes = DL_NEWS(a->f->ctx->arena, bool, a->vertices.n + 1);
@@ -244,7 +249,8 @@ static void find_guests(again *a, int r, const bool *computed) {
         const dl_node *n = node_at(a, g->members.at[i]);
         const vertex *v = find_vertex(a, &n->out[0]);
         int at = v ? (int)(v - a->vertices.at) : 0;
-        if (!v || !computed[at] || v->loads >> r & 1 || !(takes[at] || v->wanted >> r & 1)) continue;
+        if (!v || !computed[at] || v->loads >> r & 1 || !(takes[at] || v->wanted >> r & 1))
+            continue;
         dl_push(a->f->ctx->arena, &a->readers[r].guests, v->node);
         for (int k = 0; k < n->nin; k++) {
             const vertex *of = find_vertex(a, dl_fuse_past_views(a->f, n->in[k]));
@@ -253,8 +259,8 @@ static void find_guests(again *a, int r, const bool *computed) {
     }
 }
 
-/* Could the guests of reader r be members? Not where there are too many, or where its points would be swept
- * over more often, or where one reads another at other points. */
+/* Could the guests of reader r be members? Not where there are too many, or where its points would
+ * be swept over more often, or where one reads another at other points. */
 static bool are_welcome(again *a, int r) {
     const reader *to = &a->readers[r];
     const dl_group *g = group_at(a, to->group);
@@ -302,8 +308,8 @@ static void compute_again(again *a, int at) {
     for (int r = 0; r < a->nreaders; r++) take_in(a, r);
 }
 
-/* Leaves in a group what it stores, and what that needs; fills f->kept with what other groups read. Those
- * have been looked at. */
+/* Leaves in a group what it stores, and what that needs; fills f->kept with what other groups read.
+ * Those have been looked at. */
 static void prune(again *a, int at, int *used) {
     dl_fusion *f = a->f;
     dl_group *g = group_at(a, at);
@@ -336,14 +342,17 @@ void dl_fuse_again(dl_fusion *f, int ngroups, const int *order) {
     *a = (again){.f = f};
     f->hosts = DL_NEWS(arena, dl_nodes, f->n + 1), f->kept = DL_NEWS(arena, bool, f->n + 1);
     a->in = DL_NEWS(arena, dl_edges, f->n + 1);
-    a->place = DL_NEWS(arena, int, f->groups.n + 1), a->times = DL_NEWS(arena, int, f->groups.n + 1);
-    a->vertex_of = DL_NEWS(arena, int, g->next_id + 1), a->updated = DL_NEWS(arena, bool, g->next_id + 1);
+    a->place = DL_NEWS(arena, int, f->groups.n + 1),
+    a->times = DL_NEWS(arena, int, f->groups.n + 1);
+    a->vertex_of = DL_NEWS(arena, int, g->next_id + 1),
+    a->updated = DL_NEWS(arena, bool, g->next_id + 1);
     for (int i = 0; i < f->n; i++)
         for (int k = 0; k < f->out[i].n; k++)
             if (f->group[f->out[i].at[k].node] >= 0)
                 dl_push(arena, &a->in[f->out[i].at[k].node], (dl_edge){i, f->out[i].at[k].kind});
     for (int i = 0; i < g->results.n; i++)
-        if (g->results.at[i].role == DL_RESULT_UPDATE) a->updated[g->results.at[i].var->value.id] = true;
+        if (g->results.at[i].role == DL_RESULT_UPDATE)
+            a->updated[g->results.at[i].var->value.id] = true;
     for (int i = 0; i < ngroups; i++) a->place[order[i]] = i;
     a->fragile = dl_fuse_find_fragile(f);
     for (int i = 0; i < ngroups && !f->alone; i++) compute_again(a, order[i]);

@@ -23,7 +23,8 @@ dl_node *dl_fuse_call(dl_fusion *f, dl_node *n, const char *name) {
     dl_kernel_count(k);
 
     uint32_t next = f->graph->next_id;
-    dl_node *fused = dl_node_new(f->graph, DL_OP_fused, n->nin, n->in, n->nout, types + n->nin, n->loc);
+    dl_node *fused =
+        dl_node_new(f->graph, DL_OP_fused, n->nin, n->in, n->nout, types + n->nin, n->loc);
     f->graph->next_id = next;
     for (int i = 0; i < n->nout; i++) fused->out[i].id = n->out[i].id; /* value numbers survive */
     fused->kernel = k;

@@ -3,7 +3,9 @@
 #include "passes/parallel/sequence.h"
 
 /* Contractions, templates and collectives read operands from memory, as they lie. */
-static bool reads_memory(dl_op op) { return dl_ops[op].class == DL_CLASS_CONTRACT || dl_op_stands_alone(op); }
+static bool reads_memory(dl_op op) {
+    return dl_ops[op].class == DL_CLASS_CONTRACT || dl_op_stands_alone(op);
+}
 
 /* ---- edges ---- */
 
@@ -11,8 +13,8 @@ static void mark_stored(dl_fusion *f, dl_value *v) {
     if (v->def && dl_fuse_is_view(v->def->op)) f->stored[v->id] = true;
 }
 
-/* A source is made anew at its reader's coordinates, if those are plain ones; a random number also where it
- * is not used, so only where there is one. */
+/* A source is made anew at its reader's coordinates, if those are plain ones; a random number also
+ * where it is not used, so only where there is one. */
 static bool makes_source(const dl_type *space, const dl_value *v, const dl_index *index) {
     for (int i = 0; i < v->type.rank; i++)
         if (index[i].nterms || index[i].div > 1 ||
@@ -26,7 +28,8 @@ static bool makes_source(const dl_type *space, const dl_value *v, const dl_index
 static void store_unreadable(dl_fusion *f, const dl_type *space, dl_value *v, dl_index *index) {
     while (v->def && dl_fuse_inlined(f, v->def)) {
         bool source = dl_ops[v->def->op].class == DL_CLASS_SOURCE;
-        if (!(source ? makes_source(space, v, index) : dl_fuse_through_view(space->axis, v->def, index))) {
+        if (!(source ? makes_source(space, v, index)
+                     : dl_fuse_through_view(space->axis, v->def, index))) {
             mark_stored(f, v);
             return;
         }
@@ -37,7 +40,8 @@ static void store_unreadable(dl_fusion *f, const dl_type *space, dl_value *v, dl
 
 /* What node n reads through views it must be able to read. */
 static void store_unreadables(dl_fusion *f, const dl_node *n) {
-    const dl_type *space = dl_ops[n->op].class == DL_CLASS_REDUCE ? &n->in[0]->type : &n->out[0].type;
+    const dl_type *space =
+        dl_ops[n->op].class == DL_CLASS_REDUCE ? &n->in[0]->type : &n->out[0].type;
     bool view = dl_fuse_is_view(n->op);
     int64_t start = 0;
     for (int k = 0; k < n->nin; k++) {
@@ -90,22 +94,25 @@ static void add_edges(dl_fusion *f, dl_value *v, int reader, dl_edge_kind kind) 
         v = v->def->in[0], kind = DL_EDGE_HARD;
     }
     if (!v->def) return;
-    if (kind == DL_EDGE_HARD && by_name && dl_fuse_has_axes(t, &v->type) && !dl_fuse_same_axes(t, &v->type) &&
-        dl_fuse_from_reduction(f, v, t))
+    if (kind == DL_EDGE_HARD && by_name && dl_fuse_has_axes(t, &v->type) &&
+        !dl_fuse_same_axes(t, &v->type) && dl_fuse_from_reduction(f, v, t))
         kind = DL_EDGE_SPREAD;
     dl_push(f->ctx->arena, &f->out[f->position[v->id]], (dl_edge){reader, kind});
 }
 
-/* Collectives begin in the order of their numbers. A bucket with an all_reduce may wait for any collective
- * before `until`, so what reads the all_reduce comes after these. No collective before `until` depends on
- * such a reader, hence these edges close no circle by themselves; a kernel must not close one either. */
+/* Collectives begin in the order of their numbers. A bucket with an all_reduce may wait for any
+ * collective before `until`, so what reads the all_reduce comes after these. No collective before
+ * `until` depends on such a reader, hence these edges close no circle by themselves; a kernel must
+ * not close one either. */
 static void add_sequence(dl_fusion *f) {
     int n;
     dl_node **line = dl_in_sequence(f->graph, f->ctx->arena, &n);
-    for (int i = n - 1; i >= 0; i--) { /* edges are added to later ones alone: out[from] has readers only */
+    for (int i = n - 1; i >= 0;
+         i--) { /* edges are added to later ones alone: out[from] has readers only */
         const dl_attr *until = dl_node_attr(line[i], DL_ATTR_until);
         int from = f->position[line[i]->out[0].id], last = i;
-        while (until && last + 1 < n && dl_node_int(line[last + 1], DL_ATTR_order) < until->i) last++;
+        while (until && last + 1 < n && dl_node_int(line[last + 1], DL_ATTR_order) < until->i)
+            last++;
         dl_edges *before = &f->out[f->position[line[last]->out[0].id]];
         for (int k = 0; last > i && k < f->out[from].n; k++)
             dl_push(f->ctx->arena, before, ((dl_edge){f->out[from].at[k].node, DL_EDGE_HARD}));
@@ -127,8 +134,9 @@ void dl_fuse_find_edges(dl_fusion *f) {
                 int count = dl_fuse_reads(n, k, values, &start);
                 for (int v = 0; v < count; v++) add_edges(f, values[v], i, DL_EDGE_HARD);
             } else {
-                bool soft = dl_fuse_is_pointwise(n->op) ? dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)
-                                                        : dl_ops[n->op].class == DL_CLASS_REDUCE;
+                bool soft = dl_fuse_is_pointwise(n->op)
+                                ? dl_fuse_same_axes(&n->in[k]->type, &n->out[0].type)
+                                : dl_ops[n->op].class == DL_CLASS_REDUCE;
                 add_edges(f, n->in[k], i, soft ? DL_EDGE_SOFT : DL_EDGE_HARD);
             }
         }

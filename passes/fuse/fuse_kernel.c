@@ -1,4 +1,5 @@
-/* Fusion, second half: the kernel of a group of nodes (ir/kernel/kernel.h says what a kernel is). */
+/* Fusion, second half: the kernel of a group of nodes (ir/kernel/kernel.h says what a kernel is).
+ */
 #include "ir/kernel/sweep.h"
 #include "passes/fuse/fuse_maker.h"
 
@@ -8,7 +9,8 @@ static const dl_node *member(const dl_maker *m, int i) {
 
 static bool is_reduction(const dl_node *n) { return dl_ops[n->op].class == DL_CLASS_REDUCE; }
 
-/* Fills level; returns the highest of a value. What has fewer axes than the space comes when it is needed. */
+/* Fills level; returns the highest of a value. What has fewer axes than the space comes when it is
+ * needed. */
 static int find_levels(dl_maker *m) {
     int most = 0;
     m->level = DL_NEWS(m->scratch, int, m->group->members.n + 1);
@@ -44,15 +46,16 @@ static void store(dl_maker *m, dl_value *v) {
                    .index = DL_NEWS(m->f->graph->module->arena, dl_index, v->type.rank),
                    .loc = v->def->loc};
     if (v->def->op == DL_OP_scatter_add)
-        dl_maker_by_number(m, v->def, &v->type, dl_maker_read(m, v->def->in[1]), DL_OUT_ZERO, s.index);
+        dl_maker_by_number(m, v->def, &v->type, dl_maker_read(m, v->def->in[1]), DL_OUT_ZERO,
+                           s.index);
     else
         dl_maker_identity(m, &v->type, s.index);
     s.param = -1 - (int)v->id; /* outputs follow the inputs: numbered at the end */
     dl_maker_emit(m, s);
 }
 
-/* Members of one level: those that are no reductions, a contraction first; what the reductions combine; what
- * is stored by now; the reductions. */
+/* Members of one level: those that are no reductions, a contraction first; what the reductions
+ * combine; what is stored by now; the reductions. */
 static void compute_level(dl_maker *m, int level, int nouts, dl_value *const *outs) {
     for (int first = 1; first >= 0; first--)
         for (int i = 0; i < m->group->members.n; i++) {
@@ -62,7 +65,8 @@ static void compute_level(dl_maker *m, int level, int nouts, dl_value *const *ou
                 m->f->instr[m->group->members.at[i]] = dl_maker_compute(m, n);
         }
     for (int i = 0; i < m->group->members.n; i++)
-        if (m->level[i] == level && is_reduction(member(m, i))) dl_maker_read(m, member(m, i)->in[0]);
+        if (m->level[i] == level && is_reduction(member(m, i)))
+            dl_maker_read(m, member(m, i)->in[0]);
     for (int i = 0; i < nouts; i++) {
         int at = dl_fuse_member(m->f, m->group, outs[i]);
         if (m->level[at] + is_reduction(outs[i]->def) == level) store(m, outs[i]);
@@ -72,9 +76,10 @@ static void compute_level(dl_maker *m, int level, int nouts, dl_value *const *ou
             m->f->instr[m->group->members.at[i]] = dl_maker_compute(m, member(m, i));
 }
 
-/* Does a sweep that reads parameter p leave it to the store at instruction `at` to write there? It does where
- * it runs in an earlier phase, or is the store's own and reads no other point. */
-static bool leaves_place(const dl_maker *m, const dl_sweeps *sweeps, int at, int p, const dl_index *here) {
+/* Does a sweep that reads parameter p leave it to the store at instruction `at` to write there? It
+ * does where it runs in an earlier phase, or is the store's own and reads no other point. */
+static bool leaves_place(const dl_maker *m, const dl_sweeps *sweeps, int at, int p,
+                         const dl_index *here) {
     const dl_sweep *writer = NULL;
     for (int s = 0; s < sweeps->n; s++)
         for (int i = 0; i < sweeps->at[s].run.n; i++)
@@ -90,7 +95,8 @@ static bool leaves_place(const dl_maker *m, const dl_sweeps *sweeps, int at, int
                         if (in->parts[k][q] == p) return false;
             if (in->kind != DL_K_LOAD || in->param != p) continue;
             int rank = m->k->params.at[p].type.rank;
-            if (w != writer || w->run.at[i] > at || memcmp(here, in->index, sizeof(dl_index) * (size_t)rank))
+            if (w != writer || w->run.at[i] > at ||
+                memcmp(here, in->index, sizeof(dl_index) * (size_t)rank))
                 return false;
         }
     }
@@ -111,7 +117,8 @@ static int find_alias(const dl_maker *m, const dl_value *v, int nout) {
     const dl_step *steps = dl_kernel_steps(k, m->scratch);
     unsigned rows[] = {0, 0};
     if (!m->group->anchor)
-        rows[1] = dl_choose_row(m->scratch, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
+        rows[1] =
+            dl_choose_row(m->scratch, k->instrs.n, steps, k->nspace, k->space, dl_kernel_inner(k));
     for (int i = 0; i < 2; i++) {
         dl_sweeps s = dl_find_sweeps(m->scratch, k->instrs.n, steps, rows[i]);
         if (!leaves_place(m, &s, at, p, here)) return -1;
@@ -126,7 +133,8 @@ static void add_location(dl_maker *m, dl_loc loc) {
     dl_push(m->f->graph->module->arena, &m->k->locs, loc);
 }
 
-dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs, const char *name) {
+dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const *outs,
+                       const char *name) {
     dl_arena *arena = f->graph->module->arena;
     dl_kernel *k = DL_NEW(arena, dl_kernel);
     k->name = name;
@@ -134,19 +142,23 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
     for (int i = 0; i < k->nspace; i++) k->space[i] = group->space.axis[i];
     dl_maker m = {.f = f, .scratch = dl_arena_new(NULL), .group = group, .k = k};
     m.sweeps_again = dl_fuse_times(f, (int)(group - f->groups.at), 0, NULL) > 1;
-    for (int level = 0, most = find_levels(&m); level <= most; level++) compute_level(&m, level, nouts, outs);
+    for (int level = 0, most = find_levels(&m); level <= most; level++)
+        compute_level(&m, level, nouts, outs);
 
     k->nin = m.operands.n;
     dl_type *types = DL_NEWS(m.scratch, dl_type, nouts + 1);
     for (int i = 0; i < nouts; i++) {
         types[i] = outs[i]->type;
-        dl_kparam p = {.name = dl_internf("o%d", i), .type = outs[i]->type, .is_out = true, .alias = -1};
+        dl_kparam p = {
+            .name = dl_internf("o%d", i), .type = outs[i]->type, .is_out = true, .alias = -1};
         dl_push(arena, &k->params, p);
         for (int j = 0; j < k->instrs.n; j++)
-            if (k->instrs.at[j].kind == DL_K_STORE && k->instrs.at[j].param == -1 - (int)outs[i]->id)
+            if (k->instrs.at[j].kind == DL_K_STORE &&
+                k->instrs.at[j].param == -1 - (int)outs[i]->id)
                 k->instrs.at[j].param = k->nin + i;
     }
-    for (int i = 0; i < nouts; i++) k->params.at[k->nin + i].alias = find_alias(&m, outs[i], k->nin + i);
+    for (int i = 0; i < nouts; i++)
+        k->params.at[k->nin + i].alias = find_alias(&m, outs[i], k->nin + i);
     for (int i = 0; i < group->members.n; i++) {
         const dl_node *n = f->graph->nodes.at[group->members.at[i]];
         add_location(&m, n->loc);
@@ -154,7 +166,8 @@ dl_node *dl_fuse_build(dl_fusion *f, dl_group *group, int nouts, dl_value *const
         k->bytes_unfused += dl_type_bytes(&n->out[0].type);
         for (int j = 0; j < n->nin; j++) k->bytes_unfused += dl_type_bytes(&n->in[j]->type);
     }
-    for (int i = 0; i < k->instrs.n && !k->locs.n; i++) /* a stored view of nobody's: what it looks at */
+    for (int i = 0; i < k->instrs.n && !k->locs.n;
+         i++) /* a stored view of nobody's: what it looks at */
         add_location(&m, k->instrs.at[i].loc);
     dl_kinstr *kept = DL_NEWS(arena, dl_kinstr, k->instrs.n + 1);
     memcpy(kept, k->instrs.at, sizeof *kept * (size_t)k->instrs.n);

@@ -1,4 +1,5 @@
-/* Fusion: the instructions of a node in the kernel of its group (ir/kernel/kernel.h says what they mean). */
+/* Fusion: the instructions of a node in the kernel of its group (ir/kernel/kernel.h says what they
+ * mean). */
 #include <stdlib.h>
 
 #include "passes/fuse/fuse_maker.h"
@@ -12,8 +13,9 @@ static int param_of(dl_maker *m, dl_value *v) {
     for (int i = 0; i < m->operands.n; i++)
         if (m->operands.at[i] == v) return i;
     dl_push(m->scratch, &m->operands, v);
-    dl_push(m->f->graph->module->arena, &m->k->params,
-            (dl_kparam){.name = dl_internf("i%d", m->operands.n - 1), .type = v->type, .alias = -1});
+    dl_push(
+        m->f->graph->module->arena, &m->k->params,
+        (dl_kparam){.name = dl_internf("i%d", m->operands.n - 1), .type = v->type, .alias = -1});
     return m->operands.n - 1;
 }
 
@@ -56,9 +58,10 @@ static int source(dl_maker *m, const dl_node *n, const dl_index *index) {
     dl_dtype type = dl_kernel_type(n->out[0].type.dtype);
     if (n->op == DL_OP_random) return draw(m, n, index);
     if (n->op == DL_OP_const)
-        return dl_maker_emit(
-            m, (dl_kinstr){
-                   .kind = DL_K_CONST, .type = type, .p = dl_node_float(n, DL_ATTR_value), .loc = n->loc});
+        return dl_maker_emit(m, (dl_kinstr){.kind = DL_K_CONST,
+                                            .type = type,
+                                            .p = dl_node_float(n, DL_ATTR_value),
+                                            .loc = n->loc});
     DL_CHECK(n->op == DL_OP_iota);
     dl_kinstr at = {.kind = DL_K_COORD, .type = type, .axis = index[0].axis, .loc = n->loc};
     dl_kinstr by = {.kind = DL_K_CONST, .type = type, .p = (double)index[0].offset, .loc = n->loc};
@@ -66,14 +69,17 @@ static int source(dl_maker *m, const dl_node *n, const dl_index *index) {
     if (!index[0].offset) return dl_maker_emit(m, at);
     /* Counted in integers: a float of each would not hold their sum. */
     at.type = by.type = count_type(m->k->space[at.axis].size + llabs(index[0].offset));
-    dl_kinstr sum = {.kind = DL_K_ELEM, .op = DL_OP_add, .type = at.type, .nargs = 2, .loc = n->loc};
+    dl_kinstr sum = {
+        .kind = DL_K_ELEM, .op = DL_OP_add, .type = at.type, .nargs = 2, .loc = n->loc};
     sum.args[0] = dl_maker_emit(m, at), sum.args[1] = dl_maker_emit(m, by);
     int moved = dl_maker_emit(m, sum);
     if (type == sum.type) return moved;
-    return dl_maker_emit(
-        m,
-        (dl_kinstr){
-            .kind = DL_K_ELEM, .op = DL_OP_cast, .type = type, .nargs = 1, .args = {moved}, .loc = n->loc});
+    return dl_maker_emit(m, (dl_kinstr){.kind = DL_K_ELEM,
+                                        .op = DL_OP_cast,
+                                        .type = type,
+                                        .nargs = 1,
+                                        .args = {moved},
+                                        .loc = n->loc});
 }
 
 static int load(dl_maker *m, dl_value *v, const dl_index *index) {
@@ -88,8 +94,8 @@ static int load(dl_maker *m, dl_value *v, const dl_index *index) {
     return dl_maker_emit(m, load);
 }
 
-/* The instruction that has value `v` at this point, read at `index` of its axes. What was read so before is
- * not read again. */
+/* The instruction that has value `v` at this point, read at `index` of its axes. What was read so
+ * before is not read again. */
 static int read_at(dl_maker *m, dl_value *v, dl_index *index) {
     bool made = false;
     while (v->def && dl_fuse_inlined(m->f, v->def)) {
@@ -107,8 +113,8 @@ static int read_at(dl_maker *m, dl_value *v, dl_index *index) {
     }
     dl_loaded l = {.value = v};
     l.instr = made ? source(m, v->def, index) : load(m, v, index);
-    l.index =
-        memcpy(DL_NEWS(m->scratch, dl_index, v->type.rank), index, sizeof(dl_index) * (size_t)v->type.rank);
+    l.index = memcpy(DL_NEWS(m->scratch, dl_index, v->type.rank), index,
+                     sizeof(dl_index) * (size_t)v->type.rank);
     dl_push(m->scratch, &m->loads, l);
     return l.instr;
 }
@@ -173,7 +179,8 @@ static int contract(dl_maker *m, const dl_node *n) {
 /* cat: the part whose range along the axis holds this point. */
 static int cat(dl_maker *m, const dl_node *n) {
     int axis = dl_type_axis(&n->out[0].type, dl_node_name(n, DL_ATTR_axis)), result = -1;
-    dl_dtype type = dl_kernel_type(n->out[0].type.dtype), count = count_type(n->out[0].type.axis[axis].size);
+    dl_dtype type = dl_kernel_type(n->out[0].type.dtype),
+             count = count_type(n->out[0].type.axis[axis].size);
     int64_t start = 0;
     for (int p = 0; p < n->nin; p++) {
         dl_index index[DL_MAX_RANK] = {0};
@@ -181,12 +188,14 @@ static int cat(dl_maker *m, const dl_node *n) {
         int64_t size = dl_fuse_part_index(n, p, start, index);
         int part = read_at(m, n->in[p], index);
         if (result >= 0) {
-            int at = dl_maker_emit(m, (dl_kinstr){.kind = DL_K_COORD,
-                                                  .type = count,
-                                                  .axis = space_axis(m, n->out[0].type.axis[axis].name),
-                                                  .loc = n->loc});
+            int at =
+                dl_maker_emit(m, (dl_kinstr){.kind = DL_K_COORD,
+                                             .type = count,
+                                             .axis = space_axis(m, n->out[0].type.axis[axis].name),
+                                             .loc = n->loc});
             int from = dl_maker_emit(
-                m, (dl_kinstr){.kind = DL_K_CONST, .type = count, .p = (double)start, .loc = n->loc});
+                m,
+                (dl_kinstr){.kind = DL_K_CONST, .type = count, .p = (double)start, .loc = n->loc});
             int here = dl_maker_emit(m, (dl_kinstr){.kind = DL_K_ELEM,
                                                     .op = DL_OP_ge,
                                                     .type = DL_BOOL,
@@ -206,8 +215,8 @@ static int cat(dl_maker *m, const dl_node *n) {
     return result;
 }
 
-void dl_maker_by_number(const dl_maker *m, const dl_node *n, const dl_type *t, int number, dl_outside outside,
-                        dl_index *index) {
+void dl_maker_by_number(const dl_maker *m, const dl_node *n, const dl_type *t, int number,
+                        dl_outside outside, dl_index *index) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     for (int i = 0; i < t->rank; i++) {
         const char *name = t->axis[i].name;
@@ -236,11 +245,14 @@ static int rounded(dl_maker *m, int value, dl_dtype type, dl_loc loc) {
 static bool is_read_here(const dl_maker *m, const dl_value *v) {
     const dl_edges *out = &m->f->out[m->f->position[v->id]];
     for (int i = 0; i < out->n; i++)
-        if (dl_fuse_member(m->f, m->group, &m->f->graph->nodes.at[out->at[i].node]->out[0]) >= 0) return true;
+        if (dl_fuse_member(m->f, m->group, &m->f->graph->nodes.at[out->at[i].node]->out[0]) >= 0)
+            return true;
     return false;
 }
 
-static bool is_held(const dl_maker *m, const dl_node *n) { return m->f->held[m->f->position[n->out[0].id]]; }
+static bool is_held(const dl_maker *m, const dl_node *n) {
+    return m->f->held[m->f->position[n->out[0].id]];
+}
 
 /* Is its value 16 bits that are rounded as they are made, so that they are what memory has? */
 static bool is_rounded_here(const dl_maker *m, const dl_node *n) {
@@ -274,8 +286,8 @@ static int compared(dl_maker *m, dl_value *v) {
                : at;
 }
 
-/* Does it matter here whether a sum stands apart from products? Where none is made in this kernel it does
- * not, and kernels are alike whose sums are held to one way and not. */
+/* Does it matter here whether a sum stands apart from products? Where none is made in this kernel
+ * it does not, and kernels are alike whose sums are held to one way and not. */
 static bool takes_product(const dl_kernel *k, const dl_kinstr *sum) {
     for (int i = 0; i < sum->nargs; i++) {
         const dl_kinstr *at = &k->instrs.at[sum->args[i]];
@@ -292,7 +304,8 @@ int dl_maker_compute(dl_maker *m, const dl_node *n) {
     if (dl_ops[n->op].class == DL_CLASS_CONTRACT) return contract(m, n);
     if (n->op == DL_OP_cat) return cat(m, n);
     if (n->op == DL_OP_relayout) return dl_maker_read(m, n->in[0]);
-    if (dl_ops[n->op].class == DL_CLASS_SOURCE || dl_ops[n->op].class == DL_CLASS_MOVE) { /* a stored view */
+    if (dl_ops[n->op].class == DL_CLASS_SOURCE ||
+        dl_ops[n->op].class == DL_CLASS_MOVE) { /* a stored view */
         dl_index index[DL_MAX_RANK] = {0};
         dl_maker_identity(m, &n->out[0].type, index);
         if (dl_ops[n->op].class == DL_CLASS_SOURCE) return source(m, n, index);
@@ -313,8 +326,8 @@ int dl_maker_compute(dl_maker *m, const dl_node *n) {
         e.p = dl_node_float(n, dl_ops[n->op].attrs[0]);
     for (int i = 0; i < n->nin; i++)
         e.args[i] = (dl_fuse_compares(n->op) ? compared : dl_maker_read)(m, n->in[i]);
-    e.apart = is_held(m, n) && (n->op == DL_OP_add || n->op == DL_OP_sub) && dl_dtype_is_float(e.type) &&
-              takes_product(m->k, &e);
+    e.apart = is_held(m, n) && (n->op == DL_OP_add || n->op == DL_OP_sub) &&
+              dl_dtype_is_float(e.type) && takes_product(m->k, &e);
     int made = dl_maker_emit(m, e);
     return is_rounded_here(m, n) ? rounded(m, made, n->out[0].type.dtype, n->loc) : made;
 }

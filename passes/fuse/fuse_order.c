@@ -1,11 +1,13 @@
-/* Fusion: no circles. Groups stand in a line in which they could run, from the last to the first, since nodes
- * come from the end of the graph; an edge leads from a place to a lower one. So a path from one group to
- * another runs between their places only, and whether there is one is searched there (Pearce and Kelly, A
- * dynamic topological sort algorithm for directed acyclic graphs, ACM J. Exp. Algorithmics 11, 2007). */
+/* Fusion: no circles. Groups stand in a line in which they could run, from the last to the first,
+ * since nodes come from the end of the graph; an edge leads from a place to a lower one. So a path
+ * from one group to another runs between their places only, and whether there is one is searched
+ * there (Pearce and Kelly, A dynamic topological sort algorithm for directed acyclic graphs, ACM J.
+ * Exp. Algorithmics 11, 2007). */
 #include "passes/fuse/fuse.h"
 
-/* A search for group `goal`: groups that can be reached are marked as seen, those nearest to the goal first
- * looked at, because edges from a forward pass into its backward pass skip most of the line. */
+/* A search for group `goal`: groups that can be reached are marked as seen, those nearest to the
+ * goal first looked at, because edges from a forward pass into its backward pass skip most of the
+ * line. */
 typedef struct {
     dl_fusion *f;
     int goal, number;
@@ -38,8 +40,8 @@ static bool finish(search *s) {
     return false;
 }
 
-/* Between `low`, where group `at` is or was, and `high`: what the search has seen runs behind `at`, the
- * others in front of it. */
+/* Between `low`, where group `at` is or was, and `high`: what the search has seen runs behind `at`,
+ * the others in front of it. */
 static void settle(dl_fusion *f, const search *s, int at, int low, int high) {
     int to = low;
     f->rest.n = 0;
@@ -106,7 +108,8 @@ int dl_fuse_order_groups(dl_fusion *f, int *order) {
     int *waits = DL_NEWS(arena, int, f->groups.n + 1), n = 0;
     dl_heap ready = {0};
     for (int g = 0; g < f->groups.n; g++)
-        for (int i = 0; i < f->groups.at[g].out.n; i++) waits[f->group[f->groups.at[g].out.at[i].node]]++;
+        for (int i = 0; i < f->groups.at[g].out.n; i++)
+            waits[f->group[f->groups.at[g].out.at[i].node]]++;
     for (int g = 0; g < f->groups.n; g++) {
         const dl_group *x = &f->groups.at[g];
         for (int i = 0; i < x->out.n; i++)

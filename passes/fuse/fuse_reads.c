@@ -1,5 +1,5 @@
-/* Fusion: the kinds of nodes, how their axes compare, and which values they read: past views that readers
- * take in, parts of a concatenation, a weight past its slice. */
+/* Fusion: the kinds of nodes, how their axes compare, and which values they read: past views that
+ * readers take in, parts of a concatenation, a weight past its slice. */
 #include "passes/fuse/fuse.h"
 
 bool dl_fuse_same_axes(const dl_type *a, const dl_type *b) {
@@ -31,7 +31,9 @@ bool dl_fuse_is_wide(const dl_node *n) {
 }
 
 /* Ops that compute one value a point from operands at the same point. */
-bool dl_fuse_is_pointwise(dl_op op) { return dl_ops[op].class == DL_CLASS_ELEM || op == DL_OP_relayout; }
+bool dl_fuse_is_pointwise(dl_op op) {
+    return dl_ops[op].class == DL_CLASS_ELEM || op == DL_OP_relayout;
+}
 
 bool dl_fuse_numbered(dl_op op) { return op == DL_OP_gather || op == DL_OP_scatter_add; }
 
@@ -51,8 +53,9 @@ dl_value *dl_fuse_past_views(const dl_fusion *f, dl_value *v) {
     return v;
 }
 
-/* Operand `k` of a contraction by windows, not the weight, may be several values side by side, read in place:
- * fills parts (at most 4), returns how many; 1 and the operand itself when it is not a usable cat. */
+/* Operand `k` of a contraction by windows, not the weight, may be several values side by side, read
+ * in place: fills parts (at most 4), returns how many; 1 and the operand itself when it is not a
+ * usable cat. */
 static int find_parts(const dl_node *n, int k, dl_value *parts[4]) {
     dl_value *v = n->in[k];
     parts[0] = v;
@@ -60,25 +63,29 @@ static int find_parts(const dl_node *n, int k, dl_value *parts[4]) {
     if (dl_node_windows(n).groups > 1) return 1; /* whose channels end elsewhere than the parts */
     if (v->type.axis[1].name != dl_node_name(v->def, DL_ATTR_axis)) return 1;
     int weight = dl_op_place(n->op, DL_TENSOR_W);
-    bool lanes = dl_op_tensor(n->op, k) == DL_TENSOR_Y; /* its channels lie along the weight's lanes */
+    bool lanes =
+        dl_op_tensor(n->op, k) == DL_TENSOR_Y; /* its channels lie along the weight's lanes */
     dl_layout of = (weight == DL_RESULT_PLACE ? n->out[0] : *n->in[weight]).type.layout;
     int width = lanes ? dl_layout_lanes(of) : 1;
     for (int i = 0; i < v->def->nin; i++) {
         if (i + 1 < v->def->nin && v->def->in[i]->type.axis[1].size % width) return 1;
         if (v->def->in[i]->type.layout.kind != DL_CL) return 1;
     }
-    for (int i = 0; i < v->def->nin; i++) parts[i] = v->def->in[i]; /* once all are known to be usable */
+    for (int i = 0; i < v->def->nin; i++)
+        parts[i] = v->def->in[i]; /* once all are known to be usable */
     return v->def->nin;
 }
 
-/* A weight operand that is an aligned slice along O of a stored weight: that weight, and its first row in
- * *start; else itself. */
+/* A weight operand that is an aligned slice along O of a stored weight: that weight, and its first
+ * row in *start; else itself. */
 static dl_value *find_weight(const dl_node *n, int k, int64_t *start) {
     dl_value *w = n->in[k];
-    if (dl_op_tensor(n->op, DL_RESULT_PLACE) != DL_TENSOR_Y || !w->def || w->def->op != DL_OP_slice) return w;
+    if (dl_op_tensor(n->op, DL_RESULT_PLACE) != DL_TENSOR_Y || !w->def || w->def->op != DL_OP_slice)
+        return w;
     dl_value *whole = w->def->in[0];
     int64_t first = dl_node_int(w->def, DL_ATTR_start), width = dl_layout_lanes(whole->type.layout);
-    if (whole->type.layout.kind == DL_ROW || dl_node_name(w->def, DL_ATTR_axis) != whole->type.axis[0].name)
+    if (whole->type.layout.kind == DL_ROW ||
+        dl_node_name(w->def, DL_ATTR_axis) != whole->type.axis[0].name)
         return w;
     if (first % width || dl_node_windows(n).groups > 1) return w;
     *start = first;

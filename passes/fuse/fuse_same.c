@@ -1,9 +1,9 @@
 /* Fusion: what kernels may compute again instead of reading it, and find the same numbers.
  *
- * A product that is added to something is one rounding or two, as the C compiler sees fit. That matters only
- * to what jumps: the way back must not take another branch than the way there, nor find that the largest is
- * none of them. What such a value is made of is then held to one way in all kernels: sums stand apart from
- * products, and 16 bits are rounded as they are made. */
+ * A product that is added to something is one rounding or two, as the C compiler sees fit. That
+ * matters only to what jumps: the way back must not take another branch than the way there, nor
+ * find that the largest is none of them. What such a value is made of is then held to one way in
+ * all kernels: sums stand apart from products, and 16 bits are rounded as they are made. */
 #include "passes/fuse/fuse.h"
 
 bool dl_fuse_compares(dl_op op) { return op >= DL_OP_eq && op <= DL_OP_ge; }
@@ -52,7 +52,9 @@ bool dl_fuse_may_join_sum(dl_op op) {
     }
 }
 
-bool dl_fuse_passes_on(dl_op op) { return op == DL_OP_neg || op == DL_OP_cast || op == DL_OP_stop_gradient; }
+bool dl_fuse_passes_on(dl_op op) {
+    return op == DL_OP_neg || op == DL_OP_cast || op == DL_OP_stop_gradient;
+}
 
 static bool may_join_sum(const dl_fusion *f, dl_value *v) {
     v = dl_fuse_past_views(f, v);
@@ -76,7 +78,8 @@ static bool is_approximate(const dl_node *n) {
 /* How a node rounds, by its own doing and that of what it is computed from. */
 enum {
     ONE_WAY,
-    HELD_ONE_WAY, /* where dl_fuse_hold says so: sums apart from products, 16 bits as they are stored */
+    HELD_ONE_WAY, /* where dl_fuse_hold says so: sums apart from products, 16 bits as they are
+                     stored */
     NO_ONE_WAY
 };
 
@@ -102,7 +105,8 @@ static const int *find_ways(const dl_fusion *f) {
 /* Does the way back take another branch where node i rounds otherwise? */
 static bool is_jumped_on(const dl_fusion *f, int i) {
     for (int k = 0; k < f->out[i].n; k++)
-        if (jumps(f->graph->nodes.at[f->out[i].at[k].node], &f->graph->nodes.at[i]->out[0])) return true;
+        if (jumps(f->graph->nodes.at[f->out[i].at[k].node], &f->graph->nodes.at[i]->out[0]))
+            return true;
     return false;
 }
 
@@ -123,7 +127,8 @@ static bool is_in(const dl_fusion *f, int node, int group) {
 /* Is node i made for memory alone, where all its readers find the same? */
 static bool is_stored_once(const dl_fusion *f, int i) {
     bool once = !f->hosts[i].n;
-    for (int k = 0; k < f->out[i].n; k++) once = once && !is_in(f, f->out[i].at[k].node, f->group[i]);
+    for (int k = 0; k < f->out[i].n; k++)
+        once = once && !is_in(f, f->out[i].at[k].node, f->group[i]);
     return once;
 }
 
@@ -154,8 +159,8 @@ static int find_inner(const dl_type *t) {
     return -1;
 }
 
-/* Is a tensor read at these places of a type's points in the order in which both lie in memory? One that is
- * small does not matter. */
+/* Is a tensor read at these places of a type's points in the order in which both lie in memory? One
+ * that is small does not matter. */
 static bool is_in_order(const dl_type *space, const dl_type *t, const dl_index *index) {
     if (dl_type_count(t) * 2 <= dl_type_count(space)) return true;
     if (t->layout.kind == DL_PANEL || space->layout.kind == DL_PANEL)
@@ -178,7 +183,8 @@ bool dl_fuse_at_hand(const dl_fusion *f, const dl_node *n, int k) {
          v = v->def->in[0])
         DL_CHECK(dl_fuse_through_view(space->axis, v->def, index));
     for (int i = 0; i < v->type.rank; i++) {
-        if (index[i].div > 1 || !dl_index_inside(space->axis, &index[i], v->type.axis[i].size)) return false;
+        if (index[i].div > 1 || !dl_index_inside(space->axis, &index[i], v->type.axis[i].size))
+            return false;
         for (int t = 0; t < index[i].nterms; t++)
             if (index[i].term[t].div > 1 || index[i].term[t].mod) return false;
     }

@@ -1,8 +1,8 @@
 /* Fusion: whether reductions and those who read their results at every point should be one kernel.
  *
- * Where a row is at hand (ir/kernel/sweep.h), they should: all that is read and written goes through memory
- * once. Where the points are swept over several times, what is computed of earlier sweeps is computed again
- * from what it reads: that may be more than to store it once. */
+ * Where a row is at hand (ir/kernel/sweep.h), they should: all that is read and written goes
+ * through memory once. Where the points are swept over several times, what is computed of earlier
+ * sweeps is computed again from what it reads: that may be more than to store it once. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -17,8 +17,10 @@ enum {
 static bool is_from(const dl_fusion *f, dl_value *v, const dl_type *space, int *steps) {
     v = dl_fuse_past_views(f, v);
     if (!v->def || --*steps < 0) return false;
-    if (dl_ops[v->def->op].class == DL_CLASS_REDUCE) return dl_fuse_same_axes(&v->def->in[0]->type, space);
-    if (dl_ops[v->def->op].class != DL_CLASS_ELEM || dl_fuse_same_axes(&v->type, space)) return false;
+    if (dl_ops[v->def->op].class == DL_CLASS_REDUCE)
+        return dl_fuse_same_axes(&v->def->in[0]->type, space);
+    if (dl_ops[v->def->op].class != DL_CLASS_ELEM || dl_fuse_same_axes(&v->type, space))
+        return false;
     for (int i = 0; i < v->def->nin; i++)
         if (is_from(f, v->def->in[i], space, steps)) return true;
     return false;
@@ -91,7 +93,8 @@ static bool add_member(trial *t, int node) {
     }
     f->instr[node] = add(t, s, node);
     if (is_here(t, node) && is_stored(t, node)) /* of another group it is not stored here */
-        add(t, (dl_step){.kind = DL_K_STORE, .axes = s.axes, .nargs = 1, .args = {f->instr[node]}}, -1);
+        add(t, (dl_step){.kind = DL_K_STORE, .axes = s.axes, .nargs = 1, .args = {f->instr[node]}},
+            -1);
     return true;
 }
 
@@ -117,8 +120,8 @@ static bool find_steps(trial *t) {
     return ok;
 }
 
-/* A member that runs in several sweeps reads its operands as often; apart, it would read them once, and be
- * written once and read by each sweep. */
+/* A member that runs in several sweeps reads its operands as often; apart, it would read them once,
+ * and be written once and read by each sweep. */
 static bool pays_again(const trial *t, int node, int sweeps) {
     const dl_node *n = t->f->graph->nodes.at[node];
     int reads = 0;
@@ -189,7 +192,8 @@ static int weigh(trial *t) {
     for (int i = 0; i < s.n; i++)
         for (int k = 0; k < s.at[i].run.n && !s.at[i].behind; k++) sweeps[s.at[i].run.at[k]]++;
     for (int i = 0; i < t->n; i++)
-        if (t->of[i] >= 0 && t->steps[i].kind == DL_K_ELEM && !pays_again(t, t->of[i], sweeps[i])) return 0;
+        if (t->of[i] >= 0 && t->steps[i].kind == DL_K_ELEM && !pays_again(t, t->of[i], sweeps[i]))
+            return 0;
     return s.times;
 }
 

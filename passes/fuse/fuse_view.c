@@ -1,7 +1,8 @@
-/* Where a view's operand is read when the view is read at given indices: composition of affine indices.
+/* Where a view's operand is read when the view is read at given indices: composition of affine
+ * indices.
  *
- * An index that may miss its axis has met the edge of some view; what is read there is decided, so it passes
- * only views that leave its axis alone, or that read the same beyond. */
+ * An index that may miss its axis has met the edge of some view; what is read there is decided, so
+ * it passes only views that leave its axis alone, or that read the same beyond. */
 #include "passes/fuse/fuse.h"
 
 /* How many different values a term takes. */
@@ -21,8 +22,10 @@ static dl_index as_terms(dl_index x) {
 /* A single plain term is a plain index. */
 static dl_index as_plain(const dl_axis *space, dl_index x) {
     const dl_term *t = &x.term[0];
-    bool whole = x.nterms == 1 && t->div == 1 && t->mul == 1 && (!t->mod || t->mod >= space[t->axis].size);
-    if (whole) x = (dl_index){.axis = t->axis, .offset = x.offset, .div = x.div, .outside = x.outside};
+    bool whole =
+        x.nterms == 1 && t->div == 1 && t->mul == 1 && (!t->mod || t->mod >= space[t->axis].size);
+    if (whole)
+        x = (dl_index){.axis = t->axis, .offset = x.offset, .div = x.div, .outside = x.outside};
     return x;
 }
 
@@ -45,7 +48,8 @@ static bool are_digits(const dl_axis *space, const dl_index *x) {
 }
 
 /* floor(x / rest) mod size (size 0: all of it); false where it is no sum of terms. */
-static bool take_digits(const dl_axis *space, const dl_index *x, int64_t rest, int64_t size, dl_index *out) {
+static bool take_digits(const dl_axis *space, const dl_index *x, int64_t rest, int64_t size,
+                        dl_index *out) {
     *out = (dl_index){.axis = -1};
     for (int i = 0; i < x->nterms; i++) {
         dl_term t = x->term[i];
@@ -75,9 +79,10 @@ static bool take_digits(const dl_axis *space, const dl_index *x, int64_t rest, i
     return true;
 }
 
-/* Axes [u0, u1) of the operand hold the same elements, in the same order, as axes [v0, v1) of the view. */
-static bool through_group(const dl_axis *space, const dl_type *from, int u0, int u1, const dl_type *to,
-                          int v0, int v1, const dl_index *old, dl_index *index) {
+/* Axes [u0, u1) of the operand hold the same elements, in the same order, as axes [v0, v1) of the
+ * view. */
+static bool through_group(const dl_axis *space, const dl_type *from, int u0, int u1,
+                          const dl_type *to, int v0, int v1, const dl_index *old, dl_index *index) {
     dl_index flat = {.axis = -1};
     int64_t step = 1;
     if (u1 - u0 == 1 && v1 - v0 == 1) {
@@ -103,18 +108,20 @@ static bool through_group(const dl_axis *space, const dl_type *from, int u0, int
     if (!are_digits(space, &flat)) return false;
     int64_t rest = 1;
     for (int u = u1 - 1; u >= u0; rest *= from->axis[u--].size) {
-        if (!take_digits(space, &flat, rest, u == u0 ? 0 : from->axis[u].size, &index[u])) return false;
+        if (!take_digits(space, &flat, rest, u == u0 ? 0 : from->axis[u].size, &index[u]))
+            return false;
         index[u] = as_plain(space, index[u]);
     }
     return true;
 }
 
-static bool through_reshape(const dl_axis *space, const dl_type *from, const dl_type *to, const dl_index *old,
-                            dl_index *index) {
+static bool through_reshape(const dl_axis *space, const dl_type *from, const dl_type *to,
+                            const dl_index *old, dl_index *index) {
     int u = 0, v = 0;
     while (u < from->rank || v < to->rank) {
         int u0 = u, v0 = v;
-        int64_t a = u < from->rank ? from->axis[u++].size : 1, b = v < to->rank ? to->axis[v++].size : 1;
+        int64_t a = u < from->rank ? from->axis[u++].size : 1,
+                b = v < to->rank ? to->axis[v++].size : 1;
         while (a != b) {
             if (a < b && u < from->rank)
                 a *= from->axis[u++].size;
@@ -152,11 +159,14 @@ static bool through_pad(const dl_axis *space, const dl_node *n, dl_index *index)
 }
 
 /* The scaled sum of the axes `along`; a whole number may join a sum that is divided. */
-static bool through_affine(const dl_axis *space, const dl_node *n, const dl_index *old, dl_index *index) {
+static bool through_affine(const dl_axis *space, const dl_node *n, const dl_index *old,
+                           dl_index *index) {
     const dl_type *to = &n->out[0].type;
-    const dl_attr *along = dl_node_attr(n, DL_ATTR_along), *stride = dl_node_attr(n, DL_ATTR_stride);
+    const dl_attr *along = dl_node_attr(n, DL_ATTR_along),
+                  *stride = dl_node_attr(n, DL_ATTR_stride);
     int64_t div = dl_node_int(n, DL_ATTR_div), own = 1; /* of an index that is divided already */
-    dl_index sum = {.axis = -1, .outside = (dl_outside)dl_outside_find(dl_node_name(n, DL_ATTR_outside))};
+    dl_index sum = {.axis = -1,
+                    .outside = (dl_outside)dl_outside_find(dl_node_name(n, DL_ATTR_outside))};
     for (int i = 0; i < along->n; i++) {
         int at = dl_type_axis(to, along->names[i]);
         if (misses(space, to, old, at)) return false;
@@ -183,14 +193,15 @@ static bool through_affine(const dl_axis *space, const dl_node *n, const dl_inde
 }
 
 /* squeeze, unsqueeze, broadcast: by name; an axis the view lacks has size 1. */
-static bool through_names(const dl_axis *space, const dl_type *from, const dl_type *to, const dl_index *old,
-                          dl_index *index) {
+static bool through_names(const dl_axis *space, const dl_type *from, const dl_type *to,
+                          const dl_index *old, dl_index *index) {
     for (int i = 0; i < from->rank; i++) {
         int at = *from->axis[i].name ? dl_type_axis(to, from->axis[i].name) : -1;
         index[i] = at >= 0 ? old[at] : (dl_index){.axis = -1};
     }
     for (int i = 0; i < to->rank; i++)
-        if (misses(space, to, old, i) && (!*to->axis[i].name || dl_type_axis(from, to->axis[i].name) < 0))
+        if (misses(space, to, old, i) &&
+            (!*to->axis[i].name || dl_type_axis(from, to->axis[i].name) < 0))
             return false;
     return true;
 }

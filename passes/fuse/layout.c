@@ -1,9 +1,10 @@
 /* Chooses how every value lies in memory.
  *
- * Contractions ask: activations channels-last, weights in panels. Templates take and make what lies row by
- * row. What is computed element by element follows its neighbours (a weight's gradient, moments and update
- * take the weight's panels), so that no kernel mixes layouts without need. Inputs and targets come from the
- * host in PyTorch's layout and are turned once, by a `relayout`. */
+ * Contractions ask: activations channels-last, weights in panels. Templates take and make what lies
+ * row by row. What is computed element by element follows its neighbours (a weight's gradient,
+ * moments and update take the weight's panels), so that no kernel mixes layouts without need.
+ * Inputs and targets come from the host in PyTorch's layout and are turned once, by a `relayout`.
+ */
 #include "ir/builder.h"
 #include "ir/relation.h"
 #include "ir/walk.h"
@@ -11,9 +12,11 @@
 
 static bool is_activation(const dl_type *t) { return t->rank >= 3 && t->rank <= 5; }
 
-/* Contractions by windows are the one kind that asks for layouts: weights in panels, images channels last.
- * Products by names take operands as they lie. */
-static bool wants_panels(const dl_node *n, int place) { return dl_op_tensor(n->op, place) == DL_TENSOR_W; }
+/* Contractions by windows are the one kind that asks for layouts: weights in panels, images
+ * channels last. Products by names take operands as they lie. */
+static bool wants_panels(const dl_node *n, int place) {
+    return dl_op_tensor(n->op, place) == DL_TENSOR_W;
+}
 
 static bool set_layout(dl_value *v, dl_layout want) {
     if (dl_layout_same(v->type.layout, want)) return false;
@@ -76,7 +79,8 @@ static void spread(panels *p, dl_arena *arena) {
         while (p->todo.n) {
             const dl_value *v = p->todo.at[--p->todo.n];
             if (v->def) spread_through(p, v->def, arena);
-            for (int i = 0; i < p->uses[v->id].n; i++) spread_through(p, p->uses[v->id].readers[i], arena);
+            for (int i = 0; i < p->uses[v->id].n; i++)
+                spread_through(p, p->uses[v->id].readers[i], arena);
         }
         for (int i = 0; i < p->g->results.n; i++) { /* a variable and its next value agree */
             const dl_result *r = &p->g->results.at[i];
@@ -87,8 +91,8 @@ static void spread(panels *p, dl_arena *arena) {
     }
 }
 
-/* By value id of graph g: weights of windows, read or made, and whatever is element by element beside
- * them. A variable is one in all graphs or in none. */
+/* By value id of graph g: weights of windows, read or made, and whatever is element by element
+ * beside them. A variable is one in all graphs or in none. */
 static const unsigned char *find_panels(const dl_graph *of, dl_layout as, dl_arena *arena) {
     const dl_module *m = of->module;
     panels *all = DL_NEWS(arena, panels, m->graphs.n);
@@ -122,7 +126,8 @@ static const unsigned char *find_panels(const dl_graph *of, dl_layout as, dl_are
             dl_var_set named = dl_var_set_new(g, arena);
             for (int k = 0; k < found.n; k++) {
                 const dl_var *v = dl_var_set_find(&named, found.at[k]->name);
-                if (v && !all[i].is[v->value.id]) mark_panel(&all[i], &v->value, arena), more = true;
+                if (v && !all[i].is[v->value.id])
+                    mark_panel(&all[i], &v->value, arena), more = true;
             }
         }
         found.n = 0;
@@ -137,12 +142,13 @@ static bool in_rows(const dl_node *n, const unsigned char *panel) {
 
 static bool follows(const dl_node *n) {
     dl_op_class c = dl_ops[n->op].class;
-    return n->op == DL_OP_all_reduce || c == DL_CLASS_ELEM || c == DL_CLASS_MOVE || c == DL_CLASS_REDUCE;
+    return n->op == DL_OP_all_reduce || c == DL_CLASS_ELEM || c == DL_CLASS_MOVE ||
+           c == DL_CLASS_REDUCE;
 }
 
-/* May v lie as the node's result does? With the same samples and channels, as a pool's windows and what is
- * left of them do. Where axes change places ([N, C, H, W] beside [N, H, W, C]) it may not: the other side has
- * its channels last as it is. */
+/* May v lie as the node's result does? With the same samples and channels, as a pool's windows and
+ * what is left of them do. Where axes change places ([N, C, H, W] beside [N, H, W, C]) it may not:
+ * the other side has its channels last as it is. */
 static bool alike(const dl_node *n, const dl_value *v) {
     const dl_type *t = &n->out[0].type, *u = &v->type;
     if (u->rank < 2 || t->rank < 2) return u->rank == t->rank;
@@ -151,8 +157,8 @@ static bool alike(const dl_node *n, const dl_value *v) {
     return channels && u->rank > 2 && t->rank > 2 && u->axis[0].name == t->axis[0].name;
 }
 
-/* Values that lie channels last: what contractions by windows read and make, and whatever is element by
- * element or piece by piece beside them. */
+/* Values that lie channels last: what contractions by windows read and make, and whatever is
+ * element by element or piece by piece beside them. */
 static void spread_channels_last(dl_graph *g, unsigned char *cl) {
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
@@ -212,7 +218,8 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
     }
 
     dl_value **known = DL_NEWS(ctx->arena, dl_value *, 2 * g->next_id + 16);
-    for (int i = 0; i < g->results.n; i++) { /* a variable, its next value and its gradient lie alike */
+    for (int i = 0; i < g->results.n;
+         i++) { /* a variable, its next value and its gradient lie alike */
         dl_result *r = &g->results.at[i];
         if (!r->var) continue;
         bool called = r->value->def && in_rows(r->value->def, panel);
@@ -226,8 +233,8 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
         }
     }
 
-    /* Each input is turned at most once, in front of its first reader. At most one relayout a value and node
-     * is new. */
+    /* Each input is turned at most once, in front of its first reader. At most one relayout a value
+     * and node is new. */
     for (int i = 0; i < g->nodes.n; i++) {
         dl_node *n = g->nodes.at[i];
         if (n->op == DL_OP_relayout) continue;
@@ -240,9 +247,11 @@ bool dl_pass_layout(dl_graph *g, dl_pass_ctx *ctx) {
                 to = in_layout(g, v, (dl_layout){0}, &i, known);
             else if (wants_panels(n, k))
                 to = in_layout(g, v, in_panels, &i, known);
-            else if (dl_ops[n->op].class == DL_CLASS_CONTRACT && !slides && v->type.layout.kind == DL_PANEL)
+            else if (dl_ops[n->op].class == DL_CLASS_CONTRACT && !slides &&
+                     v->type.layout.kind == DL_PANEL)
                 to = in_layout(g, v, rows, &i, known); /* a product reads it element by element */
-            else if (slides || (fed && is_activation(&v->type) && n->out[0].type.layout.kind == DL_CL))
+            else if (slides ||
+                     (fed && is_activation(&v->type) && n->out[0].type.layout.kind == DL_CL))
                 to = in_layout(g, v, cl, &i, known);
             if (to != v) n->in[k] = to, changed = true;
         }

@@ -1,22 +1,23 @@
-/* recompute: what the way back reads of the way there is made again where that takes little time, and need
- * not be kept between.
+/* recompute: what the way back reads of the way there is made again where that takes little time,
+ * and need not be kept between.
  *
- * A product's weight gradient reads the product's operand, which is often a few scalar ops behind what the
- * way back reads anyway: gelu's result behind its argument, a norm's behind the normalised values. A kernel
- * of these ops alone in front of the gradient frees the place of the operand from its last reader on the way
- * there. PyTorch's name for it is selective activation checkpointing (Korthikanti et al., Reducing activation
- * recomputation in large transformer models, 2022); what fusion computes again within kernels (fuse_again.c)
- * is decided by then. */
+ * A product's weight gradient reads the product's operand, which is often a few scalar ops behind
+ * what the way back reads anyway: gelu's result behind its argument, a norm's behind the normalised
+ * values. A kernel of these ops alone in front of the gradient frees the place of the operand from
+ * its last reader on the way there. PyTorch's name for it is selective activation checkpointing
+ * (Korthikanti et al., Reducing activation recomputation in large transformer models, 2022); what
+ * fusion computes again within kernels (fuse_again.c) is decided by then. */
 #include "ir/kernel/kernel.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
 
 enum {
-    MOST_OPS = 24,     /* of such a kernel */
-    SMALL = 16,        /* times as small as the operand: may be kept for it */
-    BESIDE_TIMES = 16, /* as much arithmetic of its readers as the target does in the time of a byte, for each
-                          byte: then writing it once more is a sixteenth of their time; */
-    ALONE_TIMES = 40   /* by a kernel of its own, which reads what it is made of, too: a twentieth */
+    MOST_OPS = 24, /* of such a kernel */
+    SMALL = 16,    /* times as small as the operand: may be kept for it */
+    BESIDE_TIMES =
+        16, /* as much arithmetic of its readers as the target does in the time of a byte, for each
+               byte: then writing it once more is a sixteenth of their time; */
+    ALONE_TIMES = 40 /* by a kernel of its own, which reads what it is made of, too: a twentieth */
 };
 
 typedef struct {
@@ -43,7 +44,9 @@ typedef struct {
     int *place; /* by instruction of the kernel that made it: here, or -1 */
 } remade;
 
-static bool is_late(const remaker *r, const dl_node *n) { return !r->early[r->position[n->out[0].id]]; }
+static bool is_late(const remaker *r, const dl_node *n) {
+    return !r->early[r->position[n->out[0].id]];
+}
 
 /* Does the way back read the value anyway? */
 static bool is_kept(const remaker *r, const dl_value *v) {
@@ -64,7 +67,8 @@ static int emit(remade *m, dl_kinstr in) {
 }
 
 static int load(remade *m, dl_value *v, dl_index *index, dl_loc loc) {
-    dl_kinstr in = {.kind = DL_K_LOAD, .type = dl_kernel_type(v->type.dtype), .index = index, .loc = loc};
+    dl_kinstr in = {
+        .kind = DL_K_LOAD, .type = dl_kernel_type(v->type.dtype), .index = index, .loc = loc};
     while (in.param < m->operands.n && m->operands.at[in.param] != v) in.param++;
     if (in.param == m->operands.n) {
         dl_push(m->r->scratch, &m->operands, v);
@@ -74,14 +78,16 @@ static int load(remade *m, dl_value *v, dl_index *index, dl_loc loc) {
     return emit(m, in);
 }
 
-/* A kept result of the same kernel that holds the value of instruction `i`, and the store that writes it. */
+/* A kept result of the same kernel that holds the value of instruction `i`, and the store that
+ * writes it. */
 static const dl_kinstr *find_stored(const remade *m, int i) {
     const dl_kernel *k = m->from->kernel;
     for (int s = 0; s < k->instrs.n; s++) {
         const dl_kinstr *in = &k->instrs.at[s];
         if (in->kind != DL_K_STORE || in->args[0] != i || dl_kinstr_by(k, in) >= 0) continue;
         const dl_value *v = &m->from->out[in->param - k->nin];
-        if (v != m->value && dl_kernel_type(v->type.dtype) == k->instrs.at[i].type && may_keep(m, v))
+        if (v != m->value && dl_kernel_type(v->type.dtype) == k->instrs.at[i].type &&
+            may_keep(m, v))
             return in;
     }
     return NULL;
@@ -93,7 +99,8 @@ static int take(remade *m, int i) {
     dl_kinstr in = k->instrs.at[i];
     if (m->place[i] >= 0) return m->place[i];
     const dl_kinstr *stored = find_stored(m, i);
-    if (stored) return m->place[i] = load(m, &m->from->out[stored->param - k->nin], stored->index, in.loc);
+    if (stored)
+        return m->place[i] = load(m, &m->from->out[stored->param - k->nin], stored->index, in.loc);
     switch (in.kind) {
     case DL_K_LOAD:
         if (dl_kinstr_by(k, &in) >= 0 || !may_keep(m, m->from->in[in.param])) return -1;
@@ -111,7 +118,8 @@ static int take(remade *m, int i) {
     return m->place[i] = emit(m, in);
 }
 
-/* Where the node may stand: in front of `first`, and of what writes over a variable that it reads. */
+/* Where the node may stand: in front of `first`, and of what writes over a variable that it reads.
+ */
 static int find_front(const remaker *r, const dl_node *made, int first) {
     for (int k = 0; k < made->nin; k++) {
         int writer = made->in[k]->var ? r->writer[made->in[k]->id] : -1;
@@ -125,8 +133,8 @@ static bool pays(const remaker *r, const dl_value *v, int64_t flops, int times) 
     return flops / (times * r->balance) >= dl_type_bytes(&v->type);
 }
 
-/* The readers on the way back, which are all contractions of it with enough arithmetic, in *flops: the first
- * one's position, or -1. */
+/* The readers on the way back, which are all contractions of it with enough arithmetic, in *flops:
+ * the first one's position, or -1. */
 static int find_late(const remaker *r, const dl_value *v, int64_t *flops) {
     const dl_uses *u = &r->uses[v->id];
     int first = -1;
@@ -148,7 +156,8 @@ static int find_late(const remaker *r, const dl_value *v, int64_t *flops) {
     return early && !u->results && pays(r, v, *flops, BESIDE_TIMES) ? first : -1;
 }
 
-/* ---- a kernel of the way back that has the operands at hand makes the value beside its own ---- */
+/* ---- a kernel of the way back that has the operands at hand makes the value beside its own ----
+ */
 
 static bool is_same(const dl_kinstr *a, const dl_kinstr *b) {
     return a->kind == b->kind && a->op == b->op && a->type == b->type && a->nargs == b->nargs &&
@@ -156,7 +165,8 @@ static bool is_same(const dl_kinstr *a, const dl_kinstr *b) {
            a->axis == b->axis && a->param == b->param;
 }
 
-/* The host's instruction that is instruction `i` of the new kernel, or -1; `of`: by instruction before it. */
+/* The host's instruction that is instruction `i` of the new kernel, or -1; `of`: by instruction
+ * before it. */
 static int find_same(const remade *m, const dl_node *host, const int *of, int i) {
     const dl_kernel *k = host->kernel;
     dl_kinstr in = m->made->instrs.at[i];
@@ -184,7 +194,8 @@ static bool has_operands(const remade *m, const dl_node *n, int *of) {
     bool of_weight = anchor >= 0 && dl_op_makes_weight(k->instrs.at[anchor].op);
     if (of_weight || k->nspace != m->made->nspace) return false;
     for (int a = 0; a < k->nspace; a++)
-        if (k->space[a].name != m->made->space[a].name || k->space[a].size != m->made->space[a].size)
+        if (k->space[a].name != m->made->space[a].name ||
+            k->space[a].size != m->made->space[a].size)
             return false;
     for (int i = 0; i < m->made->instrs.n; i++) {
         dl_kinstr_kind kind = m->made->instrs.at[i].kind;
@@ -216,13 +227,14 @@ static dl_value *add_result(const remaker *r, dl_node *n, const dl_type *type) {
         out[k] = n->out[k];
         move_value(r, &n->out[k], &out[k]);
     }
-    out[n->nout] = (dl_value){.id = g->next_id++, .def = n, .index = n->nout, .type = *type, .offset = -1};
+    out[n->nout] =
+        (dl_value){.id = g->next_id++, .def = n, .index = n->nout, .type = *type, .offset = -1};
     n->out = out;
     return &out[n->nout++];
 }
 
-/* The value made by a node in front of position `first`, or NULL. A weight's gradient is none: it runs
- * through panels. */
+/* The value made by a node in front of position `first`, or NULL. A weight's gradient is none: it
+ * runs through panels. */
 static dl_value *make_beside(const remade *m, int first) {
     const remaker *r = m->r;
     const dl_kernel *made = m->made;
@@ -244,15 +256,17 @@ static dl_value *make_beside(const remade *m, int first) {
         dl_push(r->g->module->arena, &k->instrs, in);
     }
     dl_push(r->g->module->arena, &k->params,
-            (dl_kparam){
-                .name = dl_internf("o%d", host->nout), .type = m->value->type, .is_out = true, .alias = -1});
+            (dl_kparam){.name = dl_internf("o%d", host->nout),
+                        .type = m->value->type,
+                        .is_out = true,
+                        .alias = -1});
     k->bytes_unfused += dl_type_bytes(&m->value->type);
     dl_kernel_count(k);
     return add_result(r, host, &m->value->type);
 }
 
-/* The value made again in front of position `first`: by a node that has its operands at hand, or by a new
- * one, in no list yet. NULL where neither can. */
+/* The value made again in front of position `first`: by a node that has its operands at hand, or by
+ * a new one, in no list yet. NULL where neither can. */
 static dl_value *make_again(remaker *r, const dl_node *n, dl_value *v, int first, int64_t flops,
                             dl_node **node) {
     dl_arena *arena = r->g->module->arena;
@@ -310,7 +324,8 @@ static void find_early(remaker *r) {
             wanted[g->results.at[i].value->id] = true;
     for (int i = g->nodes.n - 1; i >= 0; i--) {
         const dl_node *n = g->nodes.at[i];
-        for (int k = 0; k < n->nout; k++) r->position[n->out[k].id] = i, r->early[i] |= wanted[n->out[k].id];
+        for (int k = 0; k < n->nout; k++)
+            r->position[n->out[k].id] = i, r->early[i] |= wanted[n->out[k].id];
         for (int k = 0; k < n->nin; k++) wanted[n->in[k]->id] |= r->early[i];
     }
     for (int i = 0; i < g->results.n; i++) {

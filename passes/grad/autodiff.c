@@ -1,5 +1,5 @@
-/* Reverse-mode differentiation of the train graph: walks the nodes backwards, and asks each op's rule (column
- * `grad` of ops.def) for what its result's gradient means for its operands. */
+/* Reverse-mode differentiation of the train graph: walks the nodes backwards, and asks each op's
+ * rule (column `grad` of ops.def) for what its result's gradient means for its operands. */
 #include "passes/grad/grad.h"
 #include "passes/optim/scaler.h"
 
@@ -36,7 +36,8 @@ static bool pass_stop(dl_value **v) {
     return *v != before;
 }
 
-/* What stopped a gradient, or changed it between ranks, has done its work: its operand is read in its place.
+/* What stopped a gradient, or changed it between ranks, has done its work: its operand is read in
+ * its place.
  */
 static bool forget_stops(dl_graph *g) {
     bool any = false;
@@ -48,17 +49,20 @@ static bool forget_stops(dl_graph *g) {
 
 static bool differentiate(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_result *loss = dl_graph_find_result(g, DL_RESULT_LOSS, NULL);
-    bool trains = strcmp(g->name, "train") == 0 && loss && !dl_graph_find_result(g, DL_RESULT_GRAD, NULL);
+    bool trains =
+        strcmp(g->name, "train") == 0 && loss && !dl_graph_find_result(g, DL_RESULT_GRAD, NULL);
     if (!trains) return false;
 
     bool *active = find_active(g, ctx->arena);
     dl_value **grads = DL_NEWS(ctx->arena, dl_value *, g->next_id);
-    int forward = g->nodes.n, vars = g->vars.n; /* gradient nodes and the scaler's state come behind */
+    int forward = g->nodes.n,
+        vars = g->vars.n; /* gradient nodes and the scaler's state come behind */
     dl_value *root = loss->value;
     if (!active[root->id]) return false; /* a loss without parameters: nothing to train */
     dl_builder b = {.graph = g, .loc = root->def ? root->def->loc : (dl_loc){0}};
-    grads[root->id] = dl_recipe_scales(&ctx->recipe) ? dl_scaler_seed(&b, root->type.dtype, ctx->err)
-                                                     : dl_build_const(&b, root->type.dtype, 1);
+    grads[root->id] = dl_recipe_scales(&ctx->recipe)
+                          ? dl_scaler_seed(&b, root->type.dtype, ctx->err)
+                          : dl_build_const(&b, root->type.dtype, 1);
     if (ctx->err->code != DL_OK) return false;
 
     dl_grad grad = {.b = &b, .active = active, .grads = grads, .err = ctx->err};

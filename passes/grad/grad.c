@@ -1,11 +1,11 @@
-/* The part of autodiff that all gradient rules share: they ask whether a gradient is wanted, hand over
- * contributions, and say that there is none. */
+/* The part of autodiff that all gradient rules share: they ask whether a gradient is wanted, hand
+ * over contributions, and say that there is none. */
 #include "passes/grad/grad.h"
 
 bool dl_grad_wanted(const dl_grad *g, int operand) { return g->active[g->node->in[operand]->id]; }
 
-/* `v` brought to `type`, which has no axis that v lacks beside those of size 1 without a name: sums over the
- * axes that implicit broadcasting added, then puts what remains in order. */
+/* `v` brought to `type`, which has no axis that v lacks beside those of size 1 without a name: sums
+ * over the axes that implicit broadcasting added, then puts what remains in order. */
 static dl_value *reduce_to(dl_builder *b, dl_value *v, const dl_type *type) {
     const char *over[DL_MAX_RANK];
     int n = 0;
@@ -27,7 +27,8 @@ void dl_grad_give_to(dl_grad *g, const dl_value *v, dl_value *contribution) {
     dl_value **sum = &g->grads[v->id];
     contribution = reduce_to(g->b, contribution, &v->type);
     /* An axis without a name takes no part in the addition and comes back behind it. */
-    if (*sum) contribution = reduce_to(g->b, dl_build2(g->b, DL_OP_add, *sum, contribution), &v->type);
+    if (*sum)
+        contribution = reduce_to(g->b, dl_build2(g->b, DL_OP_add, *sum, contribution), &v->type);
     *sum = contribution;
 }
 

@@ -1,5 +1,5 @@
-/* Gradients of affine views: every element gathers from the places that read it, so that no two threads add
- * to one. And of first_max, which such views mostly stand before. */
+/* Gradients of affine views: every element gathers from the places that read it, so that no two
+ * threads add to one. And of first_max, which such views mostly stand before. */
 #include "passes/grad/grad.h"
 
 static dl_value *zero_like(dl_grad *g) { return dl_build_const(g->b, g->dy->type.dtype, 0); }
@@ -8,7 +8,8 @@ static const dl_type *operand_type(const dl_grad *g) { return &g->node->in[0]->t
 
 /* The node's view. */
 static dl_affine view_of(const dl_node *n) {
-    const dl_attr *along = dl_node_attr(n, DL_ATTR_along), *stride = dl_node_attr(n, DL_ATTR_stride);
+    const dl_attr *along = dl_node_attr(n, DL_ATTR_along),
+                  *stride = dl_node_attr(n, DL_ATTR_stride);
     const dl_type *t = &n->out[0].type;
     dl_affine a = {.axis = along->names[0],
                    .size = t->axis[dl_type_axis(t, along->names[0])].size,
@@ -22,10 +23,12 @@ static dl_affine view_of(const dl_node *n) {
     return a;
 }
 
-static int64_t size_of(const dl_type *t, const char *axis) { return t->axis[dl_type_axis(t, axis)].size; }
+static int64_t size_of(const dl_type *t, const char *axis) {
+    return t->axis[dl_type_axis(t, axis)].size;
+}
 
-/* i stride + j tap_stride + start = e div, solved for i: v, which goes along i, read along the n elements e.
- * Elements of which no place reads get 0. */
+/* i stride + j tap_stride + start = e div, solved for i: v, which goes along i, read along the n
+ * elements e. Elements of which no place reads get 0. */
 static dl_value *invert(dl_grad *g, dl_value *v, dl_affine a, int64_t n) {
     int64_t sign = a.stride < 0 ? -1 : 1, step = sign * a.stride;
     return dl_build_affine(g->b, v,
@@ -40,8 +43,9 @@ static dl_value *invert(dl_grad *g, dl_value *v, dl_affine a, int64_t n) {
                                        .outside = step > 1 ? DL_OUT_EXACT : DL_OUT_ZERO});
 }
 
-/* Of a division downwards: element e is read at up to ceil(div / stride) places one behind the other, the
- * first of them ceil((e div - start) / stride). Which of the candidates read it, their places say. */
+/* Of a division downwards: element e is read at up to ceil(div / stride) places one behind the
+ * other, the first of them ceil((e div - start) / stride). Which of the candidates read it, their
+ * places say. */
 static dl_value *gather_candidates(dl_grad *g, dl_affine a) {
     const dl_type *t = operand_type(g);
     int at = dl_type_axis(t, a.axis);
@@ -55,7 +59,8 @@ static dl_value *gather_candidates(dl_grad *g, dl_affine a) {
                       .taps = (a.div + a.stride - 1) / a.stride,
                       .tap_stride = a.stride};
     dl_value *dy = dl_build_affine(g->b, g->dy, back);
-    if (a.div % a.stride == 0 && a.start == 0 && a.size == t->axis[at].size * (a.div / a.stride)) return dy;
+    if (a.div % a.stride == 0 && a.start == 0 && a.size == t->axis[at].size * (a.div / a.stride))
+        return dy;
     dl_value *number = dl_build_count(g->b, t, at, g->dy->type.dtype);
     a.outside = back.outside = DL_OUT_LOWEST;
     dl_value *reads = dl_build_affine(g->b, dl_build_affine(g->b, number, a), back);
@@ -85,13 +90,15 @@ static void give_end(dl_grad *g, const dl_affine *a, int64_t from, int64_t to, i
     dl_grad_give(g, 0, pad(g, v, a->axis, e, size_of(operand_type(g), a->axis) - 1 - e));
 }
 
-/* Place i reads i + start, which lies on one of the axis' images: every `period` elements, as it is or
- * (mirrored, without its ends, which the image beside it has) the other way round. */
+/* Place i reads i + start, which lies on one of the axis' images: every `period` elements, as it is
+ * or (mirrored, without its ends, which the image beside it has) the other way round. */
 static void give_images(dl_grad *g, dl_affine a, int64_t period, bool mirrored) {
     int64_t n = size_of(operand_type(g), a.axis), count = mirrored ? n - 2 : n;
     int64_t last = a.start + a.size - 1;
-    for (int64_t r = dl_floor_div(a.start - n, period); count > 0 && (r - 1) * period <= last; r++) {
-        int64_t from = mirrored ? r * period - count : r * period; /* the image is [from, from + count) */
+    for (int64_t r = dl_floor_div(a.start - n, period); count > 0 && (r - 1) * period <= last;
+         r++) {
+        int64_t from =
+            mirrored ? r * period - count : r * period; /* the image is [from, from + count) */
         if (from > last || from + count <= a.start) continue;
         dl_affine image = {.axis = a.axis,
                            .size = count,
@@ -124,8 +131,8 @@ void dl_grad_affine(dl_grad *g) {
     }
 }
 
-/* Where the windows that v consists of lie beyond their operand, no element can be the first: true where all
- * are inside, or NULL where they always are. */
+/* Where the windows that v consists of lie beyond their operand, no element can be the first: true
+ * where all are inside, or NULL where they always are. */
 static dl_value *find_inside(dl_grad *g, const dl_value *v) {
     dl_value *inside = NULL;
     for (; v->def && v->def->op == DL_OP_affine; v = v->def->in[0]) {
@@ -149,8 +156,8 @@ static bool goes_over(const dl_attr *over, const char *axis) {
     return false;
 }
 
-/* A view that adds an axis of taps, and nothing that its inverse would not find back: the places along its
- * axis are still there behind the reduction. */
+/* A view that adds an axis of taps, and nothing that its inverse would not find back: the places
+ * along its axis are still there behind the reduction. */
 static bool is_window(const dl_value *v, const dl_attr *over) {
     if (!v->def || v->def->op != DL_OP_affine) return false;
     dl_affine a = view_of(v->def);
@@ -159,8 +166,8 @@ static bool is_window(const dl_value *v, const dl_attr *over) {
     return adds && a.div == 1 && dl_outside_fills(a.outside) && a.outside != DL_OUT_EXACT;
 }
 
-/* The first of the largest in row-major order of the reduced axes takes it all, as in PyTorch's max_pool;
- * among NaNs the last. */
+/* The first of the largest in row-major order of the reduced axes takes it all, as in PyTorch's
+ * max_pool; among NaNs the last. */
 void dl_grad_first_max(dl_grad *g) {
     dl_value *x = g->node->in[0], *y = &g->node->out[0], *number = NULL;
     const dl_attr *over = dl_node_attr(g->node, DL_ATTR_over);
@@ -188,7 +195,8 @@ void dl_grad_first_max(dl_grad *g) {
     dl_value *nan = dl_build_k(g->b, DL_OP_lt, best, 0);
     dl_value *back = dl_build_k(g->b, DL_OP_sub, dl_build1(g->b, DL_OP_neg, best), 1);
     best = dl_build3(g->b, DL_OP_select, nan, back, best);
-    /* Past windows the elements themselves gather: from each that holds them, dy if they are what it chose.
+    /* Past windows the elements themselves gather: from each that holds them, dy if they are what
+     * it chose.
      */
     dl_value *dy = g->dy;
     for (; is_window(x, over); x = x->def->in[0]) {

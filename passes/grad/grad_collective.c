@@ -1,5 +1,5 @@
-/* Gradients of collectives, as passes/parallel/shard.h uses them: a whole value has its whole gradient on
- * every rank, or behind an `enter` a part of it on each; a piece has its own. */
+/* Gradients of collectives, as passes/parallel/shard.h uses them: a whole value has its whole
+ * gradient on every rank, or behind an `enter` a part of it on each; a piece has its own. */
 #include "ir/collective.h"
 #include "passes/grad/grad.h"
 
@@ -10,8 +10,10 @@ static dl_attr of_node(const dl_grad *g) {
 }
 
 void dl_grad_enter(dl_grad *g) {
-    dl_attr at[] = {*dl_node_attr(g->node, DL_ATTR_group), *dl_node_attr(g->node, DL_ATTR_ranks), of_node(g)};
-    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, dl_build(g->b, DL_OP_all_reduce, 1, &g->dy, 3, at));
+    dl_attr at[] = {*dl_node_attr(g->node, DL_ATTR_group), *dl_node_attr(g->node, DL_ATTR_ranks),
+                    of_node(g)};
+    if (dl_grad_wanted(g, 0))
+        dl_grad_give(g, 0, dl_build(g->b, DL_OP_all_reduce, 1, &g->dy, 3, at));
 }
 
 /* Every rank's term has the whole gradient of the sum. */
@@ -27,8 +29,8 @@ void dl_grad_all_gather(dl_grad *g) {
     const dl_attr *alike = dl_node_attr(n, DL_ATTR_alike), *axis = dl_node_attr(n, DL_ATTR_axis);
     if (!dl_grad_wanted(g, 0)) return;
     if (alike && alike->i) {
-        dl_share own = dl_share_of(dl_node_attr(n, DL_ATTR_size)->ints[0], dl_node_int(n, DL_ATTR_ranks),
-                                   dl_node_int(n, DL_ATTR_rank));
+        dl_share own = dl_share_of(dl_node_attr(n, DL_ATTR_size)->ints[0],
+                                   dl_node_int(n, DL_ATTR_ranks), dl_node_int(n, DL_ATTR_rank));
         dl_attr at[] = {*axis, dl_attr_int(DL_ATTR_start, own.first),
                         dl_attr_int(DL_ATTR_stop, own.first + own.n)};
         dl_grad_give(g, 0, dl_build(g->b, DL_OP_slice, 1, &g->dy, 3, at));
@@ -48,5 +50,6 @@ void dl_grad_reduce_scatter(dl_grad *g) {
                     dl_attr_ints(DL_ATTR_size, 1, &whole->axis[dl_type_axis(whole, axis)].size),
                     *dl_node_attr(n, DL_ATTR_group), *dl_node_attr(n, DL_ATTR_ranks),
                     *dl_node_attr(n, DL_ATTR_rank)};
-    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, dl_build(g->b, DL_OP_all_gather, 1, &g->dy, 5, at));
+    if (dl_grad_wanted(g, 0))
+        dl_grad_give(g, 0, dl_build(g->b, DL_OP_all_gather, 1, &g->dy, 5, at));
 }

@@ -1,8 +1,9 @@
 /* The gradient rules. `y` is the node's result, `dy` its gradient, `a`, `b`, `c` the operands.
  *
- * Where a derivative can be written with y instead of an operand it is: y is usually needed by the next op
- * anyway, so that the pre-activation dies early. dy stands first in a product, so that the axes keep the
- * order of y. Ties of min, max and of reductions share the gradient evenly, as PyTorch's maximum and amax do.
+ * Where a derivative can be written with y instead of an operand it is: y is usually needed by the
+ * next op anyway, so that the pre-activation dies early. dy stands first in a product, so that the
+ * axes keep the order of y. Ties of min, max and of reductions share the gradient evenly, as
+ * PyTorch's maximum and amax do.
  */
 #include <math.h>
 
@@ -13,12 +14,22 @@
 static dl_value *operand(const dl_grad *g, int i) { return g->node->in[i]; }
 static dl_value *result(const dl_grad *g) { return &g->node->out[0]; }
 
-static dl_value *sub(dl_grad *g, dl_value *a, dl_value *b) { return dl_build2(g->b, DL_OP_sub, a, b); }
-static dl_value *mul(dl_grad *g, dl_value *a, dl_value *b) { return dl_build2(g->b, DL_OP_mul, a, b); }
-static dl_value *divide(dl_grad *g, dl_value *a, dl_value *b) { return dl_build2(g->b, DL_OP_div, a, b); }
+static dl_value *sub(dl_grad *g, dl_value *a, dl_value *b) {
+    return dl_build2(g->b, DL_OP_sub, a, b);
+}
+static dl_value *mul(dl_grad *g, dl_value *a, dl_value *b) {
+    return dl_build2(g->b, DL_OP_mul, a, b);
+}
+static dl_value *divide(dl_grad *g, dl_value *a, dl_value *b) {
+    return dl_build2(g->b, DL_OP_div, a, b);
+}
 static dl_value *neg(dl_grad *g, dl_value *a) { return dl_build1(g->b, DL_OP_neg, a); }
-static dl_value *scale(dl_grad *g, dl_value *a, double k) { return dl_build_k(g->b, DL_OP_mul, a, k); }
-static dl_value *constant(dl_grad *g, double k) { return dl_build_const(g->b, g->dy->type.dtype, k); }
+static dl_value *scale(dl_grad *g, dl_value *a, double k) {
+    return dl_build_k(g->b, DL_OP_mul, a, k);
+}
+static dl_value *constant(dl_grad *g, double k) {
+    return dl_build_const(g->b, g->dy->type.dtype, k);
+}
 static dl_value *one_minus(dl_grad *g, dl_value *a) { return sub(g, constant(g, 1), a); }
 static dl_value *select(dl_grad *g, dl_value *c, dl_value *a, dl_value *b) {
     return dl_build3(g->b, DL_OP_select, c, a, b);
@@ -32,8 +43,9 @@ void dl_grad_zero(dl_grad *g) { (void)g; }
 /* dq, dk and dv by the template's other half, of what it left. */
 void dl_grad_flash_attention(dl_grad *g) {
     const dl_node *n = g->node;
-    dl_value *in[DL_GRAD_PART + 1] = {n->in[DL_ATT_Q],         n->in[DL_ATT_K],           n->in[DL_ATT_V],
-                                      &g->node->out[DL_ATT_Y], &g->node->out[DL_ATT_LOG], g->dy};
+    dl_value *in[DL_GRAD_PART + 1] = {n->in[DL_ATT_Q],           n->in[DL_ATT_K],
+                                      n->in[DL_ATT_V],           &g->node->out[DL_ATT_Y],
+                                      &g->node->out[DL_ATT_LOG], g->dy};
     for (int i = DL_ATT_SEED; i < n->nin; i++) in[DL_GRAD_SEED + i - DL_ATT_SEED] = n->in[i];
     dl_value *dq = dl_build(g->b, DL_OP_flash_attention_grad, n->nin + 3, in, n->nattrs, n->attrs);
     for (int i = 0; i < 3; i++) dl_grad_give(g, i, &dq->def->out[i]);
@@ -46,7 +58,8 @@ void dl_grad_abs(dl_grad *g) {
 }
 void dl_grad_exp(dl_grad *g) { dl_grad_give(g, 0, mul(g, g->dy, result(g))); }
 void dl_grad_log(dl_grad *g) { dl_grad_give(g, 0, divide(g, g->dy, operand(g, 0))); }
-void dl_grad_expm1(dl_grad *g) { /* exp a, as y + 1: 0 far below zero, where exp is less than rounding */
+void dl_grad_expm1(
+    dl_grad *g) { /* exp a, as y + 1: 0 far below zero, where exp is less than rounding */
     dl_grad_give(g, 0, mul(g, g->dy, dl_build_k(g->b, DL_OP_add, result(g), 1)));
 }
 void dl_grad_log1p(dl_grad *g) {
@@ -62,7 +75,9 @@ void dl_grad_elu(dl_grad *g) { /* p exp a below zero: y + p */
     dl_grad_give(g, 0, select(g, dl_build_k(g->b, DL_OP_gt, operand(g, 0), 0), g->dy, bent));
 }
 void dl_grad_sqrt(dl_grad *g) { dl_grad_give(g, 0, divide(g, scale(g, g->dy, 0.5), result(g))); }
-void dl_grad_sin(dl_grad *g) { dl_grad_give(g, 0, mul(g, g->dy, dl_build1(g->b, DL_OP_cos, operand(g, 0)))); }
+void dl_grad_sin(dl_grad *g) {
+    dl_grad_give(g, 0, mul(g, g->dy, dl_build1(g->b, DL_OP_cos, operand(g, 0))));
+}
 void dl_grad_cos(dl_grad *g) {
     dl_grad_give(g, 0, neg(g, mul(g, g->dy, dl_build1(g->b, DL_OP_sin, operand(g, 0)))));
 }
@@ -88,7 +103,9 @@ void dl_grad_leaky_relu(dl_grad *g) {
     dl_value *on = dl_build_k(g->b, DL_OP_gt, slope < 0 ? operand(g, 0) : result(g), 0);
     dl_grad_give(g, 0, select(g, on, g->dy, scale(g, g->dy, slope)));
 }
-void dl_grad_cast(dl_grad *g) { dl_grad_give(g, 0, dl_build_cast(g->b, g->dy, operand(g, 0)->type.dtype)); }
+void dl_grad_cast(dl_grad *g) {
+    dl_grad_give(g, 0, dl_build_cast(g->b, g->dy, operand(g, 0)->type.dtype));
+}
 
 void dl_grad_scale_gradient(dl_grad *g) {
     dl_grad_give(g, 0, scale(g, g->dy, dl_node_float(g->node, DL_ATTR_value)));
@@ -121,7 +138,8 @@ void dl_grad_pow(dl_grad *g) {
     }
     if (dl_grad_wanted(g, 1)) { /* y log a; 0 where a is 0 and b is not negative, as in PyTorch */
         dl_value *db = mul(g, g->dy, mul(g, result(g), dl_build1(g->b, DL_OP_log, a)));
-        dl_value *positive = dl_build_k(g->b, DL_OP_ge, b, 0), *nil = dl_build_k(g->b, DL_OP_eq, a, 0);
+        dl_value *positive = dl_build_k(g->b, DL_OP_ge, b, 0),
+                 *nil = dl_build_k(g->b, DL_OP_eq, a, 0);
         dl_grad_give(g, 1, select(g, dl_build2(g->b, DL_OP_and, nil, positive), zero, db));
     }
 }
@@ -130,8 +148,10 @@ void dl_grad_pow(dl_grad *g) {
 static void grad_extreme(dl_grad *g, dl_op loses0, dl_op loses1) {
     dl_value *a = operand(g, 0), *b = operand(g, 1), *tie = dl_build2(g->b, DL_OP_eq, a, b);
     dl_value *share = select(g, tie, scale(g, g->dy, 0.5), g->dy), *zero = constant(g, 0);
-    if (dl_grad_wanted(g, 0)) dl_grad_give(g, 0, select(g, dl_build2(g->b, loses0, a, b), zero, share));
-    if (dl_grad_wanted(g, 1)) dl_grad_give(g, 1, select(g, dl_build2(g->b, loses1, a, b), zero, share));
+    if (dl_grad_wanted(g, 0))
+        dl_grad_give(g, 0, select(g, dl_build2(g->b, loses0, a, b), zero, share));
+    if (dl_grad_wanted(g, 1))
+        dl_grad_give(g, 1, select(g, dl_build2(g->b, loses1, a, b), zero, share));
 }
 void dl_grad_max(dl_grad *g) { grad_extreme(g, DL_OP_lt, DL_OP_gt); }
 void dl_grad_min(dl_grad *g) { grad_extreme(g, DL_OP_gt, DL_OP_lt); }
@@ -150,7 +170,8 @@ static dl_value *spread(dl_grad *g, dl_value *v) {
 }
 void dl_grad_sum(dl_grad *g) { dl_grad_give(g, 0, spread(g, g->dy)); }
 void dl_grad_mean(dl_grad *g) {
-    double count = (double)dl_type_count(&operand(g, 0)->type) / (double)dl_type_count(&result(g)->type);
+    double count =
+        (double)dl_type_count(&operand(g, 0)->type) / (double)dl_type_count(&result(g)->type);
     dl_grad_give(g, 0, spread(g, scale(g, g->dy, 1 / count)));
 }
 static void grad_reduced_extreme(dl_grad *g) {
@@ -211,7 +232,8 @@ void dl_grad_scatter_add(dl_grad *g) { /* what went to no element has no gradien
     const char *axis = dl_node_name(g->node, DL_ATTR_axis);
     const dl_type *t = &g->dy->type;
     dl_value *numbers = operand(g, 1), *in[] = {g->dy, numbers};
-    dl_value *below = dl_build_k(g->b, DL_OP_lt, numbers, (double)t->axis[dl_type_axis(t, axis)].size);
+    dl_value *below =
+        dl_build_k(g->b, DL_OP_lt, numbers, (double)t->axis[dl_type_axis(t, axis)].size);
     dl_value *there = dl_build2(g->b, DL_OP_and, dl_build_k(g->b, DL_OP_ge, numbers, 0), below);
     dl_value *taken = dl_build(g->b, DL_OP_gather, 2, in, 1, dl_node_attr(g->node, DL_ATTR_axis));
     dl_grad_give(g, 0, select(g, there, taken, constant(g, 0)));
@@ -224,7 +246,8 @@ void dl_grad_squeeze(dl_grad *g) {
     dl_grad_give(g, 0, dl_build(g->b, DL_OP_unsqueeze, 1, &g->dy, 2, at));
 }
 void dl_grad_unsqueeze(dl_grad *g) {
-    dl_grad_give(g, 0, dl_build(g->b, DL_OP_squeeze, 1, &g->dy, 1, dl_node_attr(g->node, DL_ATTR_axis)));
+    dl_grad_give(g, 0,
+                 dl_build(g->b, DL_OP_squeeze, 1, &g->dy, 1, dl_node_attr(g->node, DL_ATTR_axis)));
 }
 void dl_grad_reshape(dl_grad *g) {
     dl_grad_give(g, 0, dl_build_as(g->b, DL_OP_reshape, 1, &g->dy, 0, NULL, operand(g, 0)->type));
@@ -235,17 +258,19 @@ void dl_grad_rename(dl_grad *g) {
 
 /* ---- contractions: trilinear forms of operands and result ---- */
 
-/* d(a b) = dy b for a, a dy for b: each time summed over the axes that the operand has not, but for those of
- * the batch. */
+/* d(a b) = dy b for a, a dy for b: each time summed over the axes that the operand has not, but for
+ * those of the batch. */
 void dl_grad_contract(dl_grad *g) {
     for (int k = 1; k >= 0;
          k--) { /* weights first: their updates then run while the activations are at hand */
         if (!dl_grad_wanted(g, k)) continue;
-        /* Its axes come in the first operand's order, then the second's: dy first where the operand begins
-         * with one of its own axes (not of the sum), so that a weight's gradient lies as the weight does. */
+        /* Its axes come in the first operand's order, then the second's: dy first where the operand
+         * begins with one of its own axes (not of the sum), so that a weight's gradient lies as the
+         * weight does. */
         dl_value *other = operand(g, 1 - k), *in[] = {g->dy, other};
         const dl_type *of = &operand(g, k)->type;
-        if (of->rank && dl_type_axis(&g->dy->type, of->axis[0].name) < 0) in[0] = other, in[1] = g->dy;
+        if (of->rank && dl_type_axis(&g->dy->type, of->axis[0].name) < 0)
+            in[0] = other, in[1] = g->dy;
         dl_attr over = {.id = DL_ATTR_over};
         for (int i = 0; i < g->dy->type.rank; i++) {
             const char *name = g->dy->type.axis[i].name;
@@ -255,9 +280,9 @@ void dl_grad_contract(dl_grad *g) {
     }
 }
 
-/* One trilinear form <y, conv(x, w)>, of which each op by windows is the derivative by one factor: the
- * gradient of each op by each operand is the op that makes this operand's tensor, of the same geometry.
- * Weights first: their updates then run while dy and x are still at hand. */
+/* One trilinear form <y, conv(x, w)>, of which each op by windows is the derivative by one factor:
+ * the gradient of each op by each operand is the op that makes this operand's tensor, of the same
+ * geometry. Weights first: their updates then run while dy and x are still at hand. */
 void dl_grad_windows(dl_grad *g) {
     const dl_node *n = g->node;
     int weight = dl_op_place(n->op, DL_TENSOR_W), first = weight == 1;
@@ -276,11 +301,13 @@ void dl_grad_windows(dl_grad *g) {
             const dl_attr *has = dl_node_attr(n, row->attrs[a]);
             if (!has && a >= row->nattrs - row->noptional) continue;
             at[count] = has ? *has : (dl_attr){.id = row->attrs[a], .n = like->rank - 2};
-            for (int d = 0; !has && d < at[count].n; d++) at[count].ints[d] = like->axis[d + 2].size;
+            for (int d = 0; !has && d < at[count].n; d++)
+                at[count].ints[d] = like->axis[d + 2].size;
             count++;
         }
         dl_value *v = dl_build(g->b, op, 2, in, count, at);
-        if (!dl_type_same(&v->type, like)) v = dl_build_as(g->b, DL_OP_rename, 1, &v, 0, NULL, *like);
+        if (!dl_type_same(&v->type, like))
+            v = dl_build_as(g->b, DL_OP_rename, 1, &v, 0, NULL, *like);
         dl_grad_give(g, k, v);
     }
 }

@@ -1,9 +1,10 @@
-/* Sums of gradients over the axes that a broadcast had added: factors that are the same all along them are
- * taken out.
+/* Sums of gradients over the axes that a broadcast had added: factors that are the same all along
+ * them are taken out.
  *
- * The chain rule multiplies on the way back by what the way there multiplied by, so the gradients of a norm's
- * weight, bias, mean and variance are sums of products that differ in factors of their channel alone. Without
- * those they are two sums, found equal by simplify, that wait for nothing. */
+ * The chain rule multiplies on the way back by what the way there multiplied by, so the gradients
+ * of a norm's weight, bias, mean and variance are sums of products that differ in factors of their
+ * channel alone. Without those they are two sums, found equal by simplify, that wait for nothing.
+ */
 #include "passes/grad/grad.h"
 
 /* v = outer * inner, negated or not; either may be NULL, which is 1. */
@@ -35,7 +36,8 @@ static product split(const axes *a, dl_value *v, int depth) {
     const dl_node *n = v->def;
     if (is_same_along(a, &v->type)) return (product){.outer = v};
     if (!n || depth == DEPTH) return (product){.inner = v};
-    if (n->op == DL_OP_broadcast && is_same_along(a, &n->in[0]->type)) return (product){.outer = n->in[0]};
+    if (n->op == DL_OP_broadcast && is_same_along(a, &n->in[0]->type))
+        return (product){.outer = n->in[0]};
     if (n->op == DL_OP_neg) {
         product p = split(a, n->in[0], depth + 1);
         p.negated = !p.negated;
@@ -44,7 +46,8 @@ static product split(const axes *a, dl_value *v, int depth) {
     if (n->op != DL_OP_mul) return (product){.inner = v};
     product x = split(a, n->in[0], depth + 1), y = split(a, n->in[1], depth + 1);
     if (!x.outer && !y.outer && !x.negated && !y.negated) return (product){.inner = v};
-    return (product){times(a, x.outer, y.outer), times(a, x.inner, y.inner), x.negated != y.negated};
+    return (product){times(a, x.outer, y.outer), times(a, x.inner, y.inner),
+                     x.negated != y.negated};
 }
 
 /* Has it all axes that are summed? */

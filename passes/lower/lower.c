@@ -1,6 +1,6 @@
-/* Composites become what they consist of, by the column `lower` of ops.def. It stands before autodiff, so
- * that a composite needs no gradient rule of its own, and its parts are simplified, shared and fused like all
- * others. */
+/* Composites become what they consist of, by the column `lower` of ops.def. It stands before
+ * autodiff, so that a composite needs no gradient rule of its own, and its parts are simplified,
+ * shared and fused like all others. */
 #include "passes/lower/lower.h"
 
 #include "passes/core/rewrite.h"
@@ -12,7 +12,8 @@ static dl_lower_rule *const rules[DL_NOPS] = {
 #undef OP
 };
 
-/* The op stays; a composite that is not there yet is refused by name by the pass that cannot take it. */
+/* The op stays; a composite that is not there yet is refused by name by the pass that cannot take
+ * it. */
 dl_value *dl_lower_none(dl_builder *b, const dl_node *n) {
     (void)b, (void)n;
     return NULL;
@@ -35,25 +36,27 @@ static bool has_halves(const dl_node *n) {
     return half;
 }
 
-/* The node with f32 in place of 16 bits, rounded once behind it: each of its parts, and of its gradient's,
- * would round and overflow by itself. */
+/* The node with f32 in place of 16 bits, rounded once behind it: each of its parts, and of its
+ * gradient's, would round and overflow by itself. */
 static dl_value *lower_in_f32(dl_builder *b, const dl_node *n) {
     dl_node wide = *n;
     dl_value out = n->out[0], *v;
     wide.out = &out, wide.in = DL_NEWS(b->graph->module->arena, dl_value *, n->nin);
     if (dl_dtype_is_half(out.type.dtype)) out.type.dtype = DL_F32;
     for (int k = 0; k < n->nin; k++)
-        wide.in[k] = dl_dtype_is_half(n->in[k]->type.dtype) ? dl_build_cast(b, n->in[k], DL_F32) : n->in[k];
+        wide.in[k] =
+            dl_dtype_is_half(n->in[k]->type.dtype) ? dl_build_cast(b, n->in[k], DL_F32) : n->in[k];
     v = rules[n->op](b, &wide);
     if (!v) v = dl_build_as(b, n->op, n->nin, wide.in, n->nattrs, n->attrs, out.type);
     return dl_build_cast(b, v, n->out[0].type.dtype);
 }
 
-/* What the node consists of, or NULL where it stays. Of 16 bits what mixed precision computes in f32 is
- * computed so here, too: the model's own text may have asked for those types. */
+/* What the node consists of, or NULL where it stays. Of 16 bits what mixed precision computes in
+ * f32 is computed so here, too: the model's own text may have asked for those types. */
 static dl_value *lower(dl_builder *b, const dl_node *n) {
     dl_amp amp = dl_ops[n->op].amp;
-    bool wide = (amp == DL_AMP_WIDE || amp == DL_AMP_KEEP) && dl_ops[n->op].class != DL_CLASS_TEMPLATE;
+    bool wide =
+        (amp == DL_AMP_WIDE || amp == DL_AMP_KEEP) && dl_ops[n->op].class != DL_CLASS_TEMPLATE;
     return wide && has_halves(n) ? lower_in_f32(b, n) : rules[n->op](b, n);
 }
 

@@ -1,15 +1,18 @@
-/* Pooling and resizing: windows as views along one axis after the other, and an ordinary reduction over their
- * taps. What a window looks like is said by the op affine alone. */
+/* Pooling and resizing: windows as views along one axis after the other, and an ordinary reduction
+ * over their taps. What a window looks like is said by the op affine alone. */
 #include "ir/relation.h"
 #include "passes/lower/lower.h"
 
-static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_mul, x, y); }
+static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) {
+    return dl_build2(b, DL_OP_mul, x, y);
+}
 
-/* Windows as long as this are not gathered by tap where they need not be: their gradient reads every tap at
- * every element. */
+/* Windows as long as this are not gathered by tap where they need not be: their gradient reads
+ * every tap at every element. */
 enum { LONG_WINDOW = 64, MOST_BINS = 256 };
 
-static dl_value *build_slice(dl_builder *b, dl_value *x, const char *axis, int64_t from, int64_t to) {
+static dl_value *build_slice(dl_builder *b, dl_value *x, const char *axis, int64_t from,
+                             int64_t to) {
     dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, from),
                     dl_attr_int(DL_ATTR_stop, to)};
     if (from == 0 && to == x->type.axis[dl_type_axis(&x->type, axis)].size) return x;
@@ -21,7 +24,8 @@ static dl_value *build_unsqueeze(dl_builder *b, dl_value *x, const char *axis, i
     return dl_build(b, DL_OP_unsqueeze, 1, &x, 2, to);
 }
 
-/* The first size*taps elements of an axis as `size` parts of `taps` elements each, which go along `tap`. */
+/* The first size*taps elements of an axis as `size` parts of `taps` elements each, which go along
+ * `tap`. */
 static dl_value *split_axis(dl_builder *b, dl_value *x, dl_axis to, const char *tap, int64_t taps) {
     int at = dl_type_axis(&x->type, to.name);
     x = build_slice(b, x, to.name, 0, to.size * taps);
@@ -31,9 +35,11 @@ static dl_value *split_axis(dl_builder *b, dl_value *x, dl_axis to, const char *
     return dl_build_as(b, DL_OP_reshape, 1, &x, 0, NULL, t);
 }
 
-/* The i-th spatial axis of x as windows without a view: an only window is the axis itself, as far as it
- * reaches, which is then its taps; long windows side by side are parts of it. NULL: it needs a view. */
-static dl_value *plain_windows(dl_builder *b, const dl_node *n, dl_value *x, int i, const char **tap) {
+/* The i-th spatial axis of x as windows without a view: an only window is the axis itself, as far
+ * as it reaches, which is then its taps; long windows side by side are parts of it. NULL: it needs
+ * a view. */
+static dl_value *plain_windows(dl_builder *b, const dl_node *n, dl_value *x, int i,
+                               const char **tap) {
     dl_windows w = dl_node_windows(n);
     const dl_attr *dilation = dl_node_attr(n, DL_ATTR_dilation);
     dl_axis to = n->out[0].type.axis[2 + i], of = n->in[0]->type.axis[2 + i];
@@ -47,12 +53,13 @@ static dl_value *plain_windows(dl_builder *b, const dl_node *n, dl_value *x, int
     return split_axis(b, x, to, *tap, taken);
 }
 
-/* The spatial axes of x as windows of n's stride, padding and dilation. The names of their taps go to `taps`:
- * mostly new axes. Views come last: the gradient of a maximum looks for them there. */
+/* The spatial axes of x as windows of n's stride, padding and dilation. The names of their taps go
+ * to `taps`: mostly new axes. Views come last: the gradient of a maximum looks for them there. */
 static dl_value *windows(dl_builder *b, const dl_node *n, dl_value *x, dl_outside outside,
                          const char *taps[3]) {
     const dl_attr *stride = dl_node_attr(n, DL_ATTR_stride), *lo = dl_node_attr(n, DL_ATTR_pad_lo),
-                  *kernel = dl_node_attr(n, DL_ATTR_kernel), *dilation = dl_node_attr(n, DL_ATTR_dilation);
+                  *kernel = dl_node_attr(n, DL_ATTR_kernel),
+                  *dilation = dl_node_attr(n, DL_ATTR_dilation);
     bool plain[3];
     for (int i = 0; i < stride->n; i++) {
         taps[i] = dl_type_fresh(&x->type, dl_internf("k%s", n->out[0].type.axis[2 + i].name));
@@ -76,7 +83,8 @@ static dl_value *windows(dl_builder *b, const dl_node *n, dl_value *x, dl_outsid
 }
 
 /* x without the axes of taps; an only window is an axis of size 1. */
-static dl_value *reduce_windows(dl_builder *b, const dl_node *n, dl_op op, dl_value *x, const char *taps[3]) {
+static dl_value *reduce_windows(dl_builder *b, const dl_node *n, dl_op op, dl_value *x,
+                                const char *taps[3]) {
     int spatial = dl_node_attr(n, DL_ATTR_stride)->n;
     x = dl_build_reduce(b, op, x, spatial, taps);
     for (int i = 0; i < spatial; i++) {
@@ -100,7 +108,8 @@ static dl_value *ones(dl_builder *b, dl_dtype dtype, dl_axis axis) {
     return dl_build_as(b, DL_OP_broadcast, 1, &one, 0, NULL, t);
 }
 
-/* How many elements the i-th axis has in each window: those of the axis, with its padding where that counts.
+/* How many elements the i-th axis has in each window: those of the axis, with its padding where
+ * that counts.
  */
 static dl_value *count_elements(dl_builder *b, const dl_node *n, int i) {
     dl_windows w = dl_node_windows(n);
@@ -153,7 +162,8 @@ static dl_value *mean_of_few(dl_builder *b, dl_value *x, int axis, int64_t m) {
     dl_axis of = x->type.axis[axis];
     dl_value **bins = DL_NEWS(b->graph->module->arena, dl_value *, m);
     for (int64_t i = 0; i < m; i++) {
-        dl_value *bin = build_slice(b, x, of.name, i * of.size / m, ((i + 1) * of.size + m - 1) / m);
+        dl_value *bin =
+            build_slice(b, x, of.name, i * of.size / m, ((i + 1) * of.size + m - 1) / m);
         bin = dl_build_reduce(b, DL_OP_mean, bin, 1, &of.name);
         bins[i] = build_unsqueeze(b, bin, of.name, axis);
     }
@@ -161,7 +171,8 @@ static dl_value *mean_of_few(dl_builder *b, dl_value *x, int axis, int64_t m) {
     return m == 1 ? bins[0] : dl_build(b, DL_OP_cat, (int)m, bins, 1, &along);
 }
 
-/* The i-th of m bins of n elements: from floor(i n / m) up to ceil((i+1) n / m), as torch.nn.AdaptiveAvgPool.
+/* The i-th of m bins of n elements: from floor(i n / m) up to ceil((i+1) n / m), as
+ * torch.nn.AdaptiveAvgPool.
  */
 static dl_value *mean_of_bins(dl_builder *b, dl_value *x, int axis, int64_t m) {
     dl_axis of = x->type.axis[axis];
@@ -174,10 +185,13 @@ static dl_value *mean_of_bins(dl_builder *b, dl_value *x, int axis, int64_t m) {
     }
     if (n / m >= LONG_WINDOW && m <= MOST_BINS) return mean_of_few(b, x, axis, m);
     if (n % m == 0) {
-        x = dl_build_affine(
-            b, x,
-            (dl_affine){
-                .axis = of.name, .tap = tap, .size = m, .stride = n / m, .taps = n / m, .tap_stride = 1});
+        x = dl_build_affine(b, x,
+                            (dl_affine){.axis = of.name,
+                                        .tap = tap,
+                                        .size = m,
+                                        .stride = n / m,
+                                        .taps = n / m,
+                                        .tap_stride = 1});
         return dl_build_reduce(b, DL_OP_mean, x, 1, &tap);
     }
     dl_affine first = {.axis = of.name, .size = m, .stride = n, .div = m}, last = first;
@@ -206,20 +220,28 @@ dl_value *dl_lower_adaptive_avg_pool(dl_builder *b, const dl_node *n) {
 
 static int64_t common(int64_t a, int64_t b) { return b ? common(b, a % b) : a; }
 
-/* Between the two elements beside place (i s + c) / d of the axis, by how near they are; in front of the
- * first and behind the last it is these alone. */
+/* Between the two elements beside place (i s + c) / d of the axis, by how near they are; in front
+ * of the first and behind the last it is these alone. */
 static dl_value *interpolate(dl_builder *b, dl_value *x, int axis, int64_t m, bool corners) {
     dl_axis of = x->type.axis[axis];
     dl_dtype dtype = x->type.dtype;
-    int64_t n = of.size, s = corners ? n - 1 : 2 * n, c = corners ? 0 : n - m, d = corners ? m - 1 : 2 * m;
+    int64_t n = of.size, s = corners ? n - 1 : 2 * n, c = corners ? 0 : n - m,
+            d = corners ? m - 1 : 2 * m;
     if (d == 0) s = 0, d = 1; /* one element: the first */
     int64_t by = common(common(s, d), c < 0 ? -c : c);
     s /= by, c /= by, d /= by;
     const char *tap = dl_type_fresh(&x->type, dl_internf("k%s", of.name));
-    /* Element j of `pairs` is x[j-1] and x[j]; the place, one more than that of x, is in it always. */
-    dl_affine pair = {
-        .axis = of.name, .tap = tap, .size = n + 1, .stride = 1, .start = -1, .taps = 2, .tap_stride = 1};
-    dl_affine place = {.axis = of.name, .size = m, .stride = s ? s : 1, .start = c + d, .div = s ? d : m};
+    /* Element j of `pairs` is x[j-1] and x[j]; the place, one more than that of x, is in it always.
+     */
+    dl_affine pair = {.axis = of.name,
+                      .tap = tap,
+                      .size = n + 1,
+                      .stride = 1,
+                      .start = -1,
+                      .taps = 2,
+                      .tap_stride = 1};
+    dl_affine place = {
+        .axis = of.name, .size = m, .stride = s ? s : 1, .start = c + d, .div = s ? d : m};
     if (!s) place.start = m;
     dl_value *pairs = dl_build_affine(b, x, pair), *u = dl_build_affine(b, pairs, place);
     dl_value *left = dl_build_affine(b, dl_build_count(b, &pairs->type, axis, dtype), place);
@@ -231,7 +253,8 @@ static dl_value *interpolate(dl_builder *b, dl_value *x, int axis, int64_t m, bo
     dl_value *taps = dl_build_count(b, &u->type, u->type.rank - 1, dtype);
     dl_value *past = dl_build_k(b, DL_OP_add, dl_build2(b, DL_OP_sub, at, left), 1);
     dl_value *far = dl_build2(b, DL_OP_sub, past, taps);
-    dl_value *share = dl_build_k(b, DL_OP_add, dl_build1(b, DL_OP_neg, dl_build1(b, DL_OP_abs, far)), 1);
+    dl_value *share =
+        dl_build_k(b, DL_OP_add, dl_build1(b, DL_OP_neg, dl_build1(b, DL_OP_abs, far)), 1);
     return dl_build_reduce(b, DL_OP_sum, mul(b, u, dl_build_k(b, DL_OP_max, share, 0)), 1, &tap);
 }
 
@@ -246,7 +269,8 @@ dl_value *dl_lower_upsample(dl_builder *b, const dl_node *n) {
         else
             x = dl_build_affine(
                 b, x,
-                (dl_affine){.axis = x->type.axis[i].name, .size = m, .stride = size / by, .div = m / by});
+                (dl_affine){
+                    .axis = x->type.axis[i].name, .size = m, .stride = size / by, .div = m / by});
     }
     return x;
 }

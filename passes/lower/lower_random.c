@@ -1,8 +1,9 @@
-/* What is drawn in a step: dropout in its forms. A random number is a pure function of the seed, the step,
- * the number of its op and its element (ir/base/philox.h); seed and step are variables of the plan, so that
- * the backward pass draws the same numbers again, a resumed run goes on with them, and another seed compiles
- * nothing. Where ranks share the samples the element is counted among those of all ranks, so that a sample's
- * numbers are the same wherever it is; the rank is a variable of the plan, so that one plan serves all. */
+/* What is drawn in a step: dropout in its forms. A random number is a pure function of the seed,
+ * the step, the number of its op and its element (ir/base/philox.h); seed and step are variables of
+ * the plan, so that the backward pass draws the same numbers again, a resumed run goes on with
+ * them, and another seed compiles nothing. Where ranks share the samples the element is counted
+ * among those of all ranks, so that a sample's numbers are the same wherever it is; the rank is a
+ * variable of the plan, so that one plan serves all. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,7 +24,8 @@ static dl_value *counter(dl_lowering *l, dl_var_role role, const char *name) {
 }
 
 static void begin(dl_lowering *l) {
-    l->seed = counter(l, DL_VAR_HYPER, DL_RANDOM_SEED), l->step = counter(l, DL_VAR_STATE, DL_RANDOM_STEP);
+    l->seed = counter(l, DL_VAR_HYPER, DL_RANDOM_SEED),
+    l->step = counter(l, DL_VAR_STATE, DL_RANDOM_STEP);
     if (l->err->code != DL_OK) return;
     for (int i = 0; i < l->b.graph->results.n; i++) {
         const dl_result *r = &l->b.graph->results.at[i];
@@ -33,8 +35,8 @@ static void begin(dl_lowering *l) {
     dl_graph_result(l->b.graph, DL_RESULT_UPDATE, l->step->var->name, next, l->step->var);
 }
 
-/* Is the value made of a step's samples? What is made of weights alone is the same on all ranks, and draws
- * the same. `seen`: by value id. */
+/* Is the value made of a step's samples? What is made of weights alone is the same on all ranks,
+ * and draws the same. `seen`: by value id. */
 static bool is_fed(const dl_value *v, bool *seen) {
     if (seen[v->id]) return false;
     seen[v->id] = true;
@@ -44,9 +46,9 @@ static bool is_fed(const dl_value *v, bool *seen) {
     return false;
 }
 
-/* The samples of all ranks lie one rank behind the other: what is drawn for them is a part, of the rank's
- * number. True as well of samples that lie behind another axis: each rank then has numbers of its own, but
- * one rank that has all samples draws others. */
+/* The samples of all ranks lie one rank behind the other: what is drawn for them is a part, of the
+ * rank's number. True as well of samples that lie behind another axis: each rank then has numbers
+ * of its own, but one rank that has all samples draws others. */
 static bool has_part(dl_lowering *l, const dl_node *n) {
     if (!l->ranks) return false;
     bool *seen = dl_calloc((size_t)l->b.graph->next_id + 1, sizeof *seen), fed = false;
@@ -62,14 +64,15 @@ int dl_lower_draw(dl_builder *b, const dl_node *n, int64_t *number, dl_value *in
     if (part && !l->rank) l->rank = counter(l, DL_VAR_HYPER, DL_RANDOM_RANK);
     if (l->next == DL_RANDOM_NUMBERS && l->err->code == DL_OK)
         dl_fail(l->err, DL_INPUT, "%s:%d:%d: error: a step draws for more than %d ops",
-                b->loc.file ? b->loc.file : b->graph->name, b->loc.line, b->loc.column, DL_RANDOM_NUMBERS);
+                b->loc.file ? b->loc.file : b->graph->name, b->loc.line, b->loc.column,
+                DL_RANDOM_NUMBERS);
     *number = l->next++, in[0] = l->seed, in[1] = l->step;
     if (part) in[2] = l->rank;
     return l->err->code == DL_OK ? 2 + part : 0;
 }
 
-/* Numbers of its own for each element of a type, in place of n, uniform in [0, 1); NULL and the pass' error
- * where it may not. */
+/* Numbers of its own for each element of a type, in place of n, uniform in [0, 1); NULL and the
+ * pass' error where it may not. */
 static dl_value *draw(dl_builder *b, const dl_node *n, dl_type type) {
     int64_t which;
     dl_value *in[3];
@@ -81,19 +84,21 @@ static dl_value *draw(dl_builder *b, const dl_node *n, dl_type type) {
     return dl_build_as(b, DL_OP_random, nin, in, 1, &number, type);
 }
 
-/* n's operand x as x / (1 - rate) with the probability 1 - rate, else 0; one toss for each element of
- * `tossed`. The threshold is a multiple of 2^-24, as the numbers are, so that it is the same in any
- * precision. */
+/* n's operand x as x / (1 - rate) with the probability 1 - rate, else 0; one toss for each element
+ * of `tossed`. The threshold is a multiple of 2^-24, as the numbers are, so that it is the same in
+ * any precision. */
 static dl_value *drop(dl_builder *b, const dl_node *n, dl_type tossed) {
     dl_value *x = n->in[0];
     double rate = dl_node_float(n, DL_ATTR_rate);
     if (rate == 0) return x;
-    if (rate == 1) return dl_build_k(b, DL_OP_mul, x, 0); /* the gradient is 0, too, but there is one */
+    if (rate == 1)
+        return dl_build_k(b, DL_OP_mul, x, 0); /* the gradient is 0, too, but there is one */
     double threshold = ceil(rate * 0x1p24) * 0x1p-24;
     dl_value *toss = draw(b, n, tossed);
     if (!toss) return x;
     dl_value *kept = dl_build_k(b, DL_OP_ge, toss, threshold);
-    /* a product, as PyTorch's: what is not finite stays so where it is dropped, and training stops there */
+    /* a product, as PyTorch's: what is not finite stays so where it is dropped, and training stops
+     * there */
     dl_value *more = dl_build_const(b, x->type.dtype, 1 / (1 - rate)),
              *none = dl_build_const(b, x->type.dtype, 0);
     dl_value *scale = dl_build3(b, DL_OP_select, kept, more, none);
@@ -103,7 +108,8 @@ static dl_value *drop(dl_builder *b, const dl_node *n, dl_type tossed) {
 /* Each element for itself (Srivastava et al. 2014), as torch.nn.Dropout. */
 dl_value *dl_lower_dropout(dl_builder *b, const dl_node *n) { return drop(b, n, n->in[0]->type); }
 
-/* The template, with what it draws by where it drops; its second result is for the backward half alone. */
+/* The template, with what it draws by where it drops; its second result is for the backward half
+ * alone. */
 dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
     dl_value *in[DL_ATT_PART + 1] = {n->in[0], n->in[1], n->in[2]};
     double rate = dl_node_float(n, DL_ATTR_rate);
@@ -117,7 +123,8 @@ dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
     return dl_build(b, DL_OP_flash_attention, DL_ATT_SEED + draws, in, 4, attrs);
 }
 
-/* Each sample, along the first axis, as a whole (Huang et al. 2016, "stochastic depth"), as timm's DropPath.
+/* Each sample, along the first axis, as a whole (Huang et al. 2016, "stochastic depth"), as timm's
+ * DropPath.
  */
 dl_value *dl_lower_drop_path(dl_builder *b, const dl_node *n) {
     dl_type samples = n->in[0]->type;

@@ -1,5 +1,6 @@
-/* `rearrange`: axes split into atoms, atoms in another order, atoms joined. The front end has checked the
- * pattern and written it with the sizes of what is split: "n (h=45 p=8) c -> n h (p c)". */
+/* `rearrange`: axes split into atoms, atoms in another order, atoms joined. The front end has
+ * checked the pattern and written it with the sizes of what is split: "n (h=45 p=8) c -> n h (p
+ * c)". */
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -10,8 +11,8 @@ typedef struct {
     int group[DL_MAX_RANK], groups;
 } side;
 
-/* One side of the pattern up to `end`; sizes of atoms that stand alone are those of `whole`, or of the other
- * side. */
+/* One side of the pattern up to `end`; sizes of atoms that stand alone are those of `whole`, or of
+ * the other side. */
 static bool parse_side(const char *s, const char *end, const dl_type *whole, const dl_type *known,
                        side *out) {
     *out = (side){.atoms = dl_scalar(DL_F32)};
@@ -26,14 +27,16 @@ static bool parse_side(const char *s, const char *end, const dl_type *whole, con
         const char *from = s;
         while (s < end && (isalnum((unsigned char)*s) || *s == '_')) s++;
         if (s == from || out->atoms.rank == DL_MAX_RANK) return false;
-        const char *name = dl_internf("%.*s'", (int)(s - from), from); /* no axis of a model ends so */
+        const char *name =
+            dl_internf("%.*s'", (int)(s - from), from); /* no axis of a model ends so */
         int64_t size = -1;
         if (s < end && *s == '=') size = strtoll(s + 1, (char **)&s, 10);
         if (size < 0 && known) {
             int at = dl_type_axis(known, name);
             size = at >= 0 ? known->axis[at].size : -1;
         }
-        if (size < 0 && whole && !inside && out->groups < whole->rank) size = whole->axis[out->groups].size;
+        if (size < 0 && whole && !inside && out->groups < whole->rank)
+            size = whole->axis[out->groups].size;
         if (size < 0) return false;
         out->group[out->atoms.rank] = out->groups;
         out->atoms.axis[out->atoms.rank++] = (dl_axis){name, size};
@@ -53,16 +56,19 @@ dl_value *dl_lower_rearrange(dl_builder *b, const dl_node *n) {
     side left, right;
     if (!arrow || !parse_side(pattern, arrow, &x->type, NULL, &left) ||
         !parse_side(arrow + 2, pattern + strlen(pattern), NULL, &left.atoms, &right) ||
-        left.atoms.rank != right.atoms.rank || dl_type_count(&left.atoms) != dl_type_count(&x->type) ||
+        left.atoms.rank != right.atoms.rank ||
+        dl_type_count(&left.atoms) != dl_type_count(&x->type) ||
         dl_type_count(&right.atoms) != dl_type_count(&n->out[0].type))
         return NULL; /* written by hand, and no pattern: the op stays, and is refused by name */
-    dl_value *atoms = retype(b, left.groups == left.atoms.rank ? DL_OP_rename : DL_OP_reshape, x, left.atoms);
+    dl_value *atoms =
+        retype(b, left.groups == left.atoms.rank ? DL_OP_rename : DL_OP_reshape, x, left.atoms);
     dl_value *turned = retype(b, DL_OP_broadcast, atoms, right.atoms);
-    return retype(b, right.groups == right.atoms.rank ? DL_OP_rename : DL_OP_reshape, turned, n->out[0].type);
+    return retype(b, right.groups == right.atoms.rank ? DL_OP_rename : DL_OP_reshape, turned,
+                  n->out[0].type);
 }
 
-/* Axes are split or joined, each of which is an index of a kernel. Where several become several others, of
- * which none is a part of another, they are one axis in between. */
+/* Axes are split or joined, each of which is an index of a kernel. Where several become several
+ * others, of which none is a part of another, they are one axis in between. */
 dl_value *dl_lower_reshape(dl_builder *b, const dl_node *n) {
     const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
     dl_type between = dl_scalar(from->dtype);
@@ -70,7 +76,8 @@ dl_value *dl_lower_reshape(dl_builder *b, const dl_node *n) {
     if (!dl_type_count(from)) return NULL;
     for (int u = 0, v = 0; u < from->rank || v < to->rank;) {
         int u0 = u, v0 = v;
-        int64_t a = u < from->rank ? from->axis[u++].size : 1, c = v < to->rank ? to->axis[v++].size : 1;
+        int64_t a = u < from->rank ? from->axis[u++].size : 1,
+                c = v < to->rank ? to->axis[v++].size : 1;
         while (a != c) {
             if (a < c)
                 a *= from->axis[u++].size;
@@ -78,7 +85,8 @@ dl_value *dl_lower_reshape(dl_builder *b, const dl_node *n) {
                 c *= to->axis[v++].size;
         }
         many = many || (u - u0 > 1 && v - v0 > 1);
-        dl_type_push(&between, dl_internf("%d'", between.rank), a); /* no axis of a model is called so */
+        dl_type_push(&between, dl_internf("%d'", between.rank),
+                     a); /* no axis of a model is called so */
     }
     return many ? retype(b, DL_OP_reshape, retype(b, DL_OP_reshape, n->in[0], between), *to) : NULL;
 }

@@ -1,14 +1,25 @@
-/* What the composite ops consist of. Where numbers could overflow or cancel, the order is that of a careful
- * implementation in the same precision: softmax without its largest score, variance around the mean. */
+/* What the composite ops consist of. Where numbers could overflow or cancel, the order is that of a
+ * careful implementation in the same precision: softmax without its largest score, variance around
+ * the mean. */
 #include <math.h>
 
 #include "passes/lower/lower.h"
 
-static dl_value *add(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_add, x, y); }
-static dl_value *sub(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_sub, x, y); }
-static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_mul, x, y); }
-static dl_value *divide(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_div, x, y); }
-static dl_value *scale(dl_builder *b, dl_value *x, double k) { return dl_build_k(b, DL_OP_mul, x, k); }
+static dl_value *add(dl_builder *b, dl_value *x, dl_value *y) {
+    return dl_build2(b, DL_OP_add, x, y);
+}
+static dl_value *sub(dl_builder *b, dl_value *x, dl_value *y) {
+    return dl_build2(b, DL_OP_sub, x, y);
+}
+static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) {
+    return dl_build2(b, DL_OP_mul, x, y);
+}
+static dl_value *divide(dl_builder *b, dl_value *x, dl_value *y) {
+    return dl_build2(b, DL_OP_div, x, y);
+}
+static dl_value *scale(dl_builder *b, dl_value *x, double k) {
+    return dl_build_k(b, DL_OP_mul, x, k);
+}
 
 static dl_value *reduce_one(dl_builder *b, dl_op op, dl_value *x, const char *axis) {
     return dl_build_reduce(b, op, x, 1, &axis);
@@ -29,7 +40,8 @@ dl_value *dl_lower_gelu(dl_builder *b, const dl_node *n) {
     return mul(b, scale(b, x, 0.5), twice);
 }
 
-/* The same with tanh for the error function (Hendrycks and Gimpel 2016): GELU(approximate="tanh"). */
+/* The same with tanh for the error function (Hendrycks and Gimpel 2016): GELU(approximate="tanh").
+ */
 dl_value *dl_lower_gelu_tanh(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *cube = mul(b, mul(b, x, x), x);
     dl_value *inner = scale(b, add(b, x, scale(b, cube, 0.044715)), M_2_SQRTPI * M_SQRT1_2);
@@ -41,12 +53,15 @@ dl_value *dl_lower_silu(dl_builder *b, const dl_node *n) {
     return mul(b, n->in[0], dl_build1(b, DL_OP_sigmoid, n->in[0]));
 }
 
-/* log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold (torch.nn.Softplus); what is
- * not chosen must not overflow, for its gradient would be 0 times infinity. */
+/* log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold
+ * (torch.nn.Softplus); what is not chosen must not overflow, for its gradient would be 0 times
+ * infinity. */
 dl_value *dl_lower_softplus(dl_builder *b, const dl_node *n) {
     double beta = dl_node_float(n, DL_ATTR_beta), most = dl_node_float(n, DL_ATTR_threshold);
-    dl_value *x = n->in[0], *steep = scale(b, x, beta), *straight = dl_build_k(b, DL_OP_gt, steep, most);
-    dl_value *bounded = dl_build3(b, DL_OP_select, straight, dl_build_const(b, x->type.dtype, most), steep);
+    dl_value *x = n->in[0], *steep = scale(b, x, beta),
+             *straight = dl_build_k(b, DL_OP_gt, steep, most);
+    dl_value *bounded =
+        dl_build3(b, DL_OP_select, straight, dl_build_const(b, x->type.dtype, most), steep);
     dl_value *bent = dl_build1(b, DL_OP_log1p, dl_build1(b, DL_OP_exp, bounded));
     return dl_build3(b, DL_OP_select, straight, x, scale(b, bent, 1 / beta));
 }
@@ -59,7 +74,8 @@ dl_value *dl_lower_clamp(dl_builder *b, const dl_node *n) {
     for (int i = 0; i < 2; i++) {
         const dl_attr *bound = dl_node_attr(n, bounds[i]);
         if (!bound) continue;
-        dl_value *end = dl_build_const(b, x->type.dtype, bound->f), *in = dl_build2(b, within[i], x, end);
+        dl_value *end = dl_build_const(b, x->type.dtype, bound->f),
+                 *in = dl_build2(b, within[i], x, end);
         inside = inside ? dl_build2(b, DL_OP_and, inside, in) : in;
         moved = dl_build3(b, DL_OP_select, dl_build2(b, beyond[i], moved, end), end, moved);
     }
@@ -73,8 +89,8 @@ static dl_value *part(dl_builder *b, dl_value *v, const char *axis, int64_t star
     return dl_build(b, DL_OP_slice, 1, &v, 3, at);
 }
 
-/* Half times half until one element is left: no division, so zeros have gradients, too; and as many roundings
- * as there are halvings. */
+/* Half times half until one element is left: no division, so zeros have gradients, too; and as many
+ * roundings as there are halvings. */
 static dl_value *multiply_along(dl_builder *b, dl_value *x, const char *axis) {
     dl_value *rest = NULL;
     dl_attr squeezed = dl_attr_name(DL_ATTR_axis, axis);
@@ -103,19 +119,21 @@ dl_value *dl_lower_prod(dl_builder *b, const dl_node *n) {
     return x;
 }
 
-/* Each element and the one before it, then the two before those, then four (Hillis and Steele 1986): in a
- * fixed order, with as many roundings as there are doublings. */
+/* Each element and the one before it, then the two before those, then four (Hillis and Steele
+ * 1986): in a fixed order, with as many roundings as there are doublings. */
 dl_value *dl_lower_cumsum(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *x = n->in[0];
     int64_t size = x->type.axis[dl_type_axis(&x->type, axis)].size;
     for (int64_t step = 1; step < size; step *= 2)
         x = add(b, x,
-                dl_build_affine(b, x, (dl_affine){.axis = axis, .size = size, .stride = 1, .start = -step}));
+                dl_build_affine(
+                    b, x, (dl_affine){.axis = axis, .size = size, .stride = 1, .start = -step}));
     return x == n->in[0] ? dl_build_as(b, DL_OP_broadcast, 1, &x, 0, NULL, n->out[0].type) : x;
 }
 
-/* Scores less their largest along the axis. Nothing flows through the largest: the sum does not depend on it.
+/* Scores less their largest along the axis. Nothing flows through the largest: the sum does not
+ * depend on it.
  */
 static dl_value *shift_scores(dl_builder *b, dl_value *x, const char *axis) {
     dl_value *most = dl_build1(b, DL_OP_stop_gradient, reduce_one(b, DL_OP_reduce_max, x, axis));
@@ -138,8 +156,8 @@ static dl_value *rename_to(dl_builder *b, dl_value *v, dl_type t) {
     return dl_type_same(&v->type, &t) ? v : dl_build_as(b, DL_OP_rename, 1, &v, 0, NULL, t);
 }
 
-/* y[..., e] = sum over i of x[..., i] w[e, i]: the features are called i on the way in, so that e may bear
- * their name. */
+/* y[..., e] = sum over i of x[..., i] w[e, i]: the features are called i on the way in, so that e
+ * may bear their name. */
 dl_value *dl_lower_linear(dl_builder *b, const dl_node *n) {
     dl_value *x = n->in[0], *w = n->in[1];
     int at = *w->type.axis[1].name ? dl_type_axis(&x->type, w->type.axis[1].name) : -1;
@@ -173,8 +191,8 @@ static dl_value *own_mean(dl_builder *b, dl_value *x, int n, const char *const *
     return dl_build_reduce(b, DL_OP_mean, x, n, over);
 }
 
-/* What a rank makes of the sum of all ranks' is its own, for its own samples: the gradient of the sum is the
- * sum of theirs, which `enter` stands for. */
+/* What a rank makes of the sum of all ranks' is its own, for its own samples: the gradient of the
+ * sum is the sum of theirs, which `enter` stands for. */
 static dl_value *sum_over_ranks(dl_builder *b, dl_value *sum, int64_t ranks) {
     dl_attr at[] = {dl_attr_name(DL_ATTR_group, "dp"), dl_attr_int(DL_ATTR_ranks, ranks),
                     dl_attr_of(b->graph, "a batch's statistics")};
@@ -183,8 +201,10 @@ static dl_value *sum_over_ranks(dl_builder *b, dl_value *sum, int64_t ranks) {
     return dl_build(b, DL_OP_enter, 1, &sum, 3, at);
 }
 
-/* The sum over the batch, divided by the number of its elements less `correction`. All ranks have as many. */
-static dl_value *batch_mean(dl_builder *b, dl_value *x, int n, const char *const *over, int64_t correction) {
+/* The sum over the batch, divided by the number of its elements less `correction`. All ranks have
+ * as many. */
+static dl_value *batch_mean(dl_builder *b, dl_value *x, int n, const char *const *over,
+                            int64_t correction) {
     int64_t ranks = dl_lowering_of(b)->batch_ranks, count = ranks;
     for (int i = 0; i < n; i++) count *= x->type.axis[dl_type_axis(&x->type, over[i])].size;
     dl_value *sum = sum_over_ranks(b, dl_build_reduce(b, DL_OP_sum, x, n, over), ranks);
@@ -204,9 +224,10 @@ dl_value *dl_lower_batch_mean(dl_builder *b, const dl_node *n) {
 /* Whose mean is taken over the axes. */
 typedef dl_value *mean_rule(dl_builder *b, dl_value *x, int n, const char *const *over);
 
-/* (x - mean) / sqrt(variance + eps) over the axes; the variance is the biased one. One root and one division
- * for all points of a mean, which are then multiplied, as in PyTorch. The variance's gradient does not go
- * through the mean, where deviations, which sum to nothing, would leave their rounding. */
+/* (x - mean) / sqrt(variance + eps) over the axes; the variance is the biased one. One root and one
+ * division for all points of a mean, which are then multiplied, as in PyTorch. The variance's
+ * gradient does not go through the mean, where deviations, which sum to nothing, would leave their
+ * rounding. */
 static dl_value *standardise(dl_builder *b, dl_value *x, int n, const char *const *over, double eps,
                              mean_rule *take_mean) {
     dl_value *mean = take_mean(b, x, n, over);
@@ -216,9 +237,9 @@ static dl_value *standardise(dl_builder *b, dl_value *x, int n, const char *cons
     return mul(b, sub(b, x, mean), scale);
 }
 
-/* (x - mean) / sqrt(variance + eps) * weight + bias along axis `kept`, the statistics over all axes whose bit
- * is set; the variance is the biased one, of which the gradient is taken (Ioffe and Szegedy 2015; Ba, Kiros
- * and Hinton 2016). */
+/* (x - mean) / sqrt(variance + eps) * weight + bias along axis `kept`, the statistics over all axes
+ * whose bit is set; the variance is the biased one, of which the gradient is taken (Ioffe and
+ * Szegedy 2015; Ba, Kiros and Hinton 2016). */
 static dl_value *normalise(dl_builder *b, const dl_node *n, unsigned statistics, int kept,
                            mean_rule *take_mean) {
     const dl_type t = with_names(n->in[0]->type);
@@ -226,9 +247,10 @@ static dl_value *normalise(dl_builder *b, const dl_node *n, unsigned statistics,
     int n_over = 0;
     for (int i = 0; i < t.rank; i++)
         if (statistics >> i & 1) over[n_over++] = t.axis[i].name;
-    dl_value *w = along(b, n->in[1], t.axis[kept].name), *bias = along(b, n->in[2], t.axis[kept].name);
-    dl_value *y =
-        standardise(b, rename_to(b, n->in[0], t), n_over, over, dl_node_float(n, DL_ATTR_eps), take_mean);
+    dl_value *w = along(b, n->in[1], t.axis[kept].name),
+             *bias = along(b, n->in[2], t.axis[kept].name);
+    dl_value *y = standardise(b, rename_to(b, n->in[0], t), n_over, over,
+                              dl_node_float(n, DL_ATTR_eps), take_mean);
     return rename_to(b, add(b, mul(b, y, w), bias), n->out[0].type);
 }
 
@@ -256,8 +278,8 @@ dl_value *dl_lower_group_norm(dl_builder *b, const dl_node *n) {
     return rename_to(b, y, n->out[0].type);
 }
 
-/* (x - mean) weight / sqrt(variance + eps) + bias by the running statistics: the root and the division are of
- * vectors. */
+/* (x - mean) weight / sqrt(variance + eps) + bias by the running statistics: the root and the
+ * division are of vectors. */
 static dl_value *normalise_by_running(dl_builder *b, const dl_node *n) {
     const dl_type t = with_names(n->in[0]->type);
     dl_value *x = rename_to(b, n->in[0], t), *v[5];
@@ -276,23 +298,27 @@ dl_value *dl_lower_batch_norm(dl_builder *b, const dl_node *n) {
 
 /* Where along axis `at` of the scores each row's class stands. */
 static dl_value *hits(dl_builder *b, dl_value *scores, dl_value *classes, int at) {
-    return dl_build2(b, DL_OP_eq, classes, dl_build_count(b, &scores->type, at, classes->type.dtype));
+    return dl_build2(b, DL_OP_eq, classes,
+                     dl_build_count(b, &scores->type, at, classes->type.dtype));
 }
 
 /* The one score that is hit; 0 where none is. */
 static dl_value *pick(dl_builder *b, dl_value *scores, dl_value *hit, int at) {
-    dl_value *only = dl_build3(b, DL_OP_select, hit, scores, dl_build_const(b, scores->type.dtype, 0));
+    dl_value *only =
+        dl_build3(b, DL_OP_select, hit, scores, dl_build_const(b, scores->type.dtype, 0));
     return reduce_one(b, DL_OP_sum, only, scores->type.axis[at].name);
 }
 
-/* torch.nn.functional.cross_entropy(reduction="none"). A class without a score has the share 0, and -log 0.
+/* torch.nn.functional.cross_entropy(reduction="none"). A class without a score has the share 0, and
+ * -log 0.
  */
 dl_value *dl_lower_cross_entropy(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *z = shift_scores(b, n->in[0], axis), *t = n->in[1];
     dl_value *all = reduce_one(b, DL_OP_sum, dl_build1(b, DL_OP_exp, z), axis),
              *log = dl_build1(b, DL_OP_log, all);
-    if (dl_dtype_is_float(t->type.dtype)) return reduce_one(b, DL_OP_sum, mul(b, sub(b, log, z), t), axis);
+    if (dl_dtype_is_float(t->type.dtype))
+        return reduce_one(b, DL_OP_sum, mul(b, sub(b, log, z), t), axis);
     int at = dl_type_axis(&z->type, axis);
     dl_value *hit = hits(b, z, t, at), *loss = sub(b, log, pick(b, z, hit, at));
     dl_value *known = reduce_one(b, DL_OP_sum, dl_build_cast(b, hit, z->type.dtype), axis);
@@ -323,7 +349,8 @@ static dl_value *count_true(dl_builder *b, dl_value *truths, const char *axis) {
     return reduce_one(b, DL_OP_sum, dl_build_cast(b, truths, DL_F32), axis);
 }
 
-/* The row's class has a score, and fewer than k are above it; a NaN is above all numbers, as for argmax. */
+/* The row's class has a score, and fewer than k are above it; a NaN is above all numbers, as for
+ * argmax. */
 dl_value *dl_lower_in_top_k(dl_builder *b, const dl_node *n) {
     dl_value *y = with_class_names(b, n, 0), *hit = hits(b, y, with_class_names(b, n, 1), 1);
     dl_value *own = pick(b, y, hit, 1);

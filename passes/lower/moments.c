@@ -1,10 +1,11 @@
-/* moments: the sum of squared deviations from a mean, of numbers of 16 bits that a contraction makes, out of
- * two sums that its kernel makes beside it: of x, and of x squared. As written, sum((x - sum(x) / n)^2) needs
- * all of x once more when its mean is known.
+/* moments: the sum of squared deviations from a mean, of numbers of 16 bits that a contraction
+ * makes, out of two sums that its kernel makes beside it: of x, and of x squared. As written,
+ * sum((x - sum(x) / n)^2) needs all of x once more when its mean is known.
  *
- * Squares of 11 digits are exact in f32. What cancels in sum(x^2) - sum(x)^2 / n costs 2^-24 of the mean's
- * square, and rounding x to 8 or 11 digits has cost 2^-18 / 3 or 2^-24 / 3 of it before. So f32's numbers,
- * which have more digits, stay as they are written. Behind autodiff: gradients are those of deviations. */
+ * Squares of 11 digits are exact in f32. What cancels in sum(x^2) - sum(x)^2 / n costs 2^-24 of the
+ * mean's square, and rounding x to 8 or 11 digits has cost 2^-18 / 3 or 2^-24 / 3 of it before. So
+ * f32's numbers, which have more digits, stay as they are written. Behind autodiff: gradients are
+ * those of deviations. */
 #include <math.h>
 
 #include "ir/builder.h"
@@ -12,7 +13,9 @@
 #include "passes/core/rewrite.h"
 #include "passes/pass.h"
 
-static dl_node *by(const dl_value *v, dl_op op) { return v->def && v->def->op == op ? v->def : NULL; }
+static dl_node *by(const dl_value *v, dl_op op) {
+    return v->def && v->def->op == op ? v->def : NULL;
+}
 
 static bool is_const(const dl_value *v, double k) {
     const dl_node *n = by(v, DL_OP_const);
@@ -51,7 +54,8 @@ static bool is_contracted(const dl_value *x) {
 /* Does n sum squares of deviations from the mean? Then the sum that the mean is made of. */
 static dl_value *find_sum(const dl_node *n) {
     const dl_node *square = n->op == DL_OP_sum ? by(n->in[0], DL_OP_mul) : NULL;
-    const dl_node *off = square && square->in[0] == square->in[1] ? by(square->in[0], DL_OP_sub) : NULL;
+    const dl_node *off =
+        square && square->in[0] == square->in[1] ? by(square->in[0], DL_OP_sub) : NULL;
     const dl_node *mean = off ? by(off->in[1], DL_OP_mul) : NULL;
     for (int i = 0; mean && i < 2; i++) {
         const dl_node *sum = by(mean->in[i], DL_OP_sum);
@@ -66,7 +70,8 @@ static dl_value *find_sum(const dl_node *n) {
 static dl_value *squares(dl_builder *b, const dl_node *n, dl_value *sum) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     dl_value *x = sum->def->in[0];
-    dl_value *all = dl_build_reduce(b, DL_OP_sum, dl_build2(b, DL_OP_mul, x, x), over->n, over->names);
+    dl_value *all =
+        dl_build_reduce(b, DL_OP_sum, dl_build2(b, DL_OP_mul, x, x), over->n, over->names);
     dl_value *mean = dl_build_k(b, DL_OP_mul, dl_build2(b, DL_OP_mul, sum, sum), 1 / terms_of(n));
     dl_value *off = dl_build2(b, DL_OP_sub, all, mean);
     return dl_build2(b, DL_OP_max, off, dl_build_const(b, off->type.dtype, 0));

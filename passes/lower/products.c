@@ -1,7 +1,7 @@
-/* products: contractions and attention in types that the target has no kernels for, as products that are
- * summed. The target's loops multiply floats of 32 bits at most; what is in f64 is there for its digits, and
- * seldom: it goes the way of all other sums. Behind autodiff, so that gradients are sums, too, and not views
- * of views. */
+/* products: contractions and attention in types that the target has no kernels for, as products
+ * that are summed. The target's loops multiply floats of 32 bits at most; what is in f64 is there
+ * for its digits, and seldom: it goes the way of all other sums. Behind autodiff, so that gradients
+ * are sums, too, and not views of views. */
 #include "passes/lower/products.h"
 
 #include "ir/relation.h"
@@ -10,8 +10,8 @@
 
 /* ---- by windows ---- */
 
-/* x, w and y under names of their own: [n, g, c, in...], [g, o, c, taps...], [n, g, o, out...]; without
- * groups there is no g. */
+/* x, w and y under names of their own: [n, g, c, in...], [g, o, c, taps...], [n, g, o, out...];
+ * without groups there is no g. */
 enum { BATCH, GROUP, CHANNEL, OUT, NNAMES };
 static const char *const names[NNAMES] = {"n", "g", "c", "o"};
 static const int order[DL_NTENSORS][4] = {[DL_TENSOR_X] = {BATCH, GROUP, CHANNEL, -1},
@@ -23,11 +23,12 @@ typedef struct {
     dl_windows w;
     dl_tensor result;
     int64_t size[NNAMES];
-    /* Along each spatial axis; where[i] has the same name in x and y, of which only one is an operand beside
-     * w, or x is read at y's places. */
+    /* Along each spatial axis; where[i] has the same name in x and y, of which only one is an
+     * operand beside w, or x is read at y's places. */
     const char *where[3], *tap[3];
     int64_t in[3], taps[3], out[3];
-    int apart; /* of how many axes the taps are written out, one by one: so that the axes that are left fit */
+    int apart; /* of how many axes the taps are written out, one by one: so that the axes that are
+                  left fit */
 } windows;
 
 static dl_type type_of(const windows *s, dl_tensor tensor, dl_dtype dtype) {
@@ -43,8 +44,8 @@ static dl_type type_of(const windows *s, dl_tensor tensor, dl_dtype dtype) {
     return t;
 }
 
-/* An image at places that the other one's relate to; which of them it has (NULL: all). Others are no terms:
- * zeros there would make NaN of what is not finite. */
+/* An image at places that the other one's relate to; which of them it has (NULL: all). Others are
+ * no terms: zeros there would make NaN of what is not finite. */
 typedef struct {
     dl_value *v, *inside;
 } image;
@@ -57,11 +58,13 @@ static bool has_all(dl_affine a, int64_t size) {
     return a.outside != DL_OUT_EXACT && first >= 0 && last < size;
 }
 
-/* The image along spatial axis i at the places that a tap, or all of them, relate to the other image's. */
+/* The image along spatial axis i at the places that a tap, or all of them, relate to the other
+ * image's. */
 static image slide(const windows *s, image of, int i, int64_t tap) {
     int64_t step = s->w.dilation[i], pad = s->w.pad_lo[i];
     dl_affine a = {.axis = s->where[i]};
-    if (s->result == DL_TENSOR_X) /* out = (in + pad - tap dilation) / stride, where that leaves no rest */
+    if (s->result ==
+        DL_TENSOR_X) /* out = (in + pad - tap dilation) / stride, where that leaves no rest */
         step = -step, a.size = s->in[i], a.stride = 1, a.start = pad, a.div = s->w.stride[i],
         a.outside = a.div > 1 ? DL_OUT_EXACT : DL_OUT_ZERO;
     else
@@ -76,7 +79,8 @@ static image slide(const windows *s, image of, int i, int64_t tap) {
     dl_type places = dl_scalar(DL_BOOL);
     dl_type_push(&places, along.name, along.size);
     dl_value *there = dl_build_const(s->b, DL_BOOL, 1);
-    there = dl_build_affine(s->b, dl_build_as(s->b, DL_OP_broadcast, 1, &there, 0, NULL, places), a);
+    there =
+        dl_build_affine(s->b, dl_build_as(s->b, DL_OP_broadcast, 1, &there, 0, NULL, places), a);
     to.inside = of.inside ? dl_build2(s->b, DL_OP_and, of.inside, there) : there;
     return to;
 }
@@ -92,7 +96,8 @@ static dl_value *at_tap(const windows *s, dl_value *w, int i, int64_t tap) {
 static dl_value *multiply(const windows *s, image first, dl_value *second) {
     dl_value *all = dl_build2(s->b, DL_OP_mul, first.v, second);
     if (first.inside)
-        all = dl_build3(s->b, DL_OP_select, first.inside, all, dl_build_const(s->b, all->type.dtype, 0));
+        all = dl_build3(s->b, DL_OP_select, first.inside, all,
+                        dl_build_const(s->b, all->type.dtype, 0));
     dl_type left = type_of(s, s->result, all->type.dtype);
     const char *over[DL_MAX_RANK];
     int n = 0;
@@ -110,7 +115,8 @@ static dl_value *sum_taps(const windows *s, image of, dl_value *other, int i) {
     for (int64_t tap = 0; tap < s->taps[i]; tap++) {
         dl_value *w = weight ? other : at_tap(s, other, i, tap);
         dl_value *v = sum_taps(s, slide(s, of, i, tap), w, i + 1);
-        dl_attr at[] = {dl_attr_name(DL_ATTR_axis, s->tap[i]), dl_attr_int(DL_ATTR_index, v->type.rank)};
+        dl_attr at[] = {dl_attr_name(DL_ATTR_axis, s->tap[i]),
+                        dl_attr_int(DL_ATTR_index, v->type.rank)};
         if (weight)
             parts[tap] = dl_build(s->b, DL_OP_unsqueeze, 1, &v, 2, at);
         else
@@ -131,11 +137,13 @@ static dl_value *by_windows(dl_builder *b, const dl_node *n) {
     for (int i = 0; i < s.w.n; i++) {
         const dl_relation_window *v = &r.window[3 - s.w.n + i];
         s.where[i] = dl_internf("s%d", i), s.tap[i] = dl_internf("k%d", i);
-        s.in[i] = r.axis[v->in].size, s.taps[i] = r.axis[v->tap].size, s.out[i] = r.axis[v->out].size;
+        s.in[i] = r.axis[v->in].size, s.taps[i] = r.axis[v->tap].size,
+        s.out[i] = r.axis[v->out].size;
     }
     int rank = NNAMES - (s.w.groups == 1) + 2 * s.w.n;
     s.apart = rank > DL_MAX_RANK ? rank - DL_MAX_RANK : 0;
-    int at = s.result == DL_TENSOR_X ? dl_op_place(n->op, DL_TENSOR_Y) : dl_op_place(n->op, DL_TENSOR_X);
+    int at =
+        s.result == DL_TENSOR_X ? dl_op_place(n->op, DL_TENSOR_Y) : dl_op_place(n->op, DL_TENSOR_X);
     dl_value *in[2];
     for (int i = 0; i < 2; i++)
         in[i] = reshape(b, n->in[i], type_of(&s, dl_op_tensor(n->op, i), n->in[i]->type.dtype));

@@ -1,5 +1,5 @@
-/* Attention and its gradients as products, sums and a softmax: the same numbers, draws and masks as the
- * templates' (attention.h), with the scores stored where fusion has to. */
+/* Attention and its gradients as products, sums and a softmax: the same numbers, draws and masks as
+ * the templates' (attention.h), with the scores stored where fusion has to. */
 #include <math.h>
 
 #include "ir/attention.h"
@@ -11,10 +11,13 @@ static const char batch[] = "n", query[] = "t", key[] = "s", head[] = "h", featu
 typedef struct {
     dl_builder *b;
     dl_attention a;
-    dl_value *q, *k, *v, *factor; /* factor: by which dropout multiplies each share; NULL: none is dropped */
+    dl_value *q, *k, *v,
+        *factor; /* factor: by which dropout multiplies each share; NULL: none is dropped */
 } attention;
 
-static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) { return dl_build2(b, DL_OP_mul, x, y); }
+static dl_value *mul(dl_builder *b, dl_value *x, dl_value *y) {
+    return dl_build2(b, DL_OP_mul, x, y);
+}
 static dl_value *reshape(dl_builder *b, dl_value *v, dl_type t) {
     return dl_build_as(b, DL_OP_reshape, 1, &v, 0, NULL, t);
 }
@@ -37,7 +40,8 @@ static dl_value *split(const attention *s, dl_value *v, const char *tokens) {
 }
 
 /* Back: axes in the order of `names`, then those of the type. */
-static dl_value *join(const attention *s, dl_value *v, int n, const char *const names[], dl_type to) {
+static dl_value *join(const attention *s, dl_value *v, int n, const char *const names[],
+                      dl_type to) {
     dl_type t = dl_scalar(v->type.dtype);
     for (int i = 0; i < n; i++) {
         const char *name = dl_intern(names[i]);
@@ -50,8 +54,8 @@ static dl_value *join_heads(const attention *s, dl_value *v, const char *tokens,
     return join(s, v, 4, (const char *const[]){batch, tokens, head, feature}, to);
 }
 
-/* A number of each score's, from `first` on; drawn for all scores of the larger attention, of which these are
- * a part. */
+/* A number of each score's, from `first` on; drawn for all scores of the larger attention, of which
+ * these are a part. */
 static dl_value *draw(const attention *s, int draws, dl_value *const *by) {
     const dl_attention *a = &s->a;
     static const char *const names[DL_ATT_CUTS] = {head, query, key};
@@ -62,7 +66,8 @@ static dl_value *draw(const attention *s, int draws, dl_value *const *by) {
     dl_attr number = dl_attr_int(DL_ATTR_number, a->number);
     dl_value *v = dl_build_as(s->b, DL_OP_random, draws, by, 1, &number, all);
     for (int i = 0; i < DL_ATT_CUTS; i++) {
-        dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, names[i]), dl_attr_int(DL_ATTR_start, a->first[i]),
+        dl_attr cut[] = {dl_attr_name(DL_ATTR_axis, names[i]),
+                         dl_attr_int(DL_ATTR_start, a->first[i]),
                          dl_attr_int(DL_ATTR_stop, a->first[i] + own[i])};
         if (a->whole[i] != own[i]) v = dl_build(s->b, DL_OP_slice, 1, &v, 3, cut);
     }
@@ -71,7 +76,8 @@ static dl_value *draw(const attention *s, int draws, dl_value *const *by) {
 
 static attention begin(dl_builder *b, const dl_node *n, int first_draw) {
     attention s = {.b = b, .a = dl_attention_of(n)};
-    s.q = split(&s, n->in[0], query), s.k = split(&s, n->in[1], key), s.v = split(&s, n->in[2], key);
+    s.q = split(&s, n->in[0], query), s.k = split(&s, n->in[1], key),
+    s.v = split(&s, n->in[2], key);
     if (s.a.rate <= 0) return s;
     dl_value *toss = draw(&s, n->nin - first_draw, n->in + first_draw);
     dl_value *kept = dl_build_k(b, DL_OP_ge, toss, s.a.threshold);
@@ -106,11 +112,12 @@ void dl_products_attention(dl_builder *b, const dl_node *n, dl_value *made[DL_MA
     dl_value *shares = dropped(&s, dl_build2(b, DL_OP_div, e, sum));
     dl_value *log = dl_build2(b, DL_OP_add, most, dl_build1(b, DL_OP_log, sum));
     made[DL_ATT_Y] = join_heads(&s, product(&s, shares, s.v, key), query, n->out[DL_ATT_Y].type);
-    made[DL_ATT_LOG] = join(&s, log, 3, (const char *const[]){batch, head, query}, n->out[DL_ATT_LOG].type);
+    made[DL_ATT_LOG] =
+        join(&s, log, 3, (const char *const[]){batch, head, query}, n->out[DL_ATT_LOG].type);
 }
 
-/* With p the shares, f what dropout multiplies them by, and z = p f: y = z v, dv = z^T dy and, as the
- * softmax' Jacobian is diag(p) - p p^T, ds = p (f (dy v^T) - sum of dy y). */
+/* With p the shares, f what dropout multiplies them by, and z = p f: y = z v, dv = z^T dy and, as
+ * the softmax' Jacobian is diag(p) - p p^T, ds = p (f (dy v^T) - sum of dy y). */
 void dl_products_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
     attention s = begin(b, n, DL_GRAD_SEED);
     dl_value *y = split(&s, n->in[DL_GRAD_Y], query), *dy = split(&s, n->in[DL_GRAD_DY], query);
@@ -124,5 +131,6 @@ void dl_products_attention_grad(dl_builder *b, const dl_node *n, dl_value *made[
     ds = dl_build_k(b, DL_OP_mul, ds, s.a.scale);
     made[DL_GRAD_DQ] = join_heads(&s, product(&s, ds, s.k, key), query, n->out[DL_GRAD_DQ].type);
     made[DL_GRAD_DK] = join_heads(&s, product(&s, ds, s.q, query), key, n->out[DL_GRAD_DK].type);
-    made[DL_GRAD_DV] = join_heads(&s, product(&s, dropped(&s, p), dy, query), key, n->out[DL_GRAD_DV].type);
+    made[DL_GRAD_DV] =
+        join_heads(&s, product(&s, dropped(&s, p), dy, query), key, n->out[DL_GRAD_DV].type);
 }

@@ -11,7 +11,8 @@ int64_t dl_memory_align(int64_t offset, int64_t bytes) {
 
 static bool read_by_host(dl_result_role role) { return role != DL_RESULT_UPDATE; }
 
-/* By value id: position of the last node that reads it; of its maker when nobody does; nodes.n for the host.
+/* By value id: position of the last node that reads it; of its maker when nobody does; nodes.n for
+ * the host.
  */
 static int *find_last_reads(const dl_graph *g, dl_arena *arena) {
     int *last = DL_NEWS(arena, int, g->next_id ? g->next_id : 1);
@@ -23,7 +24,8 @@ static int *find_last_reads(const dl_graph *g, dl_arena *arena) {
     }
     for (int i = 0; i < g->results.n; i++)
         if (read_by_host(g->results.at[i].role)) last[g->results.at[i].value->id] = g->nodes.n;
-    /* What a collective reads, and writes though nobody reads it here, is needed until it is waited for. */
+    /* What a collective reads, and writes though nobody reads it here, is needed until it is waited
+     * for. */
     const int *waits = dl_graph_waits(g, arena);
     for (int i = 0; i < g->nodes.n; i++)
         for (int k = 0; k < g->nodes.at[i]->nin && waits[i] >= 0; k++) {
@@ -38,23 +40,25 @@ static int *find_last_reads(const dl_graph *g, dl_arena *arena) {
     return last;
 }
 
-/* By value id: the collective that the value goes into, or comes from, in one place with all that goes there
- * (a bucket), plus 1; 0: none. The operand's place there is the result's. */
+/* By value id: the collective that the value goes into, or comes from, in one place with all that
+ * goes there (a bucket), plus 1; 0: none. The operand's place there is the result's. */
 static int *find_buckets(const dl_graph *g, dl_arena *arena) {
     const dl_uses *uses = dl_graph_uses(g, arena);
     int *bucket = DL_NEWS(arena, int, g->next_id + 1);
     for (int i = 0; i < g->nodes.n; i++) {
         const dl_node *n = g->nodes.at[i];
         for (int k = 0; k < n->nin; k++)
-            if (dl_reduces_in_place(n, k, uses)) bucket[n->in[k]->id] = bucket[n->out[k].id] = i + 1;
+            if (dl_reduces_in_place(n, k, uses))
+                bucket[n->in[k]->id] = bucket[n->out[k].id] = i + 1;
     }
     return bucket;
 }
 
-/* Puts x, made by node i, into its bucket's storage: where its operand lies, or behind those that are there.
+/* Puts x, made by node i, into its bucket's storage: where its operand lies, or behind those that
+ * are there.
  */
-static void place_in_bucket(const dl_graph *g, const dl_value *x, int bucket, int i, const int *last,
-                            dl_liveness *live) {
+static void place_in_bucket(const dl_graph *g, const dl_value *x, int bucket, int i,
+                            const int *last, dl_liveness *live) {
     const dl_node *n = g->nodes.at[bucket - 1];
     int s = -1;
     int64_t behind = 0;
@@ -95,7 +99,8 @@ bool dl_memory_overwrites(const dl_node *n, const dl_value *x, const dl_value *v
 }
 
 static bool fail_update(const dl_graph *g, const dl_var *v, dl_error *err, const char *why) {
-    return dl_fail(err, DL_INTERNAL, "graph '%s': the update of '%s' cannot be written in place: %s", g->name,
+    return dl_fail(err, DL_INTERNAL,
+                   "graph '%s': the update of '%s' cannot be written in place: %s", g->name,
                    v->name, why);
 }
 
@@ -105,26 +110,33 @@ static bool place_update(const dl_graph *g, const dl_result *r, const int *last,
     const dl_value *x = r->value, *old = &r->var->value;
     if (x == old) return true;
     if (x->var || live->var_of[x->id])
-        return fail_update(g, r->var, err, "its value is another variable's too, which needs a copy");
+        return fail_update(g, r->var, err,
+                           "its value is another variable's too, which needs a copy");
     if (!dl_type_same(&x->type, &old->type) || !dl_layout_same(x->type.layout, old->type.layout))
-        return fail_update(g, r->var, err, "its value has another type or layout than the variable");
+        return fail_update(g, r->var, err,
+                           "its value has another type or layout than the variable");
     int made = 0;
     while (g->nodes.at[made] != x->def) made++;
-    if (last[old->id] == g->nodes.n) return fail_update(g, r->var, err, "a result shows the old value");
-    if (last[old->id] > made) return fail_update(g, r->var, err, "a later node reads the old value");
+    if (last[old->id] == g->nodes.n)
+        return fail_update(g, r->var, err, "a result shows the old value");
+    if (last[old->id] > made)
+        return fail_update(g, r->var, err, "a later node reads the old value");
     if (last[old->id] == made && !dl_memory_overwrites(x->def, x, old))
-        return fail_update(g, r->var, err, "the node that makes it reads the old value in another order");
+        return fail_update(g, r->var, err,
+                           "the node that makes it reads the old value in another order");
     live->var_of[x->id] = r->var;
     return true;
 }
 
-/* The storage of a dying operand that the result x of node n, at position i, may take over, or -1. */
+/* The storage of a dying operand that the result x of node n, at position i, may take over, or -1.
+ */
 static int find_reusable(const dl_node *n, int i, const dl_value *x, const dl_liveness *live) {
     if (n->op != DL_OP_fused) return -1;
     int alias = n->kernel->params.at[n->kernel->nin + x->index].alias;
     if (alias < 0 || !dl_memory_overwrites(n, x, n->in[alias])) return -1;
     int s = live->of[n->in[alias]->id];
-    if (s < 0 || live->at[s].bucket || live->at[s].last != i || dl_type_bytes(&x->type) != live->at[s].bytes)
+    if (s < 0 || live->at[s].bucket || live->at[s].last != i ||
+        dl_type_bytes(&x->type) != live->at[s].bytes)
         return -1;
     for (int k = 0; k < n->nout; k++)
         if (&n->out[k] != x && live->of[n->out[k].id] == s) return -1; /* another result has it */
@@ -171,8 +183,8 @@ bool dl_find_liveness(const dl_graph *g, dl_arena *arena, dl_liveness *live, dl_
             int s = find_reusable(n, i, x, live);
             if (s < 0) {
                 s = live->n++;
-                live->at[s] =
-                    (dl_storage){.value = x, .first = i, .bytes = dl_type_bytes(&x->type), .offset = -1};
+                live->at[s] = (dl_storage){
+                    .value = x, .first = i, .bytes = dl_type_bytes(&x->type), .offset = -1};
             }
             live->of[x->id] = s;
             live->at[s].last = last[x->id];

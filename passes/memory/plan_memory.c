@@ -1,9 +1,11 @@
-/* plan_memory: one arena for the module. Variables come first, at the same place in every graph; behind them
- * each graph packs its transient values, over those of the other graphs, since two graphs never run at once.
+/* plan_memory: one arena for the module. Variables come first, at the same place in every graph;
+ * behind them each graph packs its transient values, over those of the other graphs, since two
+ * graphs never run at once.
  *
- * Packing is offline storage allocation, NP-hard: items are placed greedily, each at the lowest offset where
- * no item alive at the same time lies, in several orders, of which the best stands ("greedy by size",
- * Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020). */
+ * Packing is offline storage allocation, NP-hard: items are placed greedily, each at the lowest
+ * offset where no item alive at the same time lies, in several orders, of which the best stands
+ * ("greedy by size", Pisarchyk and Lee, Efficient memory management for deep neural net inference,
+ * 2020). */
 #include <stdlib.h>
 
 #include "passes/memory/memory.h"
@@ -13,7 +15,8 @@
 /* Gives every variable of every graph its offset; returns the first byte behind them, or -1. */
 static int64_t place_variables(dl_module *m, dl_error *err) {
     for (int i = 0; i < m->graphs.n; i++)
-        for (int k = 0; k < m->graphs.at[i]->vars.n; k++) m->graphs.at[i]->vars.at[k]->value.offset = -1;
+        for (int k = 0; k < m->graphs.at[i]->vars.n; k++)
+            m->graphs.at[i]->vars.at[k]->value.offset = -1;
     int64_t end = 0;
     dl_arena *scratch = dl_arena_new(NULL);
     dl_var_set *sets = DL_NEWS(scratch, dl_var_set, m->graphs.n + 1);
@@ -29,9 +32,11 @@ static int64_t place_variables(dl_module *m, dl_error *err) {
                 end = v->value.offset + dl_type_bytes(t);
                 continue;
             }
-            if (!dl_type_same(t, &twin->value.type) || !dl_layout_same(t->layout, twin->value.type.layout)) {
-                dl_fail(err, DL_INTERNAL, "variable '%s' is %s in graph '%s' and %s in an earlier one",
-                        v->name, dl_type_text(t), m->graphs.at[i]->name, dl_type_text(&twin->value.type));
+            if (!dl_type_same(t, &twin->value.type) ||
+                !dl_layout_same(t->layout, twin->value.type.layout)) {
+                dl_fail(err, DL_INTERNAL,
+                        "variable '%s' is %s in graph '%s' and %s in an earlier one", v->name,
+                        dl_type_text(t), m->graphs.at[i]->name, dl_type_text(&twin->value.type));
                 end = -1;
             }
             v->value.offset = twin->value.offset;
@@ -67,7 +72,8 @@ static bool meet(const dl_storage *a, const dl_storage *b) {
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* Lowest offset from `base` for `item` clear of those in `placed` (by offset) that live when it does. */
+/* Lowest offset from `base` for `item` clear of those in `placed` (by offset) that live when it
+ * does. */
 static int64_t find_place(const dl_storage *item, dl_storage *const *placed, int n, int64_t base) {
     int64_t at = dl_memory_align(base, item->bytes);
     for (int i = 0; i < n; i++) {
@@ -121,8 +127,8 @@ int64_t dl_module_arena_bytes(const dl_module *m) {
     return bytes;
 }
 
-/* Places the variables of all graphs and the values of this one. Graphs planned before or after agree,
- * because the variables' places follow from the module alone. */
+/* Places the variables of all graphs and the values of this one. Graphs planned before or after
+ * agree, because the variables' places follow from the module alone. */
 bool dl_pass_plan_memory(dl_graph *g, dl_pass_ctx *ctx) {
     dl_arena *scratch = dl_arena_new(ctx->arena);
     dl_liveness live;
@@ -136,8 +142,8 @@ bool dl_pass_plan_memory(dl_graph *g, dl_pass_ctx *ctx) {
             for (int k = 0; k < g->nodes.at[i]->nout; k++) {
                 dl_value *v = &g->nodes.at[i]->out[k];
                 const dl_var *in_place = live.var_of[v->id];
-                v->offset =
-                    in_place ? in_place->value.offset : live.at[live.of[v->id]].offset + live.inner[v->id];
+                v->offset = in_place ? in_place->value.offset
+                                     : live.at[live.of[v->id]].offset + live.inner[v->id];
                 reach(&g->arena_bytes, v);
             }
     }

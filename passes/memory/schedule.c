@@ -1,10 +1,10 @@
-/* schedule: list scheduling (Graham 1969) by two rules of choice, of which the order with the lower peak
- * stands.
+/* schedule: list scheduling (Graham 1969) by two rules of choice, of which the order with the lower
+ * peak stands.
  *
- * Beside the operands, a node that writes the next value of a variable in place waits for all other readers
- * of the old one. Under both rules such a node runs as soon as it can: it takes no memory and usually frees a
- * gradient. So does a collective, and what reads its result only when two more of its kind have begun, or
- * nothing else is left to do: until then it is under way. */
+ * Beside the operands, a node that writes the next value of a variable in place waits for all other
+ * readers of the old one. Under both rules such a node runs as soon as it can: it takes no memory
+ * and usually frees a gradient. So does a collective, and what reads its result only when two more
+ * of its kind have begun, or nothing else is left to do: until then it is under way. */
 #include "ir/base/heap.h"
 #include "ir/walk.h"
 #include "passes/memory/memory.h"
@@ -15,17 +15,19 @@ typedef struct {
     dl_arena *arena;
     const bool *updates; /* makes the next value of a variable */
     int *open;           /* reasons for which a node still waits; -1: placed */
-    int *left;       /* by value id: readers still to come, and one that never comes when the host reads it */
-    int *readers;    /* by value id: nodes still to come */
-    int *reads;      /* by value id, 0 between two uses: how often one node reads it */
-    int *begun;      /* by position: of a collective that is placed the how manieth it was, from 1 */
-    int *of_kind;    /* the same among those of its kind */
-    int collectives; /* that are placed */
+    int *left; /* by value id: readers still to come, and one that never comes when the host reads
+                  it */
+    int *readers; /* by value id: nodes still to come */
+    int *reads;   /* by value id, 0 between two uses: how often one node reads it */
+    int *begun;   /* by position: of a collective that is placed the how manieth it was, from 1 */
+    int *of_kind; /* the same among those of its kind */
+    int collectives;              /* that are placed */
     DL_ARRAY(int) kinds[DL_NOPS]; /* those of each kind, in order */
     DL_ARRAY(int) again;          /* to be offered anew */
 } scheduler;
 
-/* Which of two ready nodes goes first: less is earlier; ties go to the earlier in the order given. */
+/* Which of two ready nodes goes first: less is earlier; ties go to the earlier in the order given.
+ */
 typedef int64_t rank_fn(const scheduler *s, int i);
 
 static int64_t rank_as_given(const scheduler *s, int i) {
@@ -50,7 +52,8 @@ static int64_t rank_by_bytes(const scheduler *s, int i) {
 
 static rank_fn *const ranks[] = {rank_as_given, rank_by_bytes};
 
-/* Of the collectives that node i waits for and that may still be under way, the last that was begun; 0: none.
+/* Of the collectives that node i waits for and that may still be under way, the last that was
+ * begun; 0: none.
  */
 static int find_under_way(const scheduler *s, int i) {
     const dl_waits *w = s->waits;
@@ -58,7 +61,8 @@ static int find_under_way(const scheduler *s, int i) {
     for (int k = 0; k < w->nbefore[i]; k++) {
         int at = w->before[i][k].node;
         if (w->before[i][k].begins) continue;
-        bool under_way = s->begun[at] && s->of_kind[at] + DL_UNDER_WAY > s->kinds[w->node[at]->op].n;
+        bool under_way =
+            s->begun[at] && s->of_kind[at] + DL_UNDER_WAY > s->kinds[w->node[at]->op].n;
         if (under_way && s->begun[at] > last) last = s->begun[at];
     }
     return last;
@@ -94,8 +98,8 @@ static int find_last_reader(const scheduler *s, const dl_uses *u) {
     return -1;
 }
 
-/* Node `i` is placed: values lose a reader. Where one node alone is left to read a value, its rank falls: it
- * is offered anew, and the offer before finds it placed. */
+/* Node `i` is placed: values lose a reader. Where one node alone is left to read a value, its rank
+ * falls: it is offered anew, and the offer before finds it placed. */
 static void take_reads(scheduler *s, dl_heap *ready, rank_fn *rank, int i) {
     const dl_node *n = s->waits->node[i];
     for (int k = 0; k < n->nin; k++) {
@@ -152,7 +156,8 @@ bool dl_pass_schedule(dl_graph *g, dl_pass_ctx *ctx) {
     bool *updates = DL_NEWS(scratch, bool, w.n), fine = true;
     for (int r = 0; r < g->results.n; r++) {
         const dl_result *res = &g->results.at[r];
-        if (res->role == DL_RESULT_UPDATE && res->value->def) updates[w.position[res->value->id]] = true;
+        if (res->role == DL_RESULT_UPDATE && res->value->def)
+            updates[w.position[res->value->id]] = true;
     }
     dl_node **best = NULL;
     int64_t best_peak = 0;
@@ -161,7 +166,8 @@ bool dl_pass_schedule(dl_graph *g, dl_pass_ctx *ctx) {
         dl_liveness live;
         fine = run_list(&w, g, updates, ranks[i], scratch, order) ||
                dl_fail(ctx->err, DL_INTERNAL,
-                       "graph '%s': no order of its nodes lets every variable be updated in place", g->name);
+                       "graph '%s': no order of its nodes lets every variable be updated in place",
+                       g->name);
         if (!fine) break;
         memcpy(g->nodes.at, order, sizeof *order * (size_t)w.n);
         fine = dl_find_liveness(g, scratch, &live, ctx->err);

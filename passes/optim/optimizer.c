@@ -1,5 +1,6 @@
-/* The optimiser as part of the graph: the step count and all shared numbers are device values, the rules are
- * rows of two tables, and the rest of the step (clipping, who decays) is the same for all of them. */
+/* The optimiser as part of the graph: the step count and all shared numbers are device values, the
+ * rules are rows of two tables, and the rest of the step (clipping, who decays) is the same for all
+ * of them. */
 #include "passes/optim/optimizer.h"
 
 #include <math.h>
@@ -64,9 +65,9 @@ static void find_trained(dl_optimization *o, const dl_parallel *p) {
 
 /* ---- the step ---- */
 
-/* The Euclidean norm, in f64, of all gradients together, or of the weights behind the step: of what is in
- * pieces or shares that of all ranks. The squares are f64 too: those of f32 beyond 1.8e19 are infinite, or 0
- * below 1e-23, in f32. */
+/* The Euclidean norm, in f64, of all gradients together, or of the weights behind the step: of what
+ * is in pieces or shares that of all ranks. The squares are f64 too: those of f32 beyond 1.8e19 are
+ * infinite, or 0 below 1e-23, in f32. */
 static dl_value *common_norm(dl_optimization *o, bool weights) {
     dl_o_total total = {0};
     for (int i = 0; i < o->trained.n; i++) {
@@ -78,8 +79,9 @@ static dl_value *common_norm(dl_optimization *o, bool weights) {
     return dl_build1(o->b, DL_OP_sqrt, dl_o_total_sum(o, &total, "a norm"));
 }
 
-/* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). Of a norm that
- * is infinite the factor is NaN, not 0, with which all finite gradients would stand still unseen. */
+/* min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ (Pascanu et al. 2013). Of a
+ * norm that is infinite the factor is NaN, not 0, with which all finite gradients would stand still
+ * unseen. */
 static dl_value *clip_factor(dl_optimization *o, dl_value *norm) {
     dl_value *most = dl_optimizer_hyper(o, "max_norm", 1);
     dl_value *factor =
@@ -109,12 +111,13 @@ static void end_gradients(const dl_optimization *o, bool keep) {
 static bool check_updates(const dl_graph *g, dl_pass_ctx *ctx) {
     bool *updated = DL_NEWS(ctx->arena, bool, g->next_id + 1);
     for (int i = 0; i < g->results.n; i++)
-        if (g->results.at[i].role == DL_RESULT_UPDATE) updated[g->results.at[i].var->value.id] = true;
+        if (g->results.at[i].role == DL_RESULT_UPDATE)
+            updated[g->results.at[i].var->value.id] = true;
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if (r->role == DL_RESULT_GRAD && updated[r->var->value.id])
-            return dl_fail(ctx->err, DL_INPUT, "graph '%s' has an update of $%.200s already", g->name,
-                           r->var->name);
+            return dl_fail(ctx->err, DL_INPUT, "graph '%s' has an update of $%.200s already",
+                           g->name, r->var->name);
     }
     return true;
 }

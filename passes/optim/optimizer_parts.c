@@ -1,5 +1,5 @@
-/* The part of the optimiser pass that its rules and the loss scaler share: variables of the optimiser's own,
- * the whole of a rank's share, and totals over parameters and ranks. */
+/* The part of the optimiser pass that its rules and the loss scaler share: variables of the
+ * optimiser's own, the whole of a rank's share, and totals over parameters and ranks. */
 #include "passes/optim/optimizer.h"
 
 /* A model's own variable of a name that the optimiser needs. */
@@ -12,12 +12,14 @@ static dl_init starts_at(double first) {
     return (dl_init){.kind = first ? DL_INIT_CONST : DL_INIT_ZERO, .a = first};
 }
 
-/* A model's own variable may have the name, as exp_avg.weight of a layer that is labelled exp_avg beside a
- * parameter `weight`: two dots stand in no name of a model's. */
-dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t, double first) {
+/* A model's own variable may have the name, as exp_avg.weight of a layer that is labelled exp_avg
+ * beside a parameter `weight`: two dots stand in no name of a model's. */
+dl_var *dl_optimizer_state(const dl_optimization *o, const char *what, const dl_trained *t,
+                           double first) {
     const char *name = dl_internf("%s.%s", what, t->var->name);
     if (dl_var_set_find(&o->model, name)) name = dl_internf("%s..%s", what, t->var->name);
-    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, starts_at(first), t->var->loc);
+    dl_var *v =
+        dl_graph_var(o->b->graph, DL_VAR_STATE, name, t->own->type, starts_at(first), t->var->loc);
     v->of = t->var->name, v->piece = t->var->piece;
     for (int i = 0; i < t->share.n; i++) v->piece.cut[v->piece.n++] = t->share.cut[i];
     return v;
@@ -28,8 +30,8 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallba
     for (int i = 0; i < o->hypers.n; i++)
         if (o->hypers.at[i]->name == name) return &o->hypers.at[i]->value;
     check_free(o, name);
-    dl_var *v =
-        dl_graph_var(o->b->graph, DL_VAR_HYPER, name, dl_scalar(DL_F64), starts_at(fallback), o->b->loc);
+    dl_var *v = dl_graph_var(o->b->graph, DL_VAR_HYPER, name, dl_scalar(DL_F64),
+                             starts_at(fallback), o->b->loc);
     dl_push(o->arena, &o->hypers, v);
     return &v->value;
 }
@@ -37,11 +39,13 @@ dl_value *dl_optimizer_hyper(dl_optimization *o, const char *text, double fallba
 dl_var *dl_optimizer_scalar(const dl_optimization *o, const char *text, double first) {
     const char *name = dl_internf("optimizer.%s", text);
     check_free(o, name);
-    return dl_graph_var(o->b->graph, DL_VAR_STATE, name, dl_scalar(DL_F64), starts_at(first), o->b->loc);
+    return dl_graph_var(o->b->graph, DL_VAR_STATE, name, dl_scalar(DL_F64), starts_at(first),
+                        o->b->loc);
 }
 
 dl_value *dl_o_whole(const dl_optimization *o, const dl_trained *t, dl_value *v) {
-    for (int i = t->share.n - 1; i >= 0; i--) v = dl_build_gathered(o->b, v, &t->share.cut[i], t->var->name);
+    for (int i = t->share.n - 1; i >= 0; i--)
+        v = dl_build_gathered(o->b, v, &t->share.cut[i], t->var->name);
     return v;
 }
 
@@ -60,8 +64,8 @@ void dl_o_total_add(dl_optimization *o, dl_o_total *total, const dl_trained *t, 
 static dl_value *add_sum(dl_optimization *o, dl_value *a, dl_value *b, const dl_var_cut *cut,
                          const char *of) {
     if (!b) return a;
-    dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, cut->group), dl_attr_int(DL_ATTR_ranks, cut->ranks),
-                       dl_attr_of(o->b->graph, of)};
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_group, cut->group),
+                       dl_attr_int(DL_ATTR_ranks, cut->ranks), dl_attr_of(o->b->graph, of)};
     b = dl_build(o->b, DL_OP_all_reduce, 1, &b, 3, attrs);
     return a ? dl_o_add(o, a, b) : b;
 }

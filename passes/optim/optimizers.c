@@ -1,8 +1,9 @@
-/* One parameter's step: rows of ir/base/optimizers.def, in the arrangement of torch.optim, so that its bits
- * can be compared. */
+/* One parameter's step: rows of ir/base/optimizers.def, in the arrangement of torch.optim, so that
+ * its bits can be compared. */
 #include "passes/optim/optimizer.h"
 
-/* What is kept of a next value. Axes without a name take no part in arithmetic: they come back at the end. */
+/* What is kept of a next value. Axes without a name take no part in arithmetic: they come back at
+ * the end. */
 static dl_value *settle(dl_optimization *o, dl_value *old, dl_value *next) {
     if (o->sound) next = dl_build3(o->b, DL_OP_select, o->sound, next, old);
     if (dl_type_same(&next->type, &old->type)) return next;
@@ -39,10 +40,12 @@ static dl_value *eps(dl_optimization *o, const dl_trained *t) {
 static dl_value *neg(dl_optimization *o, dl_value *x) { return dl_build1(o->b, DL_OP_neg, x); }
 static dl_value *root(dl_optimization *o, dl_value *x) { return dl_build1(o->b, DL_OP_sqrt, x); }
 static dl_value *square(dl_optimization *o, dl_value *x) { return dl_o_mul(o, x, x); }
-static dl_value *rest(dl_optimization *o, dl_value *share) { return dl_o_sub(o, dl_o_k(o, 1), share); }
+static dl_value *rest(dl_optimization *o, dl_value *share) {
+    return dl_o_sub(o, dl_o_k(o, 1), share);
+}
 
-/* The gradient; where the parameter decays, L2: grad + decay p, the gradient of decay / 2 |p|^2 beside the
- * loss'. */
+/* The gradient; where the parameter decays, L2: grad + decay p, the gradient of decay / 2 |p|^2
+ * beside the loss'. */
 static dl_value *gradient(dl_optimization *o, const dl_trained *t, bool decays) {
     return decays ? dl_o_add(o, t->grad, dl_o_mul(o, t->own, as(o, decay(o), t))) : t->grad;
 }
@@ -55,8 +58,8 @@ static dl_value *average(dl_optimization *o, const dl_trained *t, dl_value *keep
 }
 
 /* The next value of an average that is kept under this name. */
-static dl_value *kept_average(dl_optimization *o, const dl_trained *t, const char *what, dl_value *keep,
-                              dl_value *fresh) {
+static dl_value *kept_average(dl_optimization *o, const dl_trained *t, const char *what,
+                              dl_value *keep, dl_value *fresh) {
     dl_var *old = dl_optimizer_state(o, what, t, 0);
     dl_value *next = average(o, t, keep, &old->value, fresh);
     update(o, old, next);
@@ -83,14 +86,16 @@ static dl_value *filled(dl_optimization *o, dl_value *beta) {
     return rest(o, dl_build2(o->b, DL_OP_pow, beta, o->taken));
 }
 
-/* m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g g,  p <- p - (rate / c1) m / (sqrt(v) / sqrt(c2) + eps),
- * with c1 = 1 - b1^taken and c2 = 1 - b2^taken (Kingma and Ba 2015). `from`: what the move starts at. */
+/* m <- b1 m + (1 - b1) g,  v <- b2 v + (1 - b2) g g,  p <- p - (rate / c1) m / (sqrt(v) / sqrt(c2)
+ * + eps), with c1 = 1 - b1^taken and c2 = 1 - b2^taken (Kingma and Ba 2015). `from`: what the move
+ * starts at. */
 static void build_adam(dl_optimization *o, dl_trained *t, dl_value *grad, dl_value *from) {
     dl_value *b1 = beta1(o), *b2 = beta2(o);
     dl_value *c1 = filled(o, b1), *c2 = filled(o, b2);
     dl_value *pace = neg(o, dl_o_div(o, o->rate, c1));
     dl_value *shared = root(o, c2), *unbias = dl_o_div(o, dl_o_k(o, 1), shared);
-    dl_var *m = dl_optimizer_state(o, "exp_avg", t, 0), *v = dl_optimizer_state(o, "exp_avg_sq", t, 0);
+    dl_var *m = dl_optimizer_state(o, "exp_avg", t, 0),
+           *v = dl_optimizer_state(o, "exp_avg_sq", t, 0);
     dl_value *m1 = average(o, t, b1, &m->value, grad);
     dl_value *v1 = average(o, t, b2, &v->value, square(o, grad));
     dl_value *spread = as(o, unbias, t);
@@ -121,7 +126,8 @@ void dl_optimize_adamax(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *pace = dl_o_div(o, o->rate, filled(o, b1));
     dl_value *m = kept_average(o, t, "exp_avg", b1, grad);
     dl_var *u = dl_optimizer_state(o, "exp_inf", t, 0);
-    dl_value *size = dl_build1(o->b, DL_OP_abs, grad), *faded = dl_o_mul(o, &u->value, as(o, b2, t));
+    dl_value *size = dl_build1(o->b, DL_OP_abs, grad),
+             *faded = dl_o_mul(o, &u->value, as(o, b2, t));
     dl_value *next = dl_build2(o->b, DL_OP_max, faded, dl_o_add(o, size, eps(o, t)));
     update(o, u, next);
     update_param(o, t, move(o, t, t->own, pace, m, next));
@@ -141,9 +147,10 @@ static dl_value *unbiased(dl_optimization *o, const dl_trained *t, dl_value *v, 
     return above_eps(o, t, dl_o_div(o, v, c2));
 }
 
-/* p <- p - rate ((1 - u_i) g / (1 - u_1 ... u_i) + u_i+1 m / (1 - u_1 ... u_i+1)) / (sqrt(v / c2) + eps) with
- * the momentum u_i of step i (Dozat 2016). PyTorch 1.13 has u_i twice in the longer product, where it goes
- * parameter by parameter (foreach=None); its later versions and foreach=True are as this is. */
+/* p <- p - rate ((1 - u_i) g / (1 - u_1 ... u_i) + u_i+1 m / (1 - u_1 ... u_i+1)) / (sqrt(v / c2) +
+ * eps) with the momentum u_i of step i (Dozat 2016). PyTorch 1.13 has u_i twice in the longer
+ * product, where it goes parameter by parameter (foreach=None); its later versions and foreach=True
+ * are as this is. */
 void dl_optimize_nadam(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *grad = gradient(o, t, decays), *b1 = beta1(o), *b2 = beta2(o);
     dl_value *now = momentum_of(o, o->taken);
@@ -158,17 +165,19 @@ void dl_optimize_nadam(dl_optimization *o, dl_trained *t, bool decays) {
     of_grad = dl_o_div(o, of_grad, rest(o, product));
     of_mean = dl_o_div(o, of_mean, rest(o, longer));
     dl_value *m = kept_average(o, t, "exp_avg", b1, grad);
-    dl_value *v = kept_average(o, t, "exp_avg_sq", b2, square(o, grad)), *spread = unbiased(o, t, v, b2);
+    dl_value *v = kept_average(o, t, "exp_avg_sq", b2, square(o, grad)),
+             *spread = unbiased(o, t, v, b2);
     dl_value *half = move(o, t, t->own, of_grad, grad, spread);
     update_param(o, t, move(o, t, half, of_mean, m, spread));
 }
 
-/* n of at most w squares are averaged, as if alike: r^2 = (n - 4) (n - 2) w / ((w - 4) (w - 2) n). Both are
- * held at 5, below which r is not used, and no number. */
+/* n of at most w squares are averaged, as if alike: r^2 = (n - 4) (n - 2) w / ((w - 4) (w - 2) n).
+ * Both are held at 5, below which r is not used, and no number. */
 static dl_value *rectified(dl_optimization *o, dl_value *n, dl_value *w) {
     dl_value *both[] = {n, w};
     for (int i = 0; i < 2; i++) {
-        dl_value *x = dl_build_k(o->b, DL_OP_max, both[i], 5), *less = dl_build_k(o->b, DL_OP_sub, x, 4);
+        dl_value *x = dl_build_k(o->b, DL_OP_max, both[i], 5),
+                 *less = dl_build_k(o->b, DL_OP_sub, x, 4);
         dl_value *above = dl_o_mul(o, less, dl_build_k(o->b, DL_OP_sub, x, 2));
         both[i] = dl_o_div(o, above, x);
     }
@@ -184,10 +193,12 @@ void dl_optimize_radam(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *faded = dl_build2(o->b, DL_OP_pow, b2, o->taken), *twice = dl_o_mul(o, two, o->taken);
     dl_value *n = dl_o_sub(o, w, dl_o_div(o, dl_o_mul(o, twice, faded), c2));
     dl_value *enough = dl_build_k(o->b, DL_OP_gt, n, 5);
-    dl_value *pace = neg(o, dl_o_div(o, o->rate, c1)), *scale = dl_o_mul(o, pace, rectified(o, n, w));
+    dl_value *pace = neg(o, dl_o_div(o, o->rate, c1)),
+             *scale = dl_o_mul(o, pace, rectified(o, n, w));
     scale = dl_o_mul(o, scale, root(o, c2));
     dl_value *m = kept_average(o, t, "exp_avg", b1, grad);
-    dl_value *v = kept_average(o, t, "exp_avg_sq", b2, square(o, grad)), *spread = above_eps(o, t, v);
+    dl_value *v = kept_average(o, t, "exp_avg_sq", b2, square(o, grad)),
+             *spread = above_eps(o, t, v);
     dl_value *by = dl_o_div(o, as(o, scale, t), spread);
     by = dl_build3(o->b, DL_OP_select, enough, by, as(o, pace, t));
     update_param(o, t, dl_o_add(o, t->own, dl_o_mul(o, m, by)));
@@ -215,9 +226,9 @@ void dl_optimize_sgd(dl_optimization *o, dl_trained *t, bool decays) {
     descend(o, t, o->rate, with_momentum(o, t, gradient(o, t, decays), o->recipe->nesterov));
 }
 
-/* v <- alpha v + (1 - alpha) g g,  b <- momentum b + g / (sqrt(v) + eps),  p <- p - rate b (Tieleman and
- * Hinton 2012); centered: v less the square of the mean gradient (Graves 2013), not below 0, where rounding
- * may take it. */
+/* v <- alpha v + (1 - alpha) g g,  b <- momentum b + g / (sqrt(v) + eps),  p <- p - rate b
+ * (Tieleman and Hinton 2012); centered: v less the square of the mean gradient (Graves 2013), not
+ * below 0, where rounding may take it. */
 void dl_optimize_rmsprop(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *grad = gradient(o, t, decays), *alpha = own(o, "alpha", DL_OPTION_alpha);
     dl_value *v = kept_average(o, t, "square_avg", alpha, square(o, grad));
@@ -229,7 +240,8 @@ void dl_optimize_rmsprop(dl_optimization *o, dl_trained *t, bool decays) {
     descend(o, t, o->rate, with_momentum(o, t, x, false));
 }
 
-/* v <- v + g g,  p <- p - rate / (1 + (taken - 1) lr_decay) g / (sqrt(v) + eps) (Duchi et al. 2011) */
+/* v <- v + g g,  p <- p - rate / (1 + (taken - 1) lr_decay) g / (sqrt(v) + eps) (Duchi et al. 2011)
+ */
 void dl_optimize_adagrad(dl_optimization *o, dl_trained *t, bool decays) {
     dl_value *grad = gradient(o, t, decays), *before = dl_build_k(o->b, DL_OP_sub, o->taken, 1);
     dl_value *slower = dl_o_mul(o, before, dl_optimizer_hyper(o, "lr_decay", 0));
@@ -243,7 +255,8 @@ void dl_optimize_adagrad(dl_optimization *o, dl_trained *t, bool decays) {
 /* v <- rho v + (1 - rho) g g,  d = g sqrt(s + eps) / sqrt(v + eps),  s <- rho s + (1 - rho) d d,
  * p <- p - rate d (Zeiler 2012) */
 void dl_optimize_adadelta(dl_optimization *o, dl_trained *t, bool decays) {
-    dl_value *grad = gradient(o, t, decays), *rho = own(o, "rho", DL_OPTION_rho), *least = eps(o, t);
+    dl_value *grad = gradient(o, t, decays), *rho = own(o, "rho", DL_OPTION_rho),
+             *least = eps(o, t);
     dl_value *v = kept_average(o, t, "square_avg", rho, square(o, grad));
     dl_var *steps = dl_optimizer_state(o, "acc_delta", t, 0);
     dl_value *size = root(o, dl_o_add(o, &steps->value, least));

@@ -9,7 +9,8 @@
 /* GradScaler's init_scale, growth_interval, growth_factor and backoff_factor. */
 static const double first_scale = 65536, interval = 2000, growth = 2, backoff = 0.5;
 
-static dl_var *add_state(dl_builder *b, const char *name, dl_dtype dtype, double first, dl_error *err) {
+static dl_var *add_state(dl_builder *b, const char *name, dl_dtype dtype, double first,
+                         dl_error *err) {
     const dl_var *taken = dl_graph_find_var(b->graph, name);
     if (taken) dl_fail_taken(b->graph, taken, "the optimiser's own", err);
     dl_init init = {.kind = first ? DL_INIT_CONST : DL_INIT_ZERO, .a = first};
@@ -20,9 +21,9 @@ dl_value *dl_scaler_seed(dl_builder *b, dl_dtype dtype, dl_error *err) {
     return dl_build_cast(b, &add_state(b, DL_SCALER_SCALE, DL_F32, first_scale, err)->value, dtype);
 }
 
-/* How many elements are not finite: one sum, which can stand beside what makes the gradient. It is asked by
- * comparison, and so, of a gradient in 16 bits, what memory has of it (fuse_kernel.c): in f32 a sum may be
- * finite that is beyond them. */
+/* How many elements are not finite: one sum, which can stand beside what makes the gradient. It is
+ * asked by comparison, and so, of a gradient in 16 bits, what memory has of it (fuse_kernel.c): in
+ * f32 a sum may be finite that is beyond them. */
 static dl_value *count_faults(dl_builder *b, dl_value *grad) {
     const dl_node *n = grad->def;
     if (n && n->op == DL_OP_cast && dl_dtype_is_half(n->in[0]->type.dtype)) grad = n->in[0];
@@ -32,8 +33,8 @@ static dl_value *count_faults(dl_builder *b, dl_value *grad) {
     return dl_build_reduce(b, DL_OP_sum, fault, 0, NULL);
 }
 
-/* Every gradient divided by the scale: multiplied by the reciprocal, which is taken in f64 and rounded. The
- * test is of what it was before. Returns whether all are finite. */
+/* Every gradient divided by the scale: multiplied by the reciprocal, which is taken in f64 and
+ * rounded. The test is of what it was before. Returns whether all are finite. */
 static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
     dl_value *wide = dl_build_cast(o->b, scale, DL_F64);
     dl_value *by = dl_build_cast(o->b, dl_o_div(o, dl_o_k(o, 1), wide), DL_F32);
@@ -52,7 +53,8 @@ static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
     return dl_build_k(o->b, DL_OP_eq, all, 0);
 }
 
-/* The scale grows at the end of a run of good steps, but not beyond what f32 holds; and the run begins anew.
+/* The scale grows at the end of a run of good steps, but not beyond what f32 holds; and the run
+ * begins anew.
  */
 static void update_scale(dl_optimization *o, dl_var *scale, dl_var *good) {
     dl_builder *b = o->b;
@@ -61,7 +63,8 @@ static void update_scale(dl_optimization *o, dl_var *scale, dl_var *good) {
                                dl_optimizer_hyper(o, "scaler.growth_interval", interval));
     dl_value *fits = dl_build_k(b, DL_OP_le, &scale->value, FLT_MAX / growth);
     dl_value *more = dl_build_k(b, DL_OP_mul, &scale->value, growth);
-    dl_value *grown = dl_build3(b, DL_OP_select, dl_build2(b, DL_OP_and, full, fits), more, &scale->value);
+    dl_value *grown =
+        dl_build3(b, DL_OP_select, dl_build2(b, DL_OP_and, full, fits), more, &scale->value);
     dl_value *less = dl_build_k(b, DL_OP_mul, &scale->value, backoff);
     dl_value *goes_on = dl_build2(b, DL_OP_and, o->sound, dl_build1(b, DL_OP_not, full));
     dl_value *next_run = dl_build3(b, DL_OP_select, goes_on, run, dl_build_const(b, DL_I32, 0));
@@ -81,7 +84,8 @@ void dl_scaler_unscale(dl_optimization *o) {
     dl_value *lost = dl_build1(b, DL_OP_not, o->sound);
     dl_value *all = dl_build2(b, DL_OP_add, &skipped->value, dl_build_cast(b, lost, DL_I64));
     dl_graph_result(b->graph, DL_RESULT_UPDATE, skipped->name, all, skipped);
-    dl_graph_result(b->graph, DL_RESULT_METRIC, DL_TAG_LOSS_SCALE, dl_build_cast(b, &scale->value, DL_F64),
+    dl_graph_result(b->graph, DL_RESULT_METRIC, DL_TAG_LOSS_SCALE,
+                    dl_build_cast(b, &scale->value, DL_F64), NULL);
+    dl_graph_result(b->graph, DL_RESULT_METRIC, DL_TAG_SKIPPED, dl_build_cast(b, lost, DL_F64),
                     NULL);
-    dl_graph_result(b->graph, DL_RESULT_METRIC, DL_TAG_SKIPPED, dl_build_cast(b, lost, DL_F64), NULL);
 }

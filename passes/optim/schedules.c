@@ -1,11 +1,11 @@
-/* The learning rate of a step as nodes: rows of schedules.def. Its numbers are hyperparameters, so that
- * changing one compiles nothing; in the graph `optimizer.` stands before their names. In the formulas, it is
- * the number of the step from 1, o->at: the run's own and lr.passed, which is not 0 where its earlier epochs
- * had another number of steps than those now. And
+/* The learning rate of a step as nodes: rows of schedules.def. Its numbers are hyperparameters, so
+ * that changing one compiles nothing; in the graph `optimizer.` stands before their names. In the
+ * formulas, it is the number of the step from 1, o->at: the run's own and lr.passed, which is not 0
+ * where its earlier epochs had another number of steps than those now. And
  *
- *   lr.init     the rate to begin with        lr.total    steps (cosine_epochs: epochs) of the cosine
- *   lr.end      the rate to end with          lr.steps    steps in an epoch
- *   lr.warmup   steps of warm-up              lr.scale    a factor on all */
+ *   lr.init     the rate to begin with        lr.total    steps (cosine_epochs: epochs) of the
+ * cosine lr.end      the rate to end with          lr.steps    steps in an epoch lr.warmup   steps
+ * of warm-up              lr.scale    a factor on all */
 #include <math.h>
 
 #include "passes/optim/optimizer.h"
@@ -30,7 +30,8 @@ static dl_value *risen(dl_optimization *o) { return dl_o_div(o, o->at, warmup(o)
 dl_value *dl_schedule_warmup_cosine(dl_optimization *o) {
     dl_value *height = init(o), *rising = dl_o_mul(o, risen(o), height);
     dl_value *falling = half_cosine(o, dl_o_sub(o, o->at, warmup(o)));
-    return dl_build3(o->b, DL_OP_select, dl_build2(o->b, DL_OP_lt, o->at, warmup(o)), rising, falling);
+    return dl_build3(o->b, DL_OP_select, dl_build2(o->b, DL_OP_lt, o->at, warmup(o)), rising,
+                     falling);
 }
 
 /* i = it - 1: init min((i + 1) / warmup, (1 + cos(pi i / total)) / 2) */
@@ -51,12 +52,14 @@ static dl_value *warmed(dl_optimization *o, dl_value *rate) {
     return dl_o_mul(o, rate, dl_build_k(o->b, DL_OP_min, risen(o), 1));
 }
 
-dl_value *dl_schedule_cosine_epochs(dl_optimization *o) { return warmed(o, half_cosine(o, epoch(o))); }
+dl_value *dl_schedule_cosine_epochs(dl_optimization *o) {
+    return warmed(o, half_cosine(o, epoch(o)));
+}
 
-/* init, times the factor of the recipe's range [start, end) that held an epoch last, this one or one before
- * (of several the last; 1 before any), times a warm-up from lr.warmup.from to 1 over the steps of lr.warmup
- * (Goyal et al. 2017). As under Horovod's callbacks: what ends with a range is the setting, not what it has
- * set; and the first step has risen by one of them. */
+/* init, times the factor of the recipe's range [start, end) that held an epoch last, this one or
+ * one before (of several the last; 1 before any), times a warm-up from lr.warmup.from to 1 over the
+ * steps of lr.warmup (Goyal et al. 2017). As under Horovod's callbacks: what ends with a range is
+ * the setting, not what it has set; and the first step has risen by one of them. */
 dl_value *dl_schedule_piecewise(dl_optimization *o) {
     dl_value *factor = dl_o_k(o, 1), *held = dl_o_k(o, -1), *now = epoch(o);
     for (int i = 0; i < o->recipe->ranges; i++) {

@@ -1,10 +1,10 @@
 /* updates: makes it possible to write every next value over the old one.
  *
- * The node that writes it must stand behind all other readers of the old value. Where updates wait for each
- * other in a circle (two parameters, the gradient of each of which needs the other), where the node itself
- * reads the old value at other points than it writes, and where the host is to see the old value, the old
- * value is copied first, by a kernel that is scheduled and planned like all others. Where an order exists,
- * nothing is copied. */
+ * The node that writes it must stand behind all other readers of the old value. Where updates wait
+ * for each other in a circle (two parameters, the gradient of each of which needs the other), where
+ * the node itself reads the old value at other points than it writes, and where the host is to see
+ * the old value, the old value is copied first, by a kernel that is scheduled and planned like all
+ * others. Where an order exists, nothing is copied. */
 #include "ir/base/heap.h"
 #include "ir/kernel/kernel.h"
 #include "passes/memory/memory.h"
@@ -32,13 +32,15 @@ static dl_kernel *new_copy_kernel(updater *u, const dl_type *t, dl_loc loc) {
     do k->name = dl_internf("%s_copy%d", u->g->name, u->numbered++);
     while (is_taken(u->g->module, k->name));
     dl_push(arena, &k->params, (dl_kparam){.name = dl_intern("i0"), .type = *t, .alias = -1});
-    dl_push(arena, &k->params, (dl_kparam){.name = dl_intern("o0"), .type = *t, .is_out = true, .alias = -1});
+    dl_push(arena, &k->params,
+            (dl_kparam){.name = dl_intern("o0"), .type = *t, .is_out = true, .alias = -1});
     k->nin = 1, k->nspace = t->rank;
     dl_kinstr load = {.kind = DL_K_LOAD,
                       .type = dl_kernel_type(t->dtype),
                       .index = DL_NEWS(arena, dl_index, t->rank),
                       .loc = loc};
-    for (int i = 0; i < t->rank; i++) k->space[i] = t->axis[i], load.index[i] = (dl_index){.axis = i};
+    for (int i = 0; i < t->rank; i++)
+        k->space[i] = t->axis[i], load.index[i] = (dl_index){.axis = i};
     dl_kinstr store = load; /* at the same place */
     store.kind = DL_K_STORE, store.nargs = 1, store.param = 1;
     dl_push(arena, &k->instrs, load);
@@ -106,7 +108,8 @@ static void part_shared_values(mending *m) {
 /* What is read of the old value by the node that writes the new one, and by the host. */
 static void part_readers(mending *m) {
     dl_graph *g = m->u->g;
-    dl_var **written = DL_NEWS(m->u->scratch, dl_var *, g->next_id); /* by value id: an updated variable */
+    dl_var **written =
+        DL_NEWS(m->u->scratch, dl_var *, g->next_id); /* by value id: an updated variable */
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if (r->role != DL_RESULT_UPDATE || r->value == &r->var->value) continue;
@@ -139,8 +142,8 @@ typedef struct {
     updater *u;
     dl_waits w;
     int *writer;  /* by variable's value id: the node that makes its next value */
-    bool *parted; /* by variable's value id: who had not read its old value when nothing could run reads the
-                     copy */
+    bool *parted; /* by variable's value id: who had not read its old value when nothing could run
+                     reads the copy */
     int *open;    /* reasons for which a node still waits; -1: placed */
     int *look;    /* a node: how many of the reasons before it are known to be gone */
     int *path;    /* of a search for a circle */
@@ -173,15 +176,16 @@ static dl_wait find_reason(sorter *s, int i) {
     }
 }
 
-/* Nothing can run: from any node on there is a circle, and in it a variable whose copy breaks it; of those
- * the smallest. */
+/* Nothing can run: from any node on there is a circle, and in it a variable whose copy breaks it;
+ * of those the smallest. */
 static dl_var *find_breaker(sorter *s, int from) {
     int n = 0, at = from;
     for (; s->step[at] < 0; at = find_reason(s, at).node) s->step[at] = n, s->path[n++] = at;
     dl_var *best = NULL;
     for (int i = s->step[at]; i < n; i++) {
         dl_var *var = find_reason(s, s->path[i]).read;
-        if (var && (!best || dl_type_bytes(&var->value.type) < dl_type_bytes(&best->value.type))) best = var;
+        if (var && (!best || dl_type_bytes(&var->value.type) < dl_type_bytes(&best->value.type)))
+            best = var;
     }
     while (n) s->step[s->path[--n]] = -1;
     return best;
@@ -209,7 +213,8 @@ static void sort(updater *u) {
     sorter s = {.u = u, .w = dl_find_waits(g, u->scratch)};
     s.open = DL_NEWS(u->scratch, int, n), s.look = DL_NEWS(u->scratch, int, n);
     s.path = DL_NEWS(u->scratch, int, n), s.step = DL_NEWS(u->scratch, int, n);
-    s.writer = DL_NEWS(u->scratch, int, g->next_id), s.parted = DL_NEWS(u->scratch, bool, g->next_id);
+    s.writer = DL_NEWS(u->scratch, int, g->next_id),
+    s.parted = DL_NEWS(u->scratch, bool, g->next_id);
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
         if (r->role == DL_RESULT_UPDATE && r->value->def)
@@ -240,7 +245,8 @@ bool dl_pass_updates(dl_graph *g, dl_pass_ctx *ctx) {
     if (before) memcpy(old, g->nodes.at, sizeof *old * (size_t)before);
     mend(&u);
     sort(&u);
-    bool changed = g->nodes.n != before || memcmp(old, g->nodes.at, sizeof *old * (size_t)before) != 0;
+    bool changed =
+        g->nodes.n != before || memcmp(old, g->nodes.at, sizeof *old * (size_t)before) != 0;
     dl_arena_free(scratch);
     return changed;
 }

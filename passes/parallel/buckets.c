@@ -1,8 +1,9 @@
-/* buckets: what is summed over the same ranks is summed several at once: a network takes as long to begin as
- * to carry a hundred kilobytes. Buckets are filled in the order in which the way back makes the gradients,
- * so that each begins while the rest of them is made; the first is small, so that it begins soon (Li et al.,
- * PyTorch Distributed: experiences on accelerating data parallel training, VLDB 2020). A bucket is one node
- * with many operands, which plan_memory puts side by side: the gradients themselves, and no copies. */
+/* buckets: what is summed over the same ranks is summed several at once: a network takes as long to
+ * begin as to carry a hundred kilobytes. Buckets are filled in the order in which the way back
+ * makes the gradients, so that each begins while the rest of them is made; the first is small, so
+ * that it begins soon (Li et al., PyTorch Distributed: experiences on accelerating data parallel
+ * training, VLDB 2020). A bucket is one node with many operands, which plan_memory puts side by
+ * side: the gradients themselves, and no copies. */
 #include <stdlib.h>
 
 #include "ir/walk.h"
@@ -12,7 +13,7 @@
 typedef struct {
     dl_node *node; /* an all_reduce of one operand */
     int64_t made;  /* where its operand is made; of those in a sequence: its number there */
-    int level;     /* how many such its operand waits for, one behind the other; not in a sequence */
+    int level; /* how many such its operand waits for, one behind the other; not in a sequence */
     int64_t until; /* in a sequence: the number of the first collective that depends on it */
     bool told;     /* its result is for the host alone, at the end */
     int64_t bytes;
@@ -26,15 +27,16 @@ static int by_time(const void *pa, const void *pb) {
                                                        : -1;
 }
 
-/* No bucket waits for itself: a norm of what a norm has clipped is of another level. In a sequence a bucket
- * has the number of its last member, and `until` is the least of its members'. */
+/* No bucket waits for itself: a norm of what a norm has clipped is of another level. In a sequence
+ * a bucket has the number of its last member, and `until` is the least of its members'. */
 static bool go_together(const member *a, const member *b, int64_t until) {
     return a->told == b->told && a->level == b->level && b->made < until &&
            a->node->in[0]->type.dtype == b->node->in[0]->type.dtype &&
            dl_node_name(a->node, DL_ATTR_group) == dl_node_name(b->node, DL_ATTR_group);
 }
 
-/* Whose the members are, one by one: ranks whose members stand in another order would sum different values.
+/* Whose the members are, one by one: ranks whose members stand in another order would sum different
+ * values.
  */
 static dl_attr names_of(const dl_graph *g, const member *m, int n) {
     const char **texts = DL_NEWS(g->module->arena, const char *, n);
@@ -74,8 +76,9 @@ static bool sums_gradients(const dl_node *n) {
     return n->op == DL_OP_all_reduce && strcmp(dl_node_name(n, DL_ATTR_group), "tp") != 0;
 }
 
-/* By value id: does another such sum depend on it, of more than one number, as norms are? A sum that others
- * depend on (a statistic of the batch, in the forward or the backward pass) is needed at once. */
+/* By value id: does another such sum depend on it, of more than one number, as norms are? A sum
+ * that others depend on (a statistic of the batch, in the forward or the backward pass) is needed
+ * at once. */
 static bool *find_inner(const dl_graph *g, dl_arena *arena) {
     bool *inner = DL_NEWS(arena, bool, g->next_id + 1);
     for (int i = g->nodes.n - 1; i >= 0; i--) {
@@ -98,9 +101,10 @@ bool *dl_find_joinable(const dl_graph *g, int64_t most, dl_arena *arena) {
     return joinable;
 }
 
-/* The nodes of the graph that a bucket may hold, in order. A sum that fills a bucket by itself is left alone,
- * and does not end the bucket of the small ones around it. In a sequence pass `sequence` has decided: by now
- * ranks with other pieces may have other kernels, and would decide otherwise. */
+/* The nodes of the graph that a bucket may hold, in order. A sum that fills a bucket by itself is
+ * left alone, and does not end the bucket of the small ones around it. In a sequence pass
+ * `sequence` has decided: by now ranks with other pieces may have other kernels, and would decide
+ * otherwise. */
 static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, int *n) {
     const dl_uses *uses = dl_graph_uses(g, arena);
     member *m = DL_NEWS(arena, member, g->nodes.n + 1);
@@ -112,8 +116,10 @@ static member *find_members(const dl_graph *g, int64_t most, dl_arena *arena, in
         int waits = 0;
         for (int k = 0; k < node->nin; k++)
             if (level[node->in[k]->id] > waits) waits = level[node->in[k]->id];
-        for (int k = 0; k < node->nout; k++) made[node->out[k].id] = i, level[node->out[k].id] = waits;
-        const dl_attr *order = dl_node_attr(node, DL_ATTR_order), *until = dl_node_attr(node, DL_ATTR_until);
+        for (int k = 0; k < node->nout; k++)
+            made[node->out[k].id] = i, level[node->out[k].id] = waits;
+        const dl_attr *order = dl_node_attr(node, DL_ATTR_order),
+                      *until = dl_node_attr(node, DL_ATTR_until);
         if (!(order ? until != NULL : joinable[i]) || !dl_reduces_in_place(node, 0, uses)) continue;
         level[node->out[0].id] = waits + 1;
         m[(*n)++] = (member){.node = node,
@@ -137,7 +143,8 @@ bool dl_pass_buckets(dl_graph *g, dl_pass_ctx *ctx) {
         int64_t bytes = m[first].bytes, most = first == 0 ? p->first_bucket_bytes : p->bucket_bytes;
         int64_t until = m[first].until;
         for (end = first + 1;
-             end < n && go_together(&m[first], &m[end], until) && bytes + m[end].bytes <= most; end++) {
+             end < n && go_together(&m[first], &m[end], until) && bytes + m[end].bytes <= most;
+             end++) {
             bytes += m[end].bytes;
             if (m[end].until < until) until = m[end].until;
         }

@@ -1,9 +1,10 @@
-/* global_batch: where ranks share the samples of a step, a sum or a mean over the samples that a model writes
- * is that of all ranks' samples. Of a loss that is linear in them the gradient is the mean of the ranks'
- * gradients (pass ranks), and nothing is built here. Of one that is not (a mean over targets that are not
- * ignored, the root of a mean), each rank's sum goes through an all_reduce first: a quotient of sums is not
- * the mean of the ranks' quotients. It stands in front of `lower`, so that the statistics of batch norms,
- * which are a rank's own (or all ranks', sync_batch_norm), are still layers.
+/* global_batch: where ranks share the samples of a step, a sum or a mean over the samples that a
+ * model writes is that of all ranks' samples. Of a loss that is linear in them the gradient is the
+ * mean of the ranks' gradients (pass ranks), and nothing is built here. Of one that is not (a mean
+ * over targets that are not ignored, the root of a mean), each rank's sum goes through an
+ * all_reduce first: a quotient of sums is not the mean of the ranks' quotients. It stands in front
+ * of `lower`, so that the statistics of batch norms, which are a rank's own (or all ranks',
+ * sync_batch_norm), are still layers.
  *
  * Every value has a kind:
  *
@@ -13,10 +14,11 @@
  *   SUM     a sum over this rank's samples: the ranks' add up to that of the global batch
  *   MEAN    the mean of the ranks' is that of the global batch
  *
- * Gradients. What a rank differentiates is its own loss, and the gradients' mean over the ranks is taken. A
- * SHARED value gets the same gradient on every rank; all ranks' together, that is R times it, flow into each
- * rank's sum (`scale_gradient`). Where a rank makes something of its own of a SHARED value, the gradients
- * differ, and their mean over the ranks goes back (`enter`, whose gradient is an all_reduce). */
+ * Gradients. What a rank differentiates is its own loss, and the gradients' mean over the ranks is
+ * taken. A SHARED value gets the same gradient on every rank; all ranks' together, that is R times
+ * it, flow into each rank's sum (`scale_gradient`). Where a rank makes something of its own of a
+ * SHARED value, the gradients differ, and their mean over the ranks goes back (`enter`, whose
+ * gradient is an all_reduce). */
 #include <math.h>
 
 #include "ir/builder.h"
@@ -27,13 +29,15 @@
 typedef enum { ALIKE, SHARED, OWN, SUM, MEAN } kind;
 /* Where samples lie: along an axis into which they may be joined with others. */
 typedef struct {
-    const char *axis;     /* interned; NULL: nowhere */
-    int64_t inner, outer; /* points of the axes that are joined to it within the samples, and around them */
+    const char *axis; /* interned; NULL: nowhere */
+    int64_t inner,
+        outer; /* points of the axes that are joined to it within the samples, and around them */
 } samples;
 typedef struct {
     kind kind;
-    samples at;              /* OWN */
-    dl_value *shared, *read; /* the value over all ranks, once it is built; a SHARED one as a rank reads it */
+    samples at; /* OWN */
+    dl_value *shared,
+        *read; /* the value over all ranks, once it is built; a SHARED one as a rank reads it */
 } state;
 
 typedef struct {
@@ -84,7 +88,8 @@ static dl_value *share(batch *s, dl_value *v) {
     dl_value *x = dl_dtype_is_float(type) ? v : dl_build_cast(&s->b, v, DL_F64);
     x = dl_build(&s->b, DL_OP_all_reduce, 1, &x, 3, at);
     if (k == MEAN) x = dl_build_k(&s->b, DL_OP_mul, x, 1.0 / (double)s->ranks);
-    x = dl_dtype_is_float(type) ? scale_gradient(s, x, (double)s->ranks) : dl_build_cast(&s->b, x, type);
+    x = dl_dtype_is_float(type) ? scale_gradient(s, x, (double)s->ranks)
+                                : dl_build_cast(&s->b, x, type);
     if (!dl_type_same(&x->type, &v->type)) /* axes without a name come back */
         x = dl_build_as(&s->b, DL_OP_broadcast, 1, &x, 0, NULL, v->type);
     state_of(s, v)->shared = x;
@@ -107,15 +112,16 @@ static dl_value *read_shared(batch *s, dl_value *v) {
 static dl_value *sum_as_mean(batch *s, dl_value *v) {
     if (state_of(s, v)->kind != SUM) return v;
     dl_value *x = dl_build_k(&s->b, DL_OP_mul, v, (double)s->ranks);
-    if (!dl_type_same(&x->type, &v->type)) x = dl_build_as(&s->b, DL_OP_broadcast, 1, &x, 0, NULL, v->type);
+    if (!dl_type_same(&x->type, &v->type))
+        x = dl_build_as(&s->b, DL_OP_broadcast, 1, &x, 0, NULL, v->type);
     return mark(s, x, MEAN);
 }
 
 /* ---- what a node makes ---- */
 
-/* A number that the size of the batch is in, of all ranks' batch. The model's text says N and means a rank's
- * samples: `sum(l) / (N*T - 1)`. What grows with N is taken for linear in it, and of what does not, the
- * reciprocal. */
+/* A number that the size of the batch is in, of all ranks' batch. The model's text says N and means
+ * a rank's samples: `sum(l) / (N*T - 1)`. What grows with N is taken for linear in it, and of what
+ * does not, the reciprocal. */
 static void enlarge(batch *s, dl_node *n) {
     double k = n->attrs[0].f, more = (double)(s->ranks - 1);
     const dl_attr *doubled = dl_node_attr(n, DL_ATTR_doubled);
@@ -127,10 +133,11 @@ static void enlarge(batch *s, dl_node *n) {
     n->attrs[0].f = k, n->nattrs = 1;
 }
 
-/* Of a node that reads SUMs or MEANs and nothing of a rank's own: is it linear in them, so that its result is
- * one? Brings its operands into one kind, which is the result's. */
+/* Of a node that reads SUMs or MEANs and nothing of a rank's own: is it linear in them, so that its
+ * result is one? Brings its operands into one kind, which is the result's. */
 static bool is_linear(batch *s, dl_node *n, kind *made) {
-    const kind a = state_of(s, n->in[0])->kind, b = n->nin > 1 ? state_of(s, n->in[1])->kind : ALIKE;
+    const kind a = state_of(s, n->in[0])->kind,
+               b = n->nin > 1 ? state_of(s, n->in[1])->kind : ALIKE;
     *made = is_partial(a) ? a : b;
     switch (n->op) {
     case DL_OP_neg:
@@ -157,9 +164,10 @@ static bool is_linear(batch *s, dl_node *n, kind *made) {
 
 static samples along(const char *axis) { return (samples){.axis = axis, .inner = 1, .outer = 1}; }
 
-/* Samples of an array that gets other axes: an element's are `step` elements from the next one's and end
- * after `end`. They have an axis for themselves, are joined with others in one, or are split. Of the parts of
- * a split axis the outermost is the one that is longer where there are more samples. */
+/* Samples of an array that gets other axes: an element's are `step` elements from the next one's
+ * and end after `end`. They have an axis for themselves, are joined with others in one, or are
+ * split. Of the parts of a split axis the outermost is the one that is longer where there are more
+ * samples. */
 static samples find_reshaped(const dl_type *t, samples from, int64_t step, int64_t end) {
     enum { SAME, ALONE, JOINED, SPLIT, NHOWS };
     for (int how = dl_type_count(t) ? SAME : NHOWS; how < NHOWS; how++)
@@ -169,7 +177,9 @@ static samples find_reshaped(const dl_type *t, samples from, int64_t step, int64
             const bool alone = inner == step && all == end;
             if (how == JOINED && step % inner == 0 && all % end == 0)
                 return (samples){name, step / inner, all / end};
-            if (how == SAME ? alone && name == from.axis : how == ALONE ? alone : how == SPLIT && all == end)
+            if (how == SAME    ? alone && name == from.axis
+                : how == ALONE ? alone
+                               : how == SPLIT && all == end)
                 return along(name);
         }
     return (samples){0};
@@ -243,7 +253,8 @@ static bool visit(void *user, dl_node *n, dl_value *made[DL_MAX_RESULTS]) {
 
 /* ---- a graph ---- */
 
-/* An input that has no samples is taken for a rank's own: nothing says that all ranks are given the same. */
+/* An input that has no samples is taken for a rank's own: nothing says that all ranks are given the
+ * same. */
 static void begin_vars(batch *s) {
     const dl_graph *g = s->b.graph;
     for (int i = 0; i < g->vars.n; i++) {
@@ -256,14 +267,15 @@ static void begin_vars(batch *s) {
     }
 }
 
-/* A loss or metric is told as the mean over the ranks (pass ranks), but whole numbers as they are; what is
- * kept from step to step is the same on all ranks. */
+/* A loss or metric is told as the mean over the ranks (pass ranks), but whole numbers as they are;
+ * what is kept from step to step is the same on all ranks. */
 static void end_results(batch *s) {
     dl_graph *g = s->b.graph;
     for (int i = 0; i < g->results.n; i++) {
         dl_result *r = &g->results.at[i];
         bool told = r->role == DL_RESULT_LOSS || r->role == DL_RESULT_METRIC;
-        if (!is_partial(state_of(s, r->value)->kind) || (!told && r->role != DL_RESULT_UPDATE)) continue;
+        if (!is_partial(state_of(s, r->value)->kind) || (!told && r->role != DL_RESULT_UPDATE))
+            continue;
         s->b.loc = r->value->def->loc;
         bool mean = told && dl_dtype_is_float(r->value->type.dtype);
         r->value = mean ? sum_as_mean(s, r->value) : share(s, r->value);

@@ -1,14 +1,16 @@
 /* ranks: what several ranks must agree on. Each has its own samples of a step, as many as the
- * others, and the same weights. The gradient of the mean over all samples is the mean of the ranks', and so
- * is the loss that is told, and every metric: each becomes the sum over the ranks, divided by their number,
- * here, where all that follows (clipping, finiteness, the optimiser) is the same on all of them. Of context
- * parallel ranks each has a part of a gradient (shard.h): theirs are added up at once with the others'.
+ * others, and the same weights. The gradient of the mean over all samples is the mean of the
+ * ranks', and so is the loss that is told, and every metric: each becomes the sum over the ranks,
+ * divided by their number, here, where all that follows (clipping, finiteness, the optimiser) is
+ * the same on all of them. Of context parallel ranks each has a part of a gradient (shard.h):
+ * theirs are added up at once with the others'.
  *
- * With `zero` each rank keeps the optimiser's state of a share of each parameter alone (ZeRO-1: Rajbhandari
- * et al., ZeRO: memory optimizations toward training trillion parameter models, SC 2020). A gradient is then
- * scattered, each rank's share of the mean made, and the whole gathered of these. The optimiser takes what
- * is gathered (optimizer.c); where nobody reads the whole, it is never made. Tensor parallel ranks have the
- * same gradient of a parameter that is whole: each takes its share of that, or of its share. */
+ * With `zero` each rank keeps the optimiser's state of a share of each parameter alone (ZeRO-1:
+ * Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models, SC
+ * 2020). A gradient is then scattered, each rank's share of the mean made, and the whole gathered
+ * of these. The optimiser takes what is gathered (optimizer.c); where nobody reads the whole, it is
+ * never made. Tensor parallel ranks have the same gradient of a parameter that is whole: each takes
+ * its share of that, or of its share. */
 #include "ir/builder.h"
 #include "ir/collective.h"
 #include "passes/pass.h"
@@ -28,7 +30,8 @@ const char *dl_gradient_group(const dl_parallel *p) {
 static dl_value *mean_of(dl_builder *b, dl_value *sum, const summing *s) {
     dl_value *mean = s->by > 1 ? dl_build_k(b, DL_OP_mul, sum, 1.0 / s->by) : sum;
     if (dl_type_same(&mean->type, &sum->type)) return mean;
-    return dl_build_as(b, DL_OP_broadcast, 1, &mean, 0, NULL, sum->type); /* axes without a name come back */
+    return dl_build_as(b, DL_OP_broadcast, 1, &mean, 0, NULL,
+                       sum->type); /* axes without a name come back */
 }
 
 /* The mean over the ranks. Integers are the same everywhere. */
@@ -41,24 +44,25 @@ static dl_value *mean_over(dl_builder *b, dl_value *v, const summing *s) {
 
 /* ---- shares ---- */
 
-/* The axis along which a parameter is dealt out, or -1: none has an element for each rank. That whose largest
- * share is least, of equals the outermost, whose shares lie in one. Weights of windows lie in panels, which
- * hold some of the first axis: shares do not end within one. */
+/* The axis along which a parameter is dealt out, or -1: none has an element for each rank. That
+ * whose largest share is least, of equals the outermost, whose shares lie in one. Weights of
+ * windows lie in panels, which hold some of the first axis: shares do not end within one. */
 static int choose_axis(const dl_type *t, dl_layout weights, int ranks) {
     int best = -1;
     double least = 0;
     dl_type laid = *t;
     if (t->rank > 2) laid.layout = weights;
     for (int i = 0; i < t->rank; i++) {
-        double size = (double)t->axis[i].size, most = (double)dl_share_of(t->axis[i].size, ranks, 0).n / size;
+        double size = (double)t->axis[i].size,
+               most = (double)dl_share_of(t->axis[i].size, ranks, 0).n / size;
         if (!*t->axis[i].name || size < ranks || !dl_type_shares(&laid, i, ranks)) continue;
         if (best < 0 || most < least) best = i, least = most;
     }
     return best;
 }
 
-/* The axis along which a value of this type, of a parameter, is dealt out to so many, or -1. What is small is
- * not: its gradient goes into a bucket. */
+/* The axis along which a value of this type, of a parameter, is dealt out to so many, or -1. What
+ * is small is not: its gradient goes into a bucket. */
 static int shared_along(const dl_pass_ctx *ctx, const dl_type *t, int ranks) {
     bool shares = ctx->parallel.zero && ranks > 1 && dl_type_bytes(t) >= ctx->parallel.least_shared;
     return shares ? choose_axis(t, ctx->weights, ranks) : -1;
@@ -72,7 +76,8 @@ static dl_value *scattered_mean(dl_builder *b, dl_value *v, int axis, const summ
     return mean_of(b, dl_build(b, DL_OP_reduce_scatter, 1, &v, 5, at), s);
 }
 
-/* What tensor parallel ranks have alike, of a parameter that is no piece, gathered of a share of each. */
+/* What tensor parallel ranks have alike, of a parameter that is no piece, gathered of a share of
+ * each. */
 static dl_value *share_alike(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v, const dl_var *var,
                              const char *of) {
     const dl_parallel *p = &ctx->parallel;
@@ -83,8 +88,8 @@ static dl_value *share_alike(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v,
 }
 
 /* The mean of a parameter's gradients, in shares where it is dealt out. */
-static dl_value *mean_gradient(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v, const dl_var *var,
-                               const summing *s) {
+static dl_value *mean_gradient(const dl_pass_ctx *ctx, dl_builder *b, dl_value *v,
+                               const dl_var *var, const summing *s) {
     int axis = shared_along(ctx, &v->type, s->ranks);
     if (axis < 0) return share_alike(ctx, b, s->ranks > 1 ? mean_over(b, v, s) : v, var, s->of);
     const dl_var_cut cut = {s->group, axis, s->ranks, s->rank, 1, v->type.axis[axis].size};
@@ -110,7 +115,9 @@ bool dl_pass_ranks(dl_graph *g, dl_pass_ctx *ctx) {
         b.loc = r->var ? r->var->loc : r->value->def ? r->value->def->loc : (dl_loc){0};
         summing s = {"dp", dp, p->dp_rank, dp, r->name};
         if (grad) s.group = dl_gradient_group(p), s.ranks = dp * cp, s.rank = p->sum_rank;
-        if (!*own) *own = grad ? mean_gradient(ctx, &b, r->value, r->var, &s) : mean_over(&b, r->value, &s);
+        if (!*own)
+            *own =
+                grad ? mean_gradient(ctx, &b, r->value, r->var, &s) : mean_over(&b, r->value, &s);
         r->value = *own, changed = true;
     }
     return changed;

@@ -1,18 +1,19 @@
-/* ring: attention whose keys and values go round the context parallel ranks, written out turn by turn (Liu,
- * Zaharia and Abbeel, Ring attention with blockwise transformers, 2023).
+/* ring: attention whose keys and values go round the context parallel ranks, written out turn by
+ * turn (Liu, Zaharia and Abbeel, Ring attention with blockwise transformers, 2023).
  *
- * Each rank has some of the queries, and in each turn the keys and values of another rank, which it gives on
- * to the next while it computes with them. Forwards the results of the turns are weighted by their sums of
- * exponentials: with s = log(exp s1 + exp s2), y = y1 exp(s1 - s) + y2 exp(s2 - s). Backwards the template's
- * other half takes the logarithms of all keys, so that what it makes of a turn is a term of the gradients;
- * those of keys and values go round with them, a turn behind, and come home in the end. The way back has its
- * own round, which does not begin before the gradient that it carries back is there: what came round forwards
- * need not be kept. Sums over the turns are made in f32 at least.
+ * Each rank has some of the queries, and in each turn the keys and values of another rank, which it
+ * gives on to the next while it computes with them. Forwards the results of the turns are weighted
+ * by their sums of exponentials: with s = log(exp s1 + exp s2), y = y1 exp(s1 - s) + y2 exp(s2 -
+ * s). Backwards the template's other half takes the logarithms of all keys, so that what it makes
+ * of a turn is a term of the gradients; those of keys and values go round with them, a turn behind,
+ * and come home in the end. The way back has its own round, which does not begin before the
+ * gradient that it carries back is there: what came round forwards need not be kept. Sums over the
+ * turns are made in f32 at least.
  *
- * Causal queries see keys that do not stand behind them: in a turn all of them, some, or none. Of a turn in
- * which nobody sees a key the rank does nothing but give on. Where queries stand in front of all keys that
- * are there (of another length than they), the others alone attend, and the sum of exponentials of those is
- * zero: a logarithm of minus infinity. */
+ * Causal queries see keys that do not stand behind them: in a turn all of them, some, or none. Of a
+ * turn in which nobody sees a key the rank does nothing but give on. Where queries stand in front
+ * of all keys that are there (of another length than they), the others alone attend, and the sum of
+ * exponentials of those is zero: a logarithm of minus infinity. */
 #include <float.h>
 
 #include "ir/attention.h"
@@ -35,13 +36,18 @@ typedef struct {
 } ring;
 
 static dl_value *cast(ring *r, dl_value *v, dl_dtype to) { return dl_build_cast(&r->b, v, to); }
-static dl_value *wide(ring *r, dl_value *v) { return cast(r, v, v->type.dtype == DL_F64 ? DL_F64 : DL_F32); }
-static dl_value *add(ring *r, dl_value *a, dl_value *b) { return a ? dl_build2(&r->b, DL_OP_add, a, b) : b; }
+static dl_value *wide(ring *r, dl_value *v) {
+    return cast(r, v, v->type.dtype == DL_F64 ? DL_F64 : DL_F32);
+}
+static dl_value *add(ring *r, dl_value *a, dl_value *b) {
+    return a ? dl_build2(&r->b, DL_OP_add, a, b) : b;
+}
 
-/* What this rank has of the tokens behind `turn` turns goes on to the next, when all of `with` is there, too.
- * What goes round in a turn has the same reasons to wait: else keys and values would go on as soon as they
- * come, ahead of the gradients, until a rank held those of all. */
-static dl_value *shift(ring *r, const char *what, dl_value *v, int64_t turn, int n, dl_value *const *with) {
+/* What this rank has of the tokens behind `turn` turns goes on to the next, when all of `with` is
+ * there, too. What goes round in a turn has the same reasons to wait: else keys and values would go
+ * on as soon as they come, ahead of the gradients, until a rank held those of all. */
+static dl_value *shift(ring *r, const char *what, dl_value *v, int64_t turn, int n,
+                       dl_value *const *with) {
     dl_value *in[1 + MOST_WITH] = {v};
     int nin = 1;
     for (int i = 0; i < n; i++)
@@ -96,7 +102,8 @@ static dl_node *attend(ring *r, dl_value *k, dl_value *v, const view *see) {
     dl_value *in[DL_GRAD_PART + 1];
     dl_attr at[DL_MAX_ATTRS];
     int64_t query = r->a.first[DL_ATT_QUERY] + see->from;
-    bool counts = r->a.rate > 0 || (see->causal && query != see->first); /* else turns have equal kernels */
+    bool counts =
+        r->a.rate > 0 || (see->causal && query != see->first); /* else turns have equal kernels */
     int count = 0;
     memcpy(in, n->in, sizeof *in * (size_t)n->nin);
     in[DL_ATT_K] = k, in[DL_ATT_V] = v, in[DL_ATT_Q] = of_seeing(r, in[DL_ATT_Q], see);
@@ -140,8 +147,9 @@ typedef struct {
     int64_t blind;
 } result;
 
-/* Two results of the same queries become that of both. A query that saw nothing in either has shares of 0 / 1
- * and keeps a logarithm of minus infinity: where anything is seen the sum is 1 or more. */
+/* Two results of the same queries become that of both. A query that saw nothing in either has
+ * shares of 0 / 1 and keeps a logarithm of minus infinity: where anything is seen the sum is 1 or
+ * more. */
 static result merge(ring *r, result a, result c) {
     dl_builder *b = &r->b;
     int64_t blind = a.blind < c.blind ? a.blind : c.blind;
@@ -149,7 +157,8 @@ static result merge(ring *r, result a, result c) {
     if (blind) most = dl_build_k(b, DL_OP_max, most, -FLT_MAX);
     dl_value *old = dl_build1(b, DL_OP_exp, dl_build2(b, DL_OP_sub, a.log, most)),
              *more = dl_build1(b, DL_OP_exp, dl_build2(b, DL_OP_sub, c.log, most));
-    dl_value *all = dl_build2(b, DL_OP_add, old, more), *by = blind ? dl_build_k(b, DL_OP_max, all, 1) : all;
+    dl_value *all = dl_build2(b, DL_OP_add, old, more),
+             *by = blind ? dl_build_k(b, DL_OP_max, all, 1) : all;
     return (result){add(r, weigh(r, a.y, dl_build2(b, DL_OP_div, old, by)),
                         weigh(r, c.y, dl_build2(b, DL_OP_div, more, by))),
                     dl_build2(b, DL_OP_add, most, dl_build1(b, DL_OP_log, all)), blind};
@@ -162,20 +171,23 @@ static void forwards(ring *r, dl_value *made[]) {
         bool last = turn + 1 == r->ranks;
         dl_value *with[] = {k, v}, *next_k = NULL, *next_v = NULL;
         view see = look(r, turn);
-        if (!last) next_k = shift(r, "keys", k, turn, 2, with), next_v = shift(r, "values", v, turn, 2, with);
+        if (!last)
+            next_k = shift(r, "keys", k, turn, 2, with),
+            next_v = shift(r, "values", v, turn, 2, with);
         if (see.seen) {
             dl_node *part = attend(r, k, v, &see);
             dl_value *log = &part->out[DL_ATT_LOG];
             dl_value *y = by_heads(r, wide(r, &part->out[DL_ATT_Y]), &log->type);
-            result own = {of_all(r, y, &see, DL_OUT_ZERO), of_all(r, log, &see, DL_OUT_LOWEST), see.from};
+            result own = {of_all(r, y, &see, DL_OUT_ZERO), of_all(r, log, &see, DL_OUT_LOWEST),
+                          see.from};
             all = all.y ? merge(r, all, own) : own;
         }
         k = next_k, v = next_v;
     }
     dl_type t = r->n->out[DL_ATT_Y].type;
     t.dtype = all.y->type.dtype;
-    made[DL_ATT_Y] =
-        cast(r, dl_build_as(&r->b, DL_OP_reshape, 1, &all.y, 0, NULL, t), r->n->out[DL_ATT_Y].type.dtype);
+    made[DL_ATT_Y] = cast(r, dl_build_as(&r->b, DL_OP_reshape, 1, &all.y, 0, NULL, t),
+                          r->n->out[DL_ATT_Y].type.dtype);
     made[DL_ATT_LOG] = all.log;
 }
 
@@ -193,7 +205,8 @@ static dl_value *add_turn(ring *r, dl_value *came, dl_value *term, const dl_valu
 
 static void backwards(ring *r, dl_value *made[]) {
     dl_value *k = r->n->in[DL_GRAD_K], *v = r->n->in[DL_GRAD_V];
-    dl_value *dq = NULL, *dk = NULL, *dv = NULL; /* of these queries; of the keys and values that are here */
+    dl_value *dq = NULL, *dk = NULL,
+             *dv = NULL; /* of these queries; of the keys and values that are here */
     for (int64_t turn = 0; turn < r->ranks; turn++) {
         dl_value *with[MOST_WITH] = {k, v, turn ? dk : r->n->in[DL_GRAD_DY], dv};
         dl_value *next_k = NULL, *next_v = NULL, *came_k = NULL, *came_v = NULL;

@@ -1,11 +1,11 @@
 /* sequence: one order of collectives for all ranks.
  *
- * Ranks that share samples have pieces of different sizes (uneven tokens), and so perhaps other kernels, and
- * another schedule that needs least memory. Collectives, though, must begin in the same order on all of them,
- * or one waits for what another has not begun, or takes one message for the other. So they get numbers here,
- * while the graphs of all ranks have the same nodes: in the order in which what they carry is made. Fusion,
- * buckets and schedule keep it (waits.h). Ranks that share nothing but gradients have one plan, and need no
- * numbers. */
+ * Ranks that share samples have pieces of different sizes (uneven tokens), and so perhaps other
+ * kernels, and another schedule that needs least memory. Collectives, though, must begin in the
+ * same order on all of them, or one waits for what another has not begun, or takes one message for
+ * the other. So they get numbers here, while the graphs of all ranks have the same nodes: in the
+ * order in which what they carry is made. Fusion, buckets and schedule keep it (waits.h). Ranks
+ * that share nothing but gradients have one plan, and need no numbers. */
 #include "passes/parallel/sequence.h"
 
 #include <stdlib.h>
@@ -40,11 +40,12 @@ dl_node **dl_in_sequence(const dl_graph *g, dl_arena *arena, int *n) {
     return line;
 }
 
-/* Each all_reduce that a bucket may hold gets the number of the first collective that depends on it, or the
- * number of all: its bucket begins before that one. */
+/* Each all_reduce that a bucket may hold gets the number of the first collective that depends on
+ * it, or the number of all: its bucket begins before that one. */
 static void note_until(dl_graph *g, int count, const dl_pass_ctx *ctx) {
     const bool *joinable = dl_find_joinable(g, ctx->parallel.bucket_bytes, ctx->arena);
-    int *first = DL_NEWS(ctx->arena, int, g->next_id + 1); /* by value id, minus the count; 0: none */
+    int *first =
+        DL_NEWS(ctx->arena, int, g->next_id + 1); /* by value id, minus the count; 0: none */
     for (int i = g->nodes.n - 1; i >= 0; i--) {
         dl_node *n = g->nodes.at[i];
         int user = 0;
@@ -57,7 +58,8 @@ static void note_until(dl_graph *g, int count, const dl_pass_ctx *ctx) {
     }
 }
 
-/* By node: the number of the last collective that a bucket with one of its operands may wait for; -1: none.
+/* By node: the number of the last collective that a bucket with one of its operands may wait for;
+ * -1: none.
  */
 static int *find_held(const dl_graph *g, dl_arena *arena) {
     int *held = DL_NEWS(arena, int, g->nodes.n + 1), *of = DL_NEWS(arena, int, g->next_id + 1);
@@ -72,8 +74,9 @@ static int *find_held(const dl_graph *g, dl_arena *arena) {
     return held;
 }
 
-/* A collective follows the node that makes its last operand, so that collectives also stand in the order of
- * their numbers; what reads the sums of a bucket follows the last collective that the bucket may wait for. */
+/* A collective follows the node that makes its last operand, so that collectives also stand in the
+ * order of their numbers; what reads the sums of a bucket follows the last collective that the
+ * bucket may wait for. */
 static void place(dl_graph *g, const member *m, int n, dl_arena *arena) {
     const int *held = find_held(g, arena);
     int count = g->nodes.n, next = 0, placed = 0;

@@ -1,6 +1,7 @@
-/* shard: whole graphs become those of one rank. Node by node: the states of the operands and what is wanted
- * (shard_wants.c) say what the node does, its operands are brought into the states that this takes, and its
- * result's state follows (shard.h). What no rule knows is done whole, on every rank alike. */
+/* shard: whole graphs become those of one rank. Node by node: the states of the operands and what
+ * is wanted (shard_wants.c) say what the node does, its operands are brought into the states that
+ * this takes, and its result's state follows (shard.h). What no rule knows is done whole, on every
+ * rank alike. */
 #include "passes/parallel/shard.h"
 #include "ir/attention.h"
 
@@ -53,7 +54,8 @@ static int64_t own_size(const sharder *s, int group, dl_along along, int64_t siz
 /* ---- from state to state ---- */
 
 /* v's states, with another for this group. */
-static dl_value *in_state(sharder *s, dl_value *made, const dl_value *v, int group, dl_state state) {
+static dl_value *in_state(sharder *s, dl_value *made, const dl_value *v, int group,
+                          dl_state state) {
     entry from = *entry_of(s, v), *to = entry_of(s, made);
     memcpy(to->state, from.state, sizeof to->state);
     to->state[group] = state;
@@ -71,7 +73,8 @@ static dl_value *part(sharder *s, dl_value *v, dl_along along) {
     if (along.parts == 1) return v;
     for (int i = 0; i < v->type.rank; i++) {
         dl_axis a = v->type.axis[i];
-        if (a.name == along.axis) dl_type_push(&t, dl_intern("part'"), along.parts), a.size /= along.parts;
+        if (a.name == along.axis)
+            dl_type_push(&t, dl_intern("part'"), along.parts), a.size /= along.parts;
         dl_type_push(&t, a.name, a.size);
     }
     return dl_build_as(&s->b, DL_OP_reshape, 1, &v, 0, NULL, t);
@@ -120,7 +123,8 @@ static dl_value *build_conversion(sharder *s, dl_value *v, int group, dl_state t
         return own.kind == DL_STATE_PIECE || own.kind == DL_STATE_WHOLE
                    ? convert(s, convert(s, v, group, part), group, to)
                    : build_slice(s, v, group, to.along);
-    if (own.kind == DL_STATE_PIECE) return build_gather(s, v, group, own, to.kind == DL_STATE_WHOLE);
+    if (own.kind == DL_STATE_PIECE)
+        return build_gather(s, v, group, own, to.kind == DL_STATE_WHOLE);
     if (to.kind == DL_STATE_PART) return dl_build(&s->b, DL_OP_enter, 1, &v, 2, enter);
     return dl_build(&s->b, DL_OP_scale_gradient, 1, &v, 1, &share);
 }
@@ -128,14 +132,18 @@ static dl_value *build_conversion(sharder *s, dl_value *v, int group, dl_state t
 /* v in another state. What nothing flows back into is what it is. */
 static dl_value *convert(sharder *s, dl_value *v, int group, dl_state to) {
     dl_state own = entry_of(s, v)->state[group];
-    bool same = own.kind == to.kind && (own.kind != DL_STATE_PIECE || dl_along_same(own.along, to.along));
+    bool same =
+        own.kind == to.kind && (own.kind != DL_STATE_PIECE || dl_along_same(own.along, to.along));
     if (same || (own.kind == DL_STATE_FREE && to.kind != DL_STATE_PIECE)) return v;
     for (const form *f = entry_of(s, v)->forms; f; f = f->next)
-        if (f->group == group && f->state.kind == to.kind && dl_along_same(f->state.along, to.along))
+        if (f->group == group && f->state.kind == to.kind &&
+            dl_along_same(f->state.along, to.along))
             return f->v;
-    if (to.kind == DL_STATE_PIECE) to.size = own.kind == DL_STATE_PIECE ? 0 : size_along(v, to.along.axis);
+    if (to.kind == DL_STATE_PIECE)
+        to.size = own.kind == DL_STATE_PIECE ? 0 : size_along(v, to.along.axis);
     dl_value *made = build_conversion(s, v, group, to);
-    if (to.kind == DL_STATE_PIECE && own.kind == DL_STATE_PIECE) return made; /* by way of the whole */
+    if (to.kind == DL_STATE_PIECE && own.kind == DL_STATE_PIECE)
+        return made; /* by way of the whole */
     form *f = DL_NEW(s->arena, form);
     *f = (form){made, to, group, entry_of(s, v)->forms};
     entry_of(s, v)->forms = f;
@@ -171,8 +179,9 @@ static dl_along taken_along(const dl_node *whole, int k, const mode *m) {
     return m->sums < 0 ? (dl_along){0} : k == m->sums ? m->over : m->over_other;
 }
 
-/* Is an operand that the mode takes in pieces so over the other group already, or taken so by the other's
- * mode, or does that one leave its pieces along the same axis (two that a reshape joins)? */
+/* Is an operand that the mode takes in pieces so over the other group already, or taken so by the
+ * other's mode, or does that one leave its pieces along the same axis (two that a reshape joins)?
+ */
 static bool is_taken(sharder *s, const dl_node *n, const dl_node *whole, int group, const mode *m,
                      const mode *others) {
     if (others && m->along.axis && others->along.axis == m->along.axis) return true;
@@ -186,15 +195,17 @@ static bool is_taken(sharder *s, const dl_node *n, const dl_node *whole, int gro
     return false;
 }
 
-/* May attention be cut so? Heads stay whole, and so do the samples of what draws, which counts them from the
- * first of the rank's. */
+/* May attention be cut so? Heads stay whole, and so do the samples of what draws, which counts them
+ * from the first of the rank's. */
 static bool may_attend(const sharder *s, const dl_node *whole, int group, const char *axis) {
     dl_attention a = dl_attention_of(whole);
     int at = dl_type_axis(&whole->out[DL_ATT_Y].type, axis);
-    return (at != 0 || a.rate <= 0) && (at != 2 || a.heads % dl_shard_ranks(s->parallel, group) == 0);
+    return (at != 0 || a.rate <= 0) &&
+           (at != 2 || a.heads % dl_shard_ranks(s->parallel, group) == 0);
 }
 
-static mode find_mode(sharder *s, const dl_node *n, const dl_node *whole, int group, const mode *others) {
+static mode find_mode(sharder *s, const dl_node *n, const dl_node *whole, int group,
+                      const mode *others) {
     mode m = {.sums = -1};
     if (dl_shard_ranks(s->parallel, group) == 1) return m;
     dl_along wanted = s->wants.along[group][n->out[0].id];
@@ -206,8 +217,8 @@ static mode find_mode(sharder *s, const dl_node *n, const dl_node *whole, int gr
         if (!m.along.axis && dl_shard_sums(whole, k, own.along, &m.over_other))
             m.sums = k, m.over = own.along;
     }
-    bool refused =
-        m.along.axis && n->op == DL_OP_flash_attention && !may_attend(s, whole, group, m.along.axis);
+    bool refused = m.along.axis && n->op == DL_OP_flash_attention &&
+                   !may_attend(s, whole, group, m.along.axis);
     return refused || is_taken(s, n, whole, group, &m, others) ? (mode){.sums = -1} : m;
 }
 
@@ -222,8 +233,8 @@ static dl_state_kind find_whole(sharder *s, const dl_node *n, int group) {
     return all;
 }
 
-/* Do keys and values stay in pieces, which go round the group's ranks (ring.c)? Those of whole ones, as where
- * all ranks make the same of another input, need not. */
+/* Do keys and values stay in pieces, which go round the group's ranks (ring.c)? Those of whole
+ * ones, as where all ranks make the same of another input, need not. */
 static bool goes_round(sharder *s, const dl_node *n, int group, const mode *m) {
     if (!s->parallel->ring || group != DL_CP || n->op != DL_OP_flash_attention || !m->along.axis)
         return false;
@@ -237,7 +248,8 @@ static bool goes_round(sharder *s, const dl_node *n, int group, const mode *m) {
 }
 
 /* Brings the operands into the states that the mode takes; returns the result's. */
-static dl_state take_operands(sharder *s, dl_node *n, const dl_node *whole, int group, const mode *m) {
+static dl_state take_operands(sharder *s, dl_node *n, const dl_node *whole, int group,
+                              const mode *m) {
     bool round = goes_round(s, n, group, m);
     dl_state_kind alike = find_whole(s, n, group);
     for (int k = 0; k < n->nin; k++) {
@@ -252,9 +264,10 @@ static dl_state take_operands(sharder *s, dl_node *n, const dl_node *whole, int 
     return (dl_state){DL_STATE_PIECE, m->along, size_along(&whole->out[0], m->along.axis)};
 }
 
-/* Attention that draws, or looks back, or whose keys go round, is told which of the whole's heads, queries
- * and keys it has. */
-static void tell_part(sharder *s, dl_node *n, const dl_node *whole, int group, int cut, dl_share own) {
+/* Attention that draws, or looks back, or whose keys go round, is told which of the whole's heads,
+ * queries and keys it has. */
+static void tell_part(sharder *s, dl_node *n, const dl_node *whole, int group, int cut,
+                      dl_share own) {
     dl_attention all = dl_attention_of(whole), a = dl_attention_of(n);
     const int64_t now[DL_ATT_CUTS] = {all.heads, all.queries, all.keys};
     bool round = group == DL_CP && cut == DL_ATT_QUERY && a.keys != all.keys;
@@ -270,7 +283,8 @@ static void tell_part(sharder *s, dl_node *n, const dl_node *whole, int group, i
     dl_node_set(s->b.graph, n, dl_attr_ints(DL_ATTR_whole, DL_ATT_CUTS, now));
 }
 
-/* The node's types, the number of heads, and where a slice of parts begins and ends, are those of the pieces.
+/* The node's types, the number of heads, and where a slice of parts begins and ends, are those of
+ * the pieces.
  */
 static void cut_types(sharder *s, dl_node *n, const dl_node *whole, int group, dl_state made) {
     if (made.kind != DL_STATE_PIECE) return;
@@ -337,10 +351,12 @@ static void shard_node(sharder *s, dl_node *n) {
     if (sum == &n->out[0]) return;
     if (n->op == DL_OP_mean) { /* of all: the sum, divided once */
         n->op = DL_OP_sum;
-        dl_value *mean = copy_states(s, dl_build_k(&s->b, DL_OP_mul, sum, 1 / count_mean(&whole)), sum);
+        dl_value *mean =
+            copy_states(s, dl_build_k(&s->b, DL_OP_mul, sum, 1 / count_mean(&whole)), sum);
         sum = dl_type_same(&mean->type, &sum->type) /* axes without a name come back */
                   ? mean
-                  : copy_states(s, dl_build_as(&s->b, DL_OP_broadcast, 1, &mean, 0, NULL, sum->type), mean);
+                  : copy_states(
+                        s, dl_build_as(&s->b, DL_OP_broadcast, 1, &mean, 0, NULL, sum->type), mean);
     }
     entry_of(s, &n->out[0])->now = sum;
 }
@@ -387,7 +403,8 @@ static void end_results(sharder *s) {
 }
 
 static void shard_graph(dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants wants) {
-    sharder s = {.b = {.graph = g}, .parallel = &ctx->parallel, .wants = wants, .arena = ctx->arena};
+    sharder s = {
+        .b = {.graph = g}, .parallel = &ctx->parallel, .wants = wants, .arena = ctx->arena};
     int n = g->nodes.n;
     dl_node **old = DL_NEWS(ctx->arena, dl_node *, n + 1);
     if (n) memcpy(old, g->nodes.at, sizeof *old * (size_t)n);
@@ -424,7 +441,8 @@ void dl_shard_module(const dl_module *m, dl_pass_ctx *ctx, dl_shard_wants *wants
 /* All graphs of the module, when the first is met: they share variables. */
 bool dl_pass_shard(dl_graph *g, dl_pass_ctx *ctx) {
     const dl_module *m = g->module;
-    bool one = dl_shard_ranks(&ctx->parallel, DL_TP) == 1 && dl_shard_ranks(&ctx->parallel, DL_CP) == 1;
+    bool one =
+        dl_shard_ranks(&ctx->parallel, DL_TP) == 1 && dl_shard_ranks(&ctx->parallel, DL_CP) == 1;
     if (one || g != m->graphs.at[0]) return false;
     dl_shard_wants *wants = DL_NEWS(ctx->arena, dl_shard_wants, m->graphs.n);
     for (int i = 0; i < m->graphs.n; i++)

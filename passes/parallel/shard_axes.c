@@ -13,8 +13,8 @@ static const char *same(const dl_node *n, const char *axis) {
     return dl_type_axis(&n->out[0].type, axis) >= 0 ? axis : NULL;
 }
 
-/* The one axis of the relation that axis `at` of operand k goes along: not one of a window, nor one of
- * several (groups of channels). NULL: none. */
+/* The one axis of the relation that axis `at` of operand k goes along: not one of a window, nor one
+ * of several (groups of channels). NULL: none. */
 static const dl_relation_axis *find_related(const dl_relation *r, int k, int at) {
     const dl_relation_axis *found = NULL;
     for (int i = 0; i < r->n; i++) {
@@ -31,16 +31,17 @@ static const char *goes_through_contraction(const dl_node *n, int k, int at) {
     dl_relation r = dl_relation_of(n);
     const dl_relation_axis *a = find_related(&r, k, at);
     int to = a ? a->at[DL_RESULT_PLACE] : -1;
-    return to >= 0 && find_related(&r, DL_RESULT_PLACE, to) == a ? n->out[0].type.axis[to].name : NULL;
+    return to >= 0 && find_related(&r, DL_RESULT_PLACE, to) == a ? n->out[0].type.axis[to].name
+                                                                 : NULL;
 }
 
-/* The same elements in the same order: as many parts in front of the axis and along it, of each of which
- * either the same axis is left, or is dealt out in whole ones on both sides (features, and the heads that
- * they are of). */
+/* The same elements in the same order: as many parts in front of the axis and along it, of each of
+ * which either the same axis is left, or is dealt out in whole ones on both sides (features, and
+ * the heads that they are of). */
 static dl_along goes_through_reshape(const dl_node *n, int at, dl_along from) {
     const dl_type *in = &n->in[0]->type, *out = &n->out[0].type;
-    int64_t before = dl_type_around(in, at).outer * from.parts, each = in->axis[at].size / from.parts,
-            outer = 1;
+    int64_t before = dl_type_around(in, at).outer * from.parts,
+            each = in->axis[at].size / from.parts, outer = 1;
     for (int i = 0; i < out->rank; outer *= out->axis[i++].size) {
         int64_t parts = outer && before % outer == 0 ? before / outer : 0;
         if (!parts || parts > INT32_MAX || out->axis[i].size % parts) continue;
@@ -51,7 +52,8 @@ static dl_along goes_through_reshape(const dl_node *n, int at, dl_along from) {
     return (dl_along){0};
 }
 
-/* Along the axis of a slice, or that operands are joined along: as many parts of this size as there are. */
+/* Along the axis of a slice, or that operands are joined along: as many parts of this size as there
+ * are. */
 static dl_along goes_in_parts(const dl_node *n, int at, dl_along from, int64_t each) {
     int64_t size = n->out[0].type.axis[at].size;
     bool whole = each > 0 && size >= each && size % each == 0 && size / each <= INT32_MAX;
@@ -73,8 +75,9 @@ static dl_along goes_through_move(const dl_node *n, int k, int at, dl_along from
     case DL_OP_gather: return k == 0 && own->s == from.axis ? none : as_it_is;
     case DL_OP_slice:
     case DL_OP_cat:
-        return own->s != from.axis ? as_it_is
-                                   : goes_in_parts(n, at, from, n->in[k]->type.axis[at].size / from.parts);
+        return own->s != from.axis
+                   ? as_it_is
+                   : goes_in_parts(n, at, from, n->in[k]->type.axis[at].size / from.parts);
     case DL_OP_pad:
     case DL_OP_squeeze:
     case DL_OP_unsqueeze: return own->s == from.axis ? none : as_it_is;
@@ -82,7 +85,8 @@ static dl_along goes_through_move(const dl_node *n, int k, int at, dl_along from
     }
 }
 
-/* The queries' own axes, and the features of keys and values, head by head; all keys are looked at. */
+/* The queries' own axes, and the features of keys and values, head by head; all keys are looked at.
+ */
 static const char *goes_through_template(const dl_node *n, int k, int at, dl_along from) {
     if (n->op != DL_OP_flash_attention || k > 2 || (k && at == 1) || from.parts > 1) return NULL;
     return n->out[0].type.axis[at].name;
@@ -101,14 +105,18 @@ dl_along dl_shard_goes(const dl_node *n, int k, dl_along from) {
     case DL_CLASS_CONTRACT: to.axis = goes_through_contraction(n, k, at); break;
     case DL_CLASS_MOVE: to = goes_through_move(n, k, at, from); break;
     case DL_CLASS_TEMPLATE: to.axis = goes_through_template(n, k, at, from); break;
-    case DL_CLASS_COLLECTIVE: to.axis = n->op == DL_OP_all_reduce ? same(n, from.axis) : NULL; break;
+    case DL_CLASS_COLLECTIVE:
+        to.axis = n->op == DL_OP_all_reduce ? same(n, from.axis) : NULL;
+        break;
     default: break;
     }
-    bool room = to.parts <= 1 || n->out[0].type.rank < DL_MAX_RANK; /* for an axis of parts, see shard.c */
+    bool room =
+        to.parts <= 1 || n->out[0].type.rank < DL_MAX_RANK; /* for an axis of parts, see shard.c */
     return to.axis && *to.axis && room ? to : (dl_along){0};
 }
 
-/* As many parts as the result has, or parts of the same size, or as many of those and what is in front. */
+/* As many parts as the result has, or parts of the same size, or as many of those and what is in
+ * front. */
 dl_along dl_shard_comes(const dl_node *n, int k, dl_along to) {
     const dl_type *t = &n->in[k]->type, *out = &n->out[0].type;
     int at = to.axis ? dl_type_axis(out, to.axis) : -1;
@@ -116,7 +124,8 @@ dl_along dl_shard_comes(const dl_node *n, int k, dl_along to) {
     int64_t each = out->axis[at].size / to.parts, before = dl_type_around(out, at).outer * to.parts;
     for (int i = 0; i < t->rank; i++) {
         int64_t outer = dl_type_around(t, i).outer;
-        const int64_t parts[] = {to.parts, each ? t->axis[i].size / each : 0, outer ? before / outer : 0};
+        const int64_t parts[] = {to.parts, each ? t->axis[i].size / each : 0,
+                                 outer ? before / outer : 0};
         for (int p = 0; p < 3; p++) {
             if (parts[p] < 1 || parts[p] > INT32_MAX) continue;
             dl_along from = {t->axis[i].name, (int)parts[p], to.ranks};
@@ -135,8 +144,10 @@ bool dl_shard_follows(const dl_node *n, dl_along to) {
 bool dl_shard_sums(const dl_node *n, int k, dl_along from, dl_along *other) {
     const dl_type *type = &n->in[k]->type;
     int at = from.axis && *from.axis ? dl_type_axis(type, from.axis) : -1;
-    if (at < 0 || type->axis[at].size % from.parts || !dl_dtype_is_float(n->out[0].type.dtype)) return false;
-    if (n->op == DL_OP_sum || n->op == DL_OP_mean) return is_among(dl_node_attr(n, DL_ATTR_over), from.axis);
+    if (at < 0 || type->axis[at].size % from.parts || !dl_dtype_is_float(n->out[0].type.dtype))
+        return false;
+    if (n->op == DL_OP_sum || n->op == DL_OP_mean)
+        return is_among(dl_node_attr(n, DL_ATTR_over), from.axis);
     if (dl_ops[n->op].class != DL_CLASS_CONTRACT) return false;
     dl_relation r = dl_relation_of(n);
     const dl_relation_axis *a = find_related(&r, k, at);

@@ -1,9 +1,10 @@
-/* What should be in pieces: seeds, and from them back through the graph as long as the ops do the same at
- * every place of the axis.
+/* What should be in pieces: seeds, and from them back through the graph as long as the ops do the
+ * same at every place of the axis.
  *
- * Tensor parallelism begins at the heads of attention, and between two products by parameters that only
- * pointwise ops join (Shoeybi et al., Megatron-LM, 2019): the first product's parameter is split along what
- * it makes, the second's along what it sums. Context parallelism begins at the queries of attention. */
+ * Tensor parallelism begins at the heads of attention, and between two products by parameters that
+ * only pointwise ops join (Shoeybi et al., Megatron-LM, 2019): the first product's parameter is
+ * split along what it makes, the second's along what it sums. Context parallelism begins at the
+ * queries of attention. */
 #include "ir/attention.h"
 #include "passes/parallel/shard.h"
 
@@ -14,7 +15,9 @@ int dl_shard_ranks(const dl_parallel *p, int group) {
     int n = group == DL_TP ? p->tp : p->cp;
     return n > 1 ? n : 1;
 }
-int dl_shard_rank(const dl_parallel *p, int group) { return group == DL_TP ? p->tp_rank : p->cp_rank; }
+int dl_shard_rank(const dl_parallel *p, int group) {
+    return group == DL_TP ? p->tp_rank : p->cp_rank;
+}
 
 typedef struct {
     const dl_graph *g;
@@ -58,12 +61,11 @@ static void want_param(finder *f, const dl_value *v, dl_along along) {
 static bool seed_heads(finder *f, const dl_node *n) {
     dl_attention a = dl_attention_of(n);
     if (a.heads % f->ranks)
-        return fail_at(
-            f, n,
-            dl_format(
-                f->arena,
-                "%lld heads cannot be dealt out to tensor_parallel=%d ranks: take a number that divides them",
-                (long long)a.heads, f->ranks));
+        return fail_at(f, n,
+                       dl_format(f->arena,
+                                 "%lld heads cannot be dealt out to tensor_parallel=%d ranks: take "
+                                 "a number that divides them",
+                                 (long long)a.heads, f->ranks));
     f->want[n->out[DL_ATT_Y].id] = (dl_along){n->out[DL_ATT_Y].type.axis[2].name, 1, f->ranks};
     return true;
 }
@@ -73,9 +75,10 @@ static bool seed_tokens(finder *f, const dl_node *n) {
     if (a.queries < f->ranks)
         return fail_at(
             f, n,
-            dl_format(f->arena,
-                      "%lld tokens are fewer than the context_parallel=%d ranks they are dealt out to",
-                      (long long)a.queries, f->ranks));
+            dl_format(
+                f->arena,
+                "%lld tokens are fewer than the context_parallel=%d ranks they are dealt out to",
+                (long long)a.queries, f->ranks));
     f->want[n->out[DL_ATT_Y].id] = (dl_along){n->out[DL_ATT_Y].type.axis[1].name, 1, f->ranks};
     return true;
 }
@@ -90,17 +93,18 @@ static int64_t common(int64_t a, int64_t b) {
     return a;
 }
 
-/* In how many parts the axis of a slice's operand must be dealt out for the slice to have whole ones. */
+/* In how many parts the axis of a slice's operand must be dealt out for the slice to have whole
+ * ones. */
 static int parts_for(const dl_node *slice, dl_along from) {
     int64_t size = slice->in[0]->type.axis[dl_type_axis(&slice->in[0]->type, from.axis)].size;
-    int64_t each = common(size / from.parts,
-                          common(dl_node_int(slice, DL_ATTR_start), dl_node_int(slice, DL_ATTR_stop)));
+    int64_t each = common(size / from.parts, common(dl_node_int(slice, DL_ATTR_start),
+                                                    dl_node_int(slice, DL_ATTR_stop)));
     return each > 0 && size / each <= INT32_MAX ? (int)(size / each) : 0;
 }
 
-/* Does what `from` has along its axis reach, through pointwise ops, names and slices of whole parts alone,
- * only products that sum over it with a parameter? Their values' axes are then wanted. Where a slice would
- * need more parts, *parts says how many. */
+/* Does what `from` has along its axis reach, through pointwise ops, names and slices of whole parts
+ * alone, only products that sum over it with a parameter? Their values' axes are then wanted. Where
+ * a slice would need more parts, *parts says how many. */
 static bool ends_in_products(finder *f, place from, int *parts) {
     DL_ARRAY(place) reached = {0}, products = {0}; /* values; the products' parameters */
     dl_push(f->arena, &reached, from);
@@ -115,8 +119,8 @@ static bool ends_in_products(finder *f, place from, int *parts) {
                 dl_along other, to = dl_shard_goes(n, k, p.along);
                 bool slices = n->op == DL_OP_slice,
                      own = slices && dl_node_name(n, DL_ATTR_axis) == p.along.axis;
-                bool pointwise =
-                    dl_ops[n->op].class == DL_CLASS_ELEM || n->op == DL_OP_rename || n->op == DL_OP_broadcast;
+                bool pointwise = dl_ops[n->op].class == DL_CLASS_ELEM || n->op == DL_OP_rename ||
+                                 n->op == DL_OP_broadcast;
                 if (to.axis && (pointwise || own)) {
                     bool known = false;
                     for (int j = 0; j < reached.n; j++) known |= reached.at[j].v == &n->out[0];
@@ -131,13 +135,14 @@ static bool ends_in_products(finder *f, place from, int *parts) {
             }
         }
     }
-    for (int i = 0; products.n && i < reached.n; i++) f->want[reached.at[i].v->id] = reached.at[i].along;
+    for (int i = 0; products.n && i < reached.n; i++)
+        f->want[reached.at[i].v->id] = reached.at[i].along;
     for (int i = 0; i < products.n; i++) want_param(f, products.at[i].v, products.at[i].along);
     return products.n > 0;
 }
 
-/* A product of a parameter, whose own axis only such products sum over: the hidden features between them, all
- * together or in parts (a gate, and what it lets through). */
+/* A product of a parameter, whose own axis only such products sum over: the hidden features between
+ * them, all together or in parts (a gate, and what it lets through). */
 static bool seed_hidden(finder *f, const dl_node *n) {
     for (int k = 0; k < 2; k++) {
         const dl_var *p = param_of(n->in[k]);
@@ -154,11 +159,12 @@ static bool seed_hidden(finder *f, const dl_node *n) {
                 parts = more > parts ? more : 0;
             }
             if (!ends || own.size / to.parts % f->ranks == 0) continue;
-            return fail_at(f, n,
-                           dl_format(f->arena,
-                                     "%lld hidden features of %s cannot be dealt out to tensor_parallel=%d "
-                                     "ranks: take a number that divides them",
-                                     (long long)own.size / to.parts, p->name, f->ranks));
+            return fail_at(
+                f, n,
+                dl_format(f->arena,
+                          "%lld hidden features of %s cannot be dealt out to tensor_parallel=%d "
+                          "ranks: take a number that divides them",
+                          (long long)own.size / to.parts, p->name, f->ranks));
         }
     }
     return true;
@@ -177,8 +183,8 @@ static void go_back(finder *f) {
     }
 }
 
-/* By value id: along what it will be in pieces. Where a product sums over such an axis, its parameter is
- * wanted so, too. */
+/* By value id: along what it will be in pieces. Where a product sums over such an axis, its
+ * parameter is wanted so, too. */
 static dl_along *go_on(finder *f) {
     dl_along *is = DL_NEWS(f->arena, dl_along, f->g->next_id + 1);
     for (int i = 0; i < f->g->vars.n; i++) {
@@ -202,8 +208,8 @@ static dl_along *go_on(finder *f) {
     return is;
 }
 
-/* A parameter is a piece where everyone who reads it reads that piece; of several parts along its first axis
- * (dl_var_cut). */
+/* A parameter is a piece where everyone who reads it reads that piece; of several parts along its
+ * first axis (dl_var_cut). */
 static void check_params(finder *f, const dl_along *is) {
     for (int i = 0; i < f->g->vars.n; i++) {
         const dl_var *v = f->g->vars.at[i];
@@ -216,7 +222,8 @@ static void check_params(finder *f, const dl_along *is) {
             for (int k = 0; k < n->nin && all; k++) {
                 if (n->in[k] != &v->value) continue;
                 dl_along to = dl_shard_goes(n, k, along);
-                bool sums = !to.axis && n->op == DL_OP_contract && dl_shard_sums(n, k, along, &other) &&
+                bool sums = !to.axis && n->op == DL_OP_contract &&
+                            dl_shard_sums(n, k, along, &other) &&
                             dl_along_same(is[n->in[1 - k]->id], other);
                 all = sums || (to.axis && (dl_along_same(f->want[n->out[0].id], to) ||
                                            dl_along_same(is[n->out[0].id], to)));
@@ -238,20 +245,23 @@ static bool find_for(finder *f, int group) {
     if (group == DL_TP) {
         go_on(f);
         for (int i = 0; i < f->g->nodes.n; i++)
-            if (f->g->nodes.at[i]->op == DL_OP_contract && !seed_hidden(f, f->g->nodes.at[i])) return false;
+            if (f->g->nodes.at[i]->op == DL_OP_contract && !seed_hidden(f, f->g->nodes.at[i]))
+                return false;
         for (uint32_t id = 0; id < f->g->next_id && !any; id++) any = f->want[id].axis != NULL;
         go_back(f);
         go_on(f);
         check_params(f, go_on(f));
     }
     if (any) return true;
-    return dl_fail(f->err, DL_INPUT, "%s=%d: graph '%s' has no attention%s to split", keys[group], f->ranks,
-                   f->g->name, group == DL_TP ? " and no pair of linear layers" : " whose tokens there were");
+    return dl_fail(f->err, DL_INPUT, "%s=%d: graph '%s' has no attention%s to split", keys[group],
+                   f->ranks, f->g->name,
+                   group == DL_TP ? " and no pair of linear layers" : " whose tokens there were");
 }
 
 bool dl_shard_find_wants(const dl_graph *g, dl_pass_ctx *ctx, dl_shard_wants *wants) {
     for (int group = 0; group < DL_NSHARDS; group++) {
-        finder f = {.g = g, .uses = dl_graph_uses(g, ctx->arena), .arena = ctx->arena, .err = ctx->err};
+        finder f = {
+            .g = g, .uses = dl_graph_uses(g, ctx->arena), .arena = ctx->arena, .err = ctx->err};
         f.want = wants->along[group] = DL_NEWS(ctx->arena, dl_along, g->next_id + 1);
         f.ranks = dl_shard_ranks(&ctx->parallel, group);
         if (f.ranks > 1 && !find_for(&f, group)) return false;

@@ -1,18 +1,19 @@
-/* amp: mixed precision as casts, before anything else sees the graph, so that gradients, fusion and memory
- * follow from the types.
+/* amp: mixed precision as casts, before anything else sees the graph, so that gradients, fusion and
+ * memory follow from the types.
  *
- * What an op does is the column `amp` of ir/ops.def, as torch.autocast groups the same ops: products and
- * convolutions take 16 bits and make 16 bits (LOW); what loses digits takes and makes f32 (WIDE); batch norm,
- * pools and activations of several parts compute in f32 and give back what they got (KEEP); everything else
- * takes the widest of its operands (FOLLOW). A scalar decides nothing next to a tensor, nor does the bias
- * of a LOW op.
+ * What an op does is the column `amp` of ir/ops.def, as torch.autocast groups the same ops:
+ * products and convolutions take 16 bits and make 16 bits (LOW); what loses digits takes and makes
+ * f32 (WIDE); batch norm, pools and activations of several parts compute in f32 and give back what
+ * they got (KEEP); everything else takes the widest of its operands (FOLLOW). A scalar decides
+ * nothing next to a tensor, nor does the bias of a LOW op.
  *
- * A cast of a value to its own type pins it: it is f32, and so is what a LOW op makes of it. The front end
- * writes one for `x as f32`, and for the operands of each function that is written in several ops and that
- * torch.autocast computes in f32 (squares, losses, norms), so that none of the parts is stored in 16 bits.
+ * A cast of a value to its own type pins it: it is f32, and so is what a LOW op makes of it. The
+ * front end writes one for `x as f32`, and for the operands of each function that is written in
+ * several ops and that torch.autocast computes in f32 (squares, losses, norms), so that none of the
+ * parts is stored in 16 bits.
  *
- * Variables and the graph's results keep their types; a value is cast once. 16-bit types that the model's
- * text asks for are cast like all others: only a cast makes the type that it says. */
+ * Variables and the graph's results keep their types; a value is cast once. 16-bit types that the
+ * model's text asks for are cast like all others: only a cast makes the type that it says. */
 #include "ir/builder.h"
 #include "passes/pass.h"
 
@@ -57,13 +58,14 @@ static bool is_bias(const caster *c, const dl_node *n, int k) {
            other->id < c->ids && c->made_low[other->id];
 }
 
-/* How much an operand has to say of the type: a tensor, a scalar, a constant (torch.result_type). */
+/* How much an operand has to say of the type: a tensor, a scalar, a constant (torch.result_type).
+ */
 static int weight_of(const dl_value *v) {
     return v->type.rank ? 2 : v->def && v->def->op == DL_OP_const ? 0 : 1;
 }
 
-/* The type of what a FOLLOW op makes: the widest of its operands' types, where a scalar says nothing next to
- * a tensor, nor a constant next to either. */
+/* The type of what a FOLLOW op makes: the widest of its operands' types, where a scalar says
+ * nothing next to a tensor, nor a constant next to either. */
 static dl_dtype follow(caster *c, dl_node *n) {
     bool half = n->nin && is_half(&n->out[0]), wide = false, bias = false;
     int most = 0;
@@ -73,7 +75,8 @@ static dl_dtype follow(caster *c, dl_node *n) {
             most = weight_of(n->in[k]);
     }
     for (int k = 0; k < n->nin; k++)
-        if (is_wide(n->in[k]) && weight_of(n->in[k]) == most) *(is_bias(c, n, k) ? &bias : &wide) = true;
+        if (is_wide(n->in[k]) && weight_of(n->in[k]) == most)
+            *(is_bias(c, n, k) ? &bias : &wide) = true;
     if (!half) return n->out[0].type.dtype;
     take(c, n, wide || bias ? DL_F32 : c->low);
     make(c, n, wide || bias ? DL_F32 : c->low);
@@ -93,7 +96,8 @@ static void put_cast(caster *c, dl_node *n) {
     if (c->pinned[n->out[0].id]) make(c, n, DL_F32);
 }
 
-/* The node in its place of the new list, its operands cast in front of it; what stands for its result. */
+/* The node in its place of the new list, its operands cast in front of it; what stands for its
+ * result. */
 static dl_value *put(caster *c, dl_node *n) {
     dl_amp amp = dl_ops[n->op].amp;
     bool keeps = amp == DL_AMP_KEEP && is_half(n->in[0]);
@@ -115,16 +119,18 @@ static void find_pins(caster *c) {
     for (int i = 0; i < c->b.graph->nodes.n; i++) {
         const dl_node *n = c->b.graph->nodes.at[i];
         const dl_value *v = &n->out[0];
-        c->pinned[v->id] =
-            n->op == DL_OP_cast && (is_wide(v) || is_half(v)) && v->type.dtype == n->in[0]->type.dtype;
+        c->pinned[v->id] = n->op == DL_OP_cast && (is_wide(v) || is_half(v)) &&
+                           v->type.dtype == n->in[0]->type.dtype;
     }
 }
 
-/* Has the graph gradients, or updates made of them? Their types follow the graph's, which has its casts. */
+/* Has the graph gradients, or updates made of them? Their types follow the graph's, which has its
+ * casts. */
 static bool trains(const dl_graph *g) {
     for (int i = 0; i < g->results.n; i++) {
         const dl_result *r = &g->results.at[i];
-        if (r->role == DL_RESULT_GRAD || (r->role == DL_RESULT_UPDATE && r->var->role == DL_VAR_PARAM))
+        if (r->role == DL_RESULT_GRAD ||
+            (r->role == DL_RESULT_UPDATE && r->var->role == DL_VAR_PARAM))
             return true;
     }
     return false;
@@ -135,7 +141,8 @@ bool dl_pass_amp(dl_graph *g, dl_pass_ctx *ctx) {
     if (low == DL_F32 || trains(g)) return false;
     caster c = {.b = {.graph = g}, .low = low, .ids = g->next_id};
     for (int i = 0; i < 2; i++) c.as[i] = DL_NEWS(ctx->arena, dl_value *, g->next_id);
-    c.made_low = DL_NEWS(ctx->arena, bool, g->next_id), c.pinned = DL_NEWS(ctx->arena, bool, g->next_id);
+    c.made_low = DL_NEWS(ctx->arena, bool, g->next_id),
+    c.pinned = DL_NEWS(ctx->arena, bool, g->next_id);
     find_pins(&c);
     dl_value **stands =
         DL_NEWS(ctx->arena, dl_value *, g->next_id); /* by value id: what is read in its place */

@@ -1,22 +1,24 @@
-/* low_weights: what becomes of the casts of weights. A weight stays f32: its steps are too small for 16 bits.
+/* low_weights: what becomes of the casts of weights. A weight stays f32: its steps are too small
+ * for 16 bits.
  *
- * Where the target multiplies numbers of the cast's type, what reads a weight's cast reads a variable of role
- * COPY instead, whose next value is the cast of the weight's next one: a second store of the kernel that
- * updates the weight, where a cast of its own would read it all once more in each step. The executor makes
- * the copies anew where the host has written a parameter. Where the target computes in f32 all the same,
- * products read the weight as it is: no copy, no cast, and nothing is rounded; a product by names reads the
- * model's input so, too, which else were cast by a kernel of its own (an image is turned channels last by
- * one, which may as well round it). */
+ * Where the target multiplies numbers of the cast's type, what reads a weight's cast reads a
+ * variable of role COPY instead, whose next value is the cast of the weight's next one: a second
+ * store of the kernel that updates the weight, where a cast of its own would read it all once more
+ * in each step. The executor makes the copies anew where the host has written a parameter. Where
+ * the target computes in f32 all the same, products read the weight as it is: no copy, no cast, and
+ * nothing is rounded; a product by names reads the model's input so, too, which else were cast by a
+ * kernel of its own (an image is turned channels last by one, which may as well round it). */
 #include "ir/builder.h"
 #include "ir/relation.h"
 #include "ir/walk.h"
 #include "passes/pass.h"
 
-/* A weight's cast into one of these types, 1 << dtype each. A vector is cast where it is read: it stays in
- * cache. */
+/* A weight's cast into one of these types, 1 << dtype each. A vector is cast where it is read: it
+ * stays in cache. */
 static bool is_weight(const dl_node *n, unsigned types) {
     const dl_var *v = n->op == DL_OP_cast ? n->in[0]->var : NULL;
-    return v && v->role == DL_VAR_PARAM && v->value.type.rank > 1 && (types >> n->out[0].type.dtype & 1);
+    return v && v->role == DL_VAR_PARAM && v->value.type.rank > 1 &&
+           (types >> n->out[0].type.dtype & 1);
 }
 
 /* The variable that holds this cast; NULL and the error where its name is taken. */
@@ -29,7 +31,8 @@ static dl_var *copy_of(dl_graph *g, const dl_node *n, dl_error *err) {
         dl_fail_taken(g, v, "a weight's copy", err);
         return NULL;
     }
-    v = dl_graph_var(g, DL_VAR_COPY, name, n->out[0].type, (dl_init){.kind = DL_INIT_ZERO}, of->loc);
+    v = dl_graph_var(g, DL_VAR_COPY, name, n->out[0].type, (dl_init){.kind = DL_INIT_ZERO},
+                     of->loc);
     v->of = of->name, v->piece = of->piece;
     return v;
 }
@@ -44,7 +47,8 @@ static void add_update(dl_graph *g, dl_var *v) {
     }
     if (!r) return; /* a graph that does not train */
     dl_builder b = {.graph = g, .loc = v->loc};
-    dl_graph_result(g, DL_RESULT_UPDATE, v->name, dl_build_cast(&b, r->value, v->value.type.dtype), v);
+    dl_graph_result(g, DL_RESULT_UPDATE, v->name, dl_build_cast(&b, r->value, v->value.type.dtype),
+                    v);
 }
 
 /* Of f32, into 16 bits: what else is cast is another number. */
@@ -53,8 +57,8 @@ static bool is_input(const dl_node *n, unsigned types) {
            n->in[0]->type.dtype == DL_F32 && (types >> n->out[0].type.dtype & 1);
 }
 
-/* The variable as it is where product n reads its cast in v, or what moves of that make: slices, renamed and
- * spread axes. Else NULL. */
+/* The variable as it is where product n reads its cast in v, or what moves of that make: slices,
+ * renamed and spread axes. Else NULL. */
 static dl_value *find_source(dl_builder *b, const dl_node *n, dl_value *v, unsigned types) {
     const dl_node *by = v->def;
     if (!by) return NULL;
@@ -96,8 +100,8 @@ static bool read_sources(dl_graph *g, unsigned types) {
 /* What is cast into `types` is read from copies. False: nothing is, or the error. */
 static bool read_copies(dl_graph *g, dl_pass_ctx *ctx, unsigned types) {
     uint32_t ids = g->next_id;
-    dl_value **copy =
-        DL_NEWS(ctx->arena, dl_value *, ids + 1); /* by the cast's value id: what is read in its place */
+    dl_value **copy = DL_NEWS(ctx->arena, dl_value *,
+                              ids + 1); /* by the cast's value id: what is read in its place */
     DL_ARRAY(dl_var *) copies = {0};
     int kept = 0;
     for (int i = 0; i < g->nodes.n; i++) {

@@ -1,6 +1,6 @@
-/* simplify: rounds over the graph in order until nothing changes. A round rebuilds the node list: each node
- * sees operands that are already simple, is replaced by a rule or by an equal node that came before, or
- * stays. */
+/* simplify: rounds over the graph in order until nothing changes. A round rebuilds the node list:
+ * each node sees operands that are already simple, is replaced by a rule or by an equal node that
+ * came before, or stays. */
 #include "passes/simplify/simplify.h"
 
 #include "ir/base/hash.h"
@@ -17,10 +17,12 @@ static bool same_attr(const dl_attr *a, const dl_attr *b) {
     if (a->id != b->id) return false;
     switch (dl_attrs[a->id].kind) {
     case DL_KIND_INT: return a->i == b->i;
-    case DL_KIND_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* -0 is not 0, a NaN is itself */
+    case DL_KIND_FLOAT:
+        return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* -0 is not 0, a NaN is itself */
     case DL_KIND_NAME: return a->s == b->s;
     case DL_KIND_STR: return strcmp(a->s, b->s) == 0;
-    case DL_KIND_INTS: return a->n == b->n && memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->n) == 0;
+    case DL_KIND_INTS:
+        return a->n == b->n && memcmp(a->ints, b->ints, sizeof *a->ints * (size_t)a->n) == 0;
     case DL_KIND_NAMES:
         return a->n == b->n && memcmp(a->names, b->names, sizeof *a->names * (size_t)a->n) == 0;
     case DL_KIND_TEXTS:
@@ -46,8 +48,8 @@ static uint64_t hash_node(const dl_node *n) {
     return h;
 }
 
-/* The equal node already in the table, or NULL, and the node is in it from now on. Composites stay apart: two
- * dropouts of one value draw different numbers. */
+/* The equal node already in the table, or NULL, and the node is in it from now on. Composites stay
+ * apart: two dropouts of one value draw different numbers. */
 static dl_node *find_equal(node_table *t, dl_node *n) {
     if (n->nout != 1 || dl_ops[n->op].class == DL_CLASS_HIGH || n->op == DL_OP_fused) return NULL;
     size_t i = hash_node(n) & t->mask;
@@ -57,7 +59,8 @@ static dl_node *find_equal(node_table *t, dl_node *n) {
     return NULL;
 }
 
-/* At most one node is kept for each old one, and rules add a handful: twice the slots of the next power. */
+/* At most one node is kept for each old one, and rules add a handful: twice the slots of the next
+ * power. */
 static node_table new_table(dl_arena *arena, int nodes) {
     size_t cap = 64;
     while (cap < 4 * (size_t)nodes) cap *= 2;

@@ -11,12 +11,13 @@ typedef struct {
     bool changed;
 } dl_simplifier;
 
-/* A value that may stand for the node's only result, or NULL. May also mend the node in place (`changed`).
- * Every rule makes the graph smaller by some measure (fewer nodes, fewer elements computed, broadcasts nearer
- * to the results) and none makes it larger by an earlier one, so that rounds of them end. */
+/* A value that may stand for the node's only result, or NULL. May also mend the node in place
+ * (`changed`). Every rule makes the graph smaller by some measure (fewer nodes, fewer elements
+ * computed, broadcasts nearer to the results) and none makes it larger by an earlier one, so that
+ * rounds of them end. */
 dl_value *dl_simplify_node(dl_simplifier *s, dl_node *n);
-/* The rule for views that only name and order axes: what they view, under the last names, when they bring
- * axes back to where they were. */
+/* The rule for views that only name and order axes: what they view, under the last names, when they
+ * bring axes back to where they were. */
 dl_value *dl_simplify_order(dl_simplifier *s, dl_node *n);
 /* The rule for the rename of a product. */
 dl_value *dl_simplify_rename(dl_simplifier *s, dl_node *n);

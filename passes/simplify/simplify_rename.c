@@ -1,13 +1,14 @@
 /* Names and orders of axes.
  *
- * A product under other names is the product of operands under other names: views of these cost nothing,
- * while a rename behind it would stand between the product and what its kernel could do at once (a linear
- * layer's weight gradient and the update of the weight). Axes that are moved and moved back (a norm over
- * channels, and then "n c h w -> n h w c") are where they were: what reads them reads the same points, so
- * that both may be one kernel. */
+ * A product under other names is the product of operands under other names: views of these cost
+ * nothing, while a rename behind it would stand between the product and what its kernel could do at
+ * once (a linear layer's weight gradient and the update of the weight). Axes that are moved and
+ * moved back (a norm over channels, and then "n c h w -> n h w c") are where they were: what reads
+ * them reads the same points, so that both may be one kernel. */
 #include "passes/simplify/simplify.h"
 
-/* If a view only names and orders axes: fills at[i] with where axis i of its result is in its operand. */
+/* If a view only names and orders axes: fills at[i] with where axis i of its result is in its
+ * operand. */
 static bool find_order(const dl_node *n, int at[DL_MAX_RANK]) {
     if (!n || (n->op != DL_OP_rename && n->op != DL_OP_broadcast)) return false;
     const dl_type *from = &n->in[0]->type, *to = &n->out[0].type;
@@ -36,11 +37,12 @@ dl_value *dl_simplify_order(dl_simplifier *s, dl_node *n) {
     return dl_build_as(&s->b, DL_OP_rename, 1, &same, 0, NULL, *to);
 }
 
-/* An operand's type under the result's new names `to`; `from`: its old ones. Axes that are summed over keep
- * their names, unless the result bears them now: then they are called `fresh`. False: two axes of one name.
+/* An operand's type under the result's new names `to`; `from`: its old ones. Axes that are summed
+ * over keep their names, unless the result bears them now: then they are called `fresh`. False: two
+ * axes of one name.
  */
-static bool rename_axes(const dl_type *operand, const dl_type *from, const dl_type *to, const dl_attr *over,
-                        const char *const *fresh, dl_type *made) {
+static bool rename_axes(const dl_type *operand, const dl_type *from, const dl_type *to,
+                        const dl_attr *over, const char *const *fresh, dl_type *made) {
     *made = *operand;
     for (int i = 0; i < operand->rank; i++) {
         int at = dl_type_axis(from, operand->axis[i].name);

@@ -1,7 +1,9 @@
-/* The rules of simplify, one function an op. Each returns what may stand for the node's result, or NULL.
+/* The rules of simplify, one function an op. Each returns what may stand for the node's result, or
+ * NULL.
  *
- * Rounding: a rule may change the last bit of a value (a mean becomes a product with 1/n; a sum of n equal
- * values their product with n), never more. x * 0 stays, because x may be NaN or infinite. */
+ * Rounding: a rule may change the last bit of a value (a mean becomes a product with 1/n; a sum of
+ * n equal values their product with n), never more. x * 0 stays, because x may be NaN or infinite.
+ */
 #include <math.h>
 
 #include "ir/interp/interp.h"
@@ -33,7 +35,8 @@ static int64_t size_of(const dl_value *v, const char *axis) {
     return v->type.axis[dl_type_axis(&v->type, axis)].size;
 }
 
-static dl_value *build_slice(dl_simplifier *s, dl_value *v, const char *axis, int64_t start, int64_t stop) {
+static dl_value *build_slice(dl_simplifier *s, dl_value *v, const char *axis, int64_t start,
+                             int64_t stop) {
     if (start == 0 && stop == size_of(v, axis)) return v;
     dl_attr at[] = {dl_attr_name(DL_ATTR_axis, axis), dl_attr_int(DL_ATTR_start, start),
                     dl_attr_int(DL_ATTR_stop, stop)};
@@ -47,7 +50,8 @@ static dl_value *build_broadcast(dl_simplifier *s, dl_value *v, const dl_type *t
 
 /* ---- constants ---- */
 
-/* Can an element of this type hold v? Then *v is what it holds. 16-bit floats are left to the machine. */
+/* Can an element of this type hold v? Then *v is what it holds. 16-bit floats are left to the
+ * machine. */
 static bool round_to(dl_dtype type, double *v) {
     if (!isfinite(*v)) return false;
     switch (type) {
@@ -94,7 +98,8 @@ static void drop_broadcasts(dl_simplifier *s, dl_node *n) {
         if (in[i] == n->in[i]) continue;
         dl_type t;
         bool same = type_with(n, in, &t) && dl_type_same(&t, &result(n)->type);
-        if (!same && (n->op == DL_OP_add || n->op == DL_OP_mul)) { /* the axes may fit the other way round */
+        if (!same &&
+            (n->op == DL_OP_add || n->op == DL_OP_mul)) { /* the axes may fit the other way round */
             dl_value *first = in[0];
             in[0] = in[1], in[1] = first;
             same = type_with(n, in, &t) && dl_type_same(&t, &result(n)->type);
@@ -112,7 +117,8 @@ static dl_value *sink_broadcasts(dl_simplifier *s, dl_node *n) {
     bool any = false;
     for (int i = 0; i < n->nin; i++) in[i] = source(n->in[i]), any = any || in[i] != n->in[i];
     dl_type t;
-    if (!any || !type_with(n, in, &t) || dl_type_count(&t) >= dl_type_count(&result(n)->type)) return NULL;
+    if (!any || !type_with(n, in, &t) || dl_type_count(&t) >= dl_type_count(&result(n)->type))
+        return NULL;
     dl_value *v = dl_build_as(&s->b, n->op, n->nin, in, n->nattrs, n->attrs, t);
     return build_broadcast(s, v, &result(n)->type);
 }
@@ -192,8 +198,8 @@ static dl_value *simplify_rename(dl_simplifier *s, dl_node *n) {
 
 /* ---- reductions ---- */
 
-/* Splits `over` at a broadcast operand: axes that its source has are left in *kept; returns how many elements
- * of the others are alike. */
+/* Splits `over` at a broadcast operand: axes that its source has are left in *kept; returns how
+ * many elements of the others are alike. */
 static int64_t split_over(const dl_node *n, const dl_value *from, dl_attr *kept) {
     const dl_attr *over = dl_node_attr(n, DL_ATTR_over);
     int64_t alike = 1;
@@ -215,7 +221,8 @@ static dl_value *simplify_reduce(dl_simplifier *s, dl_node *n) {
     dl_attr kept;
     dl_value *v = source(n->in[0]);
     int64_t alike = split_over(n, v, &kept);
-    /* The largest of nothing and inf * 0 are not to be meddled with, and a mere transposition saves nothing.
+    /* The largest of nothing and inf * 0 are not to be meddled with, and a mere transposition saves
+     * nothing.
      */
     if (alike == 0 || kept.n == over->n) return NULL;
     if (kept.n) v = dl_build(&s->b, n->op, 1, &v, 1, &kept);
@@ -238,10 +245,13 @@ static dl_value *simplify_mean(dl_simplifier *s, dl_node *n) {
 /* ---- moves ---- */
 static dl_value *simplify_broadcast(dl_simplifier *s, dl_node *n) {
     dl_value *v = dl_simplify_order(s, n);
-    return v || source(n->in[0]) == n->in[0] ? v : build_broadcast(s, source(n->in[0]), &result(n)->type);
+    return v || source(n->in[0]) == n->in[0]
+               ? v
+               : build_broadcast(s, source(n->in[0]), &result(n)->type);
 }
 
-static dl_value *slice_of_cat(dl_simplifier *s, dl_node *cat, const char *axis, int64_t start, int64_t stop) {
+static dl_value *slice_of_cat(dl_simplifier *s, dl_node *cat, const char *axis, int64_t start,
+                              int64_t stop) {
     if (dl_node_name(cat, DL_ATTR_axis) != axis) return NULL;
     for (int i = 0; i < cat->nin; i++) {
         int64_t size = size_of(cat->in[i], axis);
@@ -251,7 +261,8 @@ static dl_value *slice_of_cat(dl_simplifier *s, dl_node *cat, const char *axis, 
     return NULL;
 }
 
-static dl_value *slice_of_pad(dl_simplifier *s, dl_node *pad, const char *axis, int64_t start, int64_t stop) {
+static dl_value *slice_of_pad(dl_simplifier *s, dl_node *pad, const char *axis, int64_t start,
+                              int64_t stop) {
     if (dl_node_name(pad, DL_ATTR_axis) != axis) return NULL;
     int64_t lo = dl_node_attr(pad, DL_ATTR_pad_lo)->ints[0];
     bool inside = start >= lo && stop <= lo + size_of(pad->in[0], axis);
@@ -274,8 +285,8 @@ static dl_value *slice_of_broadcast(dl_simplifier *s, dl_node *b, const char *ax
     return build_broadcast(s, v, &t);
 }
 
-/* Are all readers of v slices along `axis`, which together take no more than there is? Then each may compute
- * its own part. */
+/* Are all readers of v slices along `axis`, which together take no more than there is? Then each
+ * may compute its own part. */
 static bool is_only_sliced(const dl_simplifier *s, const dl_value *v, const char *axis) {
     if (v->id >= s->known || s->uses[v->id].results) return false;
     const dl_uses *u = &s->uses[v->id];
@@ -294,15 +305,20 @@ static dl_value *slice_of_conv(dl_simplifier *s, dl_node *conv, const char *axis
     const char *rows = conv->in[1]->type.axis[0].name;
     if (dl_node_windows(conv).groups > 1) return NULL; /* a slice may begin within a group */
     bool channels = axis == conv->out[0].type.axis[1].name;
-    if (!channels || !*rows || start == stop || !is_only_sliced(s, &conv->out[0], axis)) return NULL;
+    if (!channels || !*rows || start == stop || !is_only_sliced(s, &conv->out[0], axis))
+        return NULL;
     dl_value *in[] = {conv->in[0], build_slice(s, conv->in[1], rows, start, stop)};
     return dl_build(&s->b, conv->op, 2, in, conv->nattrs, conv->attrs);
 }
 
-typedef dl_value *slice_rule(dl_simplifier *s, dl_node *of, const char *axis, int64_t start, int64_t stop);
+typedef dl_value *slice_rule(dl_simplifier *s, dl_node *of, const char *axis, int64_t start,
+                             int64_t stop);
 static slice_rule *const slice_rules[DL_NOPS] = {
-    [DL_OP_cat] = slice_of_cat,   [DL_OP_slice] = slice_of_slice,         [DL_OP_pad] = slice_of_pad,
-    [DL_OP_conv] = slice_of_conv, [DL_OP_broadcast] = slice_of_broadcast,
+    [DL_OP_cat] = slice_of_cat,
+    [DL_OP_slice] = slice_of_slice,
+    [DL_OP_pad] = slice_of_pad,
+    [DL_OP_conv] = slice_of_conv,
+    [DL_OP_broadcast] = slice_of_broadcast,
 };
 
 static dl_value *simplify_slice(dl_simplifier *s, dl_node *n) {
@@ -323,7 +339,8 @@ static dl_value *simplify_cat(dl_simplifier *s, dl_node *n) {
     return n->nin == 1 ? same_typed(n, n->in[0]) : NULL;
 }
 
-/* squeeze and unsqueeze keep elements and their order: a pair that ends where it began is nothing. */
+/* squeeze and unsqueeze keep elements and their order: a pair that ends where it began is nothing.
+ */
 static dl_value *simplify_reshaping(dl_simplifier *s, dl_node *n) {
     (void)s;
     dl_op inverse = n->op == DL_OP_squeeze ? DL_OP_unsqueeze : DL_OP_squeeze;
@@ -356,7 +373,8 @@ static rule *const rules[DL_NOPS] = {
 };
 
 dl_value *dl_simplify_node(dl_simplifier *s, dl_node *n) {
-    /* Behind the layout pass types say more than these rules look at: there only relayouts are simplified. */
+    /* Behind the layout pass types say more than these rules look at: there only relayouts are
+     * simplified. */
     if (result(n)->type.layout.kind != DL_ROW && n->op != DL_OP_relayout) return NULL;
     bool pointwise = dl_ops[n->op].class == DL_CLASS_ELEM;
     if (pointwise) drop_broadcasts(s, n);

@@ -73,35 +73,35 @@ static int32_t narrow(int64_t v) {
 }
 
 /* X(type, its C type, value as double, from double) */
-#define FLOATS(X)                                                                                            \
-    X(F32, float, (double)x, (float)v)                                                                       \
-    X(F64, double, x, v)                                                                                     \
-    X(F16, uint16_t, (double)float_of_f16(x), f16_of(odd_float(v)))                                          \
+#define FLOATS(X)                                                                                  \
+    X(F32, float, (double)x, (float)v)                                                             \
+    X(F64, double, x, v)                                                                           \
+    X(F16, uint16_t, (double)float_of_f16(x), f16_of(odd_float(v)))                                \
     X(BF16, uint16_t, (double)float_of_bf16(x), bf16_of(odd_float(v)))
 /* X(type, its C type, from double, from int64) */
-#define INTEGERS(X)                                                                                          \
-    X(I32, int32_t, (int32_t)int_of(v, INT32_MIN, INT32_MAX), narrow(v))                                     \
-    X(I64, int64_t, int_of(v, INT64_MIN, INT64_MAX), v)                                                      \
+#define INTEGERS(X)                                                                                \
+    X(I32, int32_t, (int32_t)int_of(v, INT32_MIN, INT32_MAX), narrow(v))                           \
+    X(I64, int64_t, int_of(v, INT64_MIN, INT64_MAX), v)                                            \
     X(BOOL, uint8_t, v != 0, v != 0)
 
-#define LOOP(C, T, name, value_of, result)                                                                   \
-    static void name(const void *in_, void *out_, int64_t n) {                                               \
-        const C *in = in_;                                                                                   \
-        T *out = out_;                                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            C value_of = in[i];                                                                              \
-            out[i] = (result);                                                                               \
-        }                                                                                                    \
+#define LOOP(C, T, name, value_of, result)                                                         \
+    static void name(const void *in_, void *out_, int64_t n) {                                     \
+        const C *in = in_;                                                                         \
+        T *out = out_;                                                                             \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            C value_of = in[i];                                                                    \
+            out[i] = (result);                                                                     \
+        }                                                                                          \
     }
-#define X(D, T, as_double, of_double)                                                                        \
-    LOOP(T, double, double_from_##D, x, as_double)                                                           \
+#define X(D, T, as_double, of_double)                                                              \
+    LOOP(T, double, double_from_##D, x, as_double)                                                 \
     LOOP(double, T, double_to_##D, v, of_double)
 FLOATS(X)
 #undef X
-#define X(D, T, of_double, of_int)                                                                           \
-    LOOP(T, double, double_from_##D, x, (double)x)                                                           \
-    LOOP(double, T, double_to_##D, v, of_double)                                                             \
-    LOOP(T, int64_t, int_from_##D, x, x)                                                                     \
+#define X(D, T, of_double, of_int)                                                                 \
+    LOOP(T, double, double_from_##D, x, (double)x)                                                 \
+    LOOP(double, T, double_to_##D, v, of_double)                                                   \
+    LOOP(T, int64_t, int_from_##D, x, x)                                                           \
     LOOP(int64_t, T, int_to_##D, v, of_int)
 INTEGERS(X)
 #undef X

@@ -33,7 +33,8 @@ static bool pass_byte(const char *path, int flags) {
 void dlr_gate(const char *point, int64_t number) {
     const char *all = getenv("DLR_DEBUG");
     char word[80], path[PATH_MAX], go[PATH_MAX + 4];
-    if (!all || snprintf(word, sizeof word, "gate:%s:%lld:", point, (long long)number) >= (int)sizeof word)
+    if (!all ||
+        snprintf(word, sizeof word, "gate:%s:%lld:", point, (long long)number) >= (int)sizeof word)
         return;
     const char *at = strstr(all, word);
     if (!at || (at != all && at[-1] != ',')) return;

@@ -17,7 +17,8 @@ static const char *try_load(dl_arena *arena, const dlr_functions *from, const ch
     if (!handle) return dlerror();
     for (size_t i = 0; i < from->n; i++) {
         void *f = dlsym(handle, from->functions[i].name);
-        if (!f) return dl_format(arena, "%s: it has no function %s", library, from->functions[i].name);
+        if (!f)
+            return dl_format(arena, "%s: it has no function %s", library, from->functions[i].name);
         memcpy((char *)from->table + from->functions[i].at, &f, sizeof f);
     }
     const char *why = from->refuse(arena, from->table), *file = dl_cuda_loaded_from(arena, handle);
@@ -36,7 +37,8 @@ const char *dlr_functions_find(const dlr_functions *from, dl_error *err) {
     }
     if (!path)
         dl_fail(err, DL_RESOURCE,
-                "no %s (%s) found, looked at: %s%s; install it (pip install %s), or set %s to the library's "
+                "no %s (%s) found, looked at: %s%s; install it (pip install %s), or set %s to the "
+                "library's "
                 "path",
                 from->name, from->called, dl_cuda_places(arena, from->override, NULL), rejected,
                 from->package, from->override);

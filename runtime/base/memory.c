@@ -19,11 +19,11 @@ static void touch(void *context, int64_t unit, int thread) {
 
 static bool refuse(size_t bytes, int64_t available, dl_error *err) {
     const double mib = 1 << 20;
-    return dl_fail(
-        err, DL_RESOURCE,
-        "this run needs %.1f MiB of memory and %.1f MiB are free: take a smaller batch or crop, or free "
-        "memory",
-        (double)bytes / mib, (double)available / mib);
+    return dl_fail(err, DL_RESOURCE,
+                   "this run needs %.1f MiB of memory and %.1f MiB are free: take a smaller batch "
+                   "or crop, or free "
+                   "memory",
+                   (double)bytes / mib, (double)available / mib);
 }
 
 bool dlr_memory_map(dlr_memory *m, size_t bytes, dlr_pool *pool, dl_error *err) {
@@ -56,7 +56,8 @@ dlr_memory_use dlr_memory_used(void) {
     struct rusage all;
     long pages;
     FILE *f = fopen("/proc/self/statm", "re");
-    if (f && fscanf(f, "%*s %ld", &pages) == 1) use.now = (double)pages * (double)sysconf(_SC_PAGESIZE);
+    if (f && fscanf(f, "%*s %ld", &pages) == 1)
+        use.now = (double)pages * (double)sysconf(_SC_PAGESIZE);
     if (f) fclose(f);
     if (getrusage(RUSAGE_SELF, &all) == 0) use.most = (double)all.ru_maxrss * 1024;
     return use;

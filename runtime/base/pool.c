@@ -1,7 +1,7 @@
-/* One atomic word, the ticket, holds the number of the current run and the next unit to take. A thread takes
- * a unit by compare-and-swap of the whole word, so a thread that comes late (its core was given to someone
- * else) cannot take a unit of a later run by mistake, and nobody waits for threads that have no unit: a run
- * ends when its units are done. */
+/* One atomic word, the ticket, holds the number of the current run and the next unit to take. A
+ * thread takes a unit by compare-and-swap of the whole word, so a thread that comes late (its core
+ * was given to someone else) cannot take a unit of a later run by mistake, and nobody waits for
+ * threads that have no unit: a run ends when its units are done. */
 #include "runtime/base/pool.h"
 
 #include <errno.h>
@@ -82,8 +82,8 @@ static void take_units(dlr_pool *p, uint32_t run, int thread) {
     int64_t first = atomic_load_explicit(&p->first, memory_order_relaxed);
     uint_fast64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
     while ((uint32_t)(ticket >> 32) == run && (uint32_t)ticket > 0)
-        if (atomic_compare_exchange_weak_explicit(&p->ticket, &ticket, ticket - 1, memory_order_acq_rel,
-                                                  memory_order_acquire)) {
+        if (atomic_compare_exchange_weak_explicit(&p->ticket, &ticket, ticket - 1,
+                                                  memory_order_acq_rel, memory_order_acquire)) {
             fn(context, first + (units - (uint32_t)ticket), thread);
             mine++;
             ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
@@ -115,8 +115,8 @@ static void publish(dlr_pool *p, uint32_t units) {
     atomic_store_explicit(&p->done, 0, memory_order_relaxed);
     atomic_store_explicit(&p->ticket, (uint_fast64_t)run << 32 | units, memory_order_release);
     atomic_store(&p->run, run);
-    /* Both this pair and the sleeper's (count itself, look at `run`) are sequentially consistent: one sees
-     * the other. */
+    /* Both this pair and the sleeper's (count itself, look at `run`) are sequentially consistent:
+     * one sees the other. */
     int asleep = atomic_load(&p->sleepers);
     if (asleep) futex_wake(&p->run, (int64_t)units - 1 < asleep ? (int)units - 1 : INT_MAX);
 }
@@ -162,15 +162,17 @@ static bool start_workers(dlr_pool *p, dl_error *err) {
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = why;
-    return !why || dl_fail_errno(err, DL_RESOURCE, "cannot start thread %d of %d (run with fewer threads)",
-                                 p->threads + 1, wanted);
+    return !why ||
+           dl_fail_errno(err, DL_RESOURCE, "cannot start thread %d of %d (run with fewer threads)",
+                         p->threads + 1, wanted);
 }
 
 dlr_pool *dlr_pool_open(int threads, dl_error *err) {
     int cpus = dl_cpus_allowed();
     if (threads == 0) threads = cpus;
     if (threads < 1 || threads > DL_MAX_THREADS) {
-        dl_fail(err, DL_USAGE, "%d threads: give 1 to %d, or 0 for one a CPU", threads, DL_MAX_THREADS);
+        dl_fail(err, DL_USAGE, "%d threads: give 1 to %d, or 0 for one a CPU", threads,
+                DL_MAX_THREADS);
         return NULL;
     }
     dlr_pool *p = aligned_alloc(LINE, (sizeof *p + LINE - 1) / LINE * LINE);
@@ -181,7 +183,8 @@ dlr_pool *dlr_pool_open(int threads, dl_error *err) {
         return NULL;
     }
     /* With more threads than CPUs, one that spins takes the CPU from one that works. */
-    *p = (dlr_pool){.threads = threads, .spin_ns = threads > cpus ? 0 : SPIN_NS, .workers = workers};
+    *p =
+        (dlr_pool){.threads = threads, .spin_ns = threads > cpus ? 0 : SPIN_NS, .workers = workers};
     if (start_workers(p, err)) return p;
     dlr_pool_close(p);
     return NULL;

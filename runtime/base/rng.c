@@ -37,11 +37,13 @@ uint32_t dlr_rng_below(dlr_rng *rng, uint32_t n) {
 
 float dlr_rng_float(dlr_rng *rng) { return dl_unit_float(dlr_rng_u32(rng)); }
 
-/* ln((word + 1) / 2^32), the word as a double in [1, 2^32]: v = 2^e m with m in [sqrt(1/2), sqrt 2), and
- * ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172, whose series to s^21 is exact to double precision.
+/* ln((word + 1) / 2^32), the word as a double in [1, 2^32]: v = 2^e m with m in [sqrt(1/2), sqrt
+ * 2), and ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172, whose series to s^21 is exact to
+ * double precision.
  */
 static inline double log_unit(uint32_t word) {
-    /* Through a signed conversion and magic numbers, because those exist as vector instructions everywhere.
+    /* Through a signed conversion and magic numbers, because those exist as vector instructions
+     * everywhere.
      */
     double v = (double)(int32_t)(word ^ 0x80000000u) + 2147483649.0;
     const uint64_t sqrt_half = 0x3FE6A09E667F3BCDu;
@@ -55,17 +57,20 @@ static inline double log_unit(uint32_t word) {
     bits -= exponent << 52;
     memcpy(&m, &bits, 8);
     double s = (m - 1.0) / (m + 1.0), q = s * s, sum = 1.0 / 21;
-    sum = sum * q + 1.0 / 19, sum = sum * q + 1.0 / 17, sum = sum * q + 1.0 / 15, sum = sum * q + 1.0 / 13;
-    sum = sum * q + 1.0 / 11, sum = sum * q + 1.0 / 9, sum = sum * q + 1.0 / 7, sum = sum * q + 1.0 / 5;
+    sum = sum * q + 1.0 / 19, sum = sum * q + 1.0 / 17, sum = sum * q + 1.0 / 15,
+    sum = sum * q + 1.0 / 13;
+    sum = sum * q + 1.0 / 11, sum = sum * q + 1.0 / 9, sum = sum * q + 1.0 / 7,
+    sum = sum * q + 1.0 / 5;
     sum = sum * q + 1.0 / 3, sum = sum * q + 1.0;
     return e * 0.69314718055994530942 + 2.0 * s * sum;
 }
 
-/* cos and sin of word / 2^32 turns: the nearest quarter turn, which is exact, and Taylor series on [-pi/4,
- * pi/4]. */
+/* cos and sin of word / 2^32 turns: the nearest quarter turn, which is exact, and Taylor series on
+ * [-pi/4, pi/4]. */
 static inline void turn(uint32_t word, double *cosine, double *sine) {
     uint32_t quarter = (word + 0x20000000u) >> 30;
-    double x = (double)(int32_t)(word - (quarter << 30)) * (6.28318530717958647692 * 0x1p-32), q = x * x;
+    double x = (double)(int32_t)(word - (quarter << 30)) * (6.28318530717958647692 * 0x1p-32),
+           q = x * x;
     double s = -1.0 / 1307674368000.0, c = 1.0 / 20922789888000.0;
     s = s * q + 1.0 / 6227020800.0, s = s * q - 1.0 / 39916800.0, s = s * q + 1.0 / 362880.0;
     s = s * q - 1.0 / 5040.0, s = s * q + 1.0 / 120.0, s = s * q - 1.0 / 6.0, s = x + x * (q * s);
@@ -83,7 +88,8 @@ typedef struct {
 typedef void transform(const uint32_t *restrict words, size_t n, shape s, float *restrict out);
 
 static void to_uniforms(const uint32_t *restrict words, size_t n, shape s, float *restrict out) {
-    for (size_t i = 0; i < n; i++) out[i] = (float)(s.offset + s.scale * (double)dl_unit_float(words[i]));
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)(s.offset + s.scale * (double)dl_unit_float(words[i]));
 }
 
 /* Box and Muller 1958: two normals from two uniforms. n is a multiple of 4. */
@@ -114,7 +120,8 @@ static void fill(const dlr_rng_place *place, uint64_t first, size_t n, shape s, 
     }
 }
 
-void dlr_uniforms(dlr_rng_place place, uint64_t first, size_t n, float low, float high, float *out) {
+void dlr_uniforms(dlr_rng_place place, uint64_t first, size_t n, float low, float high,
+                  float *out) {
     fill(&place, first, n, (shape){low, (double)high - (double)low}, to_uniforms, out);
 }
 

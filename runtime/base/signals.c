@@ -16,12 +16,14 @@ static volatile sig_atomic_t pending;
 /* A step may take a minute, so this acknowledges the signal at once. A handler may call
  * write(2). */
 static void note(int number) {
-    static const char text[] = "\nstopping after this step, with a checkpoint (Ctrl-C again: at once)\n";
+    static const char text[] =
+        "\nstopping after this step, with a checkpoint (Ctrl-C again: at once)\n";
     int saved = errno;
     if (!pending) pending = number;
     if (number == SIGINT) {
         signal(SIGINT, SIG_DFL);
-        if (write(STDERR_FILENO, text, sizeof text - 1) < 0) errno = saved; /* nothing to be done about it */
+        if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
+            errno = saved; /* nothing to be done about it */
     }
     errno = saved;
 }

@@ -5,8 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Who starts ranks, the nearest to the process first where one may run inside another: mpirun within a job of
- * Slurm leaves Slurm's variables to its ranks, and they count mpirun's own processes. */
+/* Who starts ranks, the nearest to the process first where one may run inside another: mpirun
+ * within a job of Slurm leaves Slurm's variables to its ranks, and they count mpirun's own
+ * processes. */
 typedef struct {
     const char *rank, *size, *local_rank, *local_size;
     const char *only; /* must be there, too */
@@ -18,7 +19,8 @@ static const launcher launchers[] = {
      "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, false},
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, false},
     /* A batch script has SLURM_NTASKS, too, but is in no step. */
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID", true},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID",
+     true},
 };
 /* Variables that launchers of MPI programs set, and nothing else does. */
 static const char *const by_mpi[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK"};
@@ -36,8 +38,8 @@ static bool number(const char *name, int most, int absent, int *out, dl_error *e
     char *end;
     long n = strtol(v, &end, 10);
     if (!isdigit((unsigned char)*v) || *end || n > most)
-        return dl_fail(err, DL_USAGE, "%s=%s in the environment: a number from 0 to %d is expected", name, v,
-                       most);
+        return dl_fail(err, DL_USAGE, "%s=%s in the environment: a number from 0 to %d is expected",
+                       name, v, most);
     *out = (int)n;
     return true;
 }
@@ -49,25 +51,27 @@ static bool read_one(const launcher *l, dlr_world *w, dl_error *err) {
     *w = (dlr_world){0};
     if (l->only && !value(l->only)) return true;
     if (!value(l->size)) return true;
-    if (!number(l->size, MOST_RANKS, 0, &w->size, err) || !number(l->rank, MOST_RANKS, -1, &w->rank, err) ||
+    if (!number(l->size, MOST_RANKS, 0, &w->size, err) ||
+        !number(l->rank, MOST_RANKS, -1, &w->rank, err) ||
         !number(l->local_rank, MOST_RANKS, -1, &w->local_rank, err))
         return false;
     if (w->size < 1)
-        return dl_fail(err, DL_USAGE, "%s=%s in the environment: a world has a rank at least", l->size,
-                       value(l->size));
+        return dl_fail(err, DL_USAGE, "%s=%s in the environment: a world has a rank at least",
+                       l->size, value(l->size));
     /* "2(x3)": of so many nodes; only of one node it says how many are here */
     const char *local = value(l->local_size);
     if (local && strspn(local, "0123456789") == strlen(local)) w->local_size = atoi(local);
     if (w->rank >= w->size)
-        return dl_fail(err, DL_USAGE, "%s=%d in the environment, but %s=%d: ranks are 0 to %d", l->rank,
-                       w->rank, l->size, w->size, w->size - 1);
+        return dl_fail(err, DL_USAGE, "%s=%d in the environment, but %s=%d: ranks are 0 to %d",
+                       l->rank, w->rank, l->size, w->size, w->size - 1);
     return true;
 }
 
-/* Does srun offer anything by which MPI's ranks meet? Without (--mpi=none, where no other is the default) MPI
- * does not start, or starts each as a world of its own. */
+/* Does srun offer anything by which MPI's ranks meet? Without (--mpi=none, where no other is the
+ * default) MPI does not start, or starts each as a world of its own. */
 static bool srun_offers_pmi(void) {
-    const char *type = value("SLURM_MPI_TYPE"); /* since Slurm 22.05; before, and of Cray's, marks of PMI */
+    const char *type =
+        value("SLURM_MPI_TYPE"); /* since Slurm 22.05; before, and of Cray's, marks of PMI */
     if (type) return strcmp(type, "none") != 0;
     for (char **e = environ; *e; e++)
         if (strncmp(*e, "PMI", 3) == 0) return true;
@@ -84,13 +88,14 @@ static const char *mpi_launcher(void) {
 static bool agree(const launcher *a, const dlr_world *x, const launcher *b, const dlr_world *y,
                   dl_error *err) {
     if (x->size != y->size)
-        return dl_fail(err, DL_USAGE,
-                       "the environment contradicts itself: %s=%d, but %s=%d; unset the one that is left "
-                       "over from another job",
-                       a->size, x->size, b->size, y->size);
+        return dl_fail(
+            err, DL_USAGE,
+            "the environment contradicts itself: %s=%d, but %s=%d; unset the one that is left "
+            "over from another job",
+            a->size, x->size, b->size, y->size);
     if (x->rank >= 0 && y->rank >= 0 && x->rank != y->rank)
-        return dl_fail(err, DL_USAGE, "the environment contradicts itself: %s=%d, but %s=%d", a->rank,
-                       x->rank, b->rank, y->rank);
+        return dl_fail(err, DL_USAGE, "the environment contradicts itself: %s=%d, but %s=%d",
+                       a->rank, x->rank, b->rank, y->rank);
     return true;
 }
 
@@ -116,8 +121,9 @@ bool dlr_world_read(dlr_world_said *said, dl_error *err) {
     said->torchrun = value("TORCHELASTIC_RUN_ID") || (value("MASTER_ADDR") && !said->launcher);
     if (w->size == 1) *w = (dlr_world){0, 1, 0, 1};
     if (w->rank < 0)
-        return dl_fail(err, DL_USAGE, "%s=%d in the environment, and no %s says which of them this is",
-                       by->size, w->size, by->rank);
+        return dl_fail(err, DL_USAGE,
+                       "%s=%d in the environment, and no %s says which of them this is", by->size,
+                       w->size, by->rank);
     if (w->local_rank < 0) w->local_rank = 0;
     return true;
 }

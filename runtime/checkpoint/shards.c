@@ -17,8 +17,8 @@ static const struct {
     {"scaler", DLR_OF_SCALER, false},
 };
 
-/* A box of a tensor, all that some ranks hold of it or one of several boxes of that, or the whole; and then
- * rows of it along its first axis, which go to one rank. */
+/* A box of a tensor, all that some ranks hold of it or one of several boxes of that, or the whole;
+ * and then rows of it along its first axis, which go to one rank. */
 typedef struct {
     const dl_plan_var *var;
     int cuts;                       /* 0: all ranks hold it; else, by cut, in its group: */
@@ -119,8 +119,8 @@ static bool list_pieces(deal *d, dl_error *err) {
             for (int k = 0; k < piece->n; k++) {
                 const dlr_group *group = dlr_group_find(d->ranks, piece->cut[k].group);
                 if (!(group && group->places && group->size == piece->cut[k].ranks))
-                    return dl_fail(err, DL_INTERNAL, "'%s' is in pieces of a group that is not there",
-                                   v->name);
+                    return dl_fail(err, DL_INTERNAL,
+                                   "'%s' is in pieces of a group that is not there", v->name);
             }
             item e = {.var = v, .part = part, .whole = true};
             const dl_type whole = dl_piece_whole(v->type, piece);
@@ -165,7 +165,8 @@ static int least_first(const void *a, const void *b, void *loads) {
 
 static void give_whole(deal *d, const item *e) {
     int n = find_holders(d, e), rank = d->holders[0];
-    bool own = dlr_tensors_owner(e->var) == DLR_OF_BUFFERS; /* each has others: those of the first count */
+    bool own =
+        dlr_tensors_owner(e->var) == DLR_OF_BUFFERS; /* each has others: those of the first count */
     for (int i = 1; i < n && !own; i++)
         if (d->loads[d->holders[i]] < d->loads[rank]) rank = d->holders[i];
     give(d, e, rank, 0, e->rows);
@@ -241,13 +242,15 @@ static void give_out(deal *d) {
 /* ---- what becomes of it ---- */
 
 static const char *name_of(dl_arena *arena, const deal *d, int part, int file) {
-    return dlr_checkpoint_shard_name(arena, parts[part].name, d->files[part][file], d->n_files[part]);
+    return dlr_checkpoint_shard_name(arena, parts[part].name, d->files[part][file],
+                                     d->n_files[part]);
 }
 
 static void put_offsets(dl_buf *b, const item *e) {
     dlr_json_put_key(b, e->var->name);
     dl_puts(b, "{\"" DLR_ST_OFFSETS "\": [");
-    for (int i = 0; i < e->var->type.rank; i++) dl_putf(b, "%s%lld", i ? ", " : "", (long long)e->at[i]);
+    for (int i = 0; i < e->var->type.rank; i++)
+        dl_putf(b, "%s%lld", i ? ", " : "", (long long)e->at[i]);
     dl_puts(b, "]}");
 }
 
@@ -294,13 +297,15 @@ static const char *make_index(dl_arena *arena, const deal *d) {
         bytes += e->rows * e->row_bytes;
         whole = whole && e->whole;
     }
-    const char *text = dl_format(arena, "{\"metadata\": {\"total_size\": %lld}, \"weight_map\": %s}}\n",
-                                 (long long)bytes, map.at);
+    const char *text =
+        dl_format(arena, "{\"metadata\": {\"total_size\": %lld}, \"weight_map\": %s}}\n",
+                  (long long)bytes, map.at);
     dl_buf_free(&map);
     return whole ? text : NULL;
 }
 
-dlr_shards *dlr_shards_deal(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks, dl_error *err) {
+dlr_shards *dlr_shards_deal(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks,
+                            dl_error *err) {
     deal d = {.arena = dl_arena_new(arena), .plan = plan, .ranks = ranks};
     d.world = ranks->comm ? dlr_comm_world(ranks->comm) : (dlr_world){.size = 1};
     d.holders = DL_NEWS(d.arena, int, d.world.size);

@@ -1,6 +1,8 @@
 #include "runtime/checkpoint/snapshot.h"
 
-static int64_t bytes_of(const dl_type *t, int64_t n) { return dl_plan_round(n * dl_dtype_bytes(t->dtype)); }
+static int64_t bytes_of(const dl_type *t, int64_t n) {
+    return dl_plan_round(n * dl_dtype_bytes(t->dtype));
+}
 
 /* Places are multiples of a line of the cache. */
 static void add(dlr_snapshot *s, int64_t *end, dlr_view view, dlr_range range) {
@@ -32,7 +34,8 @@ int64_t dlr_snapshot_bytes(const dl_plan *plan, const dlr_shards *shards) {
     for (int i = 0; !shards && i < plan->vars.n; i++) {
         const dl_plan_var *v = &plan->vars.at[i];
         dl_type whole = dl_piece_whole(v->type, &v->piece);
-        if (dlr_tensors_keeps(v) && dl_plan_piece(v)) bytes += bytes_of(&whole, dl_type_count(&whole));
+        if (dlr_tensors_keeps(v) && dl_plan_piece(v))
+            bytes += bytes_of(&whole, dl_type_count(&whole));
     }
     dl_arena_free(s.arena);
     return bytes;
@@ -53,7 +56,8 @@ void dlr_snapshot_close(dlr_snapshot *s) {
 bool dlr_snapshot_take(dlr_snapshot *s, dl_error *err) {
     for (int i = 0; i < s->extents.n; i++) {
         const dlr_extent *e = &s->extents.at[i];
-        dlr_state_read_range(s->exec, e->view, e->range, e->view.type->dtype, s->memory.base + e->place);
+        dlr_state_read_range(s->exec, e->view, e->range, e->view.type->dtype,
+                             s->memory.base + e->place);
     }
     return dlr_exec_check(s->exec, err);
 }

@@ -1,5 +1,5 @@
-/* A copy in memory of what is written of a checkpoint, as it was between two steps: training goes on while
- * the copy is written. */
+/* A copy in memory of what is written of a checkpoint, as it was between two steps: training goes
+ * on while the copy is written. */
 #ifndef DLR_SNAPSHOT_H
 #define DLR_SNAPSHOT_H
 #include "runtime/base/memory.h"

@@ -11,8 +11,9 @@
 
 dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype) {
     static const dlr_st_dtype names[DL_NDTYPES] = {
-        [DL_F32] = DLR_ST_F32, [DL_F64] = DLR_ST_F64, [DL_F16] = DLR_ST_F16,   [DL_BF16] = DLR_ST_BF16,
-        [DL_I32] = DLR_ST_I32, [DL_I64] = DLR_ST_I64, [DL_BOOL] = DLR_ST_BOOL,
+        [DL_F32] = DLR_ST_F32,   [DL_F64] = DLR_ST_F64, [DL_F16] = DLR_ST_F16,
+        [DL_BF16] = DLR_ST_BF16, [DL_I32] = DLR_ST_I32, [DL_I64] = DLR_ST_I64,
+        [DL_BOOL] = DLR_ST_BOOL,
     };
     return names[dtype];
 }
@@ -25,18 +26,21 @@ double dlr_scalar(const dlr_exec *exec, dlr_view view) {
 
 static void add(dlr_tensors *t, const char *name, dlr_view view) {
     dlr_st_tensor *s = &t->list[t->n];
-    *s = (dlr_st_tensor){.name = name, .dtype = dlr_tensors_dtype(view.type->dtype), .rank = view.type->rank};
+    *s = (dlr_st_tensor){
+        .name = name, .dtype = dlr_tensors_dtype(view.type->dtype), .rank = view.type->rank};
     const dl_type whole = dlr_state_whole(view);
     for (int i = 0; i < s->rank; i++) s->shape[i] = whole.axis[i].size;
     t->views[t->n++] = view;
 }
 
 static dlr_tensors room(dl_arena *arena, dlr_exec *exec, int n) {
-    return (dlr_tensors){
-        .exec = exec, .list = DL_NEWS(arena, dlr_st_tensor, n + 1), .views = DL_NEWS(arena, dlr_view, n + 1)};
+    return (dlr_tensors){.exec = exec,
+                         .list = DL_NEWS(arena, dlr_st_tensor, n + 1),
+                         .views = DL_NEWS(arena, dlr_view, n + 1)};
 }
 
-/* State of the optimiser are the moments of a parameter, and what it counts, as random numbers' step. */
+/* State of the optimiser are the moments of a parameter, and what it counts, as random numbers'
+ * step. */
 dlr_owner dlr_tensors_owner(const dl_plan_var *v) {
     bool counts = strncmp(v->name, "optimizer.", 10) == 0 || strcmp(v->name, DL_RANDOM_STEP) == 0;
     bool scales = strcmp(v->name, DL_SCALER_SCALE) == 0 || strcmp(v->name, DL_SCALER_GOOD) == 0 ||
@@ -98,8 +102,8 @@ static bool read_tensor(void *ctx, int index, int64_t first, int64_t n, void *ds
     return dlr_exec_check(t->exec, err);
 }
 
-/* Undoes a cut: *own, of *type, becomes what it was cut from. Row by row and part by part, as a collective
- * deals them out (ir/collective.h). */
+/* Undoes a cut: *own, of *type, becomes what it was cut from. Row by row and part by part, as a
+ * collective deals them out (ir/collective.h). */
 static bool join(dl_arena *arena, const dlr_ranks *ranks, const char *name, const dl_var_cut *cut,
                  dl_type *type, char **own, dl_error *err) {
     const dlr_group *group = dlr_group_find(ranks, cut->group);
@@ -108,7 +112,8 @@ static bool join(dl_arena *arena, const dlr_ranks *ranks, const char *name, cons
     type->axis[cut->axis].size = cut->size;
     const dl_around around = dl_type_around(type, cut->axis);
     int64_t *counts = DL_NEWS(arena, int64_t, cut->ranks), part = cut->size / cut->parts;
-    for (int r = 0; r < cut->ranks; r++) counts[r] = dl_share_of(part, cut->ranks, r).n * around.inner;
+    for (int r = 0; r < cut->ranks; r++)
+        counts[r] = dl_share_of(part, cut->ranks, r).n * around.inner;
     char *from = *own;
     *own = DL_NEWS(arena, char, dl_type_count(type) * dl_dtype_bytes(type->dtype) + 1);
     return dlr_comm_all(ranks->comm,
@@ -161,7 +166,8 @@ void dlr_tensors_lend(const dlr_tensors *from, dlr_tensors *to) {
 }
 
 dlr_st_content dlr_tensors_content(const dlr_tensors *t) {
-    return (dlr_st_content){.tensors = t->list, .n = t->n, .read = read_tensor, .ctx = (void *)(uintptr_t)t};
+    return (dlr_st_content){
+        .tensors = t->list, .n = t->n, .read = read_tensor, .ctx = (void *)(uintptr_t)t};
 }
 
 bool dlr_tensors_loads(dlr_st_dtype have, dl_dtype want) {
@@ -171,26 +177,29 @@ bool dlr_tensors_loads(dlr_st_dtype have, dl_dtype want) {
 }
 
 /* Whole numbers that are read for i32 and lie beyond it. */
-static bool check_range(const dlr_st_file *file, const dlr_st_tensor *from, const int64_t *at, int64_t n,
-                        dl_error *err) {
+static bool check_range(const dlr_st_file *file, const dlr_st_tensor *from, const int64_t *at,
+                        int64_t n, dl_error *err) {
     for (int64_t i = 0; i < n; i++)
         if (at[i] < INT32_MIN || at[i] > INT32_MAX)
-            return dl_fail(err, DL_INPUT, "%s: '%.200s' holds %lld, which is no i32", file->path, from->name,
-                           (long long)at[i]);
+            return dl_fail(err, DL_INPUT, "%s: '%.200s' holds %lld, which is no i32", file->path,
+                           from->name, (long long)at[i]);
     return true;
 }
 
 /* Elements `range` of the view, which are those of `from` in a file. */
 static bool load_range(dlr_exec *exec, dlr_view view, dlr_range range, dl_dtype dtype,
-                       const dlr_st_file *file, const dlr_st_tensor *from, void *buffer, dl_error *err) {
+                       const dlr_st_file *file, const dlr_st_tensor *from, void *buffer,
+                       dl_error *err) {
     bool as_it_is = from->dtype == dlr_tensors_dtype(dtype);
     int64_t most = DLR_ST_PIECE / dl_dtype_bytes(dtype);
     for (int64_t at = 0; at < range.n; at += most) {
         int64_t n = range.n - at < most ? range.n - at : most;
         dlr_st_tensor part = dlr_st_part(from, at, n);
-        if (!(as_it_is ? dlr_st_load(file, &part, buffer, err) : dlr_st_load_f32(file, &part, buffer, err)))
+        if (!(as_it_is ? dlr_st_load(file, &part, buffer, err)
+                       : dlr_st_load_f32(file, &part, buffer, err)))
             return false;
-        if (dtype == DL_I64 && view.type->dtype == DL_I32 && !check_range(file, from, buffer, n, err))
+        if (dtype == DL_I64 && view.type->dtype == DL_I32 &&
+            !check_range(file, from, buffer, n, err))
             return false;
         dlr_state_write_range(exec, view, (dlr_range){range.first + at, n}, dtype, buffer);
     }
@@ -198,18 +207,21 @@ static bool load_range(dlr_exec *exec, dlr_view view, dlr_range range, dl_dtype 
 }
 
 /* Loads tensors that ranks hold in pieces box by box, in sequence along the first axis. */
-bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
-                     void *buffer, dl_error *err) {
+bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file,
+                     const dlr_st_tensor *tensor, void *buffer, dl_error *err) {
     dl_dtype dtype = view.type->dtype;
     const dl_type *type = view.type;
     bool as_it_is = tensor->dtype == dlr_tensors_dtype(dtype);
     if (!dlr_tensors_loads(tensor->dtype, dtype))
-        return dl_fail(err, DL_INPUT, "%s: '%.200s' is %s, where %s is wanted", file->path, tensor->name,
-                       dlr_st_dtype_name(tensor->dtype), dl_dtype_name(dtype));
+        return dl_fail(err, DL_INPUT, "%s: '%.200s' is %s, where %s is wanted", file->path,
+                       tensor->name, dlr_st_dtype_name(tensor->dtype), dl_dtype_name(dtype));
     if (!as_it_is)
-        dtype = dlr_st_is_float(tensor->dtype) ? DL_F32 : tensor->dtype == DLR_ST_I64 ? DL_I64 : DL_I32;
+        dtype = dlr_st_is_float(tensor->dtype) ? DL_F32
+                : tensor->dtype == DLR_ST_I64  ? DL_I64
+                                               : DL_I32;
     if (!view.piece)
-        return load_range(exec, view, (dlr_range){0, dl_type_count(type)}, dtype, file, tensor, buffer, err);
+        return load_range(exec, view, (dlr_range){0, dl_type_count(type)}, dtype, file, tensor,
+                          buffer, err);
     const int64_t inner = dl_type_around(type, 0).inner, all = type->axis[0].size;
     for (int64_t row = 0, rows; row < all; row += rows) {
         dlr_st_slice slices[DL_MAX_RANK];
@@ -222,8 +234,8 @@ bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, con
             first = dl_piece_at(view.piece, a, 0, &n);
             box[a] = dlr_st_cut(file, &box[a - 1], a, first, n, &slices[a]);
         }
-        if (!load_range(exec, view, (dlr_range){row * inner, rows * inner}, dtype, file, &box[type->rank - 1],
-                        buffer, err))
+        if (!load_range(exec, view, (dlr_range){row * inner, rows * inner}, dtype, file,
+                        &box[type->rank - 1], buffer, err))
             return false;
     }
     return true;
@@ -234,7 +246,8 @@ bool dlr_tensors_load(const dlr_tensors *t, const dlr_st_file *file, dl_error *e
     void *buffer = malloc(DLR_ST_PIECE);
     bool ok = buffer || dl_fail(err, DL_RESOURCE, "no memory to read %s", file->path);
     for (int i = 0; ok && i < t->n; i++)
-        ok = dlr_tensor_load(t->exec, t->views[i], file, dlr_st_find(file, t->list[i].name), buffer, err) &&
+        ok = dlr_tensor_load(t->exec, t->views[i], file, dlr_st_find(file, t->list[i].name), buffer,
+                             err) &&
              dlr_exec_check(t->exec, err);
     free(buffer);
     return ok;

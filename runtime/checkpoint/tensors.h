@@ -69,8 +69,8 @@ bool dlr_tensors_loads(dlr_st_dtype have, dl_dtype want);
 /* One tensor of a file into its place: as it is, or from one float or whole number type into
  * another, by way of a buffer of DLR_ST_PIECE bytes. Errors: DL_IO; DL_INPUT for types that do not
  * convert, and for numbers that are no i32 where that is wanted. */
-bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file, const dlr_st_tensor *tensor,
-                     void *buffer, dl_error *err);
+bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file,
+                     const dlr_st_tensor *tensor, void *buffer, dl_error *err);
 
 /* The element type of files of tensors (stored.h) that is this one. */
 dlr_st_dtype dlr_tensors_dtype(dl_dtype dtype);

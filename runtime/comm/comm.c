@@ -57,10 +57,11 @@ static dlr_members *new_group(int n, const int *ranks, int rank) {
     return g;
 }
 
-dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, dlr_world world, void *of) {
+dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, dlr_world world,
+                       void *of) {
     dlr_comm *comm = dl_calloc(1, sizeof *comm);
-    *comm =
-        (dlr_comm){.backend = backend, .name = name, .world = world, .sharing = 1, .timeout = 600, .of = of};
+    *comm = (dlr_comm){
+        .backend = backend, .name = name, .world = world, .sharing = 1, .timeout = 600, .of = of};
     pthread_mutex_init(&comm->beside_lock, NULL);
     comm->group[comm->groups++] = new_group(world.size, NULL, world.rank);
     return comm;
@@ -100,7 +101,8 @@ int dlr_comm_group(dlr_comm *comm, int n, const int *ranks, dl_error *err) {
         bool outside = ranks[i] < 0 || ranks[i] >= size;
         if (outside || seen[ranks[i]]) {
             dl_fail(err, DL_USAGE,
-                    outside ? "a group holds rank %d, and the world has %d" : "a group holds rank %d twice",
+                    outside ? "a group holds rank %d, and the world has %d"
+                            : "a group holds rank %d twice",
                     ranks[i], size);
             free(seen);
             return -1;
@@ -139,8 +141,8 @@ static bool check(const dlr_comm *comm, const dlr_collective *c, dl_error *err) 
             if (c->counts[i] < 0 || __builtin_add_overflow(all, c->counts[i], &all))
                 fault = "a negative count";
         int64_t bytes;
-        if (!fault &&
-            (__builtin_mul_overflow(all, c->outer, &bytes) || __builtin_mul_overflow(bytes, 8, &bytes)))
+        if (!fault && (__builtin_mul_overflow(all, c->outer, &bytes) ||
+                       __builtin_mul_overflow(bytes, 8, &bytes)))
             fault = "more than 2^63 bytes";
     } else if (c->count < 0 || c->count > INT64_MAX / 8)
         fault = "a count out of bounds";
@@ -176,7 +178,8 @@ bool dlr_comm_all(dlr_comm *comm, const dlr_collective *c, dl_error *err) {
 
 /* ---- on a device ---- */
 
-bool dlr_comm_enqueue(dlr_comm *comm, const dlr_collective *c, dlr_cu_stream stream, dl_error *err) {
+bool dlr_comm_enqueue(dlr_comm *comm, const dlr_collective *c, dlr_cu_stream stream,
+                      dl_error *err) {
     if (!check(comm, c, err)) return false;
     dlr_members *g = comm->group[c->group];
     g->started++;
@@ -237,19 +240,24 @@ bool dlr_comm_agree(dlr_comm *comm, int flag, int *agreed, dl_error *err) {
     return ok;
 }
 
-bool dlr_comm_barrier(dlr_comm *comm, dl_error *err) { return largest_flag(comm, 0, "a barrier", err); }
+bool dlr_comm_barrier(dlr_comm *comm, dl_error *err) {
+    return largest_flag(comm, 0, "a barrier", err);
+}
 
 /* Names at most some of the members that have another number than the first. */
-static bool tell_different(const uint64_t *all, const dlr_members *g, const char *what, dl_error *err) {
+static bool tell_different(const uint64_t *all, const dlr_members *g, const char *what,
+                           dl_error *err) {
     char ranks[200];
     int at = 0, others = 0, n = g->n;
     for (int r = 1; r < n; r++)
         if (all[r] != all[0] && others++ < 8)
-            at += snprintf(ranks + at, sizeof ranks - (size_t)at, "%s%d", at ? ", " : "", g->ranks[r]);
+            at += snprintf(ranks + at, sizeof ranks - (size_t)at, "%s%d", at ? ", " : "",
+                           g->ranks[r]);
     if (!others) return true;
-    return dl_fail(err, DL_INPUT, "%s of rank%s %s%s %s not that of rank %d (%d of %d ranks differ)", what,
-                   others > 1 ? "s" : "", ranks, others > 8 ? ", ..." : "", others > 1 ? "are" : "is",
-                   g->ranks[0], others, n);
+    return dl_fail(err, DL_INPUT,
+                   "%s of rank%s %s%s %s not that of rank %d (%d of %d ranks differ)", what,
+                   others > 1 ? "s" : "", ranks, others > 8 ? ", ..." : "",
+                   others > 1 ? "are" : "is", g->ranks[0], others, n);
 }
 
 bool dlr_comm_same(dlr_comm *comm, int group, uint64_t number, const char *what, dl_error *err) {

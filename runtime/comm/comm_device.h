@@ -17,8 +17,8 @@ dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, d
 /* The same without a comm of the hosts: NCCL's id is exchanged over TCP (comm/meet.h), and NCCL
  * carries the hosts' own messages, too. There are no heartbeats: NCCL's own errors and the timeout
  * end it. Errors also those of dlr_meet. */
-dlr_comm *dlr_comm_nccl_alone(const dlr_world *world, const dlr_driver *driver, int ordinal, double timeout,
-                              dl_error *err);
+dlr_comm *dlr_comm_nccl_alone(const dlr_world *world, const dlr_driver *driver, int ordinal,
+                              double timeout, dl_error *err);
 /* Whether it is a comm between devices. */
 bool dlr_comm_is_nccl(const dlr_comm *comm);
 /* Orders the host's collectives with this stream: from now on they run after all earlier work of

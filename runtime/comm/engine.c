@@ -13,10 +13,12 @@ enum {
     WAITED_NS = 10000, /* so long at first while the program waits, */
     SLEEP_NS = 50000,  /* and so long while it computes; then longer with the wait */
     MOST_SLEEP_NS = 1000000,
-    BROKEN_NS = 500000000, /* how long a message that does not fit waits for its signature's explanation */
+    BROKEN_NS =
+        500000000, /* how long a message that does not fit waits for its signature's explanation */
     SPREAD_NS = 300000000, /* how long a failure is announced to the others */
 };
-static const int64_t told_ns = 2000000000; /* how long the program has to learn of a failure by a wait */
+static const int64_t told_ns =
+    2000000000; /* how long the program has to learn of a failure by a wait */
 
 /* ---- a lane ---- */
 
@@ -97,8 +99,8 @@ static bool take_work(dlr_engine *e) {
             if (e->lane[k].op && e->lane[k].op->ticket < oldest) oldest = e->lane[k].op->ticket;
         if (e->lane[i].op) continue;
         pthread_mutex_lock(&e->lock);
-        bool there =
-            e->next_begun < e->next_ticket && (oldest == INT64_MAX || e->next_begun - oldest < SEQUENCE);
+        bool there = e->next_begun < e->next_ticket &&
+                     (oldest == INT64_MAX || e->next_begun - oldest < SEQUENCE);
         dlr_op *op = there ? e->ops[e->next_begun++ % e->room] : NULL;
         pthread_mutex_unlock(&e->lock);
         if (!op) break;
@@ -114,12 +116,14 @@ static void check_signature(dlr_engine *e, const dlr_lane *l) {
     const dlr_op *op = l->op;
     int before = op->group->ranks[(op->group->me + op->group->n - 1) % op->group->n];
     if (l->in.hash != l->out.hash || l->in.number != l->out.number)
-        dlr_engine_fail(
-            e,
-            "rank %d and rank %d do not call the same: collective %lld of group %d is %.*s on rank %d, and "
-            "%s on rank %d%s",
-            before, e->rank, (long long)op->number, op->c.group, WHAT - 1, l->in.what, before, op->what,
-            e->rank, strcmp(l->in.what, op->what) == 0 ? " (of another type, count or root)" : "");
+        dlr_engine_fail(e,
+                        "rank %d and rank %d do not call the same: collective %lld of group %d is "
+                        "%.*s on rank %d, and "
+                        "%s on rank %d%s",
+                        before, e->rank, (long long)op->number, op->c.group, WHAT - 1, l->in.what,
+                        before, op->what, e->rank,
+                        strcmp(l->in.what, op->what) == 0 ? " (of another type, count or root)"
+                                                          : "");
 }
 
 /* A message that failed, or did not fit: its sender calls something else, or is gone. */

@@ -123,9 +123,10 @@ void *dlr_engine_run(void *engine);
 /* ---- messages: what an id says ---- */
 
 typedef enum { DLR_DATA, DLR_SIGNATURE, DLR_GOSSIP } dlr_message_kind;
-static inline uint64_t dlr_id(dlr_message_kind kind, bool receives, int lane, int chunk, int member) {
-    return (uint64_t)kind << 56 | (uint64_t)receives << 55 | (uint64_t)lane << 48 | (uint64_t)chunk << 40 |
-           (uint64_t)(unsigned)member;
+static inline uint64_t dlr_id(dlr_message_kind kind, bool receives, int lane, int chunk,
+                              int member) {
+    return (uint64_t)kind << 56 | (uint64_t)receives << 55 | (uint64_t)lane << 48 |
+           (uint64_t)chunk << 40 | (uint64_t)(unsigned)member;
 }
 
 /* ---- collectives as phases (phases.c) ---- */
@@ -167,8 +168,8 @@ void dlr_flight_dump(const dlr_engine *e);
 /* ---- the backend (queue.c) ---- */
 
 /* Starts the thread and, on it, MPI; checks the size that the environment gave. */
-dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said, const dlr_world_options *options,
-                          dl_error *err);
+dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said,
+                          const dlr_world_options *options, dl_error *err);
 /* The module for the MPI that started this process (mpi_load.c). */
 const dlr_mpi *dlr_mpi_load(const dlr_world_said *said, dl_error *err);
 #endif

@@ -47,11 +47,13 @@ static uint64_t hash_collectives(const dl_plan *plan, const char *group) {
 
 bool dlr_exchange_agree(const dl_plan *plan, const dlr_ranks *ranks, dl_error *err) {
     bool ok = dlr_comm_same(ranks->comm, 0, hash_collectives(plan, NULL), "the plan", err);
-    for (int i = 0; (ok || err->code == DL_INPUT) && i < ranks->n; i++) { /* others wait in the next group */
+    for (int i = 0; (ok || err->code == DL_INPUT) && i < ranks->n;
+         i++) { /* others wait in the next group */
         const dlr_group *g = &ranks->groups[i];
         dl_error own = {0};
         if (g->size == 1) continue;
-        bool same = dlr_comm_same(ranks->comm, g->number, hash_collectives(plan, g->name), "the plan", &own);
+        bool same = dlr_comm_same(ranks->comm, g->number, hash_collectives(plan, g->name),
+                                  "the plan", &own);
         if (!same && ok) *err = own;
         ok = ok && same;
     }
@@ -78,18 +80,20 @@ static const char *words_of(dl_arena *arena, const dl_plan_collective *c) {
     return words;
 }
 
-static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_ranks *ranks, char *base,
-                    exchange *to, dl_error *err) {
+static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_ranks *ranks,
+                    char *base, exchange *to, dl_error *err) {
     const dlr_group *group = dlr_group_find(ranks, c->group);
     if (!group || group->size != c->ranks)
         return dl_fail(
             err, DL_USAGE,
-            "the plan has %d ranks in group %s, and this run %d: it was compiled for another world", c->ranks,
-            c->group, group ? group->size : 0);
-    if (c->op != DL_OP_all_reduce && dl_ring_share(c->size, c->ranks, group->rank, c->turn).n != c->own)
-        return dl_fail(err, DL_INPUT,
-                       "rank %d of group %s has %lld of %lld elements in the plan, which is another's",
-                       group->rank, c->group, (long long)c->own, (long long)c->size);
+            "the plan has %d ranks in group %s, and this run %d: it was compiled for another world",
+            c->ranks, c->group, group ? group->size : 0);
+    if (c->op != DL_OP_all_reduce &&
+        dl_ring_share(c->size, c->ranks, group->rank, c->turn).n != c->own)
+        return dl_fail(
+            err, DL_INPUT,
+            "rank %d of group %s has %lld of %lld elements in the plan, which is another's",
+            group->rank, c->group, (long long)c->own, (long long)c->size);
     to->call = (dlr_collective){.kind = kind_of(c->op),
                                 .group = group->number,
                                 .type = c->dtype,
@@ -100,7 +104,8 @@ static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_rank
                                 .what = words_of(arena, c)};
     if (c->op == DL_OP_all_reduce) return true;
     int64_t *counts = DL_NEWS(arena, int64_t, c->ranks);
-    for (int i = 0; i < c->ranks; i++) counts[i] = dl_ring_share(c->size, c->ranks, i, c->turn).n * c->inner;
+    for (int i = 0; i < c->ranks; i++)
+        counts[i] = dl_ring_share(c->size, c->ranks, i, c->turn).n * c->inner;
     if (c->op == DL_OP_shift) { /* the rank's piece is contiguous, in all its blocks */
         for (int i = 0; i < c->ranks; i++) counts[i] *= c->outer;
         to->call.outer = 1;
@@ -109,8 +114,8 @@ static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_rank
     return true;
 }
 
-dlr_exchange *dlr_exchange_open(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks, char *base,
-                                dl_error *err) {
+dlr_exchange *dlr_exchange_open(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks,
+                                char *base, dl_error *err) {
     dlr_exchange *x = DL_NEW(arena, dlr_exchange);
     x->comm = ranks->comm;
     x->programs = DL_NEWS(arena, exchange *, plan->programs.n + 1);
@@ -118,7 +123,8 @@ dlr_exchange *dlr_exchange_open(dl_arena *arena, const dl_plan *plan, const dlr_
         const dl_plan_program *p = &plan->programs.at[i];
         x->programs[i] = DL_NEWS(arena, exchange, p->collectives.n + 1);
         for (int k = 0; k < p->collectives.n; k++)
-            if (!prepare(arena, &p->collectives.at[k], ranks, base, &x->programs[i][k], err)) return NULL;
+            if (!prepare(arena, &p->collectives.at[k], ranks, base, &x->programs[i][k], err))
+                return NULL;
     }
     return x;
 }
@@ -136,7 +142,8 @@ bool dlr_exchange_done(dlr_exchange *x, int program, int number) {
     return dlr_comm_done(x->comm, x->programs[program][number].ticket);
 }
 
-bool dlr_exchange_enqueue(dlr_exchange *x, int program, int number, dlr_cu_stream stream, dl_error *err) {
+bool dlr_exchange_enqueue(dlr_exchange *x, int program, int number, dlr_cu_stream stream,
+                          dl_error *err) {
     return dlr_comm_enqueue(x->comm, &x->programs[program][number].call, stream, err);
 }
 

@@ -33,15 +33,16 @@ typedef struct dlr_exchange dlr_exchange;
  * begin. NULL with an error: DL_USAGE (a plan for several ranks without a comm, a group that the
  * run does not have, or with another size), DL_INPUT (pieces that are not this rank's). `ranks` and
  * its groups are copied. */
-dlr_exchange *dlr_exchange_open(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks, char *base,
-                                dl_error *err);
+dlr_exchange *dlr_exchange_open(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks,
+                                char *base, dl_error *err);
 /* Begins collective `number` of a program; never waits. */
 void dlr_exchange_start(dlr_exchange *x, int program, int number);
 /* Whether a wait for the collective would return at once. */
 bool dlr_exchange_done(dlr_exchange *x, int program, int number);
 /* The same for a comm between devices, where `base` is the device's address: enqueues it in a
  * stream. Errors as dlr_comm_enqueue. */
-bool dlr_exchange_enqueue(dlr_exchange *x, int program, int number, dlr_cu_stream stream, dl_error *err);
+bool dlr_exchange_enqueue(dlr_exchange *x, int program, int number, dlr_cu_stream stream,
+                          dl_error *err);
 /* Allocates the device memory that enqueuing the plan's collectives needs. Errors: DL_RESOURCE. */
 bool dlr_exchange_reserve(dlr_exchange *x, const dl_plan *plan, dl_error *err);
 /* "all_reduce of conv1.weight at models/unet.dl:3" */

@@ -1,4 +1,5 @@
-/* The flight recorder: a rank's last collectives, for who looks for the reason why one was the last. */
+/* The flight recorder: a rank's last collectives, for who looks for the reason why one was the
+ * last. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,8 @@ enum { SHOWN = 8 /* on standard error, which all ranks share */ };
 
 static void put(const dlr_engine *e, dl_buf *b, int most) {
     int64_t now = dl_clock_ns(), end = e->next_begun, first = end > most ? end - most : 0;
-    dl_putf(b, "rank %d: its last collectives (bytes; seconds ago: started, begun, done)\n", e->rank);
+    dl_putf(b, "rank %d: its last collectives (bytes; seconds ago: started, begun, done)\n",
+            e->rank);
     for (int64_t t = first; t < end; t++) {
         const dlr_flight *f = &e->recorder[t % REMEMBERED];
         double ago = 1e-9 * (double)(now - f->asked), begun = 1e-9 * (double)(now - f->begun);

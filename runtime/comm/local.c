@@ -1,5 +1,5 @@
-/* The ranks of a world in one process. A collective is kept until its last member starts it, who carries it
- * out for all. */
+/* The ranks of a world in one process. A collective is kept until its last member starts it, who
+ * carries it out for all. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include "runtime/comm/parts.h"
 
-/* The members' calls of a group that not all have made yet. A member's are in order, so that collectives are
- * also carried out in order: number `done` is the first that is not. */
+/* The members' calls of a group that not all have made yet. A member's are in order, so that
+ * collectives are also carried out in order: number `done` is the first that is not. */
 typedef struct {
     int number, n; /* the group's number and members */
     int *ranks;
@@ -129,9 +129,9 @@ static bool tell_missing(const dlr_comm *comm, meeting *m, int64_t number, dl_er
         at += snprintf(ranks + at, sizeof ranks - (size_t)at, "%s%d", at ? ", " : "", m->ranks[i]);
     }
     const char *what = call_at(m, number, me)->what;
-    return dl_fail(err, DL_PEER, "rank %s%s %s not started %s, for which rank %d waits: a deadlock", ranks,
-                   missing > 8 ? ", ..." : "", missing > 1 ? "have" : "has", what ? what : "a collective",
-                   comm->world.rank);
+    return dl_fail(err, DL_PEER, "rank %s%s %s not started %s, for which rank %d waits: a deadlock",
+                   ranks, missing > 8 ? ", ..." : "", missing > 1 ? "have" : "has",
+                   what ? what : "a collective", comm->world.rank);
 }
 
 static bool local_wait(dlr_comm *comm, int64_t ticket, dl_error *err) {
@@ -139,9 +139,11 @@ static bool local_wait(dlr_comm *comm, int64_t ticket, dl_error *err) {
     meeting *m = comm->group[ticket & 255]->of;
     int64_t number = ticket >> 8;
     pthread_mutex_lock(&h->lock);
-    while (h->threads && m->done <= number && !h->failed.code) pthread_cond_wait(&h->change, &h->lock);
-    bool ok = m->done > number || (h->failed.code ? dl_fail(err, h->failed.code, "%s", h->failed.message)
-                                                  : tell_missing(comm, m, number, err));
+    while (h->threads && m->done <= number && !h->failed.code)
+        pthread_cond_wait(&h->change, &h->lock);
+    bool ok =
+        m->done > number || (h->failed.code ? dl_fail(err, h->failed.code, "%s", h->failed.message)
+                                            : tell_missing(comm, m, number, err));
     pthread_mutex_unlock(&h->lock);
     return ok;
 }

@@ -38,7 +38,8 @@ static bool move(int fd, void *data, size_t bytes, bool out, int64_t end) {
 }
 
 static struct addrinfo *find(const char *host, int port, bool passive, dl_error *err) {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = passive ? AI_PASSIVE : 0}, *found = NULL;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = passive ? AI_PASSIVE : 0},
+                    *found = NULL;
     char service[16];
     snprintf(service, sizeof service, "%d", port);
     int failed = getaddrinfo(passive ? NULL : host, service, &hints, &found);
@@ -78,7 +79,8 @@ static int connect_to(const char *host, int port, int64_t end, dl_error *err) {
     return fd;
 }
 
-static bool give(int port, const dlr_world *w, void *data, size_t bytes, double timeout, dl_error *err) {
+static bool give(int port, const dlr_world *w, void *data, size_t bytes, double timeout,
+                 dl_error *err) {
     int64_t end = dl_clock_ns() + (int64_t)(timeout * 1e9);
     int server = listen_at(port, err), missing = w->size - 1;
     if (server < 0) return false;
@@ -98,15 +100,16 @@ static bool give(int port, const dlr_world *w, void *data, size_t bytes, double 
     while (missing && come[rank]) rank++;
     if (missing)
         dl_fail(err, DL_PEER,
-                "rank %d has not come to MASTER_PORT (%d) within %g s (--comm_timeout); %d of %d ranks have",
+                "rank %d has not come to MASTER_PORT (%d) within %g s (--comm_timeout); %d of %d "
+                "ranks have",
                 rank, port, timeout, w->size - missing, w->size);
     free(come);
     close(server);
     return !missing;
 }
 
-static bool take(const char *host, int port, const dlr_world *w, void *data, size_t bytes, double timeout,
-                 dl_error *err) {
+static bool take(const char *host, int port, const dlr_world *w, void *data, size_t bytes,
+                 double timeout, dl_error *err) {
     int64_t end = dl_clock_ns() + (int64_t)(timeout * 1e9);
     greeting g = {.rank = w->rank, .size = w->size};
     memcpy(g.magic, magic, sizeof magic);
@@ -114,9 +117,11 @@ static bool take(const char *host, int port, const dlr_world *w, void *data, siz
     if (fd < 0 && err->code) return false;
     bool ok = fd >= 0 && move(fd, &g, sizeof g, true, end) && move(fd, data, bytes, false, end);
     if (fd >= 0) close(fd);
-    return ok || dl_fail(err, DL_PEER,
-                         "rank %d hears nothing of rank 0 at %.200s, port %d, within %g s (--comm_timeout)",
-                         w->rank, host, port, timeout);
+    return ok ||
+           dl_fail(
+               err, DL_PEER,
+               "rank %d hears nothing of rank 0 at %.200s, port %d, within %g s (--comm_timeout)",
+               w->rank, host, port, timeout);
 }
 
 bool dlr_meet(const dlr_world *w, void *data, size_t bytes, double timeout, dl_error *err) {
@@ -125,9 +130,10 @@ bool dlr_meet(const dlr_world *w, void *data, size_t bytes, double timeout, dl_e
     char *end = NULL;
     long port = text ? strtol(text, &end, 10) : 0;
     if (!host || !*host || !text || *end || port < 1 || port > 65534)
-        return dl_fail(err, DL_USAGE,
-                       "%s=%.60s in the environment: ranks without MPI meet at MASTER_ADDR and MASTER_PORT",
-                       host && *host ? "MASTER_PORT" : "MASTER_ADDR", host && *host && text ? text : "");
+        return dl_fail(
+            err, DL_USAGE,
+            "%s=%.60s in the environment: ranks without MPI meet at MASTER_ADDR and MASTER_PORT",
+            host && *host ? "MASTER_PORT" : "MASTER_ADDR", host && *host && text ? text : "");
     if (store && strcmp(store, "True") == 0) port++;
     return w->rank == 0 ? give((int)port, w, data, bytes, timeout, err)
                         : take(host, (int)port, w, data, bytes, timeout, err);

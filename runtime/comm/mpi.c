@@ -24,7 +24,8 @@ static void say(int error, char *text, size_t size) {
 static bool mpi_open(int *rank, int *size, char *error, size_t error_room) {
     int level = 0, failed = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     if (!failed && level < MPI_THREAD_FUNNELED) {
-        snprintf(error, error_room, "this MPI allows no thread beside its own (MPI_THREAD_FUNNELED)");
+        snprintf(error, error_room,
+                 "this MPI allows no thread beside its own (MPI_THREAD_FUNNELED)");
         return false;
     }
     for (int i = 0; !failed && i < DLR_MPI_CHANNELS; i++) {
@@ -74,8 +75,8 @@ static int mpi_receive(void *at, int64_t bytes, int from, int tag, int channel, 
 
 static int descending(const void *a, const void *b) { return *(const int *)b - *(const int *)a; }
 
-/* Looks at `most` of them at a time, each time beginning where the last look ended. Finished ones leave the
- * dense list from its end on, so that the places of the others stay. */
+/* Looks at `most` of them at a time, each time beginning where the last look ended. Finished ones
+ * leave the dense list from its end on, so that the places of the others stay. */
 static int mpi_poll(uint64_t *out, int *errors, int most) {
     static int from;
     for (int looked = 0; looked < n;) {
@@ -112,8 +113,8 @@ static void mpi_close(void) {
 #define DLR_TEXT_(x) #x
 #define DLR_TEXT(x)  DLR_TEXT_(x)
 #if defined OPEN_MPI
-#define NAME                                                                                                 \
-    "Open MPI v" DLR_TEXT(OMPI_MAJOR_VERSION) "." DLR_TEXT(OMPI_MINOR_VERSION) "." DLR_TEXT(                 \
+#define NAME                                                                                       \
+    "Open MPI v" DLR_TEXT(OMPI_MAJOR_VERSION) "." DLR_TEXT(OMPI_MINOR_VERSION) "." DLR_TEXT(       \
         OMPI_RELEASE_VERSION)
 #elif defined MPICH_VERSION
 #define NAME "MPICH " MPICH_VERSION

@@ -1,5 +1,5 @@
-/* The module of the MPI that started this process. Open MPI and MPICH differ in their binary interface, and a
- * rank of one that initialises the other would be alone in a world of its own. */
+/* The module of the MPI that started this process. Open MPI and MPICH differ in their binary
+ * interface, and a rank of one that initialises the other would be alone in a world of its own. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,24 +69,27 @@ const dlr_mpi *dlr_mpi_load(const dlr_world_said *said, dl_error *err) {
     const char *family = by_environment();
     dl_buf tried = {0};
     void *handle = family ? open_module(family, &tried) : NULL;
-    for (int i = 0; !family && !handle && i < FAMILIES; i++) handle = open_module(families[i], &tried);
+    for (int i = 0; !family && !handle && i < FAMILIES; i++)
+        handle = open_module(families[i], &tried);
     if (family && !handle && !is_set("DLR_MPI")) handle = open_module("mpi", &tried);
     dlr_mpi_table_fn *table = NULL;
     if (handle) *(void **)&table = dlsym(handle, DLR_MPI_SYMBOL);
     const dlr_mpi *mpi = table ? table() : NULL;
     if (mpi && mpi->version != DLR_MPI_VERSION) {
-        dl_fail(err, DL_RESOURCE,
-                "%s=%d: the module for %s that was found is of another version of dlrun (%d, not %d): "
-                "install both anew",
-                said->size_name, said->world.size, mpi->name, mpi->version, DLR_MPI_VERSION);
+        dl_fail(
+            err, DL_RESOURCE,
+            "%s=%d: the module for %s that was found is of another version of dlrun (%d, not %d): "
+            "install both anew",
+            said->size_name, said->world.size, mpi->name, mpi->version, DLR_MPI_VERSION);
         mpi = NULL;
     } else if (!mpi) {
-        dl_fail(err, DL_RESOURCE,
-                "%s=%d: this dlrun has no module for %s (dlr_mpi_%s.so)%s%s; build it where that MPI's "
-                "development "
-                "package is installed (docs/distributed.md)",
-                said->size_name, said->world.size, family ? family : "an MPI", family ? family : "openmpi",
-                tried.n ? ": " : "", tried.n ? tried.at : "");
+        dl_fail(
+            err, DL_RESOURCE,
+            "%s=%d: this dlrun has no module for %s (dlr_mpi_%s.so)%s%s; build it where that MPI's "
+            "development "
+            "package is installed (docs/distributed.md)",
+            said->size_name, said->world.size, family ? family : "an MPI",
+            family ? family : "openmpi", tried.n ? ": " : "", tried.n ? tried.at : "");
         mpi = NULL;
     }
     dl_buf_free(&tried);

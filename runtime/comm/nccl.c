@@ -1,8 +1,9 @@
-/* Ranks with a GPU each: collectives by NCCL. The hosts have a comm of their own (MPI), which carries NCCL's
- * id to begin with and watches who lives; a communicator is made for each group by splitting the world's.
+/* Ranks with a GPU each: collectives by NCCL. The hosts have a comm of their own (MPI), which
+ * carries NCCL's id to begin with and watches who lives; a communicator is made for each group by
+ * splitting the world's.
  *
- * Communicators do not block: a call may go on by itself in a thread of NCCL's, and is asked after until it
- * has ended, so that a rank that does not come is no hang but an error. */
+ * Communicators do not block: a call may go on by itself in a thread of NCCL's, and is asked after
+ * until it has ended, so that a rank that does not come is no hang but an error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,9 @@ static bool nccl_group(dlr_comm *comm, dlr_members *g, dl_error *err) {
     pthread_mutex_lock(&b->lock);
     bool ok = !b->failed.code || dl_fail(err, b->failed.code, "%s", b->failed.message);
     /* the new one is there when the old one is done, and of use when it is itself */
-    ok = ok && dlr_nccl_ok(b, world, b->n->CommSplit(world, color, g->me < 0 ? 0 : g->me, own, NULL),
-                           "making a group of ranks", err);
+    ok =
+        ok && dlr_nccl_ok(b, world, b->n->CommSplit(world, color, g->me < 0 ? 0 : g->me, own, NULL),
+                          "making a group of ranks", err);
     if (ok && *own) {
         int state = DLR_NCCL_SUCCESS;
         int called = b->n->CommGetAsyncError(*own, &state);
@@ -70,7 +72,8 @@ static bool nccl_close(dlr_comm *comm, dl_error *err) {
     bool well = !b->failed.code;
     if (!well) *err = b->failed;
     for (int i = b->all.n; well && i-- > 0;) {
-        well = dlr_nccl_ok(b, b->all.at[i], b->n->CommFinalize(b->all.at[i]), "the end of the run", err);
+        well = dlr_nccl_ok(b, b->all.at[i], b->n->CommFinalize(b->all.at[i]), "the end of the run",
+                           err);
         if (well) b->n->CommDestroy(b->all.at[i]);
         if (well) b->all.n = i; /* nobody asks after it any more */
     }
@@ -97,12 +100,13 @@ static const dlr_comm_backend_table table = {.group = nccl_group,
 static bool start_device(dlr_nccl_backend *b, int ordinal, dl_error *err) {
     const dlr_driver *v = b->v;
     return dlr_nccl_cu_ok(b, v->DeviceGet(&b->device, ordinal), "no device for NCCL", err) &&
-           dlr_nccl_cu_ok(b, v->DevicePrimaryCtxRetain(&b->context, b->device), "no context for NCCL", err) &&
+           dlr_nccl_cu_ok(b, v->DevicePrimaryCtxRetain(&b->context, b->device),
+                          "no context for NCCL", err) &&
            dlr_nccl_cu_ok(b, v->CtxSetCurrent(b->context), "no context for NCCL", err) &&
-           dlr_nccl_cu_ok(b, v->StreamCreate(&b->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream for NCCL",
-                          err) &&
-           dlr_nccl_cu_ok(b, v->EventCreate(&b->before, DLR_CU_EVENT_DISABLE_TIMING), "no event for NCCL",
-                          err);
+           dlr_nccl_cu_ok(b, v->StreamCreate(&b->stream, DLR_CU_STREAM_NON_BLOCKING),
+                          "no stream for NCCL", err) &&
+           dlr_nccl_cu_ok(b, v->EventCreate(&b->before, DLR_CU_EVENT_DISABLE_TIMING),
+                          "no event for NCCL", err);
 }
 
 /* Rank 0 makes the id of the world's communicator. */
@@ -116,16 +120,17 @@ static bool share_id(dlr_nccl_backend *b, dlr_nccl_id *id, dl_error *err) {
     if (b->comm->world.rank == 0) result = b->n->GetUniqueId(&said.id);
     said.failed = result;
     if (result) dl_fail(&own, DL_RESOURCE, "NCCL makes no id: %s", b->n->GetErrorString(result));
-    bool ok = size == 1 || (b->host ? dlr_comm_all(b->host,
-                                                   &(dlr_collective){.kind = DLR_BROADCAST,
-                                                                     .type = DL_I64,
-                                                                     .outer = 1,
-                                                                     .count = sizeof said / 8,
-                                                                     .from = &said,
-                                                                     .to = &said,
-                                                                     .what = "broadcast of NCCL's id"},
-                                                   err)
-                                    : dlr_meet(&b->comm->world, &said, sizeof said, b->timeout, err));
+    bool ok =
+        size == 1 || (b->host ? dlr_comm_all(b->host,
+                                             &(dlr_collective){.kind = DLR_BROADCAST,
+                                                               .type = DL_I64,
+                                                               .outer = 1,
+                                                               .count = sizeof said / 8,
+                                                               .from = &said,
+                                                               .to = &said,
+                                                               .what = "broadcast of NCCL's id"},
+                                             err)
+                              : dlr_meet(&b->comm->world, &said, sizeof said, b->timeout, err));
     *id = said.id;
     if (!ok) return false;
     if (own.code) return dl_fail(err, own.code, "%s", own.message);
@@ -162,13 +167,15 @@ static void host_flight(void *of, int rank, dl_buf *to) {
     dlr_nccl_backend *b = of;
     dlr_comm_state s = dlr_nccl_state(b);
     if (*s.what)
-        dl_putf(to, "rank %d: NCCL: in %s, %lld collectives or runs begun, waited for since %.3f s\n", rank,
-                s.what, (long long)s.calls, s.waiting ? (double)(dl_clock_ns() - s.waiting) * 1e-9 : 0);
+        dl_putf(to,
+                "rank %d: NCCL: in %s, %lld collectives or runs begun, waited for since %.3f s\n",
+                rank, s.what, (long long)s.calls,
+                s.waiting ? (double)(dl_clock_ns() - s.waiting) * 1e-9 : 0);
     dlr_beside_flight(b->comm, rank, to);
 }
 
-static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_driver *driver, int ordinal,
-                           double timeout, dl_error *err) {
+static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_driver *driver,
+                           int ordinal, double timeout, dl_error *err) {
     const dlr_nccl *n = dlr_nccl_load(err);
     if (!n) return NULL;
     dl_arena *arena = dl_arena_new(NULL);
@@ -180,8 +187,9 @@ static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_dri
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->change, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    const char *name = dl_format(arena, "NCCL %d.%d.%d%s%s", n->version / 10000, n->version / 100 % 100,
-                                 n->version % 100, host ? " beside " : "", host ? host->name : "");
+    const char *name =
+        dl_format(arena, "NCCL %d.%d.%d%s%s", n->version / 10000, n->version / 100 % 100,
+                  n->version % 100, host ? " beside " : "", host ? host->name : "");
     b->comm = dlr_comm_new(&table, name, *world, b);
     b->comm->timeout = timeout, b->comm->sharing = world->local_size > 1 ? world->local_size : 1;
     if (host) dlr_comm_set_beside(host, &(dlr_comm_beside){b, host_lost, host_state, host_flight});
@@ -190,7 +198,8 @@ static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_dri
         ok = dlr_comm_group(b->comm, host->group[i]->n, host->group[i]->ranks, err) > 0;
     if (ok) return b->comm;
     if (host)
-        dlr_comm_set_beside(host, NULL); /* whatever NCCL has begun may still be at work: nothing is freed */
+        dlr_comm_set_beside(
+            host, NULL); /* whatever NCCL has begun may still be at work: nothing is freed */
     dlr_nccl_end_watch(b);
     return NULL;
 }
@@ -202,11 +211,13 @@ dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, d
     return NULL;
 }
 
-dlr_comm *dlr_comm_nccl_alone(const dlr_world *world, const dlr_driver *driver, int ordinal, double timeout,
-                              dl_error *err) {
+dlr_comm *dlr_comm_nccl_alone(const dlr_world *world, const dlr_driver *driver, int ordinal,
+                              double timeout, dl_error *err) {
     return open_comm(NULL, world, driver, ordinal, timeout > 0 ? timeout : 600, err);
 }
 
 bool dlr_comm_is_nccl(const dlr_comm *comm) { return comm->backend == &table; }
 
-void dlr_comm_follow(dlr_comm *comm, dlr_cu_stream stream) { ((dlr_nccl_backend *)comm->of)->after = stream; }
+void dlr_comm_follow(dlr_comm *comm, dlr_cu_stream stream) {
+    ((dlr_nccl_backend *)comm->of)->after = stream;
+}

@@ -48,42 +48,48 @@ typedef struct {
     int undefined; /* padding there, another setting since 2.24: left at its default */
 } dlr_nccl_config;
 #define DLR_NCCL_UNDEFINED INT_MIN
-#define DLR_NCCL_CONFIG                                                                                      \
-    {                                                                                                        \
-        .size = sizeof(dlr_nccl_config), .magic = 0xcafebeef, .version = DLR_NCCL_LEAST,                     \
-        .blocking = DLR_NCCL_UNDEFINED, .cga_cluster_size = DLR_NCCL_UNDEFINED,                              \
-        .min_ctas = DLR_NCCL_UNDEFINED, .max_ctas = DLR_NCCL_UNDEFINED, .split_share = DLR_NCCL_UNDEFINED,   \
-        .undefined = DLR_NCCL_UNDEFINED                                                                      \
+#define DLR_NCCL_CONFIG                                                                            \
+    {                                                                                              \
+        .size = sizeof(dlr_nccl_config), .magic = 0xcafebeef, .version = DLR_NCCL_LEAST,           \
+        .blocking = DLR_NCCL_UNDEFINED, .cga_cluster_size = DLR_NCCL_UNDEFINED,                    \
+        .min_ctas = DLR_NCCL_UNDEFINED, .max_ctas = DLR_NCCL_UNDEFINED,                            \
+        .split_share = DLR_NCCL_UNDEFINED, .undefined = DLR_NCCL_UNDEFINED                         \
     }
 
 /* X(name, result, arguments): the functions. Data types, operations and results are C enums
  * there. */
-#define DLR_NCCL_FUNCTIONS(X)                                                                                \
-    X(GetVersion, int, (int *version))                                                                       \
-    X(GetUniqueId, int, (dlr_nccl_id * id))                                                                  \
-    X(CommInitRankConfig, int,                                                                               \
-      (dlr_nccl_comm * comm, int ranks, dlr_nccl_id id, int rank, dlr_nccl_config *config))                  \
-    X(CommSplit, int, (dlr_nccl_comm comm, int color, int key, dlr_nccl_comm *to, dlr_nccl_config *config))  \
-    X(CommDestroy, int, (dlr_nccl_comm comm))                                                                \
-    X(CommFinalize, int, (dlr_nccl_comm comm))                                                               \
-    X(CommAbort, int, (dlr_nccl_comm comm))                                                                  \
-    X(CommGetAsyncError, int, (dlr_nccl_comm comm, int *error))                                              \
-    X(GetErrorString, const char *, (int result))                                                            \
-    X(GetLastError, const char *, (dlr_nccl_comm comm))                                                      \
-    X(AllReduce, int,                                                                                        \
-      (const void *from, void *to, size_t count, int type, int op, dlr_nccl_comm comm, dlr_cu_stream s))     \
-    X(Broadcast, int,                                                                                        \
-      (const void *from, void *to, size_t count, int type, int root, dlr_nccl_comm comm, dlr_cu_stream s))   \
-    X(Reduce, int,                                                                                           \
-      (const void *from, void *to, size_t count, int type, int op, int root, dlr_nccl_comm comm,             \
-       dlr_cu_stream s))                                                                                     \
-    X(AllGather, int,                                                                                        \
-      (const void *from, void *to, size_t own, int type, dlr_nccl_comm comm, dlr_cu_stream s))               \
-    X(ReduceScatter, int,                                                                                    \
-      (const void *from, void *to, size_t own, int type, int op, dlr_nccl_comm comm, dlr_cu_stream s))       \
-    X(Send, int, (const void *from, size_t count, int type, int peer, dlr_nccl_comm comm, dlr_cu_stream s))  \
-    X(Recv, int, (void *to, size_t count, int type, int peer, dlr_nccl_comm comm, dlr_cu_stream s))          \
-    X(GroupStart, int, (void))                                                                               \
+#define DLR_NCCL_FUNCTIONS(X)                                                                      \
+    X(GetVersion, int, (int *version))                                                             \
+    X(GetUniqueId, int, (dlr_nccl_id * id))                                                        \
+    X(CommInitRankConfig, int,                                                                     \
+      (dlr_nccl_comm * comm, int ranks, dlr_nccl_id id, int rank, dlr_nccl_config *config))        \
+    X(CommSplit, int,                                                                              \
+      (dlr_nccl_comm comm, int color, int key, dlr_nccl_comm *to, dlr_nccl_config *config))        \
+    X(CommDestroy, int, (dlr_nccl_comm comm))                                                      \
+    X(CommFinalize, int, (dlr_nccl_comm comm))                                                     \
+    X(CommAbort, int, (dlr_nccl_comm comm))                                                        \
+    X(CommGetAsyncError, int, (dlr_nccl_comm comm, int *error))                                    \
+    X(GetErrorString, const char *, (int result))                                                  \
+    X(GetLastError, const char *, (dlr_nccl_comm comm))                                            \
+    X(AllReduce, int,                                                                              \
+      (const void *from, void *to, size_t count, int type, int op, dlr_nccl_comm comm,             \
+       dlr_cu_stream s))                                                                           \
+    X(Broadcast, int,                                                                              \
+      (const void *from, void *to, size_t count, int type, int root, dlr_nccl_comm comm,           \
+       dlr_cu_stream s))                                                                           \
+    X(Reduce, int,                                                                                 \
+      (const void *from, void *to, size_t count, int type, int op, int root, dlr_nccl_comm comm,   \
+       dlr_cu_stream s))                                                                           \
+    X(AllGather, int,                                                                              \
+      (const void *from, void *to, size_t own, int type, dlr_nccl_comm comm, dlr_cu_stream s))     \
+    X(ReduceScatter, int,                                                                          \
+      (const void *from, void *to, size_t own, int type, int op, dlr_nccl_comm comm,               \
+       dlr_cu_stream s))                                                                           \
+    X(Send, int,                                                                                   \
+      (const void *from, size_t count, int type, int peer, dlr_nccl_comm comm, dlr_cu_stream s))   \
+    X(Recv, int,                                                                                   \
+      (void *to, size_t count, int type, int peer, dlr_nccl_comm comm, dlr_cu_stream s))           \
+    X(GroupStart, int, (void))                                                                     \
     X(GroupEnd, int, (void))
 
 typedef struct {
@@ -145,8 +151,8 @@ typedef struct {
 bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *what, dl_error *err);
 bool dlr_nccl_cu_ok(dlr_nccl_backend *b, dlr_cu_result result, const char *what, dl_error *err);
 /* nccl_enqueue.c: for the table of the backend; the lock is not held. */
-bool dlr_nccl_enqueue(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dlr_cu_stream stream,
-                      dl_error *err);
+bool dlr_nccl_enqueue(dlr_comm *comm, dlr_members *group, const dlr_collective *c,
+                      dlr_cu_stream stream, dl_error *err);
 bool dlr_nccl_reserve(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dl_error *err);
 /* nccl_staged.c: likewise. */
 int64_t dlr_nccl_start(dlr_comm *comm, dlr_members *group, const dlr_collective *c);

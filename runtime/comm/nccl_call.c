@@ -5,7 +5,8 @@
 #include "ir/base/clock.h"
 #include "runtime/comm/nccl.h"
 
-bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *what, dl_error *err) {
+bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *what,
+                 dl_error *err) {
     int64_t pause = 20000;
     bool waits = result == DLR_NCCL_IN_PROGRESS;
     if (waits) b->waiting = dl_clock_ns(), b->waiting_what = what;
@@ -22,8 +23,9 @@ bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *w
     if (b->failed.code) return dl_fail(err, b->failed.code, "%s", b->failed.message);
     if (result == DLR_NCCL_SUCCESS) return true;
     const char *more = b->n->GetLastError(c);
-    return dl_fail(err, DL_RESOURCE, "NCCL fails in %s: %s%s%s%s", what, b->n->GetErrorString(result),
-                   more && *more ? " (" : "", more && *more ? more : "", more && *more ? ")" : "");
+    return dl_fail(err, DL_RESOURCE, "NCCL fails in %s: %s%s%s%s", what,
+                   b->n->GetErrorString(result), more && *more ? " (" : "",
+                   more && *more ? more : "", more && *more ? ")" : "");
 }
 
 bool dlr_nccl_cu_ok(dlr_nccl_backend *b, dlr_cu_result result, const char *what, dl_error *err) {

@@ -42,12 +42,14 @@ static bool copy_rows(const pieces *p, int m, uint64_t blocks, uint64_t room, bo
     dlr_cu_side in_blocks = {.type = DLR_CU_MEMORY_DEVICE,
                              .device = blocks + (uint64_t)(dlr_block_before(p->c, m) * p->bytes),
                              .pitch = (size_t)(p->all * p->bytes)},
-                in_room = {.type = DLR_CU_MEMORY_DEVICE, .device = room + place_of(p, m), .pitch = width};
+                in_room = {
+                    .type = DLR_CU_MEMORY_DEVICE, .device = room + place_of(p, m), .pitch = width};
     dlr_cu_rows rows = {.from = to_room ? in_blocks : in_room,
                         .to = to_room ? in_room : in_blocks,
                         .width = width,
                         .height = (size_t)p->c->outer};
-    return width == 0 || dlr_nccl_cu_ok(p->b, p->b->v->Memcpy2DAsync(&rows, p->stream), p->c->what, p->err);
+    return width == 0 ||
+           dlr_nccl_cu_ok(p->b, p->b->v->Memcpy2DAsync(&rows, p->stream), p->c->what, p->err);
 }
 
 static bool copy_all(const pieces *p, uint64_t blocks, uint64_t room, bool to_room) {
@@ -66,15 +68,16 @@ static bool gather(const pieces *p) {
     int type = types[c->type];
     bool ok;
     if (p->even)
-        ok = said(
-            p, n->AllGather(c->from, at(to), (size_t)(c->outer * c->counts[0]), type, p->g->of, p->stream));
+        ok = said(p, n->AllGather(c->from, at(to), (size_t)(c->outer * c->counts[0]), type,
+                                  p->g->of, p->stream));
     else {
         ok = said(p, n->GroupStart());
         for (int m = 0; ok && m < p->g->n; m++) {
             void *piece = at(to + place_of(p, m));
             if (c->counts[m])
                 ok = said(p, n->Broadcast(m == p->g->me ? c->from : piece, piece,
-                                          (size_t)(c->outer * c->counts[m]), type, m, p->g->of, p->stream));
+                                          (size_t)(c->outer * c->counts[m]), type, m, p->g->of,
+                                          p->stream));
         }
         ok = ok && said(p, n->GroupEnd());
     }
@@ -94,8 +97,9 @@ static bool scatter(const pieces *p) {
     bool ok = said(p, n->GroupStart());
     for (int m = 0; ok && m < p->g->n; m++)
         if (c->counts[m])
-            ok = said(p, n->Reduce(at(from + place_of(p, m)), c->to, (size_t)(c->outer * c->counts[m]), type,
-                                   DLR_NCCL_SUM, m, p->g->of, p->stream));
+            ok = said(p,
+                      n->Reduce(at(from + place_of(p, m)), c->to, (size_t)(c->outer * c->counts[m]),
+                                type, DLR_NCCL_SUM, m, p->g->of, p->stream));
     return ok && said(p, n->GroupEnd());
 }
 
@@ -105,7 +109,8 @@ static bool shift(const pieces *p) {
     const dlr_collective *c = p->c;
     int members = p->g->n, me = p->g->me, giver = dlr_giver(members, me), type = types[c->type];
     return said(p, n->GroupStart()) &&
-           said(p, n->Send(c->from, (size_t)c->counts[me], type, (me + 1) % members, p->g->of, p->stream)) &&
+           said(p, n->Send(c->from, (size_t)c->counts[me], type, (me + 1) % members, p->g->of,
+                           p->stream)) &&
            said(p, n->Recv(c->to, (size_t)c->counts[giver], type, giver, p->g->of, p->stream)) &&
            said(p, n->GroupEnd());
 }
@@ -118,12 +123,13 @@ static bool put(const pieces *p) {
     switch (c->kind) {
     case DLR_ALL_REDUCE:
     case DLR_ALL_REDUCE_MAX:
-        return !count || said(p, n->AllReduce(c->from, c->to, count, type,
-                                              c->kind == DLR_ALL_REDUCE ? DLR_NCCL_SUM : DLR_NCCL_MAX,
-                                              p->g->of, p->stream));
+        return !count ||
+               said(p, n->AllReduce(c->from, c->to, count, type,
+                                    c->kind == DLR_ALL_REDUCE ? DLR_NCCL_SUM : DLR_NCCL_MAX,
+                                    p->g->of, p->stream));
     case DLR_BROADCAST:
-        return !count || said(p, n->Broadcast(p->g->me == c->root ? c->from : c->to, c->to, count, type,
-                                              c->root, p->g->of, p->stream));
+        return !count || said(p, n->Broadcast(p->g->me == c->root ? c->from : c->to, c->to, count,
+                                              type, c->root, p->g->of, p->stream));
     case DLR_SHIFT: return !p->all || shift(p);
     case DLR_ALL_GATHER: return !c->outer || !p->all || gather(p);
     default: /* DLR_REDUCE_SCATTER */ return !c->outer || !p->all || scatter(p);
@@ -143,8 +149,9 @@ bool dlr_nccl_enqueue(dlr_comm *comm, dlr_members *g, const dlr_collective *c, d
 
 bool dlr_nccl_reserve(dlr_comm *comm, dlr_members *g, const dlr_collective *c, dl_error *err) {
     dlr_nccl_backend *b = comm->of;
-    int64_t bytes =
-        dlr_by_pieces(c) && c->outer > 1 ? c->outer * dlr_block_before(c, g->n) * dl_dtype_bytes(c->type) : 0;
+    int64_t bytes = dlr_by_pieces(c) && c->outer > 1
+                        ? c->outer * dlr_block_before(c, g->n) * dl_dtype_bytes(c->type)
+                        : 0;
     if (bytes <= b->room) return true;
     dlr_cu_memory room = 0;
     if (!dlr_nccl_cu_ok(b, b->v->MemAlloc(&room, (size_t)bytes),

@@ -22,19 +22,20 @@ static dlr_nccl_staged *take(dlr_nccl_backend *b, int64_t room, dl_error *err) {
         pthread_mutex_lock(&b->lock);
         dl_push(b->arena, &b->staged, s);
         pthread_mutex_unlock(&b->lock);
-        if (!dlr_nccl_cu_ok(b, v->EventCreate(&s->event, DLR_CU_EVENT_DISABLE_TIMING), "an event", err))
+        if (!dlr_nccl_cu_ok(b, v->EventCreate(&s->event, DLR_CU_EVENT_DISABLE_TIMING), "an event",
+                            err))
             return NULL;
     }
     if (s->room >= room) return s;
     if (s->pinned) v->MemFreeHost(s->pinned), v->MemFree(s->memory);
     void *pinned = NULL;
     s->pinned = NULL, s->memory = 0, s->room = 0;
-    if (!dlr_nccl_cu_ok(b, v->MemAllocHost(&pinned, (size_t)room), "memory of the host for a collective",
-                        err))
+    if (!dlr_nccl_cu_ok(b, v->MemAllocHost(&pinned, (size_t)room),
+                        "memory of the host for a collective", err))
         return NULL;
     s->pinned = pinned;
-    if (!dlr_nccl_cu_ok(b, v->MemAlloc(&s->memory, (size_t)room), "memory of the device for a collective",
-                        err))
+    if (!dlr_nccl_cu_ok(b, v->MemAlloc(&s->memory, (size_t)room),
+                        "memory of the device for a collective", err))
         return NULL;
     s->room = room;
     return s;
@@ -47,20 +48,25 @@ static bool send(dlr_nccl_backend *b, dlr_nccl_staged *s, dlr_members *g, dl_err
     dlr_collective c = s->c;
     c.from = (void *)(uintptr_t)s->memory, c.to = (void *)(uintptr_t)(s->memory + (uint64_t)behind);
     if (s->from) memcpy(s->pinned, s->c.from, (size_t)s->from);
-    if (b->after && !(dlr_nccl_cu_ok(b, v->EventRecord(b->before, b->after), "an event", err) &&
-                      dlr_nccl_cu_ok(b, v->StreamWaitEvent(b->stream, b->before, 0), "an event", err)))
+    if (b->after &&
+        !(dlr_nccl_cu_ok(b, v->EventRecord(b->before, b->after), "an event", err) &&
+          dlr_nccl_cu_ok(b, v->StreamWaitEvent(b->stream, b->before, 0), "an event", err)))
         return false;
     bool ok =
-        !s->from || dlr_nccl_cu_ok(b, v->MemcpyHtoDAsync(s->memory, s->pinned, (size_t)s->from, b->stream),
-                                   "a copy to the device", err);
-    ok = ok && dlr_nccl_reserve(b->comm, g, &c, err) && dlr_nccl_enqueue(b->comm, g, &c, b->stream, err);
+        !s->from ||
+        dlr_nccl_cu_ok(b, v->MemcpyHtoDAsync(s->memory, s->pinned, (size_t)s->from, b->stream),
+                       "a copy to the device", err);
+    ok = ok && dlr_nccl_reserve(b->comm, g, &c, err) &&
+         dlr_nccl_enqueue(b->comm, g, &c, b->stream, err);
     if (ok && s->to)
         ok = dlr_nccl_cu_ok(b,
-                            v->MemcpyDtoHAsync(s->pinned + round_up(s->from), s->memory + (uint64_t)behind,
-                                               (size_t)s->to, b->stream),
+                            v->MemcpyDtoHAsync(s->pinned + round_up(s->from),
+                                               s->memory + (uint64_t)behind, (size_t)s->to,
+                                               b->stream),
                             "a copy from the device", err);
     ok = ok && dlr_nccl_cu_ok(b, v->EventRecord(s->event, b->stream), "an event", err);
-    return ok && (!b->after || dlr_nccl_cu_ok(b, v->StreamWaitEvent(b->after, s->event, 0), "an event", err));
+    return ok && (!b->after ||
+                  dlr_nccl_cu_ok(b, v->StreamWaitEvent(b->after, s->event, 0), "an event", err));
 }
 
 int64_t dlr_nccl_start(dlr_comm *comm, dlr_members *g, const dlr_collective *c) {
@@ -94,7 +100,8 @@ bool dlr_nccl_wait(dlr_comm *comm, int64_t ticket, dl_error *err) {
     dlr_nccl_backend *b = comm->of;
     dlr_nccl_staged *s = find(b, ticket);
     if (!dlr_nccl_check(comm, err)) return false;
-    if (!s || ticket <= 0) return dl_fail(err, DL_INTERNAL, "a ticket that is none, or was waited for");
+    if (!s || ticket <= 0)
+        return dl_fail(err, DL_INTERNAL, "a ticket that is none, or was waited for");
     dlr_nccl_waits(comm, true, s->c.what);
     dlr_cu_result r = b->v->EventSynchronize(s->event);
     dlr_nccl_waits(comm, false, NULL);

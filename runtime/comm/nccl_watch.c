@@ -80,7 +80,8 @@ static void look(dlr_nccl_backend *b) {
         if (error == DLR_NCCL_SUCCESS || error == DLR_NCCL_IN_PROGRESS) continue;
         const char *more = b->n->GetLastError(b->all.at[i]);
         dlr_nccl_fail(b, "NCCL fails in %s: %s%s%s%s", what, b->n->GetErrorString(error),
-                      more && *more ? " (" : "", more && *more ? more : "", more && *more ? ")" : "");
+                      more && *more ? " (" : "", more && *more ? more : "",
+                      more && *more ? ")" : "");
     }
     /* else the hosts' watchdog says who is late */
     if (!b->failed.code && (!b->host || b->comm->world.size == 1) && s.waiting &&
@@ -99,8 +100,9 @@ static void *watch(void *of) {
     pthread_mutex_lock(&b->lock);
     while (!b->closing && !b->failed.code) {
         int64_t next = dl_clock_ns() + LOOK_NS;
-        pthread_cond_timedwait(&b->change, &b->lock,
-                               &(struct timespec){.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000});
+        pthread_cond_timedwait(
+            &b->change, &b->lock,
+            &(struct timespec){.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000});
         if (!b->closing && !b->failed.code) look(b);
     }
     bool failed = b->failed.code != DL_OK, tell = failed && !b->told;

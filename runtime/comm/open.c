@@ -6,11 +6,14 @@ dlr_comm *dlr_comm_open(const dlr_world_options *options, dl_error *err) {
     if (!dlr_world_read(&said, err)) return NULL;
     if (said.world.size == 1) return dlr_comm_new(&dlr_comm_self, "self", said.world, NULL);
     if (said.torchrun && options->driver)
-        return dlr_comm_nccl_alone(&said.world, options->driver, options->ordinal, options->timeout, err);
+        return dlr_comm_nccl_alone(&said.world, options->driver, options->ordinal, options->timeout,
+                                   err);
     if (!said.launcher) {
         dl_fail(err, DL_USAGE,
-                "%s=%d asks for a world of %d ranks, but nothing that starts MPI programs has started this "
-                "process: start with dlrun -n %d, mpirun -n %d or srun --mpi=pmix (of MPICH --mpi=pmi2), or "
+                "%s=%d asks for a world of %d ranks, but nothing that starts MPI programs has "
+                "started this "
+                "process: start with dlrun -n %d, mpirun -n %d or srun --mpi=pmix (of MPICH "
+                "--mpi=pmi2), or "
                 "unset %s; "
                 "on GPUs torchrun will do",
                 said.size_name, said.world.size, said.world.size, said.world.size, said.world.size,

@@ -26,8 +26,8 @@ typedef struct {
     void (*leave)(dlr_comm *comm, const char *why);
     bool apart; /* ranks are processes of their own */
     /* For comms between devices, else NULL; the collective is valid. */
-    bool (*enqueue)(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dlr_cu_stream stream,
-                    dl_error *err);
+    bool (*enqueue)(dlr_comm *comm, dlr_members *group, const dlr_collective *c,
+                    dlr_cu_stream stream, dl_error *err);
     bool (*reserve)(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dl_error *err);
     bool (*check)(dlr_comm *comm, dl_error *err);
     void (*waits)(dlr_comm *comm, bool begins, const char *what);
@@ -54,7 +54,8 @@ struct dlr_comm {
 extern const dlr_comm_backend_table dlr_comm_self;
 
 /* A comm with its world's group; never NULL. `of` belongs to the backend. */
-dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, dlr_world world, void *of);
+dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, dlr_world world,
+                       void *of);
 
 /* Does the collective have `counts`? */
 static inline bool dlr_by_pieces(const dlr_collective *c) {

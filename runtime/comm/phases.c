@@ -9,19 +9,23 @@
 
 #include "runtime/comm/engine.h"
 
-enum { ROUND = 16 /* elements: where pieces are cut, so that none begins within a cache line's vector */ };
+enum {
+    ROUND =
+        16 /* elements: where pieces are cut, so that none begins within a cache line's vector */
+};
 
 int64_t dlr_chunk_bytes(int size) {
     int64_t bytes = (int64_t)size * 32768;
     return bytes < 524288 ? 524288 : bytes > 4194304 ? 4194304 : bytes;
 }
 
-/* Messages between the same two ranks with the same tag are in order. A broadcast's receiver is a phase ahead
- * of who sends to it. */
+/* Messages between the same two ranks with the same tag are in order. A broadcast's receiver is a
+ * phase ahead of who sends to it. */
 static int tag_of(const dlr_lane *l, const dlr_chunk *k) {
     const dlr_op *op = l->op;
     int phase = op->c.kind == DLR_BROADCAST ? 0 : k->phase & 1;
-    return op->c.group << 7 | (int)(op->number % SEQUENCE) << 3 | (int)(k->number % CHUNKS) << 1 | phase;
+    return op->c.group << 7 | (int)(op->number % SEQUENCE) << 3 | (int)(k->number % CHUNKS) << 1 |
+           phase;
 }
 
 static void post(dlr_engine *e, dlr_lane *l, dlr_chunk *k, bool receives, void *at, int64_t bytes,
@@ -29,8 +33,8 @@ static void post(dlr_engine *e, dlr_lane *l, dlr_chunk *k, bool receives, void *
     if (!bytes) return;
     uint64_t id = dlr_id(DLR_DATA, receives, (int)(l - e->lane), (int)(k - l->chunk), member);
     int peer = l->op->group->ranks[member], tag = tag_of(l, k);
-    int failed =
-        receives ? e->mpi->receive(at, bytes, peer, tag, 0, id) : e->mpi->send(at, bytes, peer, tag, 0, id);
+    int failed = receives ? e->mpi->receive(at, bytes, peer, tag, 0, id)
+                          : e->mpi->send(at, bytes, peer, tag, 0, id);
     if (failed) {
         char text[200];
         e->mpi->error_text(failed, text, sizeof text);
@@ -42,7 +46,7 @@ static void post(dlr_engine *e, dlr_lane *l, dlr_chunk *k, bool receives, void *
 }
 
 /* Every other member once, beginning with the next one, so that not all send to the same. */
-#define FOR_OTHERS(p, step, n, me)                                                                           \
+#define FOR_OTHERS(p, step, n, me)                                                                 \
     for (int i_ = 1, p; i_ < (n) && ((p = ((me) + (step)*i_ + (n)) % (n)), true); i_++)
 
 static int64_t cut(int64_t length, int64_t i, int64_t n) {
@@ -118,7 +122,8 @@ static bool gather_blocks(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
         const char *from = p == me ? mine : k->room + blocks * l->before[p] * b;
         int64_t piece = c->counts[p] * b;
         for (int64_t i = 0; i < blocks; i++)
-            memcpy((char *)c->to + ((first + i) * all + l->before[p]) * b, from + i * piece, (size_t)piece);
+            memcpy((char *)c->to + ((first + i) * all + l->before[p]) * b, from + i * piece,
+                   (size_t)piece);
     }
     return false;
 }
@@ -129,7 +134,8 @@ static bool gather(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     if (k->phase) return false;
     int n = l->op->group->n, me = l->op->group->me;
     int64_t b = dl_dtype_bytes(c->type), block = k->number / l->cuts, part = k->number % l->cuts;
-    int64_t at = cut(c->counts[me], part, l->cuts), size = cut(c->counts[me], part + 1, l->cuts) - at;
+    int64_t at = cut(c->counts[me], part, l->cuts),
+            size = cut(c->counts[me], part + 1, l->cuts) - at;
     char *to = (char *)c->to + block * l->before[n] * b,
          *mine = (char *)c->from + (block * c->counts[me] + at) * b;
     FOR_OTHERS(p, 1, n, me) post(e, l, k, false, mine, size * b, p);
@@ -156,7 +162,8 @@ static bool scatter_blocks(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
             int64_t piece = c->counts[p] * b;
             char *packed = k->room + blocks * l->before[p] * b;
             for (int64_t i = 0; i < blocks; i++)
-                memcpy(packed + i * piece, (const char *)c->from + ((first + i) * all + l->before[p]) * b,
+                memcpy(packed + i * piece,
+                       (const char *)c->from + ((first + i) * all + l->before[p]) * b,
                        (size_t)piece);
         }
         FOR_OTHERS(p, 1, n, me)
@@ -176,7 +183,8 @@ static bool scatter(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     if (l->blocks) return scatter_blocks(e, l, k);
     int n = l->op->group->n, me = l->op->group->me;
     int64_t b = dl_dtype_bytes(c->type), block = k->number / l->cuts, part = k->number % l->cuts;
-    int64_t at = cut(c->counts[me], part, l->cuts), size = cut(c->counts[me], part + 1, l->cuts) - at;
+    int64_t at = cut(c->counts[me], part, l->cuts),
+            size = cut(c->counts[me], part + 1, l->cuts) - at;
     char *from = (char *)c->from + block * l->before[n] * b;
     if (k->phase == 0) {
         FOR_OTHERS(p, 1, n, me) {
@@ -188,14 +196,16 @@ static bool scatter(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
         return true;
     }
     char *parts[n];
-    for (int m = 0; m < n; m++) parts[m] = m == me ? from + (l->before[me] + at) * b : k->room + m * size * b;
+    for (int m = 0; m < n; m++)
+        parts[m] = m == me ? from + (l->before[me] + at) * b : k->room + m * size * b;
     sum(l, size, parts, (char *)c->to + (block * c->counts[me] + at) * b);
     return false;
 }
 
 /* ---- broadcast ---- */
 
-/* Seen from the root, number v gets from v without its lowest bit, and gives to v with one of the bits below.
+/* Seen from the root, number v gets from v without its lowest bit, and gives to v with one of the
+ * bits below.
  */
 static bool broadcast(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     const dlr_collective *c = &l->op->c;
@@ -220,7 +230,8 @@ static bool broadcast(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
 
 /* The bytes of chunk `k` of `count` elements in all. */
 static int64_t chunk_of(const dlr_engine *e, const dlr_lane *l, const dlr_chunk *k, int64_t count) {
-    int64_t b = dl_dtype_bytes(l->op->c.type), per = e->room_bytes / b, left = count - k->number * per;
+    int64_t b = dl_dtype_bytes(l->op->c.type), per = e->room_bytes / b,
+            left = count - k->number * per;
     return left <= 0 ? 0 : (left < per ? left : per) * b;
 }
 

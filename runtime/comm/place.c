@@ -23,8 +23,10 @@ dlr_place dlr_place_own(void) {
         if (!fgets(boot, sizeof boot, f)) boot[0] = 0;
         fclose(f);
     }
-    stat("/proc/self/ns/pid", &space); /* containers of one machine do not see each other's processes */
-    p.where = dl_hash(&space.st_ino, sizeof space.st_ino, dl_hash_str(boot, dl_hash_str(p.host, 0)));
+    stat("/proc/self/ns/pid",
+         &space); /* containers of one machine do not see each other's processes */
+    p.where =
+        dl_hash(&space.st_ino, sizeof space.st_ino, dl_hash_str(boot, dl_hash_str(p.host, 0)));
     return p;
 }
 

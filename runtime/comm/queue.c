@@ -61,7 +61,8 @@ static int64_t engine_start(dlr_comm *comm, dlr_members *group, const dlr_collec
 static bool engine_wait(dlr_comm *comm, int64_t ticket, dl_error *err) {
     dlr_engine *e = comm->of;
     pthread_mutex_lock(&e->lock);
-    dlr_op *op = ticket >= e->first_kept && ticket < e->next_ticket ? e->ops[ticket % e->room] : NULL;
+    dlr_op *op =
+        ticket >= e->first_kept && ticket < e->next_ticket ? e->ops[ticket % e->room] : NULL;
     bool ok = op || dl_fail(err, DL_INTERNAL, "a ticket that is none, or was waited for");
     if (ok && !op->done && !e->failed.code) {
         e->waiting = true;
@@ -85,7 +86,8 @@ static bool engine_wait(dlr_comm *comm, int64_t ticket, dl_error *err) {
 static bool engine_done(dlr_comm *comm, int64_t ticket) {
     dlr_engine *e = comm->of;
     pthread_mutex_lock(&e->lock);
-    const dlr_op *op = ticket >= e->first_kept && ticket < e->next_ticket ? e->ops[ticket % e->room] : NULL;
+    const dlr_op *op =
+        ticket >= e->first_kept && ticket < e->next_ticket ? e->ops[ticket % e->room] : NULL;
     bool done = !op || op->done || e->failed.code;
     pthread_mutex_unlock(&e->lock);
     return done;
@@ -195,14 +197,15 @@ static bool start_thread(dlr_engine *e, dl_error *err) {
 
 static bool check_world(const dlr_engine *e, const dlr_world_said *said, dl_error *err) {
     if (e->size != said->world.size)
-        return dl_fail(
-            err, DL_USAGE,
-            "%s=%d, but %s has started %d rank%s: unset the one that is wrong, or start with dlrun -n %d, "
-            "mpirun -n %d or srun --mpi=pmix",
-            said->size_name, said->world.size, e->mpi->name, e->size, e->size == 1 ? "" : "s",
-            said->world.size, said->world.size);
+        return dl_fail(err, DL_USAGE,
+                       "%s=%d, but %s has started %d rank%s: unset the one that is wrong, or start "
+                       "with dlrun -n %d, "
+                       "mpirun -n %d or srun --mpi=pmix",
+                       said->size_name, said->world.size, e->mpi->name, e->size,
+                       e->size == 1 ? "" : "s", said->world.size, said->world.size);
     if (e->rank != said->world.rank)
-        return dl_fail(err, DL_USAGE, "the environment says that this is rank %d, and %s that it is rank %d",
+        return dl_fail(err, DL_USAGE,
+                       "the environment says that this is rank %d, and %s that it is rank %d",
                        said->world.rank, e->mpi->name, e->rank);
     return true;
 }
@@ -213,7 +216,8 @@ static void make_rooms(dlr_engine *e) {
     e->rooms = dl_malloc(one * LANES * CHUNKS);
     for (int i = 0; i < LANES; i++) {
         dlr_lane *l = &e->lane[i];
-        for (int k = 0; k < CHUNKS; k++) l->chunk[k].room = e->rooms + one * (size_t)(i * CHUNKS + k);
+        for (int k = 0; k < CHUNKS; k++)
+            l->chunk[k].room = e->rooms + one * (size_t)(i * CHUNKS + k);
         l->missing = dl_calloc((size_t)e->size, sizeof *l->missing);
         l->before = dl_calloc((size_t)e->size + 1, sizeof *l->before);
     }
@@ -221,8 +225,8 @@ static void make_rooms(dlr_engine *e) {
     e->ops = dl_calloc((size_t)e->room, sizeof(dlr_op *));
 }
 
-dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said, const dlr_world_options *options,
-                          dl_error *err) {
+dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said,
+                          const dlr_world_options *options, dl_error *err) {
     dlr_engine *e = dl_calloc(1, sizeof *e);
     e->mpi = mpi, e->options = *options;
     if (!(e->options.timeout > 0)) e->options.timeout = 600;
@@ -231,12 +235,14 @@ dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said, const 
         free_engine(e);
         return NULL;
     }
-    if (!await(e, STARTING, e->options.timeout)) { /* the thread may hang in MPI: nothing is freed */
+    if (!await(e, STARTING,
+               e->options.timeout)) { /* the thread may hang in MPI: nothing is freed */
         if (e->lost)
             dl_fail(err, DL_PEER, "%s", e->failed.message);
         else
             dl_fail(err, DL_PEER,
-                    "rank %d has waited for the others to start MPI for %g s (--comm_timeout): of the %d "
+                    "rank %d has waited for the others to start MPI for %g s (--comm_timeout): of "
+                    "the %d "
                     "that %s says, "
                     "one has not come",
                     said->world.rank, e->options.timeout, said->world.size, said->size_name);

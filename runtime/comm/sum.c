@@ -1,5 +1,5 @@
-/* Sums in the order of the members. A block of elements stays in the nearest cache while the members' parts
- * are added to it. */
+/* Sums in the order of the members. A block of elements stays in the nearest cache while the
+ * members' parts are added to it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +9,16 @@
 
 enum { BLOCK = 1024 };
 
-#define REDUCE(T, name, better)                                                                              \
-    static void add_##name(void *sum, const void *part, int64_t n) {                                         \
-        T *restrict s = sum;                                                                                 \
-        const T *restrict p = part;                                                                          \
-        for (int64_t i = 0; i < n; i++) s[i] += p[i];                                                        \
-    }                                                                                                        \
-    static void largest_##name(void *sum, const void *part, int64_t n) {                                     \
-        T *restrict s = sum;                                                                                 \
-        const T *restrict p = part;                                                                          \
-        for (int64_t i = 0; i < n; i++) s[i] = better ? p[i] : s[i];                                         \
+#define REDUCE(T, name, better)                                                                    \
+    static void add_##name(void *sum, const void *part, int64_t n) {                               \
+        T *restrict s = sum;                                                                       \
+        const T *restrict p = part;                                                                \
+        for (int64_t i = 0; i < n; i++) s[i] += p[i];                                              \
+    }                                                                                              \
+    static void largest_##name(void *sum, const void *part, int64_t n) {                           \
+        T *restrict s = sum;                                                                       \
+        const T *restrict p = part;                                                                \
+        for (int64_t i = 0; i < n; i++) s[i] = better ? p[i] : s[i];                               \
     }
 REDUCE(float, f32, p[i] > s[i] || isnan(p[i]))
 REDUCE(double, f64, p[i] > s[i] || isnan(p[i]))
@@ -64,8 +64,8 @@ static void gather(int n, const dlr_collective *const *calls) {
         for (int from = 0; from < n; from++) {
             int64_t piece = c->counts[from] * e, before = dlr_block_before(c, from) * e;
             for (int64_t b = 0; b < c->outer; b++)
-                copy((char *)calls[m]->to + b * all + before, (const char *)calls[from]->from + b * piece,
-                     piece);
+                copy((char *)calls[m]->to + b * all + before,
+                     (const char *)calls[from]->from + b * piece, piece);
         }
 }
 
@@ -85,7 +85,8 @@ static void scatter(int n, const dlr_collective *const *calls, const void **part
 static void shift(int n, const dlr_collective *const *calls) {
     for (int m = 0; m < n; m++) {
         const dlr_collective *giver = calls[dlr_giver(n, m)];
-        copy(calls[m]->to, giver->from, giver->counts[dlr_giver(n, m)] * dl_dtype_bytes(giver->type));
+        copy(calls[m]->to, giver->from,
+             giver->counts[dlr_giver(n, m)] * dl_dtype_bytes(giver->type));
     }
 }
 

@@ -43,11 +43,14 @@ struct dlr_watch {
     size_t bytes; /* of a message */
     dlr_place *places;
     _Atomic bool placed;
-    dlr_comm_state device; /* at the last tick; it waits since `waiting`, but `excused` ns of that */
+    dlr_comm_state
+        device; /* at the last tick; it waits since `waiting`, but `excused` ns of that */
     int64_t waiting, excused;
-    int neighbour;         /* the rank before this one on the same machine, or -1 */
-    int64_t parting, gone; /* since when good-byes are said; since when one who has said none has been gone */
-    int64_t away, woken;   /* for how long this rank was stopped itself, the last time, and until when */
+    int neighbour; /* the rank before this one on the same machine, or -1 */
+    int64_t parting,
+        gone; /* since when good-byes are said; since when one who has said none has been gone */
+    int64_t away,
+        woken; /* for how long this rank was stopped itself, the last time, and until when */
 };
 
 static int rank_behind(const dlr_engine *e, int i) { return (e->rank + (1 << i)) % e->size; }
@@ -84,7 +87,8 @@ dlr_watch *dlr_watch_open(dlr_engine *e) {
     while (1 << w->ways < w->n && w->ways < MOST_WAYS) w->ways++;
     for (int i = 0; i < w->ways; i++) {
         way *y = &w->way[i];
-        y->in = dl_calloc(1, w->bytes), y->out = dl_calloc(1, w->bytes), y->lost = dl_calloc(1, w->bytes);
+        y->in = dl_calloc(1, w->bytes), y->out = dl_calloc(1, w->bytes),
+        y->lost = dl_calloc(1, w->bytes);
     }
     w->neighbour = -1;
     w->last = now; /* next is 0: the first tick, which begins to listen, is at once */
@@ -159,8 +163,8 @@ static const dlr_lane *oldest_lane(const dlr_engine *e) {
     return oldest;
 }
 
-/* The collective that says most to who reads of it: the one that the device is in, or the oldest in work that
- * is a line of the model's. */
+/* The collective that says most to who reads of it: the one that the device is in, or the oldest in
+ * work that is a line of the model's. */
 static const char *what_of(const dlr_engine *e) {
     const dlr_lane *best = oldest_lane(e);
     if (*e->watch->device.what) return e->watch->device.what;
@@ -227,13 +231,14 @@ static void blame_silent(dlr_engine *e, int64_t now, int rank, int64_t silent, i
     char why[128];
     snprintf(why, sizeof why, "no sign of life for %.1f s", (double)silent * 1e-9);
     if (hears_nobody(e, now, bound))
-        dlr_engine_fail(e, "rank %d hears none of the other %d ranks any more, in %s", e->rank, e->size - 1,
-                        what);
+        dlr_engine_fail(e, "rank %d hears none of the other %d ranks any more, in %s", e->rank,
+                        e->size - 1, what);
     else
         blame(e, rank, why, what);
 }
 
-/* A collective has not moved for the timeout; l NULL: one on the device, which the program waits for. */
+/* A collective has not moved for the timeout; l NULL: one on the device, which the program waits
+ * for. */
 static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
     const dlr_watch *w = e->watch;
     const dlr_members *g = l ? l->op->group : e->comm->group[0];
@@ -255,20 +260,23 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
     bool is_behind = behind >= 0 && w->ranks[behind].calls < w->ranks[e->rank].calls;
     if (!is_behind && missing >= 0) behind = missing;
     if (is_behind)
-        snprintf(why, sizeof why, "it lives, but has started %u collectives and rank %d %u, for %.1f s",
+        snprintf(why, sizeof why,
+                 "it lives, but has started %u collectives and rank %d %u, for %.1f s",
                  w->ranks[behind].calls, e->rank, w->ranks[e->rank].calls, late);
     else
         snprintf(why, sizeof why, "it lives, but nothing of it has come for %.1f s", late);
     if (l || is_behind)
         blame(e, behind < 0 ? e->rank : behind, why, what_of(e));
     else /* all ranks wait, as far as they say */
-        dlr_engine_fail(e,
-                        "rank %d: %s on the device has not ended for %.1f s (--comm_timeout), and no rank is "
-                        "known to be lost",
-                        e->rank, where_text(e, in, sizeof in), late);
+        dlr_engine_fail(
+            e,
+            "rank %d: %s on the device has not ended for %.1f s (--comm_timeout), and no rank is "
+            "known to be lost",
+            e->rank, where_text(e, in, sizeof in), late);
 }
 
-/* Who was stopped itself (a debugger, Slurm's suspension) does not hold that time against the others. */
+/* Who was stopped itself (a debugger, Slurm's suspension) does not hold that time against the
+ * others. */
 static void forgive(dlr_engine *e, int64_t gap) {
     dlr_watch *w = e->watch;
     for (int r = 0; r < w->n; r++) w->heard[r] += gap;
@@ -302,7 +310,8 @@ static void look_at_parting(dlr_engine *e, int64_t now) {
         blame(e, ended, "it has ended", end_of_run);
 }
 
-/* Places stay as they were once known; nothing else is read that the engine's thread may still change. */
+/* Places stay as they were once known; nothing else is read that the engine's thread may still
+ * change. */
 void dlr_watch_blame_end(dlr_engine *e) {
     const dlr_watch *w = e->watch;
     char why[64];
@@ -322,7 +331,8 @@ void dlr_watch_blame_end(dlr_engine *e) {
         return;
     }
     dlr_engine_fail(
-        e, "rank %d has ended its part of the run, but %s: one of the %d ranks %s hangs or is cut off",
+        e,
+        "rank %d has ended its part of the run, but %s: one of the %d ranks %s hangs or is cut off",
         e->rank, why, n_far ? n_far : w->n - 1, n_far ? "of other machines" : "beside it");
 }
 
@@ -385,7 +395,8 @@ static void say_good_bye(dlr_engine *e, int i) {
 static void take_beats(dlr_watch *w, const message *m) {
     int64_t now = dl_clock_ns();
     for (int r = 0; r < w->n; r++)
-        if ((int32_t)(m->ranks[r].beat - w->ranks[r].beat) > 0) w->ranks[r] = m->ranks[r], w->heard[r] = now;
+        if ((int32_t)(m->ranks[r].beat - w->ranks[r].beat) > 0)
+            w->ranks[r] = m->ranks[r], w->heard[r] = now;
 }
 
 void dlr_watch_message(dlr_engine *e, bool receives, int i) {

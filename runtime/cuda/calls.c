@@ -24,15 +24,15 @@ const char *dlr_libraries_text(dl_arena *arena) {
         dl_error why = {0};
         const char *path, *name = dl_library_names[i];
         int64_t version = dlr_libraries[i]->find(&path, &why);
-        text = version
-                   ? dl_format(arena, "%s%s %s (%s)\n", text, name, dl_library_version(arena, version), path)
-                   : dl_format(arena, "%sno %s (%s)\n", text, name, dlr_libraries[i]->file);
+        text = version ? dl_format(arena, "%s%s %s (%s)\n", text, name,
+                                   dl_library_version(arena, version), path)
+                       : dl_format(arena, "%sno %s (%s)\n", text, name, dlr_libraries[i]->file);
     }
     return text;
 }
 
-bool dlr_libraries_begin(dlr_libraries_here *h, const dlr_driver *driver, int ordinal, unsigned which,
-                         dl_error *err) {
+bool dlr_libraries_begin(dlr_libraries_here *h, const dlr_driver *driver, int ordinal,
+                         unsigned which, dl_error *err) {
     dlr_cu_context context;
     char said[700];
     *h = (dlr_libraries_here){.driver = driver};
@@ -60,17 +60,18 @@ void dlr_libraries_end(dlr_libraries_here *h) {
 
 static bool refuse(const dl_plan_kernel *k, const dl_algorithm *a, const char *why, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
-    dl_fail(
-        err, DL_RESOURCE,
-        "kernel '%s' (%s) is made by %s %s, as --tune=true has chosen, and %s: compile the model again, or "
-        "set %s to that library's path",
-        k->name, k->where, dl_library_names[a->library], dl_library_version(arena, a->version), why,
-        dlr_libraries[a->library]->override);
+    dl_fail(err, DL_RESOURCE,
+            "kernel '%s' (%s) is made by %s %s, as --tune=true has chosen, and %s: compile the "
+            "model again, or "
+            "set %s to that library's path",
+            k->name, k->where, dl_library_names[a->library], dl_library_version(arena, a->version),
+            why, dlr_libraries[a->library]->override);
     dl_arena_free(arena);
     return false;
 }
 
-static bool open_library(dlr_cuda *c, const dl_plan_kernel *k, const dl_algorithm *a, dl_error *err) {
+static bool open_library(dlr_cuda *c, const dl_plan_kernel *k, const dl_algorithm *a,
+                         dl_error *err) {
     char text[1000];
     dl_error why = {0};
     const char *path;
@@ -79,7 +80,8 @@ static bool open_library(dlr_cuda *c, const dl_plan_kernel *k, const dl_algorith
     if (!version) return refuse(k, a, why.message, err);
     if (version != a->version) {
         dl_arena *arena = dl_arena_new(NULL);
-        snprintf(text, sizeof text, "%s is of version %s", path, dl_library_version(arena, version));
+        snprintf(text, sizeof text, "%s is of version %s", path,
+                 dl_library_version(arena, version));
         dl_arena_free(arena);
         return refuse(k, a, text, err);
     }
@@ -96,7 +98,8 @@ bool dlr_cuda_begin_calls(dlr_cuda *c, dl_error *err) {
             const dl_algorithm *a = &call->algorithm;
             dl_error why = {0};
             if (!open_library(c, k, a, err)) return false;
-            c->calls[i][j] = dlr_libraries[a->library]->prepare(c->libraries[a->library], call, &why);
+            c->calls[i][j] =
+                dlr_libraries[a->library]->prepare(c->libraries[a->library], call, &why);
             if (!c->calls[i][j]) return refuse(k, a, why.message, err);
         }
     }
@@ -108,7 +111,8 @@ void dlr_cuda_end_calls(dlr_cuda *c) {
     for (int i = 0; i < p->kernels.n; i++)
         for (int j = 0; j < p->kernels.at[i].calls.n; j++)
             if (c->calls[i][j])
-                dlr_libraries[p->kernels.at[i].calls.at[j].algorithm.library]->release(c->calls[i][j]);
+                dlr_libraries[p->kernels.at[i].calls.at[j].algorithm.library]->release(
+                    c->calls[i][j]);
     for (int i = 0; i < DL_NLIBRARIES; i++)
         if (c->libraries[i]) dlr_libraries[i]->close(c->libraries[i]);
 }
@@ -120,8 +124,8 @@ dlr_cu_result dlr_cuda_put_calls(dlr_cuda *c, const dlr_cuda_launch *l) {
         const char *why = library->put(l->calls[i], l->places, l->places[k->nargs], c->stream);
         if (!why) continue;
         if (dlr_cuda_alive(c))
-            dl_fail(&c->base.fault, DL_RESOURCE, "the device (%s) failed in kernel '%s' (%s): %s", c->name,
-                    k->name, k->where, why);
+            dl_fail(&c->base.fault, DL_RESOURCE, "the device (%s) failed in kernel '%s' (%s): %s",
+                    c->name, k->name, k->where, why);
         return DLR_CU_LAUNCH_FAILED;
     }
     return 0;

@@ -1,9 +1,11 @@
-/* Collectives between devices: a stream of their own, which the graph of a program forks into and joins.
+/* Collectives between devices: a stream of their own, which the graph of a program forks into and
+ * joins.
  *
- * What a START finds computed is what an event behind it in the computing stream has seen; the collective's
- * stream waits for that, and the computing stream waits for the collective's event at the WAIT alone. Behind
- * each collective a number is copied to the host's memory, so that whoever looks (the watchdog, when a rank
- * is lost) knows in which one the device is, though a step is one launch. */
+ * What a START finds computed is what an event behind it in the computing stream has seen; the
+ * collective's stream waits for that, and the computing stream waits for the collective's event at
+ * the WAIT alone. Behind each collective a number is copied to the host's memory, so that whoever
+ * looks (the watchdog, when a rank is lost) knows in which one the device is, though a step is one
+ * launch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,8 @@ static void tell_state(void *of, dlr_comm_state *state) {
     if (program < 0 || !c->programs[program].ncollectives) return;
     const dlr_cuda_program *p = &c->programs[program];
     int next = p->order[*c->progress % p->ncollectives];
-    snprintf(state->what, sizeof state->what, "%s", dlr_exchange_what(c->base.exchange, program, next));
+    snprintf(state->what, sizeof state->what, "%s",
+             dlr_exchange_what(c->base.exchange, program, next));
 }
 
 static void flight(void *of, int rank, dl_buf *to) {
@@ -30,13 +33,15 @@ static void flight(void *of, int rank, dl_buf *to) {
     const dlr_cuda_program *p = &c->programs[program];
     const dl_plan_program *plan = &c->base.plan->programs.at[program];
     int done = *c->progress, first = done > most / 2 ? done - most / 2 : 0;
-    dl_putf(to, "rank %d: on the device: run %lld of '%s', or one before, %d of %d collectives done\n", rank,
-            (long long)c->runs, plan->name, done, p->ncollectives);
+    dl_putf(to,
+            "rank %d: on the device: run %lld of '%s', or one before, %d of %d collectives done\n",
+            rank, (long long)c->runs, plan->name, done, p->ncollectives);
     for (int i = first; i < p->ncollectives && i < first + most; i++) {
         const dl_plan_collective *k = &plan->collectives.at[p->order[i]];
         dl_putf(to, "rank %d: %d: group %s, %lld %s %s\n", rank, i, k->group,
                 (long long)(dl_plan_elements_from(k) * dl_dtype_bytes(k->dtype)),
-                i < done ? "done" : "not done", dlr_exchange_what(c->base.exchange, program, p->order[i]));
+                i < done ? "done" : "not done",
+                dlr_exchange_what(c->base.exchange, program, p->order[i]));
     }
 }
 
@@ -80,7 +85,8 @@ static bool make_progress(dlr_cuda *c, dl_error *err) {
     int n = most_collectives(c->base.plan);
     size_t bytes = sizeof(int32_t) * (size_t)(n + 1);
     void *at = NULL;
-    if (!made(c, v->MemAlloc(&c->numbers, bytes), err) || !made(c, v->MemAllocHost(&at, bytes), err))
+    if (!made(c, v->MemAlloc(&c->numbers, bytes), err) ||
+        !made(c, v->MemAllocHost(&at, bytes), err))
         return false;
     int32_t *numbers = at;
     c->progress = numbers; /* once the device has them all, the first is the word */
@@ -95,9 +101,10 @@ static dlr_comm *open_nccl(const dlr_cuda *c, dlr_comm *host, dl_error *err) {
     const char *named = getenv("DLR_NCCL");
     if (c->driver != dlr_driver_fake() || (named && *named))
         return dlr_comm_nccl(host, c->driver, c->ordinal, err);
-    dl_fail(err, DL_USAGE,
-            "several ranks on emulated devices exchange by the stand-in for NCCL that a build has: set "
-            "DLR_NCCL=BUILD/tests/ranks/libnccl_standin.so (docs/gpu.md), or use --device=cpu");
+    dl_fail(
+        err, DL_USAGE,
+        "several ranks on emulated devices exchange by the stand-in for NCCL that a build has: set "
+        "DLR_NCCL=BUILD/tests/ranks/libnccl_standin.so (docs/gpu.md), or use --device=cpu");
     return NULL;
 }
 
@@ -122,7 +129,8 @@ bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
 
 static dlr_cu_result put_progress(dlr_cuda *c, int done, dlr_cu_stream stream) {
     return c->driver->MemcpyDtoHAsync((void *)(uintptr_t)c->progress,
-                                      c->numbers + sizeof(int32_t) * (uint64_t)done, sizeof(int32_t), stream);
+                                      c->numbers + sizeof(int32_t) * (uint64_t)done,
+                                      sizeof(int32_t), stream);
 }
 
 static dlr_cu_result put_start(dlr_cuda *c, int program, int number) {
@@ -144,7 +152,8 @@ static dlr_cu_result put_start(dlr_cuda *c, int program, int number) {
 
 dlr_cu_result dlr_cuda_put_exchange(dlr_cuda *c, int program, dl_plan_step s) {
     if (s.kind == DL_STEP_START) return put_start(c, program, s.number);
-    return c->driver->StreamWaitEvent(c->stream, c->programs[program].collectives[s.number].done, 0);
+    return c->driver->StreamWaitEvent(c->stream, c->programs[program].collectives[s.number].done,
+                                      0);
 }
 
 void dlr_cuda_exchange(dlr_device *d, int program, dl_plan_step s) {

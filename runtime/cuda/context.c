@@ -27,14 +27,16 @@ bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
     dl_fail(&c->base.fault, DL_RESOURCE, "%s failed: %s", c->name, said);
     if (is_of_kernels(result) && c->runs > 0) {
         int program = c->ring[(c->runs - 1) % DLR_RING].program;
-        if (!c->slow) /* nothing can be tried again: the driver lets a process have no other context */
-            snprintf(where, sizeof where,
-                     "in the program '%s'; run again with DLR_DEBUG=launches to learn in which kernel",
-                     c->base.plan->programs.at[program].name);
+        if (!c->slow) /* nothing can be tried again: the driver lets a process have no other context
+                       */
+            snprintf(
+                where, sizeof where,
+                "in the program '%s'; run again with DLR_DEBUG=launches to learn in which kernel",
+                c->base.plan->programs.at[program].name);
     }
     c->base.fault = (dl_error){0};
-    return dl_fail(&c->base.fault, DL_RESOURCE, "the device (%s) failed in %s: %s%s%s", c->name, what, said,
-                   *where ? "; " : "", where);
+    return dl_fail(&c->base.fault, DL_RESOURCE, "the device (%s) failed in %s: %s%s%s", c->name,
+                   what, said, *where ? "; " : "", where);
 }
 
 /* ---- waiting ---- */
@@ -42,7 +44,8 @@ bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
 /* The program's thread waits in the driver: for other ranks, too, where there are. */
 static void wait_for(dlr_cuda *c, dlr_cu_event event) {
     if (c->nccl) dlr_comm_waits(c->nccl, true);
-    dlr_cu_result r = event ? c->driver->EventSynchronize(event) : c->driver->StreamSynchronize(c->stream);
+    dlr_cu_result r =
+        event ? c->driver->EventSynchronize(event) : c->driver->StreamSynchronize(c->stream);
     if (c->nccl) dlr_comm_waits(c->nccl, false);
     dlr_cuda_ok(c, r, "a wait");
     if (r == 0) dlr_cuda_together(c);
@@ -74,7 +77,8 @@ bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes) {
     }
     void *at = NULL;
     p->at = NULL, p->bytes = 0, c->all.allocations++;
-    if (!dlr_cuda_ok(c, c->driver->MemAllocHost(&at, (size_t)bytes), "memory of the host for copies"))
+    if (!dlr_cuda_ok(c, c->driver->MemAllocHost(&at, (size_t)bytes),
+                     "memory of the host for copies"))
         return false;
     if (!p->event &&
         !dlr_cuda_ok(c, c->driver->EventCreate(&p->event, DLR_CU_EVENT_DISABLE_TIMING), "an event"))

@@ -1,11 +1,13 @@
-/* Products by cuBLASLt. Its matrices lie by columns: what are our rows and columns are its columns and rows,
- * our right operand its first. */
+/* Products by cuBLASLt. Its matrices lie by columns: what are our rows and columns are its columns
+ * and rows, our right operand its first. */
 #include "runtime/cuda/cublaslt.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROOM = 32 << 20 /* bytes that an algorithm may take, as its documentation proposes for sm_90 */ };
+enum {
+    ROOM = 32 << 20 /* bytes that an algorithm may take, as its documentation proposes for sm_90 */
+};
 
 /* Loaded, since who calls has opened it. */
 static const dlr_cublaslt *library(void) {
@@ -44,24 +46,27 @@ static int describe_product(product *p) {
     int epilogue = m->bias >= 0 ? m->relu ? DLR_LT_EPILOGUE_RELU_BIAS : DLR_LT_EPILOGUE_BIAS
                    : m->relu    ? DLR_LT_EPILOGUE_RELU
                                 : DLR_LT_EPILOGUE_DEFAULT;
-    int status = library()->MatmulDescCreate(&p->desc, m->tf32 ? DLR_LT_COMPUTE_32F_TF32 : DLR_LT_COMPUTE_32F,
-                                             DLR_LT_R_32F);
+    int status = library()->MatmulDescCreate(
+        &p->desc, m->tf32 ? DLR_LT_COMPUTE_32F_TF32 : DLR_LT_COMPUTE_32F, DLR_LT_R_32F);
     if (!status && !m->right.across) status = set(p->desc, DLR_LT_DESC_TRANSA, DLR_LT_OP_T);
     if (!status && m->left.across) status = set(p->desc, DLR_LT_DESC_TRANSB, DLR_LT_OP_T);
     if (!status) status = set(p->desc, DLR_LT_DESC_EPILOGUE, epilogue);
-    if (!status && m->bias >= 0) status = set(p->desc, DLR_LT_DESC_BIAS_DATA_TYPE, type_of(m->bias_type));
+    if (!status && m->bias >= 0)
+        status = set(p->desc, DLR_LT_DESC_BIAS_DATA_TYPE, type_of(m->bias_type));
     return status;
 }
 
 static int describe_matrix(const dl_matmul *m, const dl_matrix *of, int64_t length, int64_t lines,
                            dlr_lt_layout *to) {
     int32_t batch = (int32_t)m->batch;
-    int status =
-        library()->MatrixLayoutCreate(to, type_of(of->dtype), (uint64_t)length, (uint64_t)lines, of->line);
+    int status = library()->MatrixLayoutCreate(to, type_of(of->dtype), (uint64_t)length,
+                                               (uint64_t)lines, of->line);
     if (status || batch == 1) return status;
-    status = library()->MatrixLayoutSetAttribute(*to, DLR_LT_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
+    status =
+        library()->MatrixLayoutSetAttribute(*to, DLR_LT_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
     if (status) return status;
-    return library()->MatrixLayoutSetAttribute(*to, DLR_LT_LAYOUT_BATCH_OFFSET, &of->next, sizeof of->next);
+    return library()->MatrixLayoutSetAttribute(*to, DLR_LT_LAYOUT_BATCH_OFFSET, &of->next,
+                                               sizeof of->next);
 }
 
 static int describe(product *p) {
@@ -69,10 +74,11 @@ static int describe(product *p) {
     const dl_matrix *l = &m->left, *r = &m->right;
     int status = describe_product(p);
     if (!status)
-        status = describe_matrix(m, r, r->across ? m->columns : m->terms, r->across ? m->terms : m->columns,
-                                 &p->a);
+        status = describe_matrix(m, r, r->across ? m->columns : m->terms,
+                                 r->across ? m->terms : m->columns, &p->a);
     if (!status)
-        status = describe_matrix(m, l, l->across ? m->rows : m->terms, l->across ? m->terms : m->rows, &p->b);
+        status = describe_matrix(m, l, l->across ? m->rows : m->terms,
+                                 l->across ? m->terms : m->rows, &p->b);
     return status ? status : describe_matrix(m, &m->result, m->columns, m->rows, &p->d);
 }
 
@@ -114,14 +120,15 @@ static int prefer(const dl_matmul *m, dlr_lt_preference preference) {
     uint64_t room = ROOM;
     uint32_t reductions = DLR_LT_REDUCTION_COMPUTE_TYPE;
     const dlr_cublaslt *l = library();
-    int status = l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_WORKSPACE, &room, sizeof room);
+    int status = l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_WORKSPACE, &room,
+                                                 sizeof room);
     if (!status)
-        status = l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_REDUCTIONS, &reductions,
-                                                 sizeof reductions);
+        status = l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_REDUCTIONS,
+                                                 &reductions, sizeof reductions);
     for (int i = 0; !status && i < 4; i++) {
         uint32_t bytes = (uint32_t)dlr_call_alignment(of[i]->offset);
-        status = l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_ALIGNMENT_A + i, &bytes,
-                                                 sizeof bytes);
+        status = l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_ALIGNMENT_A + i,
+                                                 &bytes, sizeof bytes);
     }
     return status;
 }
@@ -136,8 +143,8 @@ static int offer(void *opened, const dl_call *call, int most, dl_algorithm *to) 
     if (!status) status = l->MatmulPreferenceCreate(&preference);
     if (!status) status = prefer(&call->matmul, preference);
     if (!status)
-        status = l->MatmulAlgoGetHeuristic(p->handle, p->desc, p->a, p->b, p->d, p->d, preference, most,
-                                           found, &n);
+        status = l->MatmulAlgoGetHeuristic(p->handle, p->desc, p->a, p->b, p->d, p->d, preference,
+                                           most, found, &n);
     for (int i = 0; !status && i < n; i++) {
         if (found[i].state) continue;
         dl_algorithm *a = &to[kept++];
@@ -162,15 +169,17 @@ static void *prepare(void *opened, const dl_call *call, dl_error *err) {
         dlr_lt_algorithm a = found.algorithm;
         status = library()->MatmulAlgoCheck(p->handle, p->desc, p->a, p->b, p->d, p->d, &a, &found);
     }
-    if (!status && (int64_t)found.workspace > call->algorithm.workspace) status = DLR_LT_INVALID_VALUE;
+    if (!status && (int64_t)found.workspace > call->algorithm.workspace)
+        status = DLR_LT_INVALID_VALUE;
     if (!status) return p;
-    dl_fail(err, DL_RESOURCE, "cuBLASLt (%s) does not know the plan's algorithm here: %s", library()->path,
-            say(status));
+    dl_fail(err, DL_RESOURCE, "cuBLASLt (%s) does not know the plan's algorithm here: %s",
+            library()->path, say(status));
     if (p) release(p);
     return NULL;
 }
 
-static const char *put(void *prepared, const uint64_t *places, uint64_t workspace, dlr_cu_stream stream) {
+static const char *put(void *prepared, const uint64_t *places, uint64_t workspace,
+                       dlr_cu_stream stream) {
     static const float one = 1, none = 0;
     product *p = prepared;
     const dl_matmul *m = &p->call.matmul;
@@ -178,15 +187,16 @@ static const char *put(void *prepared, const uint64_t *places, uint64_t workspac
     const dl_matrix *of[] = {&m->right, &m->left, &m->result};
     uint64_t at[3], room = dlr_call_room(&p->call, workspace);
     int status = 0;
-    for (int i = 0; i < 3; i++) at[i] = dlr_call_place(of[i]->param, of[i]->offset, places, workspace);
+    for (int i = 0; i < 3; i++)
+        at[i] = dlr_call_place(of[i]->param, of[i]->offset, places, workspace);
     if (m->bias >= 0)
         status = l->MatmulDescSetAttribute(p->desc, DLR_LT_DESC_BIAS_POINTER, &places[m->bias],
                                            sizeof places[m->bias]);
     dlr_lt_algorithm a;
     memcpy(a.data, p->call.algorithm.words, sizeof a.data);
     if (!status)
-        status = l->Matmul(p->handle, p->desc, &one, (const void *)at[0], p->a, (const void *)at[1], p->b,
-                           &none, (const void *)at[2], p->d, (void *)at[2], p->d, &a,
+        status = l->Matmul(p->handle, p->desc, &one, (const void *)at[0], p->a, (const void *)at[1],
+                           p->b, &none, (const void *)at[2], p->d, (void *)at[2], p->d, &a,
                            p->call.algorithm.workspace ? (void *)room : NULL,
                            (size_t)p->call.algorithm.workspace, stream);
     if (!status) return NULL;

@@ -1,9 +1,9 @@
 /* cuBLASLt as a table of functions: libcublasLt.so.13 or .12, found at run time.
  *
- * The declarations are our own, of what is used here, as cuBLASLt's interface (docs.nvidia.com, "cuBLAS",
- * "Using the cuBLASLt API"; cublasLt.h of 12.0 to 13.1) has it: no header of CUDA is needed to build. Names
- * are cuBLASLt's without `cublasLt`. tests/cuda/cublaslt_header.c compares them with a header where one is
- * found. */
+ * The declarations are our own, of what is used here, as cuBLASLt's interface (docs.nvidia.com,
+ * "cuBLAS", "Using the cuBLASLt API"; cublasLt.h of 12.0 to 13.1) has it: no header of CUDA is
+ * needed to build. Names are cuBLASLt's without `cublasLt`. tests/cuda/cublaslt_header.c compares
+ * them with a header where one is found. */
 #ifndef DLR_CUBLASLT_H
 #define DLR_CUBLASLT_H
 #include "runtime/cuda/library.h"
@@ -68,33 +68,34 @@ enum {
 };
 
 /* X(name, result, arguments): the functions. Types, attributes and results are C enums there. */
-#define DLR_CUBLASLT_FUNCTIONS(X)                                                                            \
-    X(GetVersion, size_t, (void))                                                                            \
-    X(GetStatusString, const char *, (int status))                                                           \
-    X(Create, int, (dlr_lt_handle * handle))                                                                 \
-    X(Destroy, int, (dlr_lt_handle handle))                                                                  \
-    X(MatmulDescCreate, int, (dlr_lt_desc * desc, int compute, int scale))                                   \
-    X(MatmulDescDestroy, int, (dlr_lt_desc desc))                                                            \
-    X(MatmulDescSetAttribute, int, (dlr_lt_desc desc, int what, const void *value, size_t size))             \
-    X(MatrixLayoutCreate, int,                                                                               \
-      (dlr_lt_layout * layout, int type, uint64_t rows, uint64_t columns, int64_t lead))                     \
-    X(MatrixLayoutDestroy, int, (dlr_lt_layout layout))                                                      \
-    X(MatrixLayoutSetAttribute, int, (dlr_lt_layout layout, int what, const void *value, size_t size))       \
-    X(MatmulPreferenceCreate, int, (dlr_lt_preference * preference))                                         \
-    X(MatmulPreferenceDestroy, int, (dlr_lt_preference preference))                                          \
-    X(MatmulPreferenceSetAttribute, int,                                                                     \
-      (dlr_lt_preference preference, int what, const void *value, size_t size))                              \
-    X(MatmulAlgoGetHeuristic, int,                                                                           \
-      (dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a, dlr_lt_layout b, dlr_lt_layout c,            \
-       dlr_lt_layout d, dlr_lt_preference preference, int most, dlr_lt_heuristic *found, int *n))            \
-    X(MatmulAlgoCheck, int,                                                                                  \
-      (dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a, dlr_lt_layout b, dlr_lt_layout c,            \
-       dlr_lt_layout d, const dlr_lt_algorithm *algorithm, dlr_lt_heuristic *found))                         \
-    X(Matmul, int,                                                                                           \
-      (dlr_lt_handle handle, dlr_lt_desc desc, const void *alpha, const void *a, dlr_lt_layout a_layout,     \
-       const void *b, dlr_lt_layout b_layout, const void *beta, const void *c, dlr_lt_layout c_layout,       \
-       void *d, dlr_lt_layout d_layout, const dlr_lt_algorithm *algorithm, void *workspace, size_t size,     \
-       dlr_cu_stream s))
+#define DLR_CUBLASLT_FUNCTIONS(X)                                                                  \
+    X(GetVersion, size_t, (void))                                                                  \
+    X(GetStatusString, const char *, (int status))                                                 \
+    X(Create, int, (dlr_lt_handle * handle))                                                       \
+    X(Destroy, int, (dlr_lt_handle handle))                                                        \
+    X(MatmulDescCreate, int, (dlr_lt_desc * desc, int compute, int scale))                         \
+    X(MatmulDescDestroy, int, (dlr_lt_desc desc))                                                  \
+    X(MatmulDescSetAttribute, int, (dlr_lt_desc desc, int what, const void *value, size_t size))   \
+    X(MatrixLayoutCreate, int,                                                                     \
+      (dlr_lt_layout * layout, int type, uint64_t rows, uint64_t columns, int64_t lead))           \
+    X(MatrixLayoutDestroy, int, (dlr_lt_layout layout))                                            \
+    X(MatrixLayoutSetAttribute, int,                                                               \
+      (dlr_lt_layout layout, int what, const void *value, size_t size))                            \
+    X(MatmulPreferenceCreate, int, (dlr_lt_preference * preference))                               \
+    X(MatmulPreferenceDestroy, int, (dlr_lt_preference preference))                                \
+    X(MatmulPreferenceSetAttribute, int,                                                           \
+      (dlr_lt_preference preference, int what, const void *value, size_t size))                    \
+    X(MatmulAlgoGetHeuristic, int,                                                                 \
+      (dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a, dlr_lt_layout b, dlr_lt_layout c,  \
+       dlr_lt_layout d, dlr_lt_preference preference, int most, dlr_lt_heuristic *found, int *n))  \
+    X(MatmulAlgoCheck, int,                                                                        \
+      (dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a, dlr_lt_layout b, dlr_lt_layout c,  \
+       dlr_lt_layout d, const dlr_lt_algorithm *algorithm, dlr_lt_heuristic *found))               \
+    X(Matmul, int,                                                                                 \
+      (dlr_lt_handle handle, dlr_lt_desc desc, const void *alpha, const void *a,                   \
+       dlr_lt_layout a_layout, const void *b, dlr_lt_layout b_layout, const void *beta,            \
+       const void *c, dlr_lt_layout c_layout, void *d, dlr_lt_layout d_layout,                     \
+       const dlr_lt_algorithm *algorithm, void *workspace, size_t size, dlr_cu_stream s))
 
 typedef struct {
 #define FIELD(name, result, arguments) result(*name) arguments;
@@ -104,6 +105,7 @@ typedef struct {
     const char *path;
 } dlr_cublaslt;
 
-/* The library, loaded once and never unloaded. Errors (DL_RESOURCE): none found, or older than 12.0. */
+/* The library, loaded once and never unloaded. Errors (DL_RESOURCE): none found, or older
+ * than 12.0. */
 const dlr_cublaslt *dlr_cublaslt_load(dl_error *err);
 #endif

@@ -38,13 +38,13 @@ typedef struct {
     dlr_cu_event emptied;
     int at;       /* which one was written last */
     bool written; /* and has not been sent */
-    int64_t
-        raw; /* bytes of the batch that the input is made of (ir/plan/feed.h); 0: that is the input itself */
-    char *there; /* which lies here, and not in memory[at]; NULL: it does */
+    int64_t raw;  /* bytes of the batch that the input is made of (ir/plan/feed.h); 0: that is the
+                     input itself */
+    char *there;  /* which lies here, and not in memory[at]; NULL: it does */
 } dlr_feed_buffer;
 
-/* What a phase is launched with: tensor maps, addresses on the device, the workspace's behind them, then
- * numbers. */
+/* What a phase is launched with: tensor maps, addresses on the device, the workspace's behind them,
+ * then numbers. */
 typedef struct {
     void **at; /* where each stands; NULL behind them */
 } dlr_cuda_args;
@@ -128,15 +128,16 @@ typedef struct {
     int64_t uses;
     dlr_slot ring[DLR_RING];
     dlr_cuda_watched watch;
-    _Atomic int64_t runs;       /* started */
-    int64_t taken;              /* of them taken */
-    dlr_comm *nccl;             /* between the devices; NULL: there is one rank */
-    bool borrowed;              /* it is the run's own */
-    dlr_cu_stream sharer;       /* of collectives */
-    dlr_cu_memory numbers;      /* 0, 1, 2, ... on the device */
-    volatile int32_t *progress; /* collectives that the newest run has behind it, as the device copies them */
-    _Atomic int flying;         /* the program of a run that nobody has seen the end of, or -1 */
-    char *ones;                 /* what is read when the device has failed */
+    _Atomic int64_t runs;  /* started */
+    int64_t taken;         /* of them taken */
+    dlr_comm *nccl;        /* between the devices; NULL: there is one rank */
+    bool borrowed;         /* it is the run's own */
+    dlr_cu_stream sharer;  /* of collectives */
+    dlr_cu_memory numbers; /* 0, 1, 2, ... on the device */
+    volatile int32_t
+        *progress; /* collectives that the newest run has behind it, as the device copies them */
+    _Atomic int flying; /* the program of a run that nobody has seen the end of, or -1 */
+    char *ones;         /* what is read when the device has failed */
     int64_t nones;
     bool says, slow; /* DLR_DEBUG=driver, =launches or =guard */
     dlr_cuda_guard guard;
@@ -157,8 +158,8 @@ void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p);
 bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes); /* at least; what was there is lost */
 
 /* ---- launch.c ---- */
-/* Fills in what a launch's kernel is launched with, where its arguments lie at `places` of a memory. Returns
- * what the driver says of its tensor maps. */
+/* Fills in what a launch's kernel is launched with, where its arguments lie at `places` of a
+ * memory. Returns what the driver says of its tensor maps. */
 dlr_cu_result dlr_cuda_bind(dlr_cuda *c, dl_arena *arena, dlr_cuda_launch *l, uint64_t memory,
                             const int64_t *places, uint64_t workspace);
 /* Makes a kernel's calls and launches its phases, to run or to be captured. */
@@ -175,8 +176,8 @@ const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes);
 void dlr_cuda_say(const dlr_cuda *c); /* DLR_DEBUG=driver */
 
 /* ---- calls.c ---- */
-/* Opens the libraries that the plan calls, and prepares its calls. Errors: DL_RESOURCE (a library that is not
- * there, or of another version than the plan's). */
+/* Opens the libraries that the plan calls, and prepares its calls. Errors: DL_RESOURCE (a library
+ * that is not there, or of another version than the plan's). */
 bool dlr_cuda_begin_calls(dlr_cuda *c, dl_error *err);
 void dlr_cuda_end_calls(dlr_cuda *c);
 /* A kernel's calls. What a library says went wrong is the device's fault. */
@@ -185,8 +186,8 @@ dlr_cu_result dlr_cuda_put_calls(dlr_cuda *c, const dlr_cuda_launch *l);
 /* ---- collectives.c ---- */
 bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err);
 void dlr_cuda_exchange(dlr_device *d, int program, dl_plan_step step);
-/* Begins a collective or waits for it, to run or to be captured. What the comm says of it is the device's
- * fault. */
+/* Begins a collective or waits for it, to run or to be captured. What the comm says of it is the
+ * device's fault. */
 dlr_cu_result dlr_cuda_put_exchange(dlr_cuda *c, int program, dl_plan_step step);
 void dlr_cuda_end_share(dlr_cuda *c);
 
@@ -194,8 +195,8 @@ void dlr_cuda_end_share(dlr_cuda *c);
 /* In a run that is timed, an event in front of a collective or behind it. */
 void dlr_cuda_mark_collective(dlr_cuda *c, int program, int number, bool behind);
 void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline);
-/* A copy between the host's pinned memory and the device's, at `offset` from c->memory, timed where the next
- * run is. */
+/* A copy between the host's pinned memory and the device's, at `offset` from c->memory, timed where
+ * the next run is. */
 dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offset, int64_t bytes,
                             dlr_cu_stream stream);
 /* In a run that is timed, an event in front of a program's step, or behind the last one. */
@@ -219,8 +220,8 @@ bool dlr_cuda_predict(dlr_cuda *c, const dl_plan *plan, dlr_device_memory *memor
 void dlr_cuda_put_busiest(const dl_plan *plan, dl_buf *to);
 
 /* ---- guard.c ---- */
-/* One launch by itself, guarded (runtime/device/guard.h); it is done when this returns. What it did wrong
- * becomes the device's fault. */
+/* One launch by itself, guarded (runtime/device/guard.h); it is done when this returns. What it did
+ * wrong becomes the device's fault. */
 dlr_cu_result dlr_cuda_guarded(dlr_cuda *c, int program, int number);
 
 /* ---- facts.c ---- */
@@ -232,8 +233,8 @@ void dlr_cuda_make_feeds(dlr_cuda *c);
 bool dlr_cuda_make_feed_events(dlr_cuda *c);
 /* The input that is exactly this part of the arena, or NULL. */
 dlr_feed_buffer *dlr_cuda_feed_of(dlr_cuda *c, int64_t offset, int64_t bytes);
-/* Where the host writes the next batch's, the input itself or the `raw` bytes that it is made of: the buffer
- * that is not on its way. The last has been sent. NULL: the device has failed. */
+/* Where the host writes the next batch's, the input itself or the `raw` bytes that it is made of:
+ * the buffer that is not on its way. The last has been sent. NULL: the device has failed. */
 void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, int64_t raw, void *there);
 /* Sends what was written: it is in the input before whatever is given to c->stream next. */
 void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f);
@@ -247,7 +248,7 @@ void dlr_cuda_sent(dlr_device *d);
 /* Context, stream, modules and functions; memory, zeroed. Errors as in dlr_device_table. */
 bool dlr_cuda_load(dlr_device *d, dl_error *err);
 bool dlr_cuda_map(dlr_device *d, dl_error *err);
-bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated, dlr_device_memory *memory,
-                         dl_error *err);
+bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated,
+                         dlr_device_memory *memory, dl_error *err);
 dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_error *err);
 #endif

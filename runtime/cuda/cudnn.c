@@ -63,21 +63,24 @@ static void *prepare(void *opened, const dl_call *call, dl_error *err) {
     if (!status) status = dlr_dnn_make_plan(&c->work, &call->algorithm, &workspace);
     if (!status && workspace > call->algorithm.workspace) status = DLR_DNN_BAD_PARAM;
     if (!status) return c;
-    dl_fail(err, DL_RESOURCE, "cuDNN (%s) does not know the plan's algorithm here: %s", library()->path,
-            library()->GetErrorString(status));
+    dl_fail(err, DL_RESOURCE, "cuDNN (%s) does not know the plan's algorithm here: %s",
+            library()->path, library()->GetErrorString(status));
     if (c) release(c);
     return NULL;
 }
 
-static const char *put(void *prepared, const uint64_t *places, uint64_t workspace, dlr_cu_stream stream) {
+static const char *put(void *prepared, const uint64_t *places, uint64_t workspace,
+                       dlr_cu_stream stream) {
     convolution *c = prepared;
     const dlr_dnn_work *w = &c->work;
     const dl_convolution *v = &w->call.convolution;
     int64_t names[DL_NTENSORS - 1];
-    uint64_t at[DL_NTENSORS - 1], room = w->call.algorithm.workspace ? dlr_call_room(&w->call, workspace) : 0;
+    uint64_t at[DL_NTENSORS - 1],
+        room = w->call.algorithm.workspace ? dlr_call_room(&w->call, workspace) : 0;
     for (int i = 0; i < DL_NTENSORS - 1; i++) {
         const dl_lattice *of = &v->of[DL_TENSOR_X + i];
-        names[i] = DL_TENSOR_X + i, at[i] = dlr_call_place(of->param, of->offset, places, workspace);
+        names[i] = DL_TENSOR_X + i,
+        at[i] = dlr_call_place(of->param, of->offset, places, workspace);
     }
     const dlr_dnn_attribute attributes[] = {
         {DLR_DNN_VARIANT_PACK_UNIQUE_IDS, DLR_DNN_TYPE_INT64, DL_NTENSORS - 1, names},

@@ -1,14 +1,15 @@
 /* cuDNN's backend as a table of functions: libcudnn.so.9, found at run time.
  *
- * The backend (a graph of operations, engines with their knobs, execution plans), not cudnnConvolutionForward
- * and its like: those are deprecated since 9.0, take one padding for both ends, and round what 16-bit
- * operands make to 16 bits, where our kernels go on with sums in f32. An algorithm here is an engine and its
- * knobs; engines tell by notes whether they give the same bits each time, and what they compute with.
+ * The backend (a graph of operations, engines with their knobs, execution plans), not
+ * cudnnConvolutionForward and its like: those are deprecated since 9.0, take one padding for both
+ * ends, and round what 16-bit operands make to 16 bits, where our kernels go on with sums in f32.
+ * An algorithm here is an engine and its knobs; engines tell by notes whether they give the same
+ * bits each time, and what they compute with.
  *
- * The declarations are our own, of what is used here, as cuDNN's interface (docs.nvidia.com, "NVIDIA cuDNN
- * Backend API", "cudnn_graph library"; cudnn_graph.h of 9.19 and 9.26) has it: no header of CUDA is needed to
- * build. Names are cuDNN's without `cudnn`. tests/cuda/cudnn_header.c compares them with a header where one
- * is found. */
+ * The declarations are our own, of what is used here, as cuDNN's interface (docs.nvidia.com,
+ * "NVIDIA cuDNN Backend API", "cudnn_graph library"; cudnn_graph.h of 9.19 and 9.26) has it: no
+ * header of CUDA is needed to build. Names are cuDNN's without `cudnn`. tests/cuda/cudnn_header.c
+ * compares them with a header where one is found. */
 #ifndef DLR_CUDNN_H
 #define DLR_CUDNN_H
 #include "runtime/cuda/library.h"
@@ -132,18 +133,19 @@ enum {
 };
 
 /* X(name, result, arguments): the functions. Types, attributes and results are C enums there. */
-#define DLR_CUDNN_FUNCTIONS(X)                                                                               \
-    X(GetVersion, size_t, (void))                                                                            \
-    X(GetErrorString, const char *, (int status))                                                            \
-    X(Create, int, (dlr_dnn_handle * handle))                                                                \
-    X(Destroy, int, (dlr_dnn_handle handle))                                                                 \
-    X(SetStream, int, (dlr_dnn_handle handle, dlr_cu_stream s))                                              \
-    X(BackendCreateDescriptor, int, (int type, dlr_dnn_desc *desc))                                          \
-    X(BackendDestroyDescriptor, int, (dlr_dnn_desc desc))                                                    \
-    X(BackendSetAttribute, int, (dlr_dnn_desc desc, int what, int type, int64_t n, const void *values))      \
-    X(BackendGetAttribute, int,                                                                              \
-      (dlr_dnn_desc desc, int what, int type, int64_t most, int64_t *n, void *values))                       \
-    X(BackendFinalize, int, (dlr_dnn_desc desc))                                                             \
+#define DLR_CUDNN_FUNCTIONS(X)                                                                     \
+    X(GetVersion, size_t, (void))                                                                  \
+    X(GetErrorString, const char *, (int status))                                                  \
+    X(Create, int, (dlr_dnn_handle * handle))                                                      \
+    X(Destroy, int, (dlr_dnn_handle handle))                                                       \
+    X(SetStream, int, (dlr_dnn_handle handle, dlr_cu_stream s))                                    \
+    X(BackendCreateDescriptor, int, (int type, dlr_dnn_desc *desc))                                \
+    X(BackendDestroyDescriptor, int, (dlr_dnn_desc desc))                                          \
+    X(BackendSetAttribute, int,                                                                    \
+      (dlr_dnn_desc desc, int what, int type, int64_t n, const void *values))                      \
+    X(BackendGetAttribute, int,                                                                    \
+      (dlr_dnn_desc desc, int what, int type, int64_t most, int64_t *n, void *values))             \
+    X(BackendFinalize, int, (dlr_dnn_desc desc))                                                   \
     X(BackendExecute, int, (dlr_dnn_handle handle, dlr_dnn_desc plan, dlr_dnn_desc pack))
 
 typedef struct {
@@ -154,7 +156,8 @@ typedef struct {
     const char *path;
 } dlr_cudnn;
 
-/* The library, loaded once and never unloaded. Errors (DL_RESOURCE): none found, or older than 9.0. */
+/* The library, loaded once and never unloaded. Errors (DL_RESOURCE): none found, or older than 9.0.
+ */
 const dlr_cudnn *dlr_cudnn_load(dl_error *err);
 
 /* ---- cudnn_plan.c ---- */
@@ -166,7 +169,8 @@ enum { DLR_DNN_KNOBS = 2 * (DL_ALGORITHM_WORDS - 1) };
 typedef struct {
     const dlr_cudnn *l;
     dlr_dnn_handle handle; /* of the device; or NULL: */
-    dlr_dnn_desc device;   /* one that is described (DEVICEPROP, since 9.8), for plans that nobody runs */
+    dlr_dnn_desc
+        device; /* one that is described (DEVICEPROP, since 9.8), for plans that nobody runs */
     dl_call call;
     dlr_dnn_desc tensor[DL_NTENSORS], convolution, operation, graph; /* what is to be done */
     dlr_dnn_desc knob[DLR_DNN_KNOBS], engine, config, plan;          /* and how */
@@ -174,9 +178,11 @@ typedef struct {
 
 /* Describes it up to its graph. Both return a status; what was made is to be ended in any case. */
 int dlr_dnn_describe(dlr_dnn_work *w);
-/* Makes the plan that an algorithm says, in place of the one before. *workspace: bytes that it takes. */
+/* Makes the plan that an algorithm says, in place of the one before. *workspace: bytes that it
+ * takes. */
 int dlr_dnn_make_plan(dlr_dnn_work *w, const dl_algorithm *algorithm, int64_t *workspace);
-/* The algorithms that heuristics propose, without those that may not be taken; how many, at most `most`. */
+/* The algorithms that heuristics propose, without those that may not be taken; how many, at most
+ * `most`. */
 int dlr_dnn_propose(dlr_dnn_work *w, int most, dl_algorithm *to);
 void dlr_dnn_end(dlr_dnn_work *w);
 
@@ -186,5 +192,6 @@ typedef struct {
     int64_t n;
     const void *values;
 } dlr_dnn_attribute;
-int dlr_dnn_make(const dlr_cudnn *l, dlr_dnn_desc *to, int type, int n, const dlr_dnn_attribute *attributes);
+int dlr_dnn_make(const dlr_cudnn *l, dlr_dnn_desc *to, int type, int n,
+                 const dlr_dnn_attribute *attributes);
 #endif

@@ -9,12 +9,13 @@ enum {
     NOTES = 32
 };
 
-#define MAKE(w, to, type, ...)                                                                               \
-    dlr_dnn_make((w)->l, (to), (type),                                                                       \
-                 (int)(sizeof(dlr_dnn_attribute[]){__VA_ARGS__} / sizeof(dlr_dnn_attribute)),                \
+#define MAKE(w, to, type, ...)                                                                     \
+    dlr_dnn_make((w)->l, (to), (type),                                                             \
+                 (int)(sizeof(dlr_dnn_attribute[]){__VA_ARGS__} / sizeof(dlr_dnn_attribute)),      \
                  (const dlr_dnn_attribute[]){__VA_ARGS__})
 
-int dlr_dnn_make(const dlr_cudnn *l, dlr_dnn_desc *to, int type, int n, const dlr_dnn_attribute *a) {
+int dlr_dnn_make(const dlr_cudnn *l, dlr_dnn_desc *to, int type, int n,
+                 const dlr_dnn_attribute *a) {
     int status = l->BackendCreateDescriptor(type, to);
     for (int i = 0; !status && i < n; i++)
         if (a[i].n) status = l->BackendSetAttribute(*to, a[i].what, a[i].type, a[i].n, a[i].values);
@@ -28,7 +29,8 @@ static void drop(const dlr_dnn_work *w, dlr_dnn_desc *desc) {
 
 /* ---- what is to be done ---- */
 
-/* Spatial axes, two at least: the first of three is left out where it is a point that nothing slides along.
+/* Spatial axes, two at least: the first of three is left out where it is a point that nothing
+ * slides along.
  */
 static int spatial_of(const dl_convolution *c) {
     return c->in[0] == 1 && c->tap[0] == 1 && c->out[0] == 1 && !c->pad_lo[0] ? 2 : 3;
@@ -40,13 +42,15 @@ static int describe_tensor(dlr_dnn_work *w, dl_tensor of) {
     int n = spatial_of(c), type = at->dtype == DL_BF16  ? DLR_DNN_BFLOAT16
                                   : at->dtype == DL_F16 ? DLR_DNN_HALF
                                                         : DLR_DNN_FLOAT;
-    int64_t size[DL_TENSOR_AXES], step[DL_TENSOR_AXES], name = of, alignment = dlr_call_alignment(at->offset);
+    int64_t size[DL_TENSOR_AXES], step[DL_TENSOR_AXES], name = of,
+                                                        alignment = dlr_call_alignment(at->offset);
     dl_convolution_sizes(c, of, size);
     memcpy(step, at->step, sizeof step);
     memmove(size + 2, size + DL_TENSOR_AXES - n, (size_t)n * sizeof *size);
     memmove(step + 2, step + DL_TENSOR_AXES - n, (size_t)n * sizeof *step);
     if (alignment > 16) alignment = 16; /* all that engines ask for */
-    return MAKE(w, &w->tensor[of], DLR_DNN_TENSOR, {DLR_DNN_TENSOR_UNIQUE_ID, DLR_DNN_TYPE_INT64, 1, &name},
+    return MAKE(w, &w->tensor[of], DLR_DNN_TENSOR,
+                {DLR_DNN_TENSOR_UNIQUE_ID, DLR_DNN_TYPE_INT64, 1, &name},
                 {DLR_DNN_TENSOR_DATA_TYPE, DLR_DNN_TYPE_DATA_TYPE, 1, &type},
                 {DLR_DNN_TENSOR_BYTE_ALIGNMENT, DLR_DNN_TYPE_INT64, 1, &alignment},
                 {DLR_DNN_TENSOR_DIMENSIONS, DLR_DNN_TYPE_INT64, n + 2, size},
@@ -116,8 +120,8 @@ int dlr_dnn_describe(dlr_dnn_work *w) {
                 {DLR_DNN_OPERATIONGRAPH_OPS, DLR_DNN_TYPE_DESCRIPTOR, 1, &w->operation});
 }
 
-/* ---- how: the first word is the engine and how many knobs follow, two a word, each its type (8 bits) and
- * its value (24) ---- */
+/* ---- how: the first word is the engine and how many knobs follow, two a word, each its type (8
+ * bits) and its value (24) ---- */
 
 static void drop_plan(dlr_dnn_work *w) {
     drop(w, &w->plan), drop(w, &w->config), drop(w, &w->engine);
@@ -129,10 +133,11 @@ int dlr_dnn_make_plan(dlr_dnn_work *w, const dl_algorithm *a, int64_t *workspace
     int status = n <= DLR_DNN_KNOBS ? 0 : DLR_DNN_BAD_PARAM;
     drop_plan(w);
     if (!status)
-        status = MAKE(w, &w->engine, DLR_DNN_ENGINE,
-                      {DLR_DNN_ENGINE_OPERATION_GRAPH, DLR_DNN_TYPE_DESCRIPTOR, 1, &w->graph},
-                      {DLR_DNN_ENGINE_GLOBAL_INDEX, DLR_DNN_TYPE_INT64, 1, &number},
-                      {DLR_DNN_ENGINE_DEVICEPROP, DLR_DNN_TYPE_DESCRIPTOR, w->device != NULL, &w->device});
+        status = MAKE(
+            w, &w->engine, DLR_DNN_ENGINE,
+            {DLR_DNN_ENGINE_OPERATION_GRAPH, DLR_DNN_TYPE_DESCRIPTOR, 1, &w->graph},
+            {DLR_DNN_ENGINE_GLOBAL_INDEX, DLR_DNN_TYPE_INT64, 1, &number},
+            {DLR_DNN_ENGINE_DEVICEPROP, DLR_DNN_TYPE_DESCRIPTOR, w->device != NULL, &w->device});
     for (int i = 0; !status && i < n; i++) {
         uint32_t both = (uint32_t)(a->words[1 + i / 2] >> 32 * (i % 2));
         int type = (int)(both >> 24);
@@ -146,46 +151,49 @@ int dlr_dnn_make_plan(dlr_dnn_work *w, const dl_algorithm *a, int64_t *workspace
                       {DLR_DNN_ENGINECFG_ENGINE, DLR_DNN_TYPE_DESCRIPTOR, 1, &w->engine},
                       {DLR_DNN_ENGINECFG_KNOB_CHOICES, DLR_DNN_TYPE_DESCRIPTOR, n, w->knob});
     if (!status)
-        status =
-            MAKE(w, &w->plan, DLR_DNN_EXECUTION_PLAN,
-                 {DLR_DNN_EXECUTION_PLAN_HANDLE, DLR_DNN_TYPE_HANDLE, w->handle != NULL, &w->handle},
-                 {DLR_DNN_EXECUTION_PLAN_DEVICEPROP, DLR_DNN_TYPE_DESCRIPTOR, w->device != NULL, &w->device},
-                 {DLR_DNN_EXECUTION_PLAN_ENGINE_CONFIG, DLR_DNN_TYPE_DESCRIPTOR, 1, &w->config});
+        status = MAKE(
+            w, &w->plan, DLR_DNN_EXECUTION_PLAN,
+            {DLR_DNN_EXECUTION_PLAN_HANDLE, DLR_DNN_TYPE_HANDLE, w->handle != NULL, &w->handle},
+            {DLR_DNN_EXECUTION_PLAN_DEVICEPROP, DLR_DNN_TYPE_DESCRIPTOR, w->device != NULL,
+             &w->device},
+            {DLR_DNN_EXECUTION_PLAN_ENGINE_CONFIG, DLR_DNN_TYPE_DESCRIPTOR, 1, &w->config});
     if (status) return status;
-    return w->l->BackendGetAttribute(w->plan, DLR_DNN_EXECUTION_PLAN_WORKSPACE_SIZE, DLR_DNN_TYPE_INT64, 1,
-                                     &n, workspace);
+    return w->l->BackendGetAttribute(w->plan, DLR_DNN_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                     DLR_DNN_TYPE_INT64, 1, &n, workspace);
 }
 
-/* Are all of its notes such that the same bits come each time, of sums in f32 of products as they are? f32
- * is multiplied by tensor cores in TF32, and without them in f32. */
+/* Are all of its notes such that the same bits come each time, of sums in f32 of products as they
+ * are? f32 is multiplied by tensor cores in TF32, and without them in f32. */
 static bool is_true(const dlr_dnn_work *w, dlr_dnn_desc engine) {
     const dl_convolution *c = &w->call.convolution;
     int notes[NOTES];
     int64_t n = 0;
-    bool cores = false, ok = !w->l->BackendGetAttribute(engine, DLR_DNN_ENGINE_NUMERICAL_NOTE,
-                                                        DLR_DNN_TYPE_NUMERICAL_NOTE, NOTES, &n, notes) &&
-                             n <= NOTES;
+    bool cores = false,
+         ok = !w->l->BackendGetAttribute(engine, DLR_DNN_ENGINE_NUMERICAL_NOTE,
+                                         DLR_DNN_TYPE_NUMERICAL_NOTE, NOTES, &n, notes) &&
+              n <= NOTES;
     for (int64_t i = 0; ok && i < n; i++) {
         cores |= notes[i] == DLR_DNN_NOTE_TENSOR_CORE;
         ok = notes[i] == DLR_DNN_NOTE_TENSOR_CORE || notes[i] == DLR_DNN_NOTE_STRICT_NAN_PROP;
     }
-    return ok &&
-           (c->of[c->makes == DL_TENSOR_X ? DL_TENSOR_Y : DL_TENSOR_X].dtype != DL_F32 || cores == c->tf32);
+    return ok && (c->of[c->makes == DL_TENSOR_X ? DL_TENSOR_Y : DL_TENSOR_X].dtype != DL_F32 ||
+                  cores == c->tf32);
 }
 
-static bool read_knobs(const dlr_dnn_work *w, dlr_dnn_desc config, dlr_dnn_desc *knob, dl_algorithm *a) {
+static bool read_knobs(const dlr_dnn_work *w, dlr_dnn_desc config, dlr_dnn_desc *knob,
+                       dl_algorithm *a) {
     const dlr_cudnn *l = w->l;
     int64_t n = 0, one, value = 0;
     int type = 0;
-    if (l->BackendGetAttribute(config, DLR_DNN_ENGINECFG_KNOB_CHOICES, DLR_DNN_TYPE_DESCRIPTOR, DLR_DNN_KNOBS,
-                               &n, knob) ||
+    if (l->BackendGetAttribute(config, DLR_DNN_ENGINECFG_KNOB_CHOICES, DLR_DNN_TYPE_DESCRIPTOR,
+                               DLR_DNN_KNOBS, &n, knob) ||
         n > DLR_DNN_KNOBS)
         return false;
     for (int i = 0; i < n; i++) {
-        if (l->BackendGetAttribute(knob[i], DLR_DNN_KNOB_CHOICE_KNOB_TYPE, DLR_DNN_TYPE_KNOB_TYPE, 1, &one,
-                                   &type) ||
-            l->BackendGetAttribute(knob[i], DLR_DNN_KNOB_CHOICE_KNOB_VALUE, DLR_DNN_TYPE_INT64, 1, &one,
-                                   &value) ||
+        if (l->BackendGetAttribute(knob[i], DLR_DNN_KNOB_CHOICE_KNOB_TYPE, DLR_DNN_TYPE_KNOB_TYPE,
+                                   1, &one, &type) ||
+            l->BackendGetAttribute(knob[i], DLR_DNN_KNOB_CHOICE_KNOB_VALUE, DLR_DNN_TYPE_INT64, 1,
+                                   &one, &value) ||
             type < 0 || type > 0xff || value < 0 || value > 0xffffff)
             return false;
         a->words[1 + i / 2] |= (uint64_t)((uint32_t)type << 24 | (uint32_t)value) << 32 * (i % 2);
@@ -194,7 +202,8 @@ static bool read_knobs(const dlr_dnn_work *w, dlr_dnn_desc config, dlr_dnn_desc 
     return true;
 }
 
-/* What a configuration of the heuristics is, in words; false: it may not be taken, or has no words. */
+/* What a configuration of the heuristics is, in words; false: it may not be taken, or has no words.
+ */
 static bool read_config(const dlr_dnn_work *w, dlr_dnn_desc config, dl_algorithm *a) {
     const dlr_cudnn *l = w->l;
     dlr_dnn_desc engine = NULL, knob[DLR_DNN_KNOBS] = {NULL};
@@ -205,7 +214,8 @@ static bool read_config(const dlr_dnn_work *w, dlr_dnn_desc config, dl_algorithm
     ok = ok &&
          !l->BackendGetAttribute(config, DLR_DNN_ENGINECFG_ENGINE, DLR_DNN_TYPE_DESCRIPTOR, 1, &one,
                                  &engine) &&
-         !l->BackendGetAttribute(engine, DLR_DNN_ENGINE_GLOBAL_INDEX, DLR_DNN_TYPE_INT64, 1, &one, &number) &&
+         !l->BackendGetAttribute(engine, DLR_DNN_ENGINE_GLOBAL_INDEX, DLR_DNN_TYPE_INT64, 1, &one,
+                                 &number) &&
          number >= 0 && number <= INT32_MAX && is_true(w, engine);
     *a = (dl_algorithm){.library = DL_LIBRARY_CUDNN,
                         .version = l->version,
@@ -225,7 +235,8 @@ static int take(dlr_dnn_work *w, int64_t n, const dlr_dnn_desc *config, int kept
         bool known = false;
         if (!read_config(w, config[i], a)) continue;
         for (int k = 0; k < kept; k++) known |= memcmp(to[k].words, a->words, sizeof a->words) == 0;
-        if (!known && !dlr_dnn_make_plan(w, a, &a->workspace) && a->workspace >= 0 && a->workspace <= ROOM)
+        if (!known && !dlr_dnn_make_plan(w, a, &a->workspace) && a->workspace >= 0 &&
+            a->workspace <= ROOM)
             kept++;
     }
     return kept;
@@ -241,7 +252,8 @@ int dlr_dnn_propose(dlr_dnn_work *w, int most, dl_algorithm *to) {
             MAKE(w, &heuristics, DLR_DNN_ENGINEHEUR,
                  {DLR_DNN_ENGINEHEUR_OPERATION_GRAPH, DLR_DNN_TYPE_DESCRIPTOR, 1, &w->graph},
                  {DLR_DNN_ENGINEHEUR_MODE, DLR_DNN_TYPE_HEUR_MODE, 1, &modes[m]},
-                 {DLR_DNN_ENGINEHEUR_DEVICEPROP, DLR_DNN_TYPE_DESCRIPTOR, w->device != NULL, &w->device});
+                 {DLR_DNN_ENGINEHEUR_DEVICEPROP, DLR_DNN_TYPE_DESCRIPTOR, w->device != NULL,
+                  &w->device});
         for (int i = 0; !status && i < CANDIDATES; i++)
             status = w->l->BackendCreateDescriptor(DLR_DNN_ENGINECFG, &config[i]);
         if (!status)

@@ -36,8 +36,8 @@ const char *dlr_cuda_text(dl_arena *arena, const dlr_driver *v, const dl_error *
     } else {
         dlr_cu_result r = v->DriverGetVersion(&version);
         if (r == 0) r = v->DeviceGetCount(&count);
-        dl_putf(&b, "driver of CUDA %d.%d, %d device%s\n", version / 1000, version % 1000 / 10, count,
-                count == 1 ? "" : "s");
+        dl_putf(&b, "driver of CUDA %d.%d, %d device%s\n", version / 1000, version % 1000 / 10,
+                count, count == 1 ? "" : "s");
         for (int i = 0; i < count; i++) put_device(&b, v, i);
     }
     const char *text = dl_strndup(arena, b.at, b.n);

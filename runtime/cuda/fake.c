@@ -1,12 +1,13 @@
 /* The CUDA driver's fake: the table of driver.h over this machine's CPU.
  *
- * It is stricter than a driver. Work on a stream is queued, and done in order when somebody waits for it, so
- * that what is read too early is not there yet, and a copy from memory that was changed too early copies the
- * change. Between streams the order is the worst that events allow: others do nothing that is not waited for,
- * or (`hasty`) all that no event holds back. Device memory begins as NaN, lies at addresses that the host
- * cannot use, and every argument of a launch must point into it. Copies are of pinned memory alone. While a
- * stream captures, what allocates, waits or copies is refused; so is, always, a thread without the context.
- * The first fault stays, as on a device. Not for several threads at a time. */
+ * It is stricter than a driver. Work on a stream is queued, and done in order when somebody waits
+ * for it, so that what is read too early is not there yet, and a copy from memory that was changed
+ * too early copies the change. Between streams the order is the worst that events allow: others do
+ * nothing that is not waited for, or (`hasty`) all that no event holds back. Device memory begins
+ * as NaN, lies at addresses that the host cannot use, and every argument of a launch must point
+ * into it. Copies are of pinned memory alone. While a stream captures, what allocates, waits or
+ * copies is refused; so is, always, a thread without the context. The first fault stays, as on a
+ * device. Not for several threads at a time. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,7 +17,9 @@
 
 /* ---- the device ---- */
 
-static dlr_cu_result init(unsigned flags) { return fake.running = true, flags ? DLR_CU_INVALID_VALUE : 0; }
+static dlr_cu_result init(unsigned flags) {
+    return fake.running = true, flags ? DLR_CU_INVALID_VALUE : 0;
+}
 static dlr_cu_result driver_version(int *version) { return *version = 12040, 0; }
 
 static const struct {
@@ -36,7 +39,8 @@ static const struct {
     {DLR_CU_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access"},
     {DLR_CU_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
      "part of the memory is registered"},
-    {DLR_CU_NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "the memory is not registered"},
+    {DLR_CU_NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+     "the memory is not registered"},
     {DLR_CU_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {DLR_CU_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "not permitted when a stream is capturing"},
@@ -71,8 +75,8 @@ static dlr_cu_result device_name(char *name, int size, dlr_cu_device device) {
     snprintf(name, (size_t)size, "emulated device");
     return device ? DLR_CU_INVALID_DEVICE : 0;
 }
-/* 64 GiB, or three quarters of what this machine had left: what the device takes is the machine's, which
- * kills who takes more. */
+/* 64 GiB, or three quarters of what this machine had left: what the device takes is the machine's,
+ * which kills who takes more. */
 static size_t memory(void) {
     static size_t most;
     if (fake.options.memory) return fake.options.memory;
@@ -112,11 +116,13 @@ static const char *detail(void) { return fake.detail; }
 /* ---- memory ---- */
 
 static char *take(size_t bytes) {
-    char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* A context takes its share, and so does what it holds, as a driver's does: but of a size that a test chose.
+/* A context takes its share, and so does what it holds, as a driver's does: but of a size that a
+ * test chose.
  */
 static size_t unused(void) {
     if (fake.options.memory) return memory() - fake.used;
@@ -186,7 +192,8 @@ static dlr_cu_result release_host(void *at) {
     dlr_cu_result r = dlr_fake_outside(true);
     if (r) return r;
     dlr_fake_drain_all();
-    return give(fake.pinned.at, &fake.pinned.n, at, false, &bytes) ? fake.fault : DLR_CU_INVALID_VALUE;
+    return give(fake.pinned.at, &fake.pinned.n, at, false, &bytes) ? fake.fault
+                                                                   : DLR_CU_INVALID_VALUE;
 }
 
 static dlr_cu_result register_host(void *at, size_t bytes, unsigned flags) {
@@ -207,7 +214,8 @@ static dlr_cu_result unregister_host(void *at) {
     size_t bytes;
     dlr_cu_result r = dlr_fake_outside(true);
     if (r) return r;
-    return give(fake.pinned.at, &fake.pinned.n, at, true, &bytes) ? fake.fault : DLR_CU_NOT_REGISTERED;
+    return give(fake.pinned.at, &fake.pinned.n, at, true, &bytes) ? fake.fault
+                                                                  : DLR_CU_NOT_REGISTERED;
 }
 
 /* The context goes, and all that it held with it. */
@@ -223,8 +231,8 @@ static dlr_cu_result context_release(dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
     if (fake.contexts == 0) return DLR_CU_INVALID_CONTEXT;
     if (fake.contexts == 1 && !fake.fault)
-        fake.lost +=
-            fake.streams.n + fake.events.n + fake.modules.n + fake.execs.n + fake.device.n + fake.pinned.n;
+        fake.lost += fake.streams.n + fake.events.n + fake.modules.n + fake.execs.n +
+                     fake.device.n + fake.pinned.n;
     if (--fake.contexts == 0) context_end();
     return 0;
 }

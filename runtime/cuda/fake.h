@@ -17,20 +17,22 @@ typedef struct {
 } block;
 
 /* What every emulated object exports (ir/plan/plan.h). */
-typedef int emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
-                            unsigned shared, unsigned seed, char *error, size_t size);
+typedef int emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid,
+                            unsigned block, unsigned shared, unsigned seed, char *error,
+                            size_t size);
 
 struct CUevent_st {
-    int64_t records, done;      /* how often it was put into a queue; of these, how often it happened */
+    int64_t records, done; /* how often it was put into a queue; of these, how often it happened */
     struct CUstream_st *stream; /* of the last */
     bool times;
-    int64_t at;               /* when it was, in nanoseconds; 0: it never was */
-    struct CUgraph_st *graph; /* that it was captured into last; NULL: it was recorded since, or never */
-    int node;                 /* which of it it is */
+    int64_t at; /* when it was, in nanoseconds; 0: it never was */
+    struct CUgraph_st
+        *graph; /* that it was captured into last; NULL: it was recorded since, or never */
+    int node;   /* which of it it is */
 };
-/* How many arguments a kernel takes, and how many of them are tensor maps, the first ones, and pointers,
- * those behind them; numbers and pointers of its only one, where that is a table. All of an object without it
- * are pointers. */
+/* How many arguments a kernel takes, and how many of them are tensor maps, the first ones, and
+ * pointers, those behind them; numbers and pointers of its only one, where that is a table. All of
+ * an object without it are pointers. */
 typedef int emulated_arguments(const char *kernel, int *maps, int *pointers, int table[2]);
 
 struct CUmod_st {
@@ -69,7 +71,8 @@ typedef struct {
     int lane, target; /* captured: of which stream; the node that a wait is for */
 } work;
 
-/* What several streams did between a capture's begin and end: lane 0 is that of the stream that began it. */
+/* What several streams did between a capture's begin and end: lane 0 is that of the stream that
+ * began it. */
 struct CUgraph_st {
     DL_ARRAY(work) list;
     int users; /* itself, and what was made of it */
@@ -110,20 +113,20 @@ extern dlr_fake dlr_the_fake;
 #define fake dlr_the_fake
 
 /* Lists of the fake's own live on the heap: nothing of it is a run's. */
-#define PUSH(list, item)                                                                                     \
-    do {                                                                                                     \
-        if ((list)->n == (list)->cap) {                                                                      \
-            (list)->cap = 2 * (list)->cap + 16;                                                              \
-            (list)->at = realloc((list)->at, (size_t)(list)->cap * sizeof *(list)->at);                      \
-            DL_CHECK((list)->at);                                                                            \
-        }                                                                                                    \
-        (list)->at[(list)->n++] = (item);                                                                    \
+#define PUSH(list, item)                                                                           \
+    do {                                                                                           \
+        if ((list)->n == (list)->cap) {                                                            \
+            (list)->cap = 2 * (list)->cap + 16;                                                    \
+            (list)->at = realloc((list)->at, (size_t)(list)->cap * sizeof *(list)->at);            \
+            DL_CHECK((list)->at);                                                                  \
+        }                                                                                          \
+        (list)->at[(list)->n++] = (item);                                                          \
     } while (0)
 
-#define REMOVE(list, item)                                                                                   \
-    do {                                                                                                     \
-        for (int i_ = 0; i_ < (list)->n; i_++)                                                               \
-            if ((list)->at[i_] == (item)) (list)->at[i_--] = (list)->at[--(list)->n];                        \
+#define REMOVE(list, item)                                                                         \
+    do {                                                                                           \
+        for (int i_ = 0; i_ < (list)->n; i_++)                                                     \
+            if ((list)->at[i_] == (item)) (list)->at[i_--] = (list)->at[--(list)->n];              \
     } while (0)
 
 /* fake_state.c */
@@ -131,11 +134,11 @@ extern dlr_fake dlr_the_fake;
 dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail);
 /* The device's fault, or what a driver says to a thread that has not made the context its own. */
 dlr_cu_result dlr_fake_ready(void);
-/* The same of what allocates, waits or, with `frees`, lets go of something, which a device that has failed
- * does, too: no stream may capture. */
+/* The same of what allocates, waits or, with `frees`, lets go of something, which a device that has
+ * failed does, too: no stream may capture. */
 dlr_cu_result dlr_fake_outside(bool frees);
-/* The block of a list that an address lies in, or at the end of; that of a device's address; whether it has
- * so many bytes from there on. */
+/* The block of a list that an address lies in, or at the end of; that of a device's address;
+ * whether it has so many bytes from there on. */
 const block *dlr_fake_find(const block *list, int n, const char *at);
 const block *dlr_fake_find_device(uint64_t address);
 bool dlr_fake_has(const block *b, const char *at, size_t bytes);
@@ -146,8 +149,8 @@ void dlr_fake_take_context(bool any);
 /* One user of a graph less. */
 void dlr_fake_unuse(struct CUgraph_st *g);
 
-/* fake_stream.c: does what is queued, until an event has happened as often as `record` says (NULL: all), and
- * what that waits for in other streams; of all streams. */
+/* fake_stream.c: does what is queued, until an event has happened as often as `record` says (NULL:
+ * all), and what that waits for in other streams; of all streams. */
 dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until, int64_t record);
 void dlr_fake_drain_all(void);
 /* Queues work, or adds it to what is captured. */

@@ -60,12 +60,14 @@ static dlr_cu_result module_unload(dlr_cu_module m) {
 }
 static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m, const char *name) {
     char error[400];
-    for (int i = 0; i < m->functions.n; i++) /* one handle a function, however often it is asked for */
+    for (int i = 0; i < m->functions.n;
+         i++) /* one handle a function, however often it is asked for */
         if (!strcmp(m->functions.at[i]->name, name)) return *function = m->functions.at[i], 0;
     if (m->launch(name, -1, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
     struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
     if (!f) return DLR_CU_OUT_OF_MEMORY;
-    *f = (struct CUfunc_st){.launch = m->launch, .shared = 48 << 10, .pointers = MOST_ARGS, .nargs = -1};
+    *f = (struct CUfunc_st){
+        .launch = m->launch, .shared = 48 << 10, .pointers = MOST_ARGS, .nargs = -1};
     if (m->arguments) f->nargs = m->arguments(name, &f->maps, &f->pointers, f->table);
     strcpy(f->name, name);
     PUSH(&m->functions, f);
@@ -73,7 +75,8 @@ static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m,
     return 0;
 }
 static dlr_cu_result function_set(dlr_cu_function f, int attribute, int value) {
-    if (attribute == DLR_CU_SHARED_CARVEOUT) return value >= -1 && value <= 100 ? 0 : DLR_CU_INVALID_VALUE;
+    if (attribute == DLR_CU_SHARED_CARVEOUT)
+        return value >= -1 && value <= 100 ? 0 : DLR_CU_INVALID_VALUE;
     if (attribute != DLR_CU_SHARED_DYNAMIC_MOST || value < 0 || value > 227 << 10)
         return DLR_CU_INVALID_VALUE;
     return f->shared = value, 0;
@@ -89,8 +92,8 @@ static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y,
                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                             dlr_cu_stream s, void **params, void **extra) {
     bool ok = grid_x > 0 && grid_x <= INT32_MAX && grid_y == 1 && grid_z == 1 && block_x > 0 &&
-              block_x <= 1024 && block_y == 1 && block_z == 1 && shared <= (unsigned)f->shared && params &&
-              !extra;
+              block_x <= 1024 && block_y == 1 && block_z == 1 && shared <= (unsigned)f->shared &&
+              params && !extra;
     int n = 0;
     while (ok && n <= MOST_ARGS && params[n]) n++;
     ok = ok && n <= MOST_ARGS && (f->nargs < 0 || n == f->nargs);
@@ -103,7 +106,8 @@ static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y,
     if (f->table[0]) memcpy(args, params[0], bytes);
     for (int i = 0; i < n && !f->table[0]; i++) {
         bool map = i < f->maps;
-        size_t at = map ? (size_t)DL_MAP_BYTES * (size_t)i : maps + sizeof(uint64_t) * (size_t)(i - f->maps);
+        size_t at = map ? (size_t)DL_MAP_BYTES * (size_t)i
+                        : maps + sizeof(uint64_t) * (size_t)(i - f->maps);
         memcpy(args + at, params[i], map ? (size_t)DL_MAP_BYTES : sizeof(uint64_t));
     }
     return dlr_fake_add(s, (work){.kind = LAUNCH,
@@ -115,11 +119,11 @@ static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y,
                                   .args = (uint64_t *)(void *)args});
 }
 
-/* What a driver asks of a map, as its documentation says; what it cannot know, whether there is memory, is
- * asked when a kernel runs. `m` has what the two functions have each by itself. */
+/* What a driver asks of a map, as its documentation says; what it cannot know, whether there is
+ * memory, is asked when a kernel runs. `m` has what the two functions have each by itself. */
 static dlr_cu_result encode(void *map, dl_tensor_map m, int type, unsigned axes, void *address,
-                            const uint64_t *size, const uint64_t *step, const uint32_t *each, int interleave,
-                            int swizzle, int promotion, int outside) {
+                            const uint64_t *size, const uint64_t *step, const uint32_t *each,
+                            int interleave, int swizzle, int promotion, int outside) {
     static const struct {
         int type;
         dl_dtype dtype;
@@ -128,8 +132,8 @@ static dlr_cu_result encode(void *map, dl_tensor_map m, int type, unsigned axes,
     bool ok = (uintptr_t)map % DL_MAP_ALIGN == 0 && (int)axes == dl_tensor_map_axes(m.windows) &&
               (uintptr_t)address % 16 == 0 && interleave == DLR_CU_MAP_INTERLEAVE_NONE &&
               outside == DLR_CU_MAP_OUTSIDE_ZERO &&
-              (swizzle == DLR_CU_MAP_SWIZZLE_64 || swizzle == DLR_CU_MAP_SWIZZLE_128) && promotion >= 0 &&
-              promotion <= 3;
+              (swizzle == DLR_CU_MAP_SWIZZLE_64 || swizzle == DLR_CU_MAP_SWIZZLE_128) &&
+              promotion >= 0 && promotion <= 3;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].type == type) m.dtype = types[i].dtype;
     for (int i = 0; ok && i < (int)axes; i++) {
@@ -139,7 +143,8 @@ static dlr_cu_result encode(void *map, dl_tensor_map m, int type, unsigned axes,
         if (hops) m.hop[i - 1] = each[i] <= 255 ? (int)each[i] : 0;
         if (i < (int)axes - 1) m.step[i] = (int64_t)step[i];
     }
-    if (!ok || m.dtype == DL_NDTYPES || !dl_tensor_map_fits(&m, INT64_MAX)) return DLR_CU_INVALID_VALUE;
+    if (!ok || m.dtype == DL_NDTYPES || !dl_tensor_map_fits(&m, INT64_MAX))
+        return DLR_CU_INVALID_VALUE;
     const dl_emulated_map e = dl_tensor_map_emulated(&m, (uint64_t)(uintptr_t)address);
     memset(map, 0, DL_MAP_BYTES), memcpy(map, &e, sizeof e);
     return 0;
@@ -147,22 +152,26 @@ static dlr_cu_result encode(void *map, dl_tensor_map m, int type, unsigned axes,
 
 static int small(uint32_t n) { return n <= 256 ? (int)n : 0; }
 
-static dlr_cu_result encode_tiled(void *map, int type, unsigned axes, void *address, const uint64_t *size,
-                                  const uint64_t *step, const uint32_t *box, const uint32_t *each,
-                                  int interleave, int swizzle, int promotion, int outside) {
+static dlr_cu_result encode_tiled(void *map, int type, unsigned axes, void *address,
+                                  const uint64_t *size, const uint64_t *step, const uint32_t *box,
+                                  const uint32_t *each, int interleave, int swizzle, int promotion,
+                                  int outside) {
     dl_tensor_map m = {0};
     for (int i = 0; i < DL_MAP_BOX && axes == DL_MAP_BOX; i++) m.box[i] = small(box[i]);
-    return encode(map, m, type, axes, address, size, step, each, interleave, swizzle, promotion, outside);
+    return encode(map, m, type, axes, address, size, step, each, interleave, swizzle, promotion,
+                  outside);
 }
 
-static dlr_cu_result encode_im2col(void *map, int type, unsigned axes, void *address, const uint64_t *size,
-                                   const uint64_t *step, const int *low, const int *high, uint32_t channels,
-                                   uint32_t pixels, const uint32_t *each, int interleave, int swizzle,
-                                   int promotion, int outside) {
+static dlr_cu_result encode_im2col(void *map, int type, unsigned axes, void *address,
+                                   const uint64_t *size, const uint64_t *step, const int *low,
+                                   const int *high, uint32_t channels, uint32_t pixels,
+                                   const uint32_t *each, int interleave, int swizzle, int promotion,
+                                   int outside) {
     if (axes < 3 || axes > DL_MAP_AXES) return DLR_CU_INVALID_VALUE;
     dl_tensor_map m = {.windows = (int)axes - 2, .box = {small(channels), small(pixels), 1}};
     for (int i = 0; i < m.windows; i++) m.low[i] = low[i], m.high[i] = high[i];
-    return encode(map, m, type, axes, address, size, step, each, interleave, swizzle, promotion, outside);
+    return encode(map, m, type, axes, address, size, step, each, interleave, swizzle, promotion,
+                  outside);
 }
 
 /* ---- graphs ---- */

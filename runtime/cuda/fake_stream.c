@@ -10,7 +10,8 @@
 
 static int64_t now(void) { return fake.options.launch_ns ? fake.clock + 1 : dl_clock_ns(); }
 
-/* A tensor map as the kernel takes it; false: all that it describes lies not in one piece of memory. */
+/* A tensor map as the kernel takes it; false: all that it describes lies not in one piece of
+ * memory. */
 static bool take_map(const uint64_t *from, dl_emulated_map *to) {
     memcpy(to, from, sizeof *to);
     if (to->mark != DL_EMULATED_MAP) return false;
@@ -36,7 +37,8 @@ static dlr_cu_result run_launch(const work *w) {
     for (int i = 0; i < f->maps; i++) {
         values[i] = &maps[i];
         if (i < DL_MAP_MOST && take_map(w->args + i * MAP_WORDS, &maps[i].map)) continue;
-        snprintf(error, sizeof error, "%s: tensor map %d is none, or of no memory of the device", f->name, i);
+        snprintf(error, sizeof error, "%s: tensor map %d is none, or of no memory of the device",
+                 f->name, i);
         return dlr_fake_break(DLR_CU_ILLEGAL_ADDRESS, error);
     }
     for (int i = 0; i < nargs; i++) {
@@ -44,13 +46,14 @@ static dlr_cu_result run_launch(const work *w) {
         real[i] = args[i], values[f->maps + i] = &real[i];
         if (!points) continue;
         if (!dlr_fake_find_device(args[i])) {
-            snprintf(error, sizeof error, "%s: argument %d points to no memory of the device", f->name, i);
+            snprintf(error, sizeof error, "%s: argument %d points to no memory of the device",
+                     f->name, i);
             return dlr_fake_break(DLR_CU_ILLEGAL_ADDRESS, error);
         }
         real[i] -= bias;
     }
-    int failed = f->launch(f->name, f->table[0] ? 1 : f->maps + nargs, values, w->grid, w->block, w->shared,
-                           fake.options.seed, error, sizeof error);
+    int failed = f->launch(f->name, f->table[0] ? 1 : f->maps + nargs, values, w->grid, w->block,
+                           w->shared, fake.options.seed, error, sizeof error);
     if (fake.options.launch_ns) fake.clock += fake.options.launch_ns(w->function->name, w->grid);
     return failed ? dlr_fake_break(DLR_CU_LAUNCH_FAILED, error) : 0;
 }
@@ -127,7 +130,8 @@ static bool has_happened(const struct CUevent_st *e, int64_t record) { return e-
 static void tell(const work *w) {
     static const char letters[] = {
         [LAUNCH] = 'l', [TO_DEVICE] = 'i', [TO_HOST] = 'o', [WITHIN] = 'w', [GRAPH] = 'g'};
-    if ((size_t)w->kind >= sizeof letters || !letters[w->kind] || fake.told + 1 >= sizeof fake.journal)
+    if ((size_t)w->kind >= sizeof letters || !letters[w->kind] ||
+        fake.told + 1 >= sizeof fake.journal)
         return;
     fake.journal[fake.told++] = letters[w->kind], fake.journal[fake.told] = 0;
 }
@@ -169,7 +173,8 @@ dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w) {
     if (r) return free(w.args), r;
     bool captured = w.kind == LAUNCH || w.kind == HOST || w.kind == WITHIN || w.kind == TO_HOST ||
                     w.kind == RECORD || w.kind == WAIT;
-    if (s->capture && !captured) return s->capture->invalid = true, DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
+    if (s->capture && !captured)
+        return s->capture->invalid = true, DLR_CU_STREAM_CAPTURE_UNSUPPORTED;
     w.lane = s->lane;
     if (s->capture)
         PUSH(&s->capture->list, w);
@@ -182,7 +187,8 @@ static dlr_cu_result to_device(dlr_cu_memory to, const void *from, size_t bytes,
     char *at = (char *)(uintptr_t)(to - bias);
     bool ok = dlr_fake_has(dlr_fake_find_device(to), at, bytes) &&
               dlr_fake_has(dlr_fake_find(fake.pinned.at, fake.pinned.n, from), from, bytes);
-    return ok ? dlr_fake_add(s, (work){.kind = TO_DEVICE, .to = at, .from = from, .bytes = bytes, .rows = 1})
+    return ok ? dlr_fake_add(
+                    s, (work){.kind = TO_DEVICE, .to = at, .from = from, .bytes = bytes, .rows = 1})
               : DLR_CU_INVALID_VALUE;
 }
 
@@ -190,7 +196,8 @@ static dlr_cu_result to_host(void *to, dlr_cu_memory from, size_t bytes, dlr_cu_
     const char *at = (const char *)(uintptr_t)(from - bias);
     bool ok = dlr_fake_has(dlr_fake_find_device(from), at, bytes) &&
               dlr_fake_has(dlr_fake_find(fake.pinned.at, fake.pinned.n, to), to, bytes);
-    return ok ? dlr_fake_add(s, (work){.kind = TO_HOST, .to = to, .from = at, .bytes = bytes, .rows = 1})
+    return ok ? dlr_fake_add(
+                    s, (work){.kind = TO_HOST, .to = to, .from = at, .bytes = bytes, .rows = 1})
               : DLR_CU_INVALID_VALUE;
 }
 
@@ -200,7 +207,8 @@ static dlr_cu_result within(dlr_cu_memory to, dlr_cu_memory from, size_t bytes, 
     bool apart = to + bytes <= from || from + bytes <= to;
     bool ok = apart && dlr_fake_has(dlr_fake_find_device(to), at, bytes) &&
               dlr_fake_has(dlr_fake_find_device(from), source, bytes);
-    return ok ? dlr_fake_add(s, (work){.kind = WITHIN, .to = at, .from = source, .bytes = bytes, .rows = 1})
+    return ok ? dlr_fake_add(
+                    s, (work){.kind = WITHIN, .to = at, .from = source, .bytes = bytes, .rows = 1})
               : DLR_CU_INVALID_VALUE;
 }
 
@@ -277,7 +285,8 @@ static dlr_cu_result event_destroy(dlr_cu_event event) {
 static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
     if (event->done < event->records && event->stream != s) return DLR_CU_INVALID_VALUE;
     dlr_cu_result r = dlr_fake_add(s, (work){.kind = RECORD, .event = event});
-    if (r == 0 && s->capture) return event->graph = s->capture, event->node = s->capture->list.n - 1, 0;
+    if (r == 0 && s->capture)
+        return event->graph = s->capture, event->node = s->capture->list.n - 1, 0;
     event->graph = NULL;
     if (r == 0) event->records++, event->stream = s;
     return r;
@@ -286,7 +295,8 @@ static dlr_cu_result event_wait(dlr_cu_event event) {
     dlr_cu_result r = dlr_fake_outside(false);
     if (r) return r;
     if (event->graph) return DLR_CU_CAPTURED_EVENT;
-    return event->done < event->records ? dlr_fake_drain(event->stream, event, event->records) : fake.fault;
+    return event->done < event->records ? dlr_fake_drain(event->stream, event, event->records)
+                                        : fake.fault;
 }
 static bool captures(const struct CUgraph_st *g) {
     bool any = false;

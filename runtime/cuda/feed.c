@@ -1,12 +1,13 @@
 /* Batches on their way to the device.
  *
- * The host writes an input into one of two pinned buffers, while the other may still be on its way; or what
- * it is to be made of (ir/plan/feed.h) lies pinned where it was read. A stream of its own copies it into the
- * stage, device memory beside the arena, while the run before is at work; behind that run the stage is copied
- * into the inputs, or a kernel makes them of it, within the device: a fraction of a millisecond for what took
- * tens from the host. Two events of each input hold that together, and streams alone wait for them: that of
- * its pinned buffer says that what was sent has arrived, and `emptied` that its part of the stage has been
- * read, so that the next may arrive there. */
+ * The host writes an input into one of two pinned buffers, while the other may still be on its way;
+ * or what it is to be made of (ir/plan/feed.h) lies pinned where it was read. A stream of its own
+ * copies it into the stage, device memory beside the arena, while the run before is at work; behind
+ * that run the stage is copied into the inputs, or a kernel makes them of it, within the device: a
+ * fraction of a millisecond for what took tens from the host. Two events of each input hold that
+ * together, and streams alone wait for them: that of its pinned buffer says that what was sent has
+ * arrived, and `emptied` that its part of the stage has been read, so that the next may arrive
+ * there. */
 #include "ir/plan/feed.h"
 #include "runtime/cuda/cuda.h"
 
@@ -74,7 +75,8 @@ bool dlr_cuda_pin_there(dlr_device *d, void *memory, int64_t bytes, dl_error *er
 void dlr_cuda_unpin_there(dlr_device *d, void *memory) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_cuda_sent(d);
-    if (dlr_cuda_alive(c)) dlr_cuda_ok(c, c->driver->MemHostUnregister(memory), "memory of the host");
+    if (dlr_cuda_alive(c))
+        dlr_cuda_ok(c, c->driver->MemHostUnregister(memory), "memory of the host");
 }
 
 void dlr_cuda_sent(dlr_device *d) {
@@ -119,7 +121,8 @@ bool dlr_cuda_hold(dlr_device *d, int64_t bytes, dl_error *err) {
     if (r != 0) c->held_bytes = 0;
     if (r == 0) return true;
     dlr_driver_say(c->driver, r, said, sizeof said);
-    return dl_fail(err, DL_RESOURCE, "%.1f MiB of the device's memory: %s", (double)bytes / 0x1p20, said);
+    return dl_fail(err, DL_RESOURCE, "%.1f MiB of the device's memory: %s", (double)bytes / 0x1p20,
+                   said);
 }
 
 /* The input of what lies in the stage: as it is, or made by the plan's kernel. */
@@ -143,8 +146,8 @@ void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f) {
     f->written = false;
     dlr_cu_result r = v->StreamWaitEvent(c->feeder, f->emptied, 0);
     if (r == 0)
-        r = dlr_cuda_copy(c, false, f->there ? f->there : from->at, stage, f->raw ? f->raw : f->bytes,
-                          c->feeder);
+        r = dlr_cuda_copy(c, false, f->there ? f->there : from->at, stage,
+                          f->raw ? f->raw : f->bytes, c->feeder);
     if (r == 0) r = v->EventRecord(from->event, c->feeder);
     from->busy = r == 0, from->run = c->runs;
     if (r == 0) r = v->StreamWaitEvent(c->stream, from->event, 0);

@@ -16,11 +16,11 @@ static dlr_cu_result prepare(dlr_cuda *c) {
     c->all.allocations++;
     dlr_cu_result r = c->driver->MemAlloc(&g->memory, bytes);
     if (r == DLR_CU_OUT_OF_MEMORY)
-        dl_fail(
-            &c->base.fault, DL_RESOURCE,
-            "DLR_DEBUG=guard needs another %.1f MiB of memory on %s, for copies of what a kernel touches, "
-            "and there is none",
-            (double)bytes / 0x1p20, c->name);
+        dl_fail(&c->base.fault, DL_RESOURCE,
+                "DLR_DEBUG=guard needs another %.1f MiB of memory on %s, for copies of what a "
+                "kernel touches, "
+                "and there is none",
+                (double)bytes / 0x1p20, c->name);
     if (r || !dlr_cuda_pin(c, &g->canary, PIECE) || !dlr_cuda_pin(c, &g->seen, PIECE) ||
         !dlr_cuda_pin(c, &g->kept, PIECE))
         return r ? r : DLR_CU_INVALID_VALUE;
@@ -39,17 +39,20 @@ static dlr_cu_result put_canaries(dlr_cuda *c, const dlr_guard *g) {
     return r;
 }
 
-/* Parts from the arena, or, those that are written, back to it. What the workspace held is no kernel's: NaN.
+/* Parts from the arena, or, those that are written, back to it. What the workspace held is no
+ * kernel's: NaN.
  */
 static dlr_cu_result copy_parts(dlr_cuda *c, const dlr_guard *g, bool back) {
     dlr_cu_result r = 0;
     for (int i = 0; r == 0 && i < g->n; i++) {
         const dlr_guard_part *p = &g->parts[i];
-        uint64_t arena = c->memory + (uint64_t)p->offset, guarded = c->guard.memory + (uint64_t)p->place;
+        uint64_t arena = c->memory + (uint64_t)p->offset,
+                 guarded = c->guard.memory + (uint64_t)p->place;
         if (p->bytes == 0 || (back && (!p->written || p->offset < 0))) continue;
-        r = p->offset < 0 ? c->driver->MemsetD8Async(guarded, 0xff, (size_t)p->bytes, c->stream)
-                          : c->driver->MemcpyDtoDAsync(back ? arena : guarded, back ? guarded : arena,
-                                                       (size_t)p->bytes, c->stream);
+        r = p->offset < 0
+                ? c->driver->MemsetD8Async(guarded, 0xff, (size_t)p->bytes, c->stream)
+                : c->driver->MemcpyDtoDAsync(back ? arena : guarded, back ? guarded : arena,
+                                             (size_t)p->bytes, c->stream);
     }
     return r;
 }
@@ -80,7 +83,8 @@ static dlr_cu_result look_at_inputs(dlr_cuda *c, const dlr_guard *g, char *found
         for (int64_t at = 0; r == 0 && !p->written && !*found && at < p->bytes; at += PIECE) {
             int64_t n = p->bytes - at < PIECE ? p->bytes - at : PIECE, k = 0;
             r = fetch(c, &c->guard.kept, c->memory + (uint64_t)(p->offset + at), n);
-            if (r == 0) r = fetch(c, &c->guard.seen, c->guard.memory + (uint64_t)(p->place + at), n);
+            if (r == 0)
+                r = fetch(c, &c->guard.seen, c->guard.memory + (uint64_t)(p->place + at), n);
             if (r || memcmp(c->guard.kept.at, c->guard.seen.at, (size_t)n) == 0) continue;
             while (c->guard.kept.at[k] == c->guard.seen.at[k]) k++;
             dlr_guard_say_input(g, i, at + k, found, size);

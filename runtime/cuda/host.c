@@ -1,4 +1,5 @@
-/* What the host sees of a device's arena: pinned copies of the parts that it works on between two runs. */
+/* What the host sees of a device's arena: pinned copies of the parts that it works on between two
+ * runs. */
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
@@ -10,7 +11,8 @@ static void mark(dlr_cuda *c, dlr_pinned *p) {
 
 static void send(dlr_cuda *c, dlr_pinned *from, int64_t offset, int64_t bytes) {
     if (!dlr_cuda_alive(c)) return;
-    if (dlr_cuda_ok(c, dlr_cuda_copy(c, false, from->at, offset, bytes, c->stream), "a copy to the device"))
+    if (dlr_cuda_ok(c, dlr_cuda_copy(c, false, from->at, offset, bytes, c->stream),
+                    "a copy to the device"))
         mark(c, from);
 }
 
@@ -67,7 +69,8 @@ static void *mirror(dlr_cuda *c, int64_t offset, int64_t bytes, dlr_access acces
     if (access != DLR_READ) {
         dlr_cuda_wait_pinned(c, &m->memory); /* it may have been sent, and be on its way */
         for (int i = 0; i < DLR_MIRRORS; i++)
-            if (&c->mirrors[i] != m && overlap(&c->mirrors[i], offset, bytes)) c->mirrors[i].valid = false;
+            if (&c->mirrors[i] != m && overlap(&c->mirrors[i], offset, bytes))
+                c->mirrors[i].valid = false;
         m->written = true;
     }
     m->used = ++c->uses;
@@ -86,7 +89,9 @@ void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access acc
     dlr_cuda *c = (dlr_cuda *)d;
     if (bytes <= 0) return nothing(c, 1);
     dlr_feed_buffer *f = access == DLR_WRITE ? dlr_cuda_feed_of(c, offset, bytes) : NULL;
-    void *at = !dlr_cuda_alive(c) ? NULL : f ? feed(c, f, 0, NULL) : mirror(c, offset, bytes, access);
+    void *at = !dlr_cuda_alive(c) ? NULL
+               : f                ? feed(c, f, 0, NULL)
+                                  : mirror(c, offset, bytes, access);
     return at ? at : nothing(c, bytes);
 }
 

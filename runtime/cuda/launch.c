@@ -20,12 +20,13 @@ static dlr_cu_result make_map(const dlr_cuda *c, const dl_tensor_map *m, uint64_
     for (int i = 0; i < DL_MAP_AXES - 1; i++) step[i] = (uint64_t)m->step[i];
     dlr_cu_result r =
         m->windows
-            ? c->driver->TensorMapEncodeIm2col(map, types[m->dtype], axes, address, size, step, m->low,
-                                               m->high, box[0], box[1], each, DLR_CU_MAP_INTERLEAVE_NONE,
-                                               swizzle, DLR_CU_MAP_PROMOTION_128, DLR_CU_MAP_OUTSIDE_ZERO)
-            : c->driver->TensorMapEncodeTiled(map, types[m->dtype], axes, address, size, step, box, each,
-                                              DLR_CU_MAP_INTERLEAVE_NONE, swizzle, DLR_CU_MAP_PROMOTION_128,
-                                              DLR_CU_MAP_OUTSIDE_ZERO);
+            ? c->driver->TensorMapEncodeIm2col(map, types[m->dtype], axes, address, size, step,
+                                               m->low, m->high, box[0], box[1], each,
+                                               DLR_CU_MAP_INTERLEAVE_NONE, swizzle,
+                                               DLR_CU_MAP_PROMOTION_128, DLR_CU_MAP_OUTSIDE_ZERO)
+            : c->driver->TensorMapEncodeTiled(map, types[m->dtype], axes, address, size, step, box,
+                                              each, DLR_CU_MAP_INTERLEAVE_NONE, swizzle,
+                                              DLR_CU_MAP_PROMOTION_128, DLR_CU_MAP_OUTSIDE_ZERO);
     memcpy(to, map, sizeof map);
     return r;
 }
@@ -66,9 +67,9 @@ dlr_cu_result dlr_cuda_put_launch(dlr_cuda *c, const dlr_cuda_launch *l) {
     dlr_cu_result r = dlr_cuda_put_calls(c, l);
     for (int p = 0; r == 0 && p < l->kernel->phases; p++) {
         if (l->kernel->units[p] > 0)
-            r = c->driver->LaunchKernel(l->phase[p], (unsigned)l->kernel->units[p], 1, 1,
-                                        (unsigned)l->kernel->threads[p], 1, 1, (unsigned)l->kernel->shared[p],
-                                        c->stream, l->args[p].at, NULL);
+            r = c->driver->LaunchKernel(
+                l->phase[p], (unsigned)l->kernel->units[p], 1, 1, (unsigned)l->kernel->threads[p],
+                1, 1, (unsigned)l->kernel->shared[p], c->stream, l->args[p].at, NULL);
     }
     return r;
 }

@@ -10,7 +10,8 @@ enum {
 static int64_t grains(int64_t bytes) { return (bytes + GRAIN - 1) & -(int64_t)GRAIN; }
 
 int64_t dlr_cuda_plan_bytes(const dl_plan *p) {
-    int64_t bytes = dl_plan_round(p->arena_bytes) + dl_plan_round(p->workspace_bytes) + dl_plan_staged(p);
+    int64_t bytes =
+        dl_plan_round(p->arena_bytes) + dl_plan_round(p->workspace_bytes) + dl_plan_staged(p);
     return bytes ? bytes : DL_PLAN_ALIGN;
 }
 
@@ -79,7 +80,7 @@ void dlr_cuda_put_busiest(const dl_plan *p, dl_buf *b) {
             if (bytes > most) most = bytes, busiest = &p->kernels.at[l->kernel];
         }
     if (busiest)
-        dl_putf(b, "; most at once touches kernel '%.100s' (%.200s), %.1f MiB", busiest->name, busiest->where,
-                (double)most / 0x1p20);
+        dl_putf(b, "; most at once touches kernel '%.100s' (%.200s), %.1f MiB", busiest->name,
+                busiest->where, (double)most / 0x1p20);
     dl_arena_free(arena);
 }

@@ -25,12 +25,13 @@ static bool fails(dlr_cuda *c, dlr_cu_result result, const char *what, dl_error 
 static bool parse_ordinal(const char *name, int *ordinal, dl_error *err) {
     char *end = NULL;
     long n = name && name[4] == ':' ? strtol(name + 5, &end, 10) : 0;
-    if (name && strncmp(name, "cuda", 4) == 0 && (!name[4] || (end && end > name + 5 && !*end && n >= 0)) &&
-        n < INT_MAX)
+    if (name && strncmp(name, "cuda", 4) == 0 &&
+        (!name[4] || (end && end > name + 5 && !*end && n >= 0)) && n < INT_MAX)
         return *ordinal = (int)n, true;
-    return !name ? (*ordinal = 0, true)
-                 : dl_fail(err, DL_USAGE, "'%.60s' is no device: cpu, cpu:NAME, cuda, cuda:N, cuda:emulated",
-                           name);
+    return !name
+               ? (*ordinal = 0, true)
+               : dl_fail(err, DL_USAGE,
+                         "'%.60s' is no device: cpu, cpu:NAME, cuda, cuda:N, cuda:emulated", name);
 }
 
 static bool find_device(dlr_cuda *c, dl_error *err) {
@@ -52,9 +53,10 @@ static bool find_device(dlr_cuda *c, dl_error *err) {
 }
 
 static bool capability(dlr_cuda *c, int *major, int *minor, dl_error *err) {
-    return !fails(c, c->driver->DeviceGetAttribute(major, DLR_CU_COMPUTE_MAJOR, c->device), "its kind",
-                  err) &&
-           !fails(c, c->driver->DeviceGetAttribute(minor, DLR_CU_COMPUTE_MINOR, c->device), "its kind", err);
+    return !fails(c, c->driver->DeviceGetAttribute(major, DLR_CU_COMPUTE_MAJOR, c->device),
+                  "its kind", err) &&
+           !fails(c, c->driver->DeviceGetAttribute(minor, DLR_CU_COMPUTE_MINOR, c->device),
+                  "its kind", err);
 }
 
 bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err) {
@@ -64,8 +66,8 @@ bool dlr_cuda_capability(const char *name, int *major, int *minor, dl_error *err
     return c.driver && find_device(&c, err) && capability(&c, major, minor, err);
 }
 
-bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated, dlr_device_memory *memory,
-                         dl_error *err) {
+bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated,
+                         dlr_device_memory *memory, dl_error *err) {
     dlr_cuda c = {0};
     if (!emulated && !parse_ordinal(name, &c.ordinal, err)) return false;
     c.driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);
@@ -84,19 +86,23 @@ static bool check_target(dlr_cuda *c, dl_error *err) {
     bool every = major == 0; /* the fake, unless it was told otherwise */
     return every || fits ||
            dl_fail(err, DL_RESOURCE,
-                   "the plan is for %s, and %s is of compute capability %d.%d: compile the model for it",
+                   "the plan is for %s, and %s is of compute capability %d.%d: compile the model "
+                   "for it",
                    target, c->name, major, minor);
 }
 
-static bool check_entry(const dlr_cuda *c, const dl_plan_kernel *k, const dl_plan_entry *e, dl_error *err) {
+static bool check_entry(const dlr_cuda *c, const dl_plan_kernel *k, const dl_plan_entry *e,
+                        dl_error *err) {
     for (int i = 0; i < e->maps.n; i++) {
         bool images = e->maps.at[i].windows;
-        if (images ? !!c->driver->TensorMapEncodeIm2col : !!c->driver->TensorMapEncodeTiled) continue;
-        return dl_fail(err, DL_RESOURCE,
-                       "kernel '%s' (%s) is launched with tensor maps, and the CUDA driver of %s has no "
-                       "cuTensorMapEncode%s, which makes them: install a newer one, or compile the model "
-                       "again",
-                       k->name, k->variant, c->name, images ? "Im2col" : "Tiled");
+        if (images ? !!c->driver->TensorMapEncodeIm2col : !!c->driver->TensorMapEncodeTiled)
+            continue;
+        return dl_fail(
+            err, DL_RESOURCE,
+            "kernel '%s' (%s) is launched with tensor maps, and the CUDA driver of %s has no "
+            "cuTensorMapEncode%s, which makes them: install a newer one, or compile the model "
+            "again",
+            k->name, k->variant, c->name, images ? "Im2col" : "Tiled");
     }
     return true;
 }
@@ -106,13 +112,16 @@ static bool check_maps(const dlr_cuda *c, dl_error *err) {
     const dl_plan *p = c->base.plan;
     for (int i = 0; i < p->kernels.n; i++)
         for (int j = 0; j < p->kernels.at[i].entries.n; j++)
-            if (!check_entry(c, &p->kernels.at[i], &p->kernels.at[i].entries.at[j], err)) return false;
+            if (!check_entry(c, &p->kernels.at[i], &p->kernels.at[i].entries.at[j], err))
+                return false;
     return true;
 }
 
 /* ---- code ---- */
 
-static const dl_plan_kernel *kernel_at(const dlr_cuda *c, int i) { return &c->base.plan->kernels.at[i]; }
+static const dl_plan_kernel *kernel_at(const dlr_cuda *c, int i) {
+    return &c->base.plan->kernels.at[i];
+}
 
 /* A driver knows no code of compilers that are newer than it by a major version. */
 static bool say_not_loaded(dlr_cuda *c, int object, dlr_cu_result r, dl_error *err) {
@@ -120,15 +129,17 @@ static bool say_not_loaded(dlr_cuda *c, int object, dlr_cu_result r, dl_error *e
     int version = 0;
     dlr_driver_say(c->driver, r, said, sizeof said);
     if (r == DLR_CU_OUT_OF_MEMORY)
-        return dl_fail(err, DL_RESOURCE, "%s has no memory for the plan's object %d: %s", c->name, object,
-                       said);
+        return dl_fail(err, DL_RESOURCE, "%s has no memory for the plan's object %d: %s", c->name,
+                       object, said);
     c->driver->DriverGetVersion(&version);
-    return dl_fail(
-        err, DL_INPUT,
-        "%s does not load the plan's object %d for %s: %s; its driver is of CUDA %d.%d, and takes code of "
-        "NVRTC %d or older (scripts/install-nvrtc fetches one): compile the model again, or install a newer "
-        "driver",
-        c->name, object, c->base.plan->target, said, version / 1000, version % 1000 / 10, version / 1000);
+    return dl_fail(err, DL_INPUT,
+                   "%s does not load the plan's object %d for %s: %s; its driver is of CUDA %d.%d, "
+                   "and takes code of "
+                   "NVRTC %d or older (scripts/install-nvrtc fetches one): compile the model "
+                   "again, or install a newer "
+                   "driver",
+                   c->name, object, c->base.plan->target, said, version / 1000, version % 1000 / 10,
+                   version / 1000);
 }
 
 static bool load_modules(dlr_cuda *c, dl_error *err) {
@@ -146,22 +157,25 @@ static bool load_modules(dlr_cuda *c, dl_error *err) {
     return true;
 }
 
-/* A block with more dynamic shared memory than every device grants unasked must ask; of the phases that share
- * a function, for the most that one takes. */
+/* A block with more dynamic shared memory than every device grants unasked must ask; of the phases
+ * that share a function, for the most that one takes. */
 static bool ask_shared(dlr_cuda *c, const dl_plan_kernel *k, int phase, dl_error *err) {
     enum { UNASKED = 48 << 10 };
     int most = 0, fixed = 0, granted = 0;
     dlr_cu_function f = c->functions[k - c->base.plan->kernels.at][phase];
-    if (fails(c, c->driver->DeviceGetAttribute(&most, DLR_CU_SHARED_OPTIN, c->device), "shared memory",
+    if (fails(c, c->driver->DeviceGetAttribute(&most, DLR_CU_SHARED_OPTIN, c->device),
+              "shared memory", err) ||
+        fails(c, c->driver->FuncGetAttribute(&fixed, DLR_CU_SHARED_STATIC, f), "shared memory",
               err) ||
-        fails(c, c->driver->FuncGetAttribute(&fixed, DLR_CU_SHARED_STATIC, f), "shared memory", err) ||
-        fails(c, c->driver->FuncGetAttribute(&granted, DLR_CU_SHARED_DYNAMIC_MOST, f), "shared memory", err))
+        fails(c, c->driver->FuncGetAttribute(&granted, DLR_CU_SHARED_DYNAMIC_MOST, f),
+              "shared memory", err))
         return false;
     if (k->shared[phase] + fixed > most)
         return dl_fail(err, DL_RESOURCE,
-                       "kernel '%s' (%s) takes %d bytes of shared memory, and %s has %d a block", k->name,
-                       k->where, k->shared[phase] + fixed, c->name, most);
-    /* DLR_DEBUG=carveout: whether more blocks stand on an SM then is a question to a device (bench/gpu) */
+                       "kernel '%s' (%s) takes %d bytes of shared memory, and %s has %d a block",
+                       k->name, k->where, k->shared[phase] + fixed, c->name, most);
+    /* DLR_DEBUG=carveout: whether more blocks stand on an SM then is a question to a device
+     * (bench/gpu) */
     if (dlr_debugs("carveout") && k->shared[phase] + fixed > 0 &&
         fails(c, c->driver->FuncSetAttribute(f, DLR_CU_SHARED_CARVEOUT, 100), "shared memory", err))
         return false;
@@ -178,10 +192,11 @@ static bool find_functions(dlr_cuda *c, dl_error *err) {
             dlr_cu_result r =
                 c->driver->ModuleGetFunction(&c->functions[i][p], c->modules[e.object], e.symbol);
             if (r == DLR_CU_NOT_FOUND)
-                return dl_fail(err, DL_INPUT,
-                               "the plan's object %d holds no function %s for kernel '%s': the plan was made "
-                               "by another build; compile the model again",
-                               e.object, e.symbol, k->name);
+                return dl_fail(
+                    err, DL_INPUT,
+                    "the plan's object %d holds no function %s for kernel '%s': the plan was made "
+                    "by another build; compile the model again",
+                    e.object, e.symbol, k->name);
             if (fails(c, r, e.symbol, err) || !ask_shared(c, k, p, err)) return false;
         }
     }
@@ -205,8 +220,10 @@ static bool start(dlr_cuda *c, dl_error *err) {
     }
     return !fails(c, c->driver->CtxSetCurrent(c->context), "no context", err) &&
            !fails(c, dlr_cuda_begin_memory(c), "no context", err) &&
-           !fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
-           !fails(c, c->driver->StreamCreate(&c->feeder, DLR_CU_STREAM_NON_BLOCKING), "no stream", err) &&
+           !fails(c, c->driver->StreamCreate(&c->stream, DLR_CU_STREAM_NON_BLOCKING), "no stream",
+                  err) &&
+           !fails(c, c->driver->StreamCreate(&c->feeder, DLR_CU_STREAM_NON_BLOCKING), "no stream",
+                  err) &&
            load_modules(c, err) && find_functions(c, err) && find_gather(c, err) &&
            dlr_cuda_begin_calls(c, err);
 }
@@ -222,8 +239,8 @@ bool dlr_cuda_load(dlr_device *d, dl_error *err) {
         c->functions[i] = DL_NEWS(d->arena, dlr_cu_function, p->kernels.at[i].phases + 1);
         c->calls[i] = DL_NEWS(d->arena, void *, p->kernels.at[i].calls.n + 1);
     }
-    return find_device(c, err) && check_target(c, err) && check_maps(c, err) && dl_plan_check_code(p, err) &&
-           start(c, err);
+    return find_device(c, err) && check_target(c, err) && check_maps(c, err) &&
+           dl_plan_check_code(p, err) && start(c, err);
 }
 
 /* ---- memory ---- */
@@ -238,8 +255,9 @@ static size_t variables(const dl_plan *p) {
 
 static bool take_memory(dlr_cuda *c, dl_error *err) {
     const dl_plan *p = c->base.plan;
-    size_t arena = (size_t)dl_plan_round(p->arena_bytes), work = (size_t)dl_plan_round(p->workspace_bytes),
-           stage = (size_t)dl_plan_staged(p), bytes = arena + work + stage, free = 0, total = 0;
+    size_t arena = (size_t)dl_plan_round(p->arena_bytes),
+           work = (size_t)dl_plan_round(p->workspace_bytes), stage = (size_t)dl_plan_staged(p),
+           bytes = arena + work + stage, free = 0, total = 0;
     if (bytes == 0) bytes = DL_PLAN_ALIGN;
     c->all.allocations++, c->workspace_offset = (int64_t)arena;
     c->stage_offset = (int64_t)(arena + work);
@@ -248,20 +266,23 @@ static bool take_memory(dlr_cuda *c, dl_error *err) {
         dl_buf busiest = {0};
         dlr_cuda_put_busiest(p, &busiest);
         c->driver->MemGetInfo(&free, &total);
-        dl_fail(err, DL_RESOURCE,
-                "this run needs %.1f MiB of memory on %s, and %.1f of its %.1f MiB are free: %.1f for "
-                "weights and what else stays from step to step, %.1f for what is made in between, %.1f "
-                "of workspace, %.1f for the batch that comes next%s (dlc compile --dump=memory tells what is "
-                "alive "
-                "when); take a smaller batch or crop, or another precision",
-                mib(bytes), c->name, mib(free), mib(total), mib(variables(p)), mib(arena - variables(p)),
-                mib(work), mib(stage), busiest.at ? busiest.at : "");
+        dl_fail(
+            err, DL_RESOURCE,
+            "this run needs %.1f MiB of memory on %s, and %.1f of its %.1f MiB are free: %.1f for "
+            "weights and what else stays from step to step, %.1f for what is made in between, %.1f "
+            "of workspace, %.1f for the batch that comes next%s (dlc compile --dump=memory tells "
+            "what is "
+            "alive "
+            "when); take a smaller batch or crop, or another precision",
+            mib(bytes), c->name, mib(free), mib(total), mib(variables(p)),
+            mib(arena - variables(p)), mib(work), mib(stage), busiest.at ? busiest.at : "");
         dl_buf_free(&busiest);
         return false;
     }
     return !fails(c, r, "no memory", err) &&
            (arena + work == 0 || /* batches may come to the stage before this is done */
-            !fails(c, c->driver->MemsetD8Async(c->memory, 0, arena + work, c->stream), "memory", err));
+            !fails(c, c->driver->MemsetD8Async(c->memory, 0, arena + work, c->stream), "memory",
+                   err));
 }
 
 static bool bind_launches(dlr_cuda *c, dl_error *err) {
@@ -286,8 +307,9 @@ static void make_launches(dlr_cuda *c) {
         c->programs[i].launches = DL_NEWS(arena, dlr_cuda_launch, p->launches.n + 1);
         for (int j = 0; j < p->launches.n; j++) {
             int kernel = p->launches.at[j].kernel;
-            c->programs[i].launches[j] = (dlr_cuda_launch){
-                .kernel = kernel_at(c, kernel), .phase = c->functions[kernel], .calls = c->calls[kernel]};
+            c->programs[i].launches[j] = (dlr_cuda_launch){.kernel = kernel_at(c, kernel),
+                                                           .phase = c->functions[kernel],
+                                                           .calls = c->calls[kernel]};
         }
     }
 }
@@ -307,7 +329,8 @@ static int64_t find_results(dlr_cuda *c, int program) {
         const dl_plan_result *r = &p->results.at[i];
         int64_t bytes = dl_type_bytes(&r->type);
         bool told = r->role == DL_RESULT_LOSS || r->role == DL_RESULT_METRIC;
-        if (told && bytes > 0 && bytes <= SMALL) all[n++] = (dlr_span){.offset = r->offset, .bytes = bytes};
+        if (told && bytes > 0 && bytes <= SMALL)
+            all[n++] = (dlr_span){.offset = r->offset, .bytes = bytes};
     }
     qsort(all, (size_t)n, sizeof *all, by_offset);
     int64_t place = 0;

@@ -18,8 +18,8 @@ static void mark(dlr_cuda *c, int i, dlr_cu_stream stream) {
     if (event) dlr_cuda_ok(c, c->driver->EventRecord(event, stream), "an event");
 }
 
-/* Of events, the first is the one that the others' times are counted from; those of copies follow it in
- * pairs, and then those between launches. */
+/* Of events, the first is the one that the others' times are counted from; those of copies follow
+ * it in pairs, and then those between launches. */
 enum { COPIES = 1, LAUNCHES = COPIES + 2 * DLR_TIMED_COPIES };
 
 void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline) {
@@ -65,7 +65,8 @@ static int64_t since(dlr_cuda *c, int i) {
     return llround((double)ms * 1e6);
 }
 
-/* The host learns of an event a little later than it is: nothing ran after it is known to have ended. */
+/* The host learns of an event a little later than it is: nothing ran after it is known to have
+ * ended. */
 static void shift(dlr_time *times, int n, int64_t ns) {
     for (int i = 0; times && i < n; i++) times[i].began += ns, times[i].ended += ns;
 }
@@ -97,8 +98,8 @@ void dlr_cuda_end_watch(dlr_cuda *c, int program) {
         before = after;
     }
     for (int k = 0; t->collectives && k < p->collectives.n; k++)
-        t->collectives[k] =
-            (dlr_time){since(c, event_of(c, program, k, false)), since(c, event_of(c, program, k, true))};
+        t->collectives[k] = (dlr_time){since(c, event_of(c, program, k, false)),
+                                       since(c, event_of(c, program, k, true))};
     if (before > last) last = before;
     shift_all(t, p, c->watch.began + last > now ? now - last : c->watch.began);
 }

@@ -1,5 +1,5 @@
-/* What a CUDA device does in a step: programs captured once and launched as one graph; their small results on
- * the way to the host behind each. */
+/* What a CUDA device does in a step: programs captured once and launched as one graph; their small
+ * results on the way to the host behind each. */
 #include <stdio.h>
 
 #include "runtime/cuda/cuda.h"
@@ -7,8 +7,8 @@
 /* ---- launches ---- */
 
 static const char *name_launch(const dlr_cuda_launch *l, char *text, size_t size) {
-    snprintf(text, size, "kernel '%.100s'%s%.300s%s", l->kernel->name, *l->kernel->where ? " (" : "",
-             l->kernel->where, *l->kernel->where ? ")" : "");
+    snprintf(text, size, "kernel '%.100s'%s%.300s%s", l->kernel->name,
+             *l->kernel->where ? " (" : "", l->kernel->where, *l->kernel->where ? ")" : "");
     return text;
 }
 
@@ -19,7 +19,8 @@ void dlr_cuda_launch_one(dlr_device *d, int program, int number) {
     dlr_cuda_flush(c, true);
     if (!dlr_cuda_alive(c)) return;
     c->all.launches += l->kernel->calls.n + l->kernel->phases;
-    dlr_cu_result r = c->base.guards ? dlr_cuda_guarded(c, program, number) : dlr_cuda_put_launch(c, l);
+    dlr_cu_result r =
+        c->base.guards ? dlr_cuda_guarded(c, program, number) : dlr_cuda_put_launch(c, l);
     if (r == 0 && c->slow) r = c->driver->StreamSynchronize(c->stream);
     dlr_cuda_ok(c, r, name_launch(l, text, sizeof text));
 }
@@ -28,8 +29,9 @@ void dlr_cuda_launch_one(dlr_device *d, int program, int number) {
 
 /* A step, to run or to be captured. */
 static dlr_cu_result put_step(dlr_cuda *c, int program, dl_plan_step s) {
-    return s.kind == DL_STEP_LAUNCH ? dlr_cuda_put_launch(c, &c->programs[program].launches[s.number])
-                                    : dlr_cuda_put_exchange(c, program, s);
+    return s.kind == DL_STEP_LAUNCH
+               ? dlr_cuda_put_launch(c, &c->programs[program].launches[s.number])
+               : dlr_cuda_put_exchange(c, program, s);
 }
 
 void dlr_cuda_capture(dlr_device *d, int program) {
@@ -115,7 +117,8 @@ void dlr_cuda_replay(dlr_device *d, int program) {
         }
     } else {
         c->all.graphs++;
-        dlr_cuda_ok(c, c->driver->GraphLaunch(c->programs[program].graph, c->stream), "a program's launch");
+        dlr_cuda_ok(c, c->driver->GraphLaunch(c->programs[program].graph, c->stream),
+                    "a program's launch");
     }
     if (dlr_cuda_alive(c)) send_results(c, program);
     if (d->timeline) dlr_cuda_end_watch(c, program);
@@ -147,13 +150,16 @@ void dlr_cuda_say(const dlr_cuda *c) {
     const dlr_driver_counts *s = &c->steps, *a = &c->all;
     if (c->nsteps)
         fprintf(stderr,
-                "driver: graph launches a step %g, synchronisations a step %g, allocations a step %g (%lld "
-                "steps in a row; a step launches %g kernels outside of graphs and waits for earlier ones %g "
+                "driver: graph launches a step %g, synchronisations a step %g, allocations a step "
+                "%g (%lld "
+                "steps in a row; a step launches %g kernels outside of graphs and waits for "
+                "earlier ones %g "
                 "times)\n",
-                (double)s->graphs / n, (double)s->syncs / n, (double)s->allocations / n, (long long)c->nsteps,
-                (double)s->launches / n, (double)s->waits / n);
+                (double)s->graphs / n, (double)s->syncs / n, (double)s->allocations / n,
+                (long long)c->nsteps, (double)s->launches / n, (double)s->waits / n);
     fprintf(stderr,
-            "driver: in all %lld runs, %lld graph launches, %lld kernels launched outside of graphs, %lld "
+            "driver: in all %lld runs, %lld graph launches, %lld kernels launched outside of "
+            "graphs, %lld "
             "synchronisations, %lld waits for earlier runs, %lld allocations\n",
             (long long)c->runs, (long long)a->graphs, (long long)a->launches, (long long)a->syncs,
             (long long)a->waits, (long long)a->allocations);

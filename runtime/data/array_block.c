@@ -1,5 +1,5 @@
-/* Blocks of arrays: where a packed block's numbers lie, and the error for one that is not of the wanted
- * type. For all ways of reading, which array_file.c calls. */
+/* Blocks of arrays: where a packed block's numbers lie, and the error for one that is not of the
+ * wanted type. For all ways of reading, which array_file.c calls. */
 #include "runtime/data/array_format.h"
 
 void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *step) {
@@ -7,11 +7,12 @@ void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *s
     for (int i = rank - 1; i >= 0; i--) step[i] = each, each *= count[i];
 }
 
-bool dlr_refuse_number(const dlr_source *s, const dlr_block *block, const int64_t *bad, double value,
-                       dlr_element to, dl_error *err) {
+bool dlr_refuse_number(const dlr_source *s, const dlr_block *block, const int64_t *bad,
+                       double value, dlr_element to, dl_error *err) {
     dl_buf place = {0};
     for (int i = 0; i < s->rank; i++)
-        dl_putf(&place, "%s%lld", i ? ", " : "", (long long)(block->start[i] + bad[i] * block->stride[i]));
+        dl_putf(&place, "%s%lld", i ? ", " : "",
+                (long long)(block->start[i] + bad[i] * block->stride[i]));
     dl_fail(err, DL_INPUT, "%s [%s] is %g, which is no whole number of type %s", s->label,
             place.at ? place.at : "", value, dlr_element_name(to));
     dl_buf_free(&place);

@@ -43,8 +43,8 @@ static slot *find_slot(chunk_state *c, int64_t index) {
     return oldest;
 }
 
-/* A chunk in memory until release; NULL with an error. `own` is what it is kept in when the cache has no
- * place. */
+/* A chunk in memory until release; NULL with an error. `own` is what it is kept in when the cache
+ * has no place. */
 static slot *acquire(const dlr_source *source, int64_t index, slot *own, dl_error *err) {
     chunk_state *c = source->state;
     pthread_mutex_lock(&c->lock);
@@ -87,7 +87,8 @@ typedef struct {
     const dlr_source *source;
     const dlr_block *block;
     dlr_element_move move; /* `to` and to_step are the block's, the rest a chunk's */
-    int64_t at[DLR_ARRAY_RANK], first[DLR_ARRAY_RANK]; /* the chunk; its first number of the block */
+    int64_t at[DLR_ARRAY_RANK],
+        first[DLR_ARRAY_RANK]; /* the chunk; its first number of the block */
     slot own;
     dl_error *err;
 } walk;
@@ -115,8 +116,9 @@ static bool move_chunk(walk *w) {
     double value;
     for (int i = 0; i < s->rank; i++) {
         index = index * c->grid[i] + w->at[i];
-        from += (w->block->start[i] + w->first[i] * w->block->stride[i] - w->at[i] * c->how.chunk[i]) *
-                c->step[i];
+        from +=
+            (w->block->start[i] + w->first[i] * w->block->stride[i] - w->at[i] * c->how.chunk[i]) *
+            c->step[i];
         to += w->first[i] * m.to_step[i];
         m.from_step[i] = c->step[i] * w->block->stride[i];
     }
@@ -142,13 +144,15 @@ static bool walk_axis(walk *w, int axis) {
     if (axis == w->source->rank) return move_chunk(w);
     const chunk_state *c = w->source->state;
     const dlr_block *b = w->block;
-    int64_t size = c->how.chunk[axis], last = b->start[axis] + (b->count[axis] - 1) * b->stride[axis];
+    int64_t size = c->how.chunk[axis],
+            last = b->start[axis] + (b->count[axis] - 1) * b->stride[axis];
     for (int64_t at = b->start[axis] / size; at <= last / size; at++)
         if (cut_axis(w, axis, at) && !walk_axis(w, axis + 1)) return false;
     return true;
 }
 
-static bool read_chunks(const dlr_source *s, const dlr_block *b, dlr_element to, void *out, dl_error *err) {
+static bool read_chunks(const dlr_source *s, const dlr_block *b, dlr_element to, void *out,
+                        dl_error *err) {
     const chunk_state *c = s->state;
     walk w = {.source = s, .block = b, .err = err};
     w.move = (dlr_element_move){
@@ -183,7 +187,8 @@ static bool measure(const dlr_source *s, chunk_state *c) {
         if (c->how.chunk[axis] < 1 || __builtin_mul_overflow(bytes, c->how.chunk[axis], &bytes) ||
             bytes > MAX_CHUNK)
             return false;
-        c->grid[axis] = s->dims[axis] / c->how.chunk[axis] + (s->dims[axis] % c->how.chunk[axis] != 0);
+        c->grid[axis] =
+            s->dims[axis] / c->how.chunk[axis] + (s->dims[axis] % c->how.chunk[axis] != 0);
         if (__builtin_mul_overflow(all, c->grid[axis] ? c->grid[axis] : 1, &all)) return false;
     }
     c->bytes = (size_t)bytes;
@@ -200,8 +205,9 @@ bool dlr_chunks_open(dlr_source *s, const dlr_chunking *how, size_t cache, dl_er
     pthread_mutex_init(&c->lock, NULL), pthread_cond_init(&c->loaded, NULL);
     s->read = read_chunks, s->forget = forget_chunks, s->close = close_chunks, s->chunked = true;
     if (!measure(s, c))
-        return dl_fail(err, DL_INPUT, "%s has chunks of more than %d MiB, or more than can be counted",
-                       s->label, MAX_CHUNK >> 20);
+        return dl_fail(err, DL_INPUT,
+                       "%s has chunks of more than %d MiB, or more than can be counted", s->label,
+                       MAX_CHUNK >> 20);
     c->slots = cache / c->bytes < SLOTS ? (int)(cache / c->bytes) : SLOTS;
     s->held = (int64_t)c->bytes * c->slots;
     return true;

@@ -31,8 +31,8 @@ static bool is_zip(const char *head) {
     return memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "PK\5\6", 4) == 0;
 }
 
-/* By the first bytes; of what is none of ours, the format is named. What is of no known format is libhdf5's
- * to judge. */
+/* By the first bytes; of what is none of ours, the format is named. What is of no known format is
+ * libhdf5's to judge. */
 static const dlr_array_format *recognise(const char *path, dl_error *err) {
     char head[DLR_FOREIGN_HEAD] = {0};
     struct stat st;
@@ -86,7 +86,8 @@ void dlr_array_file_put(dl_buf *out, const dlr_array_file *f, int most) {
 
 /* ---- reading one ---- */
 
-dlr_source *dlr_source_open(const dlr_array_file *f, const dlr_array_facts *a, size_t cache, dl_error *err) {
+dlr_source *dlr_source_open(const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
+                            dl_error *err) {
     dl_buf label = {0};
     dlr_source *s = calloc(1, sizeof *s);
     if (!s) return dl_fail(err, DL_RESOURCE, "no memory to open %s", f->path), NULL;
@@ -100,15 +101,19 @@ dlr_source *dlr_source_open(const dlr_array_file *f, const dlr_array_facts *a, s
     bool ok = true;
     int64_t bytes = (int64_t)dlr_element_bytes(a->type);
     for (int i = 0; i < s->rank; i++)
-        if (a->dims[i] < 0 || __builtin_mul_overflow(bytes, a->dims[i] ? a->dims[i] : 1, &bytes)) ok = false;
+        if (a->dims[i] < 0 || __builtin_mul_overflow(bytes, a->dims[i] ? a->dims[i] : 1, &bytes))
+            ok = false;
     if (!ok)
-        dl_fail(err, DL_INPUT, "%s has more numbers than can be counted: the file is damaged", s->label);
+        dl_fail(err, DL_INPUT, "%s has more numbers than can be counted: the file is damaged",
+                s->label);
     else if (a->refused)
         ok = dl_fail(err, DL_INPUT, "%s %s", s->label, a->refused);
     else if (a->rank > DLR_ARRAY_RANK)
-        ok = dl_fail(err, DL_INPUT, "%s has %d axes; %d can be read", s->label, a->rank, DLR_ARRAY_RANK);
+        ok = dl_fail(err, DL_INPUT, "%s has %d axes; %d can be read", s->label, a->rank,
+                     DLR_ARRAY_RANK);
     else if (a->type == DLR_EL_NONE)
-        ok = dl_fail(err, DL_INPUT, "%s holds %s, not numbers that can be read", s->label, a->stored);
+        ok = dl_fail(err, DL_INPUT, "%s holds %s, not numbers that can be read", s->label,
+                     a->stored);
     if (ok && f->format->open(s, f, a, cache, err)) return s;
     dlr_source_close(s);
     return NULL;
@@ -134,7 +139,8 @@ void dlr_source_put_on_paper(dlr_source *s, bool on) {
     if (s->forget) s->forget(s);
 }
 
-bool dlr_source_read(const dlr_source *s, const dlr_block *block, dlr_element to, void *out, dl_error *err) {
+bool dlr_source_read(const dlr_source *s, const dlr_block *block, dlr_element to, void *out,
+                     dl_error *err) {
     dlr_block b = *block;
     bool empty = false;
     DL_CHECK(to < DLR_NELEMENTS && to != DLR_EL_F16);
@@ -142,7 +148,8 @@ bool dlr_source_read(const dlr_source *s, const dlr_block *block, dlr_element to
         if (b.stride[i] < 1 || b.count[i] == 1) b.stride[i] = 1;
         DL_CHECK(b.start[i] >= 0 && b.count[i] >= 0 && b.start[i] <= s->dims[i]);
         DL_CHECK(b.count[i] == 0 ||
-                 (s->dims[i] > b.start[i] && b.count[i] - 1 <= (s->dims[i] - 1 - b.start[i]) / b.stride[i]));
+                 (s->dims[i] > b.start[i] &&
+                  b.count[i] - 1 <= (s->dims[i] - 1 - b.start[i]) / b.stride[i]));
         empty = empty || b.count[i] == 0;
     }
     return empty || s->read(s, &b, to, out, err);

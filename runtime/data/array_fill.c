@@ -8,7 +8,8 @@ typedef struct {
     bool swapped;
 } fill_state;
 
-static bool read_fill(const dlr_source *s, const dlr_block *b, dlr_element to, void *out, dl_error *err) {
+static bool read_fill(const dlr_source *s, const dlr_block *b, dlr_element to, void *out,
+                      dl_error *err) {
     const fill_state *f = s->state;
     if (s->on_paper) return true;
     dlr_element_move m = {.rank = s->rank,

@@ -17,7 +17,8 @@ static const struct {
 };
 enum { N_FILTERS = sizeof filters / sizeof *filters };
 
-/* Whether what is packed already is packed or shuffled once more: our codecs must know each size. */
+/* Whether what is packed already is packed or shuffled once more: our codecs must know each size.
+ */
 static bool is_packed_twice(const dlr_hdf5_set *set) {
     bool packed = false;
     for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++) {
@@ -29,11 +30,13 @@ static bool is_packed_twice(const dlr_hdf5_set *set) {
 
 /* Whether its chunks are unpacked here; else libhdf5 does, which has no filter of others. */
 static bool is_unpacked_here(const dlr_hdf5_set *set) {
-    return set->layout == DLR_HDF5_CHUNKED && set->plain && !set->odd_edges && !is_packed_twice(set);
+    return set->layout == DLR_HDF5_CHUNKED && set->plain && !set->odd_edges &&
+           !is_packed_twice(set);
 }
 
 static const char *name_filter(const dlr_hdf5_set *set, int i) {
-    if (i < DLR_HDF5_FILTERS && set->filter[i] == DLR_HDF5_LZF && !is_unpacked_here(set)) return NULL;
+    if (i < DLR_HDF5_FILTERS && set->filter[i] == DLR_HDF5_LZF && !is_unpacked_here(set))
+        return NULL;
     for (int k = 0; i < DLR_HDF5_FILTERS && k < N_FILTERS; k++)
         if (set->filter[i] == filters[k].filter) return filters[k].name;
     return NULL;
@@ -44,10 +47,15 @@ static const char *name_foreign(int filter) {
     static const struct {
         int filter;
         const char *name;
-    } known[] = {
-        {H5Z_FILTER_SZIP, ", szip"}, {H5Z_FILTER_NBIT, ", nbit"}, {H5Z_FILTER_SCALEOFFSET, ", scaleoffset"},
-        {DLR_HDF5_LZF, ", lzf"},     {32001, ", blosc"},          {32004, ", lz4"},
-        {32008, ", bitshuffle"},     {32015, ", zstd"},           {32026, ", blosc2"}};
+    } known[] = {{H5Z_FILTER_SZIP, ", szip"},
+                 {H5Z_FILTER_NBIT, ", nbit"},
+                 {H5Z_FILTER_SCALEOFFSET, ", scaleoffset"},
+                 {DLR_HDF5_LZF, ", lzf"},
+                 {32001, ", blosc"},
+                 {32004, ", lz4"},
+                 {32008, ", bitshuffle"},
+                 {32015, ", zstd"},
+                 {32026, ", blosc2"}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].filter == filter) return known[i].name;
     return "";
@@ -60,7 +68,9 @@ static bool is_empty(const dlr_hdf5_set *set) {
 }
 
 /* Whether nothing is read of it: it was never written. */
-static bool is_fill_alone(const dlr_hdf5_set *set) { return set->layout == DLR_HDF5_EMPTY && set->plain; }
+static bool is_fill_alone(const dlr_hdf5_set *set) {
+    return set->layout == DLR_HDF5_EMPTY && set->plain;
+}
 
 /* As the end of a sentence, or NULL. */
 static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
@@ -70,24 +80,29 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
             "one file with h5repack",
         [DLR_HDF5_VIRTUAL] =
             "is a virtual data set, which is not followed: copy it into one file with h5repack",
-        [DLR_HDF5_LINK] = "is a link to somewhere else, which is not followed: name the data set itself",
+        [DLR_HDF5_LINK] =
+            "is a link to somewhere else, which is not followed: name the data set itself",
     };
     if (set->layout == DLR_HDF5_CLOSED) return set->why;
-    if (set->layout == DLR_HDF5_EMPTY && is_empty(set)) return "is empty: an axis of it has no elements";
+    if (set->layout == DLR_HDF5_EMPTY && is_empty(set))
+        return "is empty: an axis of it has no elements";
     if ((size_t)set->layout < sizeof layouts / sizeof *layouts && layouts[set->layout])
         return layouts[set->layout];
-    if (set->cut_attributes) return "has attributes that were not read: the file has more than 4096 of them";
+    if (set->cut_attributes)
+        return "has attributes that were not read: the file has more than 4096 of them";
     for (int i = 0; i < set->filter_count; i++)
         if (!name_filter(set, i) && !is_fill_alone(set)) {
             int filter = i < DLR_HDF5_FILTERS ? set->filter[i] : -1;
             if (filter == DLR_HDF5_LZF)
-                return "is packed with lzf and has numbers, edges or filters that libhdf5 alone reads, which "
+                return "is packed with lzf and has numbers, edges or filters that libhdf5 alone "
+                       "reads, which "
                        "has no lzf: write it again with gzip";
-            return dl_format(arena,
-                             "is packed with filter %d%s, which is not supported (gzip, lzf and shuffle "
-                             "are): write it again "
-                             "with the program that can read it, or by h5repack -f NONE",
-                             filter, name_foreign(filter));
+            return dl_format(
+                arena,
+                "is packed with filter %d%s, which is not supported (gzip, lzf and shuffle "
+                "are): write it again "
+                "with the program that can read it, or by h5repack -f NONE",
+                filter, name_foreign(filter));
         }
     return NULL;
 }
@@ -96,7 +111,8 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
 static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, bool netcdf, dlr_array_facts *a) {
     dl_buf packing = {0};
     for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++)
-        dl_putf(&packing, "%s%s", i ? ", " : "", name_filter(set, i) ? name_filter(set, i) : "unknown");
+        dl_putf(&packing, "%s%s", i ? ", " : "",
+                name_filter(set, i) ? name_filter(set, i) : "unknown");
     *a = (dlr_array_facts){
         .name = set->name,
         .stored = set->layout == DLR_HDF5_LINK ? "(a link)" : set->type,
@@ -146,14 +162,15 @@ static bool list_hdf5(dlr_array_file *f, dl_error *err) {
     dlr_array_facts *arrays = DL_NEWS(f->arena, dlr_array_facts, found->n + 1);
     *facts = *found;
     free(found);
-    for (int i = 0; i < facts->n; i++) put_facts(f->arena, &facts->set[i], facts->netcdf, &arrays[i]);
+    for (int i = 0; i < facts->n; i++)
+        put_facts(f->arena, &facts->set[i], facts->netcdf, &arrays[i]);
     put_attributes(f->arena, facts, arrays);
     f->arrays = arrays, f->n = facts->n, f->more = facts->more, f->state = facts;
     return true;
 }
 
-static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
-                      dl_error *err) {
+static bool open_hdf5(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a,
+                      size_t cache, dl_error *err) {
     const dlr_hdf5_facts *facts = f->state;
     const dlr_hdf5_set *set = &facts->set[a - f->arrays];
     if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->filter_count == 0)

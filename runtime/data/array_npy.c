@@ -27,9 +27,11 @@ bool dlr_npy_facts(dl_arena *arena, const dl_npy *header, uint64_t bytes, const 
                                        : dlr_element_name(a->type);
     for (int i = 0; i < header->rank; i++) a->dims[i] = (int64_t)header->dims[i];
     run->offset = (int64_t)header->offset, run->fortran = header->fortran;
-    uint64_t end = header->offset + header->count * dlr_element_bytes(a->type); /* count is 2^47 at most */
+    uint64_t end =
+        header->offset + header->count * dlr_element_bytes(a->type); /* count is 2^47 at most */
     return end <= bytes ||
-           dl_fail(err, DL_INPUT, "%s is truncated: its header promises %llu bytes, and it has %llu", path,
+           dl_fail(err, DL_INPUT,
+                   "%s is truncated: its header promises %llu bytes, and it has %llu", path,
                    (unsigned long long)end, (unsigned long long)bytes);
 }
 

@@ -24,9 +24,11 @@ static int64_t read_head(int fd, const char *path, const dlr_zip_entry *e, void 
                          dl_error *err) {
     size_t n = e->unpacked < room ? (size_t)e->unpacked : room;
     if (!e->deflated) return dl_read_at(fd, path, head, n, (int64_t)e->at, err) ? (int64_t)n : -1;
-    size_t bytes = e->bytes < 2 * room ? (size_t)e->bytes : 2 * room; /* deflate adds very little at worst */
+    size_t bytes =
+        e->bytes < 2 * room ? (size_t)e->bytes : 2 * room; /* deflate adds very little at worst */
     unsigned char *packed = malloc(bytes + 1);
-    z_stream z = {.next_in = packed, .avail_in = (uInt)bytes, .next_out = head, .avail_out = (uInt)n};
+    z_stream z = {
+        .next_in = packed, .avail_in = (uInt)bytes, .next_out = head, .avail_out = (uInt)n};
     bool ok = packed || dl_fail(err, DL_RESOURCE, "no memory to read %s", path);
     ok = ok && dl_read_at(fd, path, packed, bytes, (int64_t)e->at, err);
     if (ok && inflateInit2(&z, -MAX_WBITS) == Z_OK) {
@@ -37,8 +39,8 @@ static int64_t read_head(int fd, const char *path, const dlr_zip_entry *e, void 
     return ok ? (int64_t)(n - z.avail_out) : -1;
 }
 
-static bool list_member(dlr_array_file *f, int fd, const dlr_zip_entry *e, dlr_array_facts *a, member *m,
-                        dl_error *err) {
+static bool list_member(dlr_array_file *f, int fd, const dlr_zip_entry *e, dlr_array_facts *a,
+                        member *m, dl_error *err) {
     char head[DL_NPY_HEAD];
     dl_npy header;
     const char *path = dl_format(f->arena, "%s: '%s'", f->path, e->name);
@@ -73,7 +75,8 @@ static bool list_members(dlr_array_file *f, int fd, dl_error *err) {
     }
     for (int i = 0; f->n == 0 && i < zip.n; i++)
         if (!dlr_refuse_foreign_zip(f->path, zip.entries[i].name, err)) return false;
-    return f->n > 0 || dl_fail(err, DL_INPUT, "%s is a zip file without a .npy file in it: no .npz", f->path);
+    return f->n > 0 ||
+           dl_fail(err, DL_INPUT, "%s is a zip file without a .npy file in it: no .npz", f->path);
 }
 
 static bool list_npz(dlr_array_file *f, dl_error *err) {
@@ -91,8 +94,8 @@ typedef struct {
     int fd;
 } npz_state;
 
-static bool load_member(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out, bool *absent,
-                        dl_error *err) {
+static bool load_member(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out,
+                        bool *absent, dl_error *err) {
     const npz_state *z = how->state;
     const dlr_zip_entry *e = &z->m.entry;
     const dlr_codec deflate = {DLR_CODEC_DEFLATE, 0};
@@ -124,9 +127,10 @@ static void close_npz(void *state) {
     free(z);
 }
 
-/* A stored entry is read in parts and in any order, and its checksum is of the whole: it is read once from
- * begin to end, 1 MiB at a time, when the array is opened, and what follows comes from the system's memory if
- * that has room. A deflated one is checked each time that it is unpacked, which is once where it is kept. */
+/* A stored entry is read in parts and in any order, and its checksum is of the whole: it is read
+ * once from begin to end, 1 MiB at a time, when the array is opened, and what follows comes from
+ * the system's memory if that has room. A deflated one is checked each time that it is unpacked,
+ * which is once where it is kept. */
 static bool check_stored(const dlr_array_file *f, const dlr_zip_entry *e, dl_error *err) {
     int fd = dl_input_open(f->path, err);
     if (fd < 0) return false;
@@ -144,13 +148,16 @@ static bool open_npz(dlr_source *s, const dlr_array_file *f, const dlr_array_fac
         run.offset += (int64_t)m->entry.at;
         return dlr_run_open(s, f->path, &run, err);
     }
-    dlr_chunking how = {
-        .swapped = m->run.swapped, .fortran = m->run.fortran, .load = load_member, .close = close_npz};
+    dlr_chunking how = {.swapped = m->run.swapped,
+                        .fortran = m->run.fortran,
+                        .load = load_member,
+                        .close = close_npz};
     npz_state *z = how.state = calloc(1, sizeof *z);
     if (!z) return dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label);
     *z = (npz_state){*m, dl_input_open(f->path, err)};
     for (int i = 0; i < s->rank; i++) how.chunk[i] = s->dims[i] ? s->dims[i] : 1;
-    if (m->entry.unpacked > cache) cache = m->entry.unpacked; /* unpacked once, not for every block */
+    if (m->entry.unpacked > cache)
+        cache = m->entry.unpacked; /* unpacked once, not for every block */
     return dlr_chunks_open(s, &how, cache, err) && z->fd >= 0;
 }
 

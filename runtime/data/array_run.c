@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 enum {
-    /* Rows nearer than this are read in one call with the gap between them: a system call costs as much as
-     * copying about this many bytes. */
+    /* Rows nearer than this are read in one call with the gap between them: a system call costs as
+     * much as copying about this many bytes. */
     GAP_BYTES = 2048,
     SCRATCH = 1 << 18, /* of a piece that is converted or moved on its way */
-    SPARSE = 16        /* a piece is read whole when at least one in so many of its bytes is wanted */
+    SPARSE = 16 /* a piece is read whole when at least one in so many of its bytes is wanted */
 };
 
 typedef struct {
@@ -31,7 +31,8 @@ static bool fail_cut(const dlr_source *s, dl_error *err) {
 }
 
 /* Fills the pieces one after another from the file, at `at`. The pieces are used up. */
-static bool read_pieces(const dlr_source *s, struct iovec *piece, int n, int64_t at, dl_error *err) {
+static bool read_pieces(const dlr_source *s, struct iovec *piece, int n, int64_t at,
+                        dl_error *err) {
     const run_state *r = s->state;
     if (r->map || s->on_paper) {
         int64_t bytes = 0;
@@ -66,8 +67,8 @@ static int64_t offset_of(const dlr_source *s, const int64_t *at) {
 /* ---- as they are: straight to where they belong ---- */
 
 /* Rows of `bytes`, `pitch` apart in the file, packed; what lies between near ones goes nowhere. */
-static bool read_rows(const dlr_source *s, int64_t offset, int64_t rows, int64_t bytes, int64_t pitch,
-                      char *out, dl_error *err) {
+static bool read_rows(const dlr_source *s, int64_t offset, int64_t rows, int64_t bytes,
+                      int64_t pitch, char *out, dl_error *err) {
     enum { MOST = 256 };
     const run_state *r = s->state;
     const int64_t gap = pitch - bytes;
@@ -91,7 +92,8 @@ static bool read_rows(const dlr_source *s, int64_t offset, int64_t rows, int64_t
     return true;
 }
 
-/* Axes from `whole` on are one row; the one before them is its rows; those before that are walked. */
+/* Axes from `whole` on are one row; the one before them is its rows; those before that are walked.
+ */
 static bool read_as_stored(const dlr_source *s, const dlr_block *b, char *out, dl_error *err) {
     const run_state *r = s->state;
     int64_t bytes = (int64_t)dlr_element_bytes(s->type), at[DLR_ARRAY_RANK], rows = 1, pitch = 0;
@@ -100,7 +102,8 @@ static bool read_as_stored(const dlr_source *s, const dlr_block *b, char *out, d
     if (whole > 0) rows = b->count[whole - 1], pitch = r->step[whole - 1];
     memcpy(at, b->start, sizeof at);
     for (;;) {
-        if (!read_rows(s, offset_of(s, at), rows, bytes, pitch ? pitch : bytes, out, err)) return false;
+        if (!read_rows(s, offset_of(s, at), rows, bytes, pitch ? pitch : bytes, out, err))
+            return false;
         out += rows * bytes;
         int i = whole - 2;
         for (; i >= 0; i--) {
@@ -117,7 +120,7 @@ typedef struct {
     const dlr_source *s;
     const dlr_block *block;
     char *scratch;
-    dlr_element_move move;       /* `from` is in scratch; count and `to` are those of the piece at hand */
+    dlr_element_move move; /* `from` is in scratch; count and `to` are those of the piece at hand */
     int64_t at[DLR_ARRAY_RANK];  /* numbers of the block before the piece, along each axis */
     int slowest[DLR_ARRAY_RANK]; /* the axes as they lie in the file */
     dl_error *err;
@@ -149,8 +152,8 @@ static bool move_piece(walk *w, int64_t span) {
     return dlr_refuse_number(w->s, w->block, bad, value, m.to_type, w->err);
 }
 
-/* Pieces along axis slowest[k] that fit the scratch memory and are not mostly gaps; single numbers of that
- * axis where a piece of one would not be. */
+/* Pieces along axis slowest[k] that fit the scratch memory and are not mostly gaps; single numbers
+ * of that axis where a piece of one would not be. */
 static bool walk_axis(walk *w, int k) {
     if (k == w->s->rank) return move_piece(w, span_of(w, k));
     int axis = w->slowest[k];
@@ -158,7 +161,9 @@ static bool walk_axis(walk *w, int k) {
     int64_t wanted = (int64_t)dlr_element_bytes(w->s->type);
     for (int j = k + 1; j < w->s->rank; j++) wanted *= w->block->count[w->slowest[j]];
     bool dense = all == 1 || each / SPARSE <= wanted;
-    int64_t piece = inner > SCRATCH || inner / SPARSE > wanted ? 0 : dense ? 1 + (SCRATCH - inner) / each : 1;
+    int64_t piece = inner > SCRATCH || inner / SPARSE > wanted ? 0
+                    : dense                                    ? 1 + (SCRATCH - inner) / each
+                                                               : 1;
     for (int64_t i = 0; i < all;) {
         int64_t n = !piece ? 1 : piece < all - i ? piece : all - i;
         w->at[axis] = i, w->move.count[axis] = n;
@@ -170,7 +175,8 @@ static bool walk_axis(walk *w, int k) {
     return true;
 }
 
-static bool read_moved(const dlr_source *s, const dlr_block *b, dlr_element to, void *out, dl_error *err) {
+static bool read_moved(const dlr_source *s, const dlr_block *b, dlr_element to, void *out,
+                       dl_error *err) {
     const run_state *r = s->state;
     walk w = {.s = s, .block = b, .scratch = malloc(SCRATCH), .err = err};
     if (!w.scratch) return dl_fail(err, DL_RESOURCE, "no memory to read %s", s->label);
@@ -187,7 +193,8 @@ static bool read_moved(const dlr_source *s, const dlr_block *b, dlr_element to, 
     return ok;
 }
 
-static bool read_run(const dlr_source *s, const dlr_block *b, dlr_element to, void *out, dl_error *err) {
+static bool read_run(const dlr_source *s, const dlr_block *b, dlr_element to, void *out,
+                     dl_error *err) {
     const run_state *r = s->state;
     struct stat now;
     if (r->map && (dl_fstat(r->fd, &now) != 0 || now.st_size < r->end)) return fail_cut(s, err);
@@ -219,7 +226,8 @@ bool dlr_run_open(dlr_source *s, const char *path, const dlr_run *run, dl_error 
     if ((r->fd = dl_input_open(path, err)) < 0) return false;
     if (!s->mapped || each == 0) return true;
     void *map = mmap(NULL, (size_t)r->end, PROT_READ, MAP_SHARED, r->fd, 0);
-    if (map == MAP_FAILED) return dl_fail_errno(err, DL_RESOURCE, "cannot map %s into memory", s->label);
+    if (map == MAP_FAILED)
+        return dl_fail_errno(err, DL_RESOURCE, "cannot map %s into memory", s->label);
     r->map = map;
     return true;
 }

@@ -25,14 +25,15 @@ typedef struct {
 } search;
 
 /* The text of a file of a folder; NULL when it is not there, or with an error. */
-static char *read_meta(search *s, const char *folder, const char *name, size_t *n, const char **path) {
+static char *read_meta(search *s, const char *folder, const char *name, size_t *n,
+                       const char **path) {
     *path = dl_format(s->f->arena, "%s/%s", folder, name);
     if (dl_access(*path, F_OK) != 0) return NULL;
     return dl_read_input(s->f->arena, *path, MAX_META, n, s->err);
 }
 
-static bool add_array(search *s, const char *folder, const char *name, int version, const char *text,
-                      size_t n, const char *path) {
+static bool add_array(search *s, const char *folder, const char *name, int version,
+                      const char *text, size_t n, const char *path) {
     dlr_array_facts a = {.name = dl_strdup(s->f->arena, name)};
     dlr_zarr_how how;
     if (!dlr_zarr_array(s->f->arena, text, n, version, path, &a, &how, s->err)) return false;
@@ -60,16 +61,18 @@ static bool search_inside(search *s, const char *folder, const char *name, int d
         const char *inner = dl_format(s->f->arena, "%s/%s", folder, found[i]->d_name);
         struct stat st;
         if (ok && dl_lstat(inner, &st) == 0 && S_ISDIR(st.st_mode))
-            ok = search_folder(s, inner,
-                               dl_format(s->f->arena, "%s%s%s", name, name[0] ? "/" : "", found[i]->d_name),
-                               depth + 1);
+            ok = search_folder(
+                s, inner,
+                dl_format(s->f->arena, "%s%s%s", name, name[0] ? "/" : "", found[i]->d_name),
+                depth + 1);
         free(found[i]);
     }
     free(found);
     return ok;
 }
 
-/* An array, or what is in a group; a folder that is neither is passed over, unless it is the first. */
+/* An array, or what is in a group; a folder that is neither is passed over, unless it is the first.
+ */
 static bool search_folder(search *s, const char *folder, const char *name, int depth) {
     size_t n = 0;
     const char *path;
@@ -81,12 +84,13 @@ static bool search_folder(search *s, const char *folder, const char *name, int d
     if (text && !dlr_zarr_node_of(s->f->arena, text, n, path, &node, s->err)) return false;
     if (s->err->code != DL_OK) return false;
     if (node == DLR_ZARR_ARRAY) return add_array(s, folder, name, 3, text, n, path);
-    bool group = node == DLR_ZARR_GROUP || dl_access(dl_format(s->f->arena, "%s/.zgroup", folder), F_OK) == 0;
+    bool group = node == DLR_ZARR_GROUP ||
+                 dl_access(dl_format(s->f->arena, "%s/.zgroup", folder), F_OK) == 0;
     if (group) return search_inside(s, folder, name, depth);
-    return depth > 0 ||
-           dl_fail(s->err, DL_INPUT,
-                   "%s is a directory, and no Zarr array or group: it has no .zarray, .zgroup or zarr.json",
-                   folder);
+    return depth > 0 || dl_fail(s->err, DL_INPUT,
+                                "%s is a directory, and no Zarr array or group: it has no .zarray, "
+                                ".zgroup or zarr.json",
+                                folder);
 }
 
 static bool list_zarr(dlr_array_file *f, dl_error *err) {
@@ -117,14 +121,15 @@ static void name_chunk(const dlr_source *s, const zarr_state *z, int64_t index, 
 }
 
 /* A chunk's file; NULL when there is none, which is no error. */
-static bool read_chunk(const dlr_source *s, const char *path, char **packed, size_t *bytes, dl_error *err) {
+static bool read_chunk(const dlr_source *s, const char *path, char **packed, size_t *bytes,
+                       dl_error *err) {
     struct stat st;
     *packed = NULL;
     if (dl_stat(path, &st) != 0 && errno == ENOENT) return true;
     int fd = dl_file_open_stat(path, &st, err);
     if (fd < 0) return false;
-    bool ok =
-        st.st_size <= most_packed || dl_fail(err, DL_INPUT, "%s: the chunk %s is too large", s->label, path);
+    bool ok = st.st_size <= most_packed ||
+              dl_fail(err, DL_INPUT, "%s: the chunk %s is too large", s->label, path);
     *bytes = ok ? (size_t)st.st_size : 0;
     if (ok && s->on_paper) {
         dl_file_calls_add(&(dl_file_calls){.reads = st.st_size > 0, .bytes = st.st_size});
@@ -139,8 +144,8 @@ static bool read_chunk(const dlr_source *s, const char *path, char **packed, siz
     return ok;
 }
 
-static bool load_chunk(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out, bool *absent,
-                       dl_error *err) {
+static bool load_chunk(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out,
+                       bool *absent, dl_error *err) {
     const zarr_state *z = how->state;
     dl_buf path = {0};
     char *packed;
@@ -149,7 +154,8 @@ static bool load_chunk(const dlr_source *s, const dlr_chunking *how, int64_t ind
     name_chunk(s, z, index, &path);
     bool ok = read_chunk(s, path.at, &packed, &bytes, err);
     *absent = ok && !packed;
-    if (packed && !dlr_chunk_unpack(z->how.codec, z->how.codecs, 0, packed, bytes, out, z->bytes, &why))
+    if (packed &&
+        !dlr_chunk_unpack(z->how.codec, z->how.codecs, 0, packed, bytes, out, z->bytes, &why))
         ok = dl_fail(err, DL_INPUT, "%s %s (%s)", s->label, why, path.at);
     free(packed);
     dl_buf_free(&path);
@@ -162,8 +168,8 @@ static void close_zarr(void *state) {
     free(z);
 }
 
-static bool open_zarr(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
-                      dl_error *err) {
+static bool open_zarr(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a,
+                      size_t cache, dl_error *err) {
     const dlr_zarr_how *how = (const dlr_zarr_how *)f->state + (a - f->arrays);
     dlr_chunking chunking = {
         .swapped = how->swapped, .fortran = how->fortran, .load = load_chunk, .close = close_zarr};

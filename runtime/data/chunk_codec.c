@@ -13,8 +13,8 @@
 typedef bool undo_fn(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
                      size_t room);
 
-static bool undo_deflated(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
-                          size_t room) {
+static bool undo_deflated(const dlr_codec *c, const unsigned char *from, size_t bytes,
+                          unsigned char *to, size_t room) {
     struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
     if (!d) return false;
     enum libdeflate_result r =
@@ -25,23 +25,23 @@ static bool undo_deflated(const dlr_codec *c, const unsigned char *from, size_t 
     return r == LIBDEFLATE_SUCCESS;
 }
 
-static bool undo_zstd(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
-                      size_t room) {
+static bool undo_zstd(const dlr_codec *c, const unsigned char *from, size_t bytes,
+                      unsigned char *to, size_t room) {
     (void)c;
     return ZSTD_decompress(to, room, from, bytes) == room;
 }
 
-static bool undo_blosc(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
-                       size_t room) {
+static bool undo_blosc(const dlr_codec *c, const unsigned char *from, size_t bytes,
+                       unsigned char *to, size_t room) {
     (void)c;
     size_t says = 0;
     return blosc_cbuffer_validate(from, bytes, &says) == 0 && says == room && room <= INT32_MAX &&
            blosc_decompress_ctx(from, to, room, 1) == (int)room;
 }
 
-/* Runs of bytes as they are, behind their number less 1 (below 32); and copies of what came before: its
- * length less 2 in the three high bits (7: and the next byte), the distance less 1 in the others and one
- * byte. */
+/* Runs of bytes as they are, behind their number less 1 (below 32); and copies of what came before:
+ * its length less 2 in the three high bits (7: and the next byte), the distance less 1 in the
+ * others and one byte. */
 static bool undo_lzf(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
                      size_t room) {
     (void)c;
@@ -64,8 +64,8 @@ static bool undo_lzf(const dlr_codec *c, const unsigned char *from, size_t bytes
     return done == room;
 }
 
-static bool undo_shuffle(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
-                         size_t room) {
+static bool undo_shuffle(const dlr_codec *c, const unsigned char *from, size_t bytes,
+                         unsigned char *to, size_t room) {
     if (bytes != room) return false;
     size_t size = c->element, n = bytes / size, rest = n * size;
     const unsigned char *a = from, *b = from + n, *x = from + 2 * n, *y = from + 3 * n;
@@ -83,17 +83,19 @@ static bool undo_shuffle(const dlr_codec *c, const unsigned char *from, size_t b
 }
 
 static undo_fn *const undo[] = {
-    [DLR_CODEC_DEFLATE] = undo_deflated, [DLR_CODEC_ZLIB] = undo_deflated, [DLR_CODEC_GZIP] = undo_deflated,
-    [DLR_CODEC_ZSTD] = undo_zstd,        [DLR_CODEC_BLOSC] = undo_blosc,   [DLR_CODEC_LZF] = undo_lzf,
-    [DLR_CODEC_SHUFFLE] = undo_shuffle,  [DLR_CODEC_FLETCHER32] = NULL,    [DLR_CODEC_CRC32C] = NULL,
+    [DLR_CODEC_DEFLATE] = undo_deflated, [DLR_CODEC_ZLIB] = undo_deflated,
+    [DLR_CODEC_GZIP] = undo_deflated,    [DLR_CODEC_ZSTD] = undo_zstd,
+    [DLR_CODEC_BLOSC] = undo_blosc,      [DLR_CODEC_LZF] = undo_lzf,
+    [DLR_CODEC_SHUFFLE] = undo_shuffle,  [DLR_CODEC_FLETCHER32] = NULL,
+    [DLR_CODEC_CRC32C] = NULL,
 };
 
 /* ---- checksums, which stand behind the data ---- */
 
 enum { CHECKSUM = 4 };
 
-/* J. Fletcher, "An arithmetic checksum for serial transmissions" (1982), of 16-bit words, high byte first,
- * as HDF5 has it. */
+/* J. Fletcher, "An arithmetic checksum for serial transmissions" (1982), of 16-bit words, high byte
+ * first, as HDF5 has it. */
 static uint32_t fletcher32(const unsigned char *p, size_t n) {
     enum { BLOCK = 360 }; /* words after which the sums are reduced at the latest */
     uint32_t a = 0, b = 0;
@@ -117,18 +119,19 @@ static bool is_checksum(const dlr_codec *c) { return !undo[c->kind]; }
 static bool checksum_holds(const dlr_codec *c, const unsigned char *data, size_t bytes) {
     const unsigned char *p = data + bytes;
     uint32_t want = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-    uint32_t found = c->kind == DLR_CODEC_CRC32C ? dlr_crc32c(data, bytes) : fletcher32(data, bytes);
+    uint32_t found =
+        c->kind == DLR_CODEC_CRC32C ? dlr_crc32c(data, bytes) : fletcher32(data, bytes);
     return found == want;
 }
 
 /* ---- all of them ---- */
 
-bool dlr_chunk_unpack(const dlr_codec *codecs, int n, uint32_t skipped, void *packed, size_t bytes, void *out,
-                      size_t out_bytes, const char **why) {
+bool dlr_chunk_unpack(const dlr_codec *codecs, int n, uint32_t skipped, void *packed, size_t bytes,
+                      void *out, size_t out_bytes, const char **why) {
     unsigned char *now = packed, *spare = NULL;
     int moves = 0;
-    size_t room =
-        out_bytes; /* what the codec at hand must yield: the data, and checksums of those before it */
+    size_t room = out_bytes; /* what the codec at hand must yield: the data, and checksums of those
+                                before it */
     for (int i = 0; i < n; i++)
         if (!(skipped >> i & 1)) is_checksum(&codecs[i]) ? (room += CHECKSUM) : (size_t)moves++;
     bool ok = true;

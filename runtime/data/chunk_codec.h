@@ -24,9 +24,9 @@ typedef struct {
 
 enum { DLR_MAX_CODECS = 8 };
 
-/* Unpacks `bytes` bytes, which are used up, into exactly `out_bytes`. `codecs` stand in the order in which
- * they packed; those whose bit is set in `skipped` were left out. False, with the reason as the end of a
- * sentence, when the data are damaged or there is no memory. */
-bool dlr_chunk_unpack(const dlr_codec *codecs, int n, uint32_t skipped, void *packed, size_t bytes, void *out,
-                      size_t out_bytes, const char **why);
+/* Unpacks `bytes` bytes, which are used up, into exactly `out_bytes`. `codecs` stand in the order
+ * in which they packed; those whose bit is set in `skipped` were left out. False, with the reason
+ * as the end of a sentence, when the data are damaged or there is no memory. */
+bool dlr_chunk_unpack(const dlr_codec *codecs, int n, uint32_t skipped, void *packed, size_t bytes,
+                      void *out, size_t out_bytes, const char **why);
 #endif

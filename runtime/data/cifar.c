@@ -31,21 +31,22 @@ static bool check_labels(const char *path, const unsigned char *at, int64_t n, d
     for (int64_t i = 0; i < n; i++)
         if (at[i * RECORD] >= CLASSES)
             return dl_fail(err, DL_INPUT,
-                           "%s: record %lld (at byte %lld) has the label %d; CIFAR-10's are 0 to 9", path,
-                           (long long)i, (long long)(i * RECORD), at[i * RECORD]);
+                           "%s: record %lld (at byte %lld) has the label %d; CIFAR-10's are 0 to 9",
+                           path, (long long)i, (long long)(i * RECORD), at[i * RECORD]);
     return true;
 }
 
 static bool read_open(dlr_dataset *d, cifar *s, int fd, const char *path, dl_error *err) {
     struct stat st;
     if (dl_fstat(fd, &st) < 0) return dl_fail_errno(err, DL_IO, "%s: cannot be read", path);
-    int64_t n = st.st_size / RECORD, limit = s->pictures.o.limit, room = limit ? limit - d->samples : n;
+    int64_t n = st.st_size / RECORD, limit = s->pictures.o.limit,
+            room = limit ? limit - d->samples : n;
     if (n == 0 || st.st_size % RECORD)
-        return dl_fail(
-            err, DL_INPUT,
-            "%s is %lld bytes: records of CIFAR-10 are %d (a label and 3 x 32 x 32), so that it was cut "
-            "short or is something else",
-            path, (long long)st.st_size, RECORD);
+        return dl_fail(err, DL_INPUT,
+                       "%s is %lld bytes: records of CIFAR-10 are %d (a label and 3 x 32 x 32), so "
+                       "that it was cut "
+                       "short or is something else",
+                       path, (long long)st.st_size, RECORD);
     if (n > room) n = room;
     if (n == 0) return true;
     if (d->samples + n > UINT32_MAX)
@@ -57,7 +58,8 @@ static bool read_open(dlr_dataset *d, cifar *s, int fd, const char *path, dl_err
     unsigned char *more = realloc(s->records, before + bytes);
     if (!more) return dl_fail(err, DL_RESOURCE, "no memory for the pictures of %s", path);
     s->records = more;
-    return dl_read_at(fd, path, more + before, bytes, 0, err) && check_labels(path, more + before, n, err);
+    return dl_read_at(fd, path, more + before, bytes, 0, err) &&
+           check_labels(path, more + before, n, err);
 }
 
 static bool read_file(dlr_dataset *d, const char *path, dl_error *err) {
@@ -72,7 +74,8 @@ static bool read_training(dlr_dataset *d, const char *folder, dl_error *err) {
     struct dirent **found = NULL;
     int n = dl_scandir(folder, &found, is_training, by_name);
     if (n < 0) return dl_fail_errno(err, DL_IO, "data_dir: cannot read the folder %s", folder);
-    bool ok = n > 0 || dl_fail(err, DL_IO, "data_dir: the folder %s has no file data_batch_*.bin", folder);
+    bool ok = n > 0 ||
+              dl_fail(err, DL_IO, "data_dir: the folder %s has no file data_batch_*.bin", folder);
     for (int i = 0; i < n; i++) {
         dl_buf path = {0};
         dl_putf(&path, "%s/%s", folder, found[i]->d_name);
@@ -94,8 +97,8 @@ static bool read_validation(dlr_dataset *d, const char *folder, dl_error *err) {
 
 /* ---- the loader ---- */
 
-static bool read_picture(const dlr_dataset *d, int64_t picture, int64_t epoch, int64_t sample, void *planes,
-                         int64_t *label, dl_error *err) {
+static bool read_picture(const dlr_dataset *d, int64_t picture, int64_t epoch, int64_t sample,
+                         void *planes, int64_t *label, dl_error *err) {
     (void)epoch, (void)sample, (void)err;
     const unsigned char *record = ((const cifar *)d->state)->records + picture * RECORD;
     memcpy(planes, record + 1, 3 * PLANE);
@@ -111,22 +114,24 @@ static bool open_cifar(dlr_dataset *d, const void *options, dl_error *err) {
     *p = (dlr_pictures){.o = o->pictures, .points = DLR_EL_U8, .read = read_picture};
     if (!dlr_picture_check(d, p, err)) return false;
     if (p->height != SIDE || p->width != SIDE)
-        return dl_fail(
-            err, DL_INPUT,
-            "a sample of the model's '%s' is %s; pictures of CIFAR-10 are f32[3, 32, 32] (input_shape: "
-            "[32, 32, 3])",
-            d->arrays.at[0].name, dl_type_text(&d->arrays.at[0].type));
+        return dl_fail(err, DL_INPUT,
+                       "a sample of the model's '%s' is %s; pictures of CIFAR-10 are f32[3, 32, "
+                       "32] (input_shape: "
+                       "[32, 32, 3])",
+                       d->arrays.at[0].name, dl_type_text(&d->arrays.at[0].type));
     if (p->o.classes && p->o.classes < CLASSES)
-        return dl_fail(err, DL_INPUT, "the model tells %lld classes apart; CIFAR-10 has 10 (n_classes)",
+        return dl_fail(err, DL_INPUT,
+                       "the model tells %lld classes apart; CIFAR-10 has 10 (n_classes)",
                        (long long)p->o.classes);
     if (p->o.moves.crop > 0)
+        return dl_fail(err, DL_USAGE,
+                       "crop_scale is for folders of pictures; CIFAR-10's are moved by shift_range "
+                       "and zoom_range");
+    if (!o->folder || !o->folder[0])
         return dl_fail(
             err, DL_USAGE,
-            "crop_scale is for folders of pictures; CIFAR-10's are moved by shift_range and zoom_range");
-    if (!o->folder || !o->folder[0])
-        return dl_fail(err, DL_USAGE,
-                       "data_dir is not set: a folder of CIFAR-10's binary files, data_batch_*.bin and "
-                       "test_batch.bin (or --data_loader_config=synthetic)");
+            "data_dir is not set: a folder of CIFAR-10's binary files, data_batch_*.bin and "
+            "test_batch.bin (or --data_loader_config=synthetic)");
     if (!(d->split == DLR_TRAIN ? read_training : read_validation)(d, o->folder, err)) return false;
     d->held = d->samples * RECORD, d->in_memory = true, d->left_out = d->probe;
     return true;

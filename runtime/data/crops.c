@@ -24,22 +24,26 @@ static bool check_model(const dlr_dataset *d, int *size, dl_error *err) {
     int64_t edge = d->arrays.at[0].type.rank > 1 ? d->arrays.at[0].type.axis[1].size : 0;
     for (int i = 0; i < 2; i++) {
         const dl_type *t = &d->arrays.at[i].type;
-        bool fits =
-            t->dtype == DL_F32 && t->rank == 4 && t->axis[0].size >= 1 && t->axis[0].size <= INT32_MAX;
+        bool fits = t->dtype == DL_F32 && t->rank == 4 && t->axis[0].size >= 1 &&
+                    t->axis[0].size <= INT32_MAX;
         for (int k = 1; fits && k < 4; k++) fits = t->axis[k].size == edge;
         if (!fits)
-            return dl_fail(
-                err, DL_INPUT,
-                "a sample of the model's '%s' is %s; crops of a volume are f32[C, %lld, %lld, %lld]",
-                d->arrays.at[i].name, dl_type_text(t), (long long)edge, (long long)edge, (long long)edge);
+            return dl_fail(err, DL_INPUT,
+                           "a sample of the model's '%s' is %s; crops of a volume are f32[C, %lld, "
+                           "%lld, %lld]",
+                           d->arrays.at[i].name, dl_type_text(t), (long long)edge, (long long)edge,
+                           (long long)edge);
     }
     if (edge < 1 || edge > MAX_EDGE)
-        return dl_fail(err, DL_USAGE, "data_size must be 1 to %d, not %lld", MAX_EDGE, (long long)edge);
+        return dl_fail(err, DL_USAGE, "data_size must be 1 to %d, not %lld", MAX_EDGE,
+                       (long long)edge);
     *size = (int)edge;
     return true;
 }
 
-static int64_t channels_of(const dlr_dataset *d, int side) { return d->arrays.at[side].type.axis[0].size; }
+static int64_t channels_of(const dlr_dataset *d, int side) {
+    return d->arrays.at[side].type.axis[0].size;
+}
 
 /* ---- files ---- */
 
@@ -52,8 +56,8 @@ static const char *label_of(dl_buf *label, const dlr_array_file *file, const dlr
     return label->at;
 }
 
-static bool check_shape(const dlr_dataset *d, const dlr_array_file *file, const dlr_array_facts *a, int side,
-                        bool last, dl_error *err) {
+static bool check_shape(const dlr_dataset *d, const dlr_array_file *file, const dlr_array_facts *a,
+                        int side, bool last, dl_error *err) {
     dl_buf holds = {0}, label = {0};
     const int64_t *size = a->dims + !last, channels = a->dims[last ? 3 : 0];
     bool cube = a->rank == 4 && size[0] == size[1] && size[1] == size[2];
@@ -75,18 +79,19 @@ static bool check_shape(const dlr_dataset *d, const dlr_array_file *file, const 
     return fits;
 }
 
-static dlr_volume *open_side(const dlr_dataset *d, const dlr_array_file *file, const char *name, int side,
-                             bool last, dl_error *err) {
+static dlr_volume *open_side(const dlr_dataset *d, const dlr_array_file *file, const char *name,
+                             int side, bool last, dl_error *err) {
     const dlr_array_facts *a = dlr_array_file_find(file, name);
     if (!a) {
         dl_buf holds = {0};
         dlr_array_file_put(&holds, file, 8);
-        dl_fail(err, DL_INPUT, "%s has no data set '%s' (the model's %s); it holds: %.500s", file->path,
-                name ? name : "", roles[side], holds.at);
+        dl_fail(err, DL_INPUT, "%s has no data set '%s' (the model's %s); it holds: %.500s",
+                file->path, name ? name : "", roles[side], holds.at);
         dl_buf_free(&holds);
         return NULL;
     }
-    bool fits = a->refused || check_shape(d, file, a, side, last, err); /* refused: that is the fault */
+    bool fits =
+        a->refused || check_shape(d, file, a, side, last, err); /* refused: that is the fault */
     return fits ? dlr_volume_open(file, a, last, err) : NULL;
 }
 
@@ -94,16 +99,17 @@ static bool check_options(const dlr_dataset *d, const dlr_crops_options *o, dl_e
     bool train = d->split == DLR_TRAIN;
     const char *key = train ? "train_path" : "val_path";
     if (o->samples < 1 || o->samples > UINT32_MAX)
-        return dl_fail(err, DL_USAGE, "%s must be at least 1, not %lld", train ? "Nsamples" : "Nsamples_val",
-                       (long long)o->samples);
+        return dl_fail(err, DL_USAGE, "%s must be at least 1, not %lld",
+                       train ? "Nsamples" : "Nsamples_val", (long long)o->samples);
     if (o->box_size < 0 || o->box_size > MAX_EDGE)
-        return dl_fail(err, DL_USAGE, "box_size must be 1 to %d, or null for the file's, not %lld", MAX_EDGE,
-                       (long long)o->box_size);
+        return dl_fail(err, DL_USAGE, "box_size must be 1 to %d, or null for the file's, not %lld",
+                       MAX_EDGE, (long long)o->box_size);
     if (!o->path || !o->path[0]) return dl_fail(err, DL_USAGE, "%s is not set", key);
     if (dl_access(o->path, F_OK) != 0 && errno == ENOENT)
-        return dl_fail(err, DL_IO,
-                       "no file %s: make one with `dldata nbody -o %s`, or set %s to a file you have",
-                       o->path, o->path, key);
+        return dl_fail(
+            err, DL_IO,
+            "no file %s: make one with `dldata nbody -o %s`, or set %s to a file you have", o->path,
+            o->path, key);
     return true;
 }
 
@@ -125,7 +131,8 @@ static bool open_sides(const dlr_dataset *d, crops *c, const dlr_crops_options *
     return c->volume[0] && c->volume[1];
 }
 
-static bool open_volumes(const dlr_dataset *d, crops *c, const dlr_crops_options *o, dl_error *err) {
+static bool open_volumes(const dlr_dataset *d, crops *c, const dlr_crops_options *o,
+                         dl_error *err) {
     if (!open_sides(d, c, o, err)) return false;
     int64_t edge = c->volume[0]->edge;
     if (c->volume[1]->edge != edge)
@@ -192,12 +199,13 @@ dlr_draw dlr_crops_draw(const dlr_dataset *d, int64_t epoch, int64_t sample) {
 
 int64_t dlr_crops_box(const dlr_dataset *d) { return ((const crops *)d->state)->box; }
 
-static bool cut_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                       dl_error *err) {
+static bool cut_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                       void *scratch, dl_error *err) {
     const crops *c = d->state;
     dlr_draw draw = dlr_crops_draw(d, epoch, sample);
     for (int i = 0; i < 2; i++)
-        if (!dlr_volume_crop(c->volume[i], draw.corner, c->size, draw.rotation, out[i], scratch, err))
+        if (!dlr_volume_crop(c->volume[i], draw.corner, c->size, draw.rotation, out[i], scratch,
+                             err))
             return false;
     return true;
 }
@@ -215,8 +223,8 @@ static bool raw_crops(const dlr_dataset *d, dlr_raw *raw) {
     return c->volume[0]->numbers && c->volume[1]->numbers;
 }
 
-static bool cut_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                        dlr_placing *how, dl_error *err) {
+static bool cut_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                        void *scratch, dlr_placing *how, dl_error *err) {
     (void)scratch;
     const crops *c = d->state;
     dlr_draw draw = dlr_crops_draw(d, epoch, sample);
@@ -227,7 +235,8 @@ static bool cut_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, voi
                       voxel = v->channels_last ? v->channels : 1,
                       stored[3] = {size * size * voxel, size * voxel, voxel};
         how[i].axis[0] = dlr_along(v->channels, channel, false);
-        for (int a = 0; a < 3; a++) how[i].axis[1 + a] = dlr_along(size, stored[r->axis[a]], r->flip[a]);
+        for (int a = 0; a < 3; a++)
+            how[i].axis[1 + a] = dlr_along(size, stored[r->axis[a]], r->flip[a]);
         if (!v->numbers(v, draw.corner, c->size, out[i], err)) return false;
     }
     return true;

@@ -9,20 +9,23 @@ bool dlr_arrays_add(dlr_arrays *arrays, const char *name, bool is_target, const 
                     dl_error *err) {
     if (type->rank < 1 || strcmp(type->axis[0].name, "N") != 0)
         return dl_fail(err, DL_INPUT,
-                       "the model's '%s' is %s: samples of a data set want N as its first axis", name,
-                       dl_type_text(type));
+                       "the model's '%s' is %s: samples of a data set want N as its first axis",
+                       name, dl_type_text(type));
     if (arrays->n == DLR_MAX_ARRAYS)
-        return dl_fail(err, DL_INPUT, "the model takes more than %d inputs and targets", DLR_MAX_ARRAYS);
+        return dl_fail(err, DL_INPUT, "the model takes more than %d inputs and targets",
+                       DLR_MAX_ARRAYS);
     dlr_array *a = &arrays->at[arrays->n++];
-    *a = (dlr_array){name, is_target, dl_scalar(dl_dtype_is_float(type->dtype) ? DL_F32 : type->dtype)};
-    for (int i = 1; i < type->rank; i++) dl_type_push(&a->type, type->axis[i].name, type->axis[i].size);
+    *a = (dlr_array){name, is_target,
+                     dl_scalar(dl_dtype_is_float(type->dtype) ? DL_F32 : type->dtype)};
+    for (int i = 1; i < type->rank; i++)
+        dl_type_push(&a->type, type->axis[i].name, type->axis[i].size);
     return true;
 }
 
 size_t dlr_array_bytes(const dlr_array *a) { return (size_t)dl_type_bytes(&a->type); }
 
-dlr_dataset *dlr_dataset_open(const dlr_loader *loader, const void *options, const dlr_dataset_options *o,
-                              dl_error *err) {
+dlr_dataset *dlr_dataset_open(const dlr_loader *loader, const void *options,
+                              const dlr_dataset_options *o, dl_error *err) {
     dlr_dataset *d = calloc(1, sizeof *d);
     if (!d) return dl_fail(err, DL_RESOURCE, "no memory for a data set"), NULL;
     *d = (dlr_dataset){.loader = loader,
@@ -43,8 +46,8 @@ void dlr_dataset_close(dlr_dataset *d) {
     free(d);
 }
 
-bool dlr_dataset_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                        dl_error *err) {
+bool dlr_dataset_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                        void *scratch, dl_error *err) {
     return d->loader->sample(d, epoch, sample, out, scratch, err);
 }
 
@@ -57,8 +60,8 @@ const char *dlr_dataset_host(const dlr_dataset *d) {
     return d->loader->host ? d->loader->host : "reads them";
 }
 
-bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                         dlr_placing *how, dl_error *err) {
+bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                         void *scratch, dlr_placing *how, dl_error *err) {
     return d->loader->numbers(d, epoch, sample, out, scratch, how, err);
 }
 
@@ -68,8 +71,8 @@ bool dlr_dataset_store(const dlr_dataset *d, dlr_store *store) {
     return store->bytes > 0;
 }
 
-bool dlr_dataset_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
-                       dl_error *err) {
+bool dlr_dataset_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at,
+                       int64_t *bytes, dl_error *err) {
     return d->loader->piece(d, i, out, scratch, at, bytes, err);
 }
 
@@ -88,10 +91,10 @@ bool dlr_loader_pair(const dlr_dataset *d, dl_error *err) {
     int targets = 0;
     for (int i = 0; i < d->arrays.n; i++) targets += d->arrays.at[i].is_target;
     if (d->arrays.n == 2 && targets == 1) return true;
-    return dl_fail(
-        err, DL_INPUT,
-        "the model takes %d input%s and %d target%s; the loader '%s' gives one of each (synthetic, and "
-        "--replay, give any number)",
-        d->arrays.n - targets, d->arrays.n - targets == 1 ? "" : "s", targets, targets == 1 ? "" : "s",
-        d->loader->name);
+    return dl_fail(err, DL_INPUT,
+                   "the model takes %d input%s and %d target%s; the loader '%s' gives one of each "
+                   "(synthetic, and "
+                   "--replay, give any number)",
+                   d->arrays.n - targets, d->arrays.n - targets == 1 ? "" : "s", targets,
+                   targets == 1 ? "" : "s", d->loader->name);
 }

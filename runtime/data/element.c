@@ -27,75 +27,77 @@ dlr_element dlr_element_of(char kind, size_t bytes) {
 enum { ROW = 512 }; /* elements that are gathered at once: they stay in the first cache */
 
 #define FLOATS(X) X(F32, float) X(F64, double)
-#define WHOLE(X)                                                                                             \
-    X(I8, int8_t)                                                                                            \
-    X(I16, int16_t)                                                                                          \
-    X(I32, int32_t) X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
+#define WHOLE(X)                                                                                   \
+    X(I8, int8_t)                                                                                  \
+    X(I16, int16_t)                                                                                \
+    X(I32, int32_t)                                                                                \
+    X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 
 /* Each returns whether every element was one of the wanted type; what was none is unset. */
 typedef bool row_fn(const void *from, void *to, size_t n);
 
-#define CAST(A, TA, B, TB)                                                                                   \
-    static bool A##_to_##B(const void *from, void *to, size_t n) {                                           \
-        const TA *x = from;                                                                                  \
-        TB *y = to;                                                                                          \
-        for (size_t i = 0; i < n; i++) y[i] = (TB)x[i];                                                      \
-        return true;                                                                                         \
+#define CAST(A, TA, B, TB)                                                                         \
+    static bool A##_to_##B(const void *from, void *to, size_t n) {                                 \
+        const TA *x = from;                                                                        \
+        TB *y = to;                                                                                \
+        for (size_t i = 0; i < n; i++) y[i] = (TB)x[i];                                            \
+        return true;                                                                               \
     }
 /* 2^bits of a whole type's values, and -2^bits or 0: the floats between them can be cast. */
 #define ABOVE(T) (2.0 * (double)((T)1 << (8 * sizeof(T) - 2)) * ((T)-1 < (T)1 ? 1 : 2))
 #define BELOW(T) ((T)-1 < (T)1 ? -ABOVE(T) : 0.0)
-#define WHOLE_OF_FLOAT(A, TA, B, TB)                                                                         \
-    static bool A##_to_##B(const void *from, void *to, size_t n) {                                           \
-        const TA *x = from;                                                                                  \
-        TB *y = to;                                                                                          \
-        bool good = true;                                                                                    \
-        for (size_t i = 0; i < n; i++) {                                                                     \
-            double v = (double)x[i];                                                                         \
-            bool fits = v >= BELOW(TB) && v < ABOVE(TB);                                                     \
-            y[i] = fits ? (TB)v : 0;                                                                         \
-            good = good && fits && (double)y[i] == v;                                                        \
-        }                                                                                                    \
-        return good;                                                                                         \
+#define WHOLE_OF_FLOAT(A, TA, B, TB)                                                               \
+    static bool A##_to_##B(const void *from, void *to, size_t n) {                                 \
+        const TA *x = from;                                                                        \
+        TB *y = to;                                                                                \
+        bool good = true;                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            double v = (double)x[i];                                                               \
+            bool fits = v >= BELOW(TB) && v < ABOVE(TB);                                           \
+            y[i] = fits ? (TB)v : 0;                                                               \
+            good = good && fits && (double)y[i] == v;                                              \
+        }                                                                                          \
+        return good;                                                                               \
     }
-#define WHOLE_OF_WHOLE(A, TA, B, TB)                                                                         \
-    static bool A##_to_##B(const void *from, void *to, size_t n) {                                           \
-        const TA *x = from;                                                                                  \
-        TB *y = to;                                                                                          \
-        bool over = false;                                                                                   \
-        for (size_t i = 0; i < n; i++) over |= __builtin_add_overflow(x[i], (TB)0, &y[i]);                   \
-        return !over;                                                                                        \
+#define WHOLE_OF_WHOLE(A, TA, B, TB)                                                               \
+    static bool A##_to_##B(const void *from, void *to, size_t n) {                                 \
+        const TA *x = from;                                                                        \
+        TB *y = to;                                                                                \
+        bool over = false;                                                                         \
+        for (size_t i = 0; i < n; i++) over |= __builtin_add_overflow(x[i], (TB)0, &y[i]);         \
+        return !over;                                                                              \
     }
-#define TRUTH(A, TA)                                                                                         \
-    static bool A##_to_BOOL(const void *from, void *to, size_t n) {                                          \
-        const TA *x = from;                                                                                  \
-        uint8_t *y = to;                                                                                     \
-        for (size_t i = 0; i < n; i++) y[i] = x[i] != 0;                                                     \
-        return true;                                                                                         \
+#define TRUTH(A, TA)                                                                               \
+    static bool A##_to_BOOL(const void *from, void *to, size_t n) {                                \
+        const TA *x = from;                                                                        \
+        uint8_t *y = to;                                                                           \
+        for (size_t i = 0; i < n; i++) y[i] = x[i] != 0;                                           \
+        return true;                                                                               \
     }
 
-#define ALL_ROWS(A, T, WHOLE_OF)                                                                             \
-    CAST(A, T, F32, float)                                                                                   \
-    CAST(A, T, F64, double)                                                                                  \
-    WHOLE_OF(A, T, I8, int8_t)                                                                               \
-    WHOLE_OF(A, T, I16, int16_t)                                                                             \
-    WHOLE_OF(A, T, I32, int32_t)                                                                             \
-    WHOLE_OF(A, T, I64, int64_t)                                                                             \
-    WHOLE_OF(A, T, U8, uint8_t)                                                                              \
-    WHOLE_OF(A, T, U16, uint16_t)                                                                            \
-    WHOLE_OF(A, T, U32, uint32_t)                                                                            \
-    WHOLE_OF(A, T, U64, uint64_t)                                                                            \
+#define ALL_ROWS(A, T, WHOLE_OF)                                                                   \
+    CAST(A, T, F32, float)                                                                         \
+    CAST(A, T, F64, double)                                                                        \
+    WHOLE_OF(A, T, I8, int8_t)                                                                     \
+    WHOLE_OF(A, T, I16, int16_t)                                                                   \
+    WHOLE_OF(A, T, I32, int32_t)                                                                   \
+    WHOLE_OF(A, T, I64, int64_t)                                                                   \
+    WHOLE_OF(A, T, U8, uint8_t)                                                                    \
+    WHOLE_OF(A, T, U16, uint16_t)                                                                  \
+    WHOLE_OF(A, T, U32, uint32_t)                                                                  \
+    WHOLE_OF(A, T, U64, uint64_t)                                                                  \
     TRUTH(A, T)
 #define FLOAT_ROWS(A, T) ALL_ROWS(A, T, WHOLE_OF_FLOAT)
 #define WHOLE_ROWS(A, T) ALL_ROWS(A, T, WHOLE_OF_WHOLE)
 FLOATS(FLOAT_ROWS)
 WHOLE(WHOLE_ROWS)
 
-#define ROWS_OF(A, T)                                                                                        \
-    [DLR_EL_##A] = {[DLR_EL_F32] = A##_to_F32, [DLR_EL_F64] = A##_to_F64,  [DLR_EL_I8] = A##_to_I8,          \
-                    [DLR_EL_I16] = A##_to_I16, [DLR_EL_I32] = A##_to_I32,  [DLR_EL_I64] = A##_to_I64,        \
-                    [DLR_EL_U8] = A##_to_U8,   [DLR_EL_U16] = A##_to_U16,  [DLR_EL_U32] = A##_to_U32,        \
-                    [DLR_EL_U64] = A##_to_U64, [DLR_EL_BOOL] = A##_to_BOOL},
+#define ROWS_OF(A, T)                                                                              \
+    [DLR_EL_##                                                                                     \
+        A] = {[DLR_EL_F32] = A##_to_F32, [DLR_EL_F64] = A##_to_F64,  [DLR_EL_I8] = A##_to_I8,      \
+              [DLR_EL_I16] = A##_to_I16, [DLR_EL_I32] = A##_to_I32,  [DLR_EL_I64] = A##_to_I64,    \
+              [DLR_EL_U8] = A##_to_U8,   [DLR_EL_U16] = A##_to_U16,  [DLR_EL_U32] = A##_to_U32,    \
+              [DLR_EL_U64] = A##_to_U64, [DLR_EL_BOOL] = A##_to_BOOL},
 static row_fn *const rows[DLR_NELEMENTS][DLR_NELEMENTS] = {FLOATS(ROWS_OF) WHOLE(ROWS_OF)};
 
 /* IEEE 754's half precision, of which every number is an f32. */
@@ -110,17 +112,18 @@ static float half(uint16_t h) {
 /* ---- gathering ---- */
 
 /* n elements of `size` bytes, `step` apart, packed and in this machine's order. */
-static void gather(const char *from, ptrdiff_t step, size_t size, bool swapped, void *to, size_t n) {
+static void gather(const char *from, ptrdiff_t step, size_t size, bool swapped, void *to,
+                   size_t n) {
     if (step == (ptrdiff_t)size && !swapped) {
         memcpy(to, from, n * size);
         return;
     }
-#define GATHER(T, SWAP)                                                                                      \
-    for (size_t i = 0; i < n; i++, from += step) {                                                           \
-        T v;                                                                                                 \
-        memcpy(&v, from, sizeof v);                                                                          \
-        if (swapped) v = SWAP(v);                                                                            \
-        ((T *)to)[i] = v;                                                                                    \
+#define GATHER(T, SWAP)                                                                            \
+    for (size_t i = 0; i < n; i++, from += step) {                                                 \
+        T v;                                                                                       \
+        memcpy(&v, from, sizeof v);                                                                \
+        if (swapped) v = SWAP(v);                                                                  \
+        ((T *)to)[i] = v;                                                                          \
     }
     switch (size) {
     case 1: GATHER(uint8_t, ) break;
@@ -130,7 +133,8 @@ static void gather(const char *from, ptrdiff_t step, size_t size, bool swapped, 
     }
 }
 
-/* Gathers up to ROW elements of any type in the type that they are cast from: f16 as f32, bool as u8. */
+/* Gathers up to ROW elements of any type in the type that they are cast from: f16 as f32, bool as
+ * u8. */
 static dlr_element widen(const char *from, ptrdiff_t step, dlr_element type, bool swapped, void *to,
                          size_t n) {
     uint16_t halves[ROW];
@@ -152,8 +156,8 @@ static double as_double(dlr_element type, const void *at) {
 }
 
 /* One row; the place of the first element that is none of the wanted type, or n. */
-static int64_t move_row(const dlr_element_move *m, const char *from, ptrdiff_t step, char *to, int64_t n,
-                        double *value) {
+static int64_t move_row(const dlr_element_move *m, const char *from, ptrdiff_t step, char *to,
+                        int64_t n, double *value) {
     const size_t size = elements[m->to_type].bytes;
     if (m->from_type == m->to_type && m->from_type != DLR_EL_BOOL) {
         gather(from, step, size, m->swapped, to, (size_t)n);
@@ -186,7 +190,8 @@ bool dlr_elements_move(const dlr_element_move *m, int64_t bad[DLR_ARRAY_RANK], d
     char *to = m->to;
     for (int i = 0; i < m->rank; i++)
         if (m->count[i] == 0) return true;
-    ptrdiff_t step = (ptrdiff_t)elements[m->from_type].bytes, packed = (ptrdiff_t)elements[m->to_type].bytes;
+    ptrdiff_t step = (ptrdiff_t)elements[m->from_type].bytes,
+              packed = (ptrdiff_t)elements[m->to_type].bytes;
     for (; outer > 0; outer--) {
         int axis = outer - 1;
         if (m->count[axis] == 1) continue;
@@ -199,7 +204,8 @@ bool dlr_elements_move(const dlr_element_move *m, int64_t bad[DLR_ARRAY_RANK], d
     for (;;) {
         int64_t good = move_row(m, from, step, to, n, value);
         if (good < n) {
-            for (int i = m->rank - 1; i >= outer; i--) at[i] = good % m->count[i], good /= m->count[i];
+            for (int i = m->rank - 1; i >= outer; i--)
+                at[i] = good % m->count[i], good /= m->count[i];
             memcpy(bad, at, sizeof at);
             return false;
         }

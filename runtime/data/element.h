@@ -1,5 +1,5 @@
-/* Elements of arrays in files: their types, and blocks of them moved from one type, byte order and layout
- * to another. */
+/* Elements of arrays in files: their types, and blocks of them moved from one type, byte order and
+ * layout to another. */
 #ifndef DLR_ELEMENT_H
 #define DLR_ELEMENT_H
 #include <stdbool.h>
@@ -7,14 +7,15 @@
 #include <stdint.h>
 
 /* X(id, text, bytes) */
-#define DLR_ELEMENTS(X)                                                                                      \
-    X(F16, "f16", 2)                                                                                         \
-    X(F32, "f32", 4)                                                                                         \
-    X(F64, "f64", 8)                                                                                         \
-    X(I8, "i8", 1)                                                                                           \
-    X(I16, "i16", 2)                                                                                         \
-    X(I32, "i32", 4)                                                                                         \
-    X(I64, "i64", 8) X(U8, "u8", 1) X(U16, "u16", 2) X(U32, "u32", 4) X(U64, "u64", 8) X(BOOL, "bool", 1)
+#define DLR_ELEMENTS(X)                                                                            \
+    X(F16, "f16", 2)                                                                               \
+    X(F32, "f32", 4)                                                                               \
+    X(F64, "f64", 8)                                                                               \
+    X(I8, "i8", 1)                                                                                 \
+    X(I16, "i16", 2)                                                                               \
+    X(I32, "i32", 4)                                                                               \
+    X(I64, "i64", 8)                                                                               \
+    X(U8, "u8", 1) X(U16, "u16", 2) X(U32, "u32", 4) X(U64, "u64", 8) X(BOOL, "bool", 1)
 
 typedef enum {
 #define X(id, text, bytes) DLR_EL_##id,
@@ -29,11 +30,12 @@ enum { DLR_ARRAY_RANK = 8 };
 const char *dlr_element_name(dlr_element e); /* "f32"; "other" for DLR_EL_NONE */
 size_t dlr_element_bytes(dlr_element e);     /* 0 for DLR_EL_NONE */
 static inline bool dlr_element_is_float(dlr_element e) { return e <= DLR_EL_F64; }
-/* The type of that kind ('f', 'i', 'u', or 'b' for bool) and size; DLR_EL_NONE when there is none. */
+/* The type of that kind ('f', 'i', 'u', or 'b' for bool) and size; DLR_EL_NONE when there is none.
+ */
 dlr_element dlr_element_of(char kind, size_t bytes);
 
-/* A block that is moved. Steps are bytes from one element to the next along an axis; in `to` the last axis
- * is packed. */
+/* A block that is moved. Steps are bytes from one element to the next along an axis; in `to` the
+ * last axis is packed. */
 typedef struct {
     int rank;
     int64_t count[DLR_ARRAY_RANK];
@@ -46,8 +48,8 @@ typedef struct {
     dlr_element to_type; /* any but f16 */
 } dlr_element_move;
 
-/* Moves it. Between floats, and from integers to floats, as C rounds; to bool whether it is not zero; to
- * integers only what is exactly one of that type: false at the first that is not, whose place in the block
- * goes to `bad` and value to `value`. */
+/* Moves it. Between floats, and from integers to floats, as C rounds; to bool whether it is not
+ * zero; to integers only what is exactly one of that type: false at the first that is not, whose
+ * place in the block goes to `bad` and value to `value`. */
 bool dlr_elements_move(const dlr_element_move *m, int64_t bad[DLR_ARRAY_RANK], double *value);
 #endif

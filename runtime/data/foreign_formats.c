@@ -11,7 +11,7 @@ typedef struct {
 
 /* The table's marks begin with no zero byte, but some have one within. */
 static const format formats[] = {
-#define FORMAT(name, place, magic, endings, package, command)                                                \
+#define FORMAT(name, place, magic, endings, package, command)                                      \
     {name, place, sizeof magic - 1, magic, endings, package, command},
 #define ZIP(name, end, package, command)
 #include "runtime/data/foreign_formats.def"
@@ -38,7 +38,8 @@ static bool ends_with(const char *name, const char *end, size_t n) {
 static bool has_ending(const char *path, const char *endings) {
     for (const char *word = endings + 1; *word;) {
         size_t n = strcspn(word, " ");
-        if (strlen(path) > n && ends_with(path, word, n) && path[strlen(path) - n - 1] == '.') return true;
+        if (strlen(path) > n && ends_with(path, word, n) && path[strlen(path) - n - 1] == '.')
+            return true;
         word += n + 1;
     }
     return false;
@@ -46,11 +47,13 @@ static bool has_ending(const char *path, const char *endings) {
 
 static bool refuse(const char *path, const char *name, const char *package, const char *command,
                    dl_error *err) {
-    return dl_fail(err, DL_INPUT, "%s is of the format %s, which is not read. Convert it: %s (package %s)",
-                   path, name, command, package);
+    return dl_fail(err, DL_INPUT,
+                   "%s is of the format %s, which is not read. Convert it: %s (package %s)", path,
+                   name, command, package);
 }
 
-bool dlr_refuse_foreign(const char *path, const void *head, size_t n, dlr_foreign_by by, dl_error *err) {
+bool dlr_refuse_foreign(const char *path, const void *head, size_t n, dlr_foreign_by by,
+                        dl_error *err) {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         const format *f = &formats[i];
         if ((by == DLR_FOREIGN_NAME) != (f->bytes == 0)) continue;

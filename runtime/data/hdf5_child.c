@@ -1,5 +1,5 @@
-/* Sets that only libhdf5 can unpack: it reads them in a child that stays, under limits: 2 GiB of memory, and
- * for each block 20 s of processor time and 80 s in all. */
+/* Sets that only libhdf5 can unpack: it reads them in a child that stays, under limits: 2 GiB of
+ * memory, and for each block 20 s of processor time and 80 s in all. */
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/sandbox.h"
@@ -54,10 +54,12 @@ static hid_t open_set(const char *path, const char *name, size_t cache) {
 /* Enumerations come as they are stored, for libhdf5 makes no other numbers of them. */
 static hid_t type_of(hid_t set, dlr_element as) {
     const hid_t native[] = {
-        [DLR_EL_F32] = H5T_NATIVE_FLOAT,  [DLR_EL_F64] = H5T_NATIVE_DOUBLE, [DLR_EL_I8] = H5T_NATIVE_INT8,
-        [DLR_EL_I16] = H5T_NATIVE_INT16,  [DLR_EL_I32] = H5T_NATIVE_INT32,  [DLR_EL_I64] = H5T_NATIVE_INT64,
-        [DLR_EL_U8] = H5T_NATIVE_UINT8,   [DLR_EL_U16] = H5T_NATIVE_UINT16, [DLR_EL_U32] = H5T_NATIVE_UINT32,
-        [DLR_EL_U64] = H5T_NATIVE_UINT64, [DLR_EL_BOOL] = H5T_NATIVE_INT8,
+        [DLR_EL_F32] = H5T_NATIVE_FLOAT,  [DLR_EL_F64] = H5T_NATIVE_DOUBLE,
+        [DLR_EL_I8] = H5T_NATIVE_INT8,    [DLR_EL_I16] = H5T_NATIVE_INT16,
+        [DLR_EL_I32] = H5T_NATIVE_INT32,  [DLR_EL_I64] = H5T_NATIVE_INT64,
+        [DLR_EL_U8] = H5T_NATIVE_UINT8,   [DLR_EL_U16] = H5T_NATIVE_UINT16,
+        [DLR_EL_U32] = H5T_NATIVE_UINT32, [DLR_EL_U64] = H5T_NATIVE_UINT64,
+        [DLR_EL_BOOL] = H5T_NATIVE_INT8,
     };
     hid_t type = H5Dget_type(set);
     return H5Tget_class(type) == H5T_ENUM ? H5Tget_native_type(type, H5T_DIR_ASCEND) : native[as];
@@ -71,7 +73,8 @@ static bool read_block(hid_t set, const question *q, void *out) {
     hid_t from = H5Dget_space(set), type = type_of(set, q->as);
     hid_t to = q->rank ? H5Screate_simple(q->rank, count, NULL) : H5Screate(H5S_SCALAR);
     bool ok = from >= 0 && to >= 0 && H5Tget_size(type) == dlr_element_bytes(q->as) &&
-              (q->rank == 0 || H5Sselect_hyperslab(from, H5S_SELECT_SET, start, stride, count, NULL) >= 0) &&
+              (q->rank == 0 ||
+               H5Sselect_hyperslab(from, H5S_SELECT_SET, start, stride, count, NULL) >= 0) &&
               H5Dread(set, type, to, from, H5P_DEFAULT, out) >= 0;
     if (to >= 0) H5Sclose(to);
     if (from >= 0) H5Sclose(from);
@@ -91,8 +94,8 @@ static void *read_numbers(hid_t set, const question *q, answer *a) {
     return out;
 }
 
-/* libhdf5 1.10 takes it for an error to ask for a chunk that is not stored. (H5Dget_chunk_info_by_coord does
- * not, but finds another chunk in some indexes: hdf5_chunks.c.) */
+/* libhdf5 1.10 takes it for an error to ask for a chunk that is not stored.
+ * (H5Dget_chunk_info_by_coord does not, but finds another chunk in some indexes: hdf5_chunks.c.) */
 static bool is_absent(void) {
     char reason[200];
     dlr_hdf5_reason(reason, sizeof reason);
@@ -194,7 +197,8 @@ bool dlr_hdf5_child_chunk(const dlr_source *s, const int64_t *start, char **pack
     return ok;
 }
 
-static bool read_by_child(const dlr_source *s, const dlr_block *b, dlr_element to, void *out, dl_error *err) {
+static bool read_by_child(const dlr_source *s, const dlr_block *b, dlr_element to, void *out,
+                          dl_error *err) {
     const reader *r = s->state;
     const question q = {false, s->rank, r->as, *b};
     answer a;
@@ -205,7 +209,8 @@ static bool read_by_child(const dlr_source *s, const dlr_block *b, dlr_element t
     if (to == r->as && to != DLR_EL_BOOL) return ask(s, &q, &out, &a, err);
     void *packed = malloc(block_bytes(&q));
     if (!packed) return dl_fail(err, DL_RESOURCE, "no memory to read %s", s->label);
-    dlr_element_move m = {.rank = s->rank, .from = packed, .from_type = r->as, .to = out, .to_type = to};
+    dlr_element_move m = {
+        .rank = s->rank, .from = packed, .from_type = r->as, .to = out, .to_type = to};
     int64_t bad[DLR_ARRAY_RANK];
     double value;
     memcpy(m.count, b->count, sizeof m.count);
@@ -228,8 +233,8 @@ static void close_child(dlr_source *s) {
     free(r);
 }
 
-bool dlr_hdf5_child_open(dlr_source *s, const char *path, const char *set, dlr_element as, size_t cache,
-                         dl_error *err) {
+bool dlr_hdf5_child_open(dlr_source *s, const char *path, const char *set, dlr_element as,
+                         size_t cache, dl_error *err) {
     int ends[2];
     if (!dl_check_descriptors(2, path, err)) return false;
     reader *r = s->state = calloc(1, sizeof *r);

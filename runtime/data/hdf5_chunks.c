@@ -1,5 +1,5 @@
-/* Chunked sets outside libhdf5: a child says where the packed chunks lie, or hands them out; our threads
- * unpack them. */
+/* Chunked sets outside libhdf5: a child says where the packed chunks lie, or hands them out; our
+ * threads unpack them. */
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/sandbox.h"
@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* libhdf5 1.10 walks from the first chunk to the one asked for: so many are found in some tenths of a second.
+/* libhdf5 1.10 walks from the first chunk to the one asked for: so many are found in some tenths of
+ * a second.
  */
 enum { MOST_PLACES = 2048, CPU_SECONDS = 20 };
 
@@ -23,14 +24,15 @@ typedef struct {
     const dlr_hdf5_set *set;
 } place_job;
 
-/* Whether H5Dget_chunk_info says rightly where chunks begin. libhdf5 1.10 counts through an extensible array
- * by an order of the axes that is not the array's, unless its unlimited axis is the first; so does
- * H5Dget_chunk_info_by_coord, which walks the same way. What looks chunks up (H5Dread_chunk) is right, and
- * the other indexes are: tests/oracle/check_layouts.py. */
+/* Whether H5Dget_chunk_info says rightly where chunks begin. libhdf5 1.10 counts through an
+ * extensible array by an order of the axes that is not the array's, unless its unlimited axis is
+ * the first; so does H5Dget_chunk_info_by_coord, which walks the same way. What looks chunks up
+ * (H5Dread_chunk) is right, and the other indexes are: tests/oracle/check_layouts.py. */
 static bool is_walk_right(hid_t data, hid_t space) {
     H5D_chunk_index_t index;
     hsize_t dims[H5S_MAX_RANK], most[H5S_MAX_RANK];
-    return H5Dget_chunk_index_type(data, &index) >= 0 && H5Sget_simple_extent_dims(space, dims, most) > 0 &&
+    return H5Dget_chunk_index_type(data, &index) >= 0 &&
+           H5Sget_simple_extent_dims(space, dims, most) > 0 &&
            (index != H5D_CHUNK_IDX_EARRAY || most[0] == H5S_UNLIMITED);
 }
 
@@ -38,7 +40,8 @@ static bool is_walk_right(hid_t data, hid_t space) {
 static bool number_chunk(const dlr_hdf5_set *set, const hsize_t *offset, int64_t *index) {
     *index = 0;
     for (int i = 0; i < set->rank; i++) {
-        if (set->chunk[i] < 1 || offset[i] >= (hsize_t)set->dims[i] || offset[i] % (hsize_t)set->chunk[i])
+        if (set->chunk[i] < 1 || offset[i] >= (hsize_t)set->dims[i] ||
+            offset[i] % (hsize_t)set->chunk[i])
             return false;
         int64_t grid = set->dims[i] / set->chunk[i] + (set->dims[i] % set->chunk[i] != 0);
         if (__builtin_mul_overflow(*index, grid, index)) return false;
@@ -55,13 +58,14 @@ static bool place_chunk(const place_job *job, hid_t data, hid_t space, hsize_t i
     haddr_t at;
     if (H5Dget_chunk_info(data, space, i, offset, &c->skipped, &at, &bytes) < 0) {
         dlr_hdf5_reason(reason, sizeof reason);
-        return dl_fail(err, DL_INPUT, "%s: cannot read '%s': %s", job->path, job->set->name, reason);
+        return dl_fail(err, DL_INPUT, "%s: cannot read '%s': %s", job->path, job->set->name,
+                       reason);
     }
     c->at = (int64_t)at, c->bytes = (int64_t)bytes;
     return (number_chunk(job->set, offset, &c->index) &&
             H5Dget_chunk_storage_size(data, offset, &there) >= 0 && there == bytes) ||
-           dl_fail(err, DL_INPUT, "%s is damaged: a chunk of '%s' begins where none does", job->path,
-                   job->set->name);
+           dl_fail(err, DL_INPUT, "%s is damaged: a chunk of '%s' begins where none does",
+                   job->path, job->set->name);
 }
 
 static bool place_chunks(void *context, dl_sandbox_result *out, dl_error *err) {
@@ -73,9 +77,11 @@ static bool place_chunks(void *context, dl_sandbox_result *out, dl_error *err) {
     hid_t space = data < 0 ? data : H5Dget_space(data),
           creation = file < 0 ? file : H5Fget_create_plist(file);
     hsize_t n = 0, userblock = 0;
-    if (space < 0 || H5Dget_num_chunks(data, space, &n) < 0 || H5Pget_userblock(creation, &userblock) < 0) {
+    if (space < 0 || H5Dget_num_chunks(data, space, &n) < 0 ||
+        H5Pget_userblock(creation, &userblock) < 0) {
         dlr_hdf5_reason(reason, sizeof reason);
-        return dl_fail(err, DL_INPUT, "%s: cannot read '%s': %s", job->path, job->set->name, reason);
+        return dl_fail(err, DL_INPUT, "%s: cannot read '%s': %s", job->path, job->set->name,
+                       reason);
     }
     if (n > MOST_PLACES || userblock > 0 || !is_walk_right(data, space)) return true;
     for (hsize_t i = 0; i < n; i++) {
@@ -114,13 +120,15 @@ dlr_hdf5_chunk *dlr_hdf5_chunks(const char *path, const dlr_hdf5_set *set, int *
             const dlr_hdf5_chunk *c = &chunks[i];
             ok = (c->index >= 0 && c->at >= 0 && c->bytes >= 0 && c->bytes <= INT32_MAX &&
                   c->at <= st.st_size && c->bytes <= st.st_size - c->at) ||
-                 dl_fail(err, DL_INPUT, "%s is damaged: a chunk of '%s' reaches beyond the file's %lld bytes",
+                 dl_fail(err, DL_INPUT,
+                         "%s is damaged: a chunk of '%s' reaches beyond the file's %lld bytes",
                          path, set->name, (long long)st.st_size);
         }
         if (ok) qsort(chunks, (size_t)*n, sizeof *chunks, by_index);
         for (int i = 1; ok && i < *n; i++)
             ok = chunks[i].index != chunks[i - 1].index ||
-                 dl_fail(err, DL_INPUT, "%s is damaged: '%s' has two chunks in one place", path, set->name);
+                 dl_fail(err, DL_INPUT, "%s is damaged: '%s' has two chunks in one place", path,
+                         set->name);
         if (!ok) free(chunks), chunks = NULL;
     }
     dl_buf_free(&r.text);
@@ -139,8 +147,8 @@ typedef struct {
 } hdf5_state;
 
 /* The packed bytes of a chunk, in a buffer to free, or none where it is not stored. */
-static bool fetch(const dlr_source *s, const dlr_chunking *how, int64_t index, char **packed, size_t *bytes,
-                  uint32_t *skipped, dl_error *err) {
+static bool fetch(const dlr_source *s, const dlr_chunking *how, int64_t index, char **packed,
+                  size_t *bytes, uint32_t *skipped, dl_error *err) {
     const hdf5_state *h = how->state;
     *packed = NULL;
     if (!h->chunks) {
@@ -162,8 +170,8 @@ static bool fetch(const dlr_source *s, const dlr_chunking *how, int64_t index, c
     return dl_read_at(h->fd, s->label, *packed, *bytes, c->at, err);
 }
 
-static bool load_chunk(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out, bool *absent,
-                       dl_error *err) {
+static bool load_chunk(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out,
+                       bool *absent, dl_error *err) {
     const hdf5_state *h = how->state;
     char *packed;
     size_t bytes = 0;

@@ -1,5 +1,5 @@
-/* One data set of an HDF5 file as libhdf5 describes it: type, shape, where its numbers lie. In a child alone
- * (hdf5_facts.h). */
+/* One data set of an HDF5 file as libhdf5 describes it: type, shape, where its numbers lie. In a
+ * child alone (hdf5_facts.h). */
 #include "runtime/data/hdf5_facts.h"
 
 #include <hdf5.h>
@@ -17,9 +17,9 @@ void dlr_hdf5_reason(char *text, size_t size) {
     snprintf(text, size, "%s", reason);
 }
 
-/* Parts of a file have versions of their own, and libhdf5 1.10 says "bad version number for layout message"
- * and the like. The layout of filtered chunks by libver='latest' has a new one since 2.0, types since 1.12
- * and 2.0. */
+/* Parts of a file have versions of their own, and libhdf5 1.10 says "bad version number for layout
+ * message" and the like. The layout of filtered chunks by libver='latest' has a new one since 2.0,
+ * types since 1.12 and 2.0. */
 void dlr_hdf5_why_closed(char *text, size_t size) {
     char reason[200];
     unsigned major = 0, minor = 0, release = 0;
@@ -28,12 +28,13 @@ void dlr_hdf5_why_closed(char *text, size_t size) {
     if (!strstr(reason, "version"))
         snprintf(text, size, "cannot be opened, it is damaged: %s", reason);
     else
-        snprintf(text, size,
-                 "needs HDF5 %s, and this program has libhdf5 %u.%u.%u (%s): write it with "
-                 "libver=('earliest', 'v110') in place of libver='latest', or copy it into a file so "
-                 "written with h5py: OUT.create_dataset('NAME', data=IN['NAME'][()])",
-                 strstr(reason, "datatype") ? "1.12 or newer (2.0 where 2.x wrote it)" : "2.0 or newer",
-                 major, minor, release, reason);
+        snprintf(
+            text, size,
+            "needs HDF5 %s, and this program has libhdf5 %u.%u.%u (%s): write it with "
+            "libver=('earliest', 'v110') in place of libver='latest', or copy it into a file so "
+            "written with h5py: OUT.create_dataset('NAME', data=IN['NAME'][()])",
+            strstr(reason, "datatype") ? "1.12 or newer (2.0 where 2.x wrote it)" : "2.0 or newer",
+            major, minor, release, reason);
 }
 
 /* ---- types ---- */
@@ -43,15 +44,16 @@ static bool is_half(hid_t type) {
     size_t sign, exponent, exponent_bits, mantissa, mantissa_bits;
     return H5Tget_size(type) == 2 &&
            H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 &&
-           sign == 15 && exponent == 10 && exponent_bits == 5 && mantissa == 0 && mantissa_bits == 10 &&
-           H5Tget_ebias(type) == 15;
+           sign == 15 && exponent == 10 && exponent_bits == 5 && mantissa == 0 &&
+           mantissa_bits == 10 && H5Tget_ebias(type) == 15;
 }
 
 /* What h5py and PyTables make of a bool. */
 static bool is_truth(hid_t type) {
     int8_t no = -1, yes = -1;
-    return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && H5Tenum_valueof(type, "FALSE", &no) >= 0 &&
-           H5Tenum_valueof(type, "TRUE", &yes) >= 0 && no == 0 && yes == 1;
+    return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 &&
+           H5Tenum_valueof(type, "FALSE", &no) >= 0 && H5Tenum_valueof(type, "TRUE", &yes) >= 0 &&
+           no == 0 && yes == 1;
 }
 
 static bool is_ieee(hid_t type) {
@@ -61,14 +63,17 @@ static bool is_ieee(hid_t type) {
     return is_half(type);
 }
 
-/* The element, and the letter of its kind or 0. What libhdf5 must convert goes to the next wider one. */
+/* The element, and the letter of its kind or 0. What libhdf5 must convert goes to the next wider
+ * one. */
 static char find_element(hid_t type, dlr_hdf5_set *set) {
     size_t bytes = H5Tget_size(type), whole = 1;
     while (whole < bytes) whole *= 2;
     switch (H5Tget_class(type)) {
     case H5T_FLOAT:
         set->plain = is_ieee(type);
-        set->element = set->plain ? dlr_element_of('f', bytes) : bytes <= 4 ? DLR_EL_F32 : DLR_EL_F64;
+        set->element = set->plain   ? dlr_element_of('f', bytes)
+                       : bytes <= 4 ? DLR_EL_F32
+                                    : DLR_EL_F64;
         return 'f';
     case H5T_ENUM:
         if (is_truth(type)) {
@@ -115,8 +120,8 @@ static void name_type(hid_t type, dlr_hdf5_set *set) {
 
 /* ---- where the numbers lie ---- */
 
-/* Of what is not stored. Without one, or where files are told never to write it, libhdf5 leaves the reader's
- * memory as it is, which is zero here and in h5py. */
+/* Of what is not stored. Without one, or where files are told never to write it, libhdf5 leaves the
+ * reader's memory as it is, which is zero here and in h5py. */
 static void describe_fill(hid_t plist, hid_t type, dlr_hdf5_set *set) {
     H5D_fill_value_t defined = H5D_FILL_VALUE_ERROR;
     H5D_fill_time_t when = H5D_FILL_TIME_ERROR;
@@ -137,7 +142,8 @@ static void describe_chunks(hid_t plist, dlr_hdf5_set *set) {
 
 bool dlr_hdf5_address(int64_t data, uint64_t *at) {
     *at = 0;
-    /* H5Dget_offset adds the user block to the address, also to that which stands for none (HADDR_UNDEF). */
+    /* H5Dget_offset adds the user block to the address, also to that which stands for none
+     * (HADDR_UNDEF). */
     if (H5Dget_storage_size(data) == 0) return false;
     *at = H5Dget_offset(data);
     return *at != HADDR_UNDEF;
@@ -150,7 +156,8 @@ static void describe_storage(hid_t data, hid_t plist, hid_t type, dlr_hdf5_set *
     for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++) {
         unsigned flags;
         size_t values = 0;
-        set->filter[i] = (int)H5Pget_filter2(plist, (unsigned)i, &flags, &values, NULL, 0, NULL, NULL);
+        set->filter[i] =
+            (int)H5Pget_filter2(plist, (unsigned)i, &flags, &values, NULL, 0, NULL, NULL);
     }
     describe_fill(plist, type, set);
     switch (H5Pget_layout(plist)) {

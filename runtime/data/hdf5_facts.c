@@ -37,15 +37,18 @@ static bool read_text(hid_t at, hid_t type, char *text, size_t room) {
     return true;
 }
 
-/* The names of the axes by the scales that netCDF and h5py attach to them: references to their sets. */
+/* The names of the axes by the scales that netCDF and h5py attach to them: references to their
+ * sets. */
 static void read_axes(hid_t at, hid_t type, hid_t space, dlr_hdf5_set *set) {
     hid_t base = H5Tget_class(type) == H5T_VLEN ? H5Tget_super(type) : -1;
     hvl_t list[DLR_ARRAY_RANK] = {{0}};
-    if (base < 0 || set->rank > DLR_ARRAY_RANK || H5Sget_simple_extent_npoints(space) != set->rank) return;
+    if (base < 0 || set->rank > DLR_ARRAY_RANK || H5Sget_simple_extent_npoints(space) != set->rank)
+        return;
     hid_t memory = H5Tvlen_create(H5T_STD_REF_OBJ);
     if (H5Tequal(base, H5T_STD_REF_OBJ) > 0 && H5Aread(at, memory, list) >= 0) {
         for (int i = 0; i < set->rank; i++) {
-            hid_t scale = list[i].len ? H5Rdereference2(at, H5P_DEFAULT, H5R_OBJECT, list[i].p) : -1;
+            hid_t scale =
+                list[i].len ? H5Rdereference2(at, H5P_DEFAULT, H5R_OBJECT, list[i].p) : -1;
             char name[256];
             ssize_t n = scale < 0 ? 0 : H5Iget_name(scale, name, sizeof name);
             const char *last = n > 0 && n < (ssize_t)sizeof name ? strrchr(name, '/') : NULL;
@@ -73,8 +76,8 @@ static bool read_numbers(hid_t at, hid_t type, hssize_t count, dlr_number *out) 
     return true;
 }
 
-bool dlr_hdf5_read_attribute(int64_t object, const char *name, dlr_hdf5_attribute *out, dlr_number *numbers,
-                             int most) {
+bool dlr_hdf5_read_attribute(int64_t object, const char *name, dlr_hdf5_attribute *out,
+                             dlr_number *numbers, int most) {
     *out = (dlr_hdf5_attribute){.unread = true};
     hid_t at = H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
     if (at < 0) return false;
@@ -93,7 +96,8 @@ bool dlr_hdf5_read_attribute(int64_t object, const char *name, dlr_hdf5_attribut
 }
 
 /* One of those that packing.h knows. */
-static void keep_packing(hid_t object, const char *name, dlr_hdf5_facts *facts, dlr_hdf5_attribute *a) {
+static void keep_packing(hid_t object, const char *name, dlr_hdf5_facts *facts,
+                         dlr_hdf5_attribute *a) {
     if (!dlr_hdf5_read_attribute(object, name, a, facts->number + facts->numbers,
                                  DLR_HDF5_NUMBERS - facts->numbers))
         return;
@@ -101,13 +105,15 @@ static void keep_packing(hid_t object, const char *name, dlr_hdf5_facts *facts, 
     facts->numbers += a->count;
 }
 
-static herr_t visit_attribute(hid_t object, const char *name, const H5A_info_t *info, void *context) {
+static herr_t visit_attribute(hid_t object, const char *name, const H5A_info_t *info,
+                              void *context) {
     attribute_visit *v = context;
     dlr_hdf5_facts *facts = v->facts;
     (void)info;
     if (facts->attributes == DLR_HDF5_ATTRIBUTES) return 1;
     dlr_hdf5_attribute *a = &facts->attribute[facts->attributes];
-    if (strcmp(name, "_Netcdf4Dimid") == 0 || strcmp(name, "_Netcdf4Coordinates") == 0) facts->netcdf = true;
+    if (strcmp(name, "_Netcdf4Dimid") == 0 || strcmp(name, "_Netcdf4Coordinates") == 0)
+        facts->netcdf = true;
     if (dlr_packing_knows(name)) {
         keep_packing(object, name, facts, a);
         a->set = (int)(v->set - facts->set);
@@ -137,8 +143,8 @@ static herr_t visit_attribute(hid_t object, const char *name, const H5A_info_t *
     return 0;
 }
 
-/* libhdf5 hands out none of an object's attributes when it cannot read one of them, and a scale or fill value
- * may be among them: such a set is not read. */
+/* libhdf5 hands out none of an object's attributes when it cannot read one of them, and a scale or
+ * fill value may be among them: such a set is not read. */
 static void visit_attributes(hid_t object, dlr_hdf5_facts *facts, dlr_hdf5_set *set) {
     herr_t ended = H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, NULL, visit_attribute,
                                &(attribute_visit){facts, set});
@@ -158,8 +164,8 @@ static bool may_be_array(hid_t file, const char *name) {
            about.type == H5O_TYPE_DATASET;
 }
 
-/* One link of the file: a data set is described, a link to elsewhere noted and not followed, a group passed
- * over. */
+/* One link of the file: a data set is described, a link to elsewhere noted and not followed, a
+ * group passed over. */
 static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *context) {
     dlr_hdf5_facts *facts = context;
     if (facts->n == DLR_HDF5_SETS) return facts->more = true;
@@ -200,7 +206,8 @@ int64_t dlr_hdf5_open(const char *path) {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_file_locking(access, false, true);
     dl_file_calls_add(&(dl_file_calls){.opens = 1, .stats = 2}); /* of its driver sec2 */
-    return H5Fopen(path, H5F_ACC_RDONLY, access); /* the last call: any other forgets why it failed */
+    return H5Fopen(path, H5F_ACC_RDONLY,
+                   access); /* the last call: any other forgets why it failed */
 }
 
 static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
@@ -213,7 +220,8 @@ static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
     if (file < 0 || H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, facts) < 0) {
         dlr_hdf5_reason(reason, sizeof reason);
         if (!strstr(reason, "version"))
-            return dl_fail(err, DL_INPUT, "%s is damaged or no HDF5 file: %s", (char *)path, reason);
+            return dl_fail(err, DL_INPUT, "%s is damaged or no HDF5 file: %s", (char *)path,
+                           reason);
         char why[DLR_HDF5_WHY];
         dlr_hdf5_why_closed(why, sizeof why);
         return dl_fail(err, DL_INPUT, "%s %s", (char *)path, why);
@@ -224,36 +232,43 @@ static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
 
 /* ---- in this process ---- */
 
-/* The child's facts come from a file that nobody vouches for: every string is ended, every number put in
- * range. */
+/* The child's facts come from a file that nobody vouches for: every string is ended, every number
+ * put in range. */
 static bool check_facts(dlr_hdf5_facts *facts, const char *path, dl_error *err) {
     if (facts->n < 0 || facts->n > DLR_HDF5_SETS || facts->attributes < 0 ||
-        facts->attributes > DLR_HDF5_ATTRIBUTES || facts->numbers < 0 || facts->numbers > DLR_HDF5_NUMBERS)
+        facts->attributes > DLR_HDF5_ATTRIBUTES || facts->numbers < 0 ||
+        facts->numbers > DLR_HDF5_NUMBERS)
         return dl_fail(err, DL_INPUT, "%s is damaged", path);
     for (int i = 0; i < facts->attributes; i++) {
         dlr_hdf5_attribute *a = &facts->attribute[i];
         a->name[sizeof a->name - 1] = a->text[sizeof a->text - 1] = 0;
-        if (a->count < 0 || a->first < 0 || a->first > facts->numbers - a->count) a->first = a->count = 0;
+        if (a->count < 0 || a->first < 0 || a->first > facts->numbers - a->count)
+            a->first = a->count = 0;
     }
     for (int i = 0; i < facts->n; i++) {
         dlr_hdf5_set *set = &facts->set[i];
         for (int k = 0; k < DLR_ARRAY_RANK; k++) set->axis[k][sizeof set->axis[k] - 1] = 0;
-        set->name[sizeof set->name - 1] = set->type[sizeof set->type - 1] = set->why[DLR_HDF5_WHY - 1] = 0;
+        set->name[sizeof set->name - 1] = set->type[sizeof set->type - 1] =
+            set->why[DLR_HDF5_WHY - 1] = 0;
         if (set->rank < 0) set->rank = 0;
         if (set->filter_count < 0) set->filter_count = 0;
         if (set->element < 0 || set->element > DLR_EL_NONE) set->element = DLR_EL_NONE;
         int64_t bytes = (int64_t)dlr_element_bytes(set->element);
         for (int k = 0; k < set->rank && k < DLR_ARRAY_RANK; k++)
-            if (set->dims[k] < 0 || __builtin_mul_overflow(bytes, set->dims[k], &bytes)) bytes = INT64_MAX;
+            if (set->dims[k] < 0 || __builtin_mul_overflow(bytes, set->dims[k], &bytes))
+                bytes = INT64_MAX;
         if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->rank <= DLR_ARRAY_RANK &&
-            (set->offset <= 0 || set->offset > facts->file_bytes || bytes > facts->file_bytes - set->offset))
-            return dl_fail(err, DL_INPUT, "%s is damaged: '%s' reaches beyond the file's %lld bytes", path,
+            (set->offset <= 0 || set->offset > facts->file_bytes ||
+             bytes > facts->file_bytes - set->offset))
+            return dl_fail(err, DL_INPUT,
+                           "%s is damaged: '%s' reaches beyond the file's %lld bytes", path,
                            set->name, (long long)facts->file_bytes);
         if (set->layout == DLR_HDF5_CONTIGUOUS && set->plain && set->rank <= DLR_ARRAY_RANK &&
             set->stored < (uint64_t)bytes)
-            return dl_fail(err, DL_INPUT,
-                           "%s is damaged: '%s' has %llu bytes, which are fewer than its numbers take", path,
-                           set->name, (unsigned long long)set->stored);
+            return dl_fail(
+                err, DL_INPUT,
+                "%s is damaged: '%s' has %llu bytes, which are fewer than its numbers take", path,
+                set->name, (unsigned long long)set->stored);
     }
     return true;
 }
@@ -264,7 +279,9 @@ dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err) {
     if (fd < 0) return NULL;
     bool known = dl_fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
     close(fd);
-    enum { CHILD_FILES = 6 }; /* the socket's ends, its null device, and what libhdf5 opens at once */
+    enum {
+        CHILD_FILES = 6
+    }; /* the socket's ends, its null device, and what libhdf5 opens at once */
     if (!known || !dl_check_descriptors(CHILD_FILES, path, err)) return NULL;
     dl_sandbox_result r;
     if (!dl_sandbox_run(path, CPU_SECONDS, inspect, (char *)(uintptr_t)path, &r, err)) return NULL;

@@ -37,7 +37,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names in a folder that do not begin with a dot, sorted; those of folders, or of what is none. */
+/* The names in a folder that do not begin with a dot, sorted; those of folders, or of what is none.
+ */
 static bool list(dl_arena *arena, const char *key, const char *folder, bool folders, names *out,
                  dl_error *err) {
     DIR *at = dl_opendir(folder);
@@ -51,7 +52,8 @@ static bool list(dl_arena *arena, const char *key, const char *folder, bool fold
             is_folder = dl_fstatat(dirfd(at), e->d_name, &st) == 0 && S_ISDIR(st.st_mode);
         if (is_folder == folders) dl_push(arena, out, dl_strdup(arena, e->d_name));
     }
-    bool ok = errno == 0 || dl_fail_errno(err, DL_IO, "%s: cannot read all of the folder %s", key, folder);
+    bool ok = errno == 0 ||
+              dl_fail_errno(err, DL_IO, "%s: cannot read all of the folder %s", key, folder);
     closedir(at);
     if (ok && out->n) qsort(out->at, (size_t)out->n, sizeof *out->at, by_name);
     return ok;
@@ -64,15 +66,19 @@ static bool ends_with(const char *name, const char *const *endings) {
     return false;
 }
 
-/* The JPEG files of a class. Pictures of other formats are an error: left out they would be missed late. */
-static bool list_class(dl_arena *arena, const char *key, const char *folder, names *out, dl_error *err) {
+/* The JPEG files of a class. Pictures of other formats are an error: left out they would be missed
+ * late. */
+static bool list_class(dl_arena *arena, const char *key, const char *folder, names *out,
+                       dl_error *err) {
     static const char *const jpeg[] = {".jpg", ".jpeg", ".jpe", ".jfif", NULL};
-    static const char *const others[] = {".png", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".webp", NULL};
+    static const char *const others[] = {".png",  ".bmp", ".gif",  ".tif",
+                                         ".tiff", ".ppm", ".webp", NULL};
     names all = {0};
     if (!list(arena, key, folder, false, &all, err)) return false;
     for (int i = 0; i < all.n; i++) {
         if (ends_with(all.at[i], others))
-            return dl_fail(err, DL_INPUT, "%s: %s/%s: only JPEG pictures are read", key, folder, all.at[i]);
+            return dl_fail(err, DL_INPUT, "%s: %s/%s: only JPEG pictures are read", key, folder,
+                           all.at[i]);
         if (ends_with(all.at[i], jpeg)) dl_push(arena, out, all.at[i]);
     }
     return true;
@@ -85,25 +91,29 @@ static bool list_classes(images *s, const char *folder, dl_error *err) {
                        "--data_loader_config=synthetic)");
     if (!list(s->arena, "train_dir", folder, true, &s->classes, err)) return false;
     int n = s->classes.n;
-    if (n == 0) return dl_fail(err, DL_INPUT, "train_dir: %s holds no folders, one for each class", folder);
+    if (n == 0)
+        return dl_fail(err, DL_INPUT, "train_dir: %s holds no folders, one for each class", folder);
     int64_t told = s->pictures.o.classes;
     if (told && told != n)
-        return dl_fail(
-            err, DL_INPUT,
-            "train_dir: %s holds %d class folders (%.80s to %.80s), and the model tells %lld classes "
-            "apart (n_classes)",
-            folder, n, s->classes.at[0], s->classes.at[n - 1], (long long)told);
+        return dl_fail(err, DL_INPUT,
+                       "train_dir: %s holds %d class folders (%.80s to %.80s), and the model tells "
+                       "%lld classes "
+                       "apart (n_classes)",
+                       folder, n, s->classes.at[0], s->classes.at[n - 1], (long long)told);
     return true;
 }
 
-/* Each folder of the validation must be a class of the training, by name; classes without one are none of it.
+/* Each folder of the validation must be a class of the training, by name; classes without one are
+ * none of it.
  */
 static bool check_classes(images *s, const char *key, dl_error *err) {
     names found = {0};
     if (!list(s->arena, key, s->folder, true, &found, err)) return false;
     for (int i = 0; i < found.n; i++)
-        if (!bsearch(&found.at[i], s->classes.at, (size_t)s->classes.n, sizeof *s->classes.at, by_name))
-            return dl_fail(err, DL_INPUT, "%s: %s/%s is no class of train_dir, which has no such folder", key,
+        if (!bsearch(&found.at[i], s->classes.at, (size_t)s->classes.n, sizeof *s->classes.at,
+                     by_name))
+            return dl_fail(err, DL_INPUT,
+                           "%s: %s/%s is no class of train_dir, which has no such folder", key,
                            s->folder, found.at[i]);
     return true;
 }
@@ -115,10 +125,12 @@ static bool number_images(dlr_dataset *d, images *s, const names *of, dl_error *
     int64_t all = 0, limit = s->pictures.o.limit;
     for (int c = 0; c < s->classes.n; c++) all += of[c].n;
     if (limit && limit < all) all = limit;
-    if (all > UINT32_MAX) return dl_fail(err, DL_INPUT, "%s: more pictures than can be numbered", s->folder);
+    if (all > UINT32_MAX)
+        return dl_fail(err, DL_INPUT, "%s: more pictures than can be numbered", s->folder);
     s->images = malloc(((size_t)all + 1) * sizeof *s->images);
     if (!s->images)
-        return dl_fail(err, DL_RESOURCE, "no memory for the names of %lld pictures", (long long)all);
+        return dl_fail(err, DL_RESOURCE, "no memory for the names of %lld pictures",
+                       (long long)all);
     for (int k = 0; d->samples < all; k++)
         for (int c = 0; c < s->classes.n && d->samples < all; c++)
             if (k < of[c].n) s->images[d->samples++] = (image){.name = of[c].at[k], .class = c};
@@ -137,7 +149,8 @@ static bool skip(const images *s, image *i, const dl_error *fault) {
     return true;
 }
 
-/* Files of something else are found before a model is compiled; the others when their turn comes. */
+/* Files of something else are found before a model is compiled; the others when their turn comes.
+ */
 static bool check_first(const dlr_dataset *d, const images *s, dl_error *err) {
     bool ok = true;
     for (int64_t i = 0; ok && i < d->samples && i < s->classes.n; i++) {
@@ -168,7 +181,8 @@ static bool open_images(dlr_dataset *d, const char *key, images *s, dl_error *er
     return check_first(d, s, err);
 }
 
-/* Decoded so large that the smallest part that may be shown has the model's points, where the file has them.
+/* Decoded so large that the smallest part that may be shown has the model's points, where the file
+ * has them.
  */
 static int64_t wanted(const dlr_dataset *d, int64_t points) {
     const images *s = d->state;
@@ -177,13 +191,14 @@ static int64_t wanted(const dlr_dataset *d, int64_t points) {
     return parts ? (int64_t)ceil((double)points / sqrt(crop)) : points;
 }
 
-static bool read_planes(const dlr_dataset *d, const image *i, int64_t epoch, int64_t sample, float *planes,
-                        dl_error *err) {
+static bool read_planes(const dlr_dataset *d, const image *i, int64_t epoch, int64_t sample,
+                        float *planes, dl_error *err) {
     const images *s = d->state;
     int64_t height = s->pictures.height, width = s->pictures.width;
     dl_buf path = {0};
     dlr_jpeg picture;
-    bool ok = dlr_jpeg_read(path_of(s, i, &path), wanted(d, height), wanted(d, width), &picture, err);
+    bool ok =
+        dlr_jpeg_read(path_of(s, i, &path), wanted(d, height), wanted(d, width), &picture, err);
     dl_buf_free(&path);
     if (!ok) return false;
     dlr_box b = dlr_box_of(d, &s->pictures.o.moves, epoch, sample, picture.height, picture.width);
@@ -194,8 +209,8 @@ static bool read_planes(const dlr_dataset *d, const image *i, int64_t epoch, int
 }
 
 /* That picture, or where it is skipped the next in the folder's order that is not. */
-static bool read_picture(const dlr_dataset *d, int64_t picture, int64_t epoch, int64_t sample, void *planes,
-                         int64_t *label, dl_error *err) {
+static bool read_picture(const dlr_dataset *d, int64_t picture, int64_t epoch, int64_t sample,
+                         void *planes, int64_t *label, dl_error *err) {
     const images *s = d->state;
     for (int64_t k = 0; k < d->samples; k++) {
         image *i = &s->images[(picture + k) % d->samples];
@@ -221,7 +236,8 @@ static bool open_folder(dlr_dataset *d, const void *options, dl_error *err) {
     s->pictures = (dlr_pictures){.o = o->pictures, .points = DLR_EL_F32, .read = read_picture};
     if (!dlr_picture_check(d, &s->pictures, err) || !list_classes(s, o->train, err)) return false;
     if (!folder || !folder[0])
-        return dl_fail(err, DL_USAGE, "%s is not set: a folder of JPEG files, a folder each class", key);
+        return dl_fail(err, DL_USAGE, "%s is not set: a folder of JPEG files, a folder each class",
+                       key);
     s->folder = dl_strdup(s->arena, folder);
     return (d->split == DLR_TRAIN || check_classes(s, key, err)) && open_images(d, key, s, err);
 }

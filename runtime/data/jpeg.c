@@ -37,12 +37,12 @@ static void on_error(j_common_ptr c) {
     leave(d, c->err->msg_code == JERR_OUT_OF_MEMORY ? DL_RESOURCE : DL_INPUT);
 }
 
-/* Level -1 is damage that libjpeg guesses its way around: an error here, but for what leaves the picture
- * whole. */
+/* Level -1 is damage that libjpeg guesses its way around: an error here, but for what leaves the
+ * picture whole. */
 static void on_message(j_common_ptr c, int level) {
     int code = c->err->msg_code;
-    bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR ||
-                    code == JWRN_TOO_MUCH_DATA;
+    bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM ||
+                    code == JWRN_JFIF_MAJOR || code == JWRN_TOO_MUCH_DATA;
     if (level < 0 && !harmless) on_error(c);
 }
 
@@ -61,8 +61,9 @@ static void read_header(decoder *d, size_t n) {
     uint64_t points = (uint64_t)j->image_width * j->image_height;
     /* A block of 64 points takes a bit at least. */
     if (points > DLR_JPEG_MOST_PIXELS || points / 512 > n + 1024) {
-        snprintf(d->message, sizeof d->message, "%u x %u points are more than are read, or than it can hold",
-                 j->image_width, j->image_height);
+        snprintf(d->message, sizeof d->message,
+                 "%u x %u points are more than are read, or than it can hold", j->image_width,
+                 j->image_height);
         leave(d, DL_INPUT);
     }
 }
@@ -136,8 +137,8 @@ static bool run(const unsigned char *bytes, size_t n, decoder *d, dl_error *err)
     return dl_fail(err, d->code, "%s: not a JPEG file that can be read: %s", d->name, d->message);
 }
 
-bool dlr_jpeg_decode(const unsigned char *bytes, size_t n, const char *name, int64_t height, int64_t width,
-                     dlr_jpeg *out, dl_error *err) {
+bool dlr_jpeg_decode(const unsigned char *bytes, size_t n, const char *name, int64_t height,
+                     int64_t width, dlr_jpeg *out, dl_error *err) {
     decoder d = {.name = name, .height = height, .width = width};
     if (!run(bytes, n, &d, err)) return false;
     *out = d.out;
@@ -149,8 +150,8 @@ bool dlr_jpeg_decode(const unsigned char *bytes, size_t n, const char *name, int
 static bool read_bytes(const char *path, int fd, off_t size, unsigned char **bytes, size_t *n,
                        dl_error *err) {
     if (size > DLR_JPEG_MOST_BYTES)
-        return dl_fail(err, DL_INPUT, "%s is %lld bytes; a picture has %d at most", path, (long long)size,
-                       DLR_JPEG_MOST_BYTES);
+        return dl_fail(err, DL_INPUT, "%s is %lld bytes; a picture has %d at most", path,
+                       (long long)size, DLR_JPEG_MOST_BYTES);
     *n = (size_t)size;
     *bytes = malloc(*n + 1);
     if (!*bytes) return dl_fail(err, DL_RESOURCE, "no memory for %s", path);

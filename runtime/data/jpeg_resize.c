@@ -1,5 +1,5 @@
-/* Parts of pictures, and pictures of another size: a triangle filter, columns first (a row of bytes is a long
- * vector), then rows. */
+/* Parts of pictures, and pictures of another size: a triangle filter, columns first (a row of bytes
+ * is a long vector), then rows. */
 #include "runtime/data/jpeg.h"
 
 #include <math.h>
@@ -32,7 +32,8 @@ static bool make_filter(int64_t from, int64_t to, filter *f, dl_error *err) {
         float *w = f->weight + i * f->taps;
         for (int pass = 0; pass < 2; pass++)
             for (int64_t k = 0; k < f->taps; k++) {
-                double away = (double)(first + k) - centre, part = 1 - (away < 0 ? -away : away) / radius;
+                double away = (double)(first + k) - centre,
+                       part = 1 - (away < 0 ? -away : away) / radius;
                 if (part < 0) part = 0;
                 if (pass == 0)
                     sum += part;
@@ -55,7 +56,8 @@ static void mix_rows(const dlr_jpeg *from, const filter *f, int64_t y, float *re
 }
 
 /* A row of points as `width` points of three planes, `plane` values apart. */
-static void mix_columns(const float *row, const filter *f, int64_t width, int64_t plane, float *out) {
+static void mix_columns(const float *row, const filter *f, int64_t width, int64_t plane,
+                        float *out) {
     for (int64_t x = 0; x < width; x++) {
         const float *at = row + f->first[x] * 3, *w = f->weight + x * f->taps;
         quad sum = {0};
@@ -64,12 +66,15 @@ static void mix_columns(const float *row, const filter *f, int64_t width, int64_
     }
 }
 
-bool dlr_jpeg_resize(const dlr_jpeg *from, int64_t height, int64_t width, float *planes, dl_error *err) {
+bool dlr_jpeg_resize(const dlr_jpeg *from, int64_t height, int64_t width, float *planes,
+                     dl_error *err) {
     filter across = {0}, down = {0};
-    float *row = calloc((size_t)from->width * 3 + 1, sizeof *row); /* a quad's last value may be beyond */
-    bool ok =
-        (row || dl_fail(err, DL_RESOURCE, "no memory for a row of %lld points", (long long)from->width)) &&
-        make_filter(from->width, width, &across, err) && make_filter(from->height, height, &down, err);
+    float *row =
+        calloc((size_t)from->width * 3 + 1, sizeof *row); /* a quad's last value may be beyond */
+    bool ok = (row || dl_fail(err, DL_RESOURCE, "no memory for a row of %lld points",
+                              (long long)from->width)) &&
+              make_filter(from->width, width, &across, err) &&
+              make_filter(from->height, height, &down, err);
     for (int64_t y = 0; ok && y < height; y++) {
         mix_rows(from, &down, y, row);
         mix_columns(row, &across, width, height * width, planes + y * width);
@@ -80,6 +85,7 @@ bool dlr_jpeg_resize(const dlr_jpeg *from, int64_t height, int64_t width, float 
 
 void dlr_jpeg_crop(dlr_jpeg *p, int64_t top, int64_t left, int64_t height, int64_t width) {
     for (int64_t y = 0; y < height; y++) /* never behind what is read next */
-        memmove(p->rgb + y * width * 3, p->rgb + ((top + y) * p->width + left) * 3, (size_t)width * 3);
+        memmove(p->rgb + y * width * 3, p->rgb + ((top + y) * p->width + left) * 3,
+                (size_t)width * 3);
     p->height = height, p->width = width;
 }

@@ -15,11 +15,12 @@ static bool open_noise(dlr_dataset *d, const void *options, dl_error *err) {
         const dl_type *t = &d->arrays.at[i].type;
         bool drawn = dl_dtype_is_float(t->dtype) ? o->classes[i] >= 0 : o->classes[i] >= 1;
         if (dl_type_count(t) < 1 || !drawn || o->classes[i] > DLR_NOISE_MAX_CLASSES)
-            return dl_fail(err, DL_USAGE, "no synthetic samples of %s and %lld classes", dl_type_text(t),
-                           (long long)o->classes[i]);
+            return dl_fail(err, DL_USAGE, "no synthetic samples of %s and %lld classes",
+                           dl_type_text(t), (long long)o->classes[i]);
     }
     if (o->samples < 1 || o->samples > UINT32_MAX)
-        return dl_fail(err, DL_USAGE, "an epoch has 1 sample or more, not %lld", (long long)o->samples);
+        return dl_fail(err, DL_USAGE, "an epoch has 1 sample or more, not %lld",
+                       (long long)o->samples);
     dlr_noise_options *kept = malloc(sizeof *kept);
     if (!kept) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
     *kept = *o;
@@ -48,8 +49,8 @@ static void fill_classes(const dl_type *type, int64_t classes, dlr_rng_place pla
     }
 }
 
-static bool draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                        dl_error *err) {
+static bool draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                        void *scratch, dl_error *err) {
     (void)scratch, (void)err;
     const dlr_noise_options *o = d->state;
     uint32_t drawn = o->redraw && d->split == DLR_TRAIN ? (uint32_t)epoch * STEPS : 0;

@@ -14,21 +14,22 @@ static bool check_types(const own *w, dl_error *err) {
         const own_array *a = &w->at[k];
         bool is_float = a->to.type.dtype == DL_F32;
         if (!is_float && a->from.scale != DLR_SCALE_NONE)
-            return own_fail(a, NULL, err, "the model's '%s' is %s, whole numbers: they are not normalised",
+            return own_fail(a, NULL, err,
+                            "the model's '%s' is %s, whole numbers: they are not normalised",
                             a->to.name, dl_type_text(&a->to.type));
         bool scaled = false;
         for (int i = 0; i < a->files.n; i++) scaled |= a->files.at[i].packing->scaled;
         if (!is_float && scaled)
-            return own_fail(
-                a, NULL, err,
-                "its attributes scale_factor and add_offset make fractions of it, and the model's '%s' is %s",
-                a->to.name, dl_type_text(&a->to.type));
+            return own_fail(a, NULL, err,
+                            "its attributes scale_factor and add_offset make fractions of it, and "
+                            "the model's '%s' is %s",
+                            a->to.name, dl_type_text(&a->to.type));
         dlr_number fitting;
         if (!is_float && a->from.replaces_nan &&
-            !dlr_number_fit(&(dlr_number){.kind = 'f', .f = a->from.nan}, own_element_of(a->to.type.dtype),
-                            &fitting))
-            return own_fail(a, NULL, err, "the model's '%s' is %s, and nan: %g is no such number", a->to.name,
-                            dl_type_text(&a->to.type), a->from.nan);
+            !dlr_number_fit(&(dlr_number){.kind = 'f', .f = a->from.nan},
+                            own_element_of(a->to.type.dtype), &fitting))
+            return own_fail(a, NULL, err, "the model's '%s' is %s, and nan: %g is no such number",
+                            a->to.name, dl_type_text(&a->to.type), a->from.nan);
     }
     return true;
 }
@@ -40,16 +41,19 @@ static bool settle_samples(dlr_dataset *d, const own *w, const dlr_own_options *
     for (int i = 0; i < w->axes.n; i++) draws |= w->axes.at[i].crop == DLR_CROP_RANDOM;
     for (int k = 0; k < w->n; k++) all_static &= w->at[k].is_static;
     if (draws && all_static && !o->samples)
-        return dl_fail(err, DL_USAGE,
-                       "%s is not set: how many random crops an epoch has (the files have no axis N)", key);
+        return dl_fail(
+            err, DL_USAGE,
+            "%s is not set: how many random crops an epoch has (the files have no axis N)", key);
     if (!draws && o->samples > w->available)
-        return dl_fail(err, DL_INPUT,
-                       "%s is %lld, and the files hold %lld samples (only random crops can be drawn again)",
-                       key, (long long)o->samples, (long long)w->available);
+        return dl_fail(
+            err, DL_INPUT,
+            "%s is %lld, and the files hold %lld samples (only random crops can be drawn again)",
+            key, (long long)o->samples, (long long)w->available);
     d->samples = o->samples ? o->samples : w->available;
     if (o->limit && o->limit < d->samples) d->samples = o->limit;
     return d->samples <= UINT32_MAX ||
-           dl_fail(err, DL_INPUT, "%lld samples are more than can be numbered", (long long)d->samples);
+           dl_fail(err, DL_INPUT, "%lld samples are more than can be numbered",
+                   (long long)d->samples);
 }
 
 /* What is used behind `open`, when the options are gone. */
@@ -68,7 +72,8 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
     const dlr_own_options *o = options;
     own *w = d->state = calloc(1, sizeof *w);
     if (!w) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
-    if (!own_open_part(w, d, o, d->split, err) || !check_types(w, err) || !settle_samples(d, w, o, err))
+    if (!own_open_part(w, d, o, d->split, err) || !check_types(w, err) ||
+        !settle_samples(d, w, o, err))
         return false;
     for (int k = 0; k < w->n; k++) {
         own_array *a = &w->at[k];
@@ -103,7 +108,8 @@ static void draw(const own *w, dlr_split part, dlr_rng *rng, own_drawn *out) {
         if (x->flips && part == DLR_TRAIN) out->flip[i] = dlr_rng_below(rng, 2);
     }
     out->turn = (own_turn){{0, 1, 2}, {0}};
-    if (w->turns.n && part == DLR_TRAIN) out->turn = w->turns.at[dlr_rng_below(rng, (uint32_t)w->turns.n)];
+    if (w->turns.n && part == DLR_TRAIN)
+        out->turn = w->turns.at[dlr_rng_below(rng, (uint32_t)w->turns.n)];
 }
 
 /* Draws sample `sample` of an epoch: its number among those that the files hold. */
@@ -111,16 +117,16 @@ static int64_t draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, 
     const own *w = d->state;
     bool train = d->split == DLR_TRAIN;
     if (train)
-        sample =
-            dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0}, d->samples, sample);
+        sample = dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0},
+                             d->samples, sample);
     dlr_rng rng = dlr_rng_at((dlr_rng_place){d->seed, train ? DLR_STREAM_TRAIN : DLR_STREAM_VALID,
                                              train ? (uint32_t)epoch : 0, (uint32_t)sample});
     draw(w, d->split, &rng, how);
     return own_index(w, sample % w->available);
 }
 
-static bool sample_own(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                       dl_error *err) {
+static bool sample_own(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                       void *scratch, dl_error *err) {
     const own *w = d->state;
     own_drawn how;
     int64_t index = draw_sample(d, epoch, sample, &how);
@@ -147,20 +153,23 @@ static bool raw_own(const dlr_dataset *d, dlr_raw *raw) {
     return true;
 }
 
-static bool numbers_own(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                        dlr_placing *place, dl_error *err) {
+static bool numbers_own(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                        void *scratch, dlr_placing *place, dl_error *err) {
     const own *w = d->state;
     own_drawn how;
     int64_t index = draw_sample(d, epoch, sample, &how);
     for (int k = 0; k < w->n; k++)
-        if (!own_take_numbers(w, &w->at[k], index, &how, out[k], scratch, &place[k], err)) return false;
+        if (!own_take_numbers(w, &w->at[k], index, &how, out[k], scratch, &place[k], err))
+            return false;
     return true;
 }
 
-static void store_own(const dlr_dataset *d, dlr_store *store) { *store = ((const own *)d->state)->store; }
+static void store_own(const dlr_dataset *d, dlr_store *store) {
+    *store = ((const own *)d->state)->store;
+}
 
-static bool piece_own(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
-                      dl_error *err) {
+static bool piece_own(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at,
+                      int64_t *bytes, dl_error *err) {
     return own_read_piece(d->state, i, out, scratch, at, bytes, err);
 }
 

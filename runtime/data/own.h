@@ -1,15 +1,15 @@
-/* Data of one's own: for each input and target of a model an array of some files, described by options alone
- * (docs/data.md).
+/* Data of one's own: for each input and target of a model an array of some files, described by
+ * options alone (docs/data.md).
  *
- * A sample takes one index of the axis N of each array, or one file of an array without N; an array without N
- * in one file is the same for all samples, and where all are, samples are crops of them. Of the other axes it
- * takes what the model has: all, every step-th, or a crop, with one corner for all arrays that have the axis.
- * Values are converted to the model's type, normalised, moved by the augmentation of training, and put into
- * the model's order of axes.
+ * A sample takes one index of the axis N of each array, or one file of an array without N; an array
+ * without N in one file is the same for all samples, and where all are, samples are crops of them.
+ * Of the other axes it takes what the model has: all, every step-th, or a crop, with one corner for
+ * all arrays that have the axis. Values are converted to the model's type, normalised, moved by the
+ * augmentation of training, and put into the model's order of axes.
  *
- * Which sample is which depends on (seed, split, epoch, number) alone: training takes the samples of an epoch
- * in the order of shuffle.h and draws crops and moves anew for each; validation keeps the files' order, draws
- * a crop for each sample once, and moves nothing. */
+ * Which sample is which depends on (seed, split, epoch, number) alone: training takes the samples
+ * of an epoch in the order of shuffle.h and draws crops and moves anew for each; validation keeps
+ * the files' order, draws a crop for each sample once, and moves nothing. */
 #ifndef DLR_OWN_H
 #define DLR_OWN_H
 #include "runtime/data/dataset.h"
@@ -39,21 +39,23 @@ typedef struct {
     const char *key;     /* "data.inputs.x", opens messages */
     dlr_own_names files; /* paths and patterns of glob(3); none: those of the split */
     const char *array;   /* NULL: the only one of the file */
-    dlr_own_names axes;  /* the model's name of each axis of the array, N, or "1"; none: the model's order */
+    dlr_own_names
+        axes; /* the model's name of each axis of the array, N, or "1"; none: the model's order */
     const int64_t *channels; /* those of axis C that are taken, in this order; NULL: all */
     int n_channels;
     int64_t offset; /* of the index of N behind the sample's (before it, where negative) */
     dlr_own_scale scale;
     dlr_own_numbers mean, std;
-    bool replaces_nan; /* values that are not finite become `nan`, behind the normalisation; else an error */
+    bool replaces_nan; /* values that are not finite become `nan`, behind the normalisation; else an
+                          error */
     double nan;
 } dlr_own_source;
 
 typedef enum { DLR_CROP_NONE, DLR_CROP_ORIGIN, DLR_CROP_CENTER, DLR_CROP_RANDOM } dlr_own_crop;
 typedef enum { DLR_SPLIT_FRACTION, DLR_SPLIT_RANGE, DLR_SPLIT_FILES } dlr_own_split_kind;
 
-/* Indexed by dlr_split where there are two. Fractions and ranges are of axis N, or of an axis of the crops:
- * `axis`, or (NULL) the first one that is longer than the model's. */
+/* Indexed by dlr_split where there are two. Fractions and ranges are of axis N, or of an axis of
+ * the crops: `axis`, or (NULL) the first one that is longer than the model's. */
 typedef struct {
     dlr_own_split_kind kind;
     double fraction[2];     /* training takes the first, validation the last */
@@ -67,7 +69,8 @@ typedef struct {
     dlr_own_crop crop;
     dlr_own_names step_axes; /* take every steps[i]-th element */
     const int64_t *steps;
-    dlr_own_names flip, rotate, shift; /* axes: each to be flipped; turned among each other; moved round */
+    dlr_own_names flip, rotate,
+        shift; /* axes: each to be flipped; turned among each other; moved round */
     dlr_own_split split;
     int64_t samples; /* in an epoch; 0: as many as there are */
     int64_t limit;   /* no more than this; 0: all */
@@ -75,9 +78,9 @@ typedef struct {
 
 extern const dlr_loader dlr_own_loader;
 
-/* What such a data set, opened not as a probe, makes of the numbers of array k: (x - mean[c]) / deviation[c]
- * of channel c, n of them, or 1 for all; n is 0 where it takes them as they are. Valid as long as the data
- * set.
+/* What such a data set, opened not as a probe, makes of the numbers of array k: (x - mean[c]) /
+ * deviation[c] of channel c, n of them, or 1 for all; n is 0 where it takes them as they are. Valid
+ * as long as the data set.
  */
 typedef struct {
     const dlr_own_source *from;

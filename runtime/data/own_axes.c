@@ -1,10 +1,11 @@
-/* What each axis of an array in the files is to the model; what is cropped, stepped over and moved. */
+/* What each axis of an array in the files is to the model; what is cropped, stepped over and moved.
+ */
 #include "runtime/data/own_private.h"
 
 /* ---- one array ---- */
 
-/* Names of the array's axes where the section gives none: the model's order, with N or without it, with the
- * model's axes of size 1 or without them. */
+/* Names of the array's axes where the section gives none: the model's order, with N or without it,
+ * with the model's axes of size 1 or without them. */
 typedef struct {
     const char *at[DL_MAX_RANK + 1];
     int n;
@@ -46,11 +47,11 @@ static bool guess_axes(const own_array *a, axis_names *out, dl_error *err) {
         }
         if (!found) *out = names, found = true;
     }
-    return found ||
-           own_fail(a, NULL, err,
-                    "the model's '%s' is %s: say which axis is which by axes: [N, ...] (N the samples, 1 an "
-                    "axis of size 1 to leave out)",
-                    a->to.name, dl_type_text(&a->to.type));
+    return found || own_fail(a, NULL, err,
+                             "the model's '%s' is %s: say which axis is which by axes: [N, ...] (N "
+                             "the samples, 1 an "
+                             "axis of size 1 to leave out)",
+                             a->to.name, dl_type_text(&a->to.type));
 }
 
 static int find_axis(const dl_type *t, const char *name) {
@@ -70,8 +71,8 @@ static bool name_axis(own_array *a, int j, const char *name, dl_error *err) {
     bool samples = strcmp(name, "N") == 0;
     int m = samples ? OWN_SAMPLES : find_axis(t, name);
     if (!samples && m < 0)
-        return own_fail(a, NULL, err, "axes: the model's '%s' is %s and has no axis '%.60s'", a->to.name,
-                        dl_type_text(t), name);
+        return own_fail(a, NULL, err, "axes: the model's '%s' is %s and has no axis '%.60s'",
+                        a->to.name, dl_type_text(t), name);
     for (int i = 0; i < j; i++)
         if (a->axis[i] == m) return own_fail(a, NULL, err, "axes names '%.60s' twice", name);
     a->axis[j] = m;
@@ -103,7 +104,8 @@ static void put_remedy(dl_buf *out, const own_array *a, int64_t wanted) {
         dl_puts(out, "; or are they its last axis? axes: [");
         for (int j = 0; j < a->rank; j++) {
             if (j == a->channel) continue;
-            dl_putf(out, "%s%s", before, a->axis[j] == OWN_SAMPLES ? "N" : t->axis[a->axis[j]].name);
+            dl_putf(out, "%s%s", before,
+                    a->axis[j] == OWN_SAMPLES ? "N" : t->axis[a->axis[j]].name);
             before = ", ";
         }
         dl_puts(out, ", C]");
@@ -117,7 +119,8 @@ static bool check_channels(const own_array *a, dl_error *err) {
     if (a->channel < 0)
         return !from->channels ||
                own_fail(a, NULL, err, "channels are of an axis C, which it has not (axes)");
-    int64_t there = a->files.at[0].dims[a->channel], wanted = a->to.type.axis[a->axis[a->channel]].size;
+    int64_t there = a->files.at[0].dims[a->channel],
+            wanted = a->to.type.axis[a->axis[a->channel]].size;
     for (int i = 0; i < from->n_channels; i++)
         if (from->channels[i] >= there)
             return own_fail(a, NULL, err, "channels: %lld is not below its %lld",
@@ -126,8 +129,8 @@ static bool check_channels(const own_array *a, dl_error *err) {
     if (given == wanted) return true;
     dl_buf remedy = {0};
     put_remedy(&remedy, a, wanted);
-    own_fail(a, NULL, err, "%lld channels, where the model's '%s' is %s%s", (long long)given, a->to.name,
-             dl_type_text(&a->to.type), remedy.at ? remedy.at : "");
+    own_fail(a, NULL, err, "%lld channels, where the model's '%s' is %s%s", (long long)given,
+             a->to.name, dl_type_text(&a->to.type), remedy.at ? remedy.at : "");
     dl_buf_free(&remedy);
     return false;
 }
@@ -170,16 +173,18 @@ static bool fit_axis(const own *w, const own_array *a, own_axis *x, dl_error *er
     static const char remedy[] = "crop: random, center or origin takes a part";
     const char *in_steps = x->step > 1 ? " in steps" : "";
     if (x->size < 1 || x->extent > INT32_MAX)
-        return own_fail(a, NULL, err, "%s=%lld of the model's '%s' cannot be taken of its %lld elements",
-                        x->name, (long long)x->size, a->to.name, (long long)x->extent);
+        return own_fail(a, NULL, err,
+                        "%s=%lld of the model's '%s' cannot be taken of its %lld elements", x->name,
+                        (long long)x->size, a->to.name, (long long)x->extent);
     if ((x->extent + x->step - 1) / x->step == x->size) return true;
     if (x->size > (x->extent + x->step - 1) / x->step)
-        return own_fail(a, NULL, err, "%s=%lld of the model's '%s' is more than its %lld elements%s", x->name,
+        return own_fail(a, NULL, err,
+                        "%s=%lld of the model's '%s' is more than its %lld elements%s", x->name,
                         (long long)x->size, a->to.name, (long long)x->extent, in_steps);
     if (w->o->crop == DLR_CROP_NONE)
-        return own_fail(a, NULL, err, "%s=%lld of the model's '%s' is not its %lld elements%s: %s", x->name,
-                        (long long)x->size, a->to.name, (long long)x->extent, x->step > 1 ? " in steps" : "",
-                        remedy);
+        return own_fail(a, NULL, err, "%s=%lld of the model's '%s' is not its %lld elements%s: %s",
+                        x->name, (long long)x->size, a->to.name, (long long)x->extent,
+                        x->step > 1 ? " in steps" : "", remedy);
     x->crop = w->o->crop;
     return true;
 }
@@ -212,7 +217,8 @@ static bool share_axes_of(own *w, own_array *a, dl_error *err) {
     return true;
 }
 
-/* The axis of that name, of which there must be one for all arrays where samples are drawn along it. */
+/* The axis of that name, of which there must be one for all arrays where samples are drawn along
+ * it. */
 static int find_shared(const own *w, const char *key, const char *name, dl_error *err) {
     int found = -1;
     dl_buf all = {0};
@@ -223,7 +229,8 @@ static int find_shared(const own *w, const char *key, const char *name, dl_error
         if (found >= 0) {
             const own_axis *y = &w->axes.at[found];
             dl_fail(err, DL_INPUT,
-                    "%s: axis %.60s is %lld of %lld elements for one array and %lld of %lld for another: "
+                    "%s: axis %.60s is %lld of %lld elements for one array and %lld of %lld for "
+                    "another: "
                     "they cannot be "
                     "moved together",
                     key, name, (long long)y->size, (long long)y->extent, (long long)x->size,
@@ -251,9 +258,10 @@ static bool read_moves(own *w, dl_error *err) {
         int k = find_shared(w, "data.augment.shift", o->shift.at[i], err);
         if (k < 0) return false;
         if (w->axes.at[k].step > 1)
-            return dl_fail(err, DL_INPUT,
-                           "data.augment.shift: axis %s is taken in steps, and cannot be moved round",
-                           o->shift.at[i]);
+            return dl_fail(
+                err, DL_INPUT,
+                "data.augment.shift: axis %s is taken in steps, and cannot be moved round",
+                o->shift.at[i]);
         w->axes.at[k].shifts = true;
     }
     for (int i = 0; i < o->rotate.n; i++) {
@@ -261,7 +269,8 @@ static bool read_moves(own *w, dl_error *err) {
         if (k < 0) return false;
         for (int before = 0; before < i; before++)
             if (w->turned[before] == k)
-                return dl_fail(err, DL_INPUT, "data.augment.rotate names %s twice", o->rotate.at[i]);
+                return dl_fail(err, DL_INPUT, "data.augment.rotate names %s twice",
+                               o->rotate.at[i]);
         w->turned[w->n_turned++] = k;
     }
     for (int i = 0; i < o->step_axes.n; i++)
@@ -280,13 +289,14 @@ static bool check_turned(const own *w, dl_error *err) {
         for (int m = 0; m < w->at[k].to.type.rank; m++)
             for (int i = 0; i < w->n_turned; i++) has += w->at[k].shared[m] == w->turned[i];
         if (has != 0 && has != w->n_turned)
-            return own_fail(&w->at[k], NULL, err, "data.augment.rotate turns axes of which it has only some");
+            return own_fail(&w->at[k], NULL, err,
+                            "data.augment.rotate turns axes of which it has only some");
     }
     return true;
 }
 
-/* The rotations of the square or cube that these axes span, as far as the shape of a sample stays: signed
- * permutations of determinant 1 that exchange axes of one size alone. */
+/* The rotations of the square or cube that these axes span, as far as the shape of a sample stays:
+ * signed permutations of determinant 1 that exchange axes of one size alone. */
 static void list_turns(own *w) {
     static const signed char orders[6][4] = {{0, 1, 2, 1},  {1, 2, 0, 1},  {2, 0, 1, 1},
                                              {1, 0, 2, -1}, {0, 2, 1, -1}, {2, 1, 0, -1}};
@@ -299,7 +309,8 @@ static void list_turns(own *w) {
             int sign = orders[p][3];
             for (int i = 0; i < n; i++) {
                 if (turn.flip[i]) sign = -sign;
-                ok = ok && w->axes.at[w->turned[i]].size == w->axes.at[w->turned[(int)turn.source[i]]].size;
+                ok = ok && w->axes.at[w->turned[i]].size ==
+                               w->axes.at[w->turned[(int)turn.source[i]]].size;
             }
             if (ok && sign > 0) dl_push(w->arena, &w->turns, turn);
         }

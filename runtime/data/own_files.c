@@ -20,8 +20,9 @@ bool own_fail(const own_array *a, const own_file *f, dl_error *err, const char *
     dl_buf shape = {0};
     for (int i = 0; i < a->rank; i++)
         dl_putf(&shape, "%s%lld", i ? ", " : "", (long long)(f ? f : a->files.at)->dims[i]);
-    dl_fail(err, DL_INPUT, "%s: %.300s: '%.100s' is [%s]; %s", a->from.key, (f ? f : a->files.at)->path,
-            a->from.array ? a->from.array : "(its only array)", shape.at ? shape.at : "", message);
+    dl_fail(err, DL_INPUT, "%s: %.300s: '%.100s' is [%s]; %s", a->from.key,
+            (f ? f : a->files.at)->path, a->from.array ? a->from.array : "(its only array)",
+            shape.at ? shape.at : "", message);
     dl_buf_free(&shape);
     return false;
 }
@@ -34,7 +35,8 @@ static void *open_folder(const char *path) { return dl_opendir(path); }
 static struct dirent *read_folder(void *folder) { return dl_readdir(folder); }
 static void close_folder(void *folder) { closedir(folder); }
 
-/* The paths that a word names, in the order of their names: a file, a folder (Zarr), or what a pattern fits.
+/* The paths that a word names, in the order of their names: a file, a folder (Zarr), or what a
+ * pattern fits.
  */
 static bool find_paths(own *w, const char *key, const char *word, names *out, dl_error *err) {
     glob_t found = {.gl_opendir = open_folder,
@@ -47,16 +49,19 @@ static bool find_paths(own *w, const char *key, const char *word, names *out, dl
         return true;
     }
     int rc = glob(word, GLOB_ALTDIRFUNC, NULL, &found); /* sorted */
-    if (rc == GLOB_NOSPACE) return dl_fail(err, DL_RESOURCE, "%s: no memory to look for %.300s", key, word);
+    if (rc == GLOB_NOSPACE)
+        return dl_fail(err, DL_RESOURCE, "%s: no memory to look for %.300s", key, word);
     if (rc != 0) return dl_fail(err, DL_IO, "%s: no file fits the pattern %.300s", key, word);
     bool ok = found.gl_pathc <= DLR_OWN_MAX_FILES;
     for (size_t i = 0; ok && i < found.gl_pathc; i++)
         dl_push(w->arena, out, dl_strdup(w->arena, found.gl_pathv[i]));
     globfree(&found);
-    return ok || dl_fail(err, DL_RESOURCE, "%s: more than %d files fit %.300s", key, DLR_OWN_MAX_FILES, word);
+    return ok || dl_fail(err, DL_RESOURCE, "%s: more than %d files fit %.300s", key,
+                         DLR_OWN_MAX_FILES, word);
 }
 
-static bool find_all(own *w, const char *key, const dlr_own_names *words, names *out, dl_error *err) {
+static bool find_all(own *w, const char *key, const dlr_own_names *words, names *out,
+                     dl_error *err) {
     for (int i = 0; i < words->n; i++)
         if (!find_paths(w, key, words->at[i], out, err)) return false;
     return true;
@@ -65,12 +70,13 @@ static bool find_all(own *w, const char *key, const dlr_own_names *words, names 
 static bool fits(const dlr_own_names *patterns, const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     for (int i = 0; i < patterns->n; i++)
-        if (fnmatch(patterns->at[i], path, 0) == 0 || fnmatch(patterns->at[i], name, 0) == 0) return true;
+        if (fnmatch(patterns->at[i], path, 0) == 0 || fnmatch(patterns->at[i], name, 0) == 0)
+            return true;
     return false;
 }
 
-/* Which of the files given for both parts belong to one: those that its patterns fit; training without
- * patterns takes what validation leaves. */
+/* Which of the files given for both parts belong to one: those that its patterns fit; training
+ * without patterns takes what validation leaves. */
 static bool belongs(const dlr_own_split *s, dlr_split part, const char *path) {
     if (s->files[part].n) return fits(&s->files[part], path);
     return !fits(&s->files[!part], path);
@@ -81,14 +87,15 @@ static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out,
     const dlr_own_split *split = &w->o->split;
     if (!from->files.n) { /* those that the split names */
         if (!split->files[part].n)
-            return dl_fail(err, DL_USAGE, "%s.file and data.split.%s are missing: where are its files?",
-                           from->key, parts[part]);
+            return dl_fail(err, DL_USAGE,
+                           "%s.file and data.split.%s are missing: where are its files?", from->key,
+                           parts[part]);
         return find_all(w, from->key, &split->files[part], out, err);
     }
     names all = {0};
     if (!find_all(w, from->key, &from->files, &all, err)) return false;
-    /* one file without others to choose from belongs to both parts: an array that all samples share, or
-     * labels of all files */
+    /* one file without others to choose from belongs to both parts: an array that all samples
+     * share, or labels of all files */
     bool split_here = split->kind == DLR_SPLIT_FILES && all.n > 1;
     for (int i = 0; i < all.n; i++)
         if (!split_here || belongs(split, part, all.at[i])) dl_push(w->arena, out, all.at[i]);
@@ -98,8 +105,10 @@ static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out,
 
 /* ---- arrays ---- */
 
-/* The rules of a file's attributes; those of all files of an array are mostly the same, and kept once. */
-static bool read_packing(own *w, own_array *a, own_file *f, const dlr_array_facts *facts, dl_error *err) {
+/* The rules of a file's attributes; those of all files of an array are mostly the same, and kept
+ * once. */
+static bool read_packing(own *w, own_array *a, own_file *f, const dlr_array_facts *facts,
+                         dl_error *err) {
     dlr_packing p;
     dl_error reason = {0};
     dl_buf warnings = {0};
@@ -121,7 +130,8 @@ static bool read_packing(own *w, own_array *a, own_file *f, const dlr_array_fact
 }
 
 /* The array of `a` in a file of its that is open as `file`. */
-static bool open_array(own *w, own_array *a, own_file *f, const dlr_array_file *file, dl_error *err) {
+static bool open_array(own *w, own_array *a, own_file *f, const dlr_array_file *file,
+                       dl_error *err) {
     enum { CHUNKS = 16 << 20 }; /* samples come in any order: only the chunks of one are of use */
     const dlr_array_facts *facts = dlr_array_file_find(file, a->from.array);
     dl_error reason = {0};
@@ -129,12 +139,12 @@ static bool open_array(own *w, own_array *a, own_file *f, const dlr_array_file *
         dl_buf holds = {0};
         dlr_array_file_put(&holds, file, 8);
         if (a->from.array)
-            dl_fail(err, DL_INPUT, "%s: %.300s has no array '%.100s'; it holds: %.400s", a->from.key, f->path,
-                    a->from.array, holds.at);
+            dl_fail(err, DL_INPUT, "%s: %.300s has no array '%.100s'; it holds: %.400s",
+                    a->from.key, f->path, a->from.array, holds.at);
         else
             dl_fail(err, DL_INPUT,
-                    "%s: %.300s holds several arrays: say which (array: NAME); it holds: %.400s", a->from.key,
-                    f->path, holds.at);
+                    "%s: %.300s holds several arrays: say which (array: NAME); it holds: %.400s",
+                    a->from.key, f->path, holds.at);
         dl_buf_free(&holds);
         return false;
     }
@@ -145,11 +155,12 @@ static bool open_array(own *w, own_array *a, own_file *f, const dlr_array_file *
     memcpy(f->dims, dlr_source_dims(f->source), (size_t)rank * sizeof *f->dims);
     if (f == a->files.at) a->rank = rank;
     return rank == a->rank ||
-           own_fail(a, NULL, err, "%.300s has %d axes: files of one array have the same", f->path, rank);
+           own_fail(a, NULL, err, "%.300s has %d axes: files of one array have the same", f->path,
+                    rank);
 }
 
-/* File i of array k, and of the arrays behind it that lie in the same one: to look what a file holds may take
- * a process. */
+/* File i of array k, and of the arrays behind it that lie in the same one: to look what a file
+ * holds may take a process. */
 static bool open_file(own *w, int k, int i, dl_error *err) {
     const own_file *first = &w->at[k].files.at[i];
     dl_error reason = {0};
@@ -172,14 +183,16 @@ bool own_open_files(own *w, dlr_split part, dl_error *err) {
     for (int k = 0; k < w->n; k++) {
         names paths = {0};
         if (!choose_paths(w, &w->at[k], part, &paths, err)) return false;
-        for (int i = 0; i < paths.n; i++) dl_push(w->arena, &w->at[k].files, (own_file){.path = paths.at[i]});
+        for (int i = 0; i < paths.n; i++)
+            dl_push(w->arena, &w->at[k].files, (own_file){.path = paths.at[i]});
         parted |= w->at[k].from.files.n != 1 || strpbrk(w->at[k].from.files.at[0], "*?[");
     }
     if (!parted && w->o->split.kind == DLR_SPLIT_FILES)
-        return dl_fail(err, DL_INPUT,
-                       "data.split.%s names files, and no input or target has several: give all in file, or "
-                       "leave file out",
-                       parts[part]);
+        return dl_fail(
+            err, DL_INPUT,
+            "data.split.%s names files, and no input or target has several: give all in file, or "
+            "leave file out",
+            parts[part]);
     for (int k = 0; k < w->n; k++)
         for (int i = 0; i < w->at[k].files.n; i++)
             if (!open_file(w, k, i, err)) return false;

@@ -21,8 +21,8 @@ static int64_t number_at(const own_array *a, const void *numbers, int64_t i) {
 }
 
 /* Marks the classes of indices [from, from + n) of N, which lie in one file. */
-static bool mark_block(const own_array *a, const own_file *f, int64_t from, int64_t n, void *numbers,
-                       bool *seen, int64_t classes, dl_error *err) {
+static bool mark_block(const own_array *a, const own_file *f, int64_t from, int64_t n,
+                       void *numbers, bool *seen, int64_t classes, dl_error *err) {
     dlr_block b = {0};
     for (int j = 0; j < a->rank; j++) {
         bool samples = a->axis[j] == OWN_SAMPLES;
@@ -55,12 +55,13 @@ static bool mark(const own *w, const own_array *a, bool *seen, int64_t classes, 
     return ok;
 }
 
-bool dlr_own_unseen_classes(const dlr_dataset *train, const dlr_dataset *valid, int k, int64_t classes,
-                            dlr_own_unseen *found, dl_error *err) {
+bool dlr_own_unseen_classes(const dlr_dataset *train, const dlr_dataset *valid, int k,
+                            int64_t classes, dlr_own_unseen *found, dl_error *err) {
     *found = (dlr_own_unseen){0};
     if (train->loader != &dlr_own_loader || valid->loader != &dlr_own_loader) return true;
     const own *w[2] = {train->state, valid->state};
-    if (!is_label(&w[0]->at[k]) || !is_label(&w[1]->at[k]) || classes <= 0 || classes > MOST_CLASSES)
+    if (!is_label(&w[0]->at[k]) || !is_label(&w[1]->at[k]) || classes <= 0 ||
+        classes > MOST_CLASSES)
         return true;
     bool *seen = calloc(2 * (size_t)classes, sizeof *seen);
     if (!seen) return dl_fail(err, DL_RESOURCE, "no memory for labels");

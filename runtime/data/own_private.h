@@ -20,13 +20,15 @@ typedef struct {
 typedef struct {
     int of;         /* the array whose numbers these are, this one or one before it */
     int64_t low, n; /* indices of N */
-    int64_t each, start[DL_MAX_RANK], count[DL_MAX_RANK], stride[DL_MAX_RANK]; /* of the files' axes */
-    int cut;              /* the axis of which a piece is some rows */
-    int64_t rows, pieces; /* of an index */
-    int64_t at, first;    /* its bytes and pieces begin here */
+    int64_t each, start[DL_MAX_RANK], count[DL_MAX_RANK],
+        stride[DL_MAX_RANK]; /* of the files' axes */
+    int cut;                 /* the axis of which a piece is some rows */
+    int64_t rows, pieces;    /* of an index */
+    int64_t at, first;       /* its bytes and pieces begin here */
 } own_store;
 
-/* A part of what is read of one index: of each axis of the files; of C among the channels that are taken. */
+/* A part of what is read of one index: of each axis of the files; of C among the channels that are
+ * taken. */
 typedef struct {
     int64_t start[DL_MAX_RANK], count[DL_MAX_RANK];
 } own_window;
@@ -41,10 +43,10 @@ typedef struct {
     bool has_samples;            /* an axis N */
     bool is_static;              /* the same for all samples */
     int64_t total;               /* indices of N, or files; static: 1 */
-    int shared[DL_MAX_RANK];     /* own.axes' number of each axis of `to`; -1: C, or not in the files */
-    float *mean, *deviation;     /* of each channel that is taken, or of all; NULL: as it is */
-    int n_scales;                /* how many of these */
-    dlr_element numbers;         /* in which type a device takes them */
+    int shared[DL_MAX_RANK]; /* own.axes' number of each axis of `to`; -1: C, or not in the files */
+    float *mean, *deviation; /* of each channel that is taken, or of all; NULL: as it is */
+    int n_scales;            /* how many of these */
+    dlr_element numbers;     /* in which type a device takes them */
     own_store store;
 } own_array;
 
@@ -90,22 +92,29 @@ typedef struct {
     DL_ARRAY(own_turn) turns;
 } own;
 
-/* own_part.c: files, axes and samples of one part of the split of d, in w->arena; closed by own_close. */
-bool own_open_part(own *w, const dlr_dataset *d, const dlr_own_options *o, dlr_split part, dl_error *err);
+/* own_part.c: files, axes and samples of one part of the split of d, in w->arena; closed by
+ * own_close. */
+bool own_open_part(own *w, const dlr_dataset *d, const dlr_own_options *o, dlr_split part,
+                   dl_error *err);
 void own_close(own *w);
 
-/* own_files.c: the files of all arrays in one part of the split, in order, and their arrays opened. */
+/* own_files.c: the files of all arrays in one part of the split, in order, and their arrays opened.
+ */
 bool own_open_files(own *w, dlr_split part, dl_error *err);
-/* An error about a number of the block b of a file, `at` places into it, which is `value` as the model would
- * take it: what it is in the file, why it cannot be taken, and the remedy. (own_read.c) */
-bool own_refuse_value(const own_array *a, const own_file *f, const dlr_block *b, int64_t at, double value,
-                      dl_error *err);
+/* An error about a number of the block b of a file, `at` places into it, which is `value` as the
+ * model would take it: what it is in the file, why it cannot be taken, and the remedy. (own_read.c)
+ */
+bool own_refuse_value(const own_array *a, const own_file *f, const dlr_block *b, int64_t at,
+                      double value, dl_error *err);
 /* The file that has index i of N, of an array that is not static. */
 const own_file *own_find_file(const own_array *a, int64_t i);
-/* An error about an array in a file (NULL: the first): "data.inputs.x: FILE: 'ARRAY' is [10, 3, 5]; ...". */
-bool own_fail(const own_array *a, const own_file *f, dl_error *err, const char *format, ...) DL_PRINTF(4, 5);
+/* An error about an array in a file (NULL: the first): "data.inputs.x: FILE: 'ARRAY' is [10, 3, 5];
+ * ...". */
+bool own_fail(const own_array *a, const own_file *f, dl_error *err, const char *format, ...)
+    DL_PRINTF(4, 5);
 
-/* own_axes.c: what each axis of an array is; the axes that arrays share, their crops, steps and moves. */
+/* own_axes.c: what each axis of an array is; the axes that arrays share, their crops, steps and
+ * moves. */
 bool own_match_axes(own_array *a, dl_error *err);
 bool own_share_axes(own *w, dl_error *err);
 
@@ -114,44 +123,46 @@ bool own_count_samples(own *w, dlr_split part, dl_error *err);
 /* The index of N that a sample of 0 .. available - 1 has. */
 int64_t own_index(const own *w, int64_t sample);
 
-/* own_sample.c: a sample of one array, of index `index` of N, moved as was drawn, in the model's order of
- * axes; or its numbers as a device takes them, and where its elements lie among these. */
-bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_drawn *how, void *out,
-                     void *scratch, dl_error *err);
-bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own_drawn *how, void *out,
-                      void *scratch, dlr_placing *where, dl_error *err);
+/* own_sample.c: a sample of one array, of index `index` of N, moved as was drawn, in the model's
+ * order of axes; or its numbers as a device takes them, and where its elements lie among these. */
+bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_drawn *how,
+                     void *out, void *scratch, dl_error *err);
+bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own_drawn *how,
+                      void *out, void *scratch, dlr_placing *where, dl_error *err);
 
 /* The same numbers of one window, packed. */
-bool own_read_window(const own *w, const own_array *a, int64_t index, const own_window *window, void *out,
-                     void *scratch, dl_error *err);
-/* Where axis m of the files' block goes: to which axis of the sample, and whether backwards. First the turn,
- * then the flips of what it shows. */
+bool own_read_window(const own *w, const own_array *a, int64_t index, const own_window *window,
+                     void *out, void *scratch, dl_error *err);
+/* Where axis m of the files' block goes: to which axis of the sample, and whether backwards. First
+ * the turn, then the flips of what it shows. */
 typedef struct {
     int axis;
     bool back;
 } own_moved;
 own_moved own_move(const own *w, const own_array *a, const own_drawn *how, int m);
 
-/* own_store.c: what a device may hold, laid out; piece i of it; where a sample's elements lie in it. */
+/* own_store.c: what a device may hold, laid out; piece i of it; where a sample's elements lie in
+ * it. */
 void own_lay_out(own *w);
 bool own_read_piece(const own *w, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
                     dl_error *err);
-void own_locate(const own *w, const own_array *a, int64_t index, const own_drawn *how, dlr_placing *where);
+void own_locate(const own *w, const own_array *a, int64_t index, const own_drawn *how,
+                dlr_placing *where);
 
 /* The elements that a model's type is; DLR_EL_NONE: none that files are read as. */
 dlr_element own_element_of(dl_dtype d);
-/* own_read.c: a block of a file, packed; `channel`: its first one of C among those that are taken. own_read:
- * in the type of the model's, floats normalised and held to be finite. own_read_numbers: in the array's type
- * `numbers`, for a device that normalises them and replaces what is not finite; where nothing replaces it,
- * they are held to be finite. */
-typedef bool own_reader(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
-                        dl_error *err);
+/* own_read.c: a block of a file, packed; `channel`: its first one of C among those that are taken.
+ * own_read: in the type of the model's, floats normalised and held to be finite. own_read_numbers:
+ * in the array's type `numbers`, for a device that normalises them and replaces what is not finite;
+ * where nothing replaces it, they are held to be finite. */
+typedef bool own_reader(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel,
+                        void *out, dl_error *err);
 own_reader own_read, own_read_numbers;
-/* That type: the files', where they have one that the device converts, no wider than f32, and nothing of it
- * is packed; else the model's. */
+/* That type: the files', where they have one that the device converts, no wider than f32, and
+ * nothing of it is packed; else the model's. */
 dlr_element own_numbers_of(const own_array *a);
 
-/* own_statistics.c: mean and deviation of an array whose scale asks for them, given or of the training part
- * (kept in a file beside the data). */
+/* own_statistics.c: mean and deviation of an array whose scale asks for them, given or of the
+ * training part (kept in a file beside the data). */
 bool own_open_scale(own *w, int k, const dlr_dataset *d, const dlr_own_options *o, dl_error *err);
 #endif

@@ -6,8 +6,9 @@
 
 dlr_element own_element_of(dl_dtype d) {
     static const dlr_element elements[DL_NDTYPES] = {
-        [DL_F32] = DLR_EL_F32, [DL_F64] = DLR_EL_F64, [DL_F16] = DLR_EL_NONE, [DL_BF16] = DLR_EL_NONE,
-        [DL_I32] = DLR_EL_I32, [DL_I64] = DLR_EL_I64, [DL_BOOL] = DLR_EL_BOOL};
+        [DL_F32] = DLR_EL_F32,   [DL_F64] = DLR_EL_F64, [DL_F16] = DLR_EL_NONE,
+        [DL_BF16] = DLR_EL_NONE, [DL_I32] = DLR_EL_I32, [DL_I64] = DLR_EL_I64,
+        [DL_BOOL] = DLR_EL_BOOL};
     return elements[d];
 }
 
@@ -27,26 +28,28 @@ static dlr_block one_of(const own_array *a, const dlr_block *b, int64_t at, dl_b
         at /= b->count[j];
     }
     dl_puts(place, "[");
-    for (int j = 0; j < a->rank; j++) dl_putf(place, "%s%lld", j ? ", " : "", (long long)one.start[j]);
+    for (int j = 0; j < a->rank; j++)
+        dl_putf(place, "%s%lld", j ? ", " : "", (long long)one.start[j]);
     dl_puts(place, "]");
     return one;
 }
 
-bool own_refuse_value(const own_array *a, const own_file *f, const dlr_block *b, int64_t at, double value,
-                      dl_error *err) {
+bool own_refuse_value(const own_array *a, const own_file *f, const dlr_block *b, int64_t at,
+                      double value, dl_error *err) {
     const bool whole = a->to.type.dtype != DL_F32;
     const char *wanted = whole ? "whole numbers have no NaN" : "data must be finite";
     dl_buf place = {0};
     double stored, real;
     dlr_block one = one_of(a, b, at, &place);
-    const char *remedy =
-        whole ? "nan: a whole number, puts that in its place" : "nan: 0 puts 0 in the place of such values";
+    const char *remedy = whole ? "nan: a whole number, puts that in its place"
+                               : "nan: 0 puts 0 in the place of such values";
     if (!read_one(f, &one, &stored, &real)) stored = real = value;
     if (isnan(real) && !isnan(stored))
-        own_fail(a, f, err, "%s is nan: missing, by its attributes, where %.9g is stored: %s (%s)", place.at,
-                 stored, wanted, remedy);
+        own_fail(a, f, err, "%s is nan: missing, by its attributes, where %.9g is stored: %s (%s)",
+                 place.at, stored, wanted, remedy);
     else if (isfinite(real) && !whole)
-        own_fail(a, f, err, "%s is %.9g, and f32 holds no more than 3.4e38: data must be finite (%s)",
+        own_fail(a, f, err,
+                 "%s is %.9g, and f32 holds no more than 3.4e38: data must be finite (%s)",
                  place.at, real, remedy);
     else
         own_fail(a, f, err, "%s is %g: %s (%s)", place.at, value, wanted, remedy);
@@ -60,7 +63,8 @@ static int64_t count_of(const own_array *a, const dlr_block *b) {
     return n;
 }
 
-/* Normalises n numbers of one channel that lie together; where some are not finite, one after another. */
+/* Normalises n numbers of one channel that lie together; where some are not finite, one after
+ * another. */
 static int64_t scale_run(const own_array *a, float *x, size_t n, int64_t channel) {
     float mean = 0, deviation = 1;
     if (a->mean) {
@@ -69,19 +73,21 @@ static int64_t scale_run(const own_array *a, float *x, size_t n, int64_t channel
     }
     int64_t bad = dlr_normalise(x, n, mean, deviation);
     if (bad < 0 || !a->from.replaces_nan) return bad;
-    for (size_t i = 0; i < n; i++) x[i] = isfinite(x[i]) ? (x[i] - mean) / deviation : (float)a->from.nan;
+    for (size_t i = 0; i < n; i++)
+        x[i] = isfinite(x[i]) ? (x[i] - mean) / deviation : (float)a->from.nan;
     return -1;
 }
 
 /* Whole numbers, of which some may be missing. */
-static bool read_whole(const own_array *a, const own_file *f, const dlr_block *b, dlr_element type, void *out,
-                       dl_error *err) {
+static bool read_whole(const own_array *a, const own_file *f, const dlr_block *b, dlr_element type,
+                       void *out, dl_error *err) {
     int64_t bad = -1;
     bool missing = false;
     double value = 0;
     dl_error reason = {0};
     if (dlr_packing_read_whole(f->packing, f->source, b, type, out,
-                               a->from.replaces_nan ? &a->from.nan : NULL, &bad, &missing, &value, &reason))
+                               a->from.replaces_nan ? &a->from.nan : NULL, &bad, &missing, &value,
+                               &reason))
         return true;
     if (reason.code) return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
     if (missing || !isfinite(value)) return own_refuse_value(a, f, b, bad, value, err);
@@ -93,11 +99,12 @@ static bool read_whole(const own_array *a, const own_file *f, const dlr_block *b
     return false;
 }
 
-static bool read_as(const own_array *a, const own_file *f, const dlr_block *b, dlr_element type, void *out,
-                    dl_error *err) {
+static bool read_as(const own_array *a, const own_file *f, const dlr_block *b, dlr_element type,
+                    void *out, dl_error *err) {
     dl_error reason = {0};
     const bool whole = a->to.type.dtype != DL_F32;
-    if (whole && (f->packing->any || a->from.replaces_nan)) return read_whole(a, f, b, type, out, err);
+    if (whole && (f->packing->any || a->from.replaces_nan))
+        return read_whole(a, f, b, type, out, err);
     /* integers that a device converts have no packing (own_numbers_of) */
     return (f->packing->any ? dlr_packing_read(f->packing, f->source, b, type, out, &reason)
                             : dlr_source_read(f->source, b, type, out, &reason)) ||
@@ -126,8 +133,8 @@ bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t
     return true;
 }
 
-bool own_read_numbers(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
-                      dl_error *err) {
+bool own_read_numbers(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel,
+                      void *out, dl_error *err) {
     (void)channel;
     if (!read_as(a, f, b, a->numbers, out, err)) return false;
     if (a->numbers != DLR_EL_F32 || a->from.replaces_nan) return true;
@@ -143,6 +150,7 @@ dlr_element own_numbers_of(const own_array *a) {
                       stored = dlr_source_type(a->files.at[0].source);
     bool same = model == DLR_EL_F32 && converted[stored];
     for (int i = 0; i < a->files.n; i++)
-        same = same && dlr_source_type(a->files.at[i].source) == stored && !a->files.at[i].packing->any;
+        same = same && dlr_source_type(a->files.at[i].source) == stored &&
+               !a->files.at[i].packing->any;
     return same ? stored : model;
 }

@@ -1,5 +1,5 @@
-/* Samples of data of one's own, put together of blocks: where elements go, for the host, which moves them
- * there; for a device, which moves them itself. */
+/* Samples of data of one's own, put together of blocks: where elements go, for the host, which
+ * moves them there; for a device, which moves them itself. */
 #include "runtime/data/own_private.h"
 
 /* ---- where elements go ---- */
@@ -36,7 +36,7 @@ static bool is_packed(int rank, const int64_t *count, const ptrdiff_t *step) {
     return true;
 }
 
-#define SCATTER(T)                                                                                           \
+#define SCATTER(T)                                                                                 \
     for (int64_t i = 0; i < n; i++) ((T *)to)[i * step] = ((const T *)from)[i]
 static void scatter_row(size_t bytes, int64_t n, const void *from, void *to, ptrdiff_t step) {
     if (bytes == 4)
@@ -96,7 +96,8 @@ static bool next_channels(const own_array *a, int64_t size, int64_t *at, piece *
     const int64_t *c = a->from.channels;
     *out = (piece){c ? c[*at] : *at, 1, 1, *at};
     if (!c) out->count = size - *at;
-    while (c && *at + out->count < size && c[*at + out->count] == out->start + out->count) out->count++;
+    while (c && *at + out->count < size && c[*at + out->count] == out->start + out->count)
+        out->count++;
     *at += out->count;
     return true;
 }
@@ -109,15 +110,16 @@ typedef struct {
     int64_t local; /* index of N in the file */
     const own_drawn *how;
     ptrdiff_t step[DL_MAX_RANK]; /* of each axis of the model's */
-    bool whole;                  /* an axis that is moved round and is all taken is read as it lies */
-    const own_window *window;    /* this is read, and nothing drawn; NULL: a sample */
-    size_t bytes;                /* of an element */
+    bool whole;               /* an axis that is moved round and is all taken is read as it lies */
+    const own_window *window; /* this is read, and nothing drawn; NULL: a sample */
+    size_t bytes;             /* of an element */
     own_reader *read;
     char *out;
     void *scratch;
 } target;
 
-static bool read_block(const target *t, const dlr_block *b, ptrdiff_t base, int64_t channel, dl_error *err) {
+static bool read_block(const target *t, const dlr_block *b, ptrdiff_t base, int64_t channel,
+                       dl_error *err) {
     const own_array *a = t->a;
     ptrdiff_t step[DL_MAX_RANK];
     for (int j = 0; j < a->rank; j++) step[j] = a->axis[j] < 0 ? 0 : t->step[a->axis[j]];
@@ -136,7 +138,8 @@ static void cut_sample(const target *t, int shared, pieces *out) {
 }
 
 /* Reads the pieces of axis j and behind it, for what `b` says of the axes before it. */
-static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int64_t channel, dl_error *err) {
+static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int64_t channel,
+                      dl_error *err) {
     const own_array *a = t->a;
     if (j == a->rank) return read_block(t, b, base, channel, err);
     int m = a->axis[j];
@@ -151,7 +154,8 @@ static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int6
                 end = t->window ? first + t->window->count[j] : a->to.type.axis[m].size;
         for (int64_t at = first; next_channels(a, end, &at, &c);) {
             b->start[j] = c.start, b->count[j] = c.count;
-            if (!read_axes(t, j + 1, b, base + (c.place - first) * t->step[m], c.place, err)) return false;
+            if (!read_axes(t, j + 1, b, base + (c.place - first) * t->step[m], c.place, err))
+                return false;
         }
         return true;
     }
@@ -179,8 +183,8 @@ static bool read_sample(target *t, int64_t index, ptrdiff_t base, dl_error *err)
     return read_index(t, t->a->is_static ? 0 : index + t->a->from.offset, base, err);
 }
 
-bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_drawn *how, void *out,
-                     void *scratch, dl_error *err) {
+bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_drawn *how,
+                     void *out, void *scratch, dl_error *err) {
     target t = {.w = w,
                 .a = a,
                 .how = how,
@@ -199,9 +203,10 @@ bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_
     return read_sample(&t, index, base, err);
 }
 
-/* The numbers lie in the order of the files' axes, those of the model that the files have not in front. */
-bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own_drawn *how, void *out,
-                      void *scratch, dlr_placing *where, dl_error *err) {
+/* The numbers lie in the order of the files' axes, those of the model that the files have not in
+ * front. */
+bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own_drawn *how,
+                      void *out, void *scratch, dlr_placing *where, dl_error *err) {
     target t = {.w = w,
                 .a = a,
                 .how = how,
@@ -226,8 +231,8 @@ bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own
     return read_sample(&t, index, 0, err);
 }
 
-bool own_read_window(const own *w, const own_array *a, int64_t index, const own_window *window, void *out,
-                     void *scratch, dl_error *err) {
+bool own_read_window(const own *w, const own_array *a, int64_t index, const own_window *window,
+                     void *out, void *scratch, dl_error *err) {
     target t = {.w = w,
                 .a = a,
                 .window = window,

@@ -1,5 +1,5 @@
-/* Which samples of the files belong to a part of the split: runs of indices of axis N, or a part of an axis
- * that is cropped. */
+/* Which samples of the files belong to a part of the split: runs of indices of axis N, or a part of
+ * an axis that is cropped. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,7 +22,8 @@ static void count_indices(own_array *a) {
     }
 }
 
-/* The arrays that are not static have as many indices of N, all of them; *total is 1 where there is none. */
+/* The arrays that are not static have as many indices of N, all of them; *total is 1 where there is
+ * none. */
 static bool agree(own *w, int64_t *total, bool *all_static, dl_error *err) {
     const own_array *first = NULL;
     for (int k = 0; k < w->n; k++) {
@@ -35,8 +36,9 @@ static bool agree(own *w, int64_t *total, bool *all_static, dl_error *err) {
         if (a->total != first->total)
             return dl_fail(err, DL_INPUT,
                            "%s has %lld samples in %d files (%.200s), and %s %lld in %d (%.200s)",
-                           first->from.key, (long long)first->total, first->files.n, first->files.at[0].path,
-                           a->from.key, (long long)a->total, a->files.n, a->files.at[0].path);
+                           first->from.key, (long long)first->total, first->files.n,
+                           first->files.at[0].path, a->from.key, (long long)a->total, a->files.n,
+                           a->files.at[0].path);
     }
     *total = first ? first->total : 1;
     *all_static = !first;
@@ -48,14 +50,15 @@ static bool agree(own *w, int64_t *total, bool *all_static, dl_error *err) {
 /* ---- the part ---- */
 
 /* What the part takes of n: [*low, *high). */
-static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, int64_t n, int64_t *low,
-                    int64_t *high, dl_error *err) {
+static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, int64_t n,
+                    int64_t *low, int64_t *high, dl_error *err) {
     *low = 0, *high = n;
     if (s->kind == DLR_SPLIT_FILES) return true;
     if (s->kind == DLR_SPLIT_RANGE) {
         *low = s->range[part][0], *high = s->range[part][1];
-        return *high <= n || dl_fail(err, DL_INPUT, "data.split.%s: [%lld, %lld] goes behind the %lld of %s",
-                                     parts[part], (long long)*low, (long long)*high, (long long)n, what);
+        return *high <= n ||
+               dl_fail(err, DL_INPUT, "data.split.%s: [%lld, %lld] goes behind the %lld of %s",
+                       parts[part], (long long)*low, (long long)*high, (long long)n, what);
     }
     int64_t taken = (int64_t)floor(s->fraction[part] * (double)n + 0.5);
     if (part == DLR_TRAIN)
@@ -68,8 +71,8 @@ static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, in
                    parts[part], s->fraction[part], (long long)n, what);
 }
 
-/* The axis whose parts are training's and validation's, where that is not N: of that name, or the first that
- * is cropped. */
+/* The axis whose parts are training's and validation's, where that is not N: of that name, or the
+ * first that is cropped. */
 static own_axis *find_cropped(own *w, const char *name, dl_error *err) {
     own_axis *found = NULL;
     for (int i = 0; i < w->axes.n; i++) {
@@ -77,18 +80,20 @@ static own_axis *find_cropped(own *w, const char *name, dl_error *err) {
         if (!found && (name ? !strcmp(x->name, name) : x->crop != DLR_CROP_NONE))
             found = x;
         else if (found && strcmp(x->name, found->name) == 0)
-            return dl_fail(
-                       err, DL_INPUT,
-                       "data.split parts axis %s, which is %lld elements for one array and %lld for another",
-                       x->name, (long long)found->extent, (long long)x->extent),
+            return dl_fail(err, DL_INPUT,
+                           "data.split parts axis %s, which is %lld elements for one array and "
+                           "%lld for another",
+                           x->name, (long long)found->extent, (long long)x->extent),
                    NULL;
     }
     if (found) return found;
     if (name)
-        dl_fail(err, DL_INPUT, "data.split.axis: no array has an axis '%.60s' (N: the samples)", name);
+        dl_fail(err, DL_INPUT, "data.split.axis: no array has an axis '%.60s' (N: the samples)",
+                name);
     else
         dl_fail(err, DL_INPUT,
-                "data.split: without an axis N in one file there is one sample, and nothing is cropped: "
+                "data.split: without an axis N in one file there is one sample, and nothing is "
+                "cropped: "
                 "split by files, or "
                 "say which axis is N (axes)");
     return NULL;
@@ -98,17 +103,19 @@ static bool split_axis(own *w, const dlr_own_split *s, dlr_split part, dl_error 
     own_axis *x = find_cropped(w, s->axis, err);
     if (!x || !part_of(s, part, x->name, x->extent, &x->low, &x->high, err)) return false;
     if (x->shifts)
-        return dl_fail(err, DL_INPUT,
-                       "data.split parts axis %s, along which data.augment.shift moves round: choose another "
-                       "(data.split.axis)",
-                       x->name);
+        return dl_fail(
+            err, DL_INPUT,
+            "data.split parts axis %s, along which data.augment.shift moves round: choose another "
+            "(data.split.axis)",
+            x->name);
     if (x->crop == DLR_CROP_NONE)
-        return dl_fail(err, DL_INPUT, "data.split parts axis %s, which a sample takes whole: crop", x->name);
+        return dl_fail(err, DL_INPUT, "data.split parts axis %s, which a sample takes whole: crop",
+                       x->name);
     int64_t covered = (x->size - 1) * x->step + 1;
     return x->high - x->low >= covered ||
            dl_fail(err, DL_INPUT,
-                   "data.split.%s: %lld elements of axis %s are less than the %lld of a sample", parts[part],
-                   (long long)(x->high - x->low), x->name, (long long)covered);
+                   "data.split.%s: %lld elements of axis %s are less than the %lld of a sample",
+                   parts[part], (long long)(x->high - x->low), x->name, (long long)covered);
 }
 
 /* ---- runs ---- */
@@ -118,8 +125,8 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Samples whose indices, with every offset, lie in [low, high) and in one file of each array with N: a pair
- * in time does not reach into another file, nor into the other part. */
+/* Samples whose indices, with every offset, lie in [low, high) and in one file of each array with
+ * N: a pair in time does not reach into another file, nor into the other part. */
 static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_error *err) {
     int64_t before = 0, behind = 0;
     DL_ARRAY(int64_t) cuts = {0};
@@ -137,7 +144,8 @@ static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_erro
     dl_push(w->arena, &cuts, high);
     qsort(cuts.at, (size_t)cuts.n, sizeof *cuts.at, by_size);
     for (int i = 0; i + 1 < cuts.n; i++) {
-        own_run run = {w->available, cuts.at[i] + before, cuts.at[i + 1] - cuts.at[i] - before - behind};
+        own_run run = {w->available, cuts.at[i] + before,
+                       cuts.at[i + 1] - cuts.at[i] - before - behind};
         if (run.n <= 0) continue;
         dl_push(w->arena, &w->runs, run);
         w->available += run.n;

@@ -1,4 +1,5 @@
-/* Mean and deviation of an array: given, or computed once over the training part and kept beside the data. */
+/* Mean and deviation of an array: given, or computed once over the training part and kept beside
+ * the data. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +31,8 @@ bool dlr_own_statistics_parse(const char *text, uint64_t identity, dlr_own_chann
     if (strncmp(text, heading, length) != 0 || text[length] != '\n') return false;
     uint64_t stated;
     int channels, used = 0;
-    if (sscanf(text + length, "\nidentity %16" SCNx64 "\nchannels %9d%n", &stated, &channels, &used) != 2)
+    if (sscanf(text + length, "\nidentity %16" SCNx64 "\nchannels %9d%n", &stated, &channels,
+               &used) != 2)
         return false;
     if (stated != identity || channels != n) return false;
     text += length + (size_t)used;
@@ -57,7 +59,8 @@ static uint64_t identify_path(const char *path, int depth) {
     uint64_t sum = 0;
     DIR *folder = dl_opendir(path);
     for (const struct dirent *e; folder && (e = dl_readdir(folder));) {
-        if (e->d_name[0] == '.' && (!e->d_name[1] || (e->d_name[1] == '.' && !e->d_name[2]))) continue;
+        if (e->d_name[0] == '.' && (!e->d_name[1] || (e->d_name[1] == '.' && !e->d_name[2])))
+            continue;
         dl_buf below = {0};
         dl_putf(&below, "%s/%s", path, e->d_name);
         sum += dl_hash_str(e->d_name, identify_path(below.at, depth + 1));
@@ -152,7 +155,8 @@ static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_
 
 enum { MOST_VALUES = 1 << 20 };
 
-/* All of a block, in parts of at most MOST_VALUES numbers: ranges of one axis, single places of those before.
+/* All of a block, in parts of at most MOST_VALUES numbers: ranges of one axis, single places of
+ * those before.
  */
 static bool add_blocks(const sweep *s, const own_file *f, const dlr_block *all, dl_error *err) {
     int rank = s->a->rank, cut = rank - 1;
@@ -182,7 +186,8 @@ static bool add_indices(const own *part, const sweep *s, int64_t low, int64_t hi
     const own_array *a = s->a;
     for (int i = 0; i < a->files.n; i++) {
         const own_file *f = &a->files.at[i];
-        int64_t from = low > f->first ? low : f->first, to = high < f->first + f->n ? high : f->first + f->n;
+        int64_t from = low > f->first ? low : f->first,
+                to = high < f->first + f->n ? high : f->first + f->n;
         if (from >= to && !a->is_static) continue;
         dlr_block b = {0};
         for (int j = 0; j < a->rank; j++) {
@@ -198,12 +203,14 @@ static bool add_indices(const own *part, const sweep *s, int64_t low, int64_t hi
     return true;
 }
 
-/* Over the part's indices whatever the offset, so that one array's statistics are the same as input and as
- * target.
+/* Over the part's indices whatever the offset, so that one array's statistics are the same as input
+ * and as target.
  */
-static bool compute(const own *part, const own_array *a, dlr_own_channel *out, int n, dl_error *err) {
+static bool compute(const own *part, const own_array *a, dlr_own_channel *out, int n,
+                    dl_error *err) {
     sweep s = {a, calloc((size_t)n, sizeof *s.at), n, malloc(MOST_VALUES * sizeof *s.values)};
-    bool ok = (s.at && s.values) || dl_fail(err, DL_RESOURCE, "%s: no memory for statistics", a->from.key);
+    bool ok = (s.at && s.values) ||
+              dl_fail(err, DL_RESOURCE, "%s: no memory for statistics", a->from.key);
     if (ok && a->is_static)
         ok = add_indices(part, &s, 0, 1, err);
     else
@@ -215,7 +222,8 @@ static bool compute(const own *part, const own_array *a, dlr_own_channel *out, i
         const moments *m = &s.at[c];
         double count = (double)m->n, mean = m->n ? m->sum / count : 0;
         double variance = m->n ? m->square / count - mean * mean : 0;
-        out[c] = (dlr_own_channel){mean + m->first, sqrt(variance > 0 ? variance : 0), m->least, m->most};
+        out[c] = (dlr_own_channel){mean + m->first, sqrt(variance > 0 ? variance : 0), m->least,
+                                   m->most};
         if (!m->n) out[c].least = 0, out[c].most = -1; /* no value */
     }
     free(s.at), free(s.values);
@@ -226,10 +234,10 @@ static bool compute(const own *part, const own_array *a, dlr_own_channel *out, i
 
 enum { MOST_CHANNELS = 1 << 16 };
 
-/* What a run that finds no such numbers reads: to train all of the part; to validate the file that training
- * has left by then, whose few bytes nobody knows. */
-static bool count_computing(const dlr_dataset *d, const own *part, const own_array *a, dlr_own_channel *all,
-                            int n, dl_error *err) {
+/* What a run that finds no such numbers reads: to train all of the part; to validate the file that
+ * training has left by then, whose few bytes nobody knows. */
+static bool count_computing(const dlr_dataset *d, const own *part, const own_array *a,
+                            dlr_own_channel *all, int n, dl_error *err) {
     if (d->split == DLR_VALID) {
         dl_file_calls_add(&(dl_file_calls){.opens = 1, .stats = 1, .reads = 2});
         return true;
@@ -240,8 +248,8 @@ static bool count_computing(const dlr_dataset *d, const own *part, const own_arr
     return ok;
 }
 
-static bool measured(const dlr_dataset *d, own *w, own_array *a, const own *part, const own_array *there,
-                     dl_error *err) {
+static bool measured(const dlr_dataset *d, own *w, own_array *a, const own *part,
+                     const own_array *there, dl_error *err) {
     int64_t stored = there->channel < 0 ? 1 : there->files.at[0].dims[there->channel];
     if (stored > MOST_CHANNELS)
         return own_fail(a, NULL, err, "statistics of %lld channels: at most %d", (long long)stored,
@@ -270,34 +278,36 @@ static bool measured(const dlr_dataset *d, own *w, own_array *a, const own *part
         const dlr_own_channel *c = &all[a->from.channels ? a->from.channels[i] : i];
         bool range = a->from.scale == DLR_SCALE_MINMAX;
         if (c->least > c->most)
-            return own_fail(
-                a, NULL, err,
-                "channel %d has no value in the training part, all are missing or not finite: leave "
-                "the channel out",
-                i);
+            return own_fail(a, NULL, err,
+                            "channel %d has no value in the training part, all are missing or not "
+                            "finite: leave "
+                            "the channel out",
+                            i);
         a->mean[i] = (float)(range ? c->least : c->mean);
         a->deviation[i] = (float)(range ? c->most - c->least : c->std);
         if (!(a->deviation[i] > 0) || !isfinite(a->deviation[i]))
-            return own_fail(a, NULL, err,
-                            "channel %d is %.9g to %.9g over the training part, %s (give mean and std, or "
-                            "leave the channel "
-                            "out)",
-                            i, c->least, c->most,
-                            a->deviation[i] > 0   ? "a range that f32 does not hold"
-                            : c->least == c->most ? "the same everywhere: nothing to divide by"
-                                                  : "a deviation that is 0 as f32: nothing to divide by");
+            return own_fail(
+                a, NULL, err,
+                "channel %d is %.9g to %.9g over the training part, %s (give mean and std, or "
+                "leave the channel "
+                "out)",
+                i, c->least, c->most,
+                a->deviation[i] > 0   ? "a range that f32 does not hold"
+                : c->least == c->most ? "the same everywhere: nothing to divide by"
+                                      : "a deviation that is 0 as f32: nothing to divide by");
     }
     return true;
 }
 
-static bool given(own_array *a, const dlr_own_numbers *from, const char *name, bool positive, int channels,
-                  float *out, dl_error *err) {
+static bool given(own_array *a, const dlr_own_numbers *from, const char *name, bool positive,
+                  int channels, float *out, dl_error *err) {
     char key[200];
     snprintf(key, sizeof key, "%.180s.%s", a->from.key, name);
     if (from->path) return dlr_statistics_read(from->path, key, channels, positive, out, err);
     if (from->n != 1 && from->n != channels)
-        return own_fail(a, NULL, err, "%s has %d numbers; one, or one for each of the model's %d channels",
-                        name, from->n, channels);
+        return own_fail(a, NULL, err,
+                        "%s has %d numbers; one, or one for each of the model's %d channels", name,
+                        from->n, channels);
     for (int c = 0; c < channels; c++) {
         double v = from->at[from->n == 1 ? 0 : c];
         out[c] = (float)v;
@@ -320,7 +330,8 @@ bool own_open_scale(own *w, int k, const dlr_dataset *d, const dlr_own_options *
     if (d->probe && !d->on_paper) return true;
     if (d->split == DLR_TRAIN) return measured(d, w, a, w, a, err);
     own train;
-    bool ok = own_open_part(&train, d, o, DLR_TRAIN, err) && measured(d, w, a, &train, &train.at[k], err);
+    bool ok =
+        own_open_part(&train, d, o, DLR_TRAIN, err) && measured(d, w, a, &train, &train.at[k], err);
     own_close(&train);
     return ok;
 }

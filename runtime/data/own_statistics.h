@@ -1,4 +1,5 @@
-/* The file that keeps statistics of data of one's own: text beside the data, with the data's identity. */
+/* The file that keeps statistics of data of one's own: text beside the data, with the data's
+ * identity. */
 #ifndef DLR_OWN_STATISTICS_H
 #define DLR_OWN_STATISTICS_H
 #include "ir/base/str.h"

@@ -1,12 +1,13 @@
-/* All numbers that samples of data of one's own are made of, for a device that holds them: of each array the
- * indices of N that the part has, one behind the other, in the order of the files' axes, of which parts of a
- * split and the channels that are taken are there alone. */
+/* All numbers that samples of data of one's own are made of, for a device that holds them: of each
+ * array the indices of N that the part has, one behind the other, in the order of the files' axes,
+ * of which parts of a split and the channels that are taken are there alone. */
 #include "runtime/data/own_private.h"
 
 static bool same_channels(const own_array *a, const own_array *b) {
     if (!a->from.channels || !b->from.channels) return a->from.channels == b->from.channels;
     return a->from.n_channels == b->from.n_channels &&
-           memcmp(a->from.channels, b->from.channels, (size_t)a->from.n_channels * sizeof(int64_t)) == 0;
+           memcmp(a->from.channels, b->from.channels,
+                  (size_t)a->from.n_channels * sizeof(int64_t)) == 0;
 }
 
 /* Whether two arrays read the same numbers, in the same order, if not of the same indices. */
@@ -18,7 +19,8 @@ static bool same_numbers(const own_array *a, const own_array *b) {
     for (int j = 0; same && j < a->rank; j++)
         same = (a->axis[j] == OWN_SAMPLES) == (b->axis[j] == OWN_SAMPLES) &&
                a->store.count[j] == b->store.count[j] && a->store.start[j] == b->store.start[j];
-    for (int i = 0; same && i < a->files.n; i++) same = strcmp(a->files.at[i].path, b->files.at[i].path) == 0;
+    for (int i = 0; same && i < a->files.n; i++)
+        same = strcmp(a->files.at[i].path, b->files.at[i].path) == 0;
     return same;
 }
 
@@ -74,7 +76,8 @@ void own_lay_out(own *w) {
                 most = s->rows * s->stride[s->cut] * bytes;
         if (s->of != k) continue;
         s->at = w->store.bytes, s->first = w->store.pieces;
-        w->store.bytes += (s->n * s->each * bytes + 63) & ~63LL, w->store.pieces += s->n * s->pieces;
+        w->store.bytes += (s->n * s->each * bytes + 63) & ~63LL,
+            w->store.pieces += s->n * s->pieces;
         if (most > w->store.most) w->store.most = most;
     }
 }
@@ -97,7 +100,8 @@ bool own_read_piece(const own *w, int64_t i, void *out, void *scratch, int64_t *
                                      : 1,
                 begin = rest % parts * rows;
         rest /= parts;
-        window.start[j] = begin, window.count[j] = begin + rows < s->count[j] ? rows : s->count[j] - begin;
+        window.start[j] = begin,
+        window.count[j] = begin + rows < s->count[j] ? rows : s->count[j] - begin;
         place += begin * s->stride[j], n *= window.count[j];
     }
     for (int j = 0; j < a->rank; j++) window.start[j] += s->start[j];
@@ -105,7 +109,8 @@ bool own_read_piece(const own *w, int64_t i, void *out, void *scratch, int64_t *
     return own_read_window(w, a, s->low + index, &window, out, scratch, err);
 }
 
-void own_locate(const own *w, const own_array *a, int64_t index, const own_drawn *how, dlr_placing *where) {
+void own_locate(const own *w, const own_array *a, int64_t index, const own_drawn *how,
+                dlr_placing *where) {
     const own_store *s = &w->at[a->store.of].store;
     where->base = a->is_static ? 0 : (index + a->from.offset - s->low) * s->each;
     for (int m = 0; m < a->to.type.rank; m++) {

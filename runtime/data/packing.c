@@ -5,8 +5,8 @@
 
 #include "runtime/formats/log.h"
 
-/* The rule book. Where readers differ this follows the text of CF 1.11: xarray leaves valid ranges and
- * NetCDF's default fills alone, netCDF4-python applies both. */
+/* The rule book. Where readers differ this follows the text of CF 1.11: xarray leaves valid ranges
+ * and NetCDF's default fills alone, netCDF4-python applies both. */
 
 static const char *const known[] = {"_FillValue",  "missing_value", "scale_factor", "add_offset",
                                     "valid_range", "valid_min",     "valid_max",    "_Unsigned"};
@@ -28,18 +28,19 @@ typedef struct {
 } book;
 
 static bool refuse(const book *b, const dlr_attribute *at, const char *why) {
-    return dl_fail(b->err, DL_INPUT, "'%.100s': its attribute %s is '%.60s': %s (correct it in the file)",
+    return dl_fail(b->err, DL_INPUT,
+                   "'%.100s': its attribute %s is '%.60s': %s (correct it in the file)",
                    b->facts->name, at->name, at->text, why);
 }
 
 static void warn(const book *b, const dlr_attribute *at, const char *what) {
     if (!b->warnings) return;
-    dl_putf(b->warnings, "'%.100s': its attribute %s is '%.60s': %s\n", b->facts->name, at->name, at->text,
-            what);
+    dl_putf(b->warnings, "'%.100s': its attribute %s is '%.60s': %s\n", b->facts->name, at->name,
+            at->text, what);
 }
 
-/* The numbers of an attribute, at most DLR_MISSING: those that it holds, or that its text is, which commas or
- * blanks part. */
+/* The numbers of an attribute, at most DLR_MISSING: those that it holds, or that its text is, which
+ * commas or blanks part. */
 static bool take_numbers(const book *b, const dlr_attribute *at, dlr_number *out, int *n) {
     *n = 0;
     if (at->unread) return refuse(b, at, "no number, and no short list of numbers");
@@ -57,8 +58,8 @@ static bool take_numbers(const book *b, const dlr_attribute *at, dlr_number *out
     return *n > 0 || refuse(b, at, "this is no number");
 }
 
-/* As a number of the type that the stored ones have. With _Unsigned it may be written as one of the other
- * sign, which has the same bits. */
+/* As a number of the type that the stored ones have. With _Unsigned it may be written as one of the
+ * other sign, which has the same bits. */
 static bool fit(const book *b, const dlr_number *n, dlr_number *out) {
     static const int bits[DLR_NELEMENTS] = {
         [DLR_EL_I8] = 8, [DLR_EL_I16] = 16, [DLR_EL_I32] = 32, [DLR_EL_I64] = 64,
@@ -67,8 +68,9 @@ static bool fit(const book *b, const dlr_number *n, dlr_number *out) {
     if (dlr_number_fit(n, b->facts->type == DLR_EL_F16 ? DLR_EL_F16 : p->type, out)) return true;
     if (p->type == p->stored || !dlr_number_fit(n, p->stored, out)) return false;
     int unused = 64 - bits[p->type];
-    *out = p->type < DLR_EL_U8 ? (dlr_number){.kind = 'i', .i = (int64_t)(out->u << unused) >> unused}
-                               : (dlr_number){.kind = 'u', .u = (uint64_t)out->i << unused >> unused};
+    *out = p->type < DLR_EL_U8
+               ? (dlr_number){.kind = 'i', .i = (int64_t)(out->u << unused) >> unused}
+               : (dlr_number){.kind = 'u', .u = (uint64_t)out->i << unused >> unused};
     return true;
 }
 
@@ -115,7 +117,8 @@ static bool add_missing(const book *b, const dlr_attribute *at, bool one) {
     int count;
     if (!at) return true;
     if (!take_numbers(b, at, n, &count)) return false;
-    if (one && count > 1) warn(b, at, "several numbers where there must be one: all are taken as missing");
+    if (one && count > 1)
+        warn(b, at, "several numbers where there must be one: all are taken as missing");
     for (int i = 0; i < count; i++) {
         if (!fit(b, &n[i], &v)) {
             warn(b, at, "no number of the array's type, so that no number is equal to it");
@@ -208,7 +211,8 @@ bool dlr_packing_of(const dlr_array_facts *facts, dlr_packing *p, dl_buf *warnin
     return true;
 }
 
-bool dlr_packing_open(const char *path, const dlr_array_facts *facts, dlr_packing *out, dl_error *err) {
+bool dlr_packing_open(const char *path, const dlr_array_facts *facts, dlr_packing *out,
+                      dl_error *err) {
     dl_buf warnings = {0};
     dl_error reason = {0};
     bool ok = dlr_packing_of(facts, out, &warnings, &reason) ||

@@ -9,30 +9,30 @@ enum { ROW = 256 }; /* numbers that are unpacked at once: they stay in the first
 /* ---- a row of one type ---- */
 
 /* missing[i] is 1 where x[i] is one of the missing numbers or out of range. */
-#define MARK(A, T, MEMBER)                                                                                   \
-    static void mark_##A(const dlr_packing *p, const void *stored, size_t n, uint8_t *missing) {             \
-        const T *x = stored;                                                                                 \
-        memset(missing, 0, n);                                                                               \
-        for (int k = 0; k < p->n_missing; k++) {                                                             \
-            const T gone = (T)p->missing[k].MEMBER;                                                          \
-            for (size_t i = 0; i < n; i++) missing[i] |= x[i] == gone;                                       \
-        }                                                                                                    \
-        const T least = (T)p->least.MEMBER, most = (T)p->most.MEMBER;                                        \
-        for (size_t i = 0; p->has_least && i < n; i++) missing[i] |= x[i] < least;                           \
-        for (size_t i = 0; p->has_most && i < n; i++) missing[i] |= x[i] > most;                             \
+#define MARK(A, T, MEMBER)                                                                         \
+    static void mark_##A(const dlr_packing *p, const void *stored, size_t n, uint8_t *missing) {   \
+        const T *x = stored;                                                                       \
+        memset(missing, 0, n);                                                                     \
+        for (int k = 0; k < p->n_missing; k++) {                                                   \
+            const T gone = (T)p->missing[k].MEMBER;                                                \
+            for (size_t i = 0; i < n; i++) missing[i] |= x[i] == gone;                             \
+        }                                                                                          \
+        const T least = (T)p->least.MEMBER, most = (T)p->most.MEMBER;                              \
+        for (size_t i = 0; p->has_least && i < n; i++) missing[i] |= x[i] < least;                 \
+        for (size_t i = 0; p->has_most && i < n; i++) missing[i] |= x[i] > most;                   \
     }
-#define WIDEN(A, T, MEMBER)                                                                                  \
-    static void widen_##A(const void *stored, size_t n, double *out) {                                       \
-        const T *x = stored;                                                                                 \
-        for (size_t i = 0; i < n; i++) out[i] = (double)x[i];                                                \
+#define WIDEN(A, T, MEMBER)                                                                        \
+    static void widen_##A(const void *stored, size_t n, double *out) {                             \
+        const T *x = stored;                                                                       \
+        for (size_t i = 0; i < n; i++) out[i] = (double)x[i];                                      \
     }
-#define TYPES(X)                                                                                             \
-    X(F32, float, f)                                                                                         \
-    X(F64, double, f)                                                                                        \
-    X(I8, int8_t, i)                                                                                         \
-    X(I16, int16_t, i)                                                                                       \
-    X(I32, int32_t, i)                                                                                       \
-    X(I64, int64_t, i)                                                                                       \
+#define TYPES(X)                                                                                   \
+    X(F32, float, f)                                                                               \
+    X(F64, double, f)                                                                              \
+    X(I8, int8_t, i)                                                                               \
+    X(I16, int16_t, i)                                                                             \
+    X(I32, int32_t, i)                                                                             \
+    X(I64, int64_t, i)                                                                             \
     X(U8, uint8_t, u) X(U16, uint16_t, u) X(U32, uint32_t, u) X(U64, uint64_t, u)
 TYPES(MARK)
 TYPES(WIDEN)
@@ -51,7 +51,8 @@ void dlr_mark_missing(const dlr_packing *p, const void *stored, size_t n, uint8_
 }
 
 /* At most ROW numbers; `stored` and `out` lie apart. */
-static void unpack_row(const dlr_packing *p, const void *stored, size_t n, dlr_element to, void *out) {
+static void unpack_row(const dlr_packing *p, const void *stored, size_t n, dlr_element to,
+                       void *out) {
     double x[ROW];
     uint8_t missing[ROW];
     types[p->type].widen(stored, n, x);
@@ -84,10 +85,11 @@ static size_t count_of(const dlr_source *s, const dlr_block *block) {
     return n;
 }
 
-bool dlr_packing_read(const dlr_packing *p, const dlr_source *s, const dlr_block *block, dlr_element to,
-                      void *out, dl_error *err) {
+bool dlr_packing_read(const dlr_packing *p, const dlr_source *s, const dlr_block *block,
+                      dlr_element to, void *out, dl_error *err) {
     if (!p->any) return dlr_source_read(s, block, to, out, err);
-    const size_t n = count_of(s, block), bytes = dlr_element_bytes(p->stored), wide = dlr_element_bytes(to);
+    const size_t n = count_of(s, block), bytes = dlr_element_bytes(p->stored),
+                 wide = dlr_element_bytes(to);
     void *apart = bytes > wide ? malloc(n * bytes + 1) : NULL;
     if (bytes > wide && !apart)
         return dl_fail(err, DL_RESOURCE, "no memory to unpack %s", dlr_source_label(s));
@@ -98,8 +100,8 @@ bool dlr_packing_read(const dlr_packing *p, const dlr_source *s, const dlr_block
     return ok;
 }
 
-/* What is missing, or not finite, becomes 0, which every type has; true where there is nothing of it, or it
- * may be replaced. */
+/* What is missing, or not finite, becomes 0, which every type has; true where there is nothing of
+ * it, or it may be replaced. */
 static bool blank(const dlr_packing *p, void *stored, size_t n, uint8_t *missing, bool replaced,
                   int64_t *bad) {
     const size_t bytes = dlr_element_bytes(p->stored);
@@ -124,14 +126,15 @@ static void put_other(double other, dlr_element to, const uint8_t *missing, size
         if (missing[i]) memcpy((char *)out + i * bytes, stored, bytes);
 }
 
-bool dlr_packing_read_whole(const dlr_packing *p, const dlr_source *s, const dlr_block *block, dlr_element to,
-                            void *out, const double *other, int64_t *bad, bool *is_missing, double *value,
-                            dl_error *err) {
+bool dlr_packing_read_whole(const dlr_packing *p, const dlr_source *s, const dlr_block *block,
+                            dlr_element to, void *out, const double *other, int64_t *bad,
+                            bool *is_missing, double *value, dl_error *err) {
     const size_t n = count_of(s, block), bytes = dlr_element_bytes(p->stored);
     int64_t place[DLR_ARRAY_RANK];
     char *stored = malloc(n * bytes + 1);
     uint8_t *missing = malloc(n + 1);
-    bool ok = (stored && missing) || dl_fail(err, DL_RESOURCE, "no memory to read %s", dlr_source_label(s));
+    bool ok = (stored && missing) ||
+              dl_fail(err, DL_RESOURCE, "no memory to read %s", dlr_source_label(s));
     ok = ok && dlr_source_read(s, block, p->stored, stored, err);
     if (ok && !dlr_source_is_on_paper(s)) {
         *is_missing = !(ok = blank(p, stored, n, missing, other != NULL, bad));

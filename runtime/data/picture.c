@@ -10,19 +10,23 @@
 
 bool dlr_picture_check(dlr_dataset *d, dlr_pictures *s, dl_error *err) {
     const dlr_picture_options *o = &s->o;
-    enum { MOST = 1 << 14 }; /* points of a side: what is multiplied below stays far from overflow */
+    enum {
+        MOST = 1 << 14
+    }; /* points of a side: what is multiplied below stays far from overflow */
     if (!dlr_loader_pair(d, err)) return false;
     const dlr_array *x = &d->arrays.at[0], *t = &d->arrays.at[1];
     const dl_axis *axis = x->type.axis;
     if (x->type.dtype != DL_F32 || x->type.rank != 3 || axis[0].size != 3)
-        return dl_fail(err, DL_INPUT, "a sample of the model's '%s' is %s; a picture is f32[3, H, W]",
-                       x->name, dl_type_text(&x->type));
+        return dl_fail(err, DL_INPUT,
+                       "a sample of the model's '%s' is %s; a picture is f32[3, H, W]", x->name,
+                       dl_type_text(&x->type));
     if (axis[1].size < 1 || axis[2].size < 1 || axis[1].size > MOST || axis[2].size > MOST)
         return dl_fail(err, DL_INPUT,
-                       "a sample of the model's '%s' is %s; pictures have 1 to %d points a side", x->name,
-                       dl_type_text(&x->type), MOST);
+                       "a sample of the model's '%s' is %s; pictures have 1 to %d points a side",
+                       x->name, dl_type_text(&x->type), MOST);
     if ((t->type.dtype != DL_I32 && t->type.dtype != DL_I64) || t->type.rank != 0)
-        return dl_fail(err, DL_INPUT, "a sample of the model's '%s' is %s; a class is i32 or i64, one number",
+        return dl_fail(err, DL_INPUT,
+                       "a sample of the model's '%s' is %s; a class is i32 or i64, one number",
                        t->name, dl_type_text(&t->type));
     if (!(o->moves.shift >= 0 && o->moves.shift <= 1) || !(o->moves.zoom >= 0 && o->moves.zoom < 1))
         return dl_fail(err, DL_USAGE,
@@ -48,7 +52,8 @@ void dlr_label_write(const dl_type *type, int64_t label, void *out) {
 
 int64_t dlr_picture_of(const dlr_dataset *d, int64_t epoch, int64_t sample) {
     if (d->split != DLR_TRAIN) return sample;
-    return dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0}, d->samples, sample);
+    return dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0}, d->samples,
+                       sample);
 }
 
 static double between(dlr_rng *rng, double low, double high) {
@@ -66,8 +71,8 @@ dlr_move dlr_move_draw(const dlr_moves *moves, dlr_rng_place place) {
 
 dlr_move dlr_move_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, int64_t sample) {
     if (d->split != DLR_TRAIN) return (dlr_move){.zoom = {1, 1}};
-    return dlr_move_draw(moves,
-                         (dlr_rng_place){d->seed, DLR_STREAM_TRAIN, (uint32_t)epoch, (uint32_t)sample});
+    return dlr_move_draw(
+        moves, (dlr_rng_place){d->seed, DLR_STREAM_TRAIN, (uint32_t)epoch, (uint32_t)sample});
 }
 
 /* ---- a part of it ---- */
@@ -106,7 +111,8 @@ dlr_box dlr_box_draw(const dlr_moves *moves, dlr_rng_place place, int64_t height
 dlr_box dlr_box_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, int64_t sample,
                    int64_t height, int64_t width) {
     dlr_rng_place place = {d->seed, DLR_STREAM_TRAIN, (uint32_t)epoch, (uint32_t)sample};
-    return d->split == DLR_TRAIN ? dlr_box_draw(moves, place, height, width) : (dlr_box){0, 0, height, width};
+    return d->split == DLR_TRAIN ? dlr_box_draw(moves, place, height, width)
+                                 : (dlr_box){0, 0, height, width};
 }
 
 /* ---- moving and scaling ---- */
@@ -135,8 +141,8 @@ size_t dlr_picture_scratch(int64_t height, int64_t width) {
 }
 
 /* A row between two others, in `row`, and of it the points at `columns`. */
-static void move_row(const float *low, const float *high, float part, const place *columns, int64_t width,
-                     float *restrict row, float *restrict out) {
+static void move_row(const float *low, const float *high, float part, const place *columns,
+                     int64_t width, float *restrict row, float *restrict out) {
     for (int64_t x = 0; x < width; x++) row[x] = low[x] + (high[x] - low[x]) * part;
     for (int64_t x = 0; x < width; x++) {
         const place *p = &columns[x];
@@ -153,8 +159,8 @@ void dlr_picture_write(const float *planes, int64_t height, int64_t width, const
     for (int c = 0; c < 3; c++) {
         const float *from = planes + (scaling == DLR_SCALING_CAFFE ? 2 - c : c) * height * width;
         for (int64_t y = 0; y < height; y++, out += width) {
-            move_row(from + rows[y].low * width, from + rows[y].high * width, rows[y].part, columns, width,
-                     row, out);
+            move_row(from + rows[y].low * width, from + rows[y].high * width, rows[y].part, columns,
+                     width, row, out);
             if (scaling == DLR_SCALING_CAFFE)
                 for (int64_t x = 0; x < width; x++) out[x] -= caffe_means[c];
             else
@@ -165,14 +171,15 @@ void dlr_picture_write(const float *planes, int64_t height, int64_t width, const
 
 /* ---- samples ---- */
 
-bool dlr_pictures_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                         dl_error *err) {
+bool dlr_pictures_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                         void *scratch, dl_error *err) {
     const dlr_pictures *s = d->state;
     int64_t n = 3 * s->height * s->width, label;
     float *planes = scratch, *rest = planes + n;
     const unsigned char *bytes = (const unsigned char *)rest;
     bool narrow = s->points == DLR_EL_U8;
-    if (!s->read(d, dlr_picture_of(d, epoch, sample), epoch, sample, narrow ? rest : planes, &label, err))
+    if (!s->read(d, dlr_picture_of(d, epoch, sample), epoch, sample, narrow ? rest : planes, &label,
+                 err))
         return false;
     for (int64_t i = 0; narrow && i < n; i++) planes[i] = bytes[i];
     dlr_move move = dlr_move_of(d, &s->o.moves, epoch, sample);
@@ -187,7 +194,8 @@ static bool takes_all(const dlr_dataset *d, const dlr_pictures *s) {
     return d->split != DLR_TRAIN || s->o.moves.crop == 0;
 }
 
-/* How a device holds a picture: its planes, its class, the next one, each on a boundary of 8 bytes. */
+/* How a device holds a picture: its planes, its class, the next one, each on a boundary of 8 bytes.
+ */
 typedef struct {
     int64_t label, bytes; /* where the class is; of both */
 } record;
@@ -231,7 +239,8 @@ bool dlr_pictures_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, v
     (void)scratch;
     const dlr_pictures *s = d->state;
     int64_t label;
-    if (!s->read(d, dlr_picture_of(d, epoch, sample), epoch, sample, out[0], &label, err)) return false;
+    if (!s->read(d, dlr_picture_of(d, epoch, sample), epoch, sample, out[0], &label, err))
+        return false;
     dlr_label_write(&d->arrays.at[1].type, label, out[1]);
     place_picture(d, epoch, sample, how);
     return true;
@@ -256,7 +265,8 @@ bool dlr_pictures_piece(const dlr_dataset *d, int64_t i, void *out, void *scratc
     (void)scratch;
     const dlr_pictures *s = d->state;
     record r = record_of(d, s);
-    int64_t each = piece_of(&r), first = i * each, n = d->samples - first < each ? d->samples - first : each;
+    int64_t each = piece_of(&r), first = i * each,
+            n = d->samples - first < each ? d->samples - first : each;
     *at = first * r.bytes, *bytes = n * r.bytes;
     memset(out, 0, (size_t)*bytes); /* between the parts */
     for (int64_t k = 0; k < n; k++) {

@@ -17,9 +17,9 @@ typedef struct {
     dl_error failure;                 /* its error */
 } slot;
 
-/* Positions count batches from epoch 0 without end; position p lies in slot p % depth. `first` is the oldest
- * position whose slot is taken; samples up to those of position first + depth - 1 may be claimed, one by one,
- * by `claimed`. */
+/* Positions count batches from epoch 0 without end; position p lies in slot p % depth. `first` is
+ * the oldest position whose slot is taken; samples up to those of position first + depth - 1 may be
+ * claimed, one by one, by `claimed`. */
 struct dlr_prefetch {
     const dlr_dataset *data;
     dlr_prefetch_options o;
@@ -32,7 +32,8 @@ struct dlr_prefetch {
     size_t scratch_bytes;   /* of each */
 
     pthread_mutex_t lock;
-    pthread_cond_t room, done; /* a sample may be claimed; a sample or a worker's round was finished */
+    pthread_cond_t room,
+        done; /* a sample may be claimed; a sample or a worker's round was finished */
     int64_t first, claimed;
     int busy; /* samples in work */
     bool lent, paused, stopping;
@@ -40,7 +41,9 @@ struct dlr_prefetch {
     pthread_t *threads;
 };
 
-static slot *slot_of(const dlr_prefetch *p, int64_t position) { return &p->slots[position % p->o.depth]; }
+static slot *slot_of(const dlr_prefetch *p, int64_t position) {
+    return &p->slots[position % p->o.depth];
+}
 
 static int count_arrays(const dlr_prefetch *p) { return dlr_dataset_arrays(p->data)->n; }
 
@@ -56,7 +59,8 @@ static bool make(const dlr_prefetch *p, int64_t position, int i, void *scratch, 
     int64_t epoch = position / p->batches, index = position % p->batches;
     int64_t sample = (index * p->o.batch + i) * p->o.world + p->o.rank;
     void *out[DLR_MAX_ARRAYS];
-    for (int k = 0; k < count_arrays(p); k++) out[k] = (char *)s->data[k] + (size_t)i * stride_of(p, k);
+    for (int k = 0; k < count_arrays(p); k++)
+        out[k] = (char *)s->data[k] + (size_t)i * stride_of(p, k);
     if (p->o.raw) {
         dlr_placing how[DLR_MAX_ARRAYS] = {0};
         bool ok = true;
@@ -123,7 +127,8 @@ static bool start_workers(dlr_prefetch *p, dl_error *err) {
         if (w) *w = (worker){p, (size_t)i};
         if (!w || pthread_create(&p->threads[i], NULL, work, w) != 0) {
             free(w);
-            dl_fail(err, DL_RESOURCE, "cannot start data worker %d of %d: use fewer num_data_workers", i + 1,
+            dl_fail(err, DL_RESOURCE,
+                    "cannot start data worker %d of %d: use fewer num_data_workers", i + 1,
                     p->o.workers);
             break;
         }
@@ -137,7 +142,8 @@ static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIG
 
 /* Room for the workers' scratch where a data set needs more of it. */
 static bool grow_scratch(dlr_prefetch *p, const dlr_dataset *d, dl_error *err) {
-    size_t each = round_up(dlr_dataset_scratch(d) + 1), scratches = p->o.workers ? (size_t)p->o.workers : 1;
+    size_t each = round_up(dlr_dataset_scratch(d) + 1),
+           scratches = p->o.workers ? (size_t)p->o.workers : 1;
     if (each <= p->scratch_bytes) return true;
     double bytes = (double)scratches * (double)each;
     int64_t available = dl_memory_available();
@@ -145,8 +151,8 @@ static bool grow_scratch(dlr_prefetch *p, const dlr_dataset *d, dl_error *err) {
     char *more = room ? aligned_alloc(ALIGN, scratches * each) : NULL;
     if (!more)
         return dl_fail(err, DL_RESOURCE,
-                       "no memory for %zu data workers (%.1f GiB): use fewer num_data_workers", scratches,
-                       bytes / 0x1p30);
+                       "no memory for %zu data workers (%.1f GiB): use fewer num_data_workers",
+                       scratches, bytes / 0x1p30);
     free(p->scratch);
     p->scratch = more, p->scratch_bytes = each;
     return true;
@@ -169,14 +175,16 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
     }
     p->slots = calloc(depth, sizeof *p->slots);
     p->threads = calloc((size_t)p->o.workers + 1, sizeof *p->threads);
-    p->moves = p->o.raw ? calloc(depth * (size_t)(count_arrays(p) * p->o.batch), sizeof *p->moves) : NULL;
+    p->moves =
+        p->o.raw ? calloc(depth * (size_t)(count_arrays(p) * p->o.batch), sizeof *p->moves) : NULL;
     int64_t available = dl_memory_available();
     if (available < 0 || bytes < (double)available)
         p->memory = aligned_alloc(PAGE, (depth * each + PAGE) & ~(size_t)(PAGE - 1));
     if (!p->slots || !p->threads || !p->memory || (p->o.raw && !p->moves))
-        return dl_fail(err, DL_RESOURCE,
-                       "no memory for %d batches of data (%.1f GiB): use a smaller local_batch_size",
-                       p->o.depth, bytes / 0x1p30);
+        return dl_fail(
+            err, DL_RESOURCE,
+            "no memory for %d batches of data (%.1f GiB): use a smaller local_batch_size",
+            p->o.depth, bytes / 0x1p30);
     if (p->o.raw && p->o.raw->pin) p->o.raw->pin(p->o.raw->user, p->memory, depth * each);
     char *at = p->memory;
     for (int i = 0; i < p->o.depth; i++) {
@@ -199,20 +207,25 @@ static void count(dlr_prefetch *p, const dlr_dataset *d) {
 
 static bool check_options(const dlr_prefetch_options *o, int64_t samples, dl_error *err) {
     if (o->batch < 1 || o->batch > DL_MAX_BATCH)
-        return dl_fail(err, DL_USAGE, "local_batch_size must be 1 to %d, not %d", DL_MAX_BATCH, o->batch);
+        return dl_fail(err, DL_USAGE, "local_batch_size must be 1 to %d, not %d", DL_MAX_BATCH,
+                       o->batch);
     if (o->workers < 0 || o->workers > DL_MAX_WORKERS)
-        return dl_fail(err, DL_USAGE, "num_data_workers must be 0 to %d, not %d", DL_MAX_WORKERS, o->workers);
+        return dl_fail(err, DL_USAGE, "num_data_workers must be 0 to %d, not %d", DL_MAX_WORKERS,
+                       o->workers);
     if (o->depth < 0 || o->depth > MAX_DEPTH)
-        return dl_fail(err, DL_USAGE, "a ring of %d batches cannot be: 1 to %d", o->depth, MAX_DEPTH);
+        return dl_fail(err, DL_USAGE, "a ring of %d batches cannot be: 1 to %d", o->depth,
+                       MAX_DEPTH);
     if (o->world < 1 || o->rank < 0 || o->rank >= o->world)
         return dl_fail(err, DL_USAGE, "rank %d of %d ranks cannot be", o->rank, o->world);
     if (samples < (int64_t)o->batch * o->world)
-        return dl_fail(err, DL_USAGE, "%lld samples do not fill one batch of %d on each of %d ranks",
+        return dl_fail(err, DL_USAGE,
+                       "%lld samples do not fill one batch of %d on each of %d ranks",
                        (long long)samples, o->batch, o->world);
     return true;
 }
 
-dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_options *options, dl_error *err) {
+dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_options *options,
+                                 dl_error *err) {
     if (!check_options(options, dlr_dataset_samples(d), err)) return NULL;
     dlr_prefetch *p = calloc(1, sizeof *p);
     if (!p) return dl_fail(err, DL_RESOURCE, "no memory for the data workers"), NULL;
@@ -220,7 +233,8 @@ dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_option
     if (p->o.workers == 0) p->o.depth = 1;
     if (p->o.depth < 1) p->o.depth = DEFAULT_DEPTH;
     count(p, d);
-    for (int k = 0; k < count_arrays(p); k++) p->bytes[k] = dlr_array_bytes(&dlr_dataset_arrays(d)->at[k]);
+    for (int k = 0; k < count_arrays(p); k++)
+        p->bytes[k] = dlr_array_bytes(&dlr_dataset_arrays(d)->at[k]);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->room, NULL);
     pthread_cond_init(&p->done, NULL);
@@ -316,7 +330,8 @@ void dlr_prefetch_seek(dlr_prefetch *p, int64_t epoch, int64_t index) {
     pthread_mutex_unlock(&p->lock);
 }
 
-bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, int64_t epoch, int64_t index, dl_error *err) {
+bool dlr_prefetch_turn(dlr_prefetch *p, const dlr_dataset *d, int64_t epoch, int64_t index,
+                       dl_error *err) {
     DL_CHECK(dlr_dataset_arrays(d)->n == count_arrays(p));
     for (int k = 0; k < count_arrays(p); k++)
         DL_CHECK(dlr_array_bytes(&dlr_dataset_arrays(d)->at[k]) == p->bytes[k]);

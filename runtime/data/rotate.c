@@ -50,10 +50,12 @@ static inline void transpose_4x4(const float *const row[], int at, float *out, p
     *(quad *)(out + 3 * step) = SHUFFLE(ab23, cd23, 2, 3, 6, 7);
 }
 
-/* Columns k0 <= k < k1 of some rows become rows: out[k step + r] = row[r][k]. Going through a crop in TILE
- * columns of TILE rows fills whole cache lines, and keeps within few of the pages that are `step` apart. */
+/* Columns k0 <= k < k1 of some rows become rows: out[k step + r] = row[r][k]. Going through a crop
+ * in TILE columns of TILE rows fills whole cache lines, and keeps within few of the pages that are
+ * `step` apart. */
 enum { TILE = 16 };
-static void transpose(const float *const row[], int rows, int k0, int k1, float *out, ptrdiff_t step) {
+static void transpose(const float *const row[], int rows, int k0, int k1, float *out,
+                      ptrdiff_t step) {
     int whole = rows & ~3, k = k0;
     for (; k + 4 <= k1; k += 4)
         for (int r = 0; r < whole; r += 4) transpose_4x4(row + r, k, out + k * step + r, step);
@@ -61,8 +63,8 @@ static void transpose(const float *const row[], int rows, int k0, int k1, float 
         for (int r = i < k ? whole : 0; r < rows; r++) out[i * step + r] = row[r][i];
 }
 
-void dlr_place_planes(const dlr_placement *to, int size, int first, int planes, const float *const plane[],
-                      ptrdiff_t row, float *out) {
+void dlr_place_planes(const dlr_placement *to, int size, int first, int planes,
+                      const float *const plane[], ptrdiff_t row, float *out) {
     const ptrdiff_t d0 = to->step[0], d1 = to->step[1], d2 = to->step[2];
     const float *line[TILE];
     out += to->base + first * d0;
@@ -82,18 +84,20 @@ void dlr_place_planes(const dlr_placement *to, int size, int first, int planes, 
             for (int p = 0; p < planes; p++)
                 for (int j = 0, n; j < size; j += n) {
                     n = min(TILE, size - j);
-                    for (int r = 0; r < n; r++) line[r] = plane[p] + (d1 > 0 ? j + r : j + n - 1 - r) * row;
-                    transpose(line, n, k, min(k + TILE, size), out + p * d0 + (d1 > 0 ? j : -(j + n - 1)),
-                              d2);
+                    for (int r = 0; r < n; r++)
+                        line[r] = plane[p] + (d1 > 0 ? j + r : j + n - 1 - r) * row;
+                    transpose(line, n, k, min(k + TILE, size),
+                              out + p * d0 + (d1 > 0 ? j : -(j + n - 1)), d2);
                 }
     } else { /* the rows of all planes lie side by side */
         for (int k = 0; k < size; k += TILE)
             for (int j = 0; j < size; j++)
                 for (int p = 0, n; p < planes; p += n) {
                     n = min(TILE, planes - p);
-                    for (int r = 0; r < n; r++) line[r] = plane[d0 > 0 ? p + r : p + n - 1 - r] + j * row;
-                    transpose(line, n, k, min(k + TILE, size), out + j * d1 + (d0 > 0 ? p : -(p + n - 1)),
-                              d2);
+                    for (int r = 0; r < n; r++)
+                        line[r] = plane[d0 > 0 ? p + r : p + n - 1 - r] + j * row;
+                    transpose(line, n, k, min(k + TILE, size),
+                              out + j * d1 + (d0 > 0 ? p : -(p + n - 1)), d2);
                 }
     }
 }

@@ -12,23 +12,24 @@
 static bool check_array(const char *path, const char *what, const dl_npy *a, int64_t channels,
                         dl_error *err) {
     bool one_axis = a->count == (uint64_t)channels;
-    for (int i = 0; one_axis && i < a->rank; i++) one_axis = a->dims[i] == 1 || a->dims[i] == a->count;
+    for (int i = 0; one_axis && i < a->rank; i++)
+        one_axis = a->dims[i] == 1 || a->dims[i] == a->count;
     if (a->element < 0)
-        return dl_fail(err, DL_INPUT, "%s: %s holds '%s', not numbers that can be read (f32)", what, path,
-                       a->code);
+        return dl_fail(err, DL_INPUT, "%s: %s holds '%s', not numbers that can be read (f32)", what,
+                       path, a->code);
     if (one_axis) return true;
     dl_buf shape = {0};
     for (int i = 0; i < a->rank; i++)
         dl_putf(&shape, "%s%llu", i ? ", " : "", (unsigned long long)a->dims[i]);
     dl_fail(err, DL_INPUT,
-            "%s: %s is [%s]; the model's fields have %lld channels, and so wants [1, %lld, 1, 1]", what, path,
-            shape.at ? shape.at : "", (long long)channels, (long long)channels);
+            "%s: %s is [%s]; the model's fields have %lld channels, and so wants [1, %lld, 1, 1]",
+            what, path, shape.at ? shape.at : "", (long long)channels, (long long)channels);
     dl_buf_free(&shape);
     return false;
 }
 
-static bool read_numbers(int fd, const char *path, const char *what, int64_t channels, bool positive,
-                         float *out, dl_error *err) {
+static bool read_numbers(int fd, const char *path, const char *what, int64_t channels,
+                         bool positive, float *out, dl_error *err) {
     struct stat st;
     dl_npy a;
     if (dl_fstat(fd, &st) != 0) return dl_fail_errno(err, DL_IO, "cannot read %s", path);
@@ -41,18 +42,18 @@ static bool read_numbers(int fd, const char *path, const char *what, int64_t cha
     for (int64_t c = 0; ok && c < channels; c++) {
         out[c] = (float)wide[c];
         if (!isfinite(out[c]) || (positive && out[c] <= 0))
-            ok = dl_fail(err, DL_INPUT, "%s: channel %lld of %s is %g, not a %s", what, (long long)c, path,
-                         wide[c], positive ? "standard deviation" : "mean");
+            ok = dl_fail(err, DL_INPUT, "%s: channel %lld of %s is %g, not a %s", what,
+                         (long long)c, path, wide[c], positive ? "standard deviation" : "mean");
     }
     free(wide);
     return ok;
 }
 
-bool dlr_statistics_read(const char *path, const char *what, int64_t channels, bool positive, float *out,
-                         dl_error *err) {
+bool dlr_statistics_read(const char *path, const char *what, int64_t channels, bool positive,
+                         float *out, dl_error *err) {
     if (!path || !path[0])
-        return dl_fail(err, DL_USAGE, "%s is not set: a .npy file of [1, C, 1, 1], one number a channel",
-                       what);
+        return dl_fail(err, DL_USAGE,
+                       "%s is not set: a .npy file of [1, C, 1, 1], one number a channel", what);
     dl_error reason = {0};
     int fd = dl_input_open(path, &reason);
     if (fd < 0) return dl_fail(err, reason.code, "%s: %s", what, reason.message);

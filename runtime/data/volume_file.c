@@ -5,15 +5,16 @@
 
 /* ---- channels first ---- */
 
-/* Whole rows where the gaps between a crop's are small: they are read along, and nothing is moved. A system
- * call costs as much as copying about this many bytes. */
+/* Whole rows where the gaps between a crop's are small: they are read along, and nothing is moved.
+ * A system call costs as much as copying about this many bytes. */
 static bool reads_whole_rows(int64_t edge, int size) {
     enum { GAP_BYTES = 2048 };
     return (edge - size) * (int64_t)sizeof(float) <= GAP_BYTES;
 }
 
 static size_t first_scratch(const dlr_volume *v, int size) {
-    return DLR_SLAB_PLANES * (size_t)(reads_whole_rows(v->edge, size) ? v->edge : size) * (size_t)size;
+    return DLR_SLAB_PLANES * (size_t)(reads_whole_rows(v->edge, size) ? v->edge : size) *
+           (size_t)size;
 }
 
 static bool first_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
@@ -22,7 +23,8 @@ static bool first_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
     dlr_block block = {.start = {s->channel, s->x, s->y, whole ? 0 : s->z},
                        .count = {1, s->planes, s->size, row}};
     s->row = row;
-    for (int p = 0; p < s->planes; p++) s->plane[p] = s->scratch + p * s->size * row + (whole ? s->z : 0);
+    for (int p = 0; p < s->planes; p++)
+        s->plane[p] = s->scratch + p * s->size * row + (whole ? s->z : 0);
     return dlr_packing_read(&v->packing, v->source, &block, DLR_EL_F32, s->scratch, err);
 }
 
@@ -37,7 +39,8 @@ static bool last_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
     const int64_t size = s->size, planes = s->planes, channels = v->channels, f = sizeof(float);
     float *apart = s->scratch + planes * size * size * channels;
     s->row = size;
-    for (int p = 0; p < s->planes; p++) s->plane[p] = apart + (s->channel * planes + p) * size * size;
+    for (int p = 0; p < s->planes; p++)
+        s->plane[p] = apart + (s->channel * planes + p) * size * size;
     if (s->channel > 0) return true;
     dlr_block block = {.start = {s->x, s->y, s->z, 0}, .count = {planes, size, size, channels}};
     dlr_element_move turn = {.rank = 2,
@@ -53,7 +56,8 @@ static bool last_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
             dlr_elements_move(&turn, (int64_t[DLR_ARRAY_RANK]){0}, &(double){0}));
 }
 
-static bool file_numbers(const dlr_volume *v, const int64_t corner[3], int size, float *out, dl_error *err) {
+static bool file_numbers(const dlr_volume *v, const int64_t corner[3], int size, float *out,
+                         dl_error *err) {
     const bool last = v->channels_last;
     dlr_block block = {0};
     for (int a = 0; a < 3; a++) block.start[a + !last] = corner[a], block.count[a + !last] = size;
@@ -63,8 +67,8 @@ static bool file_numbers(const dlr_volume *v, const int64_t corner[3], int size,
 
 static void file_close(dlr_volume *v) { dlr_source_close(v->source); }
 
-dlr_volume *dlr_volume_open(const dlr_array_file *file, const dlr_array_facts *array, bool channels_last,
-                            dl_error *err) {
+dlr_volume *dlr_volume_open(const dlr_array_file *file, const dlr_array_facts *array,
+                            bool channels_last, dl_error *err) {
     enum {
         CHUNKS = 64 << 20
     }; /* those of a crop and the next: with less, each slab would unpack them again */

@@ -42,12 +42,13 @@ static bool check_model(const dlr_dataset *d, weather *w, dl_error *err) {
     bool same = true;
     for (int i = 0; i < 3; i++) same = same && x->type.axis[i].size == t->type.axis[i].size;
     if (!same)
-        return dl_fail(
-            err, DL_INPUT,
-            "the model's '%s' is %s and its '%s' %s; of weather files both are the same channels (the "
-            "target dt steps later)",
-            x->name, dl_type_text(&x->type), t->name, dl_type_text(&t->type));
-    w->channels = x->type.axis[0].size, w->height = x->type.axis[1].size, w->width = x->type.axis[2].size;
+        return dl_fail(err, DL_INPUT,
+                       "the model's '%s' is %s and its '%s' %s; of weather files both are the same "
+                       "channels (the "
+                       "target dt steps later)",
+                       x->name, dl_type_text(&x->type), t->name, dl_type_text(&t->type));
+    w->channels = x->type.axis[0].size, w->height = x->type.axis[1].size,
+    w->width = x->type.axis[2].size;
     return true;
 }
 
@@ -62,7 +63,8 @@ static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static bool check_set(const weather *w, const char *path, const dlr_array_facts *set, dl_error *err) {
+static bool check_set(const weather *w, const char *path, const dlr_array_facts *set,
+                      dl_error *err) {
     dl_buf holds = {0};
     dlr_array_put_shape(&holds, set);
     const int64_t *d = set->dims;
@@ -70,26 +72,30 @@ static bool check_set(const weather *w, const char *path, const dlr_array_facts 
     if (set->refused)
         fits = true; /* dlr_source_open says why */
     else if (!dlr_element_is_float(set->type))
-        dl_fail(err, DL_INPUT, "%s: '%s' holds %s, not floating-point numbers", path, set_name, set->stored);
+        dl_fail(err, DL_INPUT, "%s: '%s' holds %s, not floating-point numbers", path, set_name,
+                set->stored);
     else if (set->rank != 4)
-        dl_fail(err, DL_INPUT, "%s: '%s' is %s; a year of weather is [time, channel, lat, lon]", path,
-                set_name, holds.at);
+        dl_fail(err, DL_INPUT, "%s: '%s' is %s; a year of weather is [time, channel, lat, lon]",
+                path, set_name, holds.at);
     else if (d[1] != w->channels)
-        dl_fail(err, DL_INPUT,
-                "%s: '%s' is %s, that is %lld channels, but the model's input has %lld (n_in_channels, "
-                "n_out_channels)",
-                path, set_name, holds.at, (long long)d[1], (long long)w->channels);
-    else if (d[2] < w->height || d[3] < w->width)
-        dl_fail(err, DL_INPUT, "%s: '%s' is %s: a crop of %lld x %lld (img_size) does not fit %lld x %lld",
-                path, set_name, holds.at, (long long)w->height, (long long)w->width, (long long)d[2],
-                (long long)d[3]);
-    else if (d[0] < 3 * w->dt)
         dl_fail(
             err, DL_INPUT,
-            "%s: '%s' is %s: dt of %lld pairs times that a year of %lld steps does not have (it needs 3 dt)",
-            path, set_name, holds.at, (long long)w->dt, (long long)d[0]);
+            "%s: '%s' is %s, that is %lld channels, but the model's input has %lld (n_in_channels, "
+            "n_out_channels)",
+            path, set_name, holds.at, (long long)d[1], (long long)w->channels);
+    else if (d[2] < w->height || d[3] < w->width)
+        dl_fail(err, DL_INPUT,
+                "%s: '%s' is %s: a crop of %lld x %lld (img_size) does not fit %lld x %lld", path,
+                set_name, holds.at, (long long)w->height, (long long)w->width, (long long)d[2],
+                (long long)d[3]);
+    else if (d[0] < 3 * w->dt)
+        dl_fail(err, DL_INPUT,
+                "%s: '%s' is %s: dt of %lld pairs times that a year of %lld steps does not have "
+                "(it needs 3 dt)",
+                path, set_name, holds.at, (long long)w->dt, (long long)d[0]);
     else if (d[0] > UINT32_MAX)
-        dl_fail(err, DL_INPUT, "%s: '%s' is %s: more times than can be numbered", path, set_name, holds.at);
+        dl_fail(err, DL_INPUT, "%s: '%s' is %s: more times than can be numbered", path, set_name,
+                holds.at);
     else
         fits = true;
     dl_buf_free(&holds);
@@ -97,7 +103,9 @@ static bool check_set(const weather *w, const char *path, const dlr_array_facts 
 }
 
 static bool open_year(const weather *w, const char *path, bool mapped, year *y, dl_error *err) {
-    enum { CHUNKS = 16 << 20 }; /* times come in any order: only the chunks of one field are of use */
+    enum {
+        CHUNKS = 16 << 20
+    }; /* times come in any order: only the chunks of one field are of use */
     dlr_array_file *file = dlr_array_file_open(path, err);
     if (!file) return false;
     file->mapped = mapped;
@@ -107,7 +115,8 @@ static bool open_year(const weather *w, const char *path, bool mapped, year *y, 
     if (!set) {
         dl_buf holds = {0};
         dlr_array_file_put(&holds, file, 8);
-        dl_fail(err, DL_INPUT, "%s has no data set '%s'; it holds: %.500s", path, set_name, holds.at);
+        dl_fail(err, DL_INPUT, "%s has no data set '%s'; it holds: %.500s", path, set_name,
+                holds.at);
         dl_buf_free(&holds);
     }
     dlr_array_file_close(file);
@@ -123,7 +132,8 @@ static bool open_years(dlr_dataset *d, weather *w, const char *folder, dl_error 
     if (n < 0) return dl_fail_errno(err, DL_IO, "%s: cannot read the folder %s", key, folder);
     w->years = calloc((size_t)n + 1, sizeof *w->years);
     bool ok = w->years || dl_fail(err, DL_RESOURCE, "no memory for %d files", n);
-    if (ok && n == 0) ok = dl_fail(err, DL_IO, "%s: the folder %s has no file that ends in .h5", key, folder);
+    if (ok && n == 0)
+        ok = dl_fail(err, DL_IO, "%s: the folder %s has no file that ends in .h5", key, folder);
     for (int i = 0; i < n; i++) {
         dl_buf path = {0};
         dl_putf(&path, "%s/%s", folder, found[i]->d_name);
@@ -174,17 +184,18 @@ static const year *find_year(const weather *w, int64_t sample) {
     return &w->years[i];
 }
 
-static bool refuse_value(const weather *w, const dlr_source *s, const dlr_block *b, int64_t at, float value,
-                         dl_error *err) {
+static bool refuse_value(const weather *w, const dlr_source *s, const dlr_block *b, int64_t at,
+                         float value, dl_error *err) {
     int64_t plane = w->height * w->width;
     return dl_fail(err, DL_INPUT,
                    "%s [time %lld, channel %lld, lat %lld, lon %lld] is %g: data must be finite",
-                   dlr_source_label(s), (long long)b->start[0], (long long)(b->start[1] + at / plane),
-                   (long long)(at % plane / w->width), (long long)(at % w->width), (double)value);
+                   dlr_source_label(s), (long long)b->start[0],
+                   (long long)(b->start[1] + at / plane), (long long)(at % plane / w->width),
+                   (long long)(at % w->width), (double)value);
 }
 
-/* The field of one time: by our own reads a channel after another, which is then normalised in the cache; of
- * the child in one question. */
+/* The field of one time: by our own reads a channel after another, which is then normalised in the
+ * cache; of the child in one question. */
 static bool read_field(const weather *w, const year *y, int64_t time, float *out, dl_error *err) {
     const dlr_source *s = y->source;
     const int64_t together = dlr_source_chunked(s) ? w->channels : 1, plane = w->height * w->width;
@@ -192,7 +203,8 @@ static bool read_field(const weather *w, const year *y, int64_t time, float *out
         dlr_block b = {.start = {time, c}, .count = {1, together, w->height, w->width}};
         if (!dlr_packing_read(&y->packing, s, &b, DLR_EL_F32, out, err)) return false;
         for (int64_t k = 0; k < together; k++) {
-            int64_t bad = dlr_normalise(out + k * plane, (size_t)plane, w->mean[c + k], w->deviation[c + k]);
+            int64_t bad =
+                dlr_normalise(out + k * plane, (size_t)plane, w->mean[c + k], w->deviation[c + k]);
             if (bad >= 0) return refuse_value(w, s, &b, k * plane + bad, out[k * plane + bad], err);
         }
     }
@@ -203,15 +215,15 @@ static bool read_field(const weather *w, const year *y, int64_t time, float *out
 static const year *find_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, int64_t *time) {
     const weather *w = d->state;
     if (d->split == DLR_TRAIN)
-        sample =
-            dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0}, d->samples, sample);
+        sample = dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0},
+                             d->samples, sample);
     const year *y = find_year(w, sample);
     *time = dlr_weather_pair(sample - y->first, dlr_source_dims(y->source)[0], w->dt);
     return y;
 }
 
-static bool read_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out, void *scratch,
-                      dl_error *err) {
+static bool read_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
+                      void *scratch, dl_error *err) {
     (void)scratch;
     const weather *w = d->state;
     int64_t time;
@@ -223,12 +235,13 @@ static bool read_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void 
 
 static bool raw_fields(const dlr_dataset *d, dlr_raw *raw) {
     const weather *w = d->state;
-    for (int i = 0; i < 2; i++) raw[i].mean = w->mean, raw[i].deviation = w->deviation, raw[i].axis = 0;
+    for (int i = 0; i < 2; i++)
+        raw[i].mean = w->mean, raw[i].deviation = w->deviation, raw[i].axis = 0;
     return true;
 }
 
-/* As read_field, but that the numbers stay as they are; whether they are finite is seen while they are in the
- * cache. */
+/* As read_field, but that the numbers stay as they are; whether they are finite is seen while they
+ * are in the cache. */
 static bool read_numbers(const weather *w, const year *y, int64_t time, float *out, dl_error *err) {
     const dlr_source *s = y->source;
     const int64_t together = dlr_source_chunked(s) ? w->channels : 1, plane = w->height * w->width;
@@ -261,7 +274,8 @@ static bool read_pair_numbers(const dlr_dataset *d, int64_t epoch, int64_t sampl
     return true;
 }
 
-/* ---- for a device that holds them: all times of the years that samples are of, one behind the other ---- */
+/* ---- for a device that holds them: all times of the years that samples are of, one behind the
+ * other ---- */
 
 static int64_t field_bytes(const weather *w) {
     return w->channels * w->height * w->width * (int64_t)sizeof(float);
@@ -274,8 +288,8 @@ static void store_years(const dlr_dataset *d, dlr_store *store) {
     store->most = field_bytes(w), store->bytes = store->pieces * store->most;
 }
 
-static bool read_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
-                       dl_error *err) {
+static bool read_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at,
+                       int64_t *bytes, dl_error *err) {
     (void)scratch;
     const weather *w = d->state;
     const year *y = find_year(w, i);

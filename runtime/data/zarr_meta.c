@@ -9,7 +9,9 @@
 
 static const dlr_json_limits limits = {.depth = 16, .values = 20000};
 
-static const char *string_of(const dlr_json *v) { return v && v->kind == DLR_JSON_STRING ? v->string : NULL; }
+static const char *string_of(const dlr_json *v) {
+    return v && v->kind == DLR_JSON_STRING ? v->string : NULL;
+}
 
 static bool is_string(const dlr_json *v, const char *want) {
     return string_of(v) && strcmp(v->string, want) == 0;
@@ -75,8 +77,8 @@ static bool take_number(const dlr_json *v, dlr_element type, dlr_number *out) {
     return string_of(v) && take_bits(v->string, type, out);
 }
 
-/* The number that chunks hold which are not stored. null means that such chunks are not defined: zeros, as
- * other readers have it. */
+/* The number that chunks hold which are not stored. null means that such chunks are not defined:
+ * zeros, as other readers have it. */
 static void take_fill(dl_arena *arena, const dlr_json *v, dlr_array_facts *a, dlr_zarr_how *how) {
     dlr_number n, fitting;
     char value[8] = {0};
@@ -120,18 +122,21 @@ static const struct {
     dlr_codec_kind kind;
     int version; /* that has it; 0: both */
 } codecs[] = {
-    {"gzip", DLR_CODEC_GZIP, 0},   {"zlib", DLR_CODEC_ZLIB, 2},     {"zstd", DLR_CODEC_ZSTD, 0},
-    {"blosc", DLR_CODEC_BLOSC, 0}, {"crc32c", DLR_CODEC_CRC32C, 3}, {"shuffle", DLR_CODEC_SHUFFLE, 2},
+    {"gzip", DLR_CODEC_GZIP, 0},     {"zlib", DLR_CODEC_ZLIB, 2},
+    {"zstd", DLR_CODEC_ZSTD, 0},     {"blosc", DLR_CODEC_BLOSC, 0},
+    {"crc32c", DLR_CODEC_CRC32C, 3}, {"shuffle", DLR_CODEC_SHUFFLE, 2},
 };
 
 static bool take_codec(dl_arena *arena, const char *name, const dlr_json *about, dlr_array_facts *a,
                        dlr_zarr_how *how) {
     for (size_t i = 0; name && i < sizeof codecs / sizeof *codecs; i++)
-        if (strcmp(name, codecs[i].name) == 0 && (!codecs[i].version || codecs[i].version == how->version)) {
+        if (strcmp(name, codecs[i].name) == 0 &&
+            (!codecs[i].version || codecs[i].version == how->version)) {
             const dlr_json *size = dlr_json_get(about, "elementsize");
-            size_t element = size && size->kind == DLR_JSON_INT && size->integer > 0 && size->integer < 256
-                                 ? (size_t)size->integer
-                                 : 4;
+            size_t element =
+                size && size->kind == DLR_JSON_INT && size->integer > 0 && size->integer < 256
+                    ? (size_t)size->integer
+                    : 4;
             add_codec(arena, a, how, codecs[i].kind, element, codecs[i].name);
             return true;
         }
@@ -154,13 +159,16 @@ static bool read_v2(dl_arena *arena, const dlr_json *doc, dlr_array_facts *a, dl
     for (int i = 0; filters && filters->kind == DLR_JSON_ARRAY && i < filters->n; i++) {
         const char *name = string_of(dlr_json_get(&filters->items[i], "id"));
         if (!take_codec(arena, name, &filters->items[i], a, how))
-            refuse(arena, a, "has the filter '%s', which is not supported: write it again without", name);
+            refuse(arena, a, "has the filter '%s', which is not supported: write it again without",
+                   name);
     }
     if (is_null(packer)) return true;
     const char *name = string_of(dlr_json_get(packer, "id"));
     if (!take_codec(arena, name, packer, a, how))
-        refuse(arena, a,
-               "is packed with '%s', which is not supported: write it again with blosc, zstd or gzip", name);
+        refuse(
+            arena, a,
+            "is packed with '%s', which is not supported: write it again with blosc, zstd or gzip",
+            name);
     return true;
 }
 
@@ -179,7 +187,8 @@ static dlr_element type_v3(const char *name) {
     return DLR_EL_NONE;
 }
 
-static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_facts *a, dlr_zarr_how *how) {
+static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_facts *a,
+                           dlr_zarr_how *how) {
     bool packed_yet = false; /* behind `bytes` */
     for (int i = 0; list && list->kind == DLR_JSON_ARRAY && i < list->n; i++) {
         const dlr_json *item = &list->items[i], *about = dlr_json_get(item, "configuration");
@@ -188,14 +197,17 @@ static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_fact
             const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
             how->swapped = dlr_element_bytes(a->type) > 1 &&
                            is_string(dlr_json_get(about, "endian"), little ? "big" : "little");
-            if (how->swapped && a->type != DLR_EL_NONE) a->stored = dl_format(arena, "%s BE", a->stored);
+            if (how->swapped && a->type != DLR_EL_NONE)
+                a->stored = dl_format(arena, "%s BE", a->stored);
             packed_yet = true;
         } else if (name && strcmp(name, "sharding_indexed") == 0)
-            refuse(arena, a, "is stored in shards (%s), which are not supported: write it again without",
+            refuse(arena, a,
+                   "is stored in shards (%s), which are not supported: write it again without",
                    name);
         else if (!packed_yet || !take_codec(arena, name, about, a, how))
             refuse(arena, a,
-                   "has the codec '%s', which is not supported: write it again with blosc, zstd or gzip",
+                   "has the codec '%s', which is not supported: write it again with blosc, zstd or "
+                   "gzip",
                    name);
     }
     if (!packed_yet) refuse(arena, a, "lacks the codec '%s'", "bytes");
@@ -205,7 +217,8 @@ static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_fact
 
 /* Base64 of a double, least byte first, as xarray writes fill values of floats into version 3. */
 static bool take_base64(const char *text, dlr_number *out) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     uint64_t bits = 0;
     if (strlen(text) != 12 || text[11] != '=') return false;
     unsigned char bytes[9] = {0};
@@ -236,7 +249,8 @@ static void take_numbers(dl_arena *arena, const dlr_json *v, const dlr_array_fac
         if (text && dlr_number_parse(text, strlen(text), &decimal))
             numbers[i] = decimal;
         else if (!take_number(item, a->type, &numbers[i]) &&
-                 !(version == 3 && text && dlr_element_is_float(a->type) && take_base64(text, &numbers[i]))) {
+                 !(version == 3 && text && dlr_element_is_float(a->type) &&
+                   take_base64(text, &numbers[i]))) {
             at->unread = !text || list;
             return;
         }
@@ -245,7 +259,8 @@ static void take_numbers(dl_arena *arena, const dlr_json *v, const dlr_array_fac
     if (n) at->number = dlr_number_double(numbers);
 }
 
-static void put_attributes(dl_arena *arena, const dlr_json *object, int version, dlr_array_facts *a) {
+static void put_attributes(dl_arena *arena, const dlr_json *object, int version,
+                           dlr_array_facts *a) {
     if (!object || object->kind != DLR_JSON_OBJECT) return;
     dlr_attribute *all = DL_NEWS(arena, dlr_attribute, object->n + 1);
     const dlr_json *axes = dlr_json_get(object, "_ARRAY_DIMENSIONS");
@@ -270,11 +285,13 @@ static void put_attributes(dl_arena *arena, const dlr_json *object, int version,
         if (!a->axis[i]) a->axis[i] = string_of(&axes->items[i]);
 }
 
-/* Version 2's fill_value stands for missing numbers where xarray wrote the array, or another program that
- * knows the CF conventions; elsewhere it is a number like others, which chunks hold that were not written. */
+/* Version 2's fill_value stands for missing numbers where xarray wrote the array, or another
+ * program that knows the CF conventions; elsewhere it is a number like others, which chunks hold
+ * that were not written. */
 static void judge_fill(const dlr_json *attributes, dlr_array_facts *a) {
     bool follows = dlr_json_get(attributes, "_ARRAY_DIMENSIONS") != NULL;
-    for (int i = 0; i < a->attribute_count; i++) follows |= dlr_packing_knows(a->attributes[i].name);
+    for (int i = 0; i < a->attribute_count; i++)
+        follows |= dlr_packing_knows(a->attributes[i].name);
     if (!follows) a->fill = NULL;
 }
 
@@ -300,7 +317,8 @@ static bool read_v3(dl_arena *arena, const dlr_json *doc, dlr_array_facts *a, dl
         refuse(arena, a, "has storage transformers, which are not supported%s", "");
     take_codecs_v3(arena, dlr_json_get(doc, "codecs"), a, how);
     put_attributes(arena, dlr_json_get(doc, "attributes"), 3, a);
-    for (int i = 0; names && names->kind == DLR_JSON_ARRAY && i < names->n && i < DLR_ARRAY_RANK; i++)
+    for (int i = 0; names && names->kind == DLR_JSON_ARRAY && i < names->n && i < DLR_ARRAY_RANK;
+         i++)
         if (string_of(&names->items[i])) a->axis[i] = names->items[i].string;
     return true;
 }
@@ -317,20 +335,21 @@ bool dlr_zarr_array(dl_arena *arena, const char *text, size_t n, int version, co
     *how = (dlr_zarr_how){.version = version};
     a->packing = "none", a->chunked = true;
     const dlr_json *chunks =
-        version == 2
-            ? dlr_json_get(doc, "chunks")
-            : dlr_json_get(dlr_json_get(dlr_json_get(doc, "chunk_grid"), "configuration"), "chunk_shape");
+        version == 2 ? dlr_json_get(doc, "chunks")
+                     : dlr_json_get(dlr_json_get(dlr_json_get(doc, "chunk_grid"), "configuration"),
+                                    "chunk_shape");
     a->rank = take_sizes(dlr_json_get(doc, "shape"), 0, a->dims);
     if (a->rank < 0) return bad_meta(path, "'shape' is no list of at most 8 sizes", err);
     if (take_sizes(chunks, 1, a->chunk) != a->rank)
-        return bad_meta(path, "the chunks' shape has not as many sizes (of 1 at least) as 'shape'", err);
+        return bad_meta(path, "the chunks' shape has not as many sizes (of 1 at least) as 'shape'",
+                        err);
     bool ok = version == 2 ? read_v2(arena, doc, a, how) : read_v3(arena, doc, a, how);
     take_fill(arena, dlr_json_get(doc, "fill_value"), a, how);
     return ok;
 }
 
-bool dlr_zarr_attributes(dl_arena *arena, const char *text, size_t n, const char *path, dlr_array_facts *a,
-                         dl_error *err) {
+bool dlr_zarr_attributes(dl_arena *arena, const char *text, size_t n, const char *path,
+                         dlr_array_facts *a, dl_error *err) {
     const dlr_json *doc = dlr_json_parse_python(arena, text, n, limits, path, err);
     if (!doc) return false;
     put_attributes(arena, doc, 2, a);
@@ -338,8 +357,8 @@ bool dlr_zarr_attributes(dl_arena *arena, const char *text, size_t n, const char
     return true;
 }
 
-bool dlr_zarr_node_of(dl_arena *arena, const char *text, size_t n, const char *path, dlr_zarr_node *node,
-                      dl_error *err) {
+bool dlr_zarr_node_of(dl_arena *arena, const char *text, size_t n, const char *path,
+                      dlr_zarr_node *node, dl_error *err) {
     const dlr_json *doc = dlr_json_parse_python(arena, text, n, limits, path, err);
     const dlr_json *type = dlr_json_get(doc, "node_type");
     *node = is_string(type, "array")   ? DLR_ZARR_ARRAY

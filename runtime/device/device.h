@@ -149,8 +149,8 @@ struct dlr_device {
  * the plan's target. ranks: the ranks of the plan's collectives. guards: as DLR_DEBUG=guard.
  * Errors: DL_USAGE (the target is not of this device), DL_RESOURCE (no driver, device or memory),
  * and those of `load`, of dlr_exchange_open and, on GPUs, of dlr_comm_nccl. */
-dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
-                            bool guards, dl_error *err);
+dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool,
+                            const dlr_ranks *ranks, bool guards, dl_error *err);
 
 /* The compute capability of a device, "cuda" or "cuda:N". Errors: DL_RESOURCE (no driver, no such
  * device). */
@@ -162,7 +162,8 @@ int dlr_cuda_count(dl_error *err);
 /* Predicts a run's use of memory on the device that the plan would be opened on, without loading or
  * allocating anything. False without an error: the plan runs in the host's memory. Errors:
  * DL_RESOURCE (no driver, no such device). */
-bool dlr_device_predict(const dl_plan *plan, const char *name, dlr_device_memory *memory, dl_error *err);
+bool dlr_device_predict(const dl_plan *plan, const char *name, dlr_device_memory *memory,
+                        dl_error *err);
 
 /* The driver and the devices, a line each, for --version: "driver of CUDA 13.0, 1 device", "device
  * cuda:0: NVIDIA H200, compute capability 9.0, 143771 MiB"; or "no driver (libcuda.so.1)". */

@@ -1,4 +1,5 @@
-/* The CPU as a device: everything is done when a call returns, and the arena is the host's own memory. */
+/* The CPU as a device: everything is done when a call returns, and the arena is the host's own
+ * memory. */
 #include <string.h>
 
 #include "ir/base/clock.h"
@@ -29,8 +30,8 @@ typedef struct {
     int nobjects; /* loaded */
     code *codes;  /* one a kernel */
     launch **programs;
-    dlr_memory
-        guarded; /* with guards: copies of the memory that a launch touches, then each thread's scratch */
+    dlr_memory guarded; /* with guards: copies of the memory that a launch touches, then each
+                           thread's scratch */
     size_t guarded_scratch, guarded_stride;
 } cpu;
 
@@ -53,11 +54,11 @@ static bool resolve_kernels(cpu *c, dl_error *err) {
             const char *symbol = dl_format(c->base.arena, "%s_%d", k->symbol, phase);
             void *address = dl_object_find(&c->objects[k->object], symbol);
             if (!address)
-                return dl_fail(
-                    err, DL_INPUT,
-                    "the plan's object %d holds no function %s for kernel '%s': the plan was made by another "
-                    "build; compile the model again",
-                    k->object, symbol, k->name);
+                return dl_fail(err, DL_INPUT,
+                               "the plan's object %d holds no function %s for kernel '%s': the "
+                               "plan was made by another "
+                               "build; compile the model again",
+                               k->object, symbol, k->name);
             memcpy(&c->codes[i].phase[phase], &address,
                    sizeof address); /* C has no cast from object to function */
         }
@@ -81,7 +82,8 @@ static void bind_launches(cpu *c) {
             const dl_plan_launch *from = &p->launches.at[j];
             char **arg = DL_NEWS(arena, char *, from->nargs);
             for (int a = 0; a < from->nargs; a++) arg[a] = c->memory.base + from->args[a];
-            c->programs[i][j] = (launch){&c->codes[from->kernel], &plan->kernels.at[from->kernel], arg};
+            c->programs[i][j] =
+                (launch){&c->codes[from->kernel], &plan->kernels.at[from->kernel], arg};
         }
     }
 }
@@ -89,7 +91,8 @@ static void bind_launches(cpu *c) {
 static bool map(dlr_device *d, dl_error *err) {
     cpu *c = (cpu *)d;
     int threads = dlr_pool_threads(d->pool);
-    if (!dlr_memory_map(&c->memory, (size_t)dl_plan_peak(d->plan, threads), d->pool, err)) return false;
+    if (!dlr_memory_map(&c->memory, (size_t)dl_plan_peak(d->plan, threads), d->pool, err))
+        return false;
     d->base = c->memory.base;
     c->workspace = c->memory.base + dl_plan_round(d->plan->arena_bytes);
     c->scratch = c->workspace + dl_plan_round(d->plan->workspace_bytes);
@@ -114,8 +117,8 @@ static void run_unit(void *context, int64_t unit, int thread) {
     p->run(p->arg, unit, p->scratch + (size_t)thread * p->scratch_stride, p->workspace);
 }
 
-static void run_phases(const cpu *c, const launch *l, char *const *arg, char *workspace, char *scratch,
-                       size_t stride) {
+static void run_phases(const cpu *c, const launch *l, char *const *arg, char *workspace,
+                       char *scratch, size_t stride) {
     phase p = {.scratch = scratch, .workspace = workspace, .scratch_stride = stride, .arg = arg};
     for (int j = 0; j < l->kernel->phases; j++) {
         p.run = l->code->phase[j];
@@ -139,8 +142,8 @@ static void look_at_scratch(cpu *c, const dlr_guard *g, char *found, size_t size
             c->guarded.base + c->guarded_scratch + DLR_GUARD_BAND + (size_t)t * c->guarded_stride;
         int64_t at = dlr_guard_differs(own - DLR_GUARD_BAND, t ? 0 : DLR_GUARD_BAND);
         if (at >= 0) at -= DLR_GUARD_BAND;
-        int64_t behind =
-            dlr_guard_differs(own + bytes + bytes % 2, (int64_t)c->guarded_stride - bytes - bytes % 2);
+        int64_t behind = dlr_guard_differs(own + bytes + bytes % 2,
+                                           (int64_t)c->guarded_stride - bytes - bytes % 2);
         if (at < 0 && behind >= 0) at = bytes + bytes % 2 + behind;
         if (at != -1) dlr_guard_say_scratch(g, at, found, size);
     }
@@ -162,7 +165,8 @@ static void run_guarded(cpu *c, int program, int number) {
     }
     for (int i = 0; i < g.n - 1; i++)
         memcpy(base + g.parts[i].place, c->base.base + g.parts[i].offset, (size_t)g.parts[i].bytes);
-    run_phases(c, &c->programs[program][number], arg, arg[from->nargs], guard_scratch(c), c->guarded_stride);
+    run_phases(c, &c->programs[program][number], arg, arg[from->nargs], guard_scratch(c),
+               c->guarded_stride);
     for (int i = 0; i <= g.n && !*found; i++) {
         int64_t begin, end;
         dlr_guard_canary(&g, i, &begin, &end);
@@ -191,7 +195,9 @@ static void run_launch(cpu *c, int program, int number) {
         run_guarded(c, program, number);
 }
 
-static void launch_one(dlr_device *d, int program, int number) { run_launch((cpu *)d, program, number); }
+static void launch_one(dlr_device *d, int program, int number) {
+    run_launch((cpu *)d, program, number);
+}
 
 static bool share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
     d->exchange = dlr_exchange_open(d->arena, d->plan, ranks, d->base, err);

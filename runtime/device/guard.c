@@ -57,12 +57,14 @@ dlr_guard dlr_guard_of(dl_arena *arena, const dl_plan *plan, const dl_plan_launc
             .offset = l->args[a], .bytes = k->arg_bytes[a], .arg = a, .written = stores(k, a)};
     qsort(g.parts, (size_t)l->nargs, sizeof *g.parts, by_offset);
     g.n = join(g.parts, l->nargs);
-    g.parts[g.n++] = (dlr_guard_part){.offset = -1, .bytes = k->workspace, .arg = l->nargs, .written = true};
+    g.parts[g.n++] =
+        (dlr_guard_part){.offset = -1, .bytes = k->workspace, .arg = l->nargs, .written = true};
     g.bytes = place_parts(&g);
     for (int a = 0; a < l->nargs; a++)
         for (int i = 0; i < g.n - 1; i++) {
             const dlr_guard_part *p = &g.parts[i];
-            bool inside = l->args[a] >= p->offset && l->args[a] + k->arg_bytes[a] <= p->offset + p->bytes;
+            bool inside =
+                l->args[a] >= p->offset && l->args[a] + k->arg_bytes[a] <= p->offset + p->bytes;
             if (inside) g.places[a] = p->place + (l->args[a] - p->offset);
         }
     g.places[l->nargs] = g.parts[g.n - 1].place;
@@ -98,7 +100,8 @@ void dlr_guard_fill(void *to, int64_t bytes) {
 
 int64_t dlr_guard_differs(const void *canary, int64_t bytes) {
     const unsigned char *at = canary;
-    if (bytes > 2 && memcmp(at, pattern, 2) == 0 && memcmp(at, at + 2, (size_t)bytes - 2) == 0) return -1;
+    if (bytes > 2 && memcmp(at, pattern, 2) == 0 && memcmp(at, at + 2, (size_t)bytes - 2) == 0)
+        return -1;
     for (int64_t i = 0; i < bytes; i++)
         if (at[i] != pattern[i % 2]) return i;
     return -1;
@@ -130,7 +133,8 @@ static void put_part(dl_buf *b, const dlr_guard *g, const dlr_guard_part *p, int
 
 static void put_kernel(dl_buf *b, const dlr_guard *g) {
     const char *where = g->kernel->where;
-    dl_putf(b, "kernel '%s'%s%s%s wrote ", g->kernel->name, *where ? " (" : "", where, *where ? ")" : "");
+    dl_putf(b, "kernel '%s'%s%s%s wrote ", g->kernel->name, *where ? " (" : "", where,
+            *where ? ")" : "");
 }
 
 static void give(dl_buf *b, char *text, size_t size) {

@@ -2,9 +2,9 @@
 
 enum { CL_ROWS = 128 };
 
-/* How a tensor is cut: `blocks` of up to `block` rows; each row, of outer * inner elements, in `parts` of up
- * to `step` outer ones, or, where one outer element is too long for a tile, of inner ones. `batch` of all
- * that. */
+/* How a tensor is cut: `blocks` of up to `block` rows; each row, of outer * inner elements, in
+ * `parts` of up to `step` outer ones, or, where one outer element is too long for a tile, of inner
+ * ones. `batch` of all that. */
 typedef struct {
     int64_t batch, rows, outer, inner, block, blocks, step, parts;
     bool cut_inner;
@@ -53,10 +53,12 @@ void dlr_layout_span(const dl_type *t, int64_t first, int64_t n, int64_t *begin,
     int64_t row_step = c.outer * c.inner, last = first + n - 1;
     int64_t rows[2] = {first / row_step, last / row_step}, groups[2];
     for (int i = 0; i < 2; i++)
-        groups[i] = rows[i] / c.rows * c.blocks + rows[i] % c.rows / c.block; /* blocks in front of its own */
+        groups[i] = rows[i] / c.rows * c.blocks +
+                    rows[i] % c.rows / c.block; /* blocks in front of its own */
     bool in_row = rows[0] == rows[1];
     *begin = groups[0] * c.parts + (in_row || c.block == 1 ? part_of(&c, first % row_step) : 0);
-    *end = groups[1] * c.parts + (in_row || c.block == 1 ? part_of(&c, last % row_step) + 1 : c.parts);
+    *end =
+        groups[1] * c.parts + (in_row || c.block == 1 ? part_of(&c, last % row_step) + 1 : c.parts);
 }
 
 dlr_tile dlr_layout_tile(const dl_type *t, int64_t i) {
@@ -89,7 +91,8 @@ typedef uint32_t vec4 __attribute__((vector_size(16), aligned(4), may_alias));
 #define PAIR(a, b, i, j, k, l) __builtin_shuffle(a, b, (vec4){i, j, k, l})
 #endif
 
-static inline void transpose_4x4(const uint32_t *in, int64_t in_step, uint32_t *out, int64_t out_step) {
+static inline void transpose_4x4(const uint32_t *in, int64_t in_step, uint32_t *out,
+                                 int64_t out_step) {
     vec4 a = *(const vec4 *)in, b = *(const vec4 *)(in + in_step);
     vec4 c = *(const vec4 *)(in + 2 * in_step), d = *(const vec4 *)(in + 3 * in_step);
     vec4 ab = PAIR(a, b, 0, 4, 1, 5), cd = PAIR(c, d, 0, 4, 1, 5);
@@ -101,23 +104,24 @@ static inline void transpose_4x4(const uint32_t *in, int64_t in_step, uint32_t *
 }
 
 /* out[j][i] = in[i][j] for i < m, j < n. */
-#define TRANSPOSE(name, T)                                                                                   \
-    static void name(const void *in_, int64_t in_step, int64_t m, int64_t n, void *out_, int64_t out_step) { \
-        const T *in = in_;                                                                                   \
-        T *out = out_;                                                                                       \
-        for (int64_t i = 0; i < m; i++)                                                                      \
-            for (int64_t j = 0; j < n; j++) out[j * out_step + i] = in[i * in_step + j];                     \
+#define TRANSPOSE(name, T)                                                                         \
+    static void name(const void *in_, int64_t in_step, int64_t m, int64_t n, void *out_,           \
+                     int64_t out_step) {                                                           \
+        const T *in = in_;                                                                         \
+        T *out = out_;                                                                             \
+        for (int64_t i = 0; i < m; i++)                                                            \
+            for (int64_t j = 0; j < n; j++) out[j * out_step + i] = in[i * in_step + j];           \
     }
 TRANSPOSE(transpose_1, uint8_t)
 TRANSPOSE(transpose_2, uint16_t)
 TRANSPOSE(scalar_4, uint32_t)
 TRANSPOSE(transpose_8, uint64_t)
 
-/* By lines of 64 bytes on both sides: a tensor's rows are often a power of two apart, so that few of them fit
- * the cache at once. The inner loops therefore follow the tensor's rows, which are those of `out` where
- * `rows_out`. */
-static inline void transpose_blocks(const uint32_t *in, int64_t in_step, int64_t m, int64_t n, uint32_t *out,
-                                    int64_t out_step, bool rows_out) {
+/* By lines of 64 bytes on both sides: a tensor's rows are often a power of two apart, so that few
+ * of them fit the cache at once. The inner loops therefore follow the tensor's rows, which are
+ * those of `out` where `rows_out`. */
+static inline void transpose_blocks(const uint32_t *in, int64_t in_step, int64_t m, int64_t n,
+                                    uint32_t *out, int64_t out_step, bool rows_out) {
     enum { BLOCK = 16 };
     for (int64_t row = 0; row < (rows_out ? n : m); row += BLOCK)
         for (int64_t at = 0; at < (rows_out ? m : n); at += BLOCK) {
@@ -156,7 +160,8 @@ static bool is_plain(const dlr_tile *t) {
 }
 
 /* Copies lanes between the transposed tile, [outer][inner][lanes], and the tensor. */
-static inline void copy_lanes(const dlr_tile *t, size_t bytes, char *tile, char *tensor, bool store) {
+static inline void copy_lanes(const dlr_tile *t, size_t bytes, char *tile, char *tensor,
+                              bool store) {
     int64_t lanes = t->rows + t->padding;
     size_t n = (size_t)lanes * bytes;
     bool whole = t->inner == 1 && t->outer_step == lanes;
@@ -172,7 +177,8 @@ static inline void copy_lanes(const dlr_tile *t, size_t bytes, char *tile, char 
         }
 }
 
-void dlr_tile_store(const dlr_tile *t, int bytes, const void *rows, int64_t row_step, void *tensor) {
+void dlr_tile_store(const dlr_tile *t, int bytes, const void *rows, int64_t row_step,
+                    void *tensor) {
     int64_t run = t->outer * t->inner, lanes = t->rows + t->padding;
     if (is_plain(t)) {
         memcpy((char *)tensor + t->stored * bytes, rows, (size_t)(run * bytes));

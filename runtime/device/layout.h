@@ -26,6 +26,8 @@ dlr_tile dlr_layout_tile(const dl_type *t, int64_t i);
 void dlr_layout_span(const dl_type *t, int64_t first, int64_t n, int64_t *begin, int64_t *end);
 /* Moves a tile between `rows` (the first row's first element, rows `row_step` elements apart) and
  * the tensor; elements of 1, 2, 4 or 8 bytes. Storing also writes the padding. */
-void dlr_tile_store(const dlr_tile *tile, int bytes, const void *rows, int64_t row_step, void *tensor);
-void dlr_tile_load(const dlr_tile *tile, int bytes, const void *tensor, void *rows, int64_t row_step);
+void dlr_tile_store(const dlr_tile *tile, int bytes, const void *rows, int64_t row_step,
+                    void *tensor);
+void dlr_tile_load(const dlr_tile *tile, int bytes, const void *tensor, void *rows,
+                   int64_t row_step);
 #endif

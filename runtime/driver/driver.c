@@ -1,7 +1,7 @@
 /* libcuda.so.1, found at run time.
  *
- * CUDA renames its functions by version (cuMemAlloc is cuMemAlloc_v2 in the library): each is asked for by
- * its base name and the version of CUDA whose form of it is declared in driver.h, through
+ * CUDA renames its functions by version (cuMemAlloc is cuMemAlloc_v2 in the library): each is asked
+ * for by its base name and the version of CUDA whose form of it is declared in driver.h, through
  * cuGetProcAddress_v2, which drivers have since 12.0. */
 #include "runtime/driver/driver.h"
 
@@ -33,10 +33,11 @@ static const struct {
 static const char *no_detail(void) { return ""; }
 
 static bool too_old(int version, dl_error *err) {
-    return dl_fail(err, DL_RESOURCE,
-                   "the CUDA driver here is of version %d.%d, and 12.0 is needed: install a newer driver, or "
-                   "run on the CPU with --device=cpu",
-                   version / 1000, version % 1000 / 10);
+    return dl_fail(
+        err, DL_RESOURCE,
+        "the CUDA driver here is of version %d.%d, and 12.0 is needed: install a newer driver, or "
+        "run on the CPU with --device=cpu",
+        version / 1000, version % 1000 / 10);
 }
 
 static void *find(void *library, const char *name) { return dlsym(library, name); }
@@ -47,20 +48,22 @@ static bool fill(dlr_driver *d, void *library, dl_error *err) {
     if (dl_cuda_version_of(library, &version) == DLR_CU_STUB_LIBRARY)
         return dl_fail(
             err, DL_RESOURCE,
-            "the libcuda.so.1 that is found is a toolkit's stub, which programs are linked with, and no "
+            "the libcuda.so.1 that is found is a toolkit's stub, which programs are linked with, "
+            "and no "
             "driver: take its folder out of LD_LIBRARY_PATH, or run on the CPU with --device=cpu");
     if (version && version < LEAST_VERSION) return too_old(version, err);
     if (!address)
-        return dl_fail(
-            err, DL_RESOURCE,
-            "libcuda.so.1 has no cuGetProcAddress_v2, which CUDA drivers have since 12.0: install a "
-            "newer driver, or run on the CPU with --device=cpu");
+        return dl_fail(err, DL_RESOURCE,
+                       "libcuda.so.1 has no cuGetProcAddress_v2, which CUDA drivers have since "
+                       "12.0: install a "
+                       "newer driver, or run on the CPU with --device=cpu");
     get_proc_fn *get;
     memcpy(&get, &address, sizeof get);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *function = NULL;
         int status;
-        bool found = get(functions[i].name, &function, functions[i].version, 0, &status) == 0 && function;
+        bool found =
+            get(functions[i].name, &function, functions[i].version, 0, &status) == 0 && function;
         if (!found && !functions[i].optional)
             return dl_fail(
                 err, DL_RESOURCE,
@@ -77,8 +80,8 @@ static bool fill(dlr_driver *d, void *library, dl_error *err) {
 void dlr_driver_say(const dlr_driver *d, dlr_cu_result result, char *text, size_t size) {
     const char *name = NULL, *what = NULL, *detail = d->Detail();
     d->GetErrorName(result, &name), d->GetErrorString(result, &what);
-    snprintf(text, size, "%s (%s)%s%s", name ? name : "an unknown error", what ? what : "no description",
-             *detail ? ": " : "", detail);
+    snprintf(text, size, "%s (%s)%s%s", name ? name : "an unknown error",
+             what ? what : "no description", *detail ? ": " : "", detail);
 }
 
 static bool start(const dlr_driver *d, dl_error *err) {
@@ -93,17 +96,18 @@ static bool start(const dlr_driver *d, dl_error *err) {
     if (result == 0) return true;
     char text[512];
     dlr_driver_say(d, result, text, sizeof text);
-    return dl_fail(err, DL_RESOURCE, "the CUDA driver does not start: %s; run on the CPU with --device=cpu",
-                   text);
+    return dl_fail(err, DL_RESOURCE,
+                   "the CUDA driver does not start: %s; run on the CPU with --device=cpu", text);
 }
 
 static bool load(dlr_driver *d, const char *name, dl_error *err) {
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library)
-        return dl_fail(err, DL_RESOURCE,
-                       "there is no CUDA driver: cannot load %s (%s); install one, or run on the CPU with "
-                       "--device=cpu",
-                       name, dlerror());
+        return dl_fail(
+            err, DL_RESOURCE,
+            "there is no CUDA driver: cannot load %s (%s); install one, or run on the CPU with "
+            "--device=cpu",
+            name, dlerror());
     return fill(d, library, err) && start(d, err);
 }
 

@@ -93,78 +93,82 @@ typedef void dlr_cu_host_fn(void *data);
 /* X(name, version, arguments): the functions; version: of CUDA, times 1000, whose form of it is
  * meant. MAYBE: a driver may have none, which is NULL then. tests/cuda/driver_header.c compares
  * them with a header where one is found. */
-#define DLR_DRIVER_FUNCTIONS(X, MAYBE)                                                                       \
-    X(Init, 2000, (unsigned flags))                                                                          \
-    /* 12040: 12.4 */                                                                                        \
-    X(DriverGetVersion, 2020, (int *version))                                                                \
-    X(GetErrorName, 6000, (dlr_cu_result result, const char **name))                                         \
-    X(GetErrorString, 6000, (dlr_cu_result result, const char **text))                                       \
-    X(DeviceGetCount, 2000, (int *count))                                                                    \
-    X(DeviceGet, 2000, (dlr_cu_device * device, int ordinal))                                                \
-    X(DeviceGetName, 2000, (char *name, int size, dlr_cu_device device))                                     \
-    X(DeviceTotalMem, 3020, (size_t * bytes, dlr_cu_device device))                                          \
-    X(DeviceGetAttribute, 2000, (int *value, int attribute, dlr_cu_device device))                           \
-    X(DevicePrimaryCtxRetain, 7000, (dlr_cu_context * context, dlr_cu_device device))                        \
-    X(DevicePrimaryCtxRelease, 11000, (dlr_cu_device device))                                                \
-    X(CtxSetCurrent, 4000, (dlr_cu_context context))                                                         \
-    X(MemGetInfo, 3020, (size_t * free, size_t * total))                                                     \
-    X(MemAlloc, 3020, (dlr_cu_memory * memory, size_t bytes))                                                \
-    X(MemFree, 3020, (dlr_cu_memory memory))                                                                 \
-    /* of the host, pinned */                                                                                \
-    X(MemAllocHost, 3020, (void **memory, size_t bytes))                                                     \
-    X(MemFreeHost, 2000, (void *memory))                                                                     \
-    /* pins what is there */                                                                                 \
-    X(MemHostRegister, 6050, (void *memory, size_t bytes, unsigned flags))                                   \
-    X(MemHostUnregister, 4000, (void *memory))                                                               \
-    X(MemsetD8Async, 3020, (dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s))           \
-    X(MemcpyHtoDAsync, 3020, (dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s))            \
-    X(MemcpyDtoHAsync, 3020, (void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s))                  \
-    X(MemcpyDtoDAsync, 3020, (dlr_cu_memory to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s))          \
-    X(Memcpy2DAsync, 3020, (const dlr_cu_rows *rows, dlr_cu_stream s))                                       \
-    X(StreamCreate, 2000, (dlr_cu_stream * stream, unsigned flags))                                          \
-    X(StreamDestroy, 4000, (dlr_cu_stream stream))                                                           \
-    X(StreamSynchronize, 2000, (dlr_cu_stream stream))                                                       \
-    /* Later work in the stream waits for the event as it was recorded last; for none, if it never           \
-     * was. */                                                                                               \
-    X(StreamWaitEvent, 3020, (dlr_cu_stream stream, dlr_cu_event event, unsigned flags))                     \
-    X(StreamBeginCapture, 10010, (dlr_cu_stream stream, int mode))                                           \
-    X(StreamEndCapture, 10000, (dlr_cu_stream stream, dlr_cu_graph * graph))                                 \
-    X(EventCreate, 2000, (dlr_cu_event * event, unsigned flags))                                             \
-    X(EventDestroy, 4000, (dlr_cu_event event))                                                              \
-    X(EventRecord, 2000, (dlr_cu_event event, dlr_cu_stream stream))                                         \
-    X(EventSynchronize, 2000, (dlr_cu_event event))                                                          \
-    /* NOT_READY: it has not happened */                                                                     \
-    X(EventQuery, 2000, (dlr_cu_event event))                                                                \
-    X(EventElapsedTime, 2000, (float *ms, dlr_cu_event from, dlr_cu_event to))                               \
-    X(ModuleLoadData, 2000, (dlr_cu_module * module, const void *image))                                     \
-    X(ModuleUnload, 2000, (dlr_cu_module module))                                                            \
-    X(ModuleGetFunction, 2000, (dlr_cu_function * function, dlr_cu_module module, const char *name))         \
-    X(FuncSetAttribute, 9000, (dlr_cu_function function, int attribute, int value))                          \
-    X(FuncGetAttribute, 2020, (int *value, int attribute, dlr_cu_function function))                         \
-    /* params: where each argument stands, which the driver puts where the code wants it; behind them NULL,  \
-     * for the fake. */                                                                                      \
-    X(LaunchKernel, 4000,                                                                                    \
-      (dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,               \
-       unsigned block_y, unsigned block_z, unsigned shared, dlr_cu_stream stream, void **params,             \
-       void **extra))                                                                                        \
-    /* A function of the host in a stream's order; it calls nothing of the driver. */                        \
-    X(LaunchHostFunc, 10000, (dlr_cu_stream stream, dlr_cu_host_fn * function, void *data))                  \
-    X(GraphInstantiateWithFlags, 11040, (dlr_cu_graph_exec * exec, dlr_cu_graph graph, uint64_t flags))      \
-    X(GraphUpload, 11010, (dlr_cu_graph_exec exec, dlr_cu_stream stream))                                    \
-    X(GraphLaunch, 10000, (dlr_cu_graph_exec exec, dlr_cu_stream stream))                                    \
-    X(GraphExecDestroy, 10000, (dlr_cu_graph_exec exec))                                                     \
-    X(GraphDestroy, 10000, (dlr_cu_graph graph))                                                             \
-    /* Writes a tensor map of 128 bytes at a multiple of 128; steps of memory in bytes, without the first    \
-     * axis, whose elements are neighbours. NULL: the driver has no such function. */                        \
-    MAYBE(TensorMapEncodeTiled, 12000,                                                                       \
-          (void *map, int type, unsigned axes, void *address, const uint64_t *size, const uint64_t *step,    \
-           const uint32_t *box, const uint32_t *each, int interleave, int swizzle, int promotion,            \
-           int outside))                                                                                     \
-    /* The same of images (ir/kernel/tensor_map.h: windows); corners from W on, as sizes are. */             \
-    MAYBE(TensorMapEncodeIm2col, 12000,                                                                      \
-          (void *map, int type, unsigned axes, void *address, const uint64_t *size, const uint64_t *step,    \
-           const int *low, const int *high, uint32_t channels, uint32_t pixels, const uint32_t *each,        \
-           int interleave, int swizzle, int promotion, int outside))
+#define DLR_DRIVER_FUNCTIONS(X, MAYBE)                                                             \
+    X(Init, 2000, (unsigned flags))                                                                \
+    /* 12040: 12.4 */                                                                              \
+    X(DriverGetVersion, 2020, (int *version))                                                      \
+    X(GetErrorName, 6000, (dlr_cu_result result, const char **name))                               \
+    X(GetErrorString, 6000, (dlr_cu_result result, const char **text))                             \
+    X(DeviceGetCount, 2000, (int *count))                                                          \
+    X(DeviceGet, 2000, (dlr_cu_device * device, int ordinal))                                      \
+    X(DeviceGetName, 2000, (char *name, int size, dlr_cu_device device))                           \
+    X(DeviceTotalMem, 3020, (size_t * bytes, dlr_cu_device device))                                \
+    X(DeviceGetAttribute, 2000, (int *value, int attribute, dlr_cu_device device))                 \
+    X(DevicePrimaryCtxRetain, 7000, (dlr_cu_context * context, dlr_cu_device device))              \
+    X(DevicePrimaryCtxRelease, 11000, (dlr_cu_device device))                                      \
+    X(CtxSetCurrent, 4000, (dlr_cu_context context))                                               \
+    X(MemGetInfo, 3020, (size_t * free, size_t * total))                                           \
+    X(MemAlloc, 3020, (dlr_cu_memory * memory, size_t bytes))                                      \
+    X(MemFree, 3020, (dlr_cu_memory memory))                                                       \
+    /* of the host, pinned */                                                                      \
+    X(MemAllocHost, 3020, (void **memory, size_t bytes))                                           \
+    X(MemFreeHost, 2000, (void *memory))                                                           \
+    /* pins what is there */                                                                       \
+    X(MemHostRegister, 6050, (void *memory, size_t bytes, unsigned flags))                         \
+    X(MemHostUnregister, 4000, (void *memory))                                                     \
+    X(MemsetD8Async, 3020, (dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s)) \
+    X(MemcpyHtoDAsync, 3020, (dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s))  \
+    X(MemcpyDtoHAsync, 3020, (void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s))        \
+    X(MemcpyDtoDAsync, 3020,                                                                       \
+      (dlr_cu_memory to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s))                       \
+    X(Memcpy2DAsync, 3020, (const dlr_cu_rows *rows, dlr_cu_stream s))                             \
+    X(StreamCreate, 2000, (dlr_cu_stream * stream, unsigned flags))                                \
+    X(StreamDestroy, 4000, (dlr_cu_stream stream))                                                 \
+    X(StreamSynchronize, 2000, (dlr_cu_stream stream))                                             \
+    /* Later work in the stream waits for the event as it was recorded last; for none, if it never \
+     * was. */                                                                                     \
+    X(StreamWaitEvent, 3020, (dlr_cu_stream stream, dlr_cu_event event, unsigned flags))           \
+    X(StreamBeginCapture, 10010, (dlr_cu_stream stream, int mode))                                 \
+    X(StreamEndCapture, 10000, (dlr_cu_stream stream, dlr_cu_graph * graph))                       \
+    X(EventCreate, 2000, (dlr_cu_event * event, unsigned flags))                                   \
+    X(EventDestroy, 4000, (dlr_cu_event event))                                                    \
+    X(EventRecord, 2000, (dlr_cu_event event, dlr_cu_stream stream))                               \
+    X(EventSynchronize, 2000, (dlr_cu_event event))                                                \
+    /* NOT_READY: it has not happened */                                                           \
+    X(EventQuery, 2000, (dlr_cu_event event))                                                      \
+    X(EventElapsedTime, 2000, (float *ms, dlr_cu_event from, dlr_cu_event to))                     \
+    X(ModuleLoadData, 2000, (dlr_cu_module * module, const void *image))                           \
+    X(ModuleUnload, 2000, (dlr_cu_module module))                                                  \
+    X(ModuleGetFunction, 2000,                                                                     \
+      (dlr_cu_function * function, dlr_cu_module module, const char *name))                        \
+    X(FuncSetAttribute, 9000, (dlr_cu_function function, int attribute, int value))                \
+    X(FuncGetAttribute, 2020, (int *value, int attribute, dlr_cu_function function))               \
+    /* params: where each argument stands, which the driver puts where the code wants it; behind   \
+     * them NULL, for the fake. */                                                                 \
+    X(LaunchKernel, 4000,                                                                          \
+      (dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
+       unsigned block_y, unsigned block_z, unsigned shared, dlr_cu_stream stream, void **params,   \
+       void **extra))                                                                              \
+    /* A function of the host in a stream's order; it calls nothing of the driver. */              \
+    X(LaunchHostFunc, 10000, (dlr_cu_stream stream, dlr_cu_host_fn * function, void *data))        \
+    X(GraphInstantiateWithFlags, 11040,                                                            \
+      (dlr_cu_graph_exec * exec, dlr_cu_graph graph, uint64_t flags))                              \
+    X(GraphUpload, 11010, (dlr_cu_graph_exec exec, dlr_cu_stream stream))                          \
+    X(GraphLaunch, 10000, (dlr_cu_graph_exec exec, dlr_cu_stream stream))                          \
+    X(GraphExecDestroy, 10000, (dlr_cu_graph_exec exec))                                           \
+    X(GraphDestroy, 10000, (dlr_cu_graph graph))                                                   \
+    /* Writes a tensor map of 128 bytes at a multiple of 128; steps of memory in bytes, without    \
+     * the first axis, whose elements are neighbours. NULL: the driver has no such function. */    \
+    MAYBE(TensorMapEncodeTiled, 12000,                                                             \
+          (void *map, int type, unsigned axes, void *address, const uint64_t *size,                \
+           const uint64_t *step, const uint32_t *box, const uint32_t *each, int interleave,        \
+           int swizzle, int promotion, int outside))                                               \
+    /* The same of images (ir/kernel/tensor_map.h: windows); corners from W on, as sizes are. */   \
+    MAYBE(TensorMapEncodeIm2col, 12000,                                                            \
+          (void *map, int type, unsigned axes, void *address, const uint64_t *size,                \
+           const uint64_t *step, const int *low, const int *high, uint32_t channels,               \
+           uint32_t pixels, const uint32_t *each, int interleave, int swizzle, int promotion,      \
+           int outside))
 
 typedef struct dlr_driver {
 #define FIELD(name, version, arguments) dlr_cu_result(*name) arguments;
@@ -204,8 +208,9 @@ typedef struct {
     bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them,
                           before the one that is waited for; else each does only what is waited
                           for */
-    int64_t (*launch_ns)(const char *function, unsigned grid); /* not NULL: what a launch takes by events, and
-                                                                  all else takes nothing */
+    int64_t (*launch_ns)(const char *function,
+                         unsigned grid); /* not NULL: what a launch takes by events, and
+                                            all else takes nothing */
 } dlr_fake_options;
 void dlr_fake_set(dlr_fake_options options);
 /* How many streams, events, modules, graphs and pieces of memory nobody had given back when the

@@ -6,9 +6,12 @@
 #include "runtime/base/debug.h"
 #include "runtime/cuda/cuda.h"
 
-static bool starts(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
+static bool starts(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
 
-static dlr_device *new_device(dl_arena *arena, const dl_plan *plan, const char *name, dl_error *err) {
+static dlr_device *new_device(dl_arena *arena, const dl_plan *plan, const char *name,
+                              dl_error *err) {
     if (starts(plan->target, "cpu:")) {
         if (!name || strcmp(name, "cpu") == 0) return dlr_cpu_new(arena);
         dl_fail(err, DL_USAGE, "a plan for %s does not run on the device %s", plan->target, name);
@@ -22,13 +25,15 @@ static dlr_device *new_device(dl_arena *arena, const dl_plan *plan, const char *
         dl_fail(err, DL_USAGE, "a plan for %s does not run on the device %s", plan->target, name);
         return NULL;
     }
-    dl_fail(err, DL_INPUT, "the plan is for %s, and this program knows no such device", plan->target);
+    dl_fail(err, DL_INPUT, "the plan is for %s, and this program knows no such device",
+            plan->target);
     return NULL;
 }
 
 static bool open_exchange(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
     int collectives = 0;
-    for (int i = 0; i < d->plan->programs.n; i++) collectives += d->plan->programs.at[i].collectives.n;
+    for (int i = 0; i < d->plan->programs.n; i++)
+        collectives += d->plan->programs.at[i].collectives.n;
     if (!collectives) return true;
     if (!ranks->comm)
         return dl_fail(err, DL_USAGE,
@@ -36,8 +41,8 @@ static bool open_exchange(dlr_device *d, const dlr_ranks *ranks, dl_error *err) 
     return d->table->share(d, ranks, err);
 }
 
-dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool, const dlr_ranks *ranks,
-                            bool guards, dl_error *err) {
+dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *pool,
+                            const dlr_ranks *ranks, bool guards, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_device *d = new_device(arena, plan, name, err);
     if (!d) {
@@ -51,7 +56,8 @@ dlr_device *dlr_device_open(const dl_plan *plan, const char *name, dlr_pool *poo
     return NULL;
 }
 
-bool dlr_device_predict(const dl_plan *plan, const char *name, dlr_device_memory *memory, dl_error *err) {
+bool dlr_device_predict(const dl_plan *plan, const char *name, dlr_device_memory *memory,
+                        dl_error *err) {
     *memory = (dlr_device_memory){0};
     return starts(plan->target, "cuda:") &&
            dlr_cuda_predict_on(plan, name, dl_target_is_emulated(plan->target), memory, err);

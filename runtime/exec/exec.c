@@ -8,7 +8,8 @@ static void write_tables(dlr_exec *e) {
     for (int i = 0; i < e->plan->vars.n; i++) {
         const dl_plan_var *v = &e->plan->vars.at[i];
         if (v->role == DL_VAR_TABLE)
-            dlr_state_write(e, (dlr_view){.type = &v->type, .offset = v->offset}, DL_F64, v->numbers.at);
+            dlr_state_write(e, (dlr_view){.type = &v->type, .offset = v->offset}, DL_F64,
+                            v->numbers.at);
     }
 }
 
@@ -51,8 +52,9 @@ dlr_exec *dlr_exec_open(const dl_plan *plan, dlr_exec_options options, dl_error 
     e->plan = plan, e->arena = arena, e->options = options;
     e->times = DL_NEWS(arena, dlr_time, most_launches(plan) + 1);
     e->pool = dlr_pool_open(options.threads, err);
-    e->device =
-        e->pool ? dlr_device_open(plan, options.device, e->pool, &options.ranks, options.guards, err) : NULL;
+    e->device = e->pool ? dlr_device_open(plan, options.device, e->pool, &options.ranks,
+                                          options.guards, err)
+                        : NULL;
     if (e->device) {
         write_tables(e);
         find_copies(e);

@@ -29,14 +29,16 @@ dlr_view dlr_exec_result(const dlr_exec *e, int program, dl_result_role role, co
     for (int i = 0; i < p->results.n; i++) {
         const dl_plan_result *r = &p->results.at[i];
         if (r->role != role || (name && strcmp(r->name, name) != 0)) continue;
-        const dl_var_piece *piece = role == DL_RESULT_GRAD ? dl_plan_piece(&e->plan->vars.at[r->var]) : NULL;
+        const dl_var_piece *piece =
+            role == DL_RESULT_GRAD ? dl_plan_piece(&e->plan->vars.at[r->var]) : NULL;
         return (dlr_view){&r->type, r->offset, piece};
     }
     return (dlr_view){0};
 }
 
 void dlr_exec_written(dlr_exec *e, dlr_view view) {
-    for (int i = 0; i < e->copies.n && !e->stale; i++) e->stale = e->copies.at[i].from.offset == view.offset;
+    for (int i = 0; i < e->copies.n && !e->stale; i++)
+        e->stale = e->copies.at[i].from.offset == view.offset;
 }
 
 void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {

@@ -12,8 +12,10 @@
 
 enum { PIECE = 4096 /* elements that are looked at together */ };
 
-/* The number of the first element that is below `low`, or `high` or above, or NaN; -1: there is none. */
-static int64_t find_beyond(const dlr_exec *exec, dlr_view v, double low, double high, double *value) {
+/* The number of the first element that is below `low`, or `high` or above, or NaN; -1: there is
+ * none. */
+static int64_t find_beyond(const dlr_exec *exec, dlr_view v, double low, double high,
+                           double *value) {
     double values[PIECE];
     for (int64_t at = 0, count = dl_type_count(v.type); at < count; at += PIECE) {
         int64_t n = count - at < PIECE ? count - at : PIECE;
@@ -26,13 +28,15 @@ static int64_t find_beyond(const dlr_exec *exec, dlr_view v, double low, double 
 
 /* The index of the first element that is not finite, or -1. */
 static int64_t find_element(const dlr_exec *exec, dlr_view v) {
-    return dl_dtype_is_float(v.type->dtype) ? find_beyond(exec, v, -DBL_MAX, INFINITY, &(double){0}) : -1;
+    return dl_dtype_is_float(v.type->dtype) ? find_beyond(exec, v, -DBL_MAX, INFINITY, &(double){0})
+                                            : -1;
 }
 
 /* ", at [N=0, C=2]"; nothing of a scalar. */
 static void put_place(dl_buf *b, const dl_type *t, int64_t number) {
     int64_t at[DL_MAX_RANK];
-    for (int i = t->rank - 1; i >= 0; i--) at[i] = number % t->axis[i].size, number /= t->axis[i].size;
+    for (int i = t->rank - 1; i >= 0; i--)
+        at[i] = number % t->axis[i].size, number /= t->axis[i].size;
     for (int i = 0; i < t->rank; i++)
         dl_putf(b, "%s%s%s%lld", i ? ", " : ", at [", t->axis[i].name, *t->axis[i].name ? "=" : "",
                 (long long)at[i]);
@@ -70,11 +74,12 @@ typedef struct {
 static const struct {
     dl_var_role role;
     const char *what;
-} fed[] = {{DL_VAR_INPUT, "the input"}, {DL_VAR_TARGET, "the target"}, {DL_VAR_PARAM, "the weight"}};
+} fed[] = {
+    {DL_VAR_INPUT, "the input"}, {DL_VAR_TARGET, "the target"}, {DL_VAR_PARAM, "the weight"}};
 enum { NFED = sizeof fed / sizeof *fed };
 
-/* A whole number of the batch that is no class or row where the model takes it for one: "'k', at [N=2]: 7,
- * where the model takes 0 to 4". */
+/* A whole number of the batch that is no class or row where the model takes it for one: "'k', at
+ * [N=2]: 7, where the model takes 0 to 4". */
 static void look_at_classes(watch *w) {
     const dlr_exec_options *o = dlr_exec_opened(w->exec);
     for (int i = 0; i < o->n_classes && !w->found; i++) {
@@ -85,7 +90,8 @@ static void look_at_classes(watch *w) {
         dl_buf b = {0};
         dl_putf(&b, "'%.200s'", o->classes[i].name);
         put_place(&b, v.type, at);
-        dl_putf(&b, ": %.17g, where the model takes 0 to %lld", value, (long long)o->classes[i].count - 1);
+        dl_putf(&b, ": %.17g, where the model takes 0 to %lld", value,
+                (long long)o->classes[i].count - 1);
         w->found = take(w->arena, &b), w->place = 0;
     }
 }
@@ -100,7 +106,8 @@ static void look(void *context, int program, int number) {
     for (int s = 0; s < k->stores.n && !w->found; s++) {
         const dl_plan_store *store = &k->stores.at[s];
         if (!*store->where) continue;
-        int64_t at = find_element(w->exec, (dlr_view){.type = &store->type, .offset = l->args[store->arg]});
+        int64_t at =
+            find_element(w->exec, (dlr_view){.type = &store->type, .offset = l->args[store->arg]});
         if (at < 0) continue;
         dl_buf b = {0};
         dl_putf(&b, "'%s' (%.200s)", store->op, store->where);
@@ -150,13 +157,15 @@ const char *dlr_start_watched(dl_arena *arena, dlr_exec *exec, int program) {
     if (comm) agree(&w, comm), agree(&classes, comm);
     if (!w.found) return NULL;
     if (classes.found && w.place >= NFED)
-        return dl_format(arena, "out of range is %s; the first value that is not finite is made by %s",
+        return dl_format(arena,
+                         "out of range is %s; the first value that is not finite is made by %s",
                          classes.found, w.found);
-    return w.place < NFED ? dl_format(arena, "not finite is %s %s", fed[w.place].what, w.found)
-                          : dl_format(arena,
-                                      "the first value that is not finite is made by %s, or before it in the "
-                                      "same kernel (DLC_SKIP=fuse: each op is one)",
-                                      w.found);
+    return w.place < NFED
+               ? dl_format(arena, "not finite is %s %s", fed[w.place].what, w.found)
+               : dl_format(arena,
+                           "the first value that is not finite is made by %s, or before it in the "
+                           "same kernel (DLC_SKIP=fuse: each op is one)",
+                           w.found);
 }
 
 const char *dlr_not_finite_text(dl_arena *arena, dlr_exec *exec, int program) {

@@ -144,7 +144,8 @@ bool dlr_state_init(dlr_exec *e, uint64_t seed, dl_error *err) {
         dlr_view view = {&v->type, v->offset, dl_plan_piece(v)};
         const dl_type whole = dlr_state_whole(view);
         if (draws[v->init.kind] && dl_type_count(&whole) > most_random)
-            return dl_fail(err, DL_RESOURCE, "variable '%s' (%s) has more than 2^34 random elements", v->name,
+            return dl_fail(err, DL_RESOURCE,
+                           "variable '%s' (%s) has more than 2^34 random elements", v->name,
                            dl_type_text(&whole));
         uint64_t name = dl_hash_str(v->name, 0);
         start s = {.type = &v->type,
@@ -166,8 +167,8 @@ typedef struct {
     int64_t first, end, tile;
 } transfer;
 
-/* A piece of a tile's row that belongs to the range: where it begins in the row, in the host's buffer, and
- * its elements, of which there may be none. */
+/* A piece of a tile's row that belongs to the range: where it begins in the row, in the host's
+ * buffer, and its elements, of which there may be none. */
 typedef struct {
     int64_t from, n;
     char *host;
@@ -180,7 +181,8 @@ static piece piece_of(const transfer *x, const dlr_tile *t, int64_t row) {
 }
 
 static bool is_whole(const transfer *x, const dlr_tile *t) {
-    return t->first >= x->first && t->first + (t->rows - 1) * t->row_step + t->outer * t->inner <= x->end;
+    return t->first >= x->first &&
+           t->first + (t->rows - 1) * t->row_step + t->outer * t->inner <= x->end;
 }
 
 static void write_tile(void *context, int64_t unit, int thread) {
@@ -198,7 +200,8 @@ static void write_tile(void *context, int64_t unit, int thread) {
     if (!whole) dlr_tile_load(&t, bytes, x->tensor, values, run); /* the others stay */
     for (int64_t r = 0; r < t.rows; r++) {
         piece p = piece_of(x, &t, r);
-        if (p.n > 0) dlr_convert(x->type->dtype, values + (r * run + p.from) * bytes, x->dtype, p.host, p.n);
+        if (p.n > 0)
+            dlr_convert(x->type->dtype, values + (r * run + p.from) * bytes, x->dtype, p.host, p.n);
     }
     dlr_tile_store(&t, bytes, values, run, x->tensor);
 }
@@ -217,12 +220,13 @@ static void read_tile(void *context, int64_t unit, int thread) {
     dlr_tile_load(&t, bytes, x->tensor, values, run);
     for (int64_t r = 0; r < t.rows; r++) {
         piece p = piece_of(x, &t, r);
-        if (p.n > 0) dlr_convert(x->dtype, p.host, x->type->dtype, values + (r * run + p.from) * bytes, p.n);
+        if (p.n > 0)
+            dlr_convert(x->dtype, p.host, x->type->dtype, values + (r * run + p.from) * bytes, p.n);
     }
 }
 
-static void run_transfer(const dlr_exec *e, dlr_view v, dlr_range range, dlr_access access, transfer *x,
-                         dlr_unit_fn *move) {
+static void run_transfer(const dlr_exec *e, dlr_view v, dlr_range range, dlr_access access,
+                         transfer *x, dlr_unit_fn *move) {
     int64_t end;
     if (range.n <= 0) return;
     x->tensor = dlr_exec_host(e, v, access), x->first = range.first, x->end = range.first + range.n;
@@ -230,14 +234,16 @@ static void run_transfer(const dlr_exec *e, dlr_view v, dlr_range range, dlr_acc
     dlr_pool_run(dlr_exec_pool(e), end - x->tile, move, x);
 }
 
-void dlr_state_write_range(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype dtype, const void *from) {
+void dlr_state_write_range(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype dtype,
+                           const void *from) {
     transfer x = {.type = to.type, .host = (char *)from, .dtype = dtype}; /* only read */
     bool whole = range.n == dl_type_count(to.type);
     run_transfer(e, to, range, whole ? DLR_WRITE : DLR_UPDATE, &x, write_tile);
     dlr_exec_written(e, to);
 }
 
-void dlr_state_read_range(const dlr_exec *e, dlr_view from, dlr_range range, dl_dtype dtype, void *to) {
+void dlr_state_read_range(const dlr_exec *e, dlr_view from, dlr_range range, dl_dtype dtype,
+                          void *to) {
     transfer x = {.type = from.type, .host = to, .dtype = dtype};
     run_transfer(e, from, range, DLR_READ, &x, read_tile);
 }
@@ -250,8 +256,9 @@ void dlr_state_read(const dlr_exec *e, dlr_view from, dl_dtype dtype, void *to) 
     dlr_state_read_range(e, from, (dlr_range){0, dl_type_count(from.type)}, dtype, to);
 }
 
-/* The parts of a range of the whole that lie in the view's piece, one by one: *range is of the piece, *skip
- * elements of the whole's range lie in front of it. False: there are no more; *run counts. */
+/* The parts of a range of the whole that lie in the view's piece, one by one: *range is of the
+ * piece, *skip elements of the whole's range lie in front of it. False: there are no more; *run
+ * counts. */
 static bool next_part(const place *p, dlr_range of, int64_t *run, dlr_range *range, int64_t *skip) {
     if (*run >= p->runs) return false;
     int64_t begin = run_at(p, *run), from = begin, end = begin + p->run;
@@ -277,14 +284,16 @@ static int64_t find_run(const place *p, int64_t first) {
     return low;
 }
 
-void dlr_state_write_whole(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype dtype, const void *from) {
+void dlr_state_write_whole(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype dtype,
+                           const void *from) {
     place p = place_of(to);
     int64_t run = find_run(&p, range.first), skip, bytes = dl_dtype_bytes(dtype);
     for (dlr_range part; next_part(&p, range, &run, &part, &skip);)
         dlr_state_write_range(e, to, part, dtype, (const char *)from + skip * bytes);
 }
 
-void dlr_state_read_whole(const dlr_exec *e, dlr_view from, dlr_range range, dl_dtype dtype, void *to) {
+void dlr_state_read_whole(const dlr_exec *e, dlr_view from, dlr_range range, dl_dtype dtype,
+                          void *to) {
     place p = place_of(from);
     int64_t run = find_run(&p, range.first), skip, bytes = dl_dtype_bytes(dtype);
     for (dlr_range part; next_part(&p, range, &run, &part, &skip);)

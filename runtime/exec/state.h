@@ -25,12 +25,16 @@ void dlr_state_read(const dlr_exec *exec, dlr_view from, dl_dtype dtype, void *t
 typedef struct {
     int64_t first, n;
 } dlr_range;
-void dlr_state_write_range(dlr_exec *exec, dlr_view to, dlr_range range, dl_dtype dtype, const void *from);
-void dlr_state_read_range(const dlr_exec *exec, dlr_view from, dlr_range range, dl_dtype dtype, void *to);
+void dlr_state_write_range(dlr_exec *exec, dlr_view to, dlr_range range, dl_dtype dtype,
+                           const void *from);
+void dlr_state_read_range(const dlr_exec *exec, dlr_view from, dlr_range range, dl_dtype dtype,
+                          void *to);
 /* The same by elements of the whole tensor, of type dlr_state_whole, that a view is a piece of:
  * elements of the range within the piece are written or read, and the rest of `to` stays as it
  * is. */
 dl_type dlr_state_whole(dlr_view view);
-void dlr_state_write_whole(dlr_exec *exec, dlr_view to, dlr_range range, dl_dtype dtype, const void *from);
-void dlr_state_read_whole(const dlr_exec *exec, dlr_view from, dlr_range range, dl_dtype dtype, void *to);
+void dlr_state_write_whole(dlr_exec *exec, dlr_view to, dlr_range range, dl_dtype dtype,
+                           const void *from);
+void dlr_state_read_whole(const dlr_exec *exec, dlr_view from, dlr_range range, dl_dtype dtype,
+                          void *to);
 #endif

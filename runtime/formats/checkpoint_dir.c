@@ -76,25 +76,28 @@ static const char *run_of(dl_arena *arena, const char *dir) {
     return n > tail && strcmp(dir + n - tail, name) == 0 ? dl_strndup(arena, dir, n - tail) : NULL;
 }
 
-bool dlr_checkpoint_find(dl_arena *arena, const char *path, dlr_checkpoint_place *place, dl_error *err) {
+bool dlr_checkpoint_find(dl_arena *arena, const char *path, dlr_checkpoint_place *place,
+                         dl_error *err) {
     char whole[PATH_MAX];
     struct stat st;
     if (!realpath(path, whole)) return dl_fail_errno(err, DL_IO, "cannot open %s", path);
     const char *below = dl_format(arena, "%s/checkpoints", whole);
     if (access(dl_format(arena, "%s/state.json", whole), F_OK) == 0) {
         const char *name = strrchr(whole, '/');
-        *place = (dlr_checkpoint_place){dl_strdup(arena, whole), NULL,
-                                        run_of(arena, dl_strndup(arena, whole, (size_t)(name - whole)))};
+        *place =
+            (dlr_checkpoint_place){dl_strdup(arena, whole), NULL,
+                                   run_of(arena, dl_strndup(arena, whole, (size_t)(name - whole)))};
     } else if (stat(below, &st) == 0 && S_ISDIR(st.st_mode)) {
         *place = (dlr_checkpoint_place){below, "last", dl_strdup(arena, whole)};
     } else if (dlr_checkpoint_any(whole)) {
         const char *dir = dl_strdup(arena, whole);
         *place = (dlr_checkpoint_place){dir, "last", run_of(arena, dir)};
     } else {
-        return dl_fail(err, DL_INPUT,
-                       "%s has nothing to go on from: it is neither a run's directory, nor its folder "
-                       "checkpoints, nor a checkpoint in that",
-                       path);
+        return dl_fail(
+            err, DL_INPUT,
+            "%s has nothing to go on from: it is neither a run's directory, nor its folder "
+            "checkpoints, nor a checkpoint in that",
+            path);
     }
     return true;
 }

@@ -33,8 +33,8 @@ static bool verify(const char *path, dlr_st_written want, dl_error *err) {
     bool ok = piece != NULL || dl_fail(err, DL_RESOURCE, "out of memory");
     if (ok && fstat(fd, &st) != 0) ok = dl_fail_errno(err, DL_IO, "cannot read %s", path);
     if (ok && (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != want.bytes))
-        ok = dl_fail(err, DL_INPUT, "%s is damaged: %lld bytes, not %llu", path, (long long)st.st_size,
-                     (unsigned long long)want.bytes);
+        ok = dl_fail(err, DL_INPUT, "%s is damaged: %lld bytes, not %llu", path,
+                     (long long)st.st_size, (unsigned long long)want.bytes);
     dlr_checksum sum;
     dlr_checksum_start(&sum);
     for (uint64_t at = 0; ok && at < want.bytes; at += PIECE) {
@@ -49,8 +49,8 @@ static bool verify(const char *path, dlr_st_written want, dl_error *err) {
     return ok;
 }
 
-/* The one file of its name, or all of which it is one; true and nothing more for another than the first of
- * those. */
+/* The one file of its name, or all of which it is one; true and nothing more for another than the
+ * first of those. */
 static bool open_part(dlr_checkpoint *c, int i, dl_error *err) {
     struct dlr_checkpoint_private *p = c->private;
     const char *name = p->files[i].name;
@@ -71,24 +71,25 @@ static bool open_part(dlr_checkpoint *c, int i, dl_error *err) {
             paths[other - 1] = dlr_checkpoint_path(p->arena, c->path, p->files[k].name);
         }
         if (found < of)
-            return dl_fail(err, DL_INPUT, "%s/state.json has %d of the %d files of '%s'", c->path, found, of,
-                           to->name);
-        to->file =
-            dlr_st_open_joined(paths, of, dl_format(p->arena, "%s/%s", c->path, to->name), DLR_ST_PLAIN, err);
+            return dl_fail(err, DL_INPUT, "%s/state.json has %d of the %d files of '%s'", c->path,
+                           found, of, to->name);
+        to->file = dlr_st_open_joined(paths, of, dl_format(p->arena, "%s/%s", c->path, to->name),
+                                      DLR_ST_PLAIN, err);
     }
     p->n_parts += to->file != NULL;
     return to->file != NULL;
 }
 
-/* Reads through this rank's share of the files, and opens all. *fault: which one is not as it should be, from
- * 2; 1: another. */
+/* Reads through this rank's share of the files, and opens all. *fault: which one is not as it
+ * should be, from 2; 1: another. */
 static bool open_files(dlr_checkpoint *c, int64_t *fault, dl_error *err) {
     struct dlr_checkpoint_private *p = c->private;
     int rank = p->readers ? p->readers->rank : 0, n = p->readers ? p->readers->n : 1;
     p->parts = DL_NEWS(p->arena, part, p->n_files + 1);
     for (int i = rank; i < p->n_files; i += n) {
         *fault = i + 2;
-        if (!verify(dlr_checkpoint_path(p->arena, c->path, p->files[i].name), p->files[i].written, err))
+        if (!verify(dlr_checkpoint_path(p->arena, c->path, p->files[i].name), p->files[i].written,
+                    err))
             return false;
     }
     *fault = 1;
@@ -98,8 +99,8 @@ static bool open_files(dlr_checkpoint *c, int64_t *fault, dl_error *err) {
     return true;
 }
 
-/* All ranks have the same state.json, or none has one, and hear what any has found. False with *broken: they
- * are no ranks of one run any more. */
+/* All ranks have the same state.json, or none has one, and hear what any has found. False with
+ * *broken: they are no ranks of one run any more. */
 static bool agree(const dlr_checkpoint *c, bool ok, uint64_t sum, int64_t fault, bool *broken,
                   dl_error *err) {
     const struct dlr_checkpoint_private *p = c->private;
@@ -107,10 +108,12 @@ static bool agree(const dlr_checkpoint *c, bool ok, uint64_t sum, int64_t fault,
     dl_error lost = {0};
     int64_t most;
     const char *what = dl_format(p->arena, "the file %s/state.json", c->path);
-    *broken = r && !(r->same(r->context, sum, what, &lost) && r->most(r->context, fault, &most, &lost));
+    *broken =
+        r && !(r->same(r->context, sum, what, &lost) && r->most(r->context, fault, &most, &lost));
     if (*broken) return dl_fail(err, lost.code, "%s", lost.message);
     if (!r || !ok || most == 0) return ok;
-    const char *path = most == 1 ? c->path : dlr_checkpoint_path(p->arena, c->path, p->files[most - 2].name);
+    const char *path =
+        most == 1 ? c->path : dlr_checkpoint_path(p->arena, c->path, p->files[most - 2].name);
     return dl_fail(err, DL_INPUT, "%s is damaged, or cannot be read by another rank", path);
 }
 
@@ -119,8 +122,8 @@ static bool open_one(dlr_checkpoint *c, const char *whole, bool *broken, dl_erro
     int64_t fault = 1;
     uint64_t sum = 0;
     c->path = dl_strdup(p->arena, whole);
-    bool ok = dlr_checkpoint_state_read(p->arena, dl_format(p->arena, "%s/state.json", c->path), &c->state,
-                                        &p->files, &p->n_files, &sum, err) &&
+    bool ok = dlr_checkpoint_state_read(p->arena, dl_format(p->arena, "%s/state.json", c->path),
+                                        &c->state, &p->files, &p->n_files, &sum, err) &&
               open_files(c, &fault, err);
     return agree(c, ok, sum, fault, broken, err);
 }
@@ -131,8 +134,8 @@ static void close_files(dlr_checkpoint *c) {
     p->n_parts = p->n_files = 0;
 }
 
-/* What to try, in order: the link's target, then the older ones from the newest, then later ones, which a
- * crash before their commit or a given-up future left. */
+/* What to try, in order: the link's target, then the older ones from the newest, then later ones,
+ * which a crash before their commit or a given-up future left. */
 static dlr_checkpoint_list order_candidates(dl_arena *arena, const dlr_checkpoint_list *all,
                                             const char *target) {
     dlr_checkpoint_list order = {0};
@@ -156,12 +159,14 @@ static bool same_candidates(const dlr_checkpoint *c, const char *dir, bool there
     dlr_checksum sum;
     dlr_checksum_start(&sum);
     if (there) dlr_checksum_add(&sum, ".", 1);
-    for (int i = 0; i < list->n; i++) dlr_checksum_add(&sum, list->at[i].name, strlen(list->at[i].name) + 1);
+    for (int i = 0; i < list->n; i++)
+        dlr_checksum_add(&sum, list->at[i].name, strlen(list->at[i].name) + 1);
     return !r || r->same(r->context, dlr_checksum_value(&sum),
                          dl_format(c->private->arena, "the list of checkpoints in %s", dir), err);
 }
 
-static dlr_checkpoint_outcome try_all(dlr_checkpoint *c, const char *dir, const char *which, dl_error *err) {
+static dlr_checkpoint_outcome try_all(dlr_checkpoint *c, const char *dir, const char *which,
+                                      dl_error *err) {
     dl_arena *arena = c->private->arena;
     dlr_checkpoint_list all = {0};
     text_list warnings = {0};
@@ -178,8 +183,9 @@ static dlr_checkpoint_outcome try_all(dlr_checkpoint *c, const char *dir, const 
     }
     if (order.n == 0) return DLR_CHECKPOINT_NONE;
     if (!target)
-        dl_push(arena, &warnings,
-                dl_format(arena, "%s has no link '%s': the newest checkpoint is taken", dir, which));
+        dl_push(
+            arena, &warnings,
+            dl_format(arena, "%s has no link '%s': the newest checkpoint is taken", dir, which));
     for (int i = 0; i < order.n; i++) {
         dl_error fault = {0};
         bool broken;
@@ -195,14 +201,15 @@ static dlr_checkpoint_outcome try_all(dlr_checkpoint *c, const char *dir, const 
         dl_push(arena, &warnings,
                 dl_format(arena, "checkpoint %s passed over: %s", order.at[i].name, fault.message));
     }
-    dl_fail(err, DL_INPUT, "none of the %d checkpoints in %.200s can be loaded; the best candidate: %.600s",
+    dl_fail(err, DL_INPUT,
+            "none of the %d checkpoints in %.200s can be loaded; the best candidate: %.600s",
             order.n, dir, warnings.at[target ? 0 : 1]);
     return DLR_CHECKPOINT_FAILED;
 }
 
 dlr_checkpoint_outcome dlr_checkpoint_open(const char *dir, const char *which,
-                                           const dlr_checkpoint_readers *readers, dlr_checkpoint **checkpoint,
-                                           dl_error *err) {
+                                           const dlr_checkpoint_readers *readers,
+                                           dlr_checkpoint **checkpoint, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_checkpoint *c = DL_NEW(arena, dlr_checkpoint);
     bool broken;
@@ -222,7 +229,8 @@ void dlr_checkpoint_close(dlr_checkpoint *c) {
     dl_arena_free(c->private->arena);
 }
 
-const dlr_st_file *dlr_checkpoint_part_file(const dlr_checkpoint *c, const char *name, dl_error *err) {
+const dlr_st_file *dlr_checkpoint_part_file(const dlr_checkpoint *c, const char *name,
+                                            dl_error *err) {
     for (int i = 0; i < c->private->n_parts; i++)
         if (strcmp(c->private->parts[i].name, name) == 0) return c->private->parts[i].file;
     dl_fail(err, DL_INPUT, "the checkpoint %s has no file %s.safetensors", c->path, name);

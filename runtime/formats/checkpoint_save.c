@@ -35,8 +35,8 @@ static bool make_store(saver *s) {
     return dl_make_dirs(s->dir, 0755, s->err) && dl_sync_dir(parent(s->arena, s->dir), s->err);
 }
 
-/* Clears up after runs that died: unfinished directories go, and a checkpoint put aside whose successor never
- * came into place returns to it. */
+/* Clears up after runs that died: unfinished directories go, and a checkpoint put aside whose
+ * successor never came into place returns to it. */
 static bool tidy(saver *s) {
     dlr_checkpoint_list list = {0}, dead = {0};
     if (!dlr_checkpoint_scan(s->arena, s->dir, &list, &dead))
@@ -53,26 +53,28 @@ static bool tidy(saver *s) {
     return true;
 }
 
-/* A key given twice or a part's name that is none would only show when resuming: read the state as that will.
+/* A key given twice or a part's name that is none would only show when resuming: read the state as
+ * that will.
  */
 static bool read_back(saver *s) {
     dlr_state state;
     dlr_state_part *parts;
     int n;
     uint64_t sum;
-    return dlr_checkpoint_state_read(s->arena, dl_format(s->arena, "%s/state.json", s->tmp), &state, &parts,
-                                     &n, &sum, s->err);
+    return dlr_checkpoint_state_read(s->arena, dl_format(s->arena, "%s/state.json", s->tmp), &state,
+                                     &parts, &n, &sum, s->err);
 }
 
 static bool make_temporary(saver *s) {
-    return mkdir(s->tmp, 0755) == 0 || dl_fail_errno(s->err, DL_IO, "cannot make directory %s", s->tmp);
+    return mkdir(s->tmp, 0755) == 0 ||
+           dl_fail_errno(s->err, DL_IO, "cannot make directory %s", s->tmp);
 }
 
 static bool write_parts(saver *s, dlr_st_written *written) {
     const dlr_checkpoint_content *c = s->content;
     for (int i = 0; i < c->n_parts; i++)
-        if (!dlr_st_write(dlr_checkpoint_path(s->arena, s->tmp, c->parts[i].name), &c->parts[i].content,
-                          &written[i], s->err))
+        if (!dlr_st_write(dlr_checkpoint_path(s->arena, s->tmp, c->parts[i].name),
+                          &c->parts[i].content, &written[i], s->err))
             return false;
     return true;
 }
@@ -91,7 +93,8 @@ static bool write_files(saver *s) {
     dlr_checkpoint_file *files = DL_NEWS(s->arena, dlr_checkpoint_file, c->n_parts);
     dlr_st_written *written = DL_NEWS(s->arena, dlr_st_written, c->n_parts);
     if (!make_temporary(s) || !write_parts(s, written)) return false;
-    for (int i = 0; i < c->n_parts; i++) files[i] = (dlr_checkpoint_file){c->parts[i].name, written[i]};
+    for (int i = 0; i < c->n_parts; i++)
+        files[i] = (dlr_checkpoint_file){c->parts[i].name, written[i]};
     return write_state(s, files, c->n_parts);
 }
 
@@ -101,11 +104,11 @@ static bool find_files(saver *s, const dlr_checkpoint_file *files, int n) {
         const char *path = dlr_checkpoint_path(s->arena, s->tmp, files[i].name);
         struct stat st;
         if (stat(path, &st) != 0)
-            return dl_fail_errno(s->err, DL_IO, "%s, which a rank has written, cannot be found by rank 0",
-                                 path);
+            return dl_fail_errno(s->err, DL_IO,
+                                 "%s, which a rank has written, cannot be found by rank 0", path);
         if ((uint64_t)st.st_size != files[i].written.bytes)
-            return dl_fail(s->err, DL_IO, "%s has %lld bytes, of %llu that a rank has written", path,
-                           (long long)st.st_size, (unsigned long long)files[i].written.bytes);
+            return dl_fail(s->err, DL_IO, "%s has %lld bytes, of %llu that a rank has written",
+                           path, (long long)st.st_size, (unsigned long long)files[i].written.bytes);
     }
     return true;
 }
@@ -117,20 +120,24 @@ static bool add_index(saver *s, dlr_checkpoint_file *files, int *n, const char *
     if (!index) return true;
     dlr_checksum_start(&sum);
     dlr_checksum_add(&sum, index, length);
-    files[(*n)++] = (dlr_checkpoint_file){DLR_CHECKPOINT_INDEX, {length, dlr_checksum_value(&sum), NULL}};
-    return dl_write_file(dlr_checkpoint_path(s->arena, s->tmp, DLR_CHECKPOINT_INDEX), index, length, s->err);
+    files[(*n)++] =
+        (dlr_checkpoint_file){DLR_CHECKPOINT_INDEX, {length, dlr_checksum_value(&sum), NULL}};
+    return dl_write_file(dlr_checkpoint_path(s->arena, s->tmp, DLR_CHECKPOINT_INDEX), index, length,
+                         s->err);
 }
 
-/* Moves the finished directory into place. Another checkpoint of the same step (a second save at one step, or
- * one that a crash left without its link) is put aside first and removed when all is done; the reader knows
- * .old. */
+/* Moves the finished directory into place. Another checkpoint of the same step (a second save at
+ * one step, or one that a crash left without its link) is put aside first and removed when all is
+ * done; the reader knows .old. */
 static bool publish(saver *s) {
     const char *old = in_dir(s, s->name, ".old");
     if (access(s->path, F_OK) == 0) {
         if (!dl_remove_tree(old, s->err)) return false;
-        if (rename(s->path, old) != 0) return dl_fail_errno(s->err, DL_IO, "cannot rename %s", s->path);
+        if (rename(s->path, old) != 0)
+            return dl_fail_errno(s->err, DL_IO, "cannot rename %s", s->path);
     }
-    if (rename(s->tmp, s->path) != 0) return dl_fail_errno(s->err, DL_IO, "cannot rename %s", s->tmp);
+    if (rename(s->tmp, s->path) != 0)
+        return dl_fail_errno(s->err, DL_IO, "cannot rename %s", s->tmp);
     return dl_sync_dir(s->dir, s->err);
 }
 
@@ -138,7 +145,8 @@ static bool point(saver *s, const char *which) {
     return dl_replace_link(in_dir(s, which, ""), s->name, s->err);
 }
 
-/* Under the name of a temporary first: a crash while the files go must not leave half a checkpoint behind. */
+/* Under the name of a temporary first: a crash while the files go must not leave half a checkpoint
+ * behind. */
 static bool discard(saver *s, const char *name) {
     const char *path = in_dir(s, name, ""), *dying = in_dir(s, name, ".tmp");
     if (dlr_checkpoint_step(name, NULL) >= 0) {
@@ -182,7 +190,8 @@ static bool finish(saver *s, bool ok) {
         dl_error ignored = {0}; /* the first fault is the one to report */
         dl_remove_tree(s->tmp, &ignored);
     }
-    return ok && publish(s) && point(s, "last") && (!s->content->is_best || point(s, "best")) && prune(s);
+    return ok && publish(s) && point(s, "last") && (!s->content->is_best || point(s, "best")) &&
+           prune(s);
 }
 
 bool dlr_checkpoint_save(const char *dir, const dlr_checkpoint_content *content, dl_error *err) {
@@ -201,22 +210,25 @@ bool dlr_checkpoint_begin(const char *dir, int64_t iteration, dl_error *err) {
     return ok;
 }
 
-bool dlr_checkpoint_write(const char *dir, const dlr_checkpoint_content *content, dlr_st_written *written,
-                          dl_error *err) {
+bool dlr_checkpoint_write(const char *dir, const dlr_checkpoint_content *content,
+                          dlr_st_written *written, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     saver s = saver_of(arena, dir, content->state.iteration, content, err);
-    bool ok = access(s.tmp, F_OK) == 0 ||
-              dl_fail(err, DL_IO,
-                      "%s is not there, where rank 0 has made it: all ranks need the run's directory on one "
-                      "file system",
-                      s.tmp);
+    bool ok =
+        access(s.tmp, F_OK) == 0 ||
+        dl_fail(
+            err, DL_IO,
+            "%s is not there, where rank 0 has made it: all ranks need the run's directory on one "
+            "file system",
+            s.tmp);
     ok = ok && write_parts(&s, written) && dl_sync_dir(s.tmp, err);
     dl_arena_free(arena);
     return ok;
 }
 
 bool dlr_checkpoint_commit(const char *dir, const dlr_checkpoint_content *content,
-                           const dlr_checkpoint_file *files, int n, const char *index, dl_error *err) {
+                           const dlr_checkpoint_file *files, int n, const char *index,
+                           dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     saver s = saver_of(arena, dir, content->state.iteration, content, err);
     dlr_checkpoint_file *all = DL_NEWS(arena, dlr_checkpoint_file, n + 1);

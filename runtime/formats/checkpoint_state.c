@@ -7,7 +7,8 @@
 #include "runtime/formats/checksum.h"
 #include "runtime/formats/json.h"
 
-/* The file's last member is the checksum of all text before it, so that state.json vouches for itself too. */
+/* The file's last member is the checksum of all text before it, so that state.json vouches for
+ * itself too. */
 static const char tail_format[] = ",\n  \"checksum\": \"%016llx\"\n}\n";
 enum { TAIL = 37 };
 
@@ -37,7 +38,8 @@ static void put_value(dl_buf *b, const dlr_state_value *v) {
     }
 }
 
-void dlr_checkpoint_state_print(dl_buf *b, const dlr_state *s, const dlr_state_part *parts, int n_parts) {
+void dlr_checkpoint_state_print(dl_buf *b, const dlr_state *s, const dlr_state_part *parts,
+                                int n_parts) {
     dl_puts(b, "{");
     put_line(b, "version"), dl_putf(b, "%d", DLR_STATE_VERSION);
     put_line(b, "epoch"), dl_putf(b, "%lld", (long long)s->epoch);
@@ -48,12 +50,14 @@ void dlr_checkpoint_state_print(dl_buf *b, const dlr_state *s, const dlr_state_p
     put_line(b, "best_loss"), dlr_json_put_exact(b, s->best_loss);
     put_line(b, "epoch_loss"), dlr_json_put_exact(b, s->epoch_loss);
     put_line(b, "values"), dl_puts(b, "{");
-    for (int i = 0; i < s->n_values; i++) dlr_json_put_key(b, s->values[i].key), put_value(b, &s->values[i]);
+    for (int i = 0; i < s->n_values; i++)
+        dlr_json_put_key(b, s->values[i].key), put_value(b, &s->values[i]);
     dl_puts(b, "}");
     put_line(b, "files"), dl_puts(b, "{");
     for (int i = 0; i < n_parts; i++) {
         dlr_json_put_key(b, parts[i].name);
-        dl_putf(b, "{\"bytes\": %llu, \"checksum\": \"%016llx\"}", (unsigned long long)parts[i].written.bytes,
+        dl_putf(b, "{\"bytes\": %llu, \"checksum\": \"%016llx\"}",
+                (unsigned long long)parts[i].written.bytes,
                 (unsigned long long)parts[i].written.checksum);
     }
     dl_puts(b, "}");
@@ -100,7 +104,8 @@ static bool read_values(dl_arena *arena, const dlr_json *object, dlr_state *s) {
     return true;
 }
 
-static bool read_parts(dl_arena *arena, const dlr_json *object, dlr_state_part **parts, int *n_parts) {
+static bool read_parts(dl_arena *arena, const dlr_json *object, dlr_state_part **parts,
+                       int *n_parts) {
     if (!object || object->kind != DLR_JSON_OBJECT) return false;
     *parts = DL_NEWS(arena, dlr_state_part, object->n);
     *n_parts = object->n;
@@ -120,8 +125,8 @@ static bool read_parts(dl_arena *arena, const dlr_json *object, dlr_state_part *
     return true;
 }
 
-bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *s, dlr_state_part **parts,
-                               int *n_parts, uint64_t *sum, dl_error *err) {
+bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *s,
+                               dlr_state_part **parts, int *n_parts, uint64_t *sum, dl_error *err) {
     size_t n;
     const char *text = dl_read_file(arena, path, DLR_STATE_MAX_BYTES, &n, err);
     if (!text) return false;
@@ -135,8 +140,8 @@ bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *s, 
     if (!root) return false;
     if (!read_int(root, "version", &version) || version != DLR_STATE_VERSION)
         return dl_fail(err, DL_INPUT,
-                       "%s: written by another version of this program (format %d is read here)", path,
-                       DLR_STATE_VERSION);
+                       "%s: written by another version of this program (format %d is read here)",
+                       path, DLR_STATE_VERSION);
     *s = (dlr_state){0};
     if (read_int(root, "epoch", &s->epoch) && read_int(root, "iteration", &s->iteration) &&
         read_int(root, "position", &s->position) && read_u64(root, "seed", 10, &s->seed) &&

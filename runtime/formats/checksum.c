@@ -32,8 +32,8 @@ static void add_stripes(uint64_t lane[4], const unsigned char *p, size_t stripes
 }
 
 void dlr_checksum_start(dlr_checksum *sum) {
-    *sum = (dlr_checksum){
-        .lane = {0x243f6a8885a308d3u, 0x13198a2e03707344u, 0xa4093822299f31d0u, 0x082efa98ec4e6c89u}};
+    *sum = (dlr_checksum){.lane = {0x243f6a8885a308d3u, 0x13198a2e03707344u, 0xa4093822299f31d0u,
+                                   0x082efa98ec4e6c89u}};
 }
 
 void dlr_checksum_add(dlr_checksum *sum, const void *data, size_t n) {
@@ -55,7 +55,8 @@ uint64_t dlr_checksum_value(const dlr_checksum *sum) {
     uint64_t lane[4];
     memcpy(lane, sum->lane, sizeof lane);
     if (sum->n % STRIPE > 0) {
-        unsigned char last[STRIPE] = {0}; /* the length, joined below, tells the padding from data */
+        unsigned char last[STRIPE] = {
+            0}; /* the length, joined below, tells the padding from data */
         memcpy(last, sum->tail, sum->n % STRIPE);
         add_stripes(lane, last, 1);
     }

@@ -1,9 +1,10 @@
-/* A 64-bit checksum for files of gigabytes: four lanes of 8-byte words, so that it runs at memory speed.
+/* A 64-bit checksum for files of gigabytes: four lanes of 8-byte words, so that it runs at memory
+ * speed.
  *
- * Each step is a bijection of the lane for a fixed word and of the word for a fixed lane, and so is the final
- * join. Damage confined to one aligned 8-byte word, every flip of a single bit among it, therefore always
- * changes the sum; other damage goes unseen with a chance of about 2^-64. It is no defence against an
- * adversary. */
+ * Each step is a bijection of the lane for a fixed word and of the word for a fixed lane, and so is
+ * the final join. Damage confined to one aligned 8-byte word, every flip of a single bit among it,
+ * therefore always changes the sum; other damage goes unseen with a chance of about 2^-64. It is no
+ * defence against an adversary. */
 #ifndef DLR_CHECKSUM_H
 #define DLR_CHECKSUM_H
 #include <stddef.h>

@@ -55,7 +55,8 @@ static size_t size_of(dlr_h5_type t) { return t == DLR_H5_TEXT ? 1 : t == DLR_H5
 
 static void put_type(dl_buf *b, dlr_h5_type t, int64_t length) {
     if (t == DLR_H5_TEXT) {
-        put(b, 0x13, 1), put(b, 0x10, 3), put(b, (uint64_t)length + 1, 4); /* ends with NUL, UTF-8 */
+        put(b, 0x13, 1), put(b, 0x10, 3),
+            put(b, (uint64_t)length + 1, 4); /* ends with NUL, UTF-8 */
     } else if (t == DLR_H5_I64) {
         put(b, 0x10, 1), put(b, 0x08, 3), put(b, 8, 4), put(b, 0, 2), put(b, 64, 2);
     } else {
@@ -167,7 +168,8 @@ static bool check_attributes(const char *path, int n, const dlr_h5_attribute *a,
         size_t length = strlen(a[i].name);
         int64_t most = DLR_H5_ATTRIBUTE / (int64_t)size_of(a[i].type);
         if (length < 1 || length > LONGEST_NAME || a[i].n > most || a[i].n < -1)
-            return dl_fail(err, DL_INPUT, "%s: the attribute '%.80s' is too long for an HDF5 header", path,
+            return dl_fail(err, DL_INPUT,
+                           "%s: the attribute '%.80s' is too long for an HDF5 header", path,
                            a[i].name);
     }
     return true;
@@ -183,14 +185,15 @@ static bool check_sets(const char *path, int n, const dlr_h5_set *sets, dl_error
                    bytes < INT64_MAX / 8;
         for (int k = 0; fits && k < i; k++) fits = strcmp(sets[k].name, s->name) != 0;
         if (!fits)
-            return dl_fail(err, DL_INPUT, "%s cannot hold a data set '%.80s' of this size", path, s->name);
+            return dl_fail(err, DL_INPUT, "%s cannot hold a data set '%.80s' of this size", path,
+                           s->name);
         if (!check_attributes(path, s->n_attributes, s->attributes, err)) return false;
     }
     return true;
 }
 
-/* Headers depend on where others lie only in the values of addresses, never in size: written twice, the
- * second time they are right. Returns where the file ends. */
+/* Headers depend on where others lie only in the values of addresses, never in size: written twice,
+ * the second time they are right. Returns where the file ends. */
 static uint64_t put_headers(dl_buf *b, dlr_h5_file *f, const dlr_h5_set *sets, int n_attributes,
                             const dlr_h5_attribute *attributes, uint64_t *header) {
     uint64_t end = 0;
@@ -235,7 +238,8 @@ dlr_h5_file *dlr_h5_open(const char *path, int n, const dlr_h5_set *sets, int n_
     return NULL;
 }
 
-bool dlr_h5_write(dlr_h5_file *f, int set, int64_t first, int64_t n, const void *data, dl_error *err) {
+bool dlr_h5_write(dlr_h5_file *f, int set, int64_t first, int64_t n, const void *data,
+                  dl_error *err) {
     return dl_output_write_at(f->out, f->at[set] + (uint64_t)first * f->size[set], data,
                               (size_t)n * f->size[set], err);
 }

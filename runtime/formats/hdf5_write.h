@@ -1,9 +1,9 @@
 /* HDF5 files of contiguous data sets, written in pieces of any order.
  *
- * libhdf5 is not in the way: it writes in one process to one place, crashes where it gets no memory, and does
- * not say before it writes where numbers will lie. What stands in front of them is written here, after the
- * HDF5 File Format Specification Version 3.0 (The HDF Group): superblock 2, object headers 2, links and
- * attributes in them. libhdf5 reads such files since 1.8. */
+ * libhdf5 is not in the way: it writes in one process to one place, crashes where it gets no
+ * memory, and does not say before it writes where numbers will lie. What stands in front of them is
+ * written here, after the HDF5 File Format Specification Version 3.0 (The HDF Group): superblock 2,
+ * object headers 2, links and attributes in them. libhdf5 reads such files since 1.8. */
 #ifndef DLR_HDF5_WRITE_H
 #define DLR_HDF5_WRITE_H
 #include "ir/base/arena.h"
@@ -12,7 +12,12 @@
 #include <stdint.h>
 
 /* Little-endian numbers. */
-typedef enum { DLR_H5_F32, DLR_H5_F64, DLR_H5_I64, DLR_H5_TEXT /* of attributes: one string */ } dlr_h5_type;
+typedef enum {
+    DLR_H5_F32,
+    DLR_H5_F64,
+    DLR_H5_I64,
+    DLR_H5_TEXT /* of attributes: one string */
+} dlr_h5_type;
 enum { DLR_H5_RANK = 8, DLR_H5_ATTRIBUTE = 60000 /* bytes of a value, at most */ };
 
 typedef struct {
@@ -33,12 +38,14 @@ typedef struct {
 
 typedef struct dlr_h5_file dlr_h5_file;
 
-/* Begins a file, whose numbers are zero where nothing will be written (ir/base/output.h says what a file may
- * replace). Errors: dl_output_open's; DL_INPUT for names, values and sizes that such a file cannot hold. */
+/* Begins a file, whose numbers are zero where nothing will be written (ir/base/output.h says what a
+ * file may replace). Errors: dl_output_open's; DL_INPUT for names, values and sizes that such a
+ * file cannot hold. */
 dlr_h5_file *dlr_h5_open(const char *path, int n_sets, const dlr_h5_set *sets, int n_attributes,
                          const dlr_h5_attribute *attributes, dl_error *err);
 /* Elements first .. first + n - 1 of a set, row-major. Errors: DL_IO. */
-bool dlr_h5_write(dlr_h5_file *f, int set, int64_t first, int64_t n, const void *data, dl_error *err);
+bool dlr_h5_write(dlr_h5_file *f, int set, int64_t first, int64_t n, const void *data,
+                  dl_error *err);
 /* Makes it durable under its name and frees it. Errors: DL_IO. */
 bool dlr_h5_commit(dlr_h5_file *f, dl_error *err);
 void dlr_h5_discard(dlr_h5_file *f); /* NULL is fine */

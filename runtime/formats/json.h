@@ -1,9 +1,9 @@
 /* JSON: a strict, bounded reader into an arena, and the pieces of a writer.
  *
- * The reader takes exactly RFC 8259 and less: no NUL in strings (they are C strings), no key twice in an
- * object, valid UTF-8, limited depth and number of values. The writer's numbers are the shortest that read
- * back to the same double, so equal bits print equal; NaN and the infinities, which JSON does not have,
- * become null. */
+ * The reader takes exactly RFC 8259 and less: no NUL in strings (they are C strings), no key twice
+ * in an object, valid UTF-8, limited depth and number of values. The writer's numbers are the
+ * shortest that read back to the same double, so equal bits print equal; NaN and the infinities,
+ * which JSON does not have, become null. */
 #ifndef DLR_JSON_H
 #define DLR_JSON_H
 #include "ir/base/str.h"
@@ -46,14 +46,15 @@ typedef struct {
     int values; /* in all */
 } dlr_json_limits;
 
-/* Reads the one value that the n bytes hold. `name` (a path) opens the messages. Errors: DL_INPUT with the
- * byte's offset and what was expected. */
+/* Reads the one value that the n bytes hold. `name` (a path) opens the messages. Errors: DL_INPUT
+ * with the byte's offset and what was expected. */
 const dlr_json *dlr_json_parse(dl_arena *arena, const char *text, size_t n, dlr_json_limits limits,
                                const char *name, dl_error *err);
-/* The same, of a text in which NaN, Infinity and -Infinity are numbers, as Python's json module writes them.
+/* The same, of a text in which NaN, Infinity and -Infinity are numbers, as Python's json module
+ * writes them.
  */
-const dlr_json *dlr_json_parse_python(dl_arena *arena, const char *text, size_t n, dlr_json_limits limits,
-                                      const char *name, dl_error *err);
+const dlr_json *dlr_json_parse_python(dl_arena *arena, const char *text, size_t n,
+                                      dlr_json_limits limits, const char *name, dl_error *err);
 /* The member of an object, or NULL (also when `object` is NULL or no object). */
 const dlr_json *dlr_json_get(const dlr_json *object, const char *key);
 /* The value as a double: an integer, a real, or one of the strings "nan", "inf", "-inf" (see
@@ -68,6 +69,7 @@ void dlr_json_put_key(dl_buf *b, const char *key);
 void dlr_json_put_double(dl_buf *b, double v);
 /* The same, but "nan", "inf" or "-inf" as a string: for state that must come back as it was. */
 void dlr_json_put_exact(dl_buf *b, double v);
-/* A value that was read, on one line, in its order of members; numbers as by dlr_json_put_double. */
+/* A value that was read, on one line, in its order of members; numbers as by dlr_json_put_double.
+ */
 void dlr_json_put(dl_buf *b, const dlr_json *value);
 #endif

@@ -20,7 +20,8 @@ static bool fault(reader *r, const char *what) {
 }
 
 static void skip_space(reader *r) {
-    while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r')) r->p++;
+    while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
+        r->p++;
 }
 
 static bool take(reader *r, char c) {
@@ -75,8 +76,8 @@ static bool read_escape(reader *r, char **out) {
     return true;
 }
 
-/* Behind the opening quote. An escape is never shorter than what it stands for, so the raw length is enough
- * room. */
+/* Behind the opening quote. An escape is never shorter than what it stands for, so the raw length
+ * is enough room. */
 static const char *read_string(reader *r) {
     const char *close = r->p;
     while (close < r->end && *close != '"') close += *close == '\\' && close + 1 < r->end ? 2 : 1;
@@ -130,7 +131,8 @@ static bool read_number(reader *r, dlr_json *v) {
         *v = (dlr_json){.kind = DLR_JSON_INT, .integer = strtoll(text, NULL, 10)};
         return true;
     }
-    /* Up to 18 characters always fit; of the 19- and 20-digit integers those that come back the same do. */
+    /* Up to 18 characters always fit; of the 19- and 20-digit integers those that come back the
+     * same do. */
     long long exact = whole && length <= 20 ? strtoll(text, NULL, 10) : 0;
     char back[32];
     snprintf(back, sizeof back, "%lld", exact);
@@ -182,9 +184,10 @@ static bool read_object(reader *r, dlr_json *v, int depth) {
     if (members.n > 1) qsort_r(order, (size_t)members.n, sizeof *order, compare_keys, members.at);
     for (int i = 1; i < members.n; i++)
         if (strcmp(members.at[order[i - 1]].key, members.at[order[i]].key) == 0)
-            return dl_fail(r->err, DL_INPUT, "%s: the key '%.200s' stands twice in an object", r->name,
-                           members.at[order[i]].key);
-    *v = (dlr_json){.kind = DLR_JSON_OBJECT, .n = members.n, .members = members.at, .by_key = order};
+            return dl_fail(r->err, DL_INPUT, "%s: the key '%.200s' stands twice in an object",
+                           r->name, members.at[order[i]].key);
+    *v =
+        (dlr_json){.kind = DLR_JSON_OBJECT, .n = members.n, .members = members.at, .by_key = order};
     return true;
 }
 
@@ -237,13 +240,18 @@ static const dlr_json *parse(reader *r) {
 
 const dlr_json *dlr_json_parse(dl_arena *arena, const char *text, size_t n, dlr_json_limits limits,
                                const char *name, dl_error *err) {
-    reader r = {
-        .begin = text, .p = text, .end = text + n, .name = name, .arena = arena, .left = limits, .err = err};
+    reader r = {.begin = text,
+                .p = text,
+                .end = text + n,
+                .name = name,
+                .arena = arena,
+                .left = limits,
+                .err = err};
     return parse(&r);
 }
 
-const dlr_json *dlr_json_parse_python(dl_arena *arena, const char *text, size_t n, dlr_json_limits limits,
-                                      const char *name, dl_error *err) {
+const dlr_json *dlr_json_parse_python(dl_arena *arena, const char *text, size_t n,
+                                      dlr_json_limits limits, const char *name, dl_error *err) {
     reader r = {.begin = text,
                 .p = text,
                 .end = text + n,

@@ -14,7 +14,8 @@
 #include "runtime/formats/terminal.h"
 
 static struct {
-    pthread_mutex_t lock; /* guards the file; held over both writes, so that both have the same order */
+    pthread_mutex_t
+        lock; /* guards the file; held over both writes, so that both have the same order */
     int fd;
     int failed; /* errno of the first line that the file did not take */
     char *path;
@@ -52,13 +53,15 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
     int n = vasprintf(&message, format, ap);
     va_end(ap);
     if (n < 0) dl_no_memory(0);
-    pthread_mutex_lock(&sink.lock); /* the time is taken under it: lines stand in the order of their times */
+    pthread_mutex_lock(
+        &sink.lock); /* the time is taken under it: lines stand in the order of their times */
     put_time(&line);
     dl_putf(&line, atomic_load(&sink.unnamed) ? " %s " : " - root - %s - ", level_names[level]);
     dl_put_foreign(&line, DL_IN_LINE, message);
     dl_puts(&line, "\n");
     if (!atomic_load(&sink.quiet)) write_stderr(&line);
-    if (sink.fd >= 0 && !dl_write_all(sink.fd, line.at, line.n) && !sink.failed) sink.failed = errno;
+    if (sink.fd >= 0 && !dl_write_all(sink.fd, line.at, line.n) && !sink.failed)
+        sink.failed = errno;
     pthread_mutex_unlock(&sink.lock);
     dl_buf_free(&line);
     free(message);

@@ -21,7 +21,8 @@ typedef enum { KEEP, LATER, TORN } verdict;
 static verdict judge(const char *line, size_t n, int64_t iteration) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error ignored = {0};
-    const dlr_json *point = dlr_json_parse(arena, line, n, (dlr_json_limits){8, 100000}, "", &ignored);
+    const dlr_json *point =
+        dlr_json_parse(arena, line, n, (dlr_json_limits){8, 100000}, "", &ignored);
     const dlr_json *at = dlr_json_get(point, "iteration");
     verdict v = !at || at->kind != DLR_JSON_INT ? TORN : at->integer > iteration ? LATER : KEEP;
     dl_arena_free(arena);
@@ -29,7 +30,8 @@ static verdict judge(const char *line, size_t n, int64_t iteration) {
 }
 
 /* Rewrites the file with only the lines that stay; leaves it alone when all do. */
-static bool repair_file(dlr_metrics *m, int64_t iteration, dlr_metrics_repair *repair, dl_error *err) {
+static bool repair_file(dlr_metrics *m, int64_t iteration, dlr_metrics_repair *repair,
+                        dl_error *err) {
     if (access(m->path, F_OK) != 0) return true;
     size_t size;
     char *text = dl_read_file(m->arena, m->path, MAX_BYTES, &size, err);
@@ -60,7 +62,9 @@ dlr_metrics *dlr_metrics_open(const char *path, int64_t iteration, dlr_metrics_r
     if (ok) {
         m->fd = dl_append_open(path, iteration < 0 ? DL_APPEND_NEW : DL_APPEND, err);
         ok = m->fd >= 0;
-        if (ok) m->end = lseek(m->fd, 0, SEEK_END); /* a device or FIFO has none; it is never cut back */
+        if (ok)
+            m->end =
+                lseek(m->fd, 0, SEEK_END); /* a device or FIFO has none; it is never cut back */
     }
     if (repair) *repair = done;
     if (ok) return m;
@@ -68,8 +72,8 @@ dlr_metrics *dlr_metrics_open(const char *path, int64_t iteration, dlr_metrics_r
     return NULL;
 }
 
-bool dlr_metrics_put(dlr_metrics *m, int64_t epoch, int64_t iteration, const dlr_metric *values, int n,
-                     dl_error *err) {
+bool dlr_metrics_put(dlr_metrics *m, int64_t epoch, int64_t iteration, const dlr_metric *values,
+                     int n, dl_error *err) {
     dl_buf b = {0};
     dl_putf(&b, "{\"epoch\": %lld, \"iteration\": %lld", (long long)epoch, (long long)iteration);
     for (int i = 0; i < n; i++) {
@@ -101,8 +105,8 @@ bool dlr_metrics_read(const char *path, dlr_metrics_each *each, void *ctx, dl_er
         const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
         dl_arena *one = dl_arena_new(arena);
         dl_error ignored = {0};
-        const dlr_json *point =
-            dlr_json_parse(one, at, (size_t)(stop - at), (dlr_json_limits){8, 100000}, "", &ignored);
+        const dlr_json *point = dlr_json_parse(one, at, (size_t)(stop - at),
+                                               (dlr_json_limits){8, 100000}, "", &ignored);
         if (point) each(ctx, point);
         dl_arena_free(one);
         at = stop + 1;

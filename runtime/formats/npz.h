@@ -14,7 +14,7 @@ typedef struct {
     int64_t whole;
 } dlr_npz_array;
 
-/* Writes the file whole or not at all. Errors: DL_IO, DL_RESOURCE; DL_INTERNAL for more than a zip of 32 bits
- * holds. */
+/* Writes the file whole or not at all. Errors: DL_IO, DL_RESOURCE; DL_INTERNAL for more than a zip
+ * of 32 bits holds. */
 bool dlr_npz_write(const char *path, const dlr_npz_array *arrays, int n, dl_error *err);
 #endif

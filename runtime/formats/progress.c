@@ -49,8 +49,8 @@ static void draw_bar(const dlr_progress *p, double t) {
     dl_putf(&tail, " %lld", (long long)p->done);
     if (p->total > 0) dl_putf(&tail, "/%lld", (long long)p->total);
     put_figures(&tail, p, t, "  ");
-    /* The last column stays empty: some terminals wrap there. Too narrow: first the bar goes, then the end is
-     * cut. */
+    /* The last column stays empty: some terminals wrap there. Too narrow: first the bar goes, then
+     * the end is cut. */
     int room = dlr_terminal_width() - 1, left = room - (int)(head.n + tail.n) - 2;
     dl_puts(&line, head.at);
     if (p->total > 0 && left >= LEAST_BAR) put_bar(&line, p, left, dlr_terminal_has_colour());

@@ -24,8 +24,8 @@ typedef struct {
 
 /* Starts one of `total` batches (0: unknown). One is shown at a time. */
 void dlr_progress_start(dlr_progress *p, const char *label, int64_t total);
-/* One batch of `samples` samples is done; `loss` is shown (NaN: nothing to show). Cheap: call it at every
- * step. */
+/* One batch of `samples` samples is done; `loss` is shown (NaN: nothing to show). Cheap: call it at
+ * every step. */
 void dlr_progress_step(dlr_progress *p, int64_t samples, double loss);
 /* Removes the bar. */
 void dlr_progress_finish(dlr_progress *p);

@@ -14,7 +14,9 @@ static void put_varint(dl_buf *b, uint64_t v) {
     dl_putn(b, bytes, n);
 }
 
-static void put_key(dl_buf *b, int field, int wire) { put_varint(b, (uint64_t)field << 3 | (uint64_t)wire); }
+static void put_key(dl_buf *b, int field, int wire) {
+    put_varint(b, (uint64_t)field << 3 | (uint64_t)wire);
+}
 
 void dlr_pb_varint(dl_buf *b, int field, uint64_t v) {
     put_key(b, field, VARINT);

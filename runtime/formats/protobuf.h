@@ -4,7 +4,8 @@
 #include "ir/base/str.h"
 
 void dlr_pb_varint(dl_buf *b, int field, uint64_t v);
-void dlr_pb_number(dl_buf *b, int field, uint64_t v); /* the same, but 0 is left out, as proto3 does */
+void dlr_pb_number(dl_buf *b, int field,
+                   uint64_t v); /* the same, but 0 is left out, as proto3 does */
 void dlr_pb_double(dl_buf *b, int field, double v);
 void dlr_pb_float(dl_buf *b, int field, float v);
 void dlr_pb_bytes(dl_buf *b, int field, const void *data, size_t n);

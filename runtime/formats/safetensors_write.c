@@ -13,11 +13,13 @@ static int *order_by_width(dl_arena *arena, const dlr_st_content *c) {
 static bool put_tensor_entry(dl_buf *b, const dlr_st_tensor *t, uint64_t *at, dl_error *err) {
     uint64_t bytes;
     if (!dlr_st_check_shape(t, &bytes, err)) return false;
-    if (INT64_MAX - bytes < *at) return dl_fail(err, DL_INTERNAL, "the tensor '%s' is too large", t->name);
+    if (INT64_MAX - bytes < *at)
+        return dl_fail(err, DL_INTERNAL, "the tensor '%s' is too large", t->name);
     dlr_json_put_key(b, t->name);
     dl_putf(b, "{\"dtype\":\"%s\",\"shape\":[", dlr_st_dtype_name(t->dtype));
     for (int i = 0; i < t->rank; i++) dl_putf(b, "%s%lld", i ? "," : "", (long long)t->shape[i]);
-    dl_putf(b, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*at, (unsigned long long)(*at + bytes));
+    dl_putf(b, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*at,
+            (unsigned long long)(*at + bytes));
     *at += bytes;
     return true;
 }
@@ -46,7 +48,8 @@ static bool build_header(dl_arena *arena, const dlr_st_content *c, const int *or
     while (b->n % DLR_ST_ALIGN) dl_puts(b, " ");
     n = b->n - 8;
     memcpy(b->at, &n, sizeof n);
-    return n <= DLR_ST_MAX_HEADER || dl_fail(err, DL_INTERNAL, "%s: too many tensors for one file", path);
+    return n <= DLR_ST_MAX_HEADER ||
+           dl_fail(err, DL_INTERNAL, "%s: too many tensors for one file", path);
 }
 
 bool dlr_safetensors_put(dlr_st_stream *s, dl_arena *arena, const void *ctx) {

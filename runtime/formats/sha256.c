@@ -4,8 +4,8 @@
 
 enum { BLOCK = 64, ROUNDS = 64 };
 
-/* The first 32 bits behind the point of the cube roots of the first 64 primes; below, of the square roots
- * of 8.
+/* The first 32 bits behind the point of the cube roots of the first 64 primes; below, of the square
+ * roots of 8.
  */
 static const uint32_t cubes[ROUNDS] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -36,7 +36,8 @@ static void take_block(uint32_t state[8], const unsigned char *block) {
     for (int t = 0; t < ROUNDS; t++) {
         uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]),
                  most = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t one = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + choice + cubes[t] + w[t];
+        uint32_t one =
+            s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + choice + cubes[t] + w[t];
         uint32_t two = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) + most;
         memmove(s + 1, s, 7 * sizeof *s);
         s[4] += one, s[0] = one + two;
@@ -55,7 +56,8 @@ void dlr_sha256(const void *data, size_t n, char hex[65]) {
     size_t bytes = left + 9 > BLOCK ? 2 * BLOCK : BLOCK;
     memcpy(end, p, left);
     end[left] = 0x80;
-    for (int i = 0; i < 8; i++) end[bytes - 1 - (size_t)i] = (unsigned char)((uint64_t)n * 8 >> 8 * i);
+    for (int i = 0; i < 8; i++)
+        end[bytes - 1 - (size_t)i] = (unsigned char)((uint64_t)n * 8 >> 8 * i);
     for (size_t at = 0; at < bytes; at += BLOCK) take_block(state, end + at);
     for (int i = 0; i < 64; i++) hex[i] = digits[state[i / 8] >> (28 - 4 * (i % 8)) & 15];
     hex[64] = 0;

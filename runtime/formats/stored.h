@@ -1,9 +1,9 @@
 /* Stored tensors: named arrays in one file, as PyTorch, NumPy and Hugging Face exchange them.
  *
- * There are two formats, each in files of its own: safetensors (safetensors_*.c) and PyTorch's (torch_*.c). A
- * file that is read is known by its content; one that is written is PyTorch's where its name ends with .pt,
- * .pth or .tar, and safetensors otherwise. Numbers are little-endian. What a file holds may be unaligned:
- * copy it out. */
+ * There are two formats, each in files of its own: safetensors (safetensors_*.c) and PyTorch's
+ * (torch_*.c). A file that is read is known by its content; one that is written is PyTorch's where
+ * its name ends with .pt, .pth or .tar, and safetensors otherwise. Numbers are little-endian. What
+ * a file holds may be unaligned: copy it out. */
 #ifndef DLR_STORED_H
 #define DLR_STORED_H
 #include "ir/base/arena.h"
@@ -11,11 +11,12 @@
 #include <stdint.h>
 
 /* Element types: name in the file, bytes an element. */
-#define DLR_ST_DTYPES(X)                                                                                     \
-    X(F64, 8)                                                                                                \
-    X(F32, 4)                                                                                                \
-    X(F16, 2)                                                                                                \
-    X(BF16, 2) X(I64, 8) X(I32, 4) X(I16, 2) X(I8, 1) X(U64, 8) X(U32, 4) X(U16, 2) X(U8, 1) X(BOOL, 1)
+#define DLR_ST_DTYPES(X)                                                                           \
+    X(F64, 8)                                                                                      \
+    X(F32, 4)                                                                                      \
+    X(F16, 2)                                                                                      \
+    X(BF16, 2)                                                                                     \
+    X(I64, 8) X(I32, 4) X(I16, 2) X(I8, 1) X(U64, 8) X(U32, 4) X(U16, 2) X(U8, 1) X(BOOL, 1)
 #define DLR_ST_ENUM(name, size) DLR_ST_##name,
 typedef enum { DLR_ST_DTYPES(DLR_ST_ENUM) DLR_ST_N_DTYPES } dlr_st_dtype;
 #undef DLR_ST_ENUM
@@ -26,8 +27,8 @@ bool dlr_st_is_float(dlr_st_dtype dtype);
 
 enum { DLR_ST_MAX_RANK = 8 };
 
-/* How elements lie that are not row-major: element (i, j, ...) at i stride[0] + j stride[1] + ... of the
- * data, counted in elements. */
+/* How elements lie that are not row-major: element (i, j, ...) at i stride[0] + j stride[1] + ...
+ * of the data, counted in elements. */
 typedef struct {
     int rank;
     int64_t shape[DLR_ST_MAX_RANK], stride[DLR_ST_MAX_RANK];
@@ -41,25 +42,25 @@ typedef struct dlr_st_tensor {
     int64_t shape[DLR_ST_MAX_RANK];
     const void *data; /* row-major; writing: NULL means that `read` gives it */
     uint64_t bytes;   /* of its elements; set by the reader, ignored by the writer */
-    /* Reading, of a tensor that is not row-major in its file (NULL: it is): how it lies there, and its first
-     * element, counted row-major. */
+    /* Reading, of a tensor that is not row-major in its file (NULL: it is): how it lies there, and
+     * its first element, counted row-major. */
     const dlr_st_view *view;
     int64_t first;
-    const struct dlr_st_joined *joined; /* Reading, of one that lies in boxes of others, or is one of those */
+    const struct dlr_st_joined
+        *joined; /* Reading, of one that lies in boxes of others, or is one of those */
 } dlr_st_tensor;
 
 typedef struct {
     const char *key, *value;
 } dlr_st_meta;
 
-/* Writing
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
 /* What is held of a tensor at a time, on the way to a file and from one. */
 enum { DLR_ST_PIECE = 4 << 20 /* bytes */ };
 
-/* Puts elements first .. first + n - 1 of tensors[index], counted row-major, into dst (from a device, or out
- * of another layout); at most DLR_ST_PIECE bytes of them. */
+/* Puts elements first .. first + n - 1 of tensors[index], counted row-major, into dst (from a
+ * device, or out of another layout); at most DLR_ST_PIECE bytes of them. */
 typedef bool dlr_st_read(void *ctx, int index, int64_t first, int64_t n, void *dst, dl_error *err);
 
 typedef struct {
@@ -74,20 +75,22 @@ typedef struct {
 
 typedef struct {
     uint64_t bytes, checksum; /* of the whole file (checksum.h) */
-    const char *not_finite;   /* the first tensor with a value that is not finite, as the content names it */
+    const char
+        *not_finite; /* the first tensor with a value that is not finite, as the content names it */
 } dlr_st_written;
 
-/* Writes a file whole or not at all: temporary beside it, fsync, rename. Safetensors stand in the given
- * order, but wider elements before narrower ones, so that each is aligned to its size, behind a header padded
- * to 64; PyTorch's file is a state_dict in the given order (torch_file.h), without metadata. No second copy
- * of the state is made: `read` goes through one buffer of DLR_ST_PIECE bytes. `written` may be NULL. Errors:
- * DL_IO with path and cause; DL_NUMERIC naming tensor and element, where `finite` is asked for; DL_RESOURCE
- * when that buffer cannot be had; DL_INTERNAL for a name given twice, a negative size, a rank over
- * DLR_ST_MAX_RANK or what the format cannot hold; what `read` reports. */
-bool dlr_st_write(const char *path, const dlr_st_content *content, dlr_st_written *written, dl_error *err);
+/* Writes a file whole or not at all: temporary beside it, fsync, rename. Safetensors stand in the
+ * given order, but wider elements before narrower ones, so that each is aligned to its size, behind
+ * a header padded to 64; PyTorch's file is a state_dict in the given order (torch_file.h), without
+ * metadata. No second copy of the state is made: `read` goes through one buffer of DLR_ST_PIECE
+ * bytes. `written` may be NULL. Errors: DL_IO with path and cause; DL_NUMERIC naming tensor and
+ * element, where `finite` is asked for; DL_RESOURCE when that buffer cannot be had; DL_INTERNAL for
+ * a name given twice, a negative size, a rank over DLR_ST_MAX_RANK or what the format cannot hold;
+ * what `read` reports. */
+bool dlr_st_write(const char *path, const dlr_st_content *content, dlr_st_written *written,
+                  dl_error *err);
 
-/* Reading
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 typedef struct dlr_st_file {
     const char *path;
@@ -101,25 +104,25 @@ typedef struct dlr_st_file {
 
 typedef enum {
     DLR_ST_PLAIN = 0,
-    DLR_ST_STRIP =
-        1, /* drop leading `module.` and `_orig_mod.` (DistributedDataParallel's, torch.compile's) */
-    DLR_ST_INPUT = 2 /* an input of the user's, which no output of this process may replace */
+    DLR_ST_STRIP = 1, /* drop leading `module.` and `_orig_mod.` (DistributedDataParallel's,
+                         torch.compile's) */
+    DLR_ST_INPUT = 2  /* an input of the user's, which no output of this process may replace */
 } dlr_st_flags;
 
-/* Opens and checks a file of either format: sizes, offsets without overlap, a description of at most 100 MB,
- * no name twice. Nothing of the data is read. Of PyTorch's files the tensors are those of the model's state
- * (torch_file.h says where it is looked for). Errors, each naming the file: DL_IO when it cannot be read,
- * DL_INPUT with the fault. */
+/* Opens and checks a file of either format: sizes, offsets without overlap, a description of at
+ * most 100 MB, no name twice. Nothing of the data is read. Of PyTorch's files the tensors are those
+ * of the model's state (torch_file.h says where it is looked for). Errors, each naming the file:
+ * DL_IO when it cannot be read, DL_INPUT with the fault. */
 dlr_st_file *dlr_st_open(const char *path, dlr_st_flags flags, dl_error *err);
 void dlr_st_close(dlr_st_file *file); /* NULL is fine */
 
-/* Several files as one: a tensor of which each has a box comes back whole. Where a box begins in the whole a
- * file says under DCP_SHARDING_INFO of its metadata, {"NAME": {"saved_offsets": [0, 64]}, ...}, as PyTorch's
- * torch.distributed.checkpoint (HuggingFaceStorageWriter) has it; a file without it has whole tensors. `name`
- * stands for all of them in messages. Errors as dlr_st_open, and DL_INPUT where boxes overlap, leave a gap or
- * are of several types. */
-dlr_st_file *dlr_st_open_joined(const char *const *paths, int n, const char *name, dlr_st_flags flags,
-                                dl_error *err);
+/* Several files as one: a tensor of which each has a box comes back whole. Where a box begins in
+ * the whole a file says under DCP_SHARDING_INFO of its metadata, {"NAME": {"saved_offsets": [0,
+ * 64]}, ...}, as PyTorch's torch.distributed.checkpoint (HuggingFaceStorageWriter) has it; a file
+ * without it has whole tensors. `name` stands for all of them in messages. Errors as dlr_st_open,
+ * and DL_INPUT where boxes overlap, leave a gap or are of several types. */
+dlr_st_file *dlr_st_open_joined(const char *const *paths, int n, const char *name,
+                                dlr_st_flags flags, dl_error *err);
 #define DLR_ST_BOXES   "DCP_SHARDING_INFO"
 #define DLR_ST_OFFSETS "saved_offsets"
 
@@ -127,10 +130,11 @@ dlr_st_file *dlr_st_open_joined(const char *const *paths, int n, const char *nam
 const dlr_st_tensor *dlr_st_find(const dlr_st_file *file, const char *name);
 const char *dlr_st_metadata(const dlr_st_file *file, const char *key); /* or NULL */
 
-/* Elements first .. first + n - 1 of a tensor, counted row-major, as a tensor of one axis: for reading a
- * large one in pieces. */
+/* Elements first .. first + n - 1 of a tensor, counted row-major, as a tensor of one axis: for
+ * reading a large one in pieces. */
 dlr_st_tensor dlr_st_part(const dlr_st_tensor *tensor, int64_t first, int64_t n);
-/* Where a box of a whole lies: in a tensor of a file, and at which coordinates of the whole it begins. */
+/* Where a box of a whole lies: in a tensor of a file, and at which coordinates of the whole it
+ * begins. */
 typedef struct {
     const dlr_st_file *file;
     const dlr_st_tensor *tensor;
@@ -143,27 +147,28 @@ typedef struct dlr_st_joined {
     int64_t from[DLR_ST_MAX_RANK], shape[DLR_ST_MAX_RANK];
 } dlr_st_joined;
 
-/* Elements first .. first + n - 1 along an axis, as a tensor: of what lies elsewhere nothing is read that is
- * not between them. `slice` is filled, and must outlive the result. */
+/* Elements first .. first + n - 1 along an axis, as a tensor: of what lies elsewhere nothing is
+ * read that is not between them. `slice` is filled, and must outlive the result. */
 typedef struct {
     dlr_st_joined joined;
     dlr_st_box box;
 } dlr_st_slice;
-dlr_st_tensor dlr_st_cut(const dlr_st_file *file, const dlr_st_tensor *tensor, int axis, int64_t first,
-                         int64_t n, dlr_st_slice *slice);
+dlr_st_tensor dlr_st_cut(const dlr_st_file *file, const dlr_st_tensor *tensor, int axis,
+                         int64_t first, int64_t n, dlr_st_slice *slice);
 
-/* Copies a tensor's bytes out. Reads rather than maps, so that a bad disk or a file cut meanwhile is an error
- * (DL_IO) and not a signal. Of PyTorch's files the storage is held against its checksum before (DL_INPUT),
- * once. */
+/* Copies a tensor's bytes out. Reads rather than maps, so that a bad disk or a file cut meanwhile
+ * is an error (DL_IO) and not a signal. Of PyTorch's files the storage is held against its checksum
+ * before (DL_INPUT), once. */
 bool dlr_st_load(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);
-/* The same as float32, from F64, F32, F16 or BF16 (F64 rounded to nearest even). Errors: DL_INPUT for other
- * types. */
-bool dlr_st_load_f32(const dlr_st_file *file, const dlr_st_tensor *tensor, float *dst, dl_error *err);
+/* The same as float32, from F64, F32, F16 or BF16 (F64 rounded to nearest even). Errors: DL_INPUT
+ * for other types. */
+bool dlr_st_load_f32(const dlr_st_file *file, const dlr_st_tensor *tensor, float *dst,
+                     dl_error *err);
 
 /* What differs between two things that should be one, a line each. */
 typedef DL_ARRAY(const char *) dlr_differences;
-/* Adds how the file differs from exactly the wanted names and shapes, and element types that load: the wanted
- * one, or any float where a float is wanted. */
+/* Adds how the file differs from exactly the wanted names and shapes, and element types that load:
+ * the wanted one, or any float where a float is wanted. */
 void dlr_st_compare(dl_arena *arena, const dlr_st_file *file, const dlr_st_tensor *want, int n,
                     dlr_differences *list);
 /* Whether a message has room for them all. */
@@ -171,8 +176,8 @@ bool dlr_differences_fit(const dlr_differences *list);
 /* DL_INPUT: `what`, and the differences as far as the message has room. Returns false. */
 bool dlr_differences_fail(const dlr_differences *list, const char *what, dl_error *err);
 
-/* Whether the file holds exactly the wanted names and shapes, and element types that load: the wanted one, or
- * any float where a float is wanted. Errors: DL_INPUT listing every difference as far as the message has
- * room. */
+/* Whether the file holds exactly the wanted names and shapes, and element types that load: the
+ * wanted one, or any float where a float is wanted. Errors: DL_INPUT listing every difference as
+ * far as the message has room. */
 bool dlr_st_check(const dlr_st_file *file, const dlr_st_tensor *want, int n, dl_error *err);
 #endif

@@ -3,7 +3,8 @@
 
 #include "runtime/formats/stored_internal.h"
 
-/* What a box has of the wanted elements: of the region's row-major order, runs that lie side by side in both.
+/* What a box has of the wanted elements: of the region's row-major order, runs that lie side by
+ * side in both.
  */
 typedef struct {
     const dlr_st_box *box;
@@ -20,8 +21,9 @@ static void find_strides(int rank, const int64_t *shape, int64_t *stride) {
     for (int i = rank - 1; i >= 0; i--) stride[i] = n, n *= shape[i];
 }
 
-/* False: the box has none of the region's elements first .. first + n - 1. Along the first axis what lies in
- * front of and behind those is left out; what else is no part of them is found run by run. */
+/* False: the box has none of the region's elements first .. first + n - 1. Along the first axis
+ * what lies in front of and behind those is left out; what else is no part of them is found run by
+ * run. */
 static bool find_overlap(const dlr_st_tensor *t, const dlr_st_box *box, int64_t n, overlap *o) {
     const dlr_st_joined *j = t->joined;
     const dlr_st_tensor *b = box->tensor;
@@ -48,8 +50,8 @@ static bool find_overlap(const dlr_st_tensor *t, const dlr_st_box *box, int64_t 
     return true;
 }
 
-/* One run after the other, clipped to the wanted elements: where it begins among those, in the box, and how
- * long it is. */
+/* One run after the other, clipped to the wanted elements: where it begins among those, in the box,
+ * and how long it is. */
 typedef struct {
     int64_t at[DLR_ST_MAX_RANK]; /* along the outer axes, from o->low */
     bool begun;
@@ -77,10 +79,10 @@ static bool next_run(const overlap *o, int64_t first, int64_t n, run *r) {
     }
 }
 
-/* The wanted elements of one box: run by run from the file, or, where they are several and not far apart, out
- * of what lies between the first and the last. */
-static bool copy_box(const dlr_st_tensor *t, const dlr_st_box *box, int64_t n, size_t size, char *dst,
-                     dl_error *err) {
+/* The wanted elements of one box: run by run from the file, or, where they are several and not far
+ * apart, out of what lies between the first and the last. */
+static bool copy_box(const dlr_st_tensor *t, const dlr_st_box *box, int64_t n, size_t size,
+                     char *dst, dl_error *err) {
     overlap o;
     if (!find_overlap(t, box, n, &o)) return true;
     int64_t runs = 0, low = 0, high = 0;
@@ -117,8 +119,8 @@ bool dlr_st_join(const dlr_st_tensor *t, void *dst, dl_error *err) {
     return true;
 }
 
-dlr_st_tensor dlr_st_cut(const dlr_st_file *file, const dlr_st_tensor *t, int axis, int64_t first, int64_t n,
-                         dlr_st_slice *s) {
+dlr_st_tensor dlr_st_cut(const dlr_st_file *file, const dlr_st_tensor *t, int axis, int64_t first,
+                         int64_t n, dlr_st_slice *s) {
     dlr_st_tensor slice = *t;
     if (t->joined) {
         s->joined = *t->joined;

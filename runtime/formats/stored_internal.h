@@ -12,14 +12,16 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 /* Bytes of the data by shape and type; false for a negative size or more than 2^63 bytes. */
 bool dlr_st_size(const dlr_st_tensor *tensor, uint64_t *bytes);
-/* The first of n values that is not finite, or -1; always -1 for integers. *nan tells NaN from infinity. */
+/* The first of n values that is not finite, or -1; always -1 for integers. *nan tells NaN from
+ * infinity. */
 int64_t dlr_st_find_not_finite(dlr_st_dtype dtype, const void *data, int64_t n, bool *nan);
 
 /* A tensor's name without what DLR_ST_STRIP drops in front of it. */
 const char *dlr_st_bare_name(const char *name);
 
 /* dlr_st_load of a tensor that one file holds, in no boxes; the tensors of boxes are such. */
-bool dlr_st_load_unjoined(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst, dl_error *err);
+bool dlr_st_load_unjoined(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst,
+                          dl_error *err);
 /* dlr_st_load of one that lies in boxes. */
 bool dlr_st_join(const dlr_st_tensor *tensor, void *dst, dl_error *err);
 /* What lies within this many bytes is read at once and picked from. */
@@ -27,8 +29,7 @@ enum { DLR_ST_WINDOW = 64 << 20 };
 /* Sorts the file's names for dlr_st_find. Errors: DL_INPUT where one is there twice. */
 bool dlr_st_index_names(dlr_st_file *file, dlr_st_flags flags, dl_error *err);
 
-/* Reading
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 struct dlr_torch_value;
 
@@ -45,20 +46,21 @@ struct dlr_st_private {
     int n_files;
 };
 
-/* Reads what a file says of its tensors: private->tensors, n, metadata; names need not be unique yet. */
+/* Reads what a file says of its tensors: private->tensors, n, metadata; names need not be unique
+ * yet. */
 typedef bool dlr_st_describe(dlr_st_file *file, dl_error *err);
 dlr_st_describe dlr_safetensors_describe, dlr_torch_describe;
 /* Whether a file that begins with these n bytes is PyTorch's, of any age. */
 bool dlr_torch_begins(const unsigned char *head, size_t n);
 
-/* Whether the entry of a PyTorch's file in which the byte `at` lies has its checksum; true of other files.
- * Errors: DL_INPUT, DL_IO, DL_RESOURCE. */
+/* Whether the entry of a PyTorch's file in which the byte `at` lies has its checksum; true of other
+ * files. Errors: DL_INPUT, DL_IO, DL_RESOURCE. */
 bool dlr_torch_check(const dlr_st_file *file, int64_t at, dl_error *err);
 
-/* Writing
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
-/* A file on its way out, in one pass: each block is summed while it is in the cache, and then written. */
+/* A file on its way out, in one pass: each block is summed while it is in the cache, and then
+ * written. */
 typedef struct {
     const char *path;
     const dlr_st_content *content;
@@ -80,8 +82,8 @@ bool dlr_st_put_tensor(dlr_st_stream *s, int index);
 typedef bool dlr_st_format(dlr_st_stream *s, dl_arena *arena, const void *ctx);
 dlr_st_format dlr_safetensors_put;
 /* dlr_st_write in a given format. `ctx` is handed to it. */
-bool dlr_st_write_as(const char *path, const dlr_st_content *content, dlr_st_format *format, const void *ctx,
-                     dlr_st_written *written, dl_error *err);
+bool dlr_st_write_as(const char *path, const dlr_st_content *content, dlr_st_format *format,
+                     const void *ctx, dlr_st_written *written, dl_error *err);
 /* A file of PyTorch's with the content as an OrderedDict, a state_dict. */
 bool dlr_torch_write_state(const char *path, const dlr_st_content *content, dlr_st_written *written,
                            dl_error *err);

@@ -7,7 +7,8 @@
 typedef DL_ARRAY(dlr_st_box) box_list;
 
 /* Where the file's tensors begin in their wholes; NULL: at the beginning. */
-static bool read_offsets(dl_arena *arena, const dlr_st_file *f, const dlr_json **offsets, dl_error *err) {
+static bool read_offsets(dl_arena *arena, const dlr_st_file *f, const dlr_json **offsets,
+                         dl_error *err) {
     const char *text = dlr_st_metadata(f, DLR_ST_BOXES);
     *offsets = NULL;
     if (!text) return true;
@@ -16,7 +17,8 @@ static bool read_offsets(dl_arena *arena, const dlr_st_file *f, const dlr_json *
     return *offsets != NULL;
 }
 
-static bool place_box(const dlr_json *offsets, const char *stored_name, dlr_st_box *box, dl_error *err) {
+static bool place_box(const dlr_json *offsets, const char *stored_name, dlr_st_box *box,
+                      dl_error *err) {
     const dlr_st_tensor *t = box->tensor;
     const dlr_json *list = dlr_json_get(dlr_json_get(offsets, stored_name), DLR_ST_OFFSETS);
     if (!offsets) return true;
@@ -26,8 +28,8 @@ static bool place_box(const dlr_json *offsets, const char *stored_name, dlr_st_b
         ok = at->kind == DLR_JSON_INT && at->integer >= 0 && at->integer <= INT64_MAX - t->shape[i];
         box->at[i] = ok ? at->integer : 0;
     }
-    return ok || dl_fail(err, DL_INPUT, "%s: tensor '%.200s' has no such " DLR_ST_OFFSETS, box->file->path,
-                         stored_name);
+    return ok || dl_fail(err, DL_INPUT, "%s: tensor '%.200s' has no such " DLR_ST_OFFSETS,
+                         box->file->path, stored_name);
 }
 
 static bool collect(dl_arena *arena, const dlr_st_file *f, box_list *list, dl_error *err) {
@@ -45,13 +47,15 @@ static bool collect(dl_arena *arena, const dlr_st_file *f, box_list *list, dl_er
 static int by_name(const void *a, const void *b) {
     const dlr_st_box *x = a, *y = b;
     int c = strcmp(x->tensor->name, y->tensor->name);
-    for (int i = 0; c == 0 && i < DLR_ST_MAX_RANK; i++) c = (x->at[i] > y->at[i]) - (x->at[i] < y->at[i]);
+    for (int i = 0; c == 0 && i < DLR_ST_MAX_RANK; i++)
+        c = (x->at[i] > y->at[i]) - (x->at[i] < y->at[i]);
     return c;
 }
 
 static bool overlaps(const dlr_st_box *a, const dlr_st_box *b) {
     for (int i = 0; i < a->tensor->rank; i++)
-        if (a->at[i] + a->tensor->shape[i] <= b->at[i] || b->at[i] + b->tensor->shape[i] <= a->at[i])
+        if (a->at[i] + a->tensor->shape[i] <= b->at[i] ||
+            b->at[i] + b->tensor->shape[i] <= a->at[i])
             return false;
     return true;
 }
@@ -67,15 +71,16 @@ static bool make_whole(dl_arena *arena, const dlr_st_file *f, const dlr_st_box *
     for (int k = 0; k < n; k++) {
         const dlr_st_tensor *b = boxes[k].tensor;
         if (b->dtype != first->dtype || b->rank != first->rank)
-            return dl_fail(err, DL_INPUT, "%s: tensor '%.200s' is of one type in %s and of another in %s",
-                           f->path, first->name, boxes[0].file->path, boxes[k].file->path);
+            return dl_fail(err, DL_INPUT,
+                           "%s: tensor '%.200s' is of one type in %s and of another in %s", f->path,
+                           first->name, boxes[0].file->path, boxes[k].file->path);
         for (int i = 0; i < b->rank; i++)
             if (boxes[k].at[i] + b->shape[i] > t->shape[i] || k == 0)
                 t->shape[i] = boxes[k].at[i] + b->shape[i];
         for (int i = 0; i < k && b->bytes > 0; i++)
             if (boxes[i].tensor->bytes > 0 && overlaps(&boxes[i], &boxes[k]))
-                return dl_fail(err, DL_INPUT, "%s: tensor '%.200s' is twice there, in %s and in %s", f->path,
-                               first->name, boxes[i].file->path, boxes[k].file->path);
+                return dl_fail(err, DL_INPUT, "%s: tensor '%.200s' is twice there, in %s and in %s",
+                               f->path, first->name, boxes[i].file->path, boxes[k].file->path);
         covered += b->bytes;
     }
     if (!dlr_st_size(t, &t->bytes) || t->bytes != covered)
@@ -95,19 +100,20 @@ static bool join_all(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
     for (int from = 0, to; from < boxes.n; from = to) {
         for (to = from + 1; to < boxes.n; to++)
             if (strcmp(boxes.at[to].tensor->name, boxes.at[from].tensor->name) != 0) break;
-        if (!make_whole(p->arena, f, boxes.at + from, to - from, &p->tensors[f->n++], err)) return false;
+        if (!make_whole(p->arena, f, boxes.at + from, to - from, &p->tensors[f->n++], err))
+            return false;
     }
     return dlr_st_index_names(f, flags, err);
 }
 
-dlr_st_file *dlr_st_open_joined(const char *const *paths, int n, const char *name, dlr_st_flags flags,
-                                dl_error *err) {
+dlr_st_file *dlr_st_open_joined(const char *const *paths, int n, const char *name,
+                                dlr_st_flags flags, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_st_file *f = DL_NEW(arena, dlr_st_file);
     f->path = dl_strdup(arena, name);
     f->private = DL_NEW(arena, struct dlr_st_private);
-    *f->private =
-        (struct dlr_st_private){.arena = arena, .fd = -1, .files = DL_NEWS(arena, dlr_st_file *, n)};
+    *f->private = (struct dlr_st_private){
+        .arena = arena, .fd = -1, .files = DL_NEWS(arena, dlr_st_file *, n)};
     /* names as they stand in the files, for what those say of them */
     for (int i = 0; i < n; i++, f->private->n_files++)
         if (!(f->private->files[i] = dlr_st_open(paths[i], flags & ~DLR_ST_STRIP, err))) break;

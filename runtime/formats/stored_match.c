@@ -1,4 +1,5 @@
-/* What a program does with a file it opened: floats of any width, and the comparison with what a model wants.
+/* What a program does with a file it opened: floats of any width, and the comparison with what a
+ * model wants.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@ static float from_bits(uint32_t bits) {
     return v;
 }
 
-/* IEEE 754 binary16: a subnormal is its mantissa times 2^-24, the rest a change of the exponent's bias. */
+/* IEEE 754 binary16: a subnormal is its mantissa times 2^-24, the rest a change of the exponent's
+ * bias. */
 static float widen_f16(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ff;
     if (exponent == 31) return from_bits(sign | 0x7f800000 | mantissa << 13);
@@ -44,8 +46,8 @@ bool dlr_st_is_float(dlr_st_dtype t) {
 bool dlr_st_load_f32(const dlr_st_file *f, const dlr_st_tensor *t, float *dst, dl_error *err) {
     if (t->dtype == DLR_ST_F32) return dlr_st_load(f, t, dst, err);
     if (!dlr_st_is_float(t->dtype))
-        return dl_fail(err, DL_INPUT, "%s: tensor '%.200s' is %s, not a floating-point type", f->path,
-                       t->name, dlr_st_dtype_name(t->dtype));
+        return dl_fail(err, DL_INPUT, "%s: tensor '%.200s' is %s, not a floating-point type",
+                       f->path, t->name, dlr_st_dtype_name(t->dtype));
     unsigned char piece[1 << 15];
     size_t size = dlr_st_dtype_size(t->dtype), per_piece = sizeof piece / size;
     for (uint64_t done = 0, n = t->bytes / size; done < n;) {
@@ -65,8 +67,10 @@ static void put_type(dl_buf *b, const dlr_st_tensor *t) {
 }
 
 static bool same_type(const dlr_st_tensor *a, const dlr_st_tensor *b) {
-    if (a->dtype != b->dtype && !(dlr_st_is_float(a->dtype) && dlr_st_is_float(b->dtype))) return false;
-    return a->rank == b->rank && memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
+    if (a->dtype != b->dtype && !(dlr_st_is_float(a->dtype) && dlr_st_is_float(b->dtype)))
+        return false;
+    return a->rank == b->rank &&
+           memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
 }
 
 static int by_name(const void *a, const void *b) {
@@ -134,8 +138,9 @@ bool dlr_st_check(const dlr_st_file *f, const dlr_st_tensor *want, int n, dl_err
     dl_arena *arena = dl_arena_new(NULL);
     dlr_differences list = {0};
     dlr_st_compare(arena, f, want, n, &list);
-    bool same = list.n == 0 ||
-                dlr_differences_fail(&list, dl_format(arena, "%.150s is of another model", f->path), err);
+    bool same =
+        list.n == 0 ||
+        dlr_differences_fail(&list, dl_format(arena, "%.150s is of another model", f->path), err);
     dl_arena_free(arena);
     return same;
 }

@@ -34,8 +34,9 @@ bool dlr_st_index_names(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
     if (f->n > 1) qsort_r(order, (size_t)f->n, sizeof *order, by_name, (void *)f->tensors);
     for (int i = 1; i < f->n; i++)
         if (strcmp(f->tensors[order[i - 1]].name, f->tensors[order[i]].name) == 0)
-            return dl_fail(err, DL_INPUT, "%s: two tensors are called '%.200s' once prefixes are dropped",
-                           f->path, f->tensors[order[i]].name);
+            return dl_fail(err, DL_INPUT,
+                           "%s: two tensors are called '%.200s' once prefixes are dropped", f->path,
+                           f->tensors[order[i]].name);
     return true;
 }
 

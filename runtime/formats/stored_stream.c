@@ -1,5 +1,5 @@
-/* A file of stored tensors on its way out, whatever its format: bytes and tensors into the stream, and the
- * file whole or not at all. */
+/* A file of stored tensors on its way out, whatever its format: bytes and tensors into the stream,
+ * and the file whole or not at all. */
 #include <stdlib.h>
 #include <zlib.h>
 
@@ -12,7 +12,8 @@ bool dlr_st_put(dlr_st_stream *s, const void *data, uint64_t n) {
     for (const char *p = data; n > 0;) {
         size_t block = n < BLOCK ? (size_t)n : BLOCK;
         dlr_checksum_add(&s->sum, p, block);
-        if (s->counts_crc) s->crc = (uint32_t)crc32(s->crc, (const unsigned char *)p, (unsigned)block);
+        if (s->counts_crc)
+            s->crc = (uint32_t)crc32(s->crc, (const unsigned char *)p, (unsigned)block);
         if (!dl_output_write(s->out, p, block, s->err)) return false;
         p += block, n -= block;
     }
@@ -34,8 +35,8 @@ static void put_not_finite(dl_buf *b, const dlr_st_tensor *t, int64_t element, c
 }
 
 /* Remembers the first tensor with a value that is not finite; fails where there may be none. */
-static bool test_finite(dlr_st_stream *s, const dlr_st_tensor *t, int64_t first, int64_t n, const void *data,
-                        bool must) {
+static bool test_finite(dlr_st_stream *s, const dlr_st_tensor *t, int64_t first, int64_t n,
+                        const void *data, bool must) {
     if (s->not_finite) return true;
     bool nan;
     int64_t bad = dlr_st_find_not_finite(t->dtype, data, n, &nan);
@@ -56,22 +57,23 @@ bool dlr_st_put_tensor(dlr_st_stream *s, int index) {
     uint64_t bytes = 0;
     dlr_st_size(t, &bytes);
     if (bytes > 0 && !t->data && !c->read)
-        return dl_fail(s->err, DL_INTERNAL, "%s: the tensor '%s' has neither data nor a reader", s->path,
-                       t->name);
+        return dl_fail(s->err, DL_INTERNAL, "%s: the tensor '%s' has neither data nor a reader",
+                       s->path, t->name);
     if (!s->buffer && !t->data && !(s->buffer = malloc(DLR_ST_PIECE)))
         return dl_fail(s->err, DL_RESOURCE, "cannot write %s: no memory", s->path);
     for (int64_t at = 0, count = (int64_t)bytes / size; at < count; at += piece) {
         int64_t n = count - at < piece ? count - at : piece;
         const void *data = t->data ? (const char *)t->data + at * size : s->buffer;
         if (!t->data && !c->read(c->ctx, index, at, n, s->buffer, s->err)) return false;
-        if (!test_finite(s, t, at, n, data, c->finite) || !dlr_st_put(s, data, (uint64_t)(n * size)))
+        if (!test_finite(s, t, at, n, data, c->finite) ||
+            !dlr_st_put(s, data, (uint64_t)(n * size)))
             return false;
     }
     return true;
 }
 
-bool dlr_st_write_as(const char *path, const dlr_st_content *content, dlr_st_format *format, const void *ctx,
-                     dlr_st_written *written, dl_error *err) {
+bool dlr_st_write_as(const char *path, const dlr_st_content *content, dlr_st_format *format,
+                     const void *ctx, dlr_st_written *written, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_st_stream s = {.path = path, .content = content, .err = err};
     dlr_checksum_start(&s.sum);
@@ -80,7 +82,8 @@ bool dlr_st_write_as(const char *path, const dlr_st_content *content, dlr_st_for
         ok = dl_output_commit(s.out, err);
     else
         dl_output_discard(s.out);
-    if (ok && written) *written = (dlr_st_written){s.sum.n, dlr_checksum_value(&s.sum), s.not_finite};
+    if (ok && written)
+        *written = (dlr_st_written){s.sum.n, dlr_checksum_value(&s.sum), s.not_finite};
     free(s.buffer);
     dl_arena_free(arena);
     return ok;

@@ -32,6 +32,7 @@ dlr_st_tensor dlr_st_part(const dlr_st_tensor *t, int64_t first, int64_t n) {
     dlr_st_tensor part = {.name = t->name, .dtype = t->dtype, .rank = 1, .shape = {n}};
     part.bytes = (uint64_t)n * size, part.view = t->view, part.first = t->first + first;
     part.joined = t->joined;
-    part.data = t->view || t->joined ? t->data : (const unsigned char *)t->data + (uint64_t)first * size;
+    part.data =
+        t->view || t->joined ? t->data : (const unsigned char *)t->data + (uint64_t)first * size;
     return part;
 }

@@ -1,5 +1,5 @@
-/* A tensor's elements out of the one file that holds them, also where they do not lie row-major there:
- * transposed weights, slices, channels last. */
+/* A tensor's elements out of the one file that holds them, also where they do not lie row-major
+ * there: transposed weights, slices, channels last. */
 #include <stdlib.h>
 
 #include "ir/base/input.h"
@@ -19,8 +19,8 @@ static void find_coordinates(const dlr_st_view *v, int64_t element, int64_t at[D
     for (int i = v->rank - 1; i >= 0; i--) at[i] = element % v->shape[i], element /= v->shape[i];
 }
 
-/* Between the coordinates of the first and the last element, the first axis that differs goes from one to the
- * other, and those behind it all the way. */
+/* Between the coordinates of the first and the last element, the first axis that differs goes from
+ * one to the other, and those behind it all the way. */
 static void find_bounds(gather *g, int64_t first, int64_t last) {
     const dlr_st_view *v = g->t->view;
     int64_t a[DLR_ST_MAX_RANK], b[DLR_ST_MAX_RANK];
@@ -40,8 +40,8 @@ static bool copy_run(const gather *g, int64_t at, int64_t stride, int64_t n, uns
     for (int64_t i = 0; i < n; i++, at += stride, dst += size) {
         if (g->window)
             memcpy(dst, g->window + (size_t)(at - g->low) * g->size, size);
-        else if (!dl_read_at(g->f->private->fd, g->f->path, dst, size, g->place + at * (int64_t)g->size,
-                             g->err))
+        else if (!dl_read_at(g->f->private->fd, g->f->path, dst, size,
+                             g->place + at * (int64_t)g->size, g->err))
             return false;
     }
     return true;

@@ -10,7 +10,8 @@ static bool is_torch_name(const char *path) {
     return false;
 }
 
-bool dlr_st_write(const char *path, const dlr_st_content *content, dlr_st_written *written, dl_error *err) {
+bool dlr_st_write(const char *path, const dlr_st_content *content, dlr_st_written *written,
+                  dl_error *err) {
     if (is_torch_name(path)) return dlr_torch_write_state(path, content, written, err);
     return dlr_st_write_as(path, content, dlr_safetensors_put, NULL, written, err);
 }

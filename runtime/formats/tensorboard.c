@@ -25,7 +25,12 @@ enum {
 enum { IMAGE_HEIGHT = 1, IMAGE_WIDTH = 2, IMAGE_CHANNELS = 3, IMAGE_PNG = 4 };
 enum { TENSOR_DTYPE = 1, TENSOR_SHAPE = 2, TENSOR_STRING = 8, DT_STRING = 7 };
 enum { METADATA_PLUGIN = 1, PLUGIN_NAME = 1, PLUGIN_CONTENT = 2 };
-enum { HPARAMS_SESSION_START = 3, HPARAMS_SESSION_END = 4, SESSION_HPARAMS = 1, SESSION_START_TIME = 5 };
+enum {
+    HPARAMS_SESSION_START = 3,
+    HPARAMS_SESSION_END = 4,
+    SESSION_HPARAMS = 1,
+    SESSION_START_TIME = 5
+};
 enum { MAP_KEY = 1, MAP_VALUE = 2, ANY_NUMBER = 2, ANY_STRING = 3 };
 enum { END_STATUS = 1, END_TIME = 2, STATUS_SUCCESS = 1 };
 
@@ -42,14 +47,15 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Records hold the CRC turned and shifted, because the CRC of data that contains its own CRC says little. */
+/* Records hold the CRC turned and shifted, because the CRC of data that contains its own CRC says
+ * little. */
 static uint32_t masked_crc(const void *data, size_t n) {
     uint32_t crc = dlr_crc32c(data, n);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* Writes `event`'s fields behind time and step as one record; frees `event`. Step 0 is left out, as protobuf
- * does. */
+/* Writes `event`'s fields behind time and step as one record; frees `event`. Step 0 is left out, as
+ * protobuf does. */
 static bool put_event(dlr_tensorboard *board, int64_t step, dl_buf *event, dl_error *err) {
     dl_buf data = {0}, record = {0};
     dlr_pb_double(&data, EVENT_TIME, now());
@@ -102,8 +108,9 @@ dlr_tensorboard *dlr_tensorboard_open(const char *dir, int64_t first_step, dl_er
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensorboard *board = DL_NEW(arena, dlr_tensorboard);
     board->arena = arena;
-    board->path = dl_format(arena, "%s/events.out.tfevents.%010lld.%s.%ld.%d", dir, (long long)time(NULL),
-                            host, (long)getpid(), atomic_fetch_add(&opened, 1));
+    board->path =
+        dl_format(arena, "%s/events.out.tfevents.%010lld.%s.%ld.%d", dir, (long long)time(NULL),
+                  host, (long)getpid(), atomic_fetch_add(&opened, 1));
     board->fd = dl_append_open(board->path, DL_APPEND_NEW, err);
     if (board->fd >= 0 && start_file(board, first_step, err)) return board;
     dlr_tensorboard_close(board);
@@ -111,7 +118,8 @@ dlr_tensorboard *dlr_tensorboard_open(const char *dir, int64_t first_step, dl_er
 }
 
 bool dlr_tensorboard_flush(dlr_tensorboard *board, dl_error *err) {
-    return fdatasync(board->fd) == 0 || dl_fail_errno(err, DL_IO, "cannot make %s durable", board->path);
+    return fdatasync(board->fd) == 0 ||
+           dl_fail_errno(err, DL_IO, "cannot make %s durable", board->path);
 }
 
 void dlr_tensorboard_close(dlr_tensorboard *board) {
@@ -120,15 +128,16 @@ void dlr_tensorboard_close(dlr_tensorboard *board) {
     dl_arena_free(board->arena);
 }
 
-bool dlr_tensorboard_scalar(dlr_tensorboard *board, const char *tag, int64_t step, double v, dl_error *err) {
+bool dlr_tensorboard_scalar(dlr_tensorboard *board, const char *tag, int64_t step, double v,
+                            dl_error *err) {
     dl_buf value = {0};
     dlr_pb_text(&value, VALUE_TAG, tag);
     dlr_pb_float(&value, VALUE_SCALAR, (float)v);
     return put_value(board, step, &value, err);
 }
 
-bool dlr_tensorboard_image(dlr_tensorboard *board, const char *tag, int64_t step, dlr_png_view image,
-                           dl_error *err) {
+bool dlr_tensorboard_image(dlr_tensorboard *board, const char *tag, int64_t step,
+                           dlr_png_view image, dl_error *err) {
     dl_buf value = {0}, m = {0};
     dlr_pb_text(&value, VALUE_TAG, tag);
     dlr_pb_varint(&m, IMAGE_HEIGHT, (uint64_t)image.height);
@@ -151,8 +160,10 @@ bool dlr_tensorboard_text(dlr_tensorboard *board, const char *tag, int64_t step,
     return put_value(board, step, &value, err);
 }
 
-/* A value of the hparams plugin: all that counts is in the metadata. `field` says which message `info` is. */
-static bool put_hparams(dlr_tensorboard *board, const char *tag, int field, dl_buf *info, dl_error *err) {
+/* A value of the hparams plugin: all that counts is in the metadata. `field` says which message
+ * `info` is. */
+static bool put_hparams(dlr_tensorboard *board, const char *tag, int field, dl_buf *info,
+                        dl_error *err) {
     dl_buf value = {0}, content = {0};
     dlr_pb_message(&content, field, info);
     dlr_pb_text(&value, VALUE_TAG, tag);
@@ -161,7 +172,8 @@ static bool put_hparams(dlr_tensorboard *board, const char *tag, int field, dl_b
     return put_value(board, 0, &value, err);
 }
 
-bool dlr_tensorboard_hparams(dlr_tensorboard *board, const dlr_hparam *params, int n, dl_error *err) {
+bool dlr_tensorboard_hparams(dlr_tensorboard *board, const dlr_hparam *params, int n,
+                             dl_error *err) {
     dl_buf info = {0};
     for (int i = 0; i < n; i++) {
         dl_buf entry = {0}, any = {0};

@@ -30,8 +30,8 @@ int dlr_terminal_width(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* Erases the bar, writes the text and draws `bar`, all in one write. When standard error is gone there is
- * nobody left to tell: out.log still has the lines. */
+/* Erases the bar, writes the text and draws `bar`, all in one write. When standard error is gone
+ * there is nobody left to tell: out.log still has the lines. */
 static void redraw(const char *text, size_t n, const dl_buf *bar) {
     dl_buf out = {0};
     if (terminal.bar.n > 0) dl_puts(&out, erase);

@@ -1,14 +1,16 @@
-/* Standard error, shared by log lines and a progress bar so that they do not garble each other: a line erases
- * the bar, is written, and the bar is drawn again below it. All functions may be called from any thread. */
+/* Standard error, shared by log lines and a progress bar so that they do not garble each other: a
+ * line erases the bar, is written, and the bar is drawn again below it. All functions may be called
+ * from any thread. */
 #ifndef DLR_TERMINAL_H
 #define DLR_TERMINAL_H
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether standard error is a terminal on which a bar can be redrawn (asked anew each time; TERM=dumb is
- * none). */
+/* Whether standard error is a terminal on which a bar can be redrawn (asked anew each time;
+ * TERM=dumb is none). */
 bool dlr_terminal_is_live(void);
-/* Whether colour is wanted there: a live terminal and no NO_COLOR in the environment (no-color.org). */
+/* Whether colour is wanted there: a live terminal and no NO_COLOR in the environment
+ * (no-color.org). */
 bool dlr_terminal_has_colour(void);
 int dlr_terminal_width(void); /* columns, 80 when unknown */
 

@@ -1,20 +1,21 @@
-/* The parts of the reader of PyTorch's files: the machine that runs a pickle, and what it may call. */
+/* The parts of the reader of PyTorch's files: the machine that runs a pickle, and what it may call.
+ */
 #ifndef DLR_TORCH_INTERNAL_H
 #define DLR_TORCH_INTERNAL_H
 #include "runtime/formats/torch_file.h"
 #include "runtime/formats/zip.h"
 
-/* Bounds on what a hostile pickle costs: some 500 MB and a second. A checkpoint of seeds A to E needs a
- * hundred pushes for each parameter. */
+/* Bounds on what a hostile pickle costs: some 500 MB and a second. A checkpoint of seeds A to E
+ * needs a hundred pushes for each parameter. */
 enum { DLR_PICKLE_PUSHES = 4000000, DLR_PICKLE_TENSORS = 200000, DLR_PICKLE_DEPTH = 64 };
 
-/* Kinds that stand on the stack and in arguments, and nowhere in a tree: a global by its number, a storage by
- * its number (both in `integer`). */
+/* Kinds that stand on the stack and in arguments, and nowhere in a tree: a global by its number, a
+ * storage by its number (both in `integer`). */
 #define DLR_PICKLE_GLOBAL  ((dlr_torch_kind)DLR_TORCH_N_KINDS)
 #define DLR_PICKLE_STORAGE ((dlr_torch_kind)(DLR_TORCH_N_KINDS + 1))
 
-/* A container. It is held from the moment that another one takes it up, or the tree is done, and then grows
- * no more: so no container ever holds itself. */
+/* A container. It is held from the moment that another one takes it up, or the tree is done, and
+ * then grows no more: so no container ever holds itself. */
 typedef struct {
     dlr_torch_items items; /* first: values point here */
     int cap;
@@ -50,8 +51,8 @@ typedef struct {
     dl_error *err;
 } dlr_pickle;
 
-/* Runs the pickle; its tree in *root. Errors: DL_INPUT with the byte of the opcode at fault; DL_RESOURCE
- * never: what would need too much is refused. */
+/* Runs the pickle; its tree in *root. Errors: DL_INPUT with the byte of the opcode at fault;
+ * DL_RESOURCE never: what would need too much is refused. */
 bool dlr_pickle_run(dlr_pickle *m, dlr_torch_value *root);
 
 /* torch_tree.c: DL_INPUT with the file, the byte, and the fault. Returns false. */
@@ -79,7 +80,8 @@ int dlr_torch_compare_keys(const dlr_torch_value *a, const dlr_torch_value *b);
 void dlr_torch_keep_sums(dlr_st_file *f, const dlr_zip *zip);
 
 /* torch_rebuild.c: the global of this name, or -1; its name. */
-int dlr_pickle_find_global(const char *module, size_t module_bytes, const char *name, size_t name_bytes);
+int dlr_pickle_find_global(const char *module, size_t module_bytes, const char *name,
+                           size_t name_bytes);
 /* Calls a global with a tuple of arguments and pushes the result. */
 bool dlr_pickle_call(dlr_pickle *m, int64_t global, const dlr_torch_items *args);
 /* The storage that a persistent id names, pushed. */

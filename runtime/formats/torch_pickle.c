@@ -1,5 +1,5 @@
-/* A machine for the opcodes of pickle that torch.save writes. It makes no objects but those of torch_file.h,
- * and calls nothing but what torch_rebuild.c lists. */
+/* A machine for the opcodes of pickle that torch.save writes. It makes no objects but those of
+ * torch_file.h, and calls nothing but what torch_rebuild.c lists. */
 #include <stdio.h>
 
 #include "ir/base/utf8.h"
@@ -50,8 +50,8 @@ static bool run_proto(dlr_pickle *m) {
 
 static bool run_stop(dlr_pickle *m) {
     if (m->stack.n != 1 || m->marks.n)
-        return dlr_pickle_refuse(m, "ends with %d values and %d marks, where one value is wanted", m->stack.n,
-                                 m->marks.n);
+        return dlr_pickle_refuse(m, "ends with %d values and %d marks, where one value is wanted",
+                                 m->stack.n, m->marks.n);
     m->done = true;
     return true;
 }
@@ -98,7 +98,8 @@ static bool run_reduce(dlr_pickle *m) {
     return dlr_pickle_call(m, function.integer, args.items);
 }
 
-/* What an OrderedDict carries besides its items: _metadata, the versions of modules. It is let go. */
+/* What an OrderedDict carries besides its items: _metadata, the versions of modules. It is let go.
+ */
 static bool run_build(dlr_pickle *m) {
     if (!dlr_pickle_need(m, 2)) return false;
     dlr_torch_value state = pop(m), of = *top(m);
@@ -114,7 +115,8 @@ static bool put(dlr_pickle *m, int bytes) {
     uint64_t index;
     if (!take_number(m, bytes, &index) || !dlr_pickle_need(m, 1)) return false;
     if (index > (uint64_t)m->memo.n || index >= DLR_PICKLE_PUSHES)
-        return dlr_pickle_refuse(m, "remembers number %llu of %d", (unsigned long long)index, m->memo.n);
+        return dlr_pickle_refuse(m, "remembers number %llu of %d", (unsigned long long)index,
+                                 m->memo.n);
     if (index == (uint64_t)m->memo.n)
         dl_push(m->arena, &m->memo, *top(m));
     else
@@ -126,7 +128,8 @@ static bool get(dlr_pickle *m, int bytes) {
     uint64_t index;
     if (!take_number(m, bytes, &index)) return false;
     if (index >= (uint64_t)m->memo.n)
-        return dlr_pickle_refuse(m, "recalls number %llu of %d", (unsigned long long)index, m->memo.n);
+        return dlr_pickle_refuse(m, "recalls number %llu of %d", (unsigned long long)index,
+                                 m->memo.n);
     return dlr_pickle_push(m, m->memo.at[index]);
 }
 
@@ -135,7 +138,9 @@ static bool run_put4(dlr_pickle *m) { return put(m, 4); }
 static bool run_get1(dlr_pickle *m) { return get(m, 1); }
 static bool run_get4(dlr_pickle *m) { return get(m, 4); }
 
-static bool run_none(dlr_pickle *m) { return dlr_pickle_push(m, (dlr_torch_value){.kind = DLR_TORCH_NONE}); }
+static bool run_none(dlr_pickle *m) {
+    return dlr_pickle_push(m, (dlr_torch_value){.kind = DLR_TORCH_NONE});
+}
 
 static bool push_truth(dlr_pickle *m, bool v) {
     return dlr_pickle_push(m, (dlr_torch_value){.kind = DLR_TORCH_BOOL, .truth = v});
@@ -166,7 +171,8 @@ static bool run_int4(dlr_pickle *m) {
 static bool run_long1(dlr_pickle *m) {
     uint64_t n, v;
     if (!take_number(m, 1, &n)) return false;
-    if (n > 8) return dlr_pickle_refuse(m, "a whole number of %d bytes; at most 8 are read", (int)n);
+    if (n > 8)
+        return dlr_pickle_refuse(m, "a whole number of %d bytes; at most 8 are read", (int)n);
     if (!take_number(m, (int)n, &v)) return false;
     if (n > 0 && n < 8 && v >> (8 * n - 1) & 1) v |= UINT64_MAX << 8 * n;
     return push_int(m, (int64_t)v);
@@ -246,7 +252,9 @@ bool dlr_pickle_run(dlr_pickle *m, dlr_torch_value *root) {
     }
     *root = pop(m);
     if (dlr_pickle_is_inner(*root))
-        return dlr_pickle_refuse(m, "ends with a class, a function or a storage, and no tensor of it");
-    if (m->at != m->n) return dlr_pickle_refuse(m, "%zu bytes follow the end of the pickle", m->n - m->at);
+        return dlr_pickle_refuse(m,
+                                 "ends with a class, a function or a storage, and no tensor of it");
+    if (m->at != m->n)
+        return dlr_pickle_refuse(m, "%zu bytes follow the end of the pickle", m->n - m->at);
     return dlr_pickle_check_keys(m);
 }

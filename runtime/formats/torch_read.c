@@ -8,28 +8,31 @@ const dlr_torch_value *dlr_torch_root(const dlr_st_file *f) { return f->private-
 
 /* ---- what kind of file it is ---- */
 
-/* The number that PyTorch's files before 1.6 begin with, as a pickle of protocol 2: LONG1 of ten bytes. */
+/* The number that PyTorch's files before 1.6 begin with, as a pickle of protocol 2: LONG1 of ten
+ * bytes. */
 static const unsigned char before_zip[] = {0x80, 2,    0x8a, 0x0a, 'l',  0xfc, 0x9c,
                                            0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
 
-/* Of safetensors the first eight bytes are the length of a text, and the ninth its '{' or a blank: a zip has
- * a number there, and what old files begin with is a length beyond all limits. */
+/* Of safetensors the first eight bytes are the length of a text, and the ninth its '{' or a blank:
+ * a zip has a number there, and what old files begin with is a length beyond all limits. */
 bool dlr_torch_begins(const unsigned char *head, size_t n) {
-    bool zip = n >= 9 && head[0] == 'P' && head[1] == 'K' && head[2] < 8 && head[8] != '{' && head[8] != ' ';
+    bool zip = n >= 9 && head[0] == 'P' && head[1] == 'K' && head[2] < 8 && head[8] != '{' &&
+               head[8] != ' ';
     return zip || (n >= sizeof before_zip && memcmp(head, before_zip, sizeof before_zip) == 0);
 }
 
 static bool refuse_old(const dlr_st_file *f, dl_error *err) {
-    return dl_fail(
-        err, DL_INPUT,
-        "%s is of PyTorch's format before 1.6, which is not read. Convert it: python3 -c \"import torch; "
-        "torch.save(torch.load('OLD', map_location='cpu'), 'NEW')\"",
-        f->path);
+    return dl_fail(err, DL_INPUT,
+                   "%s is of PyTorch's format before 1.6, which is not read. Convert it: python3 "
+                   "-c \"import torch; "
+                   "torch.save(torch.load('OLD', map_location='cpu'), 'NEW')\"",
+                   f->path);
 }
 
 /* ---- the archive ---- */
 
-static bool check_byte_order(const dlr_st_file *f, const dlr_zip *z, const char *archive, dl_error *err) {
+static bool check_byte_order(const dlr_st_file *f, const dlr_zip *z, const char *archive,
+                             dl_error *err) {
     char order[8] = "";
     const dlr_zip_entry *e = dlr_zip_find(z, dl_format(f->private->arena, "%s/byteorder", archive));
     if (!e) return true; /* older versions of PyTorch write none, and are little-endian */
@@ -37,10 +40,10 @@ static bool check_byte_order(const dlr_st_file *f, const dlr_zip *z, const char 
         (!dl_read_at(f->private->fd, f->path, order, (size_t)e->bytes, (int64_t)e->at, err) ||
          !(z->unsummed || dlr_zip_check_data(f->path, e, order, err))))
         return false;
-    return strcmp(order, "little") == 0 ||
-           dl_fail(err, DL_INPUT,
-                   "%s: its numbers are not little-endian (byteorder: '%s'): save it on another machine",
-                   f->path, order);
+    return strcmp(order, "little") == 0 || dl_fail(err, DL_INPUT,
+                                                   "%s: its numbers are not little-endian "
+                                                   "(byteorder: '%s'): save it on another machine",
+                                                   f->path, order);
 }
 
 static bool read_root(dlr_st_file *f, dl_error *err) {
@@ -49,20 +52,22 @@ static bool read_root(dlr_st_file *f, dl_error *err) {
     if (!dlr_zip_read(p->arena, p->fd, f->path, p->size, &zip, err)) return false;
     for (int i = 0; i < zip.n; i++)
         if (zip.entries[i].deflated)
-            return dl_fail(
-                err, DL_INPUT,
-                "%s: entry '%.200s' of the zip file is compressed; PyTorch stores: save it again with "
-                "torch.save",
-                f->path, zip.entries[i].name);
+            return dl_fail(err, DL_INPUT,
+                           "%s: entry '%.200s' of the zip file is compressed; PyTorch stores: save "
+                           "it again with "
+                           "torch.save",
+                           f->path, zip.entries[i].name);
     const char *slash = strchr(zip.first, '/');
     size_t n = slash ? (size_t)(slash - zip.first) : 0;
     if (n == 0 || n > 250)
-        return dl_fail(err, DL_INPUT, "%s: a zip file, but no file of PyTorch's: it begins with '%.100s'",
-                       f->path, zip.first);
+        return dl_fail(err, DL_INPUT,
+                       "%s: a zip file, but no file of PyTorch's: it begins with '%.100s'", f->path,
+                       zip.first);
     const char *archive = dl_strndup(p->arena, zip.first, n);
     const dlr_zip_entry *e = dlr_zip_find(&zip, dl_format(p->arena, "%s/data.pkl", archive));
     if (!e)
-        return dl_fail(err, DL_INPUT, "%s: a zip file without %.200s/data.pkl, no file of PyTorch's", f->path,
+        return dl_fail(err, DL_INPUT,
+                       "%s: a zip file without %.200s/data.pkl, no file of PyTorch's", f->path,
                        archive);
     if (e->bytes > DLR_ST_MAX_HEADER)
         return dl_fail(err, DL_INPUT, "%s: data.pkl has %llu bytes, at most %d are read", f->path,
@@ -92,8 +97,8 @@ static const char *const state_keys[] = {"model_state", "model_state_dict", "sta
 enum { N_STATE_KEYS = sizeof state_keys / sizeof *state_keys };
 
 /* The dictionary of `v` under one of these keys, in *below; NULL where there is none. */
-static bool find_below(const dlr_st_file *f, const dlr_torch_value *v, const dlr_torch_value **below,
-                       dl_error *err) {
+static bool find_below(const dlr_st_file *f, const dlr_torch_value *v,
+                       const dlr_torch_value **below, dl_error *err) {
     const char *key = NULL;
     *below = NULL;
     for (int i = 0; i < N_STATE_KEYS; i++) {
@@ -101,15 +106,16 @@ static bool find_below(const dlr_st_file *f, const dlr_torch_value *v, const dlr
         if (!d || d->kind != DLR_TORCH_DICT) continue;
         if (key)
             return dl_fail(err, DL_INPUT,
-                           "%s: both '%s' and '%s' could be the model's state: save one of them", f->path,
-                           key, state_keys[i]);
+                           "%s: both '%s' and '%s' could be the model's state: save one of them",
+                           f->path, key, state_keys[i]);
         *below = d, key = state_keys[i];
     }
     return true;
 }
 
 /* The innermost such dictionary, or the whole; NULL: failed. */
-static const dlr_torch_value *find_state(const dlr_st_file *f, const dlr_torch_value *root, dl_error *err) {
+static const dlr_torch_value *find_state(const dlr_st_file *f, const dlr_torch_value *root,
+                                         dl_error *err) {
     for (const dlr_torch_value *v = root, *below;; v = below) {
         if (!find_below(f, v, &below, err)) return NULL;
         if (!below) return v;
@@ -118,12 +124,14 @@ static const dlr_torch_value *find_state(const dlr_st_file *f, const dlr_torch_v
 
 static bool refuse_entry(const dlr_st_file *f, const dlr_torch_value *key, dl_error *err) {
     char number[32] = "";
-    if (key->kind == DLR_TORCH_INT) snprintf(number, sizeof number, "%lld", (long long)key->integer);
-    return dl_fail(
-        err, DL_INPUT,
-        "%s: '%.200s' is %s, where the model's state has a tensor. It is looked for under 'model_state', "
-        "'model_state_dict', 'state_dict' and 'model', and else is the whole file",
-        f->path, key->kind == DLR_TORCH_INT ? number : key->text, dlr_torch_kind_name(key[1].kind));
+    if (key->kind == DLR_TORCH_INT)
+        snprintf(number, sizeof number, "%lld", (long long)key->integer);
+    return dl_fail(err, DL_INPUT,
+                   "%s: '%.200s' is %s, where the model's state has a tensor. It is looked for "
+                   "under 'model_state', "
+                   "'model_state_dict', 'state_dict' and 'model', and else is the whole file",
+                   f->path, key->kind == DLR_TORCH_INT ? number : key->text,
+                   dlr_torch_kind_name(key[1].kind));
 }
 
 bool dlr_torch_describe(dlr_st_file *f, dl_error *err) {
@@ -133,12 +141,13 @@ bool dlr_torch_describe(dlr_st_file *f, dl_error *err) {
     const dlr_torch_value *state = find_state(f, p->root, err);
     if (!state) return false;
     if (state->kind != DLR_TORCH_DICT)
-        return dl_fail(err, DL_INPUT, "%s holds %s, where a dictionary of tensors is wanted", f->path,
-                       dlr_torch_kind_name(state->kind));
+        return dl_fail(err, DL_INPUT, "%s holds %s, where a dictionary of tensors is wanted",
+                       f->path, dlr_torch_kind_name(state->kind));
     p->tensors = DL_NEWS(p->arena, dlr_st_tensor, state->items->n / 2);
     for (int i = 0; i < state->items->n; i += 2) {
         const dlr_torch_value *key = &state->items->at[i];
-        if (key->kind != DLR_TORCH_TEXT || key[1].kind != DLR_TORCH_TENSOR) return refuse_entry(f, key, err);
+        if (key->kind != DLR_TORCH_TEXT || key[1].kind != DLR_TORCH_TENSOR)
+            return refuse_entry(f, key, err);
         p->tensors[f->n] = *key[1].tensor;
         p->tensors[f->n++].name = key->text;
     }

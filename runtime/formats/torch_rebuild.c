@@ -35,11 +35,15 @@ static const struct {
 };
 enum { N_GLOBALS = sizeof globals / sizeof *globals };
 
-static bool same(const char *a, const char *b, size_t n) { return strlen(a) == n && memcmp(a, b, n) == 0; }
+static bool same(const char *a, const char *b, size_t n) {
+    return strlen(a) == n && memcmp(a, b, n) == 0;
+}
 
-int dlr_pickle_find_global(const char *module, size_t module_bytes, const char *name, size_t name_bytes) {
+int dlr_pickle_find_global(const char *module, size_t module_bytes, const char *name,
+                           size_t name_bytes) {
     for (int i = 0; i < N_GLOBALS; i++)
-        if (same(globals[i].module, module, module_bytes) && same(globals[i].name, name, name_bytes))
+        if (same(globals[i].module, module, module_bytes) &&
+            same(globals[i].name, name, name_bytes))
             return i;
     return -1;
 }
@@ -51,7 +55,8 @@ bool dlr_pickle_call(dlr_pickle *m, int64_t global, const dlr_torch_items *args)
 
 static bool make_ordered_dict(dlr_pickle *m, const dlr_torch_items *args) {
     if (args->n)
-        return dlr_pickle_refuse(m, "an OrderedDict with %d arguments, where none are wanted", args->n);
+        return dlr_pickle_refuse(m, "an OrderedDict with %d arguments, where none are wanted",
+                                 args->n);
     return dlr_pickle_push_object(m, DLR_TORCH_DICT, true);
 }
 
@@ -67,19 +72,23 @@ bool dlr_pickle_load_storage(dlr_pickle *m, dlr_torch_value id) {
     if (!a || a[0].kind != DLR_TORCH_TEXT || strcmp(a[0].text, "storage") != 0 ||
         !(is_global(a[1], STORAGE) || is_global(a[1], UNTYPED)) || a[2].kind != DLR_TORCH_TEXT ||
         a[3].kind != DLR_TORCH_TEXT || a[4].kind != DLR_TORCH_INT || a[4].integer < 0)
-        return dlr_pickle_refuse(m, "BINPERSID of what is no (\"storage\", class, key, device, size)");
+        return dlr_pickle_refuse(m,
+                                 "BINPERSID of what is no (\"storage\", class, key, device, size)");
     char name[400];
     if (snprintf(name, sizeof name, "%s/data/%s", m->archive, a[2].text) >= (int)sizeof name)
         return dlr_pickle_refuse(m, "a storage's name of %zu bytes", strlen(a[2].text));
     const dlr_zip_entry *e = dlr_zip_find(m->zip, name);
     if (!e) return dlr_pickle_refuse(m, "the file has no entry '%.200s' for a storage", name);
-    dlr_pickle_storage s = {m->map + e->at, e->bytes, is_global(a[1], STORAGE), globals[a[1].integer].dtype};
+    dlr_pickle_storage s = {m->map + e->at, e->bytes, is_global(a[1], STORAGE),
+                            globals[a[1].integer].dtype};
     uint64_t size = s.typed ? dlr_st_dtype_size(s.dtype) : 1;
     if (e->bytes % size || e->bytes / size != (uint64_t)a[4].integer)
-        return dlr_pickle_refuse(m, "the storage '%.200s' has %llu bytes, but %lld elements of %d", name,
-                                 (unsigned long long)e->bytes, (long long)a[4].integer, (int)size);
+        return dlr_pickle_refuse(m, "the storage '%.200s' has %llu bytes, but %lld elements of %d",
+                                 name, (unsigned long long)e->bytes, (long long)a[4].integer,
+                                 (int)size);
     dl_push(m->arena, &m->storages, s);
-    return dlr_pickle_push(m, (dlr_torch_value){.kind = DLR_PICKLE_STORAGE, .integer = m->storages.n - 1});
+    return dlr_pickle_push(
+        m, (dlr_torch_value){.kind = DLR_PICKLE_STORAGE, .integer = m->storages.n - 1});
 }
 
 /* ---- tensors ---- */
@@ -91,10 +100,11 @@ static bool is_empty(dlr_torch_value v) {
 /* A tuple of whole numbers >= 0. */
 static bool read_sizes(dlr_pickle *m, dlr_torch_value v, const char *what, int64_t *sizes, int *n) {
     if (v.kind != DLR_TORCH_TUPLE)
-        return dlr_pickle_refuse(m, "a tensor's %s is %s, not a tuple", what, dlr_torch_kind_name(v.kind));
+        return dlr_pickle_refuse(m, "a tensor's %s is %s, not a tuple", what,
+                                 dlr_torch_kind_name(v.kind));
     if (v.items->n > DLR_ST_MAX_RANK)
-        return dlr_pickle_refuse(m, "a tensor of %d dimensions, at most %d are supported", v.items->n,
-                                 DLR_ST_MAX_RANK);
+        return dlr_pickle_refuse(m, "a tensor of %d dimensions, at most %d are supported",
+                                 v.items->n, DLR_ST_MAX_RANK);
     *n = v.items->n;
     for (int i = 0; i < *n; i++) {
         if (v.items->at[i].kind != DLR_TORCH_INT || v.items->at[i].integer < 0)
@@ -123,7 +133,8 @@ static bool fits(const dlr_st_view *v, int64_t first, int64_t n) {
 }
 
 /* Arguments 0 to 5: storage, offset, size, stride, requires_grad, backward_hooks. */
-static bool make_tensor(dlr_pickle *m, const dlr_torch_value *a, dlr_st_dtype dtype, uint64_t bytes) {
+static bool make_tensor(dlr_pickle *m, const dlr_torch_value *a, dlr_st_dtype dtype,
+                        uint64_t bytes) {
     dlr_st_view view = {0};
     int strides = 0;
     if (a[1].kind != DLR_TORCH_INT || a[1].integer < 0)
@@ -133,7 +144,8 @@ static bool make_tensor(dlr_pickle *m, const dlr_torch_value *a, dlr_st_dtype dt
         return false;
     if (strides != view.rank)
         return dlr_pickle_refuse(m, "a tensor with %d sizes and %d strides", view.rank, strides);
-    if (a[4].kind != DLR_TORCH_BOOL || !is_empty(a[5])) return dlr_pickle_refuse(m, "a tensor with hooks");
+    if (a[4].kind != DLR_TORCH_BOOL || !is_empty(a[5]))
+        return dlr_pickle_refuse(m, "a tensor with hooks");
     if (++m->tensors > DLR_PICKLE_TENSORS)
         return dlr_pickle_refuse(m, "more than %d tensors", DLR_PICKLE_TENSORS);
     dlr_st_tensor *t = DL_NEW(m->arena, dlr_st_tensor);
@@ -156,14 +168,14 @@ static bool make_tensor(dlr_pickle *m, const dlr_torch_value *a, dlr_st_dtype dt
     return dlr_pickle_push(m, (dlr_torch_value){.kind = DLR_TORCH_TENSOR, .tensor = t});
 }
 
-static const dlr_pickle_storage *storage_of(const dlr_pickle *m, const dlr_torch_items *args, int least,
-                                            int most) {
+static const dlr_pickle_storage *storage_of(const dlr_pickle *m, const dlr_torch_items *args,
+                                            int least, int most) {
     if (args->n < least || args->n > most || args->at[0].kind != DLR_PICKLE_STORAGE) return NULL;
     return &m->storages.at[args->at[0].integer];
 }
 
-/* (storage, offset, size, stride, requires_grad, backward_hooks[, metadata]): metadata would be a conjugate
- * or negative view, whose numbers are others than the storage's. */
+/* (storage, offset, size, stride, requires_grad, backward_hooks[, metadata]): metadata would be a
+ * conjugate or negative view, whose numbers are others than the storage's. */
 static bool rebuild_tensor(dlr_pickle *m, const dlr_torch_items *args) {
     const dlr_pickle_storage *s = storage_of(m, args, 6, 7);
     if (!s || !s->typed || (args->n > 6 && !is_empty(args->at[6])))
@@ -182,7 +194,8 @@ static bool rebuild_typed_tensor(dlr_pickle *m, const dlr_torch_items *args) {
 /* (tensor, requires_grad, backward_hooks) */
 static bool rebuild_parameter(dlr_pickle *m, const dlr_torch_items *args) {
     const dlr_torch_value *a = args->at;
-    if (args->n != 3 || a[0].kind != DLR_TORCH_TENSOR || a[1].kind != DLR_TORCH_BOOL || !is_empty(a[2]))
+    if (args->n != 3 || a[0].kind != DLR_TORCH_TENSOR || a[1].kind != DLR_TORCH_BOOL ||
+        !is_empty(a[2]))
         return dlr_pickle_refuse(m, "_rebuild_parameter with other arguments than torch.save's");
     return dlr_pickle_push(m, a[0]);
 }

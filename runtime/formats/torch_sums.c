@@ -1,6 +1,6 @@
-/* The checksums of a PyTorch's file. An entry, which has a storage, is read whole and checked before the
- * first tensor of it is handed out, and once while the file is open: the second read comes from the system's
- * memory. What nobody loads is not read. */
+/* The checksums of a PyTorch's file. An entry, which has a storage, is read whole and checked
+ * before the first tensor of it is handed out, and once while the file is open: the second read
+ * comes from the system's memory. What nobody loads is not read. */
 #include <stdatomic.h>
 #include <stdlib.h>
 

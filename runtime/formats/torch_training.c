@@ -1,4 +1,5 @@
-/* The optimiser's and the scheduler's state in a file of PyTorch's, held against a model's parameters. */
+/* The optimiser's and the scheduler's state in a file of PyTorch's, held against a model's
+ * parameters. */
 #include "runtime/formats/torch_training.h"
 
 #include "runtime/formats/stored_internal.h"
@@ -78,15 +79,16 @@ static bool take_number(const reader *r, const dlr_torch_value *number, const ch
     if (number->kind != DLR_TORCH_INT || number->integer < 0)
         return fail(r, "the optimiser's 'params' are no list of numbers");
     if (i < 0)
-        return fail(r, dl_format(r->arena, "the model has no parameter '%.200s' of the optimiser's", name));
+        return fail(
+            r, dl_format(r->arena, "the model has no parameter '%.200s' of the optimiser's", name));
     if (r->number[i] >= 0)
         return fail(r, dl_format(r->arena, "the optimiser has the parameter '%.200s' twice", name));
     r->number[i] = number->integer;
     return true;
 }
 
-/* The file's tensors that are parameters: a model's state has them in the order of model.parameters(), with
- * its buffers between them. */
+/* The file's tensors that are parameters: a model's state has them in the order of
+ * model.parameters(), with its buffers between them. */
 static const char *const *names_of_state(const reader *r, int *n) {
     const char **names = DL_NEWS(r->arena, const char *, r->file->n + 1);
     *n = 0;
@@ -102,15 +104,17 @@ static bool take_group(const reader *r, const dlr_torch_value *group) {
     if (is_list(names) && names->items->n == numbers->items->n) {
         for (int i = 0; i < names->items->n; i++) {
             const dlr_torch_value *name = &names->items->at[i];
-            if (name->kind != DLR_TORCH_TEXT) return fail(r, "the optimiser's 'param_names' are no names");
+            if (name->kind != DLR_TORCH_TEXT)
+                return fail(r, "the optimiser's 'param_names' are no names");
             if (!take_number(r, &numbers->items->at[i], name->text)) return false;
         }
         return true;
     }
     if (r->groups->items->n != 1)
-        return fail(r,
-                    "the optimiser has several groups of parameters without 'param_names', which would say "
-                    "which they are");
+        return fail(
+            r,
+            "the optimiser has several groups of parameters without 'param_names', which would say "
+            "which they are");
     int n;
     const char *const *own = names_of_state(r, &n);
     if (n != numbers->items->n)
@@ -122,11 +126,12 @@ static bool take_group(const reader *r, const dlr_torch_value *group) {
 }
 
 /* An option that has one value here, and another one in a group of the file. */
-static bool check_fixed(const reader *r, const dlr_torch_value *group, const char *entry, double value) {
+static bool check_fixed(const reader *r, const dlr_torch_value *group, const char *entry,
+                        double value) {
     double v = option(r, group, entry);
     return v != v || v == value ||
-           fail(r, dl_format(r->arena, "its optimiser has %s = %g; this run's %s always has %g", entry, v,
-                             r->row->of, value));
+           fail(r, dl_format(r->arena, "its optimiser has %s = %g; this run's %s always has %g",
+                             entry, v, r->row->of, value));
 }
 
 static bool take_groups(const reader *r) {
@@ -138,16 +143,18 @@ static bool take_groups(const reader *r) {
         for (int k = 0; k < DL_MOST_FIXED && fixed[k].entry; k++)
             if (!check_fixed(r, group, fixed[k].entry, fixed[k].value)) return false;
         double rate = option(r, group, "lr");
-        if (!isfinite(rate) || rate < 0) return fail(r, "a group of the optimiser has no rate 'lr'");
+        if (!isfinite(rate) || rate < 0)
+            return fail(r, "a group of the optimiser has no rate 'lr'");
         if (rate != first)
-            return fail(r, dl_format(r->arena, "the optimiser's groups have different rates: %g and %g",
+            return fail(r, dl_format(r->arena,
+                                     "the optimiser's groups have different rates: %g and %g",
                                      first, rate));
         if (!take_group(r, group)) return false;
     }
     for (int i = 0; i < r->n; i++)
         if (r->number[i] < 0)
-            return fail(r,
-                        dl_format(r->arena, "the optimiser lacks the parameter '%.200s'", r->params[i].name));
+            return fail(r, dl_format(r->arena, "the optimiser lacks the parameter '%.200s'",
+                                     r->params[i].name));
     return true;
 }
 
@@ -171,9 +178,10 @@ static bool check_kept(const reader *r, const dlr_torch_value *state) {
         for (int k = 0; k < DL_MOST_KEPT && dl_optimizers[i].kept[k].name; k++) {
             const char *name = dl_optimizers[i].kept[k].name;
             if (!keeps(r->row, name) && dlr_torch_get(state, name))
-                return fail(r, dl_format(r->arena,
-                                         "its optimiser keeps '%s', as PyTorch's %s does; this run's is %s",
-                                         name, dl_optimizers[i].of, r->row->of));
+                return fail(
+                    r, dl_format(r->arena,
+                                 "its optimiser keeps '%s', as PyTorch's %s does; this run's is %s",
+                                 name, dl_optimizers[i].of, r->row->of));
         }
     return true;
 }
@@ -183,7 +191,8 @@ static bool take_scalar(const reader *r, int i, const dlr_torch_value *state, in
     const char *what = r->row->kept[k].name, *param = r->params[i].name;
     double v, *all = &r->to->scalar[k];
     if (!real_of(r, dlr_torch_get(state, what), &v) || !isfinite(v))
-        return fail(r, dl_format(r->arena, "the optimiser's '%s' of '%.200s' is no number", what, param));
+        return fail(
+            r, dl_format(r->arena, "the optimiser's '%s' of '%.200s' is no number", what, param));
     if (isnan(*all)) *all = v;
     return *all == v ||
            fail(r, dl_format(r->arena,
@@ -204,10 +213,11 @@ static bool take_state(const reader *r, int i, const dlr_torch_value *state) {
         const dlr_torch_value *v = dlr_torch_get(state, what);
         if (r->row->kept[k].may_lack && (!v || v->kind == DLR_TORCH_NONE)) continue;
         if (!v || v->kind != DLR_TORCH_TENSOR || !same_shape(v->tensor, p))
-            return fail(r, dl_format(r->arena, "the optimiser's '%s' of '%.200s' is %s", what, p->name,
-                                     !v                            ? "not there"
-                                     : v->kind == DLR_TORCH_TENSOR ? "of another shape"
-                                                                   : "no tensor"));
+            return fail(r,
+                        dl_format(r->arena, "the optimiser's '%s' of '%.200s' is %s", what, p->name,
+                                  !v                            ? "not there"
+                                  : v->kind == DLR_TORCH_TENSOR ? "of another shape"
+                                                                : "no tensor"));
         r->kept[i].moment[k] = v->tensor;
     }
     return true;
@@ -217,16 +227,19 @@ static bool take_state(const reader *r, int i, const dlr_torch_value *state) {
 static bool take_steps(const reader *r, int i, const dlr_torch_value *state, int64_t *steps) {
     double v = 0;
     if (state && !real_of(r, dlr_torch_get(state, "step"), &v))
-        return fail(r, dl_format(r->arena, "the optimiser has no 'step' of '%.200s'", r->params[i].name));
+        return fail(
+            r, dl_format(r->arena, "the optimiser has no 'step' of '%.200s'", r->params[i].name));
     if (!(v >= 0 && v < 0x1p53 && v == floor(v)))
         return fail(r, dl_format(r->arena, "the optimiser's 'step' of '%.200s' is no count: %g",
                                  r->params[i].name, v));
     if (i == 0) *steps = (int64_t)v;
     return *steps == (int64_t)v ||
-           fail(r, dl_format(r->arena,
-                             "the optimiser stepped '%.200s' %lld times, but '%.200s' %lld times, which no "
-                             "run of ours does",
-                             r->params[0].name, (long long)*steps, r->params[i].name, (long long)v));
+           fail(r,
+                dl_format(
+                    r->arena,
+                    "the optimiser stepped '%.200s' %lld times, but '%.200s' %lld times, which no "
+                    "run of ours does",
+                    r->params[0].name, (long long)*steps, r->params[i].name, (long long)v));
 }
 
 static bool take_states(const reader *r, dlr_torch_training *t) {
@@ -250,7 +263,8 @@ static void take_options(const reader *r, dlr_torch_training *t) {
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         const dl_option_row *row = &dl_optimizer_options[i];
         const dlr_torch_value *v = dlr_torch_get(group, row->entry);
-        if (row->item >= 0) v = is_list(v) && row->item < v->items->n ? &v->items->at[row->item] : NULL;
+        if (row->item >= 0)
+            v = is_list(v) && row->item < v->items->n ? &v->items->at[row->item] : NULL;
         t->option[i] = NAN;
         real_of(r, v, &t->option[i]);
     }
@@ -270,8 +284,10 @@ int64_t dlr_torch_training_iters(const dlr_st_file *file) {
 }
 
 bool dlr_torch_training_read(dl_arena *arena, const dlr_st_file *file, dl_optimizer optimizer,
-                             const dlr_st_tensor *params, int n, dlr_torch_training *t, dl_error *err) {
-    const dlr_torch_value *root = dlr_torch_root(file), *kept = dlr_torch_get(root, "optimizer_state_dict");
+                             const dlr_st_tensor *params, int n, dlr_torch_training *t,
+                             dl_error *err) {
+    const dlr_torch_value *root = dlr_torch_root(file),
+                          *kept = dlr_torch_get(root, "optimizer_state_dict");
     reader r = {.arena = arena,
                 .file = file,
                 .row = &dl_optimizers[optimizer],
@@ -286,12 +302,13 @@ bool dlr_torch_training_read(dl_arena *arena, const dlr_st_file *file, dl_optimi
     *t = (dlr_torch_training){.kept = r.kept};
     for (int i = 0; i < n; i++) r.number[i] = -1;
     if (!root || !kept)
-        return fail(
-            &r, "no run to go on from: it has no 'optimizer_state_dict' (its weights can be --init_weights)");
+        return fail(&r, "no run to go on from: it has no 'optimizer_state_dict' (its weights can "
+                        "be --init_weights)");
     if (!r.state || r.state->kind != DLR_TORCH_DICT || !is_list(r.groups) || r.groups->items->n < 1)
-        return fail(
-            &r, "'optimizer_state_dict' is not one of torch.optim's: it has no 'state' and 'param_groups'");
-    if (!count_of(&r, root, "iters", &t->iters) || !count_of(&r, root, "epoch", &t->epoch)) return false;
+        return fail(&r, "'optimizer_state_dict' is not one of torch.optim's: it has no 'state' and "
+                        "'param_groups'");
+    if (!count_of(&r, root, "iters", &t->iters) || !count_of(&r, root, "epoch", &t->epoch))
+        return false;
     if (!take_groups(&r) || !take_states(&r, t)) return false;
     take_options(&r, t);
     return take_scheduler(&r, dlr_torch_get(root, "scheduler_state_dict"), t);

@@ -1,4 +1,5 @@
-/* The tree that a pickle builds: its stack and its containers, with the bounds that keep it a tree and small.
+/* The tree that a pickle builds: its stack and its containers, with the bounds that keep it a tree
+ * and small.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -81,7 +82,9 @@ static bool add(dlr_pickle *m, dlr_torch_value container, const dlr_torch_value 
         if (o->items.n) memcpy(more, o->items.at, (size_t)o->items.n * sizeof *more);
         o->items.at = more, o->cap = cap;
     }
-    if (n) memcpy((dlr_torch_value *)(uintptr_t)o->items.at + o->items.n, values, (size_t)n * sizeof *values);
+    if (n)
+        memcpy((dlr_torch_value *)(uintptr_t)o->items.at + o->items.n, values,
+               (size_t)n * sizeof *values);
     o->items.n += n;
     return true;
 }
@@ -91,12 +94,13 @@ bool dlr_pickle_add_top(dlr_pickle *m, dlr_torch_kind kind, int n) {
     dlr_torch_value container = m->stack.at[m->stack.n - n - 1];
     const dlr_torch_value *values = m->stack.at + m->stack.n - n;
     if (container.kind != kind)
-        return dlr_pickle_refuse(m, "adds to %s as if it were %s", dlr_torch_kind_name(container.kind),
-                                 dlr_torch_kind_name(kind));
+        return dlr_pickle_refuse(m, "adds to %s as if it were %s",
+                                 dlr_torch_kind_name(container.kind), dlr_torch_kind_name(kind));
     for (int i = 0; kind == DLR_TORCH_DICT && i < n; i += 2)
         if (values[i].kind != DLR_TORCH_TEXT && values[i].kind != DLR_TORCH_INT)
-            return dlr_pickle_refuse(m, "%s as a dictionary's key, where text or a whole number is wanted",
-                                     dlr_torch_kind_name(values[i].kind));
+            return dlr_pickle_refuse(
+                m, "%s as a dictionary's key, where text or a whole number is wanted",
+                dlr_torch_kind_name(values[i].kind));
     m->stack.n -= n;
     return add(m, container, values, n);
 }
@@ -124,7 +128,8 @@ bool dlr_pickle_check_keys(dlr_pickle *m) {
         if (keys) qsort(keys, (size_t)n, sizeof *keys, by_key);
         for (int i = 1; keys && i < n && !twice; i++) {
             twice = by_key(&keys[i - 1], &keys[i]) == 0;
-            if (twice && keys[i].kind == DLR_TORCH_TEXT) snprintf(name, sizeof name, "'%.60s'", keys[i].text);
+            if (twice && keys[i].kind == DLR_TORCH_TEXT)
+                snprintf(name, sizeof name, "'%.60s'", keys[i].text);
             if (twice && keys[i].kind == DLR_TORCH_INT)
                 snprintf(name, sizeof name, "%lld", (long long)keys[i].integer);
         }

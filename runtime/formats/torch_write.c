@@ -55,22 +55,24 @@ static void put_sizes(pickle *p, const int64_t *sizes, int n) {
 }
 
 static const char *const storages[DLR_ST_N_DTYPES] = {
-    [DLR_ST_F64] = "Double", [DLR_ST_F32] = "Float", [DLR_ST_F16] = "Half",  [DLR_ST_BF16] = "BFloat16",
-    [DLR_ST_I64] = "Long",   [DLR_ST_I32] = "Int",   [DLR_ST_I16] = "Short", [DLR_ST_I8] = "Char",
-    [DLR_ST_U8] = "Byte",    [DLR_ST_BOOL] = "Bool"};
+    [DLR_ST_F64] = "Double",    [DLR_ST_F32] = "Float", [DLR_ST_F16] = "Half",
+    [DLR_ST_BF16] = "BFloat16", [DLR_ST_I64] = "Long",  [DLR_ST_I32] = "Int",
+    [DLR_ST_I16] = "Short",     [DLR_ST_I8] = "Char",   [DLR_ST_U8] = "Byte",
+    [DLR_ST_BOOL] = "Bool"};
 
 static const char ORDERED_DICT[] = "ccollections\nOrderedDict\n)R";
 
-/* torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks); the storage is called
- * by the tensor's number. */
+/* torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks); the storage
+ * is called by the tensor's number. */
 static bool put_tensor(pickle *p, const dlr_st_tensor *t) {
     int64_t strides[DLR_ST_MAX_RANK] = {0}, next = 1;
     uint64_t bytes;
     char key[32];
     if (!dlr_st_check_shape(t, &bytes, p->err)) return false;
     if (!storages[t->dtype])
-        return dl_fail(p->err, DL_INTERNAL, "the tensor '%s' is %s, which PyTorch's files cannot hold",
-                       t->name, dlr_st_dtype_name(t->dtype));
+        return dl_fail(p->err, DL_INTERNAL,
+                       "the tensor '%s' is %s, which PyTorch's files cannot hold", t->name,
+                       dlr_st_dtype_name(t->dtype));
     for (int i = t->rank - 1; i >= 0 && bytes; next *= t->shape[i], i--) strides[i] = next;
     dl_puts(&p->b, "ctorch._utils\n_rebuild_tensor_v2\n((");
     snprintf(key, sizeof key, "%d", (int)(t - p->content->tensors));
@@ -102,10 +104,11 @@ static bool check_keys(pickle *p, const dlr_torch_items *d) {
     if (ok && n > 1) qsort(keys, (size_t)n, sizeof *keys, by_key);
     for (int i = 1; i < n && ok; i++)
         if (dlr_torch_compare_keys(keys[i - 1], keys[i]) == 0)
-            ok = keys[i]->kind == DLR_TORCH_TEXT
-                     ? dl_fail(p->err, DL_INTERNAL, "the key '%.200s' is there twice", keys[i]->text)
-                     : dl_fail(p->err, DL_INTERNAL, "the key %lld is there twice",
-                               (long long)keys[i]->integer);
+            ok =
+                keys[i]->kind == DLR_TORCH_TEXT
+                    ? dl_fail(p->err, DL_INTERNAL, "the key '%.200s' is there twice", keys[i]->text)
+                    : dl_fail(p->err, DL_INTERNAL, "the key %lld is there twice",
+                              (long long)keys[i]->integer);
     dl_arena_free(arena);
     return ok;
 }
@@ -158,8 +161,8 @@ static bool put_storage(dlr_zip_writer *z, const dlr_st_content *content, int i)
     char name[64];
     uint64_t bytes;
     snprintf(name, sizeof name, "%s/data/%d", ARCHIVE, i);
-    return dlr_st_check_shape(&content->tensors[i], &bytes, z->s->err) && dlr_zip_begin(z, name, bytes) &&
-           dlr_st_put_tensor(z->s, i) && dlr_zip_end(z);
+    return dlr_st_check_shape(&content->tensors[i], &bytes, z->s->err) &&
+           dlr_zip_begin(z, name, bytes) && dlr_st_put_tensor(z->s, i) && dlr_zip_end(z);
 }
 
 static bool put_text_entry(dlr_zip_writer *z, dl_arena *arena, const char *name, const char *text) {
@@ -198,8 +201,8 @@ bool dlr_torch_write_state(const char *path, const dlr_st_content *content, dlr_
         at[2 * i + 1] = (dlr_torch_value){.kind = DLR_TORCH_TENSOR, .tensor = &content->tensors[i]};
     }
     dlr_torch_items items = {.at = at, .n = 2 * content->n, .ordered = true};
-    bool ok = dlr_torch_write(path, &(dlr_torch_value){.kind = DLR_TORCH_DICT, .items = &items}, content,
-                              written, err);
+    bool ok = dlr_torch_write(path, &(dlr_torch_value){.kind = DLR_TORCH_DICT, .items = &items},
+                              content, written, err);
     dl_arena_free(arena);
     return ok;
 }

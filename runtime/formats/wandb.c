@@ -50,7 +50,8 @@ void dlr_wandb_image(dlr_wandb *w, const char *tag, dlr_png_view image) {
     dl_push(w->held, &w->pictures, ((dlr_wandb_picture){dl_strdup(w->held, tag), image}));
 }
 
-/* A number as Python's json writes it, which W&B's readers take: NaN, Infinity and -Infinity among them. */
+/* A number as Python's json writes it, which W&B's readers take: NaN, Infinity and -Infinity among
+ * them. */
 static void put_number(dl_buf *b, double v) {
     if (isfinite(v))
         dl_put_double(b, v);
@@ -58,7 +59,8 @@ static void put_number(dl_buf *b, double v) {
         dl_puts(b, isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
 }
 
-/* A point under way: the same items go to history and summary, and are kept for the summary's file. */
+/* A point under way: the same items go to history and summary, and are kept for the summary's file.
+ */
 typedef struct {
     dl_buf history, summary, values;
 } point;
@@ -79,26 +81,29 @@ static void add_number(point *p, const char *key, double v) {
 static const char *file_word(dl_arena *arena, const char *tag) {
     char *word = dl_strdup(arena, tag);
     for (char *c = word; *c; c++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *c)) *c = '_';
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *c))
+            *c = '_';
     return word;
 }
 
 /* The file of a picture, its record, and the value that stands for it. */
-static bool add_picture(dlr_wandb *w, point *p, const dlr_wandb_picture *k, int64_t step, dl_error *err) {
+static bool add_picture(dlr_wandb *w, point *p, const dlr_wandb_picture *k, int64_t step,
+                        dl_error *err) {
     char sum[65];
     dlr_sha256(k->png.png, k->png.bytes, sum);
     const char *images = dl_format(w->held, "%s/files/media/images", w->folder);
-    const char *name = dl_format(w->held, "media/images/%.100s_%lld_%.20s.png", file_word(w->held, k->tag),
-                                 (long long)step, sum);
+    const char *name = dl_format(w->held, "media/images/%.100s_%lld_%.20s.png",
+                                 file_word(w->held, k->tag), (long long)step, sum);
     if (!dl_make_dirs(images, 0777, err) ||
-        !dl_write_file(dl_format(w->held, "%s/files/%s", w->folder, name), k->png.png, k->png.bytes, err) ||
+        !dl_write_file(dl_format(w->held, "%s/files/%s", w->folder, name), k->png.png, k->png.bytes,
+                       err) ||
         !dlr_wandb_put_file(w, name, err))
         return false;
-    const char *json =
-        dl_format(w->held,
-                  "{\"_type\": \"image-file\", \"format\": \"png\", \"path\": \"%s\", \"sha256\": \"%s\", "
-                  "\"size\": %zu, \"width\": %d, \"height\": %d}",
-                  name, sum, k->png.bytes, k->png.width, k->png.height);
+    const char *json = dl_format(
+        w->held,
+        "{\"_type\": \"image-file\", \"format\": \"png\", \"path\": \"%s\", \"sha256\": \"%s\", "
+        "\"size\": %zu, \"width\": %d, \"height\": %d}",
+        name, sum, k->png.bytes, k->png.width, k->png.height);
     add(p, k->tag, json);
     return true;
 }
@@ -155,18 +160,22 @@ bool dlr_wandb_flush(const dlr_wandb *w, dl_error *err) { return dlr_wandb_log_f
 
 static bool write_summary(const dlr_wandb *w, dl_error *err) {
     dl_buf b = {0};
-    dl_putf(&b, "{%s, \"_wandb\": {\"runtime\": %lld}}\n", w->values.at, (long long)dlr_wandb_seconds(w));
-    bool ok = dl_write_file(dl_format(w->arena, "%s/files/wandb-summary.json", w->folder), b.at, b.n, err);
+    dl_putf(&b, "{%s, \"_wandb\": {\"runtime\": %lld}}\n", w->values.at,
+            (long long)dlr_wandb_seconds(w));
+    bool ok = dl_write_file(dl_format(w->arena, "%s/files/wandb-summary.json", w->folder), b.at,
+                            b.n, err);
     dl_buf_free(&b);
     return ok;
 }
 
-/* Behind the exit the final record, for which `wandb sync` of earlier versions waits before it tells the
- * exit. */
+/* Behind the exit the final record, for which `wandb sync` of earlier versions waits before it
+ * tells the exit. */
 bool dlr_wandb_end(dlr_wandb *w, int code, dl_error *err) {
     dl_buf preempting = {0}, end = {0}, final = {0};
-    if (w->values.n && !write_summary(w, err)) return false; /* else it stays as an earlier start left it */
-    if (code == DL_REQUEUE && !dlr_wandb_put_record(w, RECORD_PREEMPTING, &preempting, err)) return false;
+    if (w->values.n && !write_summary(w, err))
+        return false; /* else it stays as an earlier start left it */
+    if (code == DL_REQUEUE && !dlr_wandb_put_record(w, RECORD_PREEMPTING, &preempting, err))
+        return false;
     dlr_pb_number(&end, EXIT_CODE, (uint64_t)code);
     dlr_pb_number(&end, EXIT_RUNTIME, (uint64_t)dlr_wandb_seconds(w));
     return dlr_wandb_put_record(w, RECORD_EXIT, &end, err) &&

@@ -6,11 +6,11 @@
  *         files/wandb-summary.json     the newest values, at the end
  *         files/media/images/          pictures
  *
- * Records are header, run with its configuration, files, summary and history of each point, and at the end
- * exit and final.
- * Field numbers are those of wandb_internal.proto (wandb 0.16 and 0.31 agree in these). The file of a run
- * that is gone on with is gone on with, too: one run, one file, whose steps rise. Without the exit record, as
- * a killed run leaves it, `wandb sync` of 0.31 tells exit status 1. */
+ * Records are header, run with its configuration, files, summary and history of each point, and at
+ * the end exit and final. Field numbers are those of wandb_internal.proto (wandb 0.16 and 0.31
+ * agree in these). The file of a run that is gone on with is gone on with, too: one run, one file,
+ * whose steps rise. Without the exit record, as a killed run leaves it, `wandb sync` of 0.31 tells
+ * exit status 1. */
 #ifndef DLR_WANDB_H
 #define DLR_WANDB_H
 #include "runtime/formats/json.h"
@@ -22,7 +22,7 @@ typedef struct dlr_wandb dlr_wandb;
 /* NULL: not said. */
 typedef struct {
     const char *folder; /* where offline-run-... is made; NULL: beside the link in `dir` */
-    const char *id;     /* dlr_wandb_check_id; NULL: that of the run that is gone on with, or drawn */
+    const char *id; /* dlr_wandb_check_id; NULL: that of the run that is gone on with, or drawn */
     const char *entity, *project, *group, *name, *job_type, *notes, *sweep;
     const char *tags; /* commas between them */
     const dlr_json *config;
@@ -30,13 +30,15 @@ typedef struct {
     int n_words;
 } dlr_wandb_options;
 
-/* Whether `id` can name a run: 1 to 128 bytes, a file's name in UTF-8, none of / \ # ? % : and blanks. */
+/* Whether `id` can name a run: 1 to 128 bytes, a file's name in UTF-8, none of / \ # ? % : and
+ * blanks. */
 bool dlr_wandb_check_id(const char *id);
 
-/* Opens the run that DIR/latest-run points to, with the points of at most `epoch` epochs; where there is
- * none, none of this id, or `epoch` is -1, begins one and points the link to it. Errors: DL_IO, DL_INPUT;
- * NULL. */
-dlr_wandb *dlr_wandb_open(const char *dir, const dlr_wandb_options *options, int64_t epoch, dl_error *err);
+/* Opens the run that DIR/latest-run points to, with the points of at most `epoch` epochs; where
+ * there is none, none of this id, or `epoch` is -1, begins one and points the link to it. Errors:
+ * DL_IO, DL_INPUT; NULL. */
+dlr_wandb *dlr_wandb_open(const char *dir, const dlr_wandb_options *options, int64_t epoch,
+                          dl_error *err);
 /* Its folder. */
 const char *dlr_wandb_folder(const dlr_wandb *w);
 /* The newest step that it holds; -1: none. */
@@ -44,8 +46,9 @@ int64_t dlr_wandb_newest(const dlr_wandb *w);
 
 /* A picture, which goes with the next point. */
 void dlr_wandb_image(dlr_wandb *w, const char *tag, dlr_png_view image);
-/* One point, of step `epoch`, with the pictures since the last; `iteration` is a value like the others. A
- * step that is there already stays as it is. `timed`: it was made now. Errors: DL_IO with path and cause. */
+/* One point, of step `epoch`, with the pictures since the last; `iteration` is a value like the
+ * others. A step that is there already stays as it is. `timed`: it was made now. Errors: DL_IO with
+ * path and cause. */
 bool dlr_wandb_put(dlr_wandb *w, int64_t epoch, int64_t iteration, const dlr_metric *values, int n,
                    bool timed, dl_error *err);
 /* Makes all so far durable (fdatasync). Errors: DL_IO. */

@@ -31,8 +31,9 @@ static size_t room_at(int64_t at) { return (size_t)(BLOCK - at % BLOCK); }
 
 static void put_chunk(dl_buf *b, chunk type, const void *data, size_t n) {
     uint32_t crc = checksum(type, data, n);
-    const char head[HEAD] = {(char)crc,        (char)(crc >> 8), (char)(crc >> 16), (char)(crc >> 24),
-                             (char)(n & 0xff), (char)(n >> 8),   (char)type};
+    const char head[HEAD] = {(char)crc,         (char)(crc >> 8), (char)(crc >> 16),
+                             (char)(crc >> 24), (char)(n & 0xff), (char)(n >> 8),
+                             (char)type};
     dl_putn(b, head, HEAD);
     dl_putn(b, data, n);
 }
@@ -59,7 +60,8 @@ bool dlr_wandb_log_put(dlr_wandb_log *log, const void *record, size_t n, dl_erro
 }
 
 bool dlr_wandb_log_flush(const dlr_wandb_log *log, dl_error *err) {
-    return fdatasync(log->fd) == 0 || dl_fail_errno(err, DL_IO, "cannot make %s durable", log->path);
+    return fdatasync(log->fd) == 0 ||
+           dl_fail_errno(err, DL_IO, "cannot make %s durable", log->path);
 }
 
 int64_t dlr_wandb_log_records(const dlr_wandb_log *log) { return log->records; }
@@ -92,7 +94,8 @@ static int read_chunk(const unsigned char *file, size_t size, size_t *at, dl_buf
     size_t room = room_at((int64_t)*at), from = *at + (room < HEAD ? room : 0);
     if (from + HEAD > size) return 0;
     const unsigned char *head = file + from, *data = head + HEAD;
-    uint32_t crc = (uint32_t)head[3] << 24 | (uint32_t)head[2] << 16 | (uint32_t)head[1] << 8 | head[0];
+    uint32_t crc =
+        (uint32_t)head[3] << 24 | (uint32_t)head[2] << 16 | (uint32_t)head[1] << 8 | head[0];
     size_t n = (size_t)head[5] << 8 | head[4];
     if (n > room_at((int64_t)from) - HEAD || n > size - from - HEAD) return 0;
     if (head[6] < WHOLE || head[6] > LAST || checksum(head[6], data, n) != crc) return 0;
@@ -113,7 +116,8 @@ static bool read_record(const unsigned char *file, size_t size, size_t *at, dl_b
     return type == WHOLE || type == LAST;
 }
 
-/* Finds the end of what stays, and its records. Of a file that was cut within its header nothing does. */
+/* Finds the end of what stays, and its records. Of a file that was cut within its header nothing
+ * does. */
 static void find_end(dlr_wandb_log *log, const char *file, size_t size, dlr_wandb_stays *stays,
                      void *context) {
     dl_buf record = {0};
@@ -121,7 +125,8 @@ static void find_end(dlr_wandb_log *log, const char *file, size_t size, dlr_wand
     if (size < at) return;
     log->end = sizeof header;
     for (int64_t n = 1; read_record((const unsigned char *)file, size, &at, &record); n++)
-        if (stays(context, record.at ? record.at : "", record.n)) log->end = (int64_t)at, log->records = n;
+        if (stays(context, record.at ? record.at : "", record.n))
+            log->end = (int64_t)at, log->records = n;
     dl_buf_free(&record);
 }
 
@@ -131,7 +136,8 @@ static bool open_there(dlr_wandb_log *log, dlr_wandb_stays *stays, void *context
     const char *file = dl_read_file(arena, log->path, MAX_BYTES, &size, err);
     bool ok = file != NULL;
     if (ok && memcmp(file, header, size < sizeof header ? size : sizeof header) != 0)
-        ok = dl_fail(err, DL_INPUT, "%s is no file of Weights & Biases: move it away, and a new one is begun",
+        ok = dl_fail(err, DL_INPUT,
+                     "%s is no file of Weights & Biases: move it away, and a new one is begun",
                      log->path);
     if (ok) find_end(log, file, size, stays, context);
     dl_arena_free(arena);
@@ -143,7 +149,8 @@ static bool open_there(dlr_wandb_log *log, dlr_wandb_stays *stays, void *context
     return log->end > 0 || dl_append(log->fd, log->path, header, sizeof header, &log->end, err);
 }
 
-dlr_wandb_log *dlr_wandb_log_open(const char *path, dlr_wandb_stays *stays, void *context, dl_error *err) {
+dlr_wandb_log *dlr_wandb_log_open(const char *path, dlr_wandb_stays *stays, void *context,
+                                  dl_error *err) {
     dlr_wandb_log *log = new_log(path);
     if (open_there(log, stays, context, err)) return log;
     dlr_wandb_log_close(log);

@@ -14,7 +14,11 @@
 #include "runtime/formats/wandb_internal.h"
 
 static const char folder_start[] = "offline-run-";
-enum { STAMP = 15 /* YYYYMMDD_HHMMSS */, ID_START = sizeof folder_start - 1 + STAMP + 1, MAX_ID = 128 };
+enum {
+    STAMP = 15 /* YYYYMMDD_HHMMSS */,
+    ID_START = sizeof folder_start - 1 + STAMP + 1,
+    MAX_ID = 128
+};
 
 bool dlr_wandb_check_id(const char *id) {
     size_t n = strlen(id);
@@ -86,12 +90,14 @@ static bool put_metadata(dlr_wandb *w, const dlr_wandb_options *o, dl_error *err
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now, &utc));
     dl_buf b = {0};
     dl_puts(&b, "{");
-    dlr_json_put_key(&b, "os"), dlr_json_put_string(&b, dl_format(w->arena, "%s-%s-%s", system.sysname,
-                                                                  system.release, system.machine));
+    dlr_json_put_key(&b, "os"),
+        dlr_json_put_string(
+            &b, dl_format(w->arena, "%s-%s-%s", system.sysname, system.release, system.machine));
     dlr_json_put_key(&b, "startedAt"), dlr_json_put_string(&b, stamp);
     dlr_json_put_key(&b, "program"), dlr_json_put_string(&b, o->n_words ? o->words[0] : "");
     dlr_json_put_key(&b, "args"), dl_puts(&b, "[");
-    for (int i = 1; i < o->n_words; i++) dl_puts(&b, i > 1 ? ", " : ""), dlr_json_put_string(&b, o->words[i]);
+    for (int i = 1; i < o->n_words; i++)
+        dl_puts(&b, i > 1 ? ", " : ""), dlr_json_put_string(&b, o->words[i]);
     dl_puts(&b, "]");
     dlr_json_put_key(&b, "host"), dlr_json_put_string(&b, host_name(w->arena));
     dlr_json_put_key(&b, "cpu_count"), dl_putf(&b, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
@@ -123,16 +129,16 @@ static bool is_text(dlr_pb_view v, const char *text) {
 static double value_of(const found *f, dlr_pb_view history, const char *name, double other) {
     dlr_pb_field item, key, json;
     while (dlr_pb_next(&history, &item))
-        if (item.field == ITEMS && dlr_pb_find(item.bytes, ITEM_KEY, &key) && is_text(key.bytes, name) &&
-            dlr_pb_find(item.bytes, ITEM_JSON, &json))
-            return strtod(
-                dl_strndup(f->arena, (const char *)json.bytes.at, (size_t)(json.bytes.end - json.bytes.at)),
-                NULL);
+        if (item.field == ITEMS && dlr_pb_find(item.bytes, ITEM_KEY, &key) &&
+            is_text(key.bytes, name) && dlr_pb_find(item.bytes, ITEM_JSON, &json))
+            return strtod(dl_strndup(f->arena, (const char *)json.bytes.at,
+                                     (size_t)(json.bytes.end - json.bytes.at)),
+                          NULL);
     return other;
 }
 
-/* The run stays, and so do points up to the epoch; what stands behind the last of them is written again: an
- * end, files and a summary of a point that goes. */
+/* The run stays, and so do points up to the epoch; what stands behind the last of them is written
+ * again: an end, files and a summary of a point that goes. */
 static bool stays(void *context, const void *record, size_t n) {
     found *f = context;
     dlr_pb_field part, step, number;
@@ -158,16 +164,21 @@ static bool find_run(dlr_wandb *w, const char *dir, const char *link, const char
     if (n <= 0) return false;
     target[n] = 0;
     const char *slash = strrchr(target, '/'), *name = slash ? slash + 1 : target;
-    if (strlen(name) <= ID_START || strncmp(name, folder_start, sizeof folder_start - 1) != 0) return false;
+    if (strlen(name) <= ID_START || strncmp(name, folder_start, sizeof folder_start - 1) != 0)
+        return false;
     w->id = dl_strdup(w->arena, name + ID_START);
-    w->folder = *target == '/' ? dl_strdup(w->arena, target) : dl_format(w->arena, "%s/%s", dir, target);
-    return dlr_wandb_check_id(w->id) && (!id || strcmp(id, w->id) == 0) && access(file_of(w), F_OK) == 0;
+    w->folder =
+        *target == '/' ? dl_strdup(w->arena, target) : dl_format(w->arena, "%s/%s", dir, target);
+    return dlr_wandb_check_id(w->id) && (!id || strcmp(id, w->id) == 0) &&
+           access(file_of(w), F_OK) == 0;
 }
 
-/* What was uploaded of the run so far was not all: `wandb sync` passes over a run with this file. */
+/* What was uploaded of the run so far was not all: `wandb sync` passes over a run with this file.
+ */
 static bool forget_sync(const dlr_wandb *w, dl_error *err) {
     const char *mark = dl_format(w->arena, "%s.synced", file_of(w));
-    return unlink(mark) == 0 || errno == ENOENT || dl_fail_errno(err, DL_IO, "cannot remove %s", mark);
+    return unlink(mark) == 0 || errno == ENOENT ||
+           dl_fail_errno(err, DL_IO, "cannot remove %s", mark);
 }
 
 static bool go_on(dlr_wandb *w, const dlr_wandb_options *o, int64_t epoch, dl_error *err) {
@@ -203,10 +214,12 @@ static bool begin(dlr_wandb *w, const char *dir, const char *link, const dlr_wan
     return ok && dl_sync_dir(w->folder, err);
 }
 
-dlr_wandb *dlr_wandb_open(const char *dir, const dlr_wandb_options *o, int64_t epoch, dl_error *err) {
+dlr_wandb *dlr_wandb_open(const char *dir, const dlr_wandb_options *o, int64_t epoch,
+                          dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_wandb *w = DL_NEW(arena, dlr_wandb);
-    *w = (dlr_wandb){.arena = arena, .newest = -1, .began = dl_clock_seconds(), .held = dl_arena_new(arena)};
+    *w = (dlr_wandb){
+        .arena = arena, .newest = -1, .began = dl_clock_seconds(), .held = dl_arena_new(arena)};
     const char *link = dl_format(arena, "%s/latest-run", dir);
     bool ok = dl_make_dirs(dir, 0777, err);
     if (ok)

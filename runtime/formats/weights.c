@@ -31,7 +31,8 @@ static const char **list_files(dl_arena *arena, const char *path, int *n, dl_err
     size_t length;
     char *text = dl_read_file(arena, path, MOST_INDEX, &length, err);
     const dlr_json *root =
-        text ? dlr_json_parse(arena, text, length, (dlr_json_limits){8, MOST_VALUES}, path, err) : NULL;
+        text ? dlr_json_parse(arena, text, length, (dlr_json_limits){8, MOST_VALUES}, path, err)
+             : NULL;
     const dlr_json *map = dlr_json_get(root, "weight_map");
     const char *slash = strrchr(path, '/');
     int folder = slash ? (int)(slash + 1 - path) : 0;
@@ -42,7 +43,9 @@ static const char **list_files(dl_arena *arena, const char *path, int *n, dl_err
     for (int i = 0; i < map->n; i++) {
         const dlr_json *file = &map->members[i].value;
         if (file->kind != DLR_JSON_STRING || !dl_is_file_name(file->string))
-            return dl_fail(err, DL_INPUT, "%s: '%.200s' has no file's name", path, map->members[i].key), NULL;
+            return dl_fail(err, DL_INPUT, "%s: '%.200s' has no file's name", path,
+                           map->members[i].key),
+                   NULL;
         files[i] = file->string;
     }
     qsort(files, (size_t)map->n, sizeof *files, by_text);
@@ -64,18 +67,19 @@ static bool open_checkpoint(dlr_weights *w, const char *path, dl_error *err) {
     dlr_checkpoint_place place;
     dl_error none = {0};
     if (!dlr_checkpoint_find(w->private->arena, path, &place, &none))
-        return none.code == DL_INPUT
-                   ? dl_fail(
-                         err, DL_INPUT,
-                         "%s is a directory, and no checkpoint: name a file of weights, their index, or a "
-                         "checkpoint's directory",
-                         path)
-                   : dl_fail(err, none.code, "%s", none.message);
+        return none.code == DL_INPUT ? dl_fail(err, DL_INPUT,
+                                               "%s is a directory, and no checkpoint: name a file "
+                                               "of weights, their index, or a "
+                                               "checkpoint's directory",
+                                               path)
+                                     : dl_fail(err, none.code, "%s", none.message);
     if (place.which)
-        return dl_fail(err, DL_INPUT,
-                       "%s is a folder of checkpoints: name one of them, as %s/%s, or a file of weights",
-                       path, place.dir, place.which);
-    if (dlr_checkpoint_open(place.dir, NULL, NULL, &w->private->checkpoint, err) != DLR_CHECKPOINT_LOADED)
+        return dl_fail(
+            err, DL_INPUT,
+            "%s is a folder of checkpoints: name one of them, as %s/%s, or a file of weights", path,
+            place.dir, place.which);
+    if (dlr_checkpoint_open(place.dir, NULL, NULL, &w->private->checkpoint, err) !=
+        DLR_CHECKPOINT_LOADED)
         return false;
     w->file = dlr_checkpoint_part_file(w->private->checkpoint, "model", err);
     return w->file != NULL;

@@ -6,12 +6,12 @@
 #include "runtime/formats/zip.h"
 
 static bool check_sum(const char *path, const dlr_zip_entry *e, uint32_t crc, dl_error *err) {
-    return crc == e->crc ||
-           dl_fail(
-               err, DL_INPUT,
-               "%s is damaged: the checksum of entry '%.200s' of the zip file does not fit its bytes %llu "
-               "to %llu",
-               path, e->name, (unsigned long long)e->at, (unsigned long long)(e->at + e->bytes));
+    return crc == e->crc || dl_fail(err, DL_INPUT,
+                                    "%s is damaged: the checksum of entry '%.200s' of the zip file "
+                                    "does not fit its bytes %llu "
+                                    "to %llu",
+                                    path, e->name, (unsigned long long)e->at,
+                                    (unsigned long long)(e->at + e->bytes));
 }
 
 bool dlr_zip_check_data(const char *path, const dlr_zip_entry *e, const void *data, dl_error *err) {

@@ -16,8 +16,12 @@ enum {
 };
 
 static uint16_t u16(const unsigned char *p) { return (uint16_t)(p[0] | p[1] << 8); }
-static uint32_t u32(const unsigned char *p) { return (uint32_t)u16(p) | (uint32_t)u16(p + 2) << 16; }
-static uint64_t u64(const unsigned char *p) { return (uint64_t)u32(p) | (uint64_t)u32(p + 4) << 32; }
+static uint32_t u32(const unsigned char *p) {
+    return (uint32_t)u16(p) | (uint32_t)u16(p + 2) << 16;
+}
+static uint64_t u64(const unsigned char *p) {
+    return (uint64_t)u32(p) | (uint64_t)u32(p + 4) << 32;
+}
 
 typedef struct {
     dl_arena *arena;
@@ -37,7 +41,8 @@ static bool at(const reader *r, uint64_t offset, void *dst, size_t n) {
     return dl_read_at(r->fd, r->path, dst, n, (int64_t)offset, r->err);
 }
 
-/* Of a file whose directory needs 64 bits: where the wide record of its end is, and what it says. */
+/* Of a file whose directory needs 64 bits: where the wide record of its end is, and what it says.
+ */
 static bool read_end64(reader *r) {
     unsigned char locator[LOCATOR], end[END64];
     if (r->size < END + LOCATOR + END64 || !at(r, r->size - END - LOCATOR, locator, LOCATOR))
@@ -60,13 +65,15 @@ static bool read_end(reader *r) {
     if (u32(end) != 0x06054b50 || u16(end + 20) != 0)
         return damaged(r, "no directory at its end: cut off, or still being written?");
     if (u16(end + 4) != 0 || u16(end + 6) != 0) return damaged(r, "it is one part of several");
-    r->entries = u16(end + 10), r->bytes = u32(end + 12), r->at = u32(end + 16), r->end = r->size - END;
+    r->entries = u16(end + 10), r->bytes = u32(end + 12), r->at = u32(end + 16),
+    r->end = r->size - END;
     if ((r->entries == 0xffff || r->bytes == 0xffffffff || r->at == 0xffffffff) && !read_end64(r))
         return false;
     if (r->bytes > DLR_ST_MAX_HEADER) return damaged(r, "its directory has more than 100 MB");
     if (r->at > r->end || r->bytes > r->end - r->at)
         return damaged(r, "its directory lies outside of the file");
-    if (r->entries > r->bytes / CENTRAL) return damaged(r, "its directory has no room for its entries");
+    if (r->entries > r->bytes / CENTRAL)
+        return damaged(r, "its directory has no room for its entries");
     return true;
 }
 
@@ -74,7 +81,8 @@ static bool bad_entry(const reader *r, const char *name, const char *what) {
     return dl_fail(r->err, DL_INPUT, "%s: entry '%.200s' of the zip file %s", r->path, name, what);
 }
 
-/* Sizes and offset that need 64 bits stand in an extra field, those that do and no others, in this order. */
+/* Sizes and offset that need 64 bits stand in an extra field, those that do and no others, in this
+ * order. */
 static bool read_wide(const reader *r, const char *name, const unsigned char *extra, size_t n,
                       uint64_t *values[3]) {
     bool wanted = false;
@@ -117,20 +125,23 @@ static bool read_local(const reader *r, dlr_zip_entry *e, size_t name_bytes) {
 }
 
 /* One entry of the directory; advances *p. */
-static bool read_entry(const reader *r, const unsigned char **p, const unsigned char *end, dlr_zip_entry *e) {
+static bool read_entry(const reader *r, const unsigned char **p, const unsigned char *end,
+                       dlr_zip_entry *e) {
     const unsigned char *c = *p;
     if (end - c < CENTRAL || u32(c) != 0x02014b50) return damaged(r, "its directory breaks off");
     size_t name = u16(c + 28), extra = u16(c + 30), comment = u16(c + 32);
-    if ((size_t)(end - c) - CENTRAL < name + extra + comment) return damaged(r, "its directory breaks off");
+    if ((size_t)(end - c) - CENTRAL < name + extra + comment)
+        return damaged(r, "its directory breaks off");
     if (name == 0 || memchr(c + CENTRAL, 0, name))
         return damaged(r, "an entry's name is empty or has a zero byte");
     e->name = dl_strndup(r->arena, (const char *)c + CENTRAL, name);
     if (u16(c + 8) & ENCRYPTED) return bad_entry(r, e->name, "is encrypted");
     if (u16(c + 10) != STORED && u16(c + 10) != DEFLATED)
-        return bad_entry(r, e->name,
-                         "is compressed by a method that is not supported (stored and deflate are)");
+        return bad_entry(
+            r, e->name, "is compressed by a method that is not supported (stored and deflate are)");
     e->deflated = u16(c + 10) == DEFLATED;
-    e->crc = u32(c + 16), e->bytes = u32(c + 20), e->unpacked = u32(c + 24), e->header = u32(c + 42);
+    e->crc = u32(c + 16), e->bytes = u32(c + 20), e->unpacked = u32(c + 24),
+    e->header = u32(c + 42);
     if (!read_wide(r, e->name, c + CENTRAL + name, extra,
                    (uint64_t *[]){&e->unpacked, &e->bytes, &e->header}))
         return false;
@@ -153,7 +164,8 @@ static bool check_apart(const reader *r, dlr_zip *z) {
     if (z->n > 1) qsort(z->entries, (size_t)z->n, sizeof *z->entries, by_place);
     for (int i = 1; i < z->n; i++) {
         const dlr_zip_entry *before = &z->entries[i - 1], *e = &z->entries[i];
-        if (e->header < before->at + before->bytes) return bad_entry(r, e->name, "overlaps another one");
+        if (e->header < before->at + before->bytes)
+            return bad_entry(r, e->name, "overlaps another one");
     }
     if (z->n > 1) qsort(z->entries, (size_t)z->n, sizeof *z->entries, by_name);
     for (int i = 1; i < z->n; i++)
@@ -162,7 +174,8 @@ static bool check_apart(const reader *r, dlr_zip *z) {
     return true;
 }
 
-bool dlr_zip_read(dl_arena *arena, int fd, const char *path, uint64_t size, dlr_zip *zip, dl_error *err) {
+bool dlr_zip_read(dl_arena *arena, int fd, const char *path, uint64_t size, dlr_zip *zip,
+                  dl_error *err) {
     reader r = {.arena = arena, .fd = fd, .path = path, .size = size, .err = err};
     if (!read_end(&r)) return false;
     unsigned char *directory = dl_alloc(arena, (size_t)r.bytes + 1);

@@ -5,12 +5,14 @@ enum { LOCAL = 30, SUMS_BEHIND = 1 << 3, UTF8 = 1 << 11 };
 static const uint32_t WIDE = 0xffffffff;
 
 static void put(dl_buf *b, uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; i++) dl_putn(b, (const char[]){i < 8 ? (char)(value >> 8 * i) : 0}, 1);
+    for (int i = 0; i < bytes; i++)
+        dl_putn(b, (const char[]){i < 8 ? (char)(value >> 8 * i) : 0}, 1);
 }
 
 static uint32_t narrow(uint64_t value) { return value >= WIDE ? WIDE : (uint32_t)value; }
 
-/* What the local header and the directory say alike: version, flags, method, time (none), CRC, sizes, name.
+/* What the local header and the directory say alike: version, flags, method, time (none), CRC,
+ * sizes, name.
  */
 static void put_common(dl_buf *b, uint32_t crc, uint64_t bytes, size_t name, size_t extra) {
     put(b, bytes >= WIDE ? 45 : 0, 2);
@@ -79,12 +81,14 @@ bool dlr_zip_finish(dlr_zip_writer *z) {
     if (at >= WIDE || z->n >= 0xffff) {
         put(&end, 0x06064b50, 4), put(&end, 44, 8);
         put(&end, 45, 2), put(&end, 45, 2), put(&end, 0, 4 + 4);
-        put(&end, (uint64_t)z->n, 8), put(&end, (uint64_t)z->n, 8), put(&end, bytes, 8), put(&end, at, 8);
+        put(&end, (uint64_t)z->n, 8), put(&end, (uint64_t)z->n, 8), put(&end, bytes, 8),
+            put(&end, at, 8);
         put(&end, 0x07064b50, 4), put(&end, 0, 4), put(&end, at + bytes, 8), put(&end, 1, 4);
     }
     uint64_t n = z->n >= 0xffff ? 0xffff : (uint64_t)z->n;
     put(&end, 0x06054b50, 4), put(&end, 0, 2 + 2);
-    put(&end, n, 2), put(&end, n, 2), put(&end, bytes, 4), put(&end, narrow(at), 4), put(&end, 0, 2);
+    put(&end, n, 2), put(&end, n, 2), put(&end, bytes, 4), put(&end, narrow(at), 4),
+        put(&end, 0, 2);
     bool ok = dlr_st_put(z->s, z->directory.at, z->directory.n) && dlr_st_put(z->s, end.at, end.n);
     dl_buf_free(&end);
     return ok;

@@ -7,7 +7,8 @@ static const uint8_t paper[3] = {255, 255, 255}, ink[3] = {30, 30, 40}, rule[3] 
 
 enum { LEFT = 62, RIGHT = 16, TOP = 34, BOTTOM = 34, MAX_TICKS = 24 };
 
-/* One axis: values low..high to pixels from..to. A logarithmic axis works on log10 of the values. */
+/* One axis: values low..high to pixels from..to. A logarithmic axis works on log10 of the values.
+ */
 typedef struct {
     double low, high, from, to;
     bool log;
@@ -29,7 +30,8 @@ static void choose_ticks(axis *a, int wanted) {
         step = 5 * power;
     else if (raw > power)
         step = 2 * power;
-    for (double i = ceil(a->low / step - 1e-9); i * step <= a->high + 1e-9 * step && a->n < MAX_TICKS; i++)
+    for (double i = ceil(a->low / step - 1e-9);
+         i * step <= a->high + 1e-9 * step && a->n < MAX_TICKS; i++)
         a->tick[a->n++] = i * step + 0.0; /* -0 becomes 0 */
 }
 
@@ -67,7 +69,8 @@ static void blend(dlr_image *image, int x, int y, const uint8_t rgb[3], double a
 }
 
 /* A line two pixels wide; a pixel is covered by its distance from the line. */
-static void draw_line(dlr_image *image, double x0, double y0, double x1, double y1, const uint8_t rgb[3]) {
+static void draw_line(dlr_image *image, double x0, double y0, double x1, double y1,
+                      const uint8_t rgb[3]) {
     double dx = x1 - x0, dy = y1 - y0, length2 = dx * dx + dy * dy;
     for (int y = (int)fmin(y0, y1) - 2; y <= (int)fmax(y0, y1) + 2; y++)
         for (int x = (int)fmin(x0, x1) - 2; x <= (int)fmax(x0, x1) + 2; x++) {
@@ -130,8 +133,8 @@ dlr_image *dlr_chart(dl_arena *arena, const dlr_chart_style *style, const dlr_se
     axis y = {.from = style->height - BOTTOM, .to = TOP, .log = style->log_y};
     if (style->width < 160 || style->height < 120 || !find_range(&x, series, n, true) ||
         !find_range(&y, series, n, false)) {
-        dl_fail(err, DL_INPUT, "cannot draw a chart of %d curves in %d x %d pixels", n, style->width,
-                style->height);
+        dl_fail(err, DL_INPUT, "cannot draw a chart of %d curves in %d x %d pixels", n,
+                style->width, style->height);
         return NULL;
     }
     dlr_image *image = dlr_image_new(arena, style->width, style->height, paper, err);
@@ -139,7 +142,8 @@ dlr_image *dlr_chart(dl_arena *arena, const dlr_chart_style *style, const dlr_se
     choose_ticks(&x, style->width / 90);
     if (y.log) choose_log_ticks(&y);
     if (y.n < 2) { /* linear, or less than a step of the logarithmic ticks */
-        axis plain = {.low = y.log ? pow(10, y.low) : y.low, .high = y.log ? pow(10, y.high) : y.high};
+        axis plain = {.low = y.log ? pow(10, y.low) : y.low,
+                      .high = y.log ? pow(10, y.high) : y.high};
         choose_ticks(&plain, style->height / 50);
         memcpy(y.tick, plain.tick, sizeof y.tick);
         y.n = plain.n;
@@ -148,7 +152,8 @@ dlr_image *dlr_chart(dl_arena *arena, const dlr_chart_style *style, const dlr_se
     for (int i = 0; i < n; i++) draw_series(image, &x, &y, &series[i]);
     draw_legend(image, series, n, x.to);
     if (style->title) text_at(image, LEFT + (x.to - LEFT) / 2, 6, 0.5, style->title);
-    if (style->x_label) text_at(image, LEFT + (x.to - LEFT) / 2, style->height - 12, 0.5, style->x_label);
+    if (style->x_label)
+        text_at(image, LEFT + (x.to - LEFT) / 2, style->height - 12, 0.5, style->x_label);
     if (style->y_label) text_at(image, 6, 20, 0, style->y_label);
     return image;
 }

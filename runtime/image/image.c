@@ -10,8 +10,8 @@ enum { MAX_SIDE = 1 << 14, GAP = 6, LABEL_HEIGHT = DLR_TEXT_HEIGHT + 4 };
 
 static const uint8_t paper[3] = {255, 255, 255}, ink[3] = {30, 30, 40};
 
-/* A colour map is a path through Oklab (Ottosson 2020), where lightness L is perceived lightness: it rises in
- * a straight line, and the hue (a, b) moves between a few points. */
+/* A colour map is a path through Oklab (Ottosson 2020), where lightness L is perceived lightness:
+ * it rises in a straight line, and the hue (a, b) moves between a few points. */
 typedef struct {
     float t, L, a, b;
 } map_point;
@@ -38,11 +38,13 @@ static const struct {
 static uint8_t encode_light(float v) {
     if (v <= 0) return 0;
     if (v >= 1) return 255;
-    return (uint8_t)(255 * (v <= 0.0031308f ? 12.92f * v : 1.055f * powf(v, 1 / 2.4f) - 0.055f) + 0.5f);
+    return (uint8_t)(255 * (v <= 0.0031308f ? 12.92f * v : 1.055f * powf(v, 1 / 2.4f) - 0.055f) +
+                     0.5f);
 }
 
 static void oklab_to_rgb(float L, float a, float b, uint8_t rgb[3]) {
-    float l = L + 0.3963377774f * a + 0.2158037573f * b, m = L - 0.1055613458f * a - 0.0638541728f * b,
+    float l = L + 0.3963377774f * a + 0.2158037573f * b,
+          m = L - 0.1055613458f * a - 0.0638541728f * b,
           s = L - 0.0894841775f * a - 1.2914855480f * b;
     l = l * l * l, m = m * m * m, s = s * s * s;
     rgb[0] = encode_light(4.0767416621f * l - 3.3077115913f * m + 0.2309699292f * s);
@@ -73,8 +75,8 @@ void dlr_field_range(dlr_field *f) {
     size_t total = (size_t)f->height * (size_t)f->width, step = total / RANGE_SAMPLES + 1, n = 0;
     float *v = dl_malloc((total / step + 1) * sizeof *v);
     for (size_t i = 0; i < total; i += step) {
-        float x =
-            f->at[(ptrdiff_t)(i / (size_t)f->width) * f->row + (ptrdiff_t)(i % (size_t)f->width) * f->column];
+        float x = f->at[(ptrdiff_t)(i / (size_t)f->width) * f->row +
+                        (ptrdiff_t)(i % (size_t)f->width) * f->column];
         if (isfinite(x)) v[n++] = x;
     }
     qsort(v, n, sizeof *v, compare_floats);
@@ -91,14 +93,16 @@ void dlr_field_range(dlr_field *f) {
     }
 }
 
-dlr_image *dlr_image_new(dl_arena *arena, int width, int height, const uint8_t rgb[3], dl_error *err) {
+dlr_image *dlr_image_new(dl_arena *arena, int width, int height, const uint8_t rgb[3],
+                         dl_error *err) {
     if (width < 1 || height < 1 || width > MAX_SIDE || height > MAX_SIDE) {
-        dl_fail(err, DL_INPUT, "a picture of %d x %d pixels; 1 to %d a side are possible", width, height,
-                MAX_SIDE);
+        dl_fail(err, DL_INPUT, "a picture of %d x %d pixels; 1 to %d a side are possible", width,
+                height, MAX_SIDE);
         return NULL;
     }
     dlr_image *image = DL_NEW(arena, dlr_image);
-    *image = (dlr_image){width, height, DL_NEWS(arena, uint8_t, 3 * (size_t)width * (size_t)height)};
+    *image =
+        (dlr_image){width, height, DL_NEWS(arena, uint8_t, 3 * (size_t)width * (size_t)height)};
     dlr_image_fill(image, 0, 0, width, height, rgb);
     return image;
 }
@@ -118,7 +122,8 @@ void dlr_image_text(dlr_image *image, int x, int y, const char *text, const uint
                 if (dlr_glyph_dot(*text, i, j)) dlr_image_fill(image, x + i, y + j, 1, 1, rgb);
 }
 
-/* How a field becomes a panel: each pixel shows an element (zoom > 1 pixels a side), or the mean of shrink^2.
+/* How a field becomes a panel: each pixel shows an element (zoom > 1 pixels a side), or the mean of
+ * shrink^2.
  */
 typedef struct {
     int zoom, shrink, width, height;
@@ -126,8 +131,8 @@ typedef struct {
 
 static fit fit_of(const dlr_field *f, int pixels) {
     int longer = f->height > f->width ? f->height : f->width;
-    fit r = {longer < pixels ? pixels / longer : 1, longer > pixels ? (longer + pixels - 1) / pixels : 1, 0,
-             0};
+    fit r = {longer < pixels ? pixels / longer : 1,
+             longer > pixels ? (longer + pixels - 1) / pixels : 1, 0, 0};
     r.width = (f->width + r.shrink - 1) / r.shrink * r.zoom;
     r.height = (f->height + r.shrink - 1) / r.shrink * r.zoom;
     return r;
@@ -159,8 +164,8 @@ static void draw_panel(dlr_image *image, dlr_field f, fit how, int x0, int y0) {
         }
 }
 
-dlr_image *dlr_image_panels(dl_arena *arena, const dlr_field *fields, int n, int columns, int pixels,
-                            dl_error *err) {
+dlr_image *dlr_image_panels(dl_arena *arena, const dlr_field *fields, int n, int columns,
+                            int pixels, dl_error *err) {
     int width = 0, height = 0;
     bool ok = n > 0 && n <= 1024 && columns > 0 && pixels > 0 && pixels <= MAX_SIDE;
     for (int i = 0; ok && i < n; i++) {
@@ -173,11 +178,14 @@ dlr_image *dlr_image_panels(dl_arena *arena, const dlr_field *fields, int n, int
     }
     if (columns > n) columns = n;
     if (!ok || width == 0 || width > MAX_SIDE || (long)columns * (width + GAP) + GAP > MAX_SIDE) {
-        dl_fail(err, DL_INPUT, "cannot draw %d fields in %d columns of %d pixels", n, columns, pixels);
+        dl_fail(err, DL_INPUT, "cannot draw %d fields in %d columns of %d pixels", n, columns,
+                pixels);
         return NULL;
     }
-    int rows = (n + columns - 1) / columns, pitch_x = width + GAP, pitch_y = height + LABEL_HEIGHT + GAP;
-    dlr_image *image = dlr_image_new(arena, columns * pitch_x + GAP, rows * pitch_y + GAP, paper, err);
+    int rows = (n + columns - 1) / columns, pitch_x = width + GAP,
+        pitch_y = height + LABEL_HEIGHT + GAP;
+    dlr_image *image =
+        dlr_image_new(arena, columns * pitch_x + GAP, rows * pitch_y + GAP, paper, err);
     for (int i = 0; image && i < n; i++)
         if (fields[i].at)
             draw_panel(image, fields[i], fit_of(&fields[i], pixels), GAP + i % columns * pitch_x,

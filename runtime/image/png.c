@@ -39,23 +39,27 @@ static void filter_row(const uint8_t *row, const uint8_t *above, size_t n, uint8
 }
 
 bool dlr_png_encode(const dlr_image *image, dl_buf *out, dl_error *err) {
-    if (image->width < 1 || image->height < 1 || image->width > MAX_SIDE || image->height > MAX_SIDE)
+    if (image->width < 1 || image->height < 1 || image->width > MAX_SIDE ||
+        image->height > MAX_SIDE)
         return dl_fail(err, DL_INPUT, "a picture of %d x %d pixels; 1 to %d a side are possible",
                        image->width, image->height, MAX_SIDE);
-    size_t row = 3 * (size_t)image->width, rows = (size_t)image->height, raw_bytes = rows * (row + 1);
+    size_t row = 3 * (size_t)image->width, rows = (size_t)image->height,
+           raw_bytes = rows * (row + 1);
     uLongf packed_bytes = compressBound((uLong)raw_bytes);
     uint8_t *raw = malloc(raw_bytes), *packed = malloc(packed_bytes);
     bool ok = raw && packed;
     if (ok) {
         for (size_t y = 0; y < rows; y++)
-            filter_row(image->rgb + y * row, y ? image->rgb + (y - 1) * row : NULL, row, raw + y * (row + 1));
+            filter_row(image->rgb + y * row, y ? image->rgb + (y - 1) * row : NULL, row,
+                       raw + y * (row + 1));
         ok = compress2(packed, &packed_bytes, raw, (uLong)raw_bytes, Z_DEFAULT_COMPRESSION) == Z_OK;
     }
     if (ok) {
         uint8_t header[13] = {0};
         put_u32(header, (uint32_t)image->width);
         put_u32(header + 4, (uint32_t)image->height);
-        header[8] = 8, header[9] = 2; /* bits a channel; RGB; then deflate, filters, not interlaced: 0 */
+        header[8] = 8,
+        header[9] = 2; /* bits a channel; RGB; then deflate, filters, not interlaced: 0 */
         dl_putn(out, "\x89PNG\r\n\x1a\n", 8);
         put_chunk(out, "IHDR", header, sizeof header);
         put_chunk(out, "IDAT", packed, packed_bytes);

@@ -27,13 +27,14 @@ static bool fits(const dlr_array_facts *a, const dlr_field_want *want) {
     return true;
 }
 
-static bool refuse(const dlr_array_file *file, const dlr_field_want *want, const char *why, dl_error *err) {
+static bool refuse(const dlr_array_file *file, const dlr_field_want *want, const char *why,
+                   dl_error *err) {
     dl_buf holds = {0};
     dlr_array_file_put(&holds, file, 8);
-    dl_fail(
-        err, DL_INPUT,
-        "%s: %s: %s takes %s, and an array holds one sample, or many along a first axis; there are: %.400s",
-        file->path, why, want->what, dl_type_text(want->type), holds.at ? holds.at : "none");
+    dl_fail(err, DL_INPUT,
+            "%s: %s: %s takes %s, and an array holds one sample, or many along a first axis; there "
+            "are: %.400s",
+            file->path, why, want->what, dl_type_text(want->type), holds.at ? holds.at : "none");
     dl_buf_free(&holds);
     return false;
 }
@@ -45,7 +46,8 @@ static bool choose(dlr_field *f, const char *name, const dlr_field_want *want, d
         f->array = dlr_array_file_find(f->file, name);
         if (!f->array)
             return refuse(f->file, want, dl_format(f->file->arena, "no array '%.100s'", name), err);
-        if (f->array->refused || fits(f->array, want)) return true; /* the first is said when it is opened */
+        if (f->array->refused || fits(f->array, want))
+            return true; /* the first is said when it is opened */
         return refuse(f->file, want, dl_format(f->file->arena, "'%.100s' does not fit", name), err);
     }
     for (int i = 0; i < f->file->n; i++)
@@ -94,17 +96,19 @@ static bool refuse_value(const dlr_field *f, int64_t sample, const int64_t start
                          : f->wanted == DL_BOOL   ? "the model wants 0 or 1"
                          : value == truncf(value) ? "whole numbers are read below 16777216"
                                                   : "the model wants whole numbers";
-    return dl_fail(err, DL_INPUT, "%s, sample %lld, channel %lld, place [%lld, %lld, %lld] is %.9g: %s",
-                   dlr_source_label(f->source), (long long)sample, (long long)at, (long long)place[0],
-                   (long long)place[1], (long long)place[2], (double)value, wanted);
+    return dl_fail(
+        err, DL_INPUT, "%s, sample %lld, channel %lld, place [%lld, %lld, %lld] is %.9g: %s",
+        dlr_source_label(f->source), (long long)sample, (long long)at, (long long)place[0],
+        (long long)place[1], (long long)place[2], (double)value, wanted);
 }
 
-/* The first of n that the model's type does not hold, or -1. A float holds all whole numbers below 2^24; one
- * beyond it may have been rounded. */
+/* The first of n that the model's type does not hold, or -1. A float holds all whole numbers below
+ * 2^24; one beyond it may have been rounded. */
 static int64_t find_unwanted(dl_dtype wanted, const float *x, int64_t n) {
     if (dl_dtype_is_float(wanted)) return -1;
     for (int64_t i = 0; i < n; i++)
-        if (wanted == DL_BOOL ? x[i] != 0 && x[i] != 1 : x[i] != truncf(x[i]) || !(fabsf(x[i]) < 0x1p24f))
+        if (wanted == DL_BOOL ? x[i] != 0 && x[i] != 1
+                              : x[i] != truncf(x[i]) || !(fabsf(x[i]) < 0x1p24f))
             return i;
     return -1;
 }
@@ -115,11 +119,13 @@ bool dlr_field_read(const dlr_field *f, int64_t sample, const int64_t start[DLR_
     int k = 0;
     if (f->in_order) b.start[k] = sample, b.count[k++] = 1;
     for (int i = 0; i < f->channel_axes; i++, k++) b.count[k] = f->array->dims[k];
-    for (int i = DLR_SPACE - f->space; i < DLR_SPACE; i++, k++) b.start[k] = start[i], b.count[k] = count[i];
+    for (int i = DLR_SPACE - f->space; i < DLR_SPACE; i++, k++)
+        b.start[k] = start[i], b.count[k] = count[i];
     if (!dlr_packing_read(&f->packing, f->source, &b, DLR_EL_F32, out, err)) return false;
     int64_t n = count[0] * count[1] * count[2];
     for (int64_t c = 0; c < f->size.channels; c++, out += n) {
-        int64_t bad = dlr_normalise(out, (size_t)n, f->mean ? f->mean[c] : 0, f->mean ? f->deviation[c] : 1);
+        int64_t bad =
+            dlr_normalise(out, (size_t)n, f->mean ? f->mean[c] : 0, f->mean ? f->deviation[c] : 1);
         if (bad < 0) bad = find_unwanted(f->wanted, out, n);
         if (bad >= 0) return refuse_value(f, sample, start, count, c * n + bad, out[bad], err);
     }

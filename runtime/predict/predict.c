@@ -5,7 +5,9 @@
 #include "runtime/exec/exec.h"
 #include "runtime/exec/state.h"
 
-int64_t dlr_extent_count(const dlr_extent *e) { return e->channels * e->size[0] * e->size[1] * e->size[2]; }
+int64_t dlr_extent_count(const dlr_extent *e) {
+    return e->channels * e->size[0] * e->size[1] * e->size[2];
+}
 
 bool dlr_predict_is_tiled(const dlr_predict *p) {
     for (int k = 0; k < DLR_SPACE; k++)
@@ -15,7 +17,8 @@ bool dlr_predict_is_tiled(const dlr_predict *p) {
 
 static float *take(int64_t n, dl_error *err) {
     float *at = n < INT64_MAX / 8 ? calloc((size_t)n + 1, sizeof *at) : NULL;
-    if (!at) dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction", (double)n * 4 / 0x1p20);
+    if (!at)
+        dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction", (double)n * 4 / 0x1p20);
     return at;
 }
 
@@ -32,7 +35,8 @@ bool dlr_predict_open(dlr_predict *p, dl_error *err) {
         const dlr_predict_output *o = &p->output[i];
         int64_t n = dl_type_count(o->view.type);
         if (n > largest) largest = n;
-        if (tiled && !(p->slab[i] = take(o->whole.channels * slab_rows(p) * plane(o), err))) return false;
+        if (tiled && !(p->slab[i] = take(o->whole.channels * slab_rows(p) * plane(o), err)))
+            return false;
     }
     p->piece = take(largest, err);
     return p->piece != NULL;
@@ -60,7 +64,8 @@ static bool run_piece(dlr_predict *p, const int at[DLR_SPACE], dlr_read_block *r
     return true;
 }
 
-/* Adds what counts of the piece that has just run to the slab, whose rows are those of pieces at[0]. */
+/* Adds what counts of the piece that has just run to the slab, whose rows are those of pieces
+ * at[0]. */
 static void add_piece(const dlr_predict *p, const int at[DLR_SPACE], int output) {
     const dlr_predict_output *o = &p->output[output];
     const dlr_tile *t[DLR_SPACE];
@@ -71,16 +76,18 @@ static void add_piece(const dlr_predict *p, const int at[DLR_SPACE], int output)
         for (int64_t i = t[0]->from; i < t[0]->to; i++)
             for (int64_t j = t[1]->from; j < t[1]->to; j++) {
                 const float *from = p->piece + ((c * slab_rows(p) + i) * n1 + j) * n2;
-                float *to = p->slab[output] + ((c * slab_rows(p) + i) * size[1] + t[1]->begin + j) * size[2] +
+                float *to = p->slab[output] +
+                            ((c * slab_rows(p) + i) * size[1] + t[1]->begin + j) * size[2] +
                             t[2]->begin;
                 float share = t[0]->weight[i] * t[1]->weight[j];
-                for (int64_t k = t[2]->from; k < t[2]->to; k++) to[k] += share * t[2]->weight[k] * from[k];
+                for (int64_t k = t[2]->from; k < t[2]->to; k++)
+                    to[k] += share * t[2]->weight[k] * from[k];
             }
 }
 
 /* Hands on the slab's first `rows`, which no later piece adds to, and moves the others up. */
-static bool give_rows(dlr_predict *p, int output, int64_t first, int64_t rows, dlr_write_rows *write,
-                      void *ctx, dl_error *err) {
+static bool give_rows(dlr_predict *p, int output, int64_t first, int64_t rows,
+                      dlr_write_rows *write, void *ctx, dl_error *err) {
     const dlr_predict_output *o = &p->output[output];
     int64_t row = plane(o), all = slab_rows(p), left = all - rows;
     float *slab = p->slab[output], *packed = slab;
@@ -99,7 +106,8 @@ static bool give_rows(dlr_predict *p, int output, int64_t first, int64_t rows, d
     return ok;
 }
 
-static bool run_tiled(dlr_predict *p, dlr_read_block *read, dlr_write_rows *write, void *ctx, dl_error *err) {
+static bool run_tiled(dlr_predict *p, dlr_read_block *read, dlr_write_rows *write, void *ctx,
+                      dl_error *err) {
     int at[DLR_SPACE];
     for (at[0] = 0; at[0] < p->tiles[0].pieces.n; at[0]++) {
         for (at[1] = 0; at[1] < p->tiles[1].pieces.n; at[1]++)
@@ -119,7 +127,8 @@ static bool run_tiled(dlr_predict *p, dlr_read_block *read, dlr_write_rows *writ
     return true;
 }
 
-bool dlr_predict_run(dlr_predict *p, dlr_read_block *read, dlr_write_rows *write, void *ctx, dl_error *err) {
+bool dlr_predict_run(dlr_predict *p, dlr_read_block *read, dlr_write_rows *write, void *ctx,
+                     dl_error *err) {
     static const int only[DLR_SPACE] = {0};
     if (dlr_predict_is_tiled(p)) return run_tiled(p, read, write, ctx, err);
     if (!run_piece(p, only, read, ctx, err)) return false;

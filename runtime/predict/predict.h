@@ -1,5 +1,6 @@
-/* The model's outputs for one sample of any size: the program "predict" run piece by piece, the results put
- * together and handed on as they are complete, so that no whole output need be in memory. */
+/* The model's outputs for one sample of any size: the program "predict" run piece by piece, the
+ * results put together and handed on as they are complete, so that no whole output need be in
+ * memory. */
 #ifndef DLR_PREDICT_H
 #define DLR_PREDICT_H
 #include "runtime/exec/exec.h"
@@ -7,8 +8,8 @@
 
 enum { DLR_SPACE = 3, DLR_MAX_INPUTS = 8, DLR_MAX_OUTPUTS = 8 };
 
-/* A sample as the engine sees it: channels (all its axes before the spatial ones, but N), times spatial axes,
- * of which missing ones have size 1 and stand in front. */
+/* A sample as the engine sees it: channels (all its axes before the spatial ones, but N), times
+ * spatial axes, of which missing ones have size 1 and stand in front. */
 typedef struct {
     int64_t channels, size[DLR_SPACE];
 } dlr_extent;
@@ -17,8 +18,8 @@ int64_t dlr_extent_count(const dlr_extent *e);
 /* Where the numbers of an input come from: all channels of a block, packed [channels, count...]. */
 typedef bool dlr_read_block(void *ctx, int input, const int64_t start[DLR_SPACE],
                             const int64_t count[DLR_SPACE], float *out, dl_error *err);
-/* Where they go: rows first .. first + rows - 1 (of the first spatial axis) of an output, packed [channels,
- * rows, size[1], size[2]]; in order, each once. */
+/* Where they go: rows first .. first + rows - 1 (of the first spatial axis) of an output, packed
+ * [channels, rows, size[1], size[2]]; in order, each once. */
 typedef bool dlr_write_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data,
                             dl_error *err);
 
@@ -46,11 +47,12 @@ typedef struct {
     float *piece, *slab[DLR_MAX_OUTPUTS]; /* its own */
 } dlr_predict;
 
-/* Takes room for one piece and, where there are several, for the rows of every output in which they overlap;
- * all else is set. Errors: DL_RESOURCE. */
+/* Takes room for one piece and, where there are several, for the rows of every output in which they
+ * overlap; all else is set. Errors: DL_RESOURCE. */
 bool dlr_predict_open(dlr_predict *p, dl_error *err);
 void dlr_predict_close(dlr_predict *p); /* zeroed is fine */
 bool dlr_predict_is_tiled(const dlr_predict *p);
 /* Predicts one sample. Errors: those of read and write. */
-bool dlr_predict_run(dlr_predict *p, dlr_read_block *read, dlr_write_rows *write, void *ctx, dl_error *err);
+bool dlr_predict_run(dlr_predict *p, dlr_read_block *read, dlr_write_rows *write, void *ctx,
+                     dl_error *err);
 #endif

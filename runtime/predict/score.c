@@ -4,11 +4,12 @@
 
 dlr_score dlr_score_new(dl_arena *arena, int64_t channels, int64_t steps) {
     return (dlr_score){channels, steps, DL_NEWS(arena, double, channels *steps),
-                       DL_NEWS(arena, double, channels *steps), DL_NEWS(arena, int64_t, channels * steps)};
+                       DL_NEWS(arena, double, channels *steps),
+                       DL_NEWS(arena, int64_t, channels * steps)};
 }
 
-void dlr_score_add(dlr_score *s, int64_t step, int64_t channel, const float *predicted, const float *truth,
-                   int64_t n) {
+void dlr_score_add(dlr_score *s, int64_t step, int64_t channel, const float *predicted,
+                   const float *truth, int64_t n) {
     double square = 0, absolute = 0;
     for (int64_t i = 0; i < n; i++) {
         double d = (double)predicted[i] - (double)truth[i];

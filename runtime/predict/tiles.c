@@ -11,7 +11,8 @@ static void place(dl_arena *arena, const dlr_axis *a, int64_t hop, dlr_tiles *t)
     for (int64_t start = 0; start < last; start += hop)
         dl_push(arena, &t->pieces, (dlr_tile){.start = start});
     dl_push(arena, &t->pieces, (dlr_tile){.start = last});
-    for (int i = 0; i < t->pieces.n; i++) t->pieces.at[i].begin = t->pieces.at[i].start * a->den / a->num;
+    for (int i = 0; i < t->pieces.n; i++)
+        t->pieces.at[i].begin = t->pieces.at[i].start * a->den / a->num;
 }
 
 static bool check(const dlr_axis *a, int64_t step, dl_error *err) {
@@ -28,7 +29,8 @@ static bool check(const dlr_axis *a, int64_t step, dl_error *err) {
     return true;
 }
 
-/* Positions of a piece that see nothing beyond its edges go to it, as far as the one before has not got them.
+/* Positions of a piece that see nothing beyond its edges go to it, as far as the one before has not
+ * got them.
  */
 static bool discard(dl_arena *arena, const dlr_axis *a, dlr_tiles *t, dl_error *err) {
     double s = (double)a->num / (double)a->den;

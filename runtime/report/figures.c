@@ -22,7 +22,8 @@ static dlr_map choose_map(const float *at, int64_t n) {
 
 int64_t dlr_figure_plane(const dl_type *t, int channel) {
     int64_t depth = t->rank == 5 ? t->axis[2].size : 1;
-    return ((int64_t)channel * depth + depth / 2) * t->axis[t->rank - 2].size * t->axis[t->rank - 1].size;
+    return ((int64_t)channel * depth + depth / 2) * t->axis[t->rank - 2].size *
+           t->axis[t->rank - 1].size;
 }
 
 static dlr_field panel(dl_arena *arena, const dlr_figure_row *row, int c) {
@@ -76,8 +77,12 @@ static dlr_field plane(dl_arena *arena, const dlr_exec *exec, int program, const
     dlr_state_read(exec, v, DL_F32, at);
     int64_t height = 1, width = 1;
     for (int i = 0; i < v.type->rank; i++) height *= width, width = v.type->axis[i].size;
-    dlr_field f = {
-        .at = at, .height = (int)height, .width = (int)width, .row = width, .column = 1, .label = name};
+    dlr_field f = {.at = at,
+                   .height = (int)height,
+                   .width = (int)width,
+                   .row = width,
+                   .column = 1,
+                   .label = name};
     f.map = choose_map(at, height * width);
     dlr_field_range(&f);
     return f;
@@ -92,8 +97,9 @@ dlr_image *dlr_figure_of_model(dl_arena *arena, const dlr_exec *exec, int progra
         const dl_plan_result *r = &p->results.at[i];
         if (r->role != DL_RESULT_FIGURE) continue;
         if (!*name) {
-            bool first = i == 0 || p->results.at[i - 1].role != DL_RESULT_FIGURE ||
-                         !is_panel(r->name, p->results.at[i - 1].name, stem(p->results.at[i - 1].name));
+            bool first =
+                i == 0 || p->results.at[i - 1].role != DL_RESULT_FIGURE ||
+                !is_panel(r->name, p->results.at[i - 1].name, stem(p->results.at[i - 1].name));
             if (first) seen++;
             if (seen != index) continue;
             *name = dl_strndup(arena, r->name, stem(r->name));
@@ -105,5 +111,6 @@ dlr_image *dlr_figure_of_model(dl_arena *arena, const dlr_exec *exec, int progra
         dlr_field *f = &fields.at[i];
         f->low = fields.at[0].low, f->high = fields.at[0].high, f->map = fields.at[0].map;
     }
-    return fields.n ? dlr_image_panels(arena, fields.at, fields.n, fields.n, 2 * PANEL_PIXELS, err) : NULL;
+    return fields.n ? dlr_image_panels(arena, fields.at, fields.n, fields.n, 2 * PANEL_PIXELS, err)
+                    : NULL;
 }

@@ -35,8 +35,8 @@ typedef struct dlr_profile dlr_profile;
 dlr_profile *dlr_profile_new(dl_arena *arena, const dlr_profile_options *options);
 
 /* An epoch begins, which has so many steps to go, the first of them number `first`. */
-void dlr_profile_epoch(dlr_profile *profile, dlr_exec *exec, int program, int64_t epoch, int64_t first,
-                       int64_t steps);
+void dlr_profile_epoch(dlr_profile *profile, dlr_exec *exec, int program, int64_t epoch,
+                       int64_t first, int64_t steps);
 /* Where the times of step `number` go, whose range has begun: the step is watched (dlr_exec_watch).
  * NULL: it is not recorded. */
 dlr_timeline *dlr_profile_step(dlr_profile *profile, int64_t number);

@@ -1,5 +1,5 @@
-/* The profile as Chrome's trace events: "X" is an event with a beginning and a duration, in microseconds; "b"
- * and "e" are the ends of one that others may overlap; "M" names a row. */
+/* The profile as Chrome's trace events: "X" is an event with a beginning and a duration, in
+ * microseconds; "b" and "e" are the ends of one that others may overlap; "M" names a row. */
 #include <string.h>
 
 #include "runtime/formats/json.h"
@@ -8,8 +8,8 @@
 enum { PROCESS = 1, HOST_ROW = 1, DEVICE_ROW = 2, COPY_ROW = 3, COLLECTIVE_ROW = 4 };
 
 static void put_row(dl_buf *b, const char *what, int row, const char *name) {
-    dl_putf(b, "{\"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"name\": \"%s\", \"args\": {\"name\": ", PROCESS,
-            row, what);
+    dl_putf(b, "{\"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"name\": \"%s\", \"args\": {\"name\": ",
+            PROCESS, row, what);
     dlr_json_put_string(b, name);
     dl_puts(b, "}},\n");
 }
@@ -20,9 +20,10 @@ static void put_us(dl_buf *b, const char *key, int64_t ns) {
 }
 
 /* The fields that all events have; the caller adds `args` and the closing braces. */
-static void open_event(dl_buf *b, int row, const char *kind, const char *name, dlr_time t, int64_t zero) {
-    dl_putf(b, ",\n{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"cat\": \"%s\", \"name\": ", PROCESS, row,
-            kind);
+static void open_event(dl_buf *b, int row, const char *kind, const char *name, dlr_time t,
+                       int64_t zero) {
+    dl_putf(b, ",\n{\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"cat\": \"%s\", \"name\": ", PROCESS,
+            row, kind);
     dlr_json_put_string(b, name);
     put_us(b, "ts", t.began - zero), put_us(b, "dur", t.ended - t.began);
     dl_puts(b, ", \"args\": {");
@@ -31,7 +32,8 @@ static void open_event(dl_buf *b, int row, const char *kind, const char *name, d
 static void put_rate(dl_buf *b, const char *key, int64_t count, dlr_time t) {
     if (t.ended <= t.began) return;
     dlr_json_put_key(b, key);
-    dl_putf(b, "%.6g", (double)count / (double)(t.ended - t.began)); /* a nanosecond: 1e9 a second */
+    dl_putf(b, "%.6g",
+            (double)count / (double)(t.ended - t.began)); /* a nanosecond: 1e9 a second */
 }
 
 static void put_int(dl_buf *b, const char *key, int64_t value) {
@@ -52,16 +54,18 @@ static void put_kernel(dl_buf *b, const dl_plan_kernel *k, const dlr_profile_run
     dl_puts(b, "}}");
 }
 
-/* A collective while it is under way, and in the row of kernels what the program stood still for it. */
-static void put_collective(dl_buf *b, const dl_plan_collective *c, const dlr_profile_run *run, int number,
-                           int64_t zero) {
+/* A collective while it is under way, and in the row of kernels what the program stood still for
+ * it. */
+static void put_collective(dl_buf *b, const dl_plan_collective *c, const dlr_profile_run *run,
+                           int number, int64_t zero) {
     const dlr_time t = run->timeline.collectives[number];
     const char *name = dl_ops[c->op].name;
     dl_buf of = {0};
     dl_plan_put_of(&of, c);
     for (int end = 0; end < 2; end++) {
         dl_putf(b,
-                ",\n{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d, \"cat\": \"collective\", \"id\": \"%lld.%d\", "
+                ",\n{\"ph\": \"%s\", \"pid\": %d, \"tid\": %d, \"cat\": \"collective\", \"id\": "
+                "\"%lld.%d\", "
                 "\"name\": ",
                 end ? "e" : "b", PROCESS, COLLECTIVE_ROW, (long long)run->number, number);
         dlr_json_put_string(b, name);
@@ -89,7 +93,8 @@ static void put_run(dl_buf *b, const dlr_profile *p, const dlr_profile_run *run,
         put_collective(b, &p->program->collectives.at[i], run, i, zero);
     for (int i = 0; i < run->timeline.ncopies; i++) {
         const dlr_timed_copy *c = &run->timeline.copies[i];
-        open_event(b, COPY_ROW, "copy", c->to_host ? "to the host" : "to the device", c->time, zero);
+        open_event(b, COPY_ROW, "copy", c->to_host ? "to the host" : "to the device", c->time,
+                   zero);
         put_int(b, "step", run->number), put_int(b, "bytes", c->bytes),
             put_rate(b, "GB/s", c->bytes, c->time);
         dl_puts(b, "}}");

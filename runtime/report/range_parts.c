@@ -24,7 +24,9 @@ static void put_name(const char *form, int64_t number, char name[64]) {
         snprintf(name, 64, "%s", form);
 }
 
-void dlr_part_name(dlr_part part, int64_t number, char name[64]) { put_name(names[part].ours, number, name); }
+void dlr_part_name(dlr_part part, int64_t number, char name[64]) {
+    put_name(names[part].ours, number, name);
+}
 
 void dlr_part_name_nvtx(dlr_part part, int64_t number, char name[64]) {
     put_name(names[part].theirs ? names[part].theirs : names[part].ours, number, name);

@@ -1,5 +1,6 @@
-/* The parts of a training run that are marked as ranges, and their names: in our own profile (profile.h), and
- * for NVIDIA's profilers (ranges.h), under the names that system D's program gives them. */
+/* The parts of a training run that are marked as ranges, and their names: in our own profile
+ * (profile.h), and for NVIDIA's profilers (ranges.h), under the names that system D's program gives
+ * them. */
 #ifndef DLR_RANGE_PARTS_H
 #define DLR_RANGE_PARTS_H
 #include <stdint.h>
@@ -8,7 +9,8 @@ typedef enum {
     DLR_PART_STEP,
     DLR_PART_WAIT,       /* for a batch */
     DLR_PART_COPY_IN,    /* the batch to the plan's inputs */
-    DLR_PART_PROGRAM,    /* forward, backward and optimiser, which are one; on a device only their start */
+    DLR_PART_PROGRAM,    /* forward, backward and optimiser, which are one; on a device only their
+                            start */
     DLR_PART_RESULTS,    /* waits for loss and metrics, and takes them */
     DLR_PART_VALIDATION, /* of an epoch */
     DLR_PART_CHECKPOINT,

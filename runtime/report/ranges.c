@@ -16,8 +16,8 @@ static void find(const char *const *libraries, const char *symbol, void *functio
     }
 }
 
-/* NVTX as a library: toolkits to 12.8 and from 12.9 on. The profiler's switch is the runtime's, or the
- * driver's own. */
+/* NVTX as a library: toolkits to 12.8 and from 12.9 on. The profiler's switch is the runtime's, or
+ * the driver's own. */
 void dlr_ranges_find(dlr_ranges *r) {
     static const char *const nvtx[] = {"libnvToolsExt.so.1",
                                        "libnvtx3interop.so.1",

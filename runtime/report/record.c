@@ -4,16 +4,17 @@
 
 #include "ir/base/tags.h"
 
-#define COMMON_TAGS                                                                                          \
-    [DLR_VALUE_TRAIN_LOSS] = DL_TAG_TRAIN_LOSS, [DLR_VALUE_VALID_LOSS] = DL_TAG_VALID_LOSS,                  \
-    [DLR_VALUE_RATE] = DL_TAG_RATE, [DLR_VALUE_ITERS_PER_SEC] = DL_TAG_SPEED,                                \
-    [DLR_VALUE_WAIT] = DL_TAG_WAIT, [DLR_VALUE_GRAD_NORM] = DL_TAG_GRAD_NORM,                                \
+#define COMMON_TAGS                                                                                \
+    [DLR_VALUE_TRAIN_LOSS] = DL_TAG_TRAIN_LOSS, [DLR_VALUE_VALID_LOSS] = DL_TAG_VALID_LOSS,        \
+    [DLR_VALUE_RATE] = DL_TAG_RATE, [DLR_VALUE_ITERS_PER_SEC] = DL_TAG_SPEED,                      \
+    [DLR_VALUE_WAIT] = DL_TAG_WAIT, [DLR_VALUE_GRAD_NORM] = DL_TAG_GRAD_NORM,                      \
     [DLR_VALUE_WEIGHT_NORM] = DL_TAG_WEIGHT_NORM, [DLR_VALUE_LOSS_SCALE] = DL_TAG_LOSS_SCALE
-#define COMMON_LINES                                                                                         \
-    .trained = "Time taken for epoch {epoch} is {seconds} sec, avg {samples_per_sec} samples/sec\n"          \
-               "  Avg train loss={train}\n"                                                                  \
-               "  Data wait time: {wait} sec",                                                               \
-    .end = "DONE ---- rank {rank}", .validated = "  Avg val loss={valid}",                                   \
+#define COMMON_LINES                                                                               \
+    .trained =                                                                                     \
+        "Time taken for epoch {epoch} is {seconds} sec, avg {samples_per_sec} samples/sec\n"       \
+        "  Avg train loss={train}\n"                                                               \
+        "  Data wait time: {wait} sec",                                                            \
+    .end = "DONE ---- rank {rank}", .validated = "  Avg val loss={valid}",                         \
     .finished = "  Total validation time: {valid_seconds} sec"
 
 static const dlr_record_style styles[] = {
@@ -46,10 +47,10 @@ static const dlr_record_style styles[] = {
      .weights_at_end = true,
      .rate_at_end = true,
      .begin = "Starting training loop...",
-     .finished =
-         "Time taken for epoch {epoch} is {all_seconds} sec; with {seconds}/{valid_seconds} in tr/val\n"
-         "Loss = {train}, Val loss = {valid}\n"
-         "Data wait time: {wait} sec",
+     .finished = "Time taken for epoch {epoch} is {all_seconds} sec; with "
+                 "{seconds}/{valid_seconds} in tr/val\n"
+                 "Loss = {train}, Val loss = {valid}\n"
+                 "Data wait time: {wait} sec",
      .end = "DONE"},
     /* system E: NERSC/dl4sci-scaling-tutorial */
     {.name = "history",
@@ -58,8 +59,9 @@ static const dlr_record_style styles[] = {
      .metrics_in_line = true,
      .begin = "Initialized rank {rank} out of {ranks}",
      .trained = "Epoch {epoch}/{epochs}",
-     .finished = " - {all_seconds}s - loss: {train}{metrics} - val_loss: {valid}{valid_metrics}\nData wait "
-                 "time: {wait} s",
+     .finished =
+         " - {all_seconds}s - loss: {train}{metrics} - val_loss: {valid}{valid_metrics}\nData wait "
+         "time: {wait} s",
      .best = {{"accuracy/valid", "Best validation accuracy: "},
               {"top5/valid", "Best top-5 validation accuracy: "}},
      .mean_seconds = "Average time per epoch: ",
@@ -100,8 +102,10 @@ static void put_word(dl_buf *b, const char *word, size_t n, const dlr_record_num
     const struct {
         const char *name;
         int64_t value;
-    } counts[] = {
-        {"epoch", v->epoch}, {"epochs", v->epochs}, {"rank", v->rank}, {"ranks", v->ranks ? v->ranks : 1}};
+    } counts[] = {{"epoch", v->epoch},
+                  {"epochs", v->epochs},
+                  {"rank", v->rank},
+                  {"ranks", v->ranks ? v->ranks : 1}};
     const struct {
         const char *name, *value;
     } texts[] = {{"metrics", v->metrics}, {"valid_metrics", v->valid_metrics}};

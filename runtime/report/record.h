@@ -36,7 +36,8 @@ enum { DLR_RECORD_BEST = 2, DLR_RECORD_RENAMED = 2 };
 typedef struct {
     int64_t epoch, epochs; /* this one, and those of the run */
     int rank, ranks;       /* 0 ranks as 1 */
-    double seconds, wait, samples_per_sec, train, valid, valid_seconds, all_seconds, memory, most_memory;
+    double seconds, wait, samples_per_sec, train, valid, valid_seconds, all_seconds, memory,
+        most_memory;
     const char *metrics, *valid_metrics;
 } dlr_record_numbers;
 

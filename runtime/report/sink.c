@@ -5,7 +5,8 @@
 
 /* ---- metrics.jsonl ---- */
 
-static bool metrics_point(void *to, dlr_sink_at at, const dlr_metric *values, int n, dl_error *err) {
+static bool metrics_point(void *to, dlr_sink_at at, const dlr_metric *values, int n,
+                          dl_error *err) {
     return dlr_metrics_put(to, at.epoch, at.iteration, values, n, err);
 }
 
@@ -23,11 +24,13 @@ void dlr_sinks_add_metrics(dl_arena *arena, dlr_sinks *sinks, dlr_metrics *metri
 
 static bool board_point(void *to, dlr_sink_at at, const dlr_metric *values, int n, dl_error *err) {
     for (int i = 0; i < n; i++)
-        if (!dlr_tensorboard_scalar(to, values[i].tag, at.iteration, values[i].value, err)) return false;
+        if (!dlr_tensorboard_scalar(to, values[i].tag, at.iteration, values[i].value, err))
+            return false;
     return true;
 }
 
-static bool board_image(void *to, dlr_sink_at at, const char *tag, dlr_png_view image, dl_error *err) {
+static bool board_image(void *to, dlr_sink_at at, const char *tag, dlr_png_view image,
+                        dl_error *err) {
     return dlr_tensorboard_image(to, tag, at.iteration, image, err);
 }
 
@@ -58,7 +61,8 @@ static bool wandb_point(void *to, dlr_sink_at at, const dlr_metric *values, int 
     return dlr_wandb_put(to, at.epoch, at.iteration, values, n, true, err);
 }
 
-static bool wandb_image(void *to, dlr_sink_at at, const char *tag, dlr_png_view image, dl_error *err) {
+static bool wandb_image(void *to, dlr_sink_at at, const char *tag, dlr_png_view image,
+                        dl_error *err) {
     (void)at, (void)err;
     dlr_wandb_image(to, tag, image);
     return true;
@@ -81,7 +85,8 @@ void dlr_sinks_add_wandb(dl_arena *arena, dlr_sinks *sinks, dlr_wandb *wandb) {
 
 /* ---- all of them ---- */
 
-bool dlr_sinks_point(const dlr_sinks *sinks, dlr_sink_at at, const dlr_metric *values, int n, dl_error *err) {
+bool dlr_sinks_point(const dlr_sinks *sinks, dlr_sink_at at, const dlr_metric *values, int n,
+                     dl_error *err) {
     for (int i = 0; i < sinks->n; i++) {
         const dlr_sink *s = &sinks->at[i];
         if (s->kind->point && !s->kind->point(s->to, at, values, n, err)) return false;

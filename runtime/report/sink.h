@@ -36,7 +36,8 @@ void dlr_sinks_add_board(dl_arena *arena, dlr_sinks *sinks, dlr_tensorboard *boa
 void dlr_sinks_add_wandb(dl_arena *arena, dlr_sinks *sinks, dlr_wandb *wandb);
 
 /* Each to all of them, in the order in which they were added, up to the first that fails. */
-bool dlr_sinks_point(const dlr_sinks *sinks, dlr_sink_at at, const dlr_metric *values, int n, dl_error *err);
+bool dlr_sinks_point(const dlr_sinks *sinks, dlr_sink_at at, const dlr_metric *values, int n,
+                     dl_error *err);
 /* A picture belongs to the next point. */
 bool dlr_sinks_image(const dlr_sinks *sinks, dlr_sink_at at, const char *tag, dlr_png_view image,
                      dl_error *err);

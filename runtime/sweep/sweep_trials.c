@@ -31,7 +31,8 @@ static void close_journal(journal *j) {
 }
 
 /* Waits for who has it. To read, one that is not there yet is empty, and has no descriptor. */
-static bool open_journal(dl_arena *arena, const char *dir, bool appends, journal *j, dl_error *err) {
+static bool open_journal(dl_arena *arena, const char *dir, bool appends, journal *j,
+                         dl_error *err) {
     *j = (journal){.path = dl_format(arena, "%s/trials.jsonl", dir), .fd = -1};
     if (!appends && access(j->path, F_OK) != 0 && errno == ENOENT) return true;
     j->fd = appends ? dl_append_open(j->path, DL_APPEND, err) : dl_file_open(j->path, err);
@@ -76,14 +77,16 @@ static dlr_trial *place_of(dl_arena *arena, dlr_trials *all, int64_t number) {
 }
 
 static void take_result(const dlr_json *event, dlr_trial_result *r) {
-    r->any = dlr_metrics_value(event, "metric", &r->last) && dlr_metrics_value(event, "best", &r->best);
+    r->any =
+        dlr_metrics_value(event, "metric", &r->last) && dlr_metrics_value(event, "best", &r->best);
     r->best_epoch = whole_of(event, "best_epoch"), r->epochs = whole_of(event, "epochs");
 }
 
 /* False: the line is no event. */
 static bool take_event(dl_arena *arena, const dlr_json *event, dlr_trials *all) {
     const dlr_json *number = dlr_json_get(event, "trial"), *values = dlr_json_get(event, "values");
-    const char *what = text_of(event, "event"), *name = text_of(event, "name"), *run = text_of(event, "run");
+    const char *what = text_of(event, "event"), *name = text_of(event, "name"),
+               *run = text_of(event, "run");
     int state = 0;
     if (!number || number->kind != DLR_JSON_INT || number->integer < 0 || !what) return false;
     while (state < DLR_N_TRIAL_STATES && strcmp(events[state], what) != 0) state++;
@@ -108,21 +111,23 @@ static bool take_event(dl_arena *arena, const dlr_json *event, dlr_trials *all) 
     return true;
 }
 
-bool dlr_trials_parse(dl_arena *arena, const char *text, size_t n, const char *path, dlr_trials *all,
-                      size_t *end, dl_error *err) {
+bool dlr_trials_parse(dl_arena *arena, const char *text, size_t n, const char *path,
+                      dlr_trials *all, size_t *end, dl_error *err) {
     enum { DEPTH = 64, VALUES = 100000 };
     const char *newline;
     int line = 1;
     *end = 0;
-    for (const char *at = text; (newline = memchr(at, '\n', n - (size_t)(at - text))); at = newline + 1) {
+    for (const char *at = text; (newline = memchr(at, '\n', n - (size_t)(at - text)));
+         at = newline + 1) {
         dl_error ignored = {0};
-        const dlr_json *event =
-            dlr_json_parse(arena, at, (size_t)(newline - at), (dlr_json_limits){DEPTH, VALUES}, "", &ignored);
+        const dlr_json *event = dlr_json_parse(arena, at, (size_t)(newline - at),
+                                               (dlr_json_limits){DEPTH, VALUES}, "", &ignored);
         if (!event || !take_event(arena, event, all))
-            return dl_fail(err, DL_INPUT,
-                           "%s:%d:1: error: this is no event of a trial; without the line, what it said is "
-                           "done again",
-                           path, line);
+            return dl_fail(
+                err, DL_INPUT,
+                "%s:%d:1: error: this is no event of a trial; without the line, what it said is "
+                "done again",
+                path, line);
         line++;
         *end = (size_t)(newline + 1 - text);
     }
@@ -173,12 +178,13 @@ static void measure_point(void *ctx, const dlr_json *point) {
     int64_t epoch = whole_of(point, "epoch");
     if (epoch > r->epochs) r->epochs = epoch;
     if (!dlr_metrics_value(point, m->metric, &value)) return;
-    if (!r->any || (m->maximize ? value > r->best : value < r->best)) r->best = value, r->best_epoch = epoch;
+    if (!r->any || (m->maximize ? value > r->best : value < r->best))
+        r->best = value, r->best_epoch = epoch;
     r->any = true, r->last = value;
 }
 
-bool dlr_trial_measure(const char *metrics, const char *metric, bool maximize, dlr_trial_result *result,
-                       dl_error *err) {
+bool dlr_trial_measure(const char *metrics, const char *metric, bool maximize,
+                       dlr_trial_result *result, dl_error *err) {
     *result = (dlr_trial_result){0};
     measuring m = {metric, maximize, result};
     return dlr_metrics_read(metrics, measure_point, &m, err);
@@ -186,8 +192,8 @@ bool dlr_trial_measure(const char *metrics, const char *metric, bool maximize, d
 
 /* ---- reading ---- */
 
-/* Whether a run is at work in the trial's folder; while the journal is locked, so that nobody who would take
- * it meets this lock. */
+/* Whether a run is at work in the trial's folder; while the journal is locked, so that nobody who
+ * would take it meets this lock. */
 static bool is_held(dl_arena *arena, const char *dir, const dlr_trial *t) {
     int fd = open(dl_format(arena, "%s/%s", dir, t->run), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0;
@@ -195,8 +201,8 @@ static bool is_held(dl_arena *arena, const char *dir, const dlr_trial *t) {
     return held;
 }
 
-bool dlr_trials_read(dl_arena *arena, const char *dir, const char *metric, bool maximize, dlr_trials *all,
-                     dl_error *err) {
+bool dlr_trials_read(dl_arena *arena, const char *dir, const char *metric, bool maximize,
+                     dlr_trials *all, dl_error *err) {
     journal j;
     *all = (dlr_trials){.dir = dir};
     if (!open_journal(arena, dir, false, &j, err)) return false;
@@ -205,8 +211,8 @@ bool dlr_trials_read(dl_arena *arena, const char *dir, const char *metric, bool 
         dlr_trial *t = &all->list.at[i];
         t->held = is_held(arena, dir, t);
         if (t->state != DLR_TRIAL_DONE)
-            ok = dlr_trial_measure(dl_format(arena, "%s/%s/metrics.jsonl", dir, t->run), metric, maximize,
-                                   &t->result, err);
+            ok = dlr_trial_measure(dl_format(arena, "%s/%s/metrics.jsonl", dir, t->run), metric,
+                                   maximize, &t->result, err);
     }
     close_journal(&j);
     return ok;
@@ -230,16 +236,18 @@ typedef struct {
     dlr_rundir *run;
 } taking;
 
-/* Whether the trial's folder could be locked, and now is. False without an error: somebody has it. */
+/* Whether the trial's folder could be locked, and now is. False without an error: somebody has it.
+ */
 static bool lock(const taking *k, const dlr_trial *t, dl_error *err) {
     dl_error why = {0};
     if (k->look) return !is_held(k->arena, k->dir, t);
-    if (dlr_rundir_open(k->arena, dl_format(k->arena, "%s/%s", k->dir, t->run), k->run, &why)) return true;
+    if (dlr_rundir_open(k->arena, dl_format(k->arena, "%s/%s", k->dir, t->run), k->run, &why))
+        return true;
     return why.code == DL_USAGE ? false : dl_fail(err, why.code, "%s", why.message);
 }
 
-/* One that was taken before, lost fewer times than `most`; the rarest lost first. NULL: there is none that is
- * free, or an error. */
+/* One that was taken before, lost fewer times than `most`; the rarest lost first. NULL: there is
+ * none that is free, or an error. */
 static const dlr_trial *find_open(const taking *k, int least, int most, dl_error *err) {
     for (int lost = least, next = most; lost < most && err->code == DL_OK; lost = next, next = most)
         for (int i = 0; i < k->all.list.n; i++) {
@@ -272,8 +280,8 @@ static bool make_new(const taking *k, dlr_trial *t, dl_error *err) {
     }
     if (lock(k, t, err)) return true;
     return err->code == DL_OK
-               ? dl_fail(err, DL_USAGE, "a run that is none of this sweep's is at work in %s/%s", k->dir,
-                         t->run)
+               ? dl_fail(err, DL_USAGE, "a run that is none of this sweep's is at work in %s/%s",
+                         k->dir, t->run)
                : false;
 }
 

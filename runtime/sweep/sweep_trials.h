@@ -2,7 +2,8 @@
  * trials.jsonl in the sweep's directory, a line of JSON an event, only ever appended to, under
  * flock.
  *
- *     {"trial": 0, "event": "taken", "name": "lr1em4", "run": "base_00_lr1em4", "values": {"lr": 0.0001},
+ *     {"trial": 0, "event": "taken", "name": "lr1em4", "run": "base_00_lr1em4", "values": {"lr":
+ * 0.0001},
  * ...}
  *     {"trial": 0, "event": "returned", "status": 75}      asked to stop, a checkpoint is written
  *     {"trial": 0, "event": "done", "metric": 0.04, "best": 0.03, "best_epoch": 7, "epochs": 9}
@@ -57,13 +58,13 @@ typedef struct {
 /* All that were ever taken, as they are now: results of those that are not done from the files of
  * their runs. `metric` (NULL: none) with the best as the largest where `maximize`. Of a sweep
  * without trials none. Errors: DL_IO (no locks here, too); DL_INPUT for a line that is no event. */
-bool dlr_trials_read(dl_arena *arena, const char *dir, const char *metric, bool maximize, dlr_trials *all,
-                     dl_error *err);
+bool dlr_trials_read(dl_arena *arena, const char *dir, const char *metric, bool maximize,
+                     dlr_trials *all, dl_error *err);
 
 /* Reads n bytes of the file; *end: after their last whole line. Errors: DL_INPUT, `path:line:1:
  * error:`. */
-bool dlr_trials_parse(dl_arena *arena, const char *text, size_t n, const char *path, dlr_trials *all,
-                      size_t *end, dl_error *err);
+bool dlr_trials_parse(dl_arena *arena, const char *text, size_t n, const char *path,
+                      dlr_trials *all, size_t *end, dl_error *err);
 /* How many are done or have failed. */
 int64_t dlr_trials_ended(const dlr_trials *all);
 
@@ -71,7 +72,8 @@ int64_t dlr_trials_ended(const dlr_trials *all);
 typedef struct {
     int64_t trials; /* how many there are; -1: no end */
     /* Name and values of a trial, in the arena. */
-    void (*make)(const void *of, dl_arena *arena, int64_t number, const char **name, const char **values);
+    void (*make)(const void *of, dl_arena *arena, int64_t number, const char **name,
+                 const char **values);
     const void *of;
     const char *prefix; /* of folders, in front of the name */
 } dlr_trial_maker;
@@ -95,6 +97,6 @@ bool dlr_trials_end(const char *dir, const dlr_trial *trial, int status, const c
                     const dlr_trial_result *result, int64_t *ended, dl_error *err);
 
 /* The result of a metric in a run's metrics.jsonl. Errors: DL_IO, DL_INPUT. */
-bool dlr_trial_measure(const char *metrics, const char *metric, bool maximize, dlr_trial_result *result,
-                       dl_error *err);
+bool dlr_trial_measure(const char *metrics, const char *metric, bool maximize,
+                       dlr_trial_result *result, dl_error *err);
 #endif

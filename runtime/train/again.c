@@ -12,7 +12,8 @@ static const char *bad_state(dl_arena *arena, dlr_exec *exec) {
 
 /* One step, watched or not. *found: its value that is not finite; a step that a loss scaler skips
  * may have such values. False: the step could not be run. */
-static bool make(dl_arena *arena, const dlr_again *a, bool watched, const char **found, dl_error *err) {
+static bool make(dl_arena *arena, const dlr_again *a, bool watched, const char **found,
+                 dl_error *err) {
     dlr_scaler scaler = dlr_scaler_of(a->exec, a->program);
     *found = NULL;
     if (!a->feed(a->loop, err)) return false;
@@ -61,6 +62,7 @@ const char *dlr_again_find(dl_arena *arena, const dlr_again *a, int64_t step) {
     bool ok = go(arena, a, step - 1, step, &at, &found, &err);
     if (ok && !found) ok = go(arena, a, 0, step, &at, &found, &err); /* weights had gone before */
     if (found) return dl_format(arena, ". Step %lld made again: %s", (long long)at, found);
-    return ok ? ". Made again, its values are finite: the run cannot be told from one that goes well"
+    return ok ? ". Made again, its values are finite: the run cannot be told from one that goes "
+                "well"
               : dl_format(arena, ". Where, is not known: %s", err.message);
 }

@@ -10,7 +10,8 @@ bool dlr_feed_arrays(const dlr_exec *exec, dlr_arrays *arrays, dl_error *err) {
     for (int r = 0; r < 2; r++)
         for (int i = 0; i < p->vars.n; i++) {
             const dl_plan_var *v = &p->vars.at[i];
-            if (v->role == roles[r] && !dlr_arrays_add(arrays, v->name, r == 1, &v->type, err)) return false;
+            if (v->role == roles[r] && !dlr_arrays_add(arrays, v->name, r == 1, &v->type, err))
+                return false;
         }
     return true;
 }
@@ -27,8 +28,8 @@ bool dlr_feed_open(dlr_feed *f, dlr_exec *exec, const dlr_arrays *arrays, dl_err
     *f = (dlr_feed){.exec = exec};
     if (!dlr_feed_arrays(exec, &takes, err)) return false;
     if (takes.n != arrays->n)
-        return dl_fail(err, DL_INPUT, "the plan takes %d inputs and targets, the data set gives %d", takes.n,
-                       arrays->n);
+        return dl_fail(err, DL_INPUT, "the plan takes %d inputs and targets, the data set gives %d",
+                       takes.n, arrays->n);
     for (; f->n < arrays->n; f->n++) {
         const dlr_array *a = &arrays->at[f->n];
         const dl_plan_var *v = find(dlr_exec_plan(exec), a->name, a->is_target);
@@ -36,7 +37,8 @@ bool dlr_feed_open(dlr_feed *f, dlr_exec *exec, const dlr_arrays *arrays, dl_err
         if (v && !dlr_arrays_add(&wants, v->name, a->is_target, &v->type, err)) return false;
         if (!v || !dl_type_same(&wants.at[0].type, &a->type))
             return dl_fail(err, DL_INPUT, "samples of '%s' are %s, but the plan takes %s", a->name,
-                           dl_type_text(&a->type), v ? dl_type_text(&wants.at[0].type) : "no such array");
+                           dl_type_text(&a->type),
+                           v ? dl_type_text(&wants.at[0].type) : "no such array");
         f->var[f->n] = v, f->view[f->n] = dlr_exec_variable(exec, v->name);
     }
     return true;

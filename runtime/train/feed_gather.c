@@ -14,8 +14,9 @@ static int axes_of(const dl_type *t, int axis[DL_MAX_RANK]) {
 }
 
 static const dl_feed_type feed_types[DL_NDTYPES] = {
-    [DL_F32] = DL_FEED_F32, [DL_F16] = DL_FEED_F16, [DL_BF16] = DL_FEED_BF16, [DL_F64] = DL_FEED_F64,
-    [DL_I32] = DL_FEED_I32, [DL_I64] = DL_FEED_I64, [DL_BOOL] = DL_FEED_U8};
+    [DL_F32] = DL_FEED_F32, [DL_F16] = DL_FEED_F16, [DL_BF16] = DL_FEED_BF16,
+    [DL_F64] = DL_FEED_F64, [DL_I32] = DL_FEED_I32, [DL_I64] = DL_FEED_I64,
+    [DL_BOOL] = DL_FEED_U8};
 /* By a loader's element type. */
 static const dl_feed_type numbers_types[DLR_NELEMENTS] = {
     [DLR_EL_F32] = DL_FEED_F32, [DLR_EL_I8] = DL_FEED_I8,   [DLR_EL_U8] = DL_FEED_U8,
@@ -25,13 +26,16 @@ static const dl_feed_type numbers_types[DLR_NELEMENTS] = {
 /* Whether the kernel can make this input. */
 static bool fits(const dl_type *t) {
     int64_t all = dl_type_count(t), samples = t->rank > 0 ? t->axis[0].size : 0;
-    return all > 0 && t->rank <= DL_FEED_AXES + 1 && t->layout.kind != DL_PANEL && all / samples < INT32_MAX;
+    return all > 0 && t->rank <= DL_FEED_AXES + 1 && t->layout.kind != DL_PANEL &&
+           all / samples < INT32_MAX;
 }
 
 bool dlr_feed_gathers(const dlr_feed *f, const dlr_dataset *d, dl_error *why) {
     dlr_raw raw[DLR_MAX_ARRAYS];
-    if (!dlr_exec_gathers(f->exec)) return dl_fail(why, DL_USAGE, "the device has no kernel for it");
-    if (!dlr_dataset_raw(d, raw)) return dl_fail(why, DL_USAGE, "the loader makes its samples itself");
+    if (!dlr_exec_gathers(f->exec))
+        return dl_fail(why, DL_USAGE, "the device has no kernel for it");
+    if (!dlr_dataset_raw(d, raw))
+        return dl_fail(why, DL_USAGE, "the loader makes its samples itself");
     for (int i = 0; i < f->n; i++)
         if (!fits(f->view[i].type))
             return dl_fail(why, DL_USAGE, "the model's '%s' is %s", f->var[i]->name,
@@ -87,16 +91,17 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
     char *there = f->pinned ? (char *)batch->data[array] - at.numbers : NULL,
          *to = dlr_exec_gather(f->exec, f->view[array], at.numbers + bytes, there);
     dl_feed_table *table = (dl_feed_table *)to;
-    *table = (dl_feed_table){.samples = samples,
-                             .channel = -1,
-                             .from = numbers_types[raw->type],
-                             .to = feed_types[t->dtype],
-                             .moves = at.moves,
-                             .scales = at.scales,
-                             .numbers = batch->held ? dlr_feed_held_at(f, batch) + raw->at : at.numbers,
-                             .held = batch->held,
-                             .replaces = raw->replaces,
-                             .other = raw->other};
+    *table =
+        (dl_feed_table){.samples = samples,
+                        .channel = -1,
+                        .from = numbers_types[raw->type],
+                        .to = feed_types[t->dtype],
+                        .moves = at.moves,
+                        .scales = at.scales,
+                        .numbers = batch->held ? dlr_feed_held_at(f, batch) + raw->at : at.numbers,
+                        .held = batch->held,
+                        .replaces = raw->replaces,
+                        .other = raw->other};
     for (int i = 0; i < DL_FEED_AXES; i++)
         table->size[i] = i < skipped ? 1 : t->axis[1 + axis[i - skipped]].size;
     bool many = raw->mean && raw->axis >= 0;
@@ -106,13 +111,15 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
     for (int64_t s = 0; s < samples; s++) {
         moves[s].base = batch->held ? how[s].base : s * each;
         for (int i = 0; i < DL_FEED_AXES; i++) {
-            dlr_placed_axis a = i < skipped ? dlr_along(1, 0, false) : how[s].axis[axis[i - skipped]];
+            dlr_placed_axis a =
+                i < skipped ? dlr_along(1, 0, false) : how[s].axis[axis[i - skipped]];
             moves[s].axis[i] = (dl_feed_axis){a.first, a.step, a.round, a.points, a.zoom, a.shift};
         }
     }
     dl_feed_scale *scales = (dl_feed_scale *)(to + at.scales);
     for (int64_t c = 0; c < (many ? t->axis[1 + raw->axis].size : 1); c++)
-        scales[c] = raw->mean ? (dl_feed_scale){raw->mean[c], raw->deviation[c]} : (dl_feed_scale){0, 1};
+        scales[c] =
+            raw->mean ? (dl_feed_scale){raw->mean[c], raw->deviation[c]} : (dl_feed_scale){0, 1};
     if (there) return;
     copy c = {to + at.numbers, batch->data[array], bytes};
     dlr_pool_run(dlr_exec_pool(f->exec), (c.bytes + PIECE - 1) / PIECE, copy_piece, &c);

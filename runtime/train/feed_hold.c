@@ -38,8 +38,8 @@ bool dlr_feed_hold(dlr_feed *f, const dlr_dataset *const data[2], dl_error *why)
     dlr_exec_memory(f->exec, &m);
     const double size = (double)bytes / 0x1p20, left = (double)dlr_device_left(&m) / 0x1p20;
     if (bytes > dlr_device_left(&m))
-        return dl_fail(why, DL_RESOURCE, "it is %.1f MiB, and the device has %.1f MiB left for it", size,
-                       left);
+        return dl_fail(why, DL_RESOURCE, "it is %.1f MiB, and the device has %.1f MiB left for it",
+                       size, left);
     if (!dlr_exec_hold(f->exec, bytes, why)) return false;
     for (int i = 0; i < 2; i++) {
         dlr_store s;
@@ -51,8 +51,9 @@ bool dlr_feed_hold(dlr_feed *f, const dlr_dataset *const data[2], dl_error *why)
     }
     dlr_exec_put(f->exec, 0, NULL, 0);
     if (!dlr_exec_check(f->exec, why)) return false;
-    dlr_log_info("the device holds the data set, %.1f MiB of the %.1f MiB left for it; it was read once",
-                 size, left);
+    dlr_log_info(
+        "the device holds the data set, %.1f MiB of the %.1f MiB left for it; it was read once",
+        size, left);
     return true;
 }
 

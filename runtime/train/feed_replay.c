@@ -41,14 +41,15 @@ static bool check_batch(const dlr_replay *r, int64_t index, dl_error *err) {
         const dl_type all = whole(r, r->views.at[i].type), *want = &all;
         const dlr_st_tensor *have = find(r, i, index, name);
         if (!have)
-            return dl_fail(err, DL_INPUT, "%s has no tensor '%s', which the model wants as %s", r->file->path,
-                           name, dl_type_text(want));
+            return dl_fail(err, DL_INPUT, "%s has no tensor '%s', which the model wants as %s",
+                           r->file->path, name, dl_type_text(want));
         if (fits(have, want)) continue;
         dl_buf shape = {0};
         for (int k = 0; k < have->rank; k++)
             dl_putf(&shape, "%s%lld", k ? ", " : "", (long long)have->shape[k]);
         dl_fail(err, DL_INPUT,
-                "%s: '%s' is %s[%s], but the model wants %s (set local_batch_size and the model's sizes to "
+                "%s: '%s' is %s[%s], but the model wants %s (set local_batch_size and the model's "
+                "sizes to "
                 "match)",
                 r->file->path, name, dlr_st_dtype_name(have->dtype), shape.at ? shape.at : "",
                 dl_type_text(want));
@@ -64,10 +65,11 @@ static bool check(dlr_replay *r, dl_error *err) {
     for (int64_t i = 0; i < r->batches || i == 0; i++)
         if (!check_batch(r, i, err)) return false;
     if ((int64_t)r->file->n != r->batches * r->vars.n)
-        return dl_fail(err, DL_INPUT,
-                       "%s holds %d tensors, but %lld batches of %d have %lld: is one missing, or misnamed?",
-                       r->file->path, r->file->n, (long long)r->batches, r->vars.n,
-                       (long long)(r->batches * r->vars.n));
+        return dl_fail(
+            err, DL_INPUT,
+            "%s holds %d tensors, but %lld batches of %d have %lld: is one missing, or misnamed?",
+            r->file->path, r->file->n, (long long)r->batches, r->vars.n,
+            (long long)(r->batches * r->vars.n));
     return true;
 }
 
@@ -86,7 +88,8 @@ dlr_replay *dlr_replay_open(const char *path, dlr_exec *exec, int rank, int rank
         dl_push(arena, &r->vars, v);
         dl_push(arena, &r->views, dlr_exec_variable(exec, v->name));
     }
-    bool ok = r->file && (r->vars.n > 0 || dl_fail(err, DL_INPUT, "the model has no input to replay into"));
+    bool ok = r->file &&
+              (r->vars.n > 0 || dl_fail(err, DL_INPUT, "the model has no input to replay into"));
     if (ok && check(r, err)) {
         r->buffer = malloc(DLR_ST_PIECE);
         if (r->buffer || dl_fail(err, DL_RESOURCE, "no memory for a batch of %s", path)) return r;

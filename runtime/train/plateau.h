@@ -16,7 +16,7 @@ typedef struct {
 } dlr_plateau_options;
 
 /* PyTorch's defaults. */
-#define DLR_PLATEAU_DEFAULTS                                                                                 \
+#define DLR_PLATEAU_DEFAULTS                                                                       \
     ((dlr_plateau_options){.factor = 0.1, .patience = 10, .threshold = 1e-4, .smallest = 1e-8})
 
 /* Its state; part of a checkpoint. Begin with {.best = INFINITY, .rate = the first rate}. */

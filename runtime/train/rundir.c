@@ -36,8 +36,8 @@ bool dlr_rundir_open(dl_arena *arena, const char *path, dlr_rundir *dir, dl_erro
     if (flock(dir->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return true; /* no locks here: no harm */
     dlr_rundir_close(dir);
-    return dl_fail(err, DL_USAGE, "another run is writing %s: give this one its own --run_num or --expdir",
-                   path);
+    return dl_fail(err, DL_USAGE,
+                   "another run is writing %s: give this one its own --run_num or --expdir", path);
 }
 
 void dlr_rundir_close(dlr_rundir *dir) {
@@ -56,7 +56,8 @@ static int64_t number_of(const char *entry, const char *name) {
 
 /* Makes PATH.N with N above all present ones. NULL with an error. */
 static const char *make_next(dl_arena *arena, const char *path, dl_error *err) {
-    const char *name = strrchr(path, '/') + 1, *parent = dl_strndup(arena, path, (size_t)(name - 1 - path));
+    const char *name = strrchr(path, '/') + 1,
+               *parent = dl_strndup(arena, path, (size_t)(name - 1 - path));
     DIR *d = opendir(parent);
     if (!d) return dl_fail_errno(err, DL_IO, "cannot read directory %s", parent), NULL;
     int64_t next = 1;
@@ -66,15 +67,17 @@ static const char *make_next(dl_arena *arena, const char *path, dl_error *err) {
     }
     closedir(d);
     const char *made = dl_format(arena, "%s.%lld", path, (long long)next);
-    if (mkdir(made, 0777) != 0) return dl_fail_errno(err, DL_IO, "cannot make directory %s", made), NULL;
+    if (mkdir(made, 0777) != 0)
+        return dl_fail_errno(err, DL_IO, "cannot make directory %s", made), NULL;
     return dl_sync_dir(parent, err) ? made : NULL;
 }
 
 bool dlr_rundir_renew(dl_arena *arena, const dlr_rundir *dir, const char **kept, dl_error *err) {
     /* Checkpoints first: if this is stopped half-way, a resume finds none and starts anew, as
      * intended. */
-    const char *const files[] = {dir->checkpoints, dir->metrics,     dir->board,   dir->wandb,
-                                 dir->picture,     dir->hyperparams, dir->profile, dir->profile_table};
+    const char *const files[] = {dir->checkpoints, dir->metrics,      dir->board,
+                                 dir->wandb,       dir->picture,      dir->hyperparams,
+                                 dir->profile,     dir->profile_table};
     enum { FILES = sizeof files / sizeof *files };
     bool any = false;
     struct stat st;

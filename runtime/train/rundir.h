@@ -1,12 +1,13 @@
-/* A run's directory: out.log  hyperparams.yaml  metrics.jsonl  prediction.png  logs/  wandb/  checkpoints/
- * profile.json  profile.txt */
+/* A run's directory: out.log  hyperparams.yaml  metrics.jsonl  prediction.png  logs/  wandb/
+ * checkpoints/ profile.json  profile.txt */
 #ifndef DLR_RUNDIR_H
 #define DLR_RUNDIR_H
 #include "ir/base/arena.h"
 
 typedef struct {
     const char *path; /* without a final slash */
-    const char *log, *hyperparams, *metrics, *picture, *board, *wandb, *checkpoints, *profile, *profile_table;
+    const char *log, *hyperparams, *metrics, *picture, *board, *wandb, *checkpoints, *profile,
+        *profile_table;
     int lock;
 } dlr_rundir;
 

@@ -28,7 +28,8 @@ static void set(dlr_exec *exec, const char *name, double value) {
 }
 
 void dlr_scaler_start(dlr_exec *exec, double scale) {
-    set(exec, DL_SCALER_SCALE, scale), set(exec, DL_SCALER_GOOD, 0), set(exec, DL_SCALER_SKIPPED, 0);
+    set(exec, DL_SCALER_SCALE, scale), set(exec, DL_SCALER_GOOD, 0),
+        set(exec, DL_SCALER_SKIPPED, 0);
 }
 
 bool dlr_scaler_note(dlr_scaler *s, const dlr_exec *exec) {
@@ -44,15 +45,18 @@ static void step_back(const dlr_scaler *s, dlr_exec *exec) {
     set(exec, DL_SCALER_SCALE, dlr_scalar(exec, s->used));
 }
 
-bool dlr_scaler_check(const dlr_scaler *s, dlr_exec *exec, int program, int64_t step, dl_error *err) {
+bool dlr_scaler_check(const dlr_scaler *s, dlr_exec *exec, int program, int64_t step,
+                      dl_error *err) {
     if (!s->used.type || dlr_scalar(exec, s->skipped) == 0) return true;
     double next = dlr_scalar(exec, s->next);
     if (next > least_scale) return true;
     dl_arena *arena = dl_arena_new(NULL);
     step_back(s, exec);
     dl_fail(err, DL_NUMERIC,
-            "the loss scale has come down to %.3g at step %lld, which is its floor, and gradients are still "
-            "not finite: stopped; checkpoints stay as they were%s. A lower start_lr, or data without such "
+            "the loss scale has come down to %.3g at step %lld, which is its floor, and gradients "
+            "are still "
+            "not finite: stopped; checkpoints stay as they were%s. A lower start_lr, or data "
+            "without such "
             "values, may help; or --amp_mode=bf16, which has float32's range",
             next, (long long)step, dlr_not_finite_text(arena, exec, program));
     dl_arena_free(arena);

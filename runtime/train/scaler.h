@@ -21,5 +21,6 @@ bool dlr_scaler_note(dlr_scaler *scaler, const dlr_exec *exec);
 /* False where the step just run, the `step`-th, was skipped and the scale is at its floor: such a
  * run no longer learns. Repeats the step, launch by launch, to find the first value that is not
  * finite; afterwards the program's state is invalid. Errors: DL_NUMERIC. */
-bool dlr_scaler_check(const dlr_scaler *scaler, dlr_exec *exec, int program, int64_t step, dl_error *err);
+bool dlr_scaler_check(const dlr_scaler *scaler, dlr_exec *exec, int program, int64_t step,
+                      dl_error *err);
 #endif

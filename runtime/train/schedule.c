@@ -46,17 +46,22 @@ bool dlr_rates_value(const dlr_rates *r, const char *name, double *value) {
     const struct {
         const char *name;
         double value;
-    } plain[] = {
-        {"optimizer.lr.init", r->init},     {"optimizer.lr.end", r->end},
-        {"optimizer.lr.warmup", r->warmup}, {"optimizer.lr.warmup.from", r->warmup_from ? r->warmup_from : 1},
-        {"optimizer.lr.total", r->total},   {"optimizer.lr.steps", r->epoch_steps},
-        {"optimizer.lr.passed", r->passed}};
+    } plain[] = {{"optimizer.lr.init", r->init},
+                 {"optimizer.lr.end", r->end},
+                 {"optimizer.lr.warmup", r->warmup},
+                 {"optimizer.lr.warmup.from", r->warmup_from ? r->warmup_from : 1},
+                 {"optimizer.lr.total", r->total},
+                 {"optimizer.lr.steps", r->epoch_steps},
+                 {"optimizer.lr.passed", r->passed}};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(name, plain[i].name) == 0) return *value = plain[i].value, true;
     int i, n = 0;
-    if (sscanf(name, "optimizer.lr.range.%d.%n", &i, &n) != 1 || !n || i < 0 || i >= r->ranges) return false;
+    if (sscanf(name, "optimizer.lr.range.%d.%n", &i, &n) != 1 || !n || i < 0 || i >= r->ranges)
+        return false;
     const dlr_rate_range *at = &r->range[i];
-    *value = !strcmp(name + n, "start") ? at->start : !strcmp(name + n, "end") ? at->end : at->factor;
+    *value = !strcmp(name + n, "start") ? at->start
+             : !strcmp(name + n, "end") ? at->end
+                                        : at->factor;
     return true;
 }
 

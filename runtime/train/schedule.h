@@ -2,8 +2,8 @@
  * step count, by the schedule that the plan was compiled with (passes/optim/schedules.c has the
  * formulas). System A's (NERSC/ml-pm-training-2022, utils/__init__.py):
  *
- *   i < warmup:  rate = i / warmup * init                                           (i counts from 1)
- *   otherwise:   rate = end + (init - end) / 2 * (1 + cos(pi (i - warmup) / total))
+ *   i < warmup:  rate = i / warmup * init                                           (i counts from
+ * 1) otherwise:   rate = end + (init - end) / 2 * (1 + cos(pi (i - warmup) / total))
  *
  * init is start_lr scaled by the ratio of global batch to base batch, or its root, where that is
  * above 1; so is the warm-up used. (System A's formula is the same for its configurations, none of

@@ -23,10 +23,18 @@ typedef struct {
 /* ---- values ---- */
 
 static dlr_torch_value none(void) { return (dlr_torch_value){.kind = DLR_TORCH_NONE}; }
-static dlr_torch_value truth(bool v) { return (dlr_torch_value){.kind = DLR_TORCH_BOOL, .truth = v}; }
-static dlr_torch_value whole(int64_t v) { return (dlr_torch_value){.kind = DLR_TORCH_INT, .integer = v}; }
-static dlr_torch_value real(double v) { return (dlr_torch_value){.kind = DLR_TORCH_REAL, .real = v}; }
-static dlr_torch_value text(const char *v) { return (dlr_torch_value){.kind = DLR_TORCH_TEXT, .text = v}; }
+static dlr_torch_value truth(bool v) {
+    return (dlr_torch_value){.kind = DLR_TORCH_BOOL, .truth = v};
+}
+static dlr_torch_value whole(int64_t v) {
+    return (dlr_torch_value){.kind = DLR_TORCH_INT, .integer = v};
+}
+static dlr_torch_value real(double v) {
+    return (dlr_torch_value){.kind = DLR_TORCH_REAL, .real = v};
+}
+static dlr_torch_value text(const char *v) {
+    return (dlr_torch_value){.kind = DLR_TORCH_TEXT, .text = v};
+}
 static dlr_torch_value tensor(const dlr_st_tensor *t) {
     return (dlr_torch_value){.kind = DLR_TORCH_TENSOR, .tensor = t};
 }
@@ -46,7 +54,8 @@ static void put(dl_arena *arena, values *dict, const char *key, dlr_torch_value 
 
 static dlr_torch_value model_state(writer *w) {
     values v = {0};
-    for (int i = 0; i < w->n_model; i++) put(w->arena, &v, w->all.list[i].name, tensor(&w->all.list[i]));
+    for (int i = 0; i < w->n_model; i++)
+        put(w->arena, &v, w->all.list[i].name, tensor(&w->all.list[i]));
     return container(w->arena, DLR_TORCH_DICT, v, true);
 }
 
@@ -63,15 +72,16 @@ static const dlr_st_tensor *moment(writer *w, const char *what, const char *para
     dlr_view view = dlr_exec_state(w->exec, what, param);
     if (!view.type) return NULL;
     dlr_st_tensor *t = &w->all.list[w->all.n];
-    *t = (dlr_st_tensor){.name = name, .dtype = dlr_tensors_dtype(view.type->dtype), .rank = view.type->rank};
+    *t = (dlr_st_tensor){
+        .name = name, .dtype = dlr_tensors_dtype(view.type->dtype), .rank = view.type->rank};
     const dl_type all = dlr_state_whole(view);
     for (int i = 0; i < t->rank; i++) t->shape[i] = all.axis[i].size;
     w->all.views[w->all.n++] = view;
     return t;
 }
 
-/* A number of all parameters, such as how often they were stepped; each has a tensor of its own, since
- * PyTorch changes it in place. */
+/* A number of all parameters, such as how often they were stepped; each has a tensor of its own,
+ * since PyTorch changes it in place. */
 static const dlr_st_tensor *scalar(writer *w, const char *what, const float *data) {
     dlr_st_tensor *t = &w->all.list[w->all.n++];
     *t = (dlr_st_tensor){.name = what, .dtype = DLR_ST_F32, .rank = 0, .data = data};
@@ -84,7 +94,9 @@ static const dlr_st_tensor *kept_scalar(writer *w, const char *what) {
     return scalar(w, what, data);
 }
 
-static const dl_optimizer_row *row_of(const writer *w) { return &dl_optimizers[w->run->optimizer->which]; }
+static const dl_optimizer_row *row_of(const writer *w) {
+    return &dl_optimizers[w->run->optimizer->which];
+}
 
 /* The optimiser's state of a parameter. */
 static values param_state(writer *w, const char *param) {
@@ -122,24 +134,26 @@ static void put_options(writer *w, values *group, bool decays) {
     }
 }
 
-/* The entries of a group but its parameters, which torch.optim takes over as they stand: those of all
- * versions. */
+/* The entries of a group but its parameters, which torch.optim takes over as they stand: those of
+ * all versions. */
 static values options(writer *w, bool decays) {
     const dl_optimizer_row *row = row_of(w);
     dl_arena *a = w->arena;
     values g = {0};
     put(a, &g, "lr", real(w->run->rate));
-    if (w->run->initial_rate == w->run->initial_rate) put(a, &g, "initial_lr", real(w->run->initial_rate));
+    if (w->run->initial_rate == w->run->initial_rate)
+        put(a, &g, "initial_lr", real(w->run->initial_rate));
     put_options(w, &g, decays);
     for (int k = 0; k < DL_MOST_FIXED && row->fixed[k].entry; k++)
         put(a, &g, row->fixed[k].entry, number(row->fixed[k].flag, row->fixed[k].value));
-    put(a, &g, "maximize", truth(false)), put(a, &g, "foreach", none()), put(a, &g, "fused", none());
+    put(a, &g, "maximize", truth(false)), put(a, &g, "foreach", none()),
+        put(a, &g, "fused", none());
     put(a, &g, "differentiable", truth(false)), put(a, &g, "capturable", truth(false));
     return g;
 }
 
-/* Adds a group of the parameters that decay, or of those that do not, and their state. Parameters are
- * numbered as torch.optim does: group by group. */
+/* Adds a group of the parameters that decay, or of those that do not, and their state. Parameters
+ * are numbered as torch.optim does: group by group. */
 static void put_group(writer *w, bool decays, values *groups, values *states, int *number) {
     dl_arena *a = w->arena;
     values numbers = {0}, names = {0};
@@ -197,7 +211,8 @@ static dlr_torch_value scheduler_state(writer *w, int n_groups) {
         put(a, &v, "_get_lr_called_within_step", truth(false));
         return container(a, DLR_TORCH_DICT, v, false);
     }
-    put(a, &v, "factor", real(s->plateau->factor)), put(a, &v, "patience", whole(s->plateau->patience));
+    put(a, &v, "factor", real(s->plateau->factor)),
+        put(a, &v, "patience", whole(s->plateau->patience));
     put(a, &v, "threshold", real(s->plateau->threshold)), put(a, &v, "threshold_mode", text("rel"));
     put(a, &v, "mode", text("min")), put(a, &v, "mode_worse", real(INFINITY));
     put(a, &v, "min_lrs", of_groups(a, n_groups, s->plateau->least));
@@ -214,8 +229,8 @@ static void begin(writer *w) {
     const dl_plan *p = dlr_exec_plan(w->exec);
     dlr_tensors model = dlr_tensors_of_model(w->arena, w->exec);
     int room = model.n + (DL_MOST_KEPT + 1) * p->vars.n;
-    w->all = (dlr_tensors){w->exec, DL_NEWS(w->arena, dlr_st_tensor, room), DL_NEWS(w->arena, dlr_view, room),
-                           model.n, NULL};
+    w->all = (dlr_tensors){w->exec, DL_NEWS(w->arena, dlr_st_tensor, room),
+                           DL_NEWS(w->arena, dlr_view, room), model.n, NULL};
     w->n_model = model.n;
     if (model.n) {
         memcpy(w->all.list, model.list, (size_t)model.n * sizeof *model.list);
@@ -230,7 +245,8 @@ static void begin(writer *w) {
 
 static bool check(const writer *w, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(w->exec);
-    const dl_kept *first = row_of(w)->kept; /* a plan that was compiled with it has this of some parameter */
+    const dl_kept *first =
+        row_of(w)->kept; /* a plan that was compiled with it has this of some parameter */
     bool found = !first->name || first->may_lack;
     for (int i = 0; !found && i < p->vars.n; i++) {
         const dl_plan_var *v = &p->vars.at[i];
@@ -252,7 +268,8 @@ bool dlr_torch_run_gather(dl_arena *arena, dlr_exec *exec, const dlr_torch_run *
     put(arena, &top, "optimizer_state_dict", optimizer_state(&w, &n_groups));
     put(arena, &top, "scheduler_state_dict", scheduler_state(&w, n_groups));
     for (int i = 0; i < run->n_more; i++) dl_push(arena, &top, run->more[i]);
-    *gathered = (dlr_torch_gathered){container(arena, DLR_TORCH_DICT, top, false), w.all, run->finite};
+    *gathered =
+        (dlr_torch_gathered){container(arena, DLR_TORCH_DICT, top, false), w.all, run->finite};
     return true;
 }
 

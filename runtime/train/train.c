@@ -20,7 +20,8 @@
 static bool find_programs(dlr_run *r, dl_error *err) {
     r->train = dlr_exec_program(r->exec, "train"), r->eval = dlr_exec_program(r->exec, "eval");
     if (r->train < 0 || r->eval < 0)
-        return dl_fail(err, DL_INPUT, "the plan has no program '%s'", r->train < 0 ? "train" : "eval");
+        return dl_fail(err, DL_INPUT, "the plan has no program '%s'",
+                       r->train < 0 ? "train" : "eval");
     r->loss = dlr_exec_result(r->exec, r->train, DL_RESULT_LOSS, NULL);
     r->rate = dlr_exec_result(r->exec, r->train, DL_RESULT_METRIC, DL_TAG_RATE);
     r->valid = dlr_exec_result(r->exec, r->eval, DL_RESULT_LOSS, NULL);
@@ -40,7 +41,8 @@ dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers) {
     for (int i = 0; i < plan->vars.n; i++) {
         const dl_plan_var *v = &plan->vars.at[i];
         if (!dl_plan_is_fed(v)) continue;
-        int element = dl_dtype_is_float(v->type.dtype) ? (int)sizeof(float) : dl_dtype_bytes(v->type.dtype);
+        int element =
+            dl_dtype_is_float(v->type.dtype) ? (int)sizeof(float) : dl_dtype_bytes(v->type.dtype);
         ring.bytes += dl_type_count(&v->type) * element;
     }
     ring.batches = workers == 0 ? 1 : ring.bytes > 16 << 20 ? 2 : 3;
@@ -61,7 +63,8 @@ static dlr_prefetch *read_ahead(const dlr_run *r, const dlr_dataset *data, dl_er
 
 /* Whether nothing is left to do, not even a validation. */
 static bool is_done(const dlr_run *r) {
-    return r->o->steps ? r->at.position == 0 && r->at.iteration >= r->o->steps : r->at.epoch >= r->o->epochs;
+    return r->o->steps ? r->at.position == 0 && r->at.iteration >= r->o->steps
+                       : r->at.epoch >= r->o->epochs;
 }
 
 static void tell_done(const dlr_run *r) {
@@ -108,13 +111,14 @@ static bool start(dlr_run *r, dl_error *err) {
 /* Asked to stop: keeps everything and says so. */
 static bool pause_run(dlr_run *r, dl_error *err) {
     dlr_progress_finish(&r->progress);
-    if (!dlr_run_save(r, false, err) || !dlr_run_wait_saved(r, err) || !dlr_run_end_asking(r, err) ||
-        !dlr_run_meet(r, err))
+    if (!dlr_run_save(r, false, err) || !dlr_run_wait_saved(r, err) ||
+        !dlr_run_end_asking(r, err) || !dlr_run_meet(r, err))
         return false;
     return dl_fail(err, DL_REQUEUE,
                    "stopped by %s after step %lld (epoch %lld); checkpoint written: %s goes on",
                    r->asked ? dlr_signal_name(r->asked) : "stop_after", (long long)r->at.iteration,
-                   (long long)r->at.epoch + 1, r->o->go_on ? r->o->go_on : "the same command with --resume");
+                   (long long)r->at.epoch + 1,
+                   r->o->go_on ? r->o->go_on : "the same command with --resume");
 }
 
 static bool fail_loss(dlr_run *r, const char *what, double loss, const char *where, dl_error *err) {
@@ -122,13 +126,14 @@ static bool fail_loss(dlr_run *r, const char *what, double loss, const char *whe
         err, DL_NUMERIC,
         "%s loss is %s at step %lld, epoch %lld: stopped; checkpoints stay as they were%s. A lower "
         "start_lr may help; or the data hold values that are not finite",
-        what, isnan(loss) ? "nan" : "infinite", (long long)r->at.iteration, (long long)r->at.epoch + 1,
-        where);
+        what, isnan(loss) ? "nan" : "infinite", (long long)r->at.iteration,
+        (long long)r->at.epoch + 1, where);
 }
 
 /* Checks the loss of the eval program just run. */
 static bool check_loss(dlr_run *r, const char *what, double loss, dl_error *err) {
-    return isfinite(loss) || fail_loss(r, what, loss, dlr_not_finite_text(r->arena, r->exec, r->eval), err);
+    return isfinite(loss) ||
+           fail_loss(r, what, loss, dlr_not_finite_text(r->arena, r->exec, r->eval), err);
 }
 
 /* Begins a run of a program; with DLR_DEBUG=nan it is watched. */
@@ -145,9 +150,10 @@ static void start_program(dlr_run *r, int program) {
 static bool check_watched(const dlr_run *r, const char *what, bool skipped, dl_error *err) {
     if (!r->found) return true;
     if (skipped) return dlr_log_info("%s is skipped: %s", what, r->found), true;
-    return dl_fail(err, DL_NUMERIC,
-                   "%s of step %lld, epoch %lld: %s: stopped (DLR_DEBUG=nan); checkpoints stay as they were",
-                   what, (long long)r->at.iteration, (long long)r->at.epoch + 1, r->found);
+    return dl_fail(
+        err, DL_NUMERIC,
+        "%s of step %lld, epoch %lld: %s: stopped (DLR_DEBUG=nan); checkpoints stay as they were",
+        what, (long long)r->at.iteration, (long long)r->at.epoch + 1, r->found);
 }
 
 /* ---- validation: also the loss of the untrained model, on one batch ---- */
@@ -163,7 +169,8 @@ static bool validate_on(dlr_run *r, int64_t n, bool epoch, double *mean, dl_erro
         start_program(r, r->eval);
         dlr_exec_take(r->exec);
         double loss = dlr_scalar(r->exec, r->valid);
-        if (!dlr_exec_check(r->exec, err) || !check_watched(r, "validation", false, err)) return false;
+        if (!dlr_exec_check(r->exec, err) || !check_watched(r, "validation", false, err))
+            return false;
         if (!check_loss(r, "validation", loss, err)) return false;
         if (i == 0 && epoch && !dlr_run_draw(r, &batch, err)) return false;
         sum += loss;
@@ -210,7 +217,8 @@ static bool record_untrained(dlr_run *r, dl_error *err) {
 
 static void log_lines(const char *lines, const dlr_record_numbers *numbers) {
     dl_buf line = {0};
-    for (int i = 0; dlr_record_line(&line, lines, i, numbers); i++, line.n = 0) dlr_log_info("%s", line.at);
+    for (int i = 0; dlr_record_line(&line, lines, i, numbers); i++, line.n = 0)
+        dlr_log_info("%s", line.at);
     dl_buf_free(&line);
 }
 
@@ -276,7 +284,8 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     if (!check_watched(r, "training", skipped, err)) return false;
     if (!lost && !isfinite(loss)) {
         const dlr_state at = r->at;
-        const char *where = dlr_run_find_not_finite(r); /* the loss is of all ranks: all of them search */
+        const char *where =
+            dlr_run_find_not_finite(r); /* the loss is of all ranks: all of them search */
         r->at = at;
         return fail_loss(r, "training", loss, where, err);
     }
@@ -287,13 +296,14 @@ static bool finish_step(dlr_run *r, dl_error *err) {
     return dlr_run_check_replicas(r, err) && dlr_run_ask(r, err) && dlr_run_check_saved(r, err);
 }
 
-/* Steps that may be under way: one whose times are recorded is alone, and so is the first where its gradients
- * are wanted. */
+/* Steps that may be under way: one whose times are recorded is alone, and so is the first where its
+ * gradients are wanted. */
 static int most_started(const dlr_run *r) {
     const dlr_profile *profile = r->o->ranges.profile;
     int64_t next = r->at.position + r->started;
-    bool alone = r->watches || (r->at.iteration == 0 && r->o->save_grads) ||
-                 (profile && (dlr_profile_wants(profile, next) || dlr_profile_wants(profile, next - 1)));
+    bool alone =
+        r->watches || (r->at.iteration == 0 && r->o->save_grads) ||
+        (profile && (dlr_profile_wants(profile, next) || dlr_profile_wants(profile, next - 1)));
     return alone ? 1 : dlr_exec_ahead(r->exec);
 }
 
@@ -304,13 +314,13 @@ static bool stops_now(const dlr_run *r) {
     return r->asked || (r->o->stop_after && made >= r->o->stop_after);
 }
 
-/* A device is given the next step before the last one's results are looked at: it never waits for the host.
- * All are done at the end, so that a checkpoint is of the step that it says. */
+/* A device is given the next step before the last one's results are looked at: it never waits for
+ * the host. All are done at the end, so that a checkpoint is of the step that it says. */
 static bool train_steps(dlr_run *r, dl_error *err) {
     bool stops = false;
     while (r->started > 0 || (!stops && r->at.position < dlr_run_epoch_steps(r))) {
-        bool more =
-            !stops && r->at.position + r->started < dlr_run_epoch_steps(r) && r->started < most_started(r);
+        bool more = !stops && r->at.position + r->started < dlr_run_epoch_steps(r) &&
+                    r->started < most_started(r);
         if (!(more ? start_step(r, err) : finish_step(r, err))) return false;
         stops = stops_now(r);
     }
@@ -324,7 +334,8 @@ static dlr_record_numbers epoch_numbers(const dlr_run *r) {
                                 .epochs = count_epochs(r),
                                 .seconds = r->seconds,
                                 .wait = r->wait,
-                                .samples_per_sec = (double)(r->at.position * r->global_batch) / r->seconds,
+                                .samples_per_sec =
+                                    (double)(r->at.position * r->global_batch) / r->seconds,
                                 .train = r->at.epoch_loss / (double)(r->at.position - r->lost)};
 }
 
@@ -343,7 +354,8 @@ static void end_profiler(const dlr_run *r) {
 
 static bool train_epoch(dlr_run *r, dl_error *err) {
     char label[64];
-    snprintf(label, sizeof label, "epoch %lld/%lld", (long long)r->at.epoch + 1, (long long)count_epochs(r));
+    snprintf(label, sizeof label, "epoch %lld/%lld", (long long)r->at.epoch + 1,
+             (long long)count_epochs(r));
     dlr_progress_start(&r->progress, label, dlr_run_epoch_steps(r) - r->at.position);
     begin_profile(r);
     bool ok = train_steps(r, err);
@@ -354,7 +366,8 @@ static bool train_epoch(dlr_run *r, dl_error *err) {
     log_lines(r->o->style->trained, &numbers);
     for (int i = 0; i < r->trained.n; i++)
         if (r->trained.terms[i].own)
-            dlr_log_info("  Avg %s=%g", r->trained.terms[i].name, dlr_averages_mean(&r->trained, i));
+            dlr_log_info("  Avg %s=%g", r->trained.terms[i].name,
+                         dlr_averages_mean(&r->trained, i));
     if (r->scaler.used.type)
         dlr_log_info("  Loss scale=%g, %.0f steps skipped so far", r->scaler.last,
                      dlr_scalar(r->exec, r->scaler.all));
@@ -363,12 +376,14 @@ static bool train_epoch(dlr_run *r, dl_error *err) {
 
 static void log_validation(const dlr_run *r, double loss, double seconds) {
     dlr_record_numbers numbers = epoch_numbers(r);
-    numbers.valid = loss, numbers.valid_seconds = seconds, numbers.all_seconds = r->seconds + seconds;
+    numbers.valid = loss, numbers.valid_seconds = seconds,
+    numbers.all_seconds = r->seconds + seconds;
     dl_buf trained = {0}, validated = {0};
     const dlr_record_style *style = r->o->style;
     log_lines(style->validated, &numbers);
     for (int i = 0; !style->metrics_in_line && i < r->validated.n; i++)
-        dlr_log_info("  Avg val %s=%f", r->validated.terms[i].name, dlr_averages_mean(&r->validated, i));
+        dlr_log_info("  Avg val %s=%f", r->validated.terms[i].name,
+                     dlr_averages_mean(&r->validated, i));
     if (style->metrics_in_line) {
         numbers.metrics = dlr_averages_line(&r->trained, style, "", &trained);
         numbers.valid_metrics = dlr_averages_line(&r->validated, style, "val_", &validated);
@@ -412,7 +427,8 @@ static bool finish_epoch(dlr_run *r, dl_error *err) {
         seconds = dl_clock_seconds() - began;
         log_validation(r, valid, seconds);
     }
-    bool is_best = valid <= r->at.best_loss; /* of equal ones the last, as systems B and C keep it */
+    bool is_best =
+        valid <= r->at.best_loss; /* of equal ones the last, as systems B and C keep it */
     if (is_best) r->at.best_loss = valid, r->best_epoch = r->at.epoch;
     r->at.epoch++; /* epochs finished */
     if (r->o->plateau && !r->o->measure && dlr_plateau_step(&r->plateau, r->o->plateau, valid)) {
@@ -451,7 +467,8 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     if (ok) log_process(o, o->style->begin);
     if (ok) dlr_gate("begin", 0);
     if (ok && is_done(&r)) tell_done(&r);
-    if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained) ok = record_untrained(&r, err);
+    if (ok && r.at.iteration == 0 && !o->measure && o->style->untrained)
+        ok = record_untrained(&r, err);
     while (ok && !is_done(&r)) ok = train_epoch(&r, err) && finish_epoch(&r, err);
     ok = ok && dlr_run_end_asking(&r, err);
     ok = ok && dlr_run_wait_saved(&r, err); /* a signal is still heard, and the same as none */

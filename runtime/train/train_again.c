@@ -35,10 +35,10 @@ const char *dlr_run_find_not_finite(dlr_run *r) {
     if (!dlr_run_end_asking(r, &fault)) return "";
     while (r->started > 0) dlr_exec_take(r->exec), r->started--;
     dlr_progress_finish(&r->progress);
-    dlr_log_warning(
-        "the loss is not finite at step %lld: the steps since the newest checkpoint are made again, "
-        "to find where (Ctrl-C ends the search)",
-        (long long)r->at.iteration);
+    dlr_log_warning("the loss is not finite at step %lld: the steps since the newest checkpoint "
+                    "are made again, "
+                    "to find where (Ctrl-C ends the search)",
+                    (long long)r->at.iteration);
     if (!dlr_run_wait_saved(r, &fault)) dlr_log(DLR_ERROR, "%s", fault.message);
     if (!dlr_run_meet(r, &fault)) return ""; /* all find the same newest checkpoint */
     return dlr_again_find(r->arena, &again, r->at.iteration);

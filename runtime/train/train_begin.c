@@ -3,8 +3,8 @@
 
 #include "runtime/train/train_parts.h"
 
-/* Counted from where the epoch began, which need not be a multiple of anything: an earlier run may have ended
- * with a short one. */
+/* Counted from where the epoch began, which need not be a multiple of anything: an earlier run may
+ * have ended with a short one. */
 int64_t dlr_run_epoch_steps(const dlr_run *r) {
     if (!r->o->steps) return r->epoch_batches;
     int64_t left = r->o->steps - (r->at.iteration - r->at.position);

@@ -9,7 +9,8 @@ struct dlr_saving {
     dl_arena *arena;
     const char *dir; /* of checkpoints */
     const dlr_sinks *sinks;
-    dlr_tensors *tensors; /* of the model, the optimiser and the loss scaler; or of each of a rank's files */
+    dlr_tensors *
+        tensors; /* of the model, the optimiser and the loss scaler; or of each of a rank's files */
     dlr_checkpoint_part *parts;
     dlr_checkpoint_content content;
     dlr_st_written *written;    /* of this rank's files, */
@@ -22,16 +23,19 @@ struct dlr_saving {
 /* ---- what is kept ---- */
 
 /* Whatever is not finite in a checkpoint would be there for ever. */
-static void put_part(dlr_saving *s, const char *name, dlr_tensors tensors, const dlr_st_meta *boxes) {
+static void put_part(dlr_saving *s, const char *name, dlr_tensors tensors,
+                     const dlr_st_meta *boxes) {
     int n = s->content.n_parts++;
     s->tensors[n] = tensors;
     s->parts[n] = (dlr_checkpoint_part){name, dlr_tensors_content(&s->tensors[n])};
     s->parts[n].content.finite = true;
-    if (boxes && boxes->key) s->parts[n].content.metadata = boxes, s->parts[n].content.n_metadata = 1;
+    if (boxes && boxes->key)
+        s->parts[n].content.metadata = boxes, s->parts[n].content.n_metadata = 1;
 }
 
 static void put_text(dl_arena *arena, dlr_state_list *list, const char *key, const char *text) {
-    dl_push(arena, list, (dlr_state_value){.key = key, .kind = DLR_STATE_TEXT, .text = text ? text : ""});
+    dl_push(arena, list,
+            (dlr_state_value){.key = key, .kind = DLR_STATE_TEXT, .text = text ? text : ""});
 }
 
 static void put_int(dl_arena *arena, dlr_state_list *list, const char *key, int64_t value) {
@@ -55,7 +59,8 @@ static void put_metrics(dl_arena *arena, const dlr_averages *a, dlr_state_list *
     for (int i = 0; i < a->n; i++) sums[i + 1] = a->terms[i].sum, last[i + 1] = a->terms[i].last;
 }
 
-/* The newest scale; values of the epoch that are left out of its means: of the loss, and of each metric. */
+/* The newest scale; values of the epoch that are left out of its means: of the loss, and of each
+ * metric. */
 static void put_scaler(dl_arena *arena, const dlr_run *r, dlr_state_list *list) {
     double *numbers = put_reals(arena, list, "scaler", r->trained.n + 2);
     numbers[0] = r->scaler.last, numbers[1] = (double)r->lost;
@@ -78,15 +83,16 @@ static dlr_state_list values_of(dl_arena *arena, const dlr_run *r, bool scales) 
     put_text(arena, &list, "from", r->from);
     if (r->o->plateau) {
         double *plateau = put_reals(arena, &list, "plateau", 4);
-        plateau[0] = r->plateau.best, plateau[1] = (double)r->plateau.bad, plateau[2] = r->plateau.rate;
+        plateau[0] = r->plateau.best, plateau[1] = (double)r->plateau.bad,
+        plateau[2] = r->plateau.rate;
         plateau[3] = r->rates.init; /* which that is a part of */
     }
     if (scales) put_scaler(arena, r, &list);
     return list;
 }
 
-/* Tensors that ranks hold in pieces are made whole, in which all take part: those of the model, then of the
- * optimiser. */
+/* Tensors that ranks hold in pieces are made whole, in which all take part: those of the model,
+ * then of the optimiser. */
 static bool join_gathering(dlr_run *r, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors model = dlr_tensors_of_model(arena, r->exec),
@@ -123,13 +129,16 @@ static void gather_own(dlr_saving *s) {
 static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_saving *s = DL_NEW(arena, dlr_saving);
-    *s = (dlr_saving){
-        .arena = arena, .dir = r->o->dir->checkpoints, .sinks = &r->sinks, .shards = r->saver.shards};
+    *s = (dlr_saving){.arena = arena,
+                      .dir = r->o->dir->checkpoints,
+                      .sinks = &r->sinks,
+                      .shards = r->saver.shards};
     int n = s->shards ? s->shards->n_own : DLR_SHARD_PARTS;
-    s->tensors = DL_NEWS(arena, dlr_tensors, n + 1), s->parts = DL_NEWS(arena, dlr_checkpoint_part, n + 1);
+    s->tensors = DL_NEWS(arena, dlr_tensors, n + 1),
+    s->parts = DL_NEWS(arena, dlr_checkpoint_part, n + 1);
     s->written = DL_NEWS(arena, dlr_st_written, n + 1);
-    s->content =
-        (dlr_checkpoint_content){.parts = s->parts, .state = r->at, .is_best = is_best, .keep = r->o->keep};
+    s->content = (dlr_checkpoint_content){
+        .parts = s->parts, .state = r->at, .is_best = is_best, .keep = r->o->keep};
     dlr_tensors scaler = dlr_tensors_of_scaler(arena, r->exec);
     dlr_state_list values = values_of(arena, r, scaler.n > 0);
     s->content.state.values = values.at, s->content.state.n_values = values.n;
@@ -145,14 +154,16 @@ static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
 /* Copies the tensors, which from here on are written from the copy. */
 static bool copy(dlr_run *r, dlr_saving *s, dl_error *err) {
     if (!dlr_snapshot_take(&r->saver.snapshot, err)) return false;
-    for (int i = 0; i < s->content.n_parts; i++) dlr_snapshot_lend(&r->saver.snapshot, &s->tensors[i]);
+    for (int i = 0; i < s->content.n_parts; i++)
+        dlr_snapshot_lend(&r->saver.snapshot, &s->tensors[i]);
     if (s->torch) dlr_snapshot_lend(&r->saver.snapshot, &s->gathered.tensors);
     return true;
 }
 
 /* ---- into files ---- */
 
-/* PyTorch's go before ours: a run that is killed between the two does the epoch again and writes the same. */
+/* PyTorch's go before ours: a run that is killed between the two does the epoch again and writes
+ * the same. */
 static bool write_torch(const dlr_saving *s, dl_error *err) {
     const char *last = dl_format(s->arena, "%s/ckpt.tar", s->dir),
                *best = dl_format(s->arena, "%s/ckpt_best.tar", s->dir);
@@ -163,11 +174,13 @@ static bool write_torch(const dlr_saving *s, dl_error *err) {
 static bool explain(const dlr_saving *s, const dl_error *fault, dl_error *err) {
     if (fault->code != DL_NUMERIC) return dl_fail(err, fault->code, "%s", fault->message);
     const dlr_state *at = &s->content.state; /* a run that cannot go on is not worth keeping */
-    return dl_fail(
-        err, DL_NUMERIC,
-        "%s behind step %lld, epoch %lld: stopped; nothing was saved of this step, and checkpoints stay "
-        "as they were. A lower start_lr may help; DLR_DEBUG=nan stops at the op that makes such a value",
-        fault->message, (long long)at->iteration, (long long)at->epoch + (at->position > 0));
+    return dl_fail(err, DL_NUMERIC,
+                   "%s behind step %lld, epoch %lld: stopped; nothing was saved of this step, and "
+                   "checkpoints stay "
+                   "as they were. A lower start_lr may help; DLR_DEBUG=nan stops at the op that "
+                   "makes such a value",
+                   fault->message, (long long)at->iteration,
+                   (long long)at->epoch + (at->position > 0));
 }
 
 /* All of a checkpoint, or this rank's part of it. Points come first: a resumed run drops those
@@ -183,7 +196,8 @@ static bool write_all(void *context, dl_error *err) {
 
 static bool commit(void *context, dl_error *err) {
     const dlr_saving *s = context;
-    return dlr_checkpoint_commit(s->dir, &s->content, s->files, s->shards->n_files, s->shards->index, err);
+    return dlr_checkpoint_commit(s->dir, &s->content, s->files, s->shards->n_files,
+                                 s->shards->index, err);
 }
 
 /* ---- the one under way ---- */
@@ -198,10 +212,11 @@ bool dlr_run_open_saver(dlr_run *r, dl_error *err) {
     }
     if (!r->o->async || !(s->shards || dlr_run_leads(r->o))) return true;
     if (!dlr_snapshot_open(&s->snapshot, r->exec, s->shards, &fault))
-        return dl_fail(err, fault.code,
-                       "no room for the copy that checkpoints are written from while training goes on "
-                       "(--async_checkpoints=false does without): %s",
-                       fault.message);
+        return dl_fail(
+            err, fault.code,
+            "no room for the copy that checkpoints are written from while training goes on "
+            "(--async_checkpoints=false does without): %s",
+            fault.message);
     s->thread = dlr_background_open(err);
     return s->thread != NULL;
 }
@@ -231,18 +246,20 @@ static bool end_job(dlr_saver *s, dl_error *err) {
     s->waited += dl_clock_seconds() - began;
     s->wrote += took;
     dlr_log_debug("checkpoint of step %lld: %s behind %.3f sec",
-                  (long long)s->saving->content.state.iteration, ok ? "written" : "not written", took);
+                  (long long)s->saving->content.state.iteration, ok ? "written" : "not written",
+                  took);
     return ok;
 }
 
-/* Every rank writes until its part is durable, or it cannot; when they have heard so of each other, rank 0
- * makes it the checkpoint, or all fail. */
+/* Every rank writes until its part is durable, or it cannot; when they have heard so of each other,
+ * rank 0 makes it the checkpoint, or all fail. */
 static bool end_parts(dlr_run *r, dl_error *err) {
     dlr_saver *s = &r->saver;
     if (!s->written) end_job(s, &s->fault);
     s->written = true;
     bool ok = dlr_run_share_fault(r, &s->fault, err);
-    if (ok && s->fault.code) ok = dl_fail(err, s->fault.code, "%s", s->fault.message); /* all end alike */
+    if (ok && s->fault.code)
+        ok = dl_fail(err, s->fault.code, "%s", s->fault.message); /* all end alike */
     ok = ok && dlr_run_gather_written(r, s->saving->written, s->saving->files, err);
     s->committing = ok && dlr_run_leads(r->o);
     ok = ok && (!s->committing || start_job(s, commit, err));
@@ -267,7 +284,8 @@ bool dlr_run_check_saved(dlr_run *r, dl_error *err) {
     dlr_saver *s = &r->saver;
     bool all;
     if (!s->saving) return true;
-    if (!s->shards || s->committing) return dlr_background_busy(s->thread) || dlr_run_wait_saved(r, err);
+    if (!s->shards || s->committing)
+        return dlr_background_busy(s->thread) || dlr_run_wait_saved(r, err);
     if (!s->written && !dlr_background_busy(s->thread)) end_job(s, &s->fault), s->written = true;
     if (!dlr_run_hear_written(r, &all, err)) return false;
     if (all) return end_parts(r, err);
@@ -281,8 +299,9 @@ void dlr_run_close_saver(dlr_run *r) {
     if (s->saving) {
         bool part = s->shards && !s->committing;
         if (part)
-            dlr_log_warning("the checkpoint of step %lld is given up: not all ranks have written it",
-                            (long long)s->saving->content.state.iteration);
+            dlr_log_warning(
+                "the checkpoint of step %lld is given up: not all ranks have written it",
+                (long long)s->saving->content.state.iteration);
         if (!s->written || s->committing) end_job(s, &fault);
         if (s->fault.code) fault = s->fault;
         if (fault.code) dlr_log(DLR_ERROR, "%s", fault.message);
@@ -296,17 +315,18 @@ void dlr_run_log_saver(const dlr_run *r) {
     const dlr_saver *s = &r->saver;
     if (!s->n) return;
     if (s->thread)
-        dlr_log_info(
-            "%d checkpoint%s written in %.3f sec; the run waited %.3f for copies in memory, %.3f for files",
-            s->n, s->n == 1 ? "" : "s", s->wrote, s->copied, s->waited);
+        dlr_log_info("%d checkpoint%s written in %.3f sec; the run waited %.3f for copies in "
+                     "memory, %.3f for files",
+                     s->n, s->n == 1 ? "" : "s", s->wrote, s->copied, s->waited);
     else
-        dlr_log_info("%d checkpoint%s written in %.3f sec, while the run waited", s->n, s->n == 1 ? "" : "s",
-                     s->wrote);
+        dlr_log_info("%d checkpoint%s written in %.3f sec, while the run waited", s->n,
+                     s->n == 1 ? "" : "s", s->wrote);
 }
 
 /* The folder that all ranks write into is there before any of them does. */
 static bool begin_parts(dlr_run *r, dl_error *err) {
-    return (!dlr_run_leads(r->o) || dlr_checkpoint_begin(r->o->dir->checkpoints, r->at.iteration, err)) &&
+    return (!dlr_run_leads(r->o) ||
+            dlr_checkpoint_begin(r->o->dir->checkpoints, r->at.iteration, err)) &&
            dlr_run_meet(r, err);
 }
 

@@ -39,7 +39,8 @@ static void add_point(void *to, const dlr_json *point) {
     history *h = to;
     double value;
     for (int i = 0; i < DLR_RECORD_BEST; i++)
-        if (dlr_metrics_value(point, h->style->best[i].tag, &value) && value > h->best[i]) h->best[i] = value;
+        if (dlr_metrics_value(point, h->style->best[i].tag, &value) && value > h->best[i])
+            h->best[i] = value;
     if (dlr_metrics_value(point, h->style->tags[DLR_VALUE_ALL_SECONDS], &value))
         h->seconds += value, h->epochs++;
     for (int i = 0; i < h->columns.n; i++) {

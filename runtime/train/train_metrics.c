@@ -1,5 +1,5 @@
-/* The model's own metrics, and the norms of log_norms: one number each a batch, averaged over batches as the
- * loss is. */
+/* The model's own metrics, and the norms of log_norms: one number each a batch, averaged over
+ * batches as the loss is. */
 #include <math.h>
 #include <string.h>
 
@@ -28,11 +28,11 @@ dlr_averages dlr_averages_of(dl_arena *arena, dlr_exec *exec, int program, const
         const dl_plan_result *r = &p->results.at[i];
         if (r->role != DL_RESULT_METRIC || is_of_step(r->name)) continue;
         bool own = dl_tag_find(r->name) != NULL; /* norms: of training alone */
-        a.terms[a.n++] =
-            (dlr_average){.name = r->name,
-                          .own = own,
-                          .tag = own ? own_tag(r->name, style) : dl_format(arena, "%s/%s", r->name, split),
-                          .now = dlr_exec_result(exec, program, DL_RESULT_METRIC, r->name)};
+        a.terms[a.n++] = (dlr_average){
+            .name = r->name,
+            .own = own,
+            .tag = own ? own_tag(r->name, style) : dl_format(arena, "%s/%s", r->name, split),
+            .now = dlr_exec_result(exec, program, DL_RESULT_METRIC, r->name)};
     }
     return a;
 }
@@ -58,8 +58,8 @@ double dlr_averages_mean(const dlr_averages *a, int i) {
     return a->terms[i].sum / (double)(a->batches - a->terms[i].lost);
 }
 
-const char *dlr_averages_line(const dlr_averages *a, const dlr_record_style *style, const char *before,
-                              dl_buf *line) {
+const char *dlr_averages_line(const dlr_averages *a, const dlr_record_style *style,
+                              const char *before, dl_buf *line) {
     for (int i = 0; i < a->n; i++)
         if (!a->terms[i].own)
             dl_putf(line, " - %s%s: %f", before, dlr_record_metric(style, a->terms[i].name),
@@ -68,6 +68,7 @@ const char *dlr_averages_line(const dlr_averages *a, const dlr_record_style *sty
 }
 
 double dlr_averages_value(const dlr_averages *a, int i, const dlr_record_style *style) {
-    bool last = style->weights_at_end && a->terms[i].own && strcmp(a->terms[i].name, DL_TAG_WEIGHT_NORM) == 0;
+    bool last = style->weights_at_end && a->terms[i].own &&
+                strcmp(a->terms[i].name, DL_TAG_WEIGHT_NORM) == 0;
     return last ? a->terms[i].last : dlr_averages_mean(a, i);
 }

@@ -37,8 +37,8 @@ void dlr_averages_add(dlr_averages *averages, const dlr_exec *exec, bool skipped
 double dlr_averages_mean(const dlr_averages *averages, int term); /* NaN of no batch */
 /* " - NAME: MEAN" of each metric of the model, with `before` before its name, appended to
  * `line`. */
-const char *dlr_averages_line(const dlr_averages *averages, const dlr_record_style *style, const char *before,
-                              dl_buf *line);
+const char *dlr_averages_line(const dlr_averages *averages, const dlr_record_style *style,
+                              const char *before, dl_buf *line);
 /* The recorded value of a term: its mean; for the weights' norm the last value, where the style
  * says so. */
 double dlr_averages_value(const dlr_averages *averages, int term, const dlr_record_style *style);
@@ -179,7 +179,8 @@ bool dlr_run_hear_written(dlr_run *r, bool *all, dl_error *err);
 /* The ranks as readers of a checkpoint; NULL: there is one. */
 const dlr_checkpoint_readers *dlr_run_readers(const dlr_run *r);
 /* train_torch.c: the run as PyTorch's programs keep it at the end of an epoch. */
-bool dlr_run_gather_torch(const dlr_run *r, dl_arena *arena, dlr_torch_gathered *gathered, dl_error *err);
+bool dlr_run_gather_torch(const dlr_run *r, dl_arena *arena, dlr_torch_gathered *gathered,
+                          dl_error *err);
 /* The rate that a scheduler, as PyTorch has them, has set for the next epoch or step; NaN: there is
  * none. */
 double dlr_run_next_rate(const dlr_run *r);

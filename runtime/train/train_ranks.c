@@ -37,7 +37,8 @@ bool dlr_run_check_ranks(dlr_run *r, dl_error *err) {
     dlr_comm *comm = r->o->ranks.comm;
     return !comm ||
            (dlr_exchange_agree(dlr_exec_plan(r->exec), dlr_exec_ranks(r->exec), err) &&
-            dlr_comm_same(comm, 0, (uint64_t)r->at.iteration, "the step that the run goes on from", err) &&
+            dlr_comm_same(comm, 0, (uint64_t)r->at.iteration, "the step that the run goes on from",
+                          err) &&
             dlr_comm_same(comm, 0, hash_weights(r), "the weights that the run begins with", err));
 }
 
@@ -100,16 +101,16 @@ bool dlr_run_share_buffers(const dlr_run *r, dl_error *err) {
         const dlr_view v = buffers.views[i];
         void *at = dlr_exec_host(r->exec, v, DLR_UPDATE);
         int64_t bytes = dl_type_bytes(v.type);
-        ok =
-            dlr_comm_all(ranks->comm,
-                         &(dlr_collective){.kind = DLR_BROADCAST,
-                                           .type = v.type->dtype,
-                                           .outer = 1,
-                                           .count = bytes / dl_dtype_bytes(v.type->dtype),
-                                           .from = at,
-                                           .to = at,
-                                           .what = dl_format(arena, "broadcast of %s", buffers.list[i].name)},
-                         err);
+        ok = dlr_comm_all(
+            ranks->comm,
+            &(dlr_collective){.kind = DLR_BROADCAST,
+                              .type = v.type->dtype,
+                              .outer = 1,
+                              .count = bytes / dl_dtype_bytes(v.type->dtype),
+                              .from = at,
+                              .to = at,
+                              .what = dl_format(arena, "broadcast of %s", buffers.list[i].name)},
+            err);
     }
     dl_arena_free(arena);
     return ok;

@@ -19,8 +19,9 @@ static bool put_hyperparams(dlr_run *r, dl_error *err) {
            dlr_sinks_settings(&r->sinks, place(r), yaml, err);
 }
 
-/* The newest point that the checkpoint stands for: that of its iteration, or, in the middle of an epoch, an
- * earlier one. (The point of an epoch's last iteration is written after its validation.) */
+/* The newest point that the checkpoint stands for: that of its iteration, or, in the middle of an
+ * epoch, an earlier one. (The point of an epoch's last iteration is written after its validation.)
+ */
 static int64_t newest_point(const dlr_run *r) {
     return r->at.position > 0 ? r->at.iteration - 1 : r->at.iteration;
 }
@@ -78,20 +79,23 @@ static void copy_point(void *context, const dlr_json *point) {
         if (!dlr_metrics_value(point, tag, &value)) value = NAN;
         dl_push(arena, &values, (dlr_metric){tag, value});
     }
-    c->ok = dlr_wandb_put(c->to, (int64_t)epoch, (int64_t)iteration, values.at, values.n, false, c->err);
+    c->ok = dlr_wandb_put(c->to, (int64_t)epoch, (int64_t)iteration, values.at, values.n, false,
+                          c->err);
     dl_arena_free(arena);
 }
 
 static bool open_wandb(dlr_run *r, bool restored, dl_error *err) {
     if (!r->o->wandb) return true;
-    dlr_wandb *wandb = dlr_wandb_open(r->o->dir->wandb, r->o->wandb, restored ? r->at.epoch : -1, err);
+    dlr_wandb *wandb =
+        dlr_wandb_open(r->o->dir->wandb, r->o->wandb, restored ? r->at.epoch : -1, err);
     if (!wandb) return false;
     dlr_sinks_add_wandb(r->arena, &r->sinks, wandb);
     const char *entity = r->o->wandb->entity, *project = r->o->wandb->project;
-    dlr_log_info(
-        "Weights & Biases: written to %s, of which nothing is sent; `wandb sync` uploads it (entity %s, "
-        "project %s), --log_to_wandb=false leaves it out",
-        dlr_wandb_folder(wandb), entity ? entity : "your own", project ? project : "uncategorized");
+    dlr_log_info("Weights & Biases: written to %s, of which nothing is sent; `wandb sync` uploads "
+                 "it (entity %s, "
+                 "project %s), --log_to_wandb=false leaves it out",
+                 dlr_wandb_folder(wandb), entity ? entity : "your own",
+                 project ? project : "uncategorized");
     copying c = {wandb, dlr_wandb_newest(wandb), true, err};
     return dlr_metrics_read(r->o->dir->metrics, copy_point, &c, err) && c.ok;
 }
@@ -124,7 +128,9 @@ static void put(dlr_run *r, const char *tag, double value) {
     if (tag) dl_push(r->arena, &r->point, (dlr_metric){tag, value});
 }
 
-void dlr_run_put(dlr_run *r, dlr_value_name name, double value) { put(r, r->o->style->tags[name], value); }
+void dlr_run_put(dlr_run *r, dlr_value_name name, double value) {
+    put(r, r->o->style->tags[name], value);
+}
 
 void dlr_run_put_averages(dlr_run *r, const dlr_averages *a) {
     for (int i = 0; i < a->n; i++) put(r, a->terms[i].tag, dlr_averages_value(a, i, r->o->style));
@@ -137,7 +143,8 @@ bool dlr_run_record(dlr_run *r, dl_error *err) {
     return dlr_sinks_point(&r->sinks, place(r), values, n, err);
 }
 
-static bool put_image(dlr_run *r, const char *tag, const dlr_image *image, const char *path, dl_error *err) {
+static bool put_image(dlr_run *r, const char *tag, const dlr_image *image, const char *path,
+                      dl_error *err) {
     dl_buf png = {0};
     bool ok = dlr_png_encode(image, &png, err);
     if (ok && path) ok = dl_write_file(path, png.at, png.n, err);
@@ -154,13 +161,16 @@ static dlr_figure_row row_of_batch(const char *label, const dl_type *t, const fl
 }
 
 /* A row of a tensor of the plan's, of which only the planes that are shown are read. */
-static dlr_figure_row row_of_view(dl_arena *arena, const dlr_exec *exec, const char *label, dlr_view v) {
+static dlr_figure_row row_of_view(dl_arena *arena, const dlr_exec *exec, const char *label,
+                                  dlr_view v) {
     const dl_type *t = v.type;
-    int64_t plane = t->axis[t->rank - 2].size * t->axis[t->rank - 1].size, channels = t->axis[1].size;
+    int64_t plane = t->axis[t->rank - 2].size * t->axis[t->rank - 1].size,
+            channels = t->axis[1].size;
     if (channels > DLR_FIGURE_COLUMNS) channels = DLR_FIGURE_COLUMNS;
     float *planes = DL_NEWS(arena, float, channels *plane);
     for (int c = 0; c < channels; c++)
-        dlr_state_read_range(exec, v, (dlr_range){dlr_figure_plane(t, c), plane}, DL_F32, planes + c * plane);
+        dlr_state_read_range(exec, v, (dlr_range){dlr_figure_plane(t, c), plane}, DL_F32,
+                             planes + c * plane);
     return (dlr_figure_row){label, t, planes, plane, -1};
 }
 

@@ -21,8 +21,8 @@ static void put_number(dl_buf *b, const char *name, double value) {
 
 /* {"step": 1, "loss": 0.123456789, "psnr": 21.5}: loss and metrics are those of one batch. With a
  * loss scaler the step's scale, to the last digit, and whether it was skipped follow the loss. */
-static bool print_step(const dlr_train_options *o, int64_t step, double loss, const dlr_scaler *scaler,
-                       const dlr_averages *metrics, dl_error *err) {
+static bool print_step(const dlr_train_options *o, int64_t step, double loss,
+                       const dlr_scaler *scaler, const dlr_averages *metrics, dl_error *err) {
     if (!dlr_run_leads(o)) return true;
     dl_buf b = {0};
     dl_putf(&b, "{\"" DL_TAG_STEP "\": %lld", (long long)step);
@@ -59,8 +59,8 @@ static bool feed(void *loop, dl_error *err) {
     return dlr_replay_feed(s->from, s->next++, err);
 }
 
-static bool replay(const dlr_train_options *o, const dlr_rates *rates, dl_arena *arena, dlr_replay *from,
-                   dl_error *err) {
+static bool replay(const dlr_train_options *o, const dlr_rates *rates, dl_arena *arena,
+                   dlr_replay *from, dl_error *err) {
     bool watches = dlr_debugs("nan");
     int train = dlr_exec_program(o->exec, "train");
     dlr_view loss = dlr_exec_result(o->exec, train, DL_RESULT_LOSS, NULL);
@@ -68,7 +68,8 @@ static bool replay(const dlr_train_options *o, const dlr_rates *rates, dl_arena 
     dlr_averages metrics = dlr_averages_of(arena, o->exec, train, "train", NULL);
     dlr_scaler scaler = dlr_scaler_of(o->exec, train);
     const dlr_ranges *ranges = &o->ranges;
-    if (ranges->profile) dlr_profile_epoch(ranges->profile, o->exec, train, 0, 0, dlr_replay_batches(from));
+    if (ranges->profile)
+        dlr_profile_epoch(ranges->profile, o->exec, train, 0, 0, dlr_replay_batches(from));
     for (int64_t i = 0; i < dlr_replay_batches(from); i++) {
         dlr_range_begin(ranges, DLR_PART_STEP, i);
         dlr_timeline *timeline = ranges->profile ? dlr_profile_step(ranges->profile, i) : NULL;
@@ -92,8 +93,8 @@ static bool replay(const dlr_train_options *o, const dlr_rates *rates, dl_arena 
         if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
         bool skipped = dlr_scaler_note(&scaler, o->exec);
         if (found && !skipped)
-            return dl_fail(err, DL_NUMERIC, "step %lld: %s: stopped (DLR_DEBUG=nan)", (long long)i + 1,
-                           found);
+            return dl_fail(err, DL_NUMERIC, "step %lld: %s: stopped (DLR_DEBUG=nan)",
+                           (long long)i + 1, found);
         if (!isfinite(value) && !skipped) {
             search s = {.o = o, .rates = rates, .from = from};
             dlr_again again = {o->exec, train, o->ranks.comm, &s, back, feed};

@@ -73,8 +73,8 @@ static void weigh(dlr_run *r, int64_t batches) {
 /* If the batch size has changed within an epoch, the epoch continues with the first batch that has
  * samples it has not seen. */
 static void move_within_epoch(dlr_run *r, const dlr_checkpoint *c) {
-    int64_t batch = dlr_checkpoint_integer(c, "batch"), all = dlr_checkpoint_integer(c, "epoch_batches"),
-            made = r->at.position;
+    int64_t batch = dlr_checkpoint_integer(c, "batch"),
+            all = dlr_checkpoint_integer(c, "epoch_batches"), made = r->at.position;
     if (made == 0 || batch <= 0 || batch == r->global_batch) return;
     int64_t seen = made * batch, now = seen / r->global_batch;
     if (made >= all || now > r->epoch_batches) now = r->epoch_batches; /* validation was left */
@@ -92,7 +92,8 @@ static void move_within_epoch(dlr_run *r, const dlr_checkpoint *c) {
 static bool check_same(const dlr_run *r, const dlr_checkpoint *c, const dlr_differences *list,
                        dl_error *err) {
     const char *what = dl_format(
-        r->arena, "%.150s is of another run (a new one can begin with its weights: --init_weights=%.150s)",
+        r->arena,
+        "%.150s is of another run (a new one can begin with its weights: --init_weights=%.150s)",
         c->path, c->path);
     if (list->n == 0) return true;
     if (!dlr_differences_fit(list))
@@ -119,7 +120,8 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
     r->last_rate = real(c, "learning_rate");
     r->best_epoch = dlr_checkpoint_integer(c, "best_epoch");
     const dlr_state_value *from = dlr_checkpoint_value(c, "from");
-    r->from = from && from->kind == DLR_STATE_TEXT && *from->text ? dl_strdup(r->arena, from->text) : NULL;
+    r->from = from && from->kind == DLR_STATE_TEXT && *from->text ? dl_strdup(r->arena, from->text)
+                                                                  : NULL;
     restore_sums(&r->trained, c);
     move_within_epoch(r, c);
     if (r->o->plateau) restore_plateau(&r->plateau, r->rates.init, c);
@@ -163,8 +165,9 @@ static bool choose_source(dlr_run *r, source *s, dl_error *err) {
     const char *from = dl_strdup(r->arena, whole);
     free(whole);
     if (has_gone_on(r, from)) {
-        dlr_log_info("resume: this run has already gone on from %s, and goes on with its own checkpoints",
-                     named);
+        dlr_log_info(
+            "resume: this run has already gone on from %s, and goes on with its own checkpoints",
+            named);
         return true;
     }
     if (!dlr_checkpoint_find(r->arena, named, &place, err)) return false;
@@ -191,22 +194,24 @@ bool dlr_run_restore(dlr_run *r, bool *restored, dl_error *err) {
     *restored = false;
     if (!choose_source(r, &s, err) || !open_ours(r, &s, &ours, err)) return false;
     const char *from = r->from;
-    bool ok = !s.which || dlr_run_find_torch(r, s.dir, s.run, ours ? &ours->state : NULL, &theirs, err);
+    bool ok =
+        !s.which || dlr_run_find_torch(r, s.dir, s.run, ours ? &ours->state : NULL, &theirs, err);
     const char *path = theirs ? theirs->path : ours ? ours->path : NULL;
     bool adopts = ok && ours && !theirs && !s.other && dlr_run_leads(r->o);
     if (ok && path) ok = theirs ? dlr_run_load_torch(r, theirs, s.run, err) : load(r, ours, err);
-    bool is_best =
-        ours && ours->state.position == 0 && r->best_epoch == r->at.epoch - 1 && r->at.best_loss < INFINITY;
+    bool is_best = ours && ours->state.position == 0 && r->best_epoch == r->at.epoch - 1 &&
+                   r->at.best_loss < INFINITY;
     if (ok && adopts) ok = dlr_checkpoint_adopt(s.dir, ours, is_best, err);
     if (s.other) r->from = from, r->other = true, r->source = s.run;
     if (ok && path)
         dlr_log_info("going on from step %lld of %s: epoch %lld, batch %lld of %lld",
-                     (long long)r->at.iteration, path, (long long)r->at.epoch + 1, (long long)r->at.position,
-                     (long long)r->epoch_batches);
+                     (long long)r->at.iteration, path, (long long)r->at.epoch + 1,
+                     (long long)r->at.position, (long long)r->epoch_batches);
     else if (ok && s.other)
         ok = dl_fail(err, DL_INPUT, "no checkpoint is in %s to go on from", s.dir);
     else if (ok)
-        dlr_log_info("resume: no checkpoint in %s yet, so this run starts from the beginning", s.dir);
+        dlr_log_info("resume: no checkpoint in %s yet, so this run starts from the beginning",
+                     s.dir);
     *restored = ok && path;
     dlr_st_close(theirs);
     dlr_checkpoint_close(ours);

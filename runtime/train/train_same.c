@@ -44,7 +44,8 @@ static bool find_setting(const char *yaml, const setting *like, setting *found) 
 
 /* 1 and 1.0 are one number. */
 static bool same_value(const setting *a, const setting *b) {
-    if (a->value_length == b->value_length && memcmp(a->value, b->value, (size_t)a->value_length) == 0)
+    if (a->value_length == b->value_length &&
+        memcmp(a->value, b->value, (size_t)a->value_length) == 0)
         return true;
     char *end_a, *end_b;
     double x = strtod(a->value, &end_a), y = strtod(b->value, &end_b);
@@ -78,9 +79,9 @@ static void compare_settings(const dlr_run *r, const char *then, dlr_differences
         bool fixed = is_among(&now, r->o->model.keys), known = find_setting(then, &now, &was);
         if (known ? same_value(&now, &was) : !fixed) continue;
         if (is_among(&now, passed_over)) continue;
-        const char *line = dl_format(r->arena, "%.*s: %.*s in the checkpoint, %.*s now", now.key_length,
-                                     now.key, known ? was.value_length : 7, known ? was.value : "not set",
-                                     now.value_length, now.value);
+        const char *line = dl_format(r->arena, "%.*s: %.*s in the checkpoint, %.*s now",
+                                     now.key_length, now.key, known ? was.value_length : 7,
+                                     known ? was.value : "not set", now.value_length, now.value);
         if (fixed)
             dl_push(r->arena, list, line);
         else
@@ -105,7 +106,8 @@ static lines split(dl_arena *arena, const char *text) {
 }
 
 /* The lines between those that both texts begin and end with, side by side. */
-static void compare_text(const dlr_run *r, const char *then, const char *now, dlr_differences *list) {
+static void compare_text(const dlr_run *r, const char *then, const char *now,
+                         dlr_differences *list) {
     lines a = split(r->arena, then), b = split(r->arena, now);
     int first = 0, ends = 0;
     while (first < a.n && first < b.n && strcmp(a.at[first], b.at[first]) == 0) first++;
@@ -116,24 +118,26 @@ static void compare_text(const dlr_run *r, const char *then, const char *now, dl
         const char *was = i < a.n - ends ? a.at[i] : NULL, *is = i < b.n - ends ? b.at[i] : NULL;
         if (was && is && strcmp(was, is) == 0) continue;
         dl_push(r->arena, list,
-                dl_format(r->arena, "the model, line %d: %s%.200s%s in the checkpoint, %s%.200s%s now", i + 1,
+                dl_format(r->arena,
+                          "the model, line %d: %s%.200s%s in the checkpoint, %s%.200s%s now", i + 1,
                           was ? "'" : "", was ? was : "not there", was ? "'" : "", is ? "'" : "",
                           is ? is : "not there", is ? "'" : ""));
     }
 }
 
-/* Text and graphs both differ: the same text makes other graphs only of other settings, or in another version
- * of this program; and a comment, or a name, makes no other model. */
+/* Text and graphs both differ: the same text makes other graphs only of other settings, or in
+ * another version of this program; and a comment, or a name, makes no other model. */
 static void compare_model(const dlr_run *r, const dlr_checkpoint *c, dlr_differences *list) {
     const dlr_state_value *graph = dlr_checkpoint_value(c, "graph"),
                           *source = dlr_checkpoint_value(c, "source");
     const dlr_run_model *now = &r->o->model;
-    if (!graph || graph->kind != DLR_STATE_TEXT || !source || source->kind != DLR_STATE_TEXT || !now->graph)
+    if (!graph || graph->kind != DLR_STATE_TEXT || !source || source->kind != DLR_STATE_TEXT ||
+        !now->graph)
         return;
     if (strcmp(graph->text, now->graph) != 0 && strcmp(source->text, now->source) != 0) {
-        dl_push(
-            r->arena, list,
-            dl_format(r->arena, "the model's graphs: %s in the checkpoint, %s now", graph->text, now->graph));
+        dl_push(r->arena, list,
+                dl_format(r->arena, "the model's graphs: %s in the checkpoint, %s now", graph->text,
+                          now->graph));
         compare_text(r, source->text, now->source, list);
     }
 }
@@ -143,16 +147,17 @@ static void compare_model(const dlr_run *r, const dlr_checkpoint *c, dlr_differe
 /* In the middle of an epoch its samples must stay the same, as far as the number of batches
  * shows. */
 static void compare_samples(const dlr_run *r, const dlr_checkpoint *c, dlr_differences *list) {
-    int64_t batch = dlr_checkpoint_integer(c, "batch"), batches = dlr_checkpoint_integer(c, "epoch_batches");
+    int64_t batch = dlr_checkpoint_integer(c, "batch"),
+            batches = dlr_checkpoint_integer(c, "epoch_batches");
     int64_t then = batch * batches, now = r->global_batch * r->epoch_batches;
     if (then <= 0 || (then < now + r->global_batch && now < then + batch)) return;
-    dl_push(
-        r->arena, list,
-        dl_format(r->arena,
-                  "batches an epoch (Nsamples): %lld of %lld in the checkpoint, which is from the middle of "
-                  "an epoch, %lld of %lld now",
-                  (long long)batches, (long long)batch, (long long)r->epoch_batches,
-                  (long long)r->global_batch));
+    dl_push(r->arena, list,
+            dl_format(r->arena,
+                      "batches an epoch (Nsamples): %lld of %lld in the checkpoint, which is from "
+                      "the middle of "
+                      "an epoch, %lld of %lld now",
+                      (long long)batches, (long long)batch, (long long)r->epoch_batches,
+                      (long long)r->global_batch));
 }
 
 void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *c, dlr_differences *list) {
@@ -162,6 +167,7 @@ void dlr_run_compare(const dlr_run *r, const dlr_checkpoint *c, dlr_differences 
                 dl_format(r->arena, "seed: %llu in the checkpoint, %llu now",
                           (unsigned long long)c->state.seed, (unsigned long long)r->o->seed));
     if (c->state.position > 0) compare_samples(r, c, list); /* between epochs others are a choice */
-    if (then && then->kind == DLR_STATE_TEXT && r->o->hyperparams) compare_settings(r, then->text, list);
+    if (then && then->kind == DLR_STATE_TEXT && r->o->hyperparams)
+        compare_settings(r, then->text, list);
     compare_model(r, c, list);
 }

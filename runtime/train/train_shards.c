@@ -24,9 +24,9 @@ bool dlr_run_gather_written(const dlr_run *r, const dlr_st_written *own, dlr_che
                                     err);
     const int64_t *numbers = comm ? to : from;
     for (int i = 0; ok && i < s->n_files; i++)
-        all[i] = (dlr_checkpoint_file){
-            s->names[i],
-            {.bytes = (uint64_t)numbers[NUMBERS * i], .checksum = (uint64_t)numbers[NUMBERS * i + 1]}};
+        all[i] = (dlr_checkpoint_file){s->names[i],
+                                       {.bytes = (uint64_t)numbers[NUMBERS * i],
+                                        .checksum = (uint64_t)numbers[NUMBERS * i + 1]}};
     dl_arena_free(arena);
     return ok;
 }
@@ -38,16 +38,17 @@ bool dlr_run_share_fault(const dlr_run *r, dl_error *fault, dl_error *err) {
     _Static_assert(sizeof *fault % sizeof(int32_t) == 0, "it goes round as whole numbers");
     if (!comm) return true;
     if (!dlr_comm_agree(comm, first, &all, err)) return false;
-    return all == 0 || dlr_comm_all(comm,
-                                    &(dlr_collective){.kind = DLR_BROADCAST,
-                                                      .type = DL_I32,
-                                                      .outer = 1,
-                                                      .count = sizeof *fault / sizeof(int32_t),
-                                                      .root = world.size - all,
-                                                      .from = fault,
-                                                      .to = fault,
-                                                      .what = "broadcast of why a checkpoint is not written"},
-                                    err);
+    return all == 0 ||
+           dlr_comm_all(comm,
+                        &(dlr_collective){.kind = DLR_BROADCAST,
+                                          .type = DL_I32,
+                                          .outer = 1,
+                                          .count = sizeof *fault / sizeof(int32_t),
+                                          .root = world.size - all,
+                                          .from = fault,
+                                          .to = fault,
+                                          .what = "broadcast of why a checkpoint is not written"},
+                        err);
 }
 
 /* It goes round while the next step runs, as a signal's flag does. */
@@ -56,8 +57,8 @@ void dlr_run_ask_written(dlr_run *r) {
     s->flags[0] = s->flags[1] = !s->written;
     s->asking = true;
     if (r->o->ranks.comm)
-        s->ticket =
-            dlr_run_start_largest(r->o->ranks.comm, s->flags, "all_reduce of who still writes a checkpoint");
+        s->ticket = dlr_run_start_largest(r->o->ranks.comm, s->flags,
+                                          "all_reduce of who still writes a checkpoint");
 }
 
 bool dlr_run_hear_written(dlr_run *r, bool *all, dl_error *err) {
@@ -77,15 +78,16 @@ static bool same(void *context, uint64_t number, const char *what, dl_error *err
 }
 
 static bool most(void *context, int64_t number, int64_t *largest, dl_error *err) {
-    return dlr_comm_all(context,
-                        &(dlr_collective){.kind = DLR_ALL_REDUCE_MAX,
-                                          .type = DL_I64,
-                                          .outer = 1,
-                                          .count = 1,
-                                          .from = &number,
-                                          .to = largest,
-                                          .what = "all_reduce of what verifying a checkpoint has found"},
-                        err);
+    return dlr_comm_all(
+        context,
+        &(dlr_collective){.kind = DLR_ALL_REDUCE_MAX,
+                          .type = DL_I64,
+                          .outer = 1,
+                          .count = 1,
+                          .from = &number,
+                          .to = largest,
+                          .what = "all_reduce of what verifying a checkpoint has found"},
+        err);
 }
 
 const dlr_checkpoint_readers *dlr_run_readers(const dlr_run *r) {

@@ -8,7 +8,8 @@
 
 bool dlr_run_gathers(const dlr_run *r) {
     dl_error why = {0};
-    if (!r->o->device_samples || dlr_exec_arena(r->exec)) return false; /* a CPU's inputs are the host's */
+    if (!r->o->device_samples || dlr_exec_arena(r->exec))
+        return false; /* a CPU's inputs are the host's */
     bool ok = dlr_feed_gathers(&r->feed, r->o->train, &why) &&
               (!r->o->valid || dlr_feed_gathers(&r->feed, r->o->valid, &why));
     if (ok)
@@ -23,7 +24,8 @@ bool dlr_run_holds(dlr_run *r) {
     const dlr_dataset *const data[2] = {r->o->train, r->o->valid};
     dl_error why = {0};
     bool ok = r->o->device_holds && dlr_feed_hold(&r->feed, data, &why);
-    if (r->o->device_holds && !ok) dlr_log_info("the data set is read batch by batch: %s", why.message);
+    if (r->o->device_holds && !ok)
+        dlr_log_info("the data set is read batch by batch: %s", why.message);
     return ok;
 }
 
@@ -67,8 +69,8 @@ void dlr_run_set_hypers(const dlr_train_options *o, const dlr_rates *rates) {
 
 /* Writes tensors of all ranks to a file, by the rank that writes; values that are not finite are
  * reported, and written all the same. */
-static bool save(const dlr_train_options *o, dl_arena *arena, dlr_tensors *tensors, const char *what,
-                 const char *path, dl_error *err) {
+static bool save(const dlr_train_options *o, dl_arena *arena, dlr_tensors *tensors,
+                 const char *what, const char *path, dl_error *err) {
     if (!dlr_run_leads(o)) return dlr_tensors_help_gather(tensors, err);
     if (!dlr_tensors_gather(arena, tensors, err)) return false;
     dlr_st_content content = dlr_tensors_content(tensors);
@@ -76,7 +78,8 @@ static bool save(const dlr_train_options *o, dl_arena *arena, dlr_tensors *tenso
     if (!dlr_st_write(path, &content, &written, err)) return false;
     dlr_log_info("%s written to %s", what, path);
     if (written.not_finite) /* the user may want the file because of them */
-        dlr_log_warning("%s are not all finite: '%s' is the first that is not", what, written.not_finite);
+        dlr_log_warning("%s are not all finite: '%s' is the first that is not", what,
+                        written.not_finite);
     return true;
 }
 
@@ -84,7 +87,8 @@ bool dlr_run_save_gradients(const dlr_train_options *o, int program, dl_error *e
     if (!o->save_grads) return true;
     dl_arena *arena = dl_arena_new(NULL);
     dlr_tensors gradients = dlr_tensors_of_gradients(arena, o->exec, program);
-    bool ok = gradients.n > 0 || dl_fail(err, DL_INTERNAL, "the plan was compiled without keeping gradients");
+    bool ok = gradients.n > 0 ||
+              dl_fail(err, DL_INTERNAL, "the plan was compiled without keeping gradients");
     ok = ok && save(o, arena, &gradients, "gradients of step 1", o->save_grads, err);
     dl_arena_free(arena);
     return ok;

@@ -13,13 +13,15 @@ static double cosine_rate(const dlr_rates *rates, int64_t epochs) {
 
 double dlr_run_next_rate(const dlr_run *r) {
     const dlr_schedule *s = &r->o->schedule;
-    return s->by_epochs    ? cosine_rate(&r->rates, r->at.epoch)
-           : s->cosine     ? dlr_schedule_cosine(&r->rates, r->at.iteration + (int64_t)r->rates.passed + 1)
+    return s->by_epochs ? cosine_rate(&r->rates, r->at.epoch)
+           : s->cosine
+               ? dlr_schedule_cosine(&r->rates, r->at.iteration + (int64_t)r->rates.passed + 1)
            : r->o->plateau ? r->plateau.rate
                            : NAN;
 }
 
-bool dlr_run_gather_torch(const dlr_run *r, dl_arena *arena, dlr_torch_gathered *gathered, dl_error *err) {
+bool dlr_run_gather_torch(const dlr_run *r, dl_arena *arena, dlr_torch_gathered *gathered,
+                          dl_error *err) {
     const dlr_train_options *o = r->o;
     bool cosine = o->schedule.by_epochs;
     double scheduled = dlr_run_next_rate(r);

@@ -44,11 +44,11 @@ bool dlr_run_find_torch(const dlr_run *r, const char *dir, const char *run, cons
     if (!r->o->torch || access(path, F_OK) != 0) return true;
     dlr_st_file *f = dlr_st_open(path, DLR_ST_STRIP, &fault);
     if (!f && !own)
-        return dl_fail(
-            err, fault.code,
-            "%s. A run is there that cannot be gone on with: put its ckpt_best.tar in this place, or "
-            "begin anew with --resume=false",
-            fault.message);
+        return dl_fail(err, fault.code,
+                       "%s. A run is there that cannot be gone on with: put its ckpt_best.tar in "
+                       "this place, or "
+                       "begin anew with --resume=false",
+                       fault.message);
     if (!f) {
         dlr_log_warning("%s: passed over for our own checkpoint", fault.message);
         return true;
@@ -134,7 +134,8 @@ static void keep_best(void *ctx, const dlr_json *point) {
 
 static void tell_other(const char *what, double then, double now) {
     if (then == then && fabs(then - now) > 1e-6 * fabs(now))
-        dlr_log_info("this run is set otherwise: %s: %.9g in the checkpoint, %.9g now", what, then, now);
+        dlr_log_info("this run is set otherwise: %s: %.9g in the checkpoint, %.9g now", what, then,
+                     now);
 }
 
 static void tell_others(const dlr_run *r, const dlr_torch_training *t) {
@@ -148,7 +149,8 @@ static void tell_others(const dlr_run *r, const dlr_torch_training *t) {
 
 bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl_error *err) {
     const dlr_train_options *o = r->o;
-    dlr_tensors model = dlr_tensors_of_model(r->arena, r->exec), params = params_of(r->arena, r->exec);
+    dlr_tensors model = dlr_tensors_of_model(r->arena, r->exec),
+                params = params_of(r->arena, r->exec);
     dlr_torch_training t;
     if (!dlr_torch_training_read(r->arena, file, o->torch->which, params.list, params.n, &t, err))
         return false;
@@ -164,7 +166,8 @@ bool dlr_run_load_torch(dlr_run *r, const dlr_st_file *file, const char *run, dl
     const char *metrics = metrics_of(r, run);
     if (metrics && !dlr_metrics_read(metrics, keep_best, r, err)) return false;
     if (!isfinite(r->at.best_loss))
-        dlr_log_info("%s does not say its best validation loss: it is looked for from here on", file->path);
+        dlr_log_info("%s does not say its best validation loss: it is looked for from here on",
+                     file->path);
     tell_others(r, &t);
     return true;
 }

@@ -1,5 +1,6 @@
-/* What libcublasLt says to our declarations without a GPU, for check_cublaslt.py: a line each. Descriptions
- * are made and filled as runtime/cuda/cublaslt.c does it; then it is asked to begin. */
+/* What libcublasLt says to our declarations without a GPU, for check_cublaslt.py: a line each.
+ * Descriptions are made and filled as runtime/cuda/cublaslt.c does it; then it is asked to begin.
+ */
 #include <stdio.h>
 
 #include "runtime/cuda/cublaslt.h"
@@ -25,15 +26,22 @@ int main(void) {
     say("a product", l->MatmulDescCreate(&desc, DLR_LT_COMPUTE_32F_TF32, DLR_LT_R_32F), 0);
     say("operand A", l->MatmulDescSetAttribute(desc, DLR_LT_DESC_TRANSA, &op, sizeof op), 0);
     say("operand B", l->MatmulDescSetAttribute(desc, DLR_LT_DESC_TRANSB, &op, sizeof op), 0);
-    say("epilogue", l->MatmulDescSetAttribute(desc, DLR_LT_DESC_EPILOGUE, &epilogue, sizeof epilogue), 0);
+    say("epilogue",
+        l->MatmulDescSetAttribute(desc, DLR_LT_DESC_EPILOGUE, &epilogue, sizeof epilogue), 0);
     say("bias", l->MatmulDescSetAttribute(desc, DLR_LT_DESC_BIAS_POINTER, &at, sizeof at), 0);
-    say("its type", l->MatmulDescSetAttribute(desc, DLR_LT_DESC_BIAS_DATA_TYPE, &type, sizeof type), 0);
-    say("of one byte", l->MatmulDescSetAttribute(desc, DLR_LT_DESC_TRANSA, &op, 1), DLR_LT_INVALID_VALUE);
+    say("its type", l->MatmulDescSetAttribute(desc, DLR_LT_DESC_BIAS_DATA_TYPE, &type, sizeof type),
+        0);
+    say("of one byte", l->MatmulDescSetAttribute(desc, DLR_LT_DESC_TRANSA, &op, 1),
+        DLR_LT_INVALID_VALUE);
     say("a matrix", l->MatrixLayoutCreate(&layout, DLR_LT_R_16BF, 64, 32, 64), 0);
-    say("batch", l->MatrixLayoutSetAttribute(layout, DLR_LT_LAYOUT_BATCH_COUNT, &batch, sizeof batch), 0);
-    say("its step", l->MatrixLayoutSetAttribute(layout, DLR_LT_LAYOUT_BATCH_OFFSET, &next, sizeof next), 0);
+    say("batch",
+        l->MatrixLayoutSetAttribute(layout, DLR_LT_LAYOUT_BATCH_COUNT, &batch, sizeof batch), 0);
+    say("its step",
+        l->MatrixLayoutSetAttribute(layout, DLR_LT_LAYOUT_BATCH_OFFSET, &next, sizeof next), 0);
     say("a preference", l->MatmulPreferenceCreate(&preference), 0);
-    say("room", l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_WORKSPACE, &room, sizeof room),
+    say("room",
+        l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_WORKSPACE, &room,
+                                        sizeof room),
         0);
     say("reductions",
         l->MatmulPreferenceSetAttribute(preference, DLR_LT_PREFERENCE_REDUCTIONS, &reductions,
@@ -45,7 +53,8 @@ int main(void) {
                                             sizeof bytes),
             0);
     say("their ends",
-        l->MatmulPreferenceDestroy(preference) | l->MatrixLayoutDestroy(layout) | l->MatmulDescDestroy(desc),
+        l->MatmulPreferenceDestroy(preference) | l->MatrixLayoutDestroy(layout) |
+            l->MatmulDescDestroy(desc),
         0);
     int status = l->Create(&handle);
     printf("%s: %d descriptions refused; it begins: %s\n", l->path, bad,

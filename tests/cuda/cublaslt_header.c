@@ -1,6 +1,6 @@
 /* The runtime's own declarations of cuBLASLt (runtime/cuda/cublaslt.h) beside its header, for
- * check_cublaslt.py: values and places are equal, and each function takes what the runtime gives it. Compiled
- * only, never linked. */
+ * check_cublaslt.py: values and places are equal, and each function takes what the runtime gives
+ * it. Compiled only, never linked. */
 #include <cublasLt.h>
 
 #include "runtime/cuda/cublaslt.h"
@@ -48,7 +48,7 @@ EQUAL(sizeof(cublasLtMatmulPreferenceAttributes_t), sizeof(int));
 
 EQUAL(sizeof(dlr_lt_algorithm), sizeof(cublasLtMatmulAlgo_t));
 EQUAL(sizeof(dlr_lt_heuristic), sizeof(cublasLtMatmulHeuristicResult_t));
-#define SAME_PLACE(ours, theirs)                                                                             \
+#define SAME_PLACE(ours, theirs)                                                                   \
     EQUAL(offsetof(dlr_lt_heuristic, ours), offsetof(cublasLtMatmulHeuristicResult_t, theirs))
 SAME_PLACE(algorithm, algo);
 SAME_PLACE(workspace, workspaceSize);
@@ -56,7 +56,8 @@ SAME_PLACE(state, state);
 SAME_PLACE(waves, wavesCount);
 SAME_PLACE(reserved, reserved);
 
-/* Each function of the table as a call of cuBLASLt's with the same arguments, only handles and enums renamed.
+/* Each function of the table as a call of cuBLASLt's with the same arguments, only handles and
+ * enums renamed.
  */
 #define DECLARE(name, result, arguments) result call_##name arguments;
 DLR_CUBLASLT_FUNCTIONS(DECLARE)
@@ -66,7 +67,9 @@ DLR_CUBLASLT_FUNCTIONS(DECLARE)
 #define FOUR      LAYOUT(a), LAYOUT(b), LAYOUT(c), LAYOUT(d)
 
 size_t call_GetVersion(void) { return cublasLtGetVersion(); }
-const char *call_GetStatusString(int status) { return cublasLtGetStatusString((cublasStatus_t)status); }
+const char *call_GetStatusString(int status) {
+    return cublasLtGetStatusString((cublasStatus_t)status);
+}
 int call_Create(dlr_lt_handle *handle) { return cublasLtCreate((cublasLtHandle_t *)handle); }
 int call_Destroy(dlr_lt_handle handle) { return cublasLtDestroy(HANDLE); }
 int call_MatmulDescCreate(dlr_lt_desc *desc, int compute, int scale) {
@@ -75,16 +78,20 @@ int call_MatmulDescCreate(dlr_lt_desc *desc, int compute, int scale) {
 }
 int call_MatmulDescDestroy(dlr_lt_desc desc) { return cublasLtMatmulDescDestroy(DESC(desc)); }
 int call_MatmulDescSetAttribute(dlr_lt_desc desc, int what, const void *value, size_t size) {
-    return cublasLtMatmulDescSetAttribute(DESC(desc), (cublasLtMatmulDescAttributes_t)what, value, size);
+    return cublasLtMatmulDescSetAttribute(DESC(desc), (cublasLtMatmulDescAttributes_t)what, value,
+                                          size);
 }
-int call_MatrixLayoutCreate(dlr_lt_layout *layout, int type, uint64_t rows, uint64_t columns, int64_t lead) {
-    return cublasLtMatrixLayoutCreate((cublasLtMatrixLayout_t *)layout, (cudaDataType_t)type, rows, columns,
-                                      lead);
+int call_MatrixLayoutCreate(dlr_lt_layout *layout, int type, uint64_t rows, uint64_t columns,
+                            int64_t lead) {
+    return cublasLtMatrixLayoutCreate((cublasLtMatrixLayout_t *)layout, (cudaDataType_t)type, rows,
+                                      columns, lead);
 }
-int call_MatrixLayoutDestroy(dlr_lt_layout layout) { return cublasLtMatrixLayoutDestroy(LAYOUT(layout)); }
+int call_MatrixLayoutDestroy(dlr_lt_layout layout) {
+    return cublasLtMatrixLayoutDestroy(LAYOUT(layout));
+}
 int call_MatrixLayoutSetAttribute(dlr_lt_layout layout, int what, const void *value, size_t size) {
-    return cublasLtMatrixLayoutSetAttribute(LAYOUT(layout), (cublasLtMatrixLayoutAttribute_t)what, value,
-                                            size);
+    return cublasLtMatrixLayoutSetAttribute(LAYOUT(layout), (cublasLtMatrixLayoutAttribute_t)what,
+                                            value, size);
 }
 int call_MatmulPreferenceCreate(dlr_lt_preference *preference) {
     return cublasLtMatmulPreferenceCreate((cublasLtMatmulPreference_t *)preference);
@@ -95,25 +102,30 @@ int call_MatmulPreferenceDestroy(dlr_lt_preference preference) {
 int call_MatmulPreferenceSetAttribute(dlr_lt_preference preference, int what, const void *value,
                                       size_t size) {
     return cublasLtMatmulPreferenceSetAttribute((cublasLtMatmulPreference_t)preference,
-                                                (cublasLtMatmulPreferenceAttributes_t)what, value, size);
+                                                (cublasLtMatmulPreferenceAttributes_t)what, value,
+                                                size);
 }
-int call_MatmulAlgoGetHeuristic(dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a, dlr_lt_layout b,
-                                dlr_lt_layout c, dlr_lt_layout d, dlr_lt_preference preference, int most,
-                                dlr_lt_heuristic *found, int *n) {
-    return cublasLtMatmulAlgoGetHeuristic(HANDLE, DESC(desc), FOUR, (cublasLtMatmulPreference_t)preference,
-                                          most, (cublasLtMatmulHeuristicResult_t *)found, n);
+int call_MatmulAlgoGetHeuristic(dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a,
+                                dlr_lt_layout b, dlr_lt_layout c, dlr_lt_layout d,
+                                dlr_lt_preference preference, int most, dlr_lt_heuristic *found,
+                                int *n) {
+    return cublasLtMatmulAlgoGetHeuristic(HANDLE, DESC(desc), FOUR,
+                                          (cublasLtMatmulPreference_t)preference, most,
+                                          (cublasLtMatmulHeuristicResult_t *)found, n);
 }
 int call_MatmulAlgoCheck(dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a, dlr_lt_layout b,
                          dlr_lt_layout c, dlr_lt_layout d, const dlr_lt_algorithm *algorithm,
                          dlr_lt_heuristic *found) {
-    return cublasLtMatmulAlgoCheck(HANDLE, DESC(desc), FOUR, (const cublasLtMatmulAlgo_t *)algorithm,
+    return cublasLtMatmulAlgoCheck(HANDLE, DESC(desc), FOUR,
+                                   (const cublasLtMatmulAlgo_t *)algorithm,
                                    (cublasLtMatmulHeuristicResult_t *)found);
 }
 int call_Matmul(dlr_lt_handle handle, dlr_lt_desc desc, const void *alpha, const void *a,
                 dlr_lt_layout a_layout, const void *b, dlr_lt_layout b_layout, const void *beta,
                 const void *c, dlr_lt_layout c_layout, void *d, dlr_lt_layout d_layout,
                 const dlr_lt_algorithm *algorithm, void *workspace, size_t size, dlr_cu_stream s) {
-    return cublasLtMatmul(HANDLE, DESC(desc), alpha, a, LAYOUT(a_layout), b, LAYOUT(b_layout), beta, c,
-                          LAYOUT(c_layout), d, LAYOUT(d_layout), (const cublasLtMatmulAlgo_t *)algorithm,
-                          workspace, size, (cudaStream_t)s);
+    return cublasLtMatmul(HANDLE, DESC(desc), alpha, a, LAYOUT(a_layout), b, LAYOUT(b_layout), beta,
+                          c, LAYOUT(c_layout), d, LAYOUT(d_layout),
+                          (const cublasLtMatmulAlgo_t *)algorithm, workspace, size,
+                          (cudaStream_t)s);
 }

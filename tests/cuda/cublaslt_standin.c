@@ -1,9 +1,9 @@
-/* A library of the shape of libcublasLt.so.13 on the driver's fake: what it does it does as host functions in
- * the stream that it was given, which can be captured. It is stricter than cuBLASLt: an algorithm is of one
- * problem only, every byte that a product reads and writes must lie in the device's memory, addresses be
- * multiples of 16 and the workspace's of 256, and it knows those combinations of types alone that cuBLASLt's
- * documentation lists. It offers two algorithms: all terms in one go; and in two halves, which it adds in f32
- * in its workspace.
+/* A library of the shape of libcublasLt.so.13 on the driver's fake: what it does it does as host
+ * functions in the stream that it was given, which can be captured. It is stricter than cuBLASLt:
+ * an algorithm is of one problem only, every byte that a product reads and writes must lie in the
+ * device's memory, addresses be multiples of 16 and the workspace's of 256, and it knows those
+ * combinations of types alone that cuBLASLt's documentation lists. It offers two algorithms: all
+ * terms in one go; and in two halves, which it adds in f32 in its workspace.
  *
  *     CUBLASLT_STANDIN_VERSION=120800  the version that it says it is of
  *     CUBLASLT_STANDIN_WRONG=1         its products leave out the last term
@@ -29,7 +29,8 @@ struct cublasLtContext {
     int64_t products;
 };
 
-/* A matrix, a product, or what is preferred: whichever was created. Compared as bytes: no hole is in it. */
+/* A matrix, a product, or what is preferred: whichever was created. Compared as bytes: no hole is
+ * in it. */
 struct dlr_lt_opaque {
     int type, compute, scale, transpose[2], epilogue, bias_type;
     int32_t batch;
@@ -47,8 +48,9 @@ typedef struct {
 
 size_t cublasLtGetVersion(void) { return (size_t)number("CUBLASLT_STANDIN_VERSION", VERSION); }
 const char *cublasLtGetStatusString(int status) {
-    return status == DLR_LT_NOT_SUPPORTED   ? "the functionality is not supported"
-           : status == DLR_LT_INVALID_VALUE ? "an unsupported value or parameter was passed to the function"
+    return status == DLR_LT_NOT_SUPPORTED ? "the functionality is not supported"
+           : status == DLR_LT_INVALID_VALUE
+               ? "an unsupported value or parameter was passed to the function"
            : status == DLR_LT_EXECUTION_FAILED ? "the function failed to launch on the GPU"
            : status == DLR_LT_NOT_INITIALIZED  ? "the library was not initialized"
                                                : "success";
@@ -67,14 +69,15 @@ static opaque *make(opaque from) {
     return to;
 }
 int cublasLtMatmulDescCreate(dlr_lt_desc *desc, int compute, int scale) {
-    *desc = make(
-        (opaque){.compute = compute, .scale = scale, .epilogue = DLR_LT_EPILOGUE_DEFAULT, .bias_type = -1});
+    *desc = make((opaque){
+        .compute = compute, .scale = scale, .epilogue = DLR_LT_EPILOGUE_DEFAULT, .bias_type = -1});
     return *desc ? 0 : DLR_LT_ALLOC_FAILED;
 }
 int cublasLtMatmulDescDestroy(dlr_lt_desc desc) { return free(desc), 0; }
 int cublasLtMatrixLayoutCreate(dlr_lt_layout *layout, int type, uint64_t rows, uint64_t columns,
                                int64_t lead) {
-    *layout = make((opaque){.type = type, .rows = rows, .columns = columns, .lead = lead, .batch = 1});
+    *layout =
+        make((opaque){.type = type, .rows = rows, .columns = columns, .lead = lead, .batch = 1});
     return *layout ? 0 : DLR_LT_ALLOC_FAILED;
 }
 int cublasLtMatrixLayoutDestroy(dlr_lt_layout layout) { return free(layout), 0; }
@@ -101,11 +104,14 @@ int cublasLtMatrixLayoutSetAttribute(dlr_lt_layout l, int what, const void *valu
     if (what == DLR_LT_LAYOUT_BATCH_COUNT) return put(&l->batch, sizeof l->batch, value, size);
     return put(what == DLR_LT_LAYOUT_BATCH_OFFSET ? &l->next : NULL, sizeof l->next, value, size);
 }
-int cublasLtMatmulPreferenceSetAttribute(dlr_lt_preference p, int what, const void *value, size_t size) {
+int cublasLtMatmulPreferenceSetAttribute(dlr_lt_preference p, int what, const void *value,
+                                         size_t size) {
     if (what == DLR_LT_PREFERENCE_WORKSPACE) return put(&p->room, sizeof p->room, value, size);
-    if (what == DLR_LT_PREFERENCE_REDUCTIONS) return put(&p->reductions, sizeof p->reductions, value, size);
+    if (what == DLR_LT_PREFERENCE_REDUCTIONS)
+        return put(&p->reductions, sizeof p->reductions, value, size);
     int which = what - DLR_LT_PREFERENCE_ALIGNMENT_A;
-    return put(which >= 0 && which < 4 ? &p->alignment[which] : NULL, sizeof *p->alignment, value, size);
+    return put(which >= 0 && which < 4 ? &p->alignment[which] : NULL, sizeof *p->alignment, value,
+               size);
 }
 
 /* ---- algorithms ---- */
@@ -116,26 +122,31 @@ static uint64_t terms_of(const opaque *desc, const opaque *a) {
 
 /* What the documentation's table of types has, without the smaller ones. */
 static bool knows_types(const opaque *desc, const opaque *a, const opaque *b, const opaque *d) {
-    bool floats = a->type == DLR_LT_R_32F, halves = a->type == DLR_LT_R_16F || a->type == DLR_LT_R_16BF;
-    return (floats || halves) && a->type == b->type && (d->type == DLR_LT_R_32F || d->type == a->type) &&
-           desc->scale == DLR_LT_R_32F &&
-           (desc->compute == DLR_LT_COMPUTE_32F || (floats && desc->compute == DLR_LT_COMPUTE_32F_TF32)) &&
+    bool floats = a->type == DLR_LT_R_32F,
+         halves = a->type == DLR_LT_R_16F || a->type == DLR_LT_R_16BF;
+    return (floats || halves) && a->type == b->type &&
+           (d->type == DLR_LT_R_32F || d->type == a->type) && desc->scale == DLR_LT_R_32F &&
+           (desc->compute == DLR_LT_COMPUTE_32F ||
+            (floats && desc->compute == DLR_LT_COMPUTE_32F_TF32)) &&
            (!(desc->epilogue & DLR_LT_EPILOGUE_BIAS) || desc->bias_type == d->type);
 }
 
 static bool is_product(const opaque *desc, const opaque *a, const opaque *b, const opaque *c,
                        const opaque *d) {
-    uint64_t m = desc->transpose[0] ? a->columns : a->rows, n = desc->transpose[1] ? b->rows : b->columns,
+    uint64_t m = desc->transpose[0] ? a->columns : a->rows,
+             n = desc->transpose[1] ? b->rows : b->columns,
              k = desc->transpose[1] ? b->columns : b->rows;
     const opaque *all[] = {a, b, d};
-    bool ok = m == d->rows && n == d->columns && k == terms_of(desc, a) && memcmp(c, d, sizeof *c) == 0;
+    bool ok =
+        m == d->rows && n == d->columns && k == terms_of(desc, a) && memcmp(c, d, sizeof *c) == 0;
     for (int i = 0; i < 3; i++)
         ok = ok && all[i]->rows && all[i]->columns && all[i]->lead >= (int64_t)all[i]->rows &&
              all[i]->batch == d->batch && all[i]->batch >= 1;
     return ok;
 }
 
-static int check(const opaque *desc, const opaque *a, const opaque *b, const opaque *c, const opaque *d) {
+static int check(const opaque *desc, const opaque *a, const opaque *b, const opaque *c,
+                 const opaque *d) {
     return !is_product(desc, a, b, c, d) ? DLR_LT_INVALID_VALUE
            : !knows_types(desc, a, b, d) ? DLR_LT_NOT_SUPPORTED
                                          : 0;
@@ -146,8 +157,8 @@ static size_t room_of(const opaque *d, int how) {
     return how == HALVES ? 2 * sizeof(float) * d->rows * d->columns * (size_t)d->batch : 0;
 }
 
-static dlr_lt_algorithm algorithm_of(const opaque *desc, const opaque *a, const opaque *b, const opaque *d,
-                                     int how) {
+static dlr_lt_algorithm algorithm_of(const opaque *desc, const opaque *a, const opaque *b,
+                                     const opaque *d, int how) {
     opaque bare = *desc;
     bare.bias = 0;
     uint64_t h = dl_hash(&bare, sizeof bare, cublasLtGetVersion());
@@ -155,9 +166,9 @@ static dlr_lt_algorithm algorithm_of(const opaque *desc, const opaque *a, const 
     return (dlr_lt_algorithm){{(uint64_t)how, h}};
 }
 
-int cublasLtMatmulAlgoGetHeuristic(dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a, dlr_lt_layout b,
-                                   dlr_lt_layout c, dlr_lt_layout d, dlr_lt_preference p, int most,
-                                   dlr_lt_heuristic *found, int *n) {
+int cublasLtMatmulAlgoGetHeuristic(dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a,
+                                   dlr_lt_layout b, dlr_lt_layout c, dlr_lt_layout d,
+                                   dlr_lt_preference p, int most, dlr_lt_heuristic *found, int *n) {
     int status = handle ? check(desc, a, b, c, d) : DLR_LT_NOT_INITIALIZED;
     *n = 0;
     for (int i = 0; i < 4; i++)
@@ -165,16 +176,17 @@ int cublasLtMatmulAlgoGetHeuristic(dlr_lt_handle handle, dlr_lt_desc desc, dlr_l
     for (int how = ONCE; !status && how <= HALVES && *n < most; how++) {
         bool splits = (p->reductions & DLR_LT_REDUCTION_COMPUTE_TYPE) && room_of(d, how) <= p->room;
         if (how == HALVES && (!splits || terms_of(desc, a) < 2)) continue;
-        found[(*n)++] =
-            (dlr_lt_heuristic){.algorithm = algorithm_of(desc, a, b, d, how), .workspace = room_of(d, how)};
+        found[(*n)++] = (dlr_lt_heuristic){.algorithm = algorithm_of(desc, a, b, d, how),
+                                           .workspace = room_of(d, how)};
     }
     return status ? status : *n ? 0 : DLR_LT_NOT_SUPPORTED;
 }
 
-int cublasLtMatmulAlgoCheck(dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a, dlr_lt_layout b,
-                            dlr_lt_layout c, dlr_lt_layout d, const dlr_lt_algorithm *algorithm,
-                            dlr_lt_heuristic *found) {
-    int status = handle ? check(desc, a, b, c, d) : DLR_LT_NOT_INITIALIZED, how = (int)algorithm->data[0];
+int cublasLtMatmulAlgoCheck(dlr_lt_handle handle, dlr_lt_desc desc, dlr_lt_layout a,
+                            dlr_lt_layout b, dlr_lt_layout c, dlr_lt_layout d,
+                            const dlr_lt_algorithm *algorithm, dlr_lt_heuristic *found) {
+    int status = handle ? check(desc, a, b, c, d) : DLR_LT_NOT_INITIALIZED,
+        how = (int)algorithm->data[0];
     dlr_lt_algorithm own = algorithm_of(desc, a, b, d, how);
     if (!status && (how < ONCE || how > HALVES || memcmp(&own, algorithm, sizeof own) != 0))
         status = DLR_LT_INVALID_VALUE;
@@ -189,13 +201,13 @@ static dl_dtype type_of(int type) {
 }
 
 static size_t bytes_of(const opaque *l) {
-    uint64_t n =
-        (uint64_t)(l->batch - 1) * (uint64_t)l->next + (l->columns - 1) * (uint64_t)l->lead + l->rows;
+    uint64_t n = (uint64_t)(l->batch - 1) * (uint64_t)l->next +
+                 (l->columns - 1) * (uint64_t)l->lead + l->rows;
     return n * (size_t)dl_dtype_bytes(type_of(l->type));
 }
 
-/* An operand's element (row, column) at from[row + column * lead]; with `tf32`, to 11 digits, ties away from
- * zero, as kernels round theirs. */
+/* An operand's element (row, column) at from[row + column * lead]; with `tf32`, to 11 digits, ties
+ * away from zero, as kernels round theirs. */
 static float *fetch(const opaque *l, uint64_t at, int32_t batch, bool tf32) {
     dl_dtype type = type_of(l->type);
     size_t n = (l->columns - 1) * (size_t)l->lead + l->rows, e = (size_t)dl_dtype_bytes(type);
@@ -216,8 +228,10 @@ static float sum_of(const job *j, const float *a, const float *b, uint64_t row, 
                     uint64_t from, uint64_t to) {
     float sum = 0;
     for (uint64_t k = from; k < to; k++)
-        sum += a[j->desc.transpose[0] ? k + row * (uint64_t)j->a.lead : row + k * (uint64_t)j->a.lead] *
-               b[j->desc.transpose[1] ? column + k * (uint64_t)j->b.lead : k + column * (uint64_t)j->b.lead];
+        sum += a[j->desc.transpose[0] ? k + row * (uint64_t)j->a.lead
+                                      : row + k * (uint64_t)j->a.lead] *
+               b[j->desc.transpose[1] ? column + k * (uint64_t)j->b.lead
+                                      : k + column * (uint64_t)j->b.lead];
     return sum;
 }
 
@@ -266,21 +280,24 @@ static void note(const job *j) {
     const char *name = getenv("CUBLASLT_STANDIN_LOG");
     FILE *f = name ? fopen(name, "a") : NULL;
     if (!f) return;
-    fprintf(f, "%llux%llux%llu batch %d types %d %d compute %d transposed %d%d epilogue %d algorithm %d\n",
-            (unsigned long long)j->d.columns, (unsigned long long)j->d.rows,
-            (unsigned long long)terms_of(&j->desc, &j->a), j->d.batch, j->a.type, j->d.type, j->desc.compute,
-            j->desc.transpose[0], j->desc.transpose[1], j->desc.epilogue, j->how);
+    fprintf(
+        f,
+        "%llux%llux%llu batch %d types %d %d compute %d transposed %d%d epilogue %d algorithm %d\n",
+        (unsigned long long)j->d.columns, (unsigned long long)j->d.rows,
+        (unsigned long long)terms_of(&j->desc, &j->a), j->d.batch, j->a.type, j->d.type,
+        j->desc.compute, j->desc.transpose[0], j->desc.transpose[1], j->desc.epilogue, j->how);
     fclose(f);
 }
 
 int cublasLtMatmul(dlr_lt_handle handle, dlr_lt_desc desc, const void *alpha, const void *a,
                    dlr_lt_layout a_layout, const void *b, dlr_lt_layout b_layout, const void *beta,
                    const void *c, dlr_lt_layout c_layout, void *d, dlr_lt_layout d_layout,
-                   const dlr_lt_algorithm *algorithm, void *workspace, size_t size, dlr_cu_stream s) {
+                   const dlr_lt_algorithm *algorithm, void *workspace, size_t size,
+                   dlr_cu_stream s) {
     dlr_lt_heuristic found;
     const float one = 1, none = 0;
-    int status =
-        cublasLtMatmulAlgoCheck(handle, desc, a_layout, b_layout, c_layout, d_layout, algorithm, &found);
+    int status = cublasLtMatmulAlgoCheck(handle, desc, a_layout, b_layout, c_layout, d_layout,
+                                         algorithm, &found);
     if (status) return status;
     if (memcmp(alpha, &one, sizeof one) != 0 || memcmp(beta, &none, sizeof none) != 0 || c != d ||
         size < found.workspace || (uintptr_t)workspace % 256 ||

@@ -1,7 +1,8 @@
-/* What libcudnn says to our descriptions without a GPU, for check_library.py: a line, and one for each that
- * it refuses. Convolutions of each kind are described as runtime/cuda/cudnn_plan.c does it; since 9.8 for a
- * device that is described, too, so that heuristics propose engines, which must become plans again from their
- * words. Then it is asked to begin. CUDNN_CHECK_SAYS=1 prints what is proposed. */
+/* What libcudnn says to our descriptions without a GPU, for check_library.py: a line, and one for
+ * each that it refuses. Convolutions of each kind are described as runtime/cuda/cudnn_plan.c does
+ * it; since 9.8 for a device that is described, too, so that heuristics propose engines, which must
+ * become plans again from their words. Then it is asked to begin. CUDNN_CHECK_SAYS=1 prints what is
+ * proposed. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,21 +25,25 @@ static dl_call describe(dl_tensor makes, int spatial, int64_t groups, dl_dtype t
         int64_t size[DL_TENSOR_AXES], step = 1;
         dl_convolution_sizes(c, t, size);
         c->of[t].dtype = type;
-        for (int i = 0; i < DL_TENSOR_AXES; i++) c->of[t].step[inwards[i]] = step, step *= size[inwards[i]];
+        for (int i = 0; i < DL_TENSOR_AXES; i++)
+            c->of[t].step[inwards[i]] = step, step *= size[inwards[i]];
     }
     return call;
 }
 
 /* An H200, by its data sheet, in the words in which cuDNN writes devices down. */
 static const char h200[] =
-    "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], \"deviceVer\": 900, "
-    "\"driverVer\": 13000, \"cudaDeviceId\": 0, \"totalGlobalMem\": 150000000000, \"regsPerBlock\": 65536, "
+    "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], "
+    "\"deviceVer\": 900, "
+    "\"driverVer\": 13000, \"cudaDeviceId\": 0, \"totalGlobalMem\": 150000000000, "
+    "\"regsPerBlock\": 65536, "
     "\"multiProcessorCount\": 132, \"smClockRateKHz\": 1980000, \"memClockRateKHz\": 3201000, "
     "\"l2CacheSize\": 62914560, \"warpSize\": 32, \"maxSharedMemoryPerBlock\": 49152, "
     "\"maxSharedMemoryPerBlockOptin\": 232448, \"reservedSharedMemoryPerBlock\": 1024, "
     "\"maxRegistersPerSM\": 65536, \"pciDeviceId\": 9013, \"maxCtasPerSM\": 32, "
     "\"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, \"isTccDriver\": 0, "
-    "\"supportCoopLaunch\": 1, \"oversizedSharedMemoryPerBlock\": 0, \"deviceName\": \"NVIDIA H200\"}";
+    "\"supportCoopLaunch\": 1, \"oversizedSharedMemoryPerBlock\": 0, \"deviceName\": \"NVIDIA "
+    "H200\"}";
 
 static dlr_dnn_desc device_of(const dlr_cudnn *l) {
     const dlr_dnn_attribute json = {DLR_DNN_DEVICEPROP_JSON_REPRESENTATION, DLR_DNN_TYPE_CHAR,
@@ -56,13 +61,16 @@ static void try(const dlr_cudnn *l, dlr_dnn_desc device, dl_call call, bool is) 
     dlr_dnn_work w = {.l = l, .device = device, .call = call};
     dl_algorithm some[MOST];
     int status = dlr_dnn_describe(&w), n = status || !device ? 0 : dlr_dnn_propose(&w, MOST, some);
-    bool right = (w.graph != NULL) == is && (!device || ((status == 0) == is && (n || c->groups > 1 || !is)));
+    bool right = (w.graph != NULL) == is &&
+                 (!device || ((status == 0) == is && (n || c->groups > 1 || !is)));
     if (!right || getenv("CUDNN_CHECK_SAYS"))
-        printf("tensor %d made, sizes %lld %lld %lld, %lld groups, type %d%s: %s, %d plans\n", (int)c->makes,
-               (long long)c->in[0], (long long)c->in[1], (long long)c->in[2], (long long)c->groups,
-               (int)c->of[c->makes].dtype, c->tf32 ? " in TF32" : "", l->GetErrorString(status), n);
+        printf("tensor %d made, sizes %lld %lld %lld, %lld groups, type %d%s: %s, %d plans\n",
+               (int)c->makes, (long long)c->in[0], (long long)c->in[1], (long long)c->in[2],
+               (long long)c->groups, (int)c->of[c->makes].dtype, c->tf32 ? " in TF32" : "",
+               l->GetErrorString(status), n);
     for (int i = 0; i < n && getenv("CUDNN_CHECK_SAYS"); i++)
-        printf("    %s: workspace %lld\n", dl_algorithm_name(&some[i]), (long long)some[i].workspace);
+        printf("    %s: workspace %lld\n", dl_algorithm_name(&some[i]),
+               (long long)some[i].workspace);
     bad += !right, proposed += n;
     dlr_dnn_end(&w);
 }

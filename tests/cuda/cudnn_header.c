@@ -1,5 +1,6 @@
-/* The runtime's own declarations of cuDNN (runtime/cuda/cudnn.h) beside its header, for check_library.py:
- * values are equal, and each function takes what the runtime gives it. Compiled only, never linked. */
+/* The runtime's own declarations of cuDNN (runtime/cuda/cudnn.h) beside its header, for
+ * check_library.py: values are equal, and each function takes what the runtime gives it. Compiled
+ * only, never linked. */
 #include <cudnn.h>
 
 #include "runtime/cuda/cudnn.h"
@@ -108,7 +109,8 @@ EQUAL(sizeof(cudnnBackendAttributeName_t), sizeof(int));
 EQUAL(sizeof(cudnnBackendAttributeType_t), sizeof(int));
 EQUAL(sizeof(cudnnBackendDescriptor_t), sizeof(dlr_dnn_desc));
 
-/* Each function of the table as a call of cuDNN's with the same arguments, only handles and enums renamed. */
+/* Each function of the table as a call of cuDNN's with the same arguments, only handles and enums
+ * renamed. */
 #define DECLARE(name, result, arguments) result call_##name arguments;
 DLR_CUDNN_FUNCTIONS(DECLARE)
 #define HANDLE  ((cudnnHandle_t)handle)
@@ -118,16 +120,22 @@ size_t call_GetVersion(void) { return cudnnGetVersion(); }
 const char *call_GetErrorString(int status) { return cudnnGetErrorString((cudnnStatus_t)status); }
 int call_Create(dlr_dnn_handle *handle) { return cudnnCreate((cudnnHandle_t *)handle); }
 int call_Destroy(dlr_dnn_handle handle) { return cudnnDestroy(HANDLE); }
-int call_SetStream(dlr_dnn_handle handle, dlr_cu_stream s) { return cudnnSetStream(HANDLE, (cudaStream_t)s); }
-int call_BackendCreateDescriptor(int type, dlr_dnn_desc *desc) {
-    return cudnnBackendCreateDescriptor((cudnnBackendDescriptorType_t)type, (cudnnBackendDescriptor_t *)desc);
+int call_SetStream(dlr_dnn_handle handle, dlr_cu_stream s) {
+    return cudnnSetStream(HANDLE, (cudaStream_t)s);
 }
-int call_BackendDestroyDescriptor(dlr_dnn_desc desc) { return cudnnBackendDestroyDescriptor(DESC(desc)); }
+int call_BackendCreateDescriptor(int type, dlr_dnn_desc *desc) {
+    return cudnnBackendCreateDescriptor((cudnnBackendDescriptorType_t)type,
+                                        (cudnnBackendDescriptor_t *)desc);
+}
+int call_BackendDestroyDescriptor(dlr_dnn_desc desc) {
+    return cudnnBackendDestroyDescriptor(DESC(desc));
+}
 int call_BackendSetAttribute(dlr_dnn_desc desc, int what, int type, int64_t n, const void *values) {
     return cudnnBackendSetAttribute(DESC(desc), (cudnnBackendAttributeName_t)what,
                                     (cudnnBackendAttributeType_t)type, n, values);
 }
-int call_BackendGetAttribute(dlr_dnn_desc desc, int what, int type, int64_t most, int64_t *n, void *values) {
+int call_BackendGetAttribute(dlr_dnn_desc desc, int what, int type, int64_t most, int64_t *n,
+                             void *values) {
     return cudnnBackendGetAttribute(DESC(desc), (cudnnBackendAttributeName_t)what,
                                     (cudnnBackendAttributeType_t)type, most, n, values);
 }

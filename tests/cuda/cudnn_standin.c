@@ -1,12 +1,13 @@
-/* A library of the shape of libcudnn.so.9's backend on the driver's fake: what it does it does as host
- * functions in the stream of its handle, which can be captured. It is stricter than cuDNN: every attribute
- * must be one of its descriptor's, of its type, set before the end and only then; every byte that a plan
- * reads and writes must lie in the device's memory, at the alignment that was promised. Its engines:
+/* A library of the shape of libcudnn.so.9's backend on the driver's fake: what it does it does as
+ * host functions in the stream of its handle, which can be captured. It is stricter than cuDNN:
+ * every attribute must be one of its descriptor's, of its type, set before the end and only then;
+ * every byte that a plan reads and writes must lie in the device's memory, at the alignment that
+ * was promised. Its engines:
  *
  *     0  multiplies in f32
- *     1  by tensor cores, f32 in TF32; knob SPLIT_K_SLC: in how many parts, which it adds in its workspace
- *     2  like it, and says that its bits may differ: they do
- *     3  like it, and says that it transforms (Winograd): its sums are off
+ *     1  by tensor cores, f32 in TF32; knob SPLIT_K_SLC: in how many parts, which it adds in its
+ * workspace 2  like it, and says that its bits may differ: they do 3  like it, and says that it
+ * transforms (Winograd): its sums are off
  *
  *     CUDNN_STANDIN_VERSION=92700  the version that it says it is of
  *     CUDNN_STANDIN_WRONG=1        its sums leave out the last terms
@@ -57,13 +58,14 @@ int cudnnSetStream(dlr_dnn_handle handle, dlr_cu_stream s) { return handle->stre
 
 /* ---- descriptors ---- */
 
-/* What each has: all that it must have; ENGINECFG's knobs and what is only read (n 0) it may lack. */
-#define OPERATION(d, D, x, w, y)                                                                             \
-    {d, DLR_DNN_##D##_ALPHA, DLR_DNN_TYPE_FLOAT, 1, true},                                                   \
-        {d, DLR_DNN_##D##_BETA, DLR_DNN_TYPE_FLOAT, 1, true},                                                \
-        {d, DLR_DNN_##D##_CONV_DESC, DLR_DNN_TYPE_DESCRIPTOR, 1, true},                                      \
-        {d, DLR_DNN_##D##_##x, DLR_DNN_TYPE_DESCRIPTOR, 1, true},                                            \
-        {d, DLR_DNN_##D##_##w, DLR_DNN_TYPE_DESCRIPTOR, 1, true},                                            \
+/* What each has: all that it must have; ENGINECFG's knobs and what is only read (n 0) it may lack.
+ */
+#define OPERATION(d, D, x, w, y)                                                                   \
+    {d, DLR_DNN_##D##_ALPHA, DLR_DNN_TYPE_FLOAT, 1, true},                                         \
+        {d, DLR_DNN_##D##_BETA, DLR_DNN_TYPE_FLOAT, 1, true},                                      \
+        {d, DLR_DNN_##D##_CONV_DESC, DLR_DNN_TYPE_DESCRIPTOR, 1, true},                            \
+        {d, DLR_DNN_##D##_##x, DLR_DNN_TYPE_DESCRIPTOR, 1, true},                                  \
+        {d, DLR_DNN_##D##_##w, DLR_DNN_TYPE_DESCRIPTOR, 1, true},                                  \
         {d, DLR_DNN_##D##_##y, DLR_DNN_TYPE_DESCRIPTOR, 1, true},
 static const struct {
     int of, what, type, most;
@@ -83,12 +85,14 @@ static const struct {
     {DLR_DNN_ENGINEHEUR, DLR_DNN_ENGINEHEUR_OPERATION_GRAPH, DLR_DNN_TYPE_DESCRIPTOR, 1, true},
     {DLR_DNN_ENGINEHEUR, DLR_DNN_ENGINEHEUR_MODE, DLR_DNN_TYPE_HEUR_MODE, 1, true},
     {DLR_DNN_EXECUTION_PLAN, DLR_DNN_EXECUTION_PLAN_HANDLE, DLR_DNN_TYPE_HANDLE, 1, true},
-    {DLR_DNN_EXECUTION_PLAN, DLR_DNN_EXECUTION_PLAN_ENGINE_CONFIG, DLR_DNN_TYPE_DESCRIPTOR, 1, true},
+    {DLR_DNN_EXECUTION_PLAN, DLR_DNN_EXECUTION_PLAN_ENGINE_CONFIG, DLR_DNN_TYPE_DESCRIPTOR, 1,
+     true},
     {DLR_DNN_KNOB_CHOICE, DLR_DNN_KNOB_CHOICE_KNOB_TYPE, DLR_DNN_TYPE_KNOB_TYPE, 1, true},
     {DLR_DNN_KNOB_CHOICE, DLR_DNN_KNOB_CHOICE_KNOB_VALUE, DLR_DNN_TYPE_INT64, 1, true},
-    OPERATION(DLR_DNN_FORWARD, FORWARD, X, W, Y) OPERATION(DLR_DNN_BACKWARD_DATA, BWD_DATA, DX, W, DY)
-        OPERATION(DLR_DNN_BACKWARD_FILTER, BWD_FILTER, X, DW,
-                  DY){DLR_DNN_OPERATIONGRAPH, DLR_DNN_OPERATIONGRAPH_HANDLE, DLR_DNN_TYPE_HANDLE, 1, true},
+    OPERATION(DLR_DNN_FORWARD, FORWARD, X, W, Y)
+        OPERATION(DLR_DNN_BACKWARD_DATA, BWD_DATA, DX, W, DY) OPERATION(DLR_DNN_BACKWARD_FILTER,
+                                                                        BWD_FILTER, X, DW, DY){
+            DLR_DNN_OPERATIONGRAPH, DLR_DNN_OPERATIONGRAPH_HANDLE, DLR_DNN_TYPE_HANDLE, 1, true},
     {DLR_DNN_OPERATIONGRAPH, DLR_DNN_OPERATIONGRAPH_OPS, DLR_DNN_TYPE_DESCRIPTOR, 1, true},
     {DLR_DNN_TENSOR, DLR_DNN_TENSOR_UNIQUE_ID, DLR_DNN_TYPE_INT64, 1, true},
     {DLR_DNN_TENSOR, DLR_DNN_TENSOR_DATA_TYPE, DLR_DNN_TYPE_DATA_TYPE, 1, true},
@@ -102,8 +106,8 @@ static const struct {
 enum { KNOWN = sizeof known / sizeof *known };
 
 static size_t bytes_of(int type) {
-    return type == DLR_DNN_TYPE_INT64 || type == DLR_DNN_TYPE_VOID_PTR || type == DLR_DNN_TYPE_HANDLE ||
-                   type == DLR_DNN_TYPE_DESCRIPTOR
+    return type == DLR_DNN_TYPE_INT64 || type == DLR_DNN_TYPE_VOID_PTR ||
+                   type == DLR_DNN_TYPE_HANDLE || type == DLR_DNN_TYPE_DESCRIPTOR
                ? 8
                : 4;
 }
@@ -137,7 +141,8 @@ int cudnnBackendDestroyDescriptor(dlr_dnn_desc desc) { return free(desc), 0; }
 int cudnnBackendSetAttribute(dlr_dnn_desc desc, int what, int type, int64_t n, const void *values) {
     descriptor *d = desc;
     int i = 0;
-    while (i < KNOWN && !(known[i].of == d->type && known[i].what == what && known[i].type == type)) i++;
+    while (i < KNOWN && !(known[i].of == d->type && known[i].what == what && known[i].type == type))
+        i++;
     if (i == KNOWN || d->final || n < 1 || n > known[i].most || !values) return DLR_DNN_BAD_PARAM;
     for (int64_t k = 0; type == DLR_DNN_TYPE_DESCRIPTOR && k < n; k++) {
         const descriptor *own = ((descriptor *const *)values)[k];
@@ -166,7 +171,8 @@ static const struct {
                      {0, DLR_DNN_FORWARD_X, DLR_DNN_FORWARD_W, DLR_DNN_FORWARD_Y}}};
 
 static tensor tensor_of(const descriptor *d) {
-    const attribute *size = find(d, DLR_DNN_TENSOR_DIMENSIONS), *step = find(d, DLR_DNN_TENSOR_STRIDES);
+    const attribute *size = find(d, DLR_DNN_TENSOR_DIMENSIONS),
+                    *step = find(d, DLR_DNN_TENSOR_STRIDES);
     tensor t = {.type = whole(d, DLR_DNN_TENSOR_DATA_TYPE),
                 .n = size->n == step->n ? (int)size->n : 0,
                 .name = *longs(d, DLR_DNN_TENSOR_UNIQUE_ID),
@@ -192,7 +198,8 @@ static relation relation_of(const descriptor *op) {
 
 static bool is_tensor(const descriptor *d) {
     tensor t = tensor_of(d);
-    bool ok = t.n >= 4 && (t.type == DLR_DNN_FLOAT || t.type == DLR_DNN_HALF || t.type == DLR_DNN_BFLOAT16) &&
+    bool ok = t.n >= 4 &&
+              (t.type == DLR_DNN_FLOAT || t.type == DLR_DNN_HALF || t.type == DLR_DNN_BFLOAT16) &&
               t.alignment > 0 && t.alignment % dl_dtype_bytes(cudnn_standin_dtype(t.type)) == 0;
     for (int i = 0; i < t.n; i++) ok = ok && t.size[i] > 0 && t.step[i] > 0;
     return ok;
@@ -218,7 +225,8 @@ static bool is_operation(const descriptor *d) {
               x->size[1] % w->size[1] == 0 && w->size[0] == y->size[1] &&
               w->size[0] % (x->size[1] / w->size[1]) == 0;
     for (int i = 0; ok && i < r.spatial; i++) {
-        int64_t room = x->size[2 + i] + r.lo[i] + r.hi[i] - (w->size[2 + i] - 1) * r.dilation[i] - 1;
+        int64_t room =
+            x->size[2 + i] + r.lo[i] + r.hi[i] - (w->size[2 + i] - 1) * r.dilation[i] - 1;
         ok = room >= 0 && room / r.stride[i] + 1 == y->size[2 + i];
     }
     return ok;
@@ -229,7 +237,9 @@ static bool is_operation(const descriptor *d) {
 static const descriptor *operation_of(const descriptor *graph) {
     return other(graph, DLR_DNN_OPERATIONGRAPH_OPS);
 }
-static int64_t index_of(const descriptor *engine) { return *longs(engine, DLR_DNN_ENGINE_GLOBAL_INDEX); }
+static int64_t index_of(const descriptor *engine) {
+    return *longs(engine, DLR_DNN_ENGINE_GLOBAL_INDEX);
+}
 
 /* All of one type: heuristics of 9.19 and 9.26 know nothing that makes f32 of 16 bits. */
 static bool knows_types(const relation *r) {
@@ -244,7 +254,8 @@ static int64_t splits_of(const descriptor *config) {
     if (!knobs || knobs->n != 1) return 0;
     const descriptor *k = other(config, DLR_DNN_ENGINECFG_KNOB_CHOICES);
     int64_t value = *longs(k, DLR_DNN_KNOB_CHOICE_KNOB_VALUE);
-    return whole(k, DLR_DNN_KNOB_CHOICE_KNOB_TYPE) == SPLIT_K_SLC && value <= MOST_SPLITS ? value : 0;
+    return whole(k, DLR_DNN_KNOB_CHOICE_KNOB_TYPE) == SPLIT_K_SLC && value <= MOST_SPLITS ? value
+                                                                                          : 0;
 }
 
 static int64_t elements(const tensor *t) {
@@ -254,8 +265,8 @@ static int64_t elements(const tensor *t) {
 }
 
 static int64_t workspace_of(const descriptor *config) {
-    relation r = relation_of(
-        operation_of(other(other(config, DLR_DNN_ENGINECFG_ENGINE), DLR_DNN_ENGINE_OPERATION_GRAPH)));
+    relation r = relation_of(operation_of(
+        other(other(config, DLR_DNN_ENGINECFG_ENGINE), DLR_DNN_ENGINE_OPERATION_GRAPH)));
     int64_t n = splits_of(config);
     return n > 1 ? n * elements(&r.of[r.makes]) * (int64_t)sizeof(float) : 0;
 }
@@ -273,8 +284,8 @@ int cudnnBackendFinalize(dlr_dnn_desc desc) {
     if (ok && d->type == DLR_DNN_ENGINECFG) supported = splits_of(d) > 0;
     if (ok && d->type == DLR_DNN_EXECUTION_PLAN) {
         const descriptor *config = other(d, DLR_DNN_EXECUTION_PLAN_ENGINE_CONFIG);
-        relation r = relation_of(
-            operation_of(other(other(config, DLR_DNN_ENGINECFG_ENGINE), DLR_DNN_ENGINE_OPERATION_GRAPH)));
+        relation r = relation_of(operation_of(
+            other(other(config, DLR_DNN_ENGINECFG_ENGINE), DLR_DNN_ENGINE_OPERATION_GRAPH)));
         supported = knows_types(&r);
     }
     d->final = ok && supported;
@@ -283,7 +294,8 @@ int cudnnBackendFinalize(dlr_dnn_desc desc) {
 
 /* ---- what is read ---- */
 
-/* Fills a descriptor that the caller has created, as the library does with those that it hands out. */
+/* Fills a descriptor that the caller has created, as the library does with those that it hands out.
+ */
 static int put(descriptor *to, int type, int n, const attribute *of) {
     if (!to || to->type != type || to->final || to->count) return DLR_DNN_BAD_PARAM;
     to->count = n, to->final = true;
@@ -337,13 +349,15 @@ static int notes_of(const descriptor *engine, int *to, int64_t *count) {
     return 0;
 }
 
-int cudnnBackendGetAttribute(dlr_dnn_desc desc, int what, int type, int64_t most, int64_t *n, void *values) {
+int cudnnBackendGetAttribute(dlr_dnn_desc desc, int what, int type, int64_t most, int64_t *n,
+                             void *values) {
     const descriptor *d = desc;
     const attribute *a = find(d, what);
     if (!d->final) return DLR_DNN_BAD_PARAM_NOT_FINALIZED;
     if (what == DLR_DNN_ENGINEHEUR_RESULTS && d->type == DLR_DNN_ENGINEHEUR)
         return propose(d, values, most, n);
-    if (what == DLR_DNN_ENGINE_NUMERICAL_NOTE && d->type == DLR_DNN_ENGINE) return notes_of(d, values, n);
+    if (what == DLR_DNN_ENGINE_NUMERICAL_NOTE && d->type == DLR_DNN_ENGINE)
+        return notes_of(d, values, n);
     if (what == DLR_DNN_EXECUTION_PLAN_WORKSPACE_SIZE && d->type == DLR_DNN_EXECUTION_PLAN) {
         *(int64_t *)values = workspace_of(other(d, DLR_DNN_EXECUTION_PLAN_ENGINE_CONFIG));
         return *n = 1, 0;
@@ -368,9 +382,9 @@ static void note(const job *j) {
     const char *name = getenv("CUDNN_STANDIN_LOG");
     FILE *f = name ? fopen(name, "a") : NULL;
     if (!f) return;
-    fprintf(f, "makes %c, %d spatial axes, types %d %d %d, engine %d, splits %d\n", " xwy"[j->r.makes],
-            j -> r.spatial, j->r.of[DL_TENSOR_X].type, j->r.of[DL_TENSOR_W].type, j->r.of[DL_TENSOR_Y].type,
-            (int)j->engine, (int)j->splits);
+    fprintf(f, "makes %c, %d spatial axes, types %d %d %d, engine %d, splits %d\n",
+            " xwy"[j->r.makes], j -> r.spatial, j->r.of[DL_TENSOR_X].type,
+            j->r.of[DL_TENSOR_W].type, j->r.of[DL_TENSOR_Y].type, (int)j->engine, (int)j->splits);
     fclose(f);
 }
 
@@ -392,14 +406,17 @@ int cudnnBackendExecute(dlr_dnn_handle handle, dlr_dnn_desc plan, dlr_dnn_desc p
         for (int i = 0; i < 3; i++)
             if (longs(v, DLR_DNN_VARIANT_PACK_UNIQUE_IDS)[i] == own->name)
                 one_job.at[t] = (uint64_t)longs(v, DLR_DNN_VARIANT_PACK_DATA_POINTERS)[i];
-        if (one_job.at[t] % (uint64_t)own->alignment || !memory(one_job.at[t], cudnn_standin_reach(own)))
+        if (one_job.at[t] % (uint64_t)own->alignment ||
+            !memory(one_job.at[t], cudnn_standin_reach(own)))
             return DLR_DNN_BAD_PARAM;
     }
-    if (room && (one_job.workspace % 256 || !memory(one_job.workspace, room))) return DLR_DNN_BAD_PARAM;
+    if (room && (one_job.workspace % 256 || !memory(one_job.workspace, room)))
+        return DLR_DNN_BAD_PARAM;
     if (++handle->executions == number("CUDNN_STANDIN_FAULT", 0)) return DLR_DNN_EXECUTION_FAILED;
     job *j = new_kept(sizeof *j); /* what was captured runs it again */
     if (!j) return DLR_DNN_HOST_ALLOCATION_FAILED;
     *j = one_job;
     note(j);
-    return driver()->LaunchHostFunc(handle->stream, cudnn_standin_run, j) ? DLR_DNN_EXECUTION_FAILED : 0;
+    return driver()->LaunchHostFunc(handle->stream, cudnn_standin_run, j) ? DLR_DNN_EXECUTION_FAILED
+                                                                          : 0;
 }

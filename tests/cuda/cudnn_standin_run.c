@@ -21,7 +21,8 @@ size_t cudnn_standin_reach(const tensor *t) {
     return (size_t)(place_of(t, last) + 1) * (size_t)dl_dtype_bytes(cudnn_standin_dtype(t->type));
 }
 
-/* All that lies from there on; with `tf32` to 11 digits, ties away from zero, as kernels round theirs. */
+/* All that lies from there on; with `tf32` to 11 digits, ties away from zero, as kernels round
+ * theirs. */
 static float *fetch(const tensor *t, uint64_t at, bool tf32) {
     dl_dtype type = cudnn_standin_dtype(t->type);
     size_t n = cudnn_standin_reach(t) / (size_t)dl_dtype_bytes(type);
@@ -44,7 +45,8 @@ static bool next(int n, const int64_t *size, int64_t *at) {
     return i >= 0;
 }
 
-/* Places of the three tensors for a product: [sample, group, c, o, taps..., outputs...]. False: on padding.
+/* Places of the three tensors for a product: [sample, group, c, o, taps..., outputs...]. False: on
+ * padding.
  */
 static bool place_all(const relation *r, const int64_t *at, int64_t place[DL_NTENSORS]) {
     const tensor *x = &r->of[DL_TENSOR_X], *w = &r->of[DL_TENSOR_W], *y = &r->of[DL_TENSOR_Y];

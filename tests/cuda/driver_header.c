@@ -1,6 +1,6 @@
-/* The runtime's own declarations of the CUDA driver (runtime/driver/driver.h) beside its headers, for
- * check_driver.py: values and places are equal, and each function, in the version that is asked of
- * cuGetProcAddress, takes what the runtime gives it. Compiled only, never linked. */
+/* The runtime's own declarations of the CUDA driver (runtime/driver/driver.h) beside its headers,
+ * for check_driver.py: values and places are equal, and each function, in the version that is asked
+ * of cuGetProcAddress, takes what the runtime gives it. Compiled only, never linked. */
 #include <cudaTypedefs.h>
 
 #include "ir/kernel/tensor_map.h"
@@ -77,14 +77,14 @@ SAME_PLACE(to.pitch, dstPitch);
 SAME_PLACE(width, WidthInBytes);
 SAME_PLACE(height, Height);
 
-/* Each function of the table as a call of the driver's with the same arguments; that of a table's row without
- * one is not used, which is an error. Handles have the driver's tags; a pointer to words of another name
- * points to as many bytes. */
-#define DECLARE(name, version, arguments)                                                                    \
-    static PFN_cu##name##_v##version real_##name;                                                            \
+/* Each function of the table as a call of the driver's with the same arguments; that of a table's
+ * row without one is not used, which is an error. Handles have the driver's tags; a pointer to
+ * words of another name points to as many bytes. */
+#define DECLARE(name, version, arguments)                                                          \
+    static PFN_cu##name##_v##version real_##name;                                                  \
     dlr_cu_result call_##name arguments;
 DLR_DRIVER_FUNCTIONS(DECLARE, DECLARE)
-#define CALL(name, arguments, passed)                                                                        \
+#define CALL(name, arguments, passed)                                                              \
     dlr_cu_result call_##name arguments { return (dlr_cu_result)real_##name passed; }
 #define AS(type, p) ((type *)(p) + 0 * sizeof(char[sizeof *(p) == sizeof(type) ? 1 : -1]))
 
@@ -134,8 +134,8 @@ CALL(ModuleGetFunction, (dlr_cu_function * f, dlr_cu_module m, const char *name)
 CALL(FuncSetAttribute, (dlr_cu_function f, int what, int v), (f, (CUfunction_attribute)what, v))
 CALL(FuncGetAttribute, (int *v, int what, dlr_cu_function f), (v, (CUfunction_attribute)what, f))
 CALL(LaunchKernel,
-     (dlr_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-      unsigned shared, stream s, void **params, void **extra),
+     (dlr_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+      unsigned bz, unsigned shared, stream s, void **params, void **extra),
      (f, gx, gy, gz, bx, by, bz, shared, s, params, extra))
 CALL(LaunchHostFunc, (stream s, dlr_cu_host_fn *f, void *data), (s, f, data))
 CALL(GraphInstantiateWithFlags, (exec * e, dlr_cu_graph g, uint64_t flags), (e, g, flags))
@@ -145,17 +145,18 @@ CALL(GraphExecDestroy, (exec e), (e))
 CALL(GraphDestroy, (dlr_cu_graph g), (g))
 #define WORDS(p)  AS(const cuuint64_t, p)
 #define HALVES(p) AS(const cuuint32_t, p)
-#define TURNS                                                                                                \
-    (CUtensorMapInterleave) interleave, (CUtensorMapSwizzle)swizzle, (CUtensorMapL2promotion)promotion,      \
-        (CUtensorMapFloatOOBfill)outside
+#define TURNS                                                                                      \
+    (CUtensorMapInterleave) interleave, (CUtensorMapSwizzle)swizzle,                               \
+        (CUtensorMapL2promotion)promotion, (CUtensorMapFloatOOBfill)outside
 CALL(TensorMapEncodeTiled,
      (void *map, int type, unsigned axes, void *address, const uint64_t *size, const uint64_t *step,
-      const uint32_t *box, const uint32_t *each, int interleave, int swizzle, int promotion, int outside),
-     (map, (CUtensorMapDataType)type, axes, address, WORDS(size), WORDS(step), HALVES(box), HALVES(each),
-      TURNS))
+      const uint32_t *box, const uint32_t *each, int interleave, int swizzle, int promotion,
+      int outside),
+     (map, (CUtensorMapDataType)type, axes, address, WORDS(size), WORDS(step), HALVES(box),
+      HALVES(each), TURNS))
 CALL(TensorMapEncodeIm2col,
      (void *map, int type, unsigned axes, void *address, const uint64_t *size, const uint64_t *step,
       const int *low, const int *high, uint32_t channels, uint32_t pixels, const uint32_t *each,
       int interleave, int swizzle, int promotion, int outside),
-     (map, (CUtensorMapDataType)type, axes, address, WORDS(size), WORDS(step), low, high, channels, pixels,
-      HALVES(each), TURNS))
+     (map, (CUtensorMapDataType)type, axes, address, WORDS(size), WORDS(step), low, high, channels,
+      pixels, HALVES(each), TURNS))

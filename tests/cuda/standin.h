@@ -1,5 +1,5 @@
-/* What stand-ins of CUDA's libraries have of the program that loads them: the driver's fake and its memory;
- * and what they keep for good. */
+/* What stand-ins of CUDA's libraries have of the program that loads them: the driver's fake and its
+ * memory; and what they keep for good. */
 #ifndef TESTS_CUDA_STANDIN_H
 #define TESTS_CUDA_STANDIN_H
 #include <dlfcn.h>
@@ -30,8 +30,8 @@ static struct kept {
     void *what;
 } * all_kept;
 
-/* Memory of zeros, or NULL, that is kept, such as jobs that a captured step runs again: no leak of who calls
- * the library. */
+/* Memory of zeros, or NULL, that is kept, such as jobs that a captured step runs again: no leak of
+ * who calls the library. */
 static inline void *new_kept(size_t bytes) {
     struct kept *k = malloc(sizeof *k);
     void *what = calloc(1, bytes);

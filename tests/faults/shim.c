@@ -1,15 +1,14 @@
 /* Loaded before a program's own libraries (LD_PRELOAD), makes its k-th request to the system fail:
  *
  *   FAULT_OF=NAME      the program meant; in others (the C compiler it starts) nothing fails
- *   FAULT_KIND         memory: malloc and its kin, mmap, fork; files: open, read, write, sync, rename, pipes
- *                      and their kin
- *   FAULT_AT=K         which request, from 1; 0: none
- *   FAULT_EVER         not that one alone but every one from it on
- *   FAULT_KILL         the process is killed in its place (a write has written half of its bytes)
- *   FAULT_COUNT=FILE   where the number of requests is left at the end, for the sweep to know how far to go
+ *   FAULT_KIND         memory: malloc and its kin, mmap, fork; files: open, read, write, sync,
+ * rename, pipes and their kin FAULT_AT=K         which request, from 1; 0: none FAULT_EVER not that
+ * one alone but every one from it on FAULT_KILL         the process is killed in its place (a write
+ * has written half of its bytes) FAULT_COUNT=FILE   where the number of requests is left at the
+ * end, for the sweep to know how far to go
  *
- * One thread's requests come in a fixed order, several threads' nearly so: a sweep over k meets every
- * request. */
+ * One thread's requests come in a fixed order, several threads' nearly so: a sweep over k meets
+ * every request. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -72,16 +71,17 @@ __attribute__((destructor)) static void leave(void) {
     if (fd >= 0) close(fd);
 }
 
-/* One wrapper a function: NAME(type, name, (parameters), (arguments), kind, errno, value on failure). */
-#define WRAP(type, name, parameters, arguments, of, error, failed)                                           \
-    type name parameters {                                                                                   \
-        static type(*real) parameters;                                                                       \
-        if (!real) *(void **)&real = next(#name);                                                            \
-        if (fails(of)) {                                                                                     \
-            errno = error;                                                                                   \
-            return failed;                                                                                   \
-        }                                                                                                    \
-        return real arguments;                                                                               \
+/* One wrapper a function: NAME(type, name, (parameters), (arguments), kind, errno, value on
+ * failure). */
+#define WRAP(type, name, parameters, arguments, of, error, failed)                                 \
+    type name parameters {                                                                         \
+        static type(*real) parameters;                                                             \
+        if (!real) *(void **)&real = next(#name);                                                  \
+        if (fails(of)) {                                                                           \
+            errno = error;                                                                         \
+            return failed;                                                                         \
+        }                                                                                          \
+        return real arguments;                                                                     \
     }
 
 /* glibc's own names: dlsym may allocate itself, so malloc cannot be looked up by it. */
@@ -91,7 +91,9 @@ void *malloc(size_t n) { return fails(MEMORY) ? (errno = ENOMEM, NULL) : __libc_
 void *calloc(size_t n, size_t size) {
     return fails(MEMORY) ? (errno = ENOMEM, NULL) : __libc_calloc(n, size);
 }
-void *realloc(void *p, size_t n) { return fails(MEMORY) ? (errno = ENOMEM, NULL) : __libc_realloc(p, n); }
+void *realloc(void *p, size_t n) {
+    return fails(MEMORY) ? (errno = ENOMEM, NULL) : __libc_realloc(p, n);
+}
 void *aligned_alloc(size_t align, size_t n) {
     return fails(MEMORY) ? (errno = ENOMEM, NULL) : __libc_memalign(align, n);
 }
@@ -104,13 +106,13 @@ WRAP(pid_t, fork, (void), (), MEMORY, EAGAIN, -1)
 WRAP(void *, mmap, (void *at, size_t n, int protect, int flags, int fd, off_t offset),
      (at, n, protect, flags, fd, offset), MEMORY, ENOMEM, MAP_FAILED)
 
-#define MODE_OF(flags, mode)                                                                                 \
-    mode_t mode = 0;                                                                                         \
-    if ((flags) & (O_CREAT | __O_TMPFILE)) {                                                                 \
-        va_list list;                                                                                        \
-        va_start(list, flags);                                                                               \
-        mode = va_arg(list, mode_t);                                                                         \
-        va_end(list);                                                                                        \
+#define MODE_OF(flags, mode)                                                                       \
+    mode_t mode = 0;                                                                               \
+    if ((flags) & (O_CREAT | __O_TMPFILE)) {                                                       \
+        va_list list;                                                                              \
+        va_start(list, flags);                                                                     \
+        mode = va_arg(list, mode_t);                                                               \
+        va_end(list);                                                                              \
     }
 int open(const char *path, int flags, ...) {
     static int (*real)(const char *, int, ...);
@@ -129,31 +131,34 @@ int __open64_2(const char *path, int flags);
 WRAP(int, __open64_2, (const char *path, int flags), (path, flags), FILES, EIO, -1)
 WRAP(ssize_t, read, (int fd, void *to, size_t n), (fd, to, n), FILES, EIO, -1)
 WRAP(ssize_t, pread, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), FILES, EIO, -1)
-WRAP(ssize_t, preadv, (int fd, const struct iovec *to, int n, off_t at), (fd, to, n, at), FILES, EIO, -1)
+WRAP(ssize_t, preadv, (int fd, const struct iovec *to, int n, off_t at), (fd, to, n, at), FILES,
+     EIO, -1)
 ssize_t write(int fd, const void *from, size_t n) {
     static ssize_t (*real)(int, const void *, size_t);
     if (!real) *(void **)&real = next("write");
     if (is_last(FILES) && real(fd, from, n / 2) < 0) errno = EIO; /* it is over anyway */
     return fails(FILES) ? (errno = ENOSPC, -1) : real(fd, from, n);
 }
-WRAP(ssize_t, pwrite, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at), FILES, ENOSPC, -1)
+WRAP(ssize_t, pwrite, (int fd, const void *from, size_t n, off_t at), (fd, from, n, at), FILES,
+     ENOSPC, -1)
 WRAP(ssize_t, writev, (int fd, const struct iovec *v, int n), (fd, v, n), FILES, ENOSPC, -1)
 WRAP(int, fsync, (int fd), (fd), FILES, EIO, -1)
 WRAP(int, fdatasync, (int fd), (fd), FILES, EIO, -1)
 WRAP(int, ftruncate, (int fd, off_t n), (fd, n), FILES, EIO, -1)
 WRAP(int, rename, (const char *from, const char *to), (from, to), FILES, EIO, -1)
-WRAP(int, renameat, (int d, const char *from, int e, const char *to), (d, from, e, to), FILES, EIO, -1)
+WRAP(int, renameat, (int d, const char *from, int e, const char *to), (d, from, e, to), FILES, EIO,
+     -1)
 WRAP(int, link, (const char *from, const char *to), (from, to), FILES, EIO, -1)
 WRAP(int, symlink, (const char *to, const char *at), (to, at), FILES, EIO, -1)
 WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), FILES, EIO, -1)
 WRAP(int, memfd_create, (const char *name, unsigned flags), (name, flags), FILES, EMFILE, -1)
 WRAP(int, pipe2, (int ends[2], int flags), (ends, flags), FILES, EMFILE, -1)
-WRAP(int, socketpair, (int domain, int type, int protocol, int ends[2]), (domain, type, protocol, ends),
-     FILES, EMFILE, -1)
+WRAP(int, socketpair, (int domain, int type, int protocol, int ends[2]),
+     (domain, type, protocol, ends), FILES, EMFILE, -1)
 typedef int pick(const struct dirent *);
 typedef int order(const struct dirent **, const struct dirent **);
-WRAP(int, scandir, (const char *path, struct dirent ***list, pick *p, order *o), (path, list, p, o), FILES,
-     EMFILE, -1)
+WRAP(int, scandir, (const char *path, struct dirent ***list, pick *p, order *o), (path, list, p, o),
+     FILES, EMFILE, -1)
 WRAP(DIR *, opendir, (const char *path), (path), FILES, EMFILE, NULL)
 WRAP(int, mkstemp, (char *name), (name), FILES, EIO, -1)
 WRAP(char *, mkdtemp, (char *name), (name), FILES, EIO, NULL)

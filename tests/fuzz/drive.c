@@ -1,11 +1,11 @@
 /* Runs a target without libFuzzer:
  *
- *     fuzz_NAME RUNS PATH...       every file of the paths (files or directories; what does not exist is
- * passed over) as it is, then RUNS changed ones, the same each time fuzz_NAME --one FILE         one input,
- * as a crash left it
+ *     fuzz_NAME RUNS PATH...       every file of the paths (files or directories; what does not
+ * exist is passed over) as it is, then RUNS changed ones, the same each time fuzz_NAME --one FILE
+ * one input, as a crash left it
  *
- * The input under test is kept in a file that is named when the process dies, so that a crash can be run
- * again. */
+ * The input under test is kept in a file that is named when the process dies, so that a crash can
+ * be run again. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,7 +34,8 @@ static void keep_crash(int sig) {
     int fd = mkstemp(crash_path);
     if (fd >= 0 && write(fd, current, current_n) == (ssize_t)current_n) {
         static const char says[] = "the input is kept in ";
-        if (write(2, says, sizeof says - 1) + write(2, crash_path, strlen(crash_path)) + write(2, "\n", 1) <
+        if (write(2, says, sizeof says - 1) + write(2, crash_path, strlen(crash_path)) +
+                write(2, "\n", 1) <
             0)
             _exit(70);
     }

@@ -1,5 +1,5 @@
-/* Arrays of files as loaders read them, .npy and .npz; and chunks as they are packed: what is no such file is
- * taken for one, its first bytes for the codecs. */
+/* Arrays of files as loaders read them, .npy and .npz; and chunks as they are packed: what is no
+ * such file is taken for one, its first bytes for the codecs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +24,9 @@ static void read_array(const dlr_array_file *f, const dlr_array_facts *a) {
     for (int k = 0; k < 3 && count <= 1 << 16; k++) {
         dl_error fault = {0};
         void *out = malloc((size_t)count * dlr_element_bytes(wanted[k]) + 1);
-        FUZZ_CHECK(out && (dlr_source_read(s, &b, wanted[k], out, &fault) || fault.code == DL_INPUT ||
-                           fault.code == DL_IO || fault.code == DL_RESOURCE));
+        FUZZ_CHECK(out &&
+                   (dlr_source_read(s, &b, wanted[k], out, &fault) || fault.code == DL_INPUT ||
+                    fault.code == DL_IO || fault.code == DL_RESOURCE));
         free(out);
     }
     dlr_source_close(s);
@@ -36,7 +37,8 @@ static void unpack(const uint8_t *data, size_t n) {
     const char *why;
     if (n < 6) return;
     for (int i = 0; i < 3; i++)
-        codecs[i] = (dlr_codec){(dlr_codec_kind)(data[i] % (DLR_CODEC_CRC32C + 1)), 1 + data[3] % 8};
+        codecs[i] =
+            (dlr_codec){(dlr_codec_kind)(data[i] % (DLR_CODEC_CRC32C + 1)), 1 + data[3] % 8};
     size_t room = data[4] + 256u * (data[5] % 16);
     char *packed = malloc(n), *out = malloc(room + 1);
     FUZZ_CHECK(packed && out);
@@ -47,7 +49,8 @@ static void unpack(const uint8_t *data, size_t n) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    bool npy = n >= 6 && memcmp(data, "\x93NUMPY", 6) == 0, npz = n >= 4 && memcmp(data, "PK\3\4", 4) == 0;
+    bool npy = n >= 6 && memcmp(data, "\x93NUMPY", 6) == 0,
+         npz = n >= 4 && memcmp(data, "PK\3\4", 4) == 0;
     if (!npy && !npz) { /* HDF5 is libhdf5's, in a process of its own */
         unpack(data, n);
         return 0;

@@ -1,4 +1,5 @@
-/* Pictures: JPEG files and CIFAR-10's binary layout, as dldata describes and as the loaders read them. */
+/* Pictures: JPEG files and CIFAR-10's binary layout, as dldata describes and as the loaders read
+ * them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +36,11 @@ static void read_records(const uint8_t *data, size_t n) {
     dlr_arrays arrays = {0};
     dl_error err = {0};
     dl_type x = dl_scalar(DL_F32), t = dl_scalar(DL_I32);
-    dl_type_push(&x, "N", 1), dl_type_push(&x, "C", 3), dl_type_push(&x, "H", 32), dl_type_push(&x, "W", 32);
+    dl_type_push(&x, "N", 1), dl_type_push(&x, "C", 3), dl_type_push(&x, "H", 32),
+        dl_type_push(&x, "W", 32);
     dl_type_push(&t, "N", 1);
-    FUZZ_CHECK(dlr_arrays_add(&arrays, "x", false, &x, &err) && dlr_arrays_add(&arrays, "t", true, &t, &err));
+    FUZZ_CHECK(dlr_arrays_add(&arrays, "x", false, &x, &err) &&
+               dlr_arrays_add(&arrays, "t", true, &t, &err));
     snprintf(folder, sizeof folder, "%s.folder", file);
     mkdir(folder, 0700);
     char path[320];
@@ -45,14 +48,15 @@ static void read_records(const uint8_t *data, size_t n) {
     FUZZ_CHECK(link(file, path) == 0);
     dlr_cifar_options o = {.folder = folder};
     dlr_dataset *d = dlr_dataset_open(
-        &dlr_cifar_loader, &o, &(dlr_dataset_options){DLR_VALID, 0, &arrays, false, DLR_OPEN_FOR_USE}, &err);
+        &dlr_cifar_loader, &o,
+        &(dlr_dataset_options){DLR_VALID, 0, &arrays, false, DLR_OPEN_FOR_USE}, &err);
     FUZZ_CHECK(d || err.code == DL_INPUT);
     for (int64_t i = 0; d && i < dlr_dataset_samples(d); i++) {
         static _Alignas(64) char scratch[1 << 15];
         static float planes[3 * 32 * 32];
         int32_t label = -1;
-        FUZZ_CHECK(dlr_dataset_sample(d, 0, i, (void *[]){planes, &label}, scratch, &err) && label >= 0 &&
-                   label < 10);
+        FUZZ_CHECK(dlr_dataset_sample(d, 0, i, (void *[]){planes, &label}, scratch, &err) &&
+                   label >= 0 && label < 10);
     }
     dlr_dataset_close(d);
     unlink(path), rmdir(folder);

@@ -1,4 +1,5 @@
-/* IR text: the parser; the printer, which must be its inverse; the passes on what the parser accepts. */
+/* IR text: the parser; the printer, which must be its inverse; the passes on what the parser
+ * accepts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,8 +13,8 @@ static dl_buf print(const dl_module *m) {
     return b;
 }
 
-/* "# passes: a,b" in the first line names the passes, as in tests/golden/passes; the whole pipeline without
- * it. */
+/* "# passes: a,b" in the first line names the passes, as in tests/golden/passes; the whole pipeline
+ * without it. */
 static const char *passes_of(dl_arena *arena, const char *text, size_t n) {
     static const char head[] = "# passes: ";
     const char *end = memchr(text, '\n', n);
@@ -28,7 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     FUZZ_CHECK(m || err.code == DL_INPUT);
     if (m) {
         dl_buf once = print(m);
-        dl_module *again = dl_parse_module(arena, once.at ? once.at : "", once.n, "again.dlir", &err);
+        dl_module *again =
+            dl_parse_module(arena, once.at ? once.at : "", once.n, "again.dlir", &err);
         FUZZ_CHECK(again);
         dl_buf twice = print(again);
         FUZZ_CHECK(once.n == twice.n && (once.n == 0 || memcmp(once.at, twice.at, once.n) == 0));
@@ -48,9 +50,10 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
 #define OP(id, name, ...) name,
 #include "ir/ops.def"
 #undef OP
-        "f32[",   "f64[",  "i32[", "bool[", "@cl",    "@panel16", "{over=[N]}",   "{axis=0}",   "%0",
-        "%1",     "%9",    "$w",   "N=2",   "C=0",    "->",       "graph @train", "kernel @k0", "result loss",
-        "update", "param", "load", "store", "space(", "fused",    "at 64",        NULL};
+        "f32[",     "f64[",         "i32[",       "bool[",       "@cl",    "@panel16", "{over=[N]}",
+        "{axis=0}", "%0",           "%1",         "%9",          "$w",     "N=2",      "C=0",
+        "->",       "graph @train", "kernel @k0", "result loss", "update", "param",    "load",
+        "store",    "space(",       "fused",      "at 64",       NULL};
     fuzz_random r = {seed};
     return fuzz_mutate_text((char *)data, n, max, words, &r);
 }

@@ -9,7 +9,8 @@
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    if (n < 6 || memcmp(data, "\x93NUMPY", 6) != 0) return 0; /* HDF5 is libhdf5's, in a process of its own */
+    if (n < 6 || memcmp(data, "\x93NUMPY", 6) != 0)
+        return 0; /* HDF5 is libhdf5's, in a process of its own */
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     array_file f = {0};

@@ -1,4 +1,5 @@
-/* Data of one's own: the section of a configuration, and the statistics that are kept beside the data. */
+/* Data of one's own: the section of a configuration, and the statistics that are kept beside the
+ * data. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -37,7 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     dlr_own_channel channels[2] = {{0}};
     if (dlr_own_statistics_parse(dl_strndup(arena, (const char *)data, n), 7, channels, 2))
         for (int c = 0; c < 2; c++)
-            FUZZ_CHECK(isfinite(channels[c].mean) && isfinite(channels[c].std) && isfinite(channels[c].most));
+            FUZZ_CHECK(isfinite(channels[c].mean) && isfinite(channels[c].std) &&
+                       isfinite(channels[c].most));
     dl_arena_free(arena);
     return 0;
 }

@@ -17,8 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     return 0;
 }
 
-/* magic[8] version:u32 sections:u32 bytes:u64 checksum:u64, then {id:u32 zero:u32 offset:u64 bytes:u64} a
- * section. */
+/* magic[8] version:u32 sections:u32 bytes:u64 checksum:u64, then {id:u32 zero:u32 offset:u64
+ * bytes:u64} a section. */
 enum { HEAD = 32, SECTION = 24 };
 
 static uint64_t get(const uint8_t *at) {
@@ -35,7 +35,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
     if (n > HEAD) memcpy(&sections, data + 12, sizeof sections);
     if (sections == 0 || sections > 16 || n < HEAD + sections * SECTION || fuzz_below(&r, 16) == 0)
         return fuzz_mutate_bytes(data, n, max, &r);
-    /* Inside one section, the lengths of the table kept true, so that the records behind it are read. */
+    /* Inside one section, the lengths of the table kept true, so that the records behind it are
+     * read. */
     uint32_t which = (uint32_t)fuzz_below(&r, sections);
     uint8_t *entry = data + HEAD + which * SECTION;
     uint64_t at = get(entry + 8), bytes = get(entry + 16);
@@ -50,7 +51,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t n, size_t max, unsigned see
                 n = n - bytes + now;
                 put(entry + 16, now);
                 for (uint32_t i = which + 1; i < sections; i++)
-                    put(data + HEAD + i * SECTION + 8, get(data + HEAD + i * SECTION + 8) + now - bytes);
+                    put(data + HEAD + i * SECTION + 8,
+                        get(data + HEAD + i * SECTION + 8) + now - bytes);
             }
         }
     }

@@ -11,7 +11,8 @@ static void load(const dlr_st_file *f, const dlr_st_tensor *t) {
     uint64_t elements = t->bytes / dlr_st_dtype_size(t->dtype);
     unsigned char *raw = malloc(t->bytes + 1), *part = malloc(t->bytes + 1);
     FUZZ_CHECK(raw && part);
-    if (!dlr_st_load(f, t, raw, &err)) { /* the file is whole: an open file has what it says, but for sums */
+    if (!dlr_st_load(f, t, raw,
+                     &err)) { /* the file is whole: an open file has what it says, but for sums */
         FUZZ_CHECK(err.code == DL_INPUT && strstr(err.message, "checksum"));
         free(raw), free(part);
         return;
@@ -28,12 +29,14 @@ static void walk(const dlr_st_file *f, const dlr_torch_value *v, int depth) {
     FUZZ_CHECK(depth <= 64);
     if (v->kind == DLR_TORCH_TENSOR) load(f, v->tensor);
     if (v->kind == DLR_TORCH_TEXT) FUZZ_CHECK(strlen(v->text) < 1 << 20);
-    bool nested = v->kind == DLR_TORCH_TUPLE || v->kind == DLR_TORCH_LIST || v->kind == DLR_TORCH_DICT;
+    bool nested =
+        v->kind == DLR_TORCH_TUPLE || v->kind == DLR_TORCH_LIST || v->kind == DLR_TORCH_DICT;
     FUZZ_CHECK(v->kind < DLR_TORCH_N_KINDS);
     for (int i = 0; nested && i < v->items->n; i++) walk(f, &v->items->at[i], depth + 1);
 }
 
-/* As the run to go on from, of a model whose parameters are the file's tensors, or the first of them. */
+/* As the run to go on from, of a model whose parameters are the file's tensors, or the first of
+ * them. */
 static void go_on(const dlr_st_file *f, dl_optimizer optimizer, int n) {
     dl_error err = {0};
     dl_arena *arena = dl_arena_new(NULL);
@@ -87,7 +90,8 @@ typedef struct {
 
 /* Where things are in what our writer wrote, or what was made of it; false for another file. */
 static bool find(const uint8_t *data, size_t n, archive *a) {
-    if (n < 100 || memcmp(data, "PK\3\4", 4) != 0 || memcmp(data + n - 22, "PK\5\6", 4) != 0) return false;
+    if (n < 100 || memcmp(data, "PK\3\4", 4) != 0 || memcmp(data + n - 22, "PK\5\6", 4) != 0)
+        return false;
     a->last = n - 22, a->directory = get(data + a->last + 16, 4);
     a->at = 30 + get(data + 26, 2) + get(data + 28, 2);
     if (a->directory > a->last - 46 || memcmp(data + a->directory, "PK\1\2", 4) != 0) return false;
@@ -100,7 +104,7 @@ static const struct {
     const char *at;
     size_t n;
 } words[] = {
-#define WORD(text)                                                                                           \
+#define WORD(text)                                                                                 \
     { text, sizeof text - 1 }
     WORD("ccollections\nOrderedDict\n)R"),
     WORD("ctorch._utils\n_rebuild_tensor_v2\n"),
@@ -175,7 +179,8 @@ static void move_entries(uint8_t *data, const archive *a, ptrdiff_t by, size_t p
     put(end + 16, (uint32_t)(a->directory + (size_t)by));
     put(e + 20, (uint32_t)pickle), put(e + 24, (uint32_t)pickle);
     for (bool first = true; end - e >= 46 && memcmp(e, "PK\1\2", 4) == 0; first = false) {
-        put(e + 16, 0); /* no entry has a checksum: torch.save may leave them out, and readers look at none */
+        put(e + 16, 0); /* no entry has a checksum: torch.save may leave them out, and readers look
+                           at none */
         if (!first) put(e + 42, get(e + 42, 4) + (uint32_t)by);
         size_t length = 46 + get(e + 28, 2) + get(e + 30, 2) + get(e + 32, 2);
         if (length > (size_t)(end - e)) return;

@@ -1,4 +1,5 @@
-/* YAML: the reader, and the typed configuration above it with the values it prints, which must read back. */
+/* YAML: the reader, and the typed configuration above it with the values it prints, which must read
+ * back. */
 #include "frontends/yaml/config.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -13,7 +13,8 @@ static void check(const dlr_array_facts *a, const dlr_zarr_how *how) {
     for (int i = 0; i < a->rank; i++) FUZZ_CHECK(a->dims[i] >= 0 && a->chunk[i] >= 1);
     FUZZ_CHECK(how->codecs >= 0 && how->codecs <= DLR_MAX_CODECS && how->separator);
     for (int i = 0; i < how->codecs; i++) FUZZ_CHECK(how->codec[i].element > 0);
-    for (int i = 0; i < a->attribute_count; i++) FUZZ_CHECK(a->attributes[i].name && a->attributes[i].text);
+    for (int i = 0; i < a->attribute_count; i++)
+        FUZZ_CHECK(a->attributes[i].name && a->attributes[i].text);
     dlr_packing p;
     dl_buf warnings = {0};
     dl_error err = {0};

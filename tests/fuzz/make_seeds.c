@@ -1,5 +1,5 @@
-/* Writes the inputs that binary formats start from into a directory a format, by our own writers, so that
- * they are always of the present version:   make_seeds DIR */
+/* Writes the inputs that binary formats start from into a directory a format, by our own writers,
+ * so that they are always of the present version:   make_seeds DIR */
 #include <stdio.h>
 #include <string.h>
 
@@ -42,9 +42,15 @@ static bool make_safetensors(const char *dir) {
     return dlr_st_write(in(dir, "safetensors", "box"), &content, NULL, &err);
 }
 
-static dlr_torch_value text(const char *v) { return (dlr_torch_value){.kind = DLR_TORCH_TEXT, .text = v}; }
-static dlr_torch_value whole(int64_t v) { return (dlr_torch_value){.kind = DLR_TORCH_INT, .integer = v}; }
-static dlr_torch_value real(double v) { return (dlr_torch_value){.kind = DLR_TORCH_REAL, .real = v}; }
+static dlr_torch_value text(const char *v) {
+    return (dlr_torch_value){.kind = DLR_TORCH_TEXT, .text = v};
+}
+static dlr_torch_value whole(int64_t v) {
+    return (dlr_torch_value){.kind = DLR_TORCH_INT, .integer = v};
+}
+static dlr_torch_value real(double v) {
+    return (dlr_torch_value){.kind = DLR_TORCH_REAL, .real = v};
+}
 
 static dlr_torch_value container(dlr_torch_kind kind, const dlr_torch_value *at, int n) {
     dlr_torch_items *items = DL_NEW(arena, dlr_torch_items);
@@ -59,23 +65,27 @@ static bool make_run(const char *dir, const char *name, const char *first, const
     static const float w[6] = {1, 2, 3, 4, 5, 6};
     dlr_st_tensor all[3];
     for (int i = 0; i < 3; i++)
-        all[i] = (dlr_st_tensor){.name = "w", .dtype = DLR_ST_F32, .rank = 2, .shape = {2, 3}, .data = w};
+        all[i] = (dlr_st_tensor){
+            .name = "w", .dtype = DLR_ST_F32, .rank = 2, .shape = {2, 3}, .data = w};
     dlr_st_content tensors = {.tensors = all, .n = 3};
 #define TENSOR(i) ((dlr_torch_value){.kind = DLR_TORCH_TENSOR, .tensor = &all[i]})
-#define MAP(...)                                                                                             \
-    container(DLR_TORCH_DICT, (dlr_torch_value[]){__VA_ARGS__},                                              \
+#define MAP(...)                                                                                   \
+    container(DLR_TORCH_DICT, (dlr_torch_value[]){__VA_ARGS__},                                    \
               (int)(sizeof(dlr_torch_value[]){__VA_ARGS__} / sizeof(dlr_torch_value)))
     dlr_torch_value zero = whole(0);
-    dlr_torch_value betas = container(DLR_TORCH_TUPLE, (dlr_torch_value[]){real(0.9), real(0.999)}, 2);
-    dlr_torch_value group = MAP(text("lr"), real(0.1), text("betas"), betas, text("amsgrad"), real(0),
-                                text("params"), container(DLR_TORCH_LIST, &zero, 1));
-    dlr_torch_value state = MAP(text(first), TENSOR(1), text(second), TENSOR(2), text("step"), real(3));
+    dlr_torch_value betas =
+        container(DLR_TORCH_TUPLE, (dlr_torch_value[]){real(0.9), real(0.999)}, 2);
+    dlr_torch_value group = MAP(text("lr"), real(0.1), text("betas"), betas, text("amsgrad"),
+                                real(0), text("params"), container(DLR_TORCH_LIST, &zero, 1));
+    dlr_torch_value state =
+        MAP(text(first), TENSOR(1), text(second), TENSOR(2), text("step"), real(3));
     if (strcmp(second, "step") == 0) state = MAP(text(first), TENSOR(1));
-    dlr_torch_value optimizer =
-        MAP(text("state"), MAP(whole(0), state), text("param_groups"), container(DLR_TORCH_LIST, &group, 1));
+    dlr_torch_value optimizer = MAP(text("state"), MAP(whole(0), state), text("param_groups"),
+                                    container(DLR_TORCH_LIST, &group, 1));
     dlr_torch_value root =
-        MAP(text("iters"), whole(3), text("epoch"), whole(2), text("model_state"), MAP(text("w"), TENSOR(0)),
-            text("optimizer_state_dict"), optimizer, text("scheduler_state_dict"),
+        MAP(text("iters"), whole(3), text("epoch"), whole(2), text("model_state"),
+            MAP(text("w"), TENSOR(0)), text("optimizer_state_dict"), optimizer,
+            text("scheduler_state_dict"),
             MAP(text("best"), real(0.5), text("num_bad_epochs"), whole(1)));
 #undef MAP
 #undef TENSOR
@@ -100,15 +110,17 @@ static bool make_torch(const char *dir) {
                               {.kind = DLR_TORCH_BOOL, .truth = true},
                               {.kind = DLR_TORCH_INT, .integer = 1LL << 40}};
     dlr_torch_items tuple = {.at = list, .n = 4}, one = {.at = list, .n = 1};
-    dlr_torch_value top[] = {
-        {.kind = DLR_TORCH_TEXT, .text = "model_state"}, {.kind = DLR_TORCH_DICT, .items = &state_items},
-        {.kind = DLR_TORCH_TEXT, .text = "betas"},       {.kind = DLR_TORCH_TUPLE, .items = &tuple},
-        {.kind = DLR_TORCH_INT, .integer = -1},          {.kind = DLR_TORCH_LIST, .items = &one}};
+    dlr_torch_value top[] = {{.kind = DLR_TORCH_TEXT, .text = "model_state"},
+                             {.kind = DLR_TORCH_DICT, .items = &state_items},
+                             {.kind = DLR_TORCH_TEXT, .text = "betas"},
+                             {.kind = DLR_TORCH_TUPLE, .items = &tuple},
+                             {.kind = DLR_TORCH_INT, .integer = -1},
+                             {.kind = DLR_TORCH_LIST, .items = &one}};
     dlr_torch_items items = {.at = top, .n = 6};
     content.n = 1;
     return dlr_torch_write(in(dir, "torch", "tree.tar"),
-                           &(dlr_torch_value){.kind = DLR_TORCH_DICT, .items = &items}, &content, NULL,
-                           &err) &&
+                           &(dlr_torch_value){.kind = DLR_TORCH_DICT, .items = &items}, &content,
+                           NULL, &err) &&
            make_run(dir, "adam.tar", "exp_avg", "exp_avg_sq") &&
            make_run(dir, "sgd.tar", "momentum_buffer", "step");
 }
@@ -117,7 +129,8 @@ static void put_number(dl_buf *out, uint64_t v, int bytes) {
     for (int i = 0; i < bytes; i++, v >>= 8) dl_putn(out, (const char[]){(char)v}, 1);
 }
 
-/* A zip of one entry, w.npy: as it is, or as a block that deflate does not pack (RFC 1951, 3.2.4). */
+/* A zip of one entry, w.npy: as it is, or as a block that deflate does not pack (RFC 1951, 3.2.4).
+ */
 static bool make_npz(const char *dir, const char *name, const void *npy, size_t n, bool deflated) {
     dl_buf data = {0}, zip = {0};
     if (deflated) put_number(&data, 1, 1), put_number(&data, n, 2), put_number(&data, ~n, 2);
@@ -132,10 +145,11 @@ static bool make_npz(const char *dir, const char *name, const void *npy, size_t 
         if (!central) dl_putn(&zip, data.at, data.n);
     }
     size_t directory = 46 + 5, at = zip.n - directory;
-    put_number(&zip, 0x06054b50, 4), put_number(&zip, 0, 4), put_number(&zip, 1, 2), put_number(&zip, 1, 2);
+    put_number(&zip, 0x06054b50, 4), put_number(&zip, 0, 4), put_number(&zip, 1, 2),
+        put_number(&zip, 1, 2);
     put_number(&zip, directory, 4), put_number(&zip, at, 4), put_number(&zip, 0, 2);
-    bool ok =
-        dl_write_file(in(dir, "arrays", dl_format(arena, "%s-%d.npz", name, deflated)), zip.at, zip.n, &err);
+    bool ok = dl_write_file(in(dir, "arrays", dl_format(arena, "%s-%d.npz", name, deflated)),
+                            zip.at, zip.n, &err);
     dl_buf_free(&data), dl_buf_free(&zip);
     return ok;
 }
@@ -157,7 +171,8 @@ static bool make_npy(const char *dir) {
         size_t bytes = 10 + (size_t)n + all[i].bytes;
         if (!dl_write_file(in(dir, "npy", all[i].name), file, bytes, &err) ||
             !dl_write_file(in(dir, "arrays", all[i].name), file, bytes, &err) ||
-            !make_npz(dir, all[i].name, file, bytes, false) || !make_npz(dir, all[i].name, file, bytes, true))
+            !make_npz(dir, all[i].name, file, bytes, false) ||
+            !make_npz(dir, all[i].name, file, bytes, true))
             return false;
     }
     return true;
@@ -165,17 +180,22 @@ static bool make_npy(const char *dir) {
 
 static bool make_zarr(const char *dir) {
     static const char two[] =
-        "{\"zarr_format\": 2, \"shape\": [4, 6], \"chunks\": [2, 6], \"dtype\": \">f4\", \"order\": \"F\",\n"
+        "{\"zarr_format\": 2, \"shape\": [4, 6], \"chunks\": [2, 6], \"dtype\": \">f4\", "
+        "\"order\": \"F\",\n"
         " \"compressor\": {\"id\": \"blosc\", \"cname\": \"lz4\", \"clevel\": 5, \"shuffle\": 1},\n"
         " \"filters\": [{\"id\": \"shuffle\", \"elementsize\": 4}], \"fill_value\": \"NaN\",\n"
         " \"dimension_separator\": \"/\"}";
     static const char three[] =
-        "{\"zarr_format\": 3, \"node_type\": \"array\", \"shape\": [4, 6], \"data_type\": \"int16\",\n"
+        "{\"zarr_format\": 3, \"node_type\": \"array\", \"shape\": [4, 6], \"data_type\": "
+        "\"int16\",\n"
         " \"chunk_grid\": {\"name\": \"regular\", \"configuration\": {\"chunk_shape\": [2, 6]}},\n"
-        " \"chunk_key_encoding\": {\"name\": \"default\", \"configuration\": {\"separator\": \".\"}},\n"
-        " \"fill_value\": 7, \"codecs\": [{\"name\": \"bytes\", \"configuration\": {\"endian\": \"big\"}},\n"
+        " \"chunk_key_encoding\": {\"name\": \"default\", \"configuration\": {\"separator\": "
+        "\".\"}},\n"
+        " \"fill_value\": 7, \"codecs\": [{\"name\": \"bytes\", \"configuration\": {\"endian\": "
+        "\"big\"}},\n"
         " {\"name\": \"gzip\", \"configuration\": {\"level\": 1}}, {\"name\": \"crc32c\"}],\n"
-        " \"attributes\": {\"units\": \"K\", \"scale_factor\": 0.5, \"_ARRAY_DIMENSIONS\": [\"t\", \"x\"]},\n"
+        " \"attributes\": {\"units\": \"K\", \"scale_factor\": 0.5, \"_ARRAY_DIMENSIONS\": [\"t\", "
+        "\"x\"]},\n"
         " \"dimension_names\": [\"t\", null]}";
     return dl_write_file(in(dir, "zarr", "two"), two, sizeof two - 1, &err) &&
            dl_write_file(in(dir, "zarr", "three"), three, sizeof three - 1, &err);
@@ -195,8 +215,8 @@ static bool make_images(const char *dir) {
 static bool make_plan(const char *dir) {
     dl_plan *p = new_plan(1024);
     add_var(p, DL_VAR_PARAM, "conv.weight", vector(16), (dl_init){0}, 0);
-    add_var(p, DL_VAR_INPUT, "x", type_of(DL_F32, (dl_layout){.kind = DL_CL}, 3, (int64_t[]){2, 4, 8}),
-            (dl_init){0}, 64);
+    add_var(p, DL_VAR_INPUT, "x",
+            type_of(DL_F32, (dl_layout){.kind = DL_CL}, 3, (int64_t[]){2, 4, 8}), (dl_init){0}, 64);
     add_var(p, DL_VAR_TABLE, "list 1", vector(2), (dl_init){0}, 320);
     dl_push(p->arena, &p->vars.at[2].numbers, 0.5);
     dl_push(p->arena, &p->vars.at[2].numbers, -3);
@@ -209,10 +229,12 @@ static bool make_plan(const char *dir) {
     add_kernel(p, "k", 1, 3, 0, 128, 64, 2, (int64_t[]){64, 256});
     dl_plan_program *train = add_program(p, "train");
     add_launch(p, train, 0, (int64_t[]){0, 64});
-    dl_push(
-        p->arena, &train->results,
-        ((dl_plan_result){
-            .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = 512, .var = -1}));
+    dl_push(p->arena, &train->results,
+            ((dl_plan_result){.role = DL_RESULT_LOSS,
+                              .name = "loss",
+                              .type = dl_scalar(DL_F32),
+                              .offset = 512,
+                              .var = -1}));
     add_program(p, "eval");
     bool ok = dl_plan_write(p, in(dir, "plan", "small"), &err);
     dl_arena_free(p->arena);
@@ -221,11 +243,13 @@ static bool make_plan(const char *dir) {
 
 static bool make_state(const char *dir) {
     const double reals[] = {0.5, 1e300};
-    const dlr_state_value values[] = {{.key = "lr", .kind = DLR_STATE_REALS, .reals = reals, .n_reals = 2},
-                                      {.key = "samples", .kind = DLR_STATE_INT, .integer = 96},
-                                      {.key = "model", .kind = DLR_STATE_TEXT, .text = "UNet"}};
-    const dlr_state_part parts[] = {{"model", {.bytes = 4096, .checksum = 12345}},
-                                    {"optimizer-00001-of-00001", {.bytes = 8192, .checksum = 54321}}};
+    const dlr_state_value values[] = {
+        {.key = "lr", .kind = DLR_STATE_REALS, .reals = reals, .n_reals = 2},
+        {.key = "samples", .kind = DLR_STATE_INT, .integer = 96},
+        {.key = "model", .kind = DLR_STATE_TEXT, .text = "UNet"}};
+    const dlr_state_part parts[] = {
+        {"model", {.bytes = 4096, .checksum = 12345}},
+        {"optimizer-00001-of-00001", {.bytes = 8192, .checksum = 54321}}};
     const dlr_state state = {.epoch = 1,
                              .iteration = 24,
                              .position = 3,
@@ -247,8 +271,9 @@ int main(int argc, char **argv) {
         return DL_USAGE;
     }
     arena = dl_arena_new(NULL);
-    bool ok = make_safetensors(argv[1]) && make_torch(argv[1]) && make_npy(argv[1]) && make_zarr(argv[1]) &&
-              make_images(argv[1]) && make_plan(argv[1]) && make_state(argv[1]);
+    bool ok = make_safetensors(argv[1]) && make_torch(argv[1]) && make_npy(argv[1]) &&
+              make_zarr(argv[1]) && make_images(argv[1]) && make_plan(argv[1]) &&
+              make_state(argv[1]);
     if (!ok) fprintf(stderr, "make_seeds: %s\n", err.message);
     dl_arena_free(arena);
     return ok ? 0 : (int)err.code;

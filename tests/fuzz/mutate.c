@@ -27,8 +27,10 @@ typedef struct {
     size_t at, n;
 } piece;
 
-/* Replaces `old` by n bytes of `with`, which may lie in the text itself; nothing where there is no room. */
-static size_t replace(char *text, size_t length, size_t max, piece old, const char *with, size_t n) {
+/* Replaces `old` by n bytes of `with`, which may lie in the text itself; nothing where there is no
+ * room. */
+static size_t replace(char *text, size_t length, size_t max, piece old, const char *with,
+                      size_t n) {
     if (length - old.n + n > max) return length;
     char *copy = malloc(n + 1);
     if (!copy) return length;
@@ -85,11 +87,13 @@ static const char *const numbers[] = {"0",
                                       "[0]",
                                       "\"\""};
 
-size_t fuzz_mutate_text(char *text, size_t n, size_t max, const char *const *words, fuzz_random *r) {
+size_t fuzz_mutate_text(char *text, size_t n, size_t max, const char *const *words,
+                        fuzz_random *r) {
     size_t n_words = 0;
     while (words && words[n_words]) n_words++;
     for (size_t times = 1 + fuzz_below(r, 4); times > 0; times--) {
-        piece token = token_at(text, n, fuzz_below(r, n)), other = token_at(text, n, fuzz_below(r, n));
+        piece token = token_at(text, n, fuzz_below(r, n)),
+              other = token_at(text, n, fuzz_below(r, n));
         piece line = line_at(text, n, fuzz_below(r, n)), line2 = line_at(text, n, fuzz_below(r, n));
         const char *word = n_words ? words[fuzz_below(r, n_words)] : "x";
         const char *number = numbers[fuzz_below(r, sizeof numbers / sizeof *numbers)];

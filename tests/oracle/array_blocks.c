@@ -1,8 +1,9 @@
 /* The C side of check_arrays.py: what a file holds, and blocks of its arrays.
  *
- *   array_blocks FILE          a line for each array: name, type, shape, chunk, packing, axes, attributes,
- * refusal array_blocks FILE CACHE    for each line "NAME TYPE RANK START... COUNT... STRIDE..." of standard
- * input: "ok BYTES" and the bytes, or "error CODE MESSAGE"; read by two threads at once */
+ *   array_blocks FILE          a line for each array: name, type, shape, chunk, packing, axes,
+ * attributes, refusal array_blocks FILE CACHE    for each line "NAME TYPE RANK START... COUNT...
+ * STRIDE..." of standard input: "ok BYTES" and the bytes, or "error CODE MESSAGE"; read by two
+ * threads at once */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,8 @@ static bool answer(const dlr_source *s, const dlr_block *block, dlr_element to) 
     if (same && r[0].ok)
         printf("ok %zu\n", bytes), fwrite(r[0].out, 1, bytes, stdout);
     else
-        printf("error %d %s\n", r[0].err.code, same ? r[0].err.message : "threads read different numbers");
+        printf("error %d %s\n", r[0].err.code,
+               same ? r[0].err.message : "threads read different numbers");
     for (int i = 0; i < 2; i++) free(r[i].out);
     return true;
 }

@@ -3,8 +3,8 @@
  *   array_values FILE...
  *
  * For each array a line "FILE<tab>NAME<tab>ok<tab>N<tab>BYTES", N doubles and BYTES of warnings; or
- * "FILE<tab>NAME<tab>error<tab>0<tab>BYTES" and BYTES of message, also (NAME "") of a file that cannot be
- * opened. */
+ * "FILE<tab>NAME<tab>error<tab>0<tab>BYTES" and BYTES of message, also (NAME "") of a file that
+ * cannot be opened. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static void fault(const char *path, const char *name, const dl_error *err) {
     printf("%s\t%s\terror\t0\t%zu\n%s", path, name, strlen(err->message), err->message);
 }
 
-static bool put_values(const char *path, const dlr_array_file *f, const dlr_array_facts *a, dl_error *err) {
+static bool put_values(const char *path, const dlr_array_file *f, const dlr_array_facts *a,
+                       dl_error *err) {
     dlr_packing p;
     dl_buf warnings = {0};
     dlr_block all = {0};
@@ -30,7 +31,8 @@ static bool put_values(const char *path, const dlr_array_file *f, const dlr_arra
               dlr_packing_read(&p, s, &all, DLR_EL_F32, singles, err);
     for (size_t i = 0; ok && i < n; i++) { /* as f32 they are the same, rounded */
         float once = (float)values[i];
-        if (memcmp(&once, &singles[i], sizeof once) != 0 && !(once != once && singles[i] != singles[i]))
+        if (memcmp(&once, &singles[i], sizeof once) != 0 &&
+            !(once != once && singles[i] != singles[i]))
             ok = dl_fail(err, DL_INTERNAL, "number %zu is %g as f64 and %g as f32", i, values[i],
                          (double)singles[i]);
     }
@@ -52,7 +54,8 @@ int main(int argc, char **argv) {
         if (!f) fault(argv[i], "", &err);
         for (int k = 0; f && k < f->n; k++) {
             dl_error reason = {0};
-            if (!put_values(argv[i], f, &f->arrays[k], &reason)) fault(argv[i], f->arrays[k].name, &reason);
+            if (!put_values(argv[i], f, &f->arrays[k], &reason))
+                fault(argv[i], f->arrays[k].name, &reason);
         }
         dlr_array_file_close(f);
     }

@@ -1,4 +1,5 @@
-/* The C side of check_io.py: writes a run's files for Python to read, and reads a file that Python wrote.
+/* The C side of check_io.py: writes a run's files for Python to read, and reads a file that Python
+ * wrote.
  *
  *   io_exchange write DIR     checkpoints/, logs/ and metrics.jsonl
  *   io_exchange read FILE     prints each tensor: name, type, shape, its values as float32 */
@@ -40,17 +41,20 @@ static bool write_run(const char *dir, dl_error *err) {
     dlr_metrics *metrics =
         ok ? dlr_metrics_open(dl_format(arena, "%s/metrics.jsonl", dir), -1, NULL, err) : NULL;
     ok = metrics &&
-         dlr_metrics_put(metrics, 1, 24, (dlr_metric[]){{"Loss/valid", 0.1 + 0.2}, {"x", 0.0 / 0.0}}, 2, err);
+         dlr_metrics_put(metrics, 1, 24,
+                         (dlr_metric[]){{"Loss/valid", 0.1 + 0.2}, {"x", 0.0 / 0.0}}, 2, err);
     dlr_metrics_close(metrics);
 
-    dlr_tensorboard *board = ok ? dlr_tensorboard_open(dl_format(arena, "%s/logs", dir), 49, err) : NULL;
+    dlr_tensorboard *board =
+        ok ? dlr_tensorboard_open(dl_format(arena, "%s/logs", dir), 49, err) : NULL;
     dlr_hparam params[] = {{"config", "short", 0}, {"lr", NULL, 1e-4}};
     ok = board && dlr_tensorboard_scalar(board, "Loss/valid", 0, 0.0873, err) &&
          dlr_tensorboard_scalar(board, "Learning Rate", 300, 1e-4, err) &&
-         dlr_tensorboard_image(board, "figure", 48, (dlr_png_view){64, 32, 3, PNG, sizeof PNG}, err) &&
+         dlr_tensorboard_image(board, "figure", 48, (dlr_png_view){64, 32, 3, PNG, sizeof PNG},
+                               err) &&
          dlr_tensorboard_text(board, "config", 0, "**short** \xc3\xa9", err) &&
-         dlr_tensorboard_hparams(board, params, 2, err) && dlr_tensorboard_hparams_done(board, err) &&
-         dlr_tensorboard_flush(board, err);
+         dlr_tensorboard_hparams(board, params, 2, err) &&
+         dlr_tensorboard_hparams_done(board, err) && dlr_tensorboard_flush(board, err);
     dlr_tensorboard_close(board);
     dl_arena_free(arena);
     return ok;

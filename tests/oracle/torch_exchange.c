@@ -1,7 +1,8 @@
 /* The C side of check_torch.py.
  *
  *   torch_exchange copy IN OUT       all that a file of PyTorch's says, read and written again
- *   torch_exchange convert IN OUT    the model's state of IN, without prefixes, in the format of OUT's name
+ *   torch_exchange convert IN OUT    the model's state of IN, without prefixes, in the format of
+ * OUT's name
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static bool load(copying *c, const dlr_st_tensor *t) {
 
 static bool load_all(copying *c, const dlr_torch_value *v) {
     if (v->kind == DLR_TORCH_TENSOR) return load(c, v->tensor);
-    bool nested = v->kind == DLR_TORCH_TUPLE || v->kind == DLR_TORCH_LIST || v->kind == DLR_TORCH_DICT;
+    bool nested =
+        v->kind == DLR_TORCH_TUPLE || v->kind == DLR_TORCH_LIST || v->kind == DLR_TORCH_DICT;
     for (int i = 0; nested && i < v->items->n; i++)
         if (!load_all(c, &v->items->at[i])) return false;
     return true;
@@ -37,7 +39,8 @@ static bool load_all(copying *c, const dlr_torch_value *v) {
 /* The same tree with the loaded tensors, in the same order. */
 static dlr_torch_value copy(copying *c, const dlr_torch_value *v) {
     dlr_torch_value to = *v;
-    bool nested = v->kind == DLR_TORCH_TUPLE || v->kind == DLR_TORCH_LIST || v->kind == DLR_TORCH_DICT;
+    bool nested =
+        v->kind == DLR_TORCH_TUPLE || v->kind == DLR_TORCH_LIST || v->kind == DLR_TORCH_DICT;
     if (v->kind == DLR_TORCH_TENSOR) to.tensor = &c->tensors.at[c->at++];
     if (!nested) return to;
     dlr_torch_items *items = DL_NEW(arena, dlr_torch_items);
@@ -70,7 +73,8 @@ int main(int argc, char **argv) {
     arena = dl_arena_new(NULL);
     bool whole = strcmp(argv[1], "copy") == 0;
     dlr_st_file *f = dlr_st_open(argv[2], whole ? DLR_ST_PLAIN : DLR_ST_STRIP, &err);
-    if (!f || !(whole ? copy_file : convert_file)(f, argv[3], &err)) fprintf(stderr, "%s\n", err.message);
+    if (!f || !(whole ? copy_file : convert_file)(f, argv[3], &err))
+        fprintf(stderr, "%s\n", err.message);
     dlr_st_close(f);
     dl_arena_free(arena);
     return err.code;

@@ -1,5 +1,5 @@
-/* The C side of check_torch_run.py: steps on all batches but the last, keeps the run as PyTorch's file, then
- * makes one more step and keeps the weights.
+/* The C side of check_torch_run.py: steps on all batches but the last, keeps the run as PyTorch's
+ * file, then makes one more step and keeps the weights.
  *
  *   torch_run BATCHES RUN.tar WEIGHTS --model=M --optimizer=... (and other configuration keys) */
 #include <stdio.h>
@@ -33,12 +33,14 @@ static bool run(char **files, dl_config *c, dl_error *err) {
     dlr_replay *batches = e ? dlr_replay_open(files[0], e, 0, 1, err) : NULL;
     if (!batches) return false;
     int64_t n = dlr_replay_batches(batches);
-    dlr_schedule schedule = dl_rates_schedule(arena, c, dl_config_int(c, DL_KEY_local_batch_size), 1);
+    dlr_schedule schedule =
+        dl_rates_schedule(arena, c, dl_config_int(c, DL_KEY_local_batch_size), 1);
     schedule.steps = n, schedule.epoch_steps = n;
     dlr_train_options o = {.exec = e, .seed = 5, .save_weights = files[2]};
     o.hypers = dl_rates_hypers(arena, c, &o.n_hypers);
     dlr_rates rates;
-    if (!dlr_schedule_rates(&schedule, &rates, err) || !dlr_run_start_weights(&o, err)) return false;
+    if (!dlr_schedule_rates(&schedule, &rates, err) || !dlr_run_start_weights(&o, err))
+        return false;
     dlr_run_set_hypers(&o, &rates);
     dlr_torch_value more[] = {{.kind = DLR_TORCH_TEXT, .text = "best_loss"},
                               {.kind = DLR_TORCH_REAL, .real = 0.5}};
@@ -51,7 +53,8 @@ static bool run(char **files, dl_config *c, dl_error *err) {
                        .n_more = 2,
                        .finite = true};
     dlr_torch_gathered gathered;
-    bool ok = step(e, batches, 0, n - 1, err) && dlr_torch_run_gather(arena, e, &r, &gathered, err) &&
+    bool ok = step(e, batches, 0, n - 1, err) &&
+              dlr_torch_run_gather(arena, e, &r, &gathered, err) &&
               dlr_torch_run_write(files[1], &gathered, err) && step(e, batches, n - 1, n, err) &&
               dlr_run_save_weights(&o, err);
     dlr_replay_close(batches);

@@ -1,5 +1,6 @@
-/* What collectives cost between the ranks that started this: mpirun -n 2 comm_bench. A line each for rank 0:
- * all_reduce alone by size, and beside a computation of one thread that needs no message. */
+/* What collectives cost between the ranks that started this: mpirun -n 2 comm_bench. A line each
+ * for rank 0: all_reduce alone by size, and beside a computation of one thread that needs no
+ * message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -36,17 +37,20 @@ int main(void) {
     float *x = calloc(MOST, sizeof *x);
     for (int64_t n = 1; n <= MOST; n *= 8) {
         int times = n > 1 << 20 ? 10 : 200;
-        dlr_collective c = {.type = DL_F32, .count = n, .from = x, .to = x, .what = "all_reduce of x"};
+        dlr_collective c = {
+            .type = DL_F32, .count = n, .from = x, .to = x, .what = "all_reduce of x"};
         dlr_comm_barrier(comm, &err);
         double from = dl_clock_ms();
         for (int i = 0; i < times; i++)
             if (!dlr_comm_all(comm, &c, &err)) leave(&err);
         double ms = (dl_clock_ms() - from) / times;
         if (first)
-            printf("%10lld bytes: %8.3f ms, %6.2f GB/s\n", (long long)n * 4, ms, (double)n * 4e-6 / ms);
+            printf("%10lld bytes: %8.3f ms, %6.2f GB/s\n", (long long)n * 4, ms,
+                   (double)n * 4e-6 / ms);
     }
     int64_t steps = 100000000; /* some tenths of a second */
-    dlr_collective c = {.type = DL_F32, .count = MOST, .from = x, .to = x, .what = "all_reduce of x"};
+    dlr_collective c = {
+        .type = DL_F32, .count = MOST, .from = x, .to = x, .what = "all_reduce of x"};
     for (int round = 0; round < 3; round++) {
         dlr_comm_barrier(comm, &err);
         double t0 = dl_clock_ms();
@@ -65,7 +69,8 @@ int main(void) {
         if (!dlr_comm_wait(comm, ticket, &err)) leave(&err);
         double both = dl_clock_ms() - t0;
         if (first)
-            printf("64 MiB: computation %.0f ms, all_reduce %.0f ms; together %.0f ms, of which %.0f waited, "
+            printf("64 MiB: computation %.0f ms, all_reduce %.0f ms; together %.0f ms, of which "
+                   "%.0f waited, "
                    "CPU %.0f ms\n",
                    alone, sum, both, both - computed, cpu_ms() - cpu);
     }

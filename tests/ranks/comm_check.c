@@ -1,9 +1,9 @@
-/* What every backend of runtime/comm/comm.h must do: collectives of all kinds and types, in groups, with
- * pieces that differ, many at once; to the last bit what a sum in order gives.
+/* What every backend of runtime/comm/comm.h must do: collectives of all kinds and types, in groups,
+ * with pieces that differ, many at once; to the last bit what a sum in order gives.
  *
  *     comm_check self | local N | turns N | mpi N      mpi: as a rank of N that a launcher started
- *     comm_check nccl N | cuda N      likewise, over NCCL: emulated devices, or the system's (77: there is
- * none) */
+ *     comm_check nccl N | cuda N      likewise, over NCCL: emulated devices, or the system's (77:
+ * there is none) */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,15 +18,15 @@
 
 static atomic_int passed, failed;
 
-#define EXPECT(cond, ...)                                                                                    \
-    do {                                                                                                     \
-        if (cond)                                                                                            \
-            atomic_fetch_add(&passed, 1);                                                                    \
-        else if (atomic_fetch_add(&failed, 1) < 20) {                                                        \
-            printf("%s:%d: failed: %s ", __FILE__, __LINE__, #cond);                                         \
-            printf("" __VA_ARGS__);                                                                          \
-            printf("\n");                                                                                    \
-        }                                                                                                    \
+#define EXPECT(cond, ...)                                                                          \
+    do {                                                                                           \
+        if (cond)                                                                                  \
+            atomic_fetch_add(&passed, 1);                                                          \
+        else if (atomic_fetch_add(&failed, 1) < 20) {                                              \
+            printf("%s:%d: failed: %s ", __FILE__, __LINE__, #cond);                               \
+            printf("" __VA_ARGS__);                                                                \
+            printf("\n");                                                                          \
+        }                                                                                          \
     } while (0)
 
 /* ---- what is expected, made again on each rank ---- */
@@ -35,7 +35,8 @@ enum { BLOCK = 512 }; /* elements that are converted at once */
 
 static int64_t block_of(int64_t at, int64_t n) { return n - at < BLOCK ? n - at : BLOCK; }
 
-/* Numbers of rank `rank` in collective `salt`: of many magnitudes, so that the order of a sum shows. */
+/* Numbers of rank `rank` in collective `salt`: of many magnitudes, so that the order of a sum
+ * shows. */
 static void fill(dl_dtype type, void *to, int64_t n, int rank, int salt) {
     uint64_t seed = dl_hash(&(int[]){rank, salt}, 2 * sizeof(int), 0);
     double v[BLOCK], scale = dl_dtype_is_float(type) ? 1 : 1e6;
@@ -48,9 +49,10 @@ static void fill(dl_dtype type, void *to, int64_t n, int rank, int salt) {
     }
 }
 
-/* The sum of n arrays in order, or their largest, as a serial loop makes it: at most BLOCK elements. */
-static void serial_block(dl_dtype type, bool largest, int64_t count, int n, char **from, int64_t skip,
-                         char *to) {
+/* The sum of n arrays in order, or their largest, as a serial loop makes it: at most BLOCK
+ * elements. */
+static void serial_block(dl_dtype type, bool largest, int64_t count, int n, char **from,
+                         int64_t skip, char *to) {
     double exact[BLOCK] = {0}, v[BLOCK];
     float narrow[BLOCK] = {0}, f[BLOCK];
     int64_t whole[BLOCK] = {0}, w[BLOCK] = {0};
@@ -111,8 +113,9 @@ static int64_t out_of(const job *j) {
 }
 
 /* Elements: of the whole, or of a piece of the largest member; pieces of `spread` differ. */
-static void prepare(job *j, dlr_comm *comm, dlr_collective_kind kind, int group, int n, const int *ranks,
-                    dl_dtype type, int64_t count, int64_t outer, int spread, bool in_place, int salt) {
+static void prepare(job *j, dlr_comm *comm, dlr_collective_kind kind, int group, int n,
+                    const int *ranks, dl_dtype type, int64_t count, int64_t outer, int spread,
+                    bool in_place, int salt) {
     int rank = dlr_comm_world(comm).rank;
     *j = (job){.c = {.kind = kind,
                      .group = group,
@@ -126,7 +129,9 @@ static void prepare(job *j, dlr_comm *comm, dlr_collective_kind kind, int group,
                .ranks = ranks,
                .me = -1};
     for (int m = 0; m < n; m++) {
-        j->counts[m] = spread == 2 ? (m % 2 ? count : 0) : spread ? count - count * m / (2 * n) : count;
+        j->counts[m] = spread == 2 ? (m % 2 ? count : 0)
+                       : spread    ? count - count * m / (2 * n)
+                                   : count;
         j->all += j->counts[m];
         if (ranks[m] == rank) j->me = m;
     }
@@ -184,8 +189,9 @@ static void finish(job *j, dlr_comm *comm) {
     char *want = expected(j);
     int64_t e = dl_dtype_bytes(j->c.type);
     EXPECT(done && memcmp(j->to, want, (size_t)(out_of(j) * e)) == 0,
-           "%s of %s, %lld elements, group %d of %d, outer %lld", kinds[j->c.kind], dl_dtype_name(j->c.type),
-           (long long)j->c.count, j->c.group, j->n, (long long)j->c.outer);
+           "%s of %s, %lld elements, group %d of %d, outer %lld", kinds[j->c.kind],
+           dl_dtype_name(j->c.type), (long long)j->c.count, j->c.group, j->n,
+           (long long)j->c.outer);
     free(want);
     if (j->to != j->from) free(j->to);
     free(j->from);
@@ -222,11 +228,11 @@ static void make_groups(rank_state *s) {
     EXPECT(dlr_comm_group(s->comm, w.size > 1 ? 2 : 1, w.size > 1 ? twice : outside, &err) == -1);
 }
 
-static void add(rank_state *s, dlr_collective_kind kind, int g, dl_dtype type, int64_t count, int64_t outer,
-                int spread, bool in_place) {
+static void add(rank_state *s, dlr_collective_kind kind, int g, dl_dtype type, int64_t count,
+                int64_t outer, int spread, bool in_place) {
     if (!s->n[g]) return;
-    prepare(&s->jobs[s->n_jobs++], s->comm, kind, s->number[g], s->n[g], s->ranks[g], type, count, outer,
-            spread, in_place, ++s->salt);
+    prepare(&s->jobs[s->n_jobs++], s->comm, kind, s->number[g], s->n[g], s->ranks[g], type, count,
+            outer, spread, in_place, ++s->salt);
 }
 
 /* Jobs of round `round`; false: there is none. */
@@ -252,15 +258,17 @@ static bool plan_round(rank_state *s, int round) {
         for (int64_t outer = 1; outer < 6; outer += 2)
             for (int i = 1; i < 5; i++)
                 for (int k = 0; k < DLR_NCOLLECTIVES; k++)
-                    if (k == DLR_ALL_GATHER || k == DLR_REDUCE_SCATTER || (k == DLR_SHIFT && outer == 1))
-                        add(s, (dlr_collective_kind)k, i % 2, i % 2 ? DL_F32 : DL_BF16, sizes[i], outer,
-                            round, false);
+                    if (k == DLR_ALL_GATHER || k == DLR_REDUCE_SCATTER ||
+                        (k == DLR_SHIFT && outer == 1))
+                        add(s, (dlr_collective_kind)k, i % 2, i % 2 ? DL_F32 : DL_BF16, sizes[i],
+                            outer, round, false);
         return true;
     }
     round -= 3;
     if (round < 2) { /* in place, small and large among each other */
         for (int i = 0; i < 40; i++)
-            add(s, i % 3 ? DLR_ALL_REDUCE : DLR_BROADCAST, i % 2, DL_F32, sizes[i * 5 % SIZES], 1, 0, true);
+            add(s, i % 3 ? DLR_ALL_REDUCE : DLR_BROADCAST, i % 2, DL_F32, sizes[i * 5 % SIZES], 1,
+                0, true);
         return true;
     }
     if (round == 2) add(s, DLR_ALL_REDUCE, 0, DL_F32, 1000003, 1, 0, false);
@@ -268,7 +276,8 @@ static bool plan_round(rank_state *s, int round) {
 }
 
 static void finish_round(rank_state *s, int round) {
-    for (int i = 0; i < s->n_jobs; i++) finish(&s->jobs[round % 2 ? i : s->n_jobs - 1 - i], s->comm);
+    for (int i = 0; i < s->n_jobs; i++)
+        finish(&s->jobs[round % 2 ? i : s->n_jobs - 1 - i], s->comm);
 }
 
 static void *run_rank(void *of) {
@@ -281,12 +290,14 @@ static void *run_rank(void *of) {
         finish_round(&s, round);
     }
     int most = -1;
-    EXPECT(dlr_comm_agree(of, w.rank == w.size - 1 ? 7 : 0, &most, &err) && most == 7, "%s", err.message);
+    EXPECT(dlr_comm_agree(of, w.rank == w.size - 1 ? 7 : 0, &most, &err) && most == 7, "%s",
+           err.message);
     EXPECT(dlr_comm_barrier(of, &err), "%s", err.message);
     EXPECT(dlr_comm_same(of, 0, 12345, "the plan", &err), "%s", err.message);
     bool same = dlr_comm_same(of, 0, w.rank == 1 ? 2 : 1, "the plan", &err);
-    EXPECT(w.size == 1 ? same
-                       : !same && err.code == DL_INPUT && strstr(err.message, "the plan of rank 1 is not"),
+    EXPECT(w.size == 1
+               ? same
+               : !same && err.code == DL_INPUT && strstr(err.message, "the plan of rank 1 is not"),
            "%s", err.message);
     return NULL;
 }
@@ -304,9 +315,11 @@ static void run_in_turns(int n, dlr_comm **comms) {
     if (n > 1) { /* who waits before all have started is told so */
         dl_error err = {0};
         float x = 1;
-        dlr_collective c = {.type = DL_F32, .count = 1, .from = &x, .to = &x, .what = "all_reduce of x"};
+        dlr_collective c = {
+            .type = DL_F32, .count = 1, .from = &x, .to = &x, .what = "all_reduce of x"};
         EXPECT(!dlr_comm_wait(comms[0], dlr_comm_start(comms[0], &c), &err));
-        EXPECT(err.code == DL_PEER && strstr(err.message, "rank 1") && strstr(err.message, "all_reduce of x"),
+        EXPECT(err.code == DL_PEER && strstr(err.message, "rank 1") &&
+                   strstr(err.message, "all_reduce of x"),
                "%s", err.message);
         for (int r = 1; r < n; r++) dlr_comm_start(comms[r], &c);
         int64_t done = dlr_comm_start(comms[1], &c), none = dlr_comm_start(comms[1], &c);
@@ -314,7 +327,8 @@ static void run_in_turns(int n, dlr_comm **comms) {
             if (r != 1) dlr_comm_start(comms[r], &c);
         dlr_comm_leave(comms[0], "its disk is full");
         err = (dl_error){0};
-        EXPECT(dlr_comm_wait(comms[1], done, &err), "%s", err.message); /* what was done before is */
+        EXPECT(dlr_comm_wait(comms[1], done, &err), "%s",
+               err.message); /* what was done before is */
         EXPECT(!dlr_comm_wait(comms[1], none, &err) && strstr(err.message, "rank 0 has left"), "%s",
                err.message);
     }
@@ -334,7 +348,8 @@ static void run_local(int n, bool threads) {
     free(comms);
 }
 
-/* A collective captured into a graph, as a step's are, which is launched twice: of one rank it copies. */
+/* A collective captured into a graph, as a step's are, which is launched twice: of one rank it
+ * copies. */
 static void check_captured(dlr_comm *comm, const dlr_driver *v) {
     enum { N = 1000, BYTES = N * sizeof(float) };
     dlr_cu_memory memory = 0;
@@ -359,9 +374,12 @@ static void check_captured(dlr_comm *comm, const dlr_driver *v) {
     float *from = pinned, *to = from + N;
     for (int run = 0; ok && run < 2; run++) {
         for (int i = 0; i < N; i++) from[i] = (float)(run * N + i);
-        ok = v->MemcpyHtoDAsync(memory, from, BYTES, stream) == 0 && v->GraphLaunch(exec, stream) == 0 &&
-             v->MemcpyDtoHAsync(to, memory + BYTES, BYTES, stream) == 0 && v->StreamSynchronize(stream) == 0;
-        EXPECT(ok && !memcmp(from, to, BYTES), "launch %d: %g, not %g", run, (double)to[1], (double)from[1]);
+        ok = v->MemcpyHtoDAsync(memory, from, BYTES, stream) == 0 &&
+             v->GraphLaunch(exec, stream) == 0 &&
+             v->MemcpyDtoHAsync(to, memory + BYTES, BYTES, stream) == 0 &&
+             v->StreamSynchronize(stream) == 0;
+        EXPECT(ok && !memcmp(from, to, BYTES), "launch %d: %g, not %g", run, (double)to[1],
+               (double)from[1]);
     }
     if (ok) printf("captured: two launches of one graph\n");
     if (exec) v->GraphExecDestroy(exec);
@@ -371,14 +389,16 @@ static void check_captured(dlr_comm *comm, const dlr_driver *v) {
     if (memory) v->MemFree(memory);
 }
 
-/* The same beside a comm of the hosts, whose groups it has; false: there is no such device, or no NCCL. */
+/* The same beside a comm of the hosts, whose groups it has; false: there is no such device, or no
+ * NCCL. */
 static bool run_nccl(dlr_comm *host, bool emulated) {
     dl_error err = {0};
     int rank = dlr_comm_world(host).rank;
     EXPECT(dlr_comm_group(host, 1, &rank, &err) == 1);
     const dlr_driver *driver = emulated ? dlr_driver_fake() : dlr_driver_open(&err);
     dlr_comm *comm =
-        driver ? dlr_comm_nccl(host, driver, emulated ? 0 : dlr_comm_world(host).local_rank, &err) : NULL;
+        driver ? dlr_comm_nccl(host, driver, emulated ? 0 : dlr_comm_world(host).local_rank, &err)
+               : NULL;
     if (!comm) {
         printf("SKIP: %s\n", err.message);
         EXPECT(!emulated);
@@ -399,7 +419,8 @@ static void check_refusals(void) {
     dlr_comm **one = dlr_comm_local(1, false);
     float x = 0;
     dl_error err = {0};
-    dlr_collective c = {.type = DL_F32, .count = -1, .from = &x, .to = &x, .what = "all_reduce of y"};
+    dlr_collective c = {
+        .type = DL_F32, .count = -1, .from = &x, .to = &x, .what = "all_reduce of y"};
     EXPECT(!dlr_comm_all(one[0], &c, &err) && err.code == DL_INTERNAL &&
                strstr(err.message, "all_reduce of y"),
            "%s", err.message);

@@ -2,8 +2,8 @@
  *
  *     comm_faults kill|stop|exit|other|count|hang|leave|done|start|error VICTIM TIMEOUT [nccl]
  *
- * nccl: the collectives go over NCCL, between emulated devices. error: nothing is done, the library fails.
- * Every rank that loses another prints "rank N: why" and ends with DL_PEER. */
+ * nccl: the collectives go over NCCL, between emulated devices. error: nothing is done, the library
+ * fails. Every rank that loses another prints "rank N: why" and ends with DL_PEER. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +66,10 @@ int main(int argc, char **argv) {
     const char *how = argc > 3 ? argv[1] : "";
     dlr_world_said said;
     signal(SIGTERM, SIG_IGN); /* of mpirun, which is told first: time to say who is lost */
-    if (!strcmp(how, "start") && dlr_world_read(&said, &err) && said.world.rank == victim) raise(SIGSTOP);
-    dlr_comm *comm = dlr_comm_open(&(dlr_world_options){.timeout = argc > 3 ? atof(argv[3]) : 2}, &err);
+    if (!strcmp(how, "start") && dlr_world_read(&said, &err) && said.world.rank == victim)
+        raise(SIGSTOP);
+    dlr_comm *comm =
+        dlr_comm_open(&(dlr_world_options){.timeout = argc > 3 ? atof(argv[3]) : 2}, &err);
     if (!comm) {
         fprintf(stderr, "rank ?: %s\n", err.message);
         _exit(err.code);
@@ -76,11 +78,15 @@ int main(int argc, char **argv) {
     if (argc > 4 && !(comm = dlr_comm_nccl(host, dlr_driver_fake(), 0, &err))) lost(host, &err);
     float *x = calloc(COUNT, sizeof *x);
     for (int step = 0; step < STEPS; step++) {
-        if (step == FAULT && !strcmp(how, "done")) leave_done(comm, dlr_comm_world(comm).rank == victim, x);
+        if (step == FAULT && !strcmp(how, "done"))
+            leave_done(comm, dlr_comm_world(comm).rank == victim, x);
         if (step == FAULT && dlr_comm_world(comm).rank == victim)
             fail(strcmp(how, "leave") ? comm : host, how, x);
-        dlr_collective c = {
-            .type = DL_F32, .count = COUNT, .from = x, .to = x, .what = "all_reduce of w at m.dl:3"};
+        dlr_collective c = {.type = DL_F32,
+                            .count = COUNT,
+                            .from = x,
+                            .to = x,
+                            .what = "all_reduce of w at m.dl:3"};
         if (!dlr_comm_all(comm, &c, &err)) return lost(host, &err);
     }
     free(x);

@@ -1,6 +1,6 @@
-/* The runtime's own declarations of NCCL (runtime/comm/nccl.h) beside NCCL's header, for check_nccl.py:
- * values and places are equal, and each function takes what the runtime gives it. Compiled only, never
- * linked. */
+/* The runtime's own declarations of NCCL (runtime/comm/nccl.h) beside NCCL's header, for
+ * check_nccl.py: values and places are equal, and each function takes what the runtime gives it.
+ * Compiled only, never linked. */
 #include <nccl.h>
 #include <string.h>
 
@@ -27,7 +27,8 @@ EQUAL(sizeof(ncclResult_t), sizeof(int));
 EQUAL(sizeof(ncclDataType_t), sizeof(int));
 EQUAL(sizeof(ncclRedOp_t), sizeof(int));
 
-#define SAME_PLACE(ours, theirs) EQUAL(offsetof(dlr_nccl_config, ours), offsetof(ncclConfig_t, theirs))
+#define SAME_PLACE(ours, theirs)                                                                   \
+    EQUAL(offsetof(dlr_nccl_config, ours), offsetof(ncclConfig_t, theirs))
 SAME_PLACE(size, size);
 SAME_PLACE(magic, magic);
 SAME_PLACE(version, version);
@@ -37,9 +38,11 @@ SAME_PLACE(min_ctas, minCTAs);
 SAME_PLACE(max_ctas, maxCTAs);
 SAME_PLACE(net_name, netName);
 SAME_PLACE(split_share, splitShare);
-_Static_assert(sizeof(dlr_nccl_config) <= sizeof(ncclConfig_t), "an older header's is a part of it");
+_Static_assert(sizeof(dlr_nccl_config) <= sizeof(ncclConfig_t),
+               "an older header's is a part of it");
 
-/* Each function of the table as a call of NCCL's with the same arguments, only handles and enums renamed. */
+/* Each function of the table as a call of NCCL's with the same arguments, only handles and enums
+ * renamed. */
 #define DECLARE(name, result, arguments) result call_##name arguments;
 DLR_NCCL_FUNCTIONS(DECLARE)
 #define THEIRS(c) ((ncclComm_t)(c))
@@ -52,7 +55,8 @@ int call_CommInitRankConfig(dlr_nccl_comm *comm, int ranks, dlr_nccl_id id, int 
     memcpy(&theirs, &id, sizeof theirs);
     return ncclCommInitRankConfig((ncclComm_t *)comm, ranks, theirs, rank, (ncclConfig_t *)config);
 }
-int call_CommSplit(dlr_nccl_comm comm, int color, int key, dlr_nccl_comm *to, dlr_nccl_config *config) {
+int call_CommSplit(dlr_nccl_comm comm, int color, int key, dlr_nccl_comm *to,
+                   dlr_nccl_config *config) {
     return ncclCommSplit(THEIRS(comm), color, key, (ncclComm_t *)to, (ncclConfig_t *)config);
 }
 int call_CommDestroy(dlr_nccl_comm comm) { return ncclCommDestroy(THEIRS(comm)); }
@@ -75,18 +79,20 @@ int call_Broadcast(const void *from, void *to, size_t count, int type, int root,
                    dlr_cu_stream s) {
     return ncclBroadcast(from, to, count, TYPE, root, TAIL);
 }
-int call_Reduce(const void *from, void *to, size_t count, int type, int op, int root, dlr_nccl_comm comm,
-                dlr_cu_stream s) {
+int call_Reduce(const void *from, void *to, size_t count, int type, int op, int root,
+                dlr_nccl_comm comm, dlr_cu_stream s) {
     return ncclReduce(from, to, count, TYPE, OP, root, TAIL);
 }
-int call_AllGather(const void *from, void *to, size_t own, int type, dlr_nccl_comm comm, dlr_cu_stream s) {
+int call_AllGather(const void *from, void *to, size_t own, int type, dlr_nccl_comm comm,
+                   dlr_cu_stream s) {
     return ncclAllGather(from, to, own, TYPE, TAIL);
 }
 int call_ReduceScatter(const void *from, void *to, size_t own, int type, int op, dlr_nccl_comm comm,
                        dlr_cu_stream s) {
     return ncclReduceScatter(from, to, own, TYPE, OP, TAIL);
 }
-int call_Send(const void *from, size_t count, int type, int peer, dlr_nccl_comm comm, dlr_cu_stream s) {
+int call_Send(const void *from, size_t count, int type, int peer, dlr_nccl_comm comm,
+              dlr_cu_stream s) {
     return ncclSend(from, count, TYPE, peer, TAIL);
 }
 int call_Recv(void *to, size_t count, int type, int peer, dlr_nccl_comm comm, dlr_cu_stream s) {

@@ -1,8 +1,8 @@
-/* A library of the shape of libnccl.so.2 for ranks of one machine on the driver's fake: shared memory in
- * /dev/shm, sums in the order of the ranks. What it does it does as host functions in the stream that it was
- * given, which can be captured. It is stricter than NCCL: communicators that do not block do nothing until
- * they were asked after, addresses must lie in the device's memory, and ranks that call different things are
- * told so.
+/* A library of the shape of libnccl.so.2 for ranks of one machine on the driver's fake: shared
+ * memory in /dev/shm, sums in the order of the ranks. What it does it does as host functions in the
+ * stream that it was given, which can be captured. It is stricter than NCCL: communicators that do
+ * not block do nothing until they were asked after, addresses must lie in the device's memory, and
+ * ranks that call different things are told so.
  *
  *     NCCL_STANDIN_FAULT=RANK:K   the communicators of that rank fail behind their K-th collective
  *     NCCL_STANDIN_VERSION=21700  the version that it says it is of */
@@ -76,7 +76,9 @@ static int refuse(struct ncclComm *c, int result, const char *why) {
 
 /* ---- communicators ---- */
 
-int ncclGetVersion(int *version) { return *version = (int)number("NCCL_STANDIN_VERSION", 22809), 0; }
+int ncclGetVersion(int *version) {
+    return *version = (int)number("NCCL_STANDIN_VERSION", 22809), 0;
+}
 
 int ncclGetUniqueId(dlr_nccl_id *id) {
     unsigned char noise[16];
@@ -117,7 +119,8 @@ static bool come(struct ncclComm *c) {
     return c->there;
 }
 
-int ncclCommInitRankConfig(dlr_nccl_comm *comm, int n, dlr_nccl_id id, int rank, dlr_nccl_config *config) {
+int ncclCommInitRankConfig(dlr_nccl_comm *comm, int n, dlr_nccl_id id, int rank,
+                           dlr_nccl_config *config) {
     if (n < 1 || n > MOST || rank < 0 || rank >= n || !config || config->magic != 0xcafebeef ||
         config->size < sizeof *config || !driver())
         return DLR_NCCL_INVALID_ARGUMENT;
@@ -148,7 +151,8 @@ static int finish_split(struct ncclComm *c) {
         me += keys[r] < keys[c->rank] || (keys[r] == keys[c->rank] && r < c->rank);
     }
     char name[40]; /* not of the parent's alone: a split may be split */
-    snprintf(name, sizeof name, "%016llx-%d-%d", (unsigned long long)dl_hash_str(c->name, 0), k, color);
+    snprintf(name, sizeof name, "%016llx-%d-%d", (unsigned long long)dl_hash_str(c->name, 0), k,
+             color);
     dlr_nccl_comm *to = c->splitting.to;
     c->splitting.to = NULL;
     if (color == DLR_NCCL_NO_COLOR) return 0;
@@ -180,10 +184,13 @@ static bool knows(int type) {
            (type >= DLR_NCCL_FLOAT16 && type <= DLR_NCCL_BFLOAT16);
 }
 
-static char *slot(const struct ncclComm *c, int rank) { return (char *)c->s + HEAD + (size_t)rank * CHUNK; }
+static char *slot(const struct ncclComm *c, int rank) {
+    return (char *)c->s + HEAD + (size_t)rank * CHUNK;
+}
 
-/* `count` elements at `from` of those that have some, a chunk at a time: each to all. Then the elements of
- * one rank, or their sum, go to `to` of those who want them. giver, wanter: a rank, or -1: all. */
+/* `count` elements at `from` of those that have some, a chunk at a time: each to all. Then the
+ * elements of one rank, or their sum, go to `to` of those who want them. giver, wanter: a rank, or
+ * -1: all. */
 static bool pass_on(const job *j, const char *from, char *to, size_t count, int giver, int wanter) {
     struct ncclComm *c = j->comm;
     dl_dtype type = type_of(j->type);
@@ -205,21 +212,23 @@ static bool pass_on(const job *j, const char *from, char *to, size_t count, int 
     return true;
 }
 
-/* Each rank's elements lie in its slot, a chunk at a time, and are taken by whom they are for. `called` says
- * for whom, and how many. */
+/* Each rank's elements lie in its slot, a chunk at a time, and are taken by whom they are for.
+ * `called` says for whom, and how many. */
 static bool exchange(const job *j, const char *from, char *to) {
     struct ncclComm *c = j->comm;
     size_t e = (size_t)dl_dtype_bytes(type_of(j->type)), most = CHUNK / e, longest = 0;
     c->s->called[c->rank] = (uint64_t)j->count << 8 | (uint64_t)j->root;
     if (!barrier(c)) return false;
-    for (int r = 0; r < c->n; r++) longest = c->s->called[r] >> 8 > longest ? c->s->called[r] >> 8 : longest;
+    for (int r = 0; r < c->n; r++)
+        longest = c->s->called[r] >> 8 > longest ? c->s->called[r] >> 8 : longest;
     if (c->s->called[j->giver] != ((uint64_t)j->come << 8 | (uint64_t)c->rank))
         c->error = refuse(c, DLR_NCCL_INVALID_USAGE, "a message that nobody sends so");
     for (size_t at = 0; at < longest; at += most) {
         size_t left = j->count > at ? j->count - at : 0, want = j->come > at ? j->come - at : 0;
         if (left) memcpy(slot(c, c->rank), from + at * e, (left < most ? left : most) * e);
         if (!barrier(c)) return false;
-        if (want && !c->error) memcpy(to + at * e, slot(c, j->giver), (want < most ? want : most) * e);
+        if (want && !c->error)
+            memcpy(to + at * e, slot(c, j->giver), (want < most ? want : most) * e);
         if (!barrier(c)) return false;
     }
     return barrier(c);
@@ -241,7 +250,8 @@ static bool all_call_this(const job *j) {
 static void carry_out(const job *j) {
     struct ncclComm *c = j->comm;
     size_t e = (size_t)dl_dtype_bytes(type_of(j->type)), n = (size_t)c->n, own = j->count * e;
-    size_t in = own * (j->kind == REDUCE_SCATTER ? n : 1), out = own * (j->kind == ALL_GATHER ? n : 1);
+    size_t in = own * (j->kind == REDUCE_SCATTER ? n : 1),
+           out = own * (j->kind == ALL_GATHER ? n : 1);
     if (j->kind == EXCHANGE) out = j->come * e;
     const char *from = memory(j->from, in);
     char *to = memory(j->to, out);
@@ -271,7 +281,8 @@ static void run(void *of) {
     const char *fault = getenv("NCCL_STANDIN_FAULT");
     int rank, number;
     c->done++;
-    if (fault && sscanf(fault, "%d:%d", &rank, &number) == 2 && rank == c->rank && c->done >= number)
+    if (fault && sscanf(fault, "%d:%d", &rank, &number) == 2 && rank == c->rank &&
+        c->done >= number)
         c->error = refuse(c, DLR_NCCL_REMOTE_ERROR, "a fault that was asked for");
 }
 
@@ -340,8 +351,8 @@ int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, 
                      .stream = s},
                c->rank == root ? count : 0, count);
 }
-int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root, dlr_nccl_comm c,
-               dlr_cu_stream s) {
+int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root,
+               dlr_nccl_comm c, dlr_cu_stream s) {
     return add(c,
                (job){.kind = REDUCE,
                      .from = ADDRESS(from),
@@ -354,7 +365,8 @@ int ncclReduce(const void *from, void *to, size_t count, int type, int op, int r
                      .stream = s},
                count, c->rank == root ? count : 0);
 }
-int ncclAllGather(const void *from, void *to, size_t own, int type, dlr_nccl_comm c, dlr_cu_stream s) {
+int ncclAllGather(const void *from, void *to, size_t own, int type, dlr_nccl_comm c,
+                  dlr_cu_stream s) {
     return add(c,
                (job){.kind = ALL_GATHER,
                      .from = ADDRESS(from),
@@ -382,7 +394,8 @@ int ncclReduceScatter(const void *from, void *to, size_t own, int type, int op, 
                own * (size_t)c->n, own);
 }
 
-/* In a group of one of each, which every rank of the communicator calls: that is how a ring does. */
+/* In a group of one of each, which every rank of the communicator calls: that is how a ring does.
+ */
 int ncclSend(const void *from, size_t count, int type, int peer, dlr_nccl_comm c, dlr_cu_stream s) {
     job j = {.kind = EXCHANGE,
              .from = ADDRESS(from),
@@ -397,7 +410,8 @@ int ncclSend(const void *from, size_t count, int type, int peer, dlr_nccl_comm c
 }
 int ncclRecv(void *to, size_t count, int type, int peer, dlr_nccl_comm c, dlr_cu_stream s) {
     job *j = c->pending.n ? c->pending.at[c->pending.n - 1] : NULL;
-    if (!group.depth || !j || j->kind != EXCHANGE || j->giver >= 0 || j->type != type || j->stream != s)
+    if (!group.depth || !j || j->kind != EXCHANGE || j->giver >= 0 || j->type != type ||
+        j->stream != s)
         return refuse(c, DLR_NCCL_INVALID_USAGE, "a message that is not the other half of one");
     if (peer < 0 || peer >= c->n ||
         (count && !memory(ADDRESS(to), count * (size_t)dl_dtype_bytes(type_of(type)))))
@@ -433,7 +447,9 @@ int ncclCommGetAsyncError(dlr_nccl_comm c, int *error) {
     return 0;
 }
 
-int ncclCommFinalize(dlr_nccl_comm c) { return c->there && !c->pending.n ? 0 : DLR_NCCL_INVALID_USAGE; }
+int ncclCommFinalize(dlr_nccl_comm c) {
+    return c->there && !c->pending.n ? 0 : DLR_NCCL_INVALID_USAGE;
+}
 int ncclCommDestroy(dlr_nccl_comm c) {
     munmap(c->s, HEAD + (size_t)c->n * CHUNK);
     return 0; /* the rest is kept: what was captured points to it */

@@ -1,5 +1,5 @@
-/* The network's two numbers out of times: exact ones give them back, and one that is disturbed does not move
- * them. */
+/* The network's two numbers out of times: exact ones give them back, and one that is disturbed does
+ * not move them. */
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,7 +14,8 @@ static dl_network_measured made(int ranks, double latency, double bandwidth) {
     int64_t bytes = 16384;
     for (int i = 0; i < DL_NETWORK_SIZES; i++, bytes *= 3) {
         double sent = (double)bytes * (ranks - 1) / ranks;
-        m.points[i] = (dl_network_point){bytes, 2 * ((ranks - 1) * latency + sent / (bandwidth * 1e3)), 0};
+        m.points[i] =
+            (dl_network_point){bytes, 2 * ((ranks - 1) * latency + sent / (bandwidth * 1e3)), 0};
     }
     return m;
 }
@@ -23,8 +24,8 @@ static void test_exact(void) {
     for (int ranks = 2; ranks <= 64; ranks *= 2) {
         dl_network_measured m = made(ranks, 17, 3.5);
         dl_network_fit(&m);
-        CHECK(near(m.network.latency_us, 17, 1e-6) && near(m.network.bandwidth_gbs, 3.5, 1e-6), "%d: %g %g",
-              ranks, m.network.latency_us, m.network.bandwidth_gbs);
+        CHECK(near(m.network.latency_us, 17, 1e-6) && near(m.network.bandwidth_gbs, 3.5, 1e-6),
+              "%d: %g %g", ranks, m.network.latency_us, m.network.bandwidth_gbs);
         for (int i = 0; i < DL_NETWORK_SIZES; i++)
             CHECK(near(m.points[i].model_us, m.points[i].us, 1e-6), "%d", i);
         /* the model of collectives says the same */
@@ -43,13 +44,15 @@ static void test_disturbed(void) {
         dl_network_measured m = made(2, 20, 1);
         m.points[i].us *= 3;
         dl_network_fit(&m);
-        CHECK(m.network.latency_us > 0 && m.network.latency_us < 60 && near(m.network.bandwidth_gbs, 1, 0.7),
+        CHECK(m.network.latency_us > 0 && m.network.latency_us < 60 &&
+                  near(m.network.bandwidth_gbs, 1, 0.7),
               "%d: %g %g", i, m.network.latency_us, m.network.bandwidth_gbs);
     }
     dl_network_measured m = made(2, 20, 1);
     for (int i = 0; i < DL_NETWORK_SIZES; i++) m.points[i].us = 5; /* times that say nothing */
     dl_network_fit(&m);
-    CHECK(m.network.latency_us > 0 && isfinite(m.network.bandwidth_gbs) && m.network.bandwidth_gbs > 0,
+    CHECK(m.network.latency_us > 0 && isfinite(m.network.bandwidth_gbs) &&
+              m.network.bandwidth_gbs > 0,
           "%g %g", m.network.latency_us, m.network.bandwidth_gbs);
 }
 

@@ -1,18 +1,17 @@
 /* Loaded before dlrun (LD_PRELOAD), stops one rank at a named point of its run:
  *
- *   PHASE=NAME       init: before MPI starts; forward: the second step's program begins; all_reduce: one of
- *                    that step's large messages is under way; checkpoint: the first begins; write: the first
- *                    of its files is brought to disk, by the writer's thread; shutdown: MPI ends; end: it has
- *                    ended, and let the others go; exit: the process ends, its status is told
- *   PHASE_RANK=N     the rank meant
- *   PHASE_TOLD=PATH  a FIFO that it writes a byte to when it is there
- *   PHASE_SIGNAL=N   what it sends to itself then; without:
- *   PHASE_GATE=PATH  it goes on once it has read a byte from this FIFO
- *   PHASE_KILL_MS=MS killed so long after its first message, wherever it is then (in place of a phase)
+ *   PHASE=NAME       init: before MPI starts; forward: the second step's program begins;
+ * all_reduce: one of that step's large messages is under way; checkpoint: the first begins; write:
+ * the first of its files is brought to disk, by the writer's thread; shutdown: MPI ends; end: it
+ * has ended, and let the others go; exit: the process ends, its status is told PHASE_RANK=N     the
+ * rank meant PHASE_TOLD=PATH  a FIFO that it writes a byte to when it is there PHASE_SIGNAL=N what
+ * it sends to itself then; without: PHASE_GATE=PATH  it goes on once it has read a byte from this
+ * FIFO PHASE_KILL_MS=MS killed so long after its first message, wherever it is then (in place of a
+ * phase)
  *
- * Its name is that of NVIDIA's library of ranges, whose calls dlrun makes with ENABLE_PROFILING=1 and in
- * which it says where it is. Of MPI it stands in for some functions, and calls them by their second names, as
- * MPI's profilers do; both MPIs' handles fit into a word. */
+ * Its name is that of NVIDIA's library of ranges, whose calls dlrun makes with ENABLE_PROFILING=1
+ * and in which it says where it is. Of MPI it stands in for some functions, and calls them by their
+ * second names, as MPI's profilers do; both MPIs' handles fit into a word. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -49,11 +48,13 @@ static void pass_byte(const char *path, int flags) {
 
 /* The point of this name is reached. */
 static void meet(const char *phase) {
-    const char *wanted = getenv("PHASE"), *number = getenv("PHASE_SIGNAL"), *gate = getenv("PHASE_GATE"),
-               *told = getenv("PHASE_TOLD");
+    const char *wanted = getenv("PHASE"), *number = getenv("PHASE_SIGNAL"),
+               *gate = getenv("PHASE_GATE"), *told = getenv("PHASE_TOLD");
     if (!wanted || strcmp(wanted, phase) != 0 || !is_victim() || atomic_fetch_add(&met, 1)) return;
     if (told) pass_byte(told, O_WRONLY);
-    if (number) raise(atoi(number)); /* this thread: one that another takes lets this one go on for a while */
+    if (number)
+        raise(
+            atoi(number)); /* this thread: one that another takes lets this one go on for a while */
     if (gate) pass_byte(gate, O_RDONLY);
 }
 
@@ -92,7 +93,8 @@ static void kill_later(void) {
     struct itimerspec at = {
         .it_value = {(time_t)seconds, 1 + (long)((seconds - (double)(time_t)seconds) * 1e9)}};
     timer_t timer;
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &at, NULL)) abort();
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &at, NULL))
+        abort();
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int wanted, int *level);
@@ -103,8 +105,10 @@ int MPI_Init_thread(int *argc, char ***argv, int wanted, int *level) {
     return real(argc, argv, wanted, level);
 }
 
-int MPI_Isend(const void *at, int n, uintptr_t type, int to, int tag, uintptr_t comm, void *request);
-int MPI_Isend(const void *at, int n, uintptr_t type, int to, int tag, uintptr_t comm, void *request) {
+int MPI_Isend(const void *at, int n, uintptr_t type, int to, int tag, uintptr_t comm,
+              void *request);
+int MPI_Isend(const void *at, int n, uintptr_t type, int to, int tag, uintptr_t comm,
+              void *request) {
     static int (*real)(const void *, int, uintptr_t, int, int, uintptr_t, void *);
     if (!real) *(void **)&real = second_name("PMPI_Isend");
     kill_later();

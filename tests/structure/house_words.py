@@ -17,7 +17,7 @@ CEILING = {
     "comments that begin with What, Those, Of, That or Whose": 444,
     "uses of 'behind' in sources (write 'after')": 743,
     "uses of 'beside' in sources (write 'next to', 'in addition to' or 'compared with')": 340,
-    "lines of C over 100 characters": 10611,
+    "lines of C over 100 characters": 0,
     "lines of Markdown over 120 characters": 2044,
 }
 SLACK = 10

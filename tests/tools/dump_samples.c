@@ -1,9 +1,11 @@
-/* Writes the samples of a configuration's data set to standard output, each array as its numbers lie in
- * memory.
+/* Writes the samples of a configuration's data set to standard output, each array as its numbers
+ * lie in memory.
  *
- * dump_samples train|valid EPOCH MODEL.dl [FILE.yaml] [--key=value...]: first a line "SAMPLES name type;
- * ...", then sample after sample. With DUMP_DEVICE in the environment, a target (cuda:sm_90a:emulated), that
- * device makes them of the files' numbers, all in one batch; with DUMP_HELD, too, of numbers that it holds.
+ * dump_samples train|valid EPOCH MODEL.dl [FILE.yaml] [--key=value...]: first a line "SAMPLES name
+ * type;
+ * ...", then sample after sample. With DUMP_DEVICE in the environment, a target
+ * (cuda:sm_90a:emulated), that device makes them of the files' numbers, all in one batch; with
+ * DUMP_HELD, too, of numbers that it holds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +39,8 @@ static bool write_samples(const dlr_dataset *d, int64_t epoch, dl_error *err) {
     bool ok = true;
     for (int64_t i = 0; ok && i < dlr_dataset_samples(d); i++) {
         ok = dlr_dataset_sample(d, epoch, i, out, scratch, err);
-        for (int k = 0; ok && k < arrays->n; k++) fwrite(out[k], 1, dlr_array_bytes(&arrays->at[k]), stdout);
+        for (int k = 0; ok && k < arrays->n; k++)
+            fwrite(out[k], 1, dlr_array_bytes(&arrays->at[k]), stdout);
     }
     for (int k = 0; k < arrays->n; k++) free(out[k]);
     free(scratch);
@@ -52,7 +55,8 @@ static dl_plan *plan_of(dl_arena *arena, const dlr_dataset *d, const char *targe
     const dl_target *t = dl_target_find(target, err);
     if (!t || !t->backend->feed) return NULL;
     dl_plan *p = DL_NEW(arena, dl_plan);
-    *p = (dl_plan){.arena = arena, .model = "samples", .target = t->name, .batch = dlr_dataset_samples(d)};
+    *p = (dl_plan){
+        .arena = arena, .model = "samples", .target = t->name, .batch = dlr_dataset_samples(d)};
     for (int k = 0; k < arrays->n; k++) {
         const dlr_array *a = &arrays->at[k];
         dl_type type = dl_scalar(a->type.dtype);
@@ -96,7 +100,8 @@ static bool make_samples(dl_arena *arena, const dlr_dataset *d, int64_t epoch, c
     dlr_batch batch;
     dl_plan *p = plan_of(arena, d, target, err);
     dlr_exec *e = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, err) : NULL;
-    bool ok = e && dlr_feed_open(&feed, e, dlr_dataset_arrays(d), err) && dlr_feed_gathers(&feed, d, err);
+    bool ok =
+        e && dlr_feed_open(&feed, e, dlr_dataset_arrays(d), err) && dlr_feed_gathers(&feed, d, err);
     if (ok) dlr_feed_lend(&feed, &raw);
     raw.held = getenv("DUMP_HELD") != NULL;
     dlr_log_set_level(DLR_WARNING);

@@ -18,7 +18,8 @@ typedef struct {
     const char *target; /* NULL: passes only, run by the interpreter */
     const char *skip;   /* passes left out, or "" */
     bool keep_gradients, no_updates, low_products, written_out;
-    bool emitted; /* the target's text alone, which its compiler must take: no target's CPU is needed */
+    bool emitted; /* the target's text alone, which its compiler must take: no target's CPU is
+                     needed */
     int threads;
     const char *fault; /* one of fuzz_faults, put into each graph's kernels, or NULL */
 } fuzz_way;
@@ -49,8 +50,8 @@ void fuzz_close(fuzz_case *c);
 /* Attention as scores, softmax and products, drawing what it draws. */
 void fuzz_write_out_attention(dl_graph *g, dl_arena *arena);
 
-/* Fills verdicts[i] for cases[i]. All graphs become one plan, compiled once, in a process of its own; when
- * that dies, each half is tried again. */
+/* Fills verdicts[i] for cases[i]. All graphs become one plan, compiled once, in a process of its
+ * own; when that dies, each half is tried again. */
 void fuzz_try(const fuzz_case *cases, int n, const fuzz_way *way, fuzz_verdict *verdicts);
 
 /* Parses each source of a CPU's plan, which has no code yet, with that target's flags. False: err

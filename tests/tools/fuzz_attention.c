@@ -1,5 +1,5 @@
-/* Attention written out, for the reference: what the template computes in one kernel, as the ops that
- * error_bound.h knows. */
+/* Attention written out, for the reference: what the template computes in one kernel, as the ops
+ * that error_bound.h knows. */
 #include <math.h>
 
 #include "ir/builder.h"
@@ -20,9 +20,10 @@ static dl_value *hide(dl_builder *b, dl_value *scores) {
     dl_value *query = dl_build_count(b, &scores->type, 2, DL_I32),
              *key = dl_build_count(b, &scores->type, 3, DL_I32);
     dl_value *seen = dl_build2(b, DL_OP_le, key, query);
-    return as(b, DL_OP_broadcast,
-              dl_build3(b, DL_OP_select, seen, scores, dl_build_const(b, scores->type.dtype, -1e30)),
-              scores->type);
+    return as(
+        b, DL_OP_broadcast,
+        dl_build3(b, DL_OP_select, seen, scores, dl_build_const(b, scores->type.dtype, -1e30)),
+        scores->type);
 }
 
 static dl_value *write_out(dl_builder *b, const dl_node *n) {
@@ -36,8 +37,10 @@ static dl_value *write_out(dl_builder *b, const dl_node *n) {
     columns = rows, columns.axis[1] = (dl_axis){dl_intern("att_s"), k->axis[1].size};
     scores = rows, scores.axis[1] = rows.axis[2], scores.axis[2] = rows.axis[1],
     scores.axis[3] = columns.axis[1];
-    dl_value *small = dl_build_k(b, DL_OP_mul, as(b, DL_OP_reshape, n->in[0], rows), 1 / sqrt((double)size));
-    dl_value *share = contract(b, small, as(b, DL_OP_reshape, n->in[1], columns), rows.axis[3].name);
+    dl_value *small =
+        dl_build_k(b, DL_OP_mul, as(b, DL_OP_reshape, n->in[0], rows), 1 / sqrt((double)size));
+    dl_value *share =
+        contract(b, small, as(b, DL_OP_reshape, n->in[1], columns), rows.axis[3].name);
     share = as(b, DL_OP_broadcast, share, scores);
     if (causal && causal->i) share = hide(b, share);
     dl_attr axis = dl_attr_name(DL_ATTR_axis, scores.axis[3].name);
@@ -57,7 +60,8 @@ void fuzz_write_out_attention(dl_graph *g, dl_arena *arena) {
     g->nodes.at = NULL, g->nodes.n = g->nodes.cap = 0;
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < old[i]->nin; k++)
-            if (old[i]->in[k]->id < known && now[old[i]->in[k]->id]) old[i]->in[k] = now[old[i]->in[k]->id];
+            if (old[i]->in[k]->id < known && now[old[i]->in[k]->id])
+                old[i]->in[k] = now[old[i]->in[k]->id];
         if (old[i]->op == DL_OP_attention)
             now[old[i]->out[0].id] = write_out(&b, old[i]);
         else

@@ -8,8 +8,8 @@
 
 enum { MOST_TRIES = 400 };
 
-/* Edits of a graph, numbered: each result dropped, then each node's value replaced, the last node first, by a
- * new input, a constant, or one of its operands. */
+/* Edits of a graph, numbered: each result dropped, then each node's value replaced, the last node
+ * first, by a new input, a constant, or one of its operands. */
 enum { CHOICES = 2 + 6 };
 static int count_edits(const dl_graph *g) { return g->results.n + g->nodes.n * CHOICES; }
 
@@ -28,7 +28,8 @@ static bool edit(dl_graph *g, int number) {
         do snprintf(name, sizeof name, "cut%d", k++);
         while (dl_graph_find_var(g, dl_intern(name)));
         if (n->op != DL_OP_const)
-            new = &dl_graph_var(g, DL_VAR_INPUT, dl_intern(name), old->type, (dl_init){0}, n->loc)->value;
+            new = &dl_graph_var(g, DL_VAR_INPUT, dl_intern(name), old->type, (dl_init){0}, n->loc)
+                       ->value;
     } else if (choice == 1) {
         if (old->type.rank || n->op == DL_OP_const || old->type.dtype == DL_BOOL) return false;
         dl_builder b = {.graph = g};
@@ -51,8 +52,8 @@ static void drop_unused_variables(dl_graph *g, dl_arena *arena) {
     g->vars.n = kept;
 }
 
-/* The text behind edit `number`, or NULL where there is nothing to edit; *more says whether there are further
- * ones. */
+/* The text behind edit `number`, or NULL where there is nothing to edit; *more says whether there
+ * are further ones. */
 static const char *try_edit(dl_arena *arena, const char *text, int number, bool *more) {
     dl_error err = {0};
     dl_module *m = dl_parse_module(arena, text, strlen(text), "reduced", &err);
@@ -70,7 +71,8 @@ static const char *try_edit(dl_arena *arena, const char *text, int number, bool 
     return result;
 }
 
-static bool still_fails(const char *text, const fuzz_case *of, const fuzz_way *way, fuzz_state state) {
+static bool still_fails(const char *text, const fuzz_case *of, const fuzz_way *way,
+                        fuzz_state state) {
     fuzz_case c;
     fuzz_verdict v = {0};
     dl_error err = {0};
@@ -81,7 +83,8 @@ static bool still_fails(const char *text, const fuzz_case *of, const fuzz_way *w
     return v.state == state;
 }
 
-const char *fuzz_reduce(dl_arena *arena, const fuzz_case *c, const fuzz_way *way, fuzz_state state) {
+const char *fuzz_reduce(dl_arena *arena, const fuzz_case *c, const fuzz_way *way,
+                        fuzz_state state) {
     const char *text = c->text;
     int tries = 0;
     for (bool smaller = true; smaller && tries < MOST_TRIES;) {
@@ -89,7 +92,8 @@ const char *fuzz_reduce(dl_arena *arena, const fuzz_case *c, const fuzz_way *way
         bool more = true;
         for (int number = 0; more && tries < MOST_TRIES;) {
             const char *next = try_edit(arena, text, number, &more);
-            bool taken = next && strcmp(next, text) != 0 && (tries++, still_fails(next, c, way, state));
+            bool taken =
+                next && strcmp(next, text) != 0 && (tries++, still_fails(next, c, way, state));
             if (taken)
                 text = next, smaller = true; /* what was number + 1 is now `number`, or near it */
             else

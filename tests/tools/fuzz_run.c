@@ -1,5 +1,5 @@
-/* Cases: references by the interpreter, and runs of what passes and compiler made of them, each in a process
- * of its own. */
+/* Cases: references by the interpreter, and runs of what passes and compiler made of them, each in
+ * a process of its own. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -15,19 +15,20 @@
 
 static dl_pass_ctx context(dl_arena *arena, const fuzz_way *way, dl_dtype low, dl_layout weights,
                            dl_error *err) {
-    return (dl_pass_ctx){.arena = arena,
-                         .weights = weights,
-                         .low_products = way->low_products ? 1u << DL_F16 | 1u << DL_BF16 : 0,
-                         .written_out = way->written_out ? 1u << DL_F64 : 0,
-                         .keep_gradients = way->keep_gradients,
-                         .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = low},
-                         .err = err};
+    return (dl_pass_ctx){
+        .arena = arena,
+        .weights = weights,
+        .low_products = way->low_products ? 1u << DL_F16 | 1u << DL_BF16 : 0,
+        .written_out = way->written_out ? 1u << DL_F64 : 0,
+        .keep_gradients = way->keep_gradients,
+        .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam, .low = low},
+        .err = err};
 }
 
 /* ---- numbers in, numbers out ---- */
 
-/* Element k of a variable but a table, by seed and name alone; of every fourth seed multiples of 1/2, for
- * ties. */
+/* Element k of a variable but a table, by seed and name alone; of every fourth seed multiples of
+ * 1/2, for ties. */
 static void draw(const dl_var *v, const char *name, uint64_t seed, double *to) {
     static const struct {
         const char *name;
@@ -42,7 +43,8 @@ static void draw(const dl_var *v, const char *name, uint64_t seed, double *to) {
     if (v->role == DL_VAR_TABLE) return;
     for (int64_t k = 0; k < dl_type_count(&v->value.type); k++) {
         double x = uniform(&r, -1.5, 1.5);
-        if (strncmp(name, "exp_avg_sq.", 11) == 0 || strstr(name, ".running_var")) x = 0.5 + fabs(x);
+        if (strncmp(name, "exp_avg_sq.", 11) == 0 || strstr(name, ".running_var"))
+            x = 0.5 + fabs(x);
         if (seed % 4 == 0) x = rint(2 * x) / 2;
         if (!dl_dtype_is_float(d)) x = floor(3 * x);
         if (d == DL_BOOL) x = x > 0;
@@ -75,7 +77,8 @@ static double get(const void *data, dl_dtype d, int64_t at) {
 static bounded_run *reference(const dl_graph *g, uint64_t seed, dl_error *err) {
     bounded_run *r = bounded_new(g);
     for (int i = 0; i < g->vars.n; i++)
-        draw(g->vars.at[i], g->vars.at[i]->name, seed, dl_interp_data(r->value, &g->vars.at[i]->value));
+        draw(g->vars.at[i], g->vars.at[i]->name, seed,
+             dl_interp_data(r->value, &g->vars.at[i]->value));
     if (bounded_run_all(r, err)) return r;
     bounded_free(r);
     return NULL;
@@ -88,8 +91,8 @@ bool fuzz_open(fuzz_case *c, const char *text, uint64_t seed, dl_dtype low, dl_e
                      .written = dl_parse_module(NULL, text, strlen(text), "random", err)};
     if (!c->written) return false;
     fuzz_write_out_attention(c->written->graphs.at[0], c->written->arena);
-    dl_pass_ctx ctx =
-        context(c->written->arena, &(fuzz_way){.keep_gradients = true}, low, (dl_layout){DL_PANEL, 8}, err);
+    dl_pass_ctx ctx = context(c->written->arena, &(fuzz_way){.keep_gradients = true}, low,
+                              (dl_layout){DL_PANEL, 8}, err);
     if (dl_run_passes(c->written, "amp,lower,autodiff,optimizer", &ctx,
                       (dl_pass_options){.validate = DL_VALIDATE_PASSES})) {
         c->want = reference(c->written->graphs.at[0], seed, err);
@@ -114,10 +117,11 @@ static bool compare(double got, double want, double bound, fuzz_verdict *v) {
     return open || fabs(got - want) <= bound;
 }
 
-static void say_wrong(fuzz_verdict *v, const dl_result *r, const int64_t *at, double got, double want,
-                      double bound) {
+static void say_wrong(fuzz_verdict *v, const dl_result *r, const int64_t *at, double got,
+                      double want, double bound) {
     dl_buf place = {0};
-    for (int i = 0; i < r->value->type.rank; i++) dl_putf(&place, "%s%lld", i ? ", " : "", (long long)at[i]);
+    for (int i = 0; i < r->value->type.rank; i++)
+        dl_putf(&place, "%s%lld", i ? ", " : "", (long long)at[i]);
     v->state = FUZZ_WRONG;
     snprintf(v->why, sizeof v->why, "%s \"%s\"[%s] is %.9g, should be %.9g within %.2g",
              dl_result_roles[r->role], r->name, place.at ? place.at : "", got, want, bound);
@@ -131,8 +135,9 @@ typedef struct {
     const double *row;
 } found;
 
-/* Is there a gradient that is not zero, of the parameter that variable `v` belongs to, or (the step count) of
- * any? A parameter from which simplify finds no way to the loss has neither gradient nor update. */
+/* Is there a gradient that is not zero, of the parameter that variable `v` belongs to, or (the step
+ * count) of any? A parameter from which simplify finds no way to the loss has neither gradient nor
+ * update. */
 static bool is_trained(const bounded_run *want, const dl_var *v) {
     const char *param = !v ? NULL : v->of ? v->of : v->role == DL_VAR_PARAM ? v->name : NULL;
     for (int i = 0; i < want->graph->results.n; i++) {
@@ -189,7 +194,8 @@ static void try_passes(const fuzz_case *c, const fuzz_way *way, fuzz_verdict *v)
             draw(var, var->role == DL_VAR_COPY ? var->of : var->name, c->seed,
                  dl_interp_data(in, &var->value));
         }
-        for (int i = 0; i < g->nodes.n && err.code == DL_OK; i++) dl_interp_node(in, g->nodes.at[i], &err);
+        for (int i = 0; i < g->nodes.n && err.code == DL_OK; i++)
+            dl_interp_node(in, g->nodes.at[i], &err);
     }
     const dl_graph *w = c->written->graphs.at[0];
     for (int i = 0; i < w->results.n && err.code == DL_OK && v->state != FUZZ_WRONG; i++) {
@@ -207,7 +213,8 @@ static void try_passes(const fuzz_case *c, const fuzz_way *way, fuzz_verdict *v)
 
 /* ---- compiled ---- */
 
-/* The graph of a case, with its gradients and updates, under another name: "train" is but one in a plan. */
+/* The graph of a case, with its gradients and updates, under another name: "train" is but one in a
+ * plan. */
 static dl_graph *make_step(const fuzz_case *c, int number, const fuzz_way *way, dl_arena *arena,
                            dl_layout weights, dl_error *err) {
     dl_module *m = dl_parse_module(arena, c->text, strlen(c->text), "random", err);
@@ -248,8 +255,10 @@ static bool spoil(dl_kernel *k, const char *fault) {
         if (in->kind != DL_K_LOAD) continue;
         const dl_type *t = &k->params.at[in->param].type;
         for (int a = 0; a < t->rank; a++) {
-            bool one = in->index[a].axis < 0 || in->index[a].nterms, moved = !one && in->index[a].offset;
-            if (!strcmp(fault, one ? "element" : "offset") && (one || moved) && t->axis[a].size > 1) {
+            bool one = in->index[a].axis < 0 || in->index[a].nterms,
+                 moved = !one && in->index[a].offset;
+            if (!strcmp(fault, one ? "element" : "offset") && (one || moved) &&
+                t->axis[a].size > 1) {
                 in->index[a].offset += in->index[a].offset + 1 < t->axis[a].size ? 1 : -1;
                 return true;
             }
@@ -278,20 +287,21 @@ static const dl_target *find_target(const fuzz_way *way, dl_error *err) {
 }
 
 /* Lowers and, if asked to, compiles the graphs of all cases not refused yet. */
-static dl_plan *compile(const fuzz_case *cases, int n, const fuzz_way *way, dl_arena *arena, bool *spoilt,
-                        bool link, const fuzz_verdict *verdicts, dl_error *err) {
+static dl_plan *compile(const fuzz_case *cases, int n, const fuzz_way *way, dl_arena *arena,
+                        bool *spoilt, bool link, const fuzz_verdict *verdicts, dl_error *err) {
     spoiler s = {way, spoilt};
-    dl_compile_options opt = {
-        .target = find_target(way, err),
-        .recipe = {.optimizer = way->no_updates ? DL_OPT_NONE : DL_OPT_adam}, /* the casts are there */
-        .keep_gradients = way->keep_gradients,
-        .model = "random",
-        .batch = 1,
-        .skip = way->skip,
-        .validate = !way->fault,
-        .observe = spoil_all,
-        .user = &s,
-        .link = link};
+    dl_compile_options opt = {.target = find_target(way, err),
+                              .recipe = {.optimizer = way->no_updates
+                                                          ? DL_OPT_NONE
+                                                          : DL_OPT_adam}, /* the casts are there */
+                              .keep_gradients = way->keep_gradients,
+                              .model = "random",
+                              .batch = 1,
+                              .skip = way->skip,
+                              .validate = !way->fault,
+                              .observe = spoil_all,
+                              .user = &s,
+                              .link = link};
     dl_compile_times times;
     dl_module *m = dl_module_new(arena);
     for (int i = 0; i < n && opt.target && err->code == DL_OK; i++) {
@@ -304,7 +314,8 @@ static dl_plan *compile(const fuzz_case *cases, int n, const fuzz_way *way, dl_a
     return err->code == DL_OK ? dl_compile(arena, m, &opt, &times, err) : NULL;
 }
 
-static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_exec *exec, fuzz_verdict *v) {
+static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_exec *exec,
+                     fuzz_verdict *v) {
     const dl_plan *p = dlr_exec_plan(exec);
     const char *name = dl_internf("g%d", number);
     int program = dlr_exec_program(exec, name);
@@ -341,8 +352,10 @@ static void run_case(const fuzz_case *c, int number, const fuzz_way *way, dlr_ex
     if (v->state == FUZZ_NOT_RUN) v->state = FUZZ_FINE;
 }
 
-/* The text of all graphs at once; where something is wrong with it, nothing is known of any, but of one. */
-static void try_emitted(const fuzz_case *cases, int n, const fuzz_way *way, fuzz_verdict *verdicts) {
+/* The text of all graphs at once; where something is wrong with it, nothing is known of any, but of
+ * one. */
+static void try_emitted(const fuzz_case *cases, int n, const fuzz_way *way,
+                        fuzz_verdict *verdicts) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     bool *spoilt = calloc((size_t)n + 1, sizeof *spoilt);
@@ -357,10 +370,12 @@ static void try_emitted(const fuzz_case *cases, int n, const fuzz_way *way, fuzz
     free(spoilt);
 }
 
-static void try_compiled(const fuzz_case *cases, int n, const fuzz_way *way, fuzz_verdict *verdicts) {
+static void try_compiled(const fuzz_case *cases, int n, const fuzz_way *way,
+                         fuzz_verdict *verdicts) {
     dl_arena *arena = dl_arena_new(NULL);
     bool *spoilt = calloc((size_t)n + 1, sizeof *spoilt);
-    for (int i = 0; i < n; i++) { /* alone first, without the C compiler: a fault of one is not all theirs */
+    for (int i = 0; i < n;
+         i++) { /* alone first, without the C compiler: a fault of one is not all theirs */
         dl_error err = {0};
         dl_arena *scratch = dl_arena_new(NULL);
         spoilt[0] = false;
@@ -406,7 +421,8 @@ static void say_died(fuzz_verdict *v, int status, FILE *errors) {
     long end = lseek(fileno(errors), 0, SEEK_END), from = end > 390 ? end - 390 : 0;
     ssize_t got = pread(fileno(errors), text, sizeof text - 1, from);
     v->state = FUZZ_DIED;
-    snprintf(v->why, sizeof v->why, "died (status 0x%x): %.*s", status, got > 0 ? (int)got : 0, text);
+    snprintf(v->why, sizeof v->why, "died (status 0x%x): %.*s", status, got > 0 ? (int)got : 0,
+             text);
 }
 
 static void open_and_close(void *of) {
@@ -419,7 +435,8 @@ static void open_and_close(void *of) {
 bool fuzz_opens(const char *text, uint64_t seed, dl_dtype low, fuzz_verdict *v) {
     FILE *errors = tmpfile();
     DL_CHECK(errors);
-    int status = in_child(open_and_close, &(fuzz_case){.text = text, .seed = seed, .low = low}, errors);
+    int status =
+        in_child(open_and_close, &(fuzz_case){.text = text, .seed = seed, .low = low}, errors);
     if (status) say_died(v, status, errors);
     fclose(errors);
     return !status;
@@ -445,7 +462,8 @@ static void try_all(void *of) {
 void fuzz_try(const fuzz_case *cases, int n, const fuzz_way *way, fuzz_verdict *verdicts) {
     if (n == 0) return;
     size_t bytes = sizeof *verdicts * (size_t)n;
-    fuzz_verdict *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    fuzz_verdict *shared =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     FILE *errors = tmpfile();
     DL_CHECK(shared != MAP_FAILED && errors);
     int status = in_child(try_all, &(trial){cases, n, way, shared}, errors);

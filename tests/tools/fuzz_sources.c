@@ -1,5 +1,5 @@
-/* Does the compiler of C, or of C++ where a device is emulated, take the text of kernels? It is parsed and no
- * code is made of it: a tenth of the time. */
+/* Does the compiler of C, or of C++ where a device is emulated, take the text of kernels? It is
+ * parsed and no code is made of it: a tenth of the time. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -27,7 +27,8 @@ static const char *file_of(dl_arena *arena, const char *dir, int i, const char *
     return dl_format(arena, "%s/%d.%s", dir, i, suffix);
 }
 
-static bool write_source(dl_arena *arena, const char *file, const char *source, bool device, dl_error *err) {
+static bool write_source(dl_arena *arena, const char *file, const char *source, bool device,
+                         dl_error *err) {
     /* it stands in a namespace, which what lists the kernels would close */
     const char *whole = device ? dl_format(arena, "%s} /* namespace */\n", source) : source;
     return dl_write_file(file, whole, strlen(whole), err);
@@ -60,13 +61,14 @@ bool fuzz_check_sources(dl_arena *arena, const dl_plan *p, const dl_target *t, d
         ok = write_source(arena, file, p->objects.at[i].source, device, err);
     }
     for (int i = 0; i < n && ok; i += AT_ONCE)
-        ok = dl_run_all(n - i < AT_ONCE ? n - i : AT_ONCE, commands + i, dir, INFINITY, NULL, err) == 0;
+        ok = dl_run_all(n - i < AT_ONCE ? n - i : AT_ONCE, commands + i, dir, INFINITY, NULL,
+                        err) == 0;
     for (int i = 0; i < n && ok; i++) {
         if (!commands[i].status) continue;
         dl_error ignored = {0};
         const char *log = dl_read_file(arena, commands[i].log, 1 << 20, NULL, &ignored);
-        ok = dl_fail(err, DL_RESOURCE, "the %s compiler refuses a kernel of %s: %.300s", in->name, t->name,
-                     log ? log : "");
+        ok = dl_fail(err, DL_RESOURCE, "the %s compiler refuses a kernel of %s: %.300s", in->name,
+                     t->name, log ? log : "");
     }
     for (int i = 0; i < n; i++) {
         unlink(file_of(arena, dir, i, in->suffix));

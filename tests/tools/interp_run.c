@@ -1,9 +1,9 @@
-/* interp_run FILE.dlir DIR [PASSES]: the first graph of a module on the reference interpreter, behind the
- * passes (lower).
+/* interp_run FILE.dlir DIR [PASSES]: the first graph of a module on the reference interpreter,
+ * behind the passes (lower).
  *
- * Reads DIR/<variable>.f64 (raw doubles, row-major) for every variable that has such a file, runs one step,
- * and writes DIR/out.<number>.f64 for every result, in the graph's order. Checks every node's type first.
- * Prints the seconds. */
+ * Reads DIR/<variable>.f64 (raw doubles, row-major) for every variable that has such a file, runs
+ * one step, and writes DIR/out.<number>.f64 for every result, in the graph's order. Checks every
+ * node's type first. Prints the seconds. */
 #include <stdio.h>
 #include <time.h>
 
@@ -34,7 +34,8 @@ static bool check_types(const dl_graph *g, dl_error *err) {
     return true;
 }
 
-static bool read_var(dl_interp *in, dl_arena *arena, const dl_var *v, const char *dir, dl_error *err) {
+static bool read_var(dl_interp *in, dl_arena *arena, const dl_var *v, const char *dir,
+                     dl_error *err) {
     const char *path = dl_format(arena, "%s/%s.f64", dir, v->name);
     size_t want = sizeof(double) * (size_t)dl_type_count(&v->value.type), n;
     FILE *f = fopen(path, "rb");
@@ -45,13 +46,15 @@ static bool read_var(dl_interp *in, dl_arena *arena, const dl_var *v, const char
     return whole || dl_fail(err, DL_INPUT, "%s must hold %zu bytes", path, want);
 }
 
-static bool run(const char *path, const char *dir, const char *passes, dl_arena *arena, dl_error *err) {
+static bool run(const char *path, const char *dir, const char *passes, dl_arena *arena,
+                dl_error *err) {
     size_t n;
     char *text = dl_read_file(arena, path, 16 << 20, &n, err);
     dl_module *m = text ? dl_read_module(arena, text, n, path, err) : NULL;
     if (!m || !check_types(m->graphs.at[0], err)) return false;
     dl_pass_ctx ctx = {.arena = arena, .err = err};
-    if (!dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES})) return false;
+    if (!dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}))
+        return false;
     const dl_graph *g = m->graphs.at[0];
     dl_interp *in = dl_interp_new(g, false);
     dl_interp_release(in);

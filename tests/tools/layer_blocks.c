@@ -2,7 +2,9 @@
 #include "tests/tools/layers.h"
 
 static const int widths[] = {1, 2, 3, 4, 6, 8, 8, 12, 16, 16, 24, 32};
-static int draw_width(layer_maker *m) { return widths[below(&m->r, (int)(sizeof widths / sizeof *widths))]; }
+static int draw_width(layer_maker *m) {
+    return widths[below(&m->r, (int)(sizeof widths / sizeof *widths))];
+}
 
 static layer_map named(layer_maker *m, layer_map like) {
     like.id = m->maps++;
@@ -28,8 +30,8 @@ static layer_map put_sum(layer_maker *m, layer_map x, layer_map y) {
     case 0: dl_putf(&m->out, "    h%d = h%d + 0.2 * h%d\n", z.id, x.id, y.id); break;
     case 1:
         m->params++;
-        dl_putf(&m->out, "    param p%d: [C=%d] = 0.1\n    h%d = h%d + p%d * h%d\n", p, x.c, z.id, x.id, p,
-                y.id);
+        dl_putf(&m->out, "    param p%d: [C=%d] = 0.1\n    h%d = h%d + p%d * h%d\n", p, x.c, z.id,
+                x.id, p, y.id);
         break;
     case 2: dl_putf(&m->out, "    h%d = h%d + drop_path(h%d, 0.25)\n", z.id, x.id, y.id); break;
     case 3: dl_putf(&m->out, "    h%d = h%d + h%d\n", z.id, y.id, x.id); return layer_bend(m, z);
@@ -76,9 +78,10 @@ static layer_map put_inception(layer_maker *m, layer_map x) {
     bool room = true;
     for (int i = 0; i < x.d; i++) room = room && x.size[i] > 1;
     if (room)
-        of[2] = layer_put(m, x, x,
-                          one_in(&m->r, 2) ? "max_pool(3, stride=1, pad=1)"
-                                           : "avg_pool(3, stride=1, pad=1, count_include_pad=false)");
+        of[2] =
+            layer_put(m, x, x,
+                      one_in(&m->r, 2) ? "max_pool(3, stride=1, pad=1)"
+                                       : "avg_pool(3, stride=1, pad=1, count_include_pad=false)");
     return put_cat(m, 3, of);
 }
 
@@ -89,7 +92,8 @@ static layer_map put_squeeze(layer_maker *m, layer_map x) {
     m->labels += 2;
     int few = 1 + below(&m->r, 6);
     const char *bend = layer_activation(m);
-    dl_putf(&m->out, "    h%d = mean(h%d, over=%s) |> linear(%d) @l%d |> %s |> linear(%d) @l%d |> sigmoid\n",
+    dl_putf(&m->out,
+            "    h%d = mean(h%d, over=%s) |> linear(%d) @l%d |> %s |> linear(%d) @l%d |> sigmoid\n",
             s.id, x.id, layer_axes(x.d), few, l, bend, x.c, l + 1);
     dl_putf(&m->out, "    h%d = h%d * h%d\n", y.id, x.id, s.id);
     return y;
@@ -99,7 +103,8 @@ static layer_map put_squeeze(layer_maker *m, layer_map x) {
 static layer_map put_places(layer_maker *m, layer_map x) {
     layer_map s = named(m, x), y = named(m, x);
     dl_putf(&m->out,
-            "    h%d = cat(unsqueeze(mean(h%d, over=C), over=C, at=1), unsqueeze(max(h%d, over=C), over=C, "
+            "    h%d = cat(unsqueeze(mean(h%d, over=C), over=C, at=1), unsqueeze(max(h%d, over=C), "
+            "over=C, "
             "at=1), over=C) "
             "|> conv(1, 3, pad=1) @l%d |> sigmoid\n",
             s.id, x.id, x.id, m->labels++);
@@ -110,10 +115,10 @@ static layer_map put_places(layer_maker *m, layer_map x) {
 /* FiLM: a scale and a shift from the whole map. */
 static layer_map put_film(layer_maker *m, layer_map x) {
     layer_map s = named(m, x), y = named(m, x);
-    dl_putf(&m->out, "    h%d = max(h%d, over=%s) |> linear(%d) @l%d\n", s.id, x.id, layer_axes(x.d), 2 * x.c,
-            m->labels++);
-    dl_putf(&m->out, "    h%d = h%d * (1 + h%d[C=0:%d]) + h%d[C=%d:%d]\n", y.id, x.id, s.id, x.c, s.id, x.c,
-            2 * x.c);
+    dl_putf(&m->out, "    h%d = max(h%d, over=%s) |> linear(%d) @l%d\n", s.id, x.id,
+            layer_axes(x.d), 2 * x.c, m->labels++);
+    dl_putf(&m->out, "    h%d = h%d * (1 + h%d[C=0:%d]) + h%d[C=%d:%d]\n", y.id, x.id, s.id, x.c,
+            s.id, x.c, 2 * x.c);
     return y;
 }
 
@@ -121,8 +126,10 @@ static layer_map put_film(layer_maker *m, layer_map x) {
 static layer_map put_convnext(layer_maker *m, layer_map x) {
     int wide = x.c * (1 + below(&m->r, 4)), l = m->labels;
     m->labels += 2;
-    layer_map y = layer_put(m, x, x, dl_format(m->arena, "conv(%d, 7, pad=3, groups=%d) @l%d", x.c, x.c, l));
-    if (x.c > 1) y = layer_put(m, y, y, dl_format(m->arena, "layer_norm(1e-6, over=C) @l%d", l + 1));
+    layer_map y =
+        layer_put(m, x, x, dl_format(m->arena, "conv(%d, 7, pad=3, groups=%d) @l%d", x.c, x.c, l));
+    if (x.c > 1)
+        y = layer_put(m, y, y, dl_format(m->arena, "layer_norm(1e-6, over=C) @l%d", l + 1));
     y = layer_bend(m, layer_point(m, y, wide));
     return put_sum(m, x, layer_point(m, y, x.c));
 }
@@ -131,11 +138,15 @@ static layer_map put_convnext(layer_maker *m, layer_map x) {
 static layer_map put_transformer(layer_maker *m, layer_map x) {
     const char *axes = layer_pattern(x.d), *drop = one_in(&m->r, 3) ? ", dropout=0.1" : "",
                *causal = one_in(&m->r, 3) ? ", causal=true" : "", *bend = layer_activation(m);
-    int l = m->labels, h = m->maps, c = x.c, heads = c % 4 == 0 && one_in(&m->r, 2) ? 4 : c % 2 == 0 ? 2 : 1;
+    int l = m->labels, h = m->maps, c = x.c,
+        heads = c % 4 == 0 && one_in(&m->r, 2) ? 4
+                : c % 2 == 0                   ? 2
+                                               : 1;
     bool norm = c > 1 && !one_in(&m->r, 3);
     dl_buf *o = &m->out;
     m->labels += 8, m->maps += 5;
-    dl_putf(o, "    h%d = h%d |> rearrange(\"n c %s -> n (%s) c\") as [N, T, E]\n", h, x.id, axes, axes);
+    dl_putf(o, "    h%d = h%d |> rearrange(\"n c %s -> n (%s) c\") as [N, T, E]\n", h, x.id, axes,
+            axes);
     dl_putf(o, "    h%d = h%d |> ", h + 1, h);
     if (norm)
         dl_putf(o, "layer_norm() @l%d\n", l);
@@ -143,11 +154,12 @@ static layer_map put_transformer(layer_maker *m, layer_map x) {
         dl_putf(o, "linear(%d) @l%d\n", c, l);
     for (int i = 1; i <= 3; i++)
         dl_putf(o, "    %c%d = h%d |> linear(%d) @l%d\n", "qkv"[i - 1], l, h + 1, c, l + i);
-    dl_putf(o, "    h%d = h%d + (attention(q%d, k%d, v%d, %d%s%s) |> linear(%d) @l%d)\n", h + 2, h, l, l, l,
-            heads, drop, causal, c, l + 4);
+    dl_putf(o, "    h%d = h%d + (attention(q%d, k%d, v%d, %d%s%s) |> linear(%d) @l%d)\n", h + 2, h,
+            l, l, l, heads, drop, causal, c, l + 4);
     dl_putf(o, "    h%d = h%d + (h%d |> ", h + 3, h + 2, h + 2);
     if (norm) dl_putf(o, "layer_norm() @l%d |> ", l + 7);
-    dl_putf(o, "linear(%d) @l%d |> %s |> dropout(0.1) |> linear(%d) @l%d)\n", 2 * c, l + 5, bend, c, l + 6);
+    dl_putf(o, "linear(%d) @l%d |> %s |> dropout(0.1) |> linear(%d) @l%d)\n", 2 * c, l + 5, bend, c,
+            l + 6);
     dl_putf(o, "    h%d = h%d |> rearrange(\"n (%s) c -> n c %s\"", h + 4, h + 3, axes, axes);
     for (int i = 0; x.d > 1 && i < x.d; i++) dl_putf(o, ", %c=%d", "dhw"[3 - x.d + i], x.size[i]);
     dl_putf(o, ") as [N, C, %s\n", layer_axes(x.d) + 1);
@@ -182,9 +194,12 @@ static layer_map put_moved(layer_maker *m, layer_map x) {
     switch (below(&m->r, 4)) {
     case 0: dl_putf(&m->out, "    h%d = h%d - roll(h%d, 1, over=W)\n", y.id, x.id, x.id); break;
     case 1:
-        dl_putf(&m->out, "    h%d = 0.5 * (h%d + flip(h%d, over=%s))\n", y.id, x.id, x.id, layer_axes(x.d));
+        dl_putf(&m->out, "    h%d = 0.5 * (h%d + flip(h%d, over=%s))\n", y.id, x.id, x.id,
+                layer_axes(x.d));
         break;
-    case 2: dl_putf(&m->out, "    h%d = cumsum(h%d, over=W) / %d\n", y.id, x.id, x.size[x.d - 1]); break;
+    case 2:
+        dl_putf(&m->out, "    h%d = cumsum(h%d, over=W) / %d\n", y.id, x.id, x.size[x.d - 1]);
+        break;
     default:
         dl_putf(&m->out, "    param p%d: [1, C=%d", m->params, x.c);
         for (int i = 0; i < x.d; i++) dl_putf(&m->out, ", %c=%d", "DHW"[3 - x.d + i], x.size[i]);
@@ -201,20 +216,22 @@ static layer_map put_hand_norm(layer_maker *m, layer_map x) {
     int a = x.id, b = y.id, p = m->params;
     switch (below(&m->r, 5)) {
     case 0:
-        dl_putf(&m->out, "    h%d = (h%d - mean(h%d, over=%s)) / sqrt(var(h%d, over=%s) + 1e-3)\n", b, a, a,
-                over, a, over);
+        dl_putf(&m->out, "    h%d = (h%d - mean(h%d, over=%s)) / sqrt(var(h%d, over=%s) + 1e-3)\n",
+                b, a, a, over, a, over);
         break;
     case 1:
         m->params++;
-        dl_putf(&m->out,
-                "    param p%d: [C=%d] = 1\n    h%d = h%d * rsqrt(mean(h%d**2, over=C) + 1e-6) * p%d\n", p,
-                x.c, b, a, a, p);
+        dl_putf(
+            &m->out,
+            "    param p%d: [C=%d] = 1\n    h%d = h%d * rsqrt(mean(h%d**2, over=C) + 1e-6) * p%d\n",
+            p, x.c, b, a, a, p);
         break;
     case 2: dl_putf(&m->out, "    h%d = h%d / (norm(h%d, over=%s) + 0.1)\n", b, a, a, over); break;
     case 3:
-        dl_putf(&m->out,
-                "    h%d = (h%d - min(h%d, over=%s)) / (max(h%d, over=%s) - min(h%d, over=%s) + 1)\n", b, a,
-                a, over, a, over, a, over);
+        dl_putf(
+            &m->out,
+            "    h%d = (h%d - min(h%d, over=%s)) / (max(h%d, over=%s) - min(h%d, over=%s) + 1)\n",
+            b, a, a, over, a, over, a, over);
         break;
     default: dl_putf(&m->out, "    h%d = h%d - stop_gradient(mean(h%d))\n", b, a, a);
     }
@@ -227,19 +244,22 @@ static layer_map put_shuffled(layer_maker *m, layer_map x) {
     bool even = x.d == 2 && x.size[0] % 2 == 0 && x.size[1] % 2 == 0;
     if (x.c % 2 == 0 && !one_in(&m->r, 3))
         return layer_put(m, x, x,
-                         dl_format(m->arena, "rearrange(\"n (g c) %s -> n (c g) %s\", g=2) as [N, C, %s",
+                         dl_format(m->arena,
+                                   "rearrange(\"n (g c) %s -> n (c g) %s\", g=2) as [N, C, %s",
                                    axes, axes, layer_axes(x.d) + 1));
     if (even) {
         layer_map y = x;
         y.c *= 4, y.size[0] /= 2, y.size[1] /= 2;
-        y = layer_put(m, x, y, "rearrange(\"n c (h p) (w q) -> n (c p q) h w\", p=2, q=2) as [N, C, H, W]");
+        y = layer_put(m, x, y,
+                      "rearrange(\"n c (h p) (w q) -> n (c p q) h w\", p=2, q=2) as [N, C, H, W]");
         y = put_unit(m, y, 4 * x.c);
         if (y.c != 4 * x.c) y = layer_point(m, y, 4 * x.c);
-        return layer_put(m, y, x,
-                         "rearrange(\"n (c p q) h w -> n c (h p) (w q)\", p=2, q=2) as [N, C, H, W]");
+        return layer_put(
+            m, y, x, "rearrange(\"n (c p q) h w -> n c (h p) (w q)\", p=2, q=2) as [N, C, H, W]");
     }
     if (x.d == 2 && x.size[0] == x.size[1])
-        return put_sum(m, x, layer_put(m, x, x, "rearrange(\"n c h w -> n c w h\") as [N, C, H, W]"));
+        return put_sum(m, x,
+                       layer_put(m, x, x, "rearrange(\"n c h w -> n c w h\") as [N, C, H, W]"));
     return put_unit(m, x, draw_width(m));
 }
 
@@ -248,9 +268,10 @@ static layer_map put_repeated(layer_maker *m, layer_map x) {
     static const char *const front[] = {"", "", "h ", "d h "};
     layer_map y = x;
     y.size[x.d - 1] *= 2;
-    y = layer_put(m, x, y,
-                  dl_format(m->arena, "expand(R=2) |> rearrange(\"n c %sw r -> n c %s(%s)\") as [N, C, %s",
-                            front[x.d], front[x.d], one_in(&m->r, 2) ? "w r" : "r w", layer_axes(x.d) + 1));
+    y = layer_put(
+        m, x, y,
+        dl_format(m->arena, "expand(R=2) |> rearrange(\"n c %sw r -> n c %s(%s)\") as [N, C, %s",
+                  front[x.d], front[x.d], one_in(&m->r, 2) ? "w r" : "r w", layer_axes(x.d) + 1));
     y = layer_put(m, y, y, layer_activation(m));
     if (one_in(&m->r, 2)) y = put_unit(m, y, x.c);
     if (y.c != x.c) y = layer_point(m, y, x.c);
@@ -266,8 +287,8 @@ static layer_map put_gram(layer_maker *m, layer_map x) {
     layer_map y = named(m, x);
     int a = x.id, b = y.id;
     dl_putf(&m->out, "    k%d = h%d as [N, K, %s\n", b, a, layer_axes(x.d) + 1);
-    dl_putf(&m->out, "    g%d = softmax(sum(h%d * k%d, over=%s) / %d, over=K)\n", b, a, b, layer_axes(x.d),
-            (int)layer_points(&x));
+    dl_putf(&m->out, "    g%d = softmax(sum(h%d * k%d, over=%s) / %d, over=K)\n", b, a, b,
+            layer_axes(x.d), (int)layer_points(&x));
     dl_putf(&m->out, "    h%d = h%d + sum(g%d * k%d, over=K)\n", b, a, b, b);
     return y;
 }
@@ -277,12 +298,12 @@ static layer_map put_recurrent(layer_maker *m, layer_map x) {
     layer_map y = named(m, x);
     int a = x.id, b = y.id, l = m->labels, steps = 1 + below(&m->r, 3), most = x.size[x.d - 1];
     m->labels += 2;
-    dl_putf(&m->out, "    u%d = linear(%d) @l%d\n    v%d = linear(%d, bias=false) @l%d\n", b, x.c, l, b, x.c,
-            l + 1);
+    dl_putf(&m->out, "    u%d = linear(%d) @l%d\n    v%d = linear(%d, bias=false) @l%d\n", b, x.c,
+            l, b, x.c, l + 1);
     dl_putf(&m->out, "    r%d = expand(0.0, N=%d, C=%d)\n", b, m->n, x.c);
     for (int i = 0; i < steps && i < most; i++)
-        dl_putf(&m->out, "    r%d = tanh(u%d(%s(h%d[W=%d]%s)) + v%d(r%d))\n", b, b, x.d > 1 ? "mean" : "", a,
-                i,
+        dl_putf(&m->out, "    r%d = tanh(u%d(%s(h%d[W=%d]%s)) + v%d(r%d))\n", b, b,
+                x.d > 1 ? "mean" : "", a, i,
                 x.d == 1   ? ""
                 : x.d == 2 ? ", over=H"
                            : ", over=[D, H]",
@@ -304,7 +325,8 @@ layer_map layer_block(layer_maker *m, layer_map x) {
     case 8: return put_places(m, x);
     case 9: return put_film(m, x);
     case 10: return put_convnext(m, x);
-    case 11: return x.c <= 32 && layer_points(&x) <= 256 ? put_transformer(m, x) : put_residual(m, x);
+    case 11:
+        return x.c <= 32 && layer_points(&x) <= 256 ? put_transformer(m, x) : put_residual(m, x);
     case 12:
     case 13: return put_valley(m, x, 1 + below(&m->r, 2));
     case 14: return put_shared(m, x);

@@ -1,7 +1,8 @@
-/* Do models compile? Random ones as people write them (layers.h), from text through the front end, all passes
- * and emission to the C compiler: forward, backward and optimizer, and their evaluation.
+/* Do models compile? Random ones as people write them (layers.h), from text through the front end,
+ * all passes and emission to the C compiler: forward, backward and optimizer, and their evaluation.
  *
- *   layer_fuzz [--models=N] [--from=SEED] [--run=R] [--cuda=R] [--reduce=DIR] [--print=SEED] [FILE.dl...]
+ *   layer_fuzz [--models=N] [--from=SEED] [--run=R] [--cuda=R] [--reduce=DIR] [--print=SEED]
+ * [FILE.dl...]
  *
  *   --run      one model in R is small, compiled for real, run, and held against the interpreter
  * (pass_fuzz.c); 8
@@ -9,10 +10,12 @@
  *   --reduce   where failing graphs go, made small
  *   --print    writes the model of that seed, and ends
  *
- * FILEs are such models, too, of which the text of every target and type is looked at; they are run as well.
+ * FILEs are such models, too, of which the text of every target and type is looked at; they are run
+ * as well.
  *
- * The text of each batch is that of one target in turn, and of one type of mixed precision. A failing model
- * is printed with its seed, which --from and --models=1 repeat. The models are others for each DLC_TEST_DRAW.
+ * The text of each batch is that of one target in turn, and of one type of mixed precision. A
+ * failing model is printed with its seed, which --from and --models=1 repeat. The models are others
+ * for each DLC_TEST_DRAW.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -39,7 +42,8 @@ typedef struct {
 
 static long states[FUZZ_DIED + 1], compared, open_ones, reduced, run_models;
 
-/* Whose text is looked at, and what runs: a target of that kind, emulated where this CPU is another one. */
+/* Whose text is looked at, and what runs: a target of that kind, emulated where this CPU is another
+ * one. */
 static const struct {
     const char *target, *runs;
     dl_dtype low;
@@ -79,11 +83,12 @@ static const char *text_of(const dl_module *m, const dl_graph *g, dl_arena *aren
     return text;
 }
 
-/* The graphs of a model's text, as text: to train, and to evaluate. False: the front end refuses it. */
+/* The graphs of a model's text, as text: to train, and to evaluate. False: the front end refuses
+ * it. */
 static bool read_model(dl_arena *arena, const char *text, uint64_t seed, const char **train,
                        const char **eval) {
-    dl_source *s =
-        dl_source_new(arena, dl_format(arena, "model%llu.dl", (unsigned long long)seed), text, strlen(text));
+    dl_source *s = dl_source_new(arena, dl_format(arena, "model%llu.dl", (unsigned long long)seed),
+                                 text, strlen(text));
     dl_diags *diags = dl_diags_new(arena, s);
     dl_model *model = dl_model_parse(arena, s, diags);
     dl_module *m = model ? dl_model_build(arena, model, &(dl_model_config){0}, diags) : NULL;
@@ -100,7 +105,8 @@ static bool read_model(dl_arena *arena, const char *text, uint64_t seed, const c
     return true;
 }
 
-static void report(const fuzz_case *c, const fuzz_way *way, const fuzz_verdict *v, const options *o) {
+static void report(const fuzz_case *c, const fuzz_way *way, const fuzz_verdict *v,
+                   const options *o) {
     static const char *const names[] = {"not run", "fine", "none", "refused", "wrong", "died"};
     dl_arena *arena = dl_arena_new(NULL);
     printf("model %llu, %s, %s%s: %s: %s\n%s\n", (unsigned long long)c->seed, way->target,
@@ -108,7 +114,8 @@ static void report(const fuzz_case *c, const fuzz_way *way, const fuzz_verdict *
            model_text(arena, c->seed, o));
     if (o->reduce && reduced++ < MOST_REDUCED) {
         const char *small = fuzz_reduce(arena, c, way, v->state);
-        const char *path = dl_format(arena, "%s/model%llu.dlir", o->reduce, (unsigned long long)c->seed);
+        const char *path =
+            dl_format(arena, "%s/model%llu.dlir", o->reduce, (unsigned long long)c->seed);
         dl_error err = {0};
         printf("%s", small);
         if (!dl_write_file(path, small, strlen(small), &err)) printf("%s\n", err.message);
@@ -177,12 +184,14 @@ static void try_batch(uint64_t seed, int n, int batch, const options *o) {
 static void run(const options *o) {
     int all = o->nfiles ? o->nfiles * NTURNS : o->models, each = o->nfiles ? o->nfiles : BATCH;
     for (int first = 0, batch = 0; first < all; first += each, batch++)
-        try_batch(o->nfiles ? 0 : o->from + (uint64_t)first, first + each < all ? each : all - first, batch,
-                  o);
-    printf("%d models; runs: %ld fine, %ld refused, %ld wrong, %ld died; %ld graphs run, %ld numbers "
-           "compared, %.2f%% open\n",
-           all, states[FUZZ_FINE], states[FUZZ_REFUSED], states[FUZZ_WRONG], states[FUZZ_DIED], run_models,
-           compared, 100.0 * (double)open_ones / (double)(compared + open_ones ? compared + open_ones : 1));
+        try_batch(o->nfiles ? 0 : o->from + (uint64_t)first,
+                  first + each < all ? each : all - first, batch, o);
+    printf(
+        "%d models; runs: %ld fine, %ld refused, %ld wrong, %ld died; %ld graphs run, %ld numbers "
+        "compared, %.2f%% open\n",
+        all, states[FUZZ_FINE], states[FUZZ_REFUSED], states[FUZZ_WRONG], states[FUZZ_DIED],
+        run_models, compared,
+        100.0 * (double)open_ones / (double)(compared + open_ones ? compared + open_ones : 1));
 }
 
 static bool read_option(char *arg, options *o) {
@@ -202,7 +211,8 @@ int main(int argc, char **argv) {
         if (!strncmp(argv[i], "--print=", 8)) {
             print = argv[i] + 8;
         } else if (!read_option(argv[i], &o)) {
-            fprintf(stderr, "layer_fuzz: unknown option '%s'; tests/tools/layer_fuzz.c tells them\n",
+            fprintf(stderr,
+                    "layer_fuzz: unknown option '%s'; tests/tools/layer_fuzz.c tells them\n",
                     argv[i]);
             return DL_USAGE;
         }

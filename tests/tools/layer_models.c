@@ -17,7 +17,8 @@ static layer_map put_input(layer_maker *m, bool small) {
     if (x.d == 1 && one_in(&m->r, 4)) { /* words, by number */
         dl_putf(&m->out, "    input x: i64[N=%d, T=%d]\n", m->n, x.size[0]);
         dl_putf(&m->out,
-                "    h%d = min(abs(x), 9) |> embedding(10, %d) @e |> rearrange(\"n t e -> n e t\") as [N, C, "
+                "    h%d = min(abs(x), 9) |> embedding(10, %d) @e |> rearrange(\"n t e -> n e t\") "
+                "as [N, C, "
                 "W]\n",
                 x.id, x.c);
         return x;
@@ -30,9 +31,10 @@ static layer_map put_input(layer_maker *m, bool small) {
 
 /* A loss of a map of the target's sizes. */
 static void put_dense_loss(layer_maker *m, const layer_map *y) {
-    static const char *const losses[] = {
-        "mse_loss(h%d, t)",   "l1_loss(h%d, t)",          "huber_loss(h%d, t)", "smooth_l1_loss(h%d, t)",
-        "mean((h%d - t)**2)", "relative_l2_loss(h%d, t)", "mean(abs(h%d - t))"};
+    static const char *const losses[] = {"mse_loss(h%d, t)",   "l1_loss(h%d, t)",
+                                         "huber_loss(h%d, t)", "smooth_l1_loss(h%d, t)",
+                                         "mean((h%d - t)**2)", "relative_l2_loss(h%d, t)",
+                                         "mean(abs(h%d - t))"};
     dl_putf(&m->out, "    target t: f32[N=%d, C=%d", m->n, y->c);
     put_sizes(m, y);
     const char *loss = losses[below(&m->r, 7)];
@@ -51,8 +53,8 @@ static void put_class_loss(layer_maker *m, const layer_map *y) {
         dl_putf(&m->out, "    h%d = h%d |> rearrange(\"n c %s -> n (c %s)\") as [N, C]", z, y->id,
                 layer_pattern(y->d), layer_pattern(y->d));
     dl_putf(&m->out, " |> linear(%d) @l%d as [N, K]\n    output h%d\n", classes, m->labels++, z);
-    dl_putf(&m->out, "    c = min(abs(t), %d)\n    loss = cross_entropy(h%d, c%s)\n", classes - 1, z,
-            one_in(&m->r, 3) ? ", label_smoothing=0.1" : "");
+    dl_putf(&m->out, "    c = min(abs(t), %d)\n    loss = cross_entropy(h%d, c%s)\n", classes - 1,
+            z, one_in(&m->r, 3) ? ", label_smoothing=0.1" : "");
     dl_putf(&m->out, "    metric \"top2\" = mean(in_top_k(h%d, c, %d))\n", z, 2);
 }
 
@@ -80,7 +82,8 @@ const char *layer_model(dl_arena *arena, uint64_t seed, bool small) {
         put_class_loss(&m, &x);
     else
         put_dense_loss(&m, &x);
-    if (one_in(&m.r, 5)) dl_putf(&m.out, "    loss += 0.3 * mean(abs(h%d |> conv(2, 1) @aside))\n", aside.id);
+    if (one_in(&m.r, 5))
+        dl_putf(&m.out, "    loss += 0.3 * mean(abs(h%d |> conv(2, 1) @aside))\n", aside.id);
     if (one_in(&m.r, 5)) dl_puts(&m.out, "    loss += 1e-4 * sum_squares(conv.weight)\n");
     const char *text = dl_strdup(arena, m.out.at);
     dl_buf_free(&m.out);

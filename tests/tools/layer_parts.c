@@ -62,14 +62,18 @@ const char *layer_norm_of(layer_maker *m, const layer_map *x) {
     switch (below(&m->r, 6)) {
     case 0: return dl_format(m->arena, "batch_norm() @l%d", l);
     case 1:
-        return dl_format(m->arena, "instance_norm(affine=%s) @l%d", one_in(&m->r, 2) ? "true" : "false", l);
+        return dl_format(m->arena, "instance_norm(affine=%s) @l%d",
+                         one_in(&m->r, 2) ? "true" : "false", l);
     case 2:
         return x->c > 1 ? dl_format(m->arena, "layer_norm(over=C) @l%d", l)
                         : dl_format(m->arena, "batch_norm(momentum=0.8) @l%d", l);
-    case 3: return dl_format(m->arena, "group_norm(%d, affine=false) @l%d", draw_groups(m, x->c, x->c), l);
+    case 3:
+        return dl_format(m->arena, "group_norm(%d, affine=false) @l%d", draw_groups(m, x->c, x->c),
+                         l);
     default: {
         int groups = draw_groups(m, x->c, x->c);
-        return dl_format(m->arena, "group_norm(%d%s) @l%d", groups, one_in(&m->r, 3) ? ", eps=0.001" : "", l);
+        return dl_format(m->arena, "group_norm(%d%s) @l%d", groups,
+                         one_in(&m->r, 3) ? ", eps=0.001" : "", l);
     }
     }
 }
@@ -89,7 +93,8 @@ layer_map layer_bend(layer_maker *m, layer_map x) {
     case 2: dl_putf(&m->out, "    h%d = where(h%d > 0, h%d, 0.1 * h%d)\n", b, a, a, a); break;
     case 3: dl_putf(&m->out, "    h%d = softmax(h%d, over=C) * h%d\n", b, a, a); break;
     case 4:
-        dl_putf(&m->out, "    param p%d: [C=%d] = 0.25\n    h%d = max(h%d, 0) + p%d * min(h%d, 0)\n",
+        dl_putf(&m->out,
+                "    param p%d: [C=%d] = 0.25\n    h%d = max(h%d, 0) + p%d * min(h%d, 0)\n",
                 m->params, x.c, b, a, m->params, a);
         m->params++;
         break;
@@ -99,7 +104,8 @@ layer_map layer_bend(layer_maker *m, layer_map x) {
             break;
         }
         y.c = half;
-        dl_putf(&m->out, "    h%d = h%d[C=0:%d] * sigmoid(h%d[C=%d:%d])\n", b, a, half, a, half, x.c);
+        dl_putf(&m->out, "    h%d = h%d[C=0:%d] * sigmoid(h%d[C=%d:%d])\n", b, a, half, a, half,
+                x.c);
     }
     return y;
 }
@@ -107,9 +113,9 @@ layer_map layer_bend(layer_maker *m, layer_map x) {
 layer_map layer_point(layer_maker *m, layer_map x, int c) {
     layer_map y = x;
     y.c = c;
-    return layer_put(
-        m, x, y,
-        dl_format(m->arena, "conv(%d, 1%s) @l%d", c, one_in(&m->r, 3) ? ", bias=false" : "", m->labels++));
+    return layer_put(m, x, y,
+                     dl_format(m->arena, "conv(%d, 1%s) @l%d", c,
+                               one_in(&m->r, 3) ? ", bias=false" : "", m->labels++));
 }
 
 /* In front of a convolution: padding of another kind along each axis. */
@@ -118,7 +124,8 @@ static const char *other_padding(layer_maker *m, const layer_map *x, const int *
     static const char *const names[] = {"D", "H", "W"};
     dl_buf b = {0};
     for (int i = 0; i < x->d; i++)
-        dl_putf(&b, "pad(%d, mode=\"%s\", over=%s) |> ", pad[i], modes[below(&m->r, 4)], names[3 - x->d + i]);
+        dl_putf(&b, "pad(%d, mode=\"%s\", over=%s) |> ", pad[i], modes[below(&m->r, 4)],
+                names[3 - x->d + i]);
     const char *t = dl_format(m->arena, "%s", b.at);
     dl_buf_free(&b);
     return t;
@@ -127,7 +134,8 @@ static const char *other_padding(layer_maker *m, const layer_map *x, const int *
 layer_map layer_conv(layer_maker *m, layer_map x, int c) {
     static const int kernels[] = {1, 3, 3, 3, 5, 7};
     layer_map y = x;
-    int kernel[3], pad[3] = {0}, dilation[3], groups = one_in(&m->r, 3) ? draw_groups(m, x.c, c) : 1;
+    int kernel[3], pad[3] = {0}, dilation[3],
+                   groups = one_in(&m->r, 3) ? draw_groups(m, x.c, c) : 1;
     bool same = one_in(&m->r, 5), fits = true;
     int each = kernels[below(&m->r, 6)];
     for (int i = 0; i < x.d; i++) {
@@ -143,12 +151,14 @@ layer_map layer_conv(layer_maker *m, layer_map x, int c) {
                *bias = one_in(&m->r, 3) ? ", bias=false" : "",
                *split = groups > 1 ? dl_format(m->arena, ", groups=%d", groups) : "";
     return layer_put(m, x, y,
-                     dl_format(m->arena, "%sconv(%d, %s, pad=%s, dilation=%s%s%s) @l%d", front, c, edges,
-                               pads, spread, split, bias, m->labels++));
+                     dl_format(m->arena, "%sconv(%d, %s, pad=%s, dilation=%s%s%s) @l%d", front, c,
+                               edges, pads, spread, split, bias, m->labels++));
 }
 
 /* What a window makes of an axis. */
-static int windows(int n, int kernel, int stride, int pad) { return (n + 2 * pad - kernel) / stride + 1; }
+static int windows(int n, int kernel, int stride, int pad) {
+    return (n + 2 * pad - kernel) / stride + 1;
+}
 
 static layer_map put_pool(layer_maker *m, layer_map x) {
     layer_map y = x;
@@ -180,9 +190,9 @@ static layer_map put_strided(layer_maker *m, layer_map x, int c) {
     y.c = c;
     const char *edges = numbers(m, x.d, kernel), *strides = numbers(m, x.d, stride),
                *pads = numbers(m, x.d, pad);
-    return layer_put(
-        m, x, y,
-        dl_format(m->arena, "conv(%d, %s, stride=%s, pad=%s) @l%d", c, edges, strides, pads, m->labels++));
+    return layer_put(m, x, y,
+                     dl_format(m->arena, "conv(%d, %s, stride=%s, pad=%s) @l%d", c, edges, strides,
+                               pads, m->labels++));
 }
 
 layer_map layer_down(layer_maker *m, layer_map x, int c) {
@@ -209,7 +219,8 @@ layer_map layer_down(layer_maker *m, layer_map x, int c) {
 static const char *resizing(layer_maker *m, int d) {
     static const char *const linear[] = {"", "linear", "bilinear", "trilinear"};
     if (one_in(&m->r, 3)) return "mode=\"nearest\"";
-    return dl_format(m->arena, "mode=\"%s\"%s", linear[d], one_in(&m->r, 3) ? ", align_corners=true" : "");
+    return dl_format(m->arena, "mode=\"%s\"%s", linear[d],
+                     one_in(&m->r, 3) ? ", align_corners=true" : "");
 }
 
 layer_map layer_to(layer_maker *m, layer_map x, const layer_map *s) {
@@ -226,17 +237,19 @@ static layer_map put_shuffle(layer_maker *m, layer_map x) {
     for (int i = 0; i < x.d; i++) y.size[i] *= 2;
     if (x.c % r) x = layer_point(m, x, r * (1 + below(&m->r, 3)));
     y.c = x.c / r;
-    return layer_put(m, x, y,
-                     x.d == 1   ? "rearrange(\"n (c p) w -> n c (w p)\", p=2) as [N, C, W]"
-                     : x.d == 2 ? "rearrange(\"n (c p q) h w -> n c (h p) (w q)\", p=2, q=2) as [N, C, H, W]"
-                                : "rearrange(\"n (c o p q) d h w -> n c (d o) (h p) (w q)\", o=2, p=2, q=2) "
-                                  "as [N, C, D, H, W]");
+    return layer_put(
+        m, x, y,
+        x.d == 1   ? "rearrange(\"n (c p) w -> n c (w p)\", p=2) as [N, C, W]"
+        : x.d == 2 ? "rearrange(\"n (c p q) h w -> n c (h p) (w q)\", p=2, q=2) as [N, C, H, W]"
+                   : "rearrange(\"n (c o p q) d h w -> n c (d o) (h p) (w q)\", o=2, p=2, q=2) "
+                     "as [N, C, D, H, W]");
 }
 
 layer_map layer_up(layer_maker *m, layer_map x, int c) {
     layer_map y = x;
     int factor[3], out = 1 + below(&m->r, 2);
-    for (int i = 0; i < x.d; i++) y.size[i] *= factor[i] = one_in(&m->r, 6) ? 1 + below(&m->r, 3) : out + 1;
+    for (int i = 0; i < x.d; i++)
+        y.size[i] *= factor[i] = one_in(&m->r, 6) ? 1 + below(&m->r, 3) : out + 1;
     y.c = c;
     if (layer_points(&y) * c * m->n > m->largest) return layer_point(m, x, c);
     if (one_in(&m->r, 4)) {
@@ -258,6 +271,6 @@ layer_map layer_up(layer_maker *m, layer_map x, int c) {
                *pads = numbers(m, x.d, pad),
                *split = groups > 1 ? dl_format(m->arena, ", groups=%d", groups) : "";
     return layer_put(m, x, y,
-                     dl_format(m->arena, "conv_transpose(%d, %s, stride=%s, pad=%s%s) @l%d", c, edges,
-                               strides, pads, split, m->labels++));
+                     dl_format(m->arena, "conv_transpose(%d, %s, stride=%s, pad=%s%s) @l%d", c,
+                               edges, strides, pads, split, m->labels++));
 }

@@ -1,6 +1,7 @@
-/* Random models as people write them, in the model language: residual, dense, squeeze-and-excitation,
- * inception and transformer blocks of every norm, activation, resize, pool and convolution, two to six of
- * them, in U shapes and with skips, of one to three spatial axes. layer_fuzz.c compiles them. */
+/* Random models as people write them, in the model language: residual, dense,
+ * squeeze-and-excitation, inception and transformer blocks of every norm, activation, resize, pool
+ * and convolution, two to six of them, in U shapes and with skips, of one to three spatial axes.
+ * layer_fuzz.c compiles them. */
 #ifndef DL_LAYERS_H
 #define DL_LAYERS_H
 #include "ir/base/str.h"
@@ -36,12 +37,12 @@ layer_map layer_put(layer_maker *m, layer_map from, layer_map like, const char *
 const char *layer_activation(layer_maker *m);
 const char *layer_norm_of(layer_maker *m, const layer_map *x);
 /* Each applies one layer and returns its map; one that has no room gives back x. */
-layer_map layer_conv(layer_maker *m, layer_map x, int c);            /* the sizes stay */
-layer_map layer_point(layer_maker *m, layer_map x, int c);           /* 1 x 1 */
-layer_map layer_down(layer_maker *m, layer_map x, int c);            /* smaller: strided, pooled, sliced */
-layer_map layer_up(layer_maker *m, layer_map x, int c);              /* twice or three times as large */
+layer_map layer_conv(layer_maker *m, layer_map x, int c);  /* the sizes stay */
+layer_map layer_point(layer_maker *m, layer_map x, int c); /* 1 x 1 */
+layer_map layer_down(layer_maker *m, layer_map x, int c);  /* smaller: strided, pooled, sliced */
+layer_map layer_up(layer_maker *m, layer_map x, int c);    /* twice or three times as large */
 layer_map layer_to(layer_maker *m, layer_map x, const layer_map *s); /* resized to the sizes of s */
-layer_map layer_bend(layer_maker *m, layer_map x);                   /* an activation, or one written out */
+layer_map layer_bend(layer_maker *m, layer_map x); /* an activation, or one written out */
 layer_map layer_norm(layer_maker *m, layer_map x);
 
 /* ---- layer_blocks.c ---- */

@@ -46,8 +46,8 @@ static bool run(const dlr_dataset *d, int workers, double seconds, dl_error *err
 
 static dlr_dataset *open_crops(char **v, const dlr_arrays *arrays, bool mapped, dl_error *err) {
     dlr_crops_options o = {.path = v[0], .samples = 1 << 20};
-    return dlr_dataset_open(&dlr_crops_loader, &o, &(dlr_dataset_options){.arrays = arrays, .mapped = mapped},
-                            err);
+    return dlr_dataset_open(&dlr_crops_loader, &o,
+                            &(dlr_dataset_options){.arrays = arrays, .mapped = mapped}, err);
 }
 
 static dlr_dataset *open_weather(char **v, const dlr_arrays *arrays, dl_error *err) {
@@ -69,7 +69,8 @@ int main(int argc, char **argv) {
         if (add(&arrays, "x", false, size, 3, &err) && add(&arrays, "t", true, size, 3, &err))
             d = open_weather(argv + 2, &arrays, &err);
     } else
-        return fprintf(stderr, "usage: loader_run crops|weather ... (see loader_run.c)\n"), DL_USAGE;
+        return fprintf(stderr, "usage: loader_run crops|weather ... (see loader_run.c)\n"),
+               DL_USAGE;
     bool ok = d && run(d, atoi(argv[argc - 2]), atof(argv[argc - 1]), &err);
     dlr_dataset_close(d);
     if (!ok) fprintf(stderr, "loader_run: %s\n", err.message);

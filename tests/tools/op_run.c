@@ -7,10 +7,10 @@
  *   op_run run FILE.dlir DIR ENGINE N...
  *       graph @train and its gradients, once for each number: reads DIR/in.N, writes DIR/ENGINE.N
  *
- * An engine is `interp` (in double), `rounded` (kernels, which round what they store) or a target. Files hold
- * doubles, row-major: of all variables in order, and of all outputs and gradients in the order that `run`
- * prints ("output NAME", "grad NAME"). Compiled code runs with one thread and with three, which must agree to
- * the last bit. */
+ * An engine is `interp` (in double), `rounded` (kernels, which round what they store) or a target.
+ * Files hold doubles, row-major: of all variables in order, and of all outputs and gradients in the
+ * order that `run` prints ("output NAME", "grad NAME"). Compiled code runs with one thread and with
+ * three, which must agree to the last bit. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,7 +26,8 @@
 static const struct {
     const char *class, *infer, *grad, *lower;
 } rules[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) {#class, #infer, #grad, #lower},
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                           \
+    {#class, #infer, #grad, #lower},
 #include "ir/ops.def"
 #undef OP
 };
@@ -34,8 +35,8 @@ static const struct {
 static void print_table(void) {
     for (int i = 0; i < DL_NOPS; i++) {
         const dl_op_info *o = &dl_ops[i];
-        printf("%s %d %s %s %s %s", o->name, o->arity, rules[i].class, rules[i].infer, rules[i].grad,
-               rules[i].lower);
+        printf("%s %d %s %s %s %s", o->name, o->arity, rules[i].class, rules[i].infer,
+               rules[i].grad, rules[i].lower);
         for (int a = 0; a < o->nattrs; a++) printf(" %s", dl_attrs[o->attrs[a]].name);
         printf("\n");
     }
@@ -67,27 +68,32 @@ typedef struct {
     int64_t n;
 } values;
 
-static values read_values(dl_arena *arena, const char *dir, const char *number, int64_t want, dl_error *err) {
+static values read_values(dl_arena *arena, const char *dir, const char *number, int64_t want,
+                          dl_error *err) {
     size_t n;
-    char *data = dl_read_file(arena, dl_format(arena, "%s/in.%s", dir, number), (size_t)1 << 30, &n, err);
+    char *data =
+        dl_read_file(arena, dl_format(arena, "%s/in.%s", dir, number), (size_t)1 << 30, &n, err);
     values v = {NULL, want};
     if (data && (int64_t)n != want * (int64_t)sizeof(double))
-        dl_fail(err, DL_INPUT, "in.%s holds %zu bytes, not %lld doubles", number, n, (long long)want);
+        dl_fail(err, DL_INPUT, "in.%s holds %zu bytes, not %lld doubles", number, n,
+                (long long)want);
     else if (data && n)
         v.at = memcpy(DL_NEWS(arena, double, want), data, n);
     return v;
 }
 
-static bool write_values(dl_arena *arena, const char *dir, const char *engine, const char *number, values v,
-                         dl_error *err) {
+static bool write_values(dl_arena *arena, const char *dir, const char *engine, const char *number,
+                         values v, dl_error *err) {
     return dl_write_file(dl_format(arena, "%s/%s.%s", dir, engine, number), v.at,
                          sizeof(double) * (size_t)v.n, err);
 }
 
-static bool is_asked(const dl_result *r) { return r->role == DL_RESULT_OUTPUT || r->role == DL_RESULT_GRAD; }
+static bool is_asked(const dl_result *r) {
+    return r->role == DL_RESULT_OUTPUT || r->role == DL_RESULT_GRAD;
+}
 
-static bool run_interp(dl_arena *arena, const char *path, const char *dir, const char *engine, int n,
-                       char **number, dl_error *err) {
+static bool run_interp(dl_arena *arena, const char *path, const char *dir, const char *engine,
+                       int n, char **number, dl_error *err) {
     dl_module *m = read_module(arena, path, err);
     dl_pass_ctx ctx = {.arena = arena, .err = err, .weights = {DL_PANEL, 16}};
     bool rounds = strcmp(engine, "rounded") == 0;
@@ -104,19 +110,23 @@ static bool run_interp(dl_arena *arena, const char *path, const char *dir, const
         printf("%s %s\n", r->role == DL_RESULT_GRAD ? "grad" : "output", r->name);
     }
     for (int k = 0; k < n; k++) {
-        values in = read_values(arena, dir, number[k], ins, err), out = {DL_NEWS(arena, double, outs + 1), 0};
+        values in = read_values(arena, dir, number[k], ins, err),
+               out = {DL_NEWS(arena, double, outs + 1), 0};
         if (err->code != DL_OK) return false;
         dl_interp *run = dl_interp_new(g, rounds);
         for (int i = 0; i < g->vars.n; i++) {
             const dl_value *v = &g->vars.at[i]->value;
             size_t count = (size_t)dl_type_count(&v->type);
-            if (count) memcpy(dl_interp_data(run, v), in.at, sizeof(double) * count), in.at += count;
+            if (count)
+                memcpy(dl_interp_data(run, v), in.at, sizeof(double) * count), in.at += count;
         }
         bool ok = dl_interp_run(run, err);
         for (int i = 0; i < g->results.n && ok; i++) {
             const dl_result *r = &g->results.at[i];
             int64_t count = is_asked(r) ? dl_type_count(&r->value->type) : 0;
-            if (count) memcpy(out.at + out.n, dl_interp_data(run, r->value), sizeof(double) * (size_t)count);
+            if (count)
+                memcpy(out.at + out.n, dl_interp_data(run, r->value),
+                       sizeof(double) * (size_t)count);
             out.n += count;
         }
         dl_interp_free(run);
@@ -137,7 +147,8 @@ static dl_plan *compile(dl_arena *arena, const char *path, const char *target, d
     return m ? dl_compile(arena, m, &opt, &times, err) : NULL;
 }
 
-/* All outputs, then all gradients of variables, as the graph has them: the order in which autodiff adds them.
+/* All outputs, then all gradients of variables, as the graph has them: the order in which autodiff
+ * adds them.
  */
 static values read_results(dl_arena *arena, dlr_exec *exec, const dl_graph *g) {
     values v = {NULL, 0};
@@ -147,7 +158,8 @@ static values read_results(dl_arena *arena, dlr_exec *exec, const dl_graph *g) {
             bool grad = i >= g->results.n;
             if (!grad && g->results.at[i].role != DL_RESULT_OUTPUT) continue;
             const char *name = grad ? g->vars.at[i - g->results.n]->name : g->results.at[i].name;
-            dlr_view view = dlr_exec_result(exec, 0, grad ? DL_RESULT_GRAD : DL_RESULT_OUTPUT, name);
+            dlr_view view =
+                dlr_exec_result(exec, 0, grad ? DL_RESULT_GRAD : DL_RESULT_OUTPUT, name);
             if (!view.type) continue;
             if (pass) dlr_state_read(exec, view, DL_F64, v.at + n);
             n += dl_type_count(view.type);
@@ -157,8 +169,8 @@ static values read_results(dl_arena *arena, dlr_exec *exec, const dl_graph *g) {
     return v;
 }
 
-static bool run_compiled(dl_arena *arena, const char *path, const char *dir, const char *engine, int n,
-                         char **number, dl_error *err) {
+static bool run_compiled(dl_arena *arena, const char *path, const char *dir, const char *engine,
+                         int n, char **number, dl_error *err) {
     static const int threads[] = {1, 3};
     dl_module *m = read_module(arena, path, err);
     const dl_plan *plan = m ? compile(arena, path, engine, err) : NULL;
@@ -170,9 +182,10 @@ static bool run_compiled(dl_arena *arena, const char *path, const char *dir, con
         values first = {0};
         for (int t = 0; t < 2; t++) {
             values in = read_values(arena, dir, number[k], ins, err);
-            dlr_exec *exec = err->code == DL_OK
-                                 ? dlr_exec_open(plan, (dlr_exec_options){.threads = threads[t]}, err)
-                                 : NULL;
+            dlr_exec *exec =
+                err->code == DL_OK
+                    ? dlr_exec_open(plan, (dlr_exec_options){.threads = threads[t]}, err)
+                    : NULL;
             if (!exec) return false;
             for (int i = 0; i < g->vars.n; i++) {
                 dlr_view view = dlr_exec_variable(exec, g->vars.at[i]->name);
@@ -183,7 +196,8 @@ static bool run_compiled(dl_arena *arena, const char *path, const char *dir, con
             values out = read_results(arena, exec, g);
             dlr_exec_close(exec);
             if (t == 0) first = out;
-            if (t && (out.n != first.n || memcmp(out.at, first.at, sizeof(double) * (size_t)out.n) != 0))
+            if (t &&
+                (out.n != first.n || memcmp(out.at, first.at, sizeof(double) * (size_t)out.n) != 0))
                 return dl_fail(err, DL_INTERNAL, "%s: %d threads make other bits than one", engine,
                                threads[t]);
         }

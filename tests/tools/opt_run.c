@@ -1,10 +1,11 @@
-/* Golden tests of passes: for each NAME.in.dlir of a folder, runs the passes that its first line names
- * ("# passes: simplify,autodiff") and compares the text with NAME.out.dlir. Behind the names may stand what
- * the passes are told: --low=bf16 or --low=f16 (mixed precision), --low-products (the target multiplies 16
- * bits), --written-out (it has no kernels that multiply f64), --ranks (two share the samples), --batch-ranks
- * (and their batch norms take all samples), --zero (and they share the optimiser's state; this is the first).
- * opt_run DIR            compare
- * opt_run --update DIR   write what came out: look at the difference before committing it */
+/* Golden tests of passes: for each NAME.in.dlir of a folder, runs the passes that its first line
+ * names
+ * ("# passes: simplify,autodiff") and compares the text with NAME.out.dlir. Behind the names may
+ * stand what the passes are told: --low=bf16 or --low=f16 (mixed precision), --low-products (the
+ * target multiplies 16 bits), --written-out (it has no kernels that multiply f64), --ranks (two
+ * share the samples), --batch-ranks (and their batch norms take all samples), --zero (and they
+ * share the optimiser's state; this is the first). opt_run DIR            compare opt_run --update
+ * DIR   write what came out: look at the difference before committing it */
 #include <dirent.h>
 #include <stdlib.h>
 

@@ -1,21 +1,24 @@
-/* Do passes and compiler keep the meaning? Random graphs (tests/unit/random_nodes.h) as training steps, with
- * gradients and Adam, beside the interpreter in double precision, within the bounds of
+/* Do passes and compiler keep the meaning? Random graphs (tests/unit/random_nodes.h) as training
+ * steps, with gradients and Adam, beside the interpreter in double precision, within the bounds of
  * tests/unit/error_bound.h.
  *
- *   pass_fuzz [--graphs=N] [--from=SEED] [--passes] [--targets] [--skips] [--faults] [--reduce=DIR] [--hour]
- *   pass_fuzz FILE.dlir [--from=SEED] ...
+ *   pass_fuzz [--graphs=N] [--from=SEED] [--passes] [--targets] [--skips] [--faults] [--reduce=DIR]
+ * [--hour] pass_fuzz FILE.dlir [--from=SEED] ...
  *
- *   --passes   behind the passes: all of them, each left out alone, and as many as possible left out
- *   --targets  compiled for each target that this machine runs (a share's graphs for the best, and for one of
- *              the others each); --targets=NAME: for that one (a GPU's, emulated: cuda:sm_90a:emulated)
- *   --skips    compiled with each pass left out alone, and as many as possible, in turn from batch to batch
+ *   --passes   behind the passes: all of them, each left out alone, and as many as possible left
+ * out
+ *   --targets  compiled for each target that this machine runs (a share's graphs for the best, and
+ * for one of the others each); --targets=NAME: for that one (a GPU's, emulated:
+ * cuda:sm_90a:emulated)
+ *   --skips    compiled with each pass left out alone, and as many as possible, in turn from batch
+ * to batch
  *   --low=TYPE with mixed precision in bf16 or f16
  *   --faults   the other way round: faults put into the kernels must be found
  *   --reduce   where failing graphs go, made small (each is also printed)
  *   --hour     as many graphs as FUZZ_SECONDS (3600) have room for
  *
- * A FILE is one such graph: `--from` is the seed in its first line. Where DLC_TEST_SHARE asks for one case in
- * so many, those are the first ones of N. */
+ * A FILE is one such graph: `--from` is the seed in its first line. Where DLC_TEST_SHARE asks for
+ * one case in so many, those are the first ones of N. */
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -52,16 +55,20 @@ static const char *text_of(const dl_module *m, dl_arena *arena) {
     return text;
 }
 
-/* Counts each op once for every node of it that stands between a parameter and the loss, in floats. */
+/* Counts each op once for every node of it that stands between a parameter and the loss, in floats.
+ */
 static void count_trained(const dl_graph *g, dl_arena *arena) {
-    bool *learns = DL_NEWS(arena, bool, g->next_id + 1), *matters = DL_NEWS(arena, bool, g->next_id + 1);
-    for (int i = 0; i < g->vars.n; i++) learns[g->vars.at[i]->value.id] = g->vars.at[i]->role == DL_VAR_PARAM;
+    bool *learns = DL_NEWS(arena, bool, g->next_id + 1),
+         *matters = DL_NEWS(arena, bool, g->next_id + 1);
+    for (int i = 0; i < g->vars.n; i++)
+        learns[g->vars.at[i]->value.id] = g->vars.at[i]->role == DL_VAR_PARAM;
     for (int i = 0; i < g->results.n; i++)
         matters[g->results.at[i].value->id] |= g->results.at[i].role == DL_RESULT_LOSS;
     for (int i = 0; i < g->nodes.n; i++)
         for (int k = 0; k < g->nodes.at[i]->nin; k++)
             learns[g->nodes.at[i]->out[0].id] |=
-                dl_dtype_is_float(g->nodes.at[i]->out[0].type.dtype) && learns[g->nodes.at[i]->in[k]->id];
+                dl_dtype_is_float(g->nodes.at[i]->out[0].type.dtype) &&
+                learns[g->nodes.at[i]->in[k]->id];
     for (int i = g->nodes.n - 1; i >= 0; i--) {
         const dl_node *n = g->nodes.at[i];
         if (!learns[n->out[0].id] || !matters[n->out[0].id]) continue;
@@ -79,7 +86,8 @@ static const char *generate(uint64_t seed, bool doubles, dl_arena *arena) {
     return text_of(m, arena);
 }
 
-static void report(const fuzz_case *c, const fuzz_way *way, const fuzz_verdict *v, const options *o) {
+static void report(const fuzz_case *c, const fuzz_way *way, const fuzz_verdict *v,
+                   const options *o) {
     static const char *const names[] = {"not run", "fine", "none", "refused", "wrong", "died"};
     printf("graph %llu, %s, skip '%s', %d threads%s: %s: %s\n", (unsigned long long)c->seed,
            way->target ? way->target : "passes", way->skip, way->threads,
@@ -90,24 +98,28 @@ static void report(const fuzz_case *c, const fuzz_way *way, const fuzz_verdict *
     if (!o->reduce || reduced++ >= MOST_REDUCED) return;
     dl_arena *arena = dl_arena_new(NULL);
     const char *small = fuzz_reduce(arena, c, way, v->state);
-    const char *text = dl_format(arena, "# seed %llu, %s, skip '%s'%s: %s: %s\n%s",
-                                 (unsigned long long)c->seed, way->target ? way->target : "passes", way->skip,
-                                 way->no_updates       ? ", gradients"
-                                 : way->keep_gradients ? ", gradients and updates"
-                                                       : ", updates",
-                                 names[v->state], v->why, small);
-    const char *path = dl_format(arena, "%s/graph%llu.dlir", o->reduce, (unsigned long long)c->seed);
+    const char *text =
+        dl_format(arena, "# seed %llu, %s, skip '%s'%s: %s: %s\n%s", (unsigned long long)c->seed,
+                  way->target ? way->target : "passes", way->skip,
+                  way->no_updates       ? ", gradients"
+                  : way->keep_gradients ? ", gradients and updates"
+                                        : ", updates",
+                  names[v->state], v->why, small);
+    const char *path =
+        dl_format(arena, "%s/graph%llu.dlir", o->reduce, (unsigned long long)c->seed);
     dl_error err = {0};
     printf("%s", text);
     if (!dl_write_file(path, text, strlen(text), &err)) printf("%s\n", err.message);
     dl_arena_free(arena);
 }
 
-/* Opens the graph as a case. False: it is no graph, or gradients and reference cannot be made of it. */
+/* Opens the graph as a case. False: it is no graph, or gradients and reference cannot be made of
+ * it. */
 static bool open_case(fuzz_case *c, const char *text, uint64_t seed, const options *o) {
     dl_error err = {0};
     fuzz_verdict v = {0};
-    bool lives = fuzz_opens(text, seed, o->low, &v), ok = lives && fuzz_open(c, text, seed, o->low, &err);
+    bool lives = fuzz_opens(text, seed, o->low, &v),
+         ok = lives && fuzz_open(c, text, seed, o->low, &err);
     CHECK(ok, "graph %llu: %s\n%s", (unsigned long long)seed, err.message, text);
     if (lives) return ok;
     states[FUZZ_DIED]++;
@@ -127,13 +139,14 @@ static void try_way(const fuzz_case *cases, int n, const fuzz_way *way, const op
     fflush(stdout);
 }
 
-/* Ways to leave passes out: none, each alone, and as many as possible. Without composites, gradients and
- * updates it would be another program. */
+/* Ways to leave passes out: none, each alone, and as many as possible. Without composites,
+ * gradients and updates it would be another program. */
 static const char *skip_of(int i) { /* NULL behind the last */
     if (i == 0) return "";
     for (int k = 0; k < dl_npasses; k++) {
         bool meaning = !strcmp(dl_passes[k].name, "amp") || !strcmp(dl_passes[k].name, "lower") ||
-                       !strcmp(dl_passes[k].name, "autodiff") || !strcmp(dl_passes[k].name, "optimizer");
+                       !strcmp(dl_passes[k].name, "autodiff") ||
+                       !strcmp(dl_passes[k].name, "optimizer");
         if (!meaning && --i == 0) return dl_passes[k].name;
     }
     return i == 1 ? "simplify,fuse,schedule" : NULL;
@@ -166,8 +179,8 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
                             .low_products = batch / 2 % 2,
                             .written_out = (batch + s) / 2 % 2},
                 o);
-    /* Compiled, half of them for their gradients and half for their updates, which is half the code each; in
-     * f16 for both, since the optimiser's scale is in the gradients. */
+    /* Compiled, half of them for their gradients and half for their updates, which is half the code
+     * each; in f16 for both, since the optimiser's scale is in the gradients. */
     bool scales = o->low == DL_F16;
     int others = -1; /* targets beside the best */
     while (o->targets && best_target(o, others + 1)) others++;
@@ -193,8 +206,8 @@ static void try_batch(const fuzz_case *cases, int n, int batch, const options *o
     if (o->skips) try_way(cases, n, &way, o);
 }
 
-/* Of the graphs in which there is room for it, how many show each fault? Not all can: what is spoilt may be
- * zero, or behind a kink. */
+/* Of the graphs in which there is room for it, how many show each fault? Not all can: what is
+ * spoilt may be zero, or behind a kink. */
 static int had[8], found[8];
 
 static void try_faults(const fuzz_case *cases, int n, const options *o) {
@@ -215,7 +228,8 @@ static void try_faults(const fuzz_case *cases, int n, const options *o) {
 
 static void check_faults(const options *o) {
     for (int f = 0; f < fuzz_nfaults; f++) {
-        printf("fault '%s': in %d of %d graphs, found in %d\n", fuzz_faults[f], had[f], o->graphs, found[f]);
+        printf("fault '%s': in %d of %d graphs, found in %d\n", fuzz_faults[f], had[f], o->graphs,
+               found[f]);
         CHECK(4 * had[f] >= o->graphs && 3 * found[f] >= 2 * had[f], "%s", fuzz_faults[f]);
     }
 }
@@ -226,7 +240,8 @@ static const char *const gradients[DL_NOPS] = {
 #undef OP
 };
 
-/* Every op is drawn, and where it has a gradient on the way to a loss; or it is named as one that cannot be.
+/* Every op is drawn, and where it has a gradient on the way to a loss; or it is named as one that
+ * cannot be.
  */
 static void check_cover(void) {
     for (int op = 0; op < DL_NOPS; op++) {
@@ -234,8 +249,8 @@ static void check_cover(void) {
               "no gradient of op '%s' was drawn", dl_ops[op].name);
         CHECK((counts.made[op] > 0) == random_makes((dl_op)op), "op '%s' was drawn %ld times",
               dl_ops[op].name, counts.made[op]);
-        CHECK(bounded_op((dl_op)op) || !random_makes((dl_op)op), "op '%s' has no bound (error_bound.h)",
-              dl_ops[op].name);
+        CHECK(bounded_op((dl_op)op) || !random_makes((dl_op)op),
+              "op '%s' has no bound (error_bound.h)", dl_ops[op].name);
     }
 }
 
@@ -272,13 +287,17 @@ static void run(options *o) {
         for (int i = 0; i < n; i++) fuzz_close(&cases[i]);
         dl_arena_free(arena);
     }
-    printf("%d graphs of %.0f nodes, %.2f%% of them legal; %.1f%% of the nodes asked for were legal\n",
-           o->graphs, nodes / o->graphs, 100.0 * opened / o->graphs,
-           100.0 * (double)(counts.tries - counts.refused) / (double)(counts.tries ? counts.tries : 1));
-    printf("runs: %ld fine, %ld without a pass that is needed, %ld refused, %ld wrong, %ld died; %ld numbers "
+    printf(
+        "%d graphs of %.0f nodes, %.2f%% of them legal; %.1f%% of the nodes asked for were legal\n",
+        o->graphs, nodes / o->graphs, 100.0 * opened / o->graphs,
+        100.0 * (double)(counts.tries - counts.refused) /
+            (double)(counts.tries ? counts.tries : 1));
+    printf("runs: %ld fine, %ld without a pass that is needed, %ld refused, %ld wrong, %ld died; "
+           "%ld numbers "
            "compared, %.2f%% open (ties, beyond f32)\n",
-           states[FUZZ_FINE], states[FUZZ_NONE], states[FUZZ_REFUSED], states[FUZZ_WRONG], states[FUZZ_DIED],
-           compared, 100.0 * (double)open_ones / (double)(compared + open_ones ? compared + open_ones : 1));
+           states[FUZZ_FINE], states[FUZZ_NONE], states[FUZZ_REFUSED], states[FUZZ_WRONG],
+           states[FUZZ_DIED], compared,
+           100.0 * (double)open_ones / (double)(compared + open_ones ? compared + open_ones : 1));
     if (o->graphs >= 200) check_cover();
     if (o->faults) check_faults(o);
 }
@@ -302,7 +321,8 @@ int main(int argc, char **argv) {
     options o = {.graphs = 40, .from = 1};
     for (int i = 1; i < argc; i++)
         if (!read_option(argv[i], &o)) {
-            fprintf(stderr, "pass_fuzz: unknown option '%s'; tests/tools/pass_fuzz.c tells them\n", argv[i]);
+            fprintf(stderr, "pass_fuzz: unknown option '%s'; tests/tools/pass_fuzz.c tells them\n",
+                    argv[i]);
             return DL_USAGE;
         }
     if (o.file)

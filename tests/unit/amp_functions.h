@@ -1,15 +1,17 @@
-/* Each function of the language, and the type of its result in mixed precision (test_amp.c); test_front.c
- * holds the table to be complete. */
+/* Each function of the language, and the type of its result in mixed precision (test_amp.c);
+ * test_front.c holds the table to be complete. */
 #ifndef DL_TEST_AMP_FUNCTIONS_H
 #define DL_TEST_AMP_FUNCTIONS_H
 #include <stddef.h>
 
 /* What a function of 16-bit images makes in mixed precision. */
 typedef enum {
-    LISTED, /* f32, as torch.autocast's list of CUDA ops in float32 has it (torch.amp's documentation) */
-    OURS,   /* f32, which that list does not name: more digits than it promises, or its weights' type */
-    KEPT,   /* 16 bits, of arithmetic in f32 */
-    HALF,   /* 16 bits, of one op that rounds once, of a product, or of elements that are moved */
+    LISTED, /* f32, as torch.autocast's list of CUDA ops in float32 has it (torch.amp's
+               documentation) */
+    OURS, /* f32, which that list does not name: more digits than it promises, or its weights' type
+           */
+    KEPT, /* 16 bits, of arithmetic in f32 */
+    HALF, /* 16 bits, of one op that rounds once, of a product, or of elements that are moved */
     NUMBERS /* no floats at all */
 } amp_makes;
 
@@ -84,10 +86,12 @@ static const struct {
     {"norm", "norm(h)", LISTED},
     {"sum_squares", "sum_squares(h, z)", LISTED},
     {"cross_entropy", "cross_entropy(h, z)", LISTED},
-    {"cross_entropy", "cross_entropy(h, softmax(z, over=C), weight=z[N=0][H=0][W=0], label_smoothing=0.1)",
+    {"cross_entropy",
+     "cross_entropy(h, softmax(z, over=C), weight=z[N=0][H=0][W=0], label_smoothing=0.1)", LISTED},
+    {"cross_entropy", "cross_entropy(h[H=0][W=0], k, weight=z[N=0][H=0][W=0], label_smoothing=0.1)",
      LISTED},
-    {"cross_entropy", "cross_entropy(h[H=0][W=0], k, weight=z[N=0][H=0][W=0], label_smoothing=0.1)", LISTED},
-    {"bce_with_logits", "bce_with_logits(h, z, weight=z, pos_weight=z, reduction=\"none\")", LISTED},
+    {"bce_with_logits", "bce_with_logits(h, z, weight=z, pos_weight=z, reduction=\"none\")",
+     LISTED},
     {"bce_with_logits", "bce_with_logits(h, 1.0, reduction=\"none\")", LISTED},
     {"mse_loss", "mse_loss(h, z, reduction=\"none\")", LISTED},
     {"mse_loss", "mse_loss(h, 0.5)", LISTED},

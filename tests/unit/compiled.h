@@ -1,4 +1,5 @@
-/* IR text compiled for each target that this machine runs, and executed: what tests of emitted code share. */
+/* IR text compiled for each target that this machine runs, and executed: what tests of emitted code
+ * share. */
 #ifndef DL_TEST_COMPILED_H
 #define DL_TEST_COMPILED_H
 #include <stdlib.h>
@@ -12,8 +13,9 @@
 #include "tests/check.h"
 #include "tests/targets.h"
 
-static const char *const compiled_targets[] = {"cpu:amx_bf16", "cpu:avx512_bf16", "cpu:avx512",
-                                               "cpu:avx2",     "cpu:generic",     "cuda:sm_90a:emulated"};
+static const char *const compiled_targets[] = {"cpu:amx_bf16", "cpu:avx512_bf16",
+                                               "cpu:avx512",   "cpu:avx2",
+                                               "cpu:generic",  "cuda:sm_90a:emulated"};
 enum {
     COMPILED_TARGETS = 6,
     COMPILED_CPUS = 5, /* of them, first */
@@ -23,8 +25,8 @@ enum {
 /* Which way kernels are made, where a test chooses. */
 static const dl_tuner *compiled_by;
 
-/* The target, or, where this CPU is of another kind, the same emulated. Of these a run that takes a share of
- * the cases takes one in three: NULL for the others. */
+/* The target, or, where this CPU is of another kind, the same emulated. Of these a run that takes a
+ * share of the cases takes one in three: NULL for the others. */
 static inline const char *compiled_target(const char *name) {
     enum { EMULATED = 3 };
     const char *here = test_target_here(name);
@@ -34,8 +36,8 @@ static inline const char *compiled_target(const char *name) {
     return drawn ? here : NULL;
 }
 
-/* The text's plan under `arena`, with passes but those in `skip`; NULL where the machine has not the target,
- * and, failing the test, where it does not compile. *m is what it was made of. */
+/* The text's plan under `arena`, with passes but those in `skip`; NULL where the machine has not
+ * the target, and, failing the test, where it does not compile. *m is what it was made of. */
 static inline dl_plan *compile_text_module(dl_arena *arena, const char *text, const char *target,
                                            const char *skip, dl_module **m) {
     const char *here = compiled_target(target);
@@ -61,13 +63,14 @@ static inline dl_plan *compile_text_module(dl_arena *arena, const char *text, co
     return p;
 }
 
-static inline dl_plan *compile_text(dl_arena *arena, const char *text, const char *target, const char *skip) {
+static inline dl_plan *compile_text(dl_arena *arena, const char *text, const char *target,
+                                    const char *skip) {
     dl_module *m;
     return compile_text_module(arena, text, target, skip, &m);
 }
 
-/* A text that must not compile, a part of what is said of it, and by whom: DL_INPUT, or DL_INTERNAL by what
- * checks the IR. */
+/* A text that must not compile, a part of what is said of it, and by whom: DL_INPUT, or DL_INTERNAL
+ * by what checks the IR. */
 typedef struct {
     const char *text, *want;
     dl_code code;
@@ -77,7 +80,8 @@ static inline void check_refusals(const compiled_refusal *rows, size_t n) {
         dl_arena *arena = dl_arena_new(NULL);
         dl_error err = {0};
         dl_compile_times times = {0};
-        dl_compile_options opt = {.target = dl_target_find("cpu", &err), .model = "text", .batch = 1};
+        dl_compile_options opt = {
+            .target = dl_target_find("cpu", &err), .model = "text", .batch = 1};
         opt.recipe.optimizer = DL_OPT_NONE;
         dl_module *m = dl_parse_module(arena, rows[i].text, strlen(rows[i].text), "text", &err);
         bool valid = m && dl_validate_module(m, DL_STAGE_TENSOR, &err);

@@ -1,5 +1,5 @@
-/* Contractions of every family over odd shapes, and sums beside which something else is read, as graphs with
- * their gradients: what tests of compiled kernels share. */
+/* Contractions of every family over odd shapes, and sums beside which something else is read, as
+ * graphs with their gradients: what tests of compiled kernels share. */
 #ifndef DL_CONTRACTION_CASES_H
 #define DL_CONTRACTION_CASES_H
 #include "compiler/compile.h"
@@ -8,12 +8,13 @@
 #include "passes/pass.h"
 #include "tests/check.h"
 
-/* One case: y = conv(cat(x...), w) or its input gradient, with what its gradients need. Sizes by spatial
- * axis. */
+/* One case: y = conv(cat(x...), w) or its input gradient, with what its gradients need. Sizes by
+ * spatial axis. */
 typedef struct {
     const char *what;
     bool transposed;
-    int spatial, batch, in[3], out; /* in: channels of up to three parts, 0 ends; out: channels made */
+    int spatial, batch, in[3],
+        out; /* in: channels of up to three parts, 0 ends; out: channels made */
     int size[3], kernel[3], stride[3], lo[3], hi[3];
     int dilation[3], groups; /* 0: 1 */
 } contraction_case;
@@ -37,9 +38,45 @@ static const contraction_case cases[] = {
      {1, 2, 2},
      {0},
      1},
-    {"3-D halving", false, 3, 1, {4}, 32, {8, 8, 8}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0}, 1},
-    {"3-D to 1^3", false, 3, 2, {64}, 48, {2, 2, 2}, {4, 4, 4}, {2, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0}, 1},
-    {"3-D odd", false, 3, 1, {9}, 17, {5, 3, 7}, {3, 2, 3}, {1, 2, 2}, {1, 0, 1}, {1, 0, 1}, {0}, 1},
+    {"3-D halving",
+     false,
+     3,
+     1,
+     {4},
+     32,
+     {8, 8, 8},
+     {4, 4, 4},
+     {2, 2, 2},
+     {1, 1, 1},
+     {1, 1, 1},
+     {0},
+     1},
+    {"3-D to 1^3",
+     false,
+     3,
+     2,
+     {64},
+     48,
+     {2, 2, 2},
+     {4, 4, 4},
+     {2, 2, 2},
+     {1, 1, 1},
+     {1, 1, 1},
+     {0},
+     1},
+    {"3-D odd",
+     false,
+     3,
+     1,
+     {9},
+     17,
+     {5, 3, 7},
+     {3, 2, 3},
+     {1, 2, 2},
+     {1, 0, 1},
+     {1, 0, 1},
+     {0},
+     1},
     {"cat of two", false, 2, 1, {5, 11}, 32, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 1},
     {"cat of three",
      false,
@@ -54,12 +91,36 @@ static const contraction_case cases[] = {
      {1, 1, 1},
      {0},
      1},
-    {"cat apart from chunks", false, 2, 1, {40, 24}, 16, {5, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 1},
+    {"cat apart from chunks",
+     false,
+     2,
+     1,
+     {40, 24},
+     16,
+     {5, 4},
+     {3, 3},
+     {1, 1},
+     {1, 1},
+     {1, 1},
+     {0},
+     1},
     {"1-D, 31 taps", false, 1, 1, {4}, 8, {40}, {31}, {1}, {15}, {15}, {0}, 1},
     {"1-D, 33 taps", false, 1, 1, {4}, 8, {40}, {33}, {1}, {16}, {16}, {0}, 1},
     {"many channels", false, 2, 1, {300}, 70, {4, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 1},
     {"transposed 1-D", true, 1, 2, {6}, 3, {5}, {4}, {2}, {1}, {1}, {0}, 1},
-    {"transposed 2-D overlap", true, 2, 1, {12}, 20, {4, 3}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 1},
+    {"transposed 2-D overlap",
+     true,
+     2,
+     1,
+     {12},
+     20,
+     {4, 3},
+     {3, 3},
+     {2, 2},
+     {1, 1},
+     {1, 1},
+     {0},
+     1},
     {"transposed 2-D gaps", true, 2, 1, {12}, 20, {4, 3}, {2, 2}, {3, 3}, {0, 0}, {0, 0}, {0}, 1},
     {"transposed 3-D doubling",
      true,
@@ -113,7 +174,19 @@ static const contraction_case cases[] = {
      {1, 1, 1},
      {0},
      1},
-    {"transposed cat unaligned", true, 2, 1, {9, 23}, 16, {4, 4}, {4, 4}, {2, 2}, {1, 1}, {1, 1}, {0}, 1},
+    {"transposed cat unaligned",
+     true,
+     2,
+     1,
+     {9, 23},
+     16,
+     {4, 4},
+     {4, 4},
+     {2, 2},
+     {1, 1},
+     {1, 1},
+     {0},
+     1},
     {"transposed from 1^3",
      true,
      3,
@@ -144,7 +217,19 @@ static const contraction_case cases[] = {
      {2, 3, 2},
      1},
     {"dilated cat", false, 2, 1, {8, 24}, 16, {6, 7}, {3, 3}, {1, 1}, {2, 2}, {2, 2}, {2, 2}, 1},
-    {"transposed, dilated", true, 2, 1, {12}, 20, {4, 3}, {3, 3}, {2, 3}, {1, 1}, {1, 1}, {3, 2}, 1},
+    {"transposed, dilated",
+     true,
+     2,
+     1,
+     {12},
+     20,
+     {4, 3},
+     {3, 3},
+     {2, 3},
+     {1, 1},
+     {1, 1},
+     {3, 2},
+     1},
     {"transposed, dilated by its stride",
      true,
      2,
@@ -159,7 +244,19 @@ static const contraction_case cases[] = {
      {2, 4},
      1},
     {"two groups", false, 2, 2, {140}, 64, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2},
-    {"groups across panels", false, 2, 1, {15}, 85, {5, 7}, {3, 2}, {2, 1}, {1, 1}, {1, 1}, {1, 2}, 5},
+    {"groups across panels",
+     false,
+     2,
+     1,
+     {15},
+     85,
+     {5, 7},
+     {3, 2},
+     {2, 1},
+     {1, 1},
+     {1, 1},
+     {1, 2},
+     5},
     {"small groups", false, 2, 1, {96}, 96, {5, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 24},
     {"groups of a cat", false, 2, 1, {6, 10}, 32, {6, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 4},
     {"depthwise", false, 2, 2, {37}, 37, {9, 150}, {7, 7}, {1, 1}, {3, 3}, {3, 3}, {0}, 37},
@@ -178,13 +275,49 @@ static const contraction_case cases[] = {
      {2, 1, 3},
      5},
     {"depthwise, of several", false, 2, 1, {7}, 21, {6, 5}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 7},
-    {"groups of 16, strided", false, 2, 2, {48}, 48, {9, 20}, {3, 3}, {2, 1}, {1, 2}, {1, 2}, {1, 2}, 3},
+    {"groups of 16, strided",
+     false,
+     2,
+     2,
+     {48},
+     48,
+     {9, 20},
+     {3, 3},
+     {2, 1},
+     {1, 2},
+     {1, 2},
+     {1, 2},
+     3},
     {"groups of 24", false, 1, 2, {96}, 96, {70}, {3}, {1}, {1}, {1}, {0}, 4},
     {"groups of 48 into 16", false, 1, 1, {144}, 48, {33}, {4}, {3}, {2}, {1}, {2}, 3},
-    {"groups of 48", false, 3, 1, {96}, 96, {4, 5, 6}, {3, 1, 2}, {1, 2, 1}, {1, 0, 1}, {1, 0, 0}, {0}, 2},
+    {"groups of 48",
+     false,
+     3,
+     1,
+     {96},
+     96,
+     {4, 5, 6},
+     {3, 1, 2},
+     {1, 2, 1},
+     {1, 0, 1},
+     {1, 0, 0},
+     {0},
+     2},
     {"groups of 32, 1x1", false, 2, 1, {128}, 128, {7, 9}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {0}, 4},
     {"groups of 8 into 16", false, 2, 1, {32}, 64, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 4},
-    {"groups of odd ones into 16", false, 2, 1, {21}, 48, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 3},
+    {"groups of odd ones into 16",
+     false,
+     2,
+     1,
+     {21},
+     48,
+     {6, 7},
+     {3, 3},
+     {1, 1},
+     {1, 1},
+     {1, 1},
+     {0},
+     3},
     {"groups that read far apart", false, 1, 1, {600}, 32, {9}, {1}, {1}, {0}, {0}, {0}, 2},
     {"groups of 64", false, 1, 3, {128}, 128, {50}, {3}, {1}, {1}, {1}, {0}, 2},
     {"transposed in groups of 16",
@@ -200,12 +333,48 @@ static const contraction_case cases[] = {
      {1, 1, 1},
      {0},
      2},
-    {"transposed in groups of 24", true, 2, 1, {48}, 48, {6, 5}, {3, 3}, {2, 1}, {1, 2}, {1, 2}, {1, 2}, 2},
-    {"transposed in groups of 48, few positions", true, 1, 1, {96}, 96, {5}, {4}, {2}, {1}, {1}, {0}, 2},
+    {"transposed in groups of 24",
+     true,
+     2,
+     1,
+     {48},
+     48,
+     {6, 5},
+     {3, 3},
+     {2, 1},
+     {1, 2},
+     {1, 2},
+     {1, 2},
+     2},
+    {"transposed in groups of 48, few positions",
+     true,
+     1,
+     1,
+     {96},
+     96,
+     {5},
+     {4},
+     {2},
+     {1},
+     {1},
+     {0},
+     2},
     {"transposed in groups", true, 2, 1, {24}, 60, {4, 5}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 6},
     {"few made of a cat, 1-D", false, 1, 3, {16, 24}, 8, {300}, {7}, {1}, {0}, {0}, {0}, 1},
     {"few made, 2-D", false, 2, 2, {24}, 20, {9, 37}, {3, 5}, {2, 1}, {2, 3}, {1, 2}, {1, 2}, 1},
-    {"few made, 3-D", false, 3, 1, {8, 8}, 5, {5, 6, 9}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0}, 1},
+    {"few made, 3-D",
+     false,
+     3,
+     1,
+     {8, 8},
+     5,
+     {5, 6, 9},
+     {3, 3, 3},
+     {1, 1, 1},
+     {1, 1, 1},
+     {1, 1, 1},
+     {0},
+     1},
     {"transposed cat into few, odd",
      true,
      3,
@@ -219,61 +388,105 @@ static const contraction_case cases[] = {
      {0, 1, 1},
      {0},
      1},
-    {"transposed into few, dilated", true, 2, 2, {40}, 5, {6, 11}, {3, 4}, {2, 3}, {1, 2}, {1, 0}, {3, 2}, 1},
-    {"transposed depthwise", true, 2, 2, {18}, 18, {4, 130}, {3, 4}, {2, 3}, {1, 2}, {1, 2}, {2, 1}, 18},
+    {"transposed into few, dilated",
+     true,
+     2,
+     2,
+     {40},
+     5,
+     {6, 11},
+     {3, 4},
+     {2, 3},
+     {1, 2},
+     {1, 0},
+     {3, 2},
+     1},
+    {"transposed depthwise",
+     true,
+     2,
+     2,
+     {18},
+     18,
+     {4, 130},
+     {3, 4},
+     {2, 3},
+     {1, 2},
+     {1, 2},
+     {2, 1},
+     18},
 };
 enum { NCASES = sizeof cases / sizeof *cases };
 
-/* Losses whose last kernel reduces a volume and behind that reads elements of something else, or of another
- * size. */
+/* Losses whose last kernel reduces a volume and behind that reads elements of something else, or of
+ * another size. */
 static const char *const sums[] = {
-    "param $p = %0 : f32[P=2]\n  param $y = %1 : f32[N=2, K=5, T=1]\n" /* an element of a parameter */
-    "  %2 = slice $p {axis=P, start=0, stop=1} : f32[P=1]\n  %3 = squeeze %2 {axis=P} : f32[]\n"
-    "  %4 = mean $y {over=[N, K, T]} : f32[]\n  %5 = mul %4, %3 : f32[]\n  %6 = add %5, %3 : f32[]\n",
-    "param $p = %0 : f32[P=200003]\n  param $y = %1 : f32[N=2, K=5, T=1]\n" /* of a long one */
-    "  %2 = slice $p {axis=P, start=1, stop=2} : f32[P=1]\n  %3 = squeeze %2 {axis=P} : f32[]\n"
+    /* an element of a parameter */
+    "param $p = %0 : f32[P=2]\n  param $y = %1 : f32[N=2, K=5, T=1]\n"
+    "  %2 = slice $p {axis=P, start=0, stop=1} : f32[P=1]\n  %3 = squeeze %2 {axis=P} : "
+    "f32[]\n"
+    "  %4 = mean $y {over=[N, K, T]} : f32[]\n  %5 = mul %4, %3 : f32[]\n  %6 = add %5, %3 "
+    ": f32[]\n",
+    /* of a long one */
+    "param $p = %0 : f32[P=200003]\n  param $y = %1 : f32[N=2, K=5, T=1]\n"
+    "  %2 = slice $p {axis=P, start=1, stop=2} : f32[P=1]\n  %3 = squeeze %2 {axis=P} : "
+    "f32[]\n"
     "  %4 = sum $y {over=[N, K, T]} : f32[]\n  %6 = mul %4, %3 : f32[]\n",
-    "param $w = %0 : f32[K=3]\n  param $y = %1 : f32[N=2, C=4, H=8, W=8]\n" /* learned weights of three
-                                                                               reductions */
-    "  %2 = slice $w {axis=K, start=0, stop=1} : f32[K=1]\n  %3 = squeeze %2 {axis=K} : f32[]\n"
-    "  %4 = slice $w {axis=K, start=2, stop=3} : f32[K=1]\n  %5 = squeeze %4 {axis=K} : f32[]\n"
-    "  %7 = mul $y, $y : f32[N=2, C=4, H=8, W=8]\n  %8 = mean %7 {over=[N, C, H, W]} : f32[]\n"
-    "  %9 = abs $y : f32[N=2, C=4, H=8, W=8]\n  %10 = reduce_max %9 {over=[N, C, H, W]} : f32[]\n"
-    "  %11 = mul %3, %8 : f32[]\n  %12 = mul %5, %10 : f32[]\n  %6 = add %11, %12 : f32[]\n",
+    /* learned weights of three reductions */
+    "param $w = %0 : f32[K=3]\n  param $y = %1 : f32[N=2, C=4, H=8, W=8]\n"
+    "  %2 = slice $w {axis=K, start=0, stop=1} : f32[K=1]\n  %3 = squeeze %2 {axis=K} : "
+    "f32[]\n"
+    "  %4 = slice $w {axis=K, start=2, stop=3} : f32[K=1]\n  %5 = squeeze %4 {axis=K} : "
+    "f32[]\n"
+    "  %7 = mul $y, $y : f32[N=2, C=4, H=8, W=8]\n  %8 = mean %7 {over=[N, C, H, W]} : "
+    "f32[]\n"
+    "  %9 = abs $y : f32[N=2, C=4, H=8, W=8]\n  %10 = reduce_max %9 {over=[N, C, H, W]} : "
+    "f32[]\n"
+    "  %11 = mul %3, %8 : f32[]\n  %12 = mul %5, %10 : f32[]\n  %6 = add %11, %12 : "
+    "f32[]\n",
     "param $y = %0 : f32[N=2, C=4, H=8, W=8]\n" /* the same volume by channel, and whole */
-    "  %1 = mean $y {over=[N, H, W]} : f32[C=4]\n  %2 = slice %1 {axis=C, start=1, stop=2} : f32[C=1]\n"
+    "  %1 = mean $y {over=[N, H, W]} : f32[C=4]\n  %2 = slice %1 {axis=C, start=1, stop=2} "
+    ": f32[C=1]\n"
     "  %3 = squeeze %2 {axis=C} : f32[]\n  %4 = abs $y : f32[N=2, C=4, H=8, W=8]\n"
     "  %5 = mean %4 {over=[N, C, H, W]} : f32[]\n  %6 = add %3, %5 : f32[]\n",
-    "param $y = %0 : f32[N=2, C=2, T=4]\n  param $v = %1 : f32[N=2]\n" /* mean(..) + v[N=0] */
+    /* mean(..) + v[N=0] */
+    "param $y = %0 : f32[N=2, C=2, T=4]\n  param $v = %1 : f32[N=2]\n"
     "  %2 = tanh $v : f32[N=2]\n  %3 = slice %2 {axis=N, start=0, stop=1} : f32[N=1]\n"
-    "  %4 = squeeze %3 {axis=N} : f32[]\n  %5 = mean $y {over=[N, C, T]} : f32[]\n  %6 = add %5, %4 : "
+    "  %4 = squeeze %3 {axis=N} : f32[]\n  %5 = mean $y {over=[N, C, T]} : f32[]\n  %6 = "
+    "add %5, %4 : "
     "f32[]\n",
-    "param $y = %0 : f32[N=2, C=2, T=4]\n  %1 = iota {axis=T} : f32[T=4]\n" /* two reductions, one of
-                                                                               coordinates */
-    "  %2 = pad %1 {axis=T, pad_lo=[2], pad_hi=[1]} : f32[T=7]\n  %3 = sum %2 {over=[T]} : f32[]\n"
-    "  %4 = sum %1 {over=[T]} : f32[]\n  %5 = mean $y {over=[N, C, T]} : f32[]\n  %7 = mul %3, %4 : f32[]\n"
+    /* two reductions, one of coordinates */
+    "param $y = %0 : f32[N=2, C=2, T=4]\n  %1 = iota {axis=T} : f32[T=4]\n"
+    "  %2 = pad %1 {axis=T, pad_lo=[2], pad_hi=[1]} : f32[T=7]\n  %3 = sum %2 {over=[T]} : "
+    "f32[]\n"
+    "  %4 = sum %1 {over=[T]} : f32[]\n  %5 = mean $y {over=[N, C, T]} : f32[]\n  %7 = mul "
+    "%3, %4 : f32[]\n"
     "  %6 = mul %5, %7 : f32[]\n",
-    "param $w = %0 : f32[O=16, C=2, kW=3]\n  input $x = %1 : f32[N=2, C=2, W=9]\n" /* a weight, and a part of
-                                                                                      it */
+    /* a weight, and a part of it */
+    "param $w = %0 : f32[O=16, C=2, kW=3]\n  input $x = %1 : f32[N=2, C=2, W=9]\n"
     "  %2 = conv $x, $w {stride=[1], pad_lo=[1], pad_hi=[1]} : f32[N=2, C=16, W=9]\n"
-    "  %3 = mean %2 {over=[N, C, W]} : f32[]\n  %4 = slice $w {axis=C, start=1, stop=2} : f32[O=16, C=1, "
+    "  %3 = mean %2 {over=[N, C, W]} : f32[]\n  %4 = slice $w {axis=C, start=1, stop=2} : "
+    "f32[O=16, C=1, "
     "kW=3]\n"
     "  %5 = sum %4 {over=[O, C, kW]} : f32[]\n  %6 = mul %3, %5 : f32[]\n",
-    "param $x = %0 : f32[K=5, T=16, B=8]\n  param $w = %1 : f32[K=5, O=3]\n" /* a product whose 128 rows end
-                                                                                where neighbours would */
-    "  %2 = broadcast $x : f32[K=5, B=8, T=16]\n  %3 = contract %2, $w {over=[K]} : f32[B=8, T=16, O=3]\n"
+    /* a product whose 128 rows end where neighbours would */
+    "param $x = %0 : f32[K=5, T=16, B=8]\n  param $w = %1 : f32[K=5, O=3]\n"
+    "  %2 = broadcast $x : f32[K=5, B=8, T=16]\n  %3 = contract %2, $w {over=[K]} : "
+    "f32[B=8, T=16, O=3]\n"
     "  %4 = mul %3, %3 : f32[B=8, T=16, O=3]\n  %5 = tanh %4 : f32[B=8, T=16, O=3]\n"
     "  %6 = mean %5 {over=[B, T, O]} : f32[]\n",
-    "param $x = %0 : f32[B=3, T=47, E=37]\n  param $w = %1 : f32[O=83, E=37]\n" /* a linear layer and its
-                                                                                    gradients */
-    "  param $b = %9 : f32[O=83]\n  %2 = contract $x, $w {over=[E]} : f32[B=3, T=47, O=83]\n"
+    /* a linear layer and its gradients */
+    "param $x = %0 : f32[B=3, T=47, E=37]\n  param $w = %1 : f32[O=83, E=37]\n"
+    "  param $b = %9 : f32[O=83]\n  %2 = contract $x, $w {over=[E]} : f32[B=3, T=47, "
+    "O=83]\n"
     "  %3 = add %2, $b : f32[B=3, T=47, O=83]\n  %4 = mul %3, %3 : f32[B=3, T=47, O=83]\n"
     "  %6 = mean %4 {over=[B, T, O]} : f32[]\n",
-    "param $x = %0 : f32[B=2, S=19, H=3, E=33]\n  param $w = %1 : f32[B=2, T=21, H=3, E=33]\n" /* products by
-                                                                                                   heads */
+    "param $x = %0 : f32[B=2, S=19, H=3, E=33]\n  param $w = %1 : f32[B=2, T=21, H=3, "
+    "E=33]\n" /* products by
+                  heads */
     "  %2 = contract $x, $w {over=[E]} : f32[B=2, S=19, H=3, T=21]\n"
     "  %3 = contract %2, $w {over=[T]} : f32[B=2, S=19, H=3, E=33]\n"
-    "  %4 = mul %3, %3 : f32[B=2, S=19, H=3, E=33]\n  %6 = mean %4 {over=[B, S, H, E]} : f32[]\n"};
+    "  %4 = mul %3, %3 : f32[B=2, S=19, H=3, E=33]\n  %6 = mean %4 {over=[B, S, H, E]} : "
+    "f32[]\n"};
 enum { NSUMS = sizeof sums / sizeof *sums };
 
 static const char *const axes[] = {"D", "H", "W"};
@@ -282,13 +495,13 @@ static dl_value *input(dl_graph *g, const contraction_case *c, dl_dtype dtype, i
     dl_type t = dl_scalar(dtype);
     dl_type_push(&t, "N", c->batch), dl_type_push(&t, "C", c->in[part]);
     for (int i = 0; i < c->spatial; i++) dl_type_push(&t, axes[i], c->size[i]);
-    dl_var *v =
-        dl_graph_var(g, DL_VAR_PARAM, dl_internf("%s.x%d", g->name, part), t, (dl_init){0}, (dl_loc){0});
+    dl_var *v = dl_graph_var(g, DL_VAR_PARAM, dl_internf("%s.x%d", g->name, part), t, (dl_init){0},
+                             (dl_loc){0});
     return &v->value;
 }
 
-/* loss = sum(leaky_relu(conv(cat(x...), w) + b)^2): epilogues, all gradients, bias gradients in the same
- * kernels. */
+/* loss = sum(leaky_relu(conv(cat(x...), w) + b)^2): epilogues, all gradients, bias gradients in the
+ * same kernels. */
 static void build_case(dl_module *m, dl_dtype dtype, int number) {
     const contraction_case *c = &cases[number];
     dl_graph *g = dl_graph_new(m, dl_internf("case%d", number));
@@ -306,14 +519,16 @@ static void build_case(dl_module *m, dl_dtype dtype, int number) {
         dl_type_push(&wt, dl_internf("k%s", axes[i]), c->kernel[i]);
         stride[i] = c->stride[i], lo[i] = c->lo[i], hi[i] = c->hi[i];
         dilation[i] = c->dilation[i] ? c->dilation[i] : 1;
-        size[i] =
-            (c->size[i] - 1) * c->stride[i] + (c->kernel[i] - 1) * dilation[i] + 1 - c->lo[i] - c->hi[i];
+        size[i] = (c->size[i] - 1) * c->stride[i] + (c->kernel[i] - 1) * dilation[i] + 1 -
+                  c->lo[i] - c->hi[i];
     }
     dl_type_push(&bt, "C", c->out);
     dl_value *w =
-        &dl_graph_var(g, DL_VAR_PARAM, dl_internf("%s.w", g->name), wt, (dl_init){0}, (dl_loc){0})->value;
+        &dl_graph_var(g, DL_VAR_PARAM, dl_internf("%s.w", g->name), wt, (dl_init){0}, (dl_loc){0})
+             ->value;
     dl_value *bias =
-        &dl_graph_var(g, DL_VAR_PARAM, dl_internf("%s.b", g->name), bt, (dl_init){0}, (dl_loc){0})->value;
+        &dl_graph_var(g, DL_VAR_PARAM, dl_internf("%s.b", g->name), bt, (dl_init){0}, (dl_loc){0})
+             ->value;
     dl_value *in[] = {x, w};
     dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, c->spatial, stride),
                        dl_attr_ints(DL_ATTR_pad_lo, c->spatial, lo),
@@ -321,8 +536,8 @@ static void build_case(dl_module *m, dl_dtype dtype, int number) {
                        dl_attr_ints(DL_ATTR_dilation, c->spatial, dilation),
                        dl_attr_int(DL_ATTR_groups, groups),
                        dl_attr_ints(DL_ATTR_size, c->spatial, size)};
-    dl_value *y =
-        dl_build(&b, c->transposed ? DL_OP_conv_grad_input : DL_OP_conv, 2, in, c->transposed ? 6 : 5, attrs);
+    dl_value *y = dl_build(&b, c->transposed ? DL_OP_conv_grad_input : DL_OP_conv, 2, in,
+                           c->transposed ? 6 : 5, attrs);
     y = dl_build2(&b, DL_OP_add, y, bias);
     dl_attr slope = dl_attr_float(DL_ATTR_slope, 0.1);
     y = dl_build(&b, DL_OP_leaky_relu, 1, &y, 1, &slope);
@@ -393,8 +608,8 @@ static inline contraction_set all_contractions(void) {
     return all;
 }
 
-/* Which op a case is an example of, and what groups it has; FINE: also whether its channels, which are
- * multiplied by twos or in vectors, leave a rest. Sums: one kind, or each its own. */
+/* Which op a case is an example of, and what groups it has; FINE: also whether its channels, which
+ * are multiplied by twos or in vectors, leave a rest. Sums: one kind, or each its own. */
 static int contraction_kind(int number, bool fine) {
     enum { KINDS = 24 };
     if (number >= NCASES) return fine ? KINDS + number - NCASES : KINDS;
@@ -404,7 +619,8 @@ static int contraction_kind(int number, bool fine) {
     return fine ? (2 * op + channels / groups % 2) * 2 + (c->out <= 8) : op;
 }
 
-/* One case of every kind, and one in DLC_TEST_SHARE of the other ones; `cell`: what else the module is of. */
+/* One case of every kind, and one in DLC_TEST_SHARE of the other ones; `cell`: what else the module
+ * is of. */
 static contraction_set drawn_contractions(unsigned cell, bool fine) {
     contraction_set set = {0};
     for (int i = 0; i < NCASES + NSUMS; i++) {
@@ -417,11 +633,13 @@ static contraction_set drawn_contractions(unsigned cell, bool fine) {
 }
 
 static void narrow_value(dl_value *v, dl_dtype dtype) {
-    if (v->type.rank && v->type.dtype == DL_F32 && (v->id * 2654435761u) >> 31) v->type.dtype = dtype;
+    if (v->type.rank && v->type.dtype == DL_F32 && (v->id * 2654435761u) >> 31)
+        v->type.dtype = dtype;
 }
 
-/* After fusion, of tensors in memory one of two becomes one of 16 bits, by its number, as mixed precision
- * makes them: the kernels' values stay in f32, and contractions have operands of either type. */
+/* After fusion, of tensors in memory one of two becomes one of 16 bits, by its number, as mixed
+ * precision makes them: the kernels' values stay in f32, and contractions have operands of either
+ * type. */
 static void narrow(void *user, int number, const dl_pass *pass, const dl_module *m) {
     dl_dtype dtype = *(const dl_dtype *)user;
     (void)number;
@@ -430,7 +648,8 @@ static void narrow(void *user, int number, const dl_pass *pass, const dl_module 
         dl_graph *g = m->graphs.at[i];
         for (int k = 0; k < g->vars.n; k++) narrow_value(&g->vars.at[k]->value, dtype);
         for (int k = 0; k < g->nodes.n; k++)
-            for (int r = 0; r < g->nodes.at[k]->nout; r++) narrow_value(&g->nodes.at[k]->out[r], dtype);
+            for (int r = 0; r < g->nodes.at[k]->nout; r++)
+                narrow_value(&g->nodes.at[k]->out[r], dtype);
         for (int k = 0; k < g->results.n; k++) /* gradients are of their variables' types */
             if (g->results.at[k].var)
                 g->results.at[k].value->type.dtype = g->results.at[k].var->value.type.dtype;

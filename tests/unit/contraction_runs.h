@@ -1,5 +1,5 @@
-/* Graphs whose contractions are CUDA kernels, emulated, each by itself beside the interpreter, on the same
- * operands: what tests of such kernels share. */
+/* Graphs whose contractions are CUDA kernels, emulated, each by itself beside the interpreter, on
+ * the same operands: what tests of such kernels share. */
 #ifndef DL_CONTRACTION_RUNS_H
 #define DL_CONTRACTION_RUNS_H
 #include <dlfcn.h>
@@ -14,8 +14,8 @@
 #include "runtime/base/convert.h"
 #include "tests/check.h"
 
-typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
-                      unsigned shared, unsigned seed, char *error, size_t size);
+typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid,
+                      unsigned block, unsigned shared, unsigned seed, char *error, size_t size);
 
 typedef struct {
     const char *what;
@@ -65,7 +65,8 @@ static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
     memory[k->params.n] = aligned(code->workspace), behind[k->params.n] = &memory[k->params.n];
     for (int i = 0; i < code->nmaps; i++) {
         const dl_tensor_map *m = &code->maps[i];
-        maps[i].map = dl_tensor_map_emulated(m, (uint64_t)(uintptr_t)memory[m->param]), args[i] = &maps[i];
+        maps[i].map = dl_tensor_map_emulated(m, (uint64_t)(uintptr_t)memory[m->param]),
+        args[i] = &maps[i];
         CHECK(dl_tensor_map_fits(m, dl_type_bytes(&k->params.at[m->param].type)), "%s", r->what);
     }
     r->boxed += code->nmaps;
@@ -74,9 +75,9 @@ static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
         char name[128], error[512] = "";
         snprintf(name, sizeof name, "%s_%d", k->name, phase);
         int front = phase ? 0 : code->nmaps;
-        ok = !r->launch(name, front + k->params.n + 1, phase ? behind : args, (unsigned)code->units[phase],
-                        (unsigned)code->threads[phase], (unsigned)code->shared[phase], (unsigned)(phase + 1),
-                        error, sizeof error);
+        ok = !r->launch(name, front + k->params.n + 1, phase ? behind : args,
+                        (unsigned)code->units[phase], (unsigned)code->threads[phase],
+                        (unsigned)code->shared[phase], (unsigned)(phase + 1), error, sizeof error);
         CHECK(ok, "%s, %s: %s", r->what, name, error);
     }
     CHECK(dl_interp_node(r->in, n, &err), "%s", err.message);
@@ -87,19 +88,23 @@ static void check_node(run *r, const dl_node *n, const dl_emitted *code) {
         const double *want = dl_interp_data(r->in, &n->out[i - k->nin]);
         move(t, memory[i], got, false);
         for (int64_t j = 0; j < count; j++) {
-            r->numbers += isfinite(want[j]), r->infinite += isinf(want[j]), r->nans += isnan(want[j]);
-            if ((isinf(want[j]) && got[j] == want[j]) || (isnan(want[j]) && isnan(got[j]))) continue;
+            r->numbers += isfinite(want[j]), r->infinite += isinf(want[j]),
+                r->nans += isnan(want[j]);
+            if ((isinf(want[j]) && got[j] == want[j]) || (isnan(want[j]) && isnan(got[j])))
+                continue;
             off += (got[j] - want[j]) * (got[j] - want[j]), all += want[j] * want[j];
         }
-        CHECK(sqrt(off / all) <= r->most, "%s, %s, output %d of %s: %.2e", r->what, k->name, i - k->nin,
-              dl_type_text(t), sqrt(off / all));
+        CHECK(sqrt(off / all) <= r->most, "%s, %s, output %d of %s: %.2e", r->what, k->name,
+              i - k->nin, dl_type_text(t), sqrt(off / all));
         free(got);
     }
     for (int i = 0; i <= k->params.n; i++) free(memory[i]);
     r->kernels++;
 }
 
-static bool has_contraction(const dl_node *n) { return n->kernel && dl_kernel_anchor(n->kernel) >= 0; }
+static bool has_contraction(const dl_node *n) {
+    return n->kernel && dl_kernel_anchor(n->kernel) >= 0;
+}
 
 /* The number of the kernel's variant whose name begins so, or 0. */
 static int variant_of(const dl_kernel *k, const dl_target *t, const char *begins) {
@@ -110,8 +115,8 @@ static int variant_of(const dl_kernel *k, const dl_target *t, const char *begins
     return found < 0 ? 0 : found;
 }
 
-/* The graph's contractions, each as the variant whose name begins so where it has one (NULL: the model's
- * choice). `code`: by node; all that they need goes to `needs`. */
+/* The graph's contractions, each as the variant whose name begins so where it has one (NULL: the
+ * model's choice). `code`: by node; all that they need goes to `needs`. */
 static bool emit_graph(const char *what, const dl_graph *g, const dl_target *t, const char *variant,
                        dl_buf *text, dl_emitted *code, dl_emitted *needs) {
     dl_error err = {0};
@@ -128,8 +133,8 @@ static bool emit_graph(const char *what, const dl_graph *g, const dl_target *t, 
 }
 
 /* Runs what emit_graph wrote; r->in knows the graph's variables. */
-static void run_graph(run *r, dl_arena *arena, const dl_graph *g, const dl_target *t, const dl_buf *text,
-                      const dl_emitted *code, const dl_emitted *needs) {
+static void run_graph(run *r, dl_arena *arena, const dl_graph *g, const dl_target *t,
+                      const dl_buf *text, const dl_emitted *code, const dl_emitted *needs) {
     dl_error err = {0};
     dl_buf whole = {0};
     dl_cuda_open(&whole, t, needs);
@@ -141,7 +146,8 @@ static void run_graph(run *r, dl_arena *arena, const dl_graph *g, const dl_targe
     if (ok) {
         char path[] = "/tmp/dl_tiles_XXXXXX";
         int fd = mkstemp(path);
-        CHECK(fd >= 0 && write(fd, object.image, object.bytes) == (ssize_t)object.bytes, "%s", path);
+        CHECK(fd >= 0 && write(fd, object.image, object.bytes) == (ssize_t)object.bytes, "%s",
+              path);
         close(fd);
         void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         CHECK(library, "%s", dlerror());
@@ -157,7 +163,8 @@ static void run_graph(run *r, dl_arena *arena, const dl_graph *g, const dl_targe
     dl_buf_free(&whole);
 }
 
-/* The emulated device, and a cache of our own in `dir`; NULL, and says so, where there is no such target. */
+/* The emulated device, and a cache of our own in `dir`; NULL, and says so, where there is no such
+ * target. */
 static const dl_target *begin(char *dir) {
     dl_error err = {0};
     const dl_target *t = dl_target_find("cuda:sm_90a:emulated", &err);

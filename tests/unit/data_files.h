@@ -1,4 +1,5 @@
-/* HDF5 files for the tests of runtime/data: volumes whose every voxel says where it is, in any layout. */
+/* HDF5 files for the tests of runtime/data: volumes whose every voxel says where it is, in any
+ * layout. */
 #ifndef DL_TEST_DATA_FILES_H
 #define DL_TEST_DATA_FILES_H
 #include "runtime/data/crops.h"
@@ -14,15 +15,16 @@ static inline float voxel(int c, int64_t x, int64_t y, int64_t z) {
     return (float)(1000000 * c + 10000 * x + 100 * y + z);
 }
 
-static inline void add_set(hid_t file, const char *name, int rank, const hsize_t *dims, test_layout layout,
-                           hid_t type) {
+static inline void add_set(hid_t file, const char *name, int rank, const hsize_t *dims,
+                           test_layout layout, hid_t type) {
     hsize_t n = 1, chunk[4] = {1, 5, 6, 7};
     for (int i = 0; i < rank; i++) n *= dims[i];
     hid_t space = H5Screate_simple(rank, dims, NULL), plist = H5Pcreate(H5P_DATASET_CREATE);
     for (int i = 0; i < rank; i++)
         if (chunk[i] > dims[i]) chunk[i] = dims[i];
     if (layout == CHUNKED || layout == SCALE_OFFSET) H5Pset_chunk(plist, rank, chunk);
-    if (layout == CHUNKED) H5Pset_shuffle(plist), H5Pset_deflate(plist, 4), H5Pset_fletcher32(plist);
+    if (layout == CHUNKED)
+        H5Pset_shuffle(plist), H5Pset_deflate(plist, 4), H5Pset_fletcher32(plist);
     if (layout == SCALE_OFFSET) H5Pset_scaleoffset(plist, H5Z_SO_FLOAT_DSCALE, 2);
     if (layout == COMPACT) H5Pset_layout(plist, H5D_COMPACT);
     if (layout == EXTERNAL) H5Pset_external(plist, "/etc/passwd", 0, n * 4);
@@ -59,7 +61,8 @@ static inline void write_volumes(const char *path, hsize_t edge, test_layout lay
     H5Fclose(file);
 }
 
-/* A data set of crops, for a model that takes x [N, input_channels, S, S, S] and t [N, target_channels, ...].
+/* A data set of crops, for a model that takes x [N, input_channels, S, S, S] and t [N,
+ * target_channels, ...].
  */
 typedef struct {
     dlr_crops_options crops;
@@ -94,8 +97,8 @@ static inline dlr_dataset *open_crops(const test_crops *o, dl_error *err) {
 }
 
 /* One sample of two arrays. */
-static inline bool sample_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void *x, void *t,
-                               void *scratch, dl_error *err) {
+static inline bool sample_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void *x,
+                               void *t, void *scratch, dl_error *err) {
     return dlr_dataset_sample(d, epoch, sample, (void *[]){x, t}, scratch, err);
 }
 #endif

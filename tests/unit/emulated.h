@@ -1,4 +1,5 @@
-/* Emulated CUDA kernels for tests: tests/unit/emulated_kernels.cu, as it is or with a fault in it. */
+/* Emulated CUDA kernels for tests: tests/unit/emulated_kernels.cu, as it is or with a fault in it.
+ */
 #ifndef DL_TEST_EMULATED_H
 #define DL_TEST_EMULATED_H
 #include <stdlib.h>
@@ -13,8 +14,8 @@
 
 extern const char dl_cuda_kernels_device[], dl_cuda_kernels_emulated[], dl_cuda_kernels_prelude[];
 
-typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned block,
-                      unsigned shared, unsigned seed, char *error, size_t size);
+typedef int launch_fn(const char *kernel, int nargs, void *const *args, unsigned grid,
+                      unsigned block, unsigned shared, unsigned seed, char *error, size_t size);
 
 static dl_arena *arena;
 static dl_object object;
@@ -31,14 +32,17 @@ static inline const char *part_of(const char *kernels, const char *kernel) {
     return next ? dl_format(arena, "%.*s\n", (int)(next - from), from) : from;
 }
 
-/* The preludes and all kernels, or those that stand together with one; with `fault` in place of `text`, the
- * first behind `after`, unless that is NULL. */
-static inline char *source_with(const char *kernel, const char *after, const char *text, const char *fault) {
+/* The preludes and all kernels, or those that stand together with one; with `fault` in place of
+ * `text`, the first behind `after`, unless that is NULL. */
+static inline char *source_with(const char *kernel, const char *after, const char *text,
+                                const char *fault) {
     dl_error err = {0};
-    const char *kernels = dl_read_file(arena, "tests/unit/emulated_kernels.cu", 1 << 20, NULL, &err);
+    const char *kernels =
+        dl_read_file(arena, "tests/unit/emulated_kernels.cu", 1 << 20, NULL, &err);
     CHECK(kernels, "%s", err.message);
     if (kernel) kernels = part_of(kernels, kernel);
-    char *all = dl_format(arena, "%s%s%s", dl_cuda_kernels_emulated, dl_cuda_kernels_prelude, kernels);
+    char *all =
+        dl_format(arena, "%s%s%s", dl_cuda_kernels_emulated, dl_cuda_kernels_prelude, kernels);
     if (!text) return all;
     char *at = strstr(all, after);
     at = at ? strstr(at, text) : NULL;
@@ -61,15 +65,15 @@ static inline bool load(const char *source) {
 }
 
 /* The workspace is the last argument. */
-static inline bool run_one(const char *kernel, unsigned grid, unsigned block, unsigned shared, unsigned seed,
-                           int nargs, void *const *pointers) {
+static inline bool run_one(const char *kernel, unsigned grid, unsigned block, unsigned shared,
+                           unsigned seed, int nargs, void *const *pointers) {
     void *at[16];
     for (int i = 0; i < nargs; i++) at[i] = (void *)(uintptr_t)&pointers[i];
     return launch(kernel, nargs, at, grid, block, shared, seed, error, sizeof error) == 0;
 }
-#define RUN(kernel, grid, block, shared, seed, ...)                                                          \
-    run_one(kernel, grid, block, shared, seed, sizeof((void *[]){__VA_ARGS__, NULL}) / sizeof(void *),       \
-            (void *[]){__VA_ARGS__, NULL})
+#define RUN(kernel, grid, block, shared, seed, ...)                                                \
+    run_one(kernel, grid, block, shared, seed,                                                     \
+            sizeof((void *[]){__VA_ARGS__, NULL}) / sizeof(void *), (void *[]){__VA_ARGS__, NULL})
 
 /* Each function kd_* of one prelude, at least so many, is in the other. */
 static inline void check_twins(const char *one, const char *other, int least) {
@@ -84,14 +88,17 @@ static inline void check_twins(const char *one, const char *other, int least) {
     CHECK(n >= least, "%d functions", n);
 }
 
-static inline float number(int i) { return dl_unit_float(dl_random_word(5, 1, 1, (uint64_t)i)) * 4 - 2; }
+static inline float number(int i) {
+    return dl_unit_float(dl_random_word(5, 1, 1, (uint64_t)i)) * 4 - 2;
+}
 
 /* False, and says so, where there is no C++ compiler; a cache in a folder of that template. */
 static inline bool begin(char *cache) {
     dl_error err = {0};
     uint64_t key;
     arena = dl_arena_new(NULL);
-    if (!dl_cuda_emulate_toolchain(arena, &key, &err)) return dl_test_skip("%s", err.message), false;
+    if (!dl_cuda_emulate_toolchain(arena, &key, &err))
+        return dl_test_skip("%s", err.message), false;
     return test_cache(cache);
 }
 static inline void end(const char *cache) {

@@ -1,20 +1,25 @@
-/* A graph of tensor ops in double precision, and how far from that a right program in f32 may be: a running
- * error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.3).
+/* A graph of tensor ops in double precision, and how far from that a right program in f32 may be: a
+ * running error analysis (Wilkinson; Higham, Accuracy and Stability of Numerical Algorithms, 2002,
+ * section 3.3).
  *
- * Each element carries a bound on its error. An op hands on what its operands' errors can do to it, by
- * intervals, and adds its own rounding: u times its size, u the unit roundoff of its type, times how many the
- * function is within (`accuracy`), times REWRITES for what passes may write differently (a division as a
- * product...). A sum of n terms adds min(n, 8 sqrt n) u times the sum of their sizes (the probabilistic bound
- * of Higham and Mary 2019), whatever its order. What is exact stays exact, so that ties stay ties.
+ * Each element carries a bound on its error. An op hands on what its operands' errors can do to it,
+ * by intervals, and adds its own rounding: u times its size, u the unit roundoff of its type, times
+ * how many the function is within (`accuracy`), times REWRITES for what passes may write
+ * differently (a division as a product...). A sum of n terms adds min(n, 8 sqrt n) u times the sum
+ * of their sizes (the probabilistic bound of Higham and Mary 2019), whatever its order. What is
+ * exact stays exact, so that ties stay ties.
  *
- * A chain of additions is such a sum, too: a gradient is accumulated in the order of its readers, and which
- * of them are one node is the passes' affair. What cancels first here may cancel last there, and two products
- * added here, exact or not, may be the product of a sum there. So the sizes of all that was added up are kept
- * (`terms`) and bear a rounding each, and a chain is exact only where it would be in any order. A factor of a
- * sum may be one of its terms instead: of a sum that is exact here, these bear a rounding each, too.
+ * A chain of additions is such a sum, too: a gradient is accumulated in the order of its readers,
+ * and which of them are one node is the passes' affair. What cancels first here may cancel last
+ * there, and two products added here, exact or not, may be the product of a sum there. So the sizes
+ * of all that was added up are kept
+ * (`terms`) and bear a rounding each, and a chain is exact only where it would be in any order. A
+ * factor of a sum may be one of its terms instead: of a sum that is exact here, these bear a
+ * rounding each, too.
  *
- * Where a comparison, a kink or a step is nearer than the errors of its operands, both sides are right: the
- * bound holds the distance between them. Beyond f32's range, and where nothing is known, it is infinite. */
+ * Where a comparison, a kink or a step is nearer than the errors of its operands, both sides are
+ * right: the bound holds the distance between them. Beyond f32's range, and where nothing is known,
+ * it is infinite. */
 #ifndef DL_ERROR_BOUND_H
 #define DL_ERROR_BOUND_H
 #include <stdlib.h>
@@ -25,9 +30,9 @@
 typedef struct {
     const dl_graph *graph;
     dl_interp *value, *bound, *size;
-    dl_interp
-        *terms;   /* sizes of what was added up to make an element, once for each rounding that it may bear */
-    bool *added;  /* by value id: made by additions */
+    dl_interp *terms; /* sizes of what was added up to make an element, once for each rounding that
+                         it may bear */
+    bool *added;      /* by value id: made by additions */
     int **rivals; /* by value id, of the largest and smallest: elements that may be the extreme */
 } bounded_run;
 
@@ -52,7 +57,8 @@ static inline bounded_run *bounded_new(const dl_graph *g) {
 }
 static inline void bounded_free(bounded_run *r) {
     for (uint32_t i = 0; i <= r->graph->next_id; i++) free(r->rivals[i]);
-    dl_interp_free(r->value), dl_interp_free(r->bound), dl_interp_free(r->size), dl_interp_free(r->terms);
+    dl_interp_free(r->value), dl_interp_free(r->bound), dl_interp_free(r->size),
+        dl_interp_free(r->terms);
     free(r->added), free(r->rivals), free(r);
 }
 
@@ -81,11 +87,12 @@ static inline bool is_extreme(const dl_value *v) {
                       v->def->op == DL_OP_reduce_min);
 }
 
-/* What rounding the terms of operand k can do to a product, where they are multiplied one by one: `terms` is
- * the size of all. Where the sum is not exact, its own error has room for it. */
+/* What rounding the terms of operand k can do to a product, where they are multiplied one by one:
+ * `terms` is the size of all. Where the sum is not exact, its own error has room for it. */
 static inline double of_factor(int k, const double *a, const double *ea, double terms) {
     double other = a[1 - k];
-    return ea[k] == 0 && terms > fabs(a[k]) && !is_round(other) ? (terms - fabs(a[k])) * fabs(other) : 0;
+    return ea[k] == 0 && terms > fabs(a[k]) && !is_round(other) ? (terms - fabs(a[k])) * fabs(other)
+                                                                : 0;
 }
 
 /* Does the op leave a sum what it is, but for signs? */
@@ -110,12 +117,14 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
         double a[3] = {0}, ea[3] = {0}, of[3] = {0}, sum = 0;
         for (int k = 0; k < n->nin; k++) {
             int64_t from = place_at(&y->type, at, stride[k]);
-            a[k] = dl_interp_data(r->value, n->in[k])[from], ea[k] = dl_interp_data(r->bound, n->in[k])[from];
+            a[k] = dl_interp_data(r->value, n->in[k])[from],
+            ea[k] = dl_interp_data(r->bound, n->in[k])[from];
             sum += of[k] = dl_interp_data(r->terms, n->in[k])[from];
         }
         if (adds || keeps_sum(n)) terms[i] = sum;
-        bool exact = ea[0] == 0 && ea[1] == 0 && fits_type(y->type.dtype, v[i]) &&
-                     (n->op == DL_OP_add || n->op == DL_OP_sub || n->op == DL_OP_mul || n->op == DL_OP_cast);
+        bool exact =
+            ea[0] == 0 && ea[1] == 0 && fits_type(y->type.dtype, v[i]) &&
+            (n->op == DL_OP_add || n->op == DL_OP_sub || n->op == DL_OP_mul || n->op == DL_OP_cast);
         double h = n->op == DL_OP_cast ? bound_cast(&n->in[0]->type, &y->type, v[i], a[0], ea[0])
                                        : handed_on(n->op, v[i], a, ea, p);
         if (n->nin == 2 && n->in[0] == n->in[1] && y->type.dtype == DL_BOOL && !isnan(a[0])) h = 0;
@@ -123,7 +132,8 @@ static inline void bound_elem(bounded_run *r, const dl_node *n) {
         if (n->op == DL_OP_cast && dl_dtype_is_float(n->in[0]->type.dtype) &&
             unit_of(n->in[0]->type.dtype) >= u)
             exact = true; /* to a type at least as wide */
-        if (adds && on) exact &= !dl_dtype_is_half(y->type.dtype) && is_round(v[i]) && is_round(sum);
+        if (adds && on)
+            exact &= !dl_dtype_is_half(y->type.dtype) && is_round(v[i]) && is_round(sum);
         if (adds && !exact) h += own * (sum - fabs(v[i]));
         for (int k = 0; k < 2 && n->op == DL_OP_mul; k++) h += own * of_factor(k, a, ea, of[k]);
         e[i] = with_rounding(y->type.dtype, v[i], h, exact ? 0 : own);
@@ -159,9 +169,9 @@ static inline void bound_sum(bounded_run *r, const dl_node *n) {
         bool exact = !rough[i] && is_round(s[i]) && !dl_dtype_is_half(y->type.dtype) &&
                      (n->op == DL_OP_sum || fits_f32(share));
         all[i] = share * (all[i] + roundings(terms) * s[i]);
-        e[i] =
-            exact ? 0
-                  : with_rounding(y->type.dtype, v[i], share * (e[i] + of_terms(terms) * sums * s[i]), 2 * u);
+        e[i] = exact ? 0
+                     : with_rounding(y->type.dtype, v[i],
+                                     share * (e[i] + of_terms(terms) * sums * s[i]), 2 * u);
     }
     free(rough);
 }
@@ -190,8 +200,9 @@ static inline void bound_extreme(bounded_run *r, const dl_node *n) {
         e[i] = with_rounding(y->type.dtype, v[i], fmax(e[i], sign * v[i] - low[i]), 0);
 }
 
-/* Does an image come from a weight that is not finite? Then what stands for the places outside counts: zeros,
- * whose products are NaN, or no products at all, as in PyTorch's several convolutions. In f64 they are none.
+/* Does an image come from a weight that is not finite? Then what stands for the places outside
+ * counts: zeros, whose products are NaN, or no products at all, as in PyTorch's several
+ * convolutions. In f64 they are none.
  */
 static inline bool meets_edges(const bounded_run *r, const dl_node *n) {
     if (!dl_op_slides(n->op) || dl_op_makes_weight(n->op)) return false;
@@ -207,19 +218,22 @@ static inline bool bound_contraction(bounded_run *r, const dl_node *n, dl_error 
     const dl_value *y = &n->out[0];
     int64_t count = dl_type_count(&y->type);
     const double *v = dl_interp_data(r->value, y);
-    double *e = dl_interp_data(r->bound, y), *s = dl_interp_data(r->size, y), u = unit_of(y->type.dtype),
-           sums = unit_of_sum(y->type.dtype);
+    double *e = dl_interp_data(r->bound, y), *s = dl_interp_data(r->size, y),
+           u = unit_of(y->type.dtype), sums = unit_of_sum(y->type.dtype);
     bool exact = !dl_dtype_is_half(y->type.dtype);
     for (int k = 0; k < 2; k++) {
-        const double *a = dl_interp_data(r->value, n->in[k]), *ea = dl_interp_data(r->bound, n->in[k]);
+        const double *a = dl_interp_data(r->value, n->in[k]),
+                     *ea = dl_interp_data(r->bound, n->in[k]);
         double *size = dl_interp_data(r->size, n->in[k]);
         for (int64_t i = 0; i < dl_type_count(&n->in[k]->type); i++)
-            size[i] = fabs(a[i]), exact &= ea[i] == 0 && fabs(a[i]) < 64 && a[i] * 8 == rint(a[i] * 8);
+            size[i] = fabs(a[i]),
+            exact &= ea[i] == 0 && fabs(a[i]) < 64 && a[i] * 8 == rint(a[i] * 8);
     }
     if (!dl_interp_node(r->size, n, err)) return false;
     for (int64_t i = 0; i < count; i++) e[i] = s[i], exact &= s[i] < 0x1p15;
     for (int k = 0; k < 2; k++) {
-        const double *a = dl_interp_data(r->value, n->in[k]), *ea = dl_interp_data(r->bound, n->in[k]);
+        const double *a = dl_interp_data(r->value, n->in[k]),
+                     *ea = dl_interp_data(r->bound, n->in[k]);
         double *size = dl_interp_data(r->size, n->in[k]);
         for (int64_t i = 0; i < dl_type_count(&n->in[k]->type); i++) size[i] = fabs(a[i]) + ea[i];
     }
@@ -242,16 +256,19 @@ typedef struct {
     int64_t first, last;
 } meant;
 static inline meant meant_by(double number, double e, int64_t size) {
-    double first = fmin(fmax(number - e, -1), (double)size), last = fmax(fmin(number + e, (double)size), -1);
+    double first = fmin(fmax(number - e, -1), (double)size),
+           last = fmax(fmin(number + e, (double)size), -1);
     return (meant){(int64_t)ceil(first), (int64_t)floor(last)};
 }
 
-/* A walk over what gather makes or scatter_add takes: for each element its number's place and, in `along`,
- * whose axis of `size` the numbers go along, that of element 0, `own` from one to the next. */
+/* A walk over what gather makes or scatter_add takes: for each element its number's place and, in
+ * `along`, whose axis of `size` the numbers go along, that of element 0, `own` from one to the
+ * next. */
 typedef struct {
     int64_t number[DL_MAX_RANK], place[DL_MAX_RANK], at[DL_MAX_RANK], own, size;
 } numbered;
-static inline numbered numbered_along(const dl_node *n, const dl_type *whole, const dl_type *along) {
+static inline numbered numbered_along(const dl_node *n, const dl_type *whole,
+                                      const dl_type *along) {
     int axis = dl_type_axis(along, dl_node_name(n, DL_ATTR_axis)),
         same = dl_type_axis(whole, along->axis[axis].name);
     numbered w = {.own = 1, .size = along->axis[axis].size};
@@ -284,7 +301,8 @@ static inline void bound_gather(bounded_run *r, const dl_node *n) {
     r->added[y->id] = r->added[x->id];
 }
 
-/* A sum; a number that may mean several elements brings each of them the whole size of what it takes there.
+/* A sum; a number that may mean several elements brings each of them the whole size of what it
+ * takes there.
  */
 static inline void bound_scatter_add(bounded_run *r, const dl_node *n) {
     const dl_value *x = n->in[0], *y = &n->out[0];
@@ -298,7 +316,8 @@ static inline void bound_scatter_add(bounded_run *r, const dl_node *n) {
     numbered w = numbered_along(n, &x->type, &y->type);
     for (int64_t i = 0; i < to; i++) e[i] = s[i] = all[i] = 0;
     for (int64_t i = 0; i < dl_type_count(&x->type); i++, step_on(&x->type, w.at)) {
-        int64_t from = place_at(&x->type, w.at, w.number), first = place_at(&x->type, w.at, w.place);
+        int64_t from = place_at(&x->type, w.at, w.number),
+                first = place_at(&x->type, w.at, w.place);
         meant m = meant_by(k[from], ek[from], w.size);
         for (int64_t j = m.first < 0 ? 0 : m.first; j <= m.last && j < w.size; j++) {
             int64_t p = first + j * w.own;
@@ -333,8 +352,8 @@ static inline void set_terms(bounded_run *r, const dl_value *v) {
     for (int64_t i = 0; i < dl_type_count(&v->type); i++) terms[i] = fabs(a[i]);
 }
 
-/* Values and bounds of every node; variables' values stand in r->value already. False: the interpreter's
- * error. */
+/* Values and bounds of every node; variables' values stand in r->value already. False: the
+ * interpreter's error. */
 static inline bool bounded_run_all(bounded_run *r, dl_error *err) {
     for (int i = 0; i < r->graph->vars.n; i++) set_terms(r, &r->graph->vars.at[i]->value);
     for (int i = 0; i < r->graph->nodes.n; i++) {
@@ -356,9 +375,10 @@ static inline bool bounded_run_all(bounded_run *r, dl_error *err) {
         default: /* sources */
             for (int64_t k = 0; k < dl_type_count(&y->type); k++) {
                 double v = dl_interp_data(r->value, y)[k];
-                dl_interp_data(r->bound, y)[k] = !fits_type(y->type.dtype, v) && y->type.dtype != DL_F64
-                                                     ? REWRITES * unit_of(y->type.dtype) * fabs(v)
-                                                     : 0;
+                dl_interp_data(r->bound, y)[k] =
+                    !fits_type(y->type.dtype, v) && y->type.dtype != DL_F64
+                        ? REWRITES * unit_of(y->type.dtype) * fabs(v)
+                        : 0;
             }
         }
     }

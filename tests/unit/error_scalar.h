@@ -1,5 +1,5 @@
-/* How far one number in f32 may be from the same in double precision: what an op makes of its operands'
- * errors, and its own rounding. error_bound.h says what for. */
+/* How far one number in f32 may be from the same in double precision: what an op makes of its
+ * operands' errors, and its own rounding. error_bound.h says what for. */
 #ifndef DL_ERROR_SCALAR_H
 #define DL_ERROR_SCALAR_H
 #include <math.h>
@@ -16,7 +16,8 @@ static inline double unit_of(dl_dtype d) {
 /* Of the type in which the elements of a sum are added up. */
 static inline double unit_of_sum(dl_dtype d) { return unit_of(dl_kernel_type(d)); }
 
-/* Units that a function's result may be off by, everywhere it is called exact to the last bit or two. */
+/* Units that a function's result may be off by, everywhere it is called exact to the last bit or
+ * two. */
 static inline double accuracy(dl_op op) {
     switch (op) {
     case DL_OP_tanh:
@@ -28,7 +29,8 @@ static inline double accuracy(dl_op op) {
     case DL_OP_sqrt:
     case DL_OP_leaky_relu:
     case DL_OP_cast: return 1;
-    case DL_OP_stop_gradient: /* as the cheap ops that are left: chooses, compares, changes a sign */
+    case DL_OP_stop_gradient: /* as the cheap ops that are left: chooses, compares, changes a sign
+                               */
     case DL_OP_abs:
     case DL_OP_floor:
     case DL_OP_relu:
@@ -64,11 +66,13 @@ static inline double by_places(dl_op op, double v, double a, double e, double p)
 static inline double by_corners(dl_op op, double v, const double *a, const double *e) {
     double corners[4];
     for (int i = 0; i < 4; i++)
-        corners[i] = dl_interp_scalar(op, a[0] + (i & 1 ? e[0] : -e[0]), a[1] + (i & 2 ? e[1] : -e[1]), 0, 0);
+        corners[i] = dl_interp_scalar(op, a[0] + (i & 1 ? e[0] : -e[0]),
+                                      a[1] + (i & 2 ? e[1] : -e[1]), 0, 0);
     return furthest(v, corners, 4);
 }
 
-static inline double bound_cast(const dl_type *from, const dl_type *to, double v, double a, double e) {
+static inline double bound_cast(const dl_type *from, const dl_type *to, double v, double a,
+                                double e) {
     if (dl_dtype_is_float(to->dtype) || e == 0) return e;
     if (to->dtype == DL_BOOL) return fabs(a) > e ? 0 : 1;
     (void)from;
@@ -76,8 +80,8 @@ static inline double bound_cast(const dl_type *from, const dl_type *to, double v
     return furthest(v, ends, 2);
 }
 
-/* What errors `e` of operands `a` can do to v = op(a). An operand beyond f32's range may be no number, which
- * not even a function between -1 and 1 bounds. */
+/* What errors `e` of operands `a` can do to v = op(a). An operand beyond f32's range may be no
+ * number, which not even a function between -1 and 1 bounds. */
 static inline double handed_on(dl_op op, double v, const double *a, const double *e, double p) {
     double d = fabs(a[0] - a[1]), both = e[0] + e[1];
     switch (op) {
@@ -87,7 +91,8 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
     case DL_OP_add:
     case DL_OP_sub: return both;
     case DL_OP_mul: return fabs(a[0]) * e[1] + fabs(a[1]) * e[0] + e[0] * e[1];
-    case DL_OP_div: return fabs(a[1]) <= e[1] ? INFINITY : (e[0] + fabs(v) * e[1]) / (fabs(a[1]) - e[1]);
+    case DL_OP_div:
+        return fabs(a[1]) <= e[1] ? INFINITY : (e[0] + fabs(v) * e[1]) / (fabs(a[1]) - e[1]);
     case DL_OP_sin:
     case DL_OP_cos: return isinf(e[0]) ? INFINITY : fmin(e[0], 2);
     case DL_OP_exp:
@@ -128,8 +133,8 @@ static inline double handed_on(dl_op op, double v, const double *a, const double
 /* Is there a rule for this pointwise op? Everything else follows from its class. */
 static inline bool bounded_op(dl_op op) {
     double zero[3] = {0};
-    return dl_ops[op].class != DL_CLASS_ELEM || op == DL_OP_cast || op == DL_OP_div || op == DL_OP_pow ||
-           handed_on(op, 0, zero, zero, 0) == 0;
+    return dl_ops[op].class != DL_CLASS_ELEM || op == DL_OP_cast || op == DL_OP_div ||
+           op == DL_OP_pow || handed_on(op, 0, zero, zero, 0) == 0;
 }
 
 /* A multiple of 1/64 below 2^15: sums and products of a few such are exact in f32. */

@@ -1,7 +1,8 @@
-/* The system calls that change the file system, defined here in front of libc's, and those that read it: each
- * counts, and the k-th can kill the process (a write then leaves half its bytes) or fail, once or from then
- * on. fsync and fdatasync themselves are left out, because a killed process loses nothing of the page cache:
- * only their failures matter here. For one source file a program, in front of all its other includes. */
+/* The system calls that change the file system, defined here in front of libc's, and those that
+ * read it: each counts, and the k-th can kill the process (a write then leaves half its bytes) or
+ * fail, once or from then on. fsync and fdatasync themselves are left out, because a killed process
+ * loses nothing of the page cache: only their failures matter here. For one source file a program,
+ * in front of all its other includes. */
 #ifndef DL_FAULTY_CALLS_H
 #define DL_FAULTY_CALLS_H
 #undef _FORTIFY_SOURCE /* its wrappers would stand where those of this file do */
@@ -37,7 +38,9 @@ static bool hit_one(void) {
 }
 static bool hit(void) { return !fault.reads && hit_one(); }
 static bool hit_read(void) { return fault.reads && hit_one(); }
-static bool is_next_kill(void) { return !fault.reads && fault.kind == KILL && fault.calls + 1 == fault.at; }
+static bool is_next_kill(void) {
+    return !fault.reads && fault.kind == KILL && fault.calls + 1 == fault.at;
+}
 
 ssize_t write(int fd, const void *data, size_t n) {
     if (is_next_kill()) syscall(SYS_write, fd, data, n / 2);
@@ -54,9 +57,15 @@ static int make_durable(int fd) {
 }
 int fsync(int fd) { return make_durable(fd); }
 int fdatasync(int fd) { return make_durable(fd); }
-int rename(const char *from, const char *to) { return hit() ? -1 : (int)syscall(SYS_rename, from, to); }
-int mkdir(const char *path, mode_t mode) { return hit() ? -1 : (int)syscall(SYS_mkdir, path, mode); }
-int symlink(const char *to, const char *path) { return hit() ? -1 : (int)syscall(SYS_symlink, to, path); }
+int rename(const char *from, const char *to) {
+    return hit() ? -1 : (int)syscall(SYS_rename, from, to);
+}
+int mkdir(const char *path, mode_t mode) {
+    return hit() ? -1 : (int)syscall(SYS_mkdir, path, mode);
+}
+int symlink(const char *to, const char *path) {
+    return hit() ? -1 : (int)syscall(SYS_symlink, to, path);
+}
 int unlink(const char *path) { return hit() ? -1 : (int)syscall(SYS_unlink, path); }
 int rmdir(const char *path) { return hit() ? -1 : (int)syscall(SYS_rmdir, path); }
 int open(const char *path, int flags, ...) {
@@ -65,9 +74,12 @@ int open(const char *path, int flags, ...) {
     mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
     va_end(ap);
     bool writes = flags & (O_CREAT | O_WRONLY | O_RDWR);
-    return (writes ? hit() : hit_read()) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    return (writes ? hit() : hit_read()) ? -1
+                                         : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
-ssize_t read(int fd, void *data, size_t n) { return hit_read() ? -1 : syscall(SYS_read, fd, data, n); }
+ssize_t read(int fd, void *data, size_t n) {
+    return hit_read() ? -1 : syscall(SYS_read, fd, data, n);
+}
 ssize_t pread(int fd, void *data, size_t n, off_t at) {
     return hit_read() ? -1 : syscall(SYS_pread64, fd, data, n, at);
 }

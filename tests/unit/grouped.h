@@ -1,5 +1,5 @@
-/* Kernels by wgmma for tests, written by hand in a file of their own: emulated, with mistakes in them, and by
- * NVRTC. What test_cuda_groups.c and test_cuda_windows.c share. */
+/* Kernels by wgmma for tests, written by hand in a file of their own: emulated, with mistakes in
+ * them, and by NVRTC. What test_cuda_groups.c and test_cuda_windows.c share. */
 #ifndef DL_TEST_GROUPED_H
 #define DL_TEST_GROUPED_H
 #include "compiler/cuda/emit_tiles.h"
@@ -15,7 +15,8 @@ static inline char *grouped_source(const char *file, bool emulated) {
     dl_error err = {0};
     const char *text = dl_read_file(arena, file, 1 << 20, NULL, &err);
     CHECK(text, "%s", err.message);
-    return dl_format(arena, "%s%s%s%s%s%s", emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device,
+    return dl_format(arena, "%s%s%s%s%s%s",
+                     emulated ? dl_cuda_kernels_emulated : dl_cuda_kernels_device,
                      dl_cuda_kernels_prelude, dl_cuda_kernels_contract,
                      emulated ? dl_cuda_kernels_emulated_groups : dl_cuda_kernels_warpgroup,
                      dl_cuda_kernels_contract_groups, text ? text : "");
@@ -37,10 +38,11 @@ static inline bool grouped_load_with(const char *file, const char *behind, const
 }
 
 /* Each fault shows; wrong_of(kernel, seed): how many sums are wrong, -1: the launch fails. */
-static inline void grouped_faults(const char *file, const char *behind, const grouped_fault *faults, size_t n,
-                                  int (*wrong_of)(int, unsigned)) {
+static inline void grouped_faults(const char *file, const char *behind, const grouped_fault *faults,
+                                  size_t n, int (*wrong_of)(int, unsigned)) {
     for (size_t i = 0; i < n; i++) {
-        if (!dl_test_takes((unsigned)i) || !grouped_load_with(file, behind, faults[i].text, faults[i].fault))
+        if (!dl_test_takes((unsigned)i) ||
+            !grouped_load_with(file, behind, faults[i].text, faults[i].fault))
             continue;
         error[0] = 0;
         int wrong = wrong_of(faults[i].kernel, 1);
@@ -66,9 +68,11 @@ static inline void grouped_machine_code(const char *file, const char *name, int 
     CHECK(!log.n || strspn(log.at, " \n") == log.n, "%s", log.at);
     for (int i = 0; ok && i < n; i++) {
         const dl_cubin_kernel *k = dl_cubin_find(&c, dl_format(arena, "%s_%d", name, i));
-        CHECK(k && k->spill_stores == 0 && k->spill_loads == 0 && k->frame_bytes == 0, "%s_%d", name, i);
+        CHECK(k && k->spill_stores == 0 && k->spill_loads == 0 && k->frame_bytes == 0, "%s_%d",
+              name, i);
         if (k && getenv("DL_TEST_SHOW"))
-            printf("%s: %d registers, %lld bytes\n", k->name, k->registers, (long long)k->code_bytes);
+            printf("%s: %d registers, %lld bytes\n", k->name, k->registers,
+                   (long long)k->code_bytes);
     }
     dl_buf_free(&cubin), dl_buf_free(&log);
 }

@@ -1,6 +1,6 @@
-/* Texts whose contractions are made by a way that tensor maps feed, as plans of their own: through the plan's
- * file, over the driver's fake, in captured graphs, beside the interpreter. What test_cuda_maps.c and
- * test_cuda_images.c share. */
+/* Texts whose contractions are made by a way that tensor maps feed, as plans of their own: through
+ * the plan's file, over the driver's fake, in captured graphs, beside the interpreter. What
+ * test_cuda_maps.c and test_cuda_images.c share. */
 #ifndef DL_TEST_MAPPED_H
 #define DL_TEST_MAPPED_H
 #include <math.h>
@@ -38,7 +38,8 @@ static inline bool choose_maps(void *user, int n, dl_coded *kernels, dl_error *e
     return true;
 }
 
-static inline dl_plan *mapped_plan(dl_arena *arena, const char *text, const dl_target *t, bool link) {
+static inline dl_plan *mapped_plan(dl_arena *arena, const char *text, const dl_target *t,
+                                   bool link) {
     dl_error err = {0};
     dl_compile_times times;
     dl_tuner tuner = {.choose = choose_maps, .user = (void *)(uintptr_t)t};
@@ -60,8 +61,8 @@ static inline dl_plan_entry *entry_with_maps(const dl_plan *p) {
 
 /* ---- numbers ---- */
 
-/* Inputs of few digits, so that sums are exact in any order, and what the interpreter makes of them; `odd`:
- * of that input each so many'th is infinite. */
+/* Inputs of few digits, so that sums are exact in any order, and what the interpreter makes of
+ * them; `odd`: of that input each so many'th is infinite. */
 typedef struct {
     int ninputs; /* the text's, in their order */
     const char *names[MAPPED_INPUTS];
@@ -70,7 +71,8 @@ typedef struct {
     int64_t n; /* numbers of the output */
 } mapped_numbers;
 
-static inline mapped_numbers mapped_interpret(dl_arena *arena, const char *text, int odd, int each) {
+static inline mapped_numbers mapped_interpret(dl_arena *arena, const char *text, int odd,
+                                              int each) {
     mapped_numbers all = {0};
     dl_error err = {0};
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
@@ -109,8 +111,8 @@ static inline void mapped_free(mapped_numbers *all) {
     free(all->want);
 }
 
-/* How many numbers of the plan's output "y" are wrong, run twice over the fake: captured, or launch by
- * launch; -1: it fails, as err says. */
+/* How many numbers of the plan's output "y" are wrong, run twice over the fake: captured, or launch
+ * by launch; -1: it fails, as err says. */
 static inline int64_t mapped_wrong(const dl_plan *p, const mapped_numbers *all, dl_error *err) {
     dlr_exec *exec = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, err);
     if (!exec) return -1;
@@ -129,7 +131,8 @@ static inline int64_t mapped_wrong(const dl_plan *p, const mapped_numbers *all, 
 }
 
 /* By at most so many maps, or none is wrong. */
-static inline void mapped_check(const char *dir, const char *text, const dl_target *t, int most_maps) {
+static inline void mapped_check(const char *dir, const char *text, const dl_target *t,
+                                int most_maps) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     const char *file = dl_format(arena, "%s/maps.dlp", dir);

@@ -1,4 +1,5 @@
-/* Plans made by hand for tests: a few lines of C compiled by `cc -shared`, and the tables around them. */
+/* Plans made by hand for tests: a few lines of C compiled by `cc -shared`, and the tables around
+ * them. */
 #ifndef DL_PLAN_FIXTURE_H
 #define DL_PLAN_FIXTURE_H
 #include <stdio.h>
@@ -49,18 +50,23 @@ static inline dl_type type_of(dl_dtype d, dl_layout layout, int rank, const int6
     return t;
 }
 
-static inline dl_type vector(int64_t n) { return type_of(DL_F32, (dl_layout){0}, 1, (int64_t[]){n}); }
-
-static inline void add_var(dl_plan *p, dl_var_role role, const char *name, dl_type type, dl_init init,
-                           int64_t offset) {
-    dl_push(
-        p->arena, &p->vars,
-        (dl_plan_var){
-            .name = dl_strdup(p->arena, name), .role = role, .type = type, .init = init, .offset = offset});
+static inline dl_type vector(int64_t n) {
+    return type_of(DL_F32, (dl_layout){0}, 1, (int64_t[]){n});
 }
 
-static inline void add_kernel(dl_plan *p, const char *symbol, int phases, int64_t units0, int64_t units1,
-                              int64_t workspace, int64_t scratch, int nargs, const int64_t *arg_bytes) {
+static inline void add_var(dl_plan *p, dl_var_role role, const char *name, dl_type type,
+                           dl_init init, int64_t offset) {
+    dl_push(p->arena, &p->vars,
+            (dl_plan_var){.name = dl_strdup(p->arena, name),
+                          .role = role,
+                          .type = type,
+                          .init = init,
+                          .offset = offset});
+}
+
+static inline void add_kernel(dl_plan *p, const char *symbol, int phases, int64_t units0,
+                              int64_t units1, int64_t workspace, int64_t scratch, int nargs,
+                              const int64_t *arg_bytes) {
     int64_t *bytes = DL_NEWS(p->arena, int64_t, nargs);
     if (nargs) memcpy(bytes, arg_bytes, (size_t)nargs * sizeof *bytes);
     if (workspace > p->workspace_bytes) p->workspace_bytes = workspace;
@@ -88,7 +94,8 @@ static inline dl_plan_program *add_program(dl_plan *p, const char *name) {
 
 static inline void add_launch(dl_plan *p, dl_plan_program *g, int kernel, const int64_t *args) {
     int nargs = p->kernels.at[kernel].nargs;
-    dl_plan_launch l = {.kernel = kernel, .nargs = nargs, .args = DL_NEWS(p->arena, int64_t, nargs)};
+    dl_plan_launch l = {
+        .kernel = kernel, .nargs = nargs, .args = DL_NEWS(p->arena, int64_t, nargs)};
     if (nargs) memcpy(l.args, args, (size_t)nargs * sizeof *args);
     dl_push(p->arena, &g->launches, l);
 }
@@ -99,7 +106,8 @@ static inline char *temp_directory(dl_arena *arena) {
     return mkdtemp(dl_format(arena, "%s/dlc-test-XXXXXX", root && *root ? root : "/tmp"));
 }
 
-/* A new plan whose object is what cc makes of `source`. NULL, and said to be skipped, without a compiler. */
+/* A new plan whose object is what cc makes of `source`. NULL, and said to be skipped, without a
+ * compiler. */
 static inline dl_plan *new_plan_of(int64_t arena_bytes, const char *source) {
     dl_plan *p = new_plan(arena_bytes);
     dl_plan_object o;

@@ -1,5 +1,5 @@
-/* Makers of random nodes, the rest of random_nodes.h: products by names, moves that regroup elements, and
- * composites. */
+/* Makers of random nodes, the rest of random_nodes.h: products by names, moves that regroup
+ * elements, and composites. */
 #ifndef DL_RANDOM_COMPOSITES_H
 #define DL_RANDOM_COMPOSITES_H
 #include <stdio.h>
@@ -25,8 +25,8 @@ static inline bool all_named(const dl_type *t) {
 }
 
 /* ---- products by names ---- */
-/* The second operand has some of the first one's axes and some others; of those that both have, some are
- * summed over, in any order. */
+/* The second operand has some of the first one's axes and some others; of those that both have,
+ * some are summed over, in any order. */
 static inline dl_value *random_rule_contract(random_maker *g, dl_op op) {
     dl_value *x = random_with_axes(g), *y = random_pick(g, real_axes);
     if (!y || !all_named(&y->type) || !random_joins(g, &x->type, &y->type) || one_in(&g->r, 2)) {
@@ -73,7 +73,8 @@ static inline dl_value *random_rule_reshape(random_maker *g, dl_op op) {
     dl_type t = x->type;
     int at = below(&g->r, t.rank);
     if (one_in(&g->r, 2) && at + 1 < t.rank) {
-        t.axis[at] = (dl_axis){dl_internf("S%d", below(&g->r, 3)), t.axis[at].size * t.axis[at + 1].size};
+        t.axis[at] =
+            (dl_axis){dl_internf("S%d", below(&g->r, 3)), t.axis[at].size * t.axis[at + 1].size};
         for (int i = at + 1; i + 1 < t.rank; i++) t.axis[i] = t.axis[i + 1];
         t.rank--;
     } else {
@@ -103,10 +104,11 @@ static inline dl_value *random_rule_given(random_maker *g, dl_op op) {
         int64_t whole = x->type.axis[i].size, part = 2 + below(&g->r, 3);
         bool splits = whole % part == 0 && atoms + x->type.rank - i < 5 && one_in(&g->r, 2);
         size_t end = strlen(left);
-        snprintf(name[atoms], sizeof name[0], "a%d", atoms), size[atoms] = splits ? whole / part : whole;
+        snprintf(name[atoms], sizeof name[0], "a%d", atoms),
+            size[atoms] = splits ? whole / part : whole;
         if (splits) {
-            snprintf(left + end, sizeof left - end, "(%s=%d a%d=%d) ", name[atoms], (int)size[atoms],
-                     atoms + 1, (int)part);
+            snprintf(left + end, sizeof left - end, "(%s=%d a%d=%d) ", name[atoms],
+                     (int)size[atoms], atoms + 1, (int)part);
             atoms++;
             snprintf(name[atoms], sizeof name[0], "a%d", atoms), size[atoms] = part;
         } else {
@@ -141,8 +143,8 @@ static inline dl_value *random_rule_softmax(random_maker *g, dl_op op) {
     dl_attr axis = dl_attr_name(DL_ATTR_axis, x->type.axis[at].name);
     return random_node(g, op, 1, &x, 1, &axis, NULL);
 }
-/* A large eps: of few or equal elements the spread is about its root, and what is divided by it stays within
- * sight of rounding. */
+/* A large eps: of few or equal elements the spread is about its root, and what is divided by it
+ * stays within sight of rounding. */
 static inline dl_value *random_rule_layer_norm(random_maker *g, dl_op op) {
     dl_value *x = random_with_axes(g);
     int last = x->type.rank - 1;
@@ -190,19 +192,24 @@ static inline dl_value *random_rule_attention(random_maker *g, dl_op op) {
     dl_type keys = q->type;
     if (one_in(&g->r, 3)) keys.axis[1] = (dl_axis){dl_intern("S"), random_size(g)};
     if (q->type.axis[0].size * heads * tokens * keys.axis[1].size > g->largest) return NULL;
-    dl_value *in[] = {q, one_in(&g->r, 3) && dl_type_same(&keys, &q->type) ? q : random_like(g, &keys),
+    dl_value *in[] = {q,
+                      one_in(&g->r, 3) && dl_type_same(&keys, &q->type) ? q : random_like(g, &keys),
                       random_like(g, &keys)};
-    dl_attr attrs[] = {dl_attr_float(DL_ATTR_rate, one_in(&g->r, 2) ? 0 : random_rates[below(&g->r, 5)]),
-                       dl_attr_int(DL_ATTR_heads, heads), dl_attr_int(DL_ATTR_causal, below(&g->r, 2))};
+    dl_attr attrs[] = {
+        dl_attr_float(DL_ATTR_rate, one_in(&g->r, 2) ? 0 : random_rates[below(&g->r, 5)]),
+        dl_attr_int(DL_ATTR_heads, heads), dl_attr_int(DL_ATTR_causal, below(&g->r, 2))};
     return random_node(g, op, 3, in, one_in(&g->r, 2) ? 2 : 3, attrs, NULL);
 }
-static inline bool is_rows(const random_maker *g, const dl_type *t) { return is_real(g, t) && t->rank == 2; }
+static inline bool is_rows(const random_maker *g, const dl_type *t) {
+    return is_real(g, t) && t->rank == 2;
+}
 /* Scores and, in in[1], a class for each row; now and then one that no score has. */
 static inline bool random_scores(random_maker *g, dl_value *in[2]) {
     in[0] = random_pick(g, is_rows);
     if (!in[0] || one_in(&g->r, 4)) {
         dl_type t = dl_scalar(g->real);
-        dl_type_push(&t, dl_intern("N"), random_size(g)), dl_type_push(&t, dl_intern("C"), random_size(g));
+        dl_type_push(&t, dl_intern("N"), random_size(g)),
+            dl_type_push(&t, dl_intern("C"), random_size(g));
         if (dl_type_count(&t) > g->largest) return false;
         in[0] = random_var(g, t);
     }
@@ -248,14 +255,15 @@ static inline void random_new_axis(random_maker *g, dl_type *t) {
     const char *name = dl_internf("V%d", below(&g->r, 3));
     if (t->rank < 5 && dl_type_axis(t, name) < 0) dl_type_push(t, name, random_size(g));
 }
-/* Numbers made such that each means one of `size` elements, one again and again, too; one in `as_is` times
- * they stay what they are, of which some mean none. */
+/* Numbers made such that each means one of `size` elements, one again and again, too; one in
+ * `as_is` times they stay what they are, of which some mean none. */
 static inline dl_value *random_places(random_maker *g, dl_value *n, int64_t size, int as_is) {
     if (one_in(&g->r, as_is)) return n;
     dl_value *far = random_k(g, DL_OP_mul, n, 1 + below(&g->r, 1 + (int)(size / 5)));
     return random_k(g, DL_OP_min, random_1(g, DL_OP_abs, far), (double)size - 1);
 }
-/* By numbers that are there, or by new ones, of which some axes are those of x and others are not. */
+/* By numbers that are there, or by new ones, of which some axes are those of x and others are not.
+ */
 static inline dl_value *random_rule_gather(random_maker *g, dl_op op) {
     dl_value *x = one_in(&g->r, 4) ? random_pick(g, has_axes) : random_with_axes(g);
     dl_value *n = random_pick(g, is_whole);
@@ -278,7 +286,8 @@ static inline dl_value *random_rule_gather(random_maker *g, dl_op op) {
     dl_attr axis = dl_attr_name(DL_ATTR_axis, x->type.axis[at].name);
     return random_node(g, op, 2, in, 1, &axis, NULL);
 }
-/* Some of x's axes are those of the numbers, of these a few the result's, too; the others are the result's.
+/* Some of x's axes are those of the numbers, of these a few the result's, too; the others are the
+ * result's.
  */
 static inline dl_value *random_rule_scatter_add(random_maker *g, dl_op op) {
     dl_value *x = one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);

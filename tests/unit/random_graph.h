@@ -22,7 +22,8 @@ static inline dl_value *random_full(random_maker *g, dl_op op, dl_value *x) {
 
 /* A scalar to be part of a loss. */
 static inline dl_value *random_term(random_maker *g) {
-    static const dl_op reductions[] = {DL_OP_sum, DL_OP_mean, DL_OP_mean, DL_OP_reduce_max, DL_OP_reduce_min};
+    static const dl_op reductions[] = {DL_OP_sum, DL_OP_mean, DL_OP_mean, DL_OP_reduce_max,
+                                       DL_OP_reduce_min};
     dl_value *x = random_real(g), *y = x;
     dl_op op = reductions[below(&g->r, 5)];
     if (one_in(&g->r, 3)) y = random_1(g, DL_OP_tanh, x);
@@ -37,12 +38,15 @@ static inline dl_value *random_term(random_maker *g) {
     case 3: /* exp(-p[P=0]) mean(..) + p[P=0] */
         x = random_element(g, random_pick(g, real_axes));
         if (!x) return NULL;
-        y = random_2(g, DL_OP_mul, random_1(g, DL_OP_exp, random_1(g, DL_OP_neg, x)), random_full(g, op, y));
+        y = random_2(g, DL_OP_mul, random_1(g, DL_OP_exp, random_1(g, DL_OP_neg, x)),
+                     random_full(g, op, y));
         return random_2(g, DL_OP_add, y, x);
     case 4:
         y = random_full(g, DL_OP_mean, random_2(g, DL_OP_mul, y, y));
         return random_1(g, DL_OP_sqrt, random_k(g, DL_OP_add, y, 0.01));
-    case 5: return random_2(g, DL_OP_mul, random_full(g, op, y), random_full(g, DL_OP_mean, random_real(g)));
+    case 5:
+        return random_2(g, DL_OP_mul, random_full(g, op, y),
+                        random_full(g, DL_OP_mean, random_real(g)));
     default: return random_full(g, op, y);
     }
 }
@@ -66,7 +70,8 @@ static inline dl_value *random_ends(random_maker *g, dl_value *loss) {
     for (int i = 0, last = g->n; i < last; i++) {
         bool read = !is_real(g, &g->pool[i]->type);
         for (int k = 0; k < graph->nodes.n && !read; k++)
-            for (int j = 0; j < graph->nodes.at[k]->nin; j++) read |= graph->nodes.at[k]->in[j] == g->pool[i];
+            for (int j = 0; j < graph->nodes.at[k]->nin; j++)
+                read |= graph->nodes.at[k]->in[j] == g->pool[i];
         if (read) continue;
         dl_value *x = one_in(&g->r, 2) ? g->pool[i] : random_1(g, DL_OP_tanh, g->pool[i]);
         loss = random_2(g, DL_OP_add, loss, random_full(g, DL_OP_mean, x));
@@ -76,16 +81,18 @@ static inline dl_value *random_ends(random_maker *g, dl_value *loss) {
 
 /* Once more what a node does: a duplicate. */
 static inline dl_value *random_again(random_maker *g) {
-    const dl_node *n = g->b.graph->nodes.n ? g->b.graph->nodes.at[below(&g->r, g->b.graph->nodes.n)] : NULL;
+    const dl_node *n =
+        g->b.graph->nodes.n ? g->b.graph->nodes.at[below(&g->r, g->b.graph->nodes.n)] : NULL;
     if (!n || n->op == DL_OP_const) return NULL;
     return random_node(g, n->op, n->nin, n->in, n->nattrs, n->attrs, &n->out[0].type);
 }
 
-/* A graph of some `steps` ops over variables of element type `real` (and some of others), the same for the
- * same seed, with outputs, metrics and a loss. */
-static inline dl_graph *random_graph(dl_module *m, const char *name, uint64_t seed, int steps, dl_dtype real,
-                                     random_counts *counts) {
-    random_maker g = {.b.graph = dl_graph_new(m, name), .r = {seed}, .real = real, .counts = counts};
+/* A graph of some `steps` ops over variables of element type `real` (and some of others), the same
+ * for the same seed, with outputs, metrics and a loss. */
+static inline dl_graph *random_graph(dl_module *m, const char *name, uint64_t seed, int steps,
+                                     dl_dtype real, random_counts *counts) {
+    random_maker g = {
+        .b.graph = dl_graph_new(m, name), .r = {seed}, .real = real, .counts = counts};
     g.largest = one_in(&g.r, 16) ? RANDOM_HUGE : RANDOM_LARGEST;
     for (int i = 1 + below(&g.r, 3); i; i--) random_var(&g, random_type(&g, real, 4));
     if (one_in(&g.r, 3)) random_var(&g, random_type(&g, one_in(&g.r, 2) ? DL_I32 : DL_I64, 2));

@@ -1,8 +1,9 @@
 /* Random nodes, made from types so that nearly every one is legal.
  *
- * Each op of ops.def is made by the maker of its shape rule (column `infer`): a new row is drawn as soon as
- * it stands there, and a new rule does not build until it has a maker here or in random_composites.h. Ops
- * that only passes make are named in random_by_passes; pass_fuzz fails when another is never drawn. */
+ * Each op of ops.def is made by the maker of its shape rule (column `infer`): a new row is drawn as
+ * soon as it stands there, and a new rule does not build until it has a maker here or in
+ * random_composites.h. Ops that only passes make are named in random_by_passes; pass_fuzz fails
+ * when another is never drawn. */
 #ifndef DL_RANDOM_NODES_H
 #define DL_RANDOM_NODES_H
 #include <math.h>
@@ -50,8 +51,8 @@ static inline dl_value *random_keep(random_maker *g, dl_value *v) {
 }
 
 /* A node, or NULL where its rule refuses; too large or too many axes are not even asked for. */
-static inline dl_value *random_node(random_maker *g, dl_op op, int n, dl_value *const *in, int nattrs,
-                                    const dl_attr *attrs, const dl_type *given) {
+static inline dl_value *random_node(random_maker *g, dl_op op, int n, dl_value *const *in,
+                                    int nattrs, const dl_attr *attrs, const dl_type *given) {
     dl_shape_fault fault;
     g->counts->tries++;
     dl_value *v = dl_build_try(&g->b, op, n, in, nattrs, attrs, given, &fault);
@@ -83,25 +84,32 @@ static inline dl_var *random_table(random_maker *g, dl_type t, rng r) {
     bool halves = one_in(&r, 2);
     for (int i = 0; i < n; i++) {
         double x = uniform(&r, -1.5, 1.5);
-        numbers[i] = !dl_dtype_is_float(t.dtype) ? floor(3 * x) : halves ? rint(2 * x) / 2 : (double)(float)x;
+        numbers[i] = !dl_dtype_is_float(t.dtype) ? floor(3 * x)
+                     : halves                    ? rint(2 * x) / 2
+                                                 : (double)(float)x;
         if (t.dtype == DL_BOOL) numbers[i] = x > 0;
     }
     return dl_graph_table(g->b.graph, dl_internf("table %d", g->nvars++), t, n, numbers, g->b.loc);
 }
 
 static inline dl_value *random_var(random_maker *g, dl_type t) {
-    dl_var_role role = one_in(&g->r, 3) ? DL_VAR_INPUT : one_in(&g->r, 5) ? DL_VAR_TARGET : DL_VAR_PARAM;
+    dl_var_role role = one_in(&g->r, 3)   ? DL_VAR_INPUT
+                       : one_in(&g->r, 5) ? DL_VAR_TARGET
+                                          : DL_VAR_PARAM;
     if (!dl_dtype_is_float(t.dtype)) role = DL_VAR_INPUT;
-    /* Decided apart from the graph's own random numbers: a seed makes the graph that it made without tables.
+    /* Decided apart from the graph's own random numbers: a seed makes the graph that it made
+     * without tables.
      */
     rng apart = {g->r.state ^ 0x7461626c65u};
     if (role == DL_VAR_INPUT && dl_type_count(&t) <= RANDOM_LARGEST && one_in(&apart, 3))
         return random_keep(g, &random_table(g, t, apart)->value);
-    dl_var *v = dl_graph_var(g->b.graph, role, dl_internf("v%d", g->nvars++), t, (dl_init){0}, g->b.loc);
+    dl_var *v =
+        dl_graph_var(g->b.graph, role, dl_internf("v%d", g->nvars++), t, (dl_init){0}, g->b.loc);
     return random_keep(g, &v->value);
 }
 
-/* A type of up to `most` axes, each of the size that its name has elsewhere where there is such a value. */
+/* A type of up to `most` axes, each of the size that its name has elsewhere where there is such a
+ * value. */
 static inline dl_type random_type(random_maker *g, dl_dtype dtype, int most) {
     static const char *const names[] = {"N", "C", "D", "H", "W", "K", "P"};
     dl_type t = dl_scalar(dtype);
@@ -131,11 +139,21 @@ static inline void random_shuffle(random_maker *g, dl_type *t) {
 
 typedef bool random_filter(const random_maker *g, const dl_type *t);
 static inline bool is_real(const random_maker *g, const dl_type *t) { return t->dtype == g->real; }
-static inline bool is_number(const random_maker *g, const dl_type *t) { return (void)g, t->dtype != DL_BOOL; }
-static inline bool is_truth(const random_maker *g, const dl_type *t) { return (void)g, t->dtype == DL_BOOL; }
-static inline bool is_any(const random_maker *g, const dl_type *t) { return (void)g, (void)t, true; }
-static inline bool has_axes(const random_maker *g, const dl_type *t) { return (void)g, t->rank > 0; }
-static inline bool real_axes(const random_maker *g, const dl_type *t) { return is_real(g, t) && t->rank; }
+static inline bool is_number(const random_maker *g, const dl_type *t) {
+    return (void)g, t->dtype != DL_BOOL;
+}
+static inline bool is_truth(const random_maker *g, const dl_type *t) {
+    return (void)g, t->dtype == DL_BOOL;
+}
+static inline bool is_any(const random_maker *g, const dl_type *t) {
+    return (void)g, (void)t, true;
+}
+static inline bool has_axes(const random_maker *g, const dl_type *t) {
+    return (void)g, t->rank > 0;
+}
+static inline bool real_axes(const random_maker *g, const dl_type *t) {
+    return is_real(g, t) && t->rank;
+}
 
 /* A value from the pool, the later the likelier; NULL when none fits. */
 static inline dl_value *random_pick(random_maker *g, random_filter *fits) {
@@ -174,7 +192,8 @@ static inline bool random_joins(const random_maker *g, const dl_type *a, const d
     return count <= g->largest && rank <= 5;
 }
 
-/* An operand to go with x: another value, a new one of some of its axes, x itself, or a constant. */
+/* An operand to go with x: another value, a new one of some of its axes, x itself, or a constant.
+ */
 static inline dl_value *random_partner(random_maker *g, dl_value *x) {
     for (int i = 0; i < 12; i++) {
         dl_value *y = g->pool[below(&g->r, g->n)];
@@ -183,7 +202,8 @@ static inline dl_value *random_partner(random_maker *g, dl_value *x) {
     if (one_in(&g->r, 3)) return x;
     if (one_in(&g->r, 2) || x->type.dtype != g->real) {
         g->counts->made[DL_OP_const]++;
-        return dl_build_const(&g->b, x->type.dtype, below(&g->r, 3) + (x->type.dtype == g->real) * 0.5);
+        return dl_build_const(&g->b, x->type.dtype,
+                              below(&g->r, 3) + (x->type.dtype == g->real) * 0.5);
     }
     dl_type t = dl_scalar(g->real);
     for (int i = 0; i < x->type.rank; i++)
@@ -191,14 +211,15 @@ static inline dl_value *random_partner(random_maker *g, dl_value *x) {
     return random_var(g, t);
 }
 
-/* |x| + k: where a function asks for positive numbers. Now and then x as it is: not-a-numbers are numbers
- * too. */
+/* |x| + k: where a function asks for positive numbers. Now and then x as it is: not-a-numbers are
+ * numbers too. */
 static inline dl_value *random_positive(random_maker *g, dl_value *x, double k) {
     return one_in(&g->r, 24) ? x : random_k(g, DL_OP_add, random_1(g, DL_OP_abs, x), k);
 }
 
 /* The op's numbers; of those that may be absent one in four is. Whole where the operand is. */
-static inline int random_floats(random_maker *g, dl_op op, const dl_value *x, dl_attr attrs[DL_MAX_ATTRS]) {
+static inline int random_floats(random_maker *g, dl_op op, const dl_value *x,
+                                dl_attr attrs[DL_MAX_ATTRS]) {
     static const double sharp[] = {0.5, 1, 2, -1}, threshold[] = {0.5, 1, 4, 20};
     int n = 0;
     for (int i = 0; i < dl_ops[op].nattrs; i++) {
@@ -207,7 +228,8 @@ static inline int random_floats(random_maker *g, dl_op op, const dl_value *x, dl
         if (id == DL_ATTR_beta) v = sharp[below(&g->r, 4)];
         if (id == DL_ATTR_threshold) v = threshold[below(&g->r, 4)];
         if (id == DL_ATTR_low || id == DL_ATTR_high)
-            v = (below(&g->r, 5) - 3 * (id == DL_ATTR_low)) * (dl_dtype_is_float(x->type.dtype) ? 0.5 : 1);
+            v = (below(&g->r, 5) - 3 * (id == DL_ATTR_low)) *
+                (dl_dtype_is_float(x->type.dtype) ? 0.5 : 1);
         bool absent = i >= dl_ops[op].nattrs - dl_ops[op].noptional && one_in(&g->r, 4);
         if (!absent) attrs[n++] = dl_attr_float(id, v);
     }
@@ -271,7 +293,8 @@ static inline dl_value *random_rule_elem_float(random_maker *g, dl_op op) {
     case DL_OP_div: return y = random_partner(g, x), random_2(g, op, x, random_positive(g, y, 0.5));
     case DL_OP_pow:
         if (one_in(&g->r, 2)) return random_k(g, op, x, 1 + below(&g->r, 3));
-        if (one_in(&g->r, 2)) return random_k(g, op, random_positive(g, x, 0.5), below(&g->r, 7) * 0.5 - 1);
+        if (one_in(&g->r, 2))
+            return random_k(g, op, random_positive(g, x, 0.5), below(&g->r, 7) * 0.5 - 1);
         y = random_partner(g, x);
         return random_2(g, op, random_positive(g, x, 0.5), random_1(g, DL_OP_sin, y));
     default: break;
@@ -301,7 +324,8 @@ static inline dl_value *random_rule_elem_select(random_maker *g, dl_op op) {
         if (!x || (both.dtype = x->type.dtype, !random_joins(g, &both, &x->type))) continue;
         dl_shape_fault fault;
         const dl_type *types[] = {&both, &x->type};
-        if (!dl_infer_broadcast(types, 2, &both, &fault) || !random_joins(g, &both, &y->type)) continue;
+        if (!dl_infer_broadcast(types, 2, &both, &fault) || !random_joins(g, &both, &y->type))
+            continue;
         dl_value *in[] = {c, x, y};
         return random_node(g, op, 3, in, 0, NULL, NULL);
     }
@@ -316,7 +340,8 @@ static inline dl_value *random_rule_cast(random_maker *g, dl_op op) {
     return random_node(g, op, 1, &x, 0, NULL, &t);
 }
 /* Over some axes, with another attribute where `more` is one. */
-static inline dl_value *random_reduction(random_maker *g, dl_op op, dl_value *x, const dl_attr *more) {
+static inline dl_value *random_reduction(random_maker *g, dl_op op, dl_value *x,
+                                         const dl_attr *more) {
     const char *over[DL_MAX_RANK];
     int n = 0, named = 0;
     bool all = one_in(&g->r, 3);
@@ -333,7 +358,8 @@ static inline dl_value *random_reduction(random_maker *g, dl_op op, dl_value *x,
     return random_node(g, op, 1, &x, more ? 2 : 1, attrs, NULL);
 }
 static inline dl_value *random_rule_reduce(random_maker *g, dl_op op) {
-    dl_value *x = op != DL_OP_mean && one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);
+    dl_value *x =
+        op != DL_OP_mean && one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);
     return x ? random_reduction(g, op, x, NULL) : NULL;
 }
 static inline dl_value *random_rule_broadcast(random_maker *g, dl_op op) {
@@ -360,9 +386,10 @@ static inline int random_axis(random_maker *g, const dl_value *x) {
     int at = x->type.rank ? below(&g->r, x->type.rank) : -1;
     return at >= 0 && *x->type.axis[at].name ? at : -1;
 }
-static inline dl_value *random_slice(random_maker *g, dl_value *x, int at, int64_t start, int64_t stop) {
-    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, x->type.axis[at].name), dl_attr_int(DL_ATTR_start, start),
-                       dl_attr_int(DL_ATTR_stop, stop)};
+static inline dl_value *random_slice(random_maker *g, dl_value *x, int at, int64_t start,
+                                     int64_t stop) {
+    dl_attr attrs[] = {dl_attr_name(DL_ATTR_axis, x->type.axis[at].name),
+                       dl_attr_int(DL_ATTR_start, start), dl_attr_int(DL_ATTR_stop, stop)};
     return random_node(g, DL_OP_slice, 1, &x, 3, attrs, NULL);
 }
 static inline dl_value *random_rule_slice(random_maker *g, dl_op op) {
@@ -447,13 +474,14 @@ static inline dl_value *random_image(random_maker *g) {
     return random_var(g, t);
 }
 typedef struct {
-    dl_attr attrs[6]; /* stride, pad_lo, pad_hi, perhaps dilation and groups; room for size or kernel */
-    int n;            /* of them, without the last */
+    dl_attr
+        attrs[6]; /* stride, pad_lo, pad_hi, perhaps dilation and groups; room for size or kernel */
+    int n;        /* of them, without the last */
     int64_t kernel[3], out[3], groups;
 } random_window;
 
-/* A window over the spatial axes of x that slides at least once; `up`: x is what the windows would make. One
- * in three has groups, which divide x's channels: as many as there are, or some. */
+/* A window over the spatial axes of x that slides at least once; `up`: x is what the windows would
+ * make. One in three has groups, which divide x's channels: as many as there are, or some. */
 static inline random_window random_slide(random_maker *g, const dl_type *x, bool up) {
     random_window w = {.groups = 1};
     int64_t stride[3], lo[3], hi[3], dilation[3];
@@ -463,14 +491,16 @@ static inline random_window random_slide(random_maker *g, const dl_type *x, bool
         int64_t size = x->axis[2 + i].size, k = 1 + below(&g->r, one_in(&g->r, 4) ? 7 : 4);
         dilation[i] = spread ? 1 + below(&g->r, 3) : 1;
         int64_t reach = (k - 1) * dilation[i] + 1;
-        stride[i] = 1 + below(&g->r, 3), lo[i] = below(&g->r, (int)reach), hi[i] = below(&g->r, (int)reach);
+        stride[i] = 1 + below(&g->r, 3), lo[i] = below(&g->r, (int)reach),
+        hi[i] = below(&g->r, (int)reach);
         while (!up && size + lo[i] + hi[i] < (k - 1) * dilation[i] + 1) k--;
         reach = (k - 1) * dilation[i] + 1;
         w.kernel[i] = k;
         w.out[i] = (size + lo[i] + hi[i] - reach) / stride[i] + 1;
         if (up) { /* with what a floor division would drop */
             int64_t least = (size - 1) * stride[i] + reach;
-            while (least - lo[i] - hi[i] < 1) lo[i] = lo[i] ? lo[i] - 1 : 0, hi[i] = hi[i] ? hi[i] - 1 : 0;
+            while (least - lo[i] - hi[i] < 1)
+                lo[i] = lo[i] ? lo[i] - 1 : 0, hi[i] = hi[i] ? hi[i] - 1 : 0;
             w.out[i] = least - lo[i] - hi[i] + below(&g->r, (int)stride[i]);
         }
     }
@@ -484,15 +514,16 @@ static inline random_window random_slide(random_maker *g, const dl_type *x, bool
     if (w.groups > 1 || one_in(&g->r, 8)) w.attrs[w.n++] = dl_attr_int(DL_ATTR_groups, w.groups);
     return w;
 }
-/* As many channels as the other side may have: a multiple of the groups, often the same as there. */
+/* As many channels as the other side may have: a multiple of the groups, often the same as there.
+ */
 static inline int64_t random_channels(random_maker *g, const dl_type *x, const random_window *w) {
     if (one_in(&g->r, 2)) return x->axis[1].size;
     int64_t n = random_size(g);
     return w->groups == 1 ? n : w->groups * (1 + (n - 1) % 4);
 }
 /* A weight of these sizes: one that is there, or a new one. */
-static inline dl_value *random_weight(random_maker *g, int64_t o, int64_t c, int n, const int64_t *kernel,
-                                      const dl_type *x) {
+static inline dl_value *random_weight(random_maker *g, int64_t o, int64_t c, int n,
+                                      const int64_t *kernel, const dl_type *x) {
     dl_type t = dl_scalar(g->real);
     dl_type_push(&t, dl_intern("O"), o), dl_type_push(&t, dl_intern("C"), c);
     for (int i = 0; i < n; i++) dl_type_push(&t, dl_internf("k%s", x->axis[2 + i].name), kernel[i]);
@@ -557,7 +588,8 @@ static inline dl_value *random_read(random_maker *g, dl_value *x, dl_affine a) {
     if (a.tap) dl_type_push(&t, a.tap, a.taps);
     if (a.size < 1 || dl_type_count(&t) > g->largest) return NULL;
     dl_attr attrs[] = {dl_attr_ints(DL_ATTR_stride, n, stride), dl_attr_int(DL_ATTR_start, a.start),
-                       dl_attr_names(DL_ATTR_along, n, along), dl_attr_int(DL_ATTR_div, a.div ? a.div : 1),
+                       dl_attr_names(DL_ATTR_along, n, along),
+                       dl_attr_int(DL_ATTR_div, a.div ? a.div : 1),
                        dl_attr_name(DL_ATTR_outside, dl_outside_names[a.outside])};
     return random_node(g, DL_OP_affine, 1, &x, 5, attrs, &t);
 }
@@ -580,7 +612,8 @@ static inline dl_value *random_rule_affine(random_maker *g, dl_op op) {
         a.div = d, a.start = below(&g->r, 3), a.size = (n * d - a.start + s - 1) / s;
     } else {
         int64_t lo = below(&g->r, 4);
-        a.stride = 1, a.start = -lo, a.size = n + lo + below(&g->r, 4), a.outside = ways[below(&g->r, 3)];
+        a.stride = 1, a.start = -lo, a.size = n + lo + below(&g->r, 4),
+        a.outside = ways[below(&g->r, 3)];
         if (one_in(&g->r, 3)) a.start = below(&g->r, 3), a.size = n;
     }
     return random_read(g, x, a);

@@ -13,9 +13,11 @@ static inline double widen_16(uint16_t h, int exponent, int digits) {
     return h >> 15 ? -v : v;
 }
 
-/* The nearest, of two as near the even one: bits of a float of so few digits count up with its size. */
+/* The nearest, of two as near the even one: bits of a float of so few digits count up with its
+ * size. */
 static inline uint16_t narrow_16(float v, int exponent, int digits) {
-    uint16_t sign = signbit(v) ? 0x8000 : 0, low = 0, high = (uint16_t)(((1 << exponent) - 1) << digits);
+    uint16_t sign = signbit(v) ? 0x8000 : 0, low = 0,
+             high = (uint16_t)(((1 << exponent) - 1) << digits);
     double a = fabs((double)v), most = ldexp((2 << digits) - 1, (1 << (exponent - 1)) - 1 - digits);
     if (isnan(v)) return (uint16_t)(high + 1);
     if (a >= most + ldexp(0.5, (1 << (exponent - 1)) - 1 - digits)) return sign | high;
@@ -27,7 +29,8 @@ static inline uint16_t narrow_16(float v, int exponent, int digits) {
         else
             high = middle;
     }
-    double below = a - widen_16(low, exponent, digits), above = widen_16(high, exponent, digits) - a;
+    double below = a - widen_16(low, exponent, digits),
+           above = widen_16(high, exponent, digits) - a;
     return sign | (below < above || (below == above && low % 2 == 0) ? low : high);
 }
 #endif

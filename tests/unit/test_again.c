@@ -1,5 +1,5 @@
-/* What kernels compute again, and what later sweeps read back of earlier ones, are the same numbers as those
- * that were there first: on every target that this machine runs. */
+/* What kernels compute again, and what later sweeps read back of earlier ones, are the same numbers
+ * as those that were there first: on every target that this machine runs. */
 #include <math.h>
 
 #include "ir/kernel/sweep.h"
@@ -45,7 +45,8 @@ static void test_mask(const char *target) {
         return;
     }
     int apart = 0;
-    for (int i = 0; i < m->graphs.at[0]->kernels.n; i++) apart += is_apart(m->graphs.at[0]->kernels.at[i]);
+    for (int i = 0; i < m->graphs.at[0]->kernels.n; i++)
+        apart += is_apart(m->graphs.at[0]->kernels.at[i]);
     CHECK(apart == 2, "%s: %d kernels make the mask apart from the product", target, apart);
     float x[ROWS], one[WIDTH], w[5 * WIDTH], k[WIDTH], b[WIDTH];
     rng r = {3};
@@ -59,12 +60,13 @@ static void test_mask(const char *target) {
     write_input(exec, "x", x), write_input(exec, "v", one), write_input(exec, "w", w);
     write_input(exec, "k", k), write_input(exec, "b", b);
     dlr_exec_run(exec, 0, NULL);
-    float *root = read_output(exec, 0, "root", DL_F32), *back = read_output(exec, 0, "back", DL_F32),
+    float *root = read_output(exec, 0, "root", DL_F32),
+          *back = read_output(exec, 0, "back", DL_F32),
           *forth = read_output(exec, 0, "forth", DL_F32);
     for (int i = 0; i < ROWS * WIDTH; i++) {
         CHECK(root[i] == x[0] || strstr(target, "cuda"), "%s: x is %g", target, (double)root[i]);
-        CHECK(root[i] != x[0] || back[i] == -b[i % WIDTH], "%s: at %d the mask is that of a multiply-add",
-              target, i);
+        CHECK(root[i] != x[0] || back[i] == -b[i % WIDTH],
+              "%s: at %d the mask is that of a multiply-add", target, i);
     }
     for (int i = 0; i < ROWS * 5; i++)
         CHECK(root[i] != x[0] || forth[i] == 0, "%s: forth is %g", target, (double)forth[i]);
@@ -72,7 +74,8 @@ static void test_mask(const char *target) {
     dlr_exec_close(exec), dl_arena_free(arena);
 }
 
-/* The same of sums of no products, held to one way as 16 bits are: nothing stands apart from them. */
+/* The same of sums of no products, held to one way as 16 bits are: nothing stands apart from them.
+ */
 static const char sums[] = "graph @train {\n"
                            "  input $x = %0 : bf16[N=5, T=3]\n"
                            "  input $v = %1 : bf16[U=37, T=3]\n"
@@ -102,34 +105,34 @@ static void test_sums(const char *target) {
             for (int k = 0; k < g->kernels.at[i]->instrs.n; k++)
                 made += g->kernels.at[i]->instrs.at[k].op == DL_OP_add;
         }
-        CHECK(made == 2 && apart == 0, "%s: the sum is made %d times, in %d kernels apart", target, made,
-              apart);
+        CHECK(made == 2 && apart == 0, "%s: the sum is made %d times, in %d kernels apart", target,
+              made, apart);
     }
     dl_arena_free(arena);
 }
 
-/* The way back of a batch norm behind a residual, nearly: what is masked is stored, added up, and taken
- * again. */
-#define RESIDUAL(T)                                                                                          \
-    "graph @train {\n"                                                                                       \
-    "  input $g = %0 : " T "[N=700, U=37]\n"                                                                 \
-    "  input $h = %1 : " T "[N=700, U=37]\n"                                                                 \
-    "  input $y = %2 : " T "[N=700, U=37]\n"                                                                 \
-    "  input $x = %3 : " T "[N=700, U=37]\n"                                                                 \
-    "  %4 = const {value=0} : " T "[]\n"                                                                     \
-    "  %5 = le $y, %4 : bool[N=700, U=37]\n"                                                                 \
-    "  %6 = add $g, $h : " T "[N=700, U=37]\n"                                                               \
-    "  %7 = select %5, %4, %6 : " T "[N=700, U=37]\n"                                                        \
-    "  %8 = cast %7 : f32[N=700, U=37]\n"                                                                    \
-    "  %9 = cast $x : f32[N=700, U=37]\n"                                                                    \
-    "  %10 = mul %8, %9 : f32[N=700, U=37]\n"                                                                \
-    "  %11 = sum %8 {over=[N]} : f32[U=37]\n"                                                                \
-    "  %12 = sum %10 {over=[N]} : f32[U=37]\n"                                                               \
-    "  %13 = mul %9, %12 : f32[N=700, U=37]\n"                                                               \
-    "  %14 = sub %8, %11 : f32[N=700, U=37]\n"                                                               \
-    "  %15 = sub %14, %13 : f32[N=700, U=37]\n"                                                              \
-    "  output \"d\" = %7\n"                                                                                  \
-    "  output \"dx\" = %15\n"                                                                                \
+/* The way back of a batch norm behind a residual, nearly: what is masked is stored, added up, and
+ * taken again. */
+#define RESIDUAL(T)                                                                                \
+    "graph @train {\n"                                                                             \
+    "  input $g = %0 : " T "[N=700, U=37]\n"                                                       \
+    "  input $h = %1 : " T "[N=700, U=37]\n"                                                       \
+    "  input $y = %2 : " T "[N=700, U=37]\n"                                                       \
+    "  input $x = %3 : " T "[N=700, U=37]\n"                                                       \
+    "  %4 = const {value=0} : " T "[]\n"                                                           \
+    "  %5 = le $y, %4 : bool[N=700, U=37]\n"                                                       \
+    "  %6 = add $g, $h : " T "[N=700, U=37]\n"                                                     \
+    "  %7 = select %5, %4, %6 : " T "[N=700, U=37]\n"                                              \
+    "  %8 = cast %7 : f32[N=700, U=37]\n"                                                          \
+    "  %9 = cast $x : f32[N=700, U=37]\n"                                                          \
+    "  %10 = mul %8, %9 : f32[N=700, U=37]\n"                                                      \
+    "  %11 = sum %8 {over=[N]} : f32[U=37]\n"                                                      \
+    "  %12 = sum %10 {over=[N]} : f32[U=37]\n"                                                     \
+    "  %13 = mul %9, %12 : f32[N=700, U=37]\n"                                                     \
+    "  %14 = sub %8, %11 : f32[N=700, U=37]\n"                                                     \
+    "  %15 = sub %14, %13 : f32[N=700, U=37]\n"                                                    \
+    "  output \"d\" = %7\n"                                                                        \
+    "  output \"dx\" = %15\n"                                                                      \
     "}\n"
 enum { TERMS = 700, POINTS = TERMS * WIDTH };
 
@@ -150,8 +153,8 @@ static void test_back(const char *target, dl_dtype type) {
         return;
     }
     const dl_kernel *k = m->graphs.at[0]->kernels.at[0];
-    CHECK(m->graphs.at[0]->kernels.n == 1 && dl_kernel_read_back(arena, k) != k, "%s: nothing is read back",
-          target);
+    CHECK(m->graphs.at[0]->kernels.n == 1 && dl_kernel_read_back(arena, k) != k,
+          "%s: nothing is read back", target);
     /* g, h, y, x and d; then d, x and dx */
     int64_t element = dl_dtype_bytes(type), small = 4096, want = POINTS * (7 * element + 4);
     CHECK(k->bytes >= want && k->bytes < want + small, "%s: %lld bytes, not %lld", target,
@@ -168,13 +171,13 @@ static void test_back(const char *target, dl_dtype type) {
         for (int n = u; n < POINTS; n += WIDTH) {
             float all = y[n] <= 0 ? 0 : g[n] + h[n];
             rounded += d[n] != all;
-            CHECK(type == DL_F32 ? d[n] == all : fabsf(d[n] - all) <= 1, "%s: d is %g for %g", target,
-                  (double)d[n], (double)all);
+            CHECK(type == DL_F32 ? d[n] == all : fabsf(d[n] - all) <= 1, "%s: d is %g for %g",
+                  target, (double)d[n], (double)all);
             s += d[n], t += d[n] * x[n];
         }
         for (int n = u; n < POINTS; n += WIDTH)
-            CHECK(dx[n] == d[n] - s - x[n] * t, "%s, %s: dx is %g for %g", target, dl_dtype_name(type),
-                  (double)dx[n], (double)(d[n] - s - x[n] * t));
+            CHECK(dx[n] == d[n] - s - x[n] * t, "%s, %s: dx is %g for %g", target,
+                  dl_dtype_name(type), (double)dx[n], (double)(d[n] - s - x[n] * t));
     }
     CHECK(type == DL_F32 || rounded > 100, "%s: nothing was rounded", target);
     free(g), free(h), free(y), free(x), free(d), free(dx);

@@ -1,13 +1,13 @@
-/* From the model's text to mixed precision: what `as f32` pins, that it is nothing without, and the type of
- * each function of the language. Further casts of the pass are in golden/passes. */
+/* From the model's text to mixed precision: what `as f32` pins, that it is nothing without, and the
+ * type of each function of the language. Further casts of the pass are in golden/passes. */
 #include "frontends/dl/front.h"
 #include "passes/pass.h"
 #include "tests/check.h"
 #include "tests/unit/amp_functions.h"
 
 /* The graph of this model, behind the passes. NULL: a failed check. */
-static dl_graph *build_text(dl_arena *arena, const char *text, const char *graph, const char *passes,
-                            dl_dtype low) {
+static dl_graph *build_text(dl_arena *arena, const char *text, const char *graph,
+                            const char *passes, dl_dtype low) {
     dl_source *source = dl_source_new(arena, "m.dl", text, strlen(text));
     dl_diags *diags = dl_diags_new(arena, source);
     dl_model *model = dl_model_parse(arena, source, diags);
@@ -17,7 +17,8 @@ static dl_graph *build_text(dl_arena *arena, const char *text, const char *graph
         return NULL;
     }
     dl_error err = {0};
-    dl_pass_ctx ctx = {.arena = arena, .weights = {DL_PANEL, 16}, .recipe = {.low = low}, .err = &err};
+    dl_pass_ctx ctx = {
+        .arena = arena, .weights = {DL_PANEL, 16}, .recipe = {.low = low}, .err = &err};
     bool ok = dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES});
     CHECK(ok, "%s", err.message);
     return ok ? dl_module_graph(m, graph) : NULL;
@@ -26,7 +27,8 @@ static dl_graph *build_text(dl_arena *arena, const char *text, const char *graph
 /* The eval graph of a model of [N=2, E=4] with these lines. */
 static dl_graph *build(dl_arena *arena, const char *body, const char *passes, dl_dtype low) {
     const char *text = dl_format(
-        arena, "model M():\n    input x: f32[N=2, E=4]\n%s    output y\n    loss = mean(y)\n", body);
+        arena, "model M():\n    input x: f32[N=2, E=4]\n%s    output y\n    loss = mean(y)\n",
+        body);
     return build_text(arena, text, "eval", passes, low);
 }
 
@@ -53,16 +55,20 @@ static int pins(dl_arena *arena, const char *body) {
     int n = 0;
     for (int i = 0; g && i < g->nodes.n; i++) {
         const dl_node *node = g->nodes.at[i];
-        n += node->op == DL_OP_cast && node->in[0]->type.dtype == DL_F32 && node->out[0].type.dtype == DL_F32;
+        n += node->op == DL_OP_cast && node->in[0]->type.dtype == DL_F32 &&
+             node->out[0].type.dtype == DL_F32;
     }
     return n;
 }
 
 static void test_text(dl_arena *arena) {
     CHECK(pins(arena, "    y = x |> linear(3) @a as f32\n") == 1, "behind a layer");
-    CHECK(pins(arena, "    h = x |> linear(3) @a\n    y = (h as f32) + (h as f32 as [N, E])\n") == 2, "two");
+    CHECK(pins(arena, "    h = x |> linear(3) @a\n    y = (h as f32) + (h as f32 as [N, E])\n") ==
+              2,
+          "two");
     CHECK(pins(arena, "    y = (x |> linear(3) @a) * 2 + 1\n") == 0, "none is written");
-    CHECK(pins(arena, "    y = where(x > 0, x, 0) + mean(x > 1)\n") == 0, "casts that no one wrote");
+    CHECK(pins(arena, "    y = where(x > 0, x, 0) + mean(x > 1)\n") == 0,
+          "casts that no one wrote");
     CHECK(pins(arena, "    y = x * ((x > 0) as f32)\n") == 0, "a cast of another type");
 }
 
@@ -70,7 +76,8 @@ static void test_pass(dl_arena *arena) {
     const char *low = "    h = x |> linear(4) @a\n    y = h |> linear(4) @b\n";
     const dl_graph *g = build(arena, low, "amp", DL_BF16);
     check_type(g, DL_OP_linear, 1, DL_BF16, "not pinned");
-    g = build(arena, "    h = x |> linear(4) @a\n    y = h as f32 |> linear(4) @b\n", "amp", DL_BF16);
+    g = build(arena, "    h = x |> linear(4) @a\n    y = h as f32 |> linear(4) @b\n", "amp",
+              DL_BF16);
     check_type(g, DL_OP_linear, 0, DL_BF16, "in front of the pin");
     check_type(g, DL_OP_linear, 1, DL_F32, "behind the pin");
     g = build(arena, "    y = x as f32 |> linear(4) @a\n", "amp", DL_F16);
@@ -104,13 +111,15 @@ static dl_graph *build_function(dl_arena *arena, int i, const char *passes, dl_d
     return build_text(arena, text, "train", passes, low);
 }
 
-/* Nodes that compute in 16 bits and round what they make to them; products, moves and casts apart. */
+/* Nodes that compute in 16 bits and round what they make to them; products, moves and casts apart.
+ */
 static int count_half(const dl_graph *g) {
     int n = 0;
     for (int i = 0; g && i < g->nodes.n; i++) {
         const dl_node *node = g->nodes.at[i];
         dl_op_class class = dl_ops[node->op].class;
-        bool computes = class == DL_CLASS_REDUCE || (class == DL_CLASS_ELEM && node->op != DL_OP_cast);
+        bool computes =
+            class == DL_CLASS_REDUCE || (class == DL_CLASS_ELEM && node->op != DL_OP_cast);
         n += computes && dl_dtype_is_half(node->out[0].type.dtype);
     }
     return n;
@@ -141,16 +150,19 @@ static void test_functions(dl_arena *arena, dl_dtype low) {
     }
 }
 
-/* Types of 16 bits that the model's text asks for are no exception, be they the mode's or the others. */
+/* Types of 16 bits that the model's text asks for are no exception, be they the mode's or the
+ * others. */
 static void test_explicit(dl_arena *arena, dl_dtype low) {
-    const char *text = "model M():\n    input x: f32[N=2, E=4]\n    h = x |> linear(4) @a\n"
-                       "    g = h as %s\n    output h\n"
-                       "    loss = mean(exp(g)) + mean(tanh(g) * h) + mse_loss(g, 1.0) + max(g * g + g**2)\n";
+    const char *text =
+        "model M():\n    input x: f32[N=2, E=4]\n    h = x |> linear(4) @a\n"
+        "    g = h as %s\n    output h\n"
+        "    loss = mean(exp(g)) + mean(tanh(g) * h) + mse_loss(g, 1.0) + max(g * g + g**2)\n";
     for (int i = 0; i < 2; i++) {
         const char *own = i ? "f16" : "bf16", *passes = "amp,lower";
         const dl_graph *g = build_text(arena, dl_format(arena, text, own), "train", passes, low);
         CHECK(g && count(g, DL_OP_exp, DL_F32) == 1 && count(g, DL_OP_tanh, low) == 1, "%s", own);
-        CHECK(g && count(g, DL_OP_mul, low) == 1 && count(g, DL_OP_mul, DL_F32) == 3, "%s: squares", own);
+        CHECK(g && count(g, DL_OP_mul, low) == 1 && count(g, DL_OP_mul, DL_F32) == 3, "%s: squares",
+              own);
     }
 }
 

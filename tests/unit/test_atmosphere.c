@@ -1,4 +1,5 @@
-/* The atmosphere's parts against what is known exactly: harmonics, flows that stay, waves, what is conserved.
+/* The atmosphere's parts against what is known exactly: harmonics, flows that stay, waves, what is
+ * conserved.
  */
 #include "dldata/output_tree.h"
 #include "dldata/weather_files.h"
@@ -39,7 +40,8 @@ static void test_harmonics(void) {
         double mu = sin(s.latitude[j]), c = cos(s.latitude[j]), k = sqrt(105 / 16.0);
         CHECK_NEAR(s.p[mode * (size_t)s.pitch + (size_t)j], k * mu * c * c, 1e-13);
         CHECK_NEAR(s.p_east[mode * (size_t)s.pitch + (size_t)j], 2 * k * mu * c, 1e-13);
-        CHECK_NEAR(s.p_north[mode * (size_t)s.pitch + (size_t)j], k * (c * c * c - 2 * mu * mu * c), 1e-13);
+        CHECK_NEAR(s.p_north[mode * (size_t)s.pitch + (size_t)j], k * (c * c * c - 2 * mu * mu * c),
+                   1e-13);
     }
     /* Out and back, and the same function on the other grid, poles included. */
     size_t modes = sphere_modes(T);
@@ -52,7 +54,8 @@ static void test_harmonics(void) {
     for (size_t i = 0; i < modes; i++)
         for (int k = 0; k < 2; k++) worst = fmax(worst, fabs(f[i][k] - g[i][k]));
     CHECK(worst < 1e-12, "%g", worst);
-    /* A wind of the potential x = cos lat cos lon (mode n = m = 1): its gradient is e_x, also at the poles.
+    /* A wind of the potential x = cos lat cos lon (mode n = m = 1): its gradient is e_x, also at
+     * the poles.
      */
     memset(f, 0, modes * sizeof *f);
     memset(g, 0, modes * sizeof *g);
@@ -74,14 +77,16 @@ static double *grid_field(const atmosphere *a) {
     return calloc((size_t)a->grid.rows * (size_t)a->grid.columns, sizeof(double));
 }
 
-/* Solid rotation with speed u0 about an axis tilted by `tilt` from the poles, in balance: Williamson et al.
- * (1992), case 2 (equations 90 to 95); across the poles where the sphere itself does not turn. */
+/* Solid rotation with speed u0 about an axis tilted by `tilt` from the poles, in balance:
+ * Williamson et al. (1992), case 2 (equations 90 to 95); across the poles where the sphere itself
+ * does not turn. */
 static void steady_flow(double rotation, double tilt) {
     atmosphere a;
     atmosphere_setup s = bare(64, rotation, 3000, 2);
     CHECK(atmosphere_open(&a, &s, &err));
     const sphere *g = &a.grid;
-    double *u = grid_field(&a), *v = grid_field(&a), *h = grid_field(&a), *now = grid_field(&a), u0 = 38.61;
+    double *u = grid_field(&a), *v = grid_field(&a), *h = grid_field(&a), *now = grid_field(&a),
+           u0 = 38.61;
     double top = 29400;
     for (int j = 0; j < g->rows; j++)
         for (int i = 0; i < g->columns; i++) {
@@ -110,9 +115,9 @@ static void steady_flow(double rotation, double tilt) {
     atmosphere_close(&a);
 }
 
-/* Small waves on air at rest. Without rotation a bump of degree n swings with omega^2 = n (n + 1) phi / a^2;
- * in slow rotation and deep air a vortex of (n, m) drifts with omega = -2 Omega m / (n (n + 1)) (Haurwitz
- * 1940). */
+/* Small waves on air at rest. Without rotation a bump of degree n swings with omega^2 = n (n + 1)
+ * phi / a^2; in slow rotation and deep air a vortex of (n, m) drifts with omega = -2 Omega m / (n
+ * (n + 1)) (Haurwitz 1940). */
 static void test_waves(void) {
     atmosphere a;
     atmosphere_setup s = bare(48, 0, 3000, 1);
@@ -150,7 +155,8 @@ static air_budget wave_day(double dt, air_budget *before) {
     double *u = grid_field(&a), *v = grid_field(&a), w = 7.848e-6;
     for (int j = 0; j < g->rows; j++)
         for (int i = 0; i < g->columns; i++) {
-            double lon = 2 * M_PI * i / g->columns, c = cos(g->latitude[j]), l = sin(g->latitude[j]);
+            double lon = 2 * M_PI * i / g->columns, c = cos(g->latitude[j]),
+                   l = sin(g->latitude[j]);
             int at = j * g->columns + i;
             u[at] = EARTH_RADIUS * w * (c + pow(c, 3) * (4 * l * l - c * c) * cos(4 * lon));
             v[at] = -EARTH_RADIUS * w * 4 * pow(c, 3) * l * sin(4 * lon);
@@ -167,22 +173,26 @@ static void test_conserved(void) {
     air_budget start, coarse = wave_day(1200, &start), fine = wave_day(600, &start);
     double energy[2] = {(coarse.energy - start.energy) / start.kinetic,
                         (fine.energy - start.energy) / start.kinetic};
-    double enstrophy[2] = {coarse.enstrophy / start.enstrophy - 1, fine.enstrophy / start.enstrophy - 1};
-    printf("a day: energy %.2e and %.2e of the kinetic, potential enstrophy %.2e and %.2e, mass %.1e\n",
+    double enstrophy[2] = {coarse.enstrophy / start.enstrophy - 1,
+                           fine.enstrophy / start.enstrophy - 1};
+    printf("a day: energy %.2e and %.2e of the kinetic, potential enstrophy %.2e and %.2e, mass "
+           "%.1e\n",
            energy[0], energy[1], enstrophy[0], enstrophy[1], fine.mass / start.mass - 1);
     CHECK_NEAR(fine.mass / start.mass, 1, 1e-13);
-    /* What is lost is the time step's, of fourth order: half a step loses a sixteenth. Enstrophy goes into
-     * waves that the grid has no room for. */
+    /* What is lost is the time step's, of fourth order: half a step loses a sixteenth. Enstrophy
+     * goes into waves that the grid has no room for. */
     CHECK(fabs(energy[1]) < 5e-5 && fabs(energy[0] / energy[1]) > 12);
     CHECK(fabs(enstrophy[0]) < 2e-6 && fabs(enstrophy[1]) < 2e-6);
 }
 
-static bool stop_at(void *ctx, long long step, long long steps, const atmosphere *a, const air_budget *b) {
+static bool stop_at(void *ctx, long long step, long long steps, const atmosphere *a,
+                    const air_budget *b) {
     (void)steps, (void)a, (void)b;
     return step < *(int *)ctx;
 }
 
-/* The whole way: same bytes on any number of threads, nothing left when stopped, what the files say. */
+/* The whole way: same bytes on any number of threads, nothing left when stopped, what the files
+ * say. */
 static void test_files(const char *dir) {
     static const char *const names[] = {"train/1990.h5", "train/1991.h5", "valid/1992.h5",
                                         "stats/global_means.npy", "stats/global_stds.npy"};
@@ -206,7 +216,8 @@ static void test_files(const char *dir) {
         size_t n[2];
         char *one = written_bytes(arena, path[0], names[i], &n[0]),
              *three = written_bytes(arena, path[1], names[i], &n[1]);
-        CHECK(n[0] == n[1] && !memcmp(one, three, n[0]), "%s hangs on the number of threads", names[i]);
+        CHECK(n[0] == n[1] && !memcmp(one, three, n[0]), "%s hangs on the number of threads",
+              names[i]);
     }
     s.seed = 4;
     CHECK(weather_write(path[2], &s, NULL, NULL, NULL, &err), "%s", err.message);
@@ -216,14 +227,17 @@ static void test_files(const char *dir) {
     CHECK(n[0] == n[1] && memcmp(one, other, n[0]), "another seed does not differ");
     CHECK(!output_tree_prepare(path[0], 1, &err) && err.code == DL_USAGE);
     err = (dl_error){0};
-    CHECK(!weather_write(path[0], &s, NULL, NULL, NULL, &err) && err.code != DL_OK, "replaced a directory");
+    CHECK(!weather_write(path[0], &s, NULL, NULL, NULL, &err) && err.code != DL_OK,
+          "replaced a directory");
     err = (dl_error){0};
     int last = 12; /* in the second year */
     snprintf(path[2], sizeof path[2], "%s/stopped", dir);
-    CHECK(!weather_write(path[2], &s, stop_at, &last, NULL, &err) && err.code == DL_OK, "%s", err.message);
+    CHECK(!weather_write(path[2], &s, stop_at, &last, NULL, &err) && err.code == DL_OK, "%s",
+          err.message);
     int left = 0;
     DIR *d = opendir(dir);
-    for (struct dirent *e; d && (e = readdir(d));) left += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
+    for (struct dirent *e; d && (e = readdir(d));)
+        left += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
     if (d) closedir(d);
     CHECK(left == 3, "%d names are left", left);
     dl_arena_free(arena);

@@ -1,5 +1,6 @@
-/* Attention's kernels beside the interpreter, on every target: sizes around those of blocks, tiles and
- * vectors, scores that grow from block to block, masks, dropout; the same bits on any number of threads. */
+/* Attention's kernels beside the interpreter, on every target: sizes around those of blocks, tiles
+ * and vectors, scores that grow from block to block, masks, dropout; the same bits on any number of
+ * threads. */
 #include "runtime/base/rng.h"
 #include "tests/unit/compiled.h"
 #include "verify/verify.h"
@@ -62,31 +63,36 @@ static char *text_of(dl_arena *arena, const group *g) {
         int n = g->at[i], features = c->heads * c->size;
         char *q = dl_format(arena, "%s[N=%d, T=%d, E=%d]", type, c->batch, c->queries, features);
         char *k = dl_format(arena, "%s[N=%d, S=%d, E=%d]", type, c->batch, c->keys, features);
-        dl_putf(&vars, "  param $q%d = %%%d : %s init zero\n  param $k%d = %%%d : %s init zero\n", n, v, q, n,
-                v + 1, k);
-        dl_putf(&vars, "  param $v%d = %%%d : %s init zero\n  input $dy%d = %%%d : %s\n", n, v + 2, k, n,
-                v + 3, q);
+        dl_putf(&vars, "  param $q%d = %%%d : %s init zero\n  param $k%d = %%%d : %s init zero\n",
+                n, v, q, n, v + 1, k);
+        dl_putf(&vars, "  param $v%d = %%%d : %s init zero\n  input $dy%d = %%%d : %s\n", n, v + 2,
+                k, n, v + 3, q);
         v += 4;
         int y = v++;
         if (c->part || c->whole[0]) {
-            dl_putf(&nodes,
-                    "  %%%d, %%%d = flash_attention $q%d, $k%d, $v%d%s {rate=%g, number=3, heads=%d, ", y,
-                    v++, n, n, n, c->rate > 0 ? ", $seed, $seed, $part" : "", c->rate, c->heads);
+            dl_putf(
+                &nodes,
+                "  %%%d, %%%d = flash_attention $q%d, $k%d, $v%d%s {rate=%g, number=3, heads=%d, ",
+                y, v++, n, n, n, c->rate > 0 ? ", $seed, $seed, $part" : "", c->rate, c->heads);
             dl_putf(&nodes, "causal=%d", c->causal);
             if (c->whole[0])
-                dl_putf(&nodes, ", first=[%d, %d, %d], whole=[%d, %d, %d]", c->first[0], c->first[1],
-                        c->first[2], c->whole[0], c->whole[1], c->whole[2]);
-            dl_putf(&nodes, "} : %s, f32[N=%d, head=%d, T=%d]\n", q, c->batch, c->heads, c->queries);
+                dl_putf(&nodes, ", first=[%d, %d, %d], whole=[%d, %d, %d]", c->first[0],
+                        c->first[1], c->first[2], c->whole[0], c->whole[1], c->whole[2]);
+            dl_putf(&nodes, "} : %s, f32[N=%d, head=%d, T=%d]\n", q, c->batch, c->heads,
+                    c->queries);
         } else
-            dl_putf(&nodes, "  %%%d = attention $q%d, $k%d, $v%d {rate=%g, heads=%d, causal=%d} : %s\n", y, n,
-                    n, n, c->rate, c->heads, c->causal, q);
+            dl_putf(&nodes,
+                    "  %%%d = attention $q%d, $k%d, $v%d {rate=%g, heads=%d, causal=%d} : %s\n", y,
+                    n, n, n, c->rate, c->heads, c->causal, q);
         dl_putf(&nodes, "  %%%d = mul %%%d, $dy%d : %s\n", v, y, n, q);
         dl_putf(&nodes, "  %%%d = sum %%%d {over=[N, T, E]} : %s[]\n", v + 1, v, type);
-        if (total >= 0) dl_putf(&nodes, "  %%%d = add %%%d, %%%d : %s[]\n", v + 2, total, v + 1, type);
+        if (total >= 0)
+            dl_putf(&nodes, "  %%%d = add %%%d, %%%d : %s[]\n", v + 2, total, v + 1, type);
         total = total < 0 ? v + 1 : v + 2, v += 3;
         dl_putf(&outputs, "  output \"y%d\" = %%%d\n", n, y);
     }
-    char *text = dl_format(arena, "%s%s  loss \"loss\" = %%%d\n%s}\n", vars.at, nodes.at, total, outputs.at);
+    char *text =
+        dl_format(arena, "%s%s  loss \"loss\" = %%%d\n%s}\n", vars.at, nodes.at, total, outputs.at);
     dl_buf_free(&vars), dl_buf_free(&nodes), dl_buf_free(&outputs);
     return text;
 }
@@ -102,8 +108,8 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
         size_t n = (size_t)dl_type_count(&v->type);
         float *noise = calloc(n + 1, sizeof *noise);
         const attention_case *c = &cases[atoi(v->name + strcspn(v->name, "0123456789"))];
-        dlr_normals((dlr_rng_place){.seed = 5, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i}, 0, n, 0,
-                    (float)c->scale, noise);
+        dlr_normals((dlr_rng_place){.seed = 5, .stream = DLR_STREAM_NOISE, .item = (uint32_t)i}, 0,
+                    n, 0, (float)c->scale, noise);
         dlr_state_write(exec, dlr_exec_variable(exec, v->name), DL_F32, noise);
         free(noise);
     }
@@ -137,17 +143,20 @@ static void test_group(const group *g, const char *target) {
     if (p) {
         dl_verdict v = {0};
         dl_verify_run run = {{.threads = 2}, fill, NULL, (void *)(uintptr_t)g};
-        CHECK(dl_verify_kernels(arena, m->graphs.at[0], p, &run, &v, &err), "%s: %s", name, err.message);
+        CHECK(dl_verify_kernels(arena, m->graphs.at[0], p, &run, &v, &err), "%s: %s", name,
+              err.message);
         CHECK(v.faults.n == 0, "%s: %s", name, v.faults.n ? v.faults.at[0] : "");
         CHECK(v.compared >= 6 * g->n, "%s: %d compared", name, v.compared);
         dl_buf one = run_on(p, g, 1), three = run_on(p, g, 3);
-        CHECK(one.n == three.n && !memcmp(one.at, three.at, one.n), "%s: other bits on three threads", name);
+        CHECK(one.n == three.n && !memcmp(one.at, three.at, one.n),
+              "%s: other bits on three threads", name);
         dl_buf_free(&one), dl_buf_free(&three);
     }
     dl_arena_free(arena);
 }
 
-/* Cases i with i % every == first, those of one part of all samples together; of these groups some. */
+/* Cases i with i % every == first, those of one part of all samples together; of these groups some.
+ */
 static void test_cases(const char *target, dl_dtype dtype, int first, int every) {
     static unsigned cell, number;
     bool done[NCASES] = {0};
@@ -165,7 +174,8 @@ static void test_cases(const char *target, dl_dtype dtype, int first, int every)
     cell++;
 }
 
-/* A NaN stays in its row and its head: it is the first behind an odd number of the other's features. */
+/* A NaN stays in its row and its head: it is the first behind an odd number of the other's
+ * features. */
 static void test_nan(const char *target, dl_dtype dtype) {
     enum { SIZE = 9, ROW = 2 * SIZE, QUERIES = 70, AT = 66 };
     const group g = {.n = 1, .at = {OF_NANS}, .dtype = dtype};
@@ -183,8 +193,8 @@ static void test_nan(const char *target, dl_dtype dtype) {
         dlr_view y = dlr_exec_result(exec, 0, DL_RESULT_OUTPUT, dl_format(arena, "y%d", OF_NANS));
         dlr_state_read(exec, y, DL_F32, numbers);
         for (int i = 0; i < QUERIES * ROW; i++)
-            CHECK((numbers[i] != numbers[i]) == (i / ROW == AT && i % ROW >= SIZE), "%s, %s: y[%d] is %g",
-                  target, dl_dtype_name(dtype), i, (double)numbers[i]);
+            CHECK((numbers[i] != numbers[i]) == (i / ROW == AT && i % ROW >= SIZE),
+                  "%s, %s: y[%d] is %g", target, dl_dtype_name(dtype), i, (double)numbers[i]);
     }
     dlr_exec_close(exec);
     dl_arena_free(arena);
@@ -205,7 +215,8 @@ static bool choose_groups(void *user, int n, dl_coded *kernels, dl_error *err) {
 }
 
 static void test_groups(void) {
-    static const int of[] = {3, 6, 8, 5, 15, 24, 18}; /* odd numbers of tokens and features, masks, dropout */
+    static const int of[] = {3,  6,  8, 5,
+                             15, 24, 18}; /* odd numbers of tokens and features, masks, dropout */
     int number[2] = {0};
     const dl_tuner tuner = {.choose = choose_groups, .user = number};
     compiled_by = &tuner;
@@ -215,8 +226,8 @@ static void test_groups(void) {
         const group g = {.n = 1, .at = {of[i]}, .dtype = i % 3 == 1 ? DL_F16 : DL_BF16};
         test_group(&g, "cuda:sm_90a:emulated");
     }
-    CHECK(dl_test_share() > 1 || (number[0] >= 4 && number[1] >= 3), "%d and %d kernels by wgmma", number[0],
-          number[1]);
+    CHECK(dl_test_share() > 1 || (number[0] >= 4 && number[1] >= 3), "%d and %d kernels by wgmma",
+          number[0], number[1]);
     compiled_by = NULL;
 }
 

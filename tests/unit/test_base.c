@@ -95,8 +95,8 @@ static void ask_too_much(void) { dl_alloc_array(dl_arena_new(NULL), SIZE_MAX / 8
 static void ask_table(void) { dl_calloc(SIZE_MAX / 8, 16); }
 static void ask_negative(void) { dl_alloc(dl_arena_new(NULL), (size_t)-1); }
 
-/* Whatever asks: one sentence, status 5. Under sanitizers, whose own allocator ends the program, not with a
- * limit. */
+/* Whatever asks: one sentence, status 5. Under sanitizers, whose own allocator ends the program,
+ * not with a limit. */
 static void test_no_memory(void) {
     static void (*const limited[])(void) = {ask_arena, ask_buffer, ask_names};
     static void (*const absurd[])(void) = {ask_too_much, ask_negative, ask_table};
@@ -105,7 +105,8 @@ static void test_no_memory(void) {
 #else
     int first = 0;
 #endif
-    for (int i = first; i < 5 + !first; i++) { /* calloc's own check of a product is the sanitizer's, too */
+    for (int i = first; i < 5 + !first;
+         i++) { /* calloc's own check of a product is the sanitizer's, too */
         pid_t child = fork();
         if (child == 0) {
             struct rlimit limit = {64 << 20, 64 << 20};
@@ -124,11 +125,13 @@ static void test_no_memory(void) {
 static void put(dl_arena *a, const char *root, const char *path, const char *text) {
     dl_error err = {0};
     const char *whole = dl_format(a, "%s/%s", root, path), *slash = strrchr(whole, '/');
-    CHECK(dl_make_dirs(dl_strndup(a, whole, (size_t)(slash - whole)), 0755, &err), "%s", err.message);
+    CHECK(dl_make_dirs(dl_strndup(a, whole, (size_t)(slash - whole)), 0755, &err), "%s",
+          err.message);
     CHECK(dl_write_file(whole, text, strlen(text), &err), "%s", err.message);
 }
 
-/* What is free is the least of what the machine, the group, the groups above it, and ulimit leave. */
+/* What is free is the least of what the machine, the group, the groups above it, and ulimit leave.
+ */
 static void test_available(void) {
     const int64_t mib = 1 << 20;
     dl_arena *a = dl_arena_new(NULL);
@@ -166,8 +169,10 @@ static void test_available(void) {
         int64_t page = sysconf(_SC_PAGESIZE);
         struct rlimit data = {(rlim_t)(1280 * page + 32 * mib), (rlim_t)(1280 * page + 32 * mib)};
         struct rlimit space = {(rlim_t)(2560 * page + 16 * mib), (rlim_t)(2560 * page + 16 * mib)};
-        bool ok = setrlimit(RLIMIT_DATA, &data) == 0 && dl_memory_available_in(proc, cg) == 32 * mib;
-        ok = ok && setrlimit(RLIMIT_AS, &space) == 0 && dl_memory_available_in(proc, cg) == 16 * mib;
+        bool ok =
+            setrlimit(RLIMIT_DATA, &data) == 0 && dl_memory_available_in(proc, cg) == 32 * mib;
+        ok =
+            ok && setrlimit(RLIMIT_AS, &space) == 0 && dl_memory_available_in(proc, cg) == 16 * mib;
         _exit(ok ? 0 : 1);
     }
     int status = -1;
@@ -196,7 +201,8 @@ static bool is_asked_huge(const void *at) {
     return huge;
 }
 
-/* What is taken behind it lies in huge pages, is kept when it is freed, and costs no memory before. */
+/* What is taken behind it lies in huge pages, is kept when it is freed, and costs no memory before.
+ */
 static void test_huge_pages(void) {
     if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0) {
         dl_test_skip("huge pages: the system has none");
@@ -226,6 +232,7 @@ int main(void) {
     test_no_memory();
     test_available();
     test_huge_pages();
-    CHECK(dl_hash("abc", 3, 0) == dl_hash("abc", 3, 0) && dl_hash("abc", 3, 0) != dl_hash("abc", 3, 1));
+    CHECK(dl_hash("abc", 3, 0) == dl_hash("abc", 3, 0) &&
+          dl_hash("abc", 3, 0) != dl_hash("abc", 3, 1));
     return dl_test_end();
 }

@@ -1,7 +1,7 @@
-/* Reductions beside the contractions that make what they reduce: how many elements are not finite, as the
- * loss scaler asks, and the sum of squares, as clipping by norm does. In one kernel with the contraction, of
- * whichever family; as the interpreter finds them; with the same bits on any number of threads. What fills up
- * a weight's last panel does not count. */
+/* Reductions beside the contractions that make what they reduce: how many elements are not finite,
+ * as the loss scaler asks, and the sum of squares, as clipping by norm does. In one kernel with the
+ * contraction, of whichever family; as the interpreter finds them; with the same bits on any number
+ * of threads. What fills up a weight's last panel does not count. */
 #include <math.h>
 
 #include "ir/interp/interp.h"
@@ -21,22 +21,23 @@ static const beside_case cases[] = {
      "O=20, C=12, kW=3", "f32", 1, false},
     {"a weight, not finite", "f32[N=2, C=12, W=9]", "f32[N=2, C=20, W=9]",
      "conv_grad_weight $a, $b " ONE_D "}", "O=20, C=12, kW=3", "f32", 1, true},
-    {"a weight in f16", "f16[N=2, C=12, W=9]", "f16[N=2, C=20, W=9]", "conv_grad_weight $a, $b " ONE_D "}",
-     "O=20, C=12, kW=3", "f16", 190, false},
+    {"a weight in f16", "f16[N=2, C=12, W=9]", "f16[N=2, C=20, W=9]",
+     "conv_grad_weight $a, $b " ONE_D "}", "O=20, C=12, kW=3", "f16", 190, false},
     {"a weight in bf16", "bf16[N=2, C=34, W=19]", "bf16[N=2, C=70, W=19]",
      "conv_grad_weight $a, $b " ONE_D "}", "O=70, C=34, kW=3", "bf16", 1, true},
     {"a weight of one element", "f32[N=3, C=1, W=4]", "f32[N=3, C=1, W=2]",
-     "conv_grad_weight $a, $b {stride=[3], pad_lo=[0], pad_hi=[0], kernel=[1]}", "O=1, C=1, kW=1", "f32", 1,
-     false}, /* sums over it are itself */
+     "conv_grad_weight $a, $b {stride=[3], pad_lo=[0], pad_hi=[0], kernel=[1]}", "O=1, C=1, kW=1",
+     "f32", 1, false}, /* sums over it are itself */
     {"few channels", "f16[N=1, C=3, H=9, W=11]", "f16[N=1, C=33, H=9, W=11]",
      "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]}",
      "O=33, C=3, kH=3, kW=3", "f16", 120, false},
-    {"few channels made", "f16[N=1, C=37, W=50]", "f16[N=1, C=3, W=50]", "conv_grad_weight $a, $b " ONE_D "}",
-     "O=3, C=37, kW=3", "f16", 160, false},
+    {"few channels made", "f16[N=1, C=37, W=50]", "f16[N=1, C=3, W=50]",
+     "conv_grad_weight $a, $b " ONE_D "}", "O=3, C=37, kW=3", "f16", 160, false},
     {"few channels in bf16, many taps", "bf16[N=1, C=3, H=15, W=17]", "bf16[N=1, C=33, H=15, W=17]",
      "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[2, 2], pad_hi=[2, 2], kernel=[5, 5]}",
      "O=33, C=3, kH=5, kW=5", "bf16", 1, true},
-    {"few channels made in bf16, many taps", "bf16[N=1, C=37, H=9, W=11]", "bf16[N=1, C=3, H=9, W=11]",
+    {"few channels made in bf16, many taps", "bf16[N=1, C=37, H=9, W=11]",
+     "bf16[N=1, C=3, H=9, W=11]",
      "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[2, 2], pad_hi=[2, 2], kernel=[5, 5]}",
      "O=3, C=37, kH=5, kW=5", "bf16", 1, true},
     {"shared positions", "f32[N=2, C=5, H=24, W=31]", "f32[N=2, C=7, H=12, W=16]",
@@ -45,27 +46,27 @@ static const beside_case cases[] = {
     {"patches", "f16[N=2, C=3, H=8, W=20]", "f16[N=2, C=21, H=2, W=5]",
      "conv_grad_weight $a, $b {stride=[4, 4], pad_lo=[0, 0], pad_hi=[0, 0], kernel=[4, 4]}",
      "O=21, C=3, kH=4, kW=4", "f16", 140, false},
-    {"groups", "f32[N=2, C=12, W=9]", "f32[N=2, C=20, W=9]", "conv_grad_weight $a, $b " ONE_D ", groups=4}",
-     "O=20, C=3, kW=3", "f32", 1, true},
+    {"groups", "f32[N=2, C=12, W=9]", "f32[N=2, C=20, W=9]",
+     "conv_grad_weight $a, $b " ONE_D ", groups=4}", "O=20, C=3, kW=3", "f32", 1, true},
     {"depthwise", "f16[N=2, C=40, W=9]", "f16[N=2, C=40, W=9]",
      "conv_grad_weight $a, $b " ONE_D ", groups=40}", "O=40, C=1, kW=3", "f16", 170, false},
     {"a linear layer's weight", "f16[N=3, T=47, E=37]", "f16[N=3, T=47, O=83]",
      "contract $a, $b {over=[N, T]}", "E=37, O=83", "f16", 130, false},
     {"a linear layer's weight in bf16", "bf16[N=3, T=47, E=38]", "bf16[N=3, T=47, O=82]",
      "contract $a, $b {over=[N, T]}", "E=38, O=82", "bf16", 1, true},
-    {"a product", "f32[N=5, E=37]", "f32[O=83, E=37]", "contract $a, $b {over=[E]}", "N=5, O=83", "f32", 1,
-     true},
+    {"a product", "f32[N=5, E=37]", "f32[O=83, E=37]", "contract $a, $b {over=[E]}", "N=5, O=83",
+     "f32", 1, true},
     /* one of $a that is no number follows a row's last term, beside which stands a zero */
     {"a product of an odd number in bf16", "bf16[N=10, E=33]", "bf16[O=83, E=33]",
      "contract $a, $b {over=[E]}", "N=10, O=83", "bf16", 1, true},
     {"an odd number of channels in bf16", "bf16[N=2, C=21, W=19]", "bf16[O=40, C=21, kW=3]",
      "conv $a, $b {stride=[1], pad_lo=[1], pad_hi=[1]}", "N=2, C=40, W=19", "bf16", 1, true},
     {"an odd number of dy's channels in bf16", "bf16[N=2, C=21, W=19]", "bf16[O=21, C=40, kW=3]",
-     "conv_grad_input $a, $b {stride=[1], pad_lo=[1], pad_hi=[1], size=[19]}", "N=2, C=40, W=19", "bf16", 1,
-     true},
+     "conv_grad_input $a, $b {stride=[1], pad_lo=[1], pad_hi=[1], size=[19]}", "N=2, C=40, W=19",
+     "bf16", 1, true},
     {"an odd number, by parity into few", "bf16[N=2, C=21, W=19]", "bf16[O=21, C=5, kW=4]",
-     "conv_grad_input $a, $b {stride=[2], pad_lo=[1], pad_hi=[1], size=[38]}", "N=2, C=5, W=38", "bf16", 1,
-     true},
+     "conv_grad_input $a, $b {stride=[2], pad_lo=[1], pad_hi=[1], size=[38]}", "N=2, C=5, W=38",
+     "bf16", 1, true},
     {"products by heads", "bf16[B=2, S=19, H=3, E=32]", "bf16[B=2, T=21, H=3, E=32]",
      "contract $a, $b {over=[E]}", "B=2, S=19, H=3, T=21", "bf16", 1, true},
 };
@@ -88,8 +89,10 @@ static const char *text_of(dl_arena *arena, const beside_case *c) {
         arena,
         "graph @train {\n  input $a = %%0 : %s\n  input $b = %%1 : %s\n  %%2 = %s : %s[%s]\n"
         "  %%3 = const {value=inf} : %s[]\n  %%4 = const {value=-inf} : %s[]\n"
-        "  %%5 = lt %%2, %%3 : bool[%s]\n  %%6 = gt %%2, %%4 : bool[%s]\n  %%7 = and %%5, %%6 : bool[%s]\n"
-        "  %%8 = not %%7 : bool[%s]\n  %%9 = cast %%8 : f32[%s]\n  %%10 = sum %%9 {over=[%s]} : f32[]\n"
+        "  %%5 = lt %%2, %%3 : bool[%s]\n  %%6 = gt %%2, %%4 : bool[%s]\n  %%7 = and %%5, %%6 : "
+        "bool[%s]\n"
+        "  %%8 = not %%7 : bool[%s]\n  %%9 = cast %%8 : f32[%s]\n  %%10 = sum %%9 {over=[%s]} : "
+        "f32[]\n"
         "  %%11 = cast %%2 : f32[%s]\n  %%12 = mul %%11, %%11 : f32[%s]\n"
         "  %%13 = sum %%12 {over=[%s]} : f32[]\n"
         "  output \"faults\" = %%10\n  output \"squares\" = %%13\n}\n",
@@ -104,7 +107,8 @@ static void feed(const beside_case *c, const dl_graph *g, dl_interp *in, dlr_exe
         int64_t n = dl_type_count(&v->type);
         for (int64_t k = 0; k < n; k++) {
             to[k] = dl_interp_convert(v->type.dtype, uniform(&r, -c->most, c->most), true);
-            if (c->odd && i == 0 && one_in(&r, 1 + (int)(n / 4))) to[k] = one_in(&r, 3) ? NAN : INFINITY;
+            if (c->odd && i == 0 && one_in(&r, 1 + (int)(n / 4)))
+                to[k] = one_in(&r, 3) ? NAN : INFINITY;
         }
         for (int t = 0; t < 2; t++)
             dlr_state_write(exec[t], dlr_exec_variable(exec[t], g->vars.at[i]->name), DL_F64, to);
@@ -134,8 +138,8 @@ static void test_case(const beside_case *c, const char *target) {
     if (exec[0] && exec[1]) {
         int contract = 0, beside = 0, others = 0;
         count_kernels(made->graphs.at[0], &contract, &beside, &others);
-        CHECK(contract == 1 && beside == 1 && others == 0, "%s, %s: %d, %d beside it, %d others", target,
-              c->what, contract, beside, others);
+        CHECK(contract == 1 && beside == 1 && others == 0, "%s, %s: %d, %d beside it, %d others",
+              target, c->what, contract, beside, others);
         const dl_graph *g = m->graphs.at[0];
         dl_interp *in = dl_interp_new(g, true);
         feed(c, g, in, exec);
@@ -152,16 +156,18 @@ static void test_case(const beside_case *c, const char *target) {
                 free(one);
             }
         }
-        CHECK(memcmp(got[0], got[1], sizeof got[0]) == 0, "%s, %s: other bits on three threads", target,
-              c->what);
-        CHECK((double)got[0][0] == want[0], "%s, %s: %g of %g elements are not finite, not %g", target,
-              c->what, want[0], all, (double)got[0][0]);
+        CHECK(memcmp(got[0], got[1], sizeof got[0]) == 0, "%s, %s: other bits on three threads",
+              target, c->what);
+        CHECK((double)got[0][0] == want[0], "%s, %s: %g of %g elements are not finite, not %g",
+              target, c->what, want[0], all, (double)got[0][0]);
         bool some = c->odd || c->most > 1;
-        CHECK(some ? want[0] > 0 && want[0] < all : want[0] == 0, "%s: %g of %g", c->what, want[0], all);
+        CHECK(some ? want[0] > 0 && want[0] < all : want[0] == 0, "%s: %g of %g", c->what, want[0],
+              all);
         /* stored in 16 bits it is rounded, to half of the last digit at most */
-        double most = !strcmp(c->dtype, "f32") ? 1e-5 : 1e-2, off = fabs((double)got[0][1] - want[1]);
-        CHECK(!isfinite(want[1]) || off <= most * want[1], "%s, %s: squares %g, not %g", target, c->what,
-              want[1], (double)got[0][1]);
+        double most = !strcmp(c->dtype, "f32") ? 1e-5 : 1e-2,
+               off = fabs((double)got[0][1] - want[1]);
+        CHECK(!isfinite(want[1]) || off <= most * want[1], "%s, %s: squares %g, not %g", target,
+              c->what, want[1], (double)got[0][1]);
         dl_interp_free(in);
     }
     for (int t = 0; t < 2; t++) dlr_exec_close(exec[t]);

@@ -1,5 +1,5 @@
-/* The cache of compiled kernels under attack (it holds code that runs as us), and compilers that lie and
- * fail. */
+/* The cache of compiled kernels under attack (it holds code that runs as us), and compilers that
+ * lie and fail. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -39,12 +39,15 @@ static dl_code use(const char *dir) {
 
 /* 1 to 7: directories. Each is fine before it is attacked. */
 static void test_directories(void) {
-    shell("mkdir -m 700 a a/b && mkdir -m 1777 sticky && mkdir -m 777 open && mkdir -m 700 open/c && ln -s "
+    shell("mkdir -m 700 a a/b && mkdir -m 1777 sticky && mkdir -m 777 open && mkdir -m 700 open/c "
+          "&& ln -s "
           "a/b link && "
-          "ln -s open/c through && ln -s a yard && touch file && ln -s loop loop && mkdir -m 700 p && mkdir "
+          "ln -s open/c through && ln -s a yard && touch file && ln -s loop loop && mkdir -m 700 p "
+          "&& mkdir "
           "-m 700 p/q");
     CHECK(use(in("a/b")) == DL_OK && use(in("a/b/")) == DL_OK && use(in("a/./b//../b")) == DL_OK);
-    CHECK(use(in("a/new/deep")) == DL_OK && use(in("sticky/mine")) == DL_OK && use(in("yard/b")) == DL_OK);
+    CHECK(use(in("a/new/deep")) == DL_OK && use(in("sticky/mine")) == DL_OK &&
+          use(in("yard/b")) == DL_OK);
     struct stat st;
     CHECK(stat(in("a/new"), &st) == 0 && (st.st_mode & 077) == 0, "what is made is ours alone");
     shell("chmod 707 a/b");
@@ -53,9 +56,11 @@ static void test_directories(void) {
     CHECK(use(in("a/b")) == DL_TRUST, "the group may write it");
     shell("chmod 700 a/b");
     CHECK(use(in("a/b")) == DL_OK);
-    CHECK(use(in("link")) == DL_TRUST && use(in("link/")) == DL_TRUST && use(in("link//")) == DL_TRUST,
+    CHECK(use(in("link")) == DL_TRUST && use(in("link/")) == DL_TRUST &&
+              use(in("link//")) == DL_TRUST,
           "a link");
-    CHECK(use(in("open/c")) == DL_TRUST && use(in("open/new")) == DL_TRUST, "others may write its parent");
+    CHECK(use(in("open/c")) == DL_TRUST && use(in("open/new")) == DL_TRUST,
+          "others may write its parent");
     CHECK(access(in("open/new"), F_OK) != 0, "nothing is made where others write");
     CHECK(use(in("through/d")) == DL_TRUST, "a link leads through what others may write");
     CHECK(use(in("file")) == DL_TRUST && use(in("loop/x")) == DL_IO);
@@ -77,16 +82,18 @@ static bool has(const char *dir, uint64_t key) {
 static void test_entries(void) {
     dl_error err = {0};
     const char *dir = in("entries"), *entry = in("entries/0000000000000007.so");
-    CHECK(use(dir) == DL_OK && dl_cache_put(dir, 7, "abcdefgh", 8, &err) && has(dir, 7), "%s", err.message);
+    CHECK(use(dir) == DL_OK && dl_cache_put(dir, 7, "abcdefgh", 8, &err) && has(dir, 7), "%s",
+          err.message);
     CHECK(chmod(entry, 0666) == 0 && !has(dir, 7) && !dl_cache_owns(entry), "others may write it");
     CHECK(chmod(entry, 0600) == 0 && has(dir, 7) && dl_cache_owns(entry));
     shell("mv entries/0000000000000007.so real && ln -s ../real entries/0000000000000007.so");
     CHECK(!has(dir, 7) && !dl_cache_owns(entry), "a link");
-    shell(
-        "mv real entries/0000000000000007.so && cp entries/0000000000000007.so entries/0000000000000008.so");
+    shell("mv real entries/0000000000000007.so && cp entries/0000000000000007.so "
+          "entries/0000000000000008.so");
     CHECK(has(dir, 7) && !has(dir, 8), "another key's");
     if (geteuid() == 0) {
-        CHECK(chown(entry, 65534, 65534) == 0 && !has(dir, 7) && !dl_cache_owns(entry), "another's");
+        CHECK(chown(entry, 65534, 65534) == 0 && !has(dir, 7) && !dl_cache_owns(entry),
+              "another's");
         CHECK(chown(entry, 0, 0) == 0 && has(dir, 7));
     }
     dl_error read = {0};
@@ -126,8 +133,8 @@ static bool compile(const char *cc, dl_plan_object *o, int *compiled, dl_error *
 static const char *make_compiler(const char *name, const char *body) {
     dl_error err = {0};
     const char *path = in(name),
-               *text =
-                   dl_format(arena, "#!/bin/sh\nfor o; do [ \"$p\" = -o ] && out=$o; p=$o; done\n%s\n", body);
+               *text = dl_format(
+                   arena, "#!/bin/sh\nfor o; do [ \"$p\" = -o ] && out=$o; p=$o; done\n%s\n", body);
     CHECK(dl_write_file(path, text, strlen(text), &err) && chmod(path, 0755) == 0);
     return path;
 }
@@ -136,14 +143,15 @@ static const char *make_compiler(const char *name, const char *body) {
 static void test_compilers(void) {
     static const struct {
         const char *name, *body, *says[2];
-    } bad[] = {
-        {"garbage", "echo odd; echo garbage >\"$out\"", {"does not load", "odd"}},
-        {"empty", ": >\"$out\"", {"does not load", "printed nothing"}},
-        {"nothing", "exit 0", {"made no object", "printed nothing"}},
-        {"silent", "exit 3", {"exit status 3", "printed nothing"}},
-        {"loud", "printf 'one\\n\\033[31mtwo\\n' >&2; exit 1", {"one | \\x1B[31mtwo", "exit status 1"}},
-        {"killed", "kill -9 $$", {"Killed", "printed nothing"}},
-        {"linked", "ln -s /etc/passwd \"$out\"", {"made no object", "printed nothing"}}};
+    } bad[] = {{"garbage", "echo odd; echo garbage >\"$out\"", {"does not load", "odd"}},
+               {"empty", ": >\"$out\"", {"does not load", "printed nothing"}},
+               {"nothing", "exit 0", {"made no object", "printed nothing"}},
+               {"silent", "exit 3", {"exit status 3", "printed nothing"}},
+               {"loud",
+                "printf 'one\\n\\033[31mtwo\\n' >&2; exit 1",
+                {"one | \\x1B[31mtwo", "exit status 1"}},
+               {"killed", "kill -9 $$", {"Killed", "printed nothing"}},
+               {"linked", "ln -s /etc/passwd \"$out\"", {"made no object", "printed nothing"}}};
     const char *dir = in("compilers");
     CHECK(use(dir) == DL_OK);
     dl_plan_object o;
@@ -151,19 +159,21 @@ static void test_compilers(void) {
     int compiled;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const char *cc = make_compiler(bad[i].name, bad[i].body);
-        CHECK(!compile(cc, &o, &compiled, &err) && err.code == DL_RESOURCE, "%s is believed", bad[i].name);
+        CHECK(!compile(cc, &o, &compiled, &err) && err.code == DL_RESOURCE, "%s is believed",
+              bad[i].name);
         CHECK(strstr(err.message, cc) && strstr(err.message, bad[i].says[0]) &&
                   strstr(err.message, bad[i].says[1]),
               "%s", err.message);
-        CHECK(count_entries(dir, ".so") == 0 && count_entries(dir, ".dlc-") == 0, "%s leaves something",
-              bad[i].name);
+        CHECK(count_entries(dir, ".so") == 0 && count_entries(dir, ".dlc-") == 0,
+              "%s leaves something", bad[i].name);
     }
 }
 
-/* The key counts the compiler; an entry that does not load is compiled anew; a prepared work folder is not
- * read. */
+/* The key counts the compiler; an entry that does not load is compiled anew; a prepared work folder
+ * is not read. */
 static void test_key(void) {
-    const char *dir = in("keys"), *real = access("/usr/bin/gcc", X_OK) == 0 ? "/usr/bin/gcc" : "/usr/bin/cc";
+    const char *dir = in("keys"),
+               *real = access("/usr/bin/gcc", X_OK) == 0 ? "/usr/bin/gcc" : "/usr/bin/cc";
     const char *one = make_compiler("cc1", dl_format(arena, "exec %s \"$@\"", real));
     CHECK(use(dir) == DL_OK);
     shell("mkdir -p keys/work-AAAAAA && echo evil >keys/work-AAAAAA/0.so");
@@ -207,7 +217,8 @@ static void test_ignored_child(void) {
           compile(make_compiler("no", "exit 7"), &o, &compiled, &err) == false);
     CHECK(strstr(err.message, "exit status 7"), "%s", err.message);
     struct sigaction now;
-    CHECK(sigaction(SIGCHLD, NULL, &now) == 0 && now.sa_handler == SIG_IGN, "what was set is set again");
+    CHECK(sigaction(SIGCHLD, NULL, &now) == 0 && now.sa_handler == SIG_IGN,
+          "what was set is set again");
     signal(SIGCHLD, SIG_DFL);
 }
 
@@ -220,12 +231,13 @@ static void test_patience(void) {
     const char *tmp = in("patience");
     shell("mkdir patience && mkfifo patience/go");
     lets_go = in("patience/go"); /* it ends once we are told that it takes long, and not before */
-    char *const argv[] = {"/bin/sh", "-c", dl_format(arena, "echo $TMPDIR; read line <%s", lets_go), NULL};
+    char *const argv[] = {"/bin/sh", "-c", dl_format(arena, "echo $TMPDIR; read line <%s", lets_go),
+                          NULL};
     dl_command c = {.argv = argv, .log = in("patience/log")};
     warnings = 0;
     CHECK(dl_run_all(1, &c, tmp, 0.1, warn, &err) == 0 && c.status == 0);
-    CHECK(warnings == 1 && strstr(warned, "the C compiler has run for 0 s (/bin/sh)"), "%d: %s", warnings,
-          warned);
+    CHECK(warnings == 1 && strstr(warned, "the C compiler has run for 0 s (/bin/sh)"), "%d: %s",
+          warnings, warned);
     char *log = dl_read_file(arena, c.log, 1000, NULL, &err);
     CHECK(log && !strcmp(log, dl_format(arena, "%s\n", tmp)), "temporary files lie in the folder");
     lets_go = NULL;
@@ -236,7 +248,8 @@ static void test_patience(void) {
     CHECK(c.status != -1 && WIFSIGNALED(c.status) && WTERMSIG(c.status) == SIGKILL);
     char *const missing[] = {"/no/compiler", NULL};
     c = (dl_command){.argv = missing, .log = c.log};
-    CHECK(dl_run_all(1, &c, tmp, 1000, warn, &err) == -1 && err.code == DL_RESOURCE, "%s", err.message);
+    CHECK(dl_run_all(1, &c, tmp, 1000, warn, &err) == -1 && err.code == DL_RESOURCE, "%s",
+          err.message);
 }
 
 int main(void) {

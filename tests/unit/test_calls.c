@@ -1,6 +1,6 @@
-/* Kernels whose product a library makes: which kernels those are and in which forms, each form and each
- * algorithm beside the interpreter, over the driver's fake and stand-ins of cuBLASLt and cuDNN; what a plan
- * with such calls is refused for. */
+/* Kernels whose product a library makes: which kernels those are and in which forms, each form and
+ * each algorithm beside the interpreter, over the driver's fake and stand-ins of cuBLASLt and
+ * cuDNN; what a plan with such calls is refused for. */
 #include "tests/cache.h"
 #include "tests/check.h"
 
@@ -33,8 +33,10 @@ static const struct {
     int offered; /* algorithms of the first: cuBLASLt's are two for each form that it knows */
 } cases[] = {
     {"linear, bias, relu",
-     "input $x = %0 : f32[B=3, T=47, E=40]\n  input $w = %1 : f32[O=24, E=40]\n  input $b = %2 : f32[O=24]\n"
-     "  %3 = contract $x, $w {over=[E]} : f32[B=3, T=47, O=24]\n  %4 = add %3, $b : f32[B=3, T=47, O=24]\n"
+     "input $x = %0 : f32[B=3, T=47, E=40]\n  input $w = %1 : f32[O=24, E=40]\n  input $b = %2 : "
+     "f32[O=24]\n"
+     "  %3 = contract $x, $w {over=[E]} : f32[B=3, T=47, O=24]\n  %4 = add %3, $b : f32[B=3, T=47, "
+     "O=24]\n"
      "  %5 = relu %4 : f32[B=3, T=47, O=24]\n  output \"y\" = %5\n",
      {W | S},
      1,
@@ -54,7 +56,8 @@ static const struct {
      4},
     {"another activation",
      "input $a = %0 : f32[M=40, K=37]\n  input $b = %1 : f32[N=29, K=37]\n"
-     "  %2 = contract $a, $b {over=[K]} : f32[M=40, N=29]\n  %3 = leaky_relu %2 {slope=0.5} : f32[M=40, "
+     "  %2 = contract $a, $b {over=[K]} : f32[M=40, N=29]\n  %3 = leaky_relu %2 {slope=0.5} : "
+     "f32[M=40, "
      "N=29]\n"
      "  output \"y\" = %3\n",
      {S},
@@ -114,9 +117,12 @@ static const struct {
      24,
      1},
     {"gradients of a linear layer",
-     "param $x = %0 : f32[B=3, T=16, E=40]\n  param $w = %1 : f32[O=24, E=40]\n  param $b = %9 : f32[O=24]\n"
-     "  %2 = contract $x, $w {over=[E]} : f32[B=3, T=16, O=24]\n  %3 = add %2, $b : f32[B=3, T=16, O=24]\n"
-     "  %4 = mul %3, %3 : f32[B=3, T=16, O=24]\n  %6 = mean %4 {over=[B, T, O]} : f32[]\n  loss \"loss\" = "
+     "param $x = %0 : f32[B=3, T=16, E=40]\n  param $w = %1 : f32[O=24, E=40]\n  param $b = %9 : "
+     "f32[O=24]\n"
+     "  %2 = contract $x, $w {over=[E]} : f32[B=3, T=16, O=24]\n  %3 = add %2, $b : f32[B=3, T=16, "
+     "O=24]\n"
+     "  %4 = mul %3, %3 : f32[B=3, T=16, O=24]\n  %6 = mean %4 {over=[B, T, O]} : f32[]\n  loss "
+     "\"loss\" = "
      "%6\n",
      {W, W, W},
      1,
@@ -149,8 +155,10 @@ static const struct {
      20,
      1},
     {"three axes in bf16, dilated, padded unlike at both ends",
-     "input $x = %0 : bf16[N=2, C=5, D=6, H=7, W=5]\n  input $w = %1 : bf16[O=9, C=5, kD=2, kH=3, kW=2]\n"
-     "  %3 = conv $x, $w {stride=[1, 2, 1], pad_lo=[1, 0, 2], pad_hi=[0, 2, 1], dilation=[2, 1, 3]} : "
+     "input $x = %0 : bf16[N=2, C=5, D=6, H=7, W=5]\n  input $w = %1 : bf16[O=9, C=5, kD=2, kH=3, "
+     "kW=2]\n"
+     "  %3 = conv $x, $w {stride=[1, 2, 1], pad_lo=[1, 0, 2], pad_hi=[0, 2, 1], dilation=[2, 1, "
+     "3]} : "
      "bf16[N=2, C=9, D=5, H=4, W=5]\n  output \"y\" = %3\n",
      {CW},
      2,
@@ -170,7 +178,8 @@ static const struct {
      0},
     {"two parts side by side, which are no tensor",
      "input $x = %0 : f32[N=2, C=8, H=5, W=5]\n  input $z = %1 : f32[N=2, C=8, H=5, W=5]\n"
-     "  input $w = %2 : f32[O=8, C=16, kH=3, kW=3]\n  %3 = cat $x, $z {axis=C} : f32[N=2, C=16, H=5, W=5]\n"
+     "  input $w = %2 : f32[O=8, C=16, kH=3, kW=3]\n  %3 = cat $x, $z {axis=C} : f32[N=2, C=16, "
+     "H=5, W=5]\n"
      "  %4 = conv %3, $w {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : f32[N=2, C=8, H=5, W=5]\n"
      "  output \"y\" = %4\n",
      {0},
@@ -191,10 +200,12 @@ static const struct {
      8,
      1},
     {"gradients of a convolution with strides in three axes",
-     "param $x = %0 : f32[N=2, C=6, D=5, H=6, W=7]\n  param $w = %1 : f32[O=10, C=6, kD=3, kH=4, kW=2]\n"
+     "param $x = %0 : f32[N=2, C=6, D=5, H=6, W=7]\n  param $w = %1 : f32[O=10, C=6, kD=3, kH=4, "
+     "kW=2]\n"
      "  %2 = conv $x, $w {stride=[2, 2, 3], pad_lo=[1, 1, 0], pad_hi=[1, 1, 1]} : "
      "f32[N=2, C=10, D=3, H=3, W=3]\n  %3 = tanh %2 : f32[N=2, C=10, D=3, H=3, W=3]\n"
-     "  %4 = mul %3, %3 : f32[N=2, C=10, D=3, H=3, W=3]\n  %6 = mean %4 {over=[N, C, D, H, W]} : f32[]\n"
+     "  %4 = mul %3, %3 : f32[N=2, C=10, D=3, H=3, W=3]\n  %6 = mean %4 {over=[N, C, D, H, W]} : "
+     "f32[]\n"
      "  loss \"loss\" = %6\n",
      {CS, CW, CW},
      2,
@@ -261,7 +272,9 @@ enum { OFFERS = 4 };
 
 /* What the library offers for a call. */
 static int ask(dl_library l, const dl_call *call, dl_algorithm *to) {
-    return call->what == dl_library_makes[l] ? dlr_libraries[l]->offer(here.opened[l], call, OFFERS, to) : 0;
+    return call->what == dl_library_makes[l]
+               ? dlr_libraries[l]->offer(here.opened[l], call, OFFERS, to)
+               : 0;
 }
 
 static void look_at(const wish *w, int kernel, int n, const dl_call *forms) {
@@ -271,15 +284,16 @@ static void look_at(const wish *w, int kernel, int n, const dl_call *forms) {
         all |= BIT(forms[i].what, forms[i].algorithm.form);
         for (int l = 0; l < DL_NLIBRARIES; l++) offered += ask((dl_library)l, &forms[i], some);
     }
-    CHECK(all == cases[w->number].forms[kernel], "%s, contraction %d: forms %d", cases[w->number].what,
-          kernel, all);
+    CHECK(all == cases[w->number].forms[kernel], "%s, contraction %d: forms %d",
+          cases[w->number].what, kernel, all);
     if (kernel || !n) return;
     const dl_matmul *m = &forms[0].matmul;
     const dl_convolution *c = &forms[0].convolution;
     int64_t matmul[] = {m->batch, m->rows, m->columns, m->terms},
             convolution[] = {c->samples, c->groups, c->c, c->o},
             *own = forms[0].what == DL_CALLED_MATMUL ? matmul : convolution;
-    CHECK(memcmp(own, &cases[w->number].batch, sizeof matmul) == 0 && offered == cases[w->number].offered,
+    CHECK(memcmp(own, &cases[w->number].batch, sizeof matmul) == 0 &&
+              offered == cases[w->number].offered,
           "%s: %lld, %lld, %lld, %lld, %d offered", cases[w->number].what, (long long)own[0],
           (long long)own[1], (long long)own[2], (long long)own[3], offered);
 }
@@ -339,15 +353,19 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
 static void verify(const char *what, const dl_module *m, const dl_plan *p) {
     dl_error err = {0};
     dl_verdict v = {0};
-    dl_verify_run run = {{.threads = 1, .device = "cuda:emulated"}, fill, NULL, (void *)(uintptr_t)p};
+    dl_verify_run run = {
+        {.threads = 1, .device = "cuda:emulated"}, fill, NULL, (void *)(uintptr_t)p};
     CHECK(dl_plan_check(p, &err), "%s: %s", what, err.message);
-    CHECK(dl_verify_kernels(arena, m->graphs.at[0], p, &run, &v, &err), "%s: %s", what, err.message);
-    CHECK(v.compared && !v.faults.n, "%s: %s", what, v.faults.n ? v.faults.at[0] : "nothing compared");
+    CHECK(dl_verify_kernels(arena, m->graphs.at[0], p, &run, &v, &err), "%s: %s", what,
+          err.message);
+    CHECK(v.compared && !v.faults.n, "%s: %s", what,
+          v.faults.n ? v.faults.at[0] : "nothing compared");
 }
 
 static bool has(int number, dl_library l, dl_form form) {
     bool any = false;
-    for (int i = 0; i < 4; i++) any |= (cases[number].forms[i] & BIT(dl_library_makes[l], form)) != 0;
+    for (int i = 0; i < 4; i++)
+        any |= (cases[number].forms[i] & BIT(dl_library_makes[l], form)) != 0;
     return any;
 }
 
@@ -356,8 +374,9 @@ static int test_one(wish w, bool tf32) {
     dl_error err = {0};
     dl_module *m;
     dl_plan *p = compile(&w, tf32, &m, &err);
-    const char *what = dl_format(arena, "%s, %s, form %d, algorithm %d%s", cases[w.number].what,
-                                 dl_library_names[w.library], (int)w.form, w.algorithm, tf32 ? ", tf32" : "");
+    const char *what =
+        dl_format(arena, "%s, %s, form %d, algorithm %d%s", cases[w.number].what,
+                  dl_library_names[w.library], (int)w.form, w.algorithm, tf32 ? ", tf32" : "");
     CHECK(p, "%s: %s", what, err.message);
     CHECK(w.kernels && w.kernels <= 4, "%s: %d contractions", what, w.kernels);
     if (p && w.calls) verify(what, m, p);
@@ -372,8 +391,8 @@ static void test_case(int number) {
                 wish w = {.number = number, .library = (dl_library)l, .form = (dl_form)form};
                 if (!has(number, w.library, w.form)) continue;
                 while (w.algorithm < OFFERS && test_one(w, tf32)) w.algorithm++;
-                CHECK((w.algorithm > 0) == (cases[number].offered > 0), "%s: %d by %s", cases[number].what,
-                      w.algorithm, dl_library_names[l]);
+                CHECK((w.algorithm > 0) == (cases[number].offered > 0), "%s: %d by %s",
+                      cases[number].what, w.algorithm, dl_library_names[l]);
             }
 }
 
@@ -381,18 +400,21 @@ static void test_case(int number) {
 
 static void expect_refused(const dl_plan *p, const char *says) {
     dl_error err = {0};
-    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1, .device = "cuda:emulated"}, &err);
-    CHECK(!e && err.code == DL_RESOURCE && strstr(err.message, says), "%s, not: %s", err.message, says);
+    dlr_exec *e =
+        dlr_exec_open(p, (dlr_exec_options){.threads = 1, .device = "cuda:emulated"}, &err);
+    CHECK(!e && err.code == DL_RESOURCE && strstr(err.message, says), "%s, not: %s", err.message,
+          says);
     if (e) dlr_exec_close(e);
 }
 
-#define FAULT(place, value)                                                                                  \
-    do {                                                                                                     \
-        dl_error err_ = {0};                                                                                 \
-        __typeof__(place) kept_ = (place);                                                                   \
-        (place) = (value);                                                                                   \
-        CHECK(!dl_plan_check(p, &err_) && strstr(err_.message, "call"), #place ": %s", err_.message);        \
-        (place) = kept_;                                                                                     \
+#define FAULT(place, value)                                                                        \
+    do {                                                                                           \
+        dl_error err_ = {0};                                                                       \
+        __typeof__(place) kept_ = (place);                                                         \
+        (place) = (value);                                                                         \
+        CHECK(!dl_plan_check(p, &err_) && strstr(err_.message, "call"), #place ": %s",             \
+              err_.message);                                                                       \
+        (place) = kept_;                                                                           \
     } while (0)
 
 static void test_matmul_refused(const char *dir) {
@@ -404,7 +426,8 @@ static void test_matmul_refused(const char *dir) {
     if (!p) return;
     dl_plan_kernel *k = &p->kernels.at[0];
     dl_call *c = &k->calls.at[0];
-    CHECK(k->phases == 0 && k->workspace >= c->algorithm.workspace && p->workspace_bytes >= k->workspace,
+    CHECK(k->phases == 0 && k->workspace >= c->algorithm.workspace &&
+              p->workspace_bytes >= k->workspace,
           "%d phases, workspace %lld", k->phases, (long long)k->workspace);
     CHECK(strncmp(k->variant, "cuBLASLt 13.1.0, algorithm ", 27) == 0, "%s", k->variant);
 
@@ -458,7 +481,8 @@ static void test_convolution_refused(const char *dir) {
     dl_call *c = &k->calls.at[0];
     dl_convolution *v = &c->convolution;
     CHECK(c->what == DL_CALLED_CONVOLUTION && v->of[DL_TENSOR_Y].param == DL_IN_WORKSPACE &&
-              strncmp(k->variant, "cuDNN 9.26.0, algorithm ", 24) == 0 && strstr(k->variant, ", sums alone"),
+              strncmp(k->variant, "cuDNN 9.26.0, algorithm ", 24) == 0 &&
+              strstr(k->variant, ", sums alone"),
           "%s", k->variant);
 
     const char *path = dl_format(arena, "%s/convolutions.dlp", dir);
@@ -510,10 +534,11 @@ static void test_text(void) {
                             .words = {1, UINT64_MAX, 0, 7, 8, 9, 10, 11},
                             .workspace = 77};
     const char *text = dl_algorithm_text(arena, &a);
-    CHECK(dl_algorithm_parse(text, strlen(text), &back) && dl_algorithm_is_same(&a, &back), "%s", text);
+    CHECK(dl_algorithm_parse(text, strlen(text), &back) && dl_algorithm_is_same(&a, &back), "%s",
+          text);
     for (size_t n = 0; n < strlen(text); n++)
-        CHECK(!dl_algorithm_parse(text, n, &back) || n > strlen(text) - 16, "a part of %zu characters parses",
-              n);
+        CHECK(!dl_algorithm_parse(text, n, &back) || n > strlen(text) - 16,
+              "a part of %zu characters parses", n);
     CHECK(!dl_algorithm_parse("64x64, terms in 8", 17, &back), "a tiling parses");
     CHECK(strstr(dl_algorithm_name(&a), "cuBLASLt 13.1.0, algorithm ") &&
               strstr(dl_algorithm_name(&a), ", sums alone"),
@@ -533,7 +558,8 @@ int main(void) {
     if (!test_cache(dir)) return 1;
     CHECK(dlr_library_find(DL_LIBRARY_CUBLASLT, true, &err) == 130100 &&
               dlr_library_find(DL_LIBRARY_CUDNN, true, &err) == 92600 &&
-              dlr_libraries_begin(&here, dlr_driver_fake(), 0, 3, &err) && here.opened[0] && here.opened[1],
+              dlr_libraries_begin(&here, dlr_driver_fake(), 0, 3, &err) && here.opened[0] &&
+              here.opened[1],
           "%s %s %s", err.message, here.why[0].message, here.why[1].message);
     test_text();
     bool both = here.opened[0] && here.opened[1];

@@ -1,5 +1,5 @@
-/* Checkpoints: round trip, damage, and every crash point and every failing call of the writer and the reader;
- * once where one process writes them, and once where two ranks' parts make one.
+/* Checkpoints: round trip, damage, and every crash point and every failing call of the writer and
+ * the reader; once where one process writes them, and once where two ranks' parts make one.
  *
  * test_checkpoint [long]     long: 100,000 flips in a larger checkpoint, and 10,000 crash points */
 #include "tests/unit/faulty_calls.h"
@@ -13,8 +13,7 @@
 #include "runtime/formats/checkpoint.h"
 #include "tests/check.h"
 
-/* Saving and reading
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Saving and reading ---- */
 
 static char *root;
 static const char *dir;
@@ -24,7 +23,8 @@ static int N = FEW; /* elements of each tensor */
 static bool sharded;
 
 /* The files of a checkpoint in the order of the above. */
-static const char *const whole_files[] = {"model.safetensors", "optimizer.safetensors", "state.json"};
+static const char *const whole_files[] = {"model.safetensors", "optimizer.safetensors",
+                                          "state.json"};
 static const char *const shard_files[] = {
     "model-00001-of-00002.safetensors", "optimizer-00001-of-00002.safetensors",
     "model-00002-of-00002.safetensors", "optimizer-00002-of-00002.safetensors",
@@ -49,16 +49,19 @@ static bool save_sharded(const dlr_checkpoint_content *whole, dl_error *err) {
             const dlr_st_tensor *t = whole->parts[i].content.tensors;
             tensors[i] = *t, tensors[i].shape[0] = rank ? N - 2 : 2;
             if (rank) tensors[i].data = (const char *)t->data + 2 * dlr_st_dtype_size(t->dtype);
-            boxes[i] = (dlr_st_meta){DLR_ST_BOXES, dl_format(arena, "{\"%s\": {\"%s\": [%d]}}", t->name,
-                                                             DLR_ST_OFFSETS, rank ? 2 : 0)};
+            boxes[i] =
+                (dlr_st_meta){DLR_ST_BOXES, dl_format(arena, "{\"%s\": {\"%s\": [%d]}}", t->name,
+                                                      DLR_ST_OFFSETS, rank ? 2 : 0)};
             parts[i] = (dlr_checkpoint_part){
                 dlr_checkpoint_shard_name(arena, whole->parts[i].name, rank + 1, 2),
                 {.tensors = &tensors[i], .n = 1, .metadata = &boxes[i], .n_metadata = 1}};
         }
         if (!dlr_checkpoint_write(dir, &content, written, err)) return false;
-        for (int i = 0; i < 2; i++) files[2 * rank + i] = (dlr_checkpoint_file){parts[i].name, written[i]};
+        for (int i = 0; i < 2; i++)
+            files[2 * rank + i] = (dlr_checkpoint_file){parts[i].name, written[i]};
     }
-    return dlr_checkpoint_commit(dir, whole, files, 4, "{\"not read here\": 0, \"nor anywhere\": 0}\n", err);
+    return dlr_checkpoint_commit(dir, whole, files, 4,
+                                 "{\"not read here\": 0, \"nor anywhere\": 0}\n", err);
 }
 
 /* A checkpoint whose every value says of which step and version it is. */
@@ -69,13 +72,17 @@ static bool save(int step, int version, bool best, int keep, dl_error *err) {
         model[i] = (float)(1000 * step + 10 * version + i), moments[i] = model[i] / 3.0;
     dlr_st_tensor weight = {
         .name = "conv.weight", .dtype = DLR_ST_F32, .rank = 1, .shape = {N}, .data = model};
-    dlr_st_tensor moment = {
-        .name = "exp_avg.conv.weight", .dtype = DLR_ST_F64, .rank = 1, .shape = {N}, .data = moments};
+    dlr_st_tensor moment = {.name = "exp_avg.conv.weight",
+                            .dtype = DLR_ST_F64,
+                            .rank = 1,
+                            .shape = {N},
+                            .data = moments};
     dlr_checkpoint_part parts[] = {{"model", {.tensors = &weight, .n = 1}},
                                    {"optimizer", {.tensors = &moment, .n = 1}}};
-    dlr_state_value values[] = {{.key = "losses", .kind = DLR_STATE_REALS, .reals = moments, .n_reals = FEW},
-                                {.key = "version", .kind = DLR_STATE_INT, .integer = version},
-                                {.key = "config", .kind = DLR_STATE_TEXT, .text = "short \"x\""}};
+    dlr_state_value values[] = {
+        {.key = "losses", .kind = DLR_STATE_REALS, .reals = moments, .n_reals = FEW},
+        {.key = "version", .kind = DLR_STATE_INT, .integer = version},
+        {.key = "config", .kind = DLR_STATE_TEXT, .text = "short \"x\""}};
     dlr_checkpoint_content content = {.parts = parts, .n_parts = 2, .is_best = best, .keep = keep};
     content.state = (dlr_state){.epoch = step / 2,
                                 .iteration = step,
@@ -103,25 +110,30 @@ static bool is_whole(const dlr_checkpoint *c) {
                       *o = dlr_checkpoint_part_file(c, "optimizer", &err);
     const dlr_state_value *losses = dlr_checkpoint_value(c, "losses"),
                           *text = dlr_checkpoint_value(c, "config");
-    if (!m || !o || !losses || losses->n_reals != FEW || !text || strcmp(text->text, "short \"x\"") != 0)
+    if (!m || !o || !losses || losses->n_reals != FEW || !text ||
+        strcmp(text->text, "short \"x\"") != 0)
         return false;
     const dlr_st_tensor *weight = dlr_st_find(m, "conv.weight"),
                         *moment = dlr_st_find(o, "exp_avg.conv.weight");
-    if (!weight || !moment || weight->bytes != n * sizeof *model || moment->bytes != n * sizeof *moments)
+    if (!weight || !moment || weight->bytes != n * sizeof *model ||
+        moment->bytes != n * sizeof *moments)
         return false;
-    if (!dlr_st_load(m, weight, model, &err) || !dlr_st_load(o, moment, moments, &err)) return false;
+    if (!dlr_st_load(m, weight, model, &err) || !dlr_st_load(o, moment, moments, &err))
+        return false;
     int step = (int)c->state.iteration;
     for (int i = 0; i < N; i++) {
-        if (model[i] != (float)(1000 * step + 10 * version_of(c) + i) || moments[i] != model[i] / 3.0)
+        if (model[i] != (float)(1000 * step + 10 * version_of(c) + i) ||
+            moments[i] != model[i] / 3.0)
             return false;
         if (i < FEW && losses->reals[i] != moments[i]) return false;
     }
-    return c->state.epoch == step / 2 && c->state.position == step % 2 && c->state.seed == UINT64_MAX - 1 &&
-           c->state.epoch_loss == 1.0 / 3 &&
+    return c->state.epoch == step / 2 && c->state.position == step % 2 &&
+           c->state.seed == UINT64_MAX - 1 && c->state.epoch_loss == 1.0 / 3 &&
            (step == 1 ? isinf(c->state.best_loss) : c->state.best_loss == 0.1);
 }
 
-/* The version and step loaded by `which` as 100 * step + version; 0 for none, -1 failed, -2 torn. */
+/* The version and step loaded by `which` as 100 * step + version; 0 for none, -1 failed, -2 torn.
+ */
 static int load(const char *which, int *warnings) {
     dl_error err = {0};
     dlr_checkpoint *c;
@@ -145,9 +157,7 @@ static void clear(void) {
     CHECK(dl_remove_tree(dir, &err), "%s", err.message);
 }
 
-/* Tests
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- Tests ---- */
 
 static void test_ordinary_life(void) {
     dl_error err = {0};
@@ -162,10 +172,10 @@ static void test_ordinary_life(void) {
     CHECK(save(5, 0, true, 2, &err));
     CHECK(!exists("step-00000001") && !exists("step-00000003") && exists("step-00000004") &&
           load("best", NULL) == 500);
-    CHECK(save(5, 1, false, 2, &err) && load("last", NULL) == 501 && !exists("step-00000005.old"), "%s",
-          err.message);
-    /* Gone back to step 2: what came later belongs to a future given up. The best stays until there is a
-     * better. */
+    CHECK(save(5, 1, false, 2, &err) && load("last", NULL) == 501 && !exists("step-00000005.old"),
+          "%s", err.message);
+    /* Gone back to step 2: what came later belongs to a future given up. The best stays until there
+     * is a better. */
     CHECK(save(3, 2, false, 2, &err) && load("last", NULL) == 302 && !exists("step-00000004") &&
           load("best", NULL) == 501);
     CHECK(mkdir(dl_format(arena, "%s/step-00000009.tmp", dir), 0755) == 0);
@@ -176,15 +186,17 @@ static void test_ordinary_life(void) {
           strstr(err.message, "scaler"));
     dlr_checkpoint_close(c);
     /* What could not be read back is refused before it replaces anything. */
-    dlr_state_value twice[] = {{.key = "a", .kind = DLR_STATE_INT}, {.key = "a", .kind = DLR_STATE_INT}};
-    dlr_checkpoint_content bad = {.state = {.iteration = 7, .values = twice, .n_values = 2}, .keep = 1};
+    dlr_state_value twice[] = {{.key = "a", .kind = DLR_STATE_INT},
+                               {.key = "a", .kind = DLR_STATE_INT}};
+    dlr_checkpoint_content bad = {.state = {.iteration = 7, .values = twice, .n_values = 2},
+                                  .keep = 1};
     err = (dl_error){0};
     CHECK(!dlr_checkpoint_save(dir, &bad, &err) && strstr(err.message, "twice"), "%s", err.message);
     CHECK(load("last", NULL) == 403 && !exists("step-00000007.tmp"));
 }
 
-/* Flips every bit of every file of the newest checkpoint (under sanitizers, some): found each time, and the
- * previous one taken. */
+/* Flips every bit of every file of the newest checkpoint (under sanitizers, some): found each time,
+ * and the previous one taken. */
 static void test_damage(void) {
     dl_error err = {0};
     clear();
@@ -210,10 +222,13 @@ static void test_damage(void) {
         CHECK(unlink(path) == 0 && load("last", NULL) == 100);
         CHECK(save(2, 0, false, 2, &err) && load("last", NULL) == 200);
     }
-    CHECK(dl_remove_tree(dl_format(arena, "%s/step-00000002", dir), &err) && load("last", NULL) == 100);
+    CHECK(dl_remove_tree(dl_format(arena, "%s/step-00000002", dir), &err) &&
+          load("last", NULL) == 100);
     int warnings = 0;
-    CHECK(unlink(dl_format(arena, "%s/last", dir)) == 0 && load("last", &warnings) == 100 && warnings == 1);
-    CHECK(unlink(dl_format(arena, "%s/step-00000001/state.json", dir)) == 0 && load("last", NULL) == -1);
+    CHECK(unlink(dl_format(arena, "%s/last", dir)) == 0 && load("last", &warnings) == 100 &&
+          warnings == 1);
+    CHECK(unlink(dl_format(arena, "%s/step-00000001/state.json", dir)) == 0 &&
+          load("last", NULL) == -1);
 }
 
 /* The same in a checkpoint of 1.2 MB, at random places of the data. */
@@ -225,7 +240,8 @@ static void test_flips(int flips) {
     clear();
     CHECK(save(1, 0, false, 2, &err) && save(2, 0, false, 2, &err));
     for (int i = 0; i < flips; i++) {
-        const char *path = dl_format(arena, "%s/%s", dir, file_of("step-00000002", i % (sharded ? 4 : 2)));
+        const char *path =
+            dl_format(arena, "%s/%s", dir, file_of("step-00000002", i % (sharded ? 4 : 2)));
         struct stat st;
         int fd = open(path, O_RDWR);
         CHECK(fd >= 0 && fstat(fd, &st) == 0);
@@ -247,8 +263,8 @@ static void test_flips(int flips) {
     N = FEW;
 }
 
-/* Every failing call of the reader: what it gives is whole, of this step or the one before, or an error. It
- * is never "nothing there", which would start a run anew over them. */
+/* Every failing call of the reader: what it gives is whole, of this step or the one before, or an
+ * error. It is never "nothing there", which would start a run anew over them. */
 static int test_failing_reads(fault_kind kind) {
     dl_error err = {0};
     clear();
@@ -265,7 +281,8 @@ static int test_failing_reads(fault_kind kind) {
         warnings = c ? c->n_warnings : 0;
         dlr_checkpoint_close(c);
         if (calls < k) return k - 1;
-        CHECK(outcome != DLR_CHECKPOINT_NONE && (outcome == DLR_CHECKPOINT_FAILED) == (err.code != DL_OK),
+        CHECK(outcome != DLR_CHECKPOINT_NONE &&
+                  (outcome == DLR_CHECKPOINT_FAILED) == (err.code != DL_OK),
               "read %d: outcome %d, %s", k, outcome, err.message);
         CHECK(outcome == DLR_CHECKPOINT_FAILED || (found == 2 && warnings <= 1) ||
                   (found == 1 && warnings >= 1),
@@ -281,11 +298,13 @@ enum { STORY = 6 };
 static struct {
     int step, version;
     bool best;
-} story[STORY] = {{1, 0, true}, {2, 0, false}, {2, 1, true}, {2, 2, false}, {3, 0, false}, {4, 0, false}};
+} story[STORY] = {{1, 0, true},  {2, 0, false}, {2, 1, true},
+                  {2, 2, false}, {3, 0, false}, {4, 0, false}};
 
 static int id(int i) { return i < 0 ? 0 : 100 * story[i].step + story[i].version; }
 
-/* After `done` saves and a broken one: the last committed or the one that broke loads; life goes on. */
+/* After `done` saves and a broken one: the last committed or the one that broke loads; life goes
+ * on. */
 static void check_survival(const char *what, int point, int done, int keep) {
     dl_error err = {0};
     int warnings = 0, last = load("last", &warnings), best = load("best", NULL);
@@ -296,23 +315,24 @@ static void check_survival(const char *what, int point, int done, int keep) {
         for (int k = 0; k < count_files(); k++) whole = whole && exists(file_of(name, k));
         CHECK(whole || !exists(name), "%s %d: half of %s", what, point, name);
     }
-    CHECK(last == id(done - 1) || (done < STORY && last == id(done)), "%s %d: %d saves done, 'last' loads %d",
-          what, point, done, last);
+    CHECK(last == id(done - 1) || (done < STORY && last == id(done)),
+          "%s %d: %d saves done, 'last' loads %d", what, point, done, last);
     CHECK(best >= 0, "%s %d: best loads %d", what, point, best);
-    CHECK(save(7, 0, false, keep, &err) && load("last", &warnings) == 700 && warnings == 0, "%s %d: %s", what,
-          point, err.message);
+    CHECK(save(7, 0, false, keep, &err) && load("last", &warnings) == 700 && warnings == 0,
+          "%s %d: %s", what, point, err.message);
     best = load("best", &warnings);
-    CHECK(best > 0 && (done == 0 || warnings == 0), "%s %d: best loads %d with %d warnings", what, point,
-          best, warnings);
+    CHECK(best > 0 && (done == 0 || warnings == 0), "%s %d: best loads %d with %d warnings", what,
+          point, best, warnings);
     for (int i = 0; i < STORY; i++) {
         const char *name = dl_format(arena, "step-%08d", story[i].step);
-        CHECK(!exists(dl_format(arena, "%s.tmp", name)) && !exists(dl_format(arena, "%s.old", name)),
+        CHECK(!exists(dl_format(arena, "%s.tmp", name)) &&
+                  !exists(dl_format(arena, "%s.old", name)),
               "%s %d: leftovers of %s", what, point, name);
     }
 }
 
-/* Kills a writer before its k-th system call, for every k until it gets through; under sanitizers, which see
- * nothing of who is killed, for some. */
+/* Kills a writer before its k-th system call, for every k until it gets through; under sanitizers,
+ * which see nothing of who is killed, for some. */
 static int test_kills(int keep) {
     int *done = mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (int k = 1;; k++) {
@@ -323,8 +343,8 @@ static int test_kills(int keep) {
         if (child == 0) {
             dl_error err = {0};
             fault.kind = KILL, fault.at = k, atomic_store(&fault.calls, 0);
-            for (int i = 0; i < STORY && save(story[i].step, story[i].version, story[i].best, keep, &err);
-                 i++)
+            for (int i = 0;
+                 i < STORY && save(story[i].step, story[i].version, story[i].best, keep, &err); i++)
                 *done = i + 1;
             _exit(err.code);
         }
@@ -346,12 +366,13 @@ static int test_failures(fault_kind kind, int keep) {
         clear();
         fault.kind = kind, fault.at = k, atomic_store(&fault.calls, 0);
         int done = 0;
-        while (done < STORY && save(story[done].step, story[done].version, story[done].best, keep, &err))
+        while (done < STORY &&
+               save(story[done].step, story[done].version, story[done].best, keep, &err))
             done++;
         fault.kind = NO_FAULT;
         if (fault.calls < k) return k - 1;
-        CHECK(done < STORY && err.code == DL_IO && strstr(err.message, "error"), "call %d: %d '%s'", k, done,
-              err.message);
+        CHECK(done < STORY && err.code == DL_IO && strstr(err.message, "error"), "call %d: %d '%s'",
+              k, done, err.message);
         check_survival(kind == FAIL_ONCE ? "failed once at" : "failed from", k, done, keep);
     }
 }
@@ -385,7 +406,8 @@ static void test_all(bool at_length, dlr_rng *random) {
 
 /* ---- two ranks that read ---- */
 
-/* What one of them has said, for the other: they run one after the other, twice, until both know all. */
+/* What one of them has said, for the other: they run one after the other, twice, until both know
+ * all. */
 typedef struct {
     uint64_t same[2][8];
     int64_t most[2][8];
@@ -410,13 +432,15 @@ static bool say_most(void *context, int64_t number, int64_t *most, dl_error *err
     return true;
 }
 
-/* Each rank reads through its share alone; what one finds damaged both pass over, and the file is named. */
+/* Each rank reads through its share alone; what one finds damaged both pass over, and the file is
+ * named. */
 static void test_two_readers(void) {
     dl_error err = {0};
     clear();
     CHECK(save(1, 0, true, 2, &err) && save(2, 0, false, 2, &err), "%s", err.message);
     for (int k = -1; k < count_files() - 1; k++) {
-        int fd = k < 0 ? -1 : open(dl_format(arena, "%s/%s", dir, file_of("step-00000002", k)), O_RDWR);
+        int fd =
+            k < 0 ? -1 : open(dl_format(arena, "%s/%s", dir, file_of("step-00000002", k)), O_RDWR);
         unsigned char last = 0, flipped;
         struct stat st;
         if (fd >= 0) CHECK(fstat(fd, &st) == 0 && pread(fd, &last, 1, st.st_size - 1) == 1);
@@ -428,13 +452,16 @@ static void test_two_readers(void) {
             dlr_checkpoint_readers readers = {t.rank, 2, say_same, say_most, &t};
             dlr_checkpoint *c = NULL;
             err = (dl_error){0};
-            CHECK(dlr_checkpoint_open(dir, "last", &readers, &c, &err) == DLR_CHECKPOINT_LOADED, "%s",
-                  err.message);
+            CHECK(dlr_checkpoint_open(dir, "last", &readers, &c, &err) == DLR_CHECKPOINT_LOADED,
+                  "%s", err.message);
             /* in the first round they do not know yet */
             bool knows = turn >= 2;
-            CHECK(!c || !knows || (int)c->state.iteration == (k < 0 ? 2 : 1), "file %d, rank %d", k, t.rank);
-            CHECK(!c || !knows || k < 0 || (c->n_warnings == 1 && strstr(c->warnings[0], shard_files[k])),
-                  "file %d, rank %d: %s", k, t.rank, c && c->n_warnings ? c->warnings[0] : "no warning");
+            CHECK(!c || !knows || (int)c->state.iteration == (k < 0 ? 2 : 1), "file %d, rank %d", k,
+                  t.rank);
+            CHECK(!c || !knows || k < 0 ||
+                      (c->n_warnings == 1 && strstr(c->warnings[0], shard_files[k])),
+                  "file %d, rank %d: %s", k, t.rank,
+                  c && c->n_warnings ? c->warnings[0] : "no warning");
             CHECK(!c || !knows || is_whole(c));
             dlr_checkpoint_close(c);
         }
@@ -450,7 +477,8 @@ static void test_two_readers(void) {
               strstr(err.message, "the list of checkpoints in"),
           "%s", err.message);
     t.n_same = 0, err = (dl_error){0};
-    CHECK(dlr_checkpoint_open("/nowhere/at/all", "last", &readers, &c, &err) == DLR_CHECKPOINT_FAILED,
+    CHECK(dlr_checkpoint_open("/nowhere/at/all", "last", &readers, &c, &err) ==
+              DLR_CHECKPOINT_FAILED,
           "nothing here is not nothing everywhere");
 }
 
@@ -459,7 +487,8 @@ int main(int argc, char **argv) {
     dlr_rng random = dlr_rng_at((dlr_rng_place){.seed = 10, .stream = DLR_STREAM_NOISE});
     arena = dl_arena_new(NULL);
     /* Thousands of small directories: in memory where there is such a place. */
-    root = dl_format(arena, "%s/dl_test_XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    root =
+        dl_format(arena, "%s/dl_test_XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     CHECK(mkdtemp(root) != NULL);
     dir = dl_format(arena, "%s/run/checkpoints", root);
     for (int i = 0; i < 2; i++) {

@@ -1,5 +1,5 @@
-/* The configuration: layers and their order, checks, the command line, the model's arguments, what is
- * printed; the U-Net's own file; and docs/configuration.md against config.def. */
+/* The configuration: layers and their order, checks, the command line, the model's arguments, what
+ * is printed; the U-Net's own file; and docs/configuration.md against config.def. */
 #include "frontends/yaml/config.h"
 #include "frontends/yaml/data_file.h"
 #include "ir/base/dirs.h"
@@ -37,8 +37,8 @@ static dl_config *open_line(const char *line, dl_error *err) {
     return dl_config_open(arena, argc, argv, options, err);
 }
 
-/* The whole way: command line, f.yaml with this text (NULL: as it is), the end. NULL and the error when one
- * fails. */
+/* The whole way: command line, f.yaml with this text (NULL: as it is), the end. NULL and the error
+ * when one fails. */
 static dl_config *configure(const char *yaml, const char *line, dl_error *err) {
     if (yaml) write_text("f.yaml", yaml);
     dl_config *c = open_line(dl_format(arena, "--yaml_config f.yaml %s", line), err);
@@ -53,8 +53,8 @@ static dl_config *configure_ok(const char *yaml, const char *line) {
 
 static void check_fault(const char *yaml, const char *line, dl_code code, const char *want) {
     dl_error err;
-    CHECK(!configure(yaml, line, &err) && err.code == code, "%s, %s: code %d", yaml ? yaml : "", line,
-          err.code);
+    CHECK(!configure(yaml, line, &err) && err.code == code, "%s, %s: code %d", yaml ? yaml : "",
+          line, err.code);
     CHECK(strstr(err.message, want), "got '%s', want '%s'", err.message, want);
 }
 static void check_file_fault(const char *keys, const char *want) {
@@ -69,8 +69,10 @@ static void check_line_fault(const char *line, const char *want) {
 static void test_order(void) {
     dl_error err;
     dl_config *c = open_line("", &err);
-    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 10 && !dl_config_is_given(c, DL_KEY_num_epochs), " ");
-    CHECK(dl_config_is_null(c, DL_KEY_box_size) && dl_config_is_null(c, DL_KEY_local_batch_size), " ");
+    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 10 && !dl_config_is_given(c, DL_KEY_num_epochs),
+          " ");
+    CHECK(dl_config_is_null(c, DL_KEY_box_size) && dl_config_is_null(c, DL_KEY_local_batch_size),
+          " ");
     CHECK_STR(c->name, "base");
 
     const char *yaml = "base: &base\n"
@@ -82,15 +84,18 @@ static void test_order(void) {
                        "  lr_schedule: {<<: *lr, start_lr: 5E-4}\n"
                        "  box_size: [80, 40]\n";
     c = configure_ok(yaml, "");
-    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 3 && dl_config_is_given(c, DL_KEY_num_epochs), " ");
+    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 3 && dl_config_is_given(c, DL_KEY_num_epochs),
+          " ");
     CHECK(dl_config_float(c, DL_KEY_start_lr) == 2e-4, " ");
     c = configure_ok(yaml, "--config other --Nsamples=96");
     CHECK(dl_config_int(c, DL_KEY_num_epochs) == 4 && dl_config_int(c, DL_KEY_Nsamples) == 96, " ");
     CHECK(dl_config_float(c, DL_KEY_start_lr) == 5e-4, " ");
     CHECK_STR(dl_config_str(c, DL_KEY_scaling), "sqrt");
     CHECK(dl_config_value(c, DL_KEY_box_size)->items.at[1]->integer == 40, " ");
-    c = configure_ok(yaml, "--config=other --num_epochs=5 --start_lr=1e-3 --num_epochs=6 --box_size=64");
-    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 6 && dl_config_float(c, DL_KEY_start_lr) == 1e-3, " ");
+    c = configure_ok(yaml,
+                     "--config=other --num_epochs=5 --start_lr=1e-3 --num_epochs=6 --box_size=64");
+    CHECK(dl_config_int(c, DL_KEY_num_epochs) == 6 && dl_config_float(c, DL_KEY_start_lr) == 1e-3,
+          " ");
     CHECK_STR(dl_config_str(c, DL_KEY_scaling),
               "sqrt"); /* a leaf from the line leaves its section's others alone */
     CHECK(dl_config_value(c, DL_KEY_box_size)->integer == 64, " ");
@@ -121,48 +126,62 @@ static void test_choice(void) {
     CHECK_STR(configure_ok("anchor: &a 3\nx: {seed: *a}\ny: {}\n", "")->name, "x");
     CHECK_STR(configure_ok("base: {}\ny: {}\n", "--config y")->name, "y");
 
-    dl_config *c =
-        configure_ok("base: {lr: 5E-4, warmup: 7, max_epochs: 3, batch_size: 12}\n", "--n_epochs=9");
-    CHECK(dl_config_float(c, DL_KEY_start_lr) == 5e-4 && dl_config_int(c, DL_KEY_warmup_steps) == 7, " ");
-    CHECK(dl_config_int(c, DL_KEY_global_batch_size) == 12 && dl_config_int(c, DL_KEY_num_epochs) == 9, " ");
-    c = configure_ok("b: &b {lr: 1, num_epochs: 1}\nbase:\n  <<: *b\n  start_lr: 2\n  n_epochs: 2\n",
-                     "--config base"); /* the configuration's own name of the key, not the merged one */
-    CHECK(dl_config_float(c, DL_KEY_start_lr) == 2 && dl_config_int(c, DL_KEY_num_epochs) == 2, " ");
+    dl_config *c = configure_ok("base: {lr: 5E-4, warmup: 7, max_epochs: 3, batch_size: 12}\n",
+                                "--n_epochs=9");
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 5e-4 && dl_config_int(c, DL_KEY_warmup_steps) == 7,
+          " ");
+    CHECK(dl_config_int(c, DL_KEY_global_batch_size) == 12 &&
+              dl_config_int(c, DL_KEY_num_epochs) == 9,
+          " ");
+    c = configure_ok(
+        "b: &b {lr: 1, num_epochs: 1}\nbase:\n  <<: *b\n  start_lr: 2\n  n_epochs: 2\n",
+        "--config base"); /* the configuration's own name of the key, not the merged one */
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 2 && dl_config_int(c, DL_KEY_num_epochs) == 2,
+          " ");
     check_line_fault("--lr=-1", "--lr=-1: lr_schedule.start_lr must be a number of at least 0");
 }
 
 /* Maps group keys, whatever they are called; one under a key's name sets the key by `name`. */
 static void test_groups(void) {
     dl_error err;
-    dl_config *c =
-        configure_ok("base: {training: {batch_size: 3, n_epochs: 2}, optimizer: {name: SGD, lr: 0.5}}\n", "");
-    CHECK(dl_config_int(c, DL_KEY_global_batch_size) == 3 && dl_config_int(c, DL_KEY_num_epochs) == 2, " ");
+    dl_config *c = configure_ok(
+        "base: {training: {batch_size: 3, n_epochs: 2}, optimizer: {name: SGD, lr: 0.5}}\n", "");
+    CHECK(dl_config_int(c, DL_KEY_global_batch_size) == 3 &&
+              dl_config_int(c, DL_KEY_num_epochs) == 2,
+          " ");
     CHECK_STR(dl_config_str(c, DL_KEY_optimizer), "sgd");
     CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.5, " ");
     c = configure_ok("base: {optimizer: Adam}\n", "--optimizer=name=SGD,lr=0.01,momentum=0.9");
     CHECK_STR(dl_config_str(c, DL_KEY_optimizer), "sgd");
-    CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.01 && dl_config_float(c, DL_KEY_momentum) == 0.9, " ");
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.01 && dl_config_float(c, DL_KEY_momentum) == 0.9,
+          " ");
     c = configure_ok("base: {}\n", "--optimizer=lr=0.25 --optimizer={batch_size:\t8}");
     CHECK_STR(dl_config_str(c, DL_KEY_optimizer), "adam");
-    CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.25 && dl_config_int(c, DL_KEY_global_batch_size) == 8,
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.25 &&
+              dl_config_int(c, DL_KEY_global_batch_size) == 8,
           " ");
     c = configure_ok("base: {lr_schedule: cosine, lr: 1}\n", "");
     CHECK_STR(dl_config_value(c, DL_KEY_lr_schedule)->text, "cosine");
     c = configure_ok("base: {lr_schedule: {name: NONE, start_lr: 2}}\n", "--use_cache=a=b,c");
     CHECK_STR(dl_config_value(c, DL_KEY_lr_schedule)->text, "none");
     CHECK_STR(dl_config_str(c, DL_KEY_use_cache), "a=b,c"); /* a path is no list of keys */
-    c = configure_ok("base: {lr_schedule: [{start_epoch: 0, end_epoch: 3, multiplier: 1.}, {start_epoch: 3, "
-                     "multiplier: 1.e-1}]}\n",
-                     "");
+    c = configure_ok(
+        "base: {lr_schedule: [{start_epoch: 0, end_epoch: 3, multiplier: 1.}, {start_epoch: 3, "
+        "multiplier: 1.e-1}]}\n",
+        "");
     CHECK(dl_config_value(c, DL_KEY_lr_schedule)->items.n == 2, " ");
 
-    check_line_fault("--optimizer=name=SGD,lrr=1", "unknown key 'lrr' in optimizer; did you mean 'lr'?");
+    check_line_fault("--optimizer=name=SGD,lrr=1",
+                     "unknown key 'lrr' in optimizer; did you mean 'lr'?");
     check_line_fault("--optimizer=name=lion", "must be one of adam, adamw, sgd, rmsprop, ");
     check_line_fault("--optimizer=name=lion", ", radam, not 'lion'");
     check_line_fault("--optimizer=RMSProb", "not 'RMSProb'; did you mean 'rmsprop'?");
-    check_file_fault("  optimizer: {name: Adagard, lr: 0.1}", "f.yaml:2:21: error: optimizer must be one of");
-    check_file_fault("  optimizer: {name: Adagard, lr: 0.1}", "not 'Adagard'; did you mean 'adagrad'?");
-    check_file_fault("  lr_schedule: {name: Kosine}", "f.yaml:2:23: error: lr_schedule must be one of");
+    check_file_fault("  optimizer: {name: Adagard, lr: 0.1}",
+                     "f.yaml:2:21: error: optimizer must be one of");
+    check_file_fault("  optimizer: {name: Adagard, lr: 0.1}",
+                     "not 'Adagard'; did you mean 'adagrad'?");
+    check_file_fault("  lr_schedule: {name: Kosine}",
+                     "f.yaml:2:23: error: lr_schedule must be one of");
     check_file_fault("  lr_schedule: {name: Kosine}", "not 'Kosine'; did you mean 'cosine'?");
     check_line_fault("--lr_schedule.num_epochs=3", "unknown option '--lr_schedule.num_epochs'");
     check_file_fault("  training: {n_epoch: 3}",
@@ -185,39 +204,47 @@ static void test_groups(void) {
           " ");
 }
 
-/* Keras' and PyTorch's names of an optimiser and of its options, which are keys within that map alone. */
+/* Keras' and PyTorch's names of an optimiser and of its options, which are keys within that map
+ * alone. */
 static void test_within(void) {
     static const char *const names[][2] = {
         {"RMSprop", "rmsprop"},   {"Adagrad", "adagrad"}, {"NAdam", "nadam"},
         {"Adadelta", "adadelta"}, {"Adamax", "adamax"},   {"Nadam", "nadam"},
         {"RAdam", "radam"},       {"AdamW", "adamw"},     {"SGD", "sgd"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        dl_config *c = configure_ok(dl_format(arena, "base: {optimizer: {name: %s}}\n", names[i][0]), "");
+        dl_config *c =
+            configure_ok(dl_format(arena, "base: {optimizer: {name: %s}}\n", names[i][0]), "");
         CHECK_STR(dl_config_str(c, DL_KEY_optimizer), names[i][1]);
     }
     dl_config *c = configure_ok(
         "base: {optimizer: {name: Adam, learning_rate: 0.5, betas: [0.8, 0.7], eps: 1e-3,\n"
-        "  alpha: 0.6, centered: true, lr_decay: 2, initial_accumulator_value: 3, momentum_decay: 4}}\n",
+        "  alpha: 0.6, centered: true, lr_decay: 2, initial_accumulator_value: 3, momentum_decay: "
+        "4}}\n",
         "");
-    CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.5 && dl_config_float(c, DL_KEY_adam_beta1) == 0.8 &&
+    CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.5 &&
+              dl_config_float(c, DL_KEY_adam_beta1) == 0.8 &&
               dl_config_float(c, DL_KEY_adam_beta2) == 0.7 &&
               dl_config_float(c, DL_KEY_optimizer_eps) == 1e-3 &&
-              dl_config_float(c, DL_KEY_optimizer_rho) == 0.6 && dl_config_bool(c, DL_KEY_rmsprop_centered),
+              dl_config_float(c, DL_KEY_optimizer_rho) == 0.6 &&
+              dl_config_bool(c, DL_KEY_rmsprop_centered),
           " ");
     CHECK(dl_config_float(c, DL_KEY_adagrad_lr_decay) == 2 &&
               dl_config_float(c, DL_KEY_nadam_momentum_decay) == 4 &&
               dl_config_float(c, DL_KEY_adagrad_initial_accumulator) == 3,
           " ");
-    c = configure_ok("base: {optimizer: {epsilon: 1e-3, beta_1: 0.5, rho: 0.4, schedule_decay: 1}}\n",
-                     "--optimizer.epsilon=1e-4 --optimizer=name=Adam,betas=[0.1,0.2]");
-    CHECK(dl_config_float(c, DL_KEY_optimizer_eps) == 1e-4 && dl_config_float(c, DL_KEY_adam_beta1) == 0.1 &&
+    c = configure_ok(
+        "base: {optimizer: {epsilon: 1e-3, beta_1: 0.5, rho: 0.4, schedule_decay: 1}}\n",
+        "--optimizer.epsilon=1e-4 --optimizer=name=Adam,betas=[0.1,0.2]");
+    CHECK(dl_config_float(c, DL_KEY_optimizer_eps) == 1e-4 &&
+              dl_config_float(c, DL_KEY_adam_beta1) == 0.1 &&
               dl_config_float(c, DL_KEY_adam_beta2) == 0.2 &&
               dl_config_float(c, DL_KEY_optimizer_rho) == 0.4 &&
               dl_config_float(c, DL_KEY_nadam_momentum_decay) == 1,
           " ");
     CHECK(dl_config_is_null(configure_ok("base: {}\n", ""), DL_KEY_optimizer_eps),
           "each optimiser has its own");
-    CHECK(!dl_config_reserved("alpha") && !dl_config_reserved("eps"), "models may have such arguments");
+    CHECK(!dl_config_reserved("alpha") && !dl_config_reserved("eps"),
+          "models may have such arguments");
     check_line_fault("--optimizer=name=Adam,epsilom=1",
                      "unknown key 'epsilom' in optimizer; did you mean 'epsilon'?");
     check_line_fault("--eps=1", "unknown option '--eps'");
@@ -230,41 +257,49 @@ static void test_within(void) {
 }
 
 static void test_values(void) {
-    dl_config *c = configure_ok("base: {run_num: 007, expdir: 12, use_cache: 'None', weight_decay: 2,\n"
-                                "  scheduler: None, enable_amp: !!bool yes}\n",
-                                "");
+    dl_config *c =
+        configure_ok("base: {run_num: 007, expdir: 12, use_cache: 'None', weight_decay: 2,\n"
+                     "  scheduler: None, enable_amp: !!bool yes}\n",
+                     "");
     CHECK_STR(dl_config_str(c, DL_KEY_run_num), "007"); /* as written, not as the number 7 */
     CHECK_STR(dl_config_str(c, DL_KEY_expdir), "12");
     CHECK(!dl_config_str(c, DL_KEY_use_cache) && dl_config_is_null(c, DL_KEY_scheduler), " ");
-    CHECK(dl_config_float(c, DL_KEY_weight_decay) == 2 && dl_config_bool(c, DL_KEY_enable_amp), " ");
+    CHECK(dl_config_float(c, DL_KEY_weight_decay) == 2 && dl_config_bool(c, DL_KEY_enable_amp),
+          " ");
 
     setenv("DL_SCRATCH", "/scratch/me", 1);
     unsetenv("DL_NOWHERE");
-    c = configure_ok(
-        "base: {expdir: $DL_SCRATCH/runs, train_path: '${DL_SCRATCH}2/a.h5', run_num: a$$DL_NOWHERE$-$5}\n",
-        "--val_path=$DL_SCRATCH");
+    c = configure_ok("base: {expdir: $DL_SCRATCH/runs, train_path: '${DL_SCRATCH}2/a.h5', run_num: "
+                     "a$$DL_NOWHERE$-$5}\n",
+                     "--val_path=$DL_SCRATCH");
     CHECK_STR(dl_config_str(c, DL_KEY_expdir), "/scratch/me/runs");
     CHECK_STR(dl_config_str(c, DL_KEY_train_path), "/scratch/me2/a.h5");
     CHECK_STR(dl_config_str(c, DL_KEY_run_num), "a$DL_NOWHERE$-$5");
     CHECK_STR(dl_config_str(c, DL_KEY_val_path), "/scratch/me");
-    /* One that is not set stays as it stands, is warned of, and refused where it would be written to. */
-    c = configure_ok("base: {expdir: '${DL_NOWHERE}/x', val_path: a$DL_NOWHERE, train_path: $$DL_NOWHERE}\n",
-                     "");
+    /* One that is not set stays as it stands, is warned of, and refused where it would be written
+     * to. */
+    c = configure_ok(
+        "base: {expdir: '${DL_NOWHERE}/x', val_path: a$DL_NOWHERE, train_path: $$DL_NOWHERE}\n",
+        "");
     CHECK_STR(dl_config_str(c, DL_KEY_expdir), "${DL_NOWHERE}/x");
     CHECK_STR(dl_config_str(c, DL_KEY_val_path), "a$DL_NOWHERE");
     CHECK(c->warnings.n == 2, "%d", c->warnings.n);
-    CHECK_STR(c->warnings.at[0],
-              "expdir: the environment variable DL_NOWHERE is not set, and stands as it is: ${DL_NOWHERE}/x");
+    CHECK_STR(c->warnings.at[0], "expdir: the environment variable DL_NOWHERE is not set, and "
+                                 "stands as it is: ${DL_NOWHERE}/x");
     /* In every string of a value of several, which reads back as it is. */
     c = configure_ok(
-        "base: {data: {inputs: {x: [$DL_SCRATCH/a, {file: b$DL_NOWHERE}]}, split: {valid: 0.1}}}\n", "");
+        "base: {data: {inputs: {x: [$DL_SCRATCH/a, {file: b$DL_NOWHERE}]}, split: {valid: 0.1}}}\n",
+        "");
     const dl_yaml *x = dl_yaml_get(dl_yaml_get(dl_config_value(c, DL_KEY_data), "inputs"), "x");
     CHECK_STR(x->items.at[0]->text, "/scratch/me/a");
-    CHECK(c->warnings.n == 1 && strstr(c->warnings.at[0], "data: the environment variable DL_NOWHERE"), " ");
+    CHECK(c->warnings.n == 1 &&
+              strstr(c->warnings.at[0], "data: the environment variable DL_NOWHERE"),
+          " ");
     dl_buf text = {0};
     dl_config_put_yaml(c, &text);
-    CHECK(strstr(text.at, "  data: {'inputs': {'x': ['/scratch/me/a', {'file': 'b$$DL_NOWHERE'}]}, 'split': "
-                          "{'valid': 0.1}}\n"),
+    CHECK(strstr(text.at,
+                 "  data: {'inputs': {'x': ['/scratch/me/a', {'file': 'b$$DL_NOWHERE'}]}, 'split': "
+                 "{'valid': 0.1}}\n"),
           "%s", text.at);
     dl_buf_free(&text);
     /* A value of `data` is a name, or a map by its shape; E's map groups keys. */
@@ -282,7 +317,8 @@ static void test_values(void) {
     CHECK_STR(err.message,
               "f.yaml:1:16: error: expdir: the run writes to ${DL_NOWHERE}/x, and the environment "
               "variable DL_NOWHERE is not set");
-    CHECK(configure_ok("base: {expdir: $DL_NOWHERE}\n", "--expdir=x")->warnings.n == 0, "it does not hold");
+    CHECK(configure_ok("base: {expdir: $DL_NOWHERE}\n", "--expdir=x")->warnings.n == 0,
+          "it does not hold");
 
     /* A path of no letters, as systems B and C write it, is null where that is allowed. */
     c = configure_ok("base: {train_path: '', val_path: null}\n", "");
@@ -291,42 +327,51 @@ static void test_values(void) {
 }
 
 static void test_file_faults(void) {
-    check_file_fault("  num_epochs: minus_one",
-                     "f.yaml:2:15: error: num_epochs must be an integer from 1 to 1000000, not 'minus_one'");
+    check_file_fault(
+        "  num_epochs: minus_one",
+        "f.yaml:2:15: error: num_epochs must be an integer from 1 to 1000000, not 'minus_one'");
     check_file_fault("  num_epochs: 0", "num_epochs must be an integer from 1");
     check_file_fault("  num_epochs: 4.0", "not '4.0'");
     check_file_fault("  num_epochs: '4'", "not '4' (a string: take off the quotes)");
     check_file_fault("  num_epochs: 1_000", "not '1_000'");
-    check_file_fault("  num_epochs: null", "num_epochs must be an integer from 1 to 1000000, not null");
+    check_file_fault("  num_epochs: null",
+                     "num_epochs must be an integer from 1 to 1000000, not null");
     check_file_fault("  num_epochs: [1]", "not [1]");
     check_file_fault("  Nsamples: 99999999999999999999",
                      "Nsamples must be an integer from 1 to 2147483647, not '9");
-    check_file_fault("  enable_amp: yes", "f.yaml:2:15: error: enable_amp must be true or false, not 'yes'");
+    check_file_fault("  enable_amp: yes",
+                     "f.yaml:2:15: error: enable_amp must be true or false, not 'yes'");
     check_file_fault("  enable_amp: 1", "enable_amp must be true or false");
-    check_file_fault("  resume: yes", "f.yaml:2:11: error: resume must be true, false, or a path, not 'yes'");
-    check_file_fault("  lr_schedule: {start_lr: .nan}",
-                     "f.yaml:2:27: error: lr_schedule.start_lr must be a number of at least 0, not '.nan'");
+    check_file_fault("  resume: yes",
+                     "f.yaml:2:11: error: resume must be true, false, or a path, not 'yes'");
+    check_file_fault(
+        "  lr_schedule: {start_lr: .nan}",
+        "f.yaml:2:27: error: lr_schedule.start_lr must be a number of at least 0, not '.nan'");
     check_file_fault("  lr_schedule: {start_lr: -1e-4}",
                      "lr_schedule.start_lr must be a number of at least 0");
     check_file_fault("  lr_schedule: {end_lr: .inf}", "lr_schedule.end_lr must be");
     check_file_fault("  lr_schedule: {start_lr: 1e999}", "lr_schedule.start_lr must be");
-    check_file_fault("  lr_schedule: {scaling: sqr}", "scaling must be one of none, linear, sqrt, not 'sqr'");
+    check_file_fault("  lr_schedule: {scaling: sqr}",
+                     "scaling must be one of none, linear, sqrt, not 'sqr'");
     check_file_fault("  lr_schedule: {scaling: None}", "one of none, linear, sqrt, not null");
     check_file_fault("  lr_schedule: {scaling: 'none|linear'}", "not 'none|linear'");
     check_file_fault("  lr_schedule: 5",
                      "f.yaml:2:16: error: lr_schedule must be one of warmup_cosine, cosine, none, "
                      "or a list of {start_epoch, end_epoch, multiplier}, not '5'");
     check_file_fault("  lr_schedule: cosin", "not 'cosin'");
-    check_file_fault("  box_size: [80]", "box_size must be an integer, or [training, validation], from 1");
+    check_file_fault("  box_size: [80]",
+                     "box_size must be an integer, or [training, validation], from 1");
     check_file_fault("  box_size: [80, 0]", "not [80, 0]");
     check_file_fault("  expdir: ''", "expdir must be a path, not ''");
     check_file_fault("  expdir: {a: 1}", "expdir must be a path, not a map");
-    check_file_fault("  data_loader_config: dalli", "one of synthetic, inmem, lowmem, dali-lowmem, pytorch, "
-                                                    "dali, cifar10, image_folder, own, not 'dalli'");
+    check_file_fault("  data_loader_config: dalli",
+                     "one of synthetic, inmem, lowmem, dali-lowmem, pytorch, "
+                     "dali, cifar10, image_folder, own, not 'dalli'");
 
     const char *three = "base: {}\nshort: {}\ntext: 5\nshort_opt: {}\n";
     check_fault(three, "--config shrt", DL_USAGE,
-                "f.yaml has no configuration 'shrt' (did you mean 'short'?); it has base, short, short_opt");
+                "f.yaml has no configuration 'shrt' (did you mean 'short'?); it has base, short, "
+                "short_opt");
     check_fault(three, "--config text", DL_INPUT,
                 "f.yaml:3:7: error: the configuration 'text' must be a map");
     check_fault("short: 3\n", "", DL_INPUT, "f.yaml has no configuration 'base'; it has none");
@@ -342,23 +387,25 @@ static void test_unknown(void) {
                 "f.yaml:5:3: error: unknown key 'sead'; did you mean 'seed'? (and 1 more)");
     check_fault("x: &x\n  num_epoch: 3\nbase:\n  <<: *x\n", "--config base", DL_INPUT,
                 "f.yaml:2:3: error: unknown key 'num_epoch'; did you mean 'num_epochs'?");
-    check_file_fault("  start_rl: 1",
-                     "f.yaml:2:3: error: unknown key 'start_rl'; did you mean 'lr_schedule.start_lr'?");
+    check_file_fault(
+        "  start_rl: 1",
+        "f.yaml:2:3: error: unknown key 'start_rl'; did you mean 'lr_schedule.start_lr'?");
     check_file_fault("  warmups: 1",
                      "unknown key 'warmups'; did you mean 'warmup'?"); /* another name of it */
     check_file_fault("  qqqqqqqq: 1", "f.yaml:2:3: error: unknown key 'qqqqqqqq'");
-    check_file_fault("  full_scale: true", "unknown key 'full_scale'"); /* no model declares it here */
+    check_file_fault("  full_scale: true",
+                     "unknown key 'full_scale'"); /* no model declares it here */
 }
 
 /* ---- the command line ---- */
 
 static void test_line(void) {
     dl_error err;
-    dl_config *c =
-        open_line("compile --json m.dl -o x --enable_amp --enable_jit=false --enable_apex true --noddp m2 "
-                  "--weight_decay -0 --lr_schedule.end_lr=1e-6 --warmup_steps 5 --box_size=[80,40] "
-                  "--use_cache=None --run_num null -- --not_an_option -",
-                  &err);
+    dl_config *c = open_line(
+        "compile --json m.dl -o x --enable_amp --enable_jit=false --enable_apex true --noddp m2 "
+        "--weight_decay -0 --lr_schedule.end_lr=1e-6 --warmup_steps 5 --box_size=[80,40] "
+        "--use_cache=None --run_num null -- --not_an_option -",
+        &err);
     CHECK(c, "%s", err.message);
     if (!c) return;
     CHECK(c->positional.n == 5, "%d", c->positional.n);
@@ -370,8 +417,10 @@ static void test_line(void) {
     CHECK(!dl_config_option(c, "help"), " ");
     CHECK(dl_config_bool(c, DL_KEY_enable_amp) && !dl_config_bool(c, DL_KEY_enable_jit), " ");
     CHECK(dl_config_bool(c, DL_KEY_enable_apex) && dl_config_bool(c, DL_KEY_noddp), " ");
-    CHECK(dl_config_float(c, DL_KEY_end_lr) == 1e-6 && dl_config_int(c, DL_KEY_warmup_steps) == 5, " ");
-    CHECK(dl_config_value(c, DL_KEY_box_size)->items.n == 2 && !dl_config_str(c, DL_KEY_use_cache), " ");
+    CHECK(dl_config_float(c, DL_KEY_end_lr) == 1e-6 && dl_config_int(c, DL_KEY_warmup_steps) == 5,
+          " ");
+    CHECK(dl_config_value(c, DL_KEY_box_size)->items.n == 2 && !dl_config_str(c, DL_KEY_use_cache),
+          " ");
     CHECK_STR(dl_config_str(c, DL_KEY_run_num), "null"); /* a string that may not be null */
 
     CHECK_STR(dl_config_option(open_line("--passes=", &err), "passes"), "");
@@ -383,14 +432,16 @@ static void test_line(void) {
     CHECK(c && dl_config_float(c, DL_KEY_start_lr) == 1e-3, "%s", err.message);
     if (c) CHECK_STR(dl_config_str(c, DL_KEY_scaling), "linear");
 
-    check_line_fault("--num_epochs=minus_one", "--num_epochs=minus_one: num_epochs must be an integer");
+    check_line_fault("--num_epochs=minus_one",
+                     "--num_epochs=minus_one: num_epochs must be an integer");
     check_line_fault("--num_epochs -3", "--num_epochs -3: num_epochs must be an integer");
     check_line_fault("--local_batch_size=0",
                      "--local_batch_size=0: local_batch_size must be an integer from 1");
     check_line_fault("--num_epochs --noddp",
                      "--num_epochs: a value is missing: num_epochs must be an integer");
     check_line_fault("--num_epochs", "--num_epochs: a value is missing");
-    check_line_fault("--start_lr=nan", "--start_lr=nan: lr_schedule.start_lr must be a number of at least 0");
+    check_line_fault("--start_lr=nan",
+                     "--start_lr=nan: lr_schedule.start_lr must be a number of at least 0");
     check_line_fault("--start_lr=.nan", "lr_schedule.start_lr must be");
     check_line_fault("--start_lr=-1", "lr_schedule.start_lr must be");
     check_line_fault("--enable_amp=maybe", "enable_amp must be true or false, not 'maybe'");
@@ -399,9 +450,11 @@ static void test_line(void) {
     check_line_fault("--box_size=[1,2", "--box_size=[1,2: while parsing a flow sequence");
     check_line_fault("--num_epoch=3", "unknown option '--num_epoch'; did you mean '--num_epochs'?");
     check_line_fault("--learning_rate=3", "unknown option '--learning_rate'; did you mean '--lr'?");
-    check_line_fault("--sweep_config=s.yaml",
-                     "unknown option '--sweep_config'; `dlrun sweep FILE.yaml` takes a sweep's file");
-    check_line_fault("--accumulate_grad_batches=2", "gradients are not added up over several batches");
+    check_line_fault(
+        "--sweep_config=s.yaml",
+        "unknown option '--sweep_config'; `dlrun sweep FILE.yaml` takes a sweep's file");
+    check_line_fault("--accumulate_grad_batches=2",
+                     "gradients are not added up over several batches");
     check_line_fault("--epochs=3", "unknown option '--epochs'; did you mean '--num_epochs'?");
     check_line_fault("--jsn", "did you mean '--json'?");
     check_line_fault("--confg=x", "did you mean '--config'?");
@@ -411,13 +464,15 @@ static void test_line(void) {
     check_line_fault("--config", "--config needs a value");
     check_line_fault("--output=", "--output needs a value that is not empty: --output FILE");
     check_line_fault("--yaml_config=", "--yaml_config needs a value that is not empty");
-    check_line_fault("--run_num=..", "run_num must be a folder's name (without '/', not '..'), not '..'");
+    check_line_fault("--run_num=..",
+                     "run_num must be a folder's name (without '/', not '..'), not '..'");
     check_line_fault("--run_num=../../x", "run_num must be a folder's name");
     check_line_fault("--run_num=", "run_num must be a folder's name");
     check_line_fault("--threads=5000", "--threads=5000: threads must be an integer from 0 to 1024");
     check_line_fault("--num_data_workers=257", "num_data_workers must be an integer from 0 to 256");
     check_line_fault("--adam_beta2=1", "adam_beta2 must be a number from 0 to 0.999999");
-    check_line_fault("--expdir=${NOPE", "--expdir=${NOPE: expdir: '${NOPE' is no variable: ${NAME}");
+    check_line_fault("--expdir=${NOPE",
+                     "--expdir=${NOPE: expdir: '${NOPE' is no variable: ${NAME}");
     check_line_fault("--expdir=a/${}/b", "expdir: '${}/b' is no variable");
     check_line_fault("--lr_schedule=5",
                      "--lr_schedule=5: lr_schedule must be one of warmup_cosine, cosine, none");
@@ -456,8 +511,8 @@ static const dl_yaml_place in_model = {"m.dl", 3, 7};
 
 static bool declare(dl_config *c, const char *name, dl_config_type type, const char *fallback,
                     dl_error *err) {
-    dl_config_argument a = {name, type, type == DL_CONFIG_LIST ? DL_CONFIG_INT : DL_CONFIG_ANY, fallback,
-                            in_model};
+    dl_config_argument a = {name, type, type == DL_CONFIG_LIST ? DL_CONFIG_INT : DL_CONFIG_ANY,
+                            fallback, in_model};
     return dl_config_declare(c, &a, err);
 }
 
@@ -466,16 +521,18 @@ static void test_declare(void) {
         const char *name;
         dl_config_type type;
         const char *fallback;
-    } arguments[] = {{"embed_dim", DL_CONFIG_INT, "16"},     {"depth", DL_CONFIG_INT, "12"},
-                     {"small", DL_CONFIG_BOOL, "false"},     {"ratio", DL_CONFIG_FLOAT, "0.5"},
-                     {"widths", DL_CONFIG_LIST, "[64, 1]"},  {"depths", DL_CONFIG_LIST, "[3, 4]"},
-                     {"kind", DL_CONFIG_STRING, "gelu"},     {"size", DL_CONFIG_INT, NULL},
-                     {"full_scale", DL_CONFIG_BOOL, "true"}, {"conv_scale", DL_CONFIG_FLOAT, "0.02"},
-                     {"rates", DL_CONFIG_LIST, "[1]"},       {"n_classes", DL_CONFIG_INT, "10"}};
+    } arguments[] = {
+        {"embed_dim", DL_CONFIG_INT, "16"},     {"depth", DL_CONFIG_INT, "12"},
+        {"small", DL_CONFIG_BOOL, "false"},     {"ratio", DL_CONFIG_FLOAT, "0.5"},
+        {"widths", DL_CONFIG_LIST, "[64, 1]"},  {"depths", DL_CONFIG_LIST, "[3, 4]"},
+        {"kind", DL_CONFIG_STRING, "gelu"},     {"size", DL_CONFIG_INT, NULL},
+        {"full_scale", DL_CONFIG_BOOL, "true"}, {"conv_scale", DL_CONFIG_FLOAT, "0.02"},
+        {"rates", DL_CONFIG_LIST, "[1]"},       {"n_classes", DL_CONFIG_INT, "10"}};
     dl_error err;
     write_text("f.yaml", "base: {embed_dim: 384, widths: [1, 2], weight_init: {conv_scale: 0.5},\n"
                          "  model: {name: resnet, n_classes: 3}}\n");
-    dl_config *c = open_line("m.dl --yaml_config f.yaml --depth 7 --small --ratio=3 --rates=[8,12]", &err);
+    dl_config *c =
+        open_line("m.dl --yaml_config f.yaml --depth 7 --small --ratio=3 --rates=[8,12]", &err);
     CHECK(c && dl_config_take_model(c, &err) && dl_config_load(c, &err), "%s", err.message);
     for (size_t i = 0; i < sizeof arguments / sizeof *arguments; i++)
         CHECK(declare(c, arguments[i].name, arguments[i].type, arguments[i].fallback, &err), "%s",
@@ -491,14 +548,16 @@ static void test_declare(void) {
     CHECK(dl_config_find(c, "rates")->items.at[1]->integer == 12, " ");
     CHECK_STR(dl_config_find(c, "kind")->text, "gelu");
     CHECK(!dl_config_find(c, "size") && !dl_config_find(c, "nosuch"), " ");
-    CHECK(dl_config_find(c, "conv_scale")->number == 0.5 && dl_config_find(c, "n_classes")->integer == 3,
+    CHECK(dl_config_find(c, "conv_scale")->number == 0.5 &&
+              dl_config_find(c, "n_classes")->integer == 3,
           " ");
 
     dl_buf help = {0};
     dl_config_put_help(&help, options, c);
     const char *rows[] = {"Keys of the model m.dl", "embed_dim",           "int           16",
                           "list of int   [64, 1]",  "bool          false", "to be given"};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) CHECK(strstr(help.at, rows[i]), "%s", rows[i]);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK(strstr(help.at, rows[i]), "%s", rows[i]);
     dl_buf_free(&help);
 
     const char *reserved[] = {"seed",        "threads",  "lr",     "batch_size",
@@ -511,7 +570,8 @@ static void test_declare(void) {
     c = open_line("--yaml_config f.yaml", &err);
     CHECK(dl_config_load(c, &err) && !declare(c, "depth", DL_CONFIG_INT, "1", &err), " ");
     CHECK_STR(err.message, "f.yaml:1:15: error: depth must be an integer, not 'deep'");
-    c = open_line("--small m.dl", &err); /* before the model is known this may be a value; later it cannot */
+    c = open_line("--small m.dl",
+                  &err); /* before the model is known this may be a value; later it cannot */
     CHECK(c->positional.n == 0 && !declare(c, "small", DL_CONFIG_BOOL, "false", &err), " ");
     CHECK_STR(err.message, "--small m.dl: small must be true or false, not 'm.dl'");
     c = open_line("--depth 2.5", &err);
@@ -519,10 +579,12 @@ static void test_declare(void) {
     CHECK_STR(err.message, "--depth 2.5: depth must be an integer, not '2.5'");
     c = open_line("--widths=[1,2.5]", &err);
     CHECK(!declare(c, "widths", DL_CONFIG_LIST, "[1]", &err) && err.code == DL_USAGE, " ");
-    CHECK_STR(err.message,
-              "--widths=[1,2.5]: widths must be a list whose items are each an integer, not [1, 2.5]");
+    CHECK_STR(
+        err.message,
+        "--widths=[1,2.5]: widths must be a list whose items are each an integer, not [1, 2.5]");
     c = open_line("--kind=a=b,{c} --size={d}", &err); /* text of the model's is text */
-    CHECK(declare(c, "kind", DL_CONFIG_STRING, "x", &err) && declare(c, "size", DL_CONFIG_STRING, "x", &err),
+    CHECK(declare(c, "kind", DL_CONFIG_STRING, "x", &err) &&
+              declare(c, "size", DL_CONFIG_STRING, "x", &err),
           "%s", err.message);
     CHECK_STR(dl_config_find(c, "kind")->text, "a=b,{c}");
     CHECK_STR(dl_config_find(c, "size")->text, "{d}");
@@ -538,7 +600,8 @@ static void test_files(void) {
     CHECK(!dl_find_data_file(arena, "models/nosuch.dl", &err) && err.code == DL_IO, " ");
     CHECK(strstr(err.message, "no file models/nosuch.dl"), "%s", err.message);
     err = (dl_error){0};
-    const char *found = dl_find_data_file(arena, "models/config/unet.yaml", &err); /* above the build */
+    const char *found =
+        dl_find_data_file(arena, "models/config/unet.yaml", &err); /* above the build */
     CHECK(found && *found == '/', "%s", err.message);
     dl_config *c = open_line("--config=tiny", &err);
     CHECK(dl_config_load(c, &err) && dl_config_int(c, DL_KEY_Nsamples) == 256, "%s", err.message);
@@ -561,7 +624,8 @@ static void test_files(void) {
     CHECK(dl_config_load(c, &err) && dl_config_finish(c, &err) && !c->file, "%s",
           err.message); /* a model without a file is as good as any */
     c = open_line("--model=nosuch.dl --config=short", &err);
-    CHECK(!dl_config_load(c, &err) && err.code == DL_USAGE && strstr(err.message, "--yaml_config"), " ");
+    CHECK(!dl_config_load(c, &err) && err.code == DL_USAGE && strstr(err.message, "--yaml_config"),
+          " ");
 }
 
 static void test_unet_file(void) {
@@ -588,7 +652,8 @@ static void test_unet_file(void) {
                   declare(c, "conv_scale", DL_CONFIG_FLOAT, NULL, &err) &&
                   declare(c, "conv_bias", DL_CONFIG_FLOAT, NULL, &err) && dl_config_finish(c, &err),
               "%s", err.message);
-        CHECK(dl_config_int(c, DL_KEY_global_batch_size) == cases[i].global_batch, "%s", cases[i].name);
+        CHECK(dl_config_int(c, DL_KEY_global_batch_size) == cases[i].global_batch, "%s",
+              cases[i].name);
         CHECK(dl_config_int(c, DL_KEY_Nsamples) == cases[i].samples, "%s", cases[i].name);
         CHECK(dl_config_int(c, DL_KEY_Nsamples_val) == cases[i].samples_val, "%s", cases[i].name);
         CHECK(dl_config_int(c, DL_KEY_num_epochs) == cases[i].epochs, "%s", cases[i].name);
@@ -596,9 +661,11 @@ static void test_unet_file(void) {
         CHECK(dl_config_bool(c, DL_KEY_enable_amp) == cases[i].optimised, "%s", cases[i].name);
         CHECK(dl_config_bool(c, DL_KEY_enable_apex) == cases[i].optimised, "%s", cases[i].name);
         CHECK(dl_config_bool(c, DL_KEY_enable_jit) == cases[i].optimised, "%s", cases[i].name);
-        CHECK_STR(dl_config_str(c, DL_KEY_data_loader_config), cases[i].optimised ? "dali-lowmem" : "lowmem");
+        CHECK_STR(dl_config_str(c, DL_KEY_data_loader_config),
+                  cases[i].optimised ? "dali-lowmem" : "lowmem");
         CHECK_STR(dl_config_str(c, DL_KEY_scaling), "sqrt");
-        CHECK(dl_config_float(c, DL_KEY_start_lr) == 2e-4 && dl_config_float(c, DL_KEY_end_lr) == 0, " ");
+        CHECK(dl_config_float(c, DL_KEY_start_lr) == 2e-4 && dl_config_float(c, DL_KEY_end_lr) == 0,
+              " ");
         CHECK(dl_config_int(c, DL_KEY_warmup_steps) == 128, " ");
         CHECK_STR(dl_config_str(c, DL_KEY_train_path), "data/nbody_train.h5");
     }
@@ -607,7 +674,8 @@ static void test_unet_file(void) {
 /* A configuration of a model's own file with these arguments declared, whatever they are. */
 static dl_config *of_model(const char *model, const char *name, const char *const *arguments) {
     dl_error err;
-    dl_config *c = open_line(dl_format(arena, "--model=models/%s.dl --config=%s", model, name), &err);
+    dl_config *c =
+        open_line(dl_format(arena, "--model=models/%s.dl --config=%s", model, name), &err);
     bool ok = c && dl_config_load(c, &err);
     for (; ok && *arguments; arguments++) ok = declare(c, *arguments, DL_CONFIG_ANY, NULL, &err);
     CHECK(ok && dl_config_finish(c, &err), "%s of %s: %s", name, model, err.message);
@@ -660,13 +728,17 @@ static void test_vit_file(void) {
 }
 
 static void test_regressor_file(void) {
-    static const char *const arguments[] = {"in_chan", "out_chan", "hidden", "depth", "data_size", NULL};
+    static const char *const arguments[] = {"in_chan", "out_chan",  "hidden",
+                                            "depth",   "data_size", NULL};
     for (int second = 0; second < 2; second++) {
         dl_config *c = of_model("cnn_regressor", second ? "test2" : "test", arguments);
         CHECK(dl_config_int(c, DL_KEY_global_batch_size) == (second ? 16 : 32), " ");
-        CHECK(dl_config_int(c, DL_KEY_num_epochs) == 50 && dl_config_float(c, DL_KEY_start_lr) == 1e-3, " ");
+        CHECK(dl_config_int(c, DL_KEY_num_epochs) == 50 &&
+                  dl_config_float(c, DL_KEY_start_lr) == 1e-3,
+              " ");
         CHECK(dl_config_value(c, DL_KEY_max_cosine_lr_epochs)->integer == 10, " ");
-        CHECK(dl_config_find(c, "depth")->integer == 5 && dl_config_find(c, "data_size")->integer == 128,
+        CHECK(dl_config_find(c, "depth")->integer == 5 &&
+                  dl_config_find(c, "data_size")->integer == 128,
               " ");
         CHECK_STR(dl_config_str(c, DL_KEY_scheduler), "none");
         CHECK_STR(dl_config_str(c, DL_KEY_loss_func), "mse");
@@ -680,9 +752,9 @@ static void add_line(void *to, const char *text) { dl_putf(to, "%s\n", text); }
 
 static void test_print(void) {
     dl_error err;
-    dl_config *c = configure_ok(
-        "base: {}\n'my run': {expdir: '$$x/a''b', lr_schedule: {start_lr: 2.E-4}, box_size: [80, 40]}\n",
-        "--enable_amp");
+    dl_config *c = configure_ok("base: {}\n'my run': {expdir: '$$x/a''b', lr_schedule: {start_lr: "
+                                "2.E-4}, box_size: [80, 40]}\n",
+                                "--enable_amp");
     CHECK(!dl_config_is_given(c, DL_KEY_expdir), " ");
     char *argv[] = {"prog", "--yaml_config=f.yaml", "--config=my run", "--enable_amp", NULL};
     c = dl_config_open(arena, 4, argv, NULL, &err);
@@ -692,9 +764,11 @@ static void test_print(void) {
     dl_config_log(c, add_line, &log);
     const char *want[] = {
         "------------------ Configuration ------------------\nConfiguration file: /",
-        "/f.yaml\nConfiguration name: my run\nmodel models/unet.dl\nrecipe volumes\nglobal_batch_size 64\n",
+        "/f.yaml\nConfiguration name: my run\nmodel models/unet.dl\nrecipe "
+        "volumes\nglobal_batch_size 64\n",
         "\nenable_amp True\n",
-        "\nexpdir $x/a'b\nlr_schedule {'name': 'warmup_cosine', 'scaling': 'none', 'start_lr': 0.0002, "
+        "\nexpdir $x/a'b\nlr_schedule {'name': 'warmup_cosine', 'scaling': 'none', 'start_lr': "
+        "0.0002, "
         "'end_lr': 0.0, 'warmup_steps': "
         "0}\n",
         "\nbox_size [80, 40]\n",
@@ -708,7 +782,8 @@ static void test_print(void) {
         if (at) from = at;
     }
 
-    /* Written as YAML and read again: the same values, and so the same log but for the file's name. */
+    /* Written as YAML and read again: the same values, and so the same log but for the file's name.
+     */
     dl_buf yaml = {0}, again = {0};
     dl_config_put_yaml(c, &yaml);
     write_text("f.yaml", yaml.at);
@@ -734,7 +809,8 @@ static void test_documents(void) {
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         CHECK(strstr(help.at, names[i]), "%s", names[i]);
-    CHECK(strstr(help.at, "-o, --output FILE") && strstr(help.at, "--yaml_config FILE"), "%s", help.at);
+    CHECK(strstr(help.at, "-o, --output FILE") && strstr(help.at, "--yaml_config FILE"), "%s",
+          help.at);
 
     /* docs/configuration.md holds the tables word for word. */
     err = (dl_error){0};

@@ -1,6 +1,6 @@
-/* Constants in emitted code: each comes back as the number that its type holds, through the ops that take
- * one, on every target of this machine, and NVRTC takes the CUDA text. The oracle is IEEE 754's rule in a few
- * lines
+/* Constants in emitted code: each comes back as the number that its type holds, through the ops
+ * that take one, on every target of this machine, and NVRTC takes the CUDA text. The oracle is IEEE
+ * 754's rule in a few lines
  * (`held`), never the interpreter. */
 #include <math.h>
 
@@ -13,7 +13,8 @@ typedef struct {
     int n;
 } numbers;
 
-/* A type of `digits` binary digits and exponents from `least` to `most`; of whole numbers, digits alone. */
+/* A type of `digits` binary digits and exponents from `least` to `most`; of whole numbers, digits
+ * alone. */
 static const struct {
     dl_dtype type;
     int digits, least, most;
@@ -21,7 +22,8 @@ static const struct {
              {DL_BF16, 8, -126, 127}, {DL_I32, 31, 0, 0},        {DL_I64, 63, 0, 0}};
 enum { NTYPES = sizeof types / sizeof *types };
 
-/* What a variable of types[t] holds of v: the nearest of its numbers, of two as near the even one. */
+/* What a variable of types[t] holds of v: the nearest of its numbers, of two as near the even one.
+ */
 static double held(int t, double v) {
     if (v == 0 || !isfinite(v) || !dl_dtype_is_float(types[t].type)) return v;
     int e = ilogb(v) < types[t].least ? types[t].least : ilogb(v), unit = e - types[t].digits + 1;
@@ -31,7 +33,8 @@ static double held(int t, double v) {
 
 static bool fits(int t, double v) {
     int d = types[t].digits;
-    return dl_dtype_is_float(types[t].type) || (v == floor(v) && v >= -ldexp(1, d) && v < ldexp(1, d));
+    return dl_dtype_is_float(types[t].type) ||
+           (v == floor(v) && v >= -ldexp(1, d) && v < ldexp(1, d));
 }
 
 static void put(numbers *c, int t, double v) {
@@ -82,8 +85,8 @@ static const struct {
               {"max", "$lowest", NULL}, {"min", NULL, "$highest"}, {"div", NULL, "$one"}};
 enum { NGIVERS = sizeof givers / sizeof *givers };
 
-/* Constants of an output. Outputs differ in length, so that each has a kernel of its own: a compiler's time
- * for one grows faster than its text. */
+/* Constants of an output. Outputs differ in length, so that each has a kernel of its own: a
+ * compiler's time for one grows faster than its text. */
 enum { ROW = 24 };
 static int row_length(int row) { return ROW + row; }
 
@@ -91,8 +94,8 @@ static int row_length(int row) { return ROW + row; }
 static const char *const inputs[] = {"zero", "one", "lowest", "highest"};
 enum { NINPUTS = sizeof inputs / sizeof *inputs };
 
-/* Constants c->at[row * ROW...], each through one of the givers in turn, at the places of output "o<row>";
- * *next: the next free value. */
+/* Constants c->at[row * ROW...], each through one of the givers in turn, at the places of output
+ * "o<row>"; *next: the next free value. */
 static void put_row(dl_buf *b, const char *type, const numbers *c, bool whole, int row, int *next) {
     int n = row_length(row), all = -1, place;
     for (int i = 0; i < NINPUTS; i++)
@@ -100,7 +103,8 @@ static void put_row(dl_buf *b, const char *type, const numbers *c, bool whole, i
     dl_putf(b, "  %%%d = iota {axis=K} : i32[K=%d]\n", place = (*next)++, n);
     for (int i = row * ROW; i < c->n && i < (row + 1) * ROW; i++) {
         int k = i % (NGIVERS - whole), at = *next;
-        dl_putf(b, "  %%%d = const {value=", at), dl_put_double(b, c->at[i]), dl_putf(b, "} : %s[]\n", type);
+        dl_putf(b, "  %%%d = const {value=", at), dl_put_double(b, c->at[i]),
+            dl_putf(b, "} : %s[]\n", type);
         dl_putf(b, "  %%%d = %s ", at + 1, givers[k].op);
         if (givers[k].first)
             dl_putf(b, "%s%d, %%%d", givers[k].first, row, at);
@@ -110,7 +114,8 @@ static void put_row(dl_buf *b, const char *type, const numbers *c, bool whole, i
         dl_putf(b, "  %%%d = const {value=%d.0} : i32[]\n", at + 2, i % ROW);
         dl_putf(b, "  %%%d = eq %%%d, %%%d : bool[K=%d]\n", at + 3, place, at + 2, n);
         if (i % ROW)
-            dl_putf(b, "  %%%d = select %%%d, %%%d, %%%d : %s[K=%d]\n", at + 4, at + 3, at + 1, all, type, n);
+            dl_putf(b, "  %%%d = select %%%d, %%%d, %%%d : %s[K=%d]\n", at + 4, at + 3, at + 1, all,
+                    type, n);
         all = i % ROW ? at + 4 : at + 1, *next = at + 5;
     }
     dl_putf(b, "  output \"o%d\" = %%%d\n", row, all);
@@ -128,7 +133,8 @@ static char *module_of(const char *type, const numbers *c, bool whole) {
 /* Fills an input of all rows. Whole numbers have no infinities: their own least and largest. */
 static void feed_input(dlr_exec *exec, int t, int n, int input) {
     bool whole = !dl_dtype_is_float(types[t].type);
-    const double most = whole ? ldexp(1, types[t].digits) : INFINITY, values[] = {0, 1, -most, most};
+    const double most = whole ? ldexp(1, types[t].digits) : INFINITY,
+                 values[] = {0, 1, -most, most};
     bool largest = whole && values[input] == most; /* which of i64 is no double */
     for (int row = 0; row * ROW < n; row++) {
         char name[16];
@@ -141,7 +147,8 @@ static void feed_input(dlr_exec *exec, int t, int n, int input) {
             data[k] = values[input];
             whole_data[k] = types[t].type == DL_I64 ? INT64_MAX : INT32_MAX;
         }
-        dlr_state_write(exec, v, largest ? DL_I64 : DL_F64, largest ? (void *)whole_data : (void *)data);
+        dlr_state_write(exec, v, largest ? DL_I64 : DL_F64,
+                        largest ? (void *)whole_data : (void *)data);
     }
 }
 
@@ -199,7 +206,8 @@ int main(void) {
                 const numbers drawn = drawn_rows(&c[k], t, i);
                 if (drawn.n) test_numbers(arena, t, &drawn, compiled_targets[i]);
             }
-            char *text = module_of(dl_dtype_name(types[t].type), &c[k], !dl_dtype_is_float(types[t].type));
+            char *text =
+                module_of(dl_dtype_name(types[t].type), &c[k], !dl_dtype_is_float(types[t].type));
             if (cuda && k == 0) compile_text(arena, text, "cuda:sm_90", NULL);
             free(text);
         }

@@ -1,6 +1,7 @@
-/* Attention's CUDA kernels as machine code: every architecture, sizes of heads on both sides of where tiles
- * change; no registers spilled, no more shared memory than a block is granted, and the launch that the plan
- * says. What they compute: test_attention.c. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 without. */
+/* Attention's CUDA kernels as machine code: every architecture, sizes of heads on both sides of
+ * where tiles change; no registers spilled, no more shared memory than a block is granted, and the
+ * launch that the plan says. What they compute: test_attention.c. Needs NVRTC
+ * (scripts/install-nvrtc), no GPU; exit 77 without. */
 #include <stdlib.h>
 
 #include "compiler/cuda/build.h"
@@ -26,15 +27,23 @@ static const attention_case cases[] = {
     {48, DL_BF16, 0.1, 0, true}, {64, DL_F16, 0.1, 1, true},   {48, DL_F32, 0.1, 0, true},
     {64, DL_BF16, 0.1, 0, true}, {256, DL_F32, 0.1, 1, true},
 };
-enum { NCASES = sizeof cases / sizeof *cases, BATCH = 2, QUERIES = 1000, KEYS = 900, HEADS = 4, MOST = 12 };
+enum {
+    NCASES = sizeof cases / sizeof *cases,
+    BATCH = 2,
+    QUERIES = 1000,
+    KEYS = 900,
+    HEADS = 4,
+    MOST = 12
+};
 
 /* Operands and results of a call, in order; returns how many of them are operands. */
 static int find_types(const attention_case *c, bool back, dl_type types[MOST], int *all) {
     const dl_type number = {.dtype = DL_I64};
-    dl_type q = {
-        .dtype = c->type,
-        .rank = 3,
-        .axis = {{dl_intern("N"), BATCH}, {dl_intern("T"), QUERIES}, {dl_intern("E"), HEADS * c->size}}};
+    dl_type q = {.dtype = c->type,
+                 .rank = 3,
+                 .axis = {{dl_intern("N"), BATCH},
+                          {dl_intern("T"), QUERIES},
+                          {dl_intern("E"), HEADS * c->size}}};
     dl_type k = q, log = q;
     int n = 0;
     k.axis[1] = (dl_axis){dl_intern("S"), KEYS};
@@ -57,11 +66,13 @@ static dl_kernel *make_kernel(dl_arena *arena, const attention_case *c, bool bac
     dl_kernel *k = DL_NEW(arena, dl_kernel);
     k->name = back ? "back" : "forward", k->nin = nin;
     for (int i = 0; i < all; i++) {
-        dl_kparam p = {.name = dl_internf("p%d", i), .type = types[i], .is_out = i >= nin, .alias = -1};
+        dl_kparam p = {
+            .name = dl_internf("p%d", i), .type = types[i], .is_out = i >= nin, .alias = -1};
         dl_push(arena, &k->params, p);
     }
-    dl_kinstr call = {
-        .kind = DL_K_CALL, .op = back ? DL_OP_flash_attention_grad : DL_OP_flash_attention, .type = c->type};
+    dl_kinstr call = {.kind = DL_K_CALL,
+                      .op = back ? DL_OP_flash_attention_grad : DL_OP_flash_attention,
+                      .type = c->type};
     call.call = dl_call_node(arena, call.op, nin, all - nin, types, 4, attrs, call.loc);
     dl_push(arena, &k->instrs, call);
     return k;
@@ -76,17 +87,18 @@ static void check_kernels(const char *what, const dl_cubin *cubin, const dl_kern
         CHECK(in, "%s: no %s", what, name);
         if (!in) continue;
         CHECK(in->spill_stores == 0 && in->spill_loads == 0 && in->frame_bytes == 0,
-              "%s %s: %d and %d bytes spilled, a frame of %d; %d registers", what, name, in->spill_stores,
-              in->spill_loads, in->frame_bytes, in->registers);
-        CHECK(in->max_threads == code->threads[p], "%s %s: %d threads, launched with %d", what, name,
-              in->max_threads, code->threads[p]);
-        CHECK(in->shared_bytes + code->shared[p] <= DL_SHARED_MOST, "%s %s: %d bytes of shared memory", what,
-              name, in->shared_bytes + code->shared[p]);
+              "%s %s: %d and %d bytes spilled, a frame of %d; %d registers", what, name,
+              in->spill_stores, in->spill_loads, in->frame_bytes, in->registers);
+        CHECK(in->max_threads == code->threads[p], "%s %s: %d threads, launched with %d", what,
+              name, in->max_threads, code->threads[p]);
+        CHECK(in->shared_bytes + code->shared[p] <= DL_SHARED_MOST,
+              "%s %s: %d bytes of shared memory", what, name, in->shared_bytes + code->shared[p]);
         CHECK(in->nparams == k->params.n + 1, "%s %s: %d parameters", what, name, in->nparams);
     }
 }
 
-/* In which way a case's kernel is made: the first, or one of the others in turn, where there are any. */
+/* In which way a case's kernel is made: the first, or one of the others in turn, where there are
+ * any. */
 static int way_of(const dl_kernel *k, const dl_target *t, bool others, int number) {
     const char *names[DL_MOST_VARIANTS];
     int ways = dl_cuda_variants(k, t, names);
@@ -124,10 +136,13 @@ static void test_arch(const char *target, bool others) {
     for (int i = 0; built && i < n; i++) {
         const attention_case *c = &cases[of[i]];
         dl_cubin cubin;
-        char *what = dl_format(arena, "%s%s, %s, heads of %d, rate %g", target, others ? " otherwise" : "",
-                               dl_dtype_name(c->type), c->size, c->rate);
-        CHECK(dl_cubin_read(arena, objects[i].image, objects[i].bytes, &cubin, &err), "%s", err.message);
-        for (int back = 0; back < 2; back++) check_kernels(what, &cubin, k[i][back], &code[i][back]);
+        char *what =
+            dl_format(arena, "%s%s, %s, heads of %d, rate %g", target, others ? " otherwise" : "",
+                      dl_dtype_name(c->type), c->size, c->rate);
+        CHECK(dl_cubin_read(arena, objects[i].image, objects[i].bytes, &cubin, &err), "%s",
+              err.message);
+        for (int back = 0; back < 2; back++)
+            check_kernels(what, &cubin, k[i][back], &code[i][back]);
     }
     dl_arena_free(arena);
 }
@@ -155,7 +170,8 @@ int main(void) {
     dl_error err = {0};
     dl_nvrtc nvrtc = {0};
     test_refused();
-    if (dl_tests_failed == 0 && (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err))) {
+    if (dl_tests_failed == 0 &&
+        (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err))) {
         dl_test_skip("%s", err.message);
         return 77;
     }

@@ -1,5 +1,6 @@
-/* CUDA texts to cubins: what NVRTC is found and makes of a source, what a cubin tells, also a damaged one,
- * and the cache. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 (skip) without it. */
+/* CUDA texts to cubins: what NVRTC is found and makes of a source, what a cubin tells, also a
+ * damaged one, and the cache. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 (skip) without
+ * it. */
 #include <elf.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -20,10 +21,11 @@ static dl_nvrtc nvrtc;
 static const char *const archs[] = {"sm_80", "sm_90a", "sm_100"};
 enum { NARCHS = 3 };
 
-/* `spills` keeps 64 values a thread where launch bounds leave 32 registers; `array` has an array that is
- * indexed by memory's contents, and so a frame without spills; `both` has both. */
+/* `spills` keeps 64 values a thread where launch bounds leave 32 registers; `array` has an array
+ * that is indexed by memory's contents, and so a frame without spills; `both` has both. */
 static const char source[] =
-    "extern \"C\" __global__ void __launch_bounds__(96) plain(float *a, const float *__restrict__ b, int n,\n"
+    "extern \"C\" __global__ void __launch_bounds__(96) plain(float *a, const float *__restrict__ "
+    "b, int n,\n"
     "                                                        double d, char *workspace) {\n"
     "    __shared__ float s[48];\n"
     "    s[threadIdx.x % 48] = b[threadIdx.x];\n"
@@ -43,13 +45,16 @@ static const char source[] =
     "    for (int i = 0; i < 20; i++) sum = sum * 0.5f + v[which[i] % 20];\n"
     "    return sum;\n"
     "}\n"
-    "extern \"C\" __global__ void __launch_bounds__(1024, 2) spills(float *a, const float *b, char *w) {\n"
+    "extern \"C\" __global__ void __launch_bounds__(1024, 2) spills(float *a, const float *b, char "
+    "*w) {\n"
     "    mix<1024>(a, b, 0);\n"
     "}\n"
-    "extern \"C\" __global__ void __launch_bounds__(128) array(float *a, const int *which, char *w) {\n"
+    "extern \"C\" __global__ void __launch_bounds__(128) array(float *a, const int *which, char "
+    "*w) {\n"
     "    a[threadIdx.x] = pick<128>(a, which);\n"
     "}\n"
-    "extern \"C\" __global__ void __launch_bounds__(1024, 2) both(float *a, const float *b, const int "
+    "extern \"C\" __global__ void __launch_bounds__(1024, 2) both(float *a, const float *b, const "
+    "int "
     "*which,\n"
     "                                                            char *w) {\n"
     "    mix<1024>(a, b, pick<1024>(a, which));\n"
@@ -85,7 +90,8 @@ static dl_plan_object compile_one(const char *text, const char *arch) {
     dl_buf cubin = {0}, log = {0};
     dl_error err = {0};
     CHECK(dl_nvrtc_compile(&nvrtc, text, arch, &cubin, &log, &err), "%s: %s", arch, err.message);
-    dl_plan_object o = {.image = (unsigned char *)dl_strndup(arena, cubin.at, cubin.n), .bytes = cubin.n};
+    dl_plan_object o = {.image = (unsigned char *)dl_strndup(arena, cubin.at, cubin.n),
+                        .bytes = cubin.n};
     dl_buf_free(&cubin), dl_buf_free(&log);
     return o;
 }
@@ -97,10 +103,12 @@ static void test_kernels(void) {
         dl_cubin cubin;
         if (!o.bytes || !read_image(&o, &cubin)) continue;
         CHECK(cubin.n == NKERNELS, "%s: %d kernels", archs[i], cubin.n);
-        for (int k = 0; k < NKERNELS && k < cubin.n; k++) CHECK_STR(cubin.kernels[k].name, kernels[k]);
+        for (int k = 0; k < NKERNELS && k < cubin.n; k++)
+            CHECK_STR(cubin.kernels[k].name, kernels[k]);
         const dl_cubin_kernel *plain = dl_cubin_find(&cubin, "plain"),
                               *spills = dl_cubin_find(&cubin, "spills"),
-                              *array = dl_cubin_find(&cubin, "array"), *both = dl_cubin_find(&cubin, "both"),
+                              *array = dl_cubin_find(&cubin, "array"),
+                              *both = dl_cubin_find(&cubin, "both"),
                               *dynamic = dl_cubin_find(&cubin, "dynamic");
         CHECK(plain && spills && array && both && dynamic && !dl_cubin_find(&cubin, "mix"));
         if (!plain || !spills || !array || !both || !dynamic) continue;
@@ -108,28 +116,30 @@ static void test_kernels(void) {
         CHECK(plain->shared_bytes == 192 && plain->max_threads == 96 && plain->code_bytes >= 128,
               "%s: %d bytes shared, %d threads", archs[i], plain->shared_bytes, plain->max_threads);
         CHECK(plain->spill_stores == 0 && plain->spill_loads == 0 && plain->frame_bytes == 0);
-        static const dl_cubin_param want[] = {{0, 0, 8}, {1, 8, 8}, {2, 16, 4}, {3, 24, 8}, {4, 32, 8}};
-        CHECK(plain->nparams == 5 && plain->param_bytes == 40, "%d parameters, %d bytes", plain->nparams,
-              plain->param_bytes);
+        static const dl_cubin_param want[] = {
+            {0, 0, 8}, {1, 8, 8}, {2, 16, 4}, {3, 24, 8}, {4, 32, 8}};
+        CHECK(plain->nparams == 5 && plain->param_bytes == 40, "%d parameters, %d bytes",
+              plain->nparams, plain->param_bytes);
         for (int p = 0; p < 5 && p < plain->nparams; p++)
             CHECK(memcmp(&plain->params[p], &want[p], sizeof want[p]) == 0, "parameter %d", p);
         CHECK(spills->registers <= 32 && spills->spill_stores > 0 && spills->spill_loads > 0 &&
               spills->frame_bytes >= 4 && spills->max_threads == 1024 && spills->nparams == 3);
-        CHECK(array->spill_stores == 0 && array->spill_loads == 0 && array->frame_bytes == 80, "%d bytes",
-              array->frame_bytes);
+        CHECK(array->spill_stores == 0 && array->spill_loads == 0 && array->frame_bytes == 80,
+              "%d bytes", array->frame_bytes);
         CHECK(both->spill_stores > 0 && both->frame_bytes >= 80);
         CHECK(dynamic->shared_bytes == 0, "%d bytes", dynamic->shared_bytes);
     }
 }
 
-/* Kernels that spill are compiled for fewer blocks at once, others stay as they are; what spills with one
- * block, too, does so least; from the cache as from the compiler. `mended` has the values of `spills`, and
- * threads few enough that one block has registers for them. */
+/* Kernels that spill are compiled for fewer blocks at once, others stay as they are; what spills
+ * with one block, too, does so least; from the cache as from the compiler. `mended` has the values
+ * of `spills`, and threads few enough that one block has registers for them. */
 static void test_limits(void) {
-    const char *text = dl_format(arena,
-                                 "%sextern \"C\" __global__ void __launch_bounds__(512, 4) mended(float *a, "
-                                 "const float *b, char *w) {\n    mix<512>(a, b, 0);\n}\n",
-                                 source);
+    const char *text =
+        dl_format(arena,
+                  "%sextern \"C\" __global__ void __launch_bounds__(512, 4) mended(float *a, "
+                  "const float *b, char *w) {\n    mix<512>(a, b, 0);\n}\n",
+                  source);
     for (int i = 0; i < NARCHS; i++) {
         dl_plan_object once = compile_one(text, archs[i]), o = build_one(text, archs[i]), again = o;
         dl_cubin before, after;
@@ -141,9 +151,11 @@ static void test_limits(void) {
               "%s: %d bytes, %d registers", archs[i], mended->spill_stores, mended->registers);
         const dl_cubin_kernel *spills = dl_cubin_find(&after, "spills"),
                               *did = dl_cubin_find(&before, "spills");
-        CHECK(spills->spill_stores > 0 && spills->spill_stores < did->spill_stores && spills->registers > 32,
+        CHECK(spills->spill_stores > 0 && spills->spill_stores < did->spill_stores &&
+                  spills->registers > 32,
               "%s: %d bytes for %d", archs[i], spills->spill_stores, did->spill_stores);
-        CHECK(dl_cubin_find(&after, "plain")->registers == dl_cubin_find(&before, "plain")->registers);
+        CHECK(dl_cubin_find(&after, "plain")->registers ==
+              dl_cubin_find(&before, "plain")->registers);
         int compiled = 1;
         dl_error err = {0};
         CHECK(dl_cuda_build(arena, 1, &again, archs[i], NULL, &compiled, &err) && !compiled &&
@@ -183,8 +195,8 @@ static void test_printed(void) {
                                   " registers"};
             int have[] = {c->frame_bytes, c->spill_stores, c->spill_loads, c->registers};
             for (int u = 0; u < 4; u++)
-                CHECK(printed(log, c->name, unit[u]) == have[u], "%s %s: %d, printed %d%s", archs[i], c->name,
-                      have[u], printed(log, c->name, unit[u]), unit[u]);
+                CHECK(printed(log, c->name, unit[u]) == have[u], "%s %s: %d, printed %d%s",
+                      archs[i], c->name, have[u], printed(log, c->name, unit[u]), unit[u]);
         }
         CHECK(printed(log, "plain", " bytes smem") == dl_cubin_find(&cubin, "plain")->shared_bytes);
     }
@@ -195,7 +207,8 @@ static uint32_t next_random(uint64_t *state) {
     return (uint32_t)(*state >> 33);
 }
 
-/* 1: read, 0: refused as DL_INPUT. The bytes stand alone in memory, so that a sanitizer sees what reads on.
+/* 1: read, 0: refused as DL_INPUT. The bytes stand alone in memory, so that a sanitizer sees what
+ * reads on.
  */
 static int read_bytes(const unsigned char *image, size_t n) {
     unsigned char *alone = dl_malloc(n ? n : 1);
@@ -219,13 +232,15 @@ static void test_damaged(void) {
     Elf64_Ehdr head;
     memcpy(&head, o.image, sizeof head);
     uint64_t end = head.e_shoff + (uint64_t)head.e_shnum * sizeof(Elf64_Shdr);
-    for (size_t n = 0; n < end; n += 1 + n / 64) CHECK(read_bytes(o.image, n) == 0, "cut at %zu", n);
+    for (size_t n = 0; n < end; n += 1 + n / 64)
+        CHECK(read_bytes(o.image, n) == 0, "cut at %zu", n);
     unsigned char *bad = dl_alloc(arena, o.bytes);
     uint64_t state = 11;
     int refused = 0, rounds = 4000;
     for (int i = 0; i < rounds; i++) {
         memcpy(bad, o.image, o.bytes);
-        uint64_t from = i % 2 ? head.e_shoff : 0; /* every other time in the tables that all hangs on */
+        uint64_t from =
+            i % 2 ? head.e_shoff : 0; /* every other time in the tables that all hangs on */
         for (uint32_t k = 1 + next_random(&state) % 8; k > 0; k--) {
             uint64_t at = from + next_random(&state) % (end - from);
             bad[at] = (unsigned char)(next_random(&state) % 3 ? next_random(&state) : 255);
@@ -237,9 +252,10 @@ static void test_damaged(void) {
 
 /* What is wrong with a source is said, with its line; that of the first by index. */
 static void test_errors(void) {
-    dl_plan_object o[] = {{.source = "extern \"C\" __global__ void fine(char *w) { *w = 1; }\n"},
-                          {.source = "\nextern \"C\" __global__ void k(char *w) { *w = nowhere; }\n"},
-                          {.source = "extern \"C\" __global__ void k(char *w) { *w = elsewhere; }\n"}};
+    dl_plan_object o[] = {
+        {.source = "extern \"C\" __global__ void fine(char *w) { *w = 1; }\n"},
+        {.source = "\nextern \"C\" __global__ void k(char *w) { *w = nowhere; }\n"},
+        {.source = "extern \"C\" __global__ void k(char *w) { *w = elsewhere; }\n"}};
     int compiled = 0;
     dl_error err = {0};
     CHECK(!dl_cuda_build(arena, 3, o, "sm_90a", NULL, &compiled, &err) && err.code == DL_RESOURCE);
@@ -247,9 +263,10 @@ static void test_errors(void) {
               !strstr(err.message, "elsewhere"),
           "%s", err.message);
     err = (dl_error){0}; /* what ptxas refuses, not the front end */
-    dl_plan_object ptx = {.source = "extern \"C\" __global__ void k(char *w) { asm(\"nonsense;\"); }\n"};
-    CHECK(!dl_cuda_build(arena, 1, &ptx, "sm_90a", NULL, &compiled, &err) && err.code == DL_RESOURCE &&
-              strstr(err.message, "nonsense"),
+    dl_plan_object ptx = {.source =
+                              "extern \"C\" __global__ void k(char *w) { asm(\"nonsense;\"); }\n"};
+    CHECK(!dl_cuda_build(arena, 1, &ptx, "sm_90a", NULL, &compiled, &err) &&
+              err.code == DL_RESOURCE && strstr(err.message, "nonsense"),
           "%s", err.message);
     err = (dl_error){0};
     o[0].source = "extern \"C\" __global__ void other(char *w) { *w = 1; }\n";
@@ -257,16 +274,17 @@ static void test_errors(void) {
               strstr(err.message, "sm_35") && strstr(err.message, "sm_90"),
           "%s", err.message);
     dl_error ignored = {0};
-    CHECK(dl_nvrtc_knows(&nvrtc, "sm_90a", &ignored) && !dl_nvrtc_knows(&nvrtc, "sm_90q", &ignored) &&
-          !dl_nvrtc_knows(&nvrtc, "sm_9", &ignored) && !dl_nvrtc_knows(&nvrtc, "sm_90aa", &ignored));
+    CHECK(
+        dl_nvrtc_knows(&nvrtc, "sm_90a", &ignored) && !dl_nvrtc_knows(&nvrtc, "sm_90q", &ignored) &&
+        !dl_nvrtc_knows(&nvrtc, "sm_9", &ignored) && !dl_nvrtc_knows(&nvrtc, "sm_90aa", &ignored));
     CHECK(dl_nvrtc_newest(&nvrtc) >= 90);
 }
 
 static const char *warned;
 static void take_warning(const char *text) { warned = dl_strdup(arena, text); }
 
-/* Many sources, two of them equal: compiled once, the second time served, and the same by any number of
- * threads; what is damaged in the cache is compiled anew. */
+/* Many sources, two of them equal: compiled once, the second time served, and the same by any
+ * number of threads; what is damaged in the cache is compiled anew. */
 static void test_cache(void) {
     enum { N = 6 };
     dl_plan_object a[N] = {{0}}, b[N] = {{0}};
@@ -274,19 +292,21 @@ static void test_cache(void) {
     dl_error err = {0};
     for (int i = 0; i < N; i++)
         a[i].source = b[i].source = dl_format(
-            arena, "extern \"C\" __global__ void one(float *a, char *w) { a[threadIdx.x] += %d; }\n",
+            arena,
+            "extern \"C\" __global__ void one(float *a, char *w) { a[threadIdx.x] += %d; }\n",
             i == N - 1 ? 0 : i);
-    CHECK(dl_cuda_build(arena, N, a, "sm_90a", NULL, &compiled, &err) && compiled == N - 1, "%d compiled: %s",
-          compiled, err.message);
-    CHECK(dl_cuda_build(arena, N, b, "sm_90a", NULL, &compiled, &err) && compiled == 0, "%d compiled: %s",
-          compiled, err.message);
+    CHECK(dl_cuda_build(arena, N, a, "sm_90a", NULL, &compiled, &err) && compiled == N - 1,
+          "%d compiled: %s", compiled, err.message);
+    CHECK(dl_cuda_build(arena, N, b, "sm_90a", NULL, &compiled, &err) && compiled == 0,
+          "%d compiled: %s", compiled, err.message);
     for (int i = 0; i < N; i++) {
         CHECK(a[i].image && b[i].image && a[i].bytes == b[i].bytes && a[i].key == b[i].key &&
               memcmp(a[i].image, b[i].image, a[i].bytes) == 0);
         CHECK(i == 0 || i == N - 1 || a[i].key != a[0].key);
     }
     CHECK(a[N - 1].key == a[0].key && a[N - 1].bytes == a[0].bytes);
-    CHECK(dl_cuda_build(arena, 1, b, "sm_80", NULL, &compiled, &err) && compiled == 1 && b[0].key != a[0].key,
+    CHECK(dl_cuda_build(arena, 1, b, "sm_80", NULL, &compiled, &err) && compiled == 1 &&
+              b[0].key != a[0].key,
           "another architecture is another object");
     const char *dir = dl_cache_dir(arena, &err);
     CHECK(dir && dl_cache_put(dir, a[1].key, "no cubin", 8, &err), "%s", err.message);
@@ -315,9 +335,10 @@ static const char folder_of_packages[] = "venv/lib/python3.9/site-packages/nvidi
 
 /* A program under the library's name: an ELF file of this machine, and no library. */
 static const char *make_false_library(void) {
-    const char *folder = in(folder_of_packages), *file = dl_format(arena, "%s/libnvrtc.so.13", folder);
-    CHECK(system(dl_format(arena, "mkdir -p '%s' && cp /proc/%d/exe '%s'", folder, (int)getpid(), file)) ==
-          0);
+    const char *folder = in(folder_of_packages),
+               *file = dl_format(arena, "%s/libnvrtc.so.13", folder);
+    CHECK(system(dl_format(arena, "mkdir -p '%s' && cp /proc/%d/exe '%s'", folder, (int)getpid(),
+                           file)) == 0);
     return file;
 }
 
@@ -338,7 +359,8 @@ static void give_way(void) {
               err.message);
         unsetenv("VIRTUAL_ENV");
         key = o.key;
-        CHECK(dl_cuda_build(arena, 1, &o, "sm_80", NULL, &compiled, &err) && compiled == 0 && o.key == key,
+        CHECK(dl_cuda_build(arena, 1, &o, "sm_80", NULL, &compiled, &err) && compiled == 0 &&
+                  o.key == key,
               "%d compiled: %s", compiled, err.message);
     } else
         CHECK(err.code == DL_RESOURCE && strstr(err.message, file), "%s", err.message);
@@ -357,26 +379,29 @@ static void test_giving_way(void) {
     CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "status %d", status);
 }
 
-/* A folder or a file that DLC_NVRTC names, and nothing else; packages in VIRTUAL_ENV; what does not load. */
+/* A folder or a file that DLC_NVRTC names, and nothing else; packages in VIRTUAL_ENV; what does not
+ * load. */
 static void test_search(void) {
     dl_nvrtc n;
     dl_error err = {0};
     setenv("DLC_NVRTC", nvrtc.path, 1);
-    CHECK(dl_nvrtc_find(arena, &n, &err) && !n.calls.compile && n.key == nvrtc.key, "%s", err.message);
+    CHECK(dl_nvrtc_find(arena, &n, &err) && !n.calls.compile && n.key == nvrtc.key, "%s",
+          err.message);
     CHECK(dl_nvrtc_load(&n, &err) && n.calls.compile && n.major == nvrtc.major, "%s", err.message);
     CHECK(strstr(dl_nvrtc_text(arena), dl_format(arena, "NVRTC %d.%d", n.major, n.minor)) &&
           strstr(dl_nvrtc_text(arena), nvrtc.path));
     setenv("DLC_NVRTC", in("nowhere"), 1);
-    CHECK(!dl_nvrtc_find(arena, &n, &err) && err.code == DL_RESOURCE && strstr(err.message, in("nowhere")) &&
-              strstr(err.message, "scripts/install-nvrtc"),
+    CHECK(!dl_nvrtc_find(arena, &n, &err) && err.code == DL_RESOURCE &&
+              strstr(err.message, in("nowhere")) && strstr(err.message, "scripts/install-nvrtc"),
           "%s", err.message);
     CHECK_STR(dl_nvrtc_text(arena), "no NVRTC");
     const char *folder = in(folder_of_packages), *file = make_false_library();
     setenv("DLC_NVRTC", folder, 1);
     err = (dl_error){0};
     CHECK(dl_nvrtc_find(arena, &n, &err) && !strcmp(n.path, file), "%s", err.message);
-    CHECK(!dl_nvrtc_load(&n, &err) && err.code == DL_RESOURCE && strstr(err.message, "does not load"), "%s",
-          err.message);
+    CHECK(!dl_nvrtc_load(&n, &err) && err.code == DL_RESOURCE &&
+              strstr(err.message, "does not load"),
+          "%s", err.message);
     unsetenv("DLC_NVRTC");
     setenv("VIRTUAL_ENV", in("venv"), 1);
     dl_candidates c =
@@ -389,7 +414,8 @@ static void test_search(void) {
     CHECK(at >= 0 && bare > at, "%d, then %d", at, bare);
     CHECK(dl_write_file(file, "no ELF file", 11, &err));
     c = dl_cuda_search(arena, (const char *const[]){"libnvrtc.so.13", NULL}, "DLC_NVRTC", "none");
-    for (int i = 0; i < c.n; i++) CHECK(strcmp(c.at[i].path, file) != 0, "what is no library is left out");
+    for (int i = 0; i < c.n; i++)
+        CHECK(strcmp(c.at[i].path, file) != 0, "what is no library is left out");
     unsetenv("VIRTUAL_ENV");
 }
 
@@ -404,7 +430,8 @@ int main(void) {
     if (!mkdtemp(top)) return 1;
     setenv("DLR_CACHE_DIR", in("cache"), 1);
     test_giving_way();
-    if (dl_tests_failed == 0 && (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err))) {
+    if (dl_tests_failed == 0 &&
+        (!dl_nvrtc_find(arena, &nvrtc, &err) || !dl_nvrtc_load(&nvrtc, &err))) {
         dl_test_skip("%s", err.message);
         return remove_top() ? 77 : 1;
     }

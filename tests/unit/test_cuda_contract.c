@@ -1,6 +1,7 @@
-/* CUDA kernels around contractions, emulated: those of graphs written here, with their gradients, each by
- * itself beside the interpreter, on the same operands. Those by wgmma through NVRTC, too, where there is one:
- * no spill, and no word of ptxas that it takes products one behind the other. */
+/* CUDA kernels around contractions, emulated: those of graphs written here, with their gradients,
+ * each by itself beside the interpreter, on the same operands. Those by wgmma through NVRTC, too,
+ * where there is one: no spill, and no word of ptxas that it takes products one behind the other.
+ */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
 #include "tests/unit/contraction_cases.h"
@@ -22,8 +23,8 @@ static int boxed;     /* operands that tensor maps have brought */
 static int in_groups; /* kernels by wgmma that NVRTC has compiled, */
 static int in_halos;  /* and kernels by boxes with halos */
 
-/* A kernel by wgmma, or by boxes with halos, in the text that emulation has run but for what stands in front
- * of it. */
+/* A kernel by wgmma, or by boxes with halos, in the text that emulation has run but for what stands
+ * in front of it. */
 static void check_machine_code(const char *what, dl_arena *arena, const dl_kernel *k, dl_way way) {
     dl_error err = {0};
     const dl_target *t = dl_target_find("cuda:sm_90a", &err);
@@ -46,8 +47,8 @@ static void check_machine_code(const char *what, dl_arena *arena, const dl_kerne
     dl_buf_free(&text), dl_buf_free(&whole), dl_buf_free(&image), dl_buf_free(&log);
 }
 
-/* Convolutions by 1 x 1 read their operands as matrices: no place is taken apart into coordinates, nor is a
- * row where what is made of sums lies as they do. */
+/* Convolutions by 1 x 1 read their operands as matrices: no place is taken apart into coordinates,
+ * nor is a row where what is made of sums lies as they do. */
 static void check_places(const char *what, const char *text) {
     int n = 0;
     for (const char *at = text; (at = strstr(at, "INLINE place ")); n++) {
@@ -59,8 +60,8 @@ static void check_places(const char *what, const char *text) {
     CHECK(strstr(text, "const int x3 = (m + row);"), "%s: each end takes its rows apart", what);
 }
 
-/* An image that several taps read comes chunk by chunk of its channels, through the first cache, and is known
- * by a bit to be inside; what its positions add stays in registers. */
+/* An image that several taps read comes chunk by chunk of its channels, through the first cache,
+ * and is known by a bit to be inside; what its positions add stays in registers. */
 static void check_taps(const char *what, const char *text) {
     static const char *const has[] = {"const int k3 = k3c * ", "AGAIN = 1",
                                       "return (r.taps & c.taps) == c.taps;", "kd_hold(p.at[0]);"};
@@ -68,10 +69,10 @@ static void check_taps(const char *what, const char *text) {
         CHECK(strstr(text, has[i]), "%s: no '%s'", what, has[i]);
 }
 
-/* All of a graph behind the passes; how many contractions it has. `variant`: as which those are made that can
- * be, or NULL; `tile`: what its text must have, or NULL. */
-static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t, double most,
-                       const char *variant, const char *tile) {
+/* All of a graph behind the passes; how many contractions it has. `variant`: as which those are
+ * made that can be, or NULL; `tile`: what its text must have, or NULL. */
+static int check_graph(const char *what, dl_arena *arena, const dl_graph *g, const dl_target *t,
+                       double most, const char *variant, const char *tile) {
     dl_buf text = {0};
     dl_emitted needs = {0}, *code = DL_NEWS(arena, dl_emitted, g->nodes.n + 1);
     bool ok = emit_graph(what, g, t, variant, &text, code, &needs);
@@ -100,14 +101,15 @@ static bool can_be(const dl_graph *g, const dl_target *t, const char *variant) {
     bool any = false;
     for (int i = 0; i < g->nodes.n; i++) {
         const char *names[DL_MOST_VARIANTS];
-        int n = has_contraction(g->nodes.at[i]) ? dl_cuda_variants(g->nodes.at[i]->kernel, t, names) : 0;
+        int n = has_contraction(g->nodes.at[i]) ? dl_cuda_variants(g->nodes.at[i]->kernel, t, names)
+                                                : 0;
         for (int k = 0; k < n; k++) any |= strncmp(names[k], variant, strlen(variant)) == 0;
     }
     return any;
 }
 
-/* Those that are drawn, or of all each so many'th (of those that can be, by boxes with halos), in one type;
- * or `mixed`: in f32 and, after fusion, in that one; as check_graph's variant. */
+/* Those that are drawn, or of all each so many'th (of those that can be, by boxes with halos), in
+ * one type; or `mixed`: in f32 and, after fusion, in that one; as check_graph's variant. */
 static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32, int each,
                       const char *variant) {
     dl_error err = {0};
@@ -126,8 +128,8 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
     dl_pass_options options = {.validate = DL_VALIDATE_PASSES};
     if (mixed) options.observe = narrow, options.user = &dtype, options.skip = "recompute";
     CHECK(!err.code && dl_run_passes(m, dl_pipeline, &ctx, options), "%s", err.message);
-    /* f32 sums of some thousand terms against double ones; of 16 bits, a few then fall on the other side of a
-     * tie */
+    /* f32 sums of some thousand terms against double ones; of 16 bits, a few then fall on the other
+     * side of a tie */
     double most = dtype == DL_F32 ? 1e-5 : dtype == DL_F16 ? 0x1p-13 : 0x1p-11;
     const char *only = getenv("DL_TEST_ONLY");
     int all = 0, taken = 0;
@@ -136,16 +138,17 @@ static void test_type(const dl_target *t, dl_dtype dtype, bool mixed, bool tf32,
         if (halos && !can_be(m->graphs.at[i], t, variant)) continue;
         if (variant && !dl_test_takes(number++)) continue;
         taken++;
-        const char *what =
-            dl_format(m->arena, "%s%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
-                      tf32 ? " in tf32" : "", variant ? dl_format(m->arena, ", %s", variant) : "",
-                      m->graphs.at[i]->name, set.of[i] < NCASES ? cases[set.of[i]].what : "sums");
+        const char *what = dl_format(
+            m->arena, "%s%s%s%s, %s (%s)", dl_dtype_name(dtype), mixed ? " beside f32" : "",
+            tf32 ? " in tf32" : "", variant ? dl_format(m->arena, ", %s", variant) : "",
+            m->graphs.at[i]->name, set.of[i] < NCASES ? cases[set.of[i]].what : "sums");
         if (!only || strstr(what, only))
             all += check_graph(what, m->arena, m->graphs.at[i], t, most, variant, NULL);
     }
     /* one graph that is drawn alone may have no contraction */
     bool some = dl_test_share() > 1, any = some && variant ? true : all >= taken;
-    CHECK(only || (some || halos ? any : all * each >= 3 * NCASES), "%d kernels of %d graphs", all, taken);
+    CHECK(only || (some || halos ? any : all * each >= 3 * NCASES), "%d kernels of %d graphs", all,
+          taken);
     dl_arena_free(m->arena);
 }
 
@@ -157,33 +160,34 @@ static const dl_target *without_groups(void) {
     return t;
 }
 
-/* A product of every size of tiles that there is, whose operands' neighbours lie along their rows, or along
- * the terms; 16 bytes at a time, or one by one. By wgmma, also of more terms than are on their way at a time,
- * and in TF32 of types that go through registers. */
+/* A product of every size of tiles that there is, whose operands' neighbours lie along their rows,
+ * or along the terms; 16 bytes at a time, or one by one. By wgmma, also of more terms than are on
+ * their way at a time, and in TF32 of types that go through registers. */
 static void test_tiles(const dl_target *newest) {
     static const struct {
         const char *variant, *tile;
         int m, n, terms[2];
         dl_dtype dtype, right; /* the right operand may have another one in memory */
-    } rows[] = {{"128x128", "CT_BF16, 128, 128,", 300, 128, {8, 17}, DL_BF16, DL_BF16},
-                {"128x64", "CT_BF16, 128, 64,", 300, 64, {8, 17}, DL_BF16, DL_BF16},
-                {"64x128", "CT_BF16, 64, 128,", 150, 300, {8, 17}, DL_BF16, DL_BF16},
-                {"64x64", "CT_BF16, 64, 64,", 150, 64, {8, 17}, DL_BF16, DL_BF16},
-                {"128x32", "CT_BF16, 128, 32,", 300, 30, {8, 17}, DL_BF16, DL_BF16},
-                {"128x8", "CT_BF16, 128, 8,", 300, 8, {8, 17}, DL_BF16, DL_BF16},
-                {"16x128", "CT_BF16, 16, 128,", 16, 300, {8, 17}, DL_BF16, DL_BF16},
-                {"128x256 by wgmma", "CT_BF16_GROUPS, 128, 256,", 150, 264, {328, 328}, DL_BF16, DL_BF16},
-                {"128x128 by wgmma", "CT_BF16_GROUPS, 128, 128,", 136, 128, {16, 328}, DL_BF16, DL_BF16},
-                {"128x64 by wgmma", "CT_BF16_GROUPS, 128, 64,", 130, 70, {296, 17}, DL_BF16, DL_BF16},
-                {"128x256 by wgmma", "CT_TF32_GROUPS, 128, 256,", 150, 264, {164, 164}, DL_F32, DL_F32},
-                {"128x128 by wgmma", "CT_TF32_GROUPS, 128, 128,", 135, 128, {17, 163}, DL_F32, DL_F32},
-                {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 70, {162, 17}, DL_F32, DL_BF16},
-                {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 71, {40, 50}, DL_F32, DL_F16},
-                {"128x256 by TMA", "CT_BF16_GROUPS, 128, 256,", 152, 264, {328, 328}, DL_BF16, DL_BF16},
-                {"128x128 by TMA", "CT_F16_GROUPS, 128, 128,", 136, 128, {1312, 17}, DL_F16, DL_F16},
-                {"128x64 by TMA", "CT_BF16_GROUPS, 128, 64,", 264, 72, {296, 16}, DL_BF16, DL_BF16},
-                {"128x256 by TMA", "CT_TF32_GROUPS, 128, 256,", 150, 264, {164, 0}, DL_F32, DL_F32},
-                {"128x64 by TMA", "CT_TF32_GROUPS, 128, 64,", 130, 70, {660, 0}, DL_F32, DL_F32}};
+    } rows[] = {
+        {"128x128", "CT_BF16, 128, 128,", 300, 128, {8, 17}, DL_BF16, DL_BF16},
+        {"128x64", "CT_BF16, 128, 64,", 300, 64, {8, 17}, DL_BF16, DL_BF16},
+        {"64x128", "CT_BF16, 64, 128,", 150, 300, {8, 17}, DL_BF16, DL_BF16},
+        {"64x64", "CT_BF16, 64, 64,", 150, 64, {8, 17}, DL_BF16, DL_BF16},
+        {"128x32", "CT_BF16, 128, 32,", 300, 30, {8, 17}, DL_BF16, DL_BF16},
+        {"128x8", "CT_BF16, 128, 8,", 300, 8, {8, 17}, DL_BF16, DL_BF16},
+        {"16x128", "CT_BF16, 16, 128,", 16, 300, {8, 17}, DL_BF16, DL_BF16},
+        {"128x256 by wgmma", "CT_BF16_GROUPS, 128, 256,", 150, 264, {328, 328}, DL_BF16, DL_BF16},
+        {"128x128 by wgmma", "CT_BF16_GROUPS, 128, 128,", 136, 128, {16, 328}, DL_BF16, DL_BF16},
+        {"128x64 by wgmma", "CT_BF16_GROUPS, 128, 64,", 130, 70, {296, 17}, DL_BF16, DL_BF16},
+        {"128x256 by wgmma", "CT_TF32_GROUPS, 128, 256,", 150, 264, {164, 164}, DL_F32, DL_F32},
+        {"128x128 by wgmma", "CT_TF32_GROUPS, 128, 128,", 135, 128, {17, 163}, DL_F32, DL_F32},
+        {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 70, {162, 17}, DL_F32, DL_BF16},
+        {"128x64 by wgmma", "CT_TF32_GROUPS, 128, 64,", 130, 71, {40, 50}, DL_F32, DL_F16},
+        {"128x256 by TMA", "CT_BF16_GROUPS, 128, 256,", 152, 264, {328, 328}, DL_BF16, DL_BF16},
+        {"128x128 by TMA", "CT_F16_GROUPS, 128, 128,", 136, 128, {1312, 17}, DL_F16, DL_F16},
+        {"128x64 by TMA", "CT_BF16_GROUPS, 128, 64,", 264, 72, {296, 16}, DL_BF16, DL_BF16},
+        {"128x256 by TMA", "CT_TF32_GROUPS, 128, 256,", 150, 264, {164, 0}, DL_F32, DL_F32},
+        {"128x64 by TMA", "CT_TF32_GROUPS, 128, 64,", 130, 70, {660, 0}, DL_F32, DL_F32}};
     for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
         int r = (int)i / 2, way = i % 2;
         const int *terms = rows[r].terms;
@@ -198,11 +202,11 @@ static void test_tiles(const dl_target *newest) {
                         : dl_format(arena, "%c=%d, K=%d", "MN"[o], n, terms[way]);
         }
         const char *type = dl_dtype_name(rows[r].dtype);
-        const char *text =
-            dl_format(arena,
-                      "graph @train {\n  input $a = %%0 : %s[%s]\n  input $b = %%1 : %s[%s]\n"
-                      "  %%2 = contract $a, $b {over=[K]} : %s[M=%d, N=%d]\n  output \"y\" = %%2\n}\n",
-                      type, of[0], type, of[1], type, rows[r].m, rows[r].n);
+        const char *text = dl_format(
+            arena,
+            "graph @train {\n  input $a = %%0 : %s[%s]\n  input $b = %%1 : %s[%s]\n"
+            "  %%2 = contract $a, $b {over=[K]} : %s[M=%d, N=%d]\n  output \"y\" = %%2\n}\n",
+            type, of[0], type, of[1], type, rows[r].m, rows[r].n);
         dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
         dl_pass_ctx ctx = {.arena = arena,
                            .weights = t->weights,
@@ -250,7 +254,8 @@ int main(void) {
     test_type(t, DL_F16, false, false, 3, "halos of 128");
     bool all = !only && dl_test_share() == 1;
     CHECK(!all || boxed >= 30, "%d operands by tensor maps", boxed);
-    CHECK(!all || !nvrtc.calls.compile || in_halos >= 20, "%d kernels by boxes with halos", in_halos);
+    CHECK(!all || !nvrtc.calls.compile || in_halos >= 20, "%d kernels by boxes with halos",
+          in_halos);
     CHECK(!all || !nvrtc.calls.compile || in_groups >= 40, "%d kernels by wgmma", in_groups);
     dl_arena_free(arena);
     return dl_test_end();

@@ -1,13 +1,14 @@
-/* What kernels are predicted to take on GPUs: between what the hardware's ceilings allow and some multiple of
- * it, by architecture, kind and type. */
+/* What kernels are predicted to take on GPUs: between what the hardware's ceilings allow and some
+ * multiple of it, by architecture, kind and type. */
 #include "compiler/cuda/cuda.h"
 #include "tests/check.h"
 
 enum { GFLOPS = 1000, MBYTES = 100 };
 
-/* A kernel of so much arithmetic and traffic on one parameter of a type; kind: of its instruction. */
-static double predict(const char *target, dl_kinstr_kind kind, dl_dtype type, bool tf32, int64_t gflops,
-                      int64_t mbytes) {
+/* A kernel of so much arithmetic and traffic on one parameter of a type; kind: of its instruction.
+ */
+static double predict(const char *target, dl_kinstr_kind kind, dl_dtype type, bool tf32,
+                      int64_t gflops, int64_t mbytes) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     const dl_target *t = dl_target_find(target, &err);
@@ -29,8 +30,9 @@ static void test_products(void) {
     static const struct {
         const char *target;
         double half, tf32, f32; /* ceilings, TFLOP/s */
-    } rows[] = {
-        {"cuda:sm_80", 312, 156, 19.5}, {"cuda:sm_90a", 989, 495, 67}, {"cuda:sm_100", 2250, 1125, 75}};
+    } rows[] = {{"cuda:sm_80", 312, 156, 19.5},
+                {"cuda:sm_90a", 989, 495, 67},
+                {"cuda:sm_100", 2250, 1125, 75}};
     double before = 1e9;
     for (int i = 0; i < 3; i++) {
         const char *on = rows[i].target;
@@ -39,12 +41,16 @@ static void test_products(void) {
         double f32 = predict(on, DL_K_CONTRACT, DL_F32, false, GFLOPS, 1);
         double points = predict(on, DL_K_ELEM, DL_F32, false, GFLOPS, 1);
         double f64 = predict(on, DL_K_CONTRACT, DL_F64, true, GFLOPS, 1);
-        CHECK(bf16 > floor_of(rows[i].half) && bf16 < 5 * floor_of(rows[i].half), "%s: bf16 %g us", on, bf16);
-        CHECK(tf32 > floor_of(rows[i].tf32) && tf32 < 5 * floor_of(rows[i].tf32), "%s: TF32 %g us", on, tf32);
-        CHECK(f32 > floor_of(rows[i].f32) && f32 < 2 * floor_of(rows[i].f32), "%s: f32 %g us", on, f32);
-        CHECK(bf16 < tf32 && tf32 < f32 && f32 < points && f32 < f64, "%s: %g %g %g %g %g us", on, bf16, tf32,
-              f32, points, f64);
-        CHECK(bf16 == predict(on, DL_K_CONTRACT, DL_F16, false, GFLOPS, 1), "%s: f16 is not bf16", on);
+        CHECK(bf16 > floor_of(rows[i].half) && bf16 < 5 * floor_of(rows[i].half), "%s: bf16 %g us",
+              on, bf16);
+        CHECK(tf32 > floor_of(rows[i].tf32) && tf32 < 5 * floor_of(rows[i].tf32), "%s: TF32 %g us",
+              on, tf32);
+        CHECK(f32 > floor_of(rows[i].f32) && f32 < 2 * floor_of(rows[i].f32), "%s: f32 %g us", on,
+              f32);
+        CHECK(bf16 < tf32 && tf32 < f32 && f32 < points && f32 < f64, "%s: %g %g %g %g %g us", on,
+              bf16, tf32, f32, points, f64);
+        CHECK(bf16 == predict(on, DL_K_CONTRACT, DL_F16, false, GFLOPS, 1), "%s: f16 is not bf16",
+              on);
         CHECK(bf16 < before, "%s: slower than what was there before", on);
         before = bf16;
     }
@@ -54,7 +60,8 @@ static void test_traffic(void) {
     static const char *const targets[] = {"cuda:sm_80", "cuda:sm_90", "cuda:sm_100"};
     static const double tbytes[] = {2.04, 4.8, 8};
     for (int i = 0; i < 3; i++) {
-        double us = predict(targets[i], DL_K_ELEM, DL_F32, false, 0, MBYTES), least = MBYTES / tbytes[i];
+        double us = predict(targets[i], DL_K_ELEM, DL_F32, false, 0, MBYTES),
+               least = MBYTES / tbytes[i];
         CHECK(us > least && us < 2 * least, "%s: %g us for %d MB", targets[i], us, MBYTES);
         double nothing = predict(targets[i], DL_K_ELEM, DL_F32, false, 0, 0);
         CHECK(nothing > 0 && nothing < 5, "%s: %g us for nothing", targets[i], nothing);

@@ -1,5 +1,6 @@
-/* The CUDA device over the driver's fake, on a plan made by hand whose object is what the emulation makes of
- * a source: kernels that run when they are launched (ir/plan/plan.h); and the errors of finding a driver. */
+/* The CUDA device over the driver's fake, on a plan made by hand whose object is what the emulation
+ * makes of a source: kernels that run when they are launched (ir/plan/plan.h); and the errors of
+ * finding a driver. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -35,24 +36,31 @@ static const char source[] =
     "void check_0(const float *x, char *workspace) {\n"
     "    if (x[0] > 1000) wrong = \"an address outside of x\";\n"
     "}\n"
-    "void broken_0(const float *x, char *workspace) { wrong = \"a barrier that not all threads reach\"; }\n"
+    "void broken_0(const float *x, char *workspace) { wrong = \"a barrier that not all threads "
+    "reach\"; }\n"
     "void check_1(const float *x, char *workspace) { wrong = \"ran without blocks\"; }\n"
     "int strcmp(const char *, const char *);\n"
-    "static const struct { const char *name; void *run; int nargs; } kernels[] = {{\"scale_0\", scale_0, "
+    "static const struct { const char *name; void *run; int nargs; } kernels[] = {{\"scale_0\", "
+    "scale_0, "
     "3},\n"
-    "    {\"loss_0\", loss_0, 3}, {\"loss_1\", loss_1, 3}, {\"check_0\", check_0, 2}, {\"check_1\", check_1, "
+    "    {\"loss_0\", loss_0, 3}, {\"loss_1\", loss_1, 3}, {\"check_0\", check_0, 2}, "
+    "{\"check_1\", check_1, "
     "2},\n"
     "    {\"broken_0\", broken_0, 2}};\n"
-    "int dl_emulated_launch(const char *name, int nargs, void *const *args, unsigned grid, unsigned n,\n"
+    "int dl_emulated_launch(const char *name, int nargs, void *const *args, unsigned grid, "
+    "unsigned n,\n"
     "                       unsigned shared, unsigned seed, char *error, unsigned long size) {\n"
     "    int k = 0; while (k < 6 && strcmp(kernels[k].name, name)) k++;\n"
     "    threads = n, dynamic = shared, wrong = k < 6 ? 0 : \"no such kernel\";\n"
-    "    if (k < 6 && nargs >= 0 && nargs != kernels[k].nargs) wrong = \"another number of arguments\";\n"
+    "    if (k < 6 && nargs >= 0 && nargs != kernels[k].nargs) wrong = \"another number of "
+    "arguments\";\n"
     "    for (block = 0; k < 6 && block < grid; block++)\n"
     "        if (nargs == 3)\n"
-    "            ((void (*)(void *, void *, void *))kernels[k].run)(*(void **)args[0], *(void **)args[1],\n"
+    "            ((void (*)(void *, void *, void *))kernels[k].run)(*(void **)args[0], *(void "
+    "**)args[1],\n"
     "                                                               *(void **)args[2]);\n"
-    "        else ((void (*)(void *, void *))kernels[k].run)(*(void **)args[0], *(void **)args[1]);\n"
+    "        else ((void (*)(void *, void *))kernels[k].run)(*(void **)args[0], *(void "
+    "**)args[1]);\n"
     "    if (wrong) snprintf(error, size, \"%s: %s\", name, wrong);\n"
     "    return wrong != 0;\n"
     "}\n";
@@ -70,7 +78,8 @@ static bool make_plan(dl_plan **out) {
     add_var(p, DL_VAR_INPUT, "x", vector(N), (dl_init){0}, X);
     add_var(p, DL_VAR_PARAM, "y", vector(N), (dl_init){.kind = DL_INIT_NORMAL, .b = 1}, Y);
     add_var(p, DL_VAR_HYPER, "rate", dl_scalar(DL_F32), (dl_init){0}, RATE);
-    add_var(p, DL_VAR_COPY, "low", type_of(DL_BF16, (dl_layout){0}, 1, (int64_t[]){N}), (dl_init){0}, COPY);
+    add_var(p, DL_VAR_COPY, "low", type_of(DL_BF16, (dl_layout){0}, 1, (int64_t[]){N}),
+            (dl_init){0}, COPY);
     p->vars.at[3].of = "y";
     add_kernel(p, "scale", 1, N / 64, 0, 0, 0, 2, (int64_t[]){N * 4, N * 4});
     add_kernel(p, "loss", 2, N / 64, 1, N / 64 * 4, 0, 2, (int64_t[]){N * 4, 4});
@@ -78,7 +87,8 @@ static bool make_plan(dl_plan **out) {
     add_kernel(p, "broken", 1, 1, 0, 0, 0, 1, (int64_t[]){N * 4});
     set_blocks(&p->kernels.at[3], 32, 0, 0);
     dl_push(p->arena, &p->kernels.at[0].stores, ((dl_plan_store){1, vector(N), "add", "m.dl:1"}));
-    dl_push(p->arena, &p->kernels.at[1].stores, ((dl_plan_store){1, dl_scalar(DL_F32), "sum", "m.dl:2"}));
+    dl_push(p->arena, &p->kernels.at[1].stores,
+            ((dl_plan_store){1, dl_scalar(DL_F32), "sum", "m.dl:2"}));
     set_blocks(&p->kernels.at[0], 64, 0, 0);
     set_blocks(&p->kernels.at[1], 32, 96, 60000);
     set_blocks(&p->kernels.at[2], 32, 32, 0);
@@ -90,8 +100,11 @@ static bool make_plan(dl_plan **out) {
     add_launch(p, eval, 1, (int64_t[]){X, LOSS});
     add_launch(p, &p->programs.at[2], 0, (int64_t[]){X, Y}),
         add_launch(p, &p->programs.at[2], 3, (int64_t[]){X});
-    dl_plan_result loss = {
-        .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = LOSS, .var = -1};
+    dl_plan_result loss = {.role = DL_RESULT_LOSS,
+                           .name = "loss",
+                           .type = dl_scalar(DL_F32),
+                           .offset = LOSS,
+                           .var = -1};
     dl_push(p->arena, &train->results, loss);
     dl_push(p->arena, &eval->results, loss);
     return true;
@@ -99,7 +112,8 @@ static bool make_plan(dl_plan **out) {
 
 static dlr_exec *open_exec(const dl_plan *p) {
     dl_error err = {0};
-    dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 2, .device = "cuda:emulated"}, &err);
+    dlr_exec *e =
+        dlr_exec_open(p, (dlr_exec_options){.threads = 2, .device = "cuda:emulated"}, &err);
     CHECK(e, "%s", err.message);
     return e;
 }
@@ -156,13 +170,14 @@ static void test_ahead(const dl_plan *p) {
     dlr_exec_close(e);
 }
 
-/* Parts of tensors, written and read in pieces and in turn; a parameter's copy in another type is renewed. */
+/* Parts of tensors, written and read in pieces and in turn; a parameter's copy in another type is
+ * renewed. */
 static void test_host(const dl_plan *p) {
     dlr_exec *e = open_exec(p);
     if (!e) return;
     dl_error err = {0};
-    dlr_view x = dlr_exec_variable(e, "x"), y = dlr_exec_variable(e, "y"), low = dlr_exec_variable(e, "low"),
-             rate = dlr_exec_variable(e, "rate");
+    dlr_view x = dlr_exec_variable(e, "x"), y = dlr_exec_variable(e, "y"),
+             low = dlr_exec_variable(e, "low"), rate = dlr_exec_variable(e, "rate");
     float from[N], got[N], all[N];
     double wide[100], tenth = 0.1;
     for (int i = 0; i < N; i++) from[i] = (float)i;
@@ -184,8 +199,8 @@ static void test_host(const dl_plan *p) {
     dlr_state_read(e, y, DL_F32, got);
     CHECK(memcmp(got, from, sizeof got) == 0);
     dlr_state_read(e, low, DL_F32, got);
-    CHECK(got[1] == 1 && got[255] == 255 && got[1023] == 1024, "%g %g %g", (double)got[1], (double)got[255],
-          (double)got[1023]);
+    CHECK(got[1] == 1 && got[255] == 255 && got[1023] == 1024, "%g %g %g", (double)got[1],
+          (double)got[255], (double)got[1023]);
     CHECK(dlr_scalar(e, rate) == (double)0.1f);
     CHECK(dlr_state_init(e, 7, &err), "%s", err.message);
     dlr_state_read(e, y, DL_F32, all);
@@ -204,13 +219,13 @@ static void test_host(const dl_plan *p) {
 static void expect_open(const dl_plan *p, const char *device, dl_code code, const char *text) {
     dl_error err = {0};
     dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1, .device = device}, &err);
-    CHECK(!e && err.code == code && strstr(err.message, text), "want '%s', got %d '%s'", text, err.code,
-          err.message);
+    CHECK(!e && err.code == code && strstr(err.message, text), "want '%s', got %d '%s'", text,
+          err.code, err.message);
     dlr_exec_close(e);
 }
 
-/* What is predicted of the device's memory is what is in use, within a hundredth; and no step takes more. The
- * emulated one's is the machine's. */
+/* What is predicted of the device's memory is what is in use, within a hundredth; and no step takes
+ * more. The emulated one's is the machine's. */
 static void test_memory(dl_plan *p) {
     dlr_device_memory before, now, later;
     dl_error err = {0};
@@ -223,15 +238,19 @@ static void test_memory(dl_plan *p) {
     CHECK(before.total < machine, "%lld bytes on a machine of %lld", (long long)before.total,
           (long long)machine);
     dlr_exec *e = open_exec(p);
-    if (e) put(e, 1), dlr_exec_run(e, 0, NULL), dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
-    CHECK(e && dlr_exec_memory(e, &now) && now.before == before.before && now.total == before.total);
+    if (e)
+        put(e, 1), dlr_exec_run(e, 0, NULL),
+            dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
+    CHECK(e && dlr_exec_memory(e, &now) && now.before == before.before &&
+          now.total == before.total);
     int64_t predicted = before.before + before.plan + before.code + before.graphs;
     CHECK(llabs(now.seen - predicted) * 100 <= now.seen && now.seen > now.before + p->arena_bytes,
           "%lld bytes predicted, %lld seen", (long long)predicted, (long long)now.seen);
     for (int i = 0; e && i < 3; i++) put(e, 1), dlr_exec_run(e, 0, NULL);
     CHECK(e && dlr_exec_memory(e, &later) && later.seen == now.seen, "%lld", (long long)later.seen);
     dlr_exec_close(e);
-    CHECK(dlr_device_predict(p, NULL, &later, &err) && later.before == before.before, "all was given back");
+    CHECK(dlr_device_predict(p, NULL, &later, &err) && later.before == before.before,
+          "all was given back");
     p->arena_bytes = ARENA;
     p->target = "cpu:generic";
     CHECK(!dlr_device_predict(p, NULL, &before, &err) && !err.code && before.total == 0);
@@ -265,8 +284,9 @@ static void test_opening(dl_plan *p) {
     dlr_fake_set((dlr_fake_options){0});
     p->target = "cuda:sm_90a:emulated";
     dlr_fake_set((dlr_fake_options){.fail_load = DLR_CU_INVALID_IMAGE});
-    expect_open(p, NULL, DL_INPUT,
-                "its driver is of CUDA 12.4, and takes code of NVRTC 12 or older (scripts/install-nvrtc");
+    expect_open(
+        p, NULL, DL_INPUT,
+        "its driver is of CUDA 12.4, and takes code of NVRTC 12 or older (scripts/install-nvrtc");
     dlr_fake_set((dlr_fake_options){.fail_load = DLR_CU_OUT_OF_MEMORY});
     expect_open(p, NULL, DL_RESOURCE, "no memory for the plan's object 0");
     dlr_fake_set((dlr_fake_options){0});
@@ -281,15 +301,16 @@ static void test_opening(dl_plan *p) {
     p->kernels.at[1].shared[0] = 0;
     size_t bytes = p->objects.at[0].bytes;
     const unsigned char *image = p->objects.at[0].image;
-    p->objects.at[0].image = (const unsigned char *)"no object of anybody's, but long enough to look at";
+    p->objects.at[0].image =
+        (const unsigned char *)"no object of anybody's, but long enough to look at";
     p->objects.at[0].bytes = 50;
     expect_open(p, NULL, DL_INPUT, "object 0");
     p->objects.at[0].image = image, p->objects.at[0].bytes = bytes;
     dlr_exec_close(open_exec(p));
 }
 
-/* A kernel that fails inside of a graph is found, and said with its line; nothing that is read afterwards
- * looks like a number. */
+/* A kernel that fails inside of a graph is found, and said with its line; nothing that is read
+ * afterwards looks like a number. */
 static void test_fault(const dl_plan *p) {
     dlr_exec *e = open_exec(p);
     if (!e) return;
@@ -309,8 +330,9 @@ static void test_fault(const dl_plan *p) {
     dlr_exec_run(e, 0, NULL); /* does nothing */
     dlr_exec_close(e);
 
-    expect_open(p, NULL, DL_RESOURCE, "no context: "); /* the device is of no use to this process any more */
-    dlr_fake_set((dlr_fake_options){0});               /* as in another one */
+    expect_open(p, NULL, DL_RESOURCE,
+                "no context: ");         /* the device is of no use to this process any more */
+    dlr_fake_set((dlr_fake_options){0}); /* as in another one */
     e = open_exec(p);
     if (!e) return;
     put(e, 1000);
@@ -342,7 +364,8 @@ static void test_fault(const dl_plan *p) {
     put(e, 1000);
     dlr_exec_run(e, 0, NULL);
     err = (dl_error){0};
-    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "kernel 'check' (m.dl:1)"), "%s", err.message);
+    CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "kernel 'check' (m.dl:1)"), "%s",
+          err.message);
     dlr_exec_close(e);
 
     dlr_fake_set((dlr_fake_options){.fail_copy = 3});
@@ -355,7 +378,8 @@ static void test_fault(const dl_plan *p) {
     dlr_fake_set((dlr_fake_options){0});
 }
 
-/* What the host asked for wrongly is no kernel's fault, and the device is not begun anew to look for one. */
+/* What the host asked for wrongly is no kernel's fault, and the device is not begun anew to look
+ * for one. */
 static void test_asked_wrongly(const dl_plan *p) {
     dlr_exec *e = open_exec(p);
     if (!e) return;
@@ -402,14 +426,17 @@ static void test_contexts(void) {
     dlr_cu_result elsewhere = 0;
     pthread_t thread;
     CHECK(v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT, "what was closed has left its context");
-    CHECK(v->DevicePrimaryCtxRetain(&context, 0) == 0 && v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT &&
-          v->CtxSetCurrent(context) == 0 && v->MemAlloc(&at, 64) == 0 && v->MemFree(at) == 0);
-    bool ran = pthread_create(&thread, NULL, use_foreign, &elsewhere) == 0 && pthread_join(thread, NULL) == 0;
+    CHECK(v->DevicePrimaryCtxRetain(&context, 0) == 0 &&
+          v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT && v->CtxSetCurrent(context) == 0 &&
+          v->MemAlloc(&at, 64) == 0 && v->MemFree(at) == 0);
+    bool ran = pthread_create(&thread, NULL, use_foreign, &elsewhere) == 0 &&
+               pthread_join(thread, NULL) == 0;
     CHECK(ran && elsewhere == DLR_CU_INVALID_CONTEXT);
     CHECK(v->DevicePrimaryCtxRelease(0) == 0 && v->DevicePrimaryCtxRetain(&again, 0) == 0 &&
               v->MemAlloc(&at, 64) == DLR_CU_INVALID_CONTEXT,
           "a new context is not the thread's");
-    CHECK(v->DevicePrimaryCtxRelease(0) == 0 && v->DevicePrimaryCtxRelease(0) == DLR_CU_INVALID_CONTEXT);
+    CHECK(v->DevicePrimaryCtxRelease(0) == 0 &&
+          v->DevicePrimaryCtxRelease(0) == DLR_CU_INVALID_CONTEXT);
 }
 
 /* The device's context, this thread's. */
@@ -442,10 +469,12 @@ static void test_fake(void) {
     memset(pinned, 0, 64);
     CHECK(v->MemcpyDtoHAsync(pinned, at, 64, s) == 0 && ((char *)pinned)[0] == 0);
     CHECK(v->StreamSynchronize(s) == 0 && ((char *)pinned)[63] == 6);
-    CHECK(v->StreamBeginCapture(s, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 && v->StreamSynchronize(s) != 0 &&
+    CHECK(v->StreamBeginCapture(s, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 &&
+          v->StreamSynchronize(s) != 0 &&
           v->StreamEndCapture(s, &graph) == DLR_CU_STREAM_CAPTURE_INVALIDATED);
-    CHECK(v->StreamBeginCapture(s, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 && v->EventRecord(event, s) == 0 &&
-          v->StreamEndCapture(s, &graph) == 0 && v->EventQuery(event) == DLR_CU_CAPTURED_EVENT &&
+    CHECK(v->StreamBeginCapture(s, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 &&
+          v->EventRecord(event, s) == 0 && v->StreamEndCapture(s, &graph) == 0 &&
+          v->EventQuery(event) == DLR_CU_CAPTURED_EVENT &&
           v->EventSynchronize(event) == DLR_CU_CAPTURED_EVENT && v->GraphDestroy(graph) == 0 &&
           v->EventRecord(event, s) == 0 && v->EventSynchronize(event) == 0);
     CHECK(v->MemHostRegister(mine, 16, 0) == 0 &&
@@ -479,7 +508,8 @@ static void test_neighbours(void) {
         wrong += v->MemcpyHtoDAsync(device[i] + PAGE - 8, pinned[i], 16, s) == 0;
     }
     CHECK(wrong == 0, "%d of %d copies, with %d blocks that touch", wrong, 2 * BLOCKS, touching);
-    for (int i = 0; i < BLOCKS; i++) wrong += v->MemFree(device[i]) != 0 || v->MemFreeHost(pinned[i]) != 0;
+    for (int i = 0; i < BLOCKS; i++)
+        wrong += v->MemFree(device[i]) != 0 || v->MemFreeHost(pinned[i]) != 0;
     CHECK(wrong == 0 && v->StreamDestroy(s) == 0 && v->DevicePrimaryCtxRelease(0) == 0);
 }
 
@@ -490,8 +520,8 @@ static void expect_driver(dl_arena *arena, const char *text, const char *want) {
     char *directory = temp_directory(arena), *path = dl_format(arena, "%s/libcuda.so.1", directory);
     if (compile_object(arena, directory, text, "-O1", &o) &&
         dl_write_file(path, (const char *)o.image, o.bytes, &err)) {
-        CHECK(!dlr_driver_load(path, &err) && err.code == DL_RESOURCE && strstr(err.message, want) &&
-                  strstr(err.message, "--device=cpu"),
+        CHECK(!dlr_driver_load(path, &err) && err.code == DL_RESOURCE &&
+                  strstr(err.message, want) && strstr(err.message, "--device=cpu"),
               "want '%s', got '%s'", want, err.message);
     }
     unlink(path), rmdir(directory);
@@ -505,21 +535,24 @@ static void test_drivers(dl_arena *arena) {
     expect_driver(arena, "int cuDriverGetVersion(int *v) { *v = 11040; return 0; }\n",
                   "version 11.4, and 12.0 is needed");
     expect_driver(arena, "int cuDriverGetVersion(int *v) { return 34; }\n", "is a toolkit's stub");
-    expect_driver(arena, "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n", "cuGetProcAddress_v2");
-    expect_driver(arena,
-                  "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n"
-                  "int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s)\n"
-                  "{ *f = 0; return 0; }\n",
-                  "no cuInit");
-    expect_driver(arena,
-                  "#include <string.h>\n"
-                  "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n"
-                  "static int count(int *n) { *n = 0; return 0; }\n"
-                  "static int any(void) { return 0; }\n"
-                  "int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s) {\n"
-                  "    *f = strcmp(n, \"cuDeviceGetCount\") ? (void *)any : (void *)count; return 0;\n"
-                  "}\n",
-                  "finds no device");
+    expect_driver(arena, "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n",
+                  "cuGetProcAddress_v2");
+    expect_driver(
+        arena,
+        "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n"
+        "int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s)\n"
+        "{ *f = 0; return 0; }\n",
+        "no cuInit");
+    expect_driver(
+        arena,
+        "#include <string.h>\n"
+        "int cuDriverGetVersion(int *v) { *v = 12020; return 0; }\n"
+        "static int count(int *n) { *n = 0; return 0; }\n"
+        "static int any(void) { return 0; }\n"
+        "int cuGetProcAddress_v2(const char *n, void **f, int v, unsigned long g, int *s) {\n"
+        "    *f = strcmp(n, \"cuDeviceGetCount\") ? (void *)any : (void *)count; return 0;\n"
+        "}\n",
+        "finds no device");
 }
 
 /* What DLR_DEBUG=driver prints of steps in a row. */
@@ -551,7 +584,8 @@ static void test_counts(const dl_plan *p) {
     rewind(f);
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
-    CHECK(strstr(text, "driver: graph launches a step 1, synchronisations a step 0.27"), "%s", text);
+    CHECK(strstr(text, "driver: graph launches a step 1, synchronisations a step 0.27"), "%s",
+          text);
     CHECK(strstr(text, "allocations a step 0."), "%s", text);
     CHECK(strstr(text, "15 runs, 15 graph launches"), "%s", text);
 }

@@ -1,6 +1,6 @@
-/* Batches on their way to a device, over the driver's fake: the order between its streams is what events say
- * and no more, in both of the worst cases; and in both a run ahead of its results sees each batch whole,
- * which is copied while the step before it is still to be made. */
+/* Batches on their way to a device, over the driver's fake: the order between its streams is what
+ * events say and no more, in both of the worst cases; and in both a run ahead of its results sees
+ * each batch whole, which is copied while the step before it is still to be made. */
 #include "tests/check.h"
 
 #include "runtime/checkpoint/tensors.h"
@@ -45,8 +45,9 @@ static bench open_bench(void) {
 static void close_bench(bench *b) {
     const dlr_driver *v = b->v;
     CHECK(v->EventDestroy(b->arrived) == 0 && v->EventDestroy(b->emptied) == 0 &&
-          v->StreamDestroy(b->feeder) == 0 && v->StreamDestroy(b->stream) == 0 && v->MemFree(b->stage) == 0 &&
-          v->MemFree(b->input[0]) == 0 && v->MemFree(b->input[1]) == 0 && v->MemFreeHost(b->pinned[0]) == 0 &&
+          v->StreamDestroy(b->feeder) == 0 && v->StreamDestroy(b->stream) == 0 &&
+          v->MemFree(b->stage) == 0 && v->MemFree(b->input[0]) == 0 &&
+          v->MemFree(b->input[1]) == 0 && v->MemFreeHost(b->pinned[0]) == 0 &&
           v->MemFreeHost(b->pinned[1]) == 0 && v->MemFreeHost(b->out) == 0 &&
           v->DevicePrimaryCtxRelease(0) == 0);
 }
@@ -69,8 +70,8 @@ static bool passes(bool hasty, bool waits_arrived, bool waits_emptied) {
     CHECK(ok);
     bool whole = true;
     for (int i = 0; i < 2; i++) {
-        ok =
-            v->MemcpyDtoHAsync(b.out, b.input[i], PAGE, b.stream) == 0 && v->StreamSynchronize(b.stream) == 0;
+        ok = v->MemcpyDtoHAsync(b.out, b.input[i], PAGE, b.stream) == 0 &&
+             v->StreamSynchronize(b.stream) == 0;
         CHECK(ok);
         whole = whole && b.out[0] == 1 + i && b.out[PAGE - 1] == 1 + i;
     }
@@ -92,12 +93,14 @@ static void test_waits(void) {
     const dlr_driver *v = b.v;
     dlr_cu_graph graph;
     CHECK(v->MemcpyHtoDAsync(b.stage, b.pinned[0], PAGE, b.feeder) == 0 &&
-          v->EventRecord(b.arrived, b.feeder) == 0 && v->StreamWaitEvent(b.stream, b.arrived, 0) == 0 &&
+          v->EventRecord(b.arrived, b.feeder) == 0 &&
+          v->StreamWaitEvent(b.stream, b.arrived, 0) == 0 &&
           v->MemcpyDtoHAsync(b.out, b.stage, PAGE, b.stream) == 0 &&
           v->MemcpyHtoDAsync(b.stage, b.pinned[1], PAGE, b.feeder) == 0 &&
           v->EventRecord(b.arrived, b.feeder) == 0);
     CHECK(v->StreamSynchronize(b.stream) == 0 && b.out[0] == 1 && b.out[PAGE - 1] == 1);
-    CHECK(v->EventSynchronize(b.arrived) == 0 && v->MemcpyDtoHAsync(b.out, b.stage, PAGE, b.stream) == 0 &&
+    CHECK(v->EventSynchronize(b.arrived) == 0 &&
+          v->MemcpyDtoHAsync(b.out, b.stage, PAGE, b.stream) == 0 &&
           v->StreamSynchronize(b.stream) == 0 && b.out[0] == 2);
     CHECK(v->EventRecord(b.arrived, b.feeder) == 0 && v->EventRecord(b.arrived, b.stream) != 0,
           "recorded in two streams at once");
@@ -115,8 +118,9 @@ static void test_waits(void) {
 static void note(void *to) { strcat(to, "h"); }
 static void note_beside(void *to) { strcat(to, "s"); }
 
-/* A graph that forks into the feeder and joins it, launched twice: what functions of the host have noted, in
- * the stream one in front of the fork, one behind it and one behind the join, in the feeder one between. */
+/* A graph that forks into the feeder and joins it, launched twice: what functions of the host have
+ * noted, in the stream one in front of the fork, one behind it and one behind the join, in the
+ * feeder one between. */
 static const char *forked(bool hasty, bool joins, dlr_cu_result *ended) {
     static char text[64];
     dlr_fake_set((dlr_fake_options){.hasty = hasty});
@@ -126,10 +130,12 @@ static const char *forked(bool hasty, bool joins, dlr_cu_result *ended) {
     dlr_cu_graph_exec exec = NULL;
     text[0] = 0;
     bool ok = v->StreamBeginCapture(b.stream, DLR_CU_CAPTURE_THREAD_LOCAL) == 0 &&
-              v->LaunchHostFunc(b.stream, note, text) == 0 && v->EventRecord(b.emptied, b.stream) == 0 &&
+              v->LaunchHostFunc(b.stream, note, text) == 0 &&
+              v->EventRecord(b.emptied, b.stream) == 0 &&
               v->StreamWaitEvent(b.feeder, b.emptied, 0) == 0 &&
               v->LaunchHostFunc(b.stream, note, text) == 0 &&
-              v->LaunchHostFunc(b.feeder, note_beside, text) == 0 && v->EventRecord(b.arrived, b.feeder) == 0;
+              v->LaunchHostFunc(b.feeder, note_beside, text) == 0 &&
+              v->EventRecord(b.arrived, b.feeder) == 0;
     if (joins) ok = ok && v->StreamWaitEvent(b.stream, b.arrived, 0) == 0;
     CHECK(ok && v->LaunchHostFunc(b.stream, note, text) == 0 && !*text);
     *ended = v->StreamEndCapture(b.stream, &graph);
@@ -137,8 +143,8 @@ static const char *forked(bool hasty, bool joins, dlr_cu_result *ended) {
           "an event of a graph is an edge");
     if (*ended == 0)
         CHECK(v->GraphInstantiateWithFlags(&exec, graph, 0) == 0 && v->GraphDestroy(graph) == 0 &&
-              v->GraphLaunch(exec, b.stream) == 0 && v->GraphLaunch(exec, b.stream) == 0 && !*text &&
-              v->StreamSynchronize(b.stream) == 0 && v->GraphExecDestroy(exec) == 0);
+              v->GraphLaunch(exec, b.stream) == 0 && v->GraphLaunch(exec, b.stream) == 0 &&
+              !*text && v->StreamSynchronize(b.stream) == 0 && v->GraphExecDestroy(exec) == 0);
     CHECK(v->StreamSynchronize(b.feeder) == 0, "which no longer captures");
     close_bench(&b);
     dlr_fake_set((dlr_fake_options){0});
@@ -148,10 +154,11 @@ static const char *forked(bool hasty, bool joins, dlr_cu_result *ended) {
 static void test_forks(void) {
     dlr_cu_result ended;
     const char *text = forked(false, true, &ended);
-    CHECK(ended == 0 && !strcmp(text, "hhshhhsh"), "%d %s: nothing is done that is not waited for", ended,
-          text);
+    CHECK(ended == 0 && !strcmp(text, "hhshhhsh"), "%d %s: nothing is done that is not waited for",
+          ended, text);
     text = forked(true, true, &ended);
-    CHECK(ended == 0 && !strcmp(text, "hshhhshh"), "%d %s: all is done that nothing holds back", ended, text);
+    CHECK(ended == 0 && !strcmp(text, "hshhhshh"), "%d %s: all is done that nothing holds back",
+          ended, text);
     text = forked(false, false, &ended);
     CHECK(ended == DLR_CU_STREAM_CAPTURE_UNJOINED && !*text, "%d %s", ended, text);
 }
@@ -167,12 +174,14 @@ static void test_rows(void) {
                         .height = 3};
     CHECK(v->MemcpyHtoDAsync(b.stage, b.pinned[0], PAGE, b.stream) == 0 &&
           v->Memcpy2DAsync(&rows, b.stream) == 0 &&
-          v->MemcpyDtoHAsync(b.out, b.input[0], PAGE, b.stream) == 0 && v->StreamSynchronize(b.stream) == 0);
+          v->MemcpyDtoHAsync(b.out, b.input[0], PAGE, b.stream) == 0 &&
+          v->StreamSynchronize(b.stream) == 0);
     static const char want[] = {3, 4, 5, 6, 13, 14, 15, 16, 23, 24, 25, 26};
     CHECK(memcmp(b.out, want, sizeof want) == 0 && b.out[sizeof want] != 27);
     rows.to.device = b.input[0] + PAGE - 11;
     CHECK(v->Memcpy2DAsync(&rows, b.stream) == DLR_CU_INVALID_VALUE, "a byte behind the end");
-    CHECK(dlr_fake_memory(b.stage, PAGE) && !dlr_fake_memory(b.stage + 1, PAGE) && !dlr_fake_memory(64, 1));
+    CHECK(dlr_fake_memory(b.stage, PAGE) && !dlr_fake_memory(b.stage + 1, PAGE) &&
+          !dlr_fake_memory(64, 1));
     close_bench(&b);
 }
 
@@ -180,7 +189,8 @@ static void test_rows(void) {
 
 /* loss = x[0] + 50 x[last] + 2500 t[0] + 125000 t[last], exact in f32, and sum += x[last]. */
 static const char source[] =
-    "int dl_emulated_launch(const char *name, int nargs, void *const *args, unsigned grid, unsigned n,\n"
+    "int dl_emulated_launch(const char *name, int nargs, void *const *args, unsigned grid, "
+    "unsigned n,\n"
     "                       unsigned shared, unsigned seed, char *error, unsigned long size) {\n"
     "    if (grid == 0) return 0;\n"
     "    const float *x = *(const float **)args[0]; const int *t = *(const int **)args[1];\n"
@@ -196,13 +206,17 @@ static bool make_plan(dl_plan **out) {
     if (!p) return false;
     p->target = "cuda:sm_90a:emulated";
     add_var(p, DL_VAR_INPUT, "x", vector(NX), (dl_init){0}, X);
-    add_var(p, DL_VAR_TARGET, "t", type_of(DL_I32, (dl_layout){0}, 1, (int64_t[]){NT}), (dl_init){0}, T);
+    add_var(p, DL_VAR_TARGET, "t", type_of(DL_I32, (dl_layout){0}, 1, (int64_t[]){NT}),
+            (dl_init){0}, T);
     add_var(p, DL_VAR_PARAM, "sum", vector(1), (dl_init){0}, SUM);
     add_kernel(p, "loss", 1, 1, 0, 0, 0, 4, (int64_t[]){NX * 4, NT * 4, 4, 4});
     p->kernels.at[0].threads[0] = 32;
     add_launch(p, add_program(p, "train"), 0, (int64_t[]){X, T, LOSS, SUM});
-    dl_plan_result loss = {
-        .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = LOSS, .var = -1};
+    dl_plan_result loss = {.role = DL_RESULT_LOSS,
+                           .name = "loss",
+                           .type = dl_scalar(DL_F32),
+                           .offset = LOSS,
+                           .var = -1};
     dl_push(p->arena, &p->programs.at[0].results, loss);
     return true;
 }
@@ -235,11 +249,13 @@ static void test_ahead(const dl_plan *p, bool hasty) {
     dlr_view loss = dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL);
     int ahead = dlr_exec_ahead(e), started = 0;
     for (int taken = 0; taken < STEPS; taken++) {
-        for (; started < STEPS && started - taken < ahead; started++) put(e, started), dlr_exec_start(e, 0);
+        for (; started < STEPS && started - taken < ahead; started++)
+            put(e, started), dlr_exec_start(e, 0);
         dlr_exec_take(e);
         CHECK(dlr_scalar(e, loss) == wanted(taken), "step %d: %.0f", taken, dlr_scalar(e, loss));
     }
-    for (int i = 0; i < 5; i++) put(e, 100 * i), dlr_exec_start(e, 0), dlr_exec_take(e); /* nobody looks */
+    for (int i = 0; i < 5; i++)
+        put(e, 100 * i), dlr_exec_start(e, 0), dlr_exec_take(e); /* nobody looks */
     float sum;
     dlr_state_read(e, dlr_exec_variable(e, "sum"), DL_F32, &sum);
     CHECK(sum == STEPS * (STEPS + 1) / 2 + 1005, "%g", (double)sum);
@@ -257,7 +273,8 @@ static void test_ahead(const dl_plan *p, bool hasty) {
     dlr_exec_close(e);
 }
 
-/* The second batch is on the device when the first step is made: nothing but the first holds its copy back.
+/* The second batch is on the device when the first step is made: nothing but the first holds its
+ * copy back.
  */
 static void test_overlap(const dl_plan *p) {
     dlr_fake_set((dlr_fake_options){.hasty = true});
@@ -279,7 +296,8 @@ static void test_memory(const dl_plan *p) {
     dl_plan cpu = *p;
     cpu.target = "cpu:generic";
     int64_t peak = dl_plan_peak(p, 4);
-    CHECK(stage >= NX * 4 + NT * 4 && dl_plan_staged(&cpu) == 0 && peak == dl_plan_peak(&cpu, 4) + stage);
+    CHECK(stage >= NX * 4 + NT * 4 && dl_plan_staged(&cpu) == 0 &&
+          peak == dl_plan_peak(&cpu, 4) + stage);
     dlr_fake_set((dlr_fake_options){.memory = (size_t)peak});
     dlr_exec_close(open_exec(p));
     dlr_fake_set((dlr_fake_options){.memory = (size_t)peak - 1});

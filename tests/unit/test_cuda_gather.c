@@ -1,6 +1,6 @@
-/* Inputs that a device makes of a batch's numbers, by the CUDA text that stands in every plan for a GPU,
- * emulated: in each type and order of axes an input can have, the bits that the host writes for the same
- * samples. */
+/* Inputs that a device makes of a batch's numbers, by the CUDA text that stands in every plan for a
+ * GPU, emulated: in each type and order of axes an input can have, the bits that the host writes
+ * for the same samples. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -38,14 +38,17 @@ static const struct {
               {"picture_last", DL_F32, &last, 4, true}, {"picture_bf16", DL_BF16, &last, 4, false},
               {"picture_f16", DL_F16, &row, 4, true}};
 enum { INPUTS = sizeof inputs / sizeof *inputs };
-static const int64_t crop_size[] = {N, C, S, S, S}, field_size[] = {N, C, H, W}, flat_size[] = {N, C},
-                     picture_size[] = {N, 3, H, W};
+static const int64_t crop_size[] = {N, C, S, S, S}, field_size[] = {N, C, H, W},
+                     flat_size[] = {N, C}, picture_size[] = {N, 3, H, W};
 
 static bool is_picture(int i) { return strncmp(inputs[i].name, "picture", 7) == 0; }
 
 static const int64_t *size_of(int i) {
     const int rank = inputs[i].rank;
-    return is_picture(i) ? picture_size : rank == 5 ? crop_size : rank == 4 ? field_size : flat_size;
+    return is_picture(i) ? picture_size
+           : rank == 5   ? crop_size
+           : rank == 4   ? field_size
+                         : flat_size;
 }
 
 static dl_plan *make_plan(void) {
@@ -81,10 +84,12 @@ static void draw(int i, int64_t n) {
     static const float odd[] = {0, -0.0f, 1e-41f, -3e-8f, 65519, 65520, -7e4f, 3e38f, 1e-7f};
     dlr_normals((dlr_rng_place){7, 0, (uint32_t)i, 0}, 0, (size_t)n, 0, 1, numbers[i]);
     for (int64_t k = 0; k < n; k += 11) numbers[i][k] = odd[k / 11 % 9];
-    for (int64_t k = 0; !inputs[i].scaled && k < n; k += 101) numbers[i][k] = k & 1 ? INFINITY : -INFINITY;
+    for (int64_t k = 0; !inputs[i].scaled && k < n; k += 101)
+        numbers[i][k] = k & 1 ? INFINITY : -INFINITY;
 }
 
-/* Sample s of crops is turned by rotation s + 1; every other one has its channels last among its numbers. */
+/* Sample s of crops is turned by rotation s + 1; every other one has its channels last among its
+ * numbers. */
 static void turn_crops(int i) {
     for (int s = 0; s < N; s++) {
         const dlr_rotation *r = &dlr_rotations[s];
@@ -107,7 +112,8 @@ static void turn_crops(int i) {
 
 /* Bytes, each picture moved in its own way, the first not at all; scaled as Keras' caffe mode. */
 static void move_pictures(int i) {
-    static const float means[3] = {103.939f, 116.779f, 123.68f}, one[3] = {1, 1, 1}, none = 0, all = 255;
+    static const float means[3] = {103.939f, 116.779f, 123.68f}, one[3] = {1, 1, 1}, none = 0,
+                       all = 255;
     static _Alignas(64) char scratch[1024];
     unsigned char *bytes = (unsigned char *)numbers[i];
     const bool caffe = inputs[i].scaled;
@@ -116,7 +122,9 @@ static void move_pictures(int i) {
         float planes[PICTURE];
         const dlr_moves moves = {.shift = 0.4 * (s & 1), .zoom = 0.3 * (s & 2), .flip = true};
         dlr_move m = {.zoom = {1, 1}};
-        if (s) m = dlr_move_draw(&moves, (dlr_rng_place){3, DLR_STREAM_TRAIN, (uint32_t)i, (uint32_t)s});
+        if (s)
+            m = dlr_move_draw(&moves,
+                              (dlr_rng_place){3, DLR_STREAM_TRAIN, (uint32_t)i, (uint32_t)s});
         for (int k = 0; k < PICTURE; k++)
             planes[k] = bytes[s * PICTURE + k] = (unsigned char)(k * 37 + s * 91 + k * s % 7 * 11);
         dlr_picture_write(planes, H, W, &m, caffe ? DLR_SCALING_CAFFE : DLR_SCALING_UNIT,
@@ -124,8 +132,10 @@ static void move_pictures(int i) {
         how[i][s].axis[0] = dlr_along(3, H * W, caffe);
         how[i][s].axis[1] =
             (dlr_placed_axis){.step = W, .points = H, .zoom = m.zoom[0], .shift = m.shift[0] * H};
-        how[i][s].axis[2] = (dlr_placed_axis){
-            .step = 1, .points = W, .zoom = m.flip ? -m.zoom[1] : m.zoom[1], .shift = m.shift[1] * W};
+        how[i][s].axis[2] = (dlr_placed_axis){.step = 1,
+                                              .points = W,
+                                              .zoom = m.flip ? -m.zoom[1] : m.zoom[1],
+                                              .shift = m.shift[1] * W};
     }
     raw[i] = (dlr_raw){.type = DLR_EL_U8,
                        .mean = caffe ? means : &none,
@@ -134,11 +144,13 @@ static void move_pictures(int i) {
 }
 
 static void make_samples(const dl_plan *p) {
-    for (int c = 0; c < C; c++) mean[c] = 0.37f * (float)c - 0.5f, deviation[c] = 0.3f + 1.7f * (float)c;
+    for (int c = 0; c < C; c++)
+        mean[c] = 0.37f * (float)c - 0.5f, deviation[c] = 0.3f + 1.7f * (float)c;
     for (int i = 0; i < INPUTS; i++) {
         dl_error err = {0};
         const int64_t all = dl_type_count(&p->vars.at[i].type), channel = all / N / C;
-        CHECK(dlr_arrays_add(&arrays, inputs[i].name, false, &p->vars.at[i].type, &err), "%s", err.message);
+        CHECK(dlr_arrays_add(&arrays, inputs[i].name, false, &p->vars.at[i].type, &err), "%s",
+              err.message);
         if (is_picture(i)) {
             move_pictures(i);
             continue;
@@ -153,8 +165,8 @@ static void make_samples(const dl_plan *p) {
         raw[i] = (dlr_raw){.type = DLR_EL_F32};
         if (inputs[i].scaled) raw[i].mean = mean, raw[i].deviation = deviation;
         for (int k = 0; k < N * C && inputs[i].scaled; k++)
-            CHECK(dlr_normalise(samples[i] + k * channel, (size_t)channel, mean[k % C], deviation[k % C]) <
-                  0);
+            CHECK(dlr_normalise(samples[i] + k * channel, (size_t)channel, mean[k % C],
+                                deviation[k % C]) < 0);
     }
 }
 
@@ -180,7 +192,8 @@ static void test_bits(const dl_plan *p, bool hasty) {
     char *want[INPUTS];
     for (int i = 0; i < INPUTS; i++) want[i] = bytes_of(e, p, i);
     for (int again = 0; again < 3; again++) { /* by either buffer, over what was there */
-        dlr_feed_batch(&feed, &(dlr_batch){.arrays = &arrays, .data = file, .raw = raw, .how = places});
+        dlr_feed_batch(&feed,
+                       &(dlr_batch){.arrays = &arrays, .data = file, .raw = raw, .how = places});
         for (int i = 0; i < INPUTS; i++) {
             const char *got = bytes_of(e, p, i);
             int64_t n = dl_type_bytes(&p->vars.at[i].type), at = 0;
@@ -196,7 +209,8 @@ static void test_bits(const dl_plan *p, bool hasty) {
 
 /* ---- where they lie ---- */
 
-/* Whether the first input comes through whole when its batch goes back to who reads the next one. */
+/* Whether the first input comes through whole when its batch goes back to who reads the next one.
+ */
 static bool comes_whole(const dl_plan *p, bool waits) {
     dl_error err = {0};
     dlr_feed feed;
@@ -228,7 +242,8 @@ static bool comes_whole(const dl_plan *p, bool waits) {
     return same;
 }
 
-/* Sent from where they were read, which the workers have again when that is done; or copied once more. */
+/* Sent from where they were read, which the workers have again when that is done; or copied once
+ * more. */
 static void test_ring(const dl_plan *p) {
     dl_error err = {0};
     char page[64];
@@ -236,8 +251,8 @@ static void test_ring(const dl_plan *p) {
     CHECK(!comes_whole(p, false), "a batch that is still on its way is overwritten");
     dlr_fake_set((dlr_fake_options){.no_register = true});
     dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err);
-    CHECK(e && !dlr_exec_pin(e, page, sizeof page, &err) && strstr(err.message, "cannot be pinned"), "%s",
-          err.message);
+    CHECK(e && !dlr_exec_pin(e, page, sizeof page, &err) && strstr(err.message, "cannot be pinned"),
+          "%s", err.message);
     err = (dl_error){0};
     CHECK(dlr_exec_check(e, &err), "the device goes on: %s", err.message);
     dlr_exec_close(e);
@@ -250,12 +265,13 @@ static void test_reasons(const dl_plan *p) {
     dl_error err = {0};
     dlr_feed feed;
     dlr_noise_options noise = {.samples = N};
-    dlr_dataset *d = dlr_dataset_open(&dlr_noise_loader, &noise,
-                                      &(dlr_dataset_options){.split = DLR_TRAIN, .arrays = &arrays}, &err);
+    dlr_dataset *d =
+        dlr_dataset_open(&dlr_noise_loader, &noise,
+                         &(dlr_dataset_options){.split = DLR_TRAIN, .arrays = &arrays}, &err);
     dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err);
     CHECK(d && e && dlr_feed_open(&feed, e, &arrays, &err), "%s", err.message);
-    CHECK(!dlr_feed_gathers(&feed, d, &err) && strstr(err.message, "makes its samples itself"), "%s",
-          err.message);
+    CHECK(!dlr_feed_gathers(&feed, d, &err) && strstr(err.message, "makes its samples itself"),
+          "%s", err.message);
     dlr_exec_close(e);
     dl_plan bare = *p;
     bare.objects.n = 0, err = (dl_error){0};
@@ -283,11 +299,12 @@ static dlr_dataset *open_counting(const char *folder, const dlr_arrays *takes, d
     fclose(f);
     dlr_own_options o = {.source[0] = {.key = "data.inputs.x", .files = {&file, 1}},
                          .split = {.range = {{0, N - 1}, {N - 1, N}}, .kind = DLR_SPLIT_RANGE}};
-    return dlr_dataset_open(&dlr_own_loader, &o, &(dlr_dataset_options){.split = DLR_TRAIN, .arrays = takes},
-                            err);
+    return dlr_dataset_open(&dlr_own_loader, &o,
+                            &(dlr_dataset_options){.split = DLR_TRAIN, .arrays = takes}, err);
 }
 
-/* A data set that fits beside the run is brought there, and counted in what is predicted; another is not. */
+/* A data set that fits beside the run is brought there, and counted in what is predicted; another
+ * is not. */
 static void test_held(const dl_plan *all, const char *folder) {
     dl_error err = {0};
     dlr_feed feed;
@@ -307,7 +324,8 @@ static void test_held(const dl_plan *all, const char *folder) {
     CHECK(store.bytes == (((N - 1) * H * W + 63) & ~63), "the training part alone: %lld",
           (long long)store.bytes);
     for (int fits = 0; fits < 2; fits++) {
-        dlr_fake_set((dlr_fake_options){.memory = fits ? 0 : (size_t)dl_plan_round(one.arena_bytes) + 20000});
+        dlr_fake_set((dlr_fake_options){
+            .memory = fits ? 0 : (size_t)dl_plan_round(one.arena_bytes) + 20000});
         dlr_exec *e = dlr_exec_open(&one, (dlr_exec_options){.threads = 1}, &err);
         CHECK(e && dlr_feed_open(&feed, e, &takes, &err), "%s", err.message);
         if (!e) continue;

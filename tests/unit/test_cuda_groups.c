@@ -1,7 +1,7 @@
-/* Products of tiles by wgmma: emulated, by descriptors of tiles as PTX documents them, beside plain C, in
- * every order of threads, and with mistakes put into them, each of which is found; by NVRTC for sm_90a,
- * without spills and without a word of ptxas that it takes them one behind the other. Exit 77 (skip) without
- * a C++ compiler. */
+/* Products of tiles by wgmma: emulated, by descriptors of tiles as PTX documents them, beside plain
+ * C, in every order of threads, and with mistakes put into them, each of which is found; by NVRTC
+ * for sm_90a, without spills and without a word of ptxas that it takes them one behind the other.
+ * Exit 77 (skip) without a C++ compiler. */
 #include "ir/kernel/tensor_map.h"
 #include "tests/unit/grouped.h"
 #include "tests/unit/sixteen_bits.h"
@@ -14,7 +14,8 @@ static const struct {
     int n, bm, bn, stages;
     dl_dtype type;    /* f32: in TF32 */
     bool left, right; /* along the terms */
-    int boxes;        /* by tensor maps: 1 the left operand, 2 the right, 3 both; their maps stand in front */
+    int boxes; /* by tensor maps: 1 the left operand, 2 the right, 3 both; their maps stand in front
+                */
 } kernels[] = {{"groups_0", 250, 128, 256, 5, DL_BF16, true, true, 0},
                {"groups_1", 250, 128, 256, 5, DL_BF16, false, false, 0},
                {"groups_2", 120, 128, 128, 5, DL_F16, true, false, 0},
@@ -39,8 +40,8 @@ static size_t place_of(bool along, int rows, int row, int k) {
     return along ? (size_t)(row * K + k) : (size_t)(k * ((rows + 7) / 8 * 8) + row);
 }
 
-/* An operand's elements, and what wgmma multiplies for them: of a float its nearest number of 11 digits, of
- * two as near the larger one. */
+/* An operand's elements, and what wgmma multiplies for them: of a float its nearest number of 11
+ * digits, of two as near the larger one. */
 typedef struct {
     _Alignas(64) char memory[(MOST_N + 8) * K * 4];
     double value[(MOST_N + 8) * K];
@@ -64,8 +65,10 @@ static void fill(operand *o, dl_dtype type, bool is_left) {
 }
 
 /* A tensor map of an operand, which it says is the third of three matrices. */
-static void make_map(dl_emulated_map *to, const operand *o, dl_dtype type, bool along, int rows, int tile) {
-    int word = dl_dtype_bytes(type), line = along ? 64 : 128, pitch = along ? K : (rows + 7) / 8 * 8;
+static void make_map(dl_emulated_map *to, const operand *o, dl_dtype type, bool along, int rows,
+                     int tile) {
+    int word = dl_dtype_bytes(type), line = along ? 64 : 128,
+        pitch = along ? K : (rows + 7) / 8 * 8;
     dl_tensor_map m = {.dtype = type,
                        .swizzle = line,
                        .box = {line / word, along ? tile : 64 / word, 1},
@@ -75,7 +78,8 @@ static void make_map(dl_emulated_map *to, const operand *o, dl_dtype type, bool 
     *to = dl_tensor_map_emulated(&m, (uint64_t)(uintptr_t)o->memory - 2 * (uint64_t)m.step[1]);
 }
 
-static bool run(int i, unsigned shared, unsigned seed, const operand *a, const operand *b, float *c) {
+static bool run(int i, unsigned shared, unsigned seed, const operand *a, const operand *b,
+                float *c) {
     static union {
         _Alignas(DL_MAP_ALIGN) char bytes[DL_MAP_BYTES];
         dl_emulated_map map;
@@ -172,8 +176,8 @@ static const grouped_fault faults[] = {
      "for copies that nobody begins"},
     {"i < STAGES; i++) kd_barrier_begin", "i < STAGES - 1; i++) kd_barrier_begin", 8,
      "a barrier that has not"},
-    {"kd_barrier_begin(barrier(i), 1);\n        kd_async_fence();", "kd_barrier_begin(barrier(i), 1);", 8,
-     "nobody has fenced"},
+    {"kd_barrier_begin(barrier(i), 1);\n        kd_async_fence();",
+     "kd_barrier_begin(barrier(i), 1);", 8, "nobody has fenced"},
     {"if (threadIdx.x != 0) return;\n        CT_UNROLL", "CT_UNROLL", 8, "more boxes under way"},
     {"barriers = kd_saddr_of(at)", "barriers = kd_saddr_of(at - 4096)", 8, "was written to"},
     {"ALONG ? k : row, ALONG ? row : k", "row, k", 8, ""},
@@ -183,19 +187,23 @@ static const grouped_fault faults[] = {
     {"(i * THREADS + kd_thread()) * STEP", "(i * THREADS + kd_thread() / 2) * STEP", 12, ""},
     /* blocks of sums */
     {"first + i * 64", "first", 14, ""},
-    {"<!A::ALONG_K, !B::ALONG_K>(sums(i), a, b)", "<!A::ALONG_K, !B::ALONG_K>(sums(0), a, b)", 14, ""},
+    {"<!A::ALONG_K, !B::ALONG_K>(sums(i), a, b)", "<!A::ALONG_K, !B::ALONG_K>(sums(0), a, b)", 14,
+     ""},
     {"APART = 64", "APART = 16", 15, ""},
     {"kd_thread() / 128 * (64 * MT) + kd", "kd_thread() / 128 * 64 + kd", 14, ""},
 };
 
 /* Of contract.cu: sums of 128 x 256 take more room than five of its tiles. */
-static const grouped_fault in_front[] = {{"TILES > SUMS ? TILES : SUMS", "TILES", 8, "was written to"}};
+static const grouped_fault in_front[] = {
+    {"TILES > SUMS ? TILES : SUMS", "TILES", 8, "was written to"}};
 
-/* A map whose lines are turned otherwise, or whose boxes are others, than the tiles that wgmma reads. */
+/* A map whose lines are turned otherwise, or whose boxes are others, than the tiles that wgmma
+ * reads. */
 static void test_other_maps(void) {
     static const struct {
         const char *text, *fault;
-    } of[] = {{"at ^= (at >> 7 & (m->swizzle / 16 - 1)) << 4;", "at ^= (at >> 7 & (192 / m->swizzle)) << 4;"},
+    } of[] = {{"at ^= (at >> 7 & (m->swizzle / 16 - 1)) << 4;",
+               "at ^= (at >> 7 & (192 / m->swizzle)) << 4;"},
               {"at ^= (at >> 7 & (m->swizzle / 16 - 1)) << 4;", ""},
               {"y++, from += m->swizzle)", "y++, from += 64)"},
               {"__builtin_memset(now.dynamic + at, 0, m->word)", "(void)at"}};
@@ -212,7 +220,8 @@ int main(void) {
     check_twins(dl_cuda_kernels_warpgroup, dl_cuda_kernels_emulated_groups, 11);
     check_twins(dl_cuda_kernels_emulated_groups, dl_cuda_kernels_warpgroup, 11);
     test_kernels();
-    grouped_faults(file, dl_cuda_kernels_contract_groups, faults, sizeof faults / sizeof *faults, wrong_of);
+    grouped_faults(file, dl_cuda_kernels_contract_groups, faults, sizeof faults / sizeof *faults,
+                   wrong_of);
     grouped_faults(file, "", in_front, 1, wrong_of);
     test_other_maps();
     grouped_machine_code(file, "groups", NKERNELS);

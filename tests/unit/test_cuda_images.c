@@ -1,6 +1,7 @@
-/* Convolutions whose image comes by a tensor map of images (TMA's im2col mode), as plans of their own: beside
- * the interpreter, forward and both gradients, at small awkward sizes; what has no such way; maps that are
- * refused, and maps that tell other pixels, which are found. Exit 77 (skip) without a C++ compiler. */
+/* Convolutions whose image comes by a tensor map of images (TMA's im2col mode), as plans of their
+ * own: beside the interpreter, forward and both gradients, at small awkward sizes; what has no such
+ * way; maps that are refused, and maps that tell other pixels, which are found. Exit 77 (skip)
+ * without a C++ compiler. */
 #include "compiler/cuda/nvrtc.h"
 #include "tests/unit/mapped.h"
 
@@ -21,7 +22,9 @@ typedef struct {
 } division;
 
 static int out_of(const convolution *c, int i) {
-    return (c->size[i] + c->low[i] + c->high[i] - (c->taps[i] - 1) * c->dilation[i] - 1) / c->stride[i] + 1;
+    return (c->size[i] + c->low[i] + c->high[i] - (c->taps[i] - 1) * c->dilation[i] - 1) /
+               c->stride[i] +
+           1;
 }
 
 /* "[1, 2]", of the axes that are there. */
@@ -35,12 +38,15 @@ static const char *list(dl_arena *arena, const convolution *c, const int *of) {
 /* "bf16[N=2, C=32, H=5, W=7]", its axes called by those letters. */
 static const char *type_of(dl_arena *arena, const convolution *c, const char *first, int a,
                            const char *second, int b, const char *k, const int *of) {
-    const char *text = dl_format(arena, "%s[%s=%d, %s=%d", dl_dtype_name(c->type), first, a, second, b);
-    for (int i = 3 - c->windows; i < 3; i++) text = dl_format(arena, "%s, %s%c=%d", text, k, "DHW"[i], of[i]);
+    const char *text =
+        dl_format(arena, "%s[%s=%d, %s=%d", dl_dtype_name(c->type), first, a, second, b);
+    for (int i = 3 - c->windows; i < 3; i++)
+        text = dl_format(arena, "%s, %s%c=%d", text, k, "DHW"[i], of[i]);
     return dl_format(arena, "%s]", text);
 }
 
-/* Inputs of an operand, whose names begin with that letter, and the node that joins them: its name. */
+/* Inputs of an operand, whose names begin with that letter, and the node that joins them: its name.
+ */
 static const char *join(dl_arena *arena, const char **text, const convolution *c, char letter,
                         const int *parts, const int *size, int *value) {
     if (!parts[0]) return dl_format(arena, "$%c", letter);
@@ -68,34 +74,38 @@ static const char *text_of_parts(dl_arena *arena, const convolution *c, const di
                *to = c->of == FORWARD    ? y
                      : c->of == BY_IMAGE ? x
                                          : w;
-    const char *made = c->of == FORWARD ? ""
-                                        : dl_format(arena, ", %s=%s", c->of == BY_IMAGE ? "size" : "kernel",
-                                                    list(arena, c, c->of == BY_IMAGE ? c->size : c->taps));
+    const char *made = c->of == FORWARD
+                           ? ""
+                           : dl_format(arena, ", %s=%s", c->of == BY_IMAGE ? "size" : "kernel",
+                                       list(arena, c, c->of == BY_IMAGE ? c->size : c->taps));
     const char *inputs = "", *left, *right;
     int value = 0;
     if (!parts->of[0][0]) inputs = dl_format(arena, "  input $x = %%%d : %s\n", value++, a);
-    if (!parts->of[1][0]) inputs = dl_format(arena, "%s  input $v = %%%d : %s\n", inputs, value++, b);
+    if (!parts->of[1][0])
+        inputs = dl_format(arena, "%s  input $v = %%%d : %s\n", inputs, value++, b);
     left = join(arena, &inputs, c, 'x', parts->of[0], c->of == BY_IMAGE ? out : c->size, &value);
     right = join(arena, &inputs, c, 'v', parts->of[1], out, &value);
-    return dl_format(arena,
-                     "graph @predict {\n%s"
-                     "  %%%d = %s %s, %s {stride=%s, pad_lo=%s, pad_hi=%s, dilation=%s, groups=%d%s} : %s\n"
-                     "  %%%d = relu %%%d : %s\n  output \"y\" = %%%d\n}\n",
-                     inputs, value, ops[c->of], left, right, list(arena, c, c->stride),
-                     list(arena, c, c->low), list(arena, c, c->high), list(arena, c, c->dilation), c->groups,
-                     made, to, value + 1, value, to, value + 1);
+    return dl_format(
+        arena,
+        "graph @predict {\n%s"
+        "  %%%d = %s %s, %s {stride=%s, pad_lo=%s, pad_hi=%s, dilation=%s, groups=%d%s} : %s\n"
+        "  %%%d = relu %%%d : %s\n  output \"y\" = %%%d\n}\n",
+        inputs, value, ops[c->of], left, right, list(arena, c, c->stride), list(arena, c, c->low),
+        list(arena, c, c->high), list(arena, c, c->dilation), c->groups, made, to, value + 1, value,
+        to, value + 1);
 }
 
 static const char *text_of(dl_arena *arena, const convolution *c) {
     return text_of_parts(arena, c, &(division){0});
 }
 
-#define ONES                                                                                                 \
+#define ONES                                                                                       \
     { 1, 1, 1 }
 static const convolution plain = {FORWARD,   DL_BF16, 2,         3,         64,   24, {1, 7, 9},
                                   {1, 3, 3}, ONES,    {0, 1, 1}, {0, 1, 1}, ONES, 1},
-                         strided = {FORWARD,   DL_BF16,   2,         2,         32,        40, {1, 11, 14},
-                                    {1, 3, 2}, {1, 2, 3}, {0, 1, 0}, {0, 0, 2}, {1, 2, 3}, 1},
+                         strided = {FORWARD,   DL_BF16,     2,         2,         32,
+                                    40,        {1, 11, 14}, {1, 3, 2}, {1, 2, 3}, {0, 1, 0},
+                                    {0, 0, 2}, {1, 2, 3},   1},
                          by_weight = {BY_WEIGHT, DL_BF16, 2,         3,         64,   24, {1, 7, 9},
                                       {1, 3, 3}, ONES,    {0, 1, 1}, {0, 1, 1}, ONES, 1};
 
@@ -107,12 +117,49 @@ static void check(const char *dir, const convolution *c, const dl_target *t) {
 
 static void test_cases(const char *dir, const dl_target *t) {
     static const convolution of[] = {
-        /* a line of one axis; three axes, padded unlike at both ends, of other strides and dilation */
-        {FORWARD, DL_F16, 1, 3, 32, 16, {1, 1, 45}, {1, 1, 5}, {1, 1, 2}, {0, 0, 2}, {0, 0, 1}, {1, 1, 2}, 1},
-        {FORWARD, DL_BF16, 3, 2, 32, 24, {5, 6, 7}, {3, 2, 3}, {1, 2, 1}, {1, 0, 2}, {0, 2, 1}, {1, 2, 3}, 1},
+        /* a line of one axis; three axes, padded unlike at both ends, of other strides and dilation
+         */
+        {FORWARD,
+         DL_F16,
+         1,
+         3,
+         32,
+         16,
+         {1, 1, 45},
+         {1, 1, 5},
+         {1, 1, 2},
+         {0, 0, 2},
+         {0, 0, 1},
+         {1, 1, 2},
+         1},
+        {FORWARD,
+         DL_BF16,
+         3,
+         2,
+         32,
+         24,
+         {5, 6, 7},
+         {3, 2, 3},
+         {1, 2, 1},
+         {1, 0, 2},
+         {0, 2, 1},
+         {1, 2, 3},
+         1},
         /* groups; rows of the image that no window reads; a window as high as the image */
         {FORWARD, DL_BF16, 2, 2, 64, 64, {1, 6, 5}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 2},
-        {FORWARD, DL_F16, 2, 3, 32, 70, {1, 9, 8}, {1, 2, 2}, {1, 3, 4}, {0, 0, 0}, {0, 0, 0}, ONES, 1},
+        {FORWARD,
+         DL_F16,
+         2,
+         3,
+         32,
+         70,
+         {1, 9, 8},
+         {1, 2, 2},
+         {1, 3, 4},
+         {0, 0, 0},
+         {0, 0, 0},
+         ONES,
+         1},
         {FORWARD, DL_BF16, 2, 5, 96, 8, {1, 3, 5}, {1, 3, 4}, ONES, {0, 0, 0}, {0, 0, 0}, ONES, 1},
         /* padding alone, at one end and beyond what the window needs */
         {FORWARD, DL_BF16, 2, 1, 32, 16, {1, 3, 3}, {1, 2, 2}, ONES, {0, 3, 0}, {0, 0, 4}, ONES, 1},
@@ -121,11 +168,59 @@ static void test_cases(const char *dir, const dl_target *t) {
         {FORWARD, DL_BF16, 2, 2, 96, 40, {1, 7, 6}, ONES, ONES, {0, 0, 0}, {0, 0, 0}, ONES, 1},
         {BY_IMAGE, DL_BF16, 2, 3, 24, 32, {1, 5, 9}, ONES, ONES, {0, 0, 0}, {0, 0, 0}, ONES, 1},
         {BY_WEIGHT, DL_F16, 2, 2, 64, 70, {1, 9, 8}, ONES, ONES, {0, 0, 0}, {0, 0, 0}, ONES, 1},
-        {BY_IMAGE, DL_BF16, 2, 2, 24, 32, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
-        {BY_IMAGE, DL_F16, 3, 1, 16, 32, {4, 5, 6}, {2, 3, 1}, ONES, {1, 0, 0}, {0, 1, 0}, {1, 2, 1}, 1},
-        {BY_IMAGE, DL_BF16, 2, 2, 64, 64, {1, 6, 5}, {1, 2, 3}, ONES, {0, 1, 1}, {0, 0, 1}, ONES, 2},
+        {BY_IMAGE,
+         DL_BF16,
+         2,
+         2,
+         24,
+         32,
+         {1, 7, 9},
+         {1, 3, 3},
+         ONES,
+         {0, 1, 1},
+         {0, 1, 1},
+         ONES,
+         1},
+        {BY_IMAGE,
+         DL_F16,
+         3,
+         1,
+         16,
+         32,
+         {4, 5, 6},
+         {2, 3, 1},
+         ONES,
+         {1, 0, 0},
+         {0, 1, 0},
+         {1, 2, 1},
+         1},
+        {BY_IMAGE,
+         DL_BF16,
+         2,
+         2,
+         64,
+         64,
+         {1, 6, 5},
+         {1, 2, 3},
+         ONES,
+         {0, 1, 1},
+         {0, 0, 1},
+         ONES,
+         2},
         /* of four and eight parities, which have as many positions and taps each */
-        {BY_IMAGE, DL_BF16, 2, 3, 24, 32, {1, 10, 8}, {1, 4, 2}, {1, 2, 2}, {0, 1, 0}, {0, 1, 0}, ONES, 1},
+        {BY_IMAGE,
+         DL_BF16,
+         2,
+         3,
+         24,
+         32,
+         {1, 10, 8},
+         {1, 4, 2},
+         {1, 2, 2},
+         {0, 1, 0},
+         {0, 1, 0},
+         ONES,
+         1},
         {BY_IMAGE, DL_F16, 3, 2, 16, 32, {4, 6, 8}, {4, 4, 4}, {2, 2, 2}, ONES, ONES, ONES, 1},
         {BY_IMAGE,
          DL_BF16,
@@ -140,17 +235,65 @@ static void test_cases(const char *dir, const dl_target *t) {
          {0, 1, 1},
          {1, 1, 2},
          1},
-        {BY_WEIGHT, DL_F16, 2, 2, 128, 70, {1, 9, 8}, {1, 2, 3}, {1, 2, 3}, {0, 1, 0}, {0, 0, 2}, ONES, 1},
-        {BY_WEIGHT, DL_BF16, 3, 2, 64, 24, {3, 5, 6}, {2, 3, 2}, ONES, {1, 1, 0}, {0, 1, 1}, {1, 2, 1}, 1},
-        {BY_WEIGHT, DL_BF16, 1, 3, 64, 40, {1, 1, 61}, {1, 1, 3}, ONES, {0, 0, 1}, {0, 0, 1}, ONES, 1},
-        {BY_WEIGHT, DL_BF16, 2, 2, 128, 64, {1, 6, 5}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 2}};
+        {BY_WEIGHT,
+         DL_F16,
+         2,
+         2,
+         128,
+         70,
+         {1, 9, 8},
+         {1, 2, 3},
+         {1, 2, 3},
+         {0, 1, 0},
+         {0, 0, 2},
+         ONES,
+         1},
+        {BY_WEIGHT,
+         DL_BF16,
+         3,
+         2,
+         64,
+         24,
+         {3, 5, 6},
+         {2, 3, 2},
+         ONES,
+         {1, 1, 0},
+         {0, 1, 1},
+         {1, 2, 1},
+         1},
+        {BY_WEIGHT,
+         DL_BF16,
+         1,
+         3,
+         64,
+         40,
+         {1, 1, 61},
+         {1, 1, 3},
+         ONES,
+         {0, 0, 1},
+         {0, 0, 1},
+         ONES,
+         1},
+        {BY_WEIGHT,
+         DL_BF16,
+         2,
+         2,
+         128,
+         64,
+         {1, 6, 5},
+         {1, 3, 3},
+         ONES,
+         {0, 1, 1},
+         {0, 1, 1},
+         ONES,
+         2}};
     check(dir, &plain, t), check(dir, &strided, t), check(dir, &by_weight, t);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (dl_test_takes((unsigned)i)) check(dir, &of[i], t);
 }
 
-/* Concatenations: each part by a map of its own, images and matrices of a weight's gradient and of 1 x 1; and
- * a weight by its taps, beside the image of its gradient. */
+/* Concatenations: each part by a map of its own, images and matrices of a weight's gradient and of
+ * 1 x 1; and a weight by its taps, beside the image of its gradient. */
 typedef struct {
     convolution c;
     division parts;
@@ -168,13 +311,49 @@ static void check_parts(const char *dir, const divided *d, const dl_target *t) {
 
 static void test_parts(const char *dir, const dl_target *t) {
     static const divided of[] = {
-        {{FORWARD, DL_BF16, 2, 3, 96, 24, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
+        {{FORWARD,
+          DL_BF16,
+          2,
+          3,
+          96,
+          24,
+          {1, 7, 9},
+          {1, 3, 3},
+          ONES,
+          {0, 1, 1},
+          {0, 1, 1},
+          ONES,
+          1},
          {{{32, 64}}},
          3},
-        {{FORWARD, DL_F16, 3, 1, 128, 40, {4, 5, 6}, {2, 3, 2}, {1, 2, 1}, {1, 0, 1}, {0, 1, 0}, ONES, 1},
+        {{FORWARD,
+          DL_F16,
+          3,
+          1,
+          128,
+          40,
+          {4, 5, 6},
+          {2, 3, 2},
+          {1, 2, 1},
+          {1, 0, 1},
+          {0, 1, 0},
+          ONES,
+          1},
          {{{32, 64, 32}}},
          4},
-        {{FORWARD, DL_F32, 1, 2, 48, 20, {1, 1, 45}, {1, 1, 4}, {1, 1, 2}, {0, 0, 2}, {0, 0, 1}, ONES, 1},
+        {{FORWARD,
+          DL_F32,
+          1,
+          2,
+          48,
+          20,
+          {1, 1, 45},
+          {1, 1, 4},
+          {1, 1, 2},
+          {0, 0, 2},
+          {0, 0, 1},
+          ONES,
+          1},
          {{{16, 32}}},
          3},
         {{BY_IMAGE, DL_BF16, 3, 2, 70, 96, {4, 6, 8}, {4, 4, 4}, {2, 2, 2}, ONES, ONES, ONES, 1},
@@ -198,13 +377,49 @@ static void test_parts(const char *dir, const dl_target *t) {
           1},
          {{{32, 32, 64}}},
          4},
-        {{BY_WEIGHT, DL_BF16, 2, 3, 192, 24, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
+        {{BY_WEIGHT,
+          DL_BF16,
+          2,
+          3,
+          192,
+          24,
+          {1, 7, 9},
+          {1, 3, 3},
+          ONES,
+          {0, 1, 1},
+          {0, 1, 1},
+          ONES,
+          1},
          {{{128, 64}}},
          4},
-        {{BY_WEIGHT, DL_F16, 3, 2, 64, 200, {3, 5, 6}, {2, 3, 2}, ONES, {1, 1, 0}, {0, 1, 1}, ONES, 1},
+        {{BY_WEIGHT,
+          DL_F16,
+          3,
+          2,
+          64,
+          200,
+          {3, 5, 6},
+          {2, 3, 2},
+          ONES,
+          {1, 1, 0},
+          {0, 1, 1},
+          ONES,
+          1},
          {{{0}, {64, 128, 8}}},
          5},
-        {{BY_WEIGHT, DL_BF16, 1, 3, 128, 96, {1, 1, 61}, {1, 1, 3}, {1, 1, 2}, {0, 0, 1}, {0, 0, 1}, ONES, 1},
+        {{BY_WEIGHT,
+          DL_BF16,
+          1,
+          3,
+          128,
+          96,
+          {1, 1, 61},
+          {1, 1, 3},
+          {1, 1, 2},
+          {0, 0, 1},
+          {0, 0, 1},
+          ONES,
+          1},
          {{{64, 64}, {64, 32}}},
          4}};
     static const divided by_points = {
@@ -219,8 +434,8 @@ static void test_parts(const char *dir, const dl_target *t) {
     mapped_way = way;
 }
 
-/* Tiles of 256 rows, of which four warps make two blocks of 64 each; an image gradient's weight of 20
- * channels comes by cp.async. */
+/* Tiles of 256 rows, of which four warps make two blocks of 64 each; an image gradient's weight of
+ * 20 channels comes by cp.async. */
 static void test_tall(const char *dir, const dl_target *t) {
     static const char *const ways[] = {"256x128 by TMA (im2col) and wgmma",
                                        "256x64 by TMA (im2col) and wgmma"};
@@ -228,11 +443,49 @@ static void test_tall(const char *dir, const dl_target *t) {
         convolution c;
         int way;
     } tall[] = {
-        {{FORWARD, DL_BF16, 2, 5, 64, 40, {1, 7, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1}, 1},
-        {{FORWARD, DL_F32, 2, 5, 16, 40, {1, 8, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1}, 1},
-        {{BY_IMAGE, DL_BF16, 2, 9, 20, 32, {1, 12, 12}, {1, 4, 2}, {1, 2, 2}, {0, 1, 0}, {0, 1, 0}, ONES, 1},
+        {{FORWARD,
+          DL_BF16,
+          2,
+          5,
+          64,
+          40,
+          {1, 7, 9},
+          {1, 3, 3},
+          ONES,
+          {0, 1, 1},
+          {0, 1, 1},
+          ONES,
+          1},
          1},
-        {{BY_WEIGHT, DL_F16, 2, 2, 64, 264, {1, 9, 8}, {1, 2, 3}, {1, 2, 3}, {0, 1, 0}, {0, 0, 2}, ONES, 1},
+        {{FORWARD, DL_F32, 2, 5, 16, 40, {1, 8, 9}, {1, 3, 3}, ONES, {0, 1, 1}, {0, 1, 1}, ONES, 1},
+         1},
+        {{BY_IMAGE,
+          DL_BF16,
+          2,
+          9,
+          20,
+          32,
+          {1, 12, 12},
+          {1, 4, 2},
+          {1, 2, 2},
+          {0, 1, 0},
+          {0, 1, 0},
+          ONES,
+          1},
+         1},
+        {{BY_WEIGHT,
+          DL_F16,
+          2,
+          2,
+          64,
+          264,
+          {1, 9, 8},
+          {1, 2, 3},
+          {1, 2, 3},
+          {0, 1, 0},
+          {0, 0, 2},
+          ONES,
+          1},
          0}};
     const char *way = mapped_way;
     for (size_t i = 0; i < sizeof tall / sizeof *tall; i++) {
@@ -242,15 +495,17 @@ static void test_tall(const char *dir, const dl_target *t) {
     mapped_way = way;
 }
 
-/* Two convolutions whose code is one function, which takes what differs as numbers: places of positions and
- * taps, too. */
+/* Two convolutions whose code is one function, which takes what differs as numbers: places of
+ * positions and taps, too. */
 static void test_folded(const char *dir, const dl_target *t) {
     static const char text[] =
         "graph @predict {\n  input $x = %0 : bf16[N=2, C=32, H=9, W=10]\n"
         "  input $v = %1 : bf16[O=32, C=32, kH=3, kW=3]\n"
-        "  %2 = conv $x, $v {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : bf16[N=2, C=32, H=9, W=10]\n"
+        "  %2 = conv $x, $v {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : bf16[N=2, C=32, H=9, "
+        "W=10]\n"
         "  %3 = sign %2 : bf16[N=2, C=32, H=9, W=10]\n"
-        "  %4 = conv %3, $v {stride=[2, 1], pad_lo=[2, 0], pad_hi=[1, 3]} : bf16[N=2, C=32, H=5, W=11]\n"
+        "  %4 = conv %3, $v {stride=[2, 1], pad_lo=[2, 0], pad_hi=[1, 3]} : bf16[N=2, C=32, H=5, "
+        "W=11]\n"
         "  %5 = sign %4 : bf16[N=2, C=32, H=5, W=11]\n  output \"y\" = %5\n}\n";
     dl_arena *arena = dl_arena_new(NULL);
     const dl_plan *p = mapped_plan(arena, text, t, false);
@@ -317,7 +572,8 @@ static void test_random(const char *dir, const dl_target *t) {
 static void test_demands(const dl_target *t) {
     convolution of[9];
     int n = 0;
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) of[i] = i == 7 ? by_weight : i == 8 ? strided : plain;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        of[i] = i == 7 ? by_weight : i == 8 ? strided : plain;
     of[n++].c = 40;     /* a tile's terms would be two taps' */
     of[n++].groups = 8; /* of 8 channels each */
     of[n].size[1] = 20, of[n++].stride[1] = 9;
@@ -334,7 +590,8 @@ static void test_demands(const dl_target *t) {
         CHECK(p && !(variant && strstr(variant, "im2col")), "%d: %s", i, variant);
         dl_arena_free(arena);
     }
-    static const division parts[] = {{{{48, 16}}}, {{{16, 48}}}, {{{96, 32}}}}; /* a box would be of both */
+    static const division parts[] = {
+        {{{48, 16}}}, {{{16, 48}}}, {{{96, 32}}}}; /* a box would be of both */
     for (int i = 0; i < 3; i++) {
         dl_arena *arena = dl_arena_new(NULL);
         convolution c = i == 2 ? by_weight : plain;

@@ -1,12 +1,13 @@
-/* Products whose operands come by tensor maps, as plans of their own: described in the plan, through its
- * file, made when it is loaded, launched in captured graphs over the driver's fake; beside the interpreter,
- * at random sizes. What is refused: maps that no driver makes, a driver that makes none, code that takes
- * other arguments. */
+/* Products whose operands come by tensor maps, as plans of their own: described in the plan,
+ * through its file, made when it is loaded, launched in captured graphs over the driver's fake;
+ * beside the interpreter, at random sizes. What is refused: maps that no driver makes, a driver
+ * that makes none, code that takes other arguments. */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
 #include "tests/unit/mapped.h"
 
-/* y = x v, for each of a batch of `b`; which of them lie along the terms. `shared`: v is one for all. */
+/* y = x v, for each of a batch of `b`; which of them lie along the terms. `shared`: v is one for
+ * all. */
 typedef struct {
     dl_dtype type; /* f32: in TF32 */
     int b, m, n, k;
@@ -25,10 +26,11 @@ static const char *operand_text(dl_arena *arena, const product *p, int o) {
 static const char *text_of(dl_arena *arena, const product *p) {
     const char *type = dl_dtype_name(p->type),
                *y = dl_format(arena, "%s[B=%d, M=%d, N=%d]", type, p->b, p->m, p->n);
-    return dl_format(arena,
-                     "graph @predict {\n  input $x = %%0 : %s[%s]\n  input $v = %%1 : %s[%s]\n"
-                     "  %%2 = contract $x, $v {over=[K]} : %s\n  %%3 = %s : %s\n  output \"y\" = %%3\n}\n",
-                     type, operand_text(arena, p, 0), type, operand_text(arena, p, 1), y, p->last, y);
+    return dl_format(
+        arena,
+        "graph @predict {\n  input $x = %%0 : %s[%s]\n  input $v = %%1 : %s[%s]\n"
+        "  %%2 = contract $x, $v {over=[K]} : %s\n  %%3 = %s : %s\n  output \"y\" = %%3\n}\n",
+        type, operand_text(arena, p, 0), type, operand_text(arena, p, 1), y, p->last, y);
 }
 
 static dl_plan *plan_of(dl_arena *arena, const product *p, const dl_target *t, bool link) {
@@ -45,7 +47,8 @@ static void test_random(const char *dir, const dl_target *t) {
     rng r = {3};
     for (int i = 0; i < 14; i++) {
         static const dl_dtype types[] = {DL_BF16, DL_F16, DL_F32};
-        product p = {.type = types[i % 3], .b = pick(&r, 1, 3), .last = i % 2 ? "relu %2" : "add %2, %2"};
+        product p = {
+            .type = types[i % 3], .b = pick(&r, 1, 3), .last = i % 2 ? "relu %2" : "add %2, %2"};
         bool floats = p.type == DL_F32;
         int piece = 16 / dl_dtype_bytes(p.type);
         for (int o = 0; o < 2; o++) p.along[o] = floats || pick(&r, 0, 1);
@@ -97,7 +100,8 @@ static void test_damaged(const dl_target *t) {
     dl_arena_free(arena);
 }
 
-/* A driver without the function: nothing is compiled for it, and no plan that needs it is opened. */
+/* A driver without the function: nothing is compiled for it, and no plan that needs it is opened.
+ */
 static void test_old_driver(const dl_target *t) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
@@ -121,12 +125,13 @@ static void test_demands(const dl_target *t) {
     static const struct {
         product p;
         int maps;
-    } of[] = {{{DL_BF16, 1, 128, 64, 64, {true, true}, false, "relu %2"}, 2},
-              {{DL_BF16, 1, 128, 64, 60, {true, true}, false, "relu %2"}, 0}, /* lines of 120 bytes */
-              {{DL_BF16, 1, 128, 60, 64, {true, false}, false, "relu %2"}, 1},
-              {{DL_BF16, 3, 128, 64, 64, {true, true}, true, "relu %2"}, 2},
-              {{DL_F32, 1, 128, 64, 64, {true, false}, false, "relu %2"}, 1}, /* no map turns floats */
-              {{DL_F32, 1, 128, 64, 64, {false, false}, false, "relu %2"}, 0}};
+    } of[] = {
+        {{DL_BF16, 1, 128, 64, 64, {true, true}, false, "relu %2"}, 2},
+        {{DL_BF16, 1, 128, 64, 60, {true, true}, false, "relu %2"}, 0}, /* lines of 120 bytes */
+        {{DL_BF16, 1, 128, 60, 64, {true, false}, false, "relu %2"}, 1},
+        {{DL_BF16, 3, 128, 64, 64, {true, true}, true, "relu %2"}, 2},
+        {{DL_F32, 1, 128, 64, 64, {true, false}, false, "relu %2"}, 1}, /* no map turns floats */
+        {{DL_F32, 1, 128, 64, 64, {false, false}, false, "relu %2"}, 0}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         dl_arena *arena = dl_arena_new(NULL);
         const dl_plan *p = plan_of(arena, &of[i].p, t, false);
@@ -138,14 +143,15 @@ static void test_demands(const dl_target *t) {
 
 /* ---- machine code ---- */
 
-/* The five models by tensor maps, wherever operands can come so: nothing spills, and code and launches agree.
+/* The five models by tensor maps, wherever operands can come so: nothing spills, and code and
+ * launches agree.
  */
 static void test_models(void) {
     static const char *const models[][6] = {
         {"--model=models/unet.dl", "--config=base", "--local_batch_size=64", "--amp_mode=bf16"},
         {"--model=models/vit.dl", "--config=base", "--local_batch_size=16", "--amp_mode=bf16"},
-        {"--model=models/resnet.dl", "--n_classes=100", "--input_shape=[224,224,3]", "--local_batch_size=256",
-         "--amp_mode=bf16"},
+        {"--model=models/resnet.dl", "--n_classes=100", "--input_shape=[224,224,3]",
+         "--local_batch_size=256", "--amp_mode=bf16"},
         {"--model=models/cnn_regressor.dl", "--config=test"},
         {"--model=models/cnn_classifier.dl", "--input_shape=[32,32,3]", "--local_batch_size=64"}};
     int all = 0, all_images = 0;
@@ -176,7 +182,8 @@ static void test_models(void) {
             CHECK(of[k].spill_bytes == 0, "%s: %s (%s) spills", models[i][0], of_plan->name,
                   of_plan->variant);
         }
-        if (getenv("DL_TEST_SHOW")) printf("%s: %d maps, %d of images\n", models[i][0], maps, images);
+        if (getenv("DL_TEST_SHOW"))
+            printf("%s: %d maps, %d of images\n", models[i][0], maps, images);
         all += maps, all_images += images;
         dl_session_close(session);
         dl_arena_free(arena);
@@ -199,8 +206,8 @@ static void test_machine_code(void) {
     dl_plan_entry *e = entry_with_maps(p);
     dl_cubin cubin;
     CHECK(e && dl_plan_check_code(p, &err), "%s", err.message);
-    bool ok = e && dl_cubin_read(arena, p->objects.at[e->object].image, p->objects.at[e->object].bytes,
-                                 &cubin, &err);
+    bool ok = e && dl_cubin_read(arena, p->objects.at[e->object].image,
+                                 p->objects.at[e->object].bytes, &cubin, &err);
     const dl_cubin_kernel *k = ok ? dl_cubin_find(&cubin, e->symbol) : NULL;
     CHECK(k && k->params[0].bytes == 128 && k->params[1].offset == k->params[0].offset + 128 &&
               k->params[1].bytes == 128 && k->params[2].offset == k->params[0].offset + 256 &&

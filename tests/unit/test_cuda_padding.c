@@ -1,6 +1,7 @@
-/* Contractions by windows beside what is not finite, in every way in which CUDA kernels make them, emulated,
- * beside the interpreter: what lies outside an image is no term of a weight's gradient, though tiles hold a
- * zero in its place; and an image's infinities go where its windows are, whatever fills the rest of a tile.
+/* Contractions by windows beside what is not finite, in every way in which CUDA kernels make them,
+ * emulated, beside the interpreter: what lies outside an image is no term of a weight's gradient,
+ * though tiles hold a zero in its place; and an image's infinities go where its windows are,
+ * whatever fills the rest of a tile.
  */
 #include "ir/text/text.h"
 #include "passes/pass.h"
@@ -18,32 +19,36 @@ typedef struct {
 } padding_case;
 
 /* From 40 channels to 72, of which tensor maps can bring y. */
-#define WIDE                                                                                                 \
-    "N=2, C=40, H=6, W=7", "N=2, C=72, H=6, W=7", "",                                                        \
-        "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "            \
-        "T[O=72, C=40, kH=3, kW=3]",                                                                         \
+#define WIDE                                                                                       \
+    "N=2, C=40, H=6, W=7", "N=2, C=72, H=6, W=7", "",                                              \
+        "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "  \
+        "T[O=72, C=40, kH=3, kW=3]",                                                               \
         1
-#define LONG                                                                                                 \
-    "N=3, C=8, W=900", "N=3, C=24, W=450", "",                                                               \
-        "conv_grad_weight $a, $b {stride=[2], pad_lo=[2], pad_hi=[1], kernel=[4]} : T[O=24, C=8, kW=4]", 1
-#define GROUPS                                                                                               \
-    "N=2, C=48, H=5, W=6", "N=2, C=144, H=5, W=6", "",                                                       \
-        "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], groups=3} : "  \
-        "T[O=144, C=16, kH=3, kW=3]",                                                                        \
+#define LONG                                                                                       \
+    "N=3, C=8, W=900", "N=3, C=24, W=450", "",                                                     \
+        "conv_grad_weight $a, $b {stride=[2], pad_lo=[2], pad_hi=[1], kernel=[4]} : T[O=24, C=8, " \
+        "kW=4]",                                                                                   \
+        1
+#define GROUPS                                                                                     \
+    "N=2, C=48, H=5, W=6", "N=2, C=144, H=5, W=6", "",                                             \
+        "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], "    \
+        "groups=3} : "                                                                             \
+        "T[O=144, C=16, kH=3, kW=3]",                                                              \
         1
 /* 6,912 weights of three groups of 16 channels. */
-#define THREE(odd)                                                                                           \
-    "N=2, C=48, H=5, W=6", "N=2, C=48, H=5, W=6", "",                                                        \
-        "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], groups=3} : "  \
-        "T[O=48, C=16, kH=3, kW=3]",                                                                         \
+#define THREE(odd)                                                                                 \
+    "N=2, C=48, H=5, W=6", "N=2, C=48, H=5, W=6", "",                                              \
+        "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], "    \
+        "groups=3} : "                                                                             \
+        "T[O=48, C=16, kH=3, kW=3]",                                                               \
         odd
-#define FORWARD                                                                                              \
-    "N=2, C=40, H=6, W=9", "O=72, C=40, kH=3, kW=3", "",                                                     \
+#define FORWARD                                                                                    \
+    "N=2, C=40, H=6, W=9", "O=72, C=40, kH=3, kW=3", "",                                           \
         "conv $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : T[N=2, C=72, H=6, W=9]", 0
-#define STRIDED                                                                                              \
-    "N=2, C=72, H=6, W=9", "O=72, C=40, kH=3, kW=3", "",                                                     \
-        "conv_grad_input $a, $b {stride=[2, 2], pad_lo=[1, 1], pad_hi=[1, 1], size=[12, 18]} : "             \
-        "T[N=2, C=40, H=12, W=18]",                                                                          \
+#define STRIDED                                                                                    \
+    "N=2, C=72, H=6, W=9", "O=72, C=40, kH=3, kW=3", "",                                           \
+        "conv_grad_input $a, $b {stride=[2, 2], pad_lo=[1, 1], pad_hi=[1, 1], size=[12, 18]} : "   \
+        "T[N=2, C=40, H=12, W=18]",                                                                \
         0
 
 static const padding_case cases[] = {
@@ -64,25 +69,31 @@ static const padding_case cases[] = {
     {"groups in bf16", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, GROUPS},
     {"groups by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 0, GROUPS},
     {"three groups in f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, THREE(1)},
-    {"three groups by wgmma", "128x64 by wgmma", "ct_tile<CT_TF32_GROUPS,", "f32", true, 0, THREE(1)},
+    {"three groups by wgmma", "128x64 by wgmma", "ct_tile<CT_TF32_GROUPS,", "f32", true, 0,
+     THREE(1)},
     {"three groups of an infinite x", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, THREE(0)},
-    {"odd channels", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, "N=2, C=21, H=5, W=6", "N=2, C=35, H=3, W=4",
-     "",
+    {"odd channels", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, "N=2, C=21, H=5, W=6",
+     "N=2, C=35, H=3, W=4", "",
      "conv_grad_weight $a, $b {stride=[2, 2], pad_lo=[1, 2], pad_hi=[1, 1], kernel=[3, 3]} : "
      "T[O=35, C=21, kH=3, kW=3]",
      1},
-    {"of a cat", NULL, "ct_tile<CT_F32,", "f32", false, 0, "N=2, C=8, H=5, W=6", "N=2, C=40, H=5, W=6",
-     "  input $c = %3 : T[N=2, C=24, H=5, W=6]\n  %4 = cat $a, $c {axis=C} : T[N=2, C=32, H=5, W=6]\n",
+    {"of a cat", NULL, "ct_tile<CT_F32,", "f32", false, 0, "N=2, C=8, H=5, W=6",
+     "N=2, C=40, H=5, W=6",
+     "  input $c = %3 : T[N=2, C=24, H=5, W=6]\n  %4 = cat $a, $c {axis=C} : T[N=2, C=32, H=5, "
+     "W=6]\n",
      "conv_grad_weight %4, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3]} : "
      "T[O=40, C=32, kH=3, kW=3]",
      1},
     {"dilated, in space", NULL, "ct_tile<CT_TF32,", "f32", true, 0, "N=1, C=12, D=5, H=6, W=7",
      "N=1, C=20, D=5, H=3, W=7", "",
-     "conv_grad_weight $a, $b {stride=[1, 2, 1], pad_lo=[1, 1, 2], pad_hi=[1, 1, 2], dilation=[1, 1, 2], "
+     "conv_grad_weight $a, $b {stride=[1, 2, 1], pad_lo=[1, 1, 2], pad_hi=[1, 1, 2], dilation=[1, "
+     "1, 2], "
      "kernel=[3, 3, 3]} : T[O=20, C=12, kD=3, kH=3, kW=3]",
      1},
-    {"depthwise", NULL, "ct_alone<", "bf16", false, 0, "N=2, C=40, H=6, W=7", "N=2, C=40, H=6, W=7", "",
-     "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], groups=40} : "
+    {"depthwise", NULL, "ct_alone<", "bf16", false, 0, "N=2, C=40, H=6, W=7", "N=2, C=40, H=6, W=7",
+     "",
+     "conv_grad_weight $a, $b {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1], kernel=[3, 3], "
+     "groups=40} : "
      "T[O=40, C=1, kH=3, kW=3]",
      1},
     {"an infinite x", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, "N=2, C=40, H=6, W=7",
@@ -104,7 +115,8 @@ static const padding_case cases[] = {
     {"forward by TMA", "128x64 by TMA", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 1, FORWARD},
     {"an input gradient in bf16", NULL, "ct_tile<CT_BF16,", "bf16", false, 0, STRIDED},
     {"an input gradient in f32", NULL, "ct_tile<CT_F32,", "f32", false, 0, STRIDED},
-    {"an input gradient by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 0, STRIDED},
+    {"an input gradient by wgmma", "128x64 by wgmma", "ct_tile<CT_BF16_GROUPS,", "bf16", false, 0,
+     STRIDED},
 };
 
 /* Numbers; where `odd`, a third of what lies at the first place of the last axis is not finite. */
@@ -140,16 +152,22 @@ static void test_case(const padding_case *c, const dl_target *t) {
                         "  %%9 = %s\n  output \"y\" = %%9\n}\n",
                         c->x, c->other, c->more, c->node));
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
-    dl_pass_ctx ctx = {
-        .arena = arena, .weights = t->weights, .tf32 = c->tf32, .recipe.optimizer = DL_OPT_NONE, .err = &err};
-    bool ok = m && dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES});
+    dl_pass_ctx ctx = {.arena = arena,
+                       .weights = t->weights,
+                       .tf32 = c->tf32,
+                       .recipe.optimizer = DL_OPT_NONE,
+                       .err = &err};
+    bool ok =
+        m && dl_run_passes(m, dl_pipeline, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES});
     CHECK(ok, "%s: %s\n%s", c->what, err.message, text);
     if (ok) {
         const dl_graph *g = m->graphs.at[0];
         dl_buf kernels = {0};
         dl_emitted needs = {0}, *code = DL_NEWS(arena, dl_emitted, g->nodes.n + 1);
         run r = {.what = c->what, .in = dl_interp_new(g, true)};
-        r.most = strcmp(c->type, "f32") == 0 ? 1e-5 : strcmp(c->type, "f16") == 0 ? 0x1p-11 : 0x1p-8;
+        r.most = strcmp(c->type, "f32") == 0   ? 1e-5
+                 : strcmp(c->type, "f16") == 0 ? 0x1p-11
+                                               : 0x1p-8;
         rng random = {11};
         for (int i = 0; i < g->vars.n; i++) {
             const dl_value *v = &g->vars.at[i]->value;
@@ -160,8 +178,8 @@ static void test_case(const padding_case *c, const dl_target *t) {
             run_graph(&r, arena, g, t, &kernels, code, &needs);
         CHECK(kernels.at && strstr(kernels.at, c->tile), "%s: no '%s'", c->what, c->tile);
         CHECK(r.kernels == 1 && r.boxed == c->boxed && r.numbers && r.infinite + r.nans,
-              "%s: %d kernels, %d boxes, of %lld numbers, %lld infinities, %lld NaN", c->what, r.kernels,
-              r.boxed, (long long)r.numbers, (long long)r.infinite, (long long)r.nans);
+              "%s: %d kernels, %d boxes, of %lld numbers, %lld infinities, %lld NaN", c->what,
+              r.kernels, r.boxed, (long long)r.numbers, (long long)r.infinite, (long long)r.nans);
         dl_interp_free(r.in);
         dl_buf_free(&kernels);
     }

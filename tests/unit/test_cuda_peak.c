@@ -1,5 +1,6 @@
-/* A GPU's ceilings: what is counted is what is done, emulated; and the same text in machine code for each
- * architecture, its products in registers. Emulation needs a C++ compiler, machine code NVRTC. */
+/* A GPU's ceilings: what is counted is what is done, emulated; and the same text in machine code
+ * for each architecture, its products in registers. Emulation needs a C++ compiler, machine code
+ * NVRTC. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,8 @@ static void check_stream(dlr_exec *e, const dl_plan *p, double bytes) {
     const int *at = dlr_exec_host(e, (dlr_view){.type = &type, .offset = 0}, DLR_READ);
     int64_t same = 0;
     for (int64_t i = 0; i < n; i++) same += at[i] == at[0];
-    CHECK(same == n && at[0] > 0, "%lld of %lld words are %d", (long long)same, (long long)n, at[0]);
+    CHECK(same == n && at[0] > 0, "%lld of %lld words are %d", (long long)same, (long long)n,
+          at[0]);
     CHECK(bytes == 2.0 * (double)p->arena_bytes * at[0], "%g bytes", bytes);
     CHECK(p->programs.at[1].launches.n == at[0]);
 }
@@ -41,8 +43,9 @@ static float operand(unsigned number, int i) {
     return f;
 }
 
-/* That of a group's tiles, 64 x 32 by 32 x 256, of words as the text numbers them: a line of 64 bytes is a
- * row of A, or a column of B, and its pieces of 16 bytes change places by its number. B lies in front. */
+/* That of a group's tiles, 64 x 32 by 32 x 256, of words as the text numbers them: a line of 64
+ * bytes is a row of A, or a column of B, and its pieces of 16 bytes change places by its number. B
+ * lies in front. */
 static double tiles_sum(int group) {
     double of[2][32] = {{0}}, sum = 0;
     for (int line = 0; line < 256 + 64; line++)
@@ -55,8 +58,9 @@ static double tiles_sum(int group) {
     return sum;
 }
 
-/* The sum of all entries of a warp's product, A of 16 x 16 by B of 16 x 8: by PTX's layout, four threads side
- * by side hold a row of A, or a column of B; two numbers each, and two eight places on. */
+/* The sum of all entries of a warp's product, A of 16 x 16 by B of 16 x 8: by PTX's layout, four
+ * threads side by side hold a row of A, or a column of B; two numbers each, and two eight places
+ * on. */
 static double product_sum(int warp) {
     double a[16] = {0}, b[16] = {0}, sum = 0;
     for (int lane = 0; lane < 32; lane++)
@@ -64,16 +68,18 @@ static double product_sum(int warp) {
             unsigned thread = (unsigned)(warp * 32 + lane);
             int k = lane % 4 * 2 + half;
             for (unsigned i = 0; i < 4; i++) a[k + (i >= 2) * 8] += operand(thread * 4 + i, half);
-            for (unsigned i = 0; i < 2; i++) b[k + (int)i * 8] += operand(thread * 2 + i + 4096, half);
+            for (unsigned i = 0; i < 2; i++)
+                b[k + (int)i * 8] += operand(thread * 2 + i + 4096, half);
         }
     for (int k = 0; k < 16; k++) sum += a[k] * b[k];
     return sum;
 }
 
-/* Every thread stores the sum of its accumulators, which begin as 0, 1, 2, ...: those that multiply together,
- * a warp or four, tell how often their product was added. */
+/* Every thread stores the sum of its accumulators, which begin as 0, 1, 2, ...: those that multiply
+ * together, a warp or four, tell how often their product was added. */
 static void check_flops(dlr_exec *e, const dl_plan *p, double flops, bool groups) {
-    int threads = p->kernels.at[0].threads[0], together = groups ? 128 : 32, sums = groups ? 128 : 4 * 8;
+    int threads = p->kernels.at[0].threads[0], together = groups ? 128 : 32,
+        sums = groups ? 128 : 4 * 8;
     int64_t n = p->kernels.at[0].units[0] * threads / together;
     double rounds = flops / (groups ? 2 * 64 * 256 * 32 : 2 * 16 * 8 * 16) / (double)n;
     dl_type type = words(DL_F32, n * together);
@@ -85,8 +91,8 @@ static void check_flops(dlr_exec *e, const dl_plan *p, double flops, bool groups
         double got = 0, want = rounds * (groups ? tiles_sum(in_block) : product_sum(in_block)),
                begin = (double)together * sums * (sums - 1) / 2;
         for (int k = 0; k < together; k++) got += at[i * together + k];
-        CHECK(fabs(got - begin - want) <= 1e-4 * (begin + fabs(want)), "number %lld: %g, %g expected",
-              (long long)i, got - begin, want);
+        CHECK(fabs(got - begin - want) <= 1e-4 * (begin + fabs(want)),
+              "number %lld: %g, %g expected", (long long)i, got - begin, want);
     }
 }
 
@@ -121,10 +127,9 @@ static void check_launches(dl_plan *p) {
     dl_plan_kernel *k = &p->kernels.at[1];
     CHECK(dl_plan_check_code(p, &err), "%s", err.message);
     k->nargs = 2;
-    expect_check(
-        p,
-        "kernel 'stream': peak_stream_0 takes 2 arguments, 16 bytes in all, and its launches give 0 tensor "
-        "maps, 3 pointers and 0 numbers, 24 bytes");
+    expect_check(p, "kernel 'stream': peak_stream_0 takes 2 arguments, 16 bytes in all, and its "
+                    "launches give 0 tensor "
+                    "maps, 3 pointers and 0 numbers, 24 bytes");
     k->nargs = 1, k->threads[0] *= 2;
     expect_check(p, "peak_stream_0 is made for 256 threads a block, and is launched with 512");
     k->threads[0] /= 2, k->phases = 2;
@@ -146,8 +151,9 @@ static bool test_compiled(void) {
         const dl_target *t = dl_target_find(targets[i], &err);
         dl_plan *p = t ? dl_cuda_peak_plan(arena, t, &flops, &bytes, &err) : NULL;
         dl_cubin cubin;
-        CHECK(p && dl_cubin_read(arena, p->objects.at[0].image, p->objects.at[0].bytes, &cubin, &err),
-              "%s: %s", targets[i], err.message);
+        CHECK(
+            p && dl_cubin_read(arena, p->objects.at[0].image, p->objects.at[0].bytes, &cubin, &err),
+            "%s: %s", targets[i], err.message);
         if (!p) continue;
         const dl_cubin_kernel *k = dl_cubin_find(&cubin, "peak_flops_0"),
                               *s = dl_cubin_find(&cubin, "peak_stream_0");

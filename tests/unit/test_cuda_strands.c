@@ -1,7 +1,7 @@
 /* Kernels whose results have no value in common, as CUDA strands (compiler/cuda/emit_strands.c,
- * fold_strands.c): how many functions serve kernels of other sizes and numbers of strands, what stays as it
- * was, what a plan's file keeps; emulated beside the interpreter, with and without guards; and through NVRTC
- * without a frame. Exit 77 (skip) without a C++ compiler. */
+ * fold_strands.c): how many functions serve kernels of other sizes and numbers of strands, what
+ * stays as it was, what a plan's file keeps; emulated beside the interpreter, with and without
+ * guards; and through NVRTC without a frame. Exit 77 (skip) without a C++ compiler. */
 #include <math.h>
 
 #include "compiler/cuda/cuda.h"
@@ -10,20 +10,22 @@
 #include "tests/unit/compiled.h"
 #include "tests/unit/random_numbers.h"
 
-/* `n` averages of what comes in, each by a number of its own, all by one scalar and what is made of it (%2);
- * *next: of the first value that is made. */
+/* `n` averages of what comes in, each by a number of its own, all by one scalar and what is made of
+ * it (%2); *next: of the first value that is made. */
 static void put_averages(dl_buf *b, const char *name, int64_t size, int n, int *next) {
     for (int i = 0; i < n; i++) {
         int v = *next + 2;
         long long c = size;
-        dl_putf(b, "  input $%sx%d = %%%d : f32[C=%lld]\n  state $%ss%d = %%%d : f32[C=%lld] init zero\n",
-                name, i, v - 2, c, name, i, v - 1, c);
+        dl_putf(
+            b,
+            "  input $%sx%d = %%%d : f32[C=%lld]\n  state $%ss%d = %%%d : f32[C=%lld] init zero\n",
+            name, i, v - 2, c, name, i, v - 1, c);
         dl_putf(b, "  %%%d = mul $%ss%d, $keep : f32[C=%lld]\n", v, name, i, c);
-        dl_putf(b, "  %%%d = const {value=0.%d} : f32[]\n  %%%d = mul $%sx%d, %%%d : f32[C=%lld]\n", v + 1,
-                i + 1, v + 2, name, i, v + 1, c);
+        dl_putf(b, "  %%%d = const {value=0.%d} : f32[]\n  %%%d = mul $%sx%d, %%%d : f32[C=%lld]\n",
+                v + 1, i + 1, v + 2, name, i, v + 1, c);
         dl_putf(b, "  %%%d = mul %%%d, %%2 : f32[C=%lld]\n", v + 3, v + 2, c);
-        dl_putf(b, "  %%%d = add %%%d, %%%d : f32[C=%lld]\n  update $%ss%d = %%%d\n", v + 4, v, v + 3, c,
-                name, i, v + 4);
+        dl_putf(b, "  %%%d = add %%%d, %%%d : f32[C=%lld]\n  update $%ss%d = %%%d\n", v + 4, v,
+                v + 3, c, name, i, v + 4);
         *next += 7;
     }
 }
@@ -32,13 +34,13 @@ static void put_averages(dl_buf *b, const char *name, int64_t size, int n, int *
 static void put_others(dl_buf *b, int64_t size, int *next) {
     int v = *next + 3;
     long long c = size;
-    dl_putf(b, "  input $o%d = %%%d : f32[C=%lld]\n  state $p%d = %%%d : f32[C=%lld] init zero\n", v, v - 3,
-            c, v, v - 2, c);
-    dl_putf(b, "  state $q%d = %%%d : f32[C=%lld] init zero\n  %%%d = exp $o%d : f32[C=%lld]\n", v, v - 1, c,
-            v, v, c);
+    dl_putf(b, "  input $o%d = %%%d : f32[C=%lld]\n  state $p%d = %%%d : f32[C=%lld] init zero\n",
+            v, v - 3, c, v, v - 2, c);
+    dl_putf(b, "  state $q%d = %%%d : f32[C=%lld] init zero\n  %%%d = exp $o%d : f32[C=%lld]\n", v,
+            v - 1, c, v, v, c);
     dl_putf(b, "  output \"y%lld\" = %%%d\n  %%%d = const {value=2} : f32[]\n", c, v, v + 1);
-    dl_putf(b, "  %%%d = mul $q%d, %%%d : f32[C=%lld]\n  %%%d = mul $p%d, %%%d : f32[C=%lld]\n", v + 2, v,
-            v + 1, c, v + 3, v, v + 1, c);
+    dl_putf(b, "  %%%d = mul $q%d, %%%d : f32[C=%lld]\n  %%%d = mul $p%d, %%%d : f32[C=%lld]\n",
+            v + 2, v, v + 1, c, v + 3, v, v + 1, c);
     dl_putf(b, "  update $p%d = %%%d\n  update $q%d = %%%d\n", v, v + 2, v, v + 3);
     *next += 7;
 }
@@ -78,7 +80,8 @@ static int count_functions(const dl_plan *p) { return count_text(p, "strand own 
 static dl_plan *plan_of(dl_arena *arena, int n, const part *parts) {
     dl_error err = {0};
     dl_compile_times times = {0};
-    dl_compile_options opt = {.target = dl_target_find("cuda:sm_90a", &err), .model = "text", .batch = 1};
+    dl_compile_options opt = {
+        .target = dl_target_find("cuda:sm_90a", &err), .model = "text", .batch = 1};
     const char *text = text_of(arena, n, parts);
     opt.recipe.optimizer = DL_OPT_NONE;
     dl_module *m = dl_parse_module(arena, text, strlen(text), "text", &err);
@@ -103,8 +106,8 @@ static void test_functions(void) {
     const dl_plan_entry *a = table_of(p, 0), *b = table_of(p, 1);
     CHECK(a && b && !table_of(p, 2) && strcmp(a->symbol, b->symbol) == 0 && a->object == b->object,
           "two kernels, one function");
-    CHECK(count_functions(p) == 1 && count_text(p, "INLINE void train_") == 3, "%d functions of %d kinds",
-          count_functions(p), count_text(p, "INLINE void train_"));
+    CHECK(count_functions(p) == 1 && count_text(p, "INLINE void train_") == 3,
+          "%d functions of %d kinds", count_functions(p), count_text(p, "INLINE void train_"));
     if (!a || !b) return;
     CHECK(a->numbers.at[0] + b->numbers.at[0] == 3 + 2 + 5, "%lld and %lld strands",
           (long long)a->numbers.at[0], (long long)b->numbers.at[0]);
@@ -129,7 +132,8 @@ static int strands_of(dl_arena *arena, const dl_kernel *of, int64_t times) {
     k.params.at = DL_NEWS(arena, dl_kparam, k.params.n);
     for (int i = 0; i < k.params.n; i++) {
         k.params.at[i] = of->params.at[i];
-        for (int a = 0; a < k.params.at[i].type.rank; a++) k.params.at[i].type.axis[a].size *= times;
+        for (int a = 0; a < k.params.at[i].type.rank; a++)
+            k.params.at[i].type.axis[a].size *= times;
     }
     for (int a = 0; a < k.nspace; a++) k.space[a].size *= times;
     const dl_target *t = dl_target_find("cuda:sm_90a", &err);
@@ -149,7 +153,8 @@ static void test_long(void) {
             const dl_kernel *k = m->graphs.at[i]->kernels.at[j];
             int strands = strands_of(arena, k, 1), more = strands_of(arena, k, 100),
                 most = strands_of(arena, k, 1000);
-            CHECK(more == strands && most == 0, "%s: %d, %d and %d strands", k->name, strands, more, most);
+            CHECK(more == strands && most == 0, "%s: %d, %d and %d strands", k->name, strands, more,
+                  most);
             found += strands;
         }
     CHECK(found == 5, "%d strands", found);
@@ -198,7 +203,8 @@ static void test_run(const char *dir, bool guarded) {
     rng r = {5};
     for (int v = 0; v < g->vars.n; v++) {
         double *x = dl_interp_data(in, &g->vars.at[v]->value);
-        for (int64_t k = 0; k < dl_type_count(&g->vars.at[v]->value.type); k++) x[k] = uniform(&r, -1, 1);
+        for (int64_t k = 0; k < dl_type_count(&g->vars.at[v]->value.type); k++)
+            x[k] = uniform(&r, -1, 1);
         dlr_state_write(exec, dlr_exec_variable(exec, g->vars.at[v]->name), DL_F64, x);
     }
     CHECK(dl_interp_run(in, &err), "%s", err.message);
@@ -207,7 +213,8 @@ static void test_run(const char *dir, bool guarded) {
     for (int v = 0; v < g->vars.n; v++) {
         double got[300];
         dlr_state_read(exec, dlr_exec_variable(exec, g->vars.at[v]->name), DL_F64, got);
-        CHECK(same(got, dl_interp_data(in, &g->vars.at[v]->value), dl_type_count(&g->vars.at[v]->value.type)),
+        CHECK(same(got, dl_interp_data(in, &g->vars.at[v]->value),
+                   dl_type_count(&g->vars.at[v]->value.type)),
               "%s is off", g->vars.at[v]->name);
     }
     for (int i = 0; i < g->results.n; i++) {
@@ -238,7 +245,8 @@ static void test_code(void) {
               k ? k->frame_bytes : -1);
         CHECK(dl_plan_check_code(p, &err), "%s", err.message);
         e->table.pointers++;
-        CHECK(!dl_plan_check_code(p, &err) && strstr(err.message, "takes 1 arguments"), "%s", err.message);
+        CHECK(!dl_plan_check_code(p, &err) && strstr(err.message, "takes 1 arguments"), "%s",
+              err.message);
     }
     dl_arena_free(arena);
 }

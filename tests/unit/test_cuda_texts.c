@@ -1,5 +1,5 @@
-/* The kernels that test_emulated.c runs on the CPU, through NVRTC: for three architectures, without a
- * warning. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 (skip) without it. */
+/* The kernels that test_emulated.c runs on the CPU, through NVRTC: for three architectures, without
+ * a warning. Needs NVRTC (scripts/install-nvrtc), no GPU; exit 77 (skip) without it. */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/base/input.h"
 #include "ir/plan/cubin.h"
@@ -8,10 +8,10 @@
 extern const char dl_cuda_kernels_device[], dl_cuda_kernels_feed[], dl_cuda_kernels_prelude[],
     dl_cuda_kernels_sweeps[];
 
-static const char *const kernels[] = {"norm_0",    "norm_1",    "reduce_0",    "turn_0",    "product_0",
-                                      "product_1", "product_2", "product_3",   "product_4", "halves_0",
-                                      "lots_0",    "random_0",  "functions_0", "numbers_0", "places_0",
-                                      "warps_0",   "wait_0",    "shared_0",    "scale_0",   "few_0"};
+static const char *const kernels[] = {
+    "norm_0",    "norm_1",    "reduce_0", "turn_0",   "product_0", "product_1",   "product_2",
+    "product_3", "product_4", "halves_0", "lots_0",   "random_0",  "functions_0", "numbers_0",
+    "places_0",  "warps_0",   "wait_0",   "shared_0", "scale_0",   "few_0"};
 enum { NKERNELS = sizeof kernels / sizeof *kernels };
 
 static void test_arch(dl_arena *arena, const dl_nvrtc *nvrtc, const char *text, const char *arch) {
@@ -58,36 +58,41 @@ static void test_lots(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) 
     static const char text[] =
         "template <class T, int N> INLINE void move(const T *__restrict__ x, T *__restrict__ y) {\n"
         "    lot<T, N> v;\n    v.load(x + threadIdx.x * N);\n"
-        "    for (int i = 0; i < N; i++) v[i] = v[i] + (T)1;\n    v.store(y + threadIdx.x * N);\n}\n"
+        "    for (int i = 0; i < N; i++) v[i] = v[i] + (T)1;\n    v.store(y + threadIdx.x * "
+        "N);\n}\n"
         "extern \"C\" __global__ void moves_0(const %s *__restrict__ x, %s *__restrict__ y) {\n"
         "    move<%s, %d>(x, y);\n}\n";
     static const struct {
         const char *type;
         int n, bytes;
-    } of[] = {{"unsigned char", 4, 4}, {"bf16", 2, 4}, {"bf16", 4, 8}, {"float", 2, 8}, {"float", 4, 16}};
+    } of[] = {
+        {"unsigned char", 4, 4}, {"bf16", 2, 4}, {"bf16", 4, 8}, {"float", 2, 8}, {"float", 4, 16}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         dl_error err = {0};
         dl_buf cubin = {0}, log = {0};
         const char *kernel = dl_format(arena, text, of[i].type, of[i].type, of[i].type, of[i].n),
-                   *all = dl_format(arena, "%s%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude,
-                                    dl_cuda_kernels_sweeps, kernel);
+                   *all = dl_format(arena, "%s%s%s%s", dl_cuda_kernels_device,
+                                    dl_cuda_kernels_prelude, dl_cuda_kernels_sweeps, kernel);
         int moves[17] = {0};
         CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
         count_moves(&cubin, LOAD, moves), count_moves(&cubin, STORE, moves);
         for (int bytes = 1; bytes <= 16; bytes++)
-            CHECK(moves[bytes] == (bytes == of[i].bytes ? 2 : 0), "%s: %d %s: %d moves of %d bytes", arch,
-                  of[i].n, of[i].type, moves[bytes], bytes);
+            CHECK(moves[bytes] == (bytes == of[i].bytes ? 2 : 0), "%s: %d %s: %d moves of %d bytes",
+                  arch, of[i].n, of[i].type, moves[bytes], bytes);
         dl_buf_free(&cubin), dl_buf_free(&log);
     }
 }
 
-/* An element of 16 bits becomes a float by a shift or a mask of its word: nothing is taken apart first. */
+/* An element of 16 bits becomes a float by a shift or a mask of its word: nothing is taken apart
+ * first. */
 static void test_halves(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) {
-    static const char kernel[] =
-        "extern \"C\" __global__ void halves_1(const bf16 *__restrict__ x, float *__restrict__ y) {\n"
-        "    lot<bf16, 8> v;\n    lot<float, 8> w;\n    v.load(x + threadIdx.x * 8);\n#pragma unroll\n"
-        "    for (int i = 0; i < 8; i++) w[i] = s_widen_bf16(v.half(i));\n    w.store(y + threadIdx.x * "
-        "8);\n}\n";
+    static const char kernel[] = "extern \"C\" __global__ void halves_1(const bf16 *__restrict__ "
+                                 "x, float *__restrict__ y) {\n"
+                                 "    lot<bf16, 8> v;\n    lot<float, 8> w;\n    v.load(x + "
+                                 "threadIdx.x * 8);\n#pragma unroll\n"
+                                 "    for (int i = 0; i < 8; i++) w[i] = "
+                                 "s_widen_bf16(v.half(i));\n    w.store(y + threadIdx.x * "
+                                 "8);\n}\n";
     dl_error err = {0};
     dl_buf cubin = {0}, log = {0};
     int loads[17] = {0};
@@ -95,19 +100,20 @@ static void test_halves(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch
                                 dl_cuda_kernels_sweeps, kernel);
     CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
     count_moves(&cubin, LOAD, loads);
-    CHECK(loads[16] == 1 && count(&cubin, PERMUTE) == 0, "%s: %d loads, %d permutations", arch, loads[16],
-          count(&cubin, PERMUTE));
+    CHECK(loads[16] == 1 && count(&cubin, PERMUTE) == 0, "%s: %d loads, %d permutations", arch,
+          loads[16], count(&cubin, PERMUTE));
     dl_buf_free(&cubin), dl_buf_free(&log);
 }
 
-/* There is one place where numbers are loaded, with a load for each size: no loop of its own for every type.
+/* There is one place where numbers are loaded, with a load for each size: no loop of its own for
+ * every type.
  */
 static void test_feed(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) {
     dl_error err = {0};
     dl_buf cubin = {0}, log = {0};
     int loads[17] = {0};
-    const char *all =
-        dl_format(arena, "%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude, dl_cuda_kernels_feed);
+    const char *all = dl_format(arena, "%s%s%s", dl_cuda_kernels_device, dl_cuda_kernels_prelude,
+                                dl_cuda_kernels_feed);
     CHECK(dl_nvrtc_compile(nvrtc, all, arch, &cubin, &log, &err), "%s", err.message);
     count_moves(&cubin, LOAD, loads);
     CHECK(loads[2] == 1, "%s: %d loads of two bytes", arch, loads[2]);

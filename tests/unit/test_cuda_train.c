@@ -1,7 +1,7 @@
-/* Whole runs through the CUDA device: a model compiled for this CPU, its objects made into emulated ones, so
- * that a launch on the driver's fake runs the CPU's units. What a run writes must be, to the bit, what the
- * CPU's writes: weights, points, checkpoints, a run that went on; the same of `dlc verify`'s parts; and a
- * step must be one graph, that nobody waits for. */
+/* Whole runs through the CUDA device: a model compiled for this CPU, its objects made into emulated
+ * ones, so that a launch on the driver's fake runs the CPU's units. What a run writes must be, to
+ * the bit, what the CPU's writes: weights, points, checkpoints, a run that went on; the same of
+ * `dlc verify`'s parts; and a step must be one graph, that nobody waits for. */
 #include "tests/check.h"
 
 #include <stdlib.h>
@@ -28,7 +28,8 @@ static dl_arena *arena;
 static dl_session *session;
 
 static dl_plan *compile_small(const dl_target **target, dl_error *err) {
-    char *argv[] = {"test", "--model=tests/data/small.dl", "--data_size=8", "--local_batch_size=2", NULL};
+    char *argv[] = {"test", "--model=tests/data/small.dl", "--data_size=8", "--local_batch_size=2",
+                    NULL};
     dl_config *c = dl_config_open(arena, 4, argv, NULL, err);
     session = c ? dl_session_open(arena, c, 1, NULL, err) : NULL;
     dl_compile_options opt;
@@ -40,10 +41,12 @@ static dl_plan *compile_small(const dl_target **target, dl_error *err) {
 /* What emulated objects export, over the CPU's kernels: a block is a unit. */
 static const char launcher[] =
     "\nint strcmp(const char *, const char *);\n"
-    "int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned "
+    "int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, "
+    "unsigned "
     "block,\n"
     "                       unsigned shared, unsigned seed, char *error, unsigned long size);\n"
-    "int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, unsigned "
+    "int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid, "
+    "unsigned "
     "block,\n"
     "                       unsigned shared, unsigned seed, char *error, unsigned long size) {\n"
     "    static char scratch[%lld] __attribute__((aligned(64)));\n"
@@ -62,7 +65,8 @@ static const char *names_of(const dl_plan *p, int object) {
     dl_buf b = {0};
     for (int i = 0; i < p->kernels.n; i++)
         for (int j = 0; p->kernels.at[i].object == object && j < p->kernels.at[i].phases; j++)
-            dl_putf(&b, "{\"%s_%d\", (fn *)%s_%d}, ", p->kernels.at[i].symbol, j, p->kernels.at[i].symbol, j);
+            dl_putf(&b, "{\"%s_%d\", (fn *)%s_%d}, ", p->kernels.at[i].symbol, j,
+                    p->kernels.at[i].symbol, j);
     const char *names = dl_strdup(arena, b.at ? b.at : "");
     dl_buf_free(&b);
     return names;
@@ -80,12 +84,14 @@ static dl_plan *for_device(const dl_plan *p, const dl_target *target, dl_error *
     }
     q->objects.at = DL_NEWS(arena, dl_plan_object, p->objects.n);
     for (int i = 0; i < p->objects.n; i++) {
-        const char *more = dl_format(arena, launcher, (long long)p->scratch_bytes + 64, names_of(p, i));
+        const char *more =
+            dl_format(arena, launcher, (long long)p->scratch_bytes + 64, names_of(p, i));
         q->objects.at[i] =
             (dl_plan_object){.source = dl_format(arena, "%s%s", p->objects.at[i].source, more)};
     }
     int compiled;
-    return dl_jit_compile(arena, q->objects.n, q->objects.at, target, NULL, &compiled, err) ? q : NULL;
+    return dl_jit_compile(arena, q->objects.n, q->objects.at, target, NULL, &compiled, err) ? q
+                                                                                            : NULL;
 }
 
 /* ---- runs ---- */
@@ -102,26 +108,31 @@ static dlr_dataset *open_noise(const dlr_exec *e, dlr_split split, int64_t sampl
 static bool train(dlr_exec *e, const char *name, int64_t epochs, bool resume, dl_error *err) {
     dlr_rundir dir;
     if (!dlr_rundir_open(arena, dl_format(arena, "%s/%s", folder, name), &dir, err)) return false;
-    dlr_dataset *train = open_noise(e, DLR_TRAIN, 14, err), *valid = open_noise(e, DLR_VALID, 4, err);
-    dlr_hyper hypers[] = {{"optimizer.beta1", 0.9}, {"optimizer.beta2", 0.999}, {"optimizer.eps", 1e-8}};
-    dlr_train_options o = {
-        .exec = e,
-        .dir = &dir,
-        .style = dlr_record_find("iters"),
-        .schedule = {.start_lr = 1e-2, .end_lr = 0, .scaling = "none", .global_batch = 2, .base_batch = 2},
-        .loss_scale = 65536,
-        .hypers = hypers,
-        .n_hypers = 3,
-        .seed = 5,
-        .save_weights = dl_format(arena, "%s/%s.safetensors", folder, name),
-        .train = train,
-        .valid = valid,
-        .workers = 1,
-        .epochs = epochs,
-        .resume = resume,
-        .keep = 2,
-        .hyperparams = "",
-        .model = {.graph = "g", .source = "s"}};
+    dlr_dataset *train = open_noise(e, DLR_TRAIN, 14, err),
+                *valid = open_noise(e, DLR_VALID, 4, err);
+    dlr_hyper hypers[] = {
+        {"optimizer.beta1", 0.9}, {"optimizer.beta2", 0.999}, {"optimizer.eps", 1e-8}};
+    dlr_train_options o = {.exec = e,
+                           .dir = &dir,
+                           .style = dlr_record_find("iters"),
+                           .schedule = {.start_lr = 1e-2,
+                                        .end_lr = 0,
+                                        .scaling = "none",
+                                        .global_batch = 2,
+                                        .base_batch = 2},
+                           .loss_scale = 65536,
+                           .hypers = hypers,
+                           .n_hypers = 3,
+                           .seed = 5,
+                           .save_weights = dl_format(arena, "%s/%s.safetensors", folder, name),
+                           .train = train,
+                           .valid = valid,
+                           .workers = 1,
+                           .epochs = epochs,
+                           .resume = resume,
+                           .keep = 2,
+                           .hyperparams = "",
+                           .model = {.graph = "g", .source = "s"}};
     bool ok = train && valid && dlr_train(&o, err);
     dlr_dataset_close(train), dlr_dataset_close(valid);
     dlr_rundir_close(&dir);
@@ -138,8 +149,10 @@ static dlr_exec *open_exec(const dl_plan *p) {
 static void expect_same(const char *a, const char *b) {
     dl_error err = {0};
     size_t n = 0, m = 0;
-    char *x = dl_read_file(arena, dl_format(arena, "%s/%s.safetensors", folder, a), 1 << 24, &n, &err),
-         *y = dl_read_file(arena, dl_format(arena, "%s/%s.safetensors", folder, b), 1 << 24, &m, &err);
+    char *x = dl_read_file(arena, dl_format(arena, "%s/%s.safetensors", folder, a), 1 << 24, &n,
+                           &err),
+         *y = dl_read_file(arena, dl_format(arena, "%s/%s.safetensors", folder, b), 1 << 24, &m,
+                           &err);
     CHECK(x && y && n == m && memcmp(x, y, n) == 0, "%s and %s differ: %s", a, b, err.message);
 }
 
@@ -147,16 +160,17 @@ static void expect_same(const char *a, const char *b) {
 static void expect_same_losses(const char *a, const char *b) {
     dl_error err = {0};
     size_t n = 0, m = 0;
-    const char *x =
-                   dl_read_file(arena, dl_format(arena, "%s/%s/metrics.jsonl", folder, a), 1 << 20, &n, &err),
-               *y =
-                   dl_read_file(arena, dl_format(arena, "%s/%s/metrics.jsonl", folder, b), 1 << 20, &m, &err);
+    const char *x = dl_read_file(arena, dl_format(arena, "%s/%s/metrics.jsonl", folder, a), 1 << 20,
+                                 &n, &err),
+               *y = dl_read_file(arena, dl_format(arena, "%s/%s/metrics.jsonl", folder, b), 1 << 20,
+                                 &m, &err);
     int seen = 0;
-    for (const char *at = x, *other = y; x && y && (at = strstr(at, "Loss/")); at++, other++, seen++) {
+    for (const char *at = x, *other = y; x && y && (at = strstr(at, "Loss/"));
+         at++, other++, seen++) {
         other = strstr(other, "Loss/");
         size_t length = strcspn(at, ",}");
-        CHECK(other && strncmp(at, other, length) == 0, "'%.*s' and '%.*s'", (int)length, at, (int)length,
-              other ? other : "");
+        CHECK(other && strncmp(at, other, length) == 0, "'%.*s' and '%.*s'", (int)length, at,
+              (int)length, other ? other : "");
         if (!other) return;
     }
     CHECK(seen >= 6, "%d losses: %s", seen, err.message);
@@ -169,11 +183,13 @@ static void test_runs(const dl_plan *cpu, const dl_plan *device) {
     CHECK(b && train(b, "device", 3, false, &err), "%s", err.message);
     expect_same("cpu", "device");
     expect_same_losses("cpu", "device");
-    CHECK(b && train(b, "half", 1, false, &err), "%s", err.message); /* the same device, another run */
+    CHECK(b && train(b, "half", 1, false, &err), "%s",
+          err.message); /* the same device, another run */
     dlr_exec_close(b);
     dlr_exec_close(a);
     b = open_exec(device);
-    CHECK(b && train(b, "short", 2, false, &err) && train(b, "short", 3, true, &err), "%s", err.message);
+    CHECK(b && train(b, "short", 2, false, &err) && train(b, "short", 3, true, &err), "%s",
+          err.message);
     dlr_exec_close(b);
 }
 
@@ -204,7 +220,8 @@ static void test_verify(const dl_plan *device) {
         dl_verdict v = {0};
         CHECK(dl_verify_kernels(arena, session->module->graphs.at[i], device, &run, &v, &err), "%s",
               err.message);
-        CHECK(v.compared > 0 && v.faults.n == 0, "%s", v.faults.n ? v.faults.at[0] : "nothing was compared");
+        CHECK(v.compared > 0 && v.faults.n == 0, "%s",
+              v.faults.n ? v.faults.at[0] : "nothing was compared");
     }
 }
 
@@ -227,36 +244,41 @@ static void test_graph(const dl_plan *device) {
     text[fread(text, 1, sizeof text - 1, f)] = 0;
     fclose(f);
     CHECK(ok, "%s", err.message);
-    CHECK(strstr(text, "driver: graph launches a step 1, synchronisations a step 0, allocations a step 0 (12 "
-                       "steps in a row; a step launches 0 kernels outside of graphs"),
-          "%s", text);
+    CHECK(
+        strstr(
+            text,
+            "driver: graph launches a step 1, synchronisations a step 0, allocations a step 0 (12 "
+            "steps in a row; a step launches 0 kernels outside of graphs"),
+        "%s", text);
 }
 
 /* ---- CUDA's own text ---- */
 
-static const char text[] = "\n/* @sums m.dl:4 */\n"
-                           "extern \"C\" __global__ void __launch_bounds__(64) sums_0(const float "
-                           "*__restrict__ p0, float *__restrict__ p1,\n"
-                           "                                                        char *workspace) {\n"
-                           "    KD_SHARED(float, part);\n"
-                           "    int t = threadIdx.x;\n"
-                           "    part[t] = p0[blockIdx.x * 64 + t];\n"
-                           "    __syncthreads();\n"
-                           "    for (int n = 32; n > 0; n /= 2) {\n"
-                           "        if (t < n) part[t] += part[t + n];\n"
-                           "        __syncthreads();\n"
-                           "    }\n"
-                           "    if (t == 0) ((float *)workspace)[blockIdx.x] = part[0];\n"
-                           "}\n"
-                           "extern \"C\" __global__ void __launch_bounds__(32) sums_1(const float "
-                           "*__restrict__ p0, float *__restrict__ p1,\n"
-                           "                                                        char *workspace) {\n"
-                           "    float sum = 0;\n"
-                           "    for (int i = 0; i < 4; i++) sum += ((float *)workspace)[i];\n"
-                           "    if (threadIdx.x == 0) *p1 = sum;\n"
-                           "}\n";
+static const char text[] =
+    "\n/* @sums m.dl:4 */\n"
+    "extern \"C\" __global__ void __launch_bounds__(64) sums_0(const float "
+    "*__restrict__ p0, float *__restrict__ p1,\n"
+    "                                                        char *workspace) {\n"
+    "    KD_SHARED(float, part);\n"
+    "    int t = threadIdx.x;\n"
+    "    part[t] = p0[blockIdx.x * 64 + t];\n"
+    "    __syncthreads();\n"
+    "    for (int n = 32; n > 0; n /= 2) {\n"
+    "        if (t < n) part[t] += part[t + n];\n"
+    "        __syncthreads();\n"
+    "    }\n"
+    "    if (t == 0) ((float *)workspace)[blockIdx.x] = part[0];\n"
+    "}\n"
+    "extern \"C\" __global__ void __launch_bounds__(32) sums_1(const float "
+    "*__restrict__ p0, float *__restrict__ p1,\n"
+    "                                                        char *workspace) {\n"
+    "    float sum = 0;\n"
+    "    for (int i = 0; i < 4; i++) sum += ((float *)workspace)[i];\n"
+    "    if (threadIdx.x == 0) *p1 = sum;\n"
+    "}\n";
 
-/* The emulation's prelude and such a kernel, compiled as the backend does it, and launched by the device. */
+/* The emulation's prelude and such a kernel, compiled as the backend does it, and launched by the
+ * device. */
 static void test_text(void) {
     enum { N = 256, X = 0, Y = 1024 };
     dl_error err = {0};
@@ -279,7 +301,8 @@ static void test_text(void) {
     dl_push(p->arena, &p->objects, o);
     add_var(p, DL_VAR_INPUT, "x", vector(N), (dl_init){0}, X);
     add_kernel(p, "sums", 2, 4, 1, 16, 0, 2, (int64_t[]){N * 4, 4});
-    p->kernels.at[0].threads[0] = 64, p->kernels.at[0].shared[0] = 256, p->kernels.at[0].threads[1] = 32;
+    p->kernels.at[0].threads[0] = 64, p->kernels.at[0].shared[0] = 256,
+    p->kernels.at[0].threads[1] = 32;
     add_launch(p, add_program(p, "eval"), 0, (int64_t[]){X, Y});
     dl_plan_result loss = {
         .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = Y, .var = -1};
@@ -306,7 +329,8 @@ int main(void) {
     setenv("DLR_CACHE_DIR", dl_format(arena, "%s/cache", folder), 1);
     dlr_log_set_stderr(false);
     const dl_target *target = NULL;
-    dl_plan *cpu = compile_small(&target, &err), *device = cpu ? for_device(cpu, target, &err) : NULL;
+    dl_plan *cpu = compile_small(&target, &err),
+            *device = cpu ? for_device(cpu, target, &err) : NULL;
     int code = 0;
     if (device) {
         test_runs(cpu, device);

@@ -1,16 +1,21 @@
-/* Convolutions by wgmma whose image comes by TMA's im2col mode: emulated, as PTX documents it, beside plain
- * C, in every order of threads, and with mistakes put into the feed, the kernels and the emulation, each of
- * which is found; by NVRTC for sm_90a, without spills. Exit 77 (skip) without a C++ compiler. */
+/* Convolutions by wgmma whose image comes by TMA's im2col mode: emulated, as PTX documents it,
+ * beside plain C, in every order of threads, and with mistakes put into the feed, the kernels and
+ * the emulation, each of which is found; by NVRTC for sm_90a, without spills. Exit 77 (skip)
+ * without a C++ compiler. */
 #include "ir/kernel/tensor_map.h"
 #include "tests/unit/grouped.h"
 #include "tests/unit/sixteen_bits.h"
 
 static const char file[] = "tests/unit/image_kernels.cu";
 
-/* As tests/unit/image_kernels.cu has them. Along H windows are 2 apart, and along W taps; one pixel of
- * padding in front of both, and along H behind. */
+/* As tests/unit/image_kernels.cu has them. Along H windows are 2 apart, and along W taps; one pixel
+ * of padding in front of both, and along H behind. */
 enum { IMAGES = 6, C = 64, O = 24, H = 9, W = 7, OUT_H = 5, OUT_W = 6, TAPS_H = 3, TAPS_W = 2 };
-enum { POSITIONS = IMAGES * OUT_H * OUT_W, OF_WEIGHT = TAPS_H * TAPS_W * C, PIXELS = IMAGES * H * W };
+enum {
+    POSITIONS = IMAGES * OUT_H * OUT_W,
+    OF_WEIGHT = TAPS_H * TAPS_W * C,
+    PIXELS = IMAGES * H * W
+};
 enum { MOST = PIXELS * C };
 
 typedef struct {
@@ -21,7 +26,8 @@ static operand x, other; /* the weight, or dy */
 
 static void fill(operand *o, int from) {
     for (int i = 0; i < MOST; i++)
-        o->memory[i] = narrow_16(number(from + i), 8, 7), o->value[i] = widen_16(o->memory[i], 8, 7);
+        o->memory[i] = narrow_16(number(from + i), 8, 7),
+        o->value[i] = widen_16(o->memory[i], 8, 7);
 }
 
 /* The pixel's channel c that a position reads at a tap, or 0. */
@@ -63,8 +69,8 @@ static int wrong_of(int kernel, unsigned seed) {
     const void *pointers[] = {other.memory, y, NULL};
     void *at[] = {(void *)&map, (void *)&pointers[0], (void *)&pointers[1], (void *)&pointers[2]};
     int n = kernel ? O * OF_WEIGHT : POSITIONS * O, wrong = 0, columns = kernel ? 256 : 64;
-    int64_t shared =
-        dl_tiling_shared(&(dl_tiling){.bm = 128, .bn = columns, .stages = kernel ? 5 : 6, .boxes = true});
+    int64_t shared = dl_tiling_shared(
+        &(dl_tiling){.bm = 128, .bn = columns, .stages = kernel ? 5 : 6, .boxes = true});
     fill(&x, 0), fill(&other, MOST);
     for (int i = 0; i < n; i++) y[i] = NAN;
     if (launch(dl_format(arena, "images_%d", kernel), 4, at, 2, 256, (unsigned)shared, seed, error,
@@ -96,7 +102,8 @@ static const grouped_fault faults[] = {
     {"pixel.at, tap.x", "pixel.at, pixel.x", 0, "pixels -1 away"},
     {"S::ALONG_K ? held[i] : at, &tap = S::ALONG_K ? at : held[i]", "held[i], &tap = at", 1,
      "pixels -1 away"},
-    {"if (threadIdx.x != 0) return;\n        ct_window at;", "ct_window at;", 0, "more boxes under way"},
+    {"if (threadIdx.x != 0) return;\n        ct_window at;", "ct_window at;", 0,
+     "more boxes under way"},
     /* the kernels */
     {"% OUT_H * 2 - 1;", "% OUT_H * 2;", 0, "none that the map tells"},
     {"i % OUT_W - 1", "i % OUT_W", 0, ""},
@@ -120,7 +127,8 @@ int main(void) {
     if (!begin(cache)) return 77;
     grouped_machine_code(file, "images", 2);
     test_kernels();
-    grouped_faults(file, dl_cuda_kernels_emulated_groups, faults, sizeof faults / sizeof *faults, wrong_of);
+    grouped_faults(file, dl_cuda_kernels_emulated_groups, faults, sizeof faults / sizeof *faults,
+                   wrong_of);
     end(cache);
     return dl_test_end();
 }

@@ -47,7 +47,8 @@ static void test_rotation_table(void) {
             got[n] = cube[j[0] * 9 + j[1] * 3 + j[2]];
         }
         CHECK_STR(got, turned[r - 1]);
-        for (int other = 1; other < r; other++) CHECK(strcmp(turned[r - 1], turned[other - 1]) != 0, "%d", r);
+        for (int other = 1; other < r; other++)
+            CHECK(strcmp(turned[r - 1], turned[other - 1]) != 0, "%d", r);
     }
 }
 
@@ -59,7 +60,8 @@ static void test_placement(void) {
         for (int r = 1; r <= DLR_ROTATIONS; r++) {
             int size = sizes[k], wrong = 0;
             size_t voxels = (size_t)size * (size_t)size * (size_t)size;
-            float *in = malloc((size_t)(size * size * ROW) * sizeof *in), *out = calloc(voxels, sizeof *out);
+            float *in = malloc((size_t)(size * size * ROW) * sizeof *in),
+                  *out = calloc(voxels, sizeof *out);
             for (int i = 0; i < size * size * ROW; i++) in[i] = (float)i;
             dlr_placement to = dlr_place(r, size);
             for (int first = 0, planes; first < size; first += planes) {
@@ -103,7 +105,8 @@ static int wrong_voxels(const dlr_dataset *d, int size, int samples, dl_error *e
         for (int n = 0; n < 5 * cube; n++) {
             int c = n / cube, i = n % cube;
             int64_t j[3];
-            source_of(draw.rotation, size, (int[]){i / (size * size), i / size % size, i % size}, j);
+            source_of(draw.rotation, size, (int[]){i / (size * size), i / size % size, i % size},
+                      j);
             for (int a = 0; a < 3; a++) j[a] += draw.corner[a];
             wrong += (c < 2 ? x[n] : t[n - 2 * cube]) != voxel(c < 2 ? c : c - 2, j[0], j[1], j[2]);
         }
@@ -119,9 +122,12 @@ static void test_layouts(void) {
         hid_t type;
         hsize_t edge, userblock;
     } rows[] = {
-        {"plain.h5", PLAIN, H5T_IEEE_F32LE, 30, 0},      {"shifted.h5", PLAIN, H5T_IEEE_F32LE, 30, 1024},
-        {"packed.h5", CHUNKED, H5T_IEEE_F32LE, 30, 0},   {"double.h5", PLAIN, H5T_IEEE_F64LE, 30, 0},
-        {"big-endian.h5", PLAIN, H5T_IEEE_F32BE, 30, 0}, {"compact.h5", COMPACT, H5T_IEEE_F32LE, 17, 0},
+        {"plain.h5", PLAIN, H5T_IEEE_F32LE, 30, 0},
+        {"shifted.h5", PLAIN, H5T_IEEE_F32LE, 30, 1024},
+        {"packed.h5", CHUNKED, H5T_IEEE_F32LE, 30, 0},
+        {"double.h5", PLAIN, H5T_IEEE_F64LE, 30, 0},
+        {"big-endian.h5", PLAIN, H5T_IEEE_F32BE, 30, 0},
+        {"compact.h5", COMPACT, H5T_IEEE_F32LE, 17, 0},
     };
     static const char *const places[] = {"in the file", "in memory", "mapped"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -167,8 +173,8 @@ static void test_cut(void) {
 static void write_channels_last(const char *path, int edge, int channels) {
     char header[118];
     int n = snprintf(header, sizeof header,
-                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d, %d), }", edge, edge,
-                     edge, channels);
+                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d, %d), }", edge,
+                     edge, edge, channels);
     memset(header + n, ' ', sizeof header - (size_t)n - 1);
     header[sizeof header - 1] = '\n';
     FILE *f = fopen(path, "w");
@@ -206,7 +212,8 @@ static void test_channels_last(void) {
     unlink(input), unlink(target);
 }
 
-/* Rows far apart are read one by one: a box of 600^3 that is a hole in the file but for one corner. */
+/* Rows far apart are read one by one: a box of 600^3 that is a hole in the file but for one corner.
+ */
 static void test_sparse_rows(void) {
     enum { EDGE = 600, KNOWN = 24 };
     const char *path = in_dir("sparse.h5");
@@ -249,8 +256,8 @@ static void test_sparse_rows(void) {
     unlink(path);
 }
 
-/* Draws: every corner and rotation comes, none beyond; equal for equal (seed, split, epoch, sample), else
- * other. */
+/* Draws: every corner and rotation comes, none beyond; equal for equal (seed, split, epoch,
+ * sample), else other. */
 static void test_draws(void) {
     const char *path = in_dir("draws.h5");
     write_volumes(path, 12, PLAIN, H5T_IEEE_F32LE, 0);
@@ -287,23 +294,26 @@ static void test_draws(void) {
     for (int r = 1; r <= 24; r++) CHECK_NEAR(rotations[r], 2000.0 / 24, 46);
     CHECK(same_epoch < 30 && same_split < 30 && same_seed < 30, "%d %d %d", same_epoch, same_split,
           same_seed);
-    dlr_dataset_close(train), dlr_dataset_close(valid), dlr_dataset_close(other), dlr_dataset_close(full);
+    dlr_dataset_close(train), dlr_dataset_close(valid), dlr_dataset_close(other),
+        dlr_dataset_close(full);
     unlink(path);
 }
 
-/* Noise by the model's types: normal numbers, or classes each as likely; the same at each epoch, others for
- * each sample, split and seed. */
-static void add_array(dlr_arrays *arrays, const char *name, bool is_target, dl_dtype dtype, int64_t n) {
+/* Noise by the model's types: normal numbers, or classes each as likely; the same at each epoch,
+ * others for each sample, split and seed. */
+static void add_array(dlr_arrays *arrays, const char *name, bool is_target, dl_dtype dtype,
+                      int64_t n) {
     dl_error err = {0};
     dl_type t = dl_scalar(dtype);
     dl_type_push(&t, "N", 1), dl_type_push(&t, "T", n);
     CHECK(dlr_arrays_add(arrays, name, is_target, &t, &err), "%s", err.message);
 }
 
-static dlr_dataset *open_noise(const dlr_noise_options *o, const dlr_arrays *arrays, dlr_split split,
-                               uint64_t seed, dl_error *err) {
+static dlr_dataset *open_noise(const dlr_noise_options *o, const dlr_arrays *arrays,
+                               dlr_split split, uint64_t seed, dl_error *err) {
     return dlr_dataset_open(&dlr_noise_loader, o,
-                            &(dlr_dataset_options){split, seed, arrays, false, DLR_OPEN_FOR_USE}, err);
+                            &(dlr_dataset_options){split, seed, arrays, false, DLR_OPEN_FOR_USE},
+                            err);
 }
 
 static void test_synthetic(void) {
@@ -366,8 +376,8 @@ static void test_uniform_noise(void) {
     int counts[BINS] = {0}, outside = 0;
     double sum = 0, squares = 0;
     for (int s = 0; s < SAMPLES; s++) {
-        CHECK(sample_pair(d, 0, s, x, t, NULL, &err) && sample_pair(normal, 0, s, y, u, NULL, &err), "%s",
-              err.message);
+        CHECK(sample_pair(d, 0, s, x, t, NULL, &err) && sample_pair(normal, 0, s, y, u, NULL, &err),
+              "%s", err.message);
         CHECK(memcmp(t, u, sizeof t) == 0);
         for (int i = 0; i < X; i++) {
             bool inside = x[i] >= 0 && x[i] < 1;
@@ -398,18 +408,22 @@ static void test_redrawn_noise(void) {
     float x[3][X], t[3][T], other[X], unused[T];
     for (int epoch = 0; epoch < 3; epoch++)
         CHECK(sample_pair(d, epoch, 1, x[epoch], t[epoch], NULL, &err), "%s", err.message);
-    CHECK(memcmp(x[0], x[1], sizeof *x) && memcmp(x[1], x[2], sizeof *x) && memcmp(x[0], x[2], sizeof *x));
-    CHECK(memcmp(t[0], t[1], sizeof *t) && memcmp(t[1], t[2], sizeof *t) && memcmp(t[0], t[2], sizeof *t));
+    CHECK(memcmp(x[0], x[1], sizeof *x) && memcmp(x[1], x[2], sizeof *x) &&
+          memcmp(x[0], x[2], sizeof *x));
+    CHECK(memcmp(t[0], t[1], sizeof *t) && memcmp(t[1], t[2], sizeof *t) &&
+          memcmp(t[0], t[2], sizeof *t));
     sample_pair(still, 2, 1, other, unused, NULL, &err);
     CHECK(memcmp(x[0], other, sizeof other) == 0, "the first epoch is what it was");
     sample_pair(d, 2, 1, other, unused, NULL, &err);
     CHECK(memcmp(x[2], other, sizeof other) == 0, "asked for again");
-    sample_pair(valid, 0, 1, x[0], t[0], NULL, &err), sample_pair(valid, 2, 1, x[1], t[1], NULL, &err);
+    sample_pair(valid, 0, 1, x[0], t[0], NULL, &err),
+        sample_pair(valid, 2, 1, x[1], t[1], NULL, &err);
     CHECK(memcmp(x[0], x[1], sizeof *x) == 0, "validation compares epochs on the same data");
     dlr_dataset_close(still), dlr_dataset_close(d), dlr_dataset_close(valid);
 }
 
-/* Any number of arrays of any types, or no target; the first two draw the same whatever is behind them. */
+/* Any number of arrays of any types, or no target; the first two draw the same whatever is behind
+ * them. */
 static void test_synthetic_arrays(void) {
     enum { T = 50 };
     static const dl_dtype dtypes[] = {DL_F32, DL_BF16, DL_I32, DL_I64, DL_BOOL};
@@ -423,7 +437,8 @@ static void test_synthetic_arrays(void) {
         add_array(&many, names[i], false, dtypes[i], T);
         o.classes[i] = classes[i];
     }
-    CHECK(many.at[1].type.dtype == DL_F32 && many.at[3].type.dtype == DL_I64, "a sample's floats are f32");
+    CHECK(many.at[1].type.dtype == DL_F32 && many.at[3].type.dtype == DL_I64,
+          "a sample's floats are f32");
     dlr_dataset *one = open_noise(&o, &few, DLR_TRAIN, 5, &err),
                 *all = open_noise(&o, &many, DLR_TRAIN, 5, &err);
     dlr_dataset *valid = open_noise(&o, &many, DLR_VALID, 5, &err);
@@ -436,7 +451,8 @@ static void test_synthetic_arrays(void) {
     CHECK(dlr_dataset_sample(one, 0, 2, (void *[]){alone}, NULL, &err));
     CHECK(dlr_dataset_sample(all, 0, 2, (void *[]){a, b, c, d, e}, NULL, &err));
     CHECK(dlr_dataset_sample(valid, 0, 2, (void *[]){v, v, vc, vd, ve}, NULL, &err));
-    CHECK(memcmp(a, alone, sizeof a) == 0 && memcmp(a, b, sizeof a) != 0 && memcmp(c, vc, sizeof c) != 0);
+    CHECK(memcmp(a, alone, sizeof a) == 0 && memcmp(a, b, sizeof a) != 0 &&
+          memcmp(c, vc, sizeof c) != 0);
     int wrong = 0, same = 0, ones = 0;
     for (int i = 0; i < T; i++) {
         wrong += c[i] < 0 || c[i] >= 7 || d[i] < 0 || d[i] >= 7 || e[i] > 1;
@@ -444,17 +460,22 @@ static void test_synthetic_arrays(void) {
     }
     CHECK(wrong == 0 && same < T / 2 && ones > 0 && ones < T, "%d %d %d", wrong, same, ones);
     dlr_dataset_close(one), dlr_dataset_close(all), dlr_dataset_close(valid);
-    CHECK(!open_noise(&(dlr_noise_options){.samples = 0}, &few, DLR_TRAIN, 5, &err) && err.code == DL_USAGE);
+    CHECK(!open_noise(&(dlr_noise_options){.samples = 0}, &few, DLR_TRAIN, 5, &err) &&
+          err.code == DL_USAGE);
     err = (dl_error){0}, o.classes[2] = 0;
-    CHECK(!open_noise(&o, &many, DLR_TRAIN, 5, &err) && strstr(err.message, "i32[T=50] and 0 classes"), "%s",
-          err.message);
+    CHECK(!open_noise(&o, &many, DLR_TRAIN, 5, &err) &&
+              strstr(err.message, "i32[T=50] and 0 classes"),
+          "%s", err.message);
     err = (dl_error){0};
     dl_type bare = dl_scalar(DL_F32);
-    CHECK(!dlr_arrays_add(&few, "s", false, &bare, &err) && err.code == DL_INPUT, "%s", err.message);
+    CHECK(!dlr_arrays_add(&few, "s", false, &bare, &err) && err.code == DL_INPUT, "%s",
+          err.message);
     err = (dl_error){0};
     dl_type_push(&bare, "N", 1);
-    while (few.n < DLR_MAX_ARRAYS) CHECK(dlr_arrays_add(&few, "s", false, &bare, &err), "%s", err.message);
-    CHECK(!dlr_arrays_add(&few, "s", false, &bare, &err) && err.code == DL_INPUT, "%s", err.message);
+    while (few.n < DLR_MAX_ARRAYS)
+        CHECK(dlr_arrays_add(&few, "s", false, &bare, &err), "%s", err.message);
+    CHECK(!dlr_arrays_add(&few, "s", false, &bare, &err) && err.code == DL_INPUT, "%s",
+          err.message);
 }
 
 /* The real file, against H5Dread. */
@@ -482,7 +503,8 @@ static void test_cosmology(void) {
         for (int k = 0; k < 2; k++) {
             hsize_t count[4] = {k ? 5 : 4, S, S, S}, start[4] = {0};
             for (int a = 0; a < 3; a++) start[a + 1] = (hsize_t)draw.corner[a];
-            hid_t set = H5Dopen2(file, k ? "Hydro" : "Nbody", H5P_DEFAULT), space = H5Dget_space(set);
+            hid_t set = H5Dopen2(file, k ? "Hydro" : "Nbody", H5P_DEFAULT),
+                  space = H5Dget_space(set);
             hid_t to = H5Screate_simple(4, count, NULL);
             H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
             H5Dread(set, H5T_NATIVE_FLOAT, to, space, H5P_DEFAULT, want);
@@ -517,7 +539,8 @@ static void copy_part(const char *from, const char *to, off_t bytes) {
 
 /* One file for each fault that lies in what a file holds. */
 static void write_faulty_files(void) {
-    const hsize_t cube[] = {2, 8, 8, 8}, more[] = {3, 8, 8, 8}, flat[] = {2, 8, 8, 7}, three[] = {8, 8, 8};
+    const hsize_t cube[] = {2, 8, 8, 8}, more[] = {3, 8, 8, 8}, flat[] = {2, 8, 8, 7},
+                  three[] = {8, 8, 8};
     const struct {
         const char *name;
         int rank;
@@ -577,7 +600,8 @@ static void test_faults(void) {
         {"empty.h5", {"empty.h5 is damaged or no HDF5 file"}, DL_INPUT, NULL, 4, 0},
         {"cut.h5", {"cut.h5 is damaged or no HDF5 file", "truncated"}, DL_INPUT, NULL, 4, 0},
         {"weather.h5",
-         {"no data set 'Nbody' (the model's input)", "fields [6, 3, 4, 5] f64 BE", "group/inner [4] u8"},
+         {"no data set 'Nbody' (the model's input)", "fields [6, 3, 4, 5] f64 BE",
+          "group/inner [4] u8"},
          DL_INPUT,
          NULL,
          4,
@@ -592,8 +616,18 @@ static void test_faults(void) {
         {"links.h5", {"is a link to somewhere else"}, DL_INPUT, NULL, 4, 0},
         {"links.h5", {"is a link to somewhere else"}, DL_INPUT, "soft", 4, 0},
         {"sizes.h5", {"8^3", "9^3"}, DL_INPUT, NULL, 4, 0},
-        {"good.h5", {"data_size 128 does not fit the box of 8^3 in ", "good.h5"}, DL_INPUT, NULL, 128, 0},
-        {"good.h5", {"data_size 6 does not fit the box of 5^3 that box_size leaves"}, DL_INPUT, NULL, 6, 5},
+        {"good.h5",
+         {"data_size 128 does not fit the box of 8^3 in ", "good.h5"},
+         DL_INPUT,
+         NULL,
+         128,
+         0},
+        {"good.h5",
+         {"data_size 6 does not fit the box of 5^3 that box_size leaves"},
+         DL_INPUT,
+         NULL,
+         6,
+         5},
         {"good.h5", {"box_size 9 is larger than the box of 8^3"}, DL_INPUT, NULL, 4, 9},
         {"good.h5", {"data_size must be 1 to 1048576, not 0"}, DL_USAGE, NULL, 0, 0},
         {"good.h5", {"box_size must be"}, DL_USAGE, NULL, 4, -1},
@@ -603,9 +637,11 @@ static void test_faults(void) {
         o.crops.box_size = rows[i].box, o.crops.input_name = rows[i].input_name;
         dl_error err = {0};
         dlr_dataset *d = open_crops(&o, &err);
-        CHECK(d == NULL && err.code == rows[i].code, "%s: code %d, %s", rows[i].file, err.code, err.message);
+        CHECK(d == NULL && err.code == rows[i].code, "%s: code %d, %s", rows[i].file, err.code,
+              err.message);
         for (int k = 0; k < 3 && rows[i].says[k]; k++)
-            CHECK(strstr(err.message, rows[i].says[k]) != NULL, "'%s' in '%s'", rows[i].says[k], err.message);
+            CHECK(strstr(err.message, rows[i].says[k]) != NULL, "'%s' in '%s'", rows[i].says[k],
+                  err.message);
         dlr_dataset_close(d);
     }
 }
@@ -615,9 +651,9 @@ static void test_model_types(void) {
     test_crops o = options(false, "none.h5", 4);
     const dlr_arrays good = volume_arrays(&o);
     for (int i = 0; i < 5; i++) {
-        static const char *const says[] = {"'t' is f32[C=3, D=4, H=4, W=5]", "'x' is i32[",
-                                           "'x' is f32[C=2, D=4, H=4]", "takes 1 input and 0 targets",
-                                           "takes 2 inputs and 1 target"};
+        static const char *const says[] = {
+            "'t' is f32[C=3, D=4, H=4, W=5]", "'x' is i32[", "'x' is f32[C=2, D=4, H=4]",
+            "takes 1 input and 0 targets", "takes 2 inputs and 1 target"};
         dlr_arrays bad = good;
         if (i == 0) bad.at[1].type.axis[3].size = 5;
         if (i == 1) bad.at[0].type.dtype = DL_I32;
@@ -625,15 +661,16 @@ static void test_model_types(void) {
         if (i == 3) bad.n = 1;
         if (i == 4) bad.at[bad.n++] = good.at[1], bad.at[1].is_target = false;
         dl_error err = {0};
-        dlr_dataset *d =
-            dlr_dataset_open(&dlr_crops_loader, &o.crops,
-                             &(dlr_dataset_options){DLR_TRAIN, 0, &bad, false, DLR_OPEN_FOR_USE}, &err);
+        dlr_dataset *d = dlr_dataset_open(
+            &dlr_crops_loader, &o.crops,
+            &(dlr_dataset_options){DLR_TRAIN, 0, &bad, false, DLR_OPEN_FOR_USE}, &err);
         CHECK(!d && err.code == DL_INPUT && strstr(err.message, says[i]), "'%s' in '%s'", says[i],
               err.message);
     }
 }
 
-/* Bytes of the metadata changed at random: an answer each time, and a sample of what was accepted. */
+/* Bytes of the metadata changed at random: an answer each time, and a sample of what was accepted.
+ */
 static void test_damage(void) {
     const char *from = in_dir("good.h5"), *path = in_dir("damaged.h5");
     dlr_rng rng = dlr_rng_at((dlr_rng_place){.seed = 5});
@@ -671,17 +708,20 @@ static void test_sandbox(void) {
     static const struct {
         size_t what;
         const char *says;
-    } ends[] = {{SIGSEGV, "crashed"}, {SIGXCPU, "too long"}, {SIGALRM, "too long"}, {SIGABRT, "crashed"}};
+    } ends[] = {
+        {SIGSEGV, "crashed"}, {SIGXCPU, "too long"}, {SIGALRM, "too long"}, {SIGABRT, "crashed"}};
     dl_sandbox_result r;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         dl_error err = {0};
         size_t what = ends[i].what;
         CHECK(!dl_sandbox_run("x.h5", 5, misbehave, &what, &r, &err) && err.code == DL_INPUT, "%s",
               err.message);
-        CHECK(strstr(err.message, "x.h5 is damaged") && strstr(err.message, ends[i].says), "%s", err.message);
+        CHECK(strstr(err.message, "x.h5 is damaged") && strstr(err.message, ends[i].says), "%s",
+              err.message);
     }
     dl_error err = {0};
-    size_t some = 1 << 20, much = (size_t)1 << 36; /* NULL, or under a sanitizer the end of the child */
+    size_t some = 1 << 20,
+           much = (size_t)1 << 36; /* NULL, or under a sanitizer the end of the child */
     CHECK(dl_sandbox_run("x.h5", 5, misbehave, &some, &r, &err) && !strcmp(r.text.at, "some"), "%s",
           err.message);
     dl_buf_free(&r.text), dl_buf_free(&r.bytes);
@@ -689,14 +729,14 @@ static void test_sandbox(void) {
     dl_buf_free(&r.text), dl_buf_free(&r.bytes);
 }
 
-/* A chunked set: read in a child that a signal to its group does not end, and whose loss is an error with a
- * name. */
+/* A chunked set: read in a child that a signal to its group does not end, and whose loss is an
+ * error with a name. */
 static void test_child(void) {
     dl_error err = {0};
     const char *path = in_dir("good.h5");
     dlr_source r = {.label = "good.h5: 'Nbody'", .rank = 4, .type = DLR_EL_F32};
-    CHECK(!dlr_hdf5_child_open(&r, path, "no such set", DLR_EL_F32, 0, &err) && err.code == DL_INPUT &&
-              strstr(err.message, "good.h5"),
+    CHECK(!dlr_hdf5_child_open(&r, path, "no such set", DLR_EL_F32, 0, &err) &&
+              err.code == DL_INPUT && strstr(err.message, "good.h5"),
           "%s", err.message);
     r.close(&r);
     err = (dl_error){0};
@@ -742,10 +782,10 @@ int main(void) {
     test_faults();
     test_damage();
     test_child();
-    const char *const left[] = {"channels.h5", "rank.h5",     "flat.h5",    "integers.h5", "unwritten.h5",
-                                "filter.h5",   "external.h5", "virtual.h5", "links.h5",    "sizes.h5",
-                                "weather.h5",  "text.h5",     "cut.h5",     "empty.h5",    "pipe.h5",
-                                "good.h5",     "damaged.h5"};
+    const char *const left[] = {
+        "channels.h5", "rank.h5",    "flat.h5",  "integers.h5", "unwritten.h5", "filter.h5",
+        "external.h5", "virtual.h5", "links.h5", "sizes.h5",    "weather.h5",   "text.h5",
+        "cut.h5",      "empty.h5",   "pipe.h5",  "good.h5",     "damaged.h5"};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) unlink(in_dir(left[i]));
     CHECK(rmdir(dir) == 0);
     return dl_test_end();

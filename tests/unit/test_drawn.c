@@ -1,4 +1,5 @@
-/* Drawn pictures: labels, layouts, the same bytes on any number of threads, JPEG files read back. */
+/* Drawn pictures: labels, layouts, the same bytes on any number of threads, JPEG files read back.
+ */
 #include "dldata/image_files.h"
 #include "dldata/jpeg_file.h"
 #include "dldata/scene.h"
@@ -76,12 +77,14 @@ static void test_jpeg(void) {
     unsigned char rgb[W * H * 3];
     for (int y = 0; y < H; y++)
         for (int x = 0; x < W; x++)
-            for (int c = 0; c < 3; c++) rgb[(y * W + x) * 3 + c] = (unsigned char)(3 * x + (c == 1 ? y : 0));
+            for (int c = 0; c < 3; c++)
+                rgb[(y * W + x) * 3 + c] = (unsigned char)(3 * x + (c == 1 ? y : 0));
     dl_buf good = {0}, poor = {0};
     CHECK(jpeg_encode(rgb, W, H, 95, &good, &err) && jpeg_encode(rgb, W, H, 20, &poor, &err));
     CHECK(poor.n < good.n, "%zu and %zu bytes", poor.n, good.n);
     unsigned char *back = decode(good.at, good.n, W, H);
-    CHECK(back && apart(back, rgb, sizeof rgb) < 9, "off by %g", back ? apart(back, rgb, sizeof rgb) : -1);
+    CHECK(back && apart(back, rgb, sizeof rgb) < 9, "off by %g",
+          back ? apart(back, rgb, sizeof rgb) : -1);
     free(back);
     dl_buf_free(&good);
     dl_buf_free(&poor);
@@ -124,9 +127,11 @@ static void test_files(const char *dir) {
     CHECK(width >= 28 && height >= 28 && width <= 70 && height <= 70, "%dx%d", width, height);
     snprintf(name, sizeof name, "val/%s/000017.jpg", scene_class_names[scene_label(9, 1, 17)]);
     char *jpeg = written_bytes(arena, path[2], name, &n[0]);
-    unsigned char *back = decode(jpeg, n[0], width, height), *drawn = malloc((size_t)(width * height * 3));
+    unsigned char *back = decode(jpeg, n[0], width, height),
+                  *drawn = malloc((size_t)(width * height * 3));
     scene_draw(9, 1, 17, width, height, drawn);
-    CHECK(back && apart(back, drawn, (size_t)(width * height * 3)) < 400, "not the picture that was drawn");
+    CHECK(back && apart(back, drawn, (size_t)(width * height * 3)) < 400,
+          "not the picture that was drawn");
     free(back);
     free(drawn);
     CHECK(!image_write(path[3], &s, stop_soon, NULL, &err) && err.code == DL_OK, "%s", err.message);

@@ -1,5 +1,5 @@
-/* CUDA kernels on the CPU: hand-written ones beside plain C, in every order of threads; and mistakes put into
- * them, each of which is found. Numbers are in test_emulated_numbers.c. */
+/* CUDA kernels on the CPU: hand-written ones beside plain C, in every order of threads; and
+ * mistakes put into them, each of which is found. Numbers are in test_emulated_numbers.c. */
 #include <sys/wait.h>
 
 #include "tests/unit/emulated.h"
@@ -23,7 +23,8 @@ static int norm(const char *kernel, unsigned seed) {
     for (int r = 0; r < ROWS; r++) {
         double mean = 0, variance = 0;
         for (int i = 0; i < COLUMNS; i++) mean += (double)x[r * COLUMNS + i] / COLUMNS;
-        for (int i = 0; i < COLUMNS; i++) variance += pow((double)x[r * COLUMNS + i] - mean, 2) / COLUMNS;
+        for (int i = 0; i < COLUMNS; i++)
+            variance += pow((double)x[r * COLUMNS + i] - mean, 2) / COLUMNS;
         for (int i = 0; i < COLUMNS; i++)
             want[r * COLUMNS + i] =
                 ((double)x[r * COLUMNS + i] - mean) / sqrt(variance + 1e-5) * (double)scale[i];
@@ -61,10 +62,12 @@ static int product(const char *kernel, unsigned seed) {
     bool turned = kind == 2 || kind == 3;
     for (int i = 0; i < M * K; i++)
         ha[i] = kind % 2 ? narrow_16(number(i), 5, 10) : narrow_16(number(i), 8, 7),
-        a[i] = kind == 4 ? number(i) : (float)(kind % 2 ? widen_16(ha[i], 5, 10) : widen_16(ha[i], 8, 7));
+        a[i] = kind == 4 ? number(i)
+                         : (float)(kind % 2 ? widen_16(ha[i], 5, 10) : widen_16(ha[i], 8, 7));
     for (int i = 0; i < K * N; i++)
         hb[i] = kind % 2 ? narrow_16(number(~i), 5, 10) : narrow_16(number(~i), 8, 7),
-        b[i] = kind == 4 ? number(~i) : (float)(kind % 2 ? widen_16(hb[i], 5, 10) : widen_16(hb[i], 8, 7));
+        b[i] = kind == 4 ? number(~i)
+                         : (float)(kind % 2 ? widen_16(hb[i], 5, 10) : widen_16(hb[i], 8, 7));
     for (int i = 0; i < M * N; i++) c[i] = NAN, want[i] = 0;
     for (int m = 0; m < M; m++)
         for (int n = 0; n < N; n++)
@@ -95,16 +98,17 @@ static int reduce(const char *kernel, unsigned seed) {
             if (v > 0 && !count++) first = i;
         }
         bool nan = b == 2;
-        wrong += ints[b * 3] != count || ints[b * 3 + 1] != first || ints[b * 3 + 2] != b * 256 + 255;
+        wrong +=
+            ints[b * 3] != count || ints[b * 3 + 1] != first || ints[b * 3 + 2] != b * 256 + 255;
         wrong += !(fabs((double)sums[b * 5 + 4] - warp) <= 1e-5);
         if (nan)
             wrong += !isnan(sums[10]) + !isnan(sums[11]) + !isnan(sums[12]) + !isnan(sums[13]) +
                      !isnan(doubles[4]) + !isnan(doubles[5]);
         else
             wrong += !(fabs((double)sums[b * 5] - sum) <= 1e-4) +
-                     !(fabs((double)sums[b * 5 + 1] - squares) <= 1e-3) + !((double)sums[b * 5 + 2] == most) +
-                     !((double)sums[b * 5 + 3] == least) + !(fabs(doubles[b * 2] - sum) <= 1e-12) +
-                     !(doubles[b * 2 + 1] == most);
+                     !(fabs((double)sums[b * 5 + 1] - squares) <= 1e-3) +
+                     !((double)sums[b * 5 + 2] == most) + !((double)sums[b * 5 + 3] == least) +
+                     !(fabs(doubles[b * 2] - sum) <= 1e-12) + !(doubles[b * 2 + 1] == most);
     }
     return wrong;
 }
@@ -131,8 +135,8 @@ static int draw(const char *kernel, unsigned seed) {
     if (!RUN(kernel, 2, 256, 0, seed, &key, &step, y)) return -1;
     for (uint64_t i = 0; i < 512; i++)
         wrong += y[2 * i] != dl_unit_float(dl_random_word((uint64_t)key, (uint64_t)step, 7, i)) ||
-                 y[2 * i + 1] != dl_unit_float(dl_random_word((uint64_t)key, (uint64_t)step, 16777215,
-                                                              i + ((uint64_t)1 << 34)));
+                 y[2 * i + 1] != dl_unit_float(dl_random_word((uint64_t)key, (uint64_t)step,
+                                                              16777215, i + ((uint64_t)1 << 34)));
     return wrong;
 }
 
@@ -157,9 +161,10 @@ static int place(const char *kernel, unsigned seed) {
 static const struct {
     const char *kernel;
     int (*wrong)(const char *kernel, unsigned seed);
-} kernels[] = {{"norm_0", norm},       {"norm_1", norm},       {"reduce_0", reduce},   {"turn_0", turn},
-               {"product_0", product}, {"product_1", product}, {"product_2", product}, {"product_3", product},
-               {"product_4", product}, {"warps_0", warps},     {"random_0", draw},     {"places_0", place},
+} kernels[] = {{"norm_0", norm},       {"norm_1", norm},       {"reduce_0", reduce},
+               {"turn_0", turn},       {"product_0", product}, {"product_1", product},
+               {"product_2", product}, {"product_3", product}, {"product_4", product},
+               {"warps_0", warps},     {"random_0", draw},     {"places_0", place},
                {"few_0", few}};
 
 static void test_kernels(void) {
@@ -186,32 +191,34 @@ static const struct {
     {"norm_0", "__syncthreads(); /* parts are read */", "", "norm_0", norm, WRONG, ""},
     {"void block_join", "__syncthreads();\n    for", "for", "norm_1", norm, WRONG, ""},
     {"void block_join", "__syncthreads(); /* the next", "/* the next", "norm_1", norm, WRONG, ""},
-    {"multiply_halves(", "__syncthreads(); /* of all threads */", "", "product_0", product, WRONG, ""},
+    {"multiply_halves(", "__syncthreads(); /* of all threads */", "", "product_0", product, WRONG,
+     ""},
     {"multiply_halves(", "kd_copy_wait<1>();", "", "product_0", product, WRONG, ""},
-    {"multiply_halves(", "kd_copy_wait<1>();", "kd_copy_wait<2>();", "product_1", product, WRONG, ""},
+    {"multiply_halves(", "kd_copy_wait<1>();", "kd_copy_wait<2>();", "product_1", product, WRONG,
+     ""},
     {"load_halves(", "kd_copy_commit();", "", "product_2", product, WRONG, ""},
     {"product_4", "kd_copy_wait<0>();", "", "product_4", product, WRONG, ""},
-    {"void mma_16_all", "w % 2 * 8][q + w / 2 * 8", "w / 2 * 8][q + w % 2 * 8", "product_0", product, WRONG,
-     ""},
-    {"multiply_halves(", "l % 16) * ROW + kk + l / 16 * 8", "l / 2) * ROW + kk + l % 2 * 8", "product_1",
+    {"void mma_16_all", "w % 2 * 8][q + w / 2 * 8", "w / 2 * 8][q + w % 2 * 8", "product_0",
      product, WRONG, ""},
-    {"multiply_halves(", "two[1], fb[1][0] = two[2]", "two[2], fb[1][0] = two[1]", "product_2", product,
-     WRONG, ""},
+    {"multiply_halves(", "l % 16) * ROW + kk + l / 16 * 8", "l / 2) * ROW + kk + l % 2 * 8",
+     "product_1", product, WRONG, ""},
+    {"multiply_halves(", "two[1], fb[1][0] = two[2]", "two[2], fb[1][0] = two[1]", "product_2",
+     product, WRONG, ""},
     {"product_4", "l % 4 + 4 * w", "l % 4 * 2 + w", "product_4", product, WRONG, ""},
     {"__device__ void store_tile", "i / 2 * 8) * N + column + i % 2] = v[i]",
      "i % 2 * 8) * N + column + i / 2] = v[i]", "product_3", product, WRONG, ""},
     {"turn_0(", "__syncthreads();", "if (i < 7) __syncthreads();", "turn_0", turn, FAILS,
      "224 of 256 threads wait at the barrier"},
-    {"turn_0(", "__syncthreads();", "if (j < 7) {\n__syncthreads();\n} else\n__syncthreads();", "turn_0",
-     turn, FAILS, "divergent barrier"},
-    {"norm_0(", "if (t % 32 == 0) parts", "if (t == 70) return; if (t % 32 == 0) parts", "norm_0", norm,
-     FAILS, "1 have ended"},
+    {"turn_0(", "__syncthreads();", "if (j < 7) {\n__syncthreads();\n} else\n__syncthreads();",
+     "turn_0", turn, FAILS, "divergent barrier"},
+    {"norm_0(", "if (t % 32 == 0) parts", "if (t == 70) return; if (t % 32 == 0) parts", "norm_0",
+     norm, FAILS, "1 have ended"},
     {"norm_0(", "sum += __shfl_xor_sync(0xffffffffu, sum, m);",
      "if (t % 2) sum += __shfl_xor_sync(0xffffffffu, sum, m);", "norm_0", norm, FAILS, "lanes"},
-    {"norm_0(", "sum += __shfl_xor_sync(0xffffffffu,", "sum += __shfl_xor_sync(0x0000ffffu,", "norm_0", norm,
-     FAILS, "mask"},
-    {"multiply_halves(", "l % 16) * ROW + kk + l / 16 * 8", "l % 16) * ROW + kk + l / 16 * 7", "product_0",
-     product, FAILS, "a row of ldmatrix at an address"},
+    {"norm_0(", "sum += __shfl_xor_sync(0xffffffffu,", "sum += __shfl_xor_sync(0x0000ffffu,",
+     "norm_0", norm, FAILS, "mask"},
+    {"multiply_halves(", "l % 16) * ROW + kk + l / 16 * 8", "l % 16) * ROW + kk + l / 16 * 7",
+     "product_0", product, FAILS, "a row of ldmatrix at an address"},
     {"multiply_halves(", "const kd_saddr sa = kd_saddr_of(s +",
      "const kd_saddr sa = kd_saddr_of(s + PART * 4 +", "product_0", product, FAILS,
      "outside of the block's shared memory"},
@@ -227,7 +234,8 @@ static const struct {
 static void test_faults(void) {
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         int wrong = 0, fails = 0, says = 0;
-        if (!load(source_with(faults[i].kernel, faults[i].after, faults[i].text, faults[i].fault))) continue;
+        if (!load(source_with(faults[i].kernel, faults[i].after, faults[i].text, faults[i].fault)))
+            continue;
         for (unsigned seed = 0; seed < 4; seed++) {
             error[0] = 0;
             int n = faults[i].wrong(faults[i].kernel, seed);
@@ -237,7 +245,8 @@ static void test_faults(void) {
         if (faults[i].shows == WRONG)
             CHECK(wrong && !fails, "fault %zu (%s) is not seen: %s", i, faults[i].text, error);
         else
-            CHECK(fails == 4 && says == 4, "fault %zu (%s) is not refused: %s", i, faults[i].text, error);
+            CHECK(fails == 4 && says == 4, "fault %zu (%s) is not refused: %s", i, faults[i].text,
+                  error);
         dl_object_unload(&object);
     }
 }
@@ -253,11 +262,14 @@ static void test_errors(void) {
         CHECK(!RUN("wait_0", 1, 96, 0, (unsigned)i, y) && strstr(error, "kernel wait_0") &&
                   strstr(error, "64 of 96 threads wait at the barrier"),
               "%s", error);
-        CHECK(!RUN("shared_0", 1, 64, 1008, (unsigned)i, y) && strstr(error, "a copy outside"), "%s", error);
+        CHECK(!RUN("shared_0", 1, 64, 1008, (unsigned)i, y) && strstr(error, "a copy outside"),
+              "%s", error);
         memset(y, 0, sizeof y);
-        CHECK(RUN("wait_0", 1, 64, 0, (unsigned)i, y) && y[0] == 1 && y[63] == 1 && y[64] == 0, "%s", error);
+        CHECK(RUN("wait_0", 1, 64, 0, (unsigned)i, y) && y[0] == 1 && y[63] == 1 && y[64] == 0,
+              "%s", error);
         for (int k = 0; k < 256; k++) y[k] = (float)k;
-        CHECK(RUN("shared_0", 1, 64, 1024, (unsigned)i, y) && y[4] == 5 && y[252] == 253, "%s", error);
+        CHECK(RUN("shared_0", 1, 64, 1024, (unsigned)i, y) && y[4] == 5 && y[252] == 253, "%s",
+              error);
     }
 }
 
@@ -291,7 +303,8 @@ static void test_address(void) {
     char *library = output_of(dl_format(arena, "%s -print-file-name=libasan.so", cxx));
     library[strcspn(library, "\n")] = 0;
     if (!strchr(library, '/')) /* clang's */
-        library = output_of(dl_format(arena, "%s -print-file-name=libclang_rt.asan-$(uname -m).so", cxx));
+        library =
+            output_of(dl_format(arena, "%s -print-file-name=libclang_rt.asan-$(uname -m).so", cxx));
     library[strcspn(library, "\n")] = 0;
     CHECK(strchr(library, '/'), "no library of the address sanitizer: %s", library);
     char self[4096];
@@ -299,10 +312,11 @@ static void test_address(void) {
     self[n > 0 ? n : 0] = 0;
     static const char *const child[] = {"i < 100", "i <= 100"};
     for (int i = 0; i < 2; i++) {
-        const char *text = output_of(dl_format(arena,
-                                               "LD_PRELOAD='%s' ASAN_OPTIONS=detect_leaks=0 '%s' child '%s' "
-                                               "2>&1",
-                                               library, self, child[i]));
+        const char *text =
+            output_of(dl_format(arena,
+                                "LD_PRELOAD='%s' ASAN_OPTIONS=detect_leaks=0 '%s' child '%s' "
+                                "2>&1",
+                                library, self, child[i]));
         CHECK(i ? strstr(text, "heap-buffer-overflow") && strstr(text, "scale_0") &&
                       !strstr(text, "ended well")
                 : strstr(text, "ended well") != NULL,

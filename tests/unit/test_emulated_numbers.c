@@ -1,5 +1,6 @@
-/* The functions of CUDA sources on the CPU: conversions of all 16-bit patterns, ir/ops.def's functions beside
- * the C library's in double, what lies at the edges; sums of contractions that are made one by one. */
+/* The functions of CUDA sources on the CPU: conversions of all 16-bit patterns, ir/ops.def's
+ * functions beside the C library's in double, what lies at the edges; sums of contractions that are
+ * made one by one. */
 #include "tests/unit/emulated.h"
 #include "tests/unit/sixteen_bits.h"
 
@@ -9,8 +10,8 @@ static bool same(double got, double want) {
     return isnan(want) ? isnan(got) : got == want && signbit(got) == signbit(want);
 }
 
-/* Near the numbers that 16 bits can hold: exactly, half way to the next, a little to both sides of that; and
- * numbers of all sizes. */
+/* Near the numbers that 16 bits can hold: exactly, half way to the next, a little to both sides of
+ * that; and numbers of all sizes. */
 static float near_half(int i) {
     uint16_t h = (uint16_t)(i * 40503);
     int digits = i % 2 ? 10 : 7, exponent = 15 - digits;
@@ -32,15 +33,16 @@ static double odd(double d) {
 }
 
 static void test_halves(void) {
-    static float x[PATTERNS], wide_f16[PATTERNS], wide_bf16[PATTERNS], rounded[3 * PATTERNS], odds[PATTERNS];
+    static float x[PATTERNS], wide_f16[PATTERNS], wide_bf16[PATTERNS], rounded[3 * PATTERNS],
+        odds[PATTERNS];
     static double d[PATTERNS];
     static uint16_t narrow_f16[PATTERNS], narrow_bf16[PATTERNS];
     static uint32_t pairs[2 * PATTERNS];
     int wrong[6] = {0};
     for (int i = 0; i < PATTERNS; i++)
         x[i] = near_half(i), d[i] = ((double)x[i] + (double)x[i] * 0x1p-30 * (i % 3 - 1));
-    CHECK(RUN("halves_0", 256, 256, 0, 1, x, d, wide_f16, wide_bf16, narrow_f16, narrow_bf16, pairs, rounded,
-              odds),
+    CHECK(RUN("halves_0", 256, 256, 0, 1, x, d, wide_f16, wide_bf16, narrow_f16, narrow_bf16, pairs,
+              rounded, odds),
           "%s", error);
     for (int i = 0; i < PATTERNS; i++) {
         uint16_t f16 = narrow_16(x[i], 5, 10), bf16 = narrow_16(x[i], 8, 7);
@@ -72,7 +74,8 @@ static void test_halves(void) {
     int bad = 0;
     for (int i = 0; i < 256; i++)
         bad += h[i] != narrow_16(lots[i], 5, 10) || b[i] != narrow_16(lots[i], 8, 7) ||
-               (double)back[i] != widen_16(h[i], 5, 10) || (double)back[256 + i] != widen_16(b[i], 8, 7);
+               (double)back[i] != widen_16(h[i], 5, 10) ||
+               (double)back[256 + i] != widen_16(b[i], 8, 7);
     CHECK(bad == 0, "%d of 256 elements in rows of 16 bytes", bad);
 }
 
@@ -144,14 +147,14 @@ static void test_functions(void) {
                  !near_float((double)fast[2 * i + 1], fabs(rcp) < 0x1p-126 ? 0 : rcp);
     }
     for (int f = 0; f < FUNCTIONS; f++) CHECK(wrong[f] == 0, "%s: %d wrong", names[f], wrong[f]);
-    CHECK(compare == 0 && quick == 0, "%d comparisons and functions of whole numbers, %d fast ones", compare,
-          quick);
+    CHECK(compare == 0 && quick == 0, "%d comparisons and functions of whole numbers, %d fast ones",
+          compare, quick);
 
     float f[3] = {0};
     double n[5] = {0};
     CHECK(RUN("numbers_0", 1, 32, 0, 0, f, n), "%s", error);
-    CHECK(isinf(f[0]) && f[0] > 0 && isinf(f[1]) && f[1] < 0 && isnan(f[2]) && isinf(n[0]) && n[0] > 0 &&
-          isinf(n[1]) && n[1] < 0 && isnan(n[2]) && n[3] == -0x1p63 && n[4] == -0x1p31);
+    CHECK(isinf(f[0]) && f[0] > 0 && isinf(f[1]) && f[1] < 0 && isnan(f[2]) && isinf(n[0]) &&
+          n[0] > 0 && isinf(n[1]) && n[1] < 0 && isnan(n[2]) && n[3] == -0x1p63 && n[4] == -0x1p31);
 }
 
 /* Can the processor make one of a product and a sum? As compiler/cuda/emulate.c asks. */
@@ -163,8 +166,8 @@ static bool fuses(void) {
 #endif
 }
 
-/* What is left of a product when its rounded self is taken away: its rounding, where the two are one, as
- * NVRTC makes them; nothing, where the text says that each is rounded by itself. */
+/* What is left of a product when its rounded self is taken away: its rounding, where the two are
+ * one, as NVRTC makes them; nothing, where the text says that each is rounded by itself. */
 static void test_fused(void) {
     double x[32], y[32], d[32];
     float s[32];
@@ -187,8 +190,9 @@ static void test_fused(void) {
 
 extern const char dl_cuda_kernels_contract[];
 
-/* Sums one by one beside doubles, with no NaN from what lies outside; the right operand is read once for the
- * four rows that a thread has, the left one where it is inside. tests/unit/alone_kernels.cu */
+/* Sums one by one beside doubles, with no NaN from what lies outside; the right operand is read
+ * once for the four rows that a thread has, the left one where it is inside.
+ * tests/unit/alone_kernels.cu */
 static void test_alone(void) {
     enum { GROUPS = 27, ROWS = 30, TERMS = 70, OWN = 4 };
     static float left[GROUPS * ROWS * TERMS], right[GROUPS * TERMS], got[GROUPS * ROWS], loads[2];
@@ -196,23 +200,26 @@ static void test_alone(void) {
     dl_error err = {0};
     const char *text = dl_read_file(arena, "tests/unit/alone_kernels.cu", 1 << 20, NULL, &err);
     CHECK(text, "%s", err.message);
-    if (!text || !load(dl_format(arena, "%s%s%s%s", dl_cuda_kernels_emulated, dl_cuda_kernels_prelude,
-                                 dl_cuda_kernels_contract, text)))
+    if (!text || !load(dl_format(arena, "%s%s%s%s", dl_cuda_kernels_emulated,
+                                 dl_cuda_kernels_prelude, dl_cuda_kernels_contract, text)))
         return;
     int inside = 0, wrong = 0;
     for (int i = 0; i < GROUPS * TERMS; i++) right[i] = number(i);
     for (int i = 0; i < GROUPS * ROWS * TERMS; i++) {
         bool in = (i / TERMS + i % TERMS) % 5 != 0;
         left[i] = in ? number(~i) : NAN, inside += in;
-        if (in) want[i / TERMS] += (double)left[i] * (double)right[i / (ROWS * TERMS) * TERMS + i % TERMS];
+        if (in)
+            want[i / TERMS] +=
+                (double)left[i] * (double)right[i / (ROWS * TERMS) * TERMS + i % TERMS];
     }
     for (unsigned seed = 0; seed < 2; seed++) {
         loads[0] = loads[1] = 0;
         CHECK(RUN("alone", 1, 256, 32 * 40 * 4, seed, left, right, got, loads), "%s", error);
         for (int i = 0; i < GROUPS * ROWS; i++) wrong += !(fabs((double)got[i] - want[i]) < 1e-4);
-        CHECK(wrong == 0 && (int)loads[0] == inside, "%d wrong, %g of %d read", wrong, (double)loads[0],
-              inside);
-        CHECK((int)loads[1] == (ROWS + OWN - 1) / OWN * GROUPS * TERMS, "%g read", (double)loads[1]);
+        CHECK(wrong == 0 && (int)loads[0] == inside, "%d wrong, %g of %d read", wrong,
+              (double)loads[0], inside);
+        CHECK((int)loads[1] == (ROWS + OWN - 1) / OWN * GROUPS * TERMS, "%g read",
+              (double)loads[1]);
     }
     dl_object_unload(&object);
 }

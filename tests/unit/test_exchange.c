@@ -19,7 +19,8 @@ typedef struct {
     dl_arena *arena;
 } one_rank;
 
-/* A sum of activations, then a bucket of three gradients, of a plan that is `wrong` in one respect. */
+/* A sum of activations, then a bucket of three gradients, of a plan that is `wrong` in one respect.
+ */
 typedef enum { RIGHT, SWAPPED, MOVED, RENAMED, LARGER, TURNED, SHORTER } wrong;
 
 static dl_plan_collective sum_of(dl_arena *arena, const char *group, int64_t each, int n,
@@ -42,7 +43,8 @@ static dl_plan plan_of(dl_arena *arena, int64_t tokens, wrong how) {
     if (how == SWAPPED) three[1] = "c.weight", three[2] = "b.weight";
     if (how == RENAMED) three[2] = "d.weight";
     dl_plan_collective sum = sum_of(arena, "tp", tokens * 16, 1, one),
-                       bucket = sum_of(arena, "dp", how == LARGER ? 48 : 32, how == SHORTER ? 2 : 3, three);
+                       bucket = sum_of(arena, "dp", how == LARGER ? 48 : 32, how == SHORTER ? 2 : 3,
+                                       three);
     if (how == MOVED) bucket.members.at[1].first += 16;
     dl_plan_program train = {.name = "train"};
     dl_push(arena, &train.collectives, how == TURNED ? bucket : sum);
@@ -81,8 +83,8 @@ static void check(wrong how, int other, const int64_t tokens[RANKS], const char 
     for (int r = 0; r < RANKS; r++) pthread_join(threads[r], NULL);
     for (int r = 0; r < RANKS; r++) {
         refused += !of[r].ok;
-        CHECK(of[r].ok || (of[r].err.code == DL_INPUT && strstr(of[r].err.message, words)), "%d, rank %d: %s",
-              how, r, of[r].err.message);
+        CHECK(of[r].ok || (of[r].err.code == DL_INPUT && strstr(of[r].err.message, words)),
+              "%d, rank %d: %s", how, r, of[r].err.message);
     }
     CHECK(refused == told, "%d: %d ranks were told, not %d", how, refused, told);
     for (int r = 0; r < RANKS; r++) dlr_comm_close(comms[r], NULL), dl_arena_free(of[r].arena);
@@ -94,7 +96,8 @@ int main(void) {
     static const int64_t even[] = {8, 8, 8, 8}, uneven[] = {8, 8, 7, 7}, odd[] = {8, 7, 8, 8};
     check(RIGHT, 0, even, "", 0);
     check(RIGHT, 0, uneven, "", 0);
-    check(RIGHT, 0, odd, "the plan of rank 1 is not that of rank 0 (1 of 2", 2); /* who sums with whom */
+    check(RIGHT, 0, odd, "the plan of rank 1 is not that of rank 0 (1 of 2",
+          2); /* who sums with whom */
     static const wrong all[] = {SWAPPED, RENAMED, TURNED, SHORTER};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         check(all[i], 3, even, "the plan of rank 3 is not that of rank 0 (1 of 4", 4);

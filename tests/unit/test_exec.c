@@ -99,7 +99,8 @@ static void count(void *context, int64_t unit, int thread) {
     atomic_fetch_add((atomic_int *)context, 1);
 }
 
-/* Threads that come late to a short run find nothing left of it, and take nothing of the next in its name. */
+/* Threads that come late to a short run find nothing left of it, and take nothing of the next in
+ * its name. */
 static void test_late_threads(void) {
     dl_error err = {0};
     dlr_pool *pool = dlr_pool_open(8, &err);
@@ -114,9 +115,12 @@ static void test_late_threads(void) {
     dlr_pool_close(pool);
 }
 
-static void nothing(void *context, int64_t unit, int thread) { (void)context, (void)unit, (void)thread; }
+static void nothing(void *context, int64_t unit, int thread) {
+    (void)context, (void)unit, (void)thread;
+}
 
-/* Returns when both units run: the time of a launch is then the time until the other thread has come. */
+/* Returns when both units run: the time of a launch is then the time until the other thread has
+ * come. */
 static void meet(void *context, int64_t unit, int thread) {
     (void)unit, (void)thread;
     atomic_int *here = context;
@@ -175,13 +179,15 @@ static void test_memory(void) {
 static const char source[] =
     /* @0 scale: args x, y. y = 2 x + 1, a unit a row of 16. */
     "void scale_0(char *const *arg, long unit, char *scratch, char *workspace) {\n"
-    "    const float *x = (const float *)arg[0] + unit * 16; float *y = (float *)arg[1] + unit * 16;\n"
+    "    const float *x = (const float *)arg[0] + unit * 16; float *y = (float *)arg[1] + unit * "
+    "16;\n"
     "    for (int i = 0; i < 16; i++) y[i] = 2 * x[i] + 1;\n"
     "}\n"
-    /* @1 sum: args a, b, out. Partial sums of a * b by unit through scratch and workspace, then one unit adds
-       them. */
+    /* @1 sum: args a, b, out. Partial sums of a * b by unit through scratch and workspace, then one
+       unit adds them. */
     "void sum_0(char *const *arg, long unit, char *scratch, char *workspace) {\n"
-    "    const float *a = (const float *)arg[0], *b = (const float *)arg[1]; float *s = (float *)scratch;\n"
+    "    const float *a = (const float *)arg[0], *b = (const float *)arg[1]; float *s = (float "
+    "*)scratch;\n"
     "    for (int i = 0; i < 16; i++) s[i] = a[unit * 16 + i] * b[unit * 16 + i];\n"
     "    float t = 0; for (int i = 0; i < 16; i++) t += s[i];\n"
     "    ((float *)workspace)[unit] = t;\n"
@@ -208,7 +214,8 @@ static bool make_plan(dl_plan **out) {
     add_kernel(p, "sum", 2, N / 16, 1, N / 16 * 4, 64, 3, (int64_t[]){N * 4, N * 4, 4});
     add_kernel(p, "where", 1, 512, 0, 64, 100, 1, (int64_t[]){512 * 8});
     dl_push(p->arena, &p->kernels.at[0].stores, ((dl_plan_store){1, vector(N), "add", "m.dl:1"}));
-    dl_push(p->arena, &p->kernels.at[1].stores, ((dl_plan_store){2, dl_scalar(DL_F32), "sum", "m.dl:2"}));
+    dl_push(p->arena, &p->kernels.at[1].stores,
+            ((dl_plan_store){2, dl_scalar(DL_F32), "sum", "m.dl:2"}));
     add_program(p, "train"), add_program(p, "eval");
     dl_plan_program *train = &p->programs.at[0], *eval = &p->programs.at[1];
     add_launch(p, train, 0, (int64_t[]){X, Y});
@@ -216,8 +223,11 @@ static bool make_plan(dl_plan **out) {
     add_launch(p, train, 1, (int64_t[]){X, Y, LOSS});
     add_launch(p, eval, 1, (int64_t[]){X, X, LOSS});
     add_launch(p, eval, 2, (int64_t[]){PLACES});
-    dl_plan_result loss = {
-        .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = LOSS, .var = -1};
+    dl_plan_result loss = {.role = DL_RESULT_LOSS,
+                           .name = "loss",
+                           .type = dl_scalar(DL_F32),
+                           .offset = LOSS,
+                           .var = -1};
     dl_push(p->arena, &train->results, loss);
     dl_push(p->arena, &eval->results, loss);
     return true;
@@ -248,10 +258,12 @@ static void test_run(const dl_plan *p) {
         CHECK(ns[0] > 0 && ns[1] > 0 && ns[2] > 0);
 
         float a = start(5), b = 0;
-        for (int step = 0; step < 3; step++) b = 2 * a + 1, a = 2 * b + 1; /* y from x, then x from y */
-        CHECK(xs[5] == a && ys[5] == b, "got %g %g, want %g %g", (double)xs[5], (double)ys[5], (double)a,
-              (double)b);
-        float loss = *(float *)dlr_exec_data(e, dlr_exec_result(e, train, DL_RESULT_LOSS, NULL)), total = 0;
+        for (int step = 0; step < 3; step++)
+            b = 2 * a + 1, a = 2 * b + 1; /* y from x, then x from y */
+        CHECK(xs[5] == a && ys[5] == b, "got %g %g, want %g %g", (double)xs[5], (double)ys[5],
+              (double)a, (double)b);
+        float loss = *(float *)dlr_exec_data(e, dlr_exec_result(e, train, DL_RESULT_LOSS, NULL)),
+              total = 0;
         for (int u = 0; u < N / 16; u++) {
             float part = 0;
             for (int i = 0; i < 16; i++) part += xs[u * 16 + i] * ys[u * 16 + i];
@@ -260,7 +272,8 @@ static void test_run(const dl_plan *p) {
         CHECK(loss == total, "got %g, want %g", (double)loss, (double)total);
 
         dlr_exec_run(e, eval, NULL); /* the same variables, another program */
-        CHECK(*(float *)dlr_exec_data(e, dlr_exec_result(e, eval, DL_RESULT_LOSS, "loss")) > total / 3);
+        CHECK(*(float *)dlr_exec_data(e, dlr_exec_result(e, eval, DL_RESULT_LOSS, "loss")) >
+              total / 3);
         CHECK(!dlr_exec_data(e, dlr_exec_result(e, eval, DL_RESULT_METRIC, NULL)));
         const int64_t *places = (const int64_t *)(dlr_exec_arena(e) + PLACES);
         int64_t off = 0;
@@ -268,7 +281,8 @@ static void test_run(const dl_plan *p) {
         CHECK(off == 0, "memory handed to kernels is not aligned to 64 bytes");
 
         if (t == 0) memcpy(first, dlr_exec_arena(e), ARENA);
-        CHECK(memcmp(first, dlr_exec_arena(e), ARENA) == 0, "%d threads give other bits", threads[t]);
+        CHECK(memcmp(first, dlr_exec_arena(e), ARENA) == 0, "%d threads give other bits",
+              threads[t]);
         dlr_exec_close(e);
     }
     dlr_exec_close(NULL);
@@ -292,10 +306,9 @@ static void test_not_finite(const dl_plan *p) {
     CHECK_STR(dlr_not_finite_text(arena, e, 0), "");
     x[700] = -3e38f; /* finite, but not its double */
     CHECK(!dlr_not_finite_variable(arena, e, DL_VAR_PARAM));
-    CHECK_STR(
-        dlr_not_finite_text(arena, e, 0),
-        ". The first value that is not finite is made by 'add' (m.dl:1), at [N=700], or before it in the "
-        "same kernel (DLC_SKIP=fuse: each op is one)");
+    CHECK_STR(dlr_not_finite_text(arena, e, 0), ". The first value that is not finite is made by "
+                                                "'add' (m.dl:1), at [N=700], or before it in the "
+                                                "same kernel (DLC_SKIP=fuse: each op is one)");
     CHECK(!dlr_not_finite_variable(arena, e, DL_VAR_INPUT));
     x[5] = NAN;
     CHECK_STR(dlr_not_finite_variable(arena, e, DL_VAR_PARAM), "'x', at [N=5]");
@@ -316,12 +329,14 @@ static void test_two(const dl_plan *p, dl_plan *q) {
     CHECK(compile_object(q->arena, directory, text, "-ffast-math", &other));
     rmdir(directory);
     q->objects.at[0] = other;
-    for (int round = 0; round < 2; round++) { /* one after the other, then the second while the first lives */
+    for (int round = 0; round < 2;
+         round++) { /* one after the other, then the second while the first lives */
         dlr_exec *a = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err);
         if (round == 0) dlr_exec_close(a);
         dlr_exec *b = dlr_exec_open(q, (dlr_exec_options){.threads = 1}, &err);
         CHECK(a && b, "%s", err.message);
-        /* gcc 12 links code into objects made with -ffast-math that turns subnormals off when loaded. */
+        /* gcc 12 links code into objects made with -ffast-math that turns subnormals off when
+         * loaded. */
         volatile float tiny = 1e-38f;
         CHECK(tiny / 10 > 0, "loading an object changed the floating-point state");
         ((float *)dlr_exec_data(b, dlr_exec_variable(b, "x")))[0] = 5;

@@ -1,5 +1,5 @@
-/* What is asked of file systems is counted: call by call, by how many threads, in children, and a library's
- * reads by the kernel. */
+/* What is asked of file systems is counted: call by call, by how many threads, in children, and a
+ * library's reads by the kernel. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,9 +16,10 @@ static int choose_all(const struct dirent *e) { return e->d_name[0] == 'n'; }
 static bool same(const dl_file_calls *c, dl_file_calls want) {
     bool ok = memcmp(c, &want, sizeof want) == 0;
     if (!ok)
-        printf("opens %lld stats %lld listings %lld entries %lld reads %lld bytes %lld unknown %lld\n",
-               (long long)c->opens, (long long)c->stats, (long long)c->listings, (long long)c->entries,
-               (long long)c->reads, (long long)c->bytes, (long long)c->unknown);
+        printf(
+            "opens %lld stats %lld listings %lld entries %lld reads %lld bytes %lld unknown %lld\n",
+            (long long)c->opens, (long long)c->stats, (long long)c->listings, (long long)c->entries,
+            (long long)c->reads, (long long)c->bytes, (long long)c->unknown);
     return ok;
 }
 
@@ -100,7 +101,8 @@ static void test_library(void) {
     dl_file_calls before = dl_file_calls_so_far();
     CHECK(dl_sandbox_run(path, 5, read_in_child, NULL, &r, &err), "%s", err.message);
     c = dl_file_calls_since(&before);
-    CHECK(same(&c, (dl_file_calls){.stats = 1, .reads = 4, .bytes = 53}), "a child's are its parent's");
+    CHECK(same(&c, (dl_file_calls){.stats = 1, .reads = 4, .bytes = 53}),
+          "a child's are its parent's");
     dl_buf_free(&r.text), dl_buf_free(&r.bytes);
 }
 

@@ -1,5 +1,5 @@
-/* Foreign text (paths, names): every byte, and every pair of bytes, in every place, read back by who will
- * read it: a scan, the IR's parser, the JSON reader, the C compiler. */
+/* Foreign text (paths, names): every byte, and every pair of bytes, in every place, read back by
+ * who will read it: a scan, the IR's parser, the JSON reader, the C compiler. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -19,14 +19,16 @@ static const char *put(dl_buf *b, dl_place place, const char *s) {
     return b->at;
 }
 
-/* What a terminal acts on, and what hides or reorders text: written down once more, by the bytes. */
+/* What a terminal acts on, and what hides or reorders text: written down once more, by the bytes.
+ */
 static bool is_plain(const char *s, bool tab) {
     for (size_t left = strlen(s); left;) {
         const unsigned char *u = (const unsigned char *)s;
         int n = dl_utf8_length(s, left);
         if (n == 0 || *u == 0x7F || (*u < 0x20 && !(tab && *u == '\t'))) return false;
         if (n == 2 && u[0] == 0xC2 && u[1] < 0xA0) return false;
-        if (n == 3 && u[0] == 0xE2 && u[1] == 0x80 && (u[2] == 0xAE || u[2] == 0x8E || u[2] == 0xA8))
+        if (n == 3 && u[0] == 0xE2 && u[1] == 0x80 &&
+            (u[2] == 0xAE || u[2] == 0x8E || u[2] == 0xA8))
             return false;
         s += n, left -= (size_t)n;
     }
@@ -59,8 +61,8 @@ static bool survives_json(const char *text, const char *s) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     const char *quoted = dl_format(arena, "\"%s\"", text);
-    const dlr_json *v =
-        dlr_json_parse(arena, quoted, strlen(quoted), (dlr_json_limits){.depth = 2, .values = 2}, "t", &err);
+    const dlr_json *v = dlr_json_parse(arena, quoted, strlen(quoted),
+                                       (dlr_json_limits){.depth = 2, .values = 2}, "t", &err);
     bool ok = v && (!is_utf8(s) || strcmp(v->string, s) == 0);
     dl_arena_free(arena);
     return ok;
@@ -79,7 +81,8 @@ static void check_text(const char *s) {
     ok = ok && is_plain(put(&b, DL_IN_LINE, s), true) && is_plain(put(&b, DL_IN_IR, s), false);
     t = put(&b, DL_IN_JSON, s);
     ok = ok && is_plain(t, false) && survives_json(t, s);
-    if (!ok || dl_tests_failed) CHECK(ok, "bytes %02x %02x", (unsigned char)s[0], (unsigned char)s[1]);
+    if (!ok || dl_tests_failed)
+        CHECK(ok, "bytes %02x %02x", (unsigned char)s[0], (unsigned char)s[1]);
     dl_tests_passed += ok;
     dl_buf_free(&b);
 }
@@ -134,15 +137,18 @@ static void test_bytes(void) {
     dl_buf_free(&b);
 }
 
-/* The compiler itself: each text in both kinds of comment, in a literal and behind #line, with trigraphs on;
- * the code counts the literals that differ from their bytes. */
+/* The compiler itself: each text in both kinds of comment, in a literal and behind #line, with
+ * trigraphs on; the code counts the literals that differ from their bytes. */
 static void put_case(dl_buf *c, const char *s) {
     dl_puts(c, "/* "), dl_put_foreign(c, DL_IN_COMMENT, s), dl_puts(c, " */\n// ");
-    dl_put_foreign(c, DL_IN_COMMENT, s), dl_puts(c, " \n#line 1 \""), dl_put_foreign(c, DL_IN_LITERAL, s);
+    dl_put_foreign(c, DL_IN_COMMENT, s), dl_puts(c, " \n#line 1 \""),
+        dl_put_foreign(c, DL_IN_LITERAL, s);
     dl_puts(c, "\"\n{ static const char t[] = \""), dl_put_foreign(c, DL_IN_LITERAL, s);
     dl_puts(c, "\"; static const unsigned char b[] = {");
     for (const char *p = s; *p; p++) dl_putf(c, "%d,", (unsigned char)*p);
-    dl_puts(c, "0}; bad += sizeof t != sizeof b || __builtin_memcmp(t, b, sizeof b) != 0; cases++; }\n");
+    dl_puts(
+        c,
+        "0}; bad += sizeof t != sizeof b || __builtin_memcmp(t, b, sizeof b) != 0; cases++; }\n");
 }
 
 static void test_compiler(dl_arena *arena, const char *dir) {
@@ -167,7 +173,8 @@ static void test_compiler(dl_arena *arena, const char *dir) {
         count(out);
         dl_object_unload(&object);
     }
-    CHECK(out[0] == 0 && out[1] == 255 + NNASTY * NNASTY, "%ld of %ld literals are wrong", out[0], out[1]);
+    CHECK(out[0] == 0 && out[1] == 255 + NNASTY * NNASTY, "%ld of %ld literals are wrong", out[0],
+          out[1]);
     dl_buf_free(&c);
 }
 
@@ -214,8 +221,8 @@ static void test_emitter(dl_arena *arena) {
         dl_buf out = {0};
         dl_error refused = {0};
         k.name = bad[i];
-        CHECK(!t->backend->emit(&out, &k, t, (dl_way){0}, &code, &refused) && refused.code == DL_INPUT &&
-                  !out.n,
+        CHECK(!t->backend->emit(&out, &k, t, (dl_way){0}, &code, &refused) &&
+                  refused.code == DL_INPUT && !out.n,
               "'%s'", bad[i]);
         dl_buf_free(&out);
     }

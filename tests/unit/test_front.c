@@ -1,6 +1,6 @@
-/* Runs in the checkout's root. The front end from outside: the models of models/, configuration arguments,
- * initial values, names, and text that no scientist wrote. `test_front COUNT` runs COUNT mutations instead of
- * the usual few thousand. */
+/* Runs in the checkout's root. The front end from outside: the models of models/, configuration
+ * arguments, initial values, names, and text that no scientist wrote. `test_front COUNT` runs COUNT
+ * mutations instead of the usual few thousand. */
 #include "frontends/dl/elab.h"
 #include "frontends/dl/front.h"
 #include "frontends/dl/hints.h"
@@ -25,8 +25,8 @@ typedef struct {
     dl_module *module;
 } built;
 
-static built build_text(const char *name, const char *text, size_t n, const dl_argument *args, int nargs,
-                        const dl_axis_size *sizes, int nsizes) {
+static built build_text(const char *name, const char *text, size_t n, const dl_argument *args,
+                        int nargs, const dl_axis_size *sizes, int nsizes) {
     built b = {.arena = dl_arena_new(NULL)};
     dl_source *s = dl_source_new(b.arena, name, text, n);
     dl_model_config config = {args, nargs, sizes, nsizes, false};
@@ -60,11 +60,13 @@ static built build_model(const char *name, const dl_argument *args, int nargs) {
     return b;
 }
 
-/* Running means and variances: Keras counts them among a model's parameters, PyTorch and we do not. */
+/* Running means and variances: Keras counts them among a model's parameters, PyTorch and we do not.
+ */
 static int64_t count_statistics(const dl_graph *g) {
     int64_t n = 0;
     for (int i = 0; i < g->vars.n; i++)
-        if (strstr(g->vars.at[i]->name, ".running_")) n += dl_type_count(&g->vars.at[i]->value.type);
+        if (strstr(g->vars.at[i]->name, ".running_"))
+            n += dl_type_count(&g->vars.at[i]->value.type);
     return n;
 }
 
@@ -89,7 +91,8 @@ static void check_model(const char *name, const dl_argument *args, int nargs, in
         dl_error err = {0};
         CHECK(dl_count_parameters(g) == parameters, "%s: %lld parameters", name,
               (long long)dl_count_parameters(g));
-        CHECK(count_statistics(g) == statistics, "%s: %lld statistics", name, (long long)count_statistics(g));
+        CHECK(count_statistics(g) == statistics, "%s: %lld statistics", name,
+              (long long)count_statistics(g));
         CHECK(dl_validate(g, DL_STAGE_TENSOR, &err), "%s: %s", name, err.message);
         CHECK(dl_graph_find_result(g, DL_RESULT_LOSS, "loss"), "%s has a loss", name);
         CHECK(dl_graph_find_result(g, DL_RESULT_OUTPUT, NULL), "%s has an output", name);
@@ -116,7 +119,8 @@ static void test_models(void) {
                                 {"n_classes", set_int(10)}},
                 5, 7704394 - 2 * 6784, 2 * 6784);
     check_model("cnn_classifier.dl", NULL, 0, 156074, 0);
-    check_model("convnext.dl", NULL, 0, 2878592, 0); /* these two as tests/e2e/oracle_examples.py has them */
+    check_model("convnext.dl", NULL, 0, 2878592,
+                0); /* these two as tests/e2e/oracle_examples.py has them */
     check_model("resunet.dl", NULL, 0, 12624773, 0);
     check_model("cnn_regressor.dl", NULL, 0, (9 + 1) * 64 + 3 * (64 * 9 + 1) * 64 + 64 * 9 + 1, 0);
 }
@@ -128,8 +132,8 @@ static void check_type(const dl_graph *g, const char *name, const char *type) {
 }
 
 static void test_names(void) {
-    built b =
-        build_model("unet.dl", (dl_argument[]){{"full_scale", set_bool(false)}, {"not_ours", set_int(3)}}, 2);
+    built b = build_model(
+        "unet.dl", (dl_argument[]){{"full_scale", set_bool(false)}, {"not_ours", set_int(3)}}, 2);
     if (!b.module) return;
     const dl_graph *g = dl_module_graph(b.module, "train");
     check_type(g, "x", "f32[N=2, C=4, D=64, H=64, W=64]");
@@ -149,7 +153,8 @@ static void test_names(void) {
         CHECK(g->nodes.at[i]->op != DL_OP_exp, "exp is left out");
     }
     dl_arena_free(b.arena);
-    b = build_model("unet.dl", (dl_argument[]){{"lambda_rho", {.kind = DL_SET_FLOAT, .f = 0.1}}}, 1);
+    b = build_model("unet.dl", (dl_argument[]){{"lambda_rho", {.kind = DL_SET_FLOAT, .f = 0.1}}},
+                    1);
     bool exp = false;
     for (int i = 0; b.module && i < b.module->graphs.at[0]->nodes.n; i++)
         exp |= b.module->graphs.at[0]->nodes.at[i]->op == DL_OP_exp;
@@ -174,7 +179,8 @@ static void test_names(void) {
     check_type(g, "layer1.0.a.conv.weight", "f32[O=64, C=64, kH=1, kW=1]");
     check_type(g, "layer2.0.shortcut.bn.running_var", "f32[C=512]");
     check_type(g, "fc.weight", "f32[O=100, C=2048]");
-    CHECK(dl_graph_find_result(g, DL_RESULT_UPDATE, "bn1.running_mean"), "statistics move in training");
+    CHECK(dl_graph_find_result(g, DL_RESULT_UPDATE, "bn1.running_mean"),
+          "statistics move in training");
     CHECK(!dl_graph_find_result(dl_module_graph(b.module, "eval"), DL_RESULT_UPDATE, NULL),
           "and not in evaluation");
     w = dl_graph_find_var(g, "conv1.weight");
@@ -216,7 +222,8 @@ static void test_hints(void) {
                   rows[i].help ? rows[i].help : ours); /* no other row of its kind has the word */
         if (rows[i].kind == DL_HINT_CALL) {
             CHECK(!dl_builtin_find(word), "%s is a function here", word);
-            CHECK(!dl_hint_find(DL_HINT_CALL, word, strlen(word)) == !!ours, "%s has two rows", word);
+            CHECK(!dl_hint_find(DL_HINT_CALL, word, strlen(word)) == !!ours, "%s has two rows",
+                  word);
             CHECK(!ours || dl_builtin_find(ours), "%s for %s", ours, word);
         } else if (rows[i].kind == DL_HINT_ARGUMENT) {
             CHECK(!ours || is_parameter(ours), "%s for %s", ours, word);
@@ -272,21 +279,25 @@ static void test_arguments(void) {
         CHECK_STR(dl_model_name(b.model), "ViT");
     }
     dl_arena_free(b.arena);
-    /* D, H and W are open in the U-Net: it has the argument that sizes them, at the place of the first. */
+    /* D, H and W are open in the U-Net: it has the argument that sizes them, at the place of the
+     * first. */
     b = build_model("unet.dl", NULL, 0);
     a = b.model ? dl_model_arguments(b.model, &n) : NULL;
     CHECK(n == 7 && a, "the U-Net has %d arguments", n);
     if (n == 7 && a) {
         CHECK_STR(a[6].name, "data_size");
         CHECK(a[6].value.kind == DL_SET_INT && a[6].value.i == 64, "its default");
-        dl_span at = dl_model_argument_place(b.model, 6), first = dl_model_argument_place(b.model, 0);
-        CHECK(at.end == at.begin + 1 && first.end > first.begin && at.begin > first.end, "their places");
+        dl_span at = dl_model_argument_place(b.model, 6),
+                first = dl_model_argument_place(b.model, 0);
+        CHECK(at.end == at.begin + 1 && first.end > first.begin && at.begin > first.end,
+              "their places");
     }
     dl_arena_free(b.arena);
     const char *text =
         "model M():\n    input x: f32[N, C=2, H, W=3]\n    y = x |> conv(2, 1) @c\n    output y\n"
         "    loss = mean(y**2)\n";
-    b = build_text("m.dl", text, strlen(text), (dl_argument[]){{"data_size", set_int(5)}}, 1, cube, 1);
+    b = build_text("m.dl", text, strlen(text), (dl_argument[]){{"data_size", set_int(5)}}, 1, cube,
+                   1);
     const dl_var *x = b.module ? dl_graph_find_var(b.module->graphs.at[0], "x") : NULL;
     CHECK(x && x->value.type.axis[2].size == 5 && x->value.type.axis[3].size == 3,
           "data_size sizes what is open");
@@ -297,7 +308,8 @@ static void test_arguments(void) {
 }
 
 /* A text that must fail with this code. */
-static void check_fault(const char *text, const dl_argument *args, int nargs, int nsizes, const char *code) {
+static void check_fault(const char *text, const dl_argument *args, int nargs, int nsizes,
+                        const char *code) {
     built b = build_text("m.dl", text, strlen(text), args, nargs, cube, nsizes);
     CHECK(!b.module && b.diags->errors > 0, "must fail: %s", text);
     bool found = false;
@@ -309,8 +321,9 @@ static void check_fault(const char *text, const dl_argument *args, int nargs, in
 }
 
 static void test_configuration_faults(void) {
-    const char *text = "model M(width=8, bias=true, k):\n    input x: f32[N, C=3, H, W]\n"
-                       "    y = x |> conv(width, k, bias=bias) @a\n    output y\n    loss = mean(y)\n";
+    const char *text =
+        "model M(width=8, bias=true, k):\n    input x: f32[N, C=3, H, W]\n"
+        "    y = x |> conv(width, k, bias=bias) @a\n    output y\n    loss = mean(y)\n";
     const dl_setting word = {.kind = DL_SET_STRING, .s = "wide"};
     check_fault(text, NULL, 0, 4, "DL-E0602");
     check_fault(text, (dl_argument[]){{"k", set_int(3)}, {"width", word}}, 2, 4, "DL-E0601");
@@ -318,9 +331,10 @@ static void test_configuration_faults(void) {
     check_fault(text, (dl_argument[]){{"k", set_int(3)}, {"width", set_int(0)}}, 2, 4, "DL-E0307");
     check_fault(text, (dl_argument[]){{"k", set_int(65)}}, 1, 4, "DL-E0205");
     check_fault(text, (dl_argument[]){{"k", set_int(3)}}, 1, 1, "DL-E0211");
-    check_fault("model M():\n    input x: f32[N=8, C=3]\n    output x\n    loss = mean(x)\n", NULL, 0, 4,
-                "DL-E0601");
-    built b = build_text("m.dl", text, strlen(text), (dl_argument[]){{"k", set_int(3)}}, 1, cube, 4);
+    check_fault("model M():\n    input x: f32[N=8, C=3]\n    output x\n    loss = mean(x)\n", NULL,
+                0, 4, "DL-E0601");
+    built b =
+        build_text("m.dl", text, strlen(text), (dl_argument[]){{"k", set_int(3)}}, 1, cube, 4);
     CHECK(b.module, "builds with the argument given");
     if (!b.module) show(&b);
     dl_arena_free(b.arena);
@@ -336,9 +350,10 @@ static void test_explanations(void) {
         for (int k = 0; k < i; k++)
             CHECK(dl_diag_code((dl_diag_id)i) != dl_diag_code((dl_diag_id)k), "codes are unique");
     /* The names that shape rules use. */
-    static const char *const shape[] = {"axis_mismatch",    "missing_axis",  "duplicate_axis", "bad_stride",
-                                        "bad_window",       "rank_mismatch", "type_mismatch",  "bad_range",
-                                        "channel_mismatch", "wrong_arity",   "too_large"};
+    static const char *const shape[] = {"axis_mismatch", "missing_axis", "duplicate_axis",
+                                        "bad_stride",    "bad_window",   "rank_mismatch",
+                                        "type_mismatch", "bad_range",    "channel_mismatch",
+                                        "wrong_arity",   "too_large"};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         CHECK(dl_diag_find(shape[i]) >= 0, "%s", shape[i]);
 }
@@ -404,21 +419,27 @@ static void test_hostile(void) {
     check_hostile("deeper and deeper", "model M():\n", "  if 1:\n  ", 1000, "y = 1");
     check_hostile("a growing list", HEAD "[1]\n", "    y += y\n", 100, "");
     check_hostile("a growing number", HEAD "3\n", "    y = y * y\n", 100, "");
-    check_hostile(
-        "modules that double",
-        "module A0()(x): return x + x\n"
-        "module A1()(x): return (x |> A0()) + (x |> A0())\nmodule A2()(x): return (x |> A1()) + (x |> A1())\n"
-        "module A3()(x): return (x |> A2()) + (x |> A2())\nmodule A4()(x): return (x |> A3()) + (x |> A3())\n"
-        "module A5()(x): return (x |> A4()) + (x |> A4())\nmodule A6()(x): return (x |> A5()) + (x |> A5())\n"
-        "module A7()(x): return (x |> A6()) + (x |> A6())\nmodule A8()(x): return (x |> A7()) + (x |> A7())\n"
-        "module A9()(x): return (x |> A8()) + (x |> A8())\nmodule A10()(x): return (x |> A9()) + (x |> "
-        "A9())\n"
-        "module A11()(x): return (x |> A10()) + (x |> A10())\nmodule A12()(x): return (x |> A11()) + (x |> "
-        "A11())\n"
-        "module A13()(x): return (x |> A12()) + (x |> A12())\nmodule A14()(x): return (x |> A13()) + (x |> "
-        "A13())\n"
-        "module A15()(x): return (x |> A14()) + (x |> A14())\n",
-        HEAD "x", 1, " |> A15() |> A15()\n");
+    check_hostile("modules that double",
+                  "module A0()(x): return x + x\n"
+                  "module A1()(x): return (x |> A0()) + (x |> A0())\nmodule A2()(x): return (x |> "
+                  "A1()) + (x |> A1())\n"
+                  "module A3()(x): return (x |> A2()) + (x |> A2())\nmodule A4()(x): return (x |> "
+                  "A3()) + (x |> A3())\n"
+                  "module A5()(x): return (x |> A4()) + (x |> A4())\nmodule A6()(x): return (x |> "
+                  "A5()) + (x |> A5())\n"
+                  "module A7()(x): return (x |> A6()) + (x |> A6())\nmodule A8()(x): return (x |> "
+                  "A7()) + (x |> A7())\n"
+                  "module A9()(x): return (x |> A8()) + (x |> A8())\nmodule A10()(x): return (x |> "
+                  "A9()) + (x |> "
+                  "A9())\n"
+                  "module A11()(x): return (x |> A10()) + (x |> A10())\nmodule A12()(x): return (x "
+                  "|> A11()) + (x |> "
+                  "A11())\n"
+                  "module A13()(x): return (x |> A12()) + (x |> A12())\nmodule A14()(x): return (x "
+                  "|> A13()) + (x |> "
+                  "A13())\n"
+                  "module A15()(x): return (x |> A14()) + (x |> A14())\n",
+                  HEAD "x", 1, " |> A15() |> A15()\n");
     dl_buf b = {0};
     int errors;
     for (int i = 0; i < (16 << 20) + 1; i++) dl_puts(&b, " ");

@@ -1,5 +1,5 @@
-/* The vectors' own functions keep what their comments promise, in units of the last place, on every target,
- * at a float in every few of those that there are. */
+/* The vectors' own functions keep what their comments promise, in units of the last place, on every
+ * target, at a float in every few of those that there are. */
 #include <math.h>
 
 #include "tests/unit/compiled.h"
@@ -29,7 +29,8 @@ static float point(int i, double low, double high) {
     return v.f;
 }
 
-/* Distance in units of the last place of the exact value; below the normal range those of its end. */
+/* Distance in units of the last place of the exact value; below the normal range those of its end.
+ */
 static double ulps(double got, double want) {
     if (isnan(want)) return isnan(got) ? 0 : INFINITY;
     if ((float)want == (float)got) return 0;
@@ -40,11 +41,11 @@ static double ulps(double got, double want) {
 
 static void test_function(const char *target, int f) {
     dl_arena *arena = dl_arena_new(NULL);
-    char *text =
-        dl_format(arena,
-                  "graph @train {\n  input $x = %%0 : f32[N=%d]\n  %%1 = %s $x : f32[N=%d]\n  output "
-                  "\"y\" = %%1\n}\n",
-                  COUNT, functions[f].op, COUNT);
+    char *text = dl_format(
+        arena,
+        "graph @train {\n  input $x = %%0 : f32[N=%d]\n  %%1 = %s $x : f32[N=%d]\n  output "
+        "\"y\" = %%1\n}\n",
+        COUNT, functions[f].op, COUNT);
     dlr_exec *exec = open_plan(compile_text(arena, text, target, NULL), 2);
     if (exec) {
         static float x[COUNT];
@@ -56,7 +57,8 @@ static void test_function(const char *target, int f) {
         double most = 0;
         for (int i = 0; i < COUNT; i++) {
             double want = functions[f].exact((double)x[i]);
-            double off = y[i] == 0 && fabs(want) < functions[f].least ? 0 : ulps((double)y[i], want);
+            double off =
+                y[i] == 0 && fabs(want) < functions[f].least ? 0 : ulps((double)y[i], want);
             if (off > most) most = off, worst = x[i];
         }
         free(y);

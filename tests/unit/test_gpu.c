@@ -1,10 +1,10 @@
-/* A GPU by itself, with kernels of a few lines: numbers, faults and who is told of them, memory, what
- * DLR_DEBUG=guard finds.
+/* A GPU by itself, with kernels of a few lines: numbers, faults and who is told of them, memory,
+ * what DLR_DEBUG=guard finds.
  *
- *     test_gpu             on the first GPU, compiled by NVRTC (77: there is no driver, device or NVRTC)
- *     test_gpu emulated    the same text on the emulated device (77: no C++ compiler), so that this works
- * when it meets a GPU
- *     test_gpu fault       what it runs of itself with DLR_DEBUG=launches: a kernel that fails, by name
+ *     test_gpu             on the first GPU, compiled by NVRTC (77: there is no driver, device or
+ * NVRTC) test_gpu emulated    the same text on the emulated device (77: no C++ compiler), so that
+ * this works when it meets a GPU test_gpu fault       what it runs of itself with
+ * DLR_DEBUG=launches: a kernel that fails, by name
  */
 #include "tests/check.h"
 
@@ -28,8 +28,9 @@ static const struct {
     [BEFORE] = {"before", "if (i == 0) y[-2] = 7;"},
     [INPUT] = {"input", "if (i == 70) x[70] = 7;"},
     [BEYOND] = {"beyond_workspace", "if (i == 5) w[1024] = 7;"},
-    [MEAN] = {"mean",
-              "if (i == 0) { float s = 0; for (int k = 0; k < 1024; k++) s += x[k]; y[0] = s / 1024; }"},
+    [MEAN] =
+        {"mean",
+         "if (i == 0) { float s = 0; for (int k = 0; k < 1024; k++) s += x[k]; y[0] = s / 1024; }"},
     [ILLEGAL] = {"illegal", "if (i == 9) *(volatile float *)16 = 7;"},
 };
 static bool emulated;
@@ -40,12 +41,13 @@ static bool build(dl_plan *p, const dl_target *t, dl_error *err) {
     int compiled;
     t->backend->open(&source, t, &(dl_emitted){0});
     for (int i = 0; i < NKERNELS; i++)
-        dl_putf(
-            &source,
-            "extern \"C\" __global__ void __launch_bounds__(64) %s_0(float *x, float *y, char *workspace) {\n"
-            "    int i = (int)(blockIdx.x * 64 + threadIdx.x);\n    float *w = (float *)workspace;\n"
-            "    y[i] = 2 * x[i] + 1;\n    w[i] = y[i];\n    %s\n}\n",
-            kernels[i].name, kernels[i].also);
+        dl_putf(&source,
+                "extern \"C\" __global__ void __launch_bounds__(64) %s_0(float *x, float *y, char "
+                "*workspace) {\n"
+                "    int i = (int)(blockIdx.x * 64 + threadIdx.x);\n    float *w = (float "
+                "*)workspace;\n"
+                "    y[i] = 2 * x[i] + 1;\n    w[i] = y[i];\n    %s\n}\n",
+                kernels[i].name, kernels[i].also);
     dl_push(p->arena, &p->objects, (dl_plan_object){.source = dl_strdup(p->arena, source.at)});
     dl_buf_free(&source);
     return t->backend->build(p->arena, 1, p->objects.at, t, NULL, &compiled, err);
@@ -76,12 +78,16 @@ static dl_plan *make_plan(const dl_target *t) {
     for (int i = 0; i < NKERNELS; i++) {
         add_kernel(p, kernels[i].name, 1, N / 64, 0, BYTES, 0, 2, (int64_t[]){BYTES, BYTES});
         p->kernels.at[i].threads[0] = 64;
-        dl_push(p->arena, &p->kernels.at[i].stores, ((dl_plan_store){1, vector(N), "add", "m.dl:3"}));
+        dl_push(p->arena, &p->kernels.at[i].stores,
+                ((dl_plan_store){1, vector(N), "add", "m.dl:3"}));
         dl_plan_program *program = add_program(p, kernels[i].name);
         if (i == ILLEGAL) add_launch(p, program, RIGHT, (int64_t[]){X, Y});
         add_launch(p, program, i, (int64_t[]){X, Y});
-        dl_plan_result loss = {
-            .role = DL_RESULT_LOSS, .name = "loss", .type = dl_scalar(DL_F32), .offset = Y, .var = -1};
+        dl_plan_result loss = {.role = DL_RESULT_LOSS,
+                               .name = "loss",
+                               .type = dl_scalar(DL_F32),
+                               .offset = Y,
+                               .var = -1};
         dl_push(p->arena, &program->results, loss);
     }
     return p;
@@ -148,17 +154,20 @@ static void expect_found(const dl_plan *p, int program, const char *text) {
 static void test_guard(const dl_plan *p) {
     expect_found(p, RIGHT, NULL);
     expect_found(p, BEHIND,
-                 "kernel 'behind' (m.dl:1) wrote outside of its arguments, first at byte 4096 of argument 1, "
+                 "kernel 'behind' (m.dl:1) wrote outside of its arguments, first at byte 4096 of "
+                 "argument 1, "
                  "what 'add'");
-    expect_found(p, BEFORE,
-                 "kernel 'before' (m.dl:1) wrote outside of its arguments, first at byte -8 of argument 1");
+    expect_found(
+        p, BEFORE,
+        "kernel 'before' (m.dl:1) wrote outside of its arguments, first at byte -8 of argument 1");
     expect_found(p, INPUT,
-                 "kernel 'input' (m.dl:1) wrote what it may only read, first at byte 282 of argument 0, 'x'");
+                 "kernel 'input' (m.dl:1) wrote what it may only read, first at byte 282 of "
+                 "argument 0, 'x'");
     expect_found(p, BEYOND, "wrote outside of its arguments, first at byte 4096 of its workspace");
 }
 
-/* A kernel that faults: nothing that is read then is a number, and a driver lets the process have no other
- * context. Which kernel it was is told by a run without graphs, another process. */
+/* A kernel that faults: nothing that is read then is a number, and a driver lets the process have
+ * no other context. Which kernel it was is told by a run without graphs, another process. */
 static void test_fault(const dl_plan *p, const char *where) {
     dl_error err = {0};
     dlr_exec *e = open_exec(p, &err);
@@ -203,7 +212,8 @@ static void test_memory(dl_plan *p) {
     p->arena_bytes = 2 * before.total;
     e = open_exec(p, &err);
     CHECK(!e && err.code == DL_RESOURCE && strstr(err.message, "this run needs") &&
-              strstr(err.message, "MiB are free") && strstr(err.message, "most at once touches kernel"),
+              strstr(err.message, "MiB are free") &&
+              strstr(err.message, "most at once touches kernel"),
           "%s", err.message);
     dlr_exec_close(e);
     p->arena_bytes = ARENA;
@@ -213,8 +223,9 @@ static void test_arguments(dl_plan *p) {
     dl_error err = {0};
     p->kernels.at[MEAN].symbol = "nowhere";
     dlr_exec *e = open_exec(p, &err);
-    CHECK(!e && err.code == DL_INPUT && strstr(err.message, "no function nowhere_0 for kernel 'mean'"), "%s",
-          err.message);
+    CHECK(!e && err.code == DL_INPUT &&
+              strstr(err.message, "no function nowhere_0 for kernel 'mean'"),
+          "%s", err.message);
     dlr_exec_close(e);
     p->kernels.at[MEAN].symbol = "mean";
 }

@@ -11,7 +11,8 @@ enum { MAX_PARAMS = 3 };
 typedef struct grad_case grad_case;
 typedef dl_value *build_fn(dl_builder *b, const grad_case *c, dl_value **p);
 
-/* A function of a few parameters. Types as "N=2 C=3" (an axis "1" has no name); values uniform in lo..hi. */
+/* A function of a few parameters. Types as "N=2 C=3" (an axis "1" has no name); values uniform in
+ * lo..hi. */
 struct grad_case {
     const char *name;
     dl_op op;
@@ -52,7 +53,8 @@ static dl_value *along_c(dl_builder *b, const grad_case *c, dl_value **p) {
     return dl_build1(b, DL_OP_sin, dl_build(b, c->op, 1, p, 1, &axis));
 }
 static dl_value *regroup(dl_builder *b, const grad_case *c, dl_value **p) {
-    return dl_build1(b, DL_OP_sin, dl_build_as(b, c->op, 1, p, 0, NULL, parse_type("A=2 B=6", DL_F64)));
+    return dl_build1(b, DL_OP_sin,
+                     dl_build_as(b, c->op, 1, p, 0, NULL, parse_type("A=2 B=6", DL_F64)));
 }
 static dl_value *falling_leak(dl_builder *b, const grad_case *c, dl_value **p) {
     dl_attr slope = dl_attr_float(DL_ATTR_slope, -0.3);
@@ -81,7 +83,8 @@ static dl_value *reduce_batch(dl_builder *b, const grad_case *c, dl_value **p) {
 static dl_value *reduce_all(dl_builder *b, const grad_case *c, dl_value **p) {
     return dl_build_reduce(b, c->op, dl_build1(b, DL_OP_exp, p[0]), 0, NULL);
 }
-static dl_value *normalise(dl_builder *b, const grad_case *c, dl_value **p) { /* x / reduced x, by name */
+static dl_value *normalise(dl_builder *b, const grad_case *c,
+                           dl_value **p) { /* x / reduced x, by name */
     const char *over[] = {dl_intern("C")};
     return dl_build2(b, DL_OP_div, p[0], dl_build_reduce(b, c->op, p[0], 1, over));
 }
@@ -125,7 +128,8 @@ static dl_value *reshape(dl_builder *b, const grad_case *c, dl_value **p) {
     return dl_build1(b, DL_OP_exp, v);
 }
 
-static dl_value *windows(dl_builder *b, const grad_case *c, dl_value **p) { /* padded, dilated, overlapping */
+static dl_value *windows(dl_builder *b, const grad_case *c,
+                         dl_value **p) { /* padded, dilated, overlapping */
     (void)c;
     dl_affine a = {.axis = dl_intern("C"),
                    .tap = dl_intern("k"),
@@ -141,8 +145,10 @@ static dl_value *first_of_windows(dl_builder *b, const grad_case *c, dl_value **
     const char *over[] = {dl_intern("C"), dl_intern("kC"), dl_intern("N")};
     dl_value *x = dl_build_affine(
         b, p[0],
-        (dl_affine){.axis = over[0], .tap = over[1], .size = 3, .taps = 3, .stride = 2, .tap_stride = 1});
-    dl_value *each = dl_build_reduce(b, c->op, x, 1, over + 1), *all = dl_build_reduce(b, c->op, x, 2, over),
+        (dl_affine){
+            .axis = over[0], .tap = over[1], .size = 3, .taps = 3, .stride = 2, .tap_stride = 1});
+    dl_value *each = dl_build_reduce(b, c->op, x, 1, over + 1),
+             *all = dl_build_reduce(b, c->op, x, 2, over),
              *across = dl_build_reduce(b, c->op, x, 1, over + 2);
     return dl_build2(b, DL_OP_mul, dl_build2(b, DL_OP_mul, each, all), across);
 }
@@ -193,7 +199,8 @@ static dl_value *slide(dl_builder *b, const grad_case *c, dl_value **p, const dl
             if (of[k].id == dl_ops[c->op].attrs[i]) at[count++] = of[k];
     return dl_build(b, c->op, 2, p, count, at);
 }
-/* Two spatial axes of odd geometry: strides 2 and 1, uneven padding, a remainder behind the last window. */
+/* Two spatial axes of odd geometry: strides 2 and 1, uneven padding, a remainder behind the last
+ * window. */
 static dl_value *convolve(dl_builder *b, const grad_case *c, dl_value **p) {
     int64_t stride[] = {2, 1}, lo[] = {1, 0}, hi[] = {0, 2}, size[] = {6, 4}, kernel[] = {3, 2};
     dl_attr at[] = {dl_attr_ints(DL_ATTR_stride, 2, stride), dl_attr_ints(DL_ATTR_pad_lo, 2, lo),
@@ -237,8 +244,8 @@ static dl_value *composite(dl_builder *b, const grad_case *c, dl_value **p) {
     while (nin < MAX_PARAMS && c->types[nin]) nin++;
     for (int i = 0; i < dl_ops[c->op].nattrs; i++) {
         dl_attr_id id = dl_ops[c->op].attrs[i];
-        at[n++] =
-            id == DL_ATTR_axis ? dl_attr_name(id, "C") : dl_attr_float(id, id == DL_ATTR_eps ? 1e-3 : 0.9);
+        at[n++] = id == DL_ATTR_axis ? dl_attr_name(id, "C")
+                                     : dl_attr_float(id, id == DL_ATTR_eps ? 1e-3 : 0.9);
     }
     return dl_build(b, c->op, nin, p, n, at);
 }
@@ -249,7 +256,8 @@ static dl_value *batch_norm(dl_builder *b, const grad_case *c,
                     dl_attr_int(DL_ATTR_training, 1)};
     return dl_build(b, c->op, 5, in, 3, at);
 }
-static dl_value *classify(dl_builder *b, const grad_case *c, dl_value **p) { /* classes 0, 1, 0, 1, ... */
+static dl_value *classify(dl_builder *b, const grad_case *c,
+                          dl_value **p) { /* classes 0, 1, 0, 1, ... */
     dl_attr axis = dl_attr_name(DL_ATTR_axis, "N");
     dl_type t = dl_scalar(DL_I32);
     t.axis[t.rank++] = p[0]->type.axis[0];
@@ -268,10 +276,12 @@ static dl_value *contract_k(dl_builder *b, const grad_case *c, dl_value **p) {
     return dl_build(b, c->op, 2, p, 1, &attr);
 }
 static dl_value *reshape_split(dl_builder *b, const grad_case *c, dl_value **p) {
-    return dl_build1(b, DL_OP_sin, dl_build_as(b, c->op, 1, p, 0, NULL, parse_type("T=4 H=3", DL_F64)));
+    return dl_build1(b, DL_OP_sin,
+                     dl_build_as(b, c->op, 1, p, 0, NULL, parse_type("T=4 H=3", DL_F64)));
 }
 static dl_value *rearrange(dl_builder *b, const grad_case *c, dl_value **p) {
-    dl_attr pattern = {.id = DL_ATTR_pattern, .s = dl_intern("n (h=2 w=3) (p=2 c=2) -> n c (h p) w")};
+    dl_attr pattern = {.id = DL_ATTR_pattern,
+                       .s = dl_intern("n (h=2 w=3) (p=2 c=2) -> n c (h p) w")};
     dl_value *v = dl_build_as(b, c->op, 1, p, 1, &pattern, parse_type("N=2 C=2 H=4 W=3", DL_F64));
     return dl_build1(b, DL_OP_sin, v);
 }
@@ -283,7 +293,8 @@ static dl_value *attend_some(dl_builder *b, const grad_case *c, dl_value **p) {
     dl_attr at[] = {dl_attr_float(DL_ATTR_rate, 0.4), dl_attr_int(DL_ATTR_heads, 2)};
     return dl_build(b, c->op, 3, p, 2, at);
 }
-/* The template itself: causal where the second parameter says so, by the name of its second axis. */
+/* The template itself: causal where the second parameter says so, by the name of its second axis.
+ */
 static dl_value *flash(dl_builder *b, const grad_case *c, dl_value **p) {
     bool causal = *p[1]->type.axis[1].name == 'S';
     dl_attr at[] = {dl_attr_float(DL_ATTR_rate, 0), dl_attr_int(DL_ATTR_number, 0),
@@ -294,7 +305,8 @@ static dl_value *drop(dl_builder *b, const grad_case *c, dl_value **p) {
     dl_attr rate = dl_attr_float(DL_ATTR_rate, 0.4);
     return dl_build1(b, DL_OP_sin, dl_build(b, c->op, 1, p, 1, &rate));
 }
-static dl_value *stop(dl_builder *b, const grad_case *c, dl_value **p) { /* x sg(x): its gradient is sg(x) */
+static dl_value *stop(dl_builder *b, const grad_case *c,
+                      dl_value **p) { /* x sg(x): its gradient is sg(x) */
     return dl_build2(b, DL_OP_mul, p[0], dl_build1(b, c->op, p[0]));
 }
 
@@ -405,7 +417,12 @@ static const grad_case cases[] = {
      -1,
      1,
      {"N=2 T=5 E=4", "N=2 T=5 E=4", "N=2 T=5 E=4"}},
-    {"flash_attention", DL_OP_flash_attention, flash, -1, 1, {"N=2 T=3 E=4", "N=2 R=5 E=4", "N=2 R=5 E=4"}},
+    {"flash_attention",
+     DL_OP_flash_attention,
+     flash,
+     -1,
+     1,
+     {"N=2 T=3 E=4", "N=2 R=5 E=4", "N=2 R=5 E=4"}},
     {"flash_attention, causal",
      DL_OP_flash_attention,
      flash,
@@ -415,7 +432,12 @@ static const grad_case cases[] = {
     {"dropout", DL_OP_dropout, drop, -2, 2, {"N=4 C=7"}},
     {"dropout, unnamed axis", DL_OP_dropout, drop, -2, 2, {"1 C=7 1"}},
     {"drop_path", DL_OP_drop_path, drop, -2, 2, {"N=9 C=3"}},
-    {"little U-Net", DL_OP_conv, little_unet, -1, 1, {"N=1 C=2 D=4 H=4 W=4", "O=3 C=2 d=4 h=4 w=4", "C=3"}},
+    {"little U-Net",
+     DL_OP_conv,
+     little_unet,
+     -1,
+     1,
+     {"N=1 C=2 D=4 H=4 W=4", "O=3 C=2 d=4 h=4 w=4", "C=3"}},
 };
 enum { NCASES = (int)(sizeof cases / sizeof *cases) };
 
@@ -465,11 +487,12 @@ static void check_param(dl_interp *run, const dl_graph *g, const dl_var *p, cons
         got = dl_interp_data(run, grad->value)[i], want = (up - down) / (2 * eps);
         if (!(fabs(got - want) <= atol + rtol * fabs(want))) {
             if (!wrong++)
-                printf("%s (%s): %s[%lld] is %.9g, want %.9g\n", name, passes, p->name, (long long)i, got,
-                       want);
+                printf("%s (%s): %s[%lld] is %.9g, want %.9g\n", name, passes, p->name,
+                       (long long)i, got, want);
         }
     }
-    CHECK(wrong == 0, "%s (%s): %lld of %lld of %s", name, passes, (long long)wrong, (long long)n, p->name);
+    CHECK(wrong == 0, "%s (%s): %lld of %lld of %s", name, passes, (long long)wrong, (long long)n,
+          p->name);
 }
 
 static void check_case(const grad_case *c, const char *passes) {
@@ -502,14 +525,19 @@ static void check_case(const grad_case *c, const char *passes) {
 
 /* Every op by windows, whichever of x, w and y its operands are: plain, and dilated in groups. */
 static void check_windows(const char *passes) {
-    static const char *const plain[] = {NULL, "N=2 C=2 H=6 W=4", "O=3 C=2 h=3 w=2", "N=2 C=3 H=3 W=5"};
-    static const char *const grouped[] = {NULL, "N=2 C=4 H=6 W=4", "O=6 C=2 h=3 w=2", "N=2 C=6 H=2 W=5"};
+    static const char *const plain[] = {NULL, "N=2 C=2 H=6 W=4", "O=3 C=2 h=3 w=2",
+                                        "N=2 C=3 H=3 W=5"};
+    static const char *const grouped[] = {NULL, "N=2 C=4 H=6 W=4", "O=6 C=2 h=3 w=2",
+                                          "N=2 C=6 H=2 W=5"};
     for (int op = 0; op < DL_NOPS; op++) {
         if (!dl_op_slides((dl_op)op)) continue;
         dl_tensor a = dl_op_tensor((dl_op)op, 0), b = dl_op_tensor((dl_op)op, 1);
-        check_case(&(grad_case){dl_ops[op].name, (dl_op)op, convolve, -1, 1, {plain[a], plain[b]}}, passes);
-        check_case(&(grad_case){dl_ops[op].name, (dl_op)op, convolve_groups, -1, 1, {grouped[a], grouped[b]}},
+        check_case(&(grad_case){dl_ops[op].name, (dl_op)op, convolve, -1, 1, {plain[a], plain[b]}},
                    passes);
+        check_case(
+            &(grad_case){
+                dl_ops[op].name, (dl_op)op, convolve_groups, -1, 1, {grouped[a], grouped[b]}},
+            passes);
     }
 }
 
@@ -529,8 +557,8 @@ static void check_coverage(void) {
         bool has_rule = strcmp(rule[op], "zero") != 0 &&
                         (strcmp(rule[op], "none") != 0 || strcmp(lowered[op], "none") != 0);
         bool found = dl_op_slides((dl_op)op);
-        bool between =
-            dl_ops[op].class == DL_CLASS_COLLECTIVE || op == DL_OP_enter || op == DL_OP_scale_gradient;
+        bool between = dl_ops[op].class == DL_CLASS_COLLECTIVE || op == DL_OP_enter ||
+                       op == DL_OP_scale_gradient;
         if (between) continue; /* ranks: test_shard.c */
         for (int i = 0; i < NCASES; i++) found = found || cases[i].op == (dl_op)op;
         CHECK(found || !has_rule, "no gradient case for op '%s'", dl_ops[op].name);
@@ -544,8 +572,8 @@ static void check_ties(dl_op op, build_fn *build, const char *const types[2], do
     dl_module *m = build_case(&c, p);
     dl_error err = {0};
     dl_pass_ctx ctx = {.arena = m->arena, .recipe.optimizer = DL_OPT_NONE, .err = &err};
-    CHECK(dl_run_passes(m, "autodiff", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}), "%s",
-          err.message);
+    CHECK(dl_run_passes(m, "autodiff", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
+          "%s", err.message);
     dl_graph *g = m->graphs.at[0];
     dl_interp *run = dl_interp_new(g, false);
     for (int i = 0; i < g->vars.n; i++) {
@@ -568,15 +596,17 @@ static void check_faults(void) {
     dl_graph *g = dl_graph_new(m, "train");
     dl_builder b = {.graph = g, .loc = {dl_intern("model.dl"), 7, 3}};
     dl_value *p =
-        &dl_graph_var(g, DL_VAR_PARAM, "p", parse_type("N=2 C=3 W=4", DL_F32), (dl_init){0}, b.loc)->value;
-    dl_value *y = dl_build1(&b, DL_OP_gelu, p); /* a composite: without `lower`, nobody takes it apart */
+        &dl_graph_var(g, DL_VAR_PARAM, "p", parse_type("N=2 C=3 W=4", DL_F32), (dl_init){0}, b.loc)
+             ->value;
+    dl_value *y =
+        dl_build1(&b, DL_OP_gelu, p); /* a composite: without `lower`, nobody takes it apart */
     dl_graph_result(g, DL_RESULT_LOSS, "loss", dl_build_reduce(&b, DL_OP_sum, y, 0, NULL), NULL);
     dl_error err = {0};
     dl_pass_ctx ctx = {.arena = m->arena, .err = &err};
     CHECK(!dl_run_passes(m, "autodiff", &ctx, (dl_pass_options){0}) && err.code == DL_INPUT, "%s",
           err.message);
-    CHECK_STR(err.message,
-              "model.dl:7:3: error: 'gelu' is checked, but this version cannot compile it yet [DL-E0801]");
+    CHECK_STR(err.message, "model.dl:7:3: error: 'gelu' is checked, but this version cannot "
+                           "compile it yet [DL-E0801]");
     dl_arena_free(m->arena);
 }
 

@@ -1,5 +1,5 @@
-/* DLR_DEBUG=guard: kernels that write where they may not, on the CPU and on the emulated device, are named
- * with their line and the byte; those that do right make what they make without it. */
+/* DLR_DEBUG=guard: kernels that write where they may not, on the CPU and on the emulated device,
+ * are named with their line and the byte; those that do right make what they make without it. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -12,10 +12,13 @@
 static const char source[] =
     "#include <stdio.h>\n"
     "int strcmp(const char *, const char *);\n"
-    "#define KERNEL(name, also) void name##_0(char *const *arg, long unit, char *scratch, char *workspace) "
+    "#define KERNEL(name, also) void name##_0(char *const *arg, long unit, char *scratch, char "
+    "*workspace) "
     "{\\\n"
-    "    float *x = (float *)arg[0], *y = (float *)arg[1], *w = (float *)workspace; (void)scratch;\\\n"
-    "    for (int i = (int)unit * 64; i < (int)unit * 64 + 64; i++) y[i] = 2 * x[i] + 1, w[i] = y[i];\\\n"
+    "    float *x = (float *)arg[0], *y = (float *)arg[1], *w = (float *)workspace; "
+    "(void)scratch;\\\n"
+    "    for (int i = (int)unit * 64; i < (int)unit * 64 + 64; i++) y[i] = 2 * x[i] + 1, w[i] = "
+    "y[i];\\\n"
     "    also; (void)w; }\n"
     "KERNEL(right, )\n"
     "KERNEL(behind, if (unit == 3) y[256] = 7)\n"
@@ -25,12 +28,15 @@ static const char source[] =
     "KERNEL(beyond_workspace, if (unit == 2) w[256] = 7)\n"
     "KERNEL(reader, if (unit == 3) y[255] = x[256])\n"
     "KERNEL(uninitialised, if (unit == 0) y[0] = w[255])\n"
-    "static const struct { const char *name; void (*run)(char *const *, long, char *, char *); } all[] = "
+    "static const struct { const char *name; void (*run)(char *const *, long, char *, char *); } "
+    "all[] = "
     "{{\"right_0\", right_0},\n"
-    "    {\"behind_0\", behind_0}, {\"far_0\", far_0}, {\"before_0\", before_0}, {\"input_0\", input_0}, "
+    "    {\"behind_0\", behind_0}, {\"far_0\", far_0}, {\"before_0\", before_0}, {\"input_0\", "
+    "input_0}, "
     "{\"reader_0\", reader_0},\n"
     "    {\"beyond_workspace_0\", beyond_workspace_0}, {\"uninitialised_0\", uninitialised_0}};\n"
-    "int dl_emulated_launch(const char *name, int nargs, void *const *args, unsigned grid, unsigned n, "
+    "int dl_emulated_launch(const char *name, int nargs, void *const *args, unsigned grid, "
+    "unsigned n, "
     "unsigned shared,\n"
     "                       unsigned seed, char *error, unsigned long size) {\n"
     "    char *arg[3]; int k = 0;\n"
@@ -50,12 +56,16 @@ static const struct {
     const char *kernel, *found; /* what is said; NULL: nothing is wrong */
 } cases[] = {
     {"right", NULL},
-    {"behind", "kernel 'behind' (m.dl:1) wrote outside of its arguments, first at byte 1024 of argument 1, "
-               "what 'add' stores "
-               "(m.dl:3), of 1024 bytes"},
-    {"far", "kernel 'far' (m.dl:1) wrote outside of its arguments, first at byte 2023 of argument 1, "},
-    {"before", "kernel 'before' (m.dl:1) wrote outside of its arguments, first at byte -8 of argument 1, "},
-    {"input", "kernel 'input' (m.dl:1) wrote what it may only read, first at byte 282 of argument 0, 'x', of "
+    {"behind",
+     "kernel 'behind' (m.dl:1) wrote outside of its arguments, first at byte 1024 of argument 1, "
+     "what 'add' stores "
+     "(m.dl:3), of 1024 bytes"},
+    {"far",
+     "kernel 'far' (m.dl:1) wrote outside of its arguments, first at byte 2023 of argument 1, "},
+    {"before",
+     "kernel 'before' (m.dl:1) wrote outside of its arguments, first at byte -8 of argument 1, "},
+    {"input", "kernel 'input' (m.dl:1) wrote what it may only read, first at byte 282 of argument "
+              "0, 'x', of "
               "1024 bytes"},
     {"beyond_workspace",
      "wrote outside of its arguments, first at byte 1024 of its workspace, of 1024 bytes"},
@@ -71,14 +81,16 @@ static bool make_plan(dl_plan **out) {
     add_var(p, DL_VAR_STATE, "y", vector(N), (dl_init){0}, Y);
     for (int i = 0; i < NCASES; i++) {
         add_kernel(p, cases[i].kernel, 1, 4, 0, BYTES, 0, 2, (int64_t[]){BYTES, BYTES});
-        dl_push(p->arena, &p->kernels.at[i].stores, ((dl_plan_store){1, vector(N), "add", "m.dl:3"}));
+        dl_push(p->arena, &p->kernels.at[i].stores,
+                ((dl_plan_store){1, vector(N), "add", "m.dl:3"}));
         add_launch(p, add_program(p, cases[i].kernel), i, (int64_t[]){X, Y});
     }
     add_launch(p, add_program(p, "in_place"), 0, (int64_t[]){Y, Y}); /* one part, which is stored */
     return true;
 }
 
-/* Runs a program on x = 0, 1, 2, ... and leaves y; whether the device is well, and what it says else. */
+/* Runs a program on x = 0, 1, 2, ... and leaves y; whether the device is well, and what it says
+ * else. */
 static bool run(const dl_plan *p, int program, bool guarded, float y[N], dl_error *err) {
     float x[N];
     for (int i = 0; i < N; i++) x[i] = y[i] = (float)i;
@@ -100,8 +112,8 @@ static void test_cases(const dl_plan *p) {
     float y[N];
     for (int i = 0; i < NCASES; i++) {
         dl_error err = {0};
-        CHECK(run(p, i, false, y, &err), "%s, %s: nobody looks, and nothing is found: %s", p->target,
-              cases[i].kernel, err.message);
+        CHECK(run(p, i, false, y, &err), "%s, %s: nobody looks, and nothing is found: %s",
+              p->target, cases[i].kernel, err.message);
         bool well = run(p, i, true, y, &err);
         CHECK(well == !cases[i].found, "%s, %s: '%s'", p->target, cases[i].kernel, err.message);
         if (cases[i].found)
@@ -109,8 +121,8 @@ static void test_cases(const dl_plan *p) {
                       strstr(err.message, cases[i].found),
                   "want '%s', got '%s'", cases[i].found, err.message);
         else
-            CHECK(y[7] == 15 && y[100] == 201, "%s, %s: %g %g", p->target, cases[i].kernel, (double)y[7],
-                  (double)y[100]);
+            CHECK(y[7] == 15 && y[100] == 201, "%s, %s: %g %g", p->target, cases[i].kernel,
+                  (double)y[7], (double)y[100]);
         /* what lies beside, and what a workspace holds at first, is no number */
         if (strcmp(cases[i].kernel, "reader") == 0) CHECK(isnan(y[255]), "%g", (double)y[255]);
         if (strcmp(cases[i].kernel, "uninitialised") == 0) CHECK(isnan(y[0]), "%g", (double)y[0]);

@@ -1,6 +1,7 @@
-/* f16 and bf16 in memory: every conversion to the last bit, on every target, in vectors and one at a time;
- * what a value of such a type becomes inside a kernel; and the accesses that are no straight line. The oracle
- * is the interpreter's rounding, which test_interp holds against exact arithmetic. */
+/* f16 and bf16 in memory: every conversion to the last bit, on every target, in vectors and one at
+ * a time; what a value of such a type becomes inside a kernel; and the accesses that are no
+ * straight line. The oracle is the interpreter's rounding, which test_interp holds against exact
+ * arithmetic. */
 #include <math.h>
 
 #include "ir/interp/interp.h"
@@ -11,8 +12,9 @@ enum { ALL = 1 << 16, COUNT = 1 << 18 };
 
 /* Floats of every exponent, whose digits lie at ties of either type and next to them. */
 static float awkward(uint32_t i) {
-    static const uint32_t ends[] = {0,      1,      0xfff,  0x1000,  0x1001,  0x2fff,  0x3000, 0x3001,
-                                    0x7fff, 0x8000, 0x8001, 0x17fff, 0x18000, 0x18001, 0xffff, 0x7fffff};
+    static const uint32_t ends[] = {0,       1,       0xfff,  0x1000,  0x1001, 0x2fff,
+                                    0x3000,  0x3001,  0x7fff, 0x8000,  0x8001, 0x17fff,
+                                    0x18000, 0x18001, 0xffff, 0x7fffff};
     union {
         uint32_t word;
         float f;
@@ -29,8 +31,9 @@ static double half_value(dl_dtype d, uint16_t h) {
         return (double)v.f;
     }
     int exponent = h >> 10 & 31, digits = h & 1023;
-    double size = exponent == 31 ? (digits ? NAN : INFINITY)
-                                 : ldexp(digits + (exponent ? 1024 : 0), (exponent ? exponent : 1) - 25);
+    double size = exponent == 31
+                      ? (digits ? NAN : INFINITY)
+                      : ldexp(digits + (exponent ? 1024 : 0), (exponent ? exponent : 1) - 25);
     return h & 0x8000 ? -size : size;
 }
 
@@ -73,15 +76,15 @@ static char *text_of(dl_arena *arena, const char *type, const char *other) {
 static double rounded(dl_dtype d, double v) { return dl_interp_convert(d, v, true); }
 
 /* Element k of the output `name` wants WANT. */
-#define EACH(NAME, N, WANT)                                                                                  \
-    {                                                                                                        \
-        double *got = read_output(exec, 0, NAME, DL_F64);                                                    \
-        int off = 0, at = 0;                                                                                 \
-        for (int k = (N)-1; got && k >= 0; k--)                                                              \
-            if (!same(got[k], (WANT))) off++, at = k;                                                        \
-        CHECK(got && !off, "%s, %s, skip '%s': %s: %d off, first at %d", target, dl_dtype_name(d),           \
-              skip ? skip : "", NAME, off, at);                                                              \
-        free(got);                                                                                           \
+#define EACH(NAME, N, WANT)                                                                        \
+    {                                                                                              \
+        double *got = read_output(exec, 0, NAME, DL_F64);                                          \
+        int off = 0, at = 0;                                                                       \
+        for (int k = (N)-1; got && k >= 0; k--)                                                    \
+            if (!same(got[k], (WANT))) off++, at = k;                                              \
+        CHECK(got && !off, "%s, %s, skip '%s': %s: %d off, first at %d", target, dl_dtype_name(d), \
+              skip ? skip : "", NAME, off, at);                                                    \
+        free(got);                                                                                 \
     }
 
 static void test_type(const char *target, dl_dtype d, dl_dtype other, const char *skip) {
@@ -96,7 +99,9 @@ static void test_type(const char *target, dl_dtype d, dl_dtype other, const char
         for (int k = 0; k < COUNT; k++) {
             x[k] = awkward((uint32_t)k), i[k] = (int)((uint32_t)k * 2654435761u) >> k % 31;
             v[k] = (double)awkward((uint32_t)(COUNT - k));
-            if (k % 3) v[k] *= 1 + (k % 3 == 1 ? 0x1p-40 : -0x1p-40); /* next to a tie, as no float can lie */
+            if (k % 3)
+                v[k] *=
+                    1 + (k % 3 == 1 ? 0x1p-40 : -0x1p-40); /* next to a tie, as no float can lie */
         }
         for (int k = 0; k < ALL; k++) h[k] = (uint16_t)k;
         write_input(exec, "x", x), write_input(exec, "h", h);

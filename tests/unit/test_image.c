@@ -12,7 +12,8 @@ static uint32_t u32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* A decoder of what the encoder may write: checks chunks and CRCs, undoes all but the Paeth filter. */
+/* A decoder of what the encoder may write: checks chunks and CRCs, undoes all but the Paeth filter.
+ */
 static bool decode(const dl_buf *png, int *width, int *height, uint8_t *rgb, size_t cap) {
     const uint8_t *p = (const uint8_t *)png->at, *end = p + png->n;
     if (png->n < 8 || memcmp(p, "\x89PNG\r\n\x1a\n", 8) != 0) return false;
@@ -33,7 +34,8 @@ static bool decode(const dl_buf *png, int *width, int *height, uint8_t *rgb, siz
         ended = !memcmp(p + 4, "IEND", 4);
     }
     size_t row = 3 * (size_t)*width;
-    if (!ended || p != end || raw_bytes != (row + 1) * (size_t)*height || row * (size_t)*height > cap)
+    if (!ended || p != end || raw_bytes != (row + 1) * (size_t)*height ||
+        row * (size_t)*height > cap)
         return false;
     for (size_t y = 0; y < (size_t)*height; y++)
         for (size_t i = 0; i < row; i++) {
@@ -85,8 +87,9 @@ static void test_maps(void) {
         double before = -1;
         bool rises = true;
         for (int i = 0; i <= 100; i++) {
-            double t =
-                map == DLR_MAP_DIVERGING ? i / 200.0 : i / 100.0; /* a diverging map rises up to its middle */
+            double t = map == DLR_MAP_DIVERGING
+                           ? i / 200.0
+                           : i / 100.0; /* a diverging map rises up to its middle */
             dlr_map_colour((dlr_map)map, (float)t, rgb);
             rises = rises && luminance(rgb) >= before - 1e-3;
             before = luminance(rgb);
@@ -103,7 +106,9 @@ static void test_maps(void) {
     CHECK(memcmp(rgb, other, 3) == 0);
 }
 
-static const uint8_t *pixel(const dlr_image *i, int x, int y) { return i->rgb + 3 * (y * i->width + x); }
+static const uint8_t *pixel(const dlr_image *i, int x, int y) {
+    return i->rgb + 3 * (y * i->width + x);
+}
 
 static void test_panels(dl_arena *arena) {
     float a[2 * 4] = {0, 1, 2, 3, 4, 5, 6, 7}, b[64 * 64];
@@ -150,7 +155,8 @@ static void test_text(dl_arena *arena) {
             int ink = 0, same = 1;
             for (int i = 0; i < 35; i++) {
                 ink += dlr_glyph_dot((char)a, i % 5, i / 5);
-                same = same && dlr_glyph_dot((char)a, i % 5, i / 5) == dlr_glyph_dot((char)b, i % 5, i / 5);
+                same = same &&
+                       dlr_glyph_dot((char)a, i % 5, i / 5) == dlr_glyph_dot((char)b, i % 5, i / 5);
             }
             if (!ink || (same && a != b)) CHECK(false, "glyphs %c and %c", a, b);
         }
@@ -164,13 +170,15 @@ static void test_text(dl_arena *arena) {
 
 static void test_chart(dl_arena *arena) {
     double x[50], y[50], z[50];
-    for (int i = 0; i < 50; i++) x[i] = i, y[i] = exp(-i / 10.0), z[i] = i == 20 ? NAN : 0.5 * exp(-i / 20.0);
+    for (int i = 0; i < 50; i++)
+        x[i] = i, y[i] = exp(-i / 10.0), z[i] = i == 20 ? NAN : 0.5 * exp(-i / 20.0);
     dlr_series s[2] = {{x, y, 50, "train", {200, 30, 30}}, {x, z, 50, "valid", {30, 60, 200}}};
     dlr_chart_style style = {480, 300, "Loss", "iteration", "L1", false};
     dlr_image *image = dlr_chart(arena, &style, s, 2, &err);
     CHECK(image && image->width == 480 && image->height == 300, "%s", err.message);
     if (!image) return;
-    /* The first curve begins in the upper left corner of the frame and is in the lower half at its end. */
+    /* The first curve begins in the upper left corner of the frame and is in the lower half at its
+     * end. */
     int red_left = 0, red_right_low = 0;
     for (int v = 0; v < 300; v++)
         for (int u = 0; u < 480; u++) {

@@ -1,6 +1,8 @@
-/* Shape rules: every op's result type, and every fault with its code, the operand it points at and its words.
+/* Shape rules: every op's result type, and every fault with its code, the operand it points at and
+ * its words.
  *
- * Types are written "f32 N=2 C=4" ("=1": an axis without a name), attributes "stride=2,2 axis=C". */
+ * Types are written "f32 N=2 C=4" ("=1": an axis without a name), attributes "stride=2,2 axis=C".
+ */
 #include <stdlib.h>
 
 #include "ir/builder.h"
@@ -72,11 +74,13 @@ static const char *run(const shape_case *c, dl_shape_fault *fault) {
         char name[40];
         snprintf(name, sizeof name, "v%u", graph->next_id);
         in[nin] =
-            &dl_graph_var(graph, DL_VAR_INPUT, name, type_of(c->in[nin]), (dl_init){0}, (dl_loc){0})->value;
+            &dl_graph_var(graph, DL_VAR_INPUT, name, type_of(c->in[nin]), (dl_init){0}, (dl_loc){0})
+                 ->value;
     }
     if (c->given) given = type_of(c->given);
-    const dl_value *v = dl_build_try(&b, (dl_op)dl_op_find(c->op), nin, in, attrs_of(c->attrs, attrs), attrs,
-                                     c->given ? &given : NULL, fault);
+    const dl_value *v =
+        dl_build_try(&b, (dl_op)dl_op_find(c->op), nin, in, attrs_of(c->attrs, attrs), attrs,
+                     c->given ? &given : NULL, fault);
     const char *types = v ? dl_type_text(&v->type) : NULL;
     for (int i = 1; v && i < v->def->nout; i++)
         types = dl_internf("%s, %s", types, dl_type_text(&v->def->out[i].type));
@@ -86,8 +90,8 @@ static const char *run(const shape_case *c, dl_shape_fault *fault) {
 static void check_good(const shape_case *c) {
     dl_shape_fault fault = {0};
     const char *got = run(c, &fault);
-    CHECK(got && strcmp(got, c->want) == 0, "%s: got '%s' (%s), want '%s'", c->op, got ? got : "a fault",
-          fault.message, c->want);
+    CHECK(got && strcmp(got, c->want) == 0, "%s: got '%s' (%s), want '%s'", c->op,
+          got ? got : "a fault", fault.message, c->want);
 }
 
 static void check_fault(const shape_case *c) {
@@ -99,16 +103,16 @@ static void check_fault(const shape_case *c) {
           fault.message);
     CHECK(strstr(fault.message, c->message), "%s: '%s' should contain '%s'", c->op, fault.message,
           c->message);
-    CHECK(fault.operand == c->operand, "%s: points at %d, want %d (%s)", c->op, fault.operand, c->operand,
-          fault.message);
-    CHECK(!c->help || strstr(fault.help, c->help), "%s: help '%s' should contain '%s'", c->op, fault.help,
-          c->help ? c->help : "");
+    CHECK(fault.operand == c->operand, "%s: points at %d, want %d (%s)", c->op, fault.operand,
+          c->operand, fault.message);
+    CHECK(!c->help || strstr(fault.help, c->help), "%s: help '%s' should contain '%s'", c->op,
+          fault.help, c->help ? c->help : "");
 }
 
 #define GOOD(op, in, attrs, given, want) {op, in, attrs, given, want, NULL, NULL, NULL, 0},
-#define BAD(op, in, attrs, given, operand, code, message, help)                                              \
+#define BAD(op, in, attrs, given, operand, code, message, help)                                    \
     {op, in, attrs, given, NULL, code, message, help, operand},
-#define IN(...)                                                                                              \
+#define IN(...)                                                                                    \
     { __VA_ARGS__ }
 #define X2          "f32 N=2 C=4 H=8 W=10"
 #define W2          "f32 O=6 C=4 kH=3 kW=5"
@@ -134,8 +138,8 @@ static void test_siblings(void) {
     for (int op = 0; op < DL_NOPS; op++) {
         if (has_good_case((dl_op)op)) continue;
         shape_case c = {.op = dl_ops[op].name, .in = {"f32 N=2", NULL}, .want = "f32[N=2]"};
-        CHECK(dl_ops[op].class == DL_CLASS_ELEM || dl_ops[op].class == DL_CLASS_REDUCE, "%s has no good case",
-              c.op);
+        CHECK(dl_ops[op].class == DL_CLASS_ELEM || dl_ops[op].class == DL_CLASS_REDUCE,
+              "%s has no good case", c.op);
         if (dl_ops[op].class == DL_CLASS_REDUCE) c.attrs = "over=N", c.want = "f32[]";
         if (op >= DL_OP_eq && op <= DL_OP_or) c.want = "bool[N=2]";
         if (op == DL_OP_or) c.in[0] = "bool N=2";
@@ -155,12 +159,14 @@ static void test_form(void) {
         const dl_op_info *info = &dl_ops[op];
         dl_type type = dl_scalar(DL_F32), inferred[DL_MAX_RESULTS];
         dl_value *in[MAX_OPERANDS],
-            *x = &dl_graph_var(graph, DL_VAR_INPUT, info->name, type, (dl_init){0}, (dl_loc){0})->value;
+            *x = &dl_graph_var(graph, DL_VAR_INPUT, info->name, type, (dl_init){0}, (dl_loc){0})
+                      ->value;
         for (int i = 0; i < MAX_OPERANDS; i++) in[i] = x;
         dl_attr attrs[DL_MAX_ATTRS] = {0}, more = {.id = DL_ATTR_pattern};
         for (int i = 0; i < info->nattrs; i++) {
             attrs[i].id = info->attrs[i];
-            CHECK(i == 0 || attrs[i - 1].id < attrs[i].id, "%s: attributes stand out of order", info->name);
+            CHECK(i == 0 || attrs[i - 1].id < attrs[i].id, "%s: attributes stand out of order",
+                  info->name);
             if (dl_attrs[attrs[i].id].kind == DL_KIND_NAME) attrs[i].s = dl_intern("N");
         }
         dl_builder b = {.graph = graph};

@@ -70,8 +70,9 @@ static void test_limit(void) {
     char got[4] = "";
     int fd = dl_file_open(in_dir("f"), &err);
     CHECK(dl_read_at(fd, "f", got, 3, 1, &err) && strcmp(got, "234") == 0);
-    CHECK(!dl_read_at(fd, "f", got, 3, 3, &err) && err.code == DL_IO && strstr(err.message, "byte 5"), "%s",
-          err.message);
+    CHECK(!dl_read_at(fd, "f", got, 3, 3, &err) && err.code == DL_IO &&
+              strstr(err.message, "byte 5"),
+          "%s", err.message);
     close(fd);
 }
 

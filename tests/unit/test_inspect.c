@@ -38,7 +38,8 @@ static const char *file_in_dir(const char *name) {
 static void make_volumes(const char *file) {
     enum { L = 16 };
     static float nbody[4 * L * L * L], hydro[5 * L * L * L];
-    for (int i = 0; i < 4 * L * L * L; i++) nbody[i] = (float)(i / (L * L * L)) + (i % 2 ? 0.5f : -0.5f);
+    for (int i = 0; i < 4 * L * L * L; i++)
+        nbody[i] = (float)(i / (L * L * L)) + (i % 2 ? 0.5f : -0.5f);
     nbody[77] = NAN;
     nbody_setup s = {
         .size = L, .box = 32, .seed = 3, .steps = 5, .z_start = 49, .cosmos = cosmology_planck()};
@@ -50,9 +51,11 @@ static void test_volumes(void) {
     const char *file = file_in_dir("v.h5");
     make_volumes(file);
     CHECK(describe(file, -1, &r), "%s", err.message);
-    CHECK(says(&r, "Nbody  f32 [4, 16, 16, 16]  contiguous") && says(&r, "Hydro  f32 [5, 16, 16, 16]"));
+    CHECK(says(&r, "Nbody  f32 [4, 16, 16, 16]  contiguous") &&
+          says(&r, "Hydro  f32 [5, 16, 16, 16]"));
     CHECK(says(&r, "seed = 3\n") && says(&r, "lowmem, inmem") && says(&r, "1 NaN!"));
-    CHECK(says(&r, "      2         1.5         2.5           2         0.5  velocity y"), "%s", r.text.at);
+    CHECK(says(&r, "      2         1.5         2.5           2         0.5  velocity y"), "%s",
+          r.text.at);
     CHECK(r.bytes.n > 100 && !memcmp(r.bytes.at, "\x89PNG", 4));
     drop(&r);
     CHECK(describe(file, 15, &r));
@@ -60,8 +63,8 @@ static void test_volumes(void) {
     CHECK(!describe(file, 16, &r) && err.code == DL_USAGE, "%s", err.message);
     dl_buf generator = {0};
     err = (dl_error){0};
-    CHECK(hdf5_read_generator(file, &generator, &err) && !strcmp(generator.at, VOLUME_GENERATOR), "%s",
-          err.message);
+    CHECK(hdf5_read_generator(file, &generator, &err) && !strcmp(generator.at, VOLUME_GENERATOR),
+          "%s", err.message);
     CHECK(!hdf5_read_generator("/dev/null", &generator, &err) && strstr(err.message, "/dev/null"));
     dl_buf_free(&generator);
 }
@@ -81,7 +84,8 @@ static void test_hdf5_kinds(void) {
     H5Dwrite(set, H5T_NATIVE_SHORT, H5S_ALL, H5S_ALL, H5P_DEFAULT, v);
     H5Dclose(set), H5Pclose(how), H5Sclose(space);
     space = H5Screate_simple(1, none, NULL);
-    H5Dclose(H5Dcreate2(h, "empty", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Dclose(
+        H5Dcreate2(h, "empty", H5T_NATIVE_FLOAT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     H5Sclose(space);
     how = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(2, dims, NULL);
     H5Pset_external(how, "/etc/passwd", 0, 600);
@@ -94,7 +98,8 @@ static void test_hdf5_kinds(void) {
     CHECK(says(&r, "g/packed  i16 [20, 30]  chunks of [7, 7], deflate") && !says(&r, "self"), "%s",
           r.text.at);
     CHECK(says(&r, "       -300         299        -0.5"), "%s", r.text.at);
-    CHECK(says(&r, "empty  f32 [0]") && says(&r, "its data lie outside the file") && !says(&r, "root:"));
+    CHECK(says(&r, "empty  f32 [0]") && says(&r, "its data lie outside the file") &&
+          !says(&r, "root:"));
     CHECK(says(&r, "link is a link to elsewhere") && says(&r, "loaders: own"));
     drop(&r);
 }
@@ -115,11 +120,14 @@ static void test_npy(void) {
     const char *file = file_in_dir("a.npy");
     float v[2 * 3 * 5 * 4];
     for (int i = 0; i < 120; i++) v[i] = (float)(i % 4 * 10 + i / 4 % 5);
-    write_npy(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 5, 4), }\n", v, sizeof v);
+    write_npy(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 5, 4), }\n", v,
+              sizeof v);
     CHECK(describe(file, 1, &r), "%s", err.message); /* too few slices for "channels last": 2 < 4 */
     drop(&r);
-    write_npy(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (6, 5, 4), }\n", v, sizeof v);
-    CHECK(describe(file, -1, &r) && says(&r, "array  f32 [6, 5, 4]") && says(&r, "0          34          17"),
+    write_npy(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (6, 5, 4), }\n", v,
+              sizeof v);
+    CHECK(describe(file, -1, &r) && says(&r, "array  f32 [6, 5, 4]") &&
+              says(&r, "0          34          17"),
           "%s", r.text.at);
     drop(&r);
     static const char *const bad[] = {

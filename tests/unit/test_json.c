@@ -24,8 +24,8 @@ static void test_python(dl_arena *a) {
     dl_error err = {0};
     CHECK(!parse_n(a, text, strlen(text), &err) && err.code == DL_INPUT);
     err = (dl_error){0};
-    const dlr_json *v = dlr_json_parse_python(a, text, strlen(text),
-                                              (dlr_json_limits){.depth = 4, .values = 50}, "f.json", &err);
+    const dlr_json *v = dlr_json_parse_python(
+        a, text, strlen(text), (dlr_json_limits){.depth = 4, .values = 50}, "f.json", &err);
     CHECK(v && v->n == 5, "%s", err.message);
     if (!v) return;
     CHECK(v->items[0].real != v->items[0].real && v->items[1].real == __builtin_inf() &&
@@ -36,15 +36,16 @@ static void test_python(dl_arena *a) {
 
 static void test_valid(dl_arena *a) {
     dl_error err;
-    const char *text =
-        " {\"b\": [1, -2.5e3, true, null, \"x\\u00e9\\ud83d\\ude00\\n\"], \"a\": {\"\": 9007199254740993}} ";
+    const char *text = " {\"b\": [1, -2.5e3, true, null, \"x\\u00e9\\ud83d\\ude00\\n\"], \"a\": "
+                       "{\"\": 9007199254740993}} ";
     const dlr_json *v = parse_n(a, text, strlen(text), &err);
     CHECK(v && v->kind == DLR_JSON_OBJECT && v->n == 2, "%s", err.message);
     const dlr_json *b = dlr_json_get(v, "b");
     CHECK(b && b->kind == DLR_JSON_ARRAY && b->n == 5);
     CHECK(b->items[0].kind == DLR_JSON_INT && b->items[0].integer == 1);
     CHECK(b->items[1].kind == DLR_JSON_REAL && b->items[1].real == -2500);
-    CHECK(b->items[2].kind == DLR_JSON_BOOL && b->items[2].boolean && b->items[3].kind == DLR_JSON_NULL);
+    CHECK(b->items[2].kind == DLR_JSON_BOOL && b->items[2].boolean &&
+          b->items[3].kind == DLR_JSON_NULL);
     CHECK_STR(b->items[4].string, "x\xc3\xa9\xf0\x9f\x98\x80\n");
     CHECK(dlr_json_get(dlr_json_get(v, "a"), "")->integer == 9007199254740993);
     CHECK(!dlr_json_get(v, "c") && !dlr_json_get(b, "a") && !dlr_json_get(NULL, "a"));
@@ -93,7 +94,8 @@ static void test_faults(dl_arena *a) {
         {"\"\xf4\x90\x80\x80\"", "UTF-8"},
         {"\"\xe2\x82\"", "UTF-8"},
         {"[[[[[1]]]]]", "deeply"},
-        {"[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+        {"[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+         "1,1,1,1,1,"
          "1]",
          "more values"},
     };
@@ -104,13 +106,16 @@ static void test_faults(dl_arena *a) {
                   strstr(err.message, "f.json"),
               "'%s' says '%s'", cases[i].text, err.message);
     }
-    CHECK(!parse_n(a, "\"\\u0041\0\"", 9, &err) && strstr(err.message, "control"), "%s", err.message);
+    CHECK(!parse_n(a, "\"\\u0041\0\"", 9, &err) && strstr(err.message, "control"), "%s",
+          err.message);
     char digits[500];
     memset(digits, '1', sizeof digits);
-    CHECK(!parse_n(a, digits, sizeof digits, &err) && strstr(err.message, "400"), "%s", err.message);
+    CHECK(!parse_n(a, digits, sizeof digits, &err) && strstr(err.message, "400"), "%s",
+          err.message);
 }
 
-/* Every single-bit flip and every cut of a text either parses or is refused; a sanitizer watches. */
+/* Every single-bit flip and every cut of a text either parses or is refused; a sanitizer watches.
+ */
 static void test_damage(dl_arena *a) {
     char text[] = "{\"w\":{\"dtype\":\"F32\",\"shape\":[2,3e1],\"o\\u00e9\":[0,24,null,true]}}";
     size_t n = strlen(text);
@@ -121,7 +126,8 @@ static void test_damage(dl_arena *a) {
         CHECK((v != NULL) == (err.code == DL_OK), "bit %zu", bit);
         text[bit / 8] = (char)(text[bit / 8] ^ 1 << bit % 8);
     }
-    for (size_t cut = 0; cut < n; cut++) CHECK(!parse_n(a, text, cut, &err) && err.code == DL_INPUT);
+    for (size_t cut = 0; cut < n; cut++)
+        CHECK(!parse_n(a, text, cut, &err) && err.code == DL_INPUT);
 }
 
 static void test_write(dl_arena *a) {
@@ -145,8 +151,9 @@ static void test_write(dl_arena *a) {
     CHECK(!dlr_json_number(dlr_json_get(v, "z"), &y));
     dl_buf_free(&b);
 
-    const char text[] = "{\"a\": [], \"b\": {}, \"c\": [1, -2.5, 1e-08, null, true, false, \"x\\ty\"], "
-                        "\"d\": {\"e\": 9007199254740993, \"f\": [{\"g\": \"\"}]}}";
+    const char text[] =
+        "{\"a\": [], \"b\": {}, \"c\": [1, -2.5, 1e-08, null, true, false, \"x\\ty\"], "
+        "\"d\": {\"e\": 9007199254740993, \"f\": [{\"g\": \"\"}]}}";
     v = parse_n(a, text, strlen(text), &err);
     b = (dl_buf){0};
     dlr_json_put(&b, v);
@@ -175,7 +182,8 @@ static void test_checksum(void) {
     }
     for (size_t n = 0; n < sizeof data; n++) CHECK(sum_of(data, n, 64) != whole, "length %zu", n);
     unsigned char zeros[64] = {0};
-    CHECK(sum_of(zeros, 31, 64) != sum_of(zeros, 32, 64) && sum_of(zeros, 0, 64) != sum_of(zeros, 32, 64));
+    CHECK(sum_of(zeros, 31, 64) != sum_of(zeros, 32, 64) &&
+          sum_of(zeros, 0, 64) != sum_of(zeros, 32, 64));
     /* Frozen: a checkpoint written today must verify for ever. */
     CHECK(whole == 0x37b5cd36cfbde5c8u, "0x%016llxu", (unsigned long long)whole);
     CHECK(dlr_crc32c("123456789", 9) == 0xe3069283); /* the check value of the CRC catalogue */

@@ -1,6 +1,6 @@
-/* What verify judges beside kernels: ops by their own meaning, gradients, updates, memory. Models of all
- * layers are in order under the compiler's own rules; and where the passes' results are tampered with, each
- * time in one place, that is found and named. */
+/* What verify judges beside kernels: ops by their own meaning, gradients, updates, memory. Models
+ * of all layers are in order under the compiler's own rules; and where the passes' results are
+ * tampered with, each time in one place, that is found and named. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -37,15 +37,19 @@ static dl_module *build(dl_arena *arena, const char *name) {
 
 static dl_plan *compile(dl_arena *arena, dl_module *m, const dl_recipe *recipe) {
     dl_error err = {0};
-    dl_compile_options opt = {
-        .target = dl_target_find(NULL, &err), .recipe = *recipe, .model = "M", .batch = BATCH, .link = true};
+    dl_compile_options opt = {.target = dl_target_find(NULL, &err),
+                              .recipe = *recipe,
+                              .model = "M",
+                              .batch = BATCH,
+                              .link = true};
     dl_compile_times times = {0};
     dl_plan *p = opt.target ? dl_compile(arena, m, &opt, &times, &err) : NULL;
     CHECK(p != NULL, "%s", err.message);
     return p;
 }
 
-/* Parameters by their rules and moved, classes whole numbers from 0 to 3, moments of either kind. */
+/* Parameters by their rules and moved, classes whole numbers from 0 to 3, moments of either kind.
+ */
 static bool fill(dlr_exec *exec, void *user, dl_error *err) {
     const dl_plan *p = dlr_exec_plan(exec);
     (void)user;
@@ -64,9 +68,10 @@ static bool fill(dlr_exec *exec, void *user, dl_error *err) {
             if (v->role == DL_VAR_PARAM)
                 x[k] += 0.1 * z;
             else
-                x[k] = fed && !dl_dtype_is_float(v->type.dtype) ? floor(fabs(2 * z)) - 4 * floor(fabs(z) / 2)
-                       : fed                                    ? z
-                                                                : 1e-3 * (1 + z * z);
+                x[k] = fed && !dl_dtype_is_float(v->type.dtype)
+                           ? floor(fabs(2 * z)) - 4 * floor(fabs(z) / 2)
+                       : fed ? z
+                             : 1e-3 * (1 + z * z);
             if (fed && !dl_dtype_is_float(v->type.dtype)) x[k] = fmin(fmax(x[k], 0), 3);
         }
         dlr_state_write(exec, view, DL_F64, x);
@@ -133,7 +138,8 @@ static dl_verdict judge(dl_arena *arena, const model *m, const dl_recipe *recipe
                               dl_module_graph(m->made, names[i])};
         if (i == 0) g.derived = dl_module_graph(m->derived, names[i]);
         double *float32 = DL_NEWS(arena, double, g.written->results.n + 1);
-        CHECK(dl_verify_meaning(arena, &g, m->plan, &run, recipe, &v, float32, &err), "%s", err.message);
+        CHECK(dl_verify_meaning(arena, &g, m->plan, &run, recipe, &v, float32, &err), "%s",
+              err.message);
     }
     return v;
 }
@@ -144,15 +150,17 @@ static const dl_recipe adam = {.optimizer = DL_OPT_adam, .decay = true};
 
 static void test_table(void) {
     static const bool lowered[DL_NOPS] = {
-#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr) [DL_OP_##id] = #lower[0] != 'n',
+#define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                           \
+    [DL_OP_##id] = #lower[0] != 'n',
 #include "ir/ops.def"
 #undef OP
     };
     for (int op = 0; op < DL_NOPS; op++) {
         dl_op_class class = dl_ops[op].class;
-        bool wanted =
-            lowered[op] || class == DL_CLASS_HIGH || class == DL_CLASS_ELEM || class == DL_CLASS_REDUCE;
-        CHECK(!wanted || dl_reference_has((dl_op)op), "'%s' has no meaning of its own", dl_ops[op].name);
+        bool wanted = lowered[op] || class == DL_CLASS_HIGH || class == DL_CLASS_ELEM ||
+                      class == DL_CLASS_REDUCE;
+        CHECK(!wanted || dl_reference_has((dl_op)op), "'%s' has no meaning of its own",
+              dl_ops[op].name);
     }
 }
 
@@ -167,18 +175,22 @@ static void test_models(void) {
         way plain = {.recipe = &adam};
         if (open_model(arena, models[i].name, &adam, &m)) {
             dl_verdict v = judge(arena, &m, &adam, &plain);
-            for (int k = 0; k < v.faults.n; k++) CHECK(false, "%s: %s", models[i].name, v.faults.at[k]);
-            for (int k = 0; k < v.skipped.n; k++) CHECK(false, "%s: %s", models[i].name, v.skipped.at[k]);
-            CHECK(v.judged.composites >= models[i].composites && v.judged.gradients >= models[i].gradients &&
+            for (int k = 0; k < v.faults.n; k++)
+                CHECK(false, "%s: %s", models[i].name, v.faults.at[k]);
+            for (int k = 0; k < v.skipped.n; k++)
+                CHECK(false, "%s: %s", models[i].name, v.skipped.at[k]);
+            CHECK(v.judged.composites >= models[i].composites &&
+                      v.judged.gradients >= models[i].gradients &&
                       v.judged.updates >= models[i].updates,
-                  "%s: %d composites, %d gradients, %d updates", models[i].name, v.judged.composites,
-                  v.judged.gradients, v.judged.updates);
+                  "%s: %d composites, %d gradients, %d updates", models[i].name,
+                  v.judged.composites, v.judged.gradients, v.judged.updates);
         }
         dl_arena_free(arena);
     }
 }
 
-static dl_verdict judge_updates(dl_arena *arena, const dl_recipe *built, const dl_recipe *meant, way *w) {
+static dl_verdict judge_updates(dl_arena *arena, const dl_recipe *built, const dl_recipe *meant,
+                                way *w) {
     dl_verdict v = {0};
     dl_error err = {0};
     w->recipe = built;
@@ -206,8 +218,8 @@ static void test_updates(void) {
                            .low = bits & 32 ? DL_F16 : DL_F32};
             way plain = {0};
             dl_verdict v = judge_updates(arena, &r, &r, &plain);
-            CHECK(v.faults.n == 0 && v.judged.updates > 100, "%s, options %u: %s", dl_optimizers[o].name,
-                  bits, v.faults.n ? v.faults.at[0] : "too few are judged");
+            CHECK(v.faults.n == 0 && v.judged.updates > 100, "%s, options %u: %s",
+                  dl_optimizers[o].name, bits, v.faults.n ? v.faults.at[0] : "too few are judged");
             dl_arena_free(arena);
         }
 }
@@ -258,8 +270,8 @@ static void test_recipes(void) {
     }
 }
 
-/* The model's own step, next to the definition of another one: the parameters are named, and what is kept of
- * them is in order. */
+/* The model's own step, next to the definition of another one: the parameters are named, and what
+ * is kept of them is in order. */
 static void test_model_step(void) {
     static const dl_recipe adamw = {.optimizer = DL_OPT_adamw, .decay = true},
                            clipped = {.optimizer = DL_OPT_adam, .decay = true, .clip = true};
@@ -278,12 +290,15 @@ static void test_model_step(void) {
     dl_arena_free(arena);
 }
 
-/* A constant that is a thousandth off; but 0, 1 and powers of 2, which are there for their own sake. */
+/* A constant that is a thousandth off; but 0, 1 and powers of 2, which are there for their own
+ * sake. */
 static bool tamper_constant(dl_graph *g, dl_node *n, bool dry) {
     int exponent;
-    if (n->op != DL_OP_const || frexp(fabs(dl_node_float(n, DL_ATTR_value)), &exponent) == 0.5) return false;
+    if (n->op != DL_OP_const || frexp(fabs(dl_node_float(n, DL_ATTR_value)), &exponent) == 0.5)
+        return false;
     if (dl_node_float(n, DL_ATTR_value) == 0) return false;
-    if (!dry) dl_node_set(g, n, dl_attr_float(DL_ATTR_value, dl_node_float(n, DL_ATTR_value) * 1.001));
+    if (!dry)
+        dl_node_set(g, n, dl_attr_float(DL_ATTR_value, dl_node_float(n, DL_ATTR_value) * 1.001));
     return true;
 }
 static bool tamper_sub(dl_graph *g, dl_node *n, bool dry) {
@@ -322,7 +337,10 @@ static void test_tampered(void) {
     if (open_model(arena, "pointwise", &adam, &m))
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             for (int skip = 0; skip < kinds[i].most; skip++) {
-                way w = {.recipe = &adam, .with = kinds[i].with, .behind = kinds[i].behind, .skip = skip};
+                way w = {.recipe = &adam,
+                         .with = kinds[i].with,
+                         .behind = kinds[i].behind,
+                         .skip = skip};
                 dl_verdict v = judge(arena, &m, &adam, &w);
                 if (w.applied) check_found(&v, kinds[i].what, kinds[i].named);
                 CHECK(w.applied || skip, "%s: there is none", kinds[i].what);
@@ -340,7 +358,8 @@ static bool *find_makers(dl_arena *arena, const dl_graph *g) {
                 value[of][g->results.at[i].value->id] = true;
         for (int i = g->nodes.n - 1; i >= 0; i--)
             for (int k = 0; k < g->nodes.at[i]->nin; k++)
-                if (value[of][g->nodes.at[i]->out[0].id]) value[of][g->nodes.at[i]->in[k]->id] = true;
+                if (value[of][g->nodes.at[i]->out[0].id])
+                    value[of][g->nodes.at[i]->in[k]->id] = true;
     }
     for (int i = 0; i < g->nodes.n; i++)
         node[i] = value[0][g->nodes.at[i]->out[0].id] && !value[1][g->nodes.at[i]->out[0].id];
@@ -387,7 +406,8 @@ static void test_guards(void) {
         for (int which = 0; which < 2; which++) {
             dl_plan_kernel *k = &m.plan->kernels.at[i];
             int64_t *bytes = which ? &k->scratch : &k->workspace, kept = *bytes;
-            bool runs = dl_plan_program_find(m.plan, "train")->launches.at[0].kernel <= i && i < g->nodes.n;
+            bool runs =
+                dl_plan_program_find(m.plan, "train")->launches.at[0].kernel <= i && i < g->nodes.n;
             if (kept < 128 || !runs || found[which] > 1) continue;
             *bytes = 64;
             dl_verdict v = {0};

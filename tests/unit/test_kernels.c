@@ -1,6 +1,6 @@
-/* Compiled kernels beside the interpreter: every family of contraction over odd shapes, and reductions beside
- * which something else is read, on every target that this machine can run, with one thread and with three.
- * Random graphs: tests/tools/pass_fuzz.c. */
+/* Compiled kernels beside the interpreter: every family of contraction over odd shapes, and
+ * reductions beside which something else is read, on every target that this machine can run, with
+ * one thread and with three. Random graphs: tests/tools/pass_fuzz.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,7 +22,8 @@ static void feed(const dl_graph *g, dl_interp *in, dlr_exec *const exec[2], uint
         double *data = dl_interp_data(in, v);
         for (int64_t k = 0; k < dl_type_count(&v->type); k++) {
             data[k] = uniform(&r, -1, 1);
-            if (dl_dtype_is_float(v->type.dtype)) data[k] = dl_interp_convert(v->type.dtype, data[k], true);
+            if (dl_dtype_is_float(v->type.dtype))
+                data[k] = dl_interp_convert(v->type.dtype, data[k], true);
             if (!dl_dtype_is_float(v->type.dtype)) data[k] = floor(2 * data[k]);
             if (v->type.dtype == DL_BOOL) data[k] = data[k] > 0;
         }
@@ -47,9 +48,9 @@ static double distance(const dlr_exec *exec, dlr_view view, const double *want) 
     return off == 0 ? 0 : sqrt(off / all);
 }
 
-/* Of f32 sums of some thousand terms against double ones. Of 16 bits, some of n elements then fall on the
- * other side of a tie, here or in what was read, and are off by a last digit: a few in a small result, a
- * share of a large one, which is less of bf16, whose ties lie farther apart. */
+/* Of f32 sums of some thousand terms against double ones. Of 16 bits, some of n elements then fall
+ * on the other side of a tie, here or in what was read, and are off by a last digit: a few in a
+ * small result, a share of a large one, which is less of bf16, whose ties lie farther apart. */
 static double most_distance(dl_dtype dtype, int64_t n) {
     enum { FEW = 16 };
     if (dtype == DL_F32) return 1e-5;
@@ -58,7 +59,8 @@ static double most_distance(dl_dtype dtype, int64_t n) {
 }
 
 /* In one type; or `mixed`: in f32 and, after fusion, in that one. */
-static void test_target(const char *target, dl_dtype dtype, bool mixed, const contraction_set *set) {
+static void test_target(const char *target, dl_dtype dtype, bool mixed,
+                        const contraction_set *set) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
                               .recipe.optimizer = DL_OPT_NONE,
@@ -80,7 +82,8 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed, const co
     }
     if (dtype != DL_F32) { /* kernels round where they store: the same ones are interpreted */
         opt.link = false;
-        CHECK(dl_compile(written->arena, written, &opt, &times, &err), "%s: %s", target, err.message);
+        CHECK(dl_compile(written->arena, written, &opt, &times, &err), "%s: %s", target,
+              err.message);
         opt.link = true;
     }
     dl_plan *p = err.code ? NULL : dl_compile(m->arena, m, &opt, &times, &err);
@@ -100,13 +103,15 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed, const co
             int program = dlr_exec_program(exec[t], g->name);
             dlr_exec_run(exec[t], program, NULL);
             for (int r = 0; r < g->results.n; r++) {
-                dlr_view v = dlr_exec_result(exec[t], program, g->results.at[r].role, g->results.at[r].name);
-                double d =
-                    v.type ? distance(exec[t], v, dl_interp_data(in, g->results.at[r].value)) : INFINITY;
+                dlr_view v =
+                    dlr_exec_result(exec[t], program, g->results.at[r].role, g->results.at[r].name);
+                double d = v.type ? distance(exec[t], v, dl_interp_data(in, g->results.at[r].value))
+                                  : INFINITY;
                 double most = v.type ? most_distance(dtype, dl_type_count(v.type)) : 0;
                 CHECK(d <= most, "%s, %s%s, %d threads, %s (%s), result %s: %.2e", target,
                       dl_dtype_name(dtype), mixed ? " beside f32" : "", threads[t], g->name,
-                      set->of[i] < NCASES ? cases[set->of[i]].what : "sums", g->results.at[r].name, d);
+                      set->of[i] < NCASES ? cases[set->of[i]].what : "sums", g->results.at[r].name,
+                      d);
             }
         }
         dl_interp_free(in);
@@ -117,11 +122,12 @@ static void test_target(const char *target, dl_dtype dtype, bool mixed, const co
 
 enum { FIRST_OF_BF16 = 3 }; /* of the targets: they multiply bf16 */
 
-/* Emulated vectors take the compiler three times as long: a share of the cases has f32 once, and bf16 where
- * it is multiplied, alone or beside f32. */
+/* Emulated vectors take the compiler three times as long: a share of the cases has f32 once, and
+ * bf16 where it is multiplied, alone or beside f32. */
 static bool drawn_emulated(dl_dtype dtype, int target, bool mixed) {
     if (dl_test_share() == 1) return true;
-    return target < FIRST_OF_BF16 ? dtype == DL_F32 : mixed == (dl_test_draw() + (unsigned)target) % 2;
+    return target < FIRST_OF_BF16 ? dtype == DL_F32
+                                  : mixed == (dl_test_draw() + (unsigned)target) % 2;
 }
 
 int main(void) {
@@ -129,8 +135,8 @@ int main(void) {
     if (!test_cache(dir)) return 1;
     static const dl_dtype types[] = {DL_F32, DL_BF16, DL_F16};
     /* the last two multiply bf16: to any other type they are as the third */
-    static const char *const targets[] = {"cpu:generic", "cpu:avx2", "cpu:avx512", "cpu:avx512_bf16",
-                                          "cpu:amx_bf16"};
+    static const char *const targets[] = {"cpu:generic", "cpu:avx2", "cpu:avx512",
+                                          "cpu:avx512_bf16", "cpu:amx_bf16"};
     unsigned cell = 0;
     for (int i = 0; i < 3; i++)
         for (int t = 0; t < (types[i] == DL_BF16 ? 5 : 3); t++)
@@ -139,7 +145,8 @@ int main(void) {
                 bool emulated = here != targets[t];
                 bool fine = !emulated && (types[i] == DL_F32 || t >= FIRST_OF_BF16);
                 const contraction_set set = drawn_contractions(cell++, fine);
-                if (!emulated || drawn_emulated(types[i], t, mixed)) test_target(here, types[i], mixed, &set);
+                if (!emulated || drawn_emulated(types[i], t, mixed))
+                    test_target(here, types[i], mixed, &set);
             }
     setenv("CC", "clang", 1); /* the other compiler that users have */
     bool clang = system("clang --version > /dev/null 2>&1") == 0;

@@ -1,18 +1,25 @@
-/* A convolution whose input has more than 2^31 positions, and its weight's gradient: a plan's launches run
- * here on memory that nobody has to have, since what is only read and never written is the system's one page
- * of zeros. On CPUs: it calls the objects' functions itself. */
+/* A convolution whose input has more than 2^31 positions, and its weight's gradient: a plan's
+ * launches run here on memory that nobody has to have, since what is only read and never written is
+ * the system's one page of zeros. On CPUs: it calls the objects' functions itself. */
 #include <sys/mman.h>
 
 #include "ir/base/object.h"
 #include "tests/unit/compiled.h"
 
-enum { N = 3, C = 32, O = 16, SIDE = 32769, STRIDE = 64 }; /* the last place of a line is one that is read */
-static const int64_t large = (int64_t)1 << 33;             /* bytes */
+enum {
+    N = 3,
+    C = 32,
+    O = 16,
+    SIDE = 32769,
+    STRIDE = 64
+};                                             /* the last place of a line is one that is read */
+static const int64_t large = (int64_t)1 << 33; /* bytes */
 
 static const char text[] =
     "graph @train {\n  param $w = %0 : f32[O=16, C=32, kH=1, kW=1] init zero\n"
     "  input $x = %1 : f32[N=3, C=32, H=32769, W=32769]\n"
-    "  %2 = conv $x, $w {stride=[64, 64], pad_lo=[0, 0], pad_hi=[0, 0]} : f32[N=3, C=16, H=513, W=513]\n"
+    "  %2 = conv $x, $w {stride=[64, 64], pad_lo=[0, 0], pad_hi=[0, 0]} : f32[N=3, C=16, H=513, "
+    "W=513]\n"
     "  %3 = sum %2 {over=[N, C, H, W]} : f32[]\n  loss \"loss\" = %3\n}\n";
 
 /* All units of a launch, one after the other. */
@@ -36,9 +43,11 @@ static void run_launch(const dl_plan *p, const dl_plan_launch *l, char *arena, c
     dl_object_unload(&object);
 }
 
-/* Runs what reads the input's copy by channels, whose last place of all holds a 3 in each; not the copying.
+/* Runs what reads the input's copy by channels, whose last place of all holds a 3 in each; not the
+ * copying.
  */
-static void run_program(const dl_plan *p, const dl_plan_program *program, char *arena, char *beside) {
+static void run_program(const dl_plan *p, const dl_plan_program *program, char *arena,
+                        char *beside) {
     for (int i = 0; i < program->launches.n; i++) {
         const dl_plan_launch *l = &program->launches.at[i];
         const dl_plan_kernel *k = &p->kernels.at[l->kernel];
@@ -57,7 +66,8 @@ static void check_numbers(const dl_plan *p, const dl_plan_program *program, cons
     for (int i = 0; i < program->results.n; i++) {
         const dl_plan_result *r = &program->results.at[i];
         const float *v = (const float *)(arena + r->offset);
-        if (r->role == DL_RESULT_LOSS) CHECK(*v == 3 * C * O, "%s: the loss is %g", p->target, (double)*v);
+        if (r->role == DL_RESULT_LOSS)
+            CHECK(*v == 3 * C * O, "%s: the loss is %g", p->target, (double)*v);
         if (r->role != DL_RESULT_GRAD) continue;
         gradients++;
         for (int64_t at[DL_MAX_RANK] = {0}; at[0] < O; at[0]++)
@@ -76,15 +86,17 @@ static void test_target(const char *target) {
         size_t bytes = (size_t)p->arena_bytes,
                more = (size_t)(dl_plan_round(p->scratch_bytes) + p->workspace_bytes);
         CHECK((int64_t)bytes > 4 * (int64_t)N * C * SIDE * SIDE, "%zu bytes", bytes);
-        char *memory =
-            mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        char *beside = aligned_alloc(DL_PLAN_ALIGN, (more + DL_PLAN_ALIGN) / DL_PLAN_ALIGN * DL_PLAN_ALIGN);
+        char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *beside =
+            aligned_alloc(DL_PLAN_ALIGN, (more + DL_PLAN_ALIGN) / DL_PLAN_ALIGN * DL_PLAN_ALIGN);
         if (memory != MAP_FAILED) {
             const dl_plan_program *program = dl_plan_program_find(p, "train");
             madvise(memory, bytes, MADV_NOHUGEPAGE);
             for (int i = 0; i < p->vars.n; i++)
                 for (int64_t n = 0;
-                     p->vars.at[i].role == DL_VAR_PARAM && n < dl_type_stored(&p->vars.at[i].type); n++)
+                     p->vars.at[i].role == DL_VAR_PARAM && n < dl_type_stored(&p->vars.at[i].type);
+                     n++)
                     ((float *)(memory + p->vars.at[i].offset))[n] = 1;
             run_program(p, program, memory, beside);
             check_numbers(p, program, memory);

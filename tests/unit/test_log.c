@@ -52,7 +52,8 @@ static char *drain(dl_arena *a, int fd) {
 enum { THREADS = 4, LINES = 200 };
 
 static void *talk(void *who) {
-    for (int i = 0; i < LINES; i++) dlr_log_info("thread %s line %d of %d", (const char *)who, i, LINES);
+    for (int i = 0; i < LINES; i++)
+        dlr_log_info("thread %s line %d of %d", (const char *)who, i, LINES);
     return NULL;
 }
 
@@ -74,7 +75,8 @@ static void test_lines(dl_arena *a) {
     dlr_log_error("in the file only");
     pthread_t threads[THREADS];
     const char *names[THREADS] = {"a", "b", "c", "d"};
-    for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, talk, (void *)names[i]) == 0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, talk, (void *)names[i]) == 0);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     dlr_log_set_stderr(true);
     CHECK(dlr_log_close(&err), "%s", err.message);
@@ -141,7 +143,8 @@ static void test_bar(dl_arena *a, bool colour, int columns) {
     dlr_progress_start(&p, "epoch 1/2", 4);
     dlr_progress_step(&p, 8, 0.0521);
     char *first = drain(a, master);
-    for (int i = 0; i < 1000; i++) dlr_progress_step(&p, 0, 0.05); /* far too fast to be drawn each time */
+    for (int i = 0; i < 1000; i++)
+        dlr_progress_step(&p, 0, 0.05); /* far too fast to be drawn each time */
     char *fast = drain(a, master);
     p.done = 2, p.drawn = -INFINITY;
     dlr_progress_step(&p, 8, NAN);
@@ -149,17 +152,20 @@ static void test_bar(dl_arena *a, bool colour, int columns) {
     char *later = drain(a, master);
     dlr_progress_finish(&p);
     dlr_log_info("the end");
-    char *last = drain(a, master), *all = screen(a, dl_format(a, "%s%s%s%s", first, fast, later, last));
+    char *last = drain(a, master),
+         *all = screen(a, dl_format(a, "%s%s%s%s", first, fast, later, last));
     restore(saved);
     close(master), close(slave);
 
     const char *shown = screen(a, first);
     CHECK((strstr(first, "\033[32m") != NULL) == (colour && columns == 80), "%s", first);
     if (columns == 80)
-        CHECK(
-            matches(shown, "^epoch 1/2   25% \\[=+> +\\] 1/4  [0-9.e+]+ samples/s  loss 0.0521  0:00 left$"),
-            "'%s'", shown);
-    CHECK((int)strlen(shown) == columns - 1, "%zu columns of %d: '%s'", strlen(shown), columns, shown);
+        CHECK(matches(
+                  shown,
+                  "^epoch 1/2   25% \\[=+> +\\] 1/4  [0-9.e+]+ samples/s  loss 0.0521  0:00 left$"),
+              "'%s'", shown);
+    CHECK((int)strlen(shown) == columns - 1, "%zu columns of %d: '%s'", strlen(shown), columns,
+          shown);
     int redraws = 0;
     for (const char *s = fast; (s = strstr(s, "\033[K")); s++) redraws++;
     CHECK(redraws <= 2, "%d redraws", redraws);
@@ -167,8 +173,8 @@ static void test_bar(dl_arena *a, bool colour, int columns) {
     CHECK(newline && matches(newline + 1, "^epoch 1/2   75%"), "'%s'",
           mid); /* the bar again below the line */
     if (columns == 80) CHECK(newline && !strstr(newline, "loss"), "%s", mid);
-    CHECK(matches(all, "^[^\n]* - root - INFO - a line above\n[^\n]* - root - INFO - the end\n$"), "'%s'",
-          all);
+    CHECK(matches(all, "^[^\n]* - root - INFO - a line above\n[^\n]* - root - INFO - the end\n$"),
+          "'%s'", all);
 }
 
 static void test_plain(dl_arena *a) {

@@ -1,4 +1,5 @@
-/* metrics.jsonl: points, repair after a crash, resuming; and what TensorBoard's files look like from C. */
+/* metrics.jsonl: points, repair after a crash, resuming; and what TensorBoard's files look like
+ * from C. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -45,24 +46,27 @@ static void test_metrics(void) {
     for (size_t cut = two; cut <= n; cut++) {
         CHECK(dl_write_file(path, whole, cut, &err));
         m = dlr_metrics_open(path, 20, &repair, &err);
-        CHECK(m && repair.kept == 2 && repair.torn == (cut > two && whole[cut - 1] != '\n'), "cut %zu: %d",
-              cut, repair.torn);
+        CHECK(m && repair.kept == 2 && repair.torn == (cut > two && whole[cut - 1] != '\n'),
+              "cut %zu: %d", cut, repair.torn);
         if (!m) return;
         put(m, 30), put(m, 40);
         dlr_metrics_close(m);
         CHECK_STR(slurp(path), whole);
     }
     /* A block of zeros, as a file system may leave it behind after a power cut. */
-    CHECK(dl_write_file(path, dl_format(arena, "%.*s%s", (int)two, whole, "#####\n"), two + 6, &err));
+    CHECK(
+        dl_write_file(path, dl_format(arena, "%.*s%s", (int)two, whole, "#####\n"), two + 6, &err));
     m = dlr_metrics_open(path, 40, &repair, &err);
     CHECK(m && repair.kept == 2 && repair.torn == 1 && repair.later == 0);
     CHECK(dlr_metrics_put(m, 3, 30, (dlr_metric[]){{"a", NAN}, {"b", 0.1 + 0.2}}, 2, &err));
     dlr_metrics_close(m);
-    CHECK(strstr(slurp(path), "{\"epoch\": 3, \"iteration\": 30, \"a\": null, \"b\": 0.30000000000000004}\n"),
+    CHECK(strstr(slurp(path),
+                 "{\"epoch\": 3, \"iteration\": 30, \"a\": null, \"b\": 0.30000000000000004}\n"),
           "%s", slurp(path));
 
     const char *before = slurp(path);
-    CHECK(!dlr_metrics_open(path, -1, NULL, &err) && err.code == DL_IO); /* a new run: nothing is replaced */
+    CHECK(!dlr_metrics_open(path, -1, NULL, &err) &&
+          err.code == DL_IO); /* a new run: nothing is replaced */
     err = (dl_error){0};
     CHECK_STR(slurp(path), before);
     CHECK(!dlr_metrics_open("/nonexistent/m", 0, NULL, &err) && err.code == DL_IO);
@@ -101,15 +105,17 @@ static void test_tensorboard(void) {
         files++;
         long long seconds;
         int at = 0;
-        CHECK(sscanf(e->d_name, "events.out.tfevents.%10lld.%n", &seconds, &at) == 1 && at == 31, "%s",
-              e->d_name);
+        CHECK(sscanf(e->d_name, "events.out.tfevents.%10lld.%n", &seconds, &at) == 1 && at == 31,
+              "%s", e->d_name);
         size_t n;
-        const char *p = dl_read_file(arena, dl_format(arena, "%s/%s", logs, e->d_name), 1 << 20, &n, &err),
+        const char *p = dl_read_file(arena, dl_format(arena, "%s/%s", logs, e->d_name), 1 << 20, &n,
+                                     &err),
                    *end = p + n;
         while (p && p < end) {
             uint64_t size;
             memcpy(&size, p, 8);
-            CHECK(size < 1000 && u32(p + 8) == masked(p, 8) && u32(p + 12 + size) == masked(p + 12, size));
+            CHECK(size < 1000 && u32(p + 8) == masked(p, 8) &&
+                  u32(p + 12 + size) == masked(p + 12, size));
             p += 16 + size, records++;
         }
         CHECK(p == end);

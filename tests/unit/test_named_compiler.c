@@ -1,4 +1,5 @@
-/* The compiler that CC names, with its words, or an error; and what is left of one whose user was killed. */
+/* The compiler that CC names, with its words, or an error; and what is left of one whose user was
+ * killed. */
 #include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -31,7 +32,8 @@ static const char *make_compiler(const char *name, const char *body) {
     char *slash = strrchr(path, '/');
     mkdir(dl_strndup(arena, path, (size_t)(slash - path)), 0700);
     const char *text = dl_format(arena, "#!/bin/sh\n%s\n", body);
-    CHECK(dl_write_file(path, text, strlen(text), &err) && chmod(path, 0755) == 0, "%s", err.message);
+    CHECK(dl_write_file(path, text, strlen(text), &err) && chmod(path, 0755) == 0, "%s",
+          err.message);
     return path;
 }
 
@@ -52,7 +54,8 @@ static int compile(const char *cc, dl_error *err) {
     return dl_jit_compile(arena, 1, &last, &target, NULL, &compiled, err) ? compiled : -1;
 }
 
-/* What is not there is an error that names it, and says what to do; nothing is compiled by another one. */
+/* What is not there is an error that names it, and says what to do; nothing is compiled by another
+ * one. */
 static void test_absent(void) {
     dl_error err;
     const char *const absent[] = {"/nonexistent/gcc",
@@ -64,12 +67,14 @@ static void test_absent(void) {
                                   "/tmp",
                                   "-O3"};
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
-        CHECK(compile(absent[i], &err) == -1 && err.code == DL_RESOURCE, "CC=%s is taken", absent[i]);
+        CHECK(compile(absent[i], &err) == -1 && err.code == DL_RESOURCE, "CC=%s is taken",
+              absent[i]);
         CHECK(strstr(err.message, dl_format(arena, "CC=%s in", absent[i])) &&
                   strstr(err.message, "there is no program") && strstr(err.message, "or unset it"),
               "%s", err.message);
     }
-    CHECK(compile("gcc 'open", &err) == -1 && strstr(err.message, "quote without an end"), "%s", err.message);
+    CHECK(compile("gcc 'open", &err) == -1 && strstr(err.message, "quote without an end"), "%s",
+          err.message);
     const char *path = getenv("PATH"), *kept = dl_strdup(arena, path);
     setenv("PATH", "/nowhere", 1);
     CHECK(compile(NULL, &err) == -1 && strstr(err.message, "CC is not set") &&
@@ -106,23 +111,27 @@ static void check_words(const char *cc, const char *want) {
     CHECK(compile(cc, &err) == 0, "CC=%s: not found in the cache again", cc);
 }
 
-/* Words are flags, which override ours and are part of the key; a launcher's words stand in front. */
+/* Words are flags, which override ours and are part of the key; a launcher's words stand in front.
+ */
 static void test_words(void) {
-    const char *cc =
-        make_compiler("cc1", dl_format(arena, "printf '%%s\\n' \"$@\" >%s; exec gcc \"$@\"", in("words")));
+    const char *cc = make_compiler(
+        "cc1", dl_format(arena, "printf '%%s\\n' \"$@\" >%s; exec gcc \"$@\"", in("words")));
     check_words(cc, "-std=gnu17\n-Og\n");
     check_words(dl_format(arena, "%s -O3", cc), "\n-DOURS\n-O3\n-o\n");
     uint64_t key = last.key;
     check_words(dl_format(arena, "%s -O3 -DX", cc), "\n-DOURS\n-O3\n-DX\n-o\n");
     CHECK(last.key != key);
-    check_words(dl_format(arena, " %s\t-O1  -DX='a b' -DY=\\\"c\\ d", cc), "\n-O1\n-DX=a b\n-DY=\"c d\n-o\n");
+    check_words(dl_format(arena, " %s\t-O1  -DX='a b' -DY=\\\"c\\ d", cc),
+                "\n-O1\n-DX=a b\n-DY=\"c d\n-o\n");
     check_words(dl_format(arena, "%s -DZ='' ''-DE", cc), "\n-DOURS\n-DZ=\n-DE\n-o\n");
     check_words(dl_format(arena, "nice -n 0 %s -O2", cc), "\n-DOURS\n-O2\n-o\n");
     key = last.key;
-    make_compiler("cc1", dl_format(arena, "printf '%%s\\n' \"$@\" >%s; : ; exec gcc \"$@\"", in("words")));
+    make_compiler("cc1",
+                  dl_format(arena, "printf '%%s\\n' \"$@\" >%s; : ; exec gcc \"$@\"", in("words")));
     check_words(dl_format(arena, "nice -n 0 %s -O2", cc), "-std=gnu17\n");
     CHECK(last.key != key, "another program, run by the same launcher");
-    const char *blank = make_compiler("a folder/cc 2", dl_format(arena, "exec %s -DTOLD \"$@\"", cc));
+    const char *blank =
+        make_compiler("a folder/cc 2", dl_format(arena, "exec %s -DTOLD \"$@\"", cc));
     check_words(blank, "-DTOLD\n-std=gnu17\n");
     const char *kept = dl_strdup(arena, getenv("PATH"));
     setenv("PATH", dl_format(arena, "%s:%s", top, kept), 1);
@@ -130,13 +139,14 @@ static void test_words(void) {
     setenv("PATH", kept, 1);
 }
 
-/* A compiler that hangs with a child of its own, and both hold the write end of a pipe. Returns the process
- * that waits for it; the read end is at its end when all three are gone. */
+/* A compiler that hangs with a child of its own, and both hold the write end of a pipe. Returns the
+ * process that waits for it; the read end is at its end when all three are gone. */
 static pid_t hang(const char *cache, int *pipe_end) {
     int ends[2], ready[2];
     char byte;
     if (pipe(ends) || pipe(ready)) return 0;
-    const char *cc = make_compiler("hangs", dl_format(arena, "sleep 1000 & echo >&%d; sleep 1000", ready[1]));
+    const char *cc =
+        make_compiler("hangs", dl_format(arena, "sleep 1000 & echo >&%d; sleep 1000", ready[1]));
     pid_t child = fork();
     if (child == 0) {
         dl_error err;
@@ -165,7 +175,8 @@ static void test_signalled(int number) {
     pid_t child = hang(dir, &hangs);
     CHECK(count_entries(dir, ".dlc-") == 1);
     CHECK(kill(child, number) == 0 && waitpid(child, &status, 0) == child);
-    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == number, "signal %d: status %x", number, status);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == number, "signal %d: status %x", number,
+          status);
     CHECK(all_gone(hangs) && count_entries(dir, ".dlc-") == 0, "signal %d", number);
     close(hangs);
 }
@@ -182,8 +193,8 @@ static int compile_elsewhere(const char *cache) {
     return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* SIGKILL ends the compiler and its child, too; the folder is swept by the next, which need not compile
- * anything, and not one that is in use. */
+/* SIGKILL ends the compiler and its child, too; the folder is swept by the next, which need not
+ * compile anything, and not one that is in use. */
 static void test_killed(void) {
     int killed, living;
     const char *dir = in("killed");
@@ -194,7 +205,8 @@ static void test_killed(void) {
     CHECK(all_gone(killed), "the compiler outlives its user");
     CHECK(count_entries(dir, ".dlc-") == 2, "who was killed sweeps nothing");
     CHECK(compile_elsewhere(dir) == 0, "it is in the cache");
-    CHECK(count_entries(dir, ".dlc-") == 1, "%d folders, and one process lives", count_entries(dir, ".dlc-"));
+    CHECK(count_entries(dir, ".dlc-") == 1, "%d folders, and one process lives",
+          count_entries(dir, ".dlc-"));
     CHECK(waitpid(other, NULL, WNOHANG) == 0, "it is still at work");
     CHECK(kill(other, SIGTERM) == 0 && waitpid(other, NULL, 0) == other);
     CHECK(all_gone(living) && count_entries(dir, ".dlc-") == 0);
@@ -212,7 +224,8 @@ static bool spin(void *ctx, dl_sandbox_result *out, dl_error *err) {
 /* A reader that is in the middle of a file ends with its parent, not with its time. */
 static void test_reader(void) {
     enum { SECONDS = 20 };
-    sem_t *reads = mmap(NULL, sizeof *reads, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sem_t *reads =
+        mmap(NULL, sizeof *reads, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(reads != MAP_FAILED && sem_init(reads, 1, 0) == 0);
     CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0); /* a child's child becomes ours */
     pid_t child = fork();
@@ -227,7 +240,8 @@ static void test_reader(void) {
     }
     CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
     pid_t reader = waitpid(-1, &status, 0);
-    CHECK(reader > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 1, "status %x: it read on", status);
+    CHECK(reader > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 1, "status %x: it read on",
+          status);
     munmap(reads, sizeof *reads);
 }
 

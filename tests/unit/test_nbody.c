@@ -36,18 +36,21 @@ static void test_cosmology(void) {
     CHECK_NEAR(cosmology_momentum_growth(&eds, 0.3), pow(0.3, 1.5), 1e-8);
     /* The growth equation in the form that the leapfrog uses: dG/da = 3/2 omega_m D / (a^2 E). */
     for (double a = 0.05; a < 1; a += 0.3) {
-        double e = 1e-4,
-               slope =
-                   (cosmology_momentum_growth(&c, a + e) - cosmology_momentum_growth(&c, a - e)) / (2 * e);
-        double want = 1.5 * c.omega_m * cosmology_growth(&c, a) / (a * a * cosmology_expansion(&c, a));
+        double e = 1e-4, slope = (cosmology_momentum_growth(&c, a + e) -
+                                  cosmology_momentum_growth(&c, a - e)) /
+                                 (2 * e);
+        double want =
+            1.5 * c.omega_m * cosmology_growth(&c, a) / (a * a * cosmology_expansion(&c, a));
         CHECK_NEAR(slope / want, 1, 1e-5);
     }
-    /* The approximation of Carroll, Press & Turner (1992) for D(1)/D(a -> 0)/a: 0.78 for omega_m 0.31. */
+    /* The approximation of Carroll, Press & Turner (1992) for D(1)/D(a -> 0)/a: 0.78 for omega_m
+     * 0.31. */
     double g = 2.5 * 0.31 / (pow(0.31, 4.0 / 7) - 0.69 + (1 + 0.31 / 2) * (1 + 0.69 / 70));
     CHECK_NEAR(0.001 / cosmology_growth(&c, 0.001), g, 0.01);
     CHECK_NEAR(cosmology_transfer(&c, 1e-6), 1, 1e-3);
     /* Small scales: T falls as ln(k) / k^2. */
-    CHECK_NEAR(log(cosmology_transfer(&c, 200) / cosmology_transfer(&c, 100)) / log(2), -1.87, 0.06);
+    CHECK_NEAR(log(cosmology_transfer(&c, 200) / cosmology_transfer(&c, 100)) / log(2), -1.87,
+               0.06);
 }
 
 static void test_mesh(void) {
@@ -69,7 +72,9 @@ static void test_mesh(void) {
             for (size_t y = 0; y < L; y++)
                 for (size_t z = 0; z < L; z++) {
                     double X = q * (double)x, Z = r * (double)z;
-                    double want = axis == 0 ? -q * sin(X) * sin(Z) : axis == 2 ? r * cos(X) * cos(Z) : 0;
+                    double want = axis == 0   ? -q * sin(X) * sin(Z)
+                                  : axis == 2 ? r * cos(X) * cos(Z)
+                                              : 0;
                     double got = psi[x * mesh_plane(&m) + y * mesh_pitch(&m) + z];
                     worst = fmax(worst, fabs(got - want / (q * q + r * r)));
                 }
@@ -190,12 +195,14 @@ static void test_gravity(void) {
     /* Momentum: the sum stays what it was, to rounding beside the particles' own. */
     double sum[3] = {0}, square = 0;
     for (size_t i = 0; i < ps.n; i++)
-        for (int d = 0; d < 3; d++) sum[d] += ps.at[i].p[d], square += (double)ps.at[i].p[d] * ps.at[i].p[d];
+        for (int d = 0; d < 3; d++)
+            sum[d] += ps.at[i].p[d], square += (double)ps.at[i].p[d] * ps.at[i].p[d];
     double rms = sqrt(square / (3 * (double)ps.n));
     for (int d = 0; d < 3; d++)
         CHECK(fabs(sum[d]) / (double)ps.n < 1e-5 * rms, "axis %d: %g of %g", d, sum[d], rms);
 
-    /* The linear field has the power asked for: its variance against the sum of P(k) over the mesh's modes.
+    /* The linear field has the power asked for: its variance against the sum of P(k) over the
+     * mesh's modes.
      */
     double variance = 0, want = 0;
     for (int x = 0; x < 32; x++)
@@ -203,11 +210,14 @@ static void test_gravity(void) {
             for (int z = 0; z < 32; z++) {
                 int i = x < 16 ? x : x - 32, j = y < 16 ? y : y - 32, k = z < 16 ? z : z - 32;
                 if (i || j || k)
-                    want += cosmology_power(&s.cosmos, 2 * M_PI / s.box * sqrt(i * i + j * j + k * k)) /
-                            (s.box * s.box * s.box);
+                    want +=
+                        cosmology_power(&s.cosmos, 2 * M_PI / s.box * sqrt(i * i + j * j + k * k)) /
+                        (s.box * s.box * s.box);
                 if (z > 16) continue;
-                const float *c = linear + (size_t)x * mesh_plane(&m) + (size_t)y * mesh_pitch(&m) + 2 * z;
-                variance += (z % 16 ? 2 : 1) * ((double)c[0] * c[0] + (double)c[1] * c[1]) / pow(32, 6);
+                const float *c =
+                    linear + (size_t)x * mesh_plane(&m) + (size_t)y * mesh_pitch(&m) + 2 * z;
+                variance +=
+                    (z % 16 ? 2 : 1) * ((double)c[0] * c[0] + (double)c[1] * c[1]) / pow(32, 6);
             }
     CHECK_NEAR(variance / want, 1, 0.03);
     free(linear);
@@ -229,7 +239,8 @@ static char *make(dl_arena *arena, const nbody_setup *s, const char *path, size_
     CHECK(ok, "%s", err.message);
     bool inside = true, finite = true;
     for (size_t i = 0; i < 5 * cells; i++) inside = inside && fabsf(hydro[i]) < 1;
-    for (size_t i = 0; i < 4 * cells; i++) finite = finite && isfinite(nbody[i]) && fabsf(nbody[i]) < 20;
+    for (size_t i = 0; i < 4 * cells; i++)
+        finite = finite && isfinite(nbody[i]) && fabsf(nbody[i]) < 20;
     CHECK(inside && finite);
     double mass = 0;
     for (size_t i = 0; i < cells; i++) mass += pow(10, (double)nbody[i]) - 1;
@@ -243,7 +254,8 @@ static char *make(dl_arena *arena, const nbody_setup *s, const char *path, size_
 
 static void test_file(const char *dir) {
     dl_arena *arena = dl_arena_new(NULL);
-    nbody_setup s = setup(16, 20, 1, 8, 1), two = setup(16, 20, 1, 8, 2), other = setup(16, 20, 2, 8, 3);
+    nbody_setup s = setup(16, 20, 1, 8, 1), two = setup(16, 20, 1, 8, 2),
+                other = setup(16, 20, 2, 8, 3);
     char path[512];
     snprintf(path, sizeof path, "%s/new/dir/a.h5", dir);
     CHECK(volume_file_prepare(path, 16, &err), "%s", err.message);
@@ -255,10 +267,12 @@ static void test_file(const char *dir) {
     CHECK(n[0] == n[2] && memcmp(bytes[0], bytes[2], n[0]) == 0, "two threads differ from one");
     CHECK(n[0] != n[3] || memcmp(bytes[0], bytes[3], n[0]) != 0, "another seed does not differ");
 
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), set = H5Dopen2(file, "Hydro", H5P_DEFAULT);
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT),
+          set = H5Dopen2(file, "Hydro", H5P_DEFAULT);
     hid_t space = H5Dget_space(set), how = H5Dget_create_plist(set);
     hsize_t dims[4] = {0};
-    CHECK(H5Sget_simple_extent_ndims(space) == 4 && H5Sget_simple_extent_dims(space, dims, NULL) == 4);
+    CHECK(H5Sget_simple_extent_ndims(space) == 4 &&
+          H5Sget_simple_extent_dims(space, dims, NULL) == 4);
     CHECK(dims[0] == 5 && dims[1] == 16 && dims[2] == 16 && dims[3] == 16);
     CHECK(H5Pget_layout(how) == H5D_CONTIGUOUS);
     uint64_t seed = 0;
@@ -266,18 +280,21 @@ static void test_file(const char *dir) {
     CHECK(H5Aread(attribute, H5T_NATIVE_UINT64, &seed) >= 0 && seed == 2);
     H5Aclose(attribute), H5Pclose(how), H5Sclose(space), H5Dclose(set), H5Fclose(file);
 
-    /* A disk that is full: the error has the cause, the old file stays, nothing is left beside it. */
+    /* A disk that is full: the error has the cause, the old file stays, nothing is left beside it.
+     */
     float zero[9 * 4096] = {0};
     struct rlimit old, small = {60000, RLIM_INFINITY};
     getrlimit(RLIMIT_FSIZE, &old);
     small.rlim_max = old.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &small);
-    CHECK(!volume_file_write(path, &s, zero, zero, NULL, &err) && err.code == DL_IO, "%s", err.message);
+    CHECK(!volume_file_write(path, &s, zero, zero, NULL, &err) && err.code == DL_IO, "%s",
+          err.message);
     setrlimit(RLIMIT_FSIZE, &old);
     err = (dl_error){0};
     sig_atomic_t stop = 1;
-    CHECK(!volume_file_write(path, &s, zero, zero, &stop, &err) && err.code == DL_OK, "%s", err.message);
+    CHECK(!volume_file_write(path, &s, zero, zero, &stop, &err) && err.code == DL_OK, "%s",
+          err.message);
     size_t again;
     char *still = dl_read_file(arena, path, 1 << 28, &again, &err);
     CHECK(again == n[3] && memcmp(still, bytes[3], again) == 0);

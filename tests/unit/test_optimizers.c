@@ -1,5 +1,5 @@
-/* Every optimiser and every schedule against PyTorch in f64: the learning rate, the parameters and the norms
- * of each step, as the pass builds them and behind the whole pipeline. */
+/* Every optimiser and every schedule against PyTorch in f64: the learning rate, the parameters and
+ * the norms of each step, as the pass builds them and behind the whole pipeline. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include "tests/check.h"
 
 enum { STEPS = 24, MOST_SETTINGS = 14, NUMBERS = 9 };
-/* a step's line: rate, four weights, two biases, the norms of all gradients before clipping and of all
- * weights behind the step */
+/* a step's line: rate, four weights, two biases, the norms of all gradients before clipping and of
+ * all weights behind the step */
 
 static const char model[] = "graph @train {\n"
                             "  param $w = %0 : f64[K=2, J=2] init zero\n"
@@ -25,8 +25,8 @@ static const char model[] = "graph @train {\n"
                             "}\n";
 static const double w0[] = {0.5, -0.25, 0.125, 1.0}, b0[] = {0.25, -0.5}, x0[] = {0.3, -1.2};
 
-/* `make`: the optimiser in PyTorch, of parameters p; `schedule`: its rate's, of optimiser o, which steps
- * behind every `every`-th step; `clip`: the largest norm, 0 for none. */
+/* `make`: the optimiser in PyTorch, of parameters p; `schedule`: its rate's, of optimiser o, which
+ * steps behind every `every`-th step; `clip`: the largest norm, 0 for none. */
 typedef struct {
     const char *name;
     dl_recipe recipe;
@@ -42,7 +42,7 @@ typedef struct {
 #define CONSTANT "ConstantLR(o, 1)", 1
 #define FIXED    .schedule = DL_SCHEDULE_constant
 #define DECAYS   .decay = true, .decay_vectors = true
-#define RATE                                                                                                 \
+#define RATE                                                                                       \
     { "optimizer.lr.init", 0.0371 }
 #define HALF(at, total) "0.5 * (1 + math.cos(math.pi * (" at ") / " total "))"
 static const optimizer_case cases[] = {
@@ -87,7 +87,8 @@ static const optimizer_case cases[] = {
       {"optimizer.weight_decay", 0.29}}},
     {"adamw, no decay of vectors",
      {.optimizer = DL_OPT_adamw, FIXED, .decay = true},
-     "AdamW([{'params': p[:1], 'weight_decay': 0.13}, {'params': p[1:], 'weight_decay': 0}], lr=0.0371)",
+     "AdamW([{'params': p[:1], 'weight_decay': 0.13}, {'params': p[1:], 'weight_decay': 0}], "
+     "lr=0.0371)",
      CONSTANT,
      0,
      {RATE, {"optimizer.weight_decay", 0.13}}},
@@ -149,17 +150,26 @@ static const optimizer_case cases[] = {
     {"adagrad", {.optimizer = DL_OPT_adagrad, FIXED}, "Adagrad(p, lr=0.0371)", CONSTANT, 0, {RATE}},
     {"adagrad, all options",
      {.optimizer = DL_OPT_adagrad, FIXED, .accumulator = 0.13, DECAYS},
-     "Adagrad(p, lr=0.0371, lr_decay=0.31, weight_decay=0.17, initial_accumulator_value=0.13, eps=1e-3)",
+     "Adagrad(p, lr=0.0371, lr_decay=0.31, weight_decay=0.17, initial_accumulator_value=0.13, "
+     "eps=1e-3)",
      CONSTANT,
      0,
-     {RATE, {"optimizer.lr_decay", 0.31}, {"optimizer.weight_decay", 0.17}, {"optimizer.eps", 1e-3}}},
+     {RATE,
+      {"optimizer.lr_decay", 0.31},
+      {"optimizer.weight_decay", 0.17},
+      {"optimizer.eps", 1e-3}}},
     {"adagrad, no decay of vectors",
      {.optimizer = DL_OPT_adagrad, FIXED, .decay = true},
      "Adagrad([{'params': p[:1], 'weight_decay': 0.17}, {'params': p[1:]}], lr=0.0371)",
      CONSTANT,
      0,
      {RATE, {"optimizer.weight_decay", 0.17}}},
-    {"adadelta", {.optimizer = DL_OPT_adadelta, FIXED}, "Adadelta(p, lr=0.0371)", CONSTANT, 0, {RATE}},
+    {"adadelta",
+     {.optimizer = DL_OPT_adadelta, FIXED},
+     "Adadelta(p, lr=0.0371)",
+     CONSTANT,
+     0,
+     {RATE}},
     {"adadelta, rho, eps, decay",
      {.optimizer = DL_OPT_adadelta, FIXED, DECAYS},
      "Adadelta(p, lr=0.0371, rho=0.73, eps=1e-3, weight_decay=0.17)",
@@ -238,18 +248,20 @@ static const optimizer_case cases[] = {
     {"warmup_cosine",
      {.schedule = DL_SCHEDULE_warmup_cosine},
      "Adam(p, lr=0.113)",
-     "LambdaLR(o, lambda i: (i + 1) / 7 if i + 1 < 7 else (0.0071 + 0.1059 * " HALF("i + 1 - 7",
-                                                                                    "13") ") / 0.113)",
+     "LambdaLR(o, lambda i: (i + 1) / 7 if i + 1 < 7 else (0.0071 + 0.1059 * " HALF(
+         "i + 1 - 7", "13") ") / 0.113)",
      1,
      0,
      {{"optimizer.lr.init", 0.113},
       {"optimizer.lr.end", 0.0071},
       {"optimizer.lr.warmup", 7},
       {"optimizer.lr.total", 13}}},
-    {"warmup_cosine, by PyTorch's own parts", /* step 9 of both is the first of the cosine: the rate itself */
+    {"warmup_cosine, by PyTorch's own parts", /* step 9 of both is the first of the cosine: the rate
+                                                 itself */
      {.schedule = DL_SCHEDULE_warmup_cosine},
      "Adam(p, lr=0.113)",
-     "SequentialLR(o, [LinearLR(o, 1 / 9, total_iters=8), CosineAnnealingLR(o, 16, eta_min=0.0071)], [8])",
+     "SequentialLR(o, [LinearLR(o, 1 / 9, total_iters=8), CosineAnnealingLR(o, 16, "
+     "eta_min=0.0071)], [8])",
      1,
      0,
      {{"optimizer.lr.init", 0.113},
@@ -314,7 +326,8 @@ static const optimizer_case cases[] = {
     {"piecewise, warm-up",
      {.schedule = DL_SCHEDULE_piecewise, .ranges = 2},
      "Adam(p, lr=0.113)",
-     "LambdaLR(o, lambda s: min(0.23 + 0.77 * (s + 1) / 11, 1) * (0.09 if s >= 15 else 0.3 if s >= 6 else "
+     "LambdaLR(o, lambda s: min(0.23 + 0.77 * (s + 1) / 11, 1) * (0.09 if s >= 15 else 0.3 if s >= "
+     "6 else "
      "1))",
      1,
      0,
@@ -393,8 +406,8 @@ static bool ask_oracle(double want[NCASES][STEPS][NUMBERS]) {
     if (!script) return false;
     fputs(oracle_head, script);
     for (int i = 0; i < NCASES; i++)
-        fprintf(script, "run(lambda p: %s, lambda o: %s, %d, %g)\n", cases[i].make, cases[i].schedule,
-                cases[i].every, cases[i].clip);
+        fprintf(script, "run(lambda p: %s, lambda o: %s, %d, %g)\n", cases[i].make,
+                cases[i].schedule, cases[i].every, cases[i].clip);
     fclose(script);
     char command[64];
     snprintf(command, sizeof command, "/usr/bin/python3 -W ignore %s", path);
@@ -427,35 +440,39 @@ static int count_op(const dl_graph *g, dl_op op) {
     return n;
 }
 
-/* The gradients' norm is taken once, for clipping and for who wants to see it; nobody asked, nothing is. */
+/* The gradients' norm is taken once, for clipping and for who wants to see it; nobody asked,
+ * nothing is. */
 static void check_norms_shared(void) {
     static const int roots[2][2] = {{0, 2}, {1, 2}}; /* [clipped][seen] */
     for (int clip = 0; clip < 2; clip++)
         for (int norms = 0; norms < 2; norms++) {
             dl_error err = {0};
             dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
-            dl_pass_ctx ctx = {
-                .arena = m->arena, .recipe = {DL_OPT_sgd, FIXED, .clip = clip, .norms = norms}, .err = &err};
+            dl_pass_ctx ctx = {.arena = m->arena,
+                               .recipe = {DL_OPT_sgd, FIXED, .clip = clip, .norms = norms},
+                               .err = &err};
             CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx,
                                 (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
                   "%s", err.message);
             const dl_graph *g = m->graphs.at[0];
-            CHECK(count_op(g, DL_OP_sqrt) == roots[clip][norms], "clip %d, norms %d: %d roots", clip, norms,
-                  count_op(g, DL_OP_sqrt));
+            CHECK(count_op(g, DL_OP_sqrt) == roots[clip][norms], "clip %d, norms %d: %d roots",
+                  clip, norms, count_op(g, DL_OP_sqrt));
             CHECK(!dl_graph_find_result(g, DL_RESULT_METRIC, "grad_norm") == !norms);
             CHECK(!dl_graph_find_result(g, DL_RESULT_METRIC, "weight_norm") == !norms);
             dl_arena_free(m->arena);
         }
 }
 
-static void check_case(const optimizer_case *c, const char *passes, bool norms, double want[STEPS][NUMBERS]) {
+static void check_case(const optimizer_case *c, const char *passes, bool norms,
+                       double want[STEPS][NUMBERS]) {
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
     CHECK(m, "%s", err.message);
-    dl_pass_ctx ctx = {.arena = m->arena, .weights = {DL_PANEL, 16}, .recipe = c->recipe, .err = &err};
+    dl_pass_ctx ctx = {
+        .arena = m->arena, .weights = {DL_PANEL, 16}, .recipe = c->recipe, .err = &err};
     ctx.recipe.norms = norms;
-    CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}), "%s: %s",
-          c->name, err.message);
+    CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
+          "%s: %s", c->name, err.message);
     dl_graph *g = m->graphs.at[0];
     CHECK(!dl_graph_find_result(g, DL_RESULT_GRAD, NULL), "gradients are not kept");
     dl_interp *run = dl_interp_new(g, false);
@@ -473,12 +490,13 @@ static void check_case(const optimizer_case *c, const char *passes, bool norms, 
     const double *weight_norm = norms ? metric_of(run, g, "weight_norm") : NULL;
     for (int step = 0; step < STEPS; step++) {
         CHECK(dl_interp_run(run, &err), "%s", err.message);
-        CHECK(fabs(*rate - want[step][0]) <= 1e-15, "%s, step %d: rate %.17g, want %.17g", c->name, step + 1,
-              *rate, want[step][0]);
+        CHECK(fabs(*rate - want[step][0]) <= 1e-15, "%s, step %d: rate %.17g, want %.17g", c->name,
+              step + 1, *rate, want[step][0]);
         for (int i = 0; i < (norms ? 8 : 6); i++) {
             double got = i < 4 ? w[i] : i < 6 ? b[i - 4] : i == 6 ? *grad_norm : *weight_norm;
-            CHECK(fabs(got - want[step][1 + i]) <= 1e-12, "%s, step %d, number %d: %.17g, want %.17g",
-                  c->name, step + 1, i, got, want[step][1 + i]);
+            CHECK(fabs(got - want[step][1 + i]) <= 1e-12,
+                  "%s, step %d, number %d: %.17g, want %.17g", c->name, step + 1, i, got,
+                  want[step][1 + i]);
         }
     }
     CHECK_NEAR(*data_of(run, g, "optimizer.step"), STEPS, 0);
@@ -494,8 +512,8 @@ typedef struct {
     int good, skipped;
 } scaled_run;
 
-/* Adam by its formulas on what is left of the steps; the rate rises by all of them. Growth behind 3 good
- * ones.
+/* Adam by its formulas on what is left of the steps; the rate rises by all of them. Growth behind 3
+ * good ones.
  */
 static void take_step(scaled_run *r, const double x[2], int step) {
     double g[6] = {0}, rate = 0.05 * fmin(1, step / 7.0);
@@ -512,24 +530,31 @@ static void take_step(scaled_run *r, const double x[2], int step) {
     int taken = step - r->skipped;
     for (int i = 0; i < 6; i++) {
         double unscaled = g[i] * (1 / r->scale);
-        r->m[i] = 0.9 * r->m[i] + 0.1 * unscaled, r->v[i] = 0.999 * r->v[i] + 0.001 * unscaled * unscaled;
-        r->p[i] -= rate / (1 - pow(0.9, taken)) * r->m[i] / (sqrt(r->v[i] / (1 - pow(0.999, taken))) + 1e-8);
+        r->m[i] = 0.9 * r->m[i] + 0.1 * unscaled,
+        r->v[i] = 0.999 * r->v[i] + 0.001 * unscaled * unscaled;
+        r->p[i] -= rate / (1 - pow(0.9, taken)) * r->m[i] /
+                   (sqrt(r->v[i] / (1 - pow(0.999, taken))) + 1e-8);
     }
     if (++r->good == 3) r->good = 0, r->scale *= r->scale < 0x1p127 ? 2 : 1;
 }
 
-/* Scales, skipped steps and weights through infinite and undefined gradients; where a scale cannot grow. */
+/* Scales, skipped steps and weights through infinite and undefined gradients; where a scale cannot
+ * grow. */
 static void check_scaler(const char *passes, double first) {
-    static const double faults[STEPS] = {[0] = INFINITY, [1] = NAN, [9] = -INFINITY, [16] = NAN, [17] = NAN};
+    static const double faults[STEPS] = {
+        [0] = INFINITY, [1] = NAN, [9] = -INFINITY, [16] = NAN, [17] = NAN};
     dl_error err = {0};
     dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
-    dl_pass_ctx ctx = {
-        .arena = m->arena, .weights = {DL_PANEL, 16}, .recipe = {FIXED, .low = DL_F16}, .err = &err};
+    dl_pass_ctx ctx = {.arena = m->arena,
+                       .weights = {DL_PANEL, 16},
+                       .recipe = {FIXED, .low = DL_F16},
+                       .err = &err};
     CHECK(dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}), "%s",
           err.message);
     dl_graph *g = m->graphs.at[0];
     dl_interp *run = dl_interp_new(g, false);
-    for (int i = 0; i < g->vars.n; i++) *dl_interp_data(run, &g->vars.at[i]->value) = g->vars.at[i]->init.a;
+    for (int i = 0; i < g->vars.n; i++)
+        *dl_interp_data(run, &g->vars.at[i]->value) = g->vars.at[i]->init.a;
     double *w = data_of(run, g, "w"), *b = data_of(run, g, "b"), *x = data_of(run, g, "x");
     double *scale = data_of(run, g, "scaler.scale"), *good = data_of(run, g, "scaler.good");
     const double *used = metric_of(run, g, "loss_scale"), *skipped = metric_of(run, g, "skipped");
@@ -547,13 +572,13 @@ static void check_scaler(const char *passes, double first) {
         CHECK(dl_interp_run(run, &err), "%s", err.message);
         CHECK(*scale == want.scale && *good == want.good &&
                   *data_of(run, g, "scaler.skipped") == want.skipped,
-              "%s, step %d: scale %g, %g good steps; want %g, %d", passes, step, *scale, *good, want.scale,
-              want.good);
+              "%s, step %d: scale %g, %g good steps; want %g, %d", passes, step, *scale, *good,
+              want.scale, want.good);
         CHECK(*used == before && *skipped == want.skipped - lost);
         for (int i = 0; i < 6; i++)
             CHECK(fabs((i < 4 ? w[i] : b[i - 4]) - want.p[i]) <= 1e-12,
-                  "%s, step %d, number %d: %.17g, want %.17g", passes, step, i, i < 4 ? w[i] : b[i - 4],
-                  want.p[i]);
+                  "%s, step %d, number %d: %.17g, want %.17g", passes, step, i,
+                  i < 4 ? w[i] : b[i - 4], want.p[i]);
     }
     CHECK(want.skipped == 5 && *data_of(run, g, "optimizer.step") == STEPS);
     dl_interp_free(run);
@@ -567,10 +592,12 @@ static void check_scaler_names(void) {
         dl_error err = {0};
         dl_module *m = dl_parse_module(NULL, model, sizeof model - 1, "optimizers", &err);
         dl_pass_ctx ctx = {.arena = m->arena, .recipe = {FIXED, .low = lows[i]}, .err = &err};
-        CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
+        CHECK(dl_run_passes(m, "autodiff,optimizer", &ctx,
+                            (dl_pass_options){.validate = DL_VALIDATE_PASSES}),
               "%s", err.message);
         CHECK(!dl_graph_find_var(m->graphs.at[0], "scaler.scale") == (lows[i] != DL_F16));
-        CHECK(!dl_graph_find_result(m->graphs.at[0], DL_RESULT_METRIC, "skipped") == (lows[i] != DL_F16));
+        CHECK(!dl_graph_find_result(m->graphs.at[0], DL_RESULT_METRIC, "skipped") ==
+              (lows[i] != DL_F16));
         dl_arena_free(m->arena);
     }
     static const char taken[] = "graph @train {\n"
@@ -582,8 +609,8 @@ static void check_scaler_names(void) {
     dl_module *m = dl_parse_module(NULL, taken, sizeof taken - 1, "optimizers", &err);
     CHECK(m, "%s", err.message);
     dl_pass_ctx ctx = {.arena = m->arena, .recipe = {FIXED, .low = DL_F16}, .err = &err};
-    CHECK(!dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){0}) && err.code == DL_INPUT &&
-              strstr(err.message, "$scaler.scale"),
+    CHECK(!dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){0}) &&
+              err.code == DL_INPUT && strstr(err.message, "$scaler.scale"),
           "%s", err.message);
     dl_arena_free(m->arena);
 }
@@ -596,12 +623,13 @@ static void check_coverage(void) {
         CHECK(n > 0, "no case for optimiser %d", row);
     }
     CHECK(dl_optimizer_find("adamw") == DL_OPT_adamw && dl_optimizer_find("adan") == -1, "find");
-    CHECK(dl_schedule_find("piecewise") == DL_SCHEDULE_piecewise && dl_schedule_find("") == -1, "find");
-#define SCHEDULE(id, help)                                                                                   \
-    {                                                                                                        \
-        int n = 0;                                                                                           \
-        for (int i = 0; i < NCASES; i++) n += cases[i].recipe.schedule == DL_SCHEDULE_##id;                  \
-        CHECK(n > 0, "no case for schedule " #id);                                                           \
+    CHECK(dl_schedule_find("piecewise") == DL_SCHEDULE_piecewise && dl_schedule_find("") == -1,
+          "find");
+#define SCHEDULE(id, help)                                                                         \
+    {                                                                                              \
+        int n = 0;                                                                                 \
+        for (int i = 0; i < NCASES; i++) n += cases[i].recipe.schedule == DL_SCHEDULE_##id;        \
+        CHECK(n > 0, "no case for schedule " #id);                                                 \
     }
 #include "ir/base/schedules.def"
 #undef SCHEDULE

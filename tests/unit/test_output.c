@@ -1,4 +1,5 @@
-/* The one writer: what outputs may replace, and what they leave behind. Parts need root (device nodes). */
+/* The one writer: what outputs may replace, and what they leave behind. Parts need root (device
+ * nodes). */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +57,8 @@ static void test_replace(void) {
     mode_t before = umask(022);
     CHECK(put(path, "one", &err) && holds(path, "one"), "%s", err.message);
     CHECK(mode_of(path) == 0644, "%o", mode_of(path));
-    CHECK(chmod(path, 0660) == 0 && put(path, "two", &err) && holds(path, "two"), "%s", err.message);
+    CHECK(chmod(path, 0660) == 0 && put(path, "two", &err) && holds(path, "two"), "%s",
+          err.message);
     CHECK(mode_of(path) == 0660, "%o", mode_of(path));
     umask(077);
     CHECK(put(in_dir("g"), "x", &err) && mode_of(in_dir("g")) == 0600, "%o", mode_of(in_dir("g")));
@@ -76,13 +78,16 @@ static void test_links(void) {
           symlink("link", in_dir("twice")) == 0);
     CHECK(put(in_dir("twice"), "dangling", &err), "%s", err.message);
     CHECK(holds(in_dir("sub/real"), "dangling"));
-    CHECK(put(in_dir("link"), "there", &err) && holds(in_dir("sub/real"), "there"), "%s", err.message);
+    CHECK(put(in_dir("link"), "there", &err) && holds(in_dir("sub/real"), "there"), "%s",
+          err.message);
     CHECK(lstat(in_dir("link"), &st) == 0 && S_ISLNK(st.st_mode));
     CHECK(lstat(in_dir("twice"), &st) == 0 && S_ISLNK(st.st_mode));
     CHECK(symlink("b", in_dir("a")) == 0 && symlink("a", in_dir("b")) == 0);
-    CHECK(!put(in_dir("a"), "x", &err) && err.code == DL_IO && strstr(err.message, "symbolic links"), "%s",
-          err.message);
-    CHECK(symlink("nowhere/x", in_dir("far")) == 0 && !put(in_dir("far"), "x", &err) && err.code == DL_IO);
+    CHECK(!put(in_dir("a"), "x", &err) && err.code == DL_IO &&
+              strstr(err.message, "symbolic links"),
+          "%s", err.message);
+    CHECK(symlink("nowhere/x", in_dir("far")) == 0 && !put(in_dir("far"), "x", &err) &&
+          err.code == DL_IO);
     CHECK(hidden(dir) == 0 && hidden(in_dir("sub")) == 0);
 }
 
@@ -94,8 +99,8 @@ static void test_own_input(void) {
     const char *spelt[] = {model, hard, soft, in_dir("../././//model"), in_dir("sub/../model")};
     spelt[3] = dl_format(arena, "%s/../%s/model", dir, strrchr(dir, '/') + 1);
     for (int i = 0; i < 5; i++) {
-        CHECK(!put(spelt[i], "gone", &err) && err.code == DL_USAGE && strstr(err.message, spelt[i]) &&
-                  strstr(err.message, "reads"),
+        CHECK(!put(spelt[i], "gone", &err) && err.code == DL_USAGE &&
+                  strstr(err.message, spelt[i]) && strstr(err.message, "reads"),
               "%s: %s", spelt[i], err.message);
         CHECK(dl_append_open(spelt[i], DL_APPEND, &err) < 0);
     }
@@ -107,7 +112,8 @@ static void test_own_input(void) {
     CHECK(o && link(model, late) == 0 && !dl_output_commit(o, &err) && err.code == DL_USAGE, "%s",
           err.message);
     CHECK(holds(late, "precious") && unlink(late) == 0);
-    /* Files of our own are no inputs; and a number that another file gets later protects nothing. */
+    /* Files of our own are no inputs; and a number that another file gets later protects nothing.
+     */
     CHECK(put(in_dir("own"), "1", &err) && dl_read_file(arena, in_dir("own"), 9, NULL, &err) &&
               put(in_dir("own"), "2", &err),
           "%s", err.message);
@@ -121,20 +127,23 @@ static void test_own_input(void) {
 static void test_directories(void) {
     dl_error err;
     CHECK(!put("", "x", &err) && err.code == DL_USAGE);
-    CHECK(!put(dir, "x", &err) && err.code == DL_IO && strstr(err.message, "directory"), "%s", err.message);
-    CHECK(!put(in_dir("new/"), "x", &err) && err.code == DL_IO && strstr(err.message, "directory"), "%s",
+    CHECK(!put(dir, "x", &err) && err.code == DL_IO && strstr(err.message, "directory"), "%s",
           err.message);
+    CHECK(!put(in_dir("new/"), "x", &err) && err.code == DL_IO && strstr(err.message, "directory"),
+          "%s", err.message);
     CHECK(!put(in_dir("f/x"), "x", &err) && err.code == DL_IO);
     char *longest = dl_alloc(arena, 5000);
     memset(longest, 'x', 4999);
-    CHECK(!put(longest, "x", &err) && err.code == DL_IO && strstr(err.message, "long"), "%s", err.message);
+    CHECK(!put(longest, "x", &err) && err.code == DL_IO && strstr(err.message, "long"), "%s",
+          err.message);
     for (int i = 0; i < 3000; i += 200) longest[i] = '/';
     longest[3000] = 0; /* the cause is told behind it all the same */
-    CHECK(!put(longest, "x", &err) && err.code == DL_IO && strstr(err.message, "No such file"), "%s",
-          err.message);
+    CHECK(!put(longest, "x", &err) && err.code == DL_IO && strstr(err.message, "No such file"),
+          "%s", err.message);
 }
 
-/* As another user, where root would be let through. Runs in a child, whose failures are its status. */
+/* As another user, where root would be let through. Runs in a child, whose failures are its status.
+ */
 static void test_permissions(void) {
     dl_error err;
     CHECK(mkdir(in_dir("locked"), 0755) == 0 && put(in_dir("locked/f"), "old", &err));
@@ -169,9 +178,11 @@ static void test_devices(void) {
             return;
         }
     }
-    CHECK(!put(full, "x", &err) && err.code == DL_IO && strstr(err.message, "space"), "%s", err.message);
+    CHECK(!put(full, "x", &err) && err.code == DL_IO && strstr(err.message, "space"), "%s",
+          err.message);
     CHECK(put(null, "x", &err), "%s", err.message);
-    CHECK(stat(full, &st) == 0 && S_ISCHR(st.st_mode) && stat(null, &st) == 0 && S_ISCHR(st.st_mode));
+    CHECK(stat(full, &st) == 0 && S_ISCHR(st.st_mode) && stat(null, &st) == 0 &&
+          S_ISCHR(st.st_mode));
     int fd = dl_append_open(null, DL_APPEND, &err);
     CHECK(fd >= 0 && close(fd) == 0, "%s", err.message);
     dl_output *o = dl_output_open(null, &err);
@@ -241,7 +252,8 @@ static void test_standard_stream(void) {
         dl_error err = {0};
         if (!freopen(path, "w", stdout)) _exit(9);
         printf("before ");
-        bool ok = dl_write_file("/dev/stdout", "plan ", 5, &err) && dl_write_file(path, "plan ", 5, &err);
+        bool ok =
+            dl_write_file("/dev/stdout", "plan ", 5, &err) && dl_write_file(path, "plan ", 5, &err);
         printf("after");
         fflush(stdout);
         _exit(!ok);
@@ -285,7 +297,8 @@ static void test_no_space(void) {
                             !dl_output_write(o, data, 900, &err) && err.code == DL_IO &&
                             strstr(err.message, path);
         dl_error second = {0};
-        as_it_should &= o && !dl_output_commit(o, &second) && second.code == DL_IO; /* never half a file */
+        as_it_should &=
+            o && !dl_output_commit(o, &second) && second.code == DL_IO; /* never half a file */
         int64_t end = 0;
         dl_error third = {0};
         int fd = dl_append_open(in_dir("grows"), DL_APPEND, &third);
@@ -298,11 +311,12 @@ static void test_no_space(void) {
     waitpid(child, &status, 0);
     CHECK(status == 0, "status %d", status);
     CHECK(holds(path, "old") && hidden(dir) == 0);
-    CHECK(stat(in_dir("grows"), &st) == 0 && st.st_size == 900, "%lld bytes", (long long)st.st_size);
+    CHECK(stat(in_dir("grows"), &st) == 0 && st.st_size == 900, "%lld bytes",
+          (long long)st.st_size);
 }
 
-/* What a killed process leaves is hidden, and goes with the next write into its directory; what a living one
- * is writing stays. */
+/* What a killed process leaves is hidden, and goes with the next write into its directory; what a
+ * living one is writing stays. */
 static void test_leftovers(void) {
     const char *place = in_dir("left");
     CHECK(mkdir(place, 0755) == 0);
@@ -317,15 +331,16 @@ static void test_leftovers(void) {
         const char *path = dl_format(arena, "%s/%d", place, i);
         dl_output *o = dl_output_open(path, &err);
         dl_output_dir *d = dl_output_dir_open(dl_format(arena, "%s/dir%d", place, i), &err);
-        bool ok = o && d && dl_output_write(o, "text", 4, &err) &&
-                  dl_write_file(dl_format(arena, "%s/part", dl_output_dir_path(d)), "part", 4, &err);
+        bool ok =
+            o && d && dl_output_write(o, "text", 4, &err) &&
+            dl_write_file(dl_format(arena, "%s/part", dl_output_dir_path(d)), "part", 4, &err);
         if (write(ready[1], &c, 1) != 1 || read(go[0], &c, 1) != 1) _exit(9);
         _exit(!(ok && dl_output_commit(o, &err) && dl_output_dir_commit(d, &err)));
     }
     char c;
     int status[2];
-    CHECK(read(ready[0], &c, 1) == 1 && read(ready[0], &c, 1) == 1 && hidden(place) == 4, "%d hidden",
-          hidden(place));
+    CHECK(read(ready[0], &c, 1) == 1 && read(ready[0], &c, 1) == 1 && hidden(place) == 4,
+          "%d hidden", hidden(place));
     kill(children[0], SIGKILL);
     waitpid(children[0], &status[0], 0);
     dl_error err;
@@ -347,8 +362,8 @@ static void test_output_dirs(void) {
     dl_output_dir *d = dl_output_dir_open(path, &err);
     CHECK(d && access(path, F_OK) != 0);
     inside = d ? dl_format(arena, "%s/f", dl_output_dir_path(d)) : path;
-    CHECK(put(inside, "x", &err) && dl_output_dir_commit(d, &err) && holds(in_dir("step/f"), "x"), "%s",
-          err.message);
+    CHECK(put(inside, "x", &err) && dl_output_dir_commit(d, &err) && holds(in_dir("step/f"), "x"),
+          "%s", err.message);
     d = dl_output_dir_open(path, &err);
     CHECK(d && !dl_output_dir_commit(d, &err) && err.code == DL_IO &&
           holds(in_dir("step/f"), "x")); /* taken */

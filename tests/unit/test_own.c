@@ -1,6 +1,6 @@
-/* Data of one's own by options alone: blocks of any shape and order put together, threads, statistics,
- * faults. What numpy says of samples is tests/e2e/check_own_data.py's; here every access is under the
- * sanitizers. */
+/* Data of one's own by options alone: blocks of any shape and order put together, threads,
+ * statistics, faults. What numpy says of samples is tests/e2e/check_own_data.py's; here every
+ * access is under the sanitizers. */
 #include "runtime/data/own.h"
 #include "runtime/data/own_statistics.h"
 #include "tests/check.h"
@@ -61,19 +61,21 @@ static const char *const axes[] = {"N", "H", "W", "C", "D"}, *const moved[] = {"
                          *const turned[] = {"D", "H"}, *const flipped[] = {"D", "H", "W"};
 
 static dlr_own_options options(const char *const *file) {
-    return (dlr_own_options){.source[0] = {.key = "data.inputs.x", .files = {file, 1}, .axes = {axes, 5}},
-                             .crop = DLR_CROP_RANDOM,
-                             .flip = {flipped, 3},
-                             .rotate = {turned, 2},
-                             .shift = {moved, 1},
-                             .split = {.kind = DLR_SPLIT_RANGE, .range = {{0, 7}, {7, 9}}},
-                             .samples = 60};
+    return (dlr_own_options){
+        .source[0] = {.key = "data.inputs.x", .files = {file, 1}, .axes = {axes, 5}},
+        .crop = DLR_CROP_RANDOM,
+        .flip = {flipped, 3},
+        .rotate = {turned, 2},
+        .shift = {moved, 1},
+        .split = {.kind = DLR_SPLIT_RANGE, .range = {{0, 7}, {7, 9}}},
+        .samples = 60};
 }
 
 static dlr_dataset *open_set(const dlr_own_options *o, dlr_split split, dl_error *err) {
     dlr_arrays arrays = arrays_of_model();
     return dlr_dataset_open(&dlr_own_loader, o,
-                            &(dlr_dataset_options){split, 5, &arrays, false, DLR_OPEN_FOR_USE}, err);
+                            &(dlr_dataset_options){split, 5, &arrays, false, DLR_OPEN_FOR_USE},
+                            err);
 }
 
 typedef struct {
@@ -86,7 +88,8 @@ typedef struct {
 static void *read_some(void *ctx) {
     reader *r = ctx;
     dl_error err = {0};
-    void *scratch = aligned_alloc(64, dlr_dataset_scratch(r->d) + 64 - dlr_dataset_scratch(r->d) % 64);
+    void *scratch =
+        aligned_alloc(64, dlr_dataset_scratch(r->d) + 64 - dlr_dataset_scratch(r->d) % 64);
     r->ok = true;
     for (int64_t i = r->first; i < dlr_dataset_samples(r->d); i += r->step)
         r->ok = r->ok && dlr_dataset_sample(r->d, 3, i, (void *[]){r->out[i]}, scratch, &err);
@@ -101,8 +104,8 @@ static void locate(float v, int at[5]) {
     for (int j = 4; j >= 0; j--) at[j] = rest % dims[j], rest /= dims[j];
 }
 
-/* Neighbours along W differ by one place in the file, round its end; along D and H by one place of one of
- * these axes; channels by one channel and nothing else. */
+/* Neighbours along W differ by one place in the file, round its end; along D and H by one place of
+ * one of these axes; channels by one channel and nothing else. */
 static void check_sample(const float *x, int first, int behind) {
     int a[5], b[5];
     locate(x[0], a);
@@ -153,7 +156,8 @@ static void test_samples(void) {
         }
         for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
         for (int i = 0; i < THREADS; i++) CHECK(some[i].ok, "thread %d", i);
-        CHECK(alone.ok && memcmp(one, many, N * sizeof *one) == 0, "the same for any number of threads");
+        CHECK(alone.ok && memcmp(one, many, N * sizeof *one) == 0,
+              "the same for any number of threads");
         for (int i = 0; i < N; i++)
             check_sample(one[i], split == DLR_TRAIN ? 0 : 7, split == DLR_TRAIN ? 7 : 9);
         free(one), free(many);
@@ -198,8 +202,10 @@ static void test_statistics(void) {
     dlr_own_channel in[2] = {{0.1, 2, -1e30, 7}, {1.0 / 3, 1e-9, 0, 1}}, out[2];
     dl_buf text = {0};
     dlr_own_statistics_put(&text, 77, in, 2);
-    CHECK(dlr_own_statistics_parse(text.at, 77, out, 2) && memcmp(in, out, sizeof in) == 0, "%s", text.at);
-    CHECK(!dlr_own_statistics_parse(text.at, 78, out, 2) && !dlr_own_statistics_parse(text.at, 77, out, 1),
+    CHECK(dlr_own_statistics_parse(text.at, 77, out, 2) && memcmp(in, out, sizeof in) == 0, "%s",
+          text.at);
+    CHECK(!dlr_own_statistics_parse(text.at, 78, out, 2) &&
+              !dlr_own_statistics_parse(text.at, 77, out, 1),
           " ");
     for (size_t n = text.n - 1; n-- > 0;) {
         text.at[n] = 0;

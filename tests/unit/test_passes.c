@@ -33,15 +33,18 @@ static void test_manager(void) {
     dl_pass_ctx ctx = context(m, &err);
     CHECK(dl_run_passes(m, "", &ctx, (dl_pass_options){0}), "%s", err.message);
     CHECK(dl_run_passes(m, NULL, &ctx, (dl_pass_options){0}), "%s", err.message);
-    CHECK(!dl_run_passes(m, "simplify,nosuchpass", &ctx, (dl_pass_options){0}) && err.code == DL_USAGE,
+    CHECK(!dl_run_passes(m, "simplify,nosuchpass", &ctx, (dl_pass_options){0}) &&
+              err.code == DL_USAGE,
           "code");
     CHECK(strstr(err.message, "no pass 'nosuchpass'") && strstr(err.message, "plan_memory"), "%s",
           err.message);
     err = (dl_error){0};
-    CHECK(!dl_run_passes(m, "simplfy", &ctx, (dl_pass_options){0}) && strstr(err.message, "mean 'simplify'"),
+    CHECK(!dl_run_passes(m, "simplfy", &ctx, (dl_pass_options){0}) &&
+              strstr(err.message, "mean 'simplify'"),
           "%s", err.message);
     err = (dl_error){0};
-    CHECK(!dl_run_passes(m, "simplify", &ctx, (dl_pass_options){.skip = "shedule"}) && err.code == DL_USAGE,
+    CHECK(!dl_run_passes(m, "simplify", &ctx, (dl_pass_options){.skip = "shedule"}) &&
+              err.code == DL_USAGE,
           "skip");
     err = (dl_error){0};
     log_book l = {0};
@@ -87,7 +90,8 @@ static void test_validation(void) {
     }
 }
 
-/* ---- simplify comes to an end, with less; that it keeps the meaning is tools/pass_fuzz.c's to say ---- */
+/* ---- simplify comes to an end, with less; that it keeps the meaning is tools/pass_fuzz.c's to say
+ * ---- */
 static void test_simplify(const char *before, int seeds) {
     int fewer = 0;
     for (int seed = 1; seed <= seeds; seed++) {
@@ -119,7 +123,8 @@ static void set_scalar(dl_interp *run, const dl_graph *g, const char *name, doub
 /* ---- schedule and memory, on a U-Net-like training step ---- */
 enum { LEVELS = 4 };
 
-static dl_value *conv3(dl_builder *b, dl_op op, dl_value *x, const char *name, int64_t o, int64_t c) {
+static dl_value *conv3(dl_builder *b, dl_op op, dl_value *x, const char *name, int64_t o,
+                       int64_t c) {
     dl_type wt = parse_type("", DL_F32);
     dl_type_push(&wt, "O", o), dl_type_push(&wt, "C", c);
     for (int i = 0; i < 3; i++) dl_type_push(&wt, dl_internf("k%s", x->type.axis[i + 2].name), 4);
@@ -139,9 +144,11 @@ static dl_graph *build_unet(dl_module *m, const char *name, int size) {
     dl_builder b = {.graph = g};
     char text[80];
     snprintf(text, sizeof text, "N=1 C=4 D=%d H=%d W=%d", size, size, size);
-    dl_value *x = &dl_graph_var(g, DL_VAR_INPUT, "x", parse_type(text, DL_F32), (dl_init){0}, b.loc)->value;
+    dl_value *x =
+        &dl_graph_var(g, DL_VAR_INPUT, "x", parse_type(text, DL_F32), (dl_init){0}, b.loc)->value;
     text[6] = '5';
-    dl_value *t = &dl_graph_var(g, DL_VAR_TARGET, "t", parse_type(text, DL_F32), (dl_init){0}, b.loc)->value;
+    dl_value *t =
+        &dl_graph_var(g, DL_VAR_TARGET, "t", parse_type(text, DL_F32), (dl_init){0}, b.loc)->value;
     dl_attr slope = dl_attr_float(DL_ATTR_slope, 0.01), axis = dl_attr_name(DL_ATTR_axis, "C");
     dl_value *h[LEVELS], *y = x;
     for (int i = 0; i < LEVELS; i++) {
@@ -156,7 +163,8 @@ static dl_graph *build_unet(dl_module *m, const char *name, int size) {
         y = dl_build1(&b, i ? DL_OP_relu : DL_OP_tanh, y);
     }
     dl_value *error = dl_build1(&b, DL_OP_abs, dl_build2(&b, DL_OP_sub, y, t));
-    dl_graph_result(g, DL_RESULT_LOSS, "loss", dl_build_reduce(&b, DL_OP_mean, error, 0, NULL), NULL);
+    dl_graph_result(g, DL_RESULT_LOSS, "loss", dl_build_reduce(&b, DL_OP_mean, error, 0, NULL),
+                    NULL);
     if (strcmp(name, "eval") == 0) dl_graph_result(g, DL_RESULT_OUTPUT, "y", y, NULL);
     return g;
 }
@@ -178,13 +186,15 @@ static int last_read(const dl_graph *g, const dl_value *v) {
     return last;
 }
 
-/* No two values alive at once overlap, but for an update and its variable. Plainly, pair by pair. */
+/* No two values alive at once overlap, but for an update and its variable. Plainly, pair by pair.
+ */
 static int count_overlaps(const dl_graph *g) {
     enum { MOST = 2000 };
     static const dl_value *v[MOST];
     static int first[MOST], last[MOST];
     int n = 0, overlaps = 0;
-    for (int i = 0; i < g->vars.n; i++) v[n] = &g->vars.at[i]->value, first[n] = -1, last[n++] = g->nodes.n;
+    for (int i = 0; i < g->vars.n; i++)
+        v[n] = &g->vars.at[i]->value, first[n] = -1, last[n++] = g->nodes.n;
     for (int i = 0; i < g->nodes.n && n < MOST; i++)
         v[n] = &g->nodes.at[i]->out[0], first[n] = i, last[n] = last_read(g, v[n]), n++;
     for (int i = 0; i < n; i++)
@@ -194,15 +204,16 @@ static int count_overlaps(const dl_graph *g) {
             if (apart || first[i] > last[k] || first[k] > last[i]) continue;
             bool in_place = false;
             for (int r = 0; r < g->results.n; r++)
-                in_place =
-                    in_place || (g->results.at[r].role == DL_RESULT_UPDATE &&
-                                 g->results.at[r].value == v[i] && &g->results.at[r].var->value == v[k]);
+                in_place = in_place ||
+                           (g->results.at[r].role == DL_RESULT_UPDATE &&
+                            g->results.at[r].value == v[i] && &g->results.at[r].var->value == v[k]);
             overlaps += !in_place;
         }
     return overlaps;
 }
 
-/* Operands come before readers, and the old value of a variable is read before the new one is written. */
+/* Operands come before readers, and the old value of a variable is read before the new one is
+ * written. */
 static int count_disorder(const dl_graph *g) {
     int wrong = 0;
     for (int i = 0; i < g->nodes.n; i++)
@@ -211,8 +222,8 @@ static int count_disorder(const dl_graph *g) {
             wrong += v->def && position(g, v->def) >= i;
             for (int r = 0; v->var && r < g->results.n; r++) {
                 const dl_result *res = &g->results.at[r];
-                wrong +=
-                    res->role == DL_RESULT_UPDATE && res->var == v->var && position(g, res->value->def) < i;
+                wrong += res->role == DL_RESULT_UPDATE && res->var == v->var &&
+                         position(g, res->value->def) < i;
             }
         }
     return wrong;
@@ -242,7 +253,8 @@ static void test_memory(int size, const char *passes) {
           err.message);
     dl_liveness before, live;
     CHECK(dl_find_liveness(train, m->arena, &before, &err), "%s", err.message);
-    /* Without fusion the graph is not of the stages that the manager would check: run the passes plainly. */
+    /* Without fusion the graph is not of the stages that the manager would check: run the passes
+     * plainly. */
     for (int i = 0; i < 2; i++) dl_pass_schedule(m->graphs.at[i], &ctx);
     for (int i = 0; i < 2; i++) dl_pass_plan_memory(m->graphs.at[i], &ctx);
     CHECK(err.code == DL_OK, "%s", err.message);
@@ -257,14 +269,17 @@ static void test_memory(int size, const char *passes) {
         CHECK((double)packed <= 1.1 * (double)live.peak, "%s: %lld bytes for %lld alive", g->name,
               (long long)packed, (long long)live.peak);
         if (i == 0)
-            CHECK(live.peak <= before.peak, "%lld > %lld", (long long)live.peak, (long long)before.peak);
+            CHECK(live.peak <= before.peak, "%lld > %lld", (long long)live.peak,
+                  (long long)before.peak);
     }
     for (int i = 0; i < eval->vars.n; i++) {
         const dl_var *v = eval->vars.at[i], *twin = dl_graph_find_var(train, v->name);
         CHECK(twin && twin->value.offset == v->value.offset, "%s", v->name);
     }
-    CHECK(dl_module_arena_bytes(m) == train->arena_bytes && train->arena_bytes >= eval->arena_bytes, "arena");
-    CHECK(dl_memory_report(train, &report, &err) && strstr(report.at, "param variables"), "%s", err.message);
+    CHECK(dl_module_arena_bytes(m) == train->arena_bytes && train->arena_bytes >= eval->arena_bytes,
+          "arena");
+    CHECK(dl_memory_report(train, &report, &err) && strstr(report.at, "param variables"), "%s",
+          err.message);
     dl_buf_free(&report);
     dl_arena_free(m->arena);
 }
@@ -291,8 +306,8 @@ static void fill_step(dl_interp *run, const dl_graph *g) {
     set_scalar(run, g, "optimizer.lr.init", 1e-3), set_scalar(run, g, "optimizer.lr.total", 100);
 }
 
-/* The whole way from a model's graphs to a planned module, validated at every stage. The step computes what
- * the graph did before it was simplified and fused, and leaves the same variables. */
+/* The whole way from a model's graphs to a planned module, validated at every stage. The step
+ * computes what the graph did before it was simplified and fused, and leaves the same variables. */
 static void test_pipeline(void) {
     dl_module *m[2] = {dl_module_new(NULL), dl_module_new(NULL)};
     const dl_graph *g[2];
@@ -313,8 +328,10 @@ static void test_pipeline(void) {
         CHECK(count_different(run[0], &v->value, run[1], &twin->value) == 0, "%s", v->name);
     }
     for (int i = 0; i < g[0]->results.n; i++)
-        if (g[0]->results.at[i].role == DL_RESULT_LOSS || g[0]->results.at[i].role == DL_RESULT_METRIC)
-            CHECK(count_different(run[0], g[0]->results.at[i].value, run[1], g[1]->results.at[i].value) == 0,
+        if (g[0]->results.at[i].role == DL_RESULT_LOSS ||
+            g[0]->results.at[i].role == DL_RESULT_METRIC)
+            CHECK(count_different(run[0], g[0]->results.at[i].value, run[1],
+                                  g[1]->results.at[i].value) == 0,
                   "%s", g[0]->results.at[i].name);
 
     dl_liveness live;

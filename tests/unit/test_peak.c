@@ -1,8 +1,8 @@
-/* The machine's ceilings beside independent code whose work is counted by hand: multiply-adds on twelve named
- * vectors, and a buffer far larger than any cache that is read and written in order. One thread and its own
- * CPU time, so that neighbours who take the core do not count; the same pages, since a system that is short
- * of huge ones may give them to one buffer and not to the next; both sides in turn, the best round of each;
- * on a restless machine more rounds. */
+/* The machine's ceilings beside independent code whose work is counted by hand: multiply-adds on
+ * twelve named vectors, and a buffer far larger than any cache that is read and written in order.
+ * One thread and its own CPU time, so that neighbours who take the core do not count; the same
+ * pages, since a system that is short of huge ones may give them to one buffer and not to the next;
+ * both sides in turn, the best round of each; on a restless machine more rounds. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +29,8 @@ static volatile float sink;
 __attribute__((target("avx2,fma"))) static double own_flops(dlr_exec *exec) {
     (void)exec;
     float start = sink; /* unknown to the compiler */
-    __m256 x = _mm256_set1_ps(0.25f), y = _mm256_set1_ps(start), a = y, b = y, c = y, d = y, e = y, f = y,
-           g = y, h = y, i = y, j = y, k = y, l = y;
+    __m256 x = _mm256_set1_ps(0.25f), y = _mm256_set1_ps(start), a = y, b = y, c = y, d = y, e = y,
+           f = y, g = y, h = y, i = y, j = y, k = y, l = y;
     for (long turn = 0; turn < TURNS; turn++) {
         a = _mm256_fmadd_ps(a, x, y), b = _mm256_fmadd_ps(b, x, y), c = _mm256_fmadd_ps(c, x, y);
         d = _mm256_fmadd_ps(d, x, y), e = _mm256_fmadd_ps(e, x, y), f = _mm256_fmadd_ps(f, x, y);
@@ -44,12 +44,13 @@ __attribute__((target("avx2,fma"))) static double own_flops(dlr_exec *exec) {
     return 192.0 * TURNS;
 }
 
-/* TURNS turns of twenty instructions that multiply and add two pairs of bf16 in each of sixteen lanes. */
+/* TURNS turns of twenty instructions that multiply and add two pairs of bf16 in each of sixteen
+ * lanes. */
 __attribute__((target("avx512f"))) static double own_pairs(dlr_exec *exec) {
     (void)exec;
     float start = sink;
-    __m512 x = _mm512_set1_ps(start), a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x, j = x,
-           k = x, l = x, m = x, n = x, o = x, p = x, q = x, r = x, t = x, u = x;
+    __m512 x = _mm512_set1_ps(start), a = x, b = x, c = x, d = x, e = x, f = x, g = x, h = x, i = x,
+           j = x, k = x, l = x, m = x, n = x, o = x, p = x, q = x, r = x, t = x, u = x;
 #define OWN_PAIR(v) __asm__ volatile("vdpbf16ps %1, %1, %0" : "+v"(v) : "v"(x))
     for (long turn = 0; turn < TURNS; turn++) {
         OWN_PAIR(a);
@@ -131,8 +132,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The median of the rounds' ratios: the two sides of a round are of the same quarter of a second, and one
- * round that the machine favours or robs moves a best, but no median. */
+/* The median of the rounds' ratios: the two sides of a round are of the same quarter of a second,
+ * and one round that the machine favours or robs moves a best, but no median. */
 static void check_program(dlr_exec *exec, int program, const char *what, double work,
                           double (*own)(dlr_exec *)) {
     double ratios[MOST_ROUNDS], sorted[MOST_ROUNDS], ratio = 0, shortest = 1e9;
@@ -211,8 +212,10 @@ int main(void) {
     err = (dl_error){0};
     const dl_target *generic = dl_target_find("cpu:generic", &err);
     CHECK(dl_peak_plan(arena, generic, DL_F32, 1, &flops, &bytes, &err) != NULL, "%s", err.message);
-    CHECK(dl_peak_plan(arena, generic, DL_F32, 3, &more_flops, &more_bytes, &err) != NULL, "%s", err.message);
-    CHECK(more_flops == 3 * flops && more_bytes == 3 * bytes, "three threads do three times as much");
+    CHECK(dl_peak_plan(arena, generic, DL_F32, 3, &more_flops, &more_bytes, &err) != NULL, "%s",
+          err.message);
+    CHECK(more_flops == 3 * flops && more_bytes == 3 * bytes,
+          "three threads do three times as much");
     dl_arena_free(arena);
     return dl_test_end();
 }

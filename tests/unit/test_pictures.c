@@ -1,5 +1,5 @@
-/* Pictures: how they are moved, scaled and resized, beside PyTorch's numbers; CIFAR-10's layout, JPEG files
- * and their folders. */
+/* Pictures: how they are moved, scaled and resized, beside PyTorch's numbers; CIFAR-10's layout,
+ * JPEG files and their folders. */
 #include "dldata/jpeg_file.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
@@ -41,7 +41,8 @@ static void test_resize(void) {
     const struct {
         int from[2], to[2], n;
         const float *want;
-    } rows[] = {{{5, 7}, {3, 4}, 12, smaller}, {{9, 13}, {2, 3}, 9, least}, {{4, 3}, {6, 7}, 21, larger}};
+    } rows[] = {
+        {{5, 7}, {3, 4}, 12, smaller}, {{9, 13}, {2, 3}, 9, least}, {{4, 3}, {6, 7}, 21, larger}};
     for (int r = 0; r < 3; r++) {
         unsigned char rgb[9 * 13 * 3], *at = rgb;
         float planes[3 * 6 * 7];
@@ -50,7 +51,8 @@ static void test_resize(void) {
             for (int x = 0; x < rows[r].from[1]; x++)
                 for (int c = 0; c < 3; c++) *at++ = point(y, x, c);
         dlr_jpeg from = {rows[r].from[0], rows[r].from[1], rgb};
-        CHECK(dlr_jpeg_resize(&from, rows[r].to[0], rows[r].to[1], planes, &err), "%s", err.message);
+        CHECK(dlr_jpeg_resize(&from, rows[r].to[0], rows[r].to[1], planes, &err), "%s",
+              err.message);
         for (int i = 0; i < rows[r].n; i++) CHECK_NEAR(planes[i], rows[r].want[i], 2e-3);
     }
 }
@@ -59,9 +61,10 @@ static void test_moves(void) {
     /* grid_sample(padding_mode="border", align_corners=True), its first rows */
     static const float shifted[] = {18.5f, 18.5f, 66.75f,  163.25f, 131.75f, 100.25f,
                                     55.5f, 55.5f, 109.25f, 152.75f, 132.25f, 156.5f};
-    static const float zoomed[] = {199,     199,    144.4f, 17,    145.6f,  18.2f,  199,     199,
-                                   144.4f,  17,     145.6f, 18.2f, 141.6f,  141.6f, 138.45f, 41.5f,
-                                   164.71f, 31.92f, 43.2f,  43.2f, 128.25f, 83.5f,  197.47f, 55.44f};
+    static const float zoomed[] = {199,    199,    144.4f,  17,    145.6f,  18.2f,
+                                   199,    199,    144.4f,  17,    145.6f,  18.2f,
+                                   141.6f, 141.6f, 138.45f, 41.5f, 164.71f, 31.92f,
+                                   43.2f,  43.2f,  128.25f, 83.5f, 197.47f, 55.44f};
     enum { H = 5, W = 6 };
     float planes[3 * H * W], out[3 * H * W], scratch[256];
     CHECK(dlr_picture_scratch(H, W) <= sizeof scratch);
@@ -73,7 +76,8 @@ static void test_moves(void) {
     static const float mean[3] = {103.939f, 116.779f, 123.68f};
     dlr_picture_write(planes, H, W, &plain, DLR_SCALING_CAFFE, out, scratch);
     for (int c = 0; c < 3; c++)
-        for (int i = 0; i < H * W; i++) CHECK(out[c * H * W + i] == planes[(2 - c) * H * W + i] - mean[c]);
+        for (int i = 0; i < H * W; i++)
+            CHECK(out[c * H * W + i] == planes[(2 - c) * H * W + i] - mean[c]);
     dlr_picture_write(planes, H, W, &shift, DLR_SCALING_UNIT, out, scratch);
     for (int i = 0; i < 12; i++) CHECK_NEAR(out[i] * 255, shifted[i], 2e-3);
     dlr_picture_write(planes, H, W, &zoom, DLR_SCALING_UNIT, out, scratch);
@@ -88,8 +92,8 @@ static void test_draws(void) {
     for (int k = 0; k < 5; k++) least[k] = 9, most[k] = -9;
     for (int i = 0; i < N; i++) {
         dlr_move m = dlr_move_draw(&moves, (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, (uint32_t)i});
-        double v[5] = {m.shift[0] / 0.33, m.shift[1] / 0.33, (m.zoom[0] - 1) / 0.5, (m.zoom[1] - 1) / 0.5,
-                       m.flip};
+        double v[5] = {m.shift[0] / 0.33, m.shift[1] / 0.33, (m.zoom[0] - 1) / 0.5,
+                       (m.zoom[1] - 1) / 0.5, m.flip};
         for (int k = 0; k < 5; k++) {
             sum[k] += v[k], square[k] += v[k] * v[k];
             least[k] = v[k] < least[k] ? v[k] : least[k], most[k] = v[k] > most[k] ? v[k] : most[k];
@@ -97,18 +101,20 @@ static void test_draws(void) {
         product += v[0] * v[1] + v[2] * v[3] + v[0] * (v[4] - 0.5);
     }
     for (int k = 0; k < 4; k++) {
-        CHECK(least[k] >= -1 && most[k] <= 1 && least[k] < -0.999 && most[k] > 0.999, "%g %g", least[k],
-              most[k]);
+        CHECK(least[k] >= -1 && most[k] <= 1 && least[k] < -0.999 && most[k] > 0.999, "%g %g",
+              least[k], most[k]);
         CHECK_NEAR(sum[k] / N, 0, 0.02);
         CHECK_NEAR(square[k] / N, 1 / 3.0, 0.01);
     }
     CHECK_NEAR(sum[4] / N, 0.5, 0.02);
     CHECK_NEAR(product / N, 0, 0.03);
     dlr_move none = dlr_move_draw(&(dlr_moves){0}, (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, 2});
-    CHECK(none.shift[0] == 0 && none.shift[1] == 0 && none.zoom[0] == 1 && none.zoom[1] == 1 && !none.flip);
+    CHECK(none.shift[0] == 0 && none.shift[1] == 0 && none.zoom[0] == 1 && none.zoom[1] == 1 &&
+          !none.flip);
 }
 
-/* Parts of a picture lie within it; their areas and ratios are spread as torchvision's RandomResizedCrop's.
+/* Parts of a picture lie within it; their areas and ratios are spread as torchvision's
+ * RandomResizedCrop's.
  */
 static void test_boxes(void) {
     enum { N = 20000, HEIGHT = 400, WIDTH = 500 };
@@ -116,9 +122,10 @@ static void test_boxes(void) {
     double area = 0, squares = 0, ratio = 0, least = 9, most = 0, place[2] = {0};
     int outside = 0, edges[2] = {0};
     for (int i = 0; i < N; i++) {
-        dlr_box b = dlr_box_draw(&moves, (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, (uint32_t)i}, HEIGHT, WIDTH);
-        outside += b.top < 0 || b.left < 0 || b.height < 1 || b.width < 1 || b.top + b.height > HEIGHT ||
-                   b.left + b.width > WIDTH;
+        dlr_box b = dlr_box_draw(&moves, (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, (uint32_t)i},
+                                 HEIGHT, WIDTH);
+        outside += b.top < 0 || b.left < 0 || b.height < 1 || b.width < 1 ||
+                   b.top + b.height > HEIGHT || b.left + b.width > WIDTH;
         double a = (double)(b.height * b.width) / (HEIGHT * WIDTH),
                r = log((double)b.width / (double)b.height);
         area += a, squares += a * a, ratio += r;
@@ -128,19 +135,20 @@ static void test_boxes(void) {
         edges[0] += b.top == 0, edges[1] += b.top + b.height == HEIGHT;
     }
     CHECK(outside == 0 && edges[0] > 20 && edges[1] > 20, "%d %d %d", outside, edges[0], edges[1]);
-    CHECK(least > -log(4.0 / 3) - 0.02 && most < log(4.0 / 3) + 0.02 && least < -0.27 && most > 0.27, "%g %g",
-          least, most);
+    CHECK(least > -log(4.0 / 3) - 0.02 && most < log(4.0 / 3) + 0.02 && least < -0.27 &&
+              most > 0.27,
+          "%g %g", least, most);
     CHECK_NEAR(place[0] / N, 0.5, 0.01);
     CHECK_NEAR(place[1] / N, 0.5, 0.01);
-    /* torchvision.transforms.RandomResizedCrop.get_params of 0.29, scale (0.08, 1), its usual ratio, 100,000
-     * times */
+    /* torchvision.transforms.RandomResizedCrop.get_params of 0.29, scale (0.08, 1), its usual
+     * ratio, 100,000 times */
     CHECK_NEAR(area / N, 0.4543, 0.008);
     CHECK_NEAR(squares / N, 0.2576, 0.008);
     CHECK_NEAR(ratio / N, 0.0287, 0.006);
     dlr_box all = dlr_box_draw(&(dlr_moves){0}, (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, 2}, 7, 9);
     CHECK(all.top == 0 && all.left == 0 && all.height == 7 && all.width == 9);
-    dlr_box wide =
-        dlr_box_draw(&(dlr_moves){.crop = 0.99}, (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, 2}, 10, 100);
+    dlr_box wide = dlr_box_draw(&(dlr_moves){.crop = 0.99},
+                                (dlr_rng_place){3, DLR_STREAM_TRAIN, 1, 2}, 10, 100);
     CHECK(wide.height == 10 && wide.width == 13 && wide.top == 0 && wide.left == 43, "%d at %d",
           (int)wide.width, (int)wide.left); /* none fits: the middle of the nearest ratio */
     unsigned char rgb[4 * 5 * 3];
@@ -169,16 +177,18 @@ static dlr_dataset *open_set(const set_options *o, dl_error *err) {
     dl_type_push(&x, "H", o->height), dl_type_push(&x, "W", o->width);
     dl_type_push(&t, "N", 2);
     if (o->label_axis) dl_type_push(&t, "C", o->label_axis);
-    CHECK(dlr_arrays_add(&arrays, "x", false, &x, err) && dlr_arrays_add(&arrays, "t", true, &t, err));
+    CHECK(dlr_arrays_add(&arrays, "x", false, &x, err) &&
+          dlr_arrays_add(&arrays, "t", true, &t, err));
     return dlr_dataset_open(o->loader, o->options,
-                            &(dlr_dataset_options){o->split, 7, &arrays, false, DLR_OPEN_FOR_USE}, err);
+                            &(dlr_dataset_options){o->split, 7, &arrays, false, DLR_OPEN_FOR_USE},
+                            err);
 }
 
 static void refuse(const set_options *o, dl_code code, const char *first, const char *second) {
     dl_error err = {0};
     dlr_dataset *d = open_set(o, &err);
-    CHECK(!d && err.code == code && strstr(err.message, first) && strstr(err.message, second), "%s | %s %s",
-          err.message, first, second);
+    CHECK(!d && err.code == code && strstr(err.message, first) && strstr(err.message, second),
+          "%s | %s %s", err.message, first, second);
     dlr_dataset_close(d);
     dl_input_forget(); /* which the next file may replace */
 }
@@ -189,8 +199,8 @@ static void check_workers(const dlr_dataset *d, size_t floats) {
     float *want = NULL;
     for (int workers = 0; workers < 4; workers++) {
         dl_error err = {0};
-        dlr_prefetch *p =
-            dlr_prefetch_start(d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false}, &err);
+        dlr_prefetch *p = dlr_prefetch_start(
+            d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false}, &err);
         CHECK(p != NULL, "%s", err.message);
         if (!p) return;
         size_t each = BATCH * floats;
@@ -254,9 +264,11 @@ static void test_cifar(void) {
     o.folder = strdup(in_dir("cifar"));
     set_options s = cifar_set(&o, DLR_VALID);
     dlr_dataset *d = open_set(&s, &err);
-    CHECK(d && dlr_dataset_samples(d) == 3 && dlr_dataset_scratch(d) <= sizeof scratch, "%s", err.message);
+    CHECK(d && dlr_dataset_samples(d) == 3 && dlr_dataset_scratch(d) <= sizeof scratch, "%s",
+          err.message);
     for (int k = 0; d && k < 3; k++) { /* as they are, whatever training does */
-        CHECK(dlr_dataset_sample(d, k, k, (void *[]){x, &t}, scratch, &err) && t == (20 + k) % 10, "%d", t);
+        CHECK(dlr_dataset_sample(d, k, k, (void *[]){x, &t}, scratch, &err) && t == (20 + k) % 10,
+              "%d", t);
         int bad = 0;
         for (int i = 0; i < 3 * PLANE; i++) bad += x[i] != (float)record_byte(20 + k, 1 + i) / 255;
         CHECK(bad == 0, "%d", bad);
@@ -278,7 +290,8 @@ static void test_cifar(void) {
     check_workers(d, 3 * PLANE);
     dlr_dataset_close(d);
     o.pictures.moves = (dlr_moves){0};
-    for (int limit = 0; limit < 8; limit += 7) { /* an epoch has each picture once, in an order of its own */
+    for (int limit = 0; limit < 8;
+         limit += 7) { /* an epoch has each picture once, in an order of its own */
         o.pictures.limit = limit;
         int n = limit ? limit : N, moved = 0;
         d = open_set(&s, &err);
@@ -365,8 +378,8 @@ static void test_decoding(void) {
     make_jpeg(&b);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         CHECK(decode(&b, b.n, sizes[i][0], sizes[i][1], &p, &err), "%s", err.message);
-        CHECK(p.height == sizes[i][2] && p.width == sizes[i][3], "%d: %d x %d", (int)i, (int)p.height,
-              (int)p.width);
+        CHECK(p.height == sizes[i][2] && p.width == sizes[i][3], "%d: %d x %d", (int)i,
+              (int)p.height, (int)p.width);
         double scale = (double)TALL / (double)p.height, worst = 0;
         for (int y = 0; y < p.height; y++)
             for (int x = 0; x < p.width; x++)
@@ -391,8 +404,8 @@ static void test_decoding(void) {
 }
 
 /* A file of `parts` colours, each point `v`. */
-static void encode_flat(J_COLOR_SPACE space, int parts, const unsigned char *v, unsigned char **bytes,
-                        unsigned long *n) {
+static void encode_flat(J_COLOR_SPACE space, int parts, const unsigned char *v,
+                        unsigned char **bytes, unsigned long *n) {
     struct jpeg_compress_struct c;
     struct jpeg_error_mgr e;
     unsigned char row[16 * 4];
@@ -439,7 +452,8 @@ static void write_jpeg(const char *path, int red) {
     dl_buf b = {0};
     dl_error err = {0};
     for (int i = 0; i < 24 * 20 * 3; i++) rgb[i] = (unsigned char)(i % 3 ? 100 : red);
-    CHECK(jpeg_encode(rgb, 24, 20, 95, &b, &err) && dl_write_file(path, b.at, b.n, &err), "%s", err.message);
+    CHECK(jpeg_encode(rgb, 24, 20, 95, &b, &err) && dl_write_file(path, b.at, b.n, &err), "%s",
+          err.message);
     dl_buf_free(&b);
 }
 
@@ -449,7 +463,8 @@ static void count_skipped(const char *why) {
     CHECK(strstr(why, "t/cat/3.jpg") || strstr(why, "t/bee/1.JPG"), "%s", why);
 }
 
-/* With `skipped`, a file that cannot be read gives way to the next one, and is told once, however often met.
+/* With `skipped`, a file that cannot be read gives way to the next one, and is told once, however
+ * often met.
  */
 static void check_skipping(const set_options *s) {
     static float x[3 * 16 * 12];
@@ -463,10 +478,12 @@ static void check_skipping(const set_options *s) {
     for (int epoch = 0; d && epoch < 3; epoch++) {
         int64_t t, of[3] = {0};
         for (int k = 0; k < 6; k++) {
-            CHECK(dlr_dataset_sample(d, epoch, k, (void *[]){x, &t}, scratch, &err), "%s", err.message);
+            CHECK(dlr_dataset_sample(d, epoch, k, (void *[]){x, &t}, scratch, &err), "%s",
+                  err.message);
             of[t]++;
         }
-        CHECK(of[1] == 0 && of[0] + of[2] == 6, "the damaged class' only picture: others in its place");
+        CHECK(of[1] == 0 && of[0] + of[2] == 6,
+              "the damaged class' only picture: others in its place");
     }
     CHECK(skipped == 2, "%d told", (int)skipped);
     dlr_dataset_close(d);
@@ -491,9 +508,11 @@ static void test_folder(void) {
         .train = strdup(in_dir("t")), .valid = strdup(in_dir("v")), .pictures = {.classes = 3}};
     set_options s = {&dlr_image_folder_loader, &o, DLR_VALID, 3, 16, 12, DL_I64, 0};
     dlr_dataset *d = open_set(&s, &err); /* a class without a folder shifts no label */
-    CHECK(d && dlr_dataset_samples(d) == 2 && dlr_dataset_scratch(d) <= sizeof scratch, "%s", err.message);
+    CHECK(d && dlr_dataset_samples(d) == 2 && dlr_dataset_scratch(d) <= sizeof scratch, "%s",
+          err.message);
     for (int k = 0; d && k < 2; k++) {
-        CHECK(dlr_dataset_sample(d, 0, k, (void *[]){x, &t}, scratch, &err) && t == k + 1, "%s", err.message);
+        CHECK(dlr_dataset_sample(d, 0, k, (void *[]){x, &t}, scratch, &err) && t == k + 1, "%s",
+              err.message);
         CHECK_NEAR(x[0] * 255, k ? 200 : 220, 6);
         CHECK_NEAR(x[2 * 16 * 12] * 255, 100, 6);
     }

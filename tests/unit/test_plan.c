@@ -1,4 +1,5 @@
-/* Plans and their files: what is written is read back; what is damaged is refused, and never loaded as code.
+/* Plans and their files: what is written is read back; what is damaged is refused, and never loaded
+ * as code.
  */
 #include "ir/base/input.h"
 #include "tests/check.h"
@@ -21,12 +22,14 @@ static dl_plan *make_plan(void) {
     add_var(p, DL_VAR_STATE, "m", vector(7), (dl_init){DL_INIT_CONST, 1, 0}, 65536);
     p->vars.at[2].of = "conv.weight";
     add_var(p, DL_VAR_HYPER, "lr", dl_scalar(DL_F64), (dl_init){DL_INIT_CONST, 1e-3, 0}, 65600);
-    add_var(p, DL_VAR_STATE, "none", vector(0), (dl_init){0}, 65600); /* no elements: overlaps nothing */
+    add_var(p, DL_VAR_STATE, "none", vector(0), (dl_init){0},
+            65600); /* no elements: overlaps nothing */
     add_var(p, DL_VAR_TABLE, "list 1", vector(3), (dl_init){0}, 65664);
     for (int i = 0; i < 3; i++) dl_push(p->arena, &p->vars.at[5].numbers, 0.1 - i);
     add_kernel(p, "k0", 2, 8, 1, 256, 128, 3, (int64_t[]){1536, 32 * 81 * 4, 4});
     add_kernel(p, "k1", 1, 0, 0, 0, 0, 0, NULL);
-    dl_push(p->arena, &p->kernels.at[0].stores, ((dl_plan_store){2, dl_scalar(DL_F32), "mul", "m.dl:3"}));
+    dl_push(p->arena, &p->kernels.at[0].stores,
+            ((dl_plan_store){2, dl_scalar(DL_F32), "mul", "m.dl:3"}));
     dl_push(p->arena, &p->objects,
             (dl_plan_object){99, "int x;\n", 11, (const unsigned char *)"not code..."});
     dl_plan_program *train = add_program(p, "train");
@@ -49,7 +52,8 @@ static void test_round_trip(const dl_plan *p, const char *path) {
     dl_plan *q = dl_plan_read(arena, path, &err);
     CHECK(q, "%s", err.message);
     if (!q) return;
-    CHECK(same_text(q->model, "M") && same_text(q->target, "cpu:generic") && q->key == 42 && q->batch == 2);
+    CHECK(same_text(q->model, "M") && same_text(q->target, "cpu:generic") && q->key == 42 &&
+          q->batch == 2);
     CHECK(q->arena_bytes == p->arena_bytes && q->workspace_bytes == 256 && q->scratch_bytes == 128);
     CHECK(q->vars.n == p->vars.n && q->kernels.n == 2 && q->objects.n == 1 && q->programs.n == 2);
     for (int i = 0; i < p->vars.n; i++) {
@@ -57,25 +61,29 @@ static void test_round_trip(const dl_plan *p, const char *path) {
         CHECK(same_text(a->name, b->name) && same_text(a->of, b->of) && a->role == b->role &&
               a->offset == b->offset);
         CHECK(dl_type_same(&a->type, &b->type) && dl_layout_same(a->type.layout, b->type.layout));
-        CHECK(
-            a->numbers.n == b->numbers.n &&
-            (!a->numbers.n || !memcmp(a->numbers.at, b->numbers.at, sizeof(double) * (size_t)a->numbers.n)));
+        CHECK(a->numbers.n == b->numbers.n &&
+              (!a->numbers.n ||
+               !memcmp(a->numbers.at, b->numbers.at, sizeof(double) * (size_t)a->numbers.n)));
         CHECK(a->init.kind == b->init.kind && a->init.a == b->init.a && a->init.b == b->init.b);
     }
     const dl_plan_kernel *k = &q->kernels.at[0];
     CHECK(same_text(k->name, "k0") && same_text(k->symbol, "k0") && same_text(k->where, "m.dl:1") &&
           same_text(k->variant, "tall") && k->object == 0);
-    CHECK(k->phases == 2 && k->units[0] == 8 && k->units[1] == 1 && k->workspace == 256 && k->scratch == 128);
-    CHECK(k->nargs == 3 && k->arg_bytes[0] == 1536 && k->arg_bytes[1] == 32 * 81 * 4 && k->arg_bytes[2] == 4);
+    CHECK(k->phases == 2 && k->units[0] == 8 && k->units[1] == 1 && k->workspace == 256 &&
+          k->scratch == 128);
+    CHECK(k->nargs == 3 && k->arg_bytes[0] == 1536 && k->arg_bytes[1] == 32 * 81 * 4 &&
+          k->arg_bytes[2] == 4);
     CHECK(k->stores.n == 1 && k->stores.at[0].arg == 2 && same_text(k->stores.at[0].op, "mul") &&
           same_text(k->stores.at[0].where, "m.dl:3") && k->stores.at[0].type.dtype == DL_F32);
     CHECK(k->flops == 10 && k->bytes == 20 && k->predicted_us == 1.5);
     CHECK(q->objects.at[0].key == 99 && same_text(q->objects.at[0].source, "int x;\n"));
     CHECK(q->objects.at[0].bytes == 11 && memcmp(q->objects.at[0].image, "not code...", 11) == 0);
     const dl_plan_program *g = dl_plan_program_find(q, "train");
-    CHECK(g && g->launches.n == 2 && g->launches.at[0].nargs == 3 && g->launches.at[0].args[2] == 128000);
+    CHECK(g && g->launches.n == 2 && g->launches.at[0].nargs == 3 &&
+          g->launches.at[0].args[2] == 128000);
     CHECK(g->results.n == 2 && g->results.at[0].var == -1 && g->results.at[1].var == 1);
-    CHECK(same_text(g->results.at[1].name, "conv.weight") && g->results.at[1].role == DL_RESULT_UPDATE);
+    CHECK(same_text(g->results.at[1].name, "conv.weight") &&
+          g->results.at[1].role == DL_RESULT_UPDATE);
     CHECK(dl_plan_program_find(q, "eval") && !dl_plan_program_find(q, "test"));
     CHECK(dl_plan_parameters(q) == 20 * 81);
     CHECK(dl_plan_peak(q, 3) == (1 << 20) + 256 + 3 * 128);
@@ -115,7 +123,8 @@ static void try_read(const char *path, const char *file, size_t n) {
     dl_plan *p = dl_plan_read(NULL, path, &err);
     if (!p) {
         refused++;
-        if (err.code != DL_INPUT || !strstr(err.message, path)) CHECK(false, "%d %s", err.code, err.message);
+        if (err.code != DL_INPUT || !strstr(err.message, path))
+            CHECK(false, "%d %s", err.code, err.message);
         return;
     }
     accepted++;
@@ -142,8 +151,8 @@ static void test_mutations(const dl_plan *p, const char *file_path) {
         }
     CHECK(accepted == 0 && refused == (int)(3 * n), "%d accepted, %d refused", accepted, refused);
 
-    /* An adversary makes the checksum fit: every value in the table of sections, some in every byte behind
-     * it. */
+    /* An adversary makes the checksum fit: every value in the table of sections, some in every byte
+     * behind it. */
     for (size_t i = HEADER; i < n; i++)
         for (int v = 0; v < 256; v += i < HEADER + TABLE ? 1 : 51) {
             memcpy(file, good, n);
@@ -158,7 +167,8 @@ static void test_mutations(const dl_plan *p, const char *file_path) {
             random = random * 1664525u + 1013904223u;
             size_t at = HEADER + (random >> 8) % (n - HEADER - 8);
             random = random * 1664525u + 1013904223u;
-            int64_t v = (int64_t[]){-1, (int64_t)1 << 62, random, INT64_MIN, 0x7fffffff}[(random >> 20) % 5];
+            int64_t v = (int64_t[]){-1, (int64_t)1 << 62, random, INT64_MIN,
+                                    0x7fffffff}[(random >> 20) % 5];
             memcpy(file + at, &v, (random >> 28) % 2 ? 8 : 4);
         }
         seal(file, n);
@@ -218,12 +228,12 @@ static void expect_fault(const dl_plan *p, const char *field, const char *text) 
     CHECK(!dl_plan_check(p, &err) && err.code == DL_INPUT && strstr(err.message, text),
           "%s: want '%s', got %d '%s'", field, text, err.code, err.message);
 }
-#define FAULT(field, value, text)                                                                            \
-    do {                                                                                                     \
-        __typeof__(field) kept = (field);                                                                    \
-        (field) = (value);                                                                                   \
-        expect_fault(p, #field, text);                                                                       \
-        (field) = kept;                                                                                      \
+#define FAULT(field, value, text)                                                                  \
+    do {                                                                                           \
+        __typeof__(field) kept = (field);                                                          \
+        (field) = (value);                                                                         \
+        expect_fault(p, #field, text);                                                             \
+        (field) = kept;                                                                            \
     } while (0)
 
 static void test_check(dl_plan *p) {

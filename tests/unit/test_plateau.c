@@ -23,17 +23,20 @@ static const char oracle[] =
     "    s = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, factor=factor, patience=patience,\n"
     "        threshold=threshold, min_lr=least, eps=smallest)\n"
     "    for e in range(200):\n"
-    "        s.step(1 / (1 + e * 7919 %% 101) + 3 / (1 + e // 20) + (float('nan') if e == 90 else 0))\n"
+    "        s.step(1 / (1 + e * 7919 %% 101) + 3 / (1 + e // 20) + (float('nan') if e == 90 else "
+    "0))\n"
     "        print(repr(opt.param_groups[0]['lr']))\n";
 
-static double loss_of(int e) { return 1 / (1.0 + e * 7919 % 101) + 3 / (1.0 + e / 20) + (e == 90 ? NAN : 0); }
+static double loss_of(int e) {
+    return 1 / (1.0 + e * 7919 % 101) + 3 / (1.0 + e / 20) + (e == 90 ? NAN : 0);
+}
 
 int main(void) {
     char path[] = "/tmp/dl_plateau_XXXXXX", cases[1000] = "[", command[64];
     for (int i = 0; i < CASES; i++)
-        snprintf(cases + strlen(cases), sizeof cases - strlen(cases), "(%.17g, %d, %.17g, %.17g, %.17g), ",
-                 options[i].factor, (int)options[i].patience, options[i].threshold, options[i].least,
-                 options[i].smallest);
+        snprintf(cases + strlen(cases), sizeof cases - strlen(cases),
+                 "(%.17g, %d, %.17g, %.17g, %.17g), ", options[i].factor, (int)options[i].patience,
+                 options[i].threshold, options[i].least, options[i].smallest);
     strcat(cases, "]");
     int fd = mkstemp(path);
     FILE *script = fd >= 0 ? fdopen(fd, "w") : NULL;
@@ -50,7 +53,8 @@ int main(void) {
         for (int e = 0; e < EPOCHS; e++) {
             fell += dlr_plateau_step(&p, &options[i], loss_of(e));
             if (!lines || fscanf(lines, "%lf", &want) != 1) continue;
-            CHECK(fabs(p.rate - want) <= 1e-15, "case %d, epoch %d: %.17g, want %.17g", i, e, p.rate, want);
+            CHECK(fabs(p.rate - want) <= 1e-15, "case %d, epoch %d: %.17g, want %.17g", i, e,
+                  p.rate, want);
             asked++;
         }
     }

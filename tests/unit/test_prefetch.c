@@ -1,5 +1,5 @@
-/* The ring of batches: the same samples for any number of workers and ranks, from any place, and errors where
- * due. */
+/* The ring of batches: the same samples for any number of workers and ranks, from any place, and
+ * errors where due. */
 #include "ir/base/file_calls.h"
 #include "runtime/data/prefetch.h"
 #include "tests/check.h"
@@ -22,8 +22,8 @@ static dlr_dataset *open_split(dlr_split split, bool in_memory, int64_t samples)
     return d;
 }
 
-/* The next `n` batches, inputs and targets in one array; the places are checked against (epoch, index)
- * onwards. */
+/* The next `n` batches, inputs and targets in one array; the places are checked against (epoch,
+ * index) onwards. */
 static float *take(dlr_prefetch *p, int batch, int n, int64_t epoch, int64_t index) {
     size_t each = (size_t)batch * (INPUT + TARGET);
     float *all = malloc((size_t)n * each * sizeof *all);
@@ -35,7 +35,8 @@ static float *take(dlr_prefetch *p, int batch, int n, int64_t epoch, int64_t ind
         if (!ok) break;
         CHECK(b.epoch == epoch && b.index == index, "%d.%d, not %d.%d", (int)b.epoch, (int)b.index,
               (int)epoch, (int)index);
-        CHECK(((uintptr_t)b.data[0] & 63) == 0 && ((uintptr_t)b.data[1] & 63) == 0 && b.arrays->n == 2);
+        CHECK(((uintptr_t)b.data[0] & 63) == 0 && ((uintptr_t)b.data[1] & 63) == 0 &&
+              b.arrays->n == 2);
         memcpy(all + (size_t)i * each, b.data[0], (size_t)batch * INPUT * sizeof *all);
         memcpy(all + (size_t)i * each + (size_t)batch * INPUT, b.data[1],
                (size_t)batch * TARGET * sizeof *all);
@@ -55,7 +56,8 @@ static dlr_prefetch *start(const dlr_dataset *d, dlr_prefetch_options o) {
     return p;
 }
 
-/* Two epochs and a bit, for 0, 1, 2 and 5 workers, rings of 1 to 4 batches, every loader of files. */
+/* Two epochs and a bit, for 0, 1, 2 and 5 workers, rings of 1 to 4 batches, every loader of files.
+ */
 static void test_workers(void) {
     enum { BATCH = 4, N = 13 };
     static const int workers[] = {0, 1, 2, 5};
@@ -70,8 +72,8 @@ static void test_workers(void) {
                 CHECK(dlr_prefetch_batches(p) == 5 && dlr_dataset_samples(d) == 5 * BATCH + 3);
                 float *got = take(p, BATCH, N, 0, 0);
                 if (want)
-                    CHECK(equal(got, want, BATCH, N), "%s, %d workers, depth %d", places[l], workers[k],
-                          depth);
+                    CHECK(equal(got, want, BATCH, N), "%s, %d workers, depth %d", places[l],
+                          workers[k], depth);
                 else
                     want = got;
                 if (got != want) free(got);
@@ -84,8 +86,8 @@ static void test_workers(void) {
     free(want);
 }
 
-/* Batch b, sample i of rank r is sample (b B + i) W + r of the epoch; together the ranks cover what one rank
- * would. */
+/* Batch b, sample i of rank r is sample (b B + i) W + r of the epoch; together the ranks cover what
+ * one rank would. */
 static void test_ranks(void) {
     enum { WORLD = 3, BATCH = 2 };
     dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, 20);
@@ -122,8 +124,8 @@ static void test_seek(void) {
             int at = places[k], n = N - at < 3 ? N - at : 3;
             dlr_prefetch_seek(p, at / 5, at % 5);
             float *got = take(p, BATCH, n, at / 5, at % 5);
-            CHECK(equal(got, whole + (size_t)at * BATCH * (INPUT + TARGET), BATCH, n), "%d workers, from %d",
-                  workers, at);
+            CHECK(equal(got, whole + (size_t)at * BATCH * (INPUT + TARGET), BATCH, n),
+                  "%d workers, from %d", workers, at);
             free(got);
         }
         dlr_prefetch_seek(p, 1000000, 4); /* far: nothing is replayed */
@@ -149,20 +151,26 @@ static void test_validation(void) {
 static void test_turn(void) {
     enum { BATCH = 2, N = 5 };
     dl_error err = {0};
-    dlr_dataset *train = open_split(DLR_TRAIN, IN_FILE, 11), *valid = open_split(DLR_VALID, IN_MEMORY, 7);
+    dlr_dataset *train = open_split(DLR_TRAIN, IN_FILE, 11),
+                *valid = open_split(DLR_VALID, IN_MEMORY, 7);
     dlr_dataset *few = open_split(DLR_VALID, IN_FILE, 1);
     for (int workers = 0; workers < 4; workers++) {
-        dlr_prefetch *one = start(valid, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false});
+        dlr_prefetch *one =
+            start(valid, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false});
         float *want_valid = take(one, BATCH, 3, 0, 0);
         dlr_prefetch_stop(one);
-        dlr_prefetch *p = start(train, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false});
+        dlr_prefetch *p =
+            start(train, (dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false});
         float *want = take(p, BATCH, N, 0, 0);
         for (int round = 0; round < 4; round++) {
-            CHECK(dlr_prefetch_turn(p, valid, 0, 0, &err) && dlr_prefetch_batches(p) == 3, "%s", err.message);
+            CHECK(dlr_prefetch_turn(p, valid, 0, 0, &err) && dlr_prefetch_batches(p) == 3, "%s",
+                  err.message);
             float *got = take(p, BATCH, 1 + round % 3, 0, 0);
-            CHECK(equal(got, want_valid, BATCH, 1 + round % 3), "%d workers, validation %d", workers, round);
+            CHECK(equal(got, want_valid, BATCH, 1 + round % 3), "%d workers, validation %d",
+                  workers, round);
             free(got);
-            CHECK(dlr_prefetch_turn(p, train, 0, 0, &err) && dlr_prefetch_batches(p) == 5, "%s", err.message);
+            CHECK(dlr_prefetch_turn(p, train, 0, 0, &err) && dlr_prefetch_batches(p) == 5, "%s",
+                  err.message);
             got = take(p, BATCH, N - round, 0, 0);
             CHECK(equal(got, want, BATCH, N - round), "%d workers, training %d", workers, round);
             free(got);
@@ -178,8 +186,8 @@ static void test_turn(void) {
     dlr_dataset_close(train), dlr_dataset_close(valid), dlr_dataset_close(few);
 }
 
-/* A ring that is turned at the end of an epoch reads nothing ahead beyond it, and yet goes on where it is not
- * turned. */
+/* A ring that is turned at the end of an epoch reads nothing ahead beyond it, and yet goes on where
+ * it is not turned. */
 static void test_turned_between(void) {
     enum { BATCH = 2, N = 5 };
     dlr_dataset *d = open_split(DLR_TRAIN, IN_FILE, BATCH * N);
@@ -195,12 +203,14 @@ static void test_turned_between(void) {
         dlr_prefetch_fill(p);
         dl_file_calls one = dl_file_calls_since(&before);
         CHECK(two.bytes > 0 && 2 * one.bytes == two.bytes && 2 * one.reads == two.reads,
-              "%d workers: %lld bytes of %lld", workers, (long long)one.bytes, (long long)two.bytes);
+              "%d workers: %lld bytes of %lld", workers, (long long)one.bytes,
+              (long long)two.bytes);
         float *more = take(p, BATCH, N, 1, 0);
         dlr_prefetch_fill(p);
-        CHECK(dl_file_calls_since(&before).bytes == two.bytes, "%d workers: no more than two epochs",
-              workers);
-        CHECK(equal(got, want, BATCH, N) && equal(more, want + BATCH * N * (INPUT + TARGET), BATCH, N),
+        CHECK(dl_file_calls_since(&before).bytes == two.bytes,
+              "%d workers: no more than two epochs", workers);
+        CHECK(equal(got, want, BATCH, N) &&
+                  equal(more, want + BATCH * N * (INPUT + TARGET), BATCH, N),
               "%d workers", workers);
         free(got), free(more);
         dlr_prefetch_stop(p);
@@ -209,8 +219,8 @@ static void test_turned_between(void) {
     dlr_dataset_close(d);
 }
 
-/* The file is cut while batches are read: the error comes at `next`, again and again, and goes when the file
- * is back. */
+/* The file is cut while batches are read: the error comes at `next`, again and again, and goes when
+ * the file is back. */
 static void test_errors_surface(void) {
     char copy[120];
     snprintf(copy, sizeof copy, "%s/cut.h5", dir);
@@ -230,12 +240,13 @@ static void test_errors_surface(void) {
         dlr_batch b;
         int good = 0;
         while (good < 8 && dlr_prefetch_next(p, &b, &err)) good++;
-        CHECK(good <= 2 && err.code == DL_IO && strstr(err.message, "ends too early"), "%d good, %s", good,
-              err.message);
+        CHECK(good <= 2 && err.code == DL_IO && strstr(err.message, "ends too early"),
+              "%d good, %s", good, err.message);
         dl_error again = {0};
         CHECK(!dlr_prefetch_next(p, &b, &again) && strcmp(again.message, err.message) == 0, "%s",
               again.message);
-        write_volumes(copy, 16, PLAIN, H5T_IEEE_F32LE, 0); /* the same file, filled again in place */
+        write_volumes(copy, 16, PLAIN, H5T_IEEE_F32LE,
+                      0); /* the same file, filled again in place */
         dlr_prefetch_seek(p, 5, 5);
         free(take(p, 4, 1, 5, 5));
         dlr_prefetch_stop(p);
@@ -273,7 +284,8 @@ static void test_options(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dl_error err = {0};
         dlr_prefetch *p = dlr_prefetch_start(d, &rows[i].o, &err);
-        CHECK(!p && (err.code == DL_USAGE || err.code == DL_RESOURCE) && strstr(err.message, rows[i].says),
+        CHECK(!p && (err.code == DL_USAGE || err.code == DL_RESOURCE) &&
+                  strstr(err.message, rows[i].says),
               "%s", err.message);
         dlr_prefetch_stop(p);
     }

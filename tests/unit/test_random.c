@@ -1,13 +1,14 @@
-/* Random numbers of a step: the same from compiled kernels (each target, threads, fusion, layout), from the
- * interpreter and from their definition; and masks that are as random, and as independent, as they should be.
- * Known answers of Philox itself: test_rng.c. */
+/* Random numbers of a step: the same from compiled kernels (each target, threads, fusion, layout),
+ * from the interpreter and from their definition; and masks that are as random, and as independent,
+ * as they should be. Known answers of Philox itself: test_rng.c. */
 #include <math.h>
 
 #include "ir/base/philox.h"
 #include "ir/interp/interp.h"
 #include "tests/unit/compiled.h"
 
-/* What is drawn by: the element's part, of whose elements there are `count`; -1: there are no parts. */
+/* What is drawn by: the element's part, of whose elements there are `count`; -1: there are no
+ * parts. */
 typedef struct {
     int64_t seed, step, part;
 } source;
@@ -16,8 +17,9 @@ static double number_at(int64_t seed, int64_t step, uint32_t number, uint64_t el
     return (double)dl_unit_float(dl_random_word((uint64_t)seed, (uint64_t)step, number, element));
 }
 
-/* Straight through memory; in rows of no whole vectors; channels last, where neighbours in memory are far
- * apart in number; parts of a tensor of 2^34 elements, which is never stored; a number for a row. */
+/* Straight through memory; in rows of no whole vectors; channels last, where neighbours in memory
+ * are far apart in number; parts of a tensor of 2^34 elements, which is never stored; a number for
+ * a row. */
 static const char draws[] =
     "graph @train {\n"
     "  hyper $seed = %0 : i64[]\n  state $step = %1 : i64[]\n"
@@ -30,15 +32,18 @@ static const char draws[] =
     "  %11 = add %9, %10 : f32[N=2, C=19, H=5, W=3]\n"
     "  %12 = random $seed, $step {number=1} : f32[A=1048576, B=16384]\n"
     "  %13 = slice %12 {axis=A, start=1048573, stop=1048576} : f32[A=3, B=16384]\n"
-    "  %14 = slice %13 {axis=B, start=16321, stop=16382} : f32[A=3, B=61]\n  %15 = neg %14 : f32[A=3, B=61]\n"
+    "  %14 = slice %13 {axis=B, start=16321, stop=16382} : f32[A=3, B=61]\n  %15 = neg %14 : "
+    "f32[A=3, B=61]\n"
     "  %16 = random $seed, $step {number=2} : f32[K=1003]\n"
     "  %17 = random $seed, $step {number=3} : f64[K=1003]\n  %18 = neg %17 : f64[K=1003]\n"
     "  %19 = reduce_max %16 {over=[K]} : f32[]\n"
-    "  output \"rows\" = %6\n  output \"row\" = %8\n  output \"last\" = %11\n  output \"far\" = %15\n"
+    "  output \"rows\" = %6\n  output \"row\" = %8\n  output \"last\" = %11\n  output \"far\" = "
+    "%15\n"
     "  output \"bare\" = %16\n  output \"double\" = %18\n  output \"most\" = %19\n}\n";
 
 static double drawn(const source *by, uint32_t number, uint64_t count, uint64_t element) {
-    return number_at(by->seed, by->step, number, (by->part > 0 ? (uint64_t)by->part * count : 0) + element);
+    return number_at(by->seed, by->step, number,
+                     (by->part > 0 ? (uint64_t)by->part * count : 0) + element);
 }
 
 /* The same with each tensor a part of a larger one: begins where vectors and blocks do not. */
@@ -57,7 +62,8 @@ static const char *in_parts(dl_arena *arena) {
 
 static const int64_t seeds[] = {0, 0x123456789abcdef, -1}, steps[] = {0, 1, ((int64_t)1 << 32) + 5};
 
-static void compare(const char *what, const char *name, const double *got, const double *want, int n) {
+static void compare(const char *what, const char *name, const double *got, const double *want,
+                    int n) {
     int wrong = 0;
     for (int i = 0; got && i < n; i++)
         if (got[i] != want[i] && !wrong++)
@@ -65,7 +71,8 @@ static void compare(const char *what, const char *name, const double *got, const
     CHECK(got && wrong == 0, "%s, %s: %d of %d", what, name, wrong, n);
 }
 
-static void check_output(dlr_exec *exec, const char *what, const char *name, const double *want, int n) {
+static void check_output(dlr_exec *exec, const char *what, const char *name, const double *want,
+                         int n) {
     double *got = read_output(exec, 0, name, DL_F64);
     compare(what, name, got, want, n);
     free(got);
@@ -97,11 +104,13 @@ static void test_draws(const char *target, const char *skip, int threads, int64_
         for (uint64_t i = 0; i < 570; i++) want[i] = drawn(&by, 7, 570, i);
         check_output(exec, what, "last", want, 570);
         for (uint64_t i = 0; i < 183; i++)
-            want[i] = -drawn(&by, 1, (uint64_t)1 << 34, (1048573 + i / 61) * 16384 + 16321 + i % 61);
+            want[i] =
+                -drawn(&by, 1, (uint64_t)1 << 34, (1048573 + i / 61) * 16384 + 16321 + i % 61);
         check_output(exec, what, "far", want, 183);
         for (uint64_t i = 0; i < 1003; i++) want[i] = -drawn(&by, 3, 1003, i);
         check_output(exec, what, "double", want, 1003);
-        for (uint64_t i = 0; i < 1003; i++) want[i] = drawn(&by, 2, 1003, i), most = fmax(most, want[i]);
+        for (uint64_t i = 0; i < 1003; i++)
+            want[i] = drawn(&by, 2, 1003, i), most = fmax(most, want[i]);
         check_output(exec, what, "bare", want, 1003);
         check_output(exec, what, "most", &most, 1);
     }
@@ -118,10 +127,12 @@ static const char dropped[] =
     "  %3 = drop_path $x {rate=0.25} : f32[N=257, T=21, C=13]\n"
     "  %4 = add %1, %3 : f32[N=257, T=21, C=13]\n  %5 = add %4, %2 : f32[N=257, T=21, C=13]\n"
     "  %6 = mul %5, %5 : f32[N=257, T=21, C=13]\n  %7 = mean %6 {over=[N, T, C]} : f32[]\n"
-    "  output \"once\" = %1\n  output \"twice\" = %2\n  output \"path\" = %3\n  loss \"loss\" = %7\n}\n";
+    "  output \"once\" = %1\n  output \"twice\" = %2\n  output \"path\" = %3\n  loss \"loss\" = "
+    "%7\n}\n";
 enum { SAMPLES = 257, ROW = 21 * 13, ALL = SAMPLES * ROW };
 
-/* Correlation of two sequences of coin tosses, in standard deviations of what chance makes of it. */
+/* Correlation of two sequences of coin tosses, in standard deviations of what chance makes of it.
+ */
 static double correlation(const bool *a, const bool *b, int n) {
     double both = 0, sa = 0, sb = 0;
     for (int i = 0; i < n; i++) both += a[i] && b[i], sa += a[i], sb += b[i];
@@ -132,8 +143,8 @@ static double correlation(const bool *a, const bool *b, int n) {
 static void check_share(const char *what, const bool *kept, int n, double want) {
     double sum = 0;
     for (int i = 0; i < n; i++) sum += kept[i];
-    CHECK(fabs(sum / n - want) < 5 * sqrt(want * (1 - want) / n), "%s: %g of them, not %g", what, sum / n,
-          want);
+    CHECK(fabs(sum / n - want) < 5 * sqrt(want * (1 - want) / n), "%s: %g of them, not %g", what,
+          sum / n, want);
 }
 
 typedef struct {
@@ -142,21 +153,25 @@ typedef struct {
 
 static void run_step(dlr_exec *exec, masks *m) {
     dlr_exec_run(exec, 0, NULL);
-    float *once = read_output(exec, 0, "once", DL_F32), *twice = read_output(exec, 0, "twice", DL_F32);
+    float *once = read_output(exec, 0, "once", DL_F32),
+          *twice = read_output(exec, 0, "twice", DL_F32);
     float *path = read_output(exec, 0, "path", DL_F32);
     for (int i = 0; i < ALL; i++) {
         m->once[i] = once[i] != 0, m->twice[i] = twice[i] != 0;
         CHECK(once[i] == 0 || once[i] == 2, "element %d of ones is %g", i, (double)once[i]);
-        CHECK(twice[i] == 0 || twice[i] == 2 * (float)(1 / 0.7), "element %d is %g", i, (double)twice[i]);
+        CHECK(twice[i] == 0 || twice[i] == 2 * (float)(1 / 0.7), "element %d is %g", i,
+              (double)twice[i]);
         CHECK(path[i] == 0 || path[i] == (float)(1 / 0.75), "element %d is %g", i, (double)path[i]);
-        CHECK((path[i] != 0) == (path[i / ROW * ROW] != 0), "a sample is kept as a whole: element %d", i);
+        CHECK((path[i] != 0) == (path[i / ROW * ROW] != 0),
+              "a sample is kept as a whole: element %d", i);
         m->path[i / ROW] = path[i] != 0;
     }
     dlr_view dx = dlr_exec_result(exec, 0, DL_RESULT_GRAD, "x");
     float *grad = calloc(ALL, sizeof *grad);
     dlr_state_read(exec, dx, DL_F32, grad);
     for (int i = 0; i < ALL; i++) { /* the same masks on the way back */
-        double slope = (double)once[i] + (double)path[i] + (double)twice[i], want = 2 * slope * slope / ALL;
+        double slope = (double)once[i] + (double)path[i] + (double)twice[i],
+               want = 2 * slope * slope / ALL;
         CHECK(fabs((double)grad[i] - want) <= 1e-6 * want, "gradient of element %d", i);
     }
     free(once), free(twice), free(path), free(grad);
@@ -168,7 +183,8 @@ static void test_masks(const char *target) {
     const dl_plan *p = compile_text(arena, dropped, target, NULL),
                   *more = compile_text(arena, dropped, target, "fuse,simplify");
     dlr_exec *exec = open_plan(p, 3), *other = open_plan(more, 1);
-    masks *first = calloc(4, sizeof *first), *second = first + 1, *seeded = first + 2, *same = first + 3;
+    masks *first = calloc(4, sizeof *first), *second = first + 1, *seeded = first + 2,
+          *same = first + 3;
     int64_t seed = 42, step = 0;
     float *ones = calloc(ALL, sizeof *ones);
     for (int i = 0; i < ALL; i++) ones[i] = 1;
@@ -192,7 +208,8 @@ static void test_masks(const char *target) {
         bool kept[ALL], again[ALL];
         int n = 0;
         for (int i = 0; i < ALL; i++) /* the second op's tosses, seen where the first kept */
-            if (first->once[i] && second->once[i]) kept[n] = first->twice[i], again[n++] = second->twice[i];
+            if (first->once[i] && second->once[i])
+                kept[n] = first->twice[i], again[n++] = second->twice[i];
         const struct {
             const char *what;
             double is;
@@ -204,19 +221,22 @@ static void test_masks(const char *target) {
                     {"neighbours in blocks", correlation(first->once, first->once + 4, ALL - 4)},
                     {"two samples", correlation(first->once, first->once + ROW, ALL - ROW)}};
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-            CHECK(fabs(rows[i].is) < 5, "%s: %s: %g standard deviations", target, rows[i].what, rows[i].is);
+            CHECK(fabs(rows[i].is) < 5, "%s: %s: %g standard deviations", target, rows[i].what,
+                  rows[i].is);
         n = 0;
         for (int i = 0; i < ALL; i++) /* two ops of one step */
             if (first->once[i]) kept[n] = first->twice[i], again[n++] = second->once[i];
         CHECK(fabs(correlation(kept, again, n)) < 5, "%s: two ops", target);
-        CHECK(first->once[0] != first->path[0] || memcmp(first->once, first->path, SAMPLES) != 0, "two ops");
+        CHECK(first->once[0] != first->path[0] || memcmp(first->once, first->path, SAMPLES) != 0,
+              "two ops");
     }
     free(first), free(ones);
     dlr_exec_close(exec), dlr_exec_close(other);
     dl_arena_free(arena);
 }
 
-/* What is not a number stays so where it is dropped, as PyTorch's product makes it, so that a loss shows it.
+/* What is not a number stays so where it is dropped, as PyTorch's product makes it, so that a loss
+ * shows it.
  */
 static void test_not_finite(const char *target) {
     dl_arena *arena = dl_arena_new(NULL);
@@ -231,9 +251,11 @@ static void test_not_finite(const char *target) {
         float *once = read_output(exec, 0, "once", DL_F32);
         int finite = 0, numbers = 0, infinite = 0;
         for (int i = 0; i < ALL; i++)
-            finite += isfinite(once[i]), numbers += i % 2 && !isnan(once[i]), infinite += isinf(once[i]) != 0;
+            finite += isfinite(once[i]), numbers += i % 2 && !isnan(once[i]),
+                infinite += isinf(once[i]) != 0;
         CHECK(finite == 0 && numbers == 0, "%s: %d finite, %d no NaN", target, finite, numbers);
-        CHECK(infinite > ALL / 5 && infinite < ALL / 3, "%s: infinities that are kept: %d", target, infinite);
+        CHECK(infinite > ALL / 5 && infinite < ALL / 3, "%s: infinities that are kept: %d", target,
+              infinite);
         free(once);
     }
     free(x);
@@ -241,8 +263,8 @@ static void test_not_finite(const char *target) {
     dl_arena_free(arena);
 }
 
-/* The interpreter, on the graph as written and behind the passes, against compiled code; and no mask is
- * stored. */
+/* The interpreter, on the graph as written and behind the passes, against compiled code; and no
+ * mask is stored. */
 static void test_interpreter(void) {
     static const char passes[] = "lower,simplify,autodiff,simplify,layout,fuse";
     dl_error err = {0};
@@ -270,7 +292,8 @@ static void test_interpreter(void) {
         dlr_state_write(exec, dlr_exec_variable(exec, "x"), DL_F32, ones);
         dlr_exec_run(exec, 0, NULL);
         float *twice = read_output(exec, 0, "twice", DL_F32);
-        const double *want = dl_interp_data(in, dl_graph_find_result(g, DL_RESULT_OUTPUT, "twice")->value);
+        const double *want =
+            dl_interp_data(in, dl_graph_find_result(g, DL_RESULT_OUTPUT, "twice")->value);
         int wrong = 0;
         for (int i = 0; i < ALL; i++) wrong += (twice[i] != 0) != (want[i] != 0);
         CHECK(wrong == 0, "%d elements are kept by one alone", wrong);
@@ -292,13 +315,16 @@ static void test_interpreter(void) {
 static void test_refused(void) {
     static const compiled_refusal rows[] = {
         {"graph @train {\n  param $random.seed = %0 : f32[] init zero   # m.dl:2:3\n"
-         "  param $x = %1 : f32[N=4] init zero\n  %2 = dropout $x {rate=0.5} : f32[N=4]   # m.dl:4:3\n"
+         "  param $x = %1 : f32[N=4] init zero\n  %2 = dropout $x {rate=0.5} : f32[N=4]   # "
+         "m.dl:4:3\n"
          "  output \"y\" = %2\n}\n",
          "m.dl:2:3: error: a variable is called $random.seed", DL_INPUT},
-        {"graph @train {\n  input $s = %0 : f32[]\n  %1 = random $s, $s {number=0} : f32[N=4]   # m.dl:4:3\n"
+        {"graph @train {\n  input $s = %0 : f32[]\n  %1 = random $s, $s {number=0} : f32[N=4]   # "
+         "m.dl:4:3\n"
          "  output \"y\" = %1\n}\n",
          "random takes a seed and a step, i64[] each", DL_INTERNAL},
-        {"graph @train {\n  input $s = %0 : i64[]\n  %1 = random $s, $s {number=16777216} : f32[N=4]\n"
+        {"graph @train {\n  input $s = %0 : i64[]\n  %1 = random $s, $s {number=16777216} : "
+         "f32[N=4]\n"
          "  output \"y\" = %1\n}\n",
          "numbers go from 0 to 16777215", DL_INTERNAL},
         {"graph @train {\n  input $s = %0 : i64[]\n  %1 = random $s, $s {number=0} : i32[N=4]\n"
@@ -312,9 +338,11 @@ int main(void) {
     char dir[] = "/tmp/dl_random_XXXXXX";
     if (!test_cache(dir)) return 1;
     for (int t = 0; t < COMPILED_TARGETS; t++) {
-        for (int threads = 1; threads <= 3; threads++) test_draws(compiled_targets[t], NULL, threads, -1);
+        for (int threads = 1; threads <= 3; threads++)
+            test_draws(compiled_targets[t], NULL, threads, -1);
         test_draws(compiled_targets[t], "fuse", 1, -1);
-        for (int part = 0; part <= 5; part++) test_draws(compiled_targets[t], NULL, 1 + part % 3, part);
+        for (int part = 0; part <= 5; part++)
+            test_draws(compiled_targets[t], NULL, 1 + part % 3, part);
         test_draws(compiled_targets[t], "fuse", 1, 3);
         test_masks(compiled_targets[t]);
         test_not_finite(compiled_targets[t]);

@@ -17,14 +17,15 @@ static const char *groups_of(const dl_ranks *r, const char *group, dl_buf *b) {
     return b->at;
 }
 
-static void check_groups(int world, int tp, int cp, const char *order, const char *group, const char *want) {
+static void check_groups(int world, int tp, int cp, const char *order, const char *group,
+                         const char *want) {
     dl_ranks r;
     dl_error err = {0};
     dl_buf b = {0};
     CHECK(dl_ranks_of(&r, world, tp, cp, order, &err), "%s", err.message);
     const char *got = groups_of(&r, group, &b);
-    CHECK(strcmp(got, want) == 0, "%d ranks, tp %d, cp %d, %s: %s is %s, not %s", world, tp, cp, order, group,
-          got, want);
+    CHECK(strcmp(got, want) == 0, "%d ranks, tp %d, cp %d, %s: %s is %s, not %s", world, tp, cp,
+          order, group, got, want);
     dl_buf_free(&b);
 }
 
@@ -45,7 +46,8 @@ static void check_places(const char *order) {
             int n = dl_ranks_count(&r, dl_rank_groups[g]), own = 0;
             dl_ranks_members(&r, dl_rank_groups[g], rank, members);
             for (int i = 0; i < n; i++) own += members[i] == rank;
-            for (int i = 1; i < n; i++) CHECK(members[i - 1] < members[i], "%s: order", dl_rank_groups[g]);
+            for (int i = 1; i < n; i++)
+                CHECK(members[i - 1] < members[i], "%s: order", dl_rank_groups[g]);
             CHECK(own == 1, "%s: rank %d in %s", order, rank, dl_rank_groups[g]);
         }
     }
@@ -83,6 +85,7 @@ int main(void) {
     check_fault(8, 2, 1, "tp-cp-dp-", "parallel_order");
     check_fault(8, 2, 1, "", "parallel_order");
     dl_ranks r;
-    CHECK(dl_ranks_of(&r, 8, 2, 1, "tp-cp-dp", &(dl_error){0}) && !dl_ranks_count(&r, "xp"), "group xp");
+    CHECK(dl_ranks_of(&r, 8, 2, 1, "tp-cp-dp", &(dl_error){0}) && !dl_ranks_count(&r, "xp"),
+          "group xp");
     return dl_test_end();
 }

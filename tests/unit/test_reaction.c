@@ -37,8 +37,8 @@ static void test_draw(void) {
     }
     CHECK_NEAR(mean, 0, 0.02);
     CHECK_NEAR(square, 1 / 12.0, 0.004);
-    /* Gaussian fields at distance d have correlation exp(-d^2 / 4 smooth^2); of their ranks (Pearson 1907) it
-     * is 6 / pi asin(r / 2). */
+    /* Gaussian fields at distance d have correlation exp(-d^2 / 4 smooth^2); of their ranks
+     * (Pearson 1907) it is 6 / pi asin(r / 2). */
     CHECK_NEAR(across / square, 6 / M_PI * asin(exp(-1) / 2), 0.05);
     for (int i = 0; i < 10; i++) CHECK_NEAR(tenth[i] / (double)N, 0.1, 0.012);
     CHECK(memcmp(x, x + N, N * sizeof *x), "the channels are equal");
@@ -83,7 +83,8 @@ static void test_file(const char *dir) {
         bytes[i] = dl_read_file(arena, path[i], 1 << 24, &n[i], &err);
     }
     CHECK(n[0] == n[1] && !memcmp(bytes[0], bytes[1], n[0]), "hangs on the number of threads");
-    hid_t file = H5Fopen(path[0], H5F_ACC_RDONLY, H5P_DEFAULT), set = H5Dopen2(file, "t", H5P_DEFAULT);
+    hid_t file = H5Fopen(path[0], H5F_ACC_RDONLY, H5P_DEFAULT),
+          set = H5Dopen2(file, "t", H5P_DEFAULT);
     float t[3 * 2 * 256], x[2 * 256], again[2 * 256];
     CHECK(H5Dread(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, t) >= 0);
     CHECK(reaction_draw(&s, 1, x, &err) && reaction_evolve(&s, x, again, &err));

@@ -1,5 +1,5 @@
-/* Recipes: which holds, what it sets and what beats it; files that are one configuration; names of models;
- * keys without a meaning here; the configuration as JSON. */
+/* Recipes: which holds, what it sets and what beats it; files that are one configuration; names of
+ * models; keys without a meaning here; the configuration as JSON. */
 #include "frontends/yaml/config.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
@@ -47,7 +47,8 @@ static dl_config *configure_ok(const char *yaml, const char *line) {
 
 static void check_fault(const char *yaml, const char *line, dl_code code, const char *want) {
     dl_error err;
-    CHECK(!configure(yaml, line, &err) && err.code == code, "%s, %s: code %d", yaml, line, err.code);
+    CHECK(!configure(yaml, line, &err) && err.code == code, "%s, %s: code %d", yaml, line,
+          err.code);
     CHECK(strstr(err.message, want), "got '%s', want '%s'", err.message, want);
 }
 
@@ -61,21 +62,26 @@ static void test_choice(void) {
     check_recipe("base: {train_data_path: x, num_iters: 3}\n", "", "weather");
     check_recipe("base: {max_cosine_lr_epochs: 3, log_to_screen: true}\n", "", "minimal");
     check_recipe("base: {max_cosine_lr_epochs: 3}\n", "", "volumes");
-    check_recipe("base: {log_to_wandb: true, max_cosine_lr_epochs: 3, log_to_screen: true}\n", "", "tracked");
+    check_recipe("base: {log_to_wandb: true, max_cosine_lr_epochs: 3, log_to_screen: true}\n", "",
+                 "tracked");
     check_recipe("output_dir: x\ntraining: {batch_size: 3}\n", "", "keras");
     check_recipe("base: {output_dir: x, recipe: weather}\n", "", "weather");
     check_recipe("base: {output_dir: x, recipe: weather}\n", "--recipe=tracked", "tracked");
     check_recipe("base: {recipe: null, train_data_path: x}\n", "", "weather");
     check_recipe("b: &b {train_data_path: x}\nbase: {<<: *b}\n", "", "weather");
-    check_recipe("base: {}\n", "--train_data_path=x", "volumes"); /* values of a line choose nothing */
-    check_fault("base: {recipe: wether}\n", "", DL_INPUT,
-                "recipe must be one of keras, tracked, minimal, weather, volumes (or null), not 'wether'");
+    check_recipe("base: {}\n", "--train_data_path=x",
+                 "volumes"); /* values of a line choose nothing */
+    check_fault(
+        "base: {recipe: wether}\n", "", DL_INPUT,
+        "recipe must be one of keras, tracked, minimal, weather, volumes (or null), not 'wether'");
 }
 
 /* A recipe's values beat defaults, and the model's own; the file and the line beat them. */
 static void test_values(void) {
     dl_config *c = configure_ok("base: {recipe: weather}\n", "");
-    CHECK(dl_config_float(c, DL_KEY_adam_beta1) == 0.9 && dl_config_float(c, DL_KEY_adam_beta2) == 0.95, " ");
+    CHECK(dl_config_float(c, DL_KEY_adam_beta1) == 0.9 &&
+              dl_config_float(c, DL_KEY_adam_beta2) == 0.95,
+          " ");
     CHECK(!dl_config_is_given(c, DL_KEY_adam_beta2), "nobody gave it");
     CHECK(dl_config_float(configure_ok("base: {}\n", ""), DL_KEY_adam_beta2) == 0.999, " ");
     c = configure_ok("base: {recipe: weather, adam_beta2: 0.9}\n", "");
@@ -89,7 +95,9 @@ static void test_values(void) {
     CHECK_STR(dl_config_str(c, DL_KEY_run_num), "0");
     CHECK(dl_config_bool(c, DL_KEY_resume) && dl_config_bool(c, DL_KEY_log_norms), " ");
     CHECK(!dl_config_find(c, "data_size"), "an argument of other models");
-    CHECK(!dl_config_bool(configure_ok("base: {recipe: tracked}\n", "--resume=false"), DL_KEY_resume), " ");
+    CHECK(
+        !dl_config_bool(configure_ok("base: {recipe: tracked}\n", "--resume=false"), DL_KEY_resume),
+        " ");
     /* C's momentum is its SGD's alone, whoever chooses that. */
     static const struct {
         const char *yaml, *line;
@@ -104,8 +112,8 @@ static void test_values(void) {
                   {"recipe: minimal, optimizer: sgd", "", 0}};
     for (size_t i = 0; i < sizeof of_sgd / sizeof *of_sgd; i++) {
         c = configure_ok(dl_format(arena, "base: {%s}\n", of_sgd[i].yaml), of_sgd[i].line);
-        CHECK(dl_config_float(c, DL_KEY_momentum) == of_sgd[i].momentum, "%s %s: %g", of_sgd[i].yaml,
-              of_sgd[i].line, dl_config_float(c, DL_KEY_momentum));
+        CHECK(dl_config_float(c, DL_KEY_momentum) == of_sgd[i].momentum, "%s %s: %g",
+              of_sgd[i].yaml, of_sgd[i].line, dl_config_float(c, DL_KEY_momentum));
         CHECK(!strstr(of_sgd[i].yaml, "momentum") == !dl_config_is_given(c, DL_KEY_momentum) ||
                   *of_sgd[i].line,
               "%s", of_sgd[i].yaml);
@@ -120,12 +128,15 @@ static void test_values(void) {
 
 /* One configuration without a name, as system E writes it. */
 static void test_single(void) {
-    dl_config *c = configure_ok("description: x\noutput_dir: out\ntraining: {batch_size: 3, n_epochs: 2}\n"
-                                "optimizer: {name: Adam, lr: 0.5}\ndevice: {intra_threads: 7}\n"
-                                "data: {name: dummy, n_train: 12}\n",
-                                "--n_epochs=4");
+    dl_config *c =
+        configure_ok("description: x\noutput_dir: out\ntraining: {batch_size: 3, n_epochs: 2}\n"
+                     "optimizer: {name: Adam, lr: 0.5}\ndevice: {intra_threads: 7}\n"
+                     "data: {name: dummy, n_train: 12}\n",
+                     "--n_epochs=4");
     CHECK_STR(c->name, "first");
-    CHECK(dl_config_int(c, DL_KEY_global_batch_size) == 3 && dl_config_int(c, DL_KEY_num_epochs) == 4, " ");
+    CHECK(dl_config_int(c, DL_KEY_global_batch_size) == 3 &&
+              dl_config_int(c, DL_KEY_num_epochs) == 4,
+          " ");
     CHECK(dl_config_float(c, DL_KEY_start_lr) == 0.5 && dl_config_int(c, DL_KEY_threads) == 7, " ");
     CHECK_STR(dl_config_str(c, DL_KEY_expdir), "out");
     CHECK_STR(dl_config_value(c, DL_KEY_data)->text, "dummy");
@@ -146,7 +157,8 @@ static void test_names(void) {
     dl_config *c = configure_ok("output_dir: x\nmodel: {name: cnn, depth: 2}\n", "");
     CHECK_STR(dl_config_str(c, DL_KEY_model), "models/cnn_classifier.dl");
     CHECK(dl_config_find(c, "depth")->integer == 2, " ");
-    CHECK(dl_config_find(c, "dropout")->number == 0, "the name's argument beats the model's default");
+    CHECK(dl_config_find(c, "dropout")->number == 0,
+          "the name's argument beats the model's default");
     c = configure_ok("output_dir: x\nmodel: {name: cnn, dropout: 0.1}\n", "");
     CHECK(dl_config_find(c, "dropout")->number == 0.1, "and the file beats that");
     c = configure_ok("output_dir: x\nmodel: {name: cnn}\n", "--dropout=0.2");
@@ -158,18 +170,19 @@ static void test_names(void) {
     CHECK_STR(dl_config_str(c, DL_KEY_model), "models/cnn_regressor.dl");
     c = configure_ok("base: {model: models/vit.dl}\n", "");
     CHECK_STR(dl_config_str(c, DL_KEY_model), "models/vit.dl");
-    check_fault(
-        "output_dir: x\nmodel: {name: resnet51}\n", "", DL_INPUT,
-        "first.yaml:2:15: error: model: 'resnet51' is no file X.dl, and no model of recipe keras (did you "
-        "mean 'resnet50'?); ");
+    check_fault("output_dir: x\nmodel: {name: resnet51}\n", "", DL_INPUT,
+                "first.yaml:2:15: error: model: 'resnet51' is no file X.dl, and no model of recipe "
+                "keras (did you "
+                "mean 'resnet50'?); ");
     check_fault("base: {model: cnn}\n", "", DL_INPUT, "no model of recipe volumes");
 }
 
 /* Keys of the five systems that mean nothing are named once; others stay errors. */
 static void test_ignored(void) {
-    dl_config *c = configure_ok("description: x\noutput_dir: x\ntraining: {loss: mse, metrics: [a]}\n"
-                                "device: {inter_threads: 2, gpu: 0}\n",
-                                "");
+    dl_config *c =
+        configure_ok("description: x\noutput_dir: x\ntraining: {loss: mse, metrics: [a]}\n"
+                     "device: {inter_threads: 2, gpu: 0}\n",
+                     "");
     CHECK(c->warnings.n == 1, "%d", c->warnings.n);
     CHECK_STR(c->warnings.at[0],
               "first.yaml: without a meaning here, and passed over: description, loss, metrics, "
@@ -181,8 +194,8 @@ static void test_ignored(void) {
 
 static void test_json(void) {
     setenv("DL_TAB", "a\tb\"c\\", 1);
-    dl_config *c =
-        configure_ok("base: {lr: 7.07e-4, expdir: $DL_TAB, lr_schedule: {warmup_steps: 3}, depth: 9}\n", "");
+    dl_config *c = configure_ok(
+        "base: {lr: 7.07e-4, expdir: $DL_TAB, lr_schedule: {warmup_steps: 3}, depth: 9}\n", "");
     dl_buf b = {0};
     dl_config_put_json(c, &b);
     static const char *const want[] = {
@@ -202,7 +215,8 @@ static void test_json(void) {
         from = at;
     }
     dl_buf_free(&b);
-    c = configure_ok("output_dir: x\ntraining: {lr_schedule: [{start_epoch: 5, multiplier: 0.1}]}\n", "");
+    c = configure_ok(
+        "output_dir: x\ntraining: {lr_schedule: [{start_epoch: 5, multiplier: 0.1}]}\n", "");
     dl_config_put_json(c, &b);
     CHECK(strstr(b.at, "\"lr_schedule\": [{\"start_epoch\": 5, \"multiplier\": 0.1}]"), "%s", b.at);
     dl_buf_free(&b);

@@ -28,8 +28,8 @@ static void test_known_answers(void) {
         uint32_t got[4];
         memcpy(got, rows[i].counter, sizeof got);
         dl_philox(got, rows[i].key[0], rows[i].key[1]);
-        CHECK(memcmp(got, rows[i].want, sizeof got) == 0, "row %zu: %08x %08x %08x %08x", i, got[0], got[1],
-              got[2], got[3]);
+        CHECK(memcmp(got, rows[i].want, sizeof got) == 0, "row %zu: %08x %08x %08x %08x", i, got[0],
+              got[1], got[2], got[3]);
     }
 }
 
@@ -52,8 +52,8 @@ static void test_places(void) {
     }
 }
 
-/* Counts of [0, n) within five standard deviations; n = 3 * 2^30 shows the bias of a plain multiply (4/3 :
- * 2/3). */
+/* Counts of [0, n) within five standard deviations; n = 3 * 2^30 shows the bias of a plain multiply
+ * (4/3 : 2/3). */
 static void test_below(void) {
     static const uint32_t ends[] = {1, 2, 17, 24, 960, 3u << 30, ~0u};
     for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
@@ -108,7 +108,8 @@ static void test_moments(void) {
     free(x);
 }
 
-/* Any range gives the elements of the whole, and each is the exact Box-Muller transform of its words. */
+/* Any range gives the elements of the whole, and each is the exact Box-Muller transform of its
+ * words. */
 static void test_ranges_and_accuracy(void) {
     enum { N = 5000 };
     dlr_rng_place place = {.seed = 9, .stream = 4, .step = 1, .item = 2};
@@ -148,7 +149,8 @@ static void test_shuffle(void) {
         CHECK(twice == 0 && outside == 0, "%d: %d %d", (int)n, (int)twice, (int)outside);
     }
     CHECK(dlr_shuffle(place, (int64_t)1 << 32, 0xfffffffe) < (int64_t)1 << 32);
-    /* Each number comes to each place as often, over epochs; and neighbours do not stay together. */
+    /* Each number comes to each place as often, over epochs; and neighbours do not stay together.
+     */
     enum { N = 7, EPOCHS = 7000 };
     int count[N][N] = {{0}}, follows = 0;
     for (int e = 0; e < EPOCHS; e++) {
@@ -160,7 +162,8 @@ static void test_shuffle(void) {
         }
     }
     for (int i = 0; i < N; i++)
-        for (int k = 0; k < N; k++) CHECK_NEAR(count[i][k], EPOCHS / (double)N, 150); /* 5 deviations */
+        for (int k = 0; k < N; k++)
+            CHECK_NEAR(count[i][k], EPOCHS / (double)N, 150); /* 5 deviations */
     CHECK_NEAR(follows, EPOCHS * 6 / 7.0, 400);
     place.step = 0;
     int64_t same = 0, other = 0;
@@ -173,9 +176,9 @@ static void test_shuffle(void) {
     CHECK(same < 8 && other < 8, "%d %d", (int)same, (int)other);
 }
 
-/* Sums over permutations p, each drawn after `before`: neighbours that stay in order, numbers that keep their
- * place, and the same place as before; rank correlations with no order at all, with the one before, and of
- * neighbours. */
+/* Sums over permutations p, each drawn after `before`: neighbours that stay in order, numbers that
+ * keep their place, and the same place as before; rank correlations with no order at all, with the
+ * one before, and of neighbours. */
 enum { FOLLOWS, FIXED, SAME, TREND, BETWEEN, SERIAL, NSTATISTICS };
 
 static void add_statistics(int n, const int64_t *p, const int64_t *before, double *sum) {
@@ -190,11 +193,11 @@ static void add_statistics(int n, const int64_t *p, const int64_t *before, doubl
     }
 }
 
-/* The shuffles of epochs, and those of seeds, next to permutations that are all equally likely. Of one such
- * permutation the means and variances below are exact; SERIAL's variance is at most 1/n. The sums are 132:
- * one of them would be beyond 5 deviations in one test of 10,000 with draws of its own. The draws here are
- * the same in each run, and the farthest sum is at 2.7. With 3 or 4 rounds in place of 8 more than ten are
- * beyond. */
+/* The shuffles of epochs, and those of seeds, next to permutations that are all equally likely. Of
+ * one such permutation the means and variances below are exact; SERIAL's variance is at most 1/n.
+ * The sums are 132: one of them would be beyond 5 deviations in one test of 10,000 with draws of
+ * its own. The draws here are the same in each run, and the farthest sum is at 2.7. With 3 or 4
+ * rounds in place of 8 more than ten are beyond. */
 static void test_shuffle_statistics(void) {
     static const int sizes[] = {2, 3, 4, 5, 7, 12, 16, 17, 60, 365, 1000};
     for (int k = 0; k < 2 * 11; k++) {
@@ -212,8 +215,8 @@ static void test_shuffle_statistics(void) {
                      variance[] = {in_order, 1, 1, correlated, correlated, 1.0 / n};
         for (int i = 0; i < NSTATISTICS; i++) {
             double off = (sum[i] - draws * mean[i]) / sqrt(draws * variance[i]);
-            CHECK(fabs(off) <= 5, "statistic %d of %s, n %d: %.1f deviations", i, k % 2 ? "epochs" : "seeds",
-                  n, off);
+            CHECK(fabs(off) <= 5, "statistic %d of %s, n %d: %.1f deviations", i,
+                  k % 2 ? "epochs" : "seeds", n, off);
         }
     }
 }

@@ -1,7 +1,7 @@
-/* Kernels with reductions whose results are spread again (ir/kernel/sweep.h): norms, softmax and their
- * gradients over rows in vectors, across vectors and in phases, of awkward sizes: compiled for every target
- * that this machine can run against the interpreter on the unfused graph, the same bits with one thread and
- * with three, and in no more kernels than their data flow needs. */
+/* Kernels with reductions whose results are spread again (ir/kernel/sweep.h): norms, softmax and
+ * their gradients over rows in vectors, across vectors and in phases, of awkward sizes: compiled
+ * for every target that this machine can run against the interpreter on the unfused graph, the same
+ * bits with one thread and with three, and in no more kernels than their data flow needs. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,10 +17,11 @@
 #include "tests/unit/random_numbers.h"
 
 typedef struct {
-    const char *what, *body; /* of sizes A, B, C; its last value is %9, of x's type where it has that */
-    bool scalar;             /* %9 is the loss itself */
-    int kernels;             /* of the gradients' step, at most */
-    int size[6][3];          /* ends with a 0 */
+    const char *what,
+        *body;      /* of sizes A, B, C; its last value is %9, of x's type where it has that */
+    bool scalar;    /* %9 is the loss itself */
+    int kernels;    /* of the gradients' step, at most */
+    int size[6][3]; /* ends with a 0 */
 } row_case;
 
 #define X "param $x = %%0 : f32[A=%1$d, B=%2$d, C=%3$d]\n"
@@ -55,19 +56,22 @@ static const row_case cases[] = {
     {"batch norm", /* phases */
      X "  param $w = %%1 : f32[B=%2$d]\n  param $b = %%2 : f32[B=%2$d]\n"
        "  input $m = %%3 : f32[B=%2$d]\n  input $v = %%4 : f32[B=%2$d]\n"
-       "  %%9 = batch_norm $x, $w, $b, $m, $v {eps=1e-05, momentum=0.9, training=1} : f32[A=%1$d, B=%2$d, "
+       "  %%9 = batch_norm $x, $w, $b, $m, $v {eps=1e-05, momentum=0.9, training=1} : f32[A=%1$d, "
+       "B=%2$d, "
        "C=%3$d]\n",
      false,
      3,
      {{5, 3, 7}, {2, 33, 1}, {17, 5, 4099}}},
     {"cross-entropy",
-     X "  %%1 = reshape $x : f32[N=%4$d, C=%3$d]\n  input $c = %%2 : i64[N=%4$d]\n"
-       "  %%3 = cross_entropy %%1, $c {axis=C} : f32[N=%4$d]\n  %%9 = mean %%3 {over=[N]} : f32[]\n",
+     X
+     "  %%1 = reshape $x : f32[N=%4$d, C=%3$d]\n  input $c = %%2 : i64[N=%4$d]\n"
+     "  %%3 = cross_entropy %%1, $c {axis=C} : f32[N=%4$d]\n  %%9 = mean %%3 {over=[N]} : f32[]\n",
      true,
      3,
      {{2, 9, 16}, {1, 31, 37}, {4, 16, 1000}, {3, 5, 1}}},
     {"a norm, and what is divided by it",
-     X "  %%1 = mul $x, $x : f32[A=%1$d, B=%2$d, C=%3$d]\n  %%2 = sum %%1 {over=[B, C]} : f32[A=%1$d]\n"
+     X "  %%1 = mul $x, $x : f32[A=%1$d, B=%2$d, C=%3$d]\n  %%2 = sum %%1 {over=[B, C]} : "
+       "f32[A=%1$d]\n"
        "  %%3 = sqrt %%2 : f32[A=%1$d]\n  %%9 = div $x, %%3 : f32[A=%1$d, B=%2$d, C=%3$d]\n",
      false,
      1,
@@ -80,14 +84,16 @@ static const row_case cases[] = {
      true,
      2,
      {{1, 52, 2}, {13, 4, 3}, {3, 70, 17}}},
-    {"the smallest of means times a weight", /* compared with the smallest: it goes through memory */
+    {"the smallest of means times a weight", /* compared with the smallest: it goes through memory
+                                              */
      X "  param $w = %%1 : f32[]\n  %%2 = mean $x {over=[C]} : f32[A=%1$d, B=%2$d]\n"
        "  %%3 = mul $w, %%2 : f32[A=%1$d, B=%2$d]\n  %%9 = reduce_min %%3 {over=[A, B]} : f32[]\n",
      true,
      3,
      {{1, 52, 2}, {13, 4, 3}, {3, 70, 17}}},
     {"by the largest of all, a thousand times smaller", /* one scalar for all points */
-     X "  %%1 = abs $x : f32[A=%1$d, B=%2$d, C=%3$d]\n  %%2 = reduce_max %%1 {over=[A, B, C]} : f32[]\n"
+     X "  %%1 = abs $x : f32[A=%1$d, B=%2$d, C=%3$d]\n  %%2 = reduce_max %%1 {over=[A, B, C]} : "
+       "f32[]\n"
        "  %%9 = div $x, %%2 : f32[A=%1$d, B=%2$d, C=%3$d]\n",
      false,
      4,
@@ -95,7 +101,9 @@ static const row_case cases[] = {
 };
 enum { NCASES = sizeof cases / sizeof *cases, MOST = 64 };
 
-static const char *name_of(dl_arena *arena, int i, int s) { return dl_format(arena, "c%d_%d", i, s); }
+static const char *name_of(dl_arena *arena, int i, int s) {
+    return dl_format(arena, "c%d_%d", i, s);
+}
 
 /* One case as a graph: with the sum of its products with $t as loss. */
 static void build(dl_module *m, int i, int s, dl_error *err) {
@@ -150,17 +158,19 @@ static void feed(const dl_graph *g, dl_interp *in, dlr_exec *exec, uint64_t seed
     }
 }
 
-/* The largest distance of an element, as a part of what it may be: 5e-5 of the result's largest (float32 in a
- * handful of operations a number, sums in double), and no more than what rounding its own terms may leave of
- * it (error_bound.h). A result that is smaller than that is nothing but what is left where terms cancel: then
- * it is their size that rounding goes by, and the result's says nothing. So it is with layer norm over one
- * element, whose gradient of zero is the difference of two equal products: with one of them fused into the
- * difference, the other's rounding is left. */
-static double distance(const dlr_exec *exec, dlr_view view, const double *want, const double *bound) {
+/* The largest distance of an element, as a part of what it may be: 5e-5 of the result's largest
+ * (float32 in a handful of operations a number, sums in double), and no more than what rounding its
+ * own terms may leave of it (error_bound.h). A result that is smaller than that is nothing but what
+ * is left where terms cancel: then it is their size that rounding goes by, and the result's says
+ * nothing. So it is with layer norm over one element, whose gradient of zero is the difference of
+ * two equal products: with one of them fused into the difference, the other's rounding is left. */
+static double distance(const dlr_exec *exec, dlr_view view, const double *want,
+                       const double *bound) {
     int64_t n = dl_type_count(view.type);
     double largest = 0, widest = 0, far = 0, *got = calloc((size_t)(n ? n : 1), sizeof *got);
     dlr_state_read(exec, view, DL_F64, got);
-    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(want[i])), widest = fmax(widest, bound[i]);
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(want[i])), widest = fmax(widest, bound[i]);
     for (int64_t i = 0; i < n; i++) {
         double off = fabs(got[i] - want[i]);
         double most = largest > widest ? fmin(5e-5 * largest, bound[i]) : bound[i];
@@ -184,8 +194,8 @@ static uint64_t bits_of(const dlr_exec *exec, int program, const dl_graph *g) {
     return h;
 }
 
-static void check_case(const dl_graph *g, dlr_exec *exec, int i, int s, const char *target, int threads,
-                       uint64_t *bits) {
+static void check_case(const dl_graph *g, dlr_exec *exec, int i, int s, const char *target,
+                       int threads, uint64_t *bits) {
     dl_error err = {0};
     bounded_run *right = bounded_new(g);
     feed(g, right->value, exec, (uint64_t)i + 100);
@@ -196,14 +206,14 @@ static void check_case(const dl_graph *g, dlr_exec *exec, int i, int s, const ch
         dlr_view v = dlr_exec_result(exec, program, g->results.at[r].role, g->results.at[r].name);
         if (!v.type) continue;
         const dl_value *value = g->results.at[r].value;
-        double d =
-            distance(exec, v, dl_interp_data(right->value, value), dl_interp_data(right->bound, value));
-        CHECK(d <= 1, "%s, %d threads, %s, size %d, result %s: %.2e of what it may be off by", target,
-              threads, cases[i].what, s, g->results.at[r].name, d);
+        double d = distance(exec, v, dl_interp_data(right->value, value),
+                            dl_interp_data(right->bound, value));
+        CHECK(d <= 1, "%s, %d threads, %s, size %d, result %s: %.2e of what it may be off by",
+              target, threads, cases[i].what, s, g->results.at[r].name, d);
     }
     uint64_t h = bits_of(exec, program, g);
-    CHECK(threads == 1 || h == *bits, "%s, %s, size %d: other bits with %d threads", target, cases[i].what, s,
-          threads);
+    CHECK(threads == 1 || h == *bits, "%s, %s, size %d: other bits with %d threads", target,
+          cases[i].what, s, threads);
     *bits = h;
     bounded_free(right);
 }
@@ -266,7 +276,8 @@ int main(void) {
     if (!test_cache(dir)) return 1;
     test_twins();
     /* first what every machine has: a share always takes that */
-    static const char *const targets[] = {"cpu:generic", "cpu:avx2", "cpu:avx512", "cuda:sm_90a:emulated"};
+    static const char *const targets[] = {"cpu:generic", "cpu:avx2", "cpu:avx512",
+                                          "cuda:sm_90a:emulated"};
     for (unsigned t = 0; t < sizeof targets / sizeof *targets; t++)
         if (dl_test_takes_cheap(t)) test_target(targets[t]);
     return dl_test_end();

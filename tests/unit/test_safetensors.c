@@ -56,7 +56,8 @@ static void test_round_trip(void) {
     float values[6];
     CHECK(dlr_st_load_f32(f, w, values, &err) && values[0] == 10 && values[5] == 15);
     CHECK(memcmp(w->data, values, 24) == 0);
-    /* Narrow types stand last, so that wide ones stay aligned; the data starts at a multiple of 64. */
+    /* Narrow types stand last, so that wide ones stay aligned; the data starts at a multiple of 64.
+     */
     CHECK(((uintptr_t)c->data & 63) == 0 && ((uintptr_t)w->data & 3) == 0);
     CHECK(dlr_st_check(f, tensors, 4, &err), "%s", err.message);
     dlr_st_close(f);
@@ -83,20 +84,23 @@ static bool count_up(void *ctx, int index, int64_t first, int64_t n, void *dst, 
     return true;
 }
 
-/* A tensor of several pieces and a bit, written and read in pieces: what one buffer for the whole would give.
+/* A tensor of several pieces and a bit, written and read in pieces: what one buffer for the whole
+ * would give.
  */
 static void test_pieces(void) {
     dl_error err = {0};
     int64_t n = 3 * (DLR_ST_PIECE / (int64_t)sizeof(float)) + 5, asked = 0, wrong = 0;
     dlr_st_tensor t = {.name = "w", .dtype = DLR_ST_F32, .rank = 1, .shape = {n}};
-    dlr_st_content content = {.tensors = &t, .n = 1, .read = count_up, .ctx = &asked, .finite = true};
+    dlr_st_content content = {
+        .tensors = &t, .n = 1, .read = count_up, .ctx = &asked, .finite = true};
     dlr_st_written by_piece, whole;
     CHECK(dlr_st_write(in_dir("p"), &content, &by_piece, &err) && asked == n, "%s", err.message);
     float *data = malloc((size_t)n * sizeof *data), part[7];
     for (int64_t i = 0; i < n; i++) data[i] = (float)(i % (1 << 23));
     t.data = data;
     CHECK(dlr_st_write(in_dir("q"), &content, &whole, &err), "%s", err.message);
-    CHECK(whole.bytes == by_piece.bytes && whole.checksum == by_piece.checksum && !whole.not_finite);
+    CHECK(whole.bytes == by_piece.bytes && whole.checksum == by_piece.checksum &&
+          !whole.not_finite);
     dlr_st_file *f = dlr_st_open(in_dir("p"), DLR_ST_PLAIN, &err);
     CHECK(f, "%s", err.message);
     for (int64_t at = 0; f && at + 7 <= n; at += n / 50) {
@@ -109,8 +113,8 @@ static void test_pieces(void) {
     free(data);
 }
 
-/* One value that is not finite, of every type, anywhere: found where it is, and an error where none may be;
- * the largest finite ones and integers of the same bits are none. */
+/* One value that is not finite, of every type, anywhere: found where it is, and an error where none
+ * may be; the largest finite ones and integers of the same bits are none. */
 static void test_finite(void) {
     static const struct {
         dlr_st_dtype dtype;
@@ -129,18 +133,24 @@ static void test_finite(void) {
         static const unsigned char one[8] = {1};
         dlr_st_tensor tensors[] = {
             {.name = "fine", .dtype = DLR_ST_U8, .rank = 1, .shape = {8}, .data = one},
-            {.name = "w", .dtype = rows[k].dtype, .rank = 2, .shape = {ROWS, COLUMNS}, .data = data}};
+            {.name = "w",
+             .dtype = rows[k].dtype,
+             .rank = 2,
+             .shape = {ROWS, COLUMNS},
+             .data = data}};
         dlr_st_content content = {.tensors = tensors, .n = 2, .finite = true};
         bool is_float = k < 4;
         dl_error err = {0};
-        for (int i = 0; i < ROWS * COLUMNS; i++) memcpy(data + (size_t)i * size, &rows[k].largest, size);
+        for (int i = 0; i < ROWS * COLUMNS; i++)
+            memcpy(data + (size_t)i * size, &rows[k].largest, size);
         CHECK(dlr_st_write(path, &content, NULL, &err), "%s", err.message);
         for (int i = 0; i < ROWS * COLUMNS; i += 37) {
             /* nan (quiet or not), infinity, and the negative ones */
             uint64_t sign = (uint64_t)(i & 1) << (8 * size - 1);
             uint64_t value = rows[k].infinity | (i % 3 == 0 ? 0 : 1) | sign;
-            const char *where = dl_format(arena, "'w' has %s at [%d, %d]", i % 3 == 0 ? "an infinity" : "nan",
-                                          i / COLUMNS, i % COLUMNS);
+            const char *where =
+                dl_format(arena, "'w' has %s at [%d, %d]", i % 3 == 0 ? "an infinity" : "nan",
+                          i / COLUMNS, i % COLUMNS);
             dlr_st_written written;
             memcpy(data + (size_t)i * size, &value, size);
             err = (dl_error){0};
@@ -182,13 +192,15 @@ static void test_hostile(void) {
     } cases[] = {
         {"[]", 0, "object"},
         {"{\"a\":1}", 0, "expected {dtype"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4, "expected {dtype"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
+         "expected {dtype"},
         {"{\"a\":{\"dtype\":\"F4\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "'F4'"},
         {"{\"a\":{\"dtype\":7,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "'dtype'"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "whole number"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.0],\"data_offsets\":[0,4]}}", 4, "whole number"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":{},\"data_offsets\":[0,4]}}", 4, "'shape'"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "dimensions"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+         "dimensions"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "does not fit"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", 0,
          "does not fit"},
@@ -197,7 +209,8 @@ static void test_hostile(void) {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 3, "ends at byte"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "begin <= end"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "begin <= end"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[9223372036854775804,9223372036854775807]}"
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[9223372036854775804,"
+         "9223372036854775807]}"
          "}",
          4, "ends"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[99999999999999999999,4]}}", 4,
@@ -219,13 +232,15 @@ static void test_hostile(void) {
          2, "overlap"},
         {"{\"__metadata__\":{\"a\":1}}", 0, "not a string"},
         {"{\"__metadata__\":[]}", 0, "no object"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[[[[[[[[[[[1]]]]]]]]]]],\"data_offsets\":[0,4]}}", 4, "deeply"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[[[[[[[[[[[1]]]]]]]]]]],\"data_offsets\":[0,4]}}", 4,
+         "deeply"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_error err = {0};
         const char *path = write_raw(cases[i].header, strlen(cases[i].header), cases[i].data);
         dlr_st_file *f = dlr_st_open(path, DLR_ST_PLAIN, &err);
-        CHECK(!f && err.code == DL_INPUT && strstr(err.message, cases[i].says) && strstr(err.message, path),
+        CHECK(!f && err.code == DL_INPUT && strstr(err.message, cases[i].says) &&
+                  strstr(err.message, path),
               "%s says '%s'", cases[i].header, err.message);
         dlr_st_close(f);
     }
@@ -252,8 +267,8 @@ static void test_hostile(void) {
     CHECK(mkfifo(in_dir("fifo"), 0600) == 0 && !dlr_st_open(in_dir("fifo"), DLR_ST_PLAIN, &err) &&
           err.code == DL_INPUT);
     err = (dl_error){0};
-    CHECK(dl_write_file(in_dir("empty"), "", 0, &err) && !dlr_st_open(in_dir("empty"), DLR_ST_PLAIN, &err) &&
-              err.code == DL_INPUT,
+    CHECK(dl_write_file(in_dir("empty"), "", 0, &err) &&
+              !dlr_st_open(in_dir("empty"), DLR_ST_PLAIN, &err) && err.code == DL_INPUT,
           "%s", err.message);
 }
 
@@ -271,8 +286,8 @@ static void test_bit_flips(void) {
         CHECK(pwrite(fd, &flipped, 1, (off_t)(bit / 8)) == 1);
         dl_error err = {0};
         dlr_st_file *f = dlr_st_open(path, DLR_ST_STRIP, &err);
-        CHECK(f ? err.code == DL_OK : err.code == DL_INPUT && strstr(err.message, path), "bit %zu: %s", bit,
-              err.message);
+        CHECK(f ? err.code == DL_OK : err.code == DL_INPUT && strstr(err.message, path),
+              "bit %zu: %s", bit, err.message);
         for (int i = 0; f && i < f->n; i++) {
             char *copy = malloc(f->tensors[i].bytes + 1);
             CHECK(f->tensors[i].bytes <= 22 && dlr_st_load(f, &f->tensors[i], copy, &err));
@@ -296,15 +311,18 @@ static void test_names(void) {
                          {.name = "my.module.x", .dtype = DLR_ST_F32, .data = &x},
                          {.name = "conv.weight", .dtype = DLR_ST_F32, .data = &x}};
     const char *path = in_dir("names.safetensors");
-    CHECK(dlr_st_write(path, &(dlr_st_content){.tensors = t, .n = 3}, NULL, &err), "%s", err.message);
+    CHECK(dlr_st_write(path, &(dlr_st_content){.tensors = t, .n = 3}, NULL, &err), "%s",
+          err.message);
     dlr_st_file *f = dlr_st_open(path, DLR_ST_STRIP, &err);
-    CHECK(f && dlr_st_find(f, "conv.weight") && dlr_st_find(f, "module.") && dlr_st_find(f, "my.module.x"));
+    CHECK(f && dlr_st_find(f, "conv.weight") && dlr_st_find(f, "module.") &&
+          dlr_st_find(f, "my.module.x"));
     dlr_st_close(f);
     f = dlr_st_open(path, DLR_ST_PLAIN, &err);
     CHECK(f && dlr_st_find(f, "module._orig_mod.conv.weight") && !dlr_st_find(f, "conv.weight"));
     dlr_st_close(f);
     CHECK(dlr_st_write(path, &(dlr_st_content){.tensors = t, .n = 4}, NULL, &err));
-    CHECK(!dlr_st_open(path, DLR_ST_STRIP, &err) && strstr(err.message, "'conv.weight'"), "%s", err.message);
+    CHECK(!dlr_st_open(path, DLR_ST_STRIP, &err) && strstr(err.message, "'conv.weight'"), "%s",
+          err.message);
 }
 
 static void test_differences(void) {
@@ -322,26 +340,30 @@ static void test_differences(void) {
     CHECK(f && !dlr_st_check(f, want, 3, &err) && err.code == DL_INPUT);
     CHECK(strstr(err.message, "a: the file has F32[4], the model F32[2,2]"), "%s", err.message);
     CHECK(strstr(err.message, "d: missing in the file, the model has I64[]"), "%s", err.message);
-    CHECK(strstr(err.message, "c: not in the model, the file has I64[2]") && !strstr(err.message, "b:"));
+    CHECK(strstr(err.message, "c: not in the model, the file has I64[2]") &&
+          !strstr(err.message, "b:"));
     dlr_st_tensor many[100];
-    for (int i = 0; i < 100; i++) many[i] = (dlr_st_tensor){.name = dl_format(arena, "a.long.name.%d", i)};
+    for (int i = 0; i < 100; i++)
+        many[i] = (dlr_st_tensor){.name = dl_format(arena, "a.long.name.%d", i)};
     err = (dl_error){0};
     CHECK(!dlr_st_check(f, many, 100, &err) && strstr(err.message, "more"), "%s", err.message);
     dlr_st_close(f);
 }
 
 static void test_widening(void) {
-    /* Every binary16 value against the compiler's own conversion would need hardware; the formula is exact
-     * instead. */
+    /* Every binary16 value against the compiler's own conversion would need hardware; the formula
+     * is exact instead. */
     uint16_t h[65536];
     float *wide = malloc(sizeof(float) * 65536);
     dl_error err = {0};
     for (int i = 0; i < 65536; i++) h[i] = (uint16_t)i;
-    dlr_st_tensor t[] = {{.name = "h", .dtype = DLR_ST_F16, .rank = 1, .shape = {65536}, .data = h},
-                         {.name = "b", .dtype = DLR_ST_BF16, .rank = 1, .shape = {65536}, .data = h},
-                         {.name = "d", .dtype = DLR_ST_F64, .rank = 1, .shape = {1}, .data = &(double){0.1}}};
+    dlr_st_tensor t[] = {
+        {.name = "h", .dtype = DLR_ST_F16, .rank = 1, .shape = {65536}, .data = h},
+        {.name = "b", .dtype = DLR_ST_BF16, .rank = 1, .shape = {65536}, .data = h},
+        {.name = "d", .dtype = DLR_ST_F64, .rank = 1, .shape = {1}, .data = &(double){0.1}}};
     const char *path = in_dir("half.safetensors");
-    CHECK(dlr_st_write(path, &(dlr_st_content){.tensors = t, .n = 3}, NULL, &err), "%s", err.message);
+    CHECK(dlr_st_write(path, &(dlr_st_content){.tensors = t, .n = 3}, NULL, &err), "%s",
+          err.message);
     dlr_st_file *f = dlr_st_open(path, DLR_ST_PLAIN, &err);
     CHECK(f && dlr_st_load_f32(f, dlr_st_find(f, "h"), wide, &err));
     int wrong = 0;
@@ -349,7 +371,8 @@ static void test_widening(void) {
         int e = i >> 10 & 31, m = i & 1023;
         double v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
         if (i >> 15) v = -v;
-        wrong += isnan(v) ? !isnan(wide[i]) : (double)wide[i] != v || !signbit(wide[i]) != !signbit(v);
+        wrong +=
+            isnan(v) ? !isnan(wide[i]) : (double)wide[i] != v || !signbit(wide[i]) != !signbit(v);
     }
     CHECK(wrong == 0, "%d of 65536", wrong);
     CHECK(dlr_st_load_f32(f, dlr_st_find(f, "b"), wide, &err));

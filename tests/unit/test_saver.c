@@ -1,7 +1,8 @@
-/* Checkpoints that are written while the run goes on: what is written is the copy, faults come to the loop,
- * and wherever the process dies, a whole checkpoint is there.
+/* Checkpoints that are written while the run goes on: what is written is the copy, faults come to
+ * the loop, and wherever the process dies, a whole checkpoint is there.
  *
- * test_saver [long]     long: every crash point of more saves, and 5,000 kills at random instants */
+ * test_saver [long]     long: every crash point of more saves, and 5,000 kills at random instants
+ */
 #include "tests/unit/faulty_calls.h"
 
 #include <sys/mman.h>
@@ -54,7 +55,8 @@ static void test_background(void) {
         err = (dl_error){0};
         CHECK(dlr_background_wait(b, &seconds, &err) == e.ok && e.runs == i + 1 && seconds > 0);
         CHECK(e.ok ? err.code == DL_OK
-                   : err.code == DL_IO && strcmp(err.message, dl_format(arena, "errand %d", i + 1)) == 0);
+                   : err.code == DL_IO &&
+                         strcmp(err.message, dl_format(arena, "errand %d", i + 1)) == 0);
         err = (dl_error){0};
         CHECK(dlr_background_wait(b, NULL, &err), "a fault is told once");
     }
@@ -91,12 +93,18 @@ static void make_step(dlr_run *r, int64_t step) {
 
 static bool open_stage(stage *s, const char *name, bool async, dl_error *err) {
     *s = (stage){.dir = {.lock = -1}};
-    if (!dlr_rundir_open(arena, dl_format(arena, "%s/%s", folder, name), &s->dir, err)) return false;
+    if (!dlr_rundir_open(arena, dl_format(arena, "%s/%s", folder, name), &s->dir, err))
+        return false;
     dlr_exec *e = dlr_exec_open(plan, (dlr_exec_options){.threads = 1}, err);
     if (!e) return false;
-    s->o = (dlr_train_options){
-        .exec = e, .dir = &s->dir, .async = async, .sharded = sharded, .keep = 2, .hyperparams = "a: 1\n"};
-    s->r = (dlr_run){.o = &s->o, .arena = dl_arena_new(NULL), .exec = e, .at = {.best_loss = INFINITY}};
+    s->o = (dlr_train_options){.exec = e,
+                               .dir = &s->dir,
+                               .async = async,
+                               .sharded = sharded,
+                               .keep = 2,
+                               .hyperparams = "a: 1\n"};
+    s->r = (dlr_run){
+        .o = &s->o, .arena = dl_arena_new(NULL), .exec = e, .at = {.best_loss = INFINITY}};
     dlr_metrics *metrics = dlr_metrics_open(s->dir.metrics, 0, NULL, err);
     if (metrics) dlr_sinks_add_metrics(s->r.arena, &s->r.sinks, metrics);
     dlr_tensorboard *board = metrics ? dlr_tensorboard_open(s->dir.board, 0, err) : NULL;
@@ -151,7 +159,8 @@ static bool go_on(dlr_run *r, dl_error *err) {
     return true;
 }
 
-/* What is written is what was copied, whatever the run does meanwhile; and it waits for nothing but that. */
+/* What is written is what was copied, whatever the run does meanwhile; and it waits for nothing but
+ * that. */
 static void test_copy(void) {
     dl_error err = {0};
     stage s;
@@ -161,7 +170,8 @@ static void test_copy(void) {
         make_step(&s.r, step);
         atomic_store(&fault.sleeps, true); /* nothing becomes durable */
         CHECK(dlr_run_save(&s.r, step == 3, &err), "%s", err.message);
-        CHECK(newest("copy", NULL) == step - 1 && dlr_run_check_saved(&s.r, &err) && s.r.saver.saving);
+        CHECK(newest("copy", NULL) == step - 1 && dlr_run_check_saved(&s.r, &err) &&
+              s.r.saver.saving);
         make_step(&s.r, step + 100);
         s.r.seconds = 17, s.r.at.best_loss = 3;
         atomic_store(&fault.sleeps, false);
@@ -172,7 +182,8 @@ static void test_copy(void) {
         if (step % 2 == 0) CHECK(dlr_run_wait_saved(&s.r, &err), "%s", err.message);
         CHECK(newest("copy", NULL) == step);
     }
-    CHECK(dlr_run_save(&s.r, false, &err) && dlr_run_wait_saved(&s.r, &err) && newest("copy", NULL) == 120);
+    CHECK(dlr_run_save(&s.r, false, &err) && dlr_run_wait_saved(&s.r, &err) &&
+          newest("copy", NULL) == 120);
     CHECK(s.r.saver.n == 21 && s.r.saver.wrote > 0 && s.r.saver.copied > 0);
     close_stage(&s);
 }
@@ -196,14 +207,16 @@ static void test_same_files(void) {
         char *text[2];
         for (int async = 0; async < 2; async++)
             text[async] = dl_read_file(arena,
-                                       dl_format(arena, "%s/%s/checkpoints/step-00000005/%s", folder,
-                                                 async ? "behind" : "at_once", files[i]),
+                                       dl_format(arena, "%s/%s/checkpoints/step-00000005/%s",
+                                                 folder, async ? "behind" : "at_once", files[i]),
                                        1 << 24, &n[async], &err);
-        CHECK(text[0] && text[1] && n[0] == n[1] && memcmp(text[0], text[1], n[0]) == 0, "%s", files[i]);
+        CHECK(text[0] && text[1] && n[0] == n[1] && memcmp(text[0], text[1], n[0]) == 0, "%s",
+              files[i]);
     }
 }
 
-/* Every failing call of the writer: the loop is told between two steps, once, and the one before stays. */
+/* Every failing call of the writer: the loop is told between two steps, once, and the one before
+ * stays. */
 static int test_failures(fault_kind kind) {
     for (int k = 1;; k++) {
         dl_error err = {0};
@@ -215,7 +228,8 @@ static int test_failures(fault_kind kind) {
         make_step(&s.r, 2);
         atomic_store(&fault.calls, 0);
         fault.at = k, fault.kind = kind;
-        bool begun = dlr_run_save(&s.r, false, &err), /* the copy alone, or with it the folder for all */
+        bool begun = dlr_run_save(&s.r, false,
+                                  &err), /* the copy alone, or with it the folder for all */
             ok = begun && go_on(&s.r, &err);
         CHECK(begun || sharded, "%s", err.message);
         int calls = atomic_load(&fault.calls);
@@ -226,7 +240,8 @@ static int test_failures(fault_kind kind) {
         err = (dl_error){0};
         CHECK(dlr_run_wait_saved(&s.r, &err), "told once");
         make_step(&s.r, 3);
-        CHECK(dlr_run_save(&s.r, false, &err) && dlr_run_wait_saved(&s.r, &err) && newest(name, NULL) == 3,
+        CHECK(dlr_run_save(&s.r, false, &err) && dlr_run_wait_saved(&s.r, &err) &&
+                  newest(name, NULL) == 3,
               "call %d: life goes on: %s", k, err.message);
         close_stage(&s);
         CHECK(dl_remove_tree(dl_format(arena, "%s/%s", folder, name), &err));
@@ -289,10 +304,12 @@ static void test_random_kills(int kills) {
         int status = 0, before = *saved = (int)at;
         pid_t child = start_child("random", at + 1, 1 << 20, 0);
         double began = dl_clock_seconds(); /* let some begin, and some work */
-        while (i % 2 && *(volatile int *)saved < before + 2 && dl_clock_seconds() - began < 60) usleep(100);
+        while (i % 2 && *(volatile int *)saved < before + 2 && dl_clock_seconds() - began < 60)
+            usleep(100);
         usleep(dlr_rng_below(&random, 8000));
         kill(child, SIGKILL);
-        CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "kill %d: status %d", i, status);
+        CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "kill %d: status %d", i,
+              status);
         inside += *saved > at;
         check_survival("random", "kill", i, INT64_MAX);
         int64_t now = newest("random", NULL);
@@ -303,7 +320,8 @@ static void test_random_kills(int kills) {
 }
 
 static const dl_plan *compile_small(dl_error *err) {
-    char *argv[] = {"test", "--model=tests/data/small.dl", "--data_size=8", "--local_batch_size=1", NULL};
+    char *argv[] = {"test", "--model=tests/data/small.dl", "--data_size=8", "--local_batch_size=1",
+                    NULL};
     dl_config *c = dl_config_open(arena, 4, argv, NULL, err);
     dl_session *s = c ? dl_session_open(arena, c, 1, NULL, err) : NULL;
     dl_compile_options opt;
@@ -327,7 +345,8 @@ int main(int argc, char **argv) {
     plan = compile_small(&err);
     CHECK(plan, "%s", err.message);
     /* Thousands of small directories: in memory where there is such a place. */
-    char *root = dl_format(arena, "%s/dl_test_XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    char *root =
+        dl_format(arena, "%s/dl_test_XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     CHECK(mkdtemp(root) != NULL);
     folder = root;
     saved = mmap(NULL, sizeof *saved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -336,7 +355,8 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 2; i++) {
             sharded = i == 1;
             test_all(at_length);
-            CHECK(dl_remove_tree(folder, &err) && dl_make_dirs(folder, 0755, &err), "%s", err.message);
+            CHECK(dl_remove_tree(folder, &err) && dl_make_dirs(folder, 0755, &err), "%s",
+                  err.message);
         }
     }
     CHECK(dl_remove_tree(folder, &err), "%s", err.message);

@@ -6,8 +6,8 @@
 #include "runtime/train/schedule.h"
 
 /* System A's: start, end, scaling, warm-up, global and base batch, steps. */
-static dlr_schedule of_a(double start, double end, const char *scaling, int64_t warmup, int64_t global,
-                         int64_t base, int64_t steps) {
+static dlr_schedule of_a(double start, double end, const char *scaling, int64_t warmup,
+                         int64_t global, int64_t base, int64_t steps) {
     return (dlr_schedule){.start_lr = start,
                           .end_lr = end,
                           .scaling = scaling,
@@ -45,7 +45,8 @@ static void test_scaling(void) {
     CHECK_NEAR(rates_of(s).warmup, 0, 0);
 }
 
-/* System D's `Learning Rate` in its example log (example_logs/base, TensorBoard's floats), behind its steps.
+/* System D's `Learning Rate` in its example log (example_logs/base, TensorBoard's floats), behind
+ * its steps.
  */
 static void test_published(void) {
     dlr_schedule s = of_a(5e-4, 0, "none", 0, 16, 16, 30000);
@@ -89,16 +90,20 @@ static void test_ranks(void) {
     dlr_schedule s = of_a(1e-3, 0, "none", 7, 8, 8, 100);
     s.rank_scaling = "linear", s.ranks = 1;
     dlr_rates r = rates_of(s);
-    CHECK(value_of(&r, "optimizer.lr.init") == 1e-3 && value_of(&r, "optimizer.lr.warmup.from") == 1);
+    CHECK(value_of(&r, "optimizer.lr.init") == 1e-3 &&
+          value_of(&r, "optimizer.lr.warmup.from") == 1);
     s.ranks = 4;
     r = rates_of(s);
-    CHECK(value_of(&r, "optimizer.lr.init") == 4e-3 && value_of(&r, "optimizer.lr.warmup.from") == 0.25);
+    CHECK(value_of(&r, "optimizer.lr.init") == 4e-3 &&
+          value_of(&r, "optimizer.lr.warmup.from") == 0.25);
     s.rank_scaling = "sqrt";
     r = rates_of(s);
-    CHECK(value_of(&r, "optimizer.lr.init") == 2e-3 && value_of(&r, "optimizer.lr.warmup.from") == 0.25);
+    CHECK(value_of(&r, "optimizer.lr.init") == 2e-3 &&
+          value_of(&r, "optimizer.lr.warmup.from") == 0.25);
     s.rank_scaling = "none";
     r = rates_of(s);
-    CHECK(value_of(&r, "optimizer.lr.init") == 1e-3 && value_of(&r, "optimizer.lr.warmup.from") == 1);
+    CHECK(value_of(&r, "optimizer.lr.init") == 1e-3 &&
+          value_of(&r, "optimizer.lr.warmup.from") == 1);
 }
 
 /* What the other schedules take: units of steps or epochs, and ranges. */
@@ -126,7 +131,8 @@ static void test_values(void) {
     s.warmup_epochs = 2, s.range = ranges, s.ranges = 2;
     r = rates_of(s);
     CHECK(value_of(&r, "optimizer.lr.warmup") == 27, "steps and epochs of it");
-    CHECK(value_of(&r, "optimizer.lr.range.0.start") == 5 && value_of(&r, "optimizer.lr.range.0.end") == 30);
+    CHECK(value_of(&r, "optimizer.lr.range.0.start") == 5 &&
+          value_of(&r, "optimizer.lr.range.0.end") == 30);
     CHECK(value_of(&r, "optimizer.lr.range.1.factor") == 0.1 &&
           isinf(value_of(&r, "optimizer.lr.range.1.end")));
     const char *others[] = {"optimizer.lr.range.2.start", "optimizer.lr.range.-1.start",
@@ -139,8 +145,8 @@ static void test_values(void) {
 static void check_refused(dlr_schedule s, const char *what) {
     dl_error err = {0};
     dlr_rates r;
-    CHECK(!dlr_schedule_rates(&s, &r, &err) && err.code == DL_USAGE && strstr(err.message, what), "%s",
-          err.message);
+    CHECK(!dlr_schedule_rates(&s, &r, &err) && err.code == DL_USAGE && strstr(err.message, what),
+          "%s", err.message);
 }
 
 static void test_errors(void) {

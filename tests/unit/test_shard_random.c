@@ -1,5 +1,5 @@
-/* Random graphs, of which random values are wanted in pieces, on several ranks in step beside one rank:
- * whatever is cut, losses and gradients stay what they were. */
+/* Random graphs, of which random values are wanted in pieces, on several ranks in step beside one
+ * rank: whatever is cut, losses and gradients stay what they were. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,26 +16,30 @@ typedef struct {
 } totals;
 
 static dl_pass_ctx context(dl_module *m, dl_parallel p, dl_error *err) {
-    return (dl_pass_ctx){.arena = m->arena, .parallel = p, .recipe.optimizer = DL_OPT_NONE, .err = err};
+    return (dl_pass_ctx){
+        .arena = m->arena, .parallel = p, .recipe.optimizer = DL_OPT_NONE, .err = err};
 }
 
-static dl_graph *begin(dl_arena *arena, uint64_t seed, dl_parallel p, const char *passes, dl_error *err) {
+static dl_graph *begin(dl_arena *arena, uint64_t seed, dl_parallel p, const char *passes,
+                       dl_error *err) {
     dl_module *m = dl_module_new(arena);
     random_counts counts = {0};
     dl_graph *g = random_graph(m, "train", seed, STEPS, DL_F64, &counts);
     dl_pass_ctx ctx = context(m, p, err);
-    return dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}) ? g : NULL;
+    return dl_run_passes(m, passes, &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES}) ? g
+                                                                                             : NULL;
 }
 
-/* Every rank draws the same: an axis of every third value, at times in parts, where there are enough elements
- * for all. */
+/* Every rank draws the same: an axis of every third value, at times in parts, where there are
+ * enough elements for all. */
 static dl_shard_wants draw_wants(const dl_graph *g, dl_parallel p, uint64_t seed) {
     rng r = {seed * 31 + 7};
     dl_shard_wants w;
     for (int group = 0; group < DL_NSHARDS; group++) {
         w.along[group] = DL_NEWS(g->module->arena, dl_along, g->next_id + 1);
         for (int i = 0; i < g->nodes.n + g->vars.n; i++) {
-            const dl_value *v = i < g->vars.n ? &g->vars.at[i]->value : &g->nodes.at[i - g->vars.n]->out[0];
+            const dl_value *v =
+                i < g->vars.n ? &g->vars.at[i]->value : &g->nodes.at[i - g->vars.n]->out[0];
             if (!v->type.rank || !one_in(&r, 3)) continue;
             int axis = below(&r, v->type.rank), parts = 1 + one_in(&r, 3) * below(&r, 3),
                 ranks = dl_shard_ranks(&p, group);
@@ -73,7 +77,8 @@ static bool run(const dl_graph *g, dl_interp *in, dl_error *err) {
     return true;
 }
 
-/* How far a result moves when every value is moved by its last digits: beyond this, rounding decides. */
+/* How far a result moves when every value is moved by its last digits: beyond this, rounding
+ * decides. */
 static double sensitivity(dl_interp *plain, dl_interp *shaken, const dl_value *v) {
     const double *a = dl_interp_data(plain, v), *b = dl_interp_data(shaken, v);
     double most = 0;
@@ -108,8 +113,11 @@ static void check_seed(uint64_t seed, int tp, int cp, totals *all) {
     for (int r = 0; r < world && ok; r++) {
         int at[DL_NRANK_PARTS];
         dl_ranks_place(&ranks, r, at);
-        dl_parallel p = {
-            .tp = tp, .cp = cp, .tp_rank = at[DL_RANKS_TP], .cp_rank = at[DL_RANKS_CP], .ring = seed % 2};
+        dl_parallel p = {.tp = tp,
+                         .cp = cp,
+                         .tp_rank = at[DL_RANKS_TP],
+                         .cp_rank = at[DL_RANKS_CP],
+                         .ring = seed % 2};
         dl_graph *g = begin(arena, seed, (dl_parallel){0}, "lower,simplify", &err);
         dl_pass_ctx ctx = context(g->module, p, &err);
         dl_shard_wants wants = draw_wants(g, p, seed);
@@ -150,8 +158,8 @@ static void check_seed(uint64_t seed, int tp, int cp, totals *all) {
                 wrong += differs(piece[k], got[k], 1e-9 * (1 + size) + 1e3 * moved);
             all->compared++;
         }
-        CHECK(!wrong, "seed %llu, tp %d, cp %d: %s %s: %lld elements", (unsigned long long)seed, tp, cp,
-              dl_result_roles[a->role], a->name, (long long)wrong);
+        CHECK(!wrong, "seed %llu, tp %d, cp %d: %s %s: %lld elements", (unsigned long long)seed, tp,
+              cp, dl_result_roles[a->role], a->name, (long long)wrong);
     }
     for (int r = 0; r < world; r++) dl_interp_free(in[r]);
     dl_interp_free(one), dl_interp_free(shaken);
@@ -170,7 +178,7 @@ int main(int argc, char **argv) {
                        all.skipped < all.compared / 5),
           "%d results compared, %d left out, %d collectives, %d pieces", all.compared, all.skipped,
           all.collectives, all.pieces);
-    printf("%d results compared, %d left out, %d collectives, %d pieces\n", all.compared, all.skipped,
-           all.collectives, all.pieces);
+    printf("%d results compared, %d left out, %d collectives, %d pieces\n", all.compared,
+           all.skipped, all.collectives, all.pieces);
     return dl_test_end();
 }

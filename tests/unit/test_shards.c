@@ -56,14 +56,16 @@ typedef struct {
     int n;
 } file;
 
-static void put_box(file *f, const cube *c, const char *name, const int64_t *from, const int64_t *shape) {
+static void put_box(file *f, const cube *c, const char *name, const int64_t *from,
+                    const int64_t *shape) {
     int64_t count;
     dlr_st_tensor *t = &f->list[f->n++];
     *t = (dlr_st_tensor){.name = name, .dtype = DLR_ST_F32, .rank = c->rank};
     for (int i = 0; i < c->rank; i++) t->shape[i] = shape[i];
     t->data = box_values(c, from, shape, &count);
     dl_putf(&f->boxes, "%s\"%s\": {\"%s\": [", f->n > 1 ? ", " : "{", name, DLR_ST_OFFSETS);
-    for (int i = 0; i < c->rank; i++) dl_putf(&f->boxes, "%s%lld", i ? "," : "", (long long)from[i]);
+    for (int i = 0; i < c->rank; i++)
+        dl_putf(&f->boxes, "%s%lld", i ? "," : "", (long long)from[i]);
     dl_puts(&f->boxes, "]}");
 }
 
@@ -72,9 +74,10 @@ static const char *write_file(file *f, int i) {
     const char *path = in_dir(dl_format(arena, "m-%d.safetensors", i));
     dl_puts(&f->boxes, f->n ? "}" : "{}");
     dlr_st_meta meta = {DLR_ST_BOXES, f->boxes.at};
-    CHECK(dlr_st_write(path,
-                       &(dlr_st_content){.tensors = f->list, .n = f->n, .metadata = &meta, .n_metadata = 1},
-                       NULL, &err),
+    CHECK(dlr_st_write(
+              path,
+              &(dlr_st_content){.tensors = f->list, .n = f->n, .metadata = &meta, .n_metadata = 1},
+              NULL, &err),
           "%s", err.message);
     dl_buf_free(&f->boxes);
     return path;
@@ -94,13 +97,14 @@ static void check_reading(const cube *c, const dlr_st_file *f, const dlr_st_tens
         now = dlr_st_cut(f, cut ? &whole : t, axis, first, n, &slices[cut]);
         from[axis] += first, shape[axis] = n;
         float *want = box_values(c, from, shape, &count), *have = DL_NEWS(arena, float, count);
-        CHECK(now.shape[axis] == n && now.bytes == (uint64_t)count * 4 && dlr_st_load(f, &now, have, &err) &&
-                  memcmp(want, have, (size_t)count * 4) == 0,
+        CHECK(now.shape[axis] == n && now.bytes == (uint64_t)count * 4 &&
+                  dlr_st_load(f, &now, have, &err) && memcmp(want, have, (size_t)count * 4) == 0,
               "%s", err.message);
         int64_t at = below((int)count), some = 1 + below((int)(count - at));
         dlr_st_tensor part = dlr_st_part(&now, at, some);
-        CHECK(dlr_st_load_f32(f, &part, have, &err) && memcmp(want + at, have, (size_t)some * 4) == 0, "%s",
-              err.message);
+        CHECK(dlr_st_load_f32(f, &part, have, &err) &&
+                  memcmp(want + at, have, (size_t)some * 4) == 0,
+              "%s", err.message);
     }
 }
 
@@ -119,7 +123,8 @@ static void test_boxes(void) {
             int64_t from[MOST] = {0}, shape[MOST];
             memcpy(shape, c.shape, sizeof shape);
             if (c.rank) from[a] = half & 1 ? at : 0, shape[a] = half & 1 ? c.shape[a] - at : at;
-            if (c.rank && b != a) from[b] = half & 2 ? by : 0, shape[b] = half & 2 ? c.shape[b] - by : by;
+            if (c.rank && b != a)
+                from[b] = half & 2 ? by : 0, shape[b] = half & 2 ? c.shape[b] - by : by;
             if (c.rank && b == a && half & 2) continue;
             int64_t count = 1;
             for (int i = 0; i < c.rank; i++) count *= shape[i];
@@ -135,12 +140,13 @@ static void test_boxes(void) {
             float *want = box_values(&c, (int64_t[MOST]){0}, c.shape, &count),
                   *have = DL_NEWS(arena, float, count);
             CHECK(t && t->rank == c.rank && memcmp(t->shape, c.shape, (size_t)c.rank * 8) == 0);
-            CHECK(t && dlr_st_load(f, t, have, &err) && memcmp(want, have, (size_t)count * 4) == 0, "%s",
-                  err.message);
+            CHECK(t && dlr_st_load(f, t, have, &err) && memcmp(want, have, (size_t)count * 4) == 0,
+                  "%s", err.message);
             if (t) check_reading(&c, f, t);
         }
         dlr_st_close(f);
-        f = dlr_st_open(paths[next], DLR_ST_PLAIN, &err); /* slices of what lies in one piece, too */
+        f = dlr_st_open(paths[next], DLR_ST_PLAIN,
+                        &err); /* slices of what lies in one piece, too */
         if (f) check_reading(&c, f, dlr_st_find(f, "whole"));
         dlr_st_close(f);
     }
@@ -191,7 +197,8 @@ static void test_index(void) {
         "{\"weight_map\": {\"module.a\": \"m-0.safetensors\", \"b\": \"m-1.safetensors\"}}", "{}",
         "{\"weight_map\": {\"a\": \"../m-0.safetensors\"}}",
         "{\"weight_map\": {\"a\": \"m-7.safetensors\"}}"};
-    static const char *const faults[] = {"", "'weight_map' is missing", "'a' has no file's name", "m-7"};
+    static const char *const faults[] = {"", "'weight_map' is missing", "'a' has no file's name",
+                                         "m-7"};
     for (int i = 0; i < 4; i++) {
         err = (dl_error){0};
         CHECK(dl_write_file(index, texts[i], strlen(texts[i]), &err));
@@ -204,7 +211,8 @@ static void test_index(void) {
 
 /* ---- the deal ---- */
 
-/* What is dealt out to n ranks is each variable once, about evenly, and all ranks know the same of it. */
+/* What is dealt out to n ranks is each variable once, about evenly, and all ranks know the same of
+ * it. */
 static void check_deal(const dl_plan *plan, int n) {
     dl_error err = {0};
     dlr_comm **comms = dlr_comm_local(n, false);
@@ -241,7 +249,8 @@ static void check_deal(const dl_plan *plan, int n) {
                     }
             }
         }
-        CHECK(dlr_snapshot_bytes(plan, s) >= bytes && dlr_snapshot_bytes(plan, s) <= bytes + 64 * 400);
+        CHECK(dlr_snapshot_bytes(plan, s) >= bytes &&
+              dlr_snapshot_bytes(plan, s) <= bytes + 64 * 400);
         total += bytes;
         if (bytes > most) most = bytes;
     }
@@ -263,7 +272,8 @@ static void check_deal(const dl_plan *plan, int n) {
 
 static void test_deal(void) {
     dl_error err = {0};
-    char *argv[] = {"test", "--model=tests/data/small.dl", "--data_size=8", "--local_batch_size=1", NULL};
+    char *argv[] = {"test", "--model=tests/data/small.dl", "--data_size=8", "--local_batch_size=1",
+                    NULL};
     dl_config *c = dl_config_open(arena, 4, argv, NULL, &err);
     dl_session *s = c ? dl_session_open(arena, c, 1, NULL, &err) : NULL;
     dl_compile_options opt;

@@ -1,6 +1,6 @@
-/* Sizes up to 2^47 in every layer and function, by number: a model of them is compiled, or refused with a
- * code and a place. Nothing aborts: no fault of the IR's builder, which passes call, is reachable from a
- * model.
+/* Sizes up to 2^47 in every layer and function, by number: a model of them is compiled, or refused
+ * with a code and a place. Nothing aborts: no fault of the IR's builder, which passes call, is
+ * reachable from a model.
  *
  * test_sizes [FIRST [COUNT]]: other models. */
 #include <signal.h>
@@ -147,7 +147,8 @@ static void write_model(rng *r) {
     dl_buf b = {0};
     dl_puts(&b, "model M():\n    input x: ");
     dl_putf(&b, "%s[", types[whole(r, 0, 6)]);
-    for (int i = 0; i < rank; i++) dl_putf(&b, "%s%c=%lld", i ? ", " : "", axes[i], (long long)any_size(r));
+    for (int i = 0; i < rank; i++)
+        dl_putf(&b, "%s%c=%lld", i ? ", " : "", axes[i], (long long)any_size(r));
     dl_puts(&b, "]\n    input k: i32[N, ");
     dl_putf(&b, "%s=%lld]\n    param p: [1] = 1\n", uniform(r, 0, 1) < 0.5 ? "J" : "L",
             (long long)any_size(r));
@@ -177,7 +178,8 @@ static int check_model(const dl_target *target) {
 int main(int argc, char **argv) {
     int64_t first = argc > 1 ? atoll(argv[1]) : 1, count = argc > 2 ? atoll(argv[2]) : 3000;
     dl_error err = {0};
-    const dl_target *targets[] = {dl_target_find("cpu:generic", &err), dl_target_find("cuda:sm_90", &err)};
+    const dl_target *targets[] = {dl_target_find("cpu:generic", &err),
+                                  dl_target_find("cuda:sm_90", &err)};
     int compiled = 0;
     signal(SIGABRT, say_text);
     for (int64_t i = first; i < first + count; i++) {
@@ -186,7 +188,8 @@ int main(int argc, char **argv) {
         const dl_target *t = targets[i % 2] ? targets[i % 2] : targets[0];
         compiled += check_model(t);
     }
-    CHECK(compiled > count / 20 && compiled < count, "%d of %lld compile", compiled, (long long)count);
+    CHECK(compiled > count / 20 && compiled < count, "%d of %lld compile", compiled,
+          (long long)count);
     printf("note: %d of %lld models compile, the others are refused\n", compiled, (long long)count);
     return dl_test_end();
 }

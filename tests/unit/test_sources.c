@@ -1,5 +1,5 @@
-/* What stands in the sources that kernels become: the loops they share once, and no more text than their
- * sizes need. It is what compiling them takes its time for. */
+/* What stands in the sources that kernels become: the loops they share once, and no more text than
+ * their sizes need. It is what compiling them takes its time for. */
 #include "tests/unit/compiled.h"
 
 /* The sources of a text's plan, made for cpu:generic: four lanes, panels of eight. */
@@ -34,18 +34,20 @@ static const char *code_of(const dl_plan *p, int kernel) {
 /* Kernels around the same loops stand together, in however many kinds. */
 static void test_loops(void) {
     dl_arena *arena = dl_arena_new(NULL);
-    const char *text =
-        "graph @train {\n  param $v = %0 : f32[O=32, C=16, kH=3, kW=3] init zero\n"
-        "  param $w = %1 : f32[O=48, C=32, kH=3, kW=3] init zero\n"
-        "  param $u = %2 : f32[O=16, C=48, kH=1, kW=1] init zero\n"
-        "  input $x = %3 : f32[N=2, C=16, H=8, W=8]\n"
-        "  %4 = conv $x, $v {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : f32[N=2, C=32, H=8, W=8]\n"
-        "  %5 = relu %4 : f32[N=2, C=32, H=8, W=8]\n"
-        "  %6 = conv %5, $w {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : f32[N=2, C=48, H=8, W=8]\n"
-        "  %7 = relu %6 : f32[N=2, C=48, H=8, W=8]\n"
-        "  %8 = conv %7, $u {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : f32[N=2, C=16, H=8, W=8]\n"
-        "  %9 = mul %8, %8 : f32[N=2, C=16, H=8, W=8]\n"
-        "  %10 = sum %9 {over=[N, C, H, W]} : f32[]\n  loss \"loss\" = %10\n}\n";
+    const char *text = "graph @train {\n  param $v = %0 : f32[O=32, C=16, kH=3, kW=3] init zero\n"
+                       "  param $w = %1 : f32[O=48, C=32, kH=3, kW=3] init zero\n"
+                       "  param $u = %2 : f32[O=16, C=48, kH=1, kW=1] init zero\n"
+                       "  input $x = %3 : f32[N=2, C=16, H=8, W=8]\n"
+                       "  %4 = conv $x, $v {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : "
+                       "f32[N=2, C=32, H=8, W=8]\n"
+                       "  %5 = relu %4 : f32[N=2, C=32, H=8, W=8]\n"
+                       "  %6 = conv %5, $w {stride=[1, 1], pad_lo=[1, 1], pad_hi=[1, 1]} : "
+                       "f32[N=2, C=48, H=8, W=8]\n"
+                       "  %7 = relu %6 : f32[N=2, C=48, H=8, W=8]\n"
+                       "  %8 = conv %7, $u {stride=[1, 1], pad_lo=[0, 0], pad_hi=[0, 0]} : "
+                       "f32[N=2, C=16, H=8, W=8]\n"
+                       "  %9 = mul %8, %8 : f32[N=2, C=16, H=8, W=8]\n"
+                       "  %10 = sum %9 {over=[N, C, H, W]} : f32[]\n  loss \"loss\" = %10\n}\n";
     dl_plan *p = emit_text(arena, text);
     if (!p) return;
     CHECK(p->kernels.n > 6, "%d kernels", p->kernels.n);
@@ -65,7 +67,8 @@ static const char *attention(dl_arena *arena, int tokens, int features, double r
         t, k, k, rate, t);
 }
 
-/* Tiles of attention for what remains of three vectors, and its random numbers, where something has them. */
+/* Tiles of attention for what remains of three vectors, and its random numbers, where something has
+ * them. */
 static void test_attention(void) {
     static const struct {
         int tokens, features;
@@ -75,27 +78,29 @@ static void test_attention(void) {
                 {48, 3, 0.5, "ENDS 4\n"}, {48, 20, 0, "ENDS 8\n"}, {29, 4, 0, "ENDS 6\n"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         dl_arena *arena = dl_arena_new(NULL);
-        dl_plan *p = emit_text(arena, attention(arena, rows[i].tokens, rows[i].features, rows[i].rate));
+        dl_plan *p =
+            emit_text(arena, attention(arena, rows[i].tokens, rows[i].features, rows[i].rate));
         if (p) CHECK(count(p, rows[i].ends) >= 1, "row %zu", i);
         if (p) CHECK(count(p, "#define DRAWS 1\n") == (rows[i].rate > 0), "row %zu", i);
         dl_arena_free(arena);
     }
 }
 
-/* A loop over x[N, H, W, C] with so many channels; `beside` is read along C, H, or is the coordinate of H. */
+/* A loop over x[N, H, W, C] with so many channels; `beside` is read along C, H, or is the
+ * coordinate of H. */
 static const char *loop_of(dl_arena *arena, int channels, const char *beside) {
     char *t = dl_format(arena, "f32[N=3, H=5, W=7, C=%d]", channels);
-    char *b = strcmp(beside, "iota")
-                  ? dl_format(arena, "input $b = %%1 : f32[%s=%d]", beside, *beside == 'C' ? channels : 5)
-                  : dl_format(arena, "%%1 = iota {axis=H} : f32[H=5]");
-    return dl_format(
-        arena,
-        "graph @train {\n  input $x = %%0 : %s\n  %s\n  %%2 = mul $x, %s : %s\n  output \"y\" = %%2\n}\n", t,
-        b, strcmp(beside, "iota") ? "$b" : "%1", t);
+    char *b = strcmp(beside, "iota") ? dl_format(arena, "input $b = %%1 : f32[%s=%d]", beside,
+                                                 *beside == 'C' ? channels : 5)
+                                     : dl_format(arena, "%%1 = iota {axis=H} : f32[H=5]");
+    return dl_format(arena,
+                     "graph @train {\n  input $x = %%0 : %s\n  %s\n  %%2 = mul $x, %s : %s\n  "
+                     "output \"y\" = %%2\n}\n",
+                     t, b, strcmp(beside, "iota") ? "$b" : "%1", t);
 }
 
-/* Axes that all accesses step through as one are one; whole vectors ask for no number of lanes; a loop that
- * goes from lane to lane asks for the optimiser. */
+/* Axes that all accesses step through as one are one; whole vectors ask for no number of lanes; a
+ * loop that goes from lane to lane asks for the optimiser. */
 static void test_loop_text(void) {
     static const struct {
         int channels;
@@ -114,9 +119,9 @@ static void test_loop_text(void) {
         dl_arena_free(arena);
     }
     dl_arena *arena = dl_arena_new(NULL);
-    dl_plan *p =
-        emit_text(arena, "graph @train {\n  input $x = %0 : f32[A=6, B=8]\n  input $y = %1 : f32[B=8, A=6]\n"
-                         "  %2 = mul $x, $y : f32[A=6, B=8]\n  output \"z\" = %2\n}\n");
+    dl_plan *p = emit_text(
+        arena, "graph @train {\n  input $x = %0 : f32[A=6, B=8]\n  input $y = %1 : f32[B=8, A=6]\n"
+               "  %2 = mul $x, $y : f32[A=6, B=8]\n  output \"z\" = %2\n}\n");
     if (p) CHECK(strstr(code_of(p, 0), "\nWARM void "), "%s", code_of(p, 0));
     dl_arena_free(arena);
 }

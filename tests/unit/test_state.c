@@ -36,8 +36,8 @@ static void unravel(const dl_type *t, int64_t i, int64_t at[DL_MAX_RANK]) {
     for (int a = t->rank - 1; a >= 0; a--) at[a] = i % t->axis[a].size, i /= t->axis[a].size;
 }
 
-/* Ranges that cover the tensor, of many lengths and on no boundary of the layout: each element once, none of
- * its neighbours; and as another element type. */
+/* Ranges that cover the tensor, of many lengths and on no boundary of the layout: each element
+ * once, none of its neighbours; and as another element type. */
 static void check_ranges(dlr_exec *e, dlr_view v, const char *host, char *back) {
     const dl_type *t = v.type;
     int64_t n = dl_type_count(t), bytes = dl_dtype_bytes(t->dtype), wrong = 0;
@@ -80,13 +80,15 @@ static void check_layout(dl_type t, int threads) {
     int64_t n = dl_type_count(&t), stored = dl_type_stored(&t), bytes = dl_dtype_bytes(t.dtype);
     char *host = malloc((size_t)(n * bytes) + 1), *back = malloc((size_t)(n * bytes) + 1),
          *memory = dlr_exec_data(e, v);
-    for (int64_t i = 0; i < n * bytes; i++) host[i] = (char)(i * 2654435761u >> 13 | 1); /* no byte is 0 */
+    for (int64_t i = 0; i < n * bytes; i++)
+        host[i] = (char)(i * 2654435761u >> 13 | 1); /* no byte is 0 */
     memset(memory, 0x55, (size_t)(stored * bytes));
     dlr_state_write(e, v, t.dtype, host);
     int64_t wrong = 0, zeros = 0, at[DL_MAX_RANK];
     for (int64_t i = 0; i < n; i++) {
         unravel(&t, i, at);
-        wrong += memcmp(memory + dl_type_offset(&t, at) * bytes, host + i * bytes, (size_t)bytes) != 0;
+        wrong +=
+            memcmp(memory + dl_type_offset(&t, at) * bytes, host + i * bytes, (size_t)bytes) != 0;
     }
     CHECK(wrong == 0, "%s: %ld of %ld elements misplaced", dl_type_text(&t), (long)wrong, (long)n);
     for (int64_t i = 0; i < stored; i++) {
@@ -119,14 +121,17 @@ static void test_layouts(void) {
             check_layout(type_of(dtypes[1 + turn % 3], layouts[l], 5, sizes[s]), 1 + turn % 2);
             turn++;
         }
-    for (int l = 0; l < 6; l++) check_layout(type_of(DL_F32, layouts[l], 2, (int64_t[]){37, 29}), 2);
-    check_layout(type_of(DL_F32, (dl_layout){DL_PANEL, DL_MAX_PANEL}, 3, (int64_t[]){5000, 3, 9}), 2);
+    for (int l = 0; l < 6; l++)
+        check_layout(type_of(DL_F32, layouts[l], 2, (int64_t[]){37, 29}), 2);
+    check_layout(type_of(DL_F32, (dl_layout){DL_PANEL, DL_MAX_PANEL}, 3, (int64_t[]){5000, 3, 9}),
+                 2);
     check_layout(type_of(DL_F32, (dl_layout){DL_CL, 0}, 1, (int64_t[]){40000}), 2);
     check_layout(dl_scalar(DL_I64), 2);
 }
 
 /* ---- element types ---- */
-/* What lies between two neighbours, halfway or next to it by less than a float's digits tell: rounded once.
+/* What lies between two neighbours, halfway or next to it by less than a float's digits tell:
+ * rounded once.
  */
 static void test_rounding_once(dl_dtype type, uint16_t infinity) {
     int wrong = 0;
@@ -159,7 +164,8 @@ static void test_convert(void) {
     dlr_convert(DL_F16, h, DL_F64, in, COUNT);
     const uint16_t halves[COUNT] = {0,      0x3c00, 0xc100, 0x1419, 0x7bff, 0x7bff, 0x7c00,
                                     0x7c00, 0xfc00, 0x7e00, 1,      0,      2};
-    for (int k = 0; k < COUNT; k++) CHECK(h[k] == halves[k], "%g: %04x, want %04x", in[k], h[k], halves[k]);
+    for (int k = 0; k < COUNT; k++)
+        CHECK(h[k] == halves[k], "%g: %04x, want %04x", in[k], h[k], halves[k]);
     dlr_convert(DL_I32, i, DL_F64, in, COUNT);
     CHECK(i[2] == -2 && i[4] == 65504 && i[7] == INT32_MAX && i[8] == INT32_MIN && i[9] == 0);
     dlr_convert(DL_BOOL, b, DL_F64, in, COUNT);
@@ -179,8 +185,8 @@ static void test_convert(void) {
     test_rounding_once(DL_BF16, 0x7f80);
     const float ties[] = {0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, -0x1.03p0f};
     dlr_convert(DL_BF16, h, DL_F32, ties, 4);
-    CHECK(h[0] == 0x3f80 && h[1] == 0x3f82 && h[2] == 0x3f81 && h[3] == 0xbf82, "%x %x %x %x", h[0], h[1],
-          h[2], h[3]);
+    CHECK(h[0] == 0x3f80 && h[1] == 0x3f82 && h[2] == 0x3f81 && h[3] == 0xbf82, "%x %x %x %x", h[0],
+          h[1], h[2], h[3]);
     const int64_t big = ((int64_t)1 << 60) + 1, low = -((int64_t)1 << 40);
     int64_t out;
     dlr_convert(DL_I64, &out, DL_I64, &big, 1);
@@ -225,12 +231,13 @@ static float *start_of(dl_layout layout, dl_dtype dtype, dl_init init, uint64_t 
     return out;
 }
 
-/* A rank's piece, of one cut or of two, the first perhaps of several parts, starts as what one rank draws
- * there, in any layout; and a whole tensor goes into it and comes back, in ranges. */
+/* A rank's piece, of one cut or of two, the first perhaps of several parts, starts as what one rank
+ * draws there, in any layout; and a whole tensor goes into it and comes back, in ranges. */
 static void check_piece(dl_layout layout, int axis, int ranks, int parts, int axis2, int ranks2,
                         dl_init init) {
     const dl_type whole = type_of(DL_F32, (dl_layout){0}, 5, (int64_t[]){O, C, 3, 3, 3});
-    float *want = start_of((dl_layout){0}, DL_F32, init, 11, 1), *back = malloc(COUNT * sizeof *back);
+    float *want = start_of((dl_layout){0}, DL_F32, init, 11, 1),
+          *back = malloc(COUNT * sizeof *back);
     int64_t found = 0;
     memset(back, 0, COUNT * sizeof *back);
     for (int rank = 0; rank < ranks * ranks2; rank++) {
@@ -262,8 +269,8 @@ static void check_piece(dl_layout layout, int axis, int ranks, int parts, int ax
             }
             wrong += got[i] != want[at];
         }
-        CHECK(!wrong, "axes %d and %d, rank %d of %d by %d: %lld elements are not the whole's", axis, axis2,
-              rank, ranks, ranks2, (long long)wrong);
+        CHECK(!wrong, "axes %d and %d, rank %d of %d by %d: %lld elements are not the whole's",
+              axis, axis2, rank, ranks, ranks2, (long long)wrong);
         memset(dlr_exec_data(e, v), 0, (size_t)dl_type_bytes(v.type));
         for (int64_t at = 0; at < COUNT; at += 1777) {
             dlr_range r = {at, COUNT - at < 1777 ? COUNT - at : 1777};
@@ -276,8 +283,8 @@ static void check_piece(dl_layout layout, int axis, int ranks, int parts, int ax
         found += n;
         free(got), dlr_exec_close(e), dl_arena_free(p->arena);
     }
-    CHECK(found == COUNT && memcmp(back, want, COUNT * sizeof *back) == 0, "axes %d, %d: not all came back",
-          axis, axis2);
+    CHECK(found == COUNT && memcmp(back, want, COUNT * sizeof *back) == 0,
+          "axes %d, %d: not all came back", axis, axis2);
     free(want), free(back);
 }
 
@@ -298,7 +305,8 @@ static void test_pieces(void) {
     check_piece((dl_layout){0}, 3, 3, 1, 0, 2, normal);
     check_piece((dl_layout){DL_PANEL, 16}, 1, 2, 1, 0, 3, normal);
     check_piece((dl_layout){0}, 3, 2, 1, 3, 2, even); /* nothing for one of them */
-    /* a share of each of several parts; of that whole parts and some of others, or of an inner axis */
+    /* a share of each of several parts; of that whole parts and some of others, or of an inner axis
+     */
     check_piece((dl_layout){0}, 0, 2, 5, 0, 1, normal);
     check_piece((dl_layout){DL_PANEL, 16}, 0, 3, 2, 0, 1, cut);
     check_piece((dl_layout){0}, 0, 2, 5, 0, 3, even);
@@ -318,8 +326,8 @@ static void statistics(const float *x, double *mean, double *std, double *most) 
 }
 
 static void test_starts(void) {
-    /* What each rule promises: mean, standard deviation, largest magnitude at least and at most. A normal cut
-     * at two deviations has 0.8796 of the deviation. */
+    /* What each rule promises: mean, standard deviation, largest magnitude at least and at most. A
+     * normal cut at two deviations has 0.8796 of the deviation. */
     static const struct {
         dl_init init;
         double mean, std, above, below;
@@ -344,19 +352,22 @@ static void test_starts(void) {
         float *other = start_of((dl_layout){0}, DL_F32, rules[r].init, 12, 1);
         int same = 0;
         for (int i = 0; i < COUNT; i++) same += x[i] == other[i];
-        CHECK(rules[r].std > 0 ? same < COUNT / 1000 : same == COUNT, "%d the same for another seed", same);
+        CHECK(rules[r].std > 0 ? same < COUNT / 1000 : same == COUNT,
+              "%d the same for another seed", same);
         free(x), free(cl), free(panel), free(wide), free(other);
     }
 }
 
-/* Tables hold their numbers from the beginning, in every layout and type, and no start changes them. */
+/* Tables hold their numbers from the beginning, in every layout and type, and no start changes
+ * them. */
 static void test_tables(void) {
     static const dl_layout layouts[] = {{DL_ROW, 0}, {DL_CL, 0}, {DL_PANEL, 16}};
     static const dl_dtype dtypes[] = {DL_F32, DL_F64, DL_I32, DL_I64, DL_BOOL};
     enum { NUMBERS = 5 * 7 * 3 };
     for (int l = 0; l < 3; l++)
         for (int d = 0; d < 5; d++) {
-            dl_plan *p = plan_of_one(type_of(dtypes[d], layouts[l], 3, (int64_t[]){5, 7, 3}), (dl_init){0});
+            dl_plan *p =
+                plan_of_one(type_of(dtypes[d], layouts[l], 3, (int64_t[]){5, 7, 3}), (dl_init){0});
             p->vars.at[0].role = DL_VAR_TABLE;
             double want[NUMBERS], got[NUMBERS];
             for (int i = 0; i < NUMBERS; i++) {
@@ -369,7 +380,8 @@ static void test_tables(void) {
             dl_error err = {0};
             for (int started = 0; started < 2; started++) {
                 dlr_state_read(e, dlr_exec_variable(e, "w"), DL_F64, got);
-                CHECK(memcmp(got, want, sizeof got) == 0, "layout %d, type %d, started %d", l, d, started);
+                CHECK(memcmp(got, want, sizeof got) == 0, "layout %d, type %d, started %d", l, d,
+                      started);
                 CHECK(dlr_state_init(e, 3, &err), "%s", err.message);
             }
             dlr_exec_close(e);
@@ -403,7 +415,8 @@ static void test_names(void) {
 
 /* Rates on a weight of the U-Net's kind; figures, not checks. */
 static void show_rates(int64_t channels) {
-    dl_type t = type_of(DL_F32, (dl_layout){DL_PANEL, 32}, 5, (int64_t[]){channels, channels, 4, 4, 4});
+    dl_type t =
+        type_of(DL_F32, (dl_layout){DL_PANEL, 32}, 5, (int64_t[]){channels, channels, 4, 4, 4});
     dl_plan *p = plan_of_one(t, (dl_init){DL_INIT_NORMAL, 0, 0.02});
     dlr_exec *e = open_exec(p, 0);
     dlr_view v = dlr_exec_variable(e, "w");
@@ -419,9 +432,11 @@ static void show_rates(int64_t channels) {
         double c = seconds();
         dlr_state_read(e, v, DL_F32, host);
         double d = seconds();
-        best[0] = fmin(best[0], b - a), best[1] = fmin(best[1], c - b), best[2] = fmin(best[2], d - c);
+        best[0] = fmin(best[0], b - a), best[1] = fmin(best[1], c - b),
+        best[2] = fmin(best[2], d - c);
     }
-    printf("%.1f M parameters in panels, %d threads: normal %.2f ns each, pack %.1f GB/s, unpack %.1f GB/s\n",
+    printf("%.1f M parameters in panels, %d threads: normal %.2f ns each, pack %.1f GB/s, unpack "
+           "%.1f GB/s\n",
            n * 1e-6, dlr_pool_threads(dlr_exec_pool(e)), best[0] / n * 1e9, 4 * n / best[1] * 1e-9,
            4 * n / best[2] * 1e-9);
     free(host);

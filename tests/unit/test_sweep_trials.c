@@ -1,5 +1,6 @@
-/* trials.jsonl: who takes which trial, what becomes of one that is handed back or left, names that are taken,
- * a line that a crash tore at any byte, lines that are no events, many processes at once. */
+/* trials.jsonl: who takes which trial, what becomes of one that is handed back or left, names that
+ * are taken, a line that a crash tore at any byte, lines that are no events, many processes at
+ * once. */
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +16,8 @@ static char dir[] = "/tmp/dl_trials_XXXXXX";
 static dl_arena *arena;
 
 /* Two trials of each name. */
-static void make(const void *of, dl_arena *a, int64_t number, const char **name, const char **values) {
+static void make(const void *of, dl_arena *a, int64_t number, const char **name,
+                 const char **values) {
     (void)of;
     *name = dl_format(a, "a%lld", (long long)number / 2);
     *values = dl_format(a, "{\"a\": %lld}", (long long)number);
@@ -48,7 +50,8 @@ static void end(const char *of, const dlr_trial *t, dlr_rundir *run, int status)
     dl_error err = {0};
     dlr_trial_result r = {.any = true, .last = 0.25, .best = 0.125, .best_epoch = 3, .epochs = 5};
     int64_t ended;
-    CHECK(dlr_trials_end(of, t, status, status ? "why" : NULL, &r, &ended, &err), "%s", err.message);
+    CHECK(dlr_trials_end(of, t, status, status ? "why" : NULL, &r, &ended, &err), "%s",
+          err.message);
     dlr_trials all = all_of(of);
     CHECK(ended == dlr_trials_ended(&all), "%lld", (long long)ended);
     dlr_rundir_close(run);
@@ -83,10 +86,14 @@ static void test_turns(void) {
     CHECK(all.list.at[1].status == DL_NUMERIC && strcmp(all.list.at[1].why, "why") == 0 &&
               !all.list.at[1].held,
           " ");
-    CHECK(all.list.at[2].held && all.list.at[2].state == DLR_TRIAL_TAKEN && all.list.at[0].taken == 2, " ");
+    CHECK(all.list.at[2].held && all.list.at[2].state == DLR_TRIAL_TAKEN &&
+              all.list.at[0].taken == 2,
+          " ");
     const dlr_trial_result *r = &all.list.at[0].result;
-    CHECK(r->any && r->last == 0.25 && r->best == 0.125 && r->best_epoch == 3 && r->epochs == 5, " ");
-    /* Lost again and again it comes last, and by an error that may not be its own it fails in the end. */
+    CHECK(r->any && r->last == 0.25 && r->best == 0.125 && r->best_epoch == 3 && r->epochs == 5,
+          " ");
+    /* Lost again and again it comes last, and by an error that may not be its own it fails in the
+     * end. */
     dlr_rundir_close(&rd);
     for (int i = 1; i < DLR_TRIAL_LOST; i++) {
         CHECK(take(s, &d, &rd) == 2, " ");
@@ -126,13 +133,13 @@ static void test_torn(void) {
                   all.list.at[1].state == DLR_TRIAL_TAKEN,
               " ");
     }
-    const char *faults[] = {
-        "{\"trial\": 0}\n",
-        "no JSON\n",
-        "{\"trial\": 9, \"event\": \"done\"}\n",
-        "{\"trial\": -1, \"event\": \"taken\"}\n",
-        "\n",
-        "{\"trial\": 5, \"event\": \"taken\", \"name\": \"a\", \"run\": \"../a\", \"values\": {}}\n"};
+    const char *faults[] = {"{\"trial\": 0}\n",
+                            "no JSON\n",
+                            "{\"trial\": 9, \"event\": \"done\"}\n",
+                            "{\"trial\": -1, \"event\": \"taken\"}\n",
+                            "\n",
+                            "{\"trial\": 5, \"event\": \"taken\", \"name\": \"a\", \"run\": "
+                            "\"../a\", \"values\": {}}\n"};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const char *text = dl_format(arena, "%.*s%s", (int)one, whole, faults[i]);
         dlr_trials all;
@@ -149,11 +156,13 @@ static void test_torn(void) {
     dlr_rundir_close(&run);
 }
 
-static void make_many(const void *of, dl_arena *a, int64_t number, const char **name, const char **values) {
+static void make_many(const void *of, dl_arena *a, int64_t number, const char **name,
+                      const char **values) {
     make(of, a, 2 * number, name, values);
 }
 
-/* Processes that take and end as fast as they can, the first of whom makes the file: every trial once. */
+/* Processes that take and end as fast as they can, the first of whom makes the file: every trial
+ * once. */
 static void check_many(int round) {
     enum { PROCESSES = 6, TRIALS = 10 };
     const char *s = sweep(dl_format(arena, "many%d", round));
@@ -172,22 +181,24 @@ static void check_many(int round) {
                 dlr_rundir_close(&run);
             }
         }
-    for (int i = 0, status; i < PROCESSES; i++) CHECK(wait(&status) > 0 && status == 0, "%d", status);
+    for (int i = 0, status; i < PROCESSES; i++)
+        CHECK(wait(&status) > 0 && status == 0, "%d", status);
     dlr_trials all = all_of(s);
     CHECK(all.list.n == TRIALS, "%d", all.list.n);
     for (int i = 0; i < all.list.n; i++)
-        CHECK(all.list.at[i].state == DLR_TRIAL_DONE && all.list.at[i].taken == 1, "trial %d: %d times", i,
-              all.list.at[i].taken);
+        CHECK(all.list.at[i].state == DLR_TRIAL_DONE && all.list.at[i].taken == 1,
+              "trial %d: %d times", i, all.list.at[i].taken);
 }
 
 static void test_measure(void) {
     const char *path = dl_format(arena, "%s/metrics.jsonl", dir);
-    const char *text =
-        "{\"epoch\": 0, \"loss\": 3}\n{\"epoch\": 1, \"loss\": 1.5}\n{\"epoch\": 2, \"loss\": null}\n"
-        "{\"epoch\": 3, \"loss\": 2}\n{\"epo";
+    const char *text = "{\"epoch\": 0, \"loss\": 3}\n{\"epoch\": 1, \"loss\": 1.5}\n{\"epoch\": 2, "
+                       "\"loss\": null}\n"
+                       "{\"epoch\": 3, \"loss\": 2}\n{\"epo";
     dl_error err = {0};
     dlr_trial_result r;
-    CHECK(dl_write_file(path, text, strlen(text), &err) && dlr_trial_measure(path, "loss", false, &r, &err),
+    CHECK(dl_write_file(path, text, strlen(text), &err) &&
+              dlr_trial_measure(path, "loss", false, &r, &err),
           " ");
     CHECK(r.any && r.last == 2 && r.best == 1.5 && r.best_epoch == 1 && r.epochs == 3, " ");
     CHECK(dlr_trial_measure(path, "loss", true, &r, &err) && r.best == 3 && r.best_epoch == 0, " ");

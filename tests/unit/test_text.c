@@ -1,5 +1,5 @@
-/* The IR's text: printer and parser are exact inverses, and the parser survives and locates whatever is
- * wrong. */
+/* The IR's text: printer and parser are exact inverses, and the parser survives and locates
+ * whatever is wrong. */
 #include "tests/check.h"
 
 #include <stdlib.h>
@@ -46,14 +46,17 @@ static dl_type image_type(void) {
 }
 
 static void set_sample(dl_graph *g, dl_node *n, dl_attr_id id) {
-    static const double floats[] = {0, -0.0, 0.1, 1e-300, 1.0 / 3, 12345678, INFINITY, -INFINITY, NAN};
+    static const double floats[] = {0,        -0.0,     0.1,       1e-300, 1.0 / 3,
+                                    12345678, INFINITY, -INFINITY, NAN};
     static int turn;
     dl_attr a = {.id = id, .n = id % 4};
     switch (dl_attrs[id].kind) {
     case DL_KIND_INT: a.n = 0, a.i = turn % 2 ? 3 : -7; break;
     case DL_KIND_FLOAT: a.n = 0, a.f = floats[turn % 9]; break;
     case DL_KIND_NAME: a.n = 0, a.s = dl_intern(turn % 5 ? "C" : ""); break;
-    case DL_KIND_STR: a.n = 0, a.s = dl_intern("n c h -> \"n\" \\ (h\x01) \xC3\xA9 \xFF # no comment"); break;
+    case DL_KIND_STR:
+        a.n = 0, a.s = dl_intern("n c h -> \"n\" \\ (h\x01) \xC3\xA9 \xFF # no comment");
+        break;
     case DL_KIND_INTS:
         for (int i = 0; i < a.n; i++) a.ints[i] = i * 1000 - 1;
         break;
@@ -90,29 +93,33 @@ static dl_kernel *make_kernel(dl_arena *a, const char *name) {
     dl_push(a, &k->params, (dl_kparam){dl_intern("b ias"), b, false, -1});
     dl_push(a, &k->params, (dl_kparam){dl_intern("o"), y, true, -1});
     dl_push(a, &k->params, (dl_kparam){dl_intern("s"), b, true, 3});
-    static dl_index along_c[] = {{.axis = 1, .offset = 0}},
-                    moved[] = {{.axis = 0, .offset = 0},
-                               {.axis = 1, .offset = 64},
-                               {.axis = 2, .offset = -64},
-                               {.axis = 3, .offset = 1},
-                               {.axis = 4, .offset = 0}},
-                    terms[] = {{.axis = 0},
-                               {.axis = -1, .offset = 3},
-                               {.axis = -1, .offset = -2, .nterms = 2, .term = {{3, 2, 5, 1}, {4, 1, 0, 7}}},
-                               {.axis = 3, .offset = -5, .div = 3, .outside = DL_OUT_REFLECT},
-                               {.axis = -1, .outside = DL_OUT_EXACT, .nterms = 1, .term = {{4, 1, 0, -2}}}};
+    static dl_index
+        along_c[] = {{.axis = 1, .offset = 0}},
+        moved[] = {{.axis = 0, .offset = 0},
+                   {.axis = 1, .offset = 64},
+                   {.axis = 2, .offset = -64},
+                   {.axis = 3, .offset = 1},
+                   {.axis = 4, .offset = 0}},
+        terms[] = {{.axis = 0},
+                   {.axis = -1, .offset = 3},
+                   {.axis = -1, .offset = -2, .nterms = 2, .term = {{3, 2, 5, 1}, {4, 1, 0, 7}}},
+                   {.axis = 3, .offset = -5, .div = 3, .outside = DL_OUT_REFLECT},
+                   {.axis = -1, .outside = DL_OUT_EXACT, .nterms = 1, .term = {{4, 1, 0, -2}}}};
     k->nspace = y.rank;
     memcpy(k->space, y.axis, sizeof y.axis);
-    dl_push(
-        a, &k->instrs,
-        (dl_kinstr){
-            .kind = DL_K_CONTRACT,
-            .op = DL_OP_conv,
-            .nparts = {2, 1},
-            .parts = {{0, 1}, {2}},
-            .windows = {.n = 3, .stride = {2, 2, 1}, .dilation = {1, 1, 1}, .pad_lo = {0, 1, 0}, .groups = 1},
-            .loc = first});
-    dl_push(a, &k->instrs, (dl_kinstr){.kind = DL_K_LOAD, .param = 3, .index = along_c, .loc = second});
+    dl_push(a, &k->instrs,
+            (dl_kinstr){.kind = DL_K_CONTRACT,
+                        .op = DL_OP_conv,
+                        .nparts = {2, 1},
+                        .parts = {{0, 1}, {2}},
+                        .windows = {.n = 3,
+                                    .stride = {2, 2, 1},
+                                    .dilation = {1, 1, 1},
+                                    .pad_lo = {0, 1, 0},
+                                    .groups = 1},
+                        .loc = first});
+    dl_push(a, &k->instrs,
+            (dl_kinstr){.kind = DL_K_LOAD, .param = 3, .index = along_c, .loc = second});
     dl_push(a, &k->instrs, (dl_kinstr){.kind = DL_K_CONST, .op = DL_OP_const, .p = 1e-8});
     dl_push(a, &k->instrs, (dl_kinstr){.kind = DL_K_COORD, .op = DL_OP_iota, .axis = 2});
     dl_push(a, &k->instrs,
@@ -132,23 +139,29 @@ static dl_kernel *make_kernel(dl_arena *a, const char *name) {
                         .part = (int64_t)1 << 40});
     for (int op = 0; op < DL_NOPS; op++)
         if (dl_ops[op].class == DL_CLASS_ELEM) {
-            dl_kinstr in = elem((dl_op)op, dl_ops[op].arity, 0, 1, 2, op == DL_OP_leaky_relu ? 0.01 : 0);
+            dl_kinstr in =
+                elem((dl_op)op, dl_ops[op].arity, 0, 1, 2, op == DL_OP_leaky_relu ? 0.01 : 0);
             in.type = dl_ops[op].arity == 3 ? DL_BF16 : DL_F32;
             dl_push(a, &k->instrs, in);
         }
     dl_push(
         a, &k->instrs,
-        (dl_kinstr){.kind = DL_K_STORE, .param = 4, .nargs = 1, .args = {0}, .index = moved, .loc = first});
+        (dl_kinstr){
+            .kind = DL_K_STORE, .param = 4, .nargs = 1, .args = {0}, .index = moved, .loc = first});
     dl_push(a, &k->instrs, (dl_kinstr){.kind = DL_K_LOAD, .param = 0, .index = terms});
     int reduce = k->instrs.n;
     static const dl_op ops[] = {DL_OP_sum, DL_OP_reduce_max, DL_OP_reduce_min};
     for (int i = 0; i < 3; i++)
-        dl_push(
-            a, &k->instrs,
-            (dl_kinstr){
-                .kind = DL_K_REDUCE, .op = ops[i], .nargs = 1, .args = {3}, .over = 0x1D, .type = DL_F64});
+        dl_push(a, &k->instrs,
+                (dl_kinstr){.kind = DL_K_REDUCE,
+                            .op = ops[i],
+                            .nargs = 1,
+                            .args = {3},
+                            .over = 0x1D,
+                            .type = DL_F64});
     dl_push(a, &k->instrs,
-            (dl_kinstr){.kind = DL_K_STORE, .param = 5, .nargs = 1, .args = {reduce}, .index = along_c});
+            (dl_kinstr){
+                .kind = DL_K_STORE, .param = 5, .nargs = 1, .args = {reduce}, .index = along_c});
     dl_push(a, &k->locs, first);
     dl_push(a, &k->locs, second);
     dl_kernel_count(k);
@@ -165,7 +178,8 @@ static dl_kernel *make_call(dl_arena *a) {
     k->name = dl_intern("called"), k->nin = 2;
     for (int i = 0; i < 3; i++)
         dl_push(a, &k->params, (dl_kparam){dl_internf("p%d", i), types[i], i == 2, -1});
-    dl_kinstr call = {.kind = DL_K_CALL, .op = DL_OP_flash_attention, .loc = {dl_intern("vit.dl"), 9, 2}};
+    dl_kinstr call = {
+        .kind = DL_K_CALL, .op = DL_OP_flash_attention, .loc = {dl_intern("vit.dl"), 9, 2}};
     call.call = dl_call_node(a, call.op, 2, 1, types, 4, attrs, call.loc);
     dl_push(a, &k->instrs, call);
     return k;
@@ -174,21 +188,24 @@ static dl_kernel *make_call(dl_arena *a) {
 static dl_module *make_module(dl_arena *arena) {
     dl_module *m = dl_module_new(arena);
     dl_graph *g = dl_graph_new(m, "train"), *e = dl_graph_new(m, "eval / odd");
-    dl_loc none = {0}, loc = {dl_intern("unet.dl"), 12, 3}, odd = {dl_intern("models and/\"more\".dl"), 1, 0};
+    dl_loc none = {0}, loc = {dl_intern("unet.dl"), 12, 3},
+           odd = {dl_intern("models and/\"more\".dl"), 1, 0};
     dl_type image = image_type(), weight = weight_type();
     dl_graph_var(g, DL_VAR_INPUT, "x", image, (dl_init){0}, loc)->value.offset = 0;
-    dl_var *w =
-        dl_graph_var(g, DL_VAR_PARAM, "conv_down1.0.weight", weight, (dl_init){DL_INIT_NORMAL, 0, 0.02}, odd);
+    dl_var *w = dl_graph_var(g, DL_VAR_PARAM, "conv_down1.0.weight", weight,
+                             (dl_init){DL_INIT_NORMAL, 0, 0.02}, odd);
     dl_graph_var(g, DL_VAR_TARGET, "t", make_type(DL_I64, 1, (dl_axis[]){{"", 1}}),
                  (dl_init){DL_INIT_CONST, 3, 0}, none);
     dl_graph_var(g, DL_VAR_STATE, "exp_avg.conv", weight, (dl_init){0}, none)->of = w->name;
-    dl_graph_var(g, DL_VAR_HYPER, "a b\n\xC3\xA9", dl_scalar(DL_F64), (dl_init){DL_INIT_UNIFORM, -1, 1},
+    dl_graph_var(g, DL_VAR_HYPER, "a b\n\xC3\xA9", dl_scalar(DL_F64),
+                 (dl_init){DL_INIT_UNIFORM, -1, 1}, none);
+    dl_graph_var(g, DL_VAR_STATE, "", dl_scalar(DL_BOOL), (dl_init){DL_INIT_TRUNC_NORMAL, 0, 1e-8},
                  none);
-    dl_graph_var(g, DL_VAR_STATE, "", dl_scalar(DL_BOOL), (dl_init){DL_INIT_TRUNC_NORMAL, 0, 1e-8}, none);
     dl_graph_var(g, DL_VAR_INPUT, "empty", make_type(DL_F16, 2, (dl_axis[]){{"N", 0}, {"C'", 3}}),
                  (dl_init){0}, none);
     static const double numbers[] = {0.1, -0.0, 1e300, 0x1p-1074, 9007199254740992, -3};
-    dl_graph_table(g, "list 1", make_type(DL_F64, 2, (dl_axis[]){{"H", 2}, {"W", 3}}), 6, numbers, loc)
+    dl_graph_table(g, "list 1", make_type(DL_F64, 2, (dl_axis[]){{"H", 2}, {"W", 3}}), 6, numbers,
+                   loc)
         ->value.offset = 64;
     dl_graph_table(g, "of none", make_type(DL_I32, 1, (dl_axis[]){{"N", 0}}), 0, NULL, none);
     dl_graph_var(e, DL_VAR_INPUT, "x", image, (dl_init){0}, none);
@@ -214,7 +231,8 @@ static dl_module *make_module(dl_arena *arena) {
         dl_push(m->arena, &to->kernels, k);
         dl_value *of = &to->vars.at[0]->value;
         dl_type types[] = {k->params.at[4].type, k->params.at[5].type};
-        dl_node *f = dl_node_append(to, DL_OP_fused, 4, (dl_value *[]){of, of, of, of}, 2, types, loc);
+        dl_node *f =
+            dl_node_append(to, DL_OP_fused, 4, (dl_value *[]){of, of, of, of}, 2, types, loc);
         f->kernel = k;
         f->out[1].offset = 64;
         dl_graph_result(to, DL_RESULT_OUTPUT, "y \"quoted\"", &f->out[0], NULL);
@@ -253,7 +271,8 @@ static void test_round_trip(void) {
         CHECK(v->role == DL_VAR_TABLE && v->numbers.n == table->numbers.n &&
               v->numbers.n == (i == 7 ? 6 : 0));
         for (int k = 0; k < v->numbers.n; k++)
-            CHECK(!memcmp(&v->numbers.at[k], &table->numbers.at[k], sizeof(double)), "to the last bit");
+            CHECK(!memcmp(&v->numbers.at[k], &table->numbers.at[k], sizeof(double)),
+                  "to the last bit");
     }
     CHECK(dl_graph_find_result(g, DL_RESULT_GRAD, NULL)->var == g->vars.at[1]);
     const dl_kernel *k = g->kernels.at[0], *old = was->kernels.at[0];
@@ -265,12 +284,15 @@ static void test_round_trip(void) {
               dl_layout_same(k->params.at[i].type.layout, old->params.at[i].type.layout));
     for (int i = 0; i < k->instrs.n; i++) {
         const dl_kinstr *a = &k->instrs.at[i], *b = &old->instrs.at[i];
-        CHECK(a->kind == b->kind && a->nargs == b->nargs && !memcmp(a->args, b->args, sizeof a->args));
+        CHECK(a->kind == b->kind && a->nargs == b->nargs &&
+              !memcmp(a->args, b->args, sizeof a->args));
         bool memory = a->kind == DL_K_LOAD || a->kind == DL_K_STORE;
         size_t indices = memory ? sizeof *a->index * (size_t)k->params.at[a->param].type.rank : 0;
-        CHECK(a->p == b->p && a->over == b->over && (!memory || !memcmp(a->index, b->index, indices)),
+        CHECK(a->p == b->p && a->over == b->over &&
+                  (!memory || !memcmp(a->index, b->index, indices)),
               "instruction %d", i);
-        CHECK(a->number == b->number && a->first == b->first && !memcmp(a->along, b->along, sizeof a->along));
+        CHECK(a->number == b->number && a->first == b->first &&
+              !memcmp(a->along, b->along, sizeof a->along));
         CHECK(!memcmp(a->parts, b->parts, sizeof a->parts) &&
               !memcmp(&a->windows, &b->windows, sizeof a->windows));
     }
@@ -283,7 +305,8 @@ static void test_filter(void) {
     dl_module *m = make_module(arena);
     dl_buf b = {0};
     dl_print_module(&b, m, (dl_print_options){.filter = "@k0"});
-    CHECK(strncmp(b.at, "kernel @k0(%a: f32[N=2, C=4, D=6, H=5, W=4] @cl, ", 47) == 0, "%.60s", b.at);
+    CHECK(strncmp(b.at, "kernel @k0(%a: f32[N=2, C=4, D=6, H=5, W=4] @cl, ", 47) == 0, "%.60s",
+          b.at);
     CHECK(!strstr(b.at, "graph"));
     dl_buf_free(&b);
     dl_print_node(&b, m->graphs.at[0]->nodes.at[3]); /* behind the sources */
@@ -295,8 +318,8 @@ static void test_filter(void) {
 /* --- faults --- */
 
 #define GRAPH(body) "graph @g {\n  input $x = %0 : f32[N=2, C=3]\n" body "\n}\n"
-#define KERNEL(body)                                                                                         \
-    "kernel @k(%a: f32[C=3], %w: f32[O=2, C=3, kW=1]) -> (%o: f32[C=3]) space(C=3, W=4) {\n" body            \
+#define KERNEL(body)                                                                               \
+    "kernel @k(%a: f32[C=3], %w: f32[O=2, C=3, kW=1]) -> (%o: f32[C=3]) space(C=3, W=4) {\n" body  \
     "\n}\ngraph @g {\n}\n"
 
 static const struct {
@@ -317,18 +340,22 @@ static const struct {
     {GRAPH("  %0 = abs $x : f32[]"), "3:3: %0 is made twice"},
     {GRAPH("  %1, %1 = abs $x : f32[]"), "3:7: %1 is made twice"},
     {GRAPH("  %1, %2 = abs $x : f32[], f32[]"), "3:12: abs makes one value, found 2"},
-    {GRAPH("  %4194304 = abs $x : f32[]"), "3:3: a value is a number below 4194304, found %4194304"},
+    {GRAPH("  %4194304 = abs $x : f32[]"),
+     "3:3: a value is a number below 4194304, found %4194304"},
     {GRAPH("  %01 = abs $x : f32[]"), "3:3: a value is a number below 4194304, found %01"},
     {GRAPH("  %1 = add $x : f32[]"), "3:8: add takes 2 operands, found 1"},
     {GRAPH("  %1 = abs $x, $x : f32[]"), "3:8: abs takes 1 operand, found 2"},
     {GRAPH("  %1 = leaky_relu $x : f32[]"), "3:22: leaky_relu lacks its attribute 'slope'"},
     {GRAPH("  %1 = leaky_relu $x {slop=1} : f32[]"),
      "3:23: leaky_relu has no attribute 'slop'; did you mean 'slope'?"},
-    {GRAPH("  %1 = leaky_relu $x {slope=1, slope=2} : f32[]"), "3:32: attribute 'slope' stands there twice"},
+    {GRAPH("  %1 = leaky_relu $x {slope=1, slope=2} : f32[]"),
+     "3:32: attribute 'slope' stands there twice"},
     {GRAPH("  %1 = leaky_relu $x {slope=C} : f32[]"), "3:29: expected a number, found 'C'"},
     {GRAPH("  %1 = leaky_relu $x {slope=1e999} : f32[]"), "3:29: 1e999 is too large for a double"},
-    {GRAPH("  %1 = slice $x {axis=C, start=1.5, stop=2} : f32[]"), "3:32: expected an integer, found '1.5'"},
-    {GRAPH("  %1 = sum $x {over=[A, B, C, D, E, F, G, H, I]} : f32[]"), "3:46: a list of more than 8"},
+    {GRAPH("  %1 = slice $x {axis=C, start=1.5, stop=2} : f32[]"),
+     "3:32: expected an integer, found '1.5'"},
+    {GRAPH("  %1 = sum $x {over=[A, B, C, D, E, F, G, H, I]} : f32[]"),
+     "3:46: a list of more than 8"},
     {GRAPH("  %1 = abs $x : f32[1, 1, 1, 1, 1, 1, 1, 1, 1]"), "3:45: more than 8 axes"},
     {GRAPH("  %1 = abs $x : f32[N=-1]"),
      "3:23: an axis size must lie between 0 and 140737488355328, found -1"},
@@ -365,8 +392,10 @@ static const struct {
     {GRAPH("  \xC3\xA9"), "3:3: a character that means nothing here (byte 0xC3"},
     {GRAPH("  % = abs $x : f32[]"), "3:3: expected a name behind %"},
     {"kernel @k() -> (%o: f32[]) space() {\n}\n", "3:1: kernel @k stands before no graph"},
-    {"kernel @k(%a: f32[], %a: f32[]) -> () space() {\n}\n", "1:22: parameter %a stands there twice"},
-    {"kernel @k(%a: f32[] alias %a) -> () space() {\n}\n", "1:21: only an output may alias an input"},
+    {"kernel @k(%a: f32[], %a: f32[]) -> () space() {\n}\n",
+     "1:22: parameter %a stands there twice"},
+    {"kernel @k(%a: f32[] alias %a) -> () space() {\n}\n",
+     "1:21: only an output may alias an input"},
     {"kernel @k() -> (%o: f32[], %p: f32[] alias %o) space() {\n}\n",
      "1:38: an output may alias only an input"},
     {"kernel @k() -> (%o: f32[]) {\n}\n", "1:28: expected space(...), found '{'"},
@@ -383,7 +412,8 @@ static const struct {
     {KERNEL("  %0 = conv %a, %w {stride=[1, 1], pad_lo=[1]} : f32"),
      "2:43: pad_lo needs one number a spatial axis"},
     {KERNEL("  %0 = conv cat(%a), %w {stride=[1]} : f32"), "2:19: cat of one part"},
-    {KERNEL("  %0 = coord C : f32\n  %1 = sum %0 {over=[C, C]} : f32"), "3:25: an axis stands there twice"},
+    {KERNEL("  %0 = coord C : f32\n  %1 = sum %0 {over=[C, C]} : f32"),
+     "3:25: an axis stands there twice"},
     {KERNEL("  store %o[C], %0"), "2:16: no instruction above makes %0"},
 };
 
@@ -393,7 +423,8 @@ static void test_faults(void) {
         dl_error err = {0};
         const char *want = dl_format(arena, "t.dlir:%s", faults[i].message);
         CHECK(!parse(arena, faults[i].text, &err) && err.code == DL_INPUT, "%s", faults[i].text);
-        CHECK(strncmp(err.message, want, strlen(want)) == 0, "got '%s', want '%s'", err.message, want);
+        CHECK(strncmp(err.message, want, strlen(want)) == 0, "got '%s', want '%s'", err.message,
+              want);
     }
     dl_error err = {0};
     CHECK(!dl_parse_module(arena, "graph @\0 {", 10, "t.dlir", &err));
@@ -418,21 +449,25 @@ static void test_freedom(void) {
     dl_error err = {0};
     dl_module *m =
         parse(arena,
-              "# a file\r\n\ngraph   @g {   # of two\r\n# x\n\tinput $x=%3:f32[N=2,C=3]   # see unet.dl:2\n"
+              "# a file\r\n\ngraph   @g {   # of two\r\n# x\n\tinput $x=%3:f32[N=2,C=3]   # see "
+              "unet.dl:2\n"
               "  %5=leaky_relu $x{slope=.5}:f32[N=2,C=3]   # unet.dl:7:2\n  output\"y\"=%5 } # end",
               &err);
     CHECK(!m, "a statement must end with its line");
     CHECK_STR(err.message, "t.dlir:7:16: expected the end of the line, found '}'");
     err = (dl_error){0};
-    m = parse(arena,
-              "# a file\r\n\ngraph   @g {   # of two\r\n# x\n\tinput $x=%3:f32[N=2,C=3]   # see unet.dl:2\n"
-              "  %5=leaky_relu $x{slope=.5}:f32[N=2,C=3]   # unet.dl:7:2\n  output\"y\"=%5\n} # end",
-              &err);
+    m = parse(
+        arena,
+        "# a file\r\n\ngraph   @g {   # of two\r\n# x\n\tinput $x=%3:f32[N=2,C=3]   # see "
+        "unet.dl:2\n"
+        "  %5=leaky_relu $x{slope=.5}:f32[N=2,C=3]   # unet.dl:7:2\n  output\"y\"=%5\n} # end",
+        &err);
     CHECK(m, "%s", err.message);
     if (m)
-        CHECK_STR(print(arena, m, true), "graph @g {\n  input $x = %3 : f32[N=2, C=3]\n  %5 = leaky_relu $x "
-                                         "{slope=0.5} : f32[N=2, C=3]   # "
-                                         "unet.dl:7:2\n  output \"y\" = %5\n}\n");
+        CHECK_STR(print(arena, m, true),
+                  "graph @g {\n  input $x = %3 : f32[N=2, C=3]\n  %5 = leaky_relu $x "
+                  "{slope=0.5} : f32[N=2, C=3]   # "
+                  "unet.dl:7:2\n  output \"y\" = %5\n}\n");
     dl_arena_free(arena);
 }
 
@@ -443,7 +478,8 @@ static uint32_t draw(uint64_t *state, uint32_t n) {
     return (uint32_t)(*state >> 33) % n;
 }
 
-/* Whatever still parses must print to a text that reads back as itself, and its kernels must bear judgement.
+/* Whatever still parses must print to a text that reads back as itself, and its kernels must bear
+ * judgement.
  */
 static void test_mutations(void) {
     static const char tokens[] = "%$@\"{}[](),=:#-+.09aNC\n \\x\xFF";
@@ -463,7 +499,8 @@ static void test_mutations(void) {
             if (kind == 0) text[at] = c;
             if (kind == 1) text[at] ^= (char)(1 << draw(&state, 8));
             if (kind == 2) memmove(text + at + 1, text + at, len++ - at), text[at] = c;
-            if (kind == 3 && at + cut < len) memmove(text + at, text + at + cut, len - at - cut), len -= cut;
+            if (kind == 3 && at + cut < len)
+                memmove(text + at, text + at + cut, len - at - cut), len -= cut;
         }
         if (turn % 50 == 0) len = draw(&state, (uint32_t)len);
         dl_error err = {0};
@@ -513,20 +550,23 @@ static int64_t conv_flops(dl_arena *arena, int64_t c, int64_t o, int64_t size) {
                                     .pad_hi = {1, 1, 1},
                                     .groups = 1}});
     dl_index along[] = {{.axis = 0}, {.axis = 1}, {.axis = 2}, {.axis = 3}, {.axis = 4}};
-    dl_push(arena, &k.instrs, (dl_kinstr){.kind = DL_K_STORE, .param = 2, .nargs = 1, .index = along});
+    dl_push(arena, &k.instrs,
+            (dl_kinstr){.kind = DL_K_STORE, .param = 2, .nargs = 1, .index = along});
     const char *fault = dl_kernel_fault(&k, arena);
     CHECK(!fault, "%s", fault ? fault : "");
     dl_kernel_count(&k);
     return k.flops;
 }
 
-/* The U-Net's training step at 64^3 takes about 80.5 GFLOP a sample, taps on the padding included. */
+/* The U-Net's training step at 64^3 takes about 80.5 GFLOP a sample, taps on the padding included.
+ */
 static void test_flops(void) {
     static const int64_t w[] = {4, 64, 128, 256, 512, 512, 512};
     dl_arena *arena = dl_arena_new(NULL);
     int64_t total = 0;
     for (int i = 1, size = 64; i <= 6; i++, size /= 2) {
-        total += conv_flops(arena, w[i - 1], w[i], size) * (i == 1 ? 2 : 3); /* x needs no gradient */
+        total +=
+            conv_flops(arena, w[i - 1], w[i], size) * (i == 1 ? 2 : 3); /* x needs no gradient */
         int64_t in = i == 6 ? w[i] : 2 * w[i], out = i == 1 ? 5 : w[i - 1];
         total += conv_flops(arena, out, in, size) * 3;
     }
@@ -536,16 +576,17 @@ static void test_flops(void) {
 
 /* 17 reductions, each of the one before. */
 #define SUM(n, of) "  %" #n " = sum %" #of " {over=[W]} : f32\n"
-#define SUMS_OF_SUMS                                                                                         \
-    SUM(1, 0)                                                                                                \
-    SUM(2, 1)                                                                                                \
-    SUM(3, 2)                                                                                                \
-    SUM(4, 3)                                                                                                \
-    SUM(5, 4)                                                                                                \
-    SUM(6, 5)                                                                                                \
-    SUM(7, 6)                                                                                                \
-    SUM(8, 7)                                                                                                \
-    SUM(9, 8) SUM(10, 9) SUM(11, 10) SUM(12, 11) SUM(13, 12) SUM(14, 13) SUM(15, 14) SUM(16, 15) SUM(17, 16)
+#define SUMS_OF_SUMS                                                                               \
+    SUM(1, 0)                                                                                      \
+    SUM(2, 1)                                                                                      \
+    SUM(3, 2)                                                                                      \
+    SUM(4, 3)                                                                                      \
+    SUM(5, 4)                                                                                      \
+    SUM(6, 5)                                                                                      \
+    SUM(7, 6)                                                                                      \
+    SUM(8, 7)                                                                                      \
+    SUM(9, 8)                                                                                      \
+    SUM(10, 9) SUM(11, 10) SUM(12, 11) SUM(13, 12) SUM(14, 13) SUM(15, 14) SUM(16, 15) SUM(17, 16)
 static const struct {
     const char *text, *message;
 } kernel_faults[] = {
@@ -555,12 +596,14 @@ static const struct {
     {KERNEL("  %0 = load %o[C] : f32"), "instruction 0: a load of output %o"},
     {KERNEL("  %0 = load %a[C] : f32\n  store %a[C], %0"), "instruction 1: a store into input %a"},
     {KERNEL("  %0 = mean %0"), NULL},
-    {KERNEL("  %0 = coord W : f32\n  %1 = mean %0 {over=[W]} : f32"), "instruction 1: mean is no reduction"},
-    {KERNEL(
-         "  %0 = coord W : f32\n  %1 = sum %0 {over=[C]} : f32\n  %2 = add %1, %0 : f32\n  store %o[C], %2"),
+    {KERNEL("  %0 = coord W : f32\n  %1 = mean %0 {over=[W]} : f32"),
+     "instruction 1: mean is no reduction"},
+    {KERNEL("  %0 = coord W : f32\n  %1 = sum %0 {over=[C]} : f32\n  %2 = add %1, %0 : f32\n  "
+            "store %o[C], %2"),
      "instruction 3: all points along W store into the same"},
     {KERNEL("  %0 = coord W : f32\n" SUMS_OF_SUMS), "instruction 17: more than 16 reductions wait"},
-    /* each of what follows was a fault when a kernel had one set of reduced axes; now only nothing is stored
+    /* each of what follows was a fault when a kernel had one set of reduced axes; now only nothing
+     * is stored
      */
     {KERNEL("  %0 = coord W : f32\n  %1 = sum %0 {over=[W]} : f32\n  %2 = sum %0 {over=[C]} : f32"),
      "nothing stores into output %o"},
@@ -576,7 +619,8 @@ static const struct {
      "instruction 0: a space of 2 axes around a contraction of 3"},
     {KERNEL("  %0 = conv %w, %w {stride=[1], pad_lo=[0], pad_hi=[0], dilation=[0]} : f32"),
      "instruction 0: dilation 0"},
-    {KERNEL("  %0 = conv cat(%w, %w), %w {stride=[1], pad_lo=[0], pad_hi=[0], dilation=[2], groups=2} : f32"),
+    {KERNEL("  %0 = conv cat(%w, %w), %w {stride=[1], pad_lo=[0], pad_hi=[0], dilation=[2], "
+            "groups=2} : f32"),
      "instruction 0: "},
     {KERNEL("  %0 = coord W : f32\n  %1 = conv %w, %w {stride=[1], pad_lo=[0], pad_hi=[0]} : f32"),
      "instruction 1: the contraction must be the first instruction"},

@@ -21,11 +21,15 @@ static bool fill(void *ctx, int index, int64_t first, int64_t n, void *dst, dl_e
     return true;
 }
 
-static dlr_torch_value text(const char *s) { return (dlr_torch_value){.kind = DLR_TORCH_TEXT, .text = s}; }
+static dlr_torch_value text(const char *s) {
+    return (dlr_torch_value){.kind = DLR_TORCH_TEXT, .text = s};
+}
 static dlr_torch_value tensor(const dlr_st_tensor *t) {
     return (dlr_torch_value){.kind = DLR_TORCH_TENSOR, .tensor = t};
 }
-static dlr_torch_value whole(int64_t n) { return (dlr_torch_value){.kind = DLR_TORCH_INT, .integer = n}; }
+static dlr_torch_value whole(int64_t n) {
+    return (dlr_torch_value){.kind = DLR_TORCH_INT, .integer = n};
+}
 
 static void test_round_trip(void) {
     static const unsigned char odd[3] = {1, 0, 1};
@@ -51,15 +55,17 @@ static void test_round_trip(void) {
         const dlr_st_tensor *w = dlr_st_find(f, "conv.weight"), *c = dlr_st_find(f, "count");
         float values[6];
         int64_t got = 0;
-        CHECK(dlr_st_find(f, "flags") && dlr_st_find(f, "empty \"\xc3\xa9\"") && !dlr_st_find(f, "none"));
-        CHECK(w && w->rank == 2 && !w->view && dlr_st_load_f32(f, w, values, &err) && values[0] == 10 &&
-              values[5] == 15);
+        CHECK(dlr_st_find(f, "flags") && dlr_st_find(f, "empty \"\xc3\xa9\"") &&
+              !dlr_st_find(f, "none"));
+        CHECK(w && w->rank == 2 && !w->view && dlr_st_load_f32(f, w, values, &err) &&
+              values[0] == 10 && values[5] == 15);
         CHECK(c && dlr_st_load(f, c, &got, &err) && got == -7);
         CHECK(((uintptr_t)w->data & 63) == 0, "aligned as PyTorch does it");
         dlr_st_close(f);
     }
     dlr_st_file *f = dlr_st_open(in_dir("a.pt"), DLR_ST_PLAIN, &err);
-    CHECK(f && dlr_st_find(f, "module.flags") && dlr_st_check(f, tensors, 4, &err), "%s", err.message);
+    CHECK(f && dlr_st_find(f, "module.flags") && dlr_st_check(f, tensors, 4, &err), "%s",
+          err.message);
     dlr_st_close(f);
 }
 
@@ -74,17 +80,20 @@ static void test_refused_writing(void) {
           strstr(err.message, "nan at [1]"));
     content = (dlr_st_content){.tensors = t, .n = 2};
     err = (dl_error){0};
-    CHECK(!dlr_st_write(path, &content, NULL, &err) && strstr(err.message, "'a' is there twice"), "%s",
-          err.message);
+    CHECK(!dlr_st_write(path, &content, NULL, &err) && strstr(err.message, "'a' is there twice"),
+          "%s", err.message);
     t[1].name = "\xff", err = (dl_error){0};
-    CHECK(!dlr_st_write(path, &content, NULL, &err) && strstr(err.message, "UTF-8"), "%s", err.message);
+    CHECK(!dlr_st_write(path, &content, NULL, &err) && strstr(err.message, "UTF-8"), "%s",
+          err.message);
     t[1].name = "b", t[1].dtype = DLR_ST_U16, err = (dl_error){0};
-    CHECK(!dlr_st_write(path, &content, NULL, &err) && strstr(err.message, "U16"), "%s", err.message);
+    CHECK(!dlr_st_write(path, &content, NULL, &err) && strstr(err.message, "U16"), "%s",
+          err.message);
     t[1].dtype = DLR_ST_F32, t[1].shape[0] = -1, err = (dl_error){0};
     CHECK(!dlr_st_write(path, &content, NULL, &err) && strstr(err.message, "no valid shape"), "%s",
           err.message);
     content.n = 1, content.n_metadata = 1, err = (dl_error){0};
-    CHECK(!dlr_st_write(path, &content, NULL, &err) && strstr(err.message, "metadata"), "%s", err.message);
+    CHECK(!dlr_st_write(path, &content, NULL, &err) && strstr(err.message, "metadata"), "%s",
+          err.message);
     CHECK(access(path, F_OK) != 0, "nothing was left");
 }
 
@@ -112,21 +121,23 @@ static const char *write_handmade(const char *pickle, size_t n, uint64_t storage
     const char *path = in_dir("hand.pt");
     const handmade h = {pickle, n, storage};
     dl_error err = {0};
-    CHECK(dlr_st_write_as(path, &(dlr_st_content){0}, put_handmade, &h, NULL, &err), "%s", err.message);
+    CHECK(dlr_st_write_as(path, &(dlr_st_content){0}, put_handmade, &h, NULL, &err), "%s",
+          err.message);
     return path;
 }
 
-#define V2                     "ctorch._utils\n_rebuild_tensor_v2\n"
-#define TEXT(n, s)             "X" n "\0\0\0" s
-#define STORAGE(class, key, n) "(X\7\0\0\0storagectorch\n" class "\nX\1\0\0\0" key "X\3\0\0\0cpuK" n "tQ"
-#define HOOKS                  "ccollections\nOrderedDict\n)R"
-#define BYTES12                STORAGE("ByteStorage", "0", "\x0c")
+#define V2         "ctorch._utils\n_rebuild_tensor_v2\n"
+#define TEXT(n, s) "X" n "\0\0\0" s
+#define STORAGE(class, key, n)                                                                     \
+    "(X\7\0\0\0storagectorch\n" class "\nX\1\0\0\0" key "X\3\0\0\0cpuK" n "tQ"
+#define HOOKS   "ccollections\nOrderedDict\n)R"
+#define BYTES12 STORAGE("ByteStorage", "0", "\x0c")
 /* {"a": tensor} */
 #define MODEL(tensor) "\x80\2}X\1\0\0\0a" tensor "s."
 
 static void test_views(void) {
-    static const char pickle[] =
-        MODEL(V2 "(" BYTES12 "K\1K\3K\2\x86K\1K\5\x86\x89" HOOKS "tR"); /* element (i, j) at 1 + i + 5 j */
+    static const char pickle[] = MODEL(V2 "(" BYTES12 "K\1K\3K\2\x86K\1K\5\x86\x89" HOOKS
+                                          "tR"); /* element (i, j) at 1 + i + 5 j */
     static const unsigned char want[6] = {1, 6, 2, 7, 3, 8};
     dl_error err = {0};
     dlr_st_file *f = dlr_st_open(write_handmade(pickle, sizeof pickle - 1, 12), DLR_ST_PLAIN, &err);
@@ -135,9 +146,10 @@ static void test_views(void) {
     for (int first = 0; t && first < 6; first++)
         for (int n = 0; first + n <= 6; n++) {
             unsigned char got[6];
-            dlr_st_tensor outer = dlr_st_part(t, first, 6 - first), part = dlr_st_part(&outer, 0, n);
-            CHECK(dlr_st_load(f, &part, got, &err) && memcmp(got, want + first, (size_t)n) == 0, "%d %d",
-                  first, n);
+            dlr_st_tensor outer = dlr_st_part(t, first, 6 - first),
+                          part = dlr_st_part(&outer, 0, n);
+            CHECK(dlr_st_load(f, &part, got, &err) && memcmp(got, want + first, (size_t)n) == 0,
+                  "%d %d", first, n);
         }
     dlr_st_close(f);
 }
@@ -149,7 +161,8 @@ static void test_far_views(void) {
         MODEL(V2 "((X\7\0\0\0storagectorch\nByteStorage\nX\1\0\0\0"
                  "0X\3\0\0\0cpuJ\3\0\x60\4tQK\0K\3K\2\x86K\1J\0\0\x60\4\x86\x89" HOOKS "tR");
     dl_error err = {0};
-    dlr_st_file *f = dlr_st_open(write_handmade(pickle, sizeof pickle - 1, FAR + 3), DLR_ST_PLAIN, &err);
+    dlr_st_file *f =
+        dlr_st_open(write_handmade(pickle, sizeof pickle - 1, FAR + 3), DLR_ST_PLAIN, &err);
     unsigned char got[6];
     CHECK(f && dlr_st_load(f, f->tensors, got, &err) &&
               memcmp(got, (unsigned char[]){0, 0, 1, 1, 2, 2}, 6) == 0,
@@ -228,18 +241,23 @@ static const struct {
     {P(MODEL(V2 "(" BYTES12 "J\xff\xff\xff\xffK\1\x85K\1\x85\x89" HOOKS "tR")), "offset"},
     {P(MODEL(V2 "(" BYTES12 "K\0J\xff\xff\xff\xff\x85K\1\x85\x89" HOOKS "tR")), "size holds"},
     {P(MODEL(V2 "(" BYTES12 "K\0K\2\x85J\xff\xff\xff\xff\x85\x89" HOOKS "tR")), "stride holds"},
-    {P(MODEL(V2 "(" BYTES12 "K\0K\2\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85\x89" HOOKS "tR")),
+    {P(MODEL(V2 "(" BYTES12 "K\0K\2\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85\x89" HOOKS
+                "tR")),
      "beyond"},
     {P(MODEL(V2 "(" BYTES12 "K\0K\2\x85)\x89" HOOKS "tR")), "1 sizes and 0 strides"},
     {P(MODEL(V2 "(" BYTES12 "K\0]K\1\x85\x89" HOOKS "tR")), "not a tuple"},
-    {P(MODEL(V2 "(" BYTES12 "K\0(K\1K\1K\1K\1K\1K\1K\1K\1K\1tK\1\x85\x89" HOOKS "tR")), "9 dimensions"},
-    {P(MODEL(V2 "(" BYTES12 "K\0\x8a\x08\0\0\0\0\0\0\0\x40\x8a\x08\0\0\0\0\0\0\0\x40\x86K\0K\0\x86\x89" HOOKS
+    {P(MODEL(V2 "(" BYTES12 "K\0(K\1K\1K\1K\1K\1K\1K\1K\1K\1tK\1\x85\x89" HOOKS "tR")),
+     "9 dimensions"},
+    {P(MODEL(V2 "(" BYTES12
+                "K\0\x8a\x08\0\0\0\0\0\0\0\x40\x8a\x08\0\0\0\0\0\0\0\x40\x86K\0K\0\x86\x89" HOOKS
                 "tR")),
      "more than 2^63"},
     {P(MODEL(V2 "(" BYTES12 "K\0K\1\x85K\1\x85\x89}K\1K\2stR")), "hooks"},
-    {P(MODEL(V2 "(" BYTES12 "K\0K\1\x85K\1\x85\x89" HOOKS "}X\3\0\0\0neg\x88stR")), "other arguments"},
+    {P(MODEL(V2 "(" BYTES12 "K\0K\1\x85K\1\x85\x89" HOOKS "}X\3\0\0\0neg\x88stR")),
+     "other arguments"},
     {P(MODEL(V2 "(NK\0K\1\x85K\1\x85\x89" HOOKS "tR")), "other arguments"},
-    {P(MODEL("ctorch._utils\n_rebuild_parameter\nK\1\x89" HOOKS "\x87R")), "_rebuild_parameter with other"},
+    {P(MODEL("ctorch._utils\n_rebuild_parameter\nK\1\x89" HOOKS "\x87R")),
+     "_rebuild_parameter with other"},
     {P("\x80\2}K\1" V2 "(" BYTES12 "K\0K\1\x85K\1\x85\x89" HOOKS "tRs."), "'1' is a tensor, where"},
     {P("\x80\2K\7."), "holds a whole number"},
 };
@@ -249,7 +267,8 @@ static void test_hostile_pickles(void) {
         dl_error err = {0};
         const char *path = write_handmade(hostile[i].pickle, hostile[i].n, 12);
         dlr_st_file *f = dlr_st_open(path, DLR_ST_PLAIN, &err);
-        CHECK(!f && err.code == DL_INPUT && strstr(err.message, hostile[i].says) && strstr(err.message, path),
+        CHECK(!f && err.code == DL_INPUT && strstr(err.message, hostile[i].says) &&
+                  strstr(err.message, path),
               "number %zu, '%s', says '%s'", i, hostile[i].says, err.message);
         dlr_st_close(f);
     }
@@ -257,16 +276,16 @@ static void test_hostile_pickles(void) {
 
 /* ---- floods: each is small for what it asks ---- */
 
-static void check_flood(const char *what, const char *begin, size_t begin_n, const char *again, size_t n,
-                        int64_t times, const char *says) {
+static void check_flood(const char *what, const char *begin, size_t begin_n, const char *again,
+                        size_t n, int64_t times, const char *says) {
     dl_buf b = {0};
     dl_error err = {0};
     dl_putn(&b, begin, begin_n);
     for (int64_t i = 0; i < times; i++) dl_putn(&b, again, n);
     dl_puts(&b, ".");
     dlr_st_file *f = dlr_st_open(write_handmade(b.at, b.n, 0), DLR_ST_PLAIN, &err);
-    CHECK(says ? !f && err.code == DL_INPUT && strstr(err.message, says) : f != NULL, "%s: %s", what,
-          err.message);
+    CHECK(says ? !f && err.code == DL_INPUT && strstr(err.message, says) : f != NULL, "%s: %s",
+          what, err.message);
     dlr_st_close(f);
     dl_buf_free(&b);
 }
@@ -282,7 +301,8 @@ static void test_floods(void) {
     /* ((x, x), (x, x)) and so on: 2^40 values */
     check_flood("laughter", P("\x80\2)"), P("q\0h\0\x86"), 40, "unfolds to more than");
     check_flood("tensors",
-                P("\x80\2" V2 "q\0(" STORAGE("ByteStorage", "0", "\0") "K\0K\0\x85K\1\x85\x89" HOOKS "tq\1R"),
+                P("\x80\2" V2 "q\0(" STORAGE("ByteStorage", "0", "\0") "K\0K\0\x85K\1\x85\x89" HOOKS
+                                                                       "tq\1R"),
                 P("h\0h\1R"), MANY, "more than 200000 tensors");
     check_flood("storages", P("\x80\2" STORAGE("ByteStorage", "0", "\0")),
                 P(STORAGE("ByteStorage", "0", "\0")), MANY / 6, "more than 4000000 values");
@@ -327,8 +347,8 @@ static size_t find_storage(void) {
     return 0;
 }
 
-/* Every file cut short is refused, and each flip of one bit gives an error, or a file whose numbers are those
- * that were written: of the numbers' own bits always an error. */
+/* Every file cut short is refused, and each flip of one bit gives an error, or a file whose numbers
+ * are those that were written: of the numbers' own bits always an error. */
 static void test_damaged_zip(void) {
     size_t storage = find_storage();
     CHECK(storage > 0);
@@ -350,8 +370,9 @@ static void test_damaged_zip(void) {
             bool its_own = bit / 8 >= storage && bit / 8 < storage + 12;
             CHECK(f->tensors[i].bytes == 12);
             bool loaded = dlr_st_load(f, &f->tensors[i], copy, &err);
-            CHECK(loaded ? !its_own && memcmp(copy, good + storage, 12) == 0
-                         : err.code == DL_INPUT && strstr(err.message, "checksum of entry 'x/data/0'"),
+            CHECK(loaded
+                      ? !its_own && memcmp(copy, good + storage, 12) == 0
+                      : err.code == DL_INPUT && strstr(err.message, "checksum of entry 'x/data/0'"),
                   "bit %zu: %s", bit, err.message);
         }
         dlr_st_close(f);
@@ -396,8 +417,9 @@ static void test_hostile_zip(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         unsigned char *copy = dl_alloc(arena, good_n);
         memcpy(copy, good, good_n);
-        bool narrow = cases[i].where == at + 10 || cases[i].where == at + 8 || cases[i].where == end + 4 ||
-                      cases[i].where == end + 10 || cases[i].where == at + 28;
+        bool narrow = cases[i].where == at + 10 || cases[i].where == at + 8 ||
+                      cases[i].where == end + 4 || cases[i].where == end + 10 ||
+                      cases[i].where == at + 28;
         if (narrow)
             copy[cases[i].where] = (unsigned char)cases[i].value,
             copy[cases[i].where + 1] = (unsigned char)(cases[i].value >> 8);
@@ -412,14 +434,16 @@ static void test_hostile_zip(void) {
     /* Sizes that make the first entry reach over the second. */
     unsigned char *copy = dl_alloc(arena, good_n);
     memcpy(copy, good, good_n);
-    put32(copy + at + 20, get32(good + at + 20) + 40), put32(copy + at + 24, get32(good + at + 24) + 40);
+    put32(copy + at + 20, get32(good + at + 20) + 40),
+        put32(copy + at + 24, get32(good + at + 24) + 40);
     dl_error err = {0};
-    CHECK(!dlr_st_open(write_bytes(copy, good_n), DLR_ST_PLAIN, &err) && strstr(err.message, "overlaps"),
+    CHECK(!dlr_st_open(write_bytes(copy, good_n), DLR_ST_PLAIN, &err) &&
+              strstr(err.message, "overlaps"),
           "%s", err.message);
 }
 
-/* Checksums that were left out (torch.serialization.set_crc32_options) are not looked at; one that is there
- * makes all count. */
+/* Checksums that were left out (torch.serialization.set_crc32_options) are not looked at; one that
+ * is there makes all count. */
 static void test_unsummed_zip(void) {
     unsigned char *copy = dl_alloc(arena, good_n);
     for (int summed = 0; summed < 2; summed++) {
@@ -518,10 +542,11 @@ static void test_foreign_archives(void) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_error err = {0};
         const char *path = in_dir("hand.pt");
-        CHECK(dlr_st_write_as(path, &(dlr_st_content){0}, put_entries, &cases[i].e, NULL, &err), "%s",
-              err.message);
+        CHECK(dlr_st_write_as(path, &(dlr_st_content){0}, put_entries, &cases[i].e, NULL, &err),
+              "%s", err.message);
         dlr_st_file *f = dlr_st_open(path, DLR_ST_PLAIN, &err);
-        CHECK(cases[i].says ? !f && err.code == DL_INPUT && strstr(err.message, cases[i].says) : f != NULL,
+        CHECK(cases[i].says ? !f && err.code == DL_INPUT && strstr(err.message, cases[i].says)
+                            : f != NULL,
               "%zu: %s", i, err.message);
         dlr_st_close(f);
     }
@@ -532,7 +557,8 @@ static void test_tree(void) {
     static const float x[2] = {1, 2};
     dlr_st_tensor t = {.name = "w", .dtype = DLR_ST_F32, .rank = 1, .shape = {2}, .data = x};
     dlr_st_content content = {.tensors = &t, .n = 1};
-    dlr_torch_value state[] = {text("w"), tensor(&t)}, list[] = {whole(-1), whole(1LL << 40), whole(70000)};
+    dlr_torch_value state[] = {text("w"), tensor(&t)},
+                    list[] = {whole(-1), whole(1LL << 40), whole(70000)};
     dlr_torch_items state_items = {state, 2, true}, list_items = {list, 3, false};
     dlr_torch_value top[] = {text("model_state"),
                              {.kind = DLR_TORCH_DICT, .items = &state_items},

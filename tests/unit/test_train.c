@@ -1,5 +1,5 @@
-/* The parts of a run: the device's learning rate against the formula, what feeds it, its directory, its
- * signals, its pictures. Whole runs are tests/e2e/check_dlrun.py. */
+/* The parts of a run: the device's learning rate against the formula, what feeds it, its directory,
+ * its signals, its pictures. Whole runs are tests/e2e/check_dlrun.py. */
 #include "ir/base/dirs.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
@@ -26,7 +26,8 @@ static dl_arena *arena;
 
 /* tests/data/small.dl, compiled; its executor. */
 static dlr_exec *open_small(dl_error *err) {
-    char *argv[] = {"test", "--model=tests/data/small.dl", "--data_size=8", "--local_batch_size=2", NULL};
+    char *argv[] = {"test", "--model=tests/data/small.dl", "--data_size=8", "--local_batch_size=2",
+                    NULL};
     dl_config *c = dl_config_open(arena, 4, argv, NULL, err);
     dl_session *s = c ? dl_session_open(arena, c, 1, NULL, err) : NULL;
     dl_compile_options opt;
@@ -55,8 +56,8 @@ static void feed_noise(const dlr_feed *feed) {
     dlr_feed_batch(feed, &(dlr_batch){.arrays = &arrays, .data = (void *[]){x, t}});
 }
 
-/* The rate as the plan works it out is the formula's, through warm-up and cosine; and the same steps are run
- * again after a new start. */
+/* The rate as the plan works it out is the formula's, through warm-up and cosine; and the same
+ * steps are run again after a new start. */
 static void test_device_rate(dlr_exec *e) {
     dl_error err = {0};
     dlr_schedule schedule = {.start_lr = 1e-3,
@@ -73,7 +74,8 @@ static void test_device_rate(dlr_exec *e) {
     dlr_view rate = dlr_exec_result(e, train, DL_RESULT_METRIC, "Learning Rate");
     dlr_view loss = dlr_exec_result(e, train, DL_RESULT_LOSS, NULL);
     double losses[12];
-    CHECK(dlr_schedule_rates(&schedule, &rates, &err) && open_feed(&feed, e, &err), "%s", err.message);
+    CHECK(dlr_schedule_rates(&schedule, &rates, &err) && open_feed(&feed, e, &err), "%s",
+          err.message);
     for (int round = 0; round < 2; round++) {
         dlr_train_options o = {.exec = e, .seed = 3};
         CHECK(dlr_run_start_weights(&o, &err), "%s", err.message);
@@ -97,17 +99,19 @@ static void test_tensors(dlr_exec *e) {
     char path[64], odd[64];
     snprintf(path, sizeof path, "%s/w.safetensors", folder),
         snprintf(odd, sizeof odd, "%s/odd.safetensors", folder);
-    dlr_tensors model = dlr_tensors_of_model(arena, e), optimizer = dlr_tensors_of_optimizer(arena, e);
+    dlr_tensors model = dlr_tensors_of_model(arena, e),
+                optimizer = dlr_tensors_of_optimizer(arena, e);
     dlr_tensors gradients = dlr_tensors_of_gradients(arena, e, dlr_exec_program(e, "train"));
-    CHECK(model.n == 4 && optimizer.n == 2 * 4 + 1 && gradients.n == 4, "%d %d %d", model.n, optimizer.n,
-          gradients.n);
+    CHECK(model.n == 4 && optimizer.n == 2 * 4 + 1 && gradients.n == 4, "%d %d %d", model.n,
+          optimizer.n, gradients.n);
     dlr_st_content content = dlr_tensors_content(&model);
     CHECK(dlr_st_write(path, &content, NULL, &err), "%s", err.message);
     float before[8], after[8];
     dlr_view bias = dlr_exec_variable(e, "down.bias");
     dlr_state_read(e, bias, DL_F32, before);
     CHECK(before[0] != 0); /* it was trained */
-    CHECK(dlr_state_init(e, 4, &err) && dlr_tensors_load_file(&model, path, &err), "%s", err.message);
+    CHECK(dlr_state_init(e, 4, &err) && dlr_tensors_load_file(&model, path, &err), "%s",
+          err.message);
     dlr_state_read(e, bias, DL_F32, after);
     CHECK(memcmp(before, after, sizeof before) == 0);
 
@@ -116,8 +120,8 @@ static void test_tensors(dlr_exec *e) {
         {.name = "stray", .dtype = DLR_ST_F32, .rank = 1, .shape = {1}, .data = after}};
     content = (dlr_st_content){.tensors = few, .n = 2};
     CHECK(dlr_st_write(odd, &content, NULL, &err) && !dlr_tensors_load_file(&model, odd, &err));
-    CHECK(err.code == DL_INPUT && strstr(err.message, "up.weight") && strstr(err.message, "stray") &&
-              !strstr(err.message, "down.bias"),
+    CHECK(err.code == DL_INPUT && strstr(err.message, "up.weight") &&
+              strstr(err.message, "stray") && !strstr(err.message, "down.bias"),
           "%s", err.message);
 }
 
@@ -139,7 +143,8 @@ static void test_feed(dlr_exec *e) {
         if (i == 2) gives.at[0].name = "z";
         if (i == 3) gives.n = 1;
         err = (dl_error){0};
-        CHECK(!dlr_feed_open(&feed, e, &gives, &err) && err.code == DL_INPUT, "%d: %s", i, err.message);
+        CHECK(!dlr_feed_open(&feed, e, &gives, &err) && err.code == DL_INPUT, "%d: %s", i,
+              err.message);
     }
 }
 
@@ -161,7 +166,8 @@ static void test_directory(void) {
         const char *number = dl_format(arena, "%d", i), *run = dl_format(arena, "07.%d", i);
         if (i == 5) CHECK(dl_remove_tree(dl_format(arena, "%s.2", dir.path), &err));
         CHECK(mkdir(dir.checkpoints, 0777) == 0);
-        CHECK(dl_write_file(dl_format(arena, "%s/x", dir.checkpoints), number, strlen(number), &err));
+        CHECK(
+            dl_write_file(dl_format(arena, "%s/x", dir.checkpoints), number, strlen(number), &err));
         CHECK(i % 2 == 0 || dl_write_file(dir.metrics, number, strlen(number), &err));
         CHECK(dlr_rundir_renew(arena, &dir, &kept, &err) && kept, "%s", err.message);
         CHECK_STR(kept, run);
@@ -170,8 +176,8 @@ static void test_directory(void) {
         for (int k = 1; k <= i; k++) {
             if (k == 2 && i >= 5) continue;
             size_t n;
-            const char *was =
-                dl_read_file(arena, dl_format(arena, "%s.%d/checkpoints/x", dir.path, k), 10, &n, &err);
+            const char *was = dl_read_file(
+                arena, dl_format(arena, "%s.%d/checkpoints/x", dir.path, k), 10, &n, &err);
             CHECK(was && atoi(was) == k, "run %d of %d: %s", k, i, err.message);
         }
     }
@@ -189,11 +195,12 @@ int rename(const char *from, const char *to) {
     return (int)syscall(SYS_rename, from, to);
 }
 
-/* A rerun that is stopped at any of its moves, which is where a crash can fall: every file of the earlier run
- * is somewhere, once, and the next rerun takes the rest. */
+/* A rerun that is stopped at any of its moves, which is where a crash can fall: every file of the
+ * earlier run is somewhere, once, and the next rerun takes the rest. */
 static void test_directory_stopped(void) {
-    static const char *const names[] = {"checkpoints",    "metrics.jsonl",    "logs",         "wandb",
-                                        "prediction.png", "hyperparams.yaml", "profile.json", "profile.txt"};
+    static const char *const names[] = {"checkpoints",  "metrics.jsonl",  "logs",
+                                        "wandb",        "prediction.png", "hyperparams.yaml",
+                                        "profile.json", "profile.txt"};
     enum { NAMES = sizeof names / sizeof *names };
     for (int k = 1; k <= NAMES + 1; k++) {
         dl_error err = {0};
@@ -212,7 +219,8 @@ static void test_directory_stopped(void) {
                 int found = 0;
                 static const char *const places[] = {"", ".1", ".2"};
                 for (int p = 0; p < 3; p++)
-                    found += access(dl_format(arena, "%s%s/%s", dir.path, places[p], names[i]), F_OK) == 0;
+                    found += access(dl_format(arena, "%s%s/%s", dir.path, places[p], names[i]),
+                                    F_OK) == 0;
                 CHECK(found == 1, "stopped at %d: %s is there %d times", k, names[i], found);
             }
             err = (dl_error){0};
@@ -247,7 +255,8 @@ static void test_signals(void) {
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "status %x", (unsigned)status);
 }
 
-/* Each row has its panels; a row that is `like` another one has its colours: equal data, equal pixels. */
+/* Each row has its panels; a row that is `like` another one has its colours: equal data, equal
+ * pixels. */
 static void test_figures(dlr_exec *e) {
     dl_error err = {0};
     static float x[2 * 4 * 8 * 8 * 8], t[2 * 5 * 8 * 8 * 8];
@@ -268,9 +277,11 @@ static void test_figures(dlr_exec *e) {
     feed_noise(&feed);
     dlr_exec_run(e, eval, NULL);
     image = dlr_figure_of_model(arena, e, eval, 0, &name, &err);
-    CHECK(image && image->width > 2 * image->height - 64, "two panels side by side: %s", err.message);
+    CHECK(image && image->width > 2 * image->height - 64, "two panels side by side: %s",
+          err.message);
     CHECK_STR(name, "temperature");
-    CHECK(!dlr_figure_of_model(arena, e, eval, 1, &name, &err) && err.code == DL_OK, "and no second figure");
+    CHECK(!dlr_figure_of_model(arena, e, eval, 1, &name, &err) && err.code == DL_OK,
+          "and no second figure");
 }
 
 int main(void) {

@@ -1,6 +1,6 @@
-/* The tuner over the driver's fake, whose events say what the test wants: which variant of a kernel is taken,
- * that the table is read again, that a variant which computes something else is rejected, and that a plan
- * made by choices computes what the cost model's plan does. */
+/* The tuner over the driver's fake, whose events say what the test wants: which variant of a kernel
+ * is taken, that the table is read again, that a variant which computes something else is rejected,
+ * and that a plan made by choices computes what the cost model's plan does. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -55,15 +55,20 @@ static dl_compile_options options_of(void) {
 
 /* ---- times ---- */
 
-static int64_t few(const char *function, unsigned grid) { return (void)function, 1000 + 100 * (int64_t)grid; }
-static int64_t many(const char *function, unsigned grid) { return (void)function, 1000000 / (int64_t)grid; }
+static int64_t few(const char *function, unsigned grid) {
+    return (void)function, 1000 + 100 * (int64_t)grid;
+}
+static int64_t many(const char *function, unsigned grid) {
+    return (void)function, 1000000 / (int64_t)grid;
+}
 /* The first variant, of 6 blocks and then 3, takes 100 us; others 1% less, or more. */
 static int64_t hardly(const char *function, unsigned grid) {
     return (void)function, grid == 3 ? 99000 : grid == 6 ? 1000 : 100000;
 }
 
 /* The variant that these times favour, of those of a kernel but one. */
-static int expect(const dl_plan *trials, const dl_trial *t, int64_t (*ns)(const char *, unsigned), int but) {
+static int expect(const dl_plan *trials, const dl_trial *t, int64_t (*ns)(const char *, unsigned),
+                  int but) {
     int best = 0;
     int64_t least = 0;
     for (int v = 0; v < t->nways; v++) {
@@ -77,7 +82,8 @@ static int expect(const dl_plan *trials, const dl_trial *t, int64_t (*ns)(const 
 
 /* ---- choices ---- */
 
-/* The text's plan, by the choice of a tuner whose table has only what was found under the same number. */
+/* The text's plan, by the choice of a tuner whose table has only what was found under the same
+ * number. */
 static dl_plan *compile(dl_tuning *t, uint64_t table, int64_t (*ns)(const char *, unsigned)) {
     dl_error err = {0};
     dl_compile_times times;
@@ -95,12 +101,13 @@ static dl_plan *compile(dl_tuning *t, uint64_t table, int64_t (*ns)(const char *
 }
 
 /* What the tuner has found, and what has become of it. */
-static void expect_choice(const char *what, const dl_tuning *t, const dl_plan *p, const dl_trial *trial,
-                          int best, bool from_table) {
+static void expect_choice(const char *what, const dl_tuning *t, const dl_plan *p,
+                          const dl_trial *trial, int best, bool from_table) {
     if (!p) return;
     CHECK(strcmp(p->kernels.at[0].variant, trial->names[best]) == 0, "%s: %s, not %s", what,
           p->kernels.at[0].variant, trial->names[best]);
-    CHECK(t->kernels == 1 && t->tried == !from_table, "%s: %d kernels, %d tried", what, t->kernels, t->tried);
+    CHECK(t->kernels == 1 && t->tried == !from_table, "%s: %d kernels, %d tried", what, t->kernels,
+          t->tried);
     CHECK(from_table || t->changed == (best != 0), "%s: %d changed", what, t->changed);
 }
 
@@ -109,7 +116,8 @@ static void test_choices(const dl_plan *trials, const dl_trial *trial) {
     dl_tuning t;
     int best[3];
     for (int i = 0; i < 3; i++) {
-        best[i] = i < 2 ? expect(trials, trial, times[i], -1) : 0; /* the last: within what is noise */
+        best[i] =
+            i < 2 ? expect(trials, trial, times[i], -1) : 0; /* the last: within what is noise */
         expect_choice("tried", &t, compile(&t, (uint64_t)i, times[i]), trial, best[i], false);
         CHECK(t.rejected == 0 && told.n == 0, "%s", told.at);
     }
@@ -123,8 +131,8 @@ static void test_choices(const dl_plan *trials, const dl_trial *trial) {
 static int wrong;
 
 /* It sums too few terms. */
-static bool emit_wrong(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
-                       dl_error *err) {
+static bool emit_wrong(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way,
+                       dl_emitted *code, dl_error *err) {
     size_t before = out->n;
     if (!dl_cuda_emit(out, k, t, way, code, err)) return false;
     char *at = way.variant == wrong && !way.by ? strstr(out->at + before, "all = u.terms()") : NULL;
@@ -174,9 +182,10 @@ static void test_numbers(void) {
     dl_compile_options opt = options_of();
     dl_module *m = parse(&err);
     dl_tuning t;
-    const dl_plan *tuned = compile(&t, 0, few), *plain = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
-    CHECK(plain && tuned && strcmp(plain->kernels.at[0].variant, tuned->kernels.at[0].variant) != 0, "%s",
-          err.message);
+    const dl_plan *tuned = compile(&t, 0, few),
+                  *plain = m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
+    CHECK(plain && tuned && strcmp(plain->kernels.at[0].variant, tuned->kernels.at[0].variant) != 0,
+          "%s", err.message);
     run(plain, y[0]), run(tuned, y[1]);
     double off = 0, all = 0;
     for (int i = 0; i < M * N; i++) {
@@ -189,7 +198,9 @@ static void test_numbers(void) {
 /* ---- a library ---- */
 
 /* On the fake, what a library does takes no time; the rest of the kernel behind it is 2 blocks. */
-static int64_t rest(const char *function, unsigned grid) { return (void)function, grid == 2 ? 1000 : 10000; }
+static int64_t rest(const char *function, unsigned grid) {
+    return (void)function, grid == 2 ? 1000 : 10000;
+}
 
 static void test_library(void) {
     const char *standin = getenv("DL_TEST_CUBLASLT");
@@ -209,7 +220,8 @@ static void test_library(void) {
     CHECK(says && strstr(says, "; 1 by libraries"), "%s", says);
     const dl_plan *again = compile(&t, 20, many);
     CHECK(again && t.tried == 0 && again->kernels.at[0].calls.n == 1 &&
-              dl_algorithm_is_same(&again->kernels.at[0].calls.at[0].algorithm, &k->calls.at[0].algorithm) &&
+              dl_algorithm_is_same(&again->kernels.at[0].calls.at[0].algorithm,
+                                   &k->calls.at[0].algorithm) &&
               again->key == with->key,
           "%d tried", t.tried);
     static float y[2][M * N];
@@ -224,7 +236,8 @@ static void test_library(void) {
     const dl_plan *wrong_one = compile(&t, 21, rest);
     unsetenv("CUBLASLT_STANDIN_WRONG");
     CHECK(wrong_one && !wrong_one->kernels.at[0].calls.n && t.rejected == 2 && told.at &&
-              strstr(told.at, "made as cuBLASLt 13.1.0, algorithm ") && strstr(told.at, "is not used"),
+              strstr(told.at, "made as cuBLASLt 13.1.0, algorithm ") &&
+              strstr(told.at, "is not used"),
           "%d rejected: %s", t.rejected, told.at);
 
     unsetenv("DLR_CUBLASLT");
@@ -263,7 +276,8 @@ static void test_floats(void) {
     type = "f32";
     CHECK(has_groups(try_all(&trial, &err), &trial), "%s", err.message);
     const dl_plan *p = compile(&t, 30, few);
-    CHECK(p && t.tried == 1 && t.rejected == 0 && told.n == 0, "%d rejected: %s", t.rejected, told.at);
+    CHECK(p && t.tried == 1 && t.rejected == 0 && told.n == 0, "%d rejected: %s", t.rejected,
+          told.at);
     type = "bf16";
 }
 
@@ -279,7 +293,8 @@ static void test_old_driver(const dl_trial *trial) {
         no_maps = no_images = false;
         int n = dl_cuda_variants(trial->kernel, t.target, names);
         for (int v = 0; v < n; v++) left += strstr(names[v], "TMA") != NULL;
-        CHECK(p && t.tried == 1 && by_maps > 0 && left == 0 && !strstr(p->kernels.at[0].variant, "TMA"),
+        CHECK(p && t.tried == 1 && by_maps > 0 && left == 0 &&
+                  !strstr(p->kernels.at[0].variant, "TMA"),
               "%d ways by maps, then %d: %s", by_maps, left, p ? p->kernels.at[0].variant : "");
     }
 }

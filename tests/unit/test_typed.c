@@ -1,5 +1,6 @@
-/* Each value of a kernel is of its own type: what an integer holds and a float of its size does not, and
- * truth values in memory, come out of compiled code as they should, in vectors and one at a time. */
+/* Each value of a kernel is of its own type: what an integer holds and a float of its size does
+ * not, and truth values in memory, come out of compiled code as they should, in vectors and one at
+ * a time. */
 #include "tests/unit/compiled.h"
 
 /* 2^24 + 1 elements in front of 8: a float cannot tell where the second part begins. */
@@ -14,7 +15,8 @@ static const char places[] =
     "  %9 = slice %8 {axis=T, start=16777210, stop=16777225} : f32[T=15]\n"
     "  %10 = slice %2 {axis=T, start=16777210, stop=16777225} : f32[T=15]\n"
     "  %11 = mul %10, %10 : f32[T=15]\n  %12 = add %9, %9 : f32[T=15]\n"
-    "  output \"hits\" = %7\n  output \"end\" = %11\n  output \"numbers\" = %12\n  output \"all\" = %2\n}\n";
+    "  output \"hits\" = %7\n  output \"end\" = %11\n  output \"numbers\" = %12\n  output \"all\" "
+    "= %2\n}\n";
 
 static void test_places(const char *target) {
     dl_arena *arena = dl_arena_new(NULL);
@@ -27,12 +29,14 @@ static void test_places(const char *target) {
         free(a);
         dlr_exec_run(exec, 0, NULL);
         int *hits = read_output(exec, 0, "hits", DL_I32);
-        float *all = read_output(exec, 0, "all", DL_F32), *end = read_output(exec, 0, "end", DL_F32);
+        float *all = read_output(exec, 0, "all", DL_F32),
+              *end = read_output(exec, 0, "end", DL_F32);
         float *numbers = read_output(exec, 0, "numbers", DL_F32);
         CHECK(*hits == 1, "%s: one place is 2^24 + 1, not %d", target, *hits);
         for (int i = 16777210; i < 16777225; i++) {
             float want = i < 16777217 ? (float)(i % 5) : (float)(100 + i - 16777217);
-            CHECK(all[i] == want, "%s: element %d is %g, not %g", target, i, (double)all[i], (double)want);
+            CHECK(all[i] == want, "%s: element %d is %g, not %g", target, i, (double)all[i],
+                  (double)want);
             CHECK(end[i - 16777210] == want * want, "%s: square of element %d", target, i);
             CHECK(numbers[i - 16777210] == 2 * (float)i, "%s: number %d as a float", target, i);
         }
@@ -42,8 +46,8 @@ static void test_places(const char *target) {
     dl_arena_free(arena);
 }
 
-/* Beyond what doubles (i64) and floats (i32) hold; casts; truth values from and to memory. %m is stored,
- * since two kernels over other points read it. */
+/* Beyond what doubles (i64) and floats (i32) hold; casts; truth values from and to memory. %m is
+ * stored, since two kernels over other points read it. */
 static const char numbers[] =
     "graph @train {\n"
     "  input $l = %0 : i64[T=37]\n  input $i = %1 : i32[T=37]\n  input $x = %2 : f32[T=37]\n"
@@ -53,11 +57,14 @@ static const char numbers[] =
     "  %8 = const {value=3} : i32[]\n  %9 = mul $i, %8 : i32[T=37]\n"
     "  %10 = reduce_min %9 {over=[T]} : i32[]\n"
     "  %11 = cast $x : i32[T=37]\n  %12 = cast $i : f32[T=37]\n  %13 = cast $l : f32[T=37]\n"
-    "  %14 = lt $i, %11 : bool[T=37]\n  %15 = not $t : bool[T=37]\n  %16 = or %14, %15 : bool[T=37]\n"
+    "  %14 = lt $i, %11 : bool[T=37]\n  %15 = not $t : bool[T=37]\n  %16 = or %14, %15 : "
+    "bool[T=37]\n"
     "  %17 = cast %16 : i32[T=37]\n  %18 = select %16, $i, %11 : i32[T=37]\n"
-    "  %19 = select $t, $x, %12 : f32[T=37]\n  %20 = abs $i : i32[T=37]\n  %21 = sign %20 : i32[T=37]\n"
+    "  %19 = select $t, $x, %12 : f32[T=37]\n  %20 = abs $i : i32[T=37]\n  %21 = sign %20 : "
+    "i32[T=37]\n"
     "  %22 = eq $t, %16 : bool[T=37]\n  %23 = gt $t, %16 : bool[T=37]\n"
-    "  output \"next\" = %5\n  output \"most\" = %6\n  output \"sum\" = %7\n  output \"triple\" = %9\n"
+    "  output \"next\" = %5\n  output \"most\" = %6\n  output \"sum\" = %7\n  output \"triple\" = "
+    "%9\n"
     "  output \"least\" = %10\n  output \"cut\" = %11\n  output \"rounded\" = %12\n"
     "  output \"rounded_l\" = %13\n  output \"truth\" = %16\n  output \"counted\" = %17\n"
     "  output \"chosen\" = %18\n  output \"chosen_f\" = %19\n  output \"sign\" = %21\n"
@@ -65,18 +72,19 @@ static const char numbers[] =
 
 enum { N = 37 };
 
-#define EACH(NAME, T, DTYPE, WANT)                                                                           \
-    {                                                                                                        \
-        T *got = read_output(exec, 0, NAME, DTYPE);                                                          \
-        for (int k = 0; got && k < N; k++)                                                                   \
-            CHECK(got[k] == (WANT), "%s, skip '%s': %s, element %d", target, skip ? skip : "", NAME, k);     \
-        free(got);                                                                                           \
+#define EACH(NAME, T, DTYPE, WANT)                                                                 \
+    {                                                                                              \
+        T *got = read_output(exec, 0, NAME, DTYPE);                                                \
+        for (int k = 0; got && k < N; k++)                                                         \
+            CHECK(got[k] == (WANT), "%s, skip '%s': %s, element %d", target, skip ? skip : "",     \
+                  NAME, k);                                                                        \
+        free(got);                                                                                 \
     }
-#define ONE(NAME, T, DTYPE, WANT)                                                                            \
-    {                                                                                                        \
-        T *got = read_output(exec, 0, NAME, DTYPE);                                                          \
-        CHECK(got &&*got == (WANT), "%s, skip '%s': %s", target, skip ? skip : "", NAME);                    \
-        free(got);                                                                                           \
+#define ONE(NAME, T, DTYPE, WANT)                                                                  \
+    {                                                                                              \
+        T *got = read_output(exec, 0, NAME, DTYPE);                                                \
+        CHECK(got &&*got == (WANT), "%s, skip '%s': %s", target, skip ? skip : "", NAME);          \
+        free(got);                                                                                 \
     }
 
 static void test_numbers(const char *target, const char *skip) {
@@ -120,8 +128,8 @@ static void test_numbers(const char *target, const char *skip) {
     dl_arena_free(arena);
 }
 
-/* Sums and largest that a later loop of the same kernel reads, by lanes along the outer of their two axes:
- * what is written lies the other way round. */
+/* Sums and largest that a later loop of the same kernel reads, by lanes along the outer of their
+ * two axes: what is written lies the other way round. */
 static const char turned[] =
     "graph @train {\n"
     "  input $x = %0 : f32[C=700, A=13, B=37]\n  input $i = %1 : i32[C=700, A=13, B=37]\n"
@@ -166,8 +174,10 @@ static void test_turned(const char *target) {
             for (int b = 0; b < B; b++) {
                 int at = b * A + a;
                 CHECK(floats[at] == u[b][a] + (sum[a][b] - all), "%s: float %d, %d", target, a, b);
-                CHECK(whole[at] == v[b][a] + most[a][b] - total, "%s: whole number %d, %d", target, a, b);
-                CHECK(chosen[at] == (most[a][b] > 20 ? u[b][a] : above), "%s: choice %d, %d", target, a, b);
+                CHECK(whole[at] == v[b][a] + most[a][b] - total, "%s: whole number %d, %d", target,
+                      a, b);
+                CHECK(chosen[at] == (most[a][b] > 20 ? u[b][a] : above), "%s: choice %d, %d",
+                      target, a, b);
             }
         free(floats), free(chosen), free(whole);
     }
@@ -178,7 +188,8 @@ static void test_turned(const char *target) {
 /* What has no code yet is a located error, whatever the types. */
 static void test_refused(void) {
     static const compiled_refusal rows[] = {
-        {"graph @train {\n  input $x = %0 : i32[T=4]\n  %1 = const {value=0.5} : i32[]   # m.dl:3:5\n"
+        {"graph @train {\n  input $x = %0 : i32[T=4]\n  %1 = const {value=0.5} : i32[]   # "
+         "m.dl:3:5\n"
          "  %2 = add $x, %1 : i32[T=4]   # m.dl:3:5\n  output \"y\" = %2\n}\n",
          "m.dl:3:5: error: the constant 0.5 is no number of i32 [DL-E0803]", DL_INPUT},
     };

@@ -1,6 +1,6 @@
-/* Updates in place: small models whose parameters need each other's old values. Compiled training steps
- * against the interpreter, which applies all updates at once; and whether a copy was made exactly where no
- * order exists. */
+/* Updates in place: small models whose parameters need each other's old values. Compiled training
+ * steps against the interpreter, which applies all updates at once; and whether a copy was made
+ * exactly where no order exists. */
 #include "tests/cache.h"
 #include "tests/check.h"
 
@@ -14,27 +14,34 @@
 
 static const struct {
     const char *name, *body;
-    int copies; /* at least; 0: exactly none. For --save_grads what lies before the slash of `shown` */
+    int copies; /* at least; 0: exactly none. For --save_grads what lies before the slash of `shown`
+                 */
     int shown;  /* the same where gradients are results */
 } models[] = {
     {"one weight, whose penalty is added to a loss that its update's kernel sums",
-     "    param w: [C=4] = 0.7\n    y = x * w\n    loss = mean((y - t)**2) + 0.1*mean(w**2)\n", 1, 1},
+     "    param w: [C=4] = 0.7\n    y = x * w\n    loss = mean((y - t)**2) + 0.1*mean(w**2)\n", 1,
+     1},
     {"one weight, read by itself alone",
      "    param w: [C=4] = 0.7\n    y = x * w\n    loss = mean((y - t)**2)\n", 0, 0},
     {"convolutions in a chain: an order exists",
-     "    y = x |> conv(6, 3, pad=1) @a |> relu |> conv(4, 3, pad=1) @b\n    loss = mean((y - t)**2)\n", 0,
-     0},
-    {"a scale in front of a convolution, by which its bias's gradient is multiplied in the same kernel",
-     "    param a: [] = 0.7\n    y = a * (x |> conv(4, 1) @c)\n    loss = mean((y - t)**2)\n", 1, 1},
+     "    y = x |> conv(6, 3, pad=1) @a |> relu |> conv(4, 3, pad=1) @b\n    loss = mean((y - "
+     "t)**2)\n",
+     0, 0},
+    {"a scale in front of a convolution, by which its bias's gradient is multiplied in the same "
+     "kernel",
+     "    param a: [] = 0.7\n    y = a * (x |> conv(4, 1) @c)\n    loss = mean((y - t)**2)\n", 1,
+     1},
     {"the same without a bias",
-     "    param a: [] = 0.7\n    y = a * (x |> conv(4, 1, bias=false) @c)\n    loss = mean((y - t)**2)\n", 0,
-     0},
+     "    param a: [] = 0.7\n    y = a * (x |> conv(4, 1, bias=false) @c)\n    loss = mean((y - "
+     "t)**2)\n",
+     0, 0},
     {"a scale behind it, with its penalty",
      "    param a: [] = 0.7\n    y = x |> conv(4, 1) @c\n    y = a * y\n"
      "    loss = mean((y - t)**2) + 0.1*mean(abs(y)) + 0.1*a**2\n",
      1, 1},
     {"a product of low rank",
-     "    param p: [C=4, R=2] ~ normal(0, 0.3)\n    param q: [R=2, D=4] ~ normal(0, 0.3)\n    w = sum(p*q, "
+     "    param p: [C=4, R=2] ~ normal(0, 0.3)\n    param q: [R=2, D=4] ~ normal(0, 0.3)\n    w = "
+     "sum(p*q, "
      "over=R)\n"
      "    y = sum((x as [N, D, H, W]) * w, over=D)\n    loss = mean((y - t)**2)\n",
      1, 1},
@@ -43,16 +50,19 @@ static const struct {
      "    loss = mean((y - t)**2) + mean(p[K=2] / (abs(p) + 0.5))\n",
      1, 1},
     {"gradients that are the other parameter",
-     "    param a: [] = 0.7\n    param b: [] = 0.4\n    y = x * a\n    loss = mean((y - t)**2) + a*b\n", 0,
-     1},
+     "    param a: [] = 0.7\n    param b: [] = 0.4\n    y = x * a\n    loss = mean((y - t)**2) + "
+     "a*b\n",
+     0, 1},
     {"three in a circle",
      "    param a: [C=4] = 0.7\n    param b: [C=4] = 0.6\n    param c: [C=4] = 0.5\n"
-     "    y = x * a * b * c\n    loss = mean((y - t)**2) + mean(a * sum(b, over=C)) + mean(b * sum(c, "
+     "    y = x * a * b * c\n    loss = mean((y - t)**2) + mean(a * sum(b, over=C)) + mean(b * "
+     "sum(c, "
      "over=C))"
      " + mean(c * sum(a, over=C))\n",
      0, 0},
     {"a convolution's weight scaled by another parameter",
-     "    param s: [] = 0.7\n    param w: [O=4, C=4, kH=3, kW=3] ~ normal(0, 0.3)\n    y = x |> conv(4, 3, "
+     "    param s: [] = 0.7\n    param w: [O=4, C=4, kH=3, kW=3] ~ normal(0, 0.3)\n    y = x |> "
+     "conv(4, 3, "
      "pad=1) @c\n"
      "    y = y * s * mean(w)\n    loss = mean((y - t)**2) + s*mean(w**2)\n",
      0, 0},
@@ -72,7 +82,8 @@ static const struct {
 };
 enum { NMODELS = sizeof models / sizeof *models };
 
-/* An exact count is asked for where it is 0; elsewhere fusion decides how many circles there are. */
+/* An exact count is asked for where it is 0; elsewhere fusion decides how many circles there are.
+ */
 static bool is_as_many(int copies, int want) { return want ? copies >= want : copies == 0; }
 
 static dl_module *build(dl_arena *arena, int i) {
@@ -83,7 +94,8 @@ static dl_module *build(dl_arena *arena, int i) {
     dl_diags *d = dl_diags_new(arena, s);
     dl_model *m = dl_model_parse(arena, s, d);
     dl_axis_size sizes[] = {{"N", 3}};
-    dl_module *ir = m ? dl_model_build(arena, m, &(dl_model_config){.sizes = sizes, .nsizes = 1}, d) : NULL;
+    dl_module *ir =
+        m ? dl_model_build(arena, m, &(dl_model_config){.sizes = sizes, .nsizes = 1}, d) : NULL;
     dl_buf b = {0};
     if (!ir) dl_diags_print(&b, d, false);
     CHECK(ir, "%s: %s", models[i].name, b.at ? b.at : "");
@@ -94,7 +106,8 @@ static dl_module *build(dl_arena *arena, int i) {
 /* The graph as one step computes it, unfused. */
 static const dl_graph *write_step(dl_module *m, bool keep, dl_error *err) {
     dl_pass_ctx ctx = {.arena = m->arena, .keep_gradients = keep, .err = err};
-    return dl_run_passes(m, "autodiff,optimizer", &ctx, (dl_pass_options){.validate = DL_VALIDATE_PASSES})
+    return dl_run_passes(m, "autodiff,optimizer", &ctx,
+                         (dl_pass_options){.validate = DL_VALIDATE_PASSES})
                ? dl_module_graph(m, "train")
                : NULL;
 }
@@ -117,8 +130,10 @@ static double start_value(const dl_var *v, int64_t i, unsigned *seed) {
 
 static void *place(const dlr_exec *exec, dlr_view v, int64_t i) {
     int64_t at[DL_MAX_RANK] = {0};
-    for (int a = v.type->rank - 1; a >= 0; a--) at[a] = i % v.type->axis[a].size, i /= v.type->axis[a].size;
-    return (char *)dlr_exec_data(exec, v) + dl_type_offset(v.type, at) * dl_dtype_bytes(v.type->dtype);
+    for (int a = v.type->rank - 1; a >= 0; a--)
+        at[a] = i % v.type->axis[a].size, i /= v.type->axis[a].size;
+    return (char *)dlr_exec_data(exec, v) +
+           dl_type_offset(v.type, at) * dl_dtype_bytes(v.type->dtype);
 }
 
 static double get(const dlr_exec *exec, dlr_view v, int64_t i) {
@@ -173,7 +188,8 @@ static void run_steps(const char *name, const dl_graph *g, dlr_exec *exec, int p
         dlr_exec_run(exec, program, NULL);
         for (int i = 0; i < g->vars.n; i++) {
             dlr_view view = dlr_exec_variable(exec, g->vars.at[i]->name);
-            double off = view.type ? farthest(exec, view, dl_interp_data(in, &g->vars.at[i]->value)) : 0;
+            double off =
+                view.type ? farthest(exec, view, dl_interp_data(in, &g->vars.at[i]->value)) : 0;
             CHECK(off < 2e-4, "%s: step %d, $%s: %.2e", name, step, g->vars.at[i]->name, off);
         }
         for (int i = 0; i < g->results.n; i++) {
@@ -208,8 +224,8 @@ static void test_model(int i, bool keep, const char *skip) {
     dl_plan *p = g ? dl_compile(arena, m, &opt, &times, &err) : NULL;
     CHECK(p, "%s%s: %s", models[i].name, keep ? ", gradients kept" : "", err.message);
     if (p && !skip)
-        CHECK(is_as_many(count_copies(p), keep ? models[i].shown : models[i].copies), "%s%s: %d copies",
-              models[i].name, keep ? ", gradients kept" : "", count_copies(p));
+        CHECK(is_as_many(count_copies(p), keep ? models[i].shown : models[i].copies),
+              "%s%s: %d copies", models[i].name, keep ? ", gradients kept" : "", count_copies(p));
     dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 2}, &err) : NULL;
     CHECK(exec, "%s", err.message);
     if (exec) run_steps(models[i].name, g, exec, dlr_exec_program(exec, "train"));

@@ -1,5 +1,5 @@
-/* What verify must not say and what it must: models whose values cancel, tie and overflow are in order on
- * every target; every fault that is put into a kernel or a plan is found. */
+/* What verify must not say and what it must: models whose values cancel, tie and overflow are in
+ * order on every target; every fault that is put into a kernel or a plan is found. */
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -51,7 +51,8 @@ static void break_module(void *user, int number, const dl_pass *pass, const dl_m
         f->applied = f->apply((dl_module *)m, f->skip); /* as if an emitter had erred */
 }
 
-static dl_plan *compile(dl_arena *arena, dl_module *m, const char *target, dl_optimizer optimizer, fault *f) {
+static dl_plan *compile(dl_arena *arena, dl_module *m, const char *target, dl_optimizer optimizer,
+                        fault *f) {
     dl_error err = {0};
     dl_compile_options opt = {.target = dl_target_find(target, &err),
                               .recipe.optimizer = optimizer,
@@ -112,19 +113,24 @@ static void test_sound(const char *target) {
     for (int i = 0; i < NSOUND; i++) {
         if (!dl_test_takes(number++)) continue;
         dl_arena *arena = dl_arena_new(NULL);
-        dl_module *m = build(arena, sound[i], NULL, NULL), *written = build(arena, sound[i], NULL, NULL);
+        dl_module *m = build(arena, sound[i], NULL, NULL),
+                  *written = build(arena, sound[i], NULL, NULL);
         dl_plan *p = m ? compile(arena, m, target, DL_OPT_adam, NULL) : NULL;
         for (uint64_t seed = 1; p && seed <= SEEDS; seed++) {
             dl_verdict v = verify(arena, m, p, seed);
             CHECK(v.faults.n == 0, "%s, %s: %s", sound[i], target, v.faults.at[0]);
             CHECK(v.compared > 10 && v.worst <= 1, "%s: %d, %g", sound[i], v.compared, v.worst);
-            if (v.worst > 0.5) printf("%s, %s: %s at %.2f\n", sound[i], target, v.worst_of, v.worst);
+            if (v.worst > 0.5)
+                printf("%s, %s: %s at %.2f\n", sound[i], target, v.worst_of, v.worst);
             dl_verify_run run = {{.threads = 2}, fill, NULL, &seed};
             dl_verdict meaning = {0};
-            dl_verify_graphs eval = {dl_module_graph(written, "eval"), NULL, dl_module_graph(m, "eval")};
+            dl_verify_graphs eval = {dl_module_graph(written, "eval"), NULL,
+                                     dl_module_graph(m, "eval")};
             double *float32 = DL_NEWS(arena, double, eval.written->results.n);
-            CHECK(dl_verify_meaning(arena, &eval, p, &run, NULL, &meaning, float32, &err), "%s", err.message);
-            CHECK(meaning.faults.n == 0 && meaning.compared > 1, "%s: %s", sound[i], meaning.faults.at[0]);
+            CHECK(dl_verify_meaning(arena, &eval, p, &run, NULL, &meaning, float32, &err), "%s",
+                  err.message);
+            CHECK(meaning.faults.n == 0 && meaning.compared > 1, "%s: %s", sound[i],
+                  meaning.faults.at[0]);
         }
         dl_arena_free(arena);
     }
@@ -183,14 +189,16 @@ static bool wrong_offset(dl_kernel *k, dl_kinstr *in) {
 
 /* The last step of the innermost loop is left out: one element of a result, one term of a sum. */
 static bool drop_last(dl_kernel *k, dl_kinstr *in) {
-    if (in != k->instrs.at || dl_kernel_anchor(k) >= 0 || !k->nspace || k->space[k->nspace - 1].size < 2)
+    if (in != k->instrs.at || dl_kernel_anchor(k) >= 0 || !k->nspace ||
+        k->space[k->nspace - 1].size < 2)
         return false;
     return k->space[k->nspace - 1].size--, true;
 }
 
 static bool drop_taps(dl_kernel *k, dl_kinstr *in) {
     if (in->kind != DL_K_CONTRACT || dl_op_tensor(in->op, 1) != DL_TENSOR_W) return false;
-    dl_type *w = &k->params.at[in->parts[1][0]].type; /* one panel: the last row of taps is its end */
+    dl_type *w =
+        &k->params.at[in->parts[1][0]].type; /* one panel: the last row of taps is its end */
     if (w->rank < 3 || w->axis[2].size < 2) return false;
     return w->axis[2].size--, true;
 }
@@ -199,16 +207,19 @@ static bool wrong_reduction(dl_kernel *k, dl_kinstr *in) {
     if (in->kind != DL_K_REDUCE) return false;
     for (int a = 0; a < k->nspace; a++)
         for (int b = 0; b < k->nspace; b++) {
-            if (!(in->over >> a & 1) || in->over >> b & 1 || k->space[a].size != k->space[b].size) continue;
+            if (!(in->over >> a & 1) || in->over >> b & 1 || k->space[a].size != k->space[b].size)
+                continue;
             if (k->space[a].size < 2) continue;
             dl_arena *arena = dl_arena_new(NULL);
             dl_kinstr *old = DL_NEWS(arena, dl_kinstr, k->instrs.n);
             memcpy(old, k->instrs.at, sizeof *old * (size_t)k->instrs.n);
             const unsigned *axes = dl_kernel_axes(k, arena);
-            unsigned *moved = DL_NEWS(arena, unsigned, k->instrs.n);       /* dimensions, a bit each */
-            for (int i = (int)(in - k->instrs.at); i < k->instrs.n; i++) { /* and what goes along b alone */
+            unsigned *moved = DL_NEWS(arena, unsigned, k->instrs.n); /* dimensions, a bit each */
+            for (int i = (int)(in - k->instrs.at); i < k->instrs.n;
+                 i++) { /* and what goes along b alone */
                 dl_kinstr *behind = &k->instrs.at[i];
-                if (behind->kind == DL_K_REDUCE && behind->over >> a & 1 && !(behind->over >> b & 1))
+                if (behind->kind == DL_K_REDUCE && behind->over >> a & 1 &&
+                    !(behind->over >> b & 1))
                     behind->over ^= 1u << a | 1u << b;
                 bool memory = behind->kind == DL_K_LOAD || behind->kind == DL_K_STORE;
                 int rank = memory ? k->params.at[behind->param].type.rank : 0;
@@ -270,7 +281,7 @@ static bool another_element(dl_kernel *k, dl_kinstr *in) {
     return in->kind == DL_K_RANDOM && (in->first++, true);
 }
 
-#define EACH_INSTR(f)                                                                                        \
+#define EACH_INSTR(f)                                                                              \
     static bool any_##f(dl_module *m, int skip) { return each_instr(m, skip, f); }
 EACH_INSTR(swap_operands)
 EACH_INSTR(wrong_constant)
@@ -292,9 +303,10 @@ static bool overwrite(dl_module *m, int skip) {
             for (int r = j + 1; r < g->nodes.n; r++)
                 for (int k = 0; k < g->nodes.at[r]->nin; k++) {
                     dl_value *old = &g->nodes.at[i]->out[0], *new = &g->nodes.at[j]->out[0];
-                    bool fits =
-                        dl_type_bytes(&new->type) <= dl_type_bytes(&old->type) && new->offset != old->offset;
-                    for (int o = 0; o < g->nodes.at[j]->nin; o++) fits = fits && g->nodes.at[j]->in[o] != old;
+                    bool fits = dl_type_bytes(&new->type) <= dl_type_bytes(&old->type) &&
+                                new->offset != old->offset;
+                    for (int o = 0; o < g->nodes.at[j]->nin; o++)
+                        fits = fits && g->nodes.at[j]->in[o] != old;
                     if (g->nodes.at[r]->in[k] != old || !fits || skip-- > 0) continue;
                     new->offset = old->offset;
                     return true;
@@ -333,7 +345,8 @@ static void test_seeded(void) {
             if (n >= kinds[i].least && !dl_test_takes(number++)) continue;
             dl_arena *arena = dl_arena_new(NULL);
             fault f = {kinds[i].what, kinds[i].apply, n * kinds[i].step, false};
-            bool moved = kinds[i].apply == overwrite; /* the graph says so too, and memory shows it */
+            bool moved =
+                kinds[i].apply == overwrite; /* the graph says so too, and memory shows it */
             const char *model = kinds[i].model;
             dl_module *m = build(arena, model, NULL, NULL), *sane = build(arena, model, NULL, NULL);
             dl_plan *p = m && sane ? compile(arena, m, "cpu", DL_OPT_NONE, &f) : NULL;
@@ -351,7 +364,8 @@ static void test_seeded(void) {
     printf("%d seeded faults found\n", found);
 }
 
-/* Operands given to a launch in another order, and a graph that means something else than what was written.
+/* Operands given to a launch in another order, and a graph that means something else than what was
+ * written.
  */
 static void test_elsewhere(void) {
     dl_arena *arena = dl_arena_new(NULL);
@@ -376,12 +390,13 @@ static void test_elsewhere(void) {
                    {"over=W)", "over=H) as [N, C, H]", 1},       {NULL, NULL, 0}};
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         dl_module *written = build(arena, "seeded", changes[i].from, changes[i].to);
-        dl_verify_graphs eval = {dl_module_graph(written, "eval"), NULL, dl_module_graph(m, "eval")};
+        dl_verify_graphs eval = {dl_module_graph(written, "eval"), NULL,
+                                 dl_module_graph(m, "eval")};
         double *float32 = DL_NEWS(arena, double, eval.written->results.n);
         dl_verdict v = {0};
         CHECK(dl_verify_meaning(arena, &eval, p, &run, NULL, &v, float32, &err), "%s", err.message);
-        CHECK(v.faults.n >= changes[i].off && (v.faults.n == 0) == (changes[i].off == 0), "%s: %d faults",
-              changes[i].to, v.faults.n);
+        CHECK(v.faults.n >= changes[i].off && (v.faults.n == 0) == (changes[i].off == 0),
+              "%s: %d faults", changes[i].to, v.faults.n);
     }
     dl_arena_free(arena);
 }
@@ -408,8 +423,8 @@ static void test_tensor(void) {
     dl_type t = dl_scalar(DL_F32);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dl_verdict v = {0};
-        dl_verify_tensor(arena, &v, "r", " (m.dl:1)", &t, &cases[i].got, &cases[i].want, &cases[i].low,
-                         &cases[i].high);
+        dl_verify_tensor(arena, &v, "r", " (m.dl:1)", &t, &cases[i].got, &cases[i].want,
+                         &cases[i].low, &cases[i].high);
         CHECK((v.faults.n == 1) == cases[i].off && v.compared == 1, "case %zu: %d", i, v.faults.n);
     }
     dl_type line = dl_scalar(DL_F32);
@@ -417,8 +432,8 @@ static void test_tensor(void) {
     double zero[6] = {0}, got[6] = {0, 0, 0, 0, 1, 3}, high[6] = {1, 1, 1, 1, 1, 1};
     dl_verdict v = {0};
     dl_verify_tensor(arena, &v, "@k result 0", " (m.dl:1)", &line, got, zero, zero, high);
-    CHECK(v.faults.n == 1 && strstr(v.faults.at[0], "3 at [N=1, C=2]") && strstr(v.faults.at[0], "1 of 6") &&
-              strstr(v.faults.at[0], "m.dl:1"),
+    CHECK(v.faults.n == 1 && strstr(v.faults.at[0], "3 at [N=1, C=2]") &&
+              strstr(v.faults.at[0], "1 of 6") && strstr(v.faults.at[0], "m.dl:1"),
           "%s", v.faults.n ? v.faults.at[0] : "");
     CHECK(v.worst == 3 && strcmp(v.worst_of, "@k result 0") == 0);
     dl_arena_free(arena);

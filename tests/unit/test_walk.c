@@ -51,7 +51,8 @@ static void test_sweep(void) {
     dl_value *b = dl_build1(&f.b, DL_OP_abs, a);
     dl_graph_result(f.g, DL_RESULT_OUTPUT, "y", b, NULL);
     CHECK(dl_graph_sweep(f.g));
-    CHECK(f.g->nodes.n == 2 && f.g->nodes.at[0] == a->def && f.g->nodes.at[1] == b->def && f.g->vars.n == 2);
+    CHECK(f.g->nodes.n == 2 && f.g->nodes.at[0] == a->def && f.g->nodes.at[1] == b->def &&
+          f.g->vars.n == 2);
     CHECK(!dl_graph_sweep(f.g) && f.g->nodes.n == 2);
     dl_arena_free(f.m->arena);
 }
@@ -69,7 +70,8 @@ static void test_sort(void) {
     dl_node *sorted[COUNT];
     memcpy(sorted, f.g->nodes.at, sizeof sorted);
     dl_graph_sort(f.g);
-    CHECK(memcmp(sorted, f.g->nodes.at, sizeof sorted) == 0, "an order that is right already changed");
+    CHECK(memcmp(sorted, f.g->nodes.at, sizeof sorted) == 0,
+          "an order that is right already changed");
 
     for (int i = COUNT - 1; i > 0; i--) {
         random = random * 1664525u + 1013904223u;

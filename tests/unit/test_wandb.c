@@ -1,5 +1,5 @@
-/* Weights & Biases' offline files: digests, blocks and their edges, torn and damaged ends, a run that goes
- * on. */
+/* Weights & Biases' offline files: digests, blocks and their edges, torn and damaged ends, a run
+ * that goes on. */
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -19,7 +19,8 @@ static char dir[] = "/tmp/dl_test_XXXXXX";
 static dl_arena *arena;
 static dl_error err;
 
-/* ---- digests: FIPS 180-4's examples, and lengths around a block's end as Python's hashlib has them ---- */
+/* ---- digests: FIPS 180-4's examples, and lengths around a block's end as Python's hashlib has
+ * them ---- */
 
 static void test_sha256(void) {
     static const struct {
@@ -74,7 +75,8 @@ static bool look(void *context, const void *record, size_t n) {
     expected *e = context;
     int k = e->seen++;
     CHECK(k < e->n && n == e->sizes[k], "record %d of %zu bytes", k, n);
-    if (k < e->n && n == e->sizes[k]) CHECK(memcmp(record, record_of(k, n), n) == 0, "record %d", k);
+    if (k < e->n && n == e->sizes[k])
+        CHECK(memcmp(record, record_of(k, n), n) == 0, "record %d", k);
     return k < e->keep;
 }
 
@@ -84,8 +86,8 @@ static const unsigned char *slurp(const char *path, size_t *n) {
     return (const unsigned char *)(file ? file : "");
 }
 
-/* The format's own rules, read here once more: types in order, CRCs, zeros at the end of blocks, no chunk
- * across one. Types of the chunks as digits. */
+/* The format's own rules, read here once more: types in order, CRCs, zeros at the end of blocks, no
+ * chunk across one. Types of the chunks as digits. */
 static const char *chunk_types(const char *path) {
     size_t size, at = HEAD;
     const unsigned char *f = slurp(path, &size);
@@ -100,7 +102,8 @@ static const char *chunk_types(const char *path) {
         size_t n = f[at + 4] | (size_t)f[at + 5] << 8;
         CHECK(HEAD + n <= room && at + HEAD + n <= size, "a chunk of %zu at %zu", n, at);
         if (at + HEAD + n > size) break;
-        unsigned long crc = f[at] | f[at + 1] << 8 | f[at + 2] << 16 | (unsigned long)f[at + 3] << 24;
+        unsigned long crc =
+            f[at] | f[at + 1] << 8 | f[at + 2] << 16 | (unsigned long)f[at + 3] << 24;
         CHECK(crc == crc32(0, f + at + 6, (uInt)n + 1), "CRC at %zu", at);
         dl_putf(&types, "%d", f[at + 6]);
         at += HEAD + n;
@@ -110,7 +113,8 @@ static const char *chunk_types(const char *path) {
     return text;
 }
 
-/* One record, whose chunk ends `left` bytes before the first block's end (below 0: behind it), then two more.
+/* One record, whose chunk ends `left` bytes before the first block's end (below 0: behind it), then
+ * two more.
  */
 static void test_edge(int left, size_t second, const char *types) {
     const char *path = dl_format(arena, "%s/edge.wandb", dir);
@@ -123,14 +127,15 @@ static void test_edge(int left, size_t second, const char *types) {
     CHECK(dlr_wandb_log_records(log) == 3 && dlr_wandb_log_flush(log, &err));
     dlr_wandb_log_close(log);
     const char *found = chunk_types(path);
-    CHECK(strcmp(found, types) == 0, "%d bytes left, then %zu: chunks %s, want %s", left, second, found,
-          types);
+    CHECK(strcmp(found, types) == 0, "%d bytes left, then %zu: chunks %s, want %s", left, second,
+          found, types);
     size_t whole;
     slurp(path, &whole);
     for (int keep = 0; keep <= 3; keep++) { /* cut back, gone on: the same file */
         expected e = {sizes, 3, 0, keep};
         log = dlr_wandb_log_open(path, look, &e, &err);
-        CHECK(log && e.seen == 3 && dlr_wandb_log_records(log) == keep, "%s: %d seen", err.message, e.seen);
+        CHECK(log && e.seen == 3 && dlr_wandb_log_records(log) == keep, "%s: %d seen", err.message,
+              e.seen);
         if (!log) return;
         for (int k = keep; k < 3; k++) put(log, k, sizes[k]);
         dlr_wandb_log_close(log);
@@ -157,7 +162,8 @@ static void test_blocks(void) {
     test_edge(100, 70000, "123341");
 }
 
-/* Cut at every byte of its last record, and damaged at every byte of its second: what stands before stays. */
+/* Cut at every byte of its last record, and damaged at every byte of its second: what stands before
+ * stays. */
 static void test_torn(void) {
     const char *path = dl_format(arena, "%s/torn.wandb", dir);
     size_t sizes[] = {20, 30, 40}, size, first = HEAD + HEAD + 20, second = first + HEAD + 30;
@@ -203,7 +209,8 @@ static bool spell(void *context, const void *record, size_t n) {
     static const struct {
         int field;
         char letter;
-    } kinds[] = {{21, 'h'}, {17, 'r'}, {5, 'c'}, {6, 'f'}, {3, 's'}, {23, 'p'}, {18, 'x'}, {20, 'e'}};
+    } kinds[] = {{21, 'h'}, {17, 'r'}, {5, 'c'},  {6, 'f'},
+                 {3, 's'},  {23, 'p'}, {18, 'x'}, {20, 'e'}};
     dl_buf *text = context;
     dlr_pb_view all = {record, (const unsigned char *)record + n};
     dlr_pb_field part, step, number;
@@ -218,8 +225,8 @@ static bool spell(void *context, const void *record, size_t n) {
 
 static const char *spelled(const char *wandb, const char *id) {
     dl_buf text = {0};
-    dlr_wandb_log *log =
-        dlr_wandb_log_open(dl_format(arena, "%s/latest-run/run-%s.wandb", wandb, id), spell, &text, &err);
+    dlr_wandb_log *log = dlr_wandb_log_open(
+        dl_format(arena, "%s/latest-run/run-%s.wandb", wandb, id), spell, &text, &err);
     CHECK(log != NULL, "%s", err.message);
     dlr_wandb_log_close(log);
     const char *s = dl_strdup(arena, text.at ? text.at : "");
@@ -235,16 +242,19 @@ static void put_points(dlr_wandb *w, int from, int to) {
     }
 }
 
-static dlr_wandb *open_run(const char *wandb, const dlr_wandb_options *o, int64_t epoch, int64_t newest) {
+static dlr_wandb *open_run(const char *wandb, const dlr_wandb_options *o, int64_t epoch,
+                           int64_t newest) {
     dlr_wandb *w = dlr_wandb_open(wandb, o, epoch, &err);
-    CHECK(w && dlr_wandb_newest(w) == newest, "%s: newest %d", err.message, w ? (int)dlr_wandb_newest(w) : 0);
+    CHECK(w && dlr_wandb_newest(w) == newest, "%s: newest %d", err.message,
+          w ? (int)dlr_wandb_newest(w) : 0);
     return w;
 }
 
 static void test_run(void) {
     const char *wandb = dl_format(arena, "%s/wandb", dir);
     const char text[] = "{\"lr\": 1e-3, \"model\": \"cnn\", \"box\": [1, 2], \"none\": null}";
-    dlr_wandb_options o = {.id = "abc-1", .project = "p", .tags = "one,two", .notes = "no \xff UTF-8"};
+    dlr_wandb_options o = {
+        .id = "abc-1", .project = "p", .tags = "one,two", .notes = "no \xff UTF-8"};
     o.config = dlr_json_parse(arena, text, strlen(text), (dlr_json_limits){8, 100}, "", &err);
     dlr_wandb *w = open_run(wandb, &o, -1, -1);
     if (!w) return;
@@ -255,11 +265,12 @@ static void test_run(void) {
     const char *folder = dl_format(arena, "%s/latest-run", wandb);
     char sum[65];
     dlr_sha256("no PNG", 6, sum);
-    CHECK(access(dl_format(arena, "%s/files/media/images/vis_3_%.20s.png", folder, sum), F_OK) == 0);
+    CHECK(access(dl_format(arena, "%s/files/media/images/vis_3_%.20s.png", folder, sum), F_OK) ==
+          0);
     const char *summary =
         (const char *)slurp(dl_format(arena, "%s/files/wandb-summary.json", folder), &(size_t){0});
-    CHECK(strncmp(summary, "{\"train_loss\": 0.25, \"Loss/valid\": 0.5, \"epoch\": 4,", 51) == 0, "%s",
-          summary);
+    CHECK(strncmp(summary, "{\"train_loss\": 0.25, \"Loss/valid\": 0.5, \"epoch\": 4,", 51) == 0,
+          "%s", summary);
 
     /* Behind a checkpoint of epoch 2: points, end and mark of what was uploaded go. */
     const char *mark = dl_format(arena, "%s/run-abc-1.wandb.synced", folder);
@@ -301,7 +312,8 @@ static void test_ids(void) {
     CHECK(dlr_wandb_check_id("a1b2c3d4") && dlr_wandb_check_id("a-b_c.d"));
     static const char *const bad[] = {"",    ".",   "a/b", "a b",  "a\\b", "a#b",
                                       "a?b", "a%b", "a:b", "a\nb", "a\xff"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) CHECK(!dlr_wandb_check_id(bad[i]), "%s", bad[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(!dlr_wandb_check_id(bad[i]), "%s", bad[i]);
     char text[130];
     memset(text, 'a', 129), text[129] = 0;
     CHECK(!dlr_wandb_check_id(text) && dlr_wandb_check_id(text + 1));

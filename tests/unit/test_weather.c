@@ -32,23 +32,26 @@ static void write_year(const char *path, int y, hsize_t times, file_form f) {
     hsize_t dims[4] = {times, C, f.lat, f.lon}, chunk[4] = {2, 1, f.lat, f.lon};
     hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     hid_t space = H5Screate_simple(4, dims, NULL), plist = H5Pcreate(H5P_DATASET_CREATE);
-    if (f.layout == CHUNKED) H5Pset_chunk(plist, 4, chunk), H5Pset_shuffle(plist), H5Pset_deflate(plist, 4);
+    if (f.layout == CHUNKED)
+        H5Pset_chunk(plist, 4, chunk), H5Pset_shuffle(plist), H5Pset_deflate(plist, 4);
     hid_t set = H5Dcreate2(file, "fields", f.type, space, H5P_DEFAULT, plist, H5P_DEFAULT);
     float *data = malloc(times * C * f.lat * f.lon * sizeof *data), *at = data;
     for (hsize_t t = 0; t < times; t++)
         for (int c = 0; c < C; c++)
             for (hsize_t i = 0; i < f.lat; i++)
-                for (hsize_t j = 0; j < f.lon; j++) *at++ = value(y, (int64_t)t, c, (int64_t)i, (int64_t)j);
+                for (hsize_t j = 0; j < f.lon; j++)
+                    *at++ = value(y, (int64_t)t, c, (int64_t)i, (int64_t)j);
     H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
     free(data);
     H5Dclose(set), H5Pclose(plist), H5Sclose(space), H5Fclose(file);
 }
 
 /* A .npy file of version 1. */
-static void write_npy(const char *path, const char *code, const char *shape, const void *data, size_t bytes) {
+static void write_npy(const char *path, const char *code, const char *shape, const void *data,
+                      size_t bytes) {
     char head[128];
-    int n = snprintf(head + 10, sizeof head - 10, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
-                     code, shape);
+    int n = snprintf(head + 10, sizeof head - 10,
+                     "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", code, shape);
     memcpy(head, "\x93NUMPY\1\0", 8);
     head[8] = (char)n, head[9] = 0;
     FILE *f = fopen(path, "wb");
@@ -72,7 +75,8 @@ static void write_folder(const char *name, hsize_t first, hsize_t second, file_f
 static void remove_folder(const char *name) {
     char path[400];
     static const char *const files[] = {"a.h5", "b.h5", "notes.txt"};
-    for (int i = 0; i < 3; i++) snprintf(path, sizeof path, "%s/%s", in_dir(name), files[i]), unlink(path);
+    for (int i = 0; i < 3; i++)
+        snprintf(path, sizeof path, "%s/%s", in_dir(name), files[i]), unlink(path);
     rmdir(in_dir(name));
 }
 
@@ -84,13 +88,15 @@ typedef struct {
 } set_options;
 
 static set_options options(const char *folder) {
-    return (set_options){
-        .weather = {.folder = folder, .means = in_dir("means.npy"), .stds = in_dir("stds.npy"), .dt = 1},
-        .channels = C,
-        .out_channels = C,
-        .height = H,
-        .width = W,
-        .seed = 7};
+    return (set_options){.weather = {.folder = folder,
+                                     .means = in_dir("means.npy"),
+                                     .stds = in_dir("stds.npy"),
+                                     .dt = 1},
+                         .channels = C,
+                         .out_channels = C,
+                         .height = H,
+                         .width = W,
+                         .seed = 7};
 }
 
 static dlr_dataset *open_set(const set_options *o, dl_error *err) {
@@ -101,8 +107,9 @@ static dlr_dataset *open_set(const set_options *o, dl_error *err) {
         dl_type_push(&t, "H", o->height), dl_type_push(&t, "W", o->width);
         CHECK(dlr_arrays_add(&arrays, i ? "t" : "x", i, &t, err), "%s", err->message);
     }
-    return dlr_dataset_open(&dlr_weather_loader, &o->weather,
-                            &(dlr_dataset_options){o->split, o->seed, &arrays, false, DLR_OPEN_FOR_USE}, err);
+    return dlr_dataset_open(
+        &dlr_weather_loader, &o->weather,
+        &(dlr_dataset_options){o->split, o->seed, &arrays, false, DLR_OPEN_FOR_USE}, err);
 }
 
 /* ---- pairs and order ---- */
@@ -118,13 +125,15 @@ static void test_pairs(void) {
     };
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < rows[i][0]; k++)
-            CHECK(dlr_weather_pair(k, rows[i][0], rows[i][1]) == rows[i][2 + k], "%d of %d by %d: %d", k,
-                  rows[i][0], rows[i][1], (int)dlr_weather_pair(k, rows[i][0], rows[i][1]));
+            CHECK(dlr_weather_pair(k, rows[i][0], rows[i][1]) == rows[i][2 + k],
+                  "%d of %d by %d: %d", k, rows[i][0], rows[i][1],
+                  (int)dlr_weather_pair(k, rows[i][0], rows[i][1]));
     for (int64_t dt = 1; dt < 30; dt++)
         for (int64_t n = 3 * dt; n < 3 * dt + 40; n++)
             for (int64_t k = 0; k < n; k++) {
                 int64_t at = dlr_weather_pair(k, n, dt);
-                if (at < dt || at + dt >= n) CHECK(false, "%d of %d by %d", (int)k, (int)n, (int)dt);
+                if (at < dt || at + dt >= n)
+                    CHECK(false, "%d of %d by %d", (int)k, (int)n, (int)dt);
             }
 }
 
@@ -140,7 +149,8 @@ static int wrong(const float *field, int y, int64_t time, int64_t height, int64_
     return n;
 }
 
-/* Every layout and crop, years of 9 and 7 times, dt of 1 and 2; validation is in the files' order. */
+/* Every layout and crop, years of 9 and 7 times, dt of 1 and 2; validation is in the files' order.
+ */
 static void test_fields(void) {
     const struct {
         file_form form;
@@ -186,9 +196,12 @@ static void test_fields(void) {
 }
 
 /* The year and time of a field of a plain file. */
-static int identify(const float *field) { return (int)lround((field[0] * deviation[0] + mean[0]) / 1000); }
+static int identify(const float *field) {
+    return (int)lround((field[0] * deviation[0] + mean[0]) / 1000);
+}
 
-/* An epoch has each sample of the limit once, in an order of its own; any number of workers deals the same.
+/* An epoch has each sample of the limit once, in an order of its own; any number of workers deals
+ * the same.
  */
 static void test_order(void) {
     enum { N = 16, LIMIT = 12, BATCH = 5 };
@@ -214,8 +227,8 @@ static void test_order(void) {
     float *want = NULL;
     const size_t each = 2 * (size_t)BATCH * FIELD;
     for (int workers = 0; workers < 4; workers++) {
-        dlr_prefetch *p =
-            dlr_prefetch_start(d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false}, &err);
+        dlr_prefetch *p = dlr_prefetch_start(
+            d, &(dlr_prefetch_options){BATCH, 0, 1, workers, 0, NULL, false}, &err);
         CHECK(p && dlr_prefetch_batches(p) == 2 && dlr_dataset_samples(d) == 2 * BATCH + 2, "%s",
               err.message);
         float *got = malloc(6 * each * sizeof *got);
@@ -224,7 +237,8 @@ static void test_order(void) {
             dlr_batch batch;
             CHECK(dlr_prefetch_next(p, &batch, &err), "%s", err.message);
             for (int k = 0; k < 2; k++)
-                memcpy(got + (size_t)b * each + (size_t)k * each / 2, batch.data[k], each / 2 * sizeof *got);
+                memcpy(got + (size_t)b * each + (size_t)k * each / 2, batch.data[k],
+                       each / 2 * sizeof *got);
         }
         if (!want) want = got;
         CHECK(memcmp(got, want, 6 * each * sizeof *got) == 0, "%d workers", workers);
@@ -239,7 +253,8 @@ static void test_order(void) {
 /* ---- faults ---- */
 
 static void write_value(const char *path, hsize_t time, hsize_t c, hsize_t i, hsize_t j, float v) {
-    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), set = H5Dopen2(file, "fields", H5P_DEFAULT);
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT),
+          set = H5Dopen2(file, "fields", H5P_DEFAULT);
     hid_t space = H5Dget_space(set), one = H5Screate(H5S_SCALAR);
     hsize_t at[4] = {time, c, i, j};
     H5Sselect_elements(space, H5S_SELECT_SET, 1, at);
@@ -247,7 +262,8 @@ static void write_value(const char *path, hsize_t time, hsize_t c, hsize_t i, hs
     H5Sclose(one), H5Sclose(space), H5Dclose(set), H5Fclose(file);
 }
 
-/* A value that is not finite, in a file of our own reads and in one of the child's, is an error at its place.
+/* A value that is not finite, in a file of our own reads and in one of the child's, is an error at
+ * its place.
  */
 static void test_not_finite(void) {
     const file_form forms[] = {{H, W, PLAIN, H5T_IEEE_F32LE}, {H, W, CHUNKED, H5T_IEEE_F32LE}};
@@ -264,17 +280,19 @@ static void test_not_finite(void) {
         CHECK(d != NULL, "%s", err.message);
         float x[FIELD], t[FIELD];
         for (int i = 9; d && i < 15; i++) { /* inputs 1 1 2 3 4 5 of the second year */
-            static const char *const says[] = {NULL,
-                                               NULL,
-                                               NULL,
-                                               "[time 4, channel 2, lat 3, lon 1] is nan",
-                                               "b.h5: 'fields' [time 4, channel 2, lat 3, lon 1] is nan",
-                                               "[time 5, channel 0, lat 0, lon 0] is -inf"};
+            static const char *const says[] = {
+                NULL,
+                NULL,
+                NULL,
+                "[time 4, channel 2, lat 3, lon 1] is nan",
+                "b.h5: 'fields' [time 4, channel 2, lat 3, lon 1] is nan",
+                "[time 5, channel 0, lat 0, lon 0] is -inf"};
             dl_error fault = {0};
             bool ok = sample_pair(d, 0, i, x, t, NULL, &fault);
             CHECK(ok == !says[i - 9], "%d: %s", i, fault.message);
             if (says[i - 9])
-                CHECK(fault.code == DL_INPUT && strstr(fault.message, says[i - 9]), "%s", fault.message);
+                CHECK(fault.code == DL_INPUT && strstr(fault.message, says[i - 9]), "%s",
+                      fault.message);
         }
         dlr_dataset_close(d);
         remove_folder("years");
@@ -300,8 +318,9 @@ static void write_statistics(void) {
 }
 
 static void remove_statistics(void) {
-    static const char *const names[] = {"means.npy", "stds.npy", "flat.npy",  "zero.npy", "nan.npy",
-                                        "two.npy",   "grid.npy", "short.npy", "half.npy", "text.npy"};
+    static const char *const names[] = {"means.npy", "stds.npy", "flat.npy", "zero.npy",
+                                        "nan.npy",   "two.npy",  "grid.npy", "short.npy",
+                                        "half.npy",  "text.npy"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unlink(in_dir(names[i]));
 }
 
@@ -314,7 +333,8 @@ static void test_statistics(void) {
         {"flat.npy", "channel 1 of", DL_INPUT}, /* -20 */
         {"zero.npy", "global_stds_path: channel 1 of", DL_INPUT},
         {"nan.npy", "is nan, not a standard deviation", DL_INPUT},
-        {"two.npy", "is [1, 2, 1, 1]; the model's fields have 3 channels, and so wants [1, 3, 1, 1]",
+        {"two.npy",
+         "is [1, 2, 1, 1]; the model's fields have 3 channels, and so wants [1, 3, 1, 1]",
          DL_INPUT},
         {"grid.npy", "is truncated", DL_INPUT},
         {"short.npy", "is truncated: its header promises", DL_INPUT},
@@ -327,7 +347,8 @@ static void test_statistics(void) {
         float out[C];
         dl_error err = {0};
         bool ok = dlr_statistics_read(in_dir(rows[i].file), "global_stds_path", C, true, out, &err);
-        CHECK(ok == !rows[i].says && err.code == rows[i].code && (ok || strstr(err.message, rows[i].says)),
+        CHECK(ok == !rows[i].says && err.code == rows[i].code &&
+                  (ok || strstr(err.message, rows[i].says)),
               "%s: %s", rows[i].file, err.message);
         if (ok) CHECK(memcmp(out, deviation, sizeof out) == 0);
     }
@@ -336,8 +357,8 @@ static void test_statistics(void) {
     CHECK(dlr_statistics_read(in_dir("flat.npy"), "global_means_path", C, false, out, &err), "%s",
           err.message);
     CHECK(memcmp(out, mean, sizeof out) == 0, "doubles along one axis are the same means");
-    CHECK(!dlr_statistics_read(NULL, "global_means_path", C, false, out, &err) && err.code == DL_USAGE &&
-          strstr(err.message, "global_means_path is not set"));
+    CHECK(!dlr_statistics_read(NULL, "global_means_path", C, false, out, &err) &&
+          err.code == DL_USAGE && strstr(err.message, "global_means_path is not set"));
 }
 
 static void test_faults(void) {
@@ -376,26 +397,41 @@ static void test_faults(void) {
          C,
          H,
          1},
-        {"years", {"a.h5: 'fields' is [9, 3, 6, 5] f32", "has 4 (n_in_channels"}, DL_INPUT, 4, 4, H, 1},
+        {"years",
+         {"a.h5: 'fields' is [9, 3, 6, 5] f32", "has 4 (n_in_channels"},
+         DL_INPUT,
+         4,
+         4,
+         H,
+         1},
         {"years", {"a crop of 8 x 5 (img_size) does not fit 6 x 5"}, DL_INPUT, C, C, 8, 1},
-        {"years", {"b.h5", "dt of 3 pairs times that a year of 7 steps does not have"}, DL_INPUT, C, C, H, 3},
+        {"years",
+         {"b.h5", "dt of 3 pairs times that a year of 7 steps does not have"},
+         DL_INPUT,
+         C,
+         C,
+         H,
+         3},
         {"years", {"the same channels"}, DL_INPUT, C, 2, H, 1},
         {"years", {"dt must be at least 1, not 0"}, DL_USAGE, C, C, H, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         set_options o = options(in_dir(rows[i].folder));
-        o.channels = rows[i].channels, o.out_channels = rows[i].out_channels, o.height = rows[i].height;
+        o.channels = rows[i].channels, o.out_channels = rows[i].out_channels,
+        o.height = rows[i].height;
         o.weather.dt = rows[i].dt;
         dl_error err = {0};
         dlr_dataset *d = open_set(&o, &err);
         CHECK(!d && err.code == rows[i].code, "%s: %d %s", rows[i].folder, err.code, err.message);
         for (int k = 0; k < 2 && rows[i].says[k]; k++)
-            CHECK(strstr(err.message, rows[i].says[k]) != NULL, "'%s' in '%s'", rows[i].says[k], err.message);
+            CHECK(strstr(err.message, rows[i].says[k]) != NULL, "'%s' in '%s'", rows[i].says[k],
+                  err.message);
         dlr_dataset_close(d);
     }
     set_options o = options(NULL);
     dl_error err = {0};
-    CHECK(!open_set(&o, &err) && err.code == DL_USAGE && strstr(err.message, "train_data_path is not set"),
+    CHECK(!open_set(&o, &err) && err.code == DL_USAGE &&
+              strstr(err.message, "train_data_path is not set"),
           "%s", err.message);
     static const char *const folders[] = {"years", "cut", "named", "narrow", "empty"};
     for (int i = 0; i < 5; i++) remove_folder(folders[i]);

@@ -19,9 +19,12 @@ static const dl_yaml *read_ok(const char *text) {
 static void check_fault_n(const char *text, size_t n, const char *want) {
     dl_error err;
     CHECK(!read_n(text, n, &err) && err.code == DL_INPUT, "%s", text);
-    CHECK(strncmp(err.message, want, strlen(want)) == 0, "got '%s', want '%s...'", err.message, want);
+    CHECK(strncmp(err.message, want, strlen(want)) == 0, "got '%s', want '%s...'", err.message,
+          want);
 }
-static void check_fault(const char *text, const char *want) { check_fault_n(text, strlen(text), want); }
+static void check_fault(const char *text, const char *want) {
+    check_fault_n(text, strlen(text), want);
+}
 
 /* One line of YAML for the value: what the tree holds, independent of how it was written. */
 static const char *flat(const dl_yaml *v) {
@@ -89,7 +92,8 @@ static void test_scalars(void) {
             CHECK(v->number == cases[i].number, "%s is %g", cases[i].text, v->number);
     }
     CHECK(isnan(read_ok(".NaN")->number));
-    CHECK(read_ok("!!bool yes")->truth && read_ok("True")->truth && !read_ok("!!bool off")->truth, " ");
+    CHECK(read_ok("!!bool yes")->truth && read_ok("True")->truth && !read_ok("!!bool off")->truth,
+          " ");
     CHECK(read_ok("9223372036854775807")->integer == INT64_MAX, " ");
     CHECK_STR(read_ok("a: 007")->entries.at[0].value->text, "007");
     check_fault("a: !!int 5.5", "f.yaml:1:4: error: '5.5' is no !!int");
@@ -124,7 +128,8 @@ static void test_merges(void) {
         {"z: {<<: [*x, *y]}", "{'a': 1, 'b': 2, 'c': 4}"},
         {"z: {<<: [*y, *x], a: ~}", "{'a': null, 'b': 3, 'c': 4}"},
         {"z: {<<: {a: 5}, b: 6}", "{'b': 6, 'a': 5}"},
-        {"w: &w {<<: *x, a: 7}\nz: {<<: *w, c: 8}", "{'c': 8, 'a': 7, 'b': 2}"}, /* a merge of a merge */
+        {"w: &w {<<: *x, a: 7}\nz: {<<: *w, c: 8}",
+         "{'c': 8, 'a': 7, 'b': 2}"},               /* a merge of a merge */
         {"z: {'<<': 1}", "{'<<': 1}"},              /* quoted: a name like any other */
         {"x2: &x {a: 6}\nz: {<<: *x}", "{'a': 6}"}, /* an anchor set again */
         {"z: [*x, *x]", "[{'a': 1, 'b': 2}, {'a': 1, 'b': 2}]"},
@@ -143,14 +148,18 @@ static void test_faults(void) {
     check_fault("base: &b\n  a: [1, 2\n",
                 "f.yaml:2:6: error: while parsing a flow sequence that begins here");
     check_fault("a: 'x\nb: 1\n", "f.yaml:1:4: error: while scanning a quoted scalar");
-    check_fault("a: 1\n b: 2\n", "f.yaml:2:3: error: mapping values are not allowed in this context: indent "
-                                 "the line as those beside it, or");
-    check_fault("a: 'it's'\nb: 2\n",
-                "f.yaml:1:8: error: did not find expected key: indent the lines of a map alike, and put");
-    check_fault("a:\n\tb: 2\n",
-                "f.yaml:2:1: error: found character that cannot start any token: indent with blanks");
-    check_fault("a: 1\nb: @x\n",
-                "f.yaml:2:4: error: found character that cannot start any token: put what has such");
+    check_fault("a: 1\n b: 2\n",
+                "f.yaml:2:3: error: mapping values are not allowed in this context: indent "
+                "the line as those beside it, or");
+    check_fault(
+        "a: 'it's'\nb: 2\n",
+        "f.yaml:1:8: error: did not find expected key: indent the lines of a map alike, and put");
+    check_fault(
+        "a:\n\tb: 2\n",
+        "f.yaml:2:1: error: found character that cannot start any token: indent with blanks");
+    check_fault(
+        "a: 1\nb: @x\n",
+        "f.yaml:2:4: error: found character that cannot start any token: put what has such");
     check_fault("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: error: duplicate key 'a' (first on line 1)");
     check_fault("x: {a: 1, \"a\": 2}", "f.yaml:1:11: error: duplicate key 'a'");
     check_fault("a: *nowhere", "f.yaml:1:4: error: no anchor '&nowhere'");
@@ -226,7 +235,8 @@ static void test_limits(void) {
     free(large);
     dl_buf_free(&b);
     err = (dl_error){0};
-    CHECK(!dl_yaml_read_file(arena, "/nonexistent/x.yaml", &err) && err.code == DL_IO, "%s", err.message);
+    CHECK(!dl_yaml_read_file(arena, "/nonexistent/x.yaml", &err) && err.code == DL_IO, "%s",
+          err.message);
 }
 
 static void test_text(void) {

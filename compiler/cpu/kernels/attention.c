@@ -1,12 +1,13 @@
 /* Attention block by block, behind attention_tiles.c and attention_pack.c.
  *
- * Of pairs, scores are sums of products of bf16 as they lie, scaled here in floats; shares and gradients of
- * scores are rounded to bf16 for the products that read them, in the places where they stood as floats. */
+ * Of pairs, scores are sums of products of bf16 as they lie, scaled here in floats; shares and
+ * gradients of scores are rounded to bf16 for the products that read them, in the places where they
+ * stood as floats. */
 
 /* ---- a block of scores ---- */
 
-/* A score as the queries' scale leaves it: of floats it did before. Rounded, and not kept for a multiply-add:
- * what is subtracted from it is such a score. */
+/* A score as the queries' scale leaves it: of floats it did before. Rounded, and not kept for a
+ * multiply-add: what is subtracted from it is such a score. */
 INLINE vf scaled(const struct attention *s, vf score) {
     IF_PAIRS(s->pairs, {
         score *= splat(s->scale);
@@ -21,8 +22,8 @@ struct draws {
     const long *seed, *step;
     unsigned long first;
 };
-INLINE struct draws draws_of(const struct attention *s, char *const *arg, int seed, long head, long query,
-                             long key) {
+INLINE struct draws draws_of(const struct attention *s, char *const *arg, int seed, long head,
+                             long query, long key) {
     struct draws d = {0};
     if (s->drops) d.seed = (const long *)arg[seed], d.step = (const long *)arg[seed + 1];
     long row = (head / s->heads * s->all_heads + head % s->heads) * s->all_queries + query;
@@ -36,7 +37,8 @@ INLINE vf dropped(const struct attention *s, const struct draws *d, long i, long
 #if !DRAWS /* by none of this source: nothing to compile */
     return v;
 #else
-    vf drawn = v_random_row(d->first + (unsigned long)(i * s->all_keys + j), *d->seed, *d->step, s->number);
+    vf drawn = v_random_row(d->first + (unsigned long)(i * s->all_keys + j), *d->seed, *d->step,
+                            s->number);
     return v_pick(drawn < s->threshold, (vf){0}, v * s->kept);
 #endif
 }
@@ -65,8 +67,8 @@ INLINE float largest_lane(vf v) {
     return larger(v, __builtin_shufflevector(v, v, HI1))[0];
 }
 
-/* v_exp for what is not above 0 by more than rounding. What would be below the normal range is 0; a NaN
- * stays. */
+/* v_exp for what is not above 0 by more than rounding. What would be below the normal range is 0; a
+ * NaN stays. */
 INLINE vf share_of(vf a) {
     const float least = -87.0f;
     return (vf)((vi)exp_normal(larger(splat(least), a)) & ~(a < least));
@@ -74,8 +76,8 @@ INLINE vf share_of(vf a) {
 
 /* ---- forwards ---- */
 
-/* Scores of a block become shares, not yet divided by their sum: of each row the largest score so far, the
- * sum so far (in lanes), and y so far change with it. */
+/* Scores of a block become shares, not yet divided by their sum: of each row the largest score so
+ * far, the sum so far (in lanes), and y so far change with it. */
 HOT void soften(const struct attention *s, const struct draws *d, long query, long key, long rows,
                 float *score, float *most, float *sum, float *y) {
     long wide = wide_of(s, key);
@@ -83,7 +85,8 @@ HOT void soften(const struct attention *s, const struct draws *d, long query, lo
         long n = seen_of(s, query + i, key);
         vf top = splat(most[i]), all = {0};
         for (long j = n / LANES * LANES; j < wide; j += LANES)
-            st(score + j, v_pick(lane_numbers() + (int)j < (int)n, ld(score + j), splat(-__builtin_inff())));
+            st(score + j,
+               v_pick(lane_numbers() + (int)j < (int)n, ld(score + j), splat(-__builtin_inff())));
         for (long j = 0; j < wide; j += LANES) top = larger(scaled(s, ld(score + j)), top);
         float now = largest_lane(top);
         vf m = splat(now);
@@ -108,14 +111,15 @@ HOT void soften(const struct attention *s, const struct draws *d, long query, lo
 }
 
 /* A block of queries of a head. */
-UNUSED void attend(const struct attention *s, char *const *arg, long head, long query, const struct packed *p,
-                   char *scratch) {
+UNUSED void attend(const struct attention *s, char *const *arg, long head, long query,
+                   const struct packed *p, char *scratch) {
     long rows = least(s->queries - query, QUERIES), row = s->heads * s->size;
     float *q = (float *)scratch, *y = q + QUERIES * s->width, *score = y + QUERIES * s->width;
     float most[QUERIES], sum[QUERIES * LANES];
     long at = head_at(s, head, s->queries);
     long words = s->pairs ? 2 : 1; /* terms a float of room */
-    IF_PAIRS(s->pairs, pack_row_words(s, tokens_of(s, arg, 0, at).at, s->queries, query, QUERIES, q);)
+    IF_PAIRS(s->pairs,
+             pack_row_words(s, tokens_of(s, arg, 0, at).at, s->queries, query, QUERIES, q);)
     if (!s->pairs) pack_rows(s, tokens_of(s, arg, 0, at), s->queries, query, QUERIES, s->scale, q);
     for (long i = 0; i < QUERIES * s->width; i += LANES) st(y + i, (vf){0});
     for (long i = 0; i < QUERIES; i++) most[i] = -__builtin_inff(), st(sum + i * LANES, (vf){0});
@@ -123,11 +127,12 @@ UNUSED void attend(const struct attention *s, char *const *arg, long head, long 
     IF_TILES(s->pairs, begin_tiles();)
     for (long key = 0; key < last; key += KEYS) {
         struct draws d = draws_of(s, arg, 3, head, query, key);
-        product_set(s, q, s->width / words, 1, p->k_turned + key * s->width, KEYS, feature_terms(s), score,
-                    KEYS, tiles_of(s, rows), wide_of(s, key));
+        product_set(s, q, s->width / words, 1, p->k_turned + key * s->width, KEYS, feature_terms(s),
+                    score, KEYS, tiles_of(s, rows), wide_of(s, key));
         soften(s, &d, query, key, rows, score, most, sum, y);
         product_sum(s, score, KEYS, 1, p->v + key * s->width, s->width,
-                    token_terms(s, least(s->keys - key, KEYS)), y, s->width, tiles_of(s, rows), s->width);
+                    token_terms(s, least(s->keys - key, KEYS)), y, s->width, tiles_of(s, rows),
+                    s->width);
     }
     IF_TILES(s->pairs, end_tiles();)
     int out = 3 + draws_by(s);
@@ -144,10 +149,10 @@ UNUSED void attend(const struct attention *s, char *const *arg, long head, long 
 
 /* ---- backwards ---- */
 
-/* Of a vector of a row: scores become shares, as dropped; v dy becomes the gradient of the scores (before
- * `scale`). n: keys that the row sees. */
-INLINE void soften_vector(const struct attention *s, const struct draws *d, long i, long j, long n, vf log,
-                          vf sum, vf *share, vf *grad) {
+/* Of a vector of a row: scores become shares, as dropped; v dy becomes the gradient of the scores
+ * (before `scale`). n: keys that the row sees. */
+INLINE void soften_vector(const struct attention *s, const struct draws *d, long i, long j, long n,
+                          vf log, vf sum, vf *share, vf *grad) {
     vf p = share_of(scaled(s, *share) - log);
     if (n < KEYS) p = keep(p, n - j);
     *share = p;
@@ -155,10 +160,11 @@ INLINE void soften_vector(const struct attention *s, const struct draws *d, long
     *grad = n < KEYS ? keep(p * (*grad - sum), n - j) : p * (*grad - sum);
 }
 
-/* The same of a block. Of pairs, two rows become one of words in the place of the first, and the gradients'
- * rows, too, become words of two keys: grad_rows[row][KEYS / 2]. */
-HOT void soften_back(const struct attention *s, const struct draws *d, long query, long key, long rows,
-                     float *share, float *grad, float *grad_rows, const float *log, const float *sum) {
+/* The same of a block. Of pairs, two rows become one of words in the place of the first, and the
+ * gradients' rows, too, become words of two keys: grad_rows[row][KEYS / 2]. */
+HOT void soften_back(const struct attention *s, const struct draws *d, long query, long key,
+                     long rows, float *share, float *grad, float *grad_rows, const float *log,
+                     const float *sum) {
     long wide = wide_of(s, key), step = s->pairs ? 2 : 1;
     (void)grad_rows;
     for (long i = 0; i < rows; i += step, share += step * KEYS, grad += step * KEYS)
@@ -167,7 +173,8 @@ HOT void soften_back(const struct attention *s, const struct draws *d, long quer
             for (long r = 0; r < step; r++) {
                 long n = i + r < rows ? seen_of(s, query + i + r, key) : 0;
                 p[r] = ld(share + r * KEYS + j), g[r] = ld(grad + r * KEYS + j);
-                soften_vector(s, d, i + r, j, n, splat(log[i + r]), splat(sum[i + r]), &p[r], &g[r]);
+                soften_vector(s, d, i + r, j, n, splat(log[i + r]), splat(sum[i + r]), &p[r],
+                              &g[r]);
             }
             IF_PAIRS(s->pairs, {
                 st(share + j, pair_floats(p[0], p[1])), st(grad + j, pair_floats(g[0], g[1]));
@@ -184,21 +191,22 @@ HOT void soften_back(const struct attention *s, const struct draws *d, long quer
     })
 }
 
-/* Of dv or dk: the products of a block's scores and its queries' features. By bands turned, to[width][KEYS].
+/* Of dv or dk: the products of a block's scores and its queries' features. By bands turned,
+ * to[width][KEYS].
  */
-INLINE void sum_queries(const struct attention *s, const float *score, const float *terms, long rows,
-                        long keys, float *to) {
+INLINE void sum_queries(const struct attention *s, const float *score, const float *terms,
+                        long rows, long keys, float *to) {
     IF_TILES(s->pairs, {
-        multiply_bands(terms, QUERIES / 2, score, 2 * KEYS, token_terms(s, rows), to, KEYS, s->width,
-                       tiles_of(s, keys), 1);
+        multiply_bands(terms, QUERIES / 2, score, 2 * KEYS, token_terms(s, rows), to, KEYS,
+                       s->width, tiles_of(s, keys), 1);
         return;
     })
-    product_sum(s, score, 1, s->pairs ? 2 * KEYS : KEYS, terms, s->width, token_terms(s, rows), to, s->width,
-                tiles_of(s, keys), s->width);
+    product_sum(s, score, 1, s->pairs ? 2 * KEYS : KEYS, terms, s->width, token_terms(s, rows), to,
+                s->width, tiles_of(s, keys), s->width);
 }
 /* All of them, of n keys whose first feature is element `at`. */
-INLINE void store_keys(const struct attention *s, const float *sums, float scale, long n, struct array to,
-                       long at) {
+INLINE void store_keys(const struct attention *s, const float *sums, float scale, long n,
+                       struct array to, long at) {
     long row = s->heads * s->size;
     IF_TILES(s->pairs, {
         float block[LANES * LANES] __attribute__((aligned(64)));
@@ -219,7 +227,8 @@ INLINE void store_keys(const struct attention *s, const float *sums, float scale
 UNUSED void attend_back(const struct attention *s, char *const *arg, long head, long chunk,
                         const struct packed *p, char *scratch) {
     long row = s->heads * s->size, out = 6 + draws_by(s), at = head_at(s, head, s->keys);
-    long each = blocks_of(p->keys / KEYS, s->chunks) * KEYS, to = least((chunk + 1) * each, s->keys);
+    long each = blocks_of(p->keys / KEYS, s->chunks) * KEYS,
+         to = least((chunk + 1) * each, s->keys);
     float *share = (float *)scratch, *grad = share + QUERIES * KEYS, *dk = grad + QUERIES * KEYS,
           *dv = dk + KEYS * s->width, *grad_rows = dv + KEYS * s->width; /* these of pairs only */
     float *dq = p->dq + chunk * p->queries * s->width;
@@ -238,15 +247,17 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
             const float *q = p->q + query * s->width, *dy = p->dy + query * s->width;
             const float *q_terms = s->pairs ? q + QUERIES * s->width / 2 : q,
                         *dy_terms = s->pairs ? dy + QUERIES * s->width / 2 : dy;
-            product_set(s, q, s->width / words, 1, p->k_turned + key * s->width, KEYS, feature_terms(s),
-                        share, KEYS, tiles, wide);
-            product_set(s, dy, s->width / words, 1, p->v_turned + key * s->width, KEYS, feature_terms(s),
-                        grad, KEYS, tiles, wide);
-            soften_back(s, &d, query, key, rows, share, grad, grad_rows, p->log + query, p->d + query);
+            product_set(s, q, s->width / words, 1, p->k_turned + key * s->width, KEYS,
+                        feature_terms(s), share, KEYS, tiles, wide);
+            product_set(s, dy, s->width / words, 1, p->v_turned + key * s->width, KEYS,
+                        feature_terms(s), grad, KEYS, tiles, wide);
+            soften_back(s, &d, query, key, rows, share, grad, grad_rows, p->log + query,
+                        p->d + query);
             sum_queries(s, share, dy_terms, rows, here, dv);
             sum_queries(s, grad, q_terms, rows, here, dk);
-            product_sum(s, s->pairs ? grad_rows : grad, KEYS / words, 1, p->k + key * s->width, s->width,
-                        token_terms(s, here), dq + query * s->width, s->width, tiles, s->width);
+            product_sum(s, s->pairs ? grad_rows : grad, KEYS / words, 1, p->k + key * s->width,
+                        s->width, token_terms(s, here), dq + query * s->width, s->width, tiles,
+                        s->width);
         }
         store_keys(s, dk, s->pairs ? s->scale : 1, here, to_k, key * row);
         store_keys(s, dv, 1, here, to_v, key * row);
@@ -262,7 +273,8 @@ UNUSED void add_parts(const struct attention *s, char *const *arg, long head, lo
     for (long i = query; i < least(s->queries, query + QUERIES); i++)
         for (long f = 0; f < s->size; f += LANES) {
             vf sum = {0};
-            for (long c = 0; c < s->chunks; c++) sum += ld(p->dq + (c * p->queries + i) * s->width + f);
+            for (long c = 0; c < s->chunks; c++)
+                sum += ld(p->dq + (c * p->queries + i) * s->width + f);
             store_n(to, i * row + f, sum * s->scale, s->size - f);
         }
 }
@@ -270,16 +282,19 @@ UNUSED void add_parts(const struct attention *s, char *const *arg, long head, lo
 /* ---- units ---- */
 
 /* Where heads are many, each is a unit, whose packed operands stay in a core's cache. */
-UNUSED void attend_head(const struct attention *s, char *const *arg, long head, char *scratch, char *place) {
+UNUSED void attend_head(const struct attention *s, char *const *arg, long head, char *scratch,
+                        char *place) {
     struct packed p = packed_of(s, place, 0, 0);
     for (long key = 0; key < s->keys; key += KEYS) pack_keys(s, arg, head, key, &p, 0);
-    for (long query = 0; query < s->queries; query += QUERIES) attend(s, arg, head, query, &p, scratch);
+    for (long query = 0; query < s->queries; query += QUERIES)
+        attend(s, arg, head, query, &p, scratch);
 }
 UNUSED void attend_head_back(const struct attention *s, char *const *arg, long head, char *scratch,
                              char *place) {
     struct packed p = packed_of(s, place, 0, 1);
     for (long key = 0; key < s->keys; key += KEYS) pack_keys(s, arg, head, key, &p, 1);
-    for (long query = 0; query < s->queries; query += QUERIES) pack_queries(s, arg, head, query, &p);
+    for (long query = 0; query < s->queries; query += QUERIES)
+        pack_queries(s, arg, head, query, &p);
     attend_back(s, arg, head, 0, &p, scratch);
     for (long query = 0; query < s->queries; query += QUERIES) add_parts(s, arg, head, query, &p);
 }
@@ -291,7 +306,8 @@ UNUSED void pack_keys_unit(const struct attention *s, char *const *arg, long uni
     struct packed p = packed_of(s, workspace, head, back);
     pack_keys(s, arg, head, unit % blocks * KEYS, &p, back);
 }
-UNUSED void pack_queries_unit(const struct attention *s, char *const *arg, long unit, char *workspace) {
+UNUSED void pack_queries_unit(const struct attention *s, char *const *arg, long unit,
+                              char *workspace) {
     long blocks = blocks_of(s->queries, QUERIES), head = unit / blocks;
     struct packed p = packed_of(s, workspace, head, 1);
     pack_queries(s, arg, head, unit % blocks * QUERIES, &p);
@@ -308,7 +324,8 @@ UNUSED void attend_back_unit(const struct attention *s, char *const *arg, long u
     struct packed p = packed_of(s, workspace, head, 1);
     attend_back(s, arg, head, unit % s->chunks, &p, scratch);
 }
-UNUSED void add_parts_unit(const struct attention *s, char *const *arg, long unit, char *workspace) {
+UNUSED void add_parts_unit(const struct attention *s, char *const *arg, long unit,
+                           char *workspace) {
     long blocks = blocks_of(s->queries, QUERIES), head = unit / blocks;
     struct packed p = packed_of(s, workspace, head, 1);
     add_parts(s, arg, head, unit % blocks * QUERIES, &p);

@@ -1,18 +1,19 @@
-/* Operands of attention's products, which a first phase lays out for the tile (attention_tiles.c). Tokens of
- * a head become rows of WIDTH floats, zero behind the last feature; `turned` ones lie block by block,
- * [block][feature][KEYS], and are zero behind the last token as far as whole vectors go. Rows behind the last
- * token are zero as far as whole tiles go; nobody reads further.
+/* Operands of attention's products, which a first phase lays out for the tile (attention_tiles.c).
+ * Tokens of a head become rows of WIDTH floats, zero behind the last feature; `turned` ones lie
+ * block by block, [block][feature][KEYS], and are zero behind the last token as far as whole
+ * vectors go. Rows behind the last token are zero as far as whole tiles go; nobody reads further.
  *
- * Of pairs each form has half as many words in the first half of its place: rows are words of two features,
- * and so are turned ones; where tokens are the terms, two of them are a row of words. Queries and the
- * gradients of results are wanted in both forms, a block's rows before its pairs of tokens. Bands read these
- * pairs by feature: [feature][QUERIES / 2]; behind a head's last feature they, too, want zeros. */
+ * Of pairs each form has half as many words in the first half of its place: rows are words of two
+ * features, and so are turned ones; where tokens are the terms, two of them are a row of words.
+ * Queries and the gradients of results are wanted in both forms, a block's rows before its pairs of
+ * tokens. Bands read these pairs by feature: [feature][QUERIES / 2]; behind a head's last feature
+ * they, too, want zeros. */
 
 enum { ROWS_AHEAD = 8 }; /* a token's features are a few lines among those of all heads */
 
 /* Tokens [first, first + n) of a head, times `scale`: to[token][width]. */
-HOT void pack_rows(const struct attention *s, struct array from, long tokens, long first, long n, float scale,
-                   float *to) {
+HOT void pack_rows(const struct attention *s, struct array from, long tokens, long first, long n,
+                   float scale, float *to) {
     long row = s->heads * s->size, here = least(n, tokens - first), at = first * row;
     for (long i = 0; i < here; i++, to += s->width, at += row) {
         long f = 0;
@@ -31,9 +32,10 @@ INLINE vh ld_features(const bf16 *p, long n) {
     v_panel v = ld_panel_part(p, n > 0 ? n : 0);
     return __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
-/* A block of KEYS tokens, turned: to[feature / 2][KEYS]. Whole blocks of words are written, which have room
- * before the next keys'; behind an odd number's last feature a zero. */
-HOT void pack_turned_words(const struct attention *s, const bf16 *from, long tokens, long first, float *to) {
+/* A block of KEYS tokens, turned: to[feature / 2][KEYS]. Whole blocks of words are written, which
+ * have room before the next keys'; behind an odd number's last feature a zero. */
+HOT void pack_turned_words(const struct attention *s, const bf16 *from, long tokens, long first,
+                           float *to) {
     long row = s->heads * s->size, here = least(KEYS, tokens - first);
     for (long j = 0; j < here; j += LANES)
         for (long f = 0; f < feature_terms(s); f += LANES) {
@@ -47,18 +49,20 @@ HOT void pack_turned_words(const struct attention *s, const bf16 *from, long tok
         }
 }
 /* Tokens [first, first + n) as they are: to[token][width / 2]. */
-HOT void pack_row_words(const struct attention *s, const bf16 *from, long tokens, long first, long n,
-                        float *to) {
+HOT void pack_row_words(const struct attention *s, const bf16 *from, long tokens, long first,
+                        long n, float *to) {
     bf16 *at = (bf16 *)to;
     n = tiles_of(s, least(n, tokens - first));
     for (long i = 0; i < n; i++, at += s->width)
         for (long f = 0; f < s->width; f += LANES)
-            *(vh_any *)(at + f) = first + i < tokens
-                                      ? ld_features(from + (first + i) * s->heads * s->size + f, s->size - f)
-                                      : (vh){0};
+            *(vh_any *)(at + f) =
+                first + i < tokens
+                    ? ld_features(from + (first + i) * s->heads * s->size + f, s->size - f)
+                    : (vh){0};
 }
 /* Words of two tokens' features from f on; behind the last token and feature zeros. */
-INLINE vf pair_tokens(const struct attention *s, const bf16 *from, long tokens, long token, long f) {
+INLINE vf pair_tokens(const struct attention *s, const bf16 *from, long tokens, long token,
+                      long f) {
     long row = s->heads * s->size;
     vh a = {0}, b = {0};
     if (token < tokens) a = ld_features(from + token * row + f, s->size - f);
@@ -66,29 +70,32 @@ INLINE vf pair_tokens(const struct attention *s, const bf16 *from, long tokens, 
     return (vf)(__builtin_convertvector(a, vw) | __builtin_convertvector(b, vw) << 16);
 }
 /* The same by two tokens: to[token / 2][width]. */
-HOT void pack_token_pairs(const struct attention *s, const bf16 *from, long tokens, long first, long n,
-                          float *to) {
+HOT void pack_token_pairs(const struct attention *s, const bf16 *from, long tokens, long first,
+                          long n, float *to) {
     long end = first + tiles_of(s, least(n, tokens - first));
     for (long i = first; i < end; i += 2, to += s->width)
         for (long f = 0; f < s->width; f += LANES) st(to + f, pair_tokens(s, from, tokens, i, f));
 }
 #if HAS_TILES
 /* These of a block of queries turned: to[feature][QUERIES / 2]. */
-HOT void pack_turned_pairs(const struct attention *s, const bf16 *from, long tokens, long first, float *to) {
+HOT void pack_turned_pairs(const struct attention *s, const bf16 *from, long tokens, long first,
+                           float *to) {
     float words[LANES * LANES] __attribute__((aligned(64)));
     long n = tiles_of(s, least(QUERIES, tokens - first));
     for (long i = 0; i < n; i += 2 * LANES)
         for (long f = 0; f < s->width; f += LANES) {
             for (long j = 0; j < LANES; j++)
                 st(words + j * LANES, pair_tokens(s, from, tokens, first + i + 2 * j, f));
-            turn_block((struct array){words, PAIR}, 0, LANES, to + f * (QUERIES / 2) + i / 2, QUERIES / 2);
+            turn_block((struct array){words, PAIR}, 0, LANES, to + f * (QUERIES / 2) + i / 2,
+                       QUERIES / 2);
         }
 }
 #endif
 #endif
 
 /* A block of KEYS tokens, turned: to[feature][KEYS], of pairs as above. */
-HOT void pack_turned(const struct attention *s, struct array from, long tokens, long first, float *to) {
+HOT void pack_turned(const struct attention *s, struct array from, long tokens, long first,
+                     float *to) {
     long row = s->heads * s->size, size = s->size, here = least(KEYS, tokens - first);
     IF_PAIRS(s->pairs, {
         pack_turned_words(s, from.at, tokens, first, to);
@@ -96,7 +103,8 @@ HOT void pack_turned(const struct attention *s, struct array from, long tokens, 
     })
     for (long j = 0; j < here; j += LANES) {
         long f = 0, at = (first + j) * row;
-        for (; f + LANES <= size; f += LANES) turn_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
+        for (; f + LANES <= size; f += LANES)
+            turn_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
         if (f < size && f > 0) { /* the last ones, and some before them again */
             f = size - LANES;
             turn_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
@@ -125,8 +133,8 @@ INLINE struct packed packed_of(const struct attention *s, char *place, long head
         p.v = p.k_turned + p.keys * s->width;
         return p;
     }
-    p.k_turned =
-        (float *)place + head * (3 * p.keys * s->width + p.queries * ((2 + s->chunks) * s->width + 2));
+    p.k_turned = (float *)place +
+                 head * (3 * p.keys * s->width + p.queries * ((2 + s->chunks) * s->width + 2));
     p.v_turned = p.k_turned + p.keys * s->width, p.k = p.v_turned + p.keys * s->width;
     p.q = p.k + p.keys * s->width, p.dy = p.q + p.queries * s->width;
     p.d = p.dy + p.queries * s->width, p.log = p.d + p.queries;
@@ -157,8 +165,10 @@ UNUSED void pack_keys(const struct attention *s, char *const *arg, long head, lo
 /* Arguments between what is read and the results: seed, step and part. */
 INLINE int draws_by(const struct attention *s) { return s->drops ? 2 + s->in_parts : 0; }
 
-/* A block of QUERIES rows, times `scale`; of pairs, which stay as they are, its words in both forms. */
-INLINE void pack_block(const struct attention *s, struct array from, long query, float scale, float *to) {
+/* A block of QUERIES rows, times `scale`; of pairs, which stay as they are, its words in both
+ * forms. */
+INLINE void pack_block(const struct attention *s, struct array from, long query, float scale,
+                       float *to) {
     IF_PAIRS(s->pairs, {
         pack_row_words(s, from.at, s->queries, query, QUERIES, to);
         to += QUERIES * s->width / 2;

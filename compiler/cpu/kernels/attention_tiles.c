@@ -1,10 +1,11 @@
-/* Attention without stored scores (Dao et al., FlashAttention, NeurIPS 2022; Milakov and Gimelshein, online
- * softmax, 2018). A unit goes over the keys (forwards) or the queries (backwards) block by block; a block's
- * scores live in the scratch, in the first caches.
+/* Attention without stored scores (Dao et al., FlashAttention, NeurIPS 2022; Milakov and
+ * Gimelshein, online softmax, 2018). A unit goes over the keys (forwards) or the queries
+ * (backwards) block by block; a block's scores live in the scratch, in the first caches.
  *
- * Here: the tile that every product is made of, c[row][lane] = sum over terms of a[row][term] b[term][lane],
- * of floats, or of pairs of bf16 (pairs.c), whose terms are words; where the CPU has tiles of those, by bands
- * (bands.c). attention_pack.c lays operands out for it, attention.c goes over the blocks. */
+ * Here: the tile that every product is made of, c[row][lane] = sum over terms of a[row][term]
+ * b[term][lane], of floats, or of pairs of bf16 (pairs.c), whose terms are words; where the CPU has
+ * tiles of those, by bands (bands.c). attention_pack.c lays operands out for it, attention.c goes
+ * over the blocks. */
 #if LANES == 16
 #define ATTENTION_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 enum { ROWS_AT_ONCE = 8 };
@@ -17,9 +18,10 @@ enum { KEYS = 6 * LANES, QUERIES = 64 }; /* of a block */
 struct attention {
     long batch, queries, keys, heads, size;
     long all_heads, all_queries, all_keys; /* of the attention that this may be a part of; */
-    long first;                            /* the number of a sample's first score among its own all, */
-    long ahead;                            /* and how many places the queries stand behind the keys */
-    long width; /* floats of a packed row: `size`, rounded up to whole vectors, or panels of bands */
+    long first; /* the number of a sample's first score among its own all, */
+    long ahead; /* and how many places the queries stand behind the keys */
+    long
+        width; /* floats of a packed row: `size`, rounded up to whole vectors, or panels of bands */
     float scale, threshold, kept;
     int number, causal, drops, in_parts;
     int type;    /* of all but the logarithms, which are floats */
@@ -27,23 +29,24 @@ struct attention {
     long chunks; /* backwards: parts of the keys that are units of their own */
 };
 
-/* Three vectors at a time are as many as the registers hold; what remains goes by two or one. The sum of a
- * chain is added to (ADD) or replaces (SET) what is there; its terms are a block's at most. */
+/* Three vectors at a time are as many as the registers hold; what remains goes by two or one. The
+ * sum of a chain is added to (ADD) or replaces (SET) what is there; its terms are a block's at
+ * most. */
 #define ROW_BEGIN_3(r) vf c##r##0 = {0}, c##r##1 = {0}, c##r##2 = {0};
 #define ROW_BEGIN_2(r) vf c##r##0 = {0}, c##r##1 = {0};
 #define ROW_BEGIN_1(r) vf c##r##0 = {0};
 #define TERM_3         vf b0 = ld(b), b1 = ld(b + LANES), b2 = ld(b + 2 * LANES);
 #define TERM_2         vf b0 = ld(b), b1 = ld(b + LANES);
 #define TERM_1         vf b0 = ld(b);
-#define ROW_TERM_3(r)                                                                                        \
-    {                                                                                                        \
-        vf x = splat(a[r * row]);                                                                            \
-        c##r##0 += x * b0, c##r##1 += x * b1, c##r##2 += x * b2;                                             \
+#define ROW_TERM_3(r)                                                                              \
+    {                                                                                              \
+        vf x = splat(a[r * row]);                                                                  \
+        c##r##0 += x * b0, c##r##1 += x * b1, c##r##2 += x * b2;                                   \
     }
-#define ROW_TERM_2(r)                                                                                        \
-    {                                                                                                        \
-        vf x = splat(a[r * row]);                                                                            \
-        c##r##0 += x * b0, c##r##1 += x * b1;                                                                \
+#define ROW_TERM_2(r)                                                                              \
+    {                                                                                              \
+        vf x = splat(a[r * row]);                                                                  \
+        c##r##0 += x * b0, c##r##1 += x * b1;                                                      \
     }
 #define ROW_TERM_1(r) c##r##0 += splat(a[r * row]) * b0;
 #define ROW_SET_1(r)  st(c + r * out, c##r##0);
@@ -51,30 +54,32 @@ struct attention {
 #define ROW_SET_3(r)  ROW_SET_2(r) st(c + r * out + 2 * LANES, c##r##2);
 #define ROW_SUM_1(r)  st(c + r * out, ld(c + r * out) + c##r##0);
 #define ROW_SUM_2(r)  ROW_SUM_1(r) st(c + r * out + LANES, ld(c + r * out + LANES) + c##r##1);
-#define ROW_SUM_3(r)  ROW_SUM_2(r) st(c + r * out + 2 * LANES, ld(c + r * out + 2 * LANES) + c##r##2);
-#define PAIR_TERM_3(r)                                                                                       \
-    {                                                                                                        \
-        vf x = splat(a[r * row]);                                                                            \
-        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                            \
-        c##r##2 = dot_pairs(c##r##2, x, b2);                                                                 \
+#define ROW_SUM_3(r)                                                                               \
+    ROW_SUM_2(r) st(c + r * out + 2 * LANES, ld(c + r * out + 2 * LANES) + c##r##2);
+#define PAIR_TERM_3(r)                                                                             \
+    {                                                                                              \
+        vf x = splat(a[r * row]);                                                                  \
+        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                  \
+        c##r##2 = dot_pairs(c##r##2, x, b2);                                                       \
     }
-#define PAIR_TERM_2(r)                                                                                       \
-    {                                                                                                        \
-        vf x = splat(a[r * row]);                                                                            \
-        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                            \
+#define PAIR_TERM_2(r)                                                                             \
+    {                                                                                              \
+        vf x = splat(a[r * row]);                                                                  \
+        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                  \
     }
 #define PAIR_TERM_1(r) c##r##0 = dot_pairs(c##r##0, splat(a[r * row]), b0);
 /* a[i row + k term], i < ROWS_AT_ONCE; b[k step ...]; c[i out ...]. */
-#define ATTENTION_TILE(name, TERM, VECTORS, END)                                                             \
-    HOT void name(const float *a, long row, long term, const float *b, long step, long terms, float *c,      \
-                  long out) {                                                                                \
-        ATTENTION_ROWS(ROW_BEGIN_##VECTORS)                                                                  \
-        for (long k = 0; k < terms; k++, a += term, b += step) {                                             \
-            TERM_##VECTORS ATTENTION_ROWS(TERM##_TERM_##VECTORS)                                             \
-        }                                                                                                    \
-        ATTENTION_ROWS(END##_##VECTORS)                                                                      \
+#define ATTENTION_TILE(name, TERM, VECTORS, END)                                                   \
+    HOT void name(const float *a, long row, long term, const float *b, long step, long terms,      \
+                  float *c, long out) {                                                            \
+        ATTENTION_ROWS(ROW_BEGIN_##VECTORS)                                                        \
+        for (long k = 0; k < terms; k++, a += term, b += step) {                                   \
+            TERM_##VECTORS ATTENTION_ROWS(TERM##_TERM_##VECTORS)                                   \
+        }                                                                                          \
+        ATTENTION_ROWS(END##_##VECTORS)                                                            \
     }
-/* Ends that no kernel of the source needs are not compiled: ATTENTION_ENDS is a mask that the emitter sets.
+/* Ends that no kernel of the source needs are not compiled: ATTENTION_ENDS is a mask that the
+ * emitter sets.
  */
 #define NO_TILE(...) __builtin_trap()
 #if ATTENTION_ENDS & 1
@@ -107,26 +112,27 @@ struct attention {
 #endif
 
 /* c[rows][width] = or += a b, whole tiles of rows. */
-#define ATTENTION_PRODUCT(name, tile)                                                                        \
-    UNUSED void name(const float *a, long row, long term, const float *b, long step, long terms, float *c,   \
-                     long out, long rows, long width) {                                                      \
-        for (long i = 0; i < rows; i += ROWS_AT_ONCE, a += ROWS_AT_ONCE * row, c += ROWS_AT_ONCE * out) {    \
-            long j = 0;                                                                                      \
-            for (; j + 3 * LANES <= width; j += 3 * LANES)                                                   \
-                tile##_3(a, row, term, b + j, step, terms, c + j, out);                                      \
-            if (width - j == 2 * LANES) tile##_2(a, row, term, b + j, step, terms, c + j, out);              \
-            if (width - j == LANES) tile##_1(a, row, term, b + j, step, terms, c + j, out);                  \
-        }                                                                                                    \
+#define ATTENTION_PRODUCT(name, tile)                                                              \
+    UNUSED void name(const float *a, long row, long term, const float *b, long step, long terms,   \
+                     float *c, long out, long rows, long width) {                                  \
+        for (long i = 0; i < rows;                                                                 \
+             i += ROWS_AT_ONCE, a += ROWS_AT_ONCE * row, c += ROWS_AT_ONCE * out) {                \
+            long j = 0;                                                                            \
+            for (; j + 3 * LANES <= width; j += 3 * LANES)                                         \
+                tile##_3(a, row, term, b + j, step, terms, c + j, out);                            \
+            if (width - j == 2 * LANES) tile##_2(a, row, term, b + j, step, terms, c + j, out);    \
+            if (width - j == LANES) tile##_1(a, row, term, b + j, step, terms, c + j, out);        \
+        }                                                                                          \
     }
 /* All of them by one kind of term. */
-#define ATTENTION_PRODUCTS(kind, TERM)                                                                       \
-    ATTENTION_TILE(set_##kind##_3, TERM, 3, ROW_SET)                                                         \
-    ATTENTION_TILE(sum_##kind##_3, TERM, 3, ROW_SUM)                                                         \
-    SET_1(set_##kind##_1, TERM)                                                                              \
-    SET_2(set_##kind##_2, TERM)                                                                              \
-    SUM_1(sum_##kind##_1, TERM)                                                                              \
-    SUM_2(sum_##kind##_2, TERM)                                                                              \
-    ATTENTION_PRODUCT(set_##kind, set_##kind)                                                                \
+#define ATTENTION_PRODUCTS(kind, TERM)                                                             \
+    ATTENTION_TILE(set_##kind##_3, TERM, 3, ROW_SET)                                               \
+    ATTENTION_TILE(sum_##kind##_3, TERM, 3, ROW_SUM)                                               \
+    SET_1(set_##kind##_1, TERM)                                                                    \
+    SET_2(set_##kind##_2, TERM)                                                                    \
+    SUM_1(sum_##kind##_1, TERM)                                                                    \
+    SUM_2(sum_##kind##_2, TERM)                                                                    \
+    ATTENTION_PRODUCT(set_##kind, set_##kind)                                                      \
     ATTENTION_PRODUCT(sum_##kind, sum_##kind)
 #if ATTENTION_KINDS & 1
 ATTENTION_PRODUCTS(floats, ROW)
@@ -141,10 +147,10 @@ ATTENTION_PRODUCTS(pairs, PAIR)
 #define sum_pairs NO_TILE
 #endif
 #if HAS_TILES
-/* By bands: c[rows][width] = a b, or is added to; whole bands, panels and blocks of terms. Rows of operands
- * lie `row`, `step` and `out` words apart. */
-HOT void multiply_bands(const float *a, long row, const float *b, long step, long terms, float *c, long out,
-                        long rows, long width, int more) {
+/* By bands: c[rows][width] = a b, or is added to; whole bands, panels and blocks of terms. Rows of
+ * operands lie `row`, `step` and `out` words apart. */
+HOT void multiply_bands(const float *a, long row, const float *b, long step, long terms, float *c,
+                        long out, long rows, long width, int more) {
     for (long i = 0; i < rows; i += BAND, a += BAND * row, c += BAND * out)
         for (long j = 0; j < width; j += PANEL) {
             begin_band(c + j, out, more);
@@ -158,8 +164,9 @@ HOT void multiply_bands(const float *a, long row, const float *b, long step, lon
 }
 #endif
 /* Of floats or of pairs: `terms` floats or words. */
-INLINE void product_set(const struct attention *s, const float *a, long row, long term, const float *b,
-                        long step, long terms, float *c, long out, long rows, long width) {
+INLINE void product_set(const struct attention *s, const float *a, long row, long term,
+                        const float *b, long step, long terms, float *c, long out, long rows,
+                        long width) {
     IF_TILES(s->pairs, {
         multiply_bands(a, row, b, step, terms, c, out, rows, width, 0);
         return;
@@ -169,8 +176,9 @@ INLINE void product_set(const struct attention *s, const float *a, long row, lon
     else
         set_floats(a, row, term, b, step, terms, c, out, rows, width);
 }
-INLINE void product_sum(const struct attention *s, const float *a, long row, long term, const float *b,
-                        long step, long terms, float *c, long out, long rows, long width) {
+INLINE void product_sum(const struct attention *s, const float *a, long row, long term,
+                        const float *b, long step, long terms, float *c, long out, long rows,
+                        long width) {
     IF_TILES(s->pairs, {
         multiply_bands(a, row, b, step, terms, c, out, rows, width, 1);
         return;

@@ -1,13 +1,14 @@
-/* Behind pairs.c: contractions of pairs by the tiles of AMX, eight registers of 16 rows of 64 bytes each. One
- * instruction adds the products of a tile's 16 rows of 16 words and another's 16 words of 16 lanes to a tile
- * of floats. A band is two tiles of rows by a panel: four tiles of sums, two of either operand, so that four
- * loads serve four products. HAS_TILES: the target has them, and the source pairs.
+/* Behind pairs.c: contractions of pairs by the tiles of AMX, eight registers of 16 rows of 64 bytes
+ * each. One instruction adds the products of a tile's 16 rows of 16 words and another's 16 words of
+ * 16 lanes to a tile of floats. A band is two tiles of rows by a panel: four tiles of sums, two of
+ * either operand, so that four loads serve four products. HAS_TILES: the target has them, and the
+ * source pairs.
  *
- * Left operands are packed into blocks of TILE_WORDS words, [block][BAND][TILE_WORDS], behind the last word
- * zeros, or read where they lie, where rows follow each other in even steps; right ones are panels as
- * pairs.c's. */
+ * Left operands are packed into blocks of TILE_WORDS words, [block][BAND][TILE_WORDS], behind the
+ * last word zeros, or read where they lie, where rows follow each other in even steps; right ones
+ * are panels as pairs.c's. */
 #if HAS_TILES
-#define IF_TILES(pairs, ...)                                                                                 \
+#define IF_TILES(pairs, ...)                                                                       \
     if (pairs) __VA_ARGS__
 enum { TILE_WORDS = 16, BAND = 32, FILLED_ROWS = BAND, BLOCK_FLOATS = BAND * TILE_WORDS };
 _Static_assert(PANEL == 32 && ROW_BLOCK % BAND == 0, "two tiles of lanes; whole bands");
@@ -72,8 +73,8 @@ INLINE void add_block(const float *a, const float *b) {
 }
 INLINE long word_blocks(long words) { return (words + TILE_WORDS - 1) / TILE_WORDS; }
 INLINE long whole_blocks(long words) { return word_blocks(words) * TILE_WORDS; }
-/* Adds the blocks of both halves times b[words][PANEL]. What lies behind b's last word is not read: it may be
- * anything. */
+/* Adds the blocks of both halves times b[words][PANEL]. What lies behind b's last word is not read:
+ * it may be anything. */
 HOT void add_halves(struct half x, struct half y, const float *b, long words) {
     struct half both[2] = {x, y};
     float rest[TILE_WORDS * PANEL] __attribute__((aligned(64)));
@@ -89,11 +90,12 @@ HOT void add_halves(struct half x, struct half y, const float *b, long words) {
 }
 /* The same of packed blocks. */
 HOT void add_blocks(const float *a, const float *b, long words) {
-    struct half x = {a, TILE_WORDS, BLOCK_FLOATS}, y = {a + BLOCK_FLOATS / 2, TILE_WORDS, BLOCK_FLOATS};
+    struct half x = {a, TILE_WORDS, BLOCK_FLOATS},
+                y = {a + BLOCK_FLOATS / 2, TILE_WORDS, BLOCK_FLOATS};
     add_halves(x, y, b, words);
 }
-/* The same of whole blocks that lie `block` words apart, their rows `row`: packed ones, or where they lie.
- * For one panel after another: b streams by, a stays. */
+/* The same of whole blocks that lie `block` words apart, their rows `row`: packed ones, or where
+ * they lie. For one panel after another: b streams by, a stays. */
 HOT void add_rows(const float *a, long block, long row, const float *b, long words) {
     for (; words > 0; words -= TILE_WORDS, a += block, b += TILE_WORDS * PANEL) {
         stream_words(b, PANEL);
@@ -106,17 +108,19 @@ INLINE void pack_words(const void *from, long n, float *to) {
     for (const bf16 *p = from; n > 0; n -= 2 * TILE_WORDS, p += 2 * TILE_WORDS, to += BLOCK_FLOATS)
         st(to, (vf)ld_panel_part(p, n));
 }
-/* to[16 rows][16 words] of 16 rows that are neighbours: word i is of the terms 2 i and 2 i + 1, whose first
- * rows stand at from[]. */
+/* to[16 rows][16 words] of 16 rows that are neighbours: word i is of the terms 2 i and 2 i + 1,
+ * whose first rows stand at from[]. */
 typedef unsigned short v_tile __attribute__((vector_size(TILE_WORDS * 2)));
-typedef unsigned short v_tile_any __attribute__((vector_size(TILE_WORDS * 2), aligned(2), may_alias));
+typedef unsigned short v_tile_any
+    __attribute__((vector_size(TILE_WORDS * 2), aligned(2), may_alias));
 INLINE void turn_terms(const bf16 *const from[2 * TILE_WORDS], float *to) {
     float words[TILE_WORDS * TILE_WORDS] __attribute__((aligned(64)));
     for (long i = 0; i < TILE_WORDS; i++) {
         v_tile x = *(const v_tile_any *)from[2 * i], y = *(const v_tile_any *)from[2 * i + 1];
         st(words + i * TILE_WORDS,
-           (vf)__builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9,
-                                       25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
+           (vf)__builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23,
+                                       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                       31));
     }
     turn_block((struct array){words, PAIR}, 0, TILE_WORDS, to, TILE_WORDS);
 }

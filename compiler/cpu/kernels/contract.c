@@ -1,15 +1,18 @@
-/* Goes behind the prelude where a source holds contractions: the register tile and the loops around it.
+/* Goes behind the prelude where a source holds contractions: the register tile and the loops around
+ * it.
  *
- * A tile is TILE_ROWS output positions by PANEL output channels, held in registers: TILE_ROWS x 2 vectors.
- * Each row of the tile has a pointer of its own to the channels it reads, so that one tile serves
- * convolutions, their input gradients (by parity of the position) and cat operands: padding is a pointer to
- * zeros, a tap is an offset. A tile stays in registers over several taps and operands, CHAIN terms in all,
- * and its rows are finished at once, so that what they store overlaps with the next tile's arithmetic. */
+ * A tile is TILE_ROWS output positions by PANEL output channels, held in registers: TILE_ROWS x 2
+ * vectors. Each row of the tile has a pointer of its own to the channels it reads, so that one tile
+ * serves convolutions, their input gradients (by parity of the position) and cat operands: padding
+ * is a pointer to zeros, a tap is an offset. A tile stays in registers over several taps and
+ * operands, CHAIN terms in all, and its rows are finished at once, so that what they store overlaps
+ * with the next tile's arithmetic. */
 struct tap {
     int w;     /* position in the weight's taps */
     int at[3]; /* displacement of the input */
 };
-struct part { /* operands that lie side by side along the channels; PAIR: they are summed by words of two */
+struct part { /* operands that lie side by side along the channels; PAIR: they are summed by words
+                 of two */
     int arg, channels, type;
 };
 /* Channels that a term is; terms of a part: of an odd number the last one has a zero beside it. */
@@ -18,25 +21,26 @@ INLINE long part_terms(const struct part *p) {
     return (p->channels + term_channels(p) - 1) / term_channels(p);
 }
 #define PART_OF(arg, part) ((struct array){(arg)[(part).arg], (part).type})
-/* Output positions out = step * j + shift, j < count, that share their taps: all of a convolution's, or one
- * parity of an input gradient's. Input position: scale * j + tap. */
+/* Output positions out = step * j + shift, j < count, that share their taps: all of a
+ * convolution's, or one parity of an input gradient's. Input position: scale * j + tap. */
 struct positions {
     int count[3], step[3], shift[3], first_tap, taps;
 };
-/* What the lanes of a column's panel sum over: `terms` from the operand's term `first` on, and where its two
- * vectors of lanes are of different groups, the second one's `apart` terms further on. */
+/* What the lanes of a column's panel sum over: `terms` from the operand's term `first` on, and
+ * where its two vectors of lanes are of different groups, the second one's `apart` terms further
+ * on. */
 struct reads {
     int first, apart, terms;
 };
 struct contraction {
     int batch, in[3], out[3], scale[3];
-    int channels;              /* of the result */
-    int summed, reduced;       /* channels summed over; terms that they are: with `pairs`, words of two */
+    int channels;        /* of the result */
+    int summed, reduced; /* channels summed over; terms that they are: with `pairs`, words of two */
     int columns, unit_columns; /* panels of result channels; those that a unit works on */
     int alike;                 /* columns that read the same follow each other, so many at a time */
     const struct reads *reads; /* of each such */
     int own, depth;            /* channels of a group, of the result; terms of a column at most */
-    int by_rows;               /* units of the same rows follow each other, else those of the same columns */
+    int by_rows; /* units of the same rows follow each other, else those of the same columns */
     int weight_taps, weight_start; /* the weight's taps; first panel used (conv) */
     int weight_channels;           /* its second axis */
     int pairs;                     /* terms are words of two (pairs.c) */
@@ -58,57 +62,59 @@ struct contraction {
 #endif
 #define ROW_ZERO(r) vf c##r##0 = {0}, c##r##1 = {0};
 #define ROW_AT(r)   const float *a##r = s->a[r];
-#define ROW_STEP(r)                                                                                          \
-    {                                                                                                        \
-        vf x = splat(a##r[k]);                                                                               \
-        c##r##0 += x * b0, c##r##1 += x * b1;                                                                \
+#define ROW_STEP(r)                                                                                \
+    {                                                                                              \
+        vf x = splat(a##r[k]);                                                                     \
+        c##r##0 += x * b0, c##r##1 += x * b1;                                                      \
     }
-#define ROW_PAIR(r)                                                                                          \
-    {                                                                                                        \
-        vf x = splat(a##r[k]);                                                                               \
-        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                            \
+#define ROW_PAIR(r)                                                                                \
+    {                                                                                              \
+        vf x = splat(a##r[k]);                                                                     \
+        c##r##0 = dot_pairs(c##r##0, x, b0), c##r##1 = dot_pairs(c##r##1, x, b1);                  \
     }
 #define ROW_ADD(r) c##r##0 += ld(c + r * PANEL), c##r##1 += ld(c + r * PANEL + LANES);
 #define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
 
 /* Two vectors of different groups read `apart` terms from each other. */
 #define ROW_APART(r) c##r##0 += splat(a##r[k]) * b0, c##r##1 += splat(a##r[k + apart]) * b1;
-#define ROW_PAIR_APART(r)                                                                                    \
-    c##r##0 = dot_pairs(c##r##0, splat(a##r[k]), b0),                                                        \
+#define ROW_PAIR_APART(r)                                                                          \
+    c##r##0 = dot_pairs(c##r##0, splat(a##r[k]), b0),                                              \
     c##r##1 = dot_pairs(c##r##1, splat(a##r[k + apart]), b1);
 
-/* A stretch of a tile's sum: where each row's terms begin, the weights' panels, and how many terms. */
+/* A stretch of a tile's sum: where each row's terms begin, the weights' panels, and how many terms.
+ */
 struct stretch {
     const float *a[TILE_ROWS], *b;
     long n;
 };
 
-/* c[TILE_ROWS][PANEL] = the sum of a[row][k] * b[k][PANEL] over all stretches, `more`: added to what c holds.
- * Errors grow with the length of a chain of additions and the number of chains, not with all terms: a tile's
- * sum is one chain, which begins at zero, and its callers give it CHAIN terms at most. */
-#define TILE(name, STEP)                                                                                     \
-    HOT void name(const struct stretch *s, long n, long apart, float *c, int more) {                         \
-        (void)apart;                                                                                         \
-        ROWS(ROW_ZERO)                                                                                       \
-        for (const struct stretch *end = s + n; s < end; s++) {                                              \
-            const float *b = s->b;                                                                           \
-            ROWS(ROW_AT)                                                                                     \
-            UNROLLED for (long k = 0; k < s->n; k++, b += PANEL) {                                           \
-                vf b0 = ld(b), b1 = ld(b + LANES);                                                           \
-                ROWS(STEP)                                                                                   \
-            }                                                                                                \
-        }                                                                                                    \
-        if (more) {                                                                                          \
-            ROWS(ROW_ADD)                                                                                    \
-        }                                                                                                    \
-        ROWS(ROW_OUT)                                                                                        \
+/* c[TILE_ROWS][PANEL] = the sum of a[row][k] * b[k][PANEL] over all stretches, `more`: added to
+ * what c holds. Errors grow with the length of a chain of additions and the number of chains, not
+ * with all terms: a tile's sum is one chain, which begins at zero, and its callers give it CHAIN
+ * terms at most. */
+#define TILE(name, STEP)                                                                           \
+    HOT void name(const struct stretch *s, long n, long apart, float *c, int more) {               \
+        (void)apart;                                                                               \
+        ROWS(ROW_ZERO)                                                                             \
+        for (const struct stretch *end = s + n; s < end; s++) {                                    \
+            const float *b = s->b;                                                                 \
+            ROWS(ROW_AT)                                                                           \
+            UNROLLED for (long k = 0; k < s->n; k++, b += PANEL) {                                 \
+                vf b0 = ld(b), b1 = ld(b + LANES);                                                 \
+                ROWS(STEP)                                                                         \
+            }                                                                                      \
+        }                                                                                          \
+        if (more) {                                                                                \
+            ROWS(ROW_ADD)                                                                          \
+        }                                                                                          \
+        ROWS(ROW_OUT)                                                                              \
     }
 TILE(tile_floats, ROW_STEP)
 #if HAS_PAIRS
 TILE(tile_pairs, ROW_PAIR)
 #endif
 #if HAS_GROUPS
-#define IF_APART(apart, ...)                                                                                 \
+#define IF_APART(apart, ...)                                                                       \
     if (apart) __VA_ARGS__
 TILE(tile_floats_apart, ROW_APART)
 #if HAS_PAIRS
@@ -134,15 +140,16 @@ INLINE void tile(int pairs, const struct stretch *s, long n, long apart, float *
     tile_floats(s, n, 0, c, more);
 }
 
-/* Output positions of a block, by component: input position before the tap (may lie outside), its index in
- * the whole input, and the output position. Idle lanes read what follows: `out` stands last. */
+/* Output positions of a block, by component: input position before the tap (may lie outside), its
+ * index in the whole input, and the output position. Idle lanes read what follows: `out` stands
+ * last. */
 struct rows {
     long base[ROW_BLOCK];
     int at[3][ROW_BLOCK], out[4][ROW_BLOCK];
 };
-/* The rest of a kernel at rows [from, from + n) of a block, or at one output position: `acc` has the sums of
- * `m` channels from `channel` on, PANEL a row. Or what asks memory for all that it will touch, before the
- * last of the sums; 0: nothing. */
+/* The rest of a kernel at rows [from, from + n) of a block, or at one output position: `acc` has
+ * the sums of `m` channels from `channel` on, PANEL a row. Or what asks memory for all that it will
+ * touch, before the last of the sums; 0: nothing. */
 typedef void rows_fn(char *const *arg, const float *acc, const struct rows *row, long from, long n,
                      long channel, long m, double *sums);
 typedef void point_fn(char *const *arg, const float *acc, const long at[4], long channel, long m,
@@ -150,17 +157,17 @@ typedef void point_fn(char *const *arg, const float *acc, const long at[4], long
 typedef int v_rows __attribute__((vector_size(ROW_LANES * 4)));
 typedef int v_rows_any __attribute__((vector_size(ROW_LANES * 4), aligned(4), may_alias));
 typedef unsigned u_rows __attribute__((vector_size(ROW_LANES * 4)));
-/* Pointers go by vectors that the target has: wider ones go through memory, in pieces that wait for each
- * other. */
+/* Pointers go by vectors that the target has: wider ones go through memory, in pieces that wait for
+ * each other. */
 enum { POINTERS = LANES / 2 };
 typedef int v_ints_any __attribute__((vector_size(POINTERS * 4), aligned(4), may_alias));
 typedef long v_pointers __attribute__((vector_size(POINTERS * 8)));
 typedef long v_pointers_any __attribute__((vector_size(POINTERS * 8), aligned(8), may_alias));
 
-/* Rows from `from` on, at most `most`; filled up with outside ones to a whole tile, or band. Returns how many
- * there are. */
-UNUSED long fill_rows(const struct contraction *s, const struct positions *p, long from, struct rows *row,
-                      long most) {
+/* Rows from `from` on, at most `most`; filled up with outside ones to a whole tile, or band.
+ * Returns how many there are. */
+UNUSED long fill_rows(const struct contraction *s, const struct positions *p, long from,
+                      struct rows *row, long most) {
     long all = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
          n = all - from < most ? all - from : most;
     long w = from % p->count[2], h = from / p->count[2] % p->count[1];
@@ -173,8 +180,10 @@ UNUSED long fill_rows(const struct contraction *s, const struct positions *p, lo
             row->out[1 + k][i] = j[k] * p->step[k] + p->shift[k];
         }
         row->out[0][i] = (int)b;
-        row->base[i] = ((b * s->in[0] + row->at[0][i]) * s->in[1] + row->at[1][i]) * s->in[2] + row->at[2][i];
-        if (++w == p->count[2] && (w = 0, ++h == p->count[1]) && (h = 0, ++d == p->count[0])) d = 0, b++;
+        row->base[i] =
+            ((b * s->in[0] + row->at[0][i]) * s->in[1] + row->at[1][i]) * s->in[2] + row->at[2][i];
+        if (++w == p->count[2] && (w = 0, ++h == p->count[1]) && (h = 0, ++d == p->count[0]))
+            d = 0, b++;
     }
     for (long i = n; i % FILLED_ROWS; i++)
         row->at[0][i] = 1 << 30, row->at[1][i] = row->at[2][i] = 0, row->base[i] = 0;
@@ -185,11 +194,14 @@ INLINE const struct reads *column_reads(const struct contraction *s, long column
     return s->reads + column / s->alike;
 }
 
-enum { VECTORS_READ = 1 + HAS_GROUPS }; /* of a tile's two, that may read other terms, CHAIN apart at most */
+enum {
+    VECTORS_READ = 1 + HAS_GROUPS
+}; /* of a tile's two, that may read other terms, CHAIN apart at most */
 static const float zeros[VECTORS_READ * CHAIN] __attribute__((aligned(64), unused));
 
 /* All-ones where rows r.. read inside the input at this tap. */
-INLINE v_rows inside(const struct contraction *s, const struct rows *row, long r, const struct tap *tap) {
+INLINE v_rows inside(const struct contraction *s, const struct rows *row, long r,
+                     const struct tap *tap) {
     v_rows in = {-1, -1, -1, -1};
     for (int i = 4; i < TILE_ROWS; i++) in[i] = -1;
     for (int k = 0; k < 3; k++) {
@@ -207,11 +219,11 @@ INLINE int any(v_rows m) {
     return some != 0;
 }
 
-/* What columns of panels sum at the rows of a block: channels [first, first + channels) of the parts, of the
- * second vector `apart` further on, whose weights are b[column][weight_taps][depth][PANEL], with the rest of
- * the kernel. Several columns go together
- * where their sums are one chain, and by bands, which keep sums of all: what a row stores then lies side by
- * side. */
+/* What columns of panels sum at the rows of a block: channels [first, first + channels) of the
+ * parts, of the second vector `apart` further on, whose weights are
+ * b[column][weight_taps][depth][PANEL], with the rest of the kernel. Several columns go together
+ * where their sums are one chain, and by bands, which keep sums of all: what a row stores then lies
+ * side by side. */
 struct columns {
     const struct contraction *of;
     const struct positions *positions;
@@ -219,8 +231,8 @@ struct columns {
     long rows, first, apart, channels, depth;
     const float *b;
     long first_column, columns;
-    /* b, or what its part for each chain is made of: the weight as it lies, or b's elements that are no
-     * floats */
+    /* b, or what its part for each chain is made of: the weight as it lies, or b's elements that
+     * are no floats */
     struct array weight;
     enum { AS_IT_LIES, BY_TURNING, BY_WIDENING, BY_PAIRING } made;
     float *chain;            /* where it is made: [columns][terms of the chain][PANEL] */
@@ -266,8 +278,8 @@ INLINE long chain_of(const struct columns *c) {
     return taps <= CHAIN ? taps : even;
 }
 
-/* Pieces from tap *tap_at and channel *k on for one chain; taps that lie outside for all rows are left out.
- * Returns how many; behind the last ones *tap_at is the number of taps. */
+/* Pieces from tap *tap_at and channel *k on for one chain; taps that lie outside for all rows are
+ * left out. Returns how many; behind the last ones *tap_at is the number of taps. */
 UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at, long *k,
                         struct piece *piece) {
     const struct contraction *s = c->of;
@@ -279,10 +291,12 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
         while (*k < c->channels) {
             if (room <= 0 || n == PIECES) return n;
             const struct part *part = s->part;
-            long at = c->first + *k, most = c->channels - *k < room ? c->channels - *k : room, before = 0;
+            long at = c->first + *k, most = c->channels - *k < room ? c->channels - *k : room,
+                 before = 0;
             for (; at >= part_terms(part); part++) at -= part_terms(part), before += part->channels;
             if (most > part_terms(part) - at) most = part_terms(part) - at;
-            long by_term = term_channels(part), step = part->channels * bytes_of(part->type) / by_term,
+            long by_term = term_channels(part),
+                 step = part->channels * bytes_of(part->type) / by_term,
                  rest = part->channels - at * by_term;
             piece[n++] = (struct piece){tap,
                                         arg[part->arg] + by * step + at * bytes_of(part->type),
@@ -316,13 +330,14 @@ INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct 
     to->b = p->b, to->n = p->n;
 }
 
-/* Asks for what the tile of rows from r on will read of a piece, while the one before it is summed: what is
- * new to the caches is what the last tap, or the last channels, read. */
+/* Asks for what the tile of rows from r on will read of a piece, while the one before it is summed:
+ * what is new to the caches is what the last tap, or the last channels, read. */
 INLINE void fetch_tile(const struct columns *c, const struct piece *p, long r) {
     long bytes = p->n * bytes_of(p->type);
     IF_APART(c->apart, bytes += c->apart * bytes_of(p->type);)
     for (long end = r + TILE_ROWS < c->rows ? r + TILE_ROWS : c->rows; r < end; r++)
-        for (long i = 0; i < bytes; i += 64) __builtin_prefetch(p->x + c->row->base[r] * p->step + i);
+        for (long i = 0; i < bytes; i += 64)
+            __builtin_prefetch(p->x + c->row->base[r] * p->step + i);
 }
 
 /* Do positions follow each other in whole terms of four bytes? */
@@ -334,8 +349,8 @@ INLINE void widen_piece(const struct piece *p, const void *from, float *to) {
     })
     widen((struct array){from, p->type}, p->n, to);
 }
-/* What a tile's rows read as floats, or words: in `wide` where they are not, CHAIN a row and vector. of[i]:
- * the piece of stretch i. Returns how far apart the vectors then read. */
+/* What a tile's rows read as floats, or words: in `wide` where they are not, CHAIN a row and
+ * vector. of[i]: the piece of stretch i. Returns how far apart the vectors then read. */
 INLINE long widen_rows(struct stretch *stretch, const struct piece *const *of, long n, long apart,
                        float *wide) {
     long found = apart;
@@ -353,9 +368,10 @@ INLINE long widen_rows(struct stretch *stretch, const struct piece *const *of, l
     return found;
 }
 
-/* From a column's weights to the next one's, `apart` floats further on, and to what that one reads. */
-INLINE void to_next(const struct contraction *s, long column, struct stretch *stretch, long n, long apart,
-                    long *between) {
+/* From a column's weights to the next one's, `apart` floats further on, and to what that one reads.
+ */
+INLINE void to_next(const struct contraction *s, long column, struct stretch *stretch, long n,
+                    long apart, long *between) {
     for (long i = 0; i < n; i++) stretch[i].b += apart;
 #if HAS_GROUPS
     const struct reads *here = column_reads(s, column), *next = column_reads(s, column + 1);
@@ -368,10 +384,10 @@ INLINE void to_next(const struct contraction *s, long column, struct stretch *st
 #endif
 }
 
-/* One chain of each tile: acc[row][PANEL], and behind the `last` one the rest of the kernel. The weights of
- * columns lie `apart` floats. */
-HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piece *piece, long n, long apart,
-                    float *acc, int more, int last, double *sums) {
+/* One chain of each tile: acc[row][PANEL], and behind the `last` one the rest of the kernel. The
+ * weights of columns lie `apart` floats. */
+HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piece *piece, long n,
+                    long apart, float *acc, int more, int last, double *sums) {
     const struct contraction *s = c->of;
     struct stretch stretch[PIECES];
 #if HALVES
@@ -396,11 +412,13 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
         long rows = c->rows - r < TILE_ROWS ? c->rows - r : TILE_ROWS;
         if (n) fetch_tile(c, piece + n - 1, r + TILE_ROWS);
         for (long column = c->first_column, end = column + c->columns; column < end; column++) {
-            long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
+            long channel = column * PANEL,
+                 m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
             if (last && c->fetch) c->fetch(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
             tile(s->pairs, stretch, some, between, acc + r * PANEL, more);
             IF_GROUPS(if (last && c->mixed) sum_again(c, arg, r, rows, column, acc + r * PANEL);)
-            if (last && c->finish) c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
+            if (last && c->finish)
+                c->finish(arg, acc + r * PANEL, c->row, r, rows, channel, m, sums);
             if (column + 1 < end) to_next(s, column, stretch, some, apart, &between);
         }
     }
@@ -413,8 +431,8 @@ INLINE long even_rows(const struct rows *row, long r) {
     for (long i = 1; i < TILE_WORDS; i++) even &= row->base[r + i] - row->base[r + i - 1] == step;
     return even ? step : 0;
 }
-/* Where half a band's rows from r on read a piece: where they lie, `step` positions apart, or packed from
- * `to` on, zeros for those outside. Returns 0 where all are. */
+/* Where half a band's rows from r on read a piece: where they lie, `step` positions apart, or
+ * packed from `to` on, zeros for those outside. Returns 0 where all are. */
 INLINE int lay_half(const struct columns *c, const struct piece *p, long r, long step, float *to,
                     struct half *half) {
     enum { TILES = TILE_WORDS / TILE_ROWS };
@@ -425,8 +443,8 @@ INLINE int lay_half(const struct columns *c, const struct piece *p, long r, long
     }
     *half = (struct half){to, TILE_WORDS, BLOCK_FLOATS};
     if (step && p->n % TILE_WORDS == 0 && lies_whole(p) && !any(~all)) {
-        *half =
-            (struct half){(const float *)(p->x + c->row->base[r] * p->step), step * p->step / 4, TILE_WORDS};
+        *half = (struct half){(const float *)(p->x + c->row->base[r] * p->step), step * p->step / 4,
+                              TILE_WORDS};
         return 1;
     }
     for (long t = 0; t < TILES; t++) {
@@ -440,7 +458,8 @@ INLINE int lay_half(const struct columns *c, const struct piece *p, long r, long
     return any(some);
 }
 
-/* Asks for what rows `from` to `to`, as many rows further on as a block has, will read of a piece. */
+/* Asks for what rows `from` to `to`, as many rows further on as a block has, will read of a piece.
+ */
 INLINE void fetch_rows(const struct columns *c, const struct piece *p, long from, long to) {
     for (; from < to; from++)
         for (long i = 0; i < p->n * 4; i += 64)
@@ -455,15 +474,15 @@ struct finished {
 INLINE void finish_rows(const struct columns *c, char *const *arg, struct finished *f, long to,
                         double *sums) {
     if (to > f->done)
-        c->finish(arg, f->acc + f->done * PANEL, c->row, f->r + f->done, to - f->done, f->channel, f->m,
-                  sums);
+        c->finish(arg, f->acc + f->done * PANEL, c->row, f->r + f->done, to - f->done, f->channel,
+                  f->m, sums);
     f->done = to;
 }
 
-/* The same by bands: acc[column][ROW_BLOCK][PANEL]. All bands are laid first: a panel's weights stay in the
- * first cache for them. */
-HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece *piece, long n, long apart,
-                   float *acc, int more, int last, double *sums) {
+/* The same by bands: acc[column][ROW_BLOCK][PANEL]. All bands are laid first: a panel's weights
+ * stay in the first cache for them. */
+HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece *piece, long n,
+                   long apart, float *acc, int more, int last, double *sums) {
     enum { BANDS = ROW_BLOCK / BAND };
     const struct contraction *s = c->of;
     float words[BANDS * (CHAIN / TILE_WORDS + 1) * BLOCK_FLOATS] __attribute__((aligned(64)));
@@ -480,8 +499,9 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
         for (long i = 0; i < n; i++) {
             int reached = 0;
             for (long half = 0; half < 2; half++)
-                reached |= lay_half(c, piece + i, r + half * TILE_WORDS, step[half],
-                                    to + half * BLOCK_FLOATS / 2, terms[band][some[band]].half + half);
+                reached |=
+                    lay_half(c, piece + i, r + half * TILE_WORDS, step[half],
+                             to + half * BLOCK_FLOATS / 2, terms[band][some[band]].half + half);
             if (!reached) continue;
             terms[band][some[band]].b = piece[i].b, terms[band][some[band]++].n = piece[i].n;
             to += word_blocks(piece[i].n) * BLOCK_FLOATS;
@@ -499,10 +519,11 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
             for (long j = 0; j < some[band]; j++) {
                 long from = rows * j / some[band], to = rows * (j + 1) / some[band];
                 if (i == 0) fetch_rows(c, piece + n - 1, r + from, r + to);
-                if (last && c->fetch) c->fetch(arg, own, c->row, r + from, to - from, channel, m, sums);
+                if (last && c->fetch)
+                    c->fetch(arg, own, c->row, r + from, to - from, channel, m, sums);
                 finish_rows(c, arg, &behind, behind.rows * (j + 1) / some[band], sums);
-                add_halves(terms[band][j].half[0], terms[band][j].half[1], terms[band][j].b + i * apart,
-                           terms[band][j].n);
+                add_halves(terms[band][j].half[0], terms[band][j].half[1],
+                           terms[band][j].b + i * apart, terms[band][j].n);
             }
             finish_rows(c, arg, &behind, behind.rows, sums);
             end_band(own, PANEL);
@@ -514,11 +535,11 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
 }
 #endif
 
-/* b[k][lane] = weight[o = o0 + k][tap][the channel `made` + lane], of one vector of lanes: panels hold the
- * weight by o, here channels lie along lanes. Of pairs o counts words, whose two elements are neighbours in
- * memory: behind the last o of an odd number lies a panel's fill. */
-INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, long made, long o0, long n,
-                       float *b) {
+/* b[k][lane] = weight[o = o0 + k][tap][the channel `made` + lane], of one vector of lanes: panels
+ * hold the weight by o, here channels lie along lanes. Of pairs o counts words, whose two elements
+ * are neighbours in memory: behind the last o of an odd number lies a panel's fill. */
+INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, long made, long o0,
+                       long n, float *b) {
     long channels = s->weight_channels, c0 = made % channels, m = channels - c0, row = PANEL;
     if (made >= s->channels) m = 0;
     if (m > LANES) m = LANES;
@@ -527,7 +548,8 @@ INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, lo
         long o = o0 + k, in = o % row, run = row - in < n - k ? row - in : n - k;
         long from = ((o / row * s->weight_taps + tap) * channels + c0) * row + in;
         if (run == row && m == LANES) {
-            for (long i = 0; i < row; i += LANES) turn_block(w, from + i, row, b + (k + i) * PANEL, PANEL);
+            for (long i = 0; i < row; i += LANES)
+                turn_block(w, from + i, row, b + (k + i) * PANEL, PANEL);
             k += run;
             continue;
         }
@@ -541,23 +563,24 @@ INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, lo
 }
 
 /* n terms from the k-th on that a column reads. */
-HOT void turn_panel(const struct contraction *s, struct array w, long tap, long column, long k, long n,
-                    float *b) {
+HOT void turn_panel(const struct contraction *s, struct array w, long tap, long column, long k,
+                    long n, float *b) {
     const struct reads *reads = column_reads(s, column);
     for (long i = 0; i < PANEL; i += LANES)
-        turn_lanes(s, w, tap, column * PANEL + i, reads->first + (i ? reads->apart : 0) + k, n, b + i);
+        turn_lanes(s, w, tap, column * PANEL + i, reads->first + (i ? reads->apart : 0) + k, n,
+                   b + i);
     IF_PAIRS(s->pairs && s->summed % 2 && 2 * (k + n) > s->summed, keep_first(b + (n - 1) * PANEL);)
 }
 
-/* The weight as an input gradient reads it: packed[column][mirrored tap][o][PANEL], so that neighbouring taps
- * read neighbours of dy. Unit: one tap of a column. */
+/* The weight as an input gradient reads it: packed[column][mirrored tap][o][PANEL], so that
+ * neighbouring taps read neighbours of dy. Unit: one tap of a column. */
 UNUSED void turn_weight(const struct contraction *s, struct array w, long unit, float *packed) {
-    turn_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps, 0, s->reduced,
-               packed + unit * s->reduced * PANEL);
+    turn_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps, 0,
+               s->reduced, packed + unit * s->reduced * PANEL);
 }
 
-/* The weights of a chain, where they are not turned yet (one column), or no floats. Returns how far columns
- * then lie apart. */
+/* The weights of a chain, where they are not turned yet (one column), or no floats. Returns how far
+ * columns then lie apart. */
 UNUSED long make_pieces(const struct columns *c, struct piece *piece, long n) {
     long taps = c->of->weight_taps, depth = c->of->weight_channels, terms = 0, k = 0;
     for (long i = 0; i < n; i++) terms += piece[i].n;
@@ -565,8 +588,8 @@ UNUSED long make_pieces(const struct columns *c, struct piece *piece, long n) {
         long tap = piece[i].tap->w, at = piece[i].channel;
         float *to = c->chain + k * PANEL;
         if (c->made == BY_TURNING)
-            turn_panel(c->of, c->weight, taps - 1 - tap, c->first_column, c->of->pairs ? at / 2 : at,
-                       piece[i].n, to);
+            turn_panel(c->of, c->weight, taps - 1 - tap, c->first_column,
+                       c->of->pairs ? at / 2 : at, piece[i].n, to);
         for (long column = 0; HALVES && c->made >= BY_WIDENING && column < c->columns; column++) {
             long from = (((c->first_column + column) * taps + tap) * depth + at) * PANEL;
             IF_PAIRS(c->made == BY_PAIRING, {
@@ -586,7 +609,8 @@ UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, d
     struct piece piece[PIECES];
     long tap = 0, k = 0;
     for (int more = 0; !more || tap < c->positions->taps; more = 1) {
-        long n = next_pieces(c, arg, &tap, &k, piece), apart = c->of->weight_taps * c->depth * PANEL;
+        long n = next_pieces(c, arg, &tap, &k, piece),
+             apart = c->of->weight_taps * c->depth * PANEL;
         if (c->made) apart = make_pieces(c, piece, n);
         int last = tap == c->positions->taps;
         IF_TILES(c->of->pairs, {
@@ -599,7 +623,8 @@ UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, d
 
 struct rows_scratch {
     struct rows row;
-    float acc[]; /* of a column, by bands of all; behind them where weights are made chain by chain */
+    float
+        acc[]; /* of a column, by bands of all; behind them where weights are made chain by chain */
 };
 INLINE float *chain_at(const struct contraction *s, struct rows_scratch *t) {
     long columns = 1;
@@ -637,8 +662,8 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
 }
 
 /* A block of rows by some columns of panels. w: [column][tap][channel][PANEL] */
-UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct array w, long unit, char *scratch,
-                      rows_fn *finish, rows_fn *fetch, double *sums) {
+UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct array w, long unit,
+                      char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
     long depth = is_float(w) ? s->reduced : s->weight_channels;
     w = from_element(w, (long)s->weight_start * s->weight_taps * depth * PANEL);
@@ -646,7 +671,8 @@ UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct arra
     sum_columns(&c, arg, t->acc, sums);
 }
 
-/* The same for an input gradient whose weights few blocks of rows share: they are turned as they are used. */
+/* The same for an input gradient whose weights few blocks of rows share: they are turned as they
+ * are used. */
 UNUSED void turning_unit(const struct contraction *s, char *const *arg, struct array w, long unit,
                          char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
@@ -655,10 +681,11 @@ UNUSED void turning_unit(const struct contraction *s, char *const *arg, struct a
     sum_columns(&c, arg, t->acc, sums);
 }
 
-/* Few channels: the taps of PACK_ROWS positions, of pairs ROW_BLOCK, are gathered into rows, then all is one
- * reduction. Taps that are neighbours along W lie side by side in the input too: `run` of them are copied at
- * a time, by vectors that write past the run what the next one overwrites. Rows of pairs hold elements as
- * they are, behind the last one zeros up to whole vectors of words. */
+/* Few channels: the taps of PACK_ROWS positions, of pairs ROW_BLOCK, are gathered into rows, then
+ * all is one reduction. Taps that are neighbours along W lie side by side in the input too: `run`
+ * of them are copied at a time, by vectors that write past the run what the next one overwrites.
+ * Rows of pairs hold elements as they are, behind the last one zeros up to whole vectors of words.
+ */
 struct gather_scratch {
     struct rows row;
     float acc[PACK_ROWS * PANEL], a[];
@@ -720,8 +747,9 @@ INLINE int reaches_inside(const struct contraction *s, const struct rows *row, l
     return inside;
 }
 /* `end`: of x, beyond which no vector reads. */
-INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, struct array x, long end,
-                       const struct reach *reach, long channels, long taps, long run, float *to) {
+INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, struct array x,
+                       long end, const struct reach *reach, long channels, long taps, long run,
+                       float *to) {
     long base = row->base[r] * channels,
          inside = reaches_inside(s, row, r, reach) &&
                   base + elements_to(s, reach->high, channels) + channels + LANES <= end;
@@ -738,18 +766,20 @@ INLINE void gather_row(const struct contraction *s, const struct rows *row, long
         for (long j = 0; j < run; j++) {
             int there = in && (unsigned)(row->at[2][r] + tap->at[2] + j) < (unsigned)s->in[2];
             for (long c = 0; c < channels; c++)
-                gather_element(s->pairs, x, from + j * channels + c, there, to, (i + j) * channels + c);
+                gather_element(s->pairs, x, from + j * channels + c, there, to,
+                               (i + j) * channels + c);
         }
     }
 }
 
-/* A column's weights, of `terms` elements, as floats or words, of which a row has `n`: where they lie, or
- * made. */
+/* A column's weights, of `terms` elements, as floats or words, of which a row has `n`: where they
+ * lie, or made. */
 INLINE const float *gathered_weight(int pairs, struct array w, long terms, long n, float *made) {
     IF_PAIRS(pairs, {
         long words = (terms + 1) / 2;
         if (is_float(w)) /* turned into words */
-            for (long i = 0; i < words * PANEL; i += LANES) st(made + i, ld((const float *)w.at + i));
+            for (long i = 0; i < words * PANEL; i += LANES)
+                st(made + i, ld((const float *)w.at + i));
         else
             pair_panels(w.at, terms, made);
         for (long i = words * PANEL; i < n * PANEL; i += LANES) st(made + i, (vf){0});
@@ -761,8 +791,8 @@ INLINE const float *gathered_weight(int pairs, struct array w, long terms, long 
     return made;
 }
 
-UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct array w, long run, long unit,
-                          char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
+UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct array w, long run,
+                          long unit, char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct gather_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
     long most = s->pairs ? ROW_BLOCK : PACK_ROWS, n = fill_rows(s, p, unit * most, &t->row, most),
@@ -779,10 +809,12 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
     }
     IF_TILES(s->pairs, begin_tiles();)
     for (long column = 0; column < s->columns; column++) {
-        long channel = column * PANEL, m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
+        long channel = column * PANEL,
+             m = s->channels - channel < PANEL ? s->channels - channel : PANEL;
         long all = s->pairs && is_float(w) ? terms / 2 : terms;
-        const float *b = gathered_weight(s->pairs, from_element(w, (s->weight_start + column) * all * PANEL),
-                                         terms, nk, t->a + most * nk + LANES);
+        const float *b =
+            gathered_weight(s->pairs, from_element(w, (s->weight_start + column) * all * PANEL),
+                            terms, nk, t->a + most * nk + LANES);
         IF_TILES(s->pairs, {
             for (long r = 0; r < n; r += BAND) {
                 begin_band(t->acc, PANEL, 0);
@@ -796,7 +828,8 @@ UNUSED void gathered_unit(const struct contraction *s, char *const *arg, struct 
             long rows = n - r < TILE_ROWS ? n - r : TILE_ROWS;
             for (long k = 0; k < nk; k += CHAIN) {
                 struct stretch one = {.b = b + k * PANEL, .n = nk - k < CHAIN ? nk - k : CHAIN};
-                for (long i = 0; i < TILE_ROWS; i++) one.a[i] = t->a + (i < rows ? r + i : r) * nk + k;
+                for (long i = 0; i < TILE_ROWS; i++)
+                    one.a[i] = t->a + (i < rows ? r + i : r) * nk + k;
                 tile(s->pairs, &one, 1, 0, t->acc, k > 0);
             }
             finish(arg, t->acc, &t->row, r, rows, channel, m, sums);

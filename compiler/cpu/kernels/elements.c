@@ -1,14 +1,14 @@
-/* Behind the prelude: elements of memory by their type. All arithmetic is in floats; f16 (IEEE 754 binary16)
- * and bf16 (the upper half of a float) stand in memory alone. HALVES says which of them the source has, a bit
- * each: of the others nothing is compiled. Conversions are exact, or to nearest with ties to even; what is
- * too large becomes infinite, what is too small for the normal range keeps what digits it can, and a NaN
- * stays one. */
+/* Behind the prelude: elements of memory by their type. All arithmetic is in floats; f16 (IEEE 754
+ * binary16) and bf16 (the upper half of a float) stand in memory alone. HALVES says which of them
+ * the source has, a bit each: of the others nothing is compiled. Conversions are exact, or to
+ * nearest with ties to even; what is too large becomes infinite, what is too small for the normal
+ * range keeps what digits it can, and a NaN stays one. */
 enum { F32, F16, BF16, PAIR }; /* PAIR: a word of two terms, moved as a float is (pairs.c) */
 
 #if HALVES
 
-/* p[at[i]] of the first n lanes i. Vectors gather words of two elements: one begins at every other element,
- * and none reaches beyond the end of a page that the array does not. */
+/* p[at[i]] of the first n lanes i. Vectors gather words of two elements: one begins at every other
+ * element, and none reaches beyond the end of a page that the array does not. */
 #if defined(__AVX512F__) && LANES == 16
 INLINE vh gather_halves(const unsigned short *p, vw at, long n) {
     long odd = (long)p >> 1 & 1;
@@ -26,9 +26,9 @@ INLINE vh gather_halves(const unsigned short *p, vw at, long n) {
 }
 #endif
 
-/* The float beside a double that has its last digit set, where the double is between two: rounded once more,
- * it becomes what the double would have become (Boldo and Melquiond, IEEE Transactions on Computers 57(4),
- * 2008). */
+/* The float beside a double that has its last digit set, where the double is between two: rounded
+ * once more, it becomes what the double would have become (Boldo and Melquiond, IEEE Transactions
+ * on Computers 57(4), 2008). */
 INLINE float odd_float(double v) {
     float f = (float)v;
     int u;
@@ -48,7 +48,9 @@ INLINE vf odd_floats(vi v) {
 #if defined(__AVX512F__) && LANES == 16
 typedef short vs __attribute__((vector_size(32)));
 INLINE vf widen_f16(vh h) { return __builtin_ia32_vcvtph2ps512_mask((vs)h, (vf){0}, (short)-1, 4); }
-INLINE vh narrow_f16(vf v) { return (vh)__builtin_ia32_vcvtps2ph512_mask(v, 0, (vs){0}, (short)-1); }
+INLINE vh narrow_f16(vf v) {
+    return (vh)__builtin_ia32_vcvtps2ph512_mask(v, 0, (vs){0}, (short)-1);
+}
 #elif defined(__F16C__) && LANES == 8
 typedef short vs __attribute__((vector_size(16)));
 INLINE vf widen_f16(vh h) { return __builtin_ia32_vcvtph2ps256((vs)h); }
@@ -82,7 +84,8 @@ INLINE vw round_upper(vf v) {
 #if HAS_PAIRS
 INLINE vh narrow_bf16(vf v) {
     vh h = narrow_normal(v);
-    if (__builtin_expect(has_denormals(v), 0)) h = __builtin_convertvector(round_upper(v) >> 16, vh);
+    if (__builtin_expect(has_denormals(v), 0))
+        h = __builtin_convertvector(round_upper(v) >> 16, vh);
     return h;
 }
 INLINE vf round_bf16(vf v) { return widen_bf16(narrow_bf16(v)); }
@@ -92,34 +95,37 @@ INLINE vf round_bf16(vf v) { return (vf)(round_upper(v) & 0xffff0000); }
 #endif
 #endif
 
-/* What the prelude has for floats in memory; and a value rounded to the type, which stays a float. */
-#define HALF_FUNCTIONS(T)                                                                                    \
-    INLINE float s_widen_##T(T h) { return widen_##T((vh){h})[0]; }                                          \
-    INLINE T s_narrow_##T(float v) { return narrow_##T((vf){v})[0]; }                                        \
-    INLINE float s_round_##T(float v) { return round_##T((vf){v})[0]; }                                      \
-    INLINE vf splat_##T(T h) { return splat(s_widen_##T(h)); }                                               \
-    INLINE vf ld_##T(const T *p) { return widen_##T(*(const vh_any *)p); }                                   \
-    INLINE vf ld_ahead_##T(const T *p, long n) {                                                             \
-        __builtin_prefetch(p + n, 0, 1);                                                                     \
-        return ld_##T(p);                                                                                    \
-    }                                                                                                        \
-    INLINE void st_##T(T *p, vf v) { *(vh_any *)p = narrow_##T(v); }                                         \
-    INLINE vf ld_step_##T(const T *p, long step, long n) {                                                   \
-        vh h = {0};                                                                                          \
-        for (long i = 0; i < n; i++) h[i] = p[i * step];                                                     \
-        return widen_##T(h);                                                                                 \
-    }                                                                                                        \
-    INLINE void st_step_##T(T *p, long step, vf v, long n) {                                                 \
-        vh h = narrow_##T(v);                                                                                \
-        for (long i = 0; i < n; i++) p[i * step] = h[i];                                                     \
-    }                                                                                                        \
-    INLINE vf gather_##T(const T *p, vw at, long n) { return widen_##T(gather_halves(p, at, n)); }           \
-    INLINE vf ldn_##T(const T *p, long n) { return n >= LANES ? ld_##T(p) : ld_step_##T(p, 1, n); }          \
-    INLINE void stn_##T(T *p, vf v, long n) {                                                                \
-        if (n >= LANES)                                                                                      \
-            st_##T(p, v);                                                                                    \
-        else                                                                                                 \
-            st_step_##T(p, 1, v, n);                                                                         \
+/* What the prelude has for floats in memory; and a value rounded to the type, which stays a float.
+ */
+#define HALF_FUNCTIONS(T)                                                                          \
+    INLINE float s_widen_##T(T h) { return widen_##T((vh){h})[0]; }                                \
+    INLINE T s_narrow_##T(float v) { return narrow_##T((vf){v})[0]; }                              \
+    INLINE float s_round_##T(float v) { return round_##T((vf){v})[0]; }                            \
+    INLINE vf splat_##T(T h) { return splat(s_widen_##T(h)); }                                     \
+    INLINE vf ld_##T(const T *p) { return widen_##T(*(const vh_any *)p); }                         \
+    INLINE vf ld_ahead_##T(const T *p, long n) {                                                   \
+        __builtin_prefetch(p + n, 0, 1);                                                           \
+        return ld_##T(p);                                                                          \
+    }                                                                                              \
+    INLINE void st_##T(T *p, vf v) { *(vh_any *)p = narrow_##T(v); }                               \
+    INLINE vf ld_step_##T(const T *p, long step, long n) {                                         \
+        vh h = {0};                                                                                \
+        for (long i = 0; i < n; i++) h[i] = p[i * step];                                           \
+        return widen_##T(h);                                                                       \
+    }                                                                                              \
+    INLINE void st_step_##T(T *p, long step, vf v, long n) {                                       \
+        vh h = narrow_##T(v);                                                                      \
+        for (long i = 0; i < n; i++) p[i * step] = h[i];                                           \
+    }                                                                                              \
+    INLINE vf gather_##T(const T *p, vw at, long n) { return widen_##T(gather_halves(p, at, n)); } \
+    INLINE vf ldn_##T(const T *p, long n) {                                                        \
+        return n >= LANES ? ld_##T(p) : ld_step_##T(p, 1, n);                                      \
+    }                                                                                              \
+    INLINE void stn_##T(T *p, vf v, long n) {                                                      \
+        if (n >= LANES)                                                                            \
+            st_##T(p, v);                                                                          \
+        else                                                                                       \
+            st_step_##T(p, 1, v, n);                                                               \
     }
 #if HALVES & 1
 HALF_FUNCTIONS(f16)
@@ -136,13 +142,13 @@ struct array {
 };
 /* f_f16(...) or f_bf16(...) where elements are of that type; what stands behind is for floats. */
 #if HALVES & 1
-#define IF_F16(type, statement)                                                                              \
+#define IF_F16(type, statement)                                                                    \
     if ((type) == F16) statement
 #else
 #define IF_F16(type, statement)
 #endif
 #if HALVES & 2
-#define IF_BF16(type, statement)                                                                             \
+#define IF_BF16(type, statement)                                                                   \
     if ((type) == BF16) statement
 #else
 #define IF_BF16(type, statement)
@@ -169,7 +175,9 @@ INLINE vf load_part(struct array a, long i, long n) {
     IF_BF16(a.type, return ld_step_bf16((const bf16 *)a.at + i, 1, n);)
     return ld_part((const float *)a.at + i, n);
 }
-INLINE vf load_n(struct array a, long i, long n) { return n >= LANES ? load(a, i) : load_part(a, i, n); }
+INLINE vf load_n(struct array a, long i, long n) {
+    return n >= LANES ? load(a, i) : load_part(a, i, n);
+}
 INLINE float element(struct array a, long i) {
     IF_F16(a.type, return s_widen_f16(((const f16 *)a.at)[i]);)
     IF_BF16(a.type, return s_widen_bf16(((const bf16 *)a.at)[i]);)
@@ -192,8 +200,8 @@ HOT void widen(struct array a, long n, float *to) {
     for (; i + LANES <= n; i += LANES) st(to + i, load(a, i));
     for (; i < n; i++) to[i] = element(a, i);
 }
-/* Turns a LANES x LANES block of elements from i on: to[j][k] = a[i + k * by + j], rows of `to` so many
- * floats apart. */
+/* Turns a LANES x LANES block of elements from i on: to[j][k] = a[i + k * by + j], rows of `to` so
+ * many floats apart. */
 INLINE void turn_block(struct array a, long i, long by, float *to, long apart) {
 #define BLOCK_IN(k)  vf r##k = load(a, i + k * by);
 #define BLOCK_OUT(k) st(to + k * apart, r##k);

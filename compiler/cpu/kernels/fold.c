@@ -1,6 +1,6 @@
-/* Input gradients (transposed convolutions) into few channels, as the last layer of a U-Net: all parities of
- * the output share one reduction. Columns are (parity, channel); row j yields the outputs step * j + shift of
- * each parity. */
+/* Input gradients (transposed convolutions) into few channels, as the last layer of a U-Net: all
+ * parities of the output share one reduction. Columns are (parity, channel); row j yields the
+ * outputs step * j + shift of each parity. */
 struct fold {
     const struct contraction
         *rows; /* a convolution with the columns as channels, its weight packed in the workspace */
@@ -18,23 +18,25 @@ UNUSED void fold_weight(const struct fold *f, struct array w, long unit, float *
     for (long column = 0; column < s->columns; column++)
         for (long tap = 0; tap < taps; tap++)
             for (long i = 0; i < most; i++) {
-                float *to = packed + ((column * taps + tap) * s->reduced + unit * width + i) * PANEL;
+                float *to =
+                    packed + ((column * taps + tap) * s->reduced + unit * width + i) * PANEL;
                 for (long lane = 0; lane < PANEL; lane++) {
-                    long at = column * PANEL + lane, parity = at / f->channels, c = at % f->channels;
+                    long at = column * PANEL + lane, parity = at / f->channels,
+                         c = at % f->channels;
                     to[lane] = 0;
                     if (parity >= f->parities) continue;
                     int from = f->tap_of[parity * taps + tap];
-                    to[lane] =
-                        element(w, ((unit * s->weight_taps + from) * s->weight_channels + c) * width + i);
+                    to[lane] = element(
+                        w, ((unit * s->weight_taps + from) * s->weight_channels + c) * width + i);
                 }
                 IF_PAIRS(s->pairs && 2 * (unit * width + i + 1) > s->summed, keep_first(to);)
             }
 }
 
-/* A block of rows, all columns. Scratch: accumulators [columns][ROW_BLOCK][PANEL], the rows, one row of all
- * columns. */
-UNUSED void fold_unit(const struct fold *f, char *const *arg, const float *packed, long unit, char *scratch,
-                      point_fn *point, double *sums) {
+/* A block of rows, all columns. Scratch: accumulators [columns][ROW_BLOCK][PANEL], the rows, one
+ * row of all columns. */
+UNUSED void fold_unit(const struct fold *f, char *const *arg, const float *packed, long unit,
+                      char *scratch, point_fn *point, double *sums) {
     const struct contraction *s = f->rows;
     float *acc = (float *)scratch, *line = acc + (long)s->columns * ROW_BLOCK * PANEL;
     struct rows *row = (void *)(line + (s->columns + 1) * PANEL);

@@ -1,14 +1,16 @@
 /* Contractions by windows in groups, behind weight.c.
  *
- * Where a group has several channels, each panel of the result's lanes is one small matrix over the channels
- * that its groups read: zero where lane and channel are of different groups, and else the weight. Tiles then
- * run as ever, of PANEL / (channels of a group) times as many products as there are, and none in vain where a
- * group fills panels; positions whose sums are not finite are summed again without the zeros, which would
- * hand one group's infinity on to its neighbours as a NaN. Where groups have one channel on both sides
- * (depthwise), a lane reads its own channel: lines go lane by lane. So do weight gradients of groups small
- * enough for a vector of lanes to find all that it reads in one vector of channels. */
+ * Where a group has several channels, each panel of the result's lanes is one small matrix over the
+ * channels that its groups read: zero where lane and channel are of different groups, and else the
+ * weight. Tiles then run as ever, of PANEL / (channels of a group) times as many products as there
+ * are, and none in vain where a group fills panels; positions whose sums are not finite are summed
+ * again without the zeros, which would hand one group's infinity on to its neighbours as a NaN.
+ * Where groups have one channel on both sides (depthwise), a lane reads its own channel: lines go
+ * lane by lane. So do weight gradients of groups small enough for a vector of lanes to find all
+ * that it reads in one vector of channels. */
 
-/* What the positions of x and y have to do with each other: x = y * stride + tap * dilation - pad. */
+/* What the positions of x and y have to do with each other: x = y * stride + tap * dilation - pad.
+ */
 struct group_window {
     int batch, x[3], y[3], stride[3], dilation[3], pad[3], kernel[3];
 };
@@ -19,8 +21,8 @@ INLINE long lane_reads(const struct contraction *s, long lane) {
     return reads->first + (lane % PANEL < LANES ? 0 : reads->apart);
 }
 
-/* Packs one column: packed[column][tap][channel read][lane]. `turned`: x is made, and a lane is a channel of
- * x, and taps are mirrored (turn_weight). */
+/* Packs one column: packed[column][tap][channel read][lane]. `turned`: x is made, and a lane is a
+ * channel of x, and taps are mirrored (turn_weight). */
 UNUSED void group_weight(const struct contraction *s, int turned, struct array w, long column,
                          float *packed) {
     long n = column_reads(s, column)->terms;
@@ -29,14 +31,15 @@ UNUSED void group_weight(const struct contraction *s, int turned, struct array w
             long place = column * s->weight_taps + (turned ? s->weight_taps - 1 - tap : tap);
             float *to = packed + (place * s->depth + k) * PANEL;
             for (long lane = 0; lane < PANEL; lane++) {
-                long made = column * PANEL + lane, read = lane_reads(s, made) + k, o = turned ? read : made;
+                long made = column * PANEL + lane, read = lane_reads(s, made) + k,
+                     o = turned ? read : made;
                 long c = (turned ? made : read) % s->weight_channels;
                 int joined = made < s->channels && made / s->own == read / s->summed;
                 to[lane] =
-                    joined
-                        ? element(w, ((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) * PANEL +
-                                         o % PANEL)
-                        : 0;
+                    joined ? element(w, ((o / PANEL * s->weight_taps + tap) * s->weight_channels +
+                                         c) * PANEL +
+                                            o % PANEL)
+                           : 0;
             }
         }
 }
@@ -50,22 +53,25 @@ INLINE int all_finite(const float *v, long n) {
 }
 
 /* Row r's sums once more, each lane's over its own group alone. */
-static void sum_by_group(const struct contraction *s, const struct positions *p, const struct rows *row,
-                         long r, struct array x, const float *packed, long column, float *acc) {
+static void sum_by_group(const struct contraction *s, const struct positions *p,
+                         const struct rows *row, long r, struct array x, const float *packed,
+                         long column, float *acc) {
     long from = column * PANEL;
     __builtin_memset(acc, 0, sizeof(float) * PANEL);
     for (long i = 0; i < p->taps; i++) {
         const struct tap *tap = s->taps + p->first_tap + i;
         long by = ((long)tap->at[0] * s->in[1] + tap->at[1]) * s->in[2] + tap->at[2];
         int there = 1;
-        for (int k = 0; k < 3; k++) there &= (unsigned)(row->at[k][r] + tap->at[k]) < (unsigned)s->in[k];
+        for (int k = 0; k < 3; k++)
+            there &= (unsigned)(row->at[k][r] + tap->at[k]) < (unsigned)s->in[k];
         if (!there) continue;
         struct array read = from_element(x, (row->base[r] + by) * s->part->channels);
         for (long lane = 0; lane < PANEL && from + lane < s->channels; lane++) {
             long k = (from + lane) / s->own * s->summed;
             const float *b =
                 packed +
-                ((column * s->weight_taps + tap->w) * s->depth + k - lane_reads(s, from + lane)) * PANEL +
+                ((column * s->weight_taps + tap->w) * s->depth + k - lane_reads(s, from + lane)) *
+                    PANEL +
                 lane;
             float sum = 0;
             for (long c = 0; c < s->summed; c++) sum += element(read, k + c) * b[c * PANEL];
@@ -79,13 +85,13 @@ static void sum_again(const struct columns *c, char *const *arg, long from, long
     if (all_finite(acc, rows * PANEL)) return;
     for (long r = from; r < from + rows; r++, acc += PANEL)
         if (!all_finite(acc, PANEL))
-            sum_by_group(c->of, c->positions, c->row, r, PART_OF(arg, *c->of->part), c->weight.at, column,
-                         acc);
+            sum_by_group(c->of, c->positions, c->row, r, PART_OF(arg, *c->of->part), c->weight.at,
+                         column, acc);
 }
 
 /* As rows_unit, with weights that group_weight packed. */
-UNUSED void group_unit(const struct contraction *s, char *const *arg, struct array packed, long unit,
-                       char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
+UNUSED void group_unit(const struct contraction *s, char *const *arg, struct array packed,
+                       long unit, char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
     struct columns c = columns_of(s, unit, t, packed, s->depth, finish, fetch);
     c.mixed = 1;
@@ -94,8 +100,8 @@ UNUSED void group_unit(const struct contraction *s, char *const *arg, struct arr
 
 /* ---- depthwise ---- */
 
-/* The place along one axis that the result's place `made` reads with tap k, or -1. `turned`: x is made, and
- * place p of y reaches p * stride + k * dilation - pad. */
+/* The place along one axis that the result's place `made` reads with tap k, or -1. `turned`: x is
+ * made, and place p of y reaches p * stride + k * dilation - pad. */
 INLINE long place_read(const struct group_window *v, int axis, int turned, long k, long made) {
     long by = k * v->dilation[axis] - v->pad[axis], stride = v->stride[axis];
     long at = turned ? made - by : made * stride + by;
@@ -118,8 +124,8 @@ INLINE long find_taps(const struct group_window *v, int turned, struct array rea
         if ((place[0] = place_read(v, 0, turned, kd, at[1])) < 0) continue;
         for (long kh = 0; kh < v->kernel[1]; kh++) {
             if ((place[1] = place_read(v, 1, turned, kh, at[2])) < 0) continue;
-            struct array line =
-                from_element(read, ((at[0] * size[0] + place[0]) * size[1] + place[1]) * size[2] * channels);
+            struct array line = from_element(
+                read, ((at[0] * size[0] + place[0]) * size[1] + place[1]) * size[2] * channels);
             struct array row = from_element(w, (kd * v->kernel[1] + kh) * v->kernel[2] * PANEL);
             for (long kw = 0; kw < v->kernel[2]; kw++)
                 if ((place[2] = place_read(v, 2, turned, kw, at[3])) >= 0)
@@ -130,10 +136,10 @@ INLINE long find_taps(const struct group_window *v, int turned, struct array rea
     return n;
 }
 
-/* acc[PANEL] = the taps' products in channels [lane, lane + lanes), whose weights lie `by` behind the first
- * ones. */
-INLINE void sum_taps(const struct depth_tap *tap, int x_type, int w_type, long n, long lane, long lanes,
-                     long by, float *acc) {
+/* acc[PANEL] = the taps' products in channels [lane, lane + lanes), whose weights lie `by` behind
+ * the first ones. */
+INLINE void sum_taps(const struct depth_tap *tap, int x_type, int w_type, long n, long lane,
+                     long lanes, long by, float *acc) {
 #define X_OF(tap, i) load((struct array){(tap)->x, x_type}, lane + (i))
 #define W_OF(tap, i) load((struct array){(tap)->w, w_type}, by + (i))
     vf a = {0}, b = {0}, c = {0}, d = {0};
@@ -151,22 +157,22 @@ INLINE void sum_taps(const struct depth_tap *tap, int x_type, int w_type, long n
     if (tap < end) a += X_OF(tap, 0) * W_OF(tap, 0), b += X_OF(tap, LANES) * W_OF(tap, LANES);
     st(acc, a + c), st(acc + LANES, b + d);
 }
-#define SUM_TAPS(x_type, w_type)                                                                             \
-    {                                                                                                        \
-        sum_taps(tap, x_type, w_type, n, lane, lanes, by, acc);                                              \
-        return;                                                                                              \
+#define SUM_TAPS(x_type, w_type)                                                                   \
+    {                                                                                              \
+        sum_taps(tap, x_type, w_type, n, lane, lanes, by, acc);                                    \
+        return;                                                                                    \
     }
 /* Of operands of one type, or with one of them in floats. */
-HOT void sum_taps_of(const struct depth_tap *tap, int x_type, int w_type, long n, long lane, long lanes,
-                     long by, float *acc){
+HOT void sum_taps_of(const struct depth_tap *tap, int x_type, int w_type, long n, long lane,
+                     long lanes, long by, float *acc){
     IF_F16(x_type, IF_F16(w_type, SUM_TAPS(F16, F16))) IF_F16(x_type, SUM_TAPS(F16, w_type))
-        IF_BF16(x_type, IF_BF16(w_type, SUM_TAPS(BF16, BF16))) IF_BF16(x_type, SUM_TAPS(BF16, w_type))
-            SUM_TAPS(F32, w_type)}
+        IF_BF16(x_type, IF_BF16(w_type, SUM_TAPS(BF16, BF16)))
+            IF_BF16(x_type, SUM_TAPS(BF16, w_type)) SUM_TAPS(F32, w_type)}
 
 /* PACK_ROWS positions of the result, all channels. */
-UNUSED void depth_unit(const struct group_window *v, int turned, char *const *arg, struct array read,
-                       struct array weight, long channels, long unit, char *scratch, point_fn *point,
-                       double *sums) {
+UNUSED void depth_unit(const struct group_window *v, int turned, char *const *arg,
+                       struct array read, struct array weight, long channels, long unit,
+                       char *scratch, point_fn *point, double *sums) {
     const int *size = turned ? v->x : v->y;
     long plane = (long)size[1] * size[2], all = (long)v->batch * size[0] * plane,
          panels = (channels + PANEL - 1) / PANEL;
@@ -184,7 +190,8 @@ UNUSED void depth_unit(const struct group_window *v, int turned, char *const *ar
     }
 }
 
-/* ---- weight gradients lane by lane: a unit is all taps along W of one panel of O, over all positions ----
+/* ---- weight gradients lane by lane: a unit is all taps along W of one panel of O, over all
+ * positions ----
  */
 
 struct group_gradient {
@@ -193,7 +200,8 @@ struct group_gradient {
     int per, own;     /* channels of a group: of x and of y */
 };
 
-/* Places [*made, *made + n) of y along W that meet x with tap k, and what they meet first. Returns n. */
+/* Places [*made, *made + n) of y along W that meet x with tap k, and what they meet first. Returns
+ * n. */
 INLINE long joined(const struct group_window *v, long k, long *made, long *read) {
     long stride = v->stride[2], by = k * v->dilation[2] - v->pad[2];
     long first = by < 0 ? (-by + stride - 1) / stride : 0,
@@ -203,8 +211,8 @@ INLINE long joined(const struct group_window *v, long k, long *made, long *read)
     return last > first ? last - first : 0;
 }
 
-/* A line along W of y that meets x with this tap: where in y and in x the first position lies, how many, and
- * x's step. */
+/* A line along W of y that meets x with this tap: where in y and in x the first position lies, how
+ * many, and x's step. */
 struct met_line {
     long y, x, n, step;
 };
@@ -223,15 +231,16 @@ INLINE struct met_line meet_line(const struct group_window *v, long tap, long li
 }
 
 /* acc[PANEL] = channel c of each lane's group, of sums[channel read][PANEL]. */
-UNUSED void pick_channel(const struct reads *reads, long own, long per, long lanes, long panel, long c,
-                         const float *sums, float *acc) {
+UNUSED void pick_channel(const struct reads *reads, long own, long per, long lanes, long panel,
+                         long c, const float *sums, float *acc) {
     for (long i = 0; i < PANEL; i++) {
         long lane = panel * PANEL + i, first = reads->first + (i < LANES ? 0 : reads->apart);
         acc[i] = lane < lanes ? sums[(lane / own * per + c - first) * PANEL + i] : 0;
     }
 }
 
-/* Lane by lane: sum[PANEL] += the products of n positions, of `lanes` lanes, where groups have one channel.
+/* Lane by lane: sum[PANEL] += the products of n positions, of `lanes` lanes, where groups have one
+ * channel.
  */
 INLINE void dot_line(struct array x, long x_step, struct array y, long y_step, long n, long lanes,
                      float *sum) {
@@ -252,16 +261,17 @@ INLINE void dot_line(struct array x, long x_step, struct array y, long y_step, l
     if (n) a += load(x, 0) * load(y, 0), b += load(x, LANES) * load(y, LANES);
     st(sum, ld(sum) + (a + c)), st(sum + LANES, ld(sum + LANES) + (b + d));
 }
-#define DOT_LINE(x_type, y_type)                                                                             \
-    {                                                                                                        \
-        dot_line((struct array){x.at, x_type}, x_step, (struct array){y.at, y_type}, y_step, n, lanes, sum); \
-        return;                                                                                              \
+#define DOT_LINE(x_type, y_type)                                                                   \
+    {                                                                                              \
+        dot_line((struct array){x.at, x_type}, x_step, (struct array){y.at, y_type}, y_step, n,    \
+                 lanes, sum);                                                                      \
+        return;                                                                                    \
     }
 HOT void dot_line_of(struct array x, long x_step, struct array y, long y_step, long n, long lanes,
-                     float *sum){IF_F16(x.type, IF_F16(y.type, DOT_LINE(F16, F16)))
-                                     IF_F16(x.type, DOT_LINE(F16, y.type))
-                                         IF_BF16(x.type, IF_BF16(y.type, DOT_LINE(BF16, BF16)))
-                                             IF_BF16(x.type, DOT_LINE(BF16, y.type)) DOT_LINE(F32, y.type)}
+                     float *sum){
+    IF_F16(x.type, IF_F16(y.type, DOT_LINE(F16, F16))) IF_F16(x.type, DOT_LINE(F16, y.type))
+        IF_BF16(x.type, IF_BF16(y.type, DOT_LINE(BF16, BF16)))
+            IF_BF16(x.type, DOT_LINE(BF16, y.type)) DOT_LINE(F32, y.type)}
 
 /* v[at[i]] of each lane i. */
 INLINE vf pick(vf v, vi at) {
@@ -278,8 +288,8 @@ INLINE vf pick(vf v, vi at) {
 #endif
 }
 enum { AT_ONCE = 4 }; /* channels of a group whose sums are made together */
-/* Which channels of x the lanes of a panel's two vectors read: `n` are there from `first` on, of which
- * channel c of lane i's group is number at[c][i]. */
+/* Which channels of x the lanes of a panel's two vectors read: `n` are there from `first` on, of
+ * which channel c of lane i's group is number at[c][i]. */
 struct lane_channels {
     long first[2], n[2];
     int at[][PANEL];
@@ -292,21 +302,22 @@ UNUSED void find_channels(const struct group_gradient *g, long lane, struct lane
         for (long c = 0; c < (g->per + AT_ONCE - 1) / AT_ONCE * AT_ONCE; c++)
             for (long i = 0; i < LANES; i++) {
                 long group = (start + i) / g->own * g->per, channel = c < g->per ? c : 0;
-                from->at[c][j * LANES + i] = start + i < g->y.channels ? (int)(group + channel - first) : 0;
+                from->at[c][j * LANES + i] =
+                    start + i < g->y.channels ? (int)(group + channel - first) : 0;
             }
     }
 }
-/* sum[c][PANEL] += the products of n positions with channels [c, c + AT_ONCE) of the lanes' groups; of `many`
- * channels. */
-INLINE void dot_channels(const struct lane_channels *from, long c, long many, struct array x, long x_step,
-                         struct array y, long y_step, long n, long lanes, float *sum) {
+/* sum[c][PANEL] += the products of n positions with channels [c, c + AT_ONCE) of the lanes' groups;
+ * of `many` channels. */
+INLINE void dot_channels(const struct lane_channels *from, long c, long many, struct array x,
+                         long x_step, struct array y, long y_step, long n, long lanes, float *sum) {
 #define CHANNELS_OF(f) f(0) f(1) f(2) f(3)
-#define PLACES_OF(k)                                                                                         \
+#define PLACES_OF(k)                                                                               \
     vi at##k = *(const vi_any *)from->at[c + k], up##k = *(const vi_any *)(from->at[c + k] + LANES);
 #define SUMS_OF(k) vf a##k = {0}, b##k = {0};
 #define ADD_TO(k)  a##k += pick(low, at##k) * y_low, b##k += pick(high, up##k) * y_high;
-#define SUMS_TO(k)                                                                                           \
-    if (k < many) st(sum + k * PANEL, ld(sum + k * PANEL) + a##k);                                           \
+#define SUMS_TO(k)                                                                                 \
+    if (k < many) st(sum + k * PANEL, ld(sum + k * PANEL) + a##k);                                 \
     if (k < many) st(sum + k * PANEL + LANES, ld(sum + k * PANEL + LANES) + b##k);
     CHANNELS_OF(PLACES_OF)
     CHANNELS_OF(SUMS_OF) int whole = from->n[0] >= LANES && from->n[1] >= LANES && lanes == PANEL;
@@ -316,28 +327,30 @@ INLINE void dot_channels(const struct lane_channels *from, long c, long many, st
             low = load(x, from->first[0]), high = load(x, from->first[1]), y_low = load(y, 0),
             y_high = load(y, LANES);
         else {
-            low = load_n(x, from->first[0], from->n[0]), high = load_n(x, from->first[1], from->n[1]);
-            y_low = load_n(y, 0, lanes), y_high = lanes > LANES ? load_n(y, LANES, lanes - LANES) : (vf){0};
+            low = load_n(x, from->first[0], from->n[0]),
+            high = load_n(x, from->first[1], from->n[1]);
+            y_low = load_n(y, 0, lanes),
+            y_high = lanes > LANES ? load_n(y, LANES, lanes - LANES) : (vf){0};
         }
         CHANNELS_OF(ADD_TO)
     }
     CHANNELS_OF(SUMS_TO)
 }
-#define DOT_CHANNELS(x_type, y_type)                                                                         \
-    {                                                                                                        \
-        dot_channels(from, c, many, (struct array){x.at, x_type}, x_step, (struct array){y.at, y_type},      \
-                     y_step, n, lanes, sum);                                                                 \
-        return;                                                                                              \
+#define DOT_CHANNELS(x_type, y_type)                                                               \
+    {                                                                                              \
+        dot_channels(from, c, many, (struct array){x.at, x_type}, x_step,                          \
+                     (struct array){y.at, y_type}, y_step, n, lanes, sum);                         \
+        return;                                                                                    \
     }
-HOT void dot_channels_of(const struct lane_channels *from, long c, long many, struct array x, long x_step,
-                         struct array y, long y_step, long n, long lanes, float *sum){
+HOT void dot_channels_of(const struct lane_channels *from, long c, long many, struct array x,
+                         long x_step, struct array y, long y_step, long n, long lanes, float *sum){
     IF_F16(x.type, IF_F16(y.type, DOT_CHANNELS(F16, F16))) IF_F16(x.type, DOT_CHANNELS(F16, y.type))
-        IF_BF16(x.type, IF_BF16(y.type, DOT_CHANNELS(BF16, BF16))) IF_BF16(x.type, DOT_CHANNELS(BF16, y.type))
-            DOT_CHANNELS(F32, y.type)}
+        IF_BF16(x.type, IF_BF16(y.type, DOT_CHANNELS(BF16, BF16)))
+            IF_BF16(x.type, DOT_CHANNELS(BF16, y.type)) DOT_CHANNELS(F32, y.type)}
 
 /* All taps along W of one place of the kernel: result[tap][channel of a group][lane]. */
-UNUSED float *lane_gradient_unit(const struct group_gradient *g, char *const *arg, long panel, long place,
-                                 char *scratch) {
+UNUSED float *lane_gradient_unit(const struct group_gradient *g, char *const *arg, long panel,
+                                 long place, char *scratch) {
     const struct group_window *v = g->window;
     float *result = (float *)scratch;
     long lane = panel * PANEL, lanes = g->y.channels - lane < PANEL ? g->y.channels - lane : PANEL;
@@ -348,8 +361,10 @@ UNUSED float *lane_gradient_unit(const struct group_gradient *g, char *const *ar
         for (long kw = 0; kw < v->kernel[2]; kw++) {
             struct met_line m = meet_line(v, place * v->kernel[2] + kw, line);
             for (long at = 0; at < m.n; at += M_BLOCK) {
-                struct array x = from_element(PART_OF(arg, g->x), (m.x + at * m.step) * g->x.channels),
-                             y = from_element(PART_OF(arg, g->y), (m.y + at) * g->y.channels + lane);
+                struct array x = from_element(PART_OF(arg, g->x),
+                                              (m.x + at * m.step) * g->x.channels),
+                             y = from_element(PART_OF(arg, g->y),
+                                              (m.y + at) * g->y.channels + lane);
                 long n = m.n - at < M_BLOCK ? m.n - at : M_BLOCK, x_step = m.step * g->x.channels;
                 float *to = result + kw * g->per * PANEL;
                 if (g->per == 1 && g->own == 1)

@@ -1,6 +1,6 @@
-/* After the prelude: the instructions of bf16 that no C expression means, one function or macro each.
- * instructions_emulated.c has the same names for a CPU that lacks them. HAS_PAIRS: the target has
- * AVX512_BF16, HAS_TILES: AMX_BF16 too, and the source uses bf16. */
+/* After the prelude: the instructions of bf16 that no C expression means, one function or macro
+ * each. instructions_emulated.c has the same names for a CPU that lacks them. HAS_PAIRS: the target
+ * has AVX512_BF16, HAS_TILES: AMX_BF16 too, and the source uses bf16. */
 typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
 
 /* Rounded to nearest even; denormals count as zero. */
@@ -9,7 +9,9 @@ INLINE vh narrow_normal(vf v) {
     __asm__("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(v));
     return h;
 }
-INLINE int has_denormals(vf v) { return __builtin_ia32_fpclassps512_mask(v, 0x20, (unsigned short)-1) != 0; }
+INLINE int has_denormals(vf v) {
+    return __builtin_ia32_fpclassps512_mask(v, 0x20, (unsigned short)-1) != 0;
+}
 
 /* c + lower x * lower y + upper x * upper y, each addition rounded; denormals count as zero. */
 INLINE vf dot_pairs(vf c, vf x, vf y) {
@@ -35,15 +37,15 @@ static const struct {
 INLINE void begin_tiles(void) { __asm__ volatile("ldtilecfg %0" : : "m"(tile_shapes)); }
 INLINE void end_tiles(void) { __asm__ volatile("tilerelease"); }
 
-#define LOAD_TILE(tile, from)                                                                                \
+#define LOAD_TILE(tile, from)                                                                      \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
 /* The same of what streams by: it does not take the place of what stays in the first cache. */
-#define STREAM_TILE(tile, from)                                                                              \
+#define STREAM_TILE(tile, from)                                                                    \
     __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
-#define STORE_TILE(tile, to)                                                                                 \
+#define STORE_TILE(tile, to)                                                                       \
     __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(apart) : "memory")
 #define ZERO_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile : :)
 /* sums += left x right; in operands' order: the last one is added to. Denormals count as zero. */
-#define ADD_TILES(sums, left, right)                                                                         \
+#define ADD_TILES(sums, left, right)                                                               \
     __asm__ volatile("tdpbf16ps %%tmm" #right ", %%tmm" #left ", %%tmm" #sums : :)
 #endif

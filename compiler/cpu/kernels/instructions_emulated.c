@@ -1,6 +1,7 @@
-/* The functions and macros of instructions.c in plain C, in its place: tests run the kernels of CPUs with
- * AVX512_BF16 and AMX_BF16 on any x86-64. Source: Intel 64 and IA-32 Architectures Software Developer's
- * Manual, VCVTNEPS2BF16, VDPBF16PS, TDPBF16PS: rounding to nearest even, denormals read and written as zero.
+/* The functions and macros of instructions.c in plain C, in its place: tests run the kernels of
+ * CPUs with AVX512_BF16 and AMX_BF16 on any x86-64. Source: Intel 64 and IA-32 Architectures
+ * Software Developer's Manual, VCVTNEPS2BF16, VDPBF16PS, TDPBF16PS: rounding to nearest even,
+ * denormals read and written as zero.
  */
 typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
 
@@ -11,7 +12,8 @@ INLINE vf normal(vf v) {
 }
 INLINE vh narrow_normal(vf v) {
     vw u = (vw)normal(v), number = (vw)(v == v), last = u >> 16 & 1;
-    return __builtin_convertvector((((u + 0x7fff + last) & number) | ((u | 0x400000) & ~number)) >> 16, vh);
+    return __builtin_convertvector(
+        (((u + 0x7fff + last) & number) | ((u | 0x400000) & ~number)) >> 16, vh);
 }
 INLINE int has_denormals(vf v) {
     vw u = (vw)v;
@@ -21,7 +23,8 @@ INLINE int has_denormals(vf v) {
     return any != 0;
 }
 
-/* One product after the other is added: the upper halves first. A product of two bf16 is exact in f32. */
+/* One product after the other is added: the upper halves first. A product of two bf16 is exact in
+ * f32. */
 INLINE vf add_pair(vf c, vf x, vf y) { return normal(normal(c) + normal(normal(x) * normal(y))); }
 INLINE vf dot_pairs(vf c, vf x, vf y) {
     vf upper_x = (vf)((vw)x & 0xffff0000), upper_y = (vf)((vw)y & 0xffff0000);
@@ -35,7 +38,8 @@ INLINE v_panel ld_panel_part(const bf16 *p, long n) {
 }
 
 #if HAS_TILES
-/* The eight registers of a thread. Memory of another thread's is never read: each begins with zeros. */
+/* The eight registers of a thread. Memory of another thread's is never read: each begins with
+ * zeros. */
 static __thread vf tiles[8][16];
 INLINE void begin_tiles(void) { __builtin_memset(tiles, 0, sizeof tiles); }
 INLINE void end_tiles(void) {

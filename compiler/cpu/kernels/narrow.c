@@ -1,14 +1,16 @@
-/* Convolutions into few channels, behind contract.c: lanes lie along the channels that are summed over, so
- * that no lane is idle, and are added up at the end. */
+/* Convolutions into few channels, behind contract.c: lanes lie along the channels that are summed
+ * over, so that no lane is idle, and are added up at the end. */
 
-/* packed[made][tap][channel], channels rounded up to whole vectors, zeros behind the last. Unit: one made. */
+/* packed[made][tap][channel], channels rounded up to whole vectors, zeros behind the last. Unit:
+ * one made. */
 UNUSED void narrow_weight(const struct contraction *s, struct array w, long made, float *packed) {
     long whole = (s->reduced + LANES - 1) / LANES * LANES, o = s->weight_start * PANEL + made;
     for (long tap = 0; tap < s->weight_taps; tap++)
         for (long c = 0; c < whole; c++)
             packed[(made * s->weight_taps + tap) * whole + c] =
                 c < s->reduced
-                    ? element(w, ((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) * PANEL +
+                    ? element(w, ((o / PANEL * s->weight_taps + tap) * s->weight_channels + c) *
+                                         PANEL +
                                      o % PANEL)
                     : 0;
 }
@@ -18,7 +20,8 @@ UNUSED void narrow_weight(const struct contraction *s, struct array w, long made
 #define NARROW_STEP(r) c##r += load(a##r, k) * b;
 #define NARROW_PART(r) c##r += load_part(a##r, k, s->n - k) * b;
 #define NARROW_OUT(r)  acc[r * PANEL] = sum_lanes(c##r);
-/* acc[TILE_ROWS][PANEL]: the sum over all stretches in the first lane of each row; b: weights of one made. */
+/* acc[TILE_ROWS][PANEL]: the sum over all stretches in the first lane of each row; b: weights of
+ * one made. */
 INLINE void narrow_sum(const struct stretch *s, long n, int type, float *acc) {
     ROWS(NARROW_ZERO)
     for (const struct stretch *end = s + n; s < end; s++) {
@@ -56,8 +59,8 @@ struct narrow_scratch {
     struct stretch stretch[];
 };
 
-UNUSED void narrow_unit(const struct contraction *s, char *const *arg, const float *packed, long unit,
-                        char *scratch, rows_fn *finish, double *sums) {
+UNUSED void narrow_unit(const struct contraction *s, char *const *arg, const float *packed,
+                        long unit, char *scratch, rows_fn *finish, double *sums) {
     struct narrow_scratch *t = (void *)scratch;
     const struct positions *p = s->positions;
     long rows = fill_rows(s, p, unit * ROW_BLOCK, &t->row, ROW_BLOCK), channels = s->part->channels,
@@ -81,6 +84,7 @@ UNUSED void narrow_unit(const struct contraction *s, char *const *arg, const flo
             narrow_tile(t->stretch, some, s->part->type, t->acc + made);
             for (long i = 0; i < some; i++) t->stretch[i].b += s->weight_taps * whole;
         }
-        finish(arg, t->acc, &t->row, r, rows - r < TILE_ROWS ? rows - r : TILE_ROWS, 0, s->channels, sums);
+        finish(arg, t->acc, &t->row, r, rows - r < TILE_ROWS ? rows - r : TILE_ROWS, 0, s->channels,
+               sums);
     }
 }

@@ -1,24 +1,26 @@
-/* Behind elements.c: contractions of bf16 where the CPU multiplies them. Two neighbouring terms of an operand
- * are a word of four bytes, the first one in its lower half; vdpbf16ps multiplies the words of two operands
- * and adds both products to a float. So the loops of floats are those of pairs, with words in the places of
- * floats and half as many terms. HAS_PAIRS: the target has the instruction, and the source bf16. */
+/* Behind elements.c: contractions of bf16 where the CPU multiplies them. Two neighbouring terms of
+ * an operand are a word of four bytes, the first one in its lower half; vdpbf16ps multiplies the
+ * words of two operands and adds both products to a float. So the loops of floats are those of
+ * pairs, with words in the places of floats and half as many terms. HAS_PAIRS: the target has the
+ * instruction, and the source bf16. */
 #if HAS_PAIRS
-#define IF_PAIRS(pairs, ...)                                                                                 \
+#define IF_PAIRS(pairs, ...)                                                                       \
     if (pairs) __VA_ARGS__
-/* Words of floats as operands of such products, where denormals would count as zero: a in the lower halves.
+/* Words of floats as operands of such products, where denormals would count as zero: a in the lower
+ * halves.
  */
 INLINE vf pair_floats(vf a, vf b) {
-    return (vf)(__builtin_convertvector(narrow_normal(a), vw) | __builtin_convertvector(narrow_normal(b), vw)
-                                                                    << 16);
+    return (vf)(__builtin_convertvector(narrow_normal(a), vw) |
+                __builtin_convertvector(narrow_normal(b), vw) << 16);
 }
 
 typedef unsigned short v_panel_any __attribute__((vector_size(PANEL * 2), aligned(2), may_alias));
-#define LOWER_PAIRS                                                                                          \
-    0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45,    \
-        14, 46, 15, 47
-#define UPPER_PAIRS                                                                                          \
-    16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60,  \
-        29, 61, 30, 62, 31, 63
+#define LOWER_PAIRS                                                                                \
+    0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44,  \
+        13, 45, 14, 46, 15, 47
+#define UPPER_PAIRS                                                                                \
+    16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27,    \
+        59, 28, 60, 29, 61, 30, 62, 31, 63
 _Static_assert(LANES == 16, "the numbers above");
 /* to[lane] = the words of two rows' elements. */
 INLINE void pair_rows(v_panel a, v_panel b, float *to) {

@@ -1,9 +1,11 @@
-/* The machine's ceilings, as kernels of the plan's ABI: multiply-adds in registers, and a stream through
- * memory. */
+/* The machine's ceilings, as kernels of the plan's ABI: multiply-adds in registers, and a stream
+ * through memory. */
 #if LANES == 16
-#define ACCUMULATORS(X)                                                                                      \
-    X(0)                                                                                                     \
-    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19)
+#define ACCUMULATORS(X)                                                                            \
+    X(0)                                                                                           \
+    X(1)                                                                                           \
+    X(2)                                                                                           \
+    X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19)
 #else
 #define ACCUMULATORS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #endif
@@ -31,8 +33,8 @@ HOT vf multiply_add(void) {
     return *sum;
 }
 #else
-/* PEAK_STEPS rounds of one multiply-add an accumulator, or of two products of bf16. HOT: at -O1 gcc leaves
- * multiplication and addition apart. */
+/* PEAK_STEPS rounds of one multiply-add an accumulator, or of two products of bf16. HOT: at -O1 gcc
+ * leaves multiplication and addition apart. */
 HOT vf multiply_add(void) {
     vf a = splat(0.5f), b = splat(1.0f);
     HIDE(a);
@@ -49,8 +51,9 @@ void peak_flops_0(char *const *arg, long unit, char *scratch, char *workspace) {
     st((float *)(workspace + unit * 64), multiply_add());
     (void)arg, (void)scratch;
 }
-/* Reads and writes PEAK_BYTES of its own part of the arena, PEAK_SWEEPS times. Every line that it writes it
- * has read, so that no line is fetched for a write alone: what is counted is what moves. */
+/* Reads and writes PEAK_BYTES of its own part of the arena, PEAK_SWEEPS times. Every line that it
+ * writes it has read, so that no line is fetched for a write alone: what is counted is what moves.
+ */
 HOT void stream(float *p) {
     for (long sweep = 0; sweep < PEAK_SWEEPS; sweep++)
         for (long i = 0; i < PEAK_BYTES / 4; i += LANES) st(p + i, ld(p + i) + 1.0f);

@@ -1,5 +1,6 @@
-/* Goes in front of every generated CPU source: vectors, and the scalar functions of ops.def over them.
- * LANES, PANEL, TILE_ROWS and the block sizes are defined by the emitter, from compiler/target/target.h. */
+/* Goes in front of every generated CPU source: vectors, and the scalar functions of ops.def over
+ * them. LANES, PANEL, TILE_ROWS and the block sizes are defined by the emitter, from
+ * compiler/target/target.h. */
 typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef int vi __attribute__((vector_size(LANES * 4)));
 typedef unsigned vw __attribute__((vector_size(LANES * 4)));
@@ -11,7 +12,8 @@ typedef float vf_any __attribute__((vector_size(LANES * 4), aligned(4), may_alia
 typedef unsigned short f16, bf16; /* in memory alone (elements.c) */
 typedef unsigned short vh __attribute__((vector_size(LANES * 2)));
 typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
-/* How an asm statement holds a vector or a float: in a register, if the CPU has one of that width. */
+/* How an asm statement holds a vector or a float: in a register, if the CPU has one of that width.
+ */
 #if !defined(__x86_64__)
 #define HELD "+w"
 #elif LANES == 16 && !defined(__AVX512F__) /* emulated */
@@ -20,12 +22,13 @@ typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2),
 #define HELD "+v"
 #endif
 #define INLINE static inline __attribute__((always_inline, unused))
-/* Most of a source is written in vectors already and gains nothing from what -O1 does beyond -Og, which takes
- * half the time: but for two of its passes. Loops that gain more say so. */
+/* Most of a source is written in vectors already and gains nothing from what -O1 does beyond -Og,
+ * which takes half the time: but for two of its passes. Loops that gain more say so. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("tree-sra", "move-loop-invariants")
 #define WARM __attribute__((optimize("O1")))
-#if LANES == 16 && !defined(__AVX512F__) /* emulated: a tile would take the compiler 9 s, for no speed */
+#if LANES == 16 &&                                                                                 \
+    !defined(__AVX512F__) /* emulated: a tile would take the compiler 9 s, for no speed */
 #define HOT static __attribute__((noinline, unused))
 #define UNROLLED
 #else
@@ -52,8 +55,8 @@ INLINE long reflect_place(long x, long n) {
 /* ---- memory; the _part forms touch the first n lanes only, the others read as zero ---- */
 INLINE vf splat(float a) { return a - (vf){0}; }
 INLINE vf ld(const float *p) { return *(const vf_any *)p; }
-/* And asks for what lies n floats behind. Among sums in memory a core does not see far ahead by itself, nor
- * from row to row. */
+/* And asks for what lies n floats behind. Among sums in memory a core does not see far ahead by
+ * itself, nor from row to row. */
 INLINE vf ld_ahead(const float *p, long n) {
     __builtin_prefetch(p + n, 0, 1);
     return ld(p);
@@ -63,7 +66,9 @@ INLINE void st(float *p, vf v) { *(vf_any *)p = v; }
 INLINE vf ld_part(const float *p, long n) {
     return __builtin_ia32_loadups512_mask((const void *)p, (vf){0}, (1u << n) - 1);
 }
-INLINE void st_part(float *p, vf v, long n) { __builtin_ia32_storeups512_mask((void *)p, v, (1u << n) - 1); }
+INLINE void st_part(float *p, vf v, long n) {
+    __builtin_ia32_storeups512_mask((void *)p, v, (1u << n) - 1);
+}
 #else
 INLINE vf ld_part(const float *p, long n) {
     vf v = {0};
@@ -132,25 +137,26 @@ INLINE void stn_b(unsigned char *p, vb v, long n) {
     else
         for (long i = 0; i < n; i++) p[i] = (unsigned char)(v[i] & 1);
 }
-/* Turns a LANES x LANES block, whose rows are r0, r1, ...: halves, quarters, ... change places; LO and HI
- * take from a pair of rows what stays above and what goes below. */
-#define TURN(h, i, j)                                                                                        \
-    {                                                                                                        \
-        vf a = r##i, b = r##j;                                                                               \
-        r##i = __builtin_shufflevector(a, b, LO##h), r##j = __builtin_shufflevector(a, b, HI##h);            \
+/* Turns a LANES x LANES block, whose rows are r0, r1, ...: halves, quarters, ... change places; LO
+ * and HI take from a pair of rows what stays above and what goes below. */
+#define TURN(h, i, j)                                                                              \
+    {                                                                                              \
+        vf a = r##i, b = r##j;                                                                     \
+        r##i = __builtin_shufflevector(a, b, LO##h), r##j = __builtin_shufflevector(a, b, HI##h);  \
     }
 #if LANES == 16
-#define LOWER         0, 1, 2, 3, 4, 5, 6, 7
-#define UPPER         8, 9, 10, 11, 12, 13, 14, 15
-#define LO8           0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
-#define HI8           8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
-#define LO4           0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
-#define HI4           4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
-#define LO2           0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
-#define HI2           2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
-#define LO1           0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
-#define HI1           1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
-#define BLOCK_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define LOWER 0, 1, 2, 3, 4, 5, 6, 7
+#define UPPER 8, 9, 10, 11, 12, 13, 14, 15
+#define LO8   0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#define HI8   8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#define LO4   0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#define HI4   4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define LO2   0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#define HI2   2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define LO1   0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#define HI1   1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#define BLOCK_ROWS(X)                                                                              \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 /* clang-format off */
 #define TURN_ALL \
     TURN(8, 0, 8) TURN(8, 1, 9) TURN(8, 2, 10) TURN(8, 3, 11) TURN(8, 4, 12) TURN(8, 5, 13) \
@@ -215,8 +221,8 @@ INLINE float sum_lanes(vf v) {
     return v[0] + v[1];
 }
 
-/* Sums by lane in double, of whatever many terms: both halves of a vector; their total, lane behind lane; and
- * as they are. */
+/* Sums by lane in double, of whatever many terms: both halves of a vector; their total, lane behind
+ * lane; and as they are. */
 struct sums {
     vd lower, upper;
 };
@@ -232,17 +238,18 @@ INLINE double total(struct sums s) {
 }
 INLINE vf narrow(struct sums s) {
     vf v;
-    for (int i = 0; i < LANES / 2; i++) v[i] = (float)s.lower[i], v[i + LANES / 2] = (float)s.upper[i];
+    for (int i = 0; i < LANES / 2; i++)
+        v[i] = (float)s.lower[i], v[i + LANES / 2] = (float)s.upper[i];
     return v;
 }
 
 /* ---- scalar functions, one lane at a time where speed does not matter ---- */
 #define V(x) ((x) - (vf){0}) /* a scalar literal becomes a vector; x - 0 is x */
-#define EACH(f, a)                                                                                           \
-    ({                                                                                                       \
-        vf each_a = (a), each_r;                                                                             \
-        for (int each_i = 0; each_i < LANES; each_i++) each_r[each_i] = f(each_a[each_i]);                   \
-        each_r;                                                                                              \
+#define EACH(f, a)                                                                                 \
+    ({                                                                                             \
+        vf each_a = (a), each_r;                                                                   \
+        for (int each_i = 0; each_i < LANES; each_i++) each_r[each_i] = f(each_a[each_i]);         \
+        each_r;                                                                                    \
     })
 INLINE vf v_pick(vi m, vf a, vf b) { return (vf)(((vi)a & m) | ((vi)b & ~m)); }
 INLINE vf v_truth(vi m) { return (vf)((vi)splat(1.0f) & m); }
@@ -309,10 +316,11 @@ INLINE vf v_pow(vf a, vf b) {
     return r;
 }
 
-/* exp(x) as y 2^n by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6; the constants are the
- * Taylor series' improved by least squares. */
+/* exp(x) as y 2^n by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6; the constants
+ * are the Taylor series' improved by least squares. */
 INLINE vf exp_parts(vf x, vf *n) {
-    vf t = v_on(x, splat(1.44269504f), 12582912.0f); /* 1.5 * 2^23: rounds to an integer in the low bits */
+    vf t = v_on(x, splat(1.44269504f),
+                12582912.0f); /* 1.5 * 2^23: rounds to an integer in the low bits */
     *n = t - 12582912.0f;
     vf r = v_fma(*n, splat(2.12194440e-4f), v_fma(*n, splat(-0.693359375f), x));
     vf y = v_on(v_on(splat(1.9875691e-4f), r, 1.3981999e-3f), r, 8.3334519e-3f);
@@ -321,7 +329,9 @@ INLINE vf exp_parts(vf x, vf *n) {
 }
 /* y 2^n, n a whole number. In two steps, so that results below the normal range come out right. */
 #if defined(__AVX512F__) && LANES == 16 && defined(__clang__)
-INLINE vf scale(vf y, vf n) { return __builtin_ia32_scalefps512_mask(y, n, y, (unsigned short)-1, 4); }
+INLINE vf scale(vf y, vf n) {
+    return __builtin_ia32_scalefps512_mask(y, n, y, (unsigned short)-1, 4);
+}
 #elif defined(__AVX512F__) && LANES == 16
 INLINE vf scale(vf y, vf n) { return __builtin_ia32_scalefps512_mask(y, n, y, (short)-1, 4); }
 #else
@@ -361,23 +371,24 @@ INLINE vf look_up(const float *table, vi i) {
     return __builtin_ia32_permvarsf512_mask(ld(table), i, (vf){0}, (short)-1);
 }
 #endif
-/* erf(c + r) - r as a polynomial in r around each of 16 places c, 67 / 256 apart, by least squares weighted
- * towards the smallest largest error: by its power, then by place. */
+/* erf(c + r) - r as a polynomial in r around each of 16 places c, 67 / 256 apart, by least squares
+ * weighted towards the smallest largest error: by its power, then by place. */
 static const float erf_powers[6][LANES] __attribute__((aligned(64))) = {
-    {0, 0.288711548f, 0.540853143f, 0.733164072f, 0.861261427f, 0.935777366f, 0.973632574f, 0.990427017f,
-     0.996933699f, 0.999135077f, 0.999785483f, 0.99995327f, 0.999991059f, 0.99999851f, 0.999999762f, 1},
-    {0.128379166f, 0.0536766574f, -0.142045751f, -0.390848398f, -0.622869909f, -0.79640758f, -0.904162288f,
-     -0.960661709f, -0.985920072f, -0.995605707f, -0.998804152f, -0.999716222f, -0.999941289f, -0.99998939f,
-     -0.999998331f, -0.999999762f},
-    {2.9349215e-07f, -0.275763065f, -0.449077636f, -0.478267103f, -0.394809932f, -0.266431421f, -0.150489688f,
-     -0.0720736086f, -0.0294898562f, -0.0103504481f, -0.00313535472f, -0.000818542263f, -0.000180668576f,
-     -3.92196816e-05f, 2.57994179e-06f, -1.4070929e-05f},
-    {-0.376142472f, -0.303136319f, -0.129289612f, 0.0473042391f, 0.149831682f, 0.164557219f, 0.125605494f,
-     0.0749095827f, 0.0364557654f, 0.0147889052f, 0.00506210979f, 0.00147331262f, 0.000366509426f,
-     7.82170828e-05f, 1.43593343e-05f, 2.2723857e-06f},
-    {0.000298859697f, 0.130665883f, 0.182287306f, 0.139772788f, 0.0534343608f, -0.0178015884f, -0.0484859683f,
-     -0.0442301109f, -0.0277737547f, -0.0140289273f, -0.00529567013f, -0.0017760864f, -0.000740104762f,
-     6.19407874e-05f, -0.000531926809f, 0.000764669501f},
+    {0, 0.288711548f, 0.540853143f, 0.733164072f, 0.861261427f, 0.935777366f, 0.973632574f,
+     0.990427017f, 0.996933699f, 0.999135077f, 0.999785483f, 0.99995327f, 0.999991059f, 0.99999851f,
+     0.999999762f, 1},
+    {0.128379166f, 0.0536766574f, -0.142045751f, -0.390848398f, -0.622869909f, -0.79640758f,
+     -0.904162288f, -0.960661709f, -0.985920072f, -0.995605707f, -0.998804152f, -0.999716222f,
+     -0.999941289f, -0.99998939f, -0.999998331f, -0.999999762f},
+    {2.9349215e-07f, -0.275763065f, -0.449077636f, -0.478267103f, -0.394809932f, -0.266431421f,
+     -0.150489688f, -0.0720736086f, -0.0294898562f, -0.0103504481f, -0.00313535472f,
+     -0.000818542263f, -0.000180668576f, -3.92196816e-05f, 2.57994179e-06f, -1.4070929e-05f},
+    {-0.376142472f, -0.303136319f, -0.129289612f, 0.0473042391f, 0.149831682f, 0.164557219f,
+     0.125605494f, 0.0749095827f, 0.0364557654f, 0.0147889052f, 0.00506210979f, 0.00147331262f,
+     0.000366509426f, 7.82170828e-05f, 1.43593343e-05f, 2.2723857e-06f},
+    {0.000298859697f, 0.130665883f, 0.182287306f, 0.139772788f, 0.0534343608f, -0.0178015884f,
+     -0.0484859683f, -0.0442301109f, -0.0277737547f, -0.0140289273f, -0.00529567013f,
+     -0.0017760864f, -0.000740104762f, 6.19407874e-05f, -0.000531926809f, 0.000764669501f},
     {0.110910431f, 0.0782253966f, 0.00128169684f, -0.0584267899f, -0.0669282302f, -0.0393515229f,
      -0.00744902529f, 0.010082664f, 0.0127474507f, 0.00872375257f, 0.00434200885f, 0.00170041621f,
      0.000542375317f, 0.000143642799f, 3.19386563e-05f, 6.00960175e-06f},
@@ -392,8 +403,8 @@ INLINE vf v_erf(vf a) {
     return (vf)((vi)y | ((vi)a & (int)0x80000000u));
 }
 #else
-/* erf: odd polynomial below 1, above it 1 - exp(polynomial), which is log(1 - erf); both by least squares,
- * weighted towards the smallest largest error. Within 2 ulp. */
+/* erf: odd polynomial below 1, above it 1 - exp(polynomial), which is log(1 - erf); both by least
+ * squares, weighted towards the smallest largest error. Within 2 ulp. */
 INLINE vf v_erf(vf a) {
     vf x = v_abs(a), z = a * a, t = smaller(splat(4.0f), x);
     vf small = v_on(v_on(splat(7.8891193e-5f), z, -8.02084105e-4f), z, 5.18953521e-3f);
@@ -453,18 +464,19 @@ INLINE float smallest(vf v) {
     return r;
 }
 
-/* Sums whose operands are rounded first: a product is not kept for a multiply-add (dl_kinstr.apart). */
+/* Sums whose operands are rounded first: a product is not kept for a multiply-add
+ * (dl_kinstr.apart). */
 #define ROUNDED(v) __asm__("" : HELD(v))
-#define APART(T, p)                                                                                          \
-    INLINE T p##add_apart(T a, T b) {                                                                        \
-        ROUNDED(a);                                                                                          \
-        ROUNDED(b);                                                                                          \
-        return a + b;                                                                                        \
-    }                                                                                                        \
-    INLINE T p##sub_apart(T a, T b) {                                                                        \
-        ROUNDED(a);                                                                                          \
-        ROUNDED(b);                                                                                          \
-        return a - b;                                                                                        \
+#define APART(T, p)                                                                                \
+    INLINE T p##add_apart(T a, T b) {                                                              \
+        ROUNDED(a);                                                                                \
+        ROUNDED(b);                                                                                \
+        return a + b;                                                                              \
+    }                                                                                              \
+    INLINE T p##sub_apart(T a, T b) {                                                              \
+        ROUNDED(a);                                                                                \
+        ROUNDED(b);                                                                                \
+        return a - b;                                                                              \
     }
 APART(vf, v_)
 APART(float, s_)

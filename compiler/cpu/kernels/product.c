@@ -1,17 +1,19 @@
-/* Products by axis names, around the tile of contract.c. The right operand is packed into panels once a
- * launch, [column of panels][term][PANEL], so that the tile streams it; the left one is read as it lies where
- * its terms are floats side by side, and is otherwise packed: block by block, or, where many units share a
- * block, once a launch behind the panels. Where operands' elements lie is the emitter's: `at` functions from
- * the numbers of batch, row (or column) and term to an offset.
+/* Products by axis names, around the tile of contract.c. The right operand is packed into panels
+ * once a launch, [column of panels][term][PANEL], so that the tile streams it; the left one is read
+ * as it lies where its terms are floats side by side, and is otherwise packed: block by block, or,
+ * where many units share a block, once a launch behind the panels. Where operands' elements lie is
+ * the emitter's: `at` functions from the numbers of batch, row (or column) and term to an offset.
  *
- * Of pairs (pairs.c) a term is a word of two: the left operand is read where it lies, but where a zero must
- * stand beside its last term, and of the right one either terms or columns are neighbours. */
+ * Of pairs (pairs.c) a term is a word of two: the left operand is read where it lies, but where a
+ * zero must stand beside its last term, and of the right one either terms or columns are
+ * neighbours. */
 typedef long offset_fn(long batch, long row, long term);
-/* The rest of a kernel at `rows` rows from `row` on: `acc` has the sums of `n` columns from `column` on,
- * PANEL a row, those of a panel `step` behind those of the one before; `sums`: what is reduced beside them.
- * Or what asks memory for all that it will touch, before the sums are made; 0: nothing. */
-typedef void product_fn(char *const *arg, const float *acc, long batch, long row, long rows, long column,
-                        long n, long step, double *sums);
+/* The rest of a kernel at `rows` rows from `row` on: `acc` has the sums of `n` columns from
+ * `column` on, PANEL a row, those of a panel `step` behind those of the one before; `sums`: what is
+ * reduced beside them. Or what asks memory for all that it will touch, before the sums are made; 0:
+ * nothing. */
+typedef void product_fn(char *const *arg, const float *acc, long batch, long row, long rows,
+                        long column, long n, long step, double *sums);
 struct product {
     long batch, rows, columns, terms;
     int pairs;               /* do `terms` count words? */
@@ -19,15 +21,17 @@ struct product {
     int across;              /* are a row's panels finished together, as they lie in memory? */
     struct part left, right; /* arguments; channels: none */
     int direct;              /* is the left one read where it lies? */
-    long left_packed;        /* floats from the panels to the left one, packed once a launch; 0: it is not */
+    long left_packed; /* floats from the panels to the left one, packed once a launch; 0: it is not
+                       */
     long left_step, right_step; /* from term to term, */
-    long row_step,
-        column_step; /* from row to row and column to column, where that is the same everywhere; 0: ask */
+    long row_step, column_step; /* from row to row and column to column, where that is the same
+                                   everywhere; 0: ask */
     offset_fn *left_at, *right_at;
     product_fn *fetch;
-    long unit_rows, unit_panels; /* rows, at most ROW_BLOCK, by columns of panels that a unit works on */
-    int by_rows; /* units of the same rows follow each other: all panels stay in cache, else these rows' are
-                    read again for each group of panels */
+    long unit_rows,
+        unit_panels; /* rows, at most ROW_BLOCK, by columns of panels that a unit works on */
+    int by_rows; /* units of the same rows follow each other: all panels stay in cache, else these
+                    rows' are read again for each group of panels */
 };
 
 INLINE long panels_of(const struct product *s) { return (s->columns + PANEL - 1) / PANEL; }
@@ -48,7 +52,8 @@ UNUSED void pair_right(const struct product *s, const bf16 *from, long batch, lo
     if (m == PANEL && s->right_step == 1 && s->column_step > 1)
         for (; 2 * (k + LANES) <= s->elements; k += LANES)
             for (long i = 0; i < PANEL; i += LANES)
-                turn_words(from + s->right_at(batch, column + i, 2 * k), s->column_step, to + k * PANEL + i);
+                turn_words(from + s->right_at(batch, column + i, 2 * k), s->column_step,
+                           to + k * PANEL + i);
     for (; k < s->terms; k++) {
         int both = 2 * k + 1 < s->elements;
         if (s->column_step == 1) {
@@ -60,7 +65,8 @@ UNUSED void pair_right(const struct product *s, const bf16 *from, long batch, lo
         for (long i = 0; i < PANEL; i++) { /* terms are neighbours */
             bf16 word[2] = {0};
             if (i < m)
-                __builtin_memcpy(word, from + s->right_at(batch, column + i, 2 * k), both ? sizeof word : 2);
+                __builtin_memcpy(word, from + s->right_at(batch, column + i, 2 * k),
+                                 both ? sizeof word : 2);
             __builtin_memcpy(to + k * PANEL + i, word, sizeof word);
         }
     }
@@ -78,11 +84,12 @@ UNUSED void pack_right(const struct product *s, char *const *arg, long unit, flo
         pair_right(s, from.at, batch, column, m, to);
         return;
     })
-    if (m == PANEL && s->right_step == 1 && s->column_step > 1) /* terms are neighbours: blocks are turned */
+    if (m == PANEL && s->right_step == 1 &&
+        s->column_step > 1) /* terms are neighbours: blocks are turned */
         for (; k + LANES <= s->terms; k += LANES)
             for (long i = 0; i < PANEL; i += LANES)
-                turn_block(from, s->right_at(batch, column + i, k), s->column_step, to + k * PANEL + i,
-                           PANEL);
+                turn_block(from, s->right_at(batch, column + i, k), s->column_step,
+                           to + k * PANEL + i, PANEL);
     for (; k < s->terms; k++) {
         if (s->column_step == 1) {
             long row = s->right_at(batch, column, k);
@@ -102,7 +109,8 @@ struct product_scratch {
 };
 
 /* Rows [row, row + n) of the left operand: left[row][term]. */
-UNUSED void pack_left(const struct product *s, struct array from, long batch, long row, long n, float *left) {
+UNUSED void pack_left(const struct product *s, struct array from, long batch, long row, long n,
+                      float *left) {
     IF_PAIRS(s->pairs, {
         for (long i = 0; i < n; i++)
             copy_words(from_element(from, s->left_at(batch, row + i, 0)).at, s->elements,
@@ -120,7 +128,8 @@ UNUSED void pack_left(const struct product *s, struct array from, long batch, lo
             for (long i = 0; i < n; i++) left[i * s->terms + k] = element(from, at + i);
             continue;
         }
-        for (long i = 0; i < n; i++) left[i * s->terms + k] = element(from, s->left_at(batch, row + i, k));
+        for (long i = 0; i < n; i++)
+            left[i * s->terms + k] = element(from, s->left_at(batch, row + i, k));
     }
 }
 
@@ -134,12 +143,14 @@ UNUSED void pack_left_block(const struct product *s, char *const *arg, long unit
 }
 
 #if HAS_TILES
-/* Of operands whose rows and columns are neighbours (a weight gradient's): the words of some terms, of all
- * panels and of all bands, [block of words][BAND][TILE_WORDS] each. Memory is read as it lies, row by row. */
+/* Of operands whose rows and columns are neighbours (a weight gradient's): the words of some terms,
+ * of all panels and of all bands, [block of words][BAND][TILE_WORDS] each. Memory is read as it
+ * lies, row by row. */
 UNUSED void pack_terms(const struct product *s, char *const *arg, long unit, float *packed) {
     long blocks = s->terms / TILE_WORDS, batch = unit / blocks, k = unit % blocks * TILE_WORDS;
     long panels = panels_of(s), bands = (s->rows + BAND - 1) / BAND;
-    const bf16 *left = PART_OF(arg, s->left).at, *right = PART_OF(arg, s->right).at, *from[2 * TILE_WORDS];
+    const bf16 *left = PART_OF(arg, s->left).at, *right = PART_OF(arg, s->right).at,
+               *from[2 * TILE_WORDS];
     for (long i = 0; i < 2 * TILE_WORDS; i++)
         from[i] = 2 * k + i < s->elements ? right + s->right_at(batch, 0, 2 * k + i) : 0;
     for (long p = 0; p < panels; p++) {
@@ -165,15 +176,16 @@ UNUSED void pack_terms(const struct product *s, char *const *arg, long unit, flo
         for (long i = 0; i < TILE_WORDS * TILE_WORDS; i += LANES) st(to + i, (vf){0});
         for (long i = 0; i < s->rows - row; i++)
             for (long j = 0; j < TILE_WORDS; j++)
-                __builtin_memcpy(to + i * TILE_WORDS + j, &(bf16[2]){at[2 * j][i], at[2 * j + 1][i]},
-                                 sizeof *to);
+                __builtin_memcpy(to + i * TILE_WORDS + j,
+                                 &(bf16[2]){at[2 * j][i], at[2 * j + 1][i]}, sizeof *to);
     }
 }
 
-/* Rows [row, row + n) by panels [first, last) of one batch, by bands. Scratch: a chain's words, sums of all
- * panels, [panel][BAND][PANEL]. */
-HOT void product_bands(const struct product *s, char *const *arg, const float *packed, long batch, long row,
-                       long n, long first, long last, float *words, product_fn *finish, double *sums) {
+/* Rows [row, row + n) by panels [first, last) of one batch, by bands. Scratch: a chain's words,
+ * sums of all panels, [panel][BAND][PANEL]. */
+HOT void product_bands(const struct product *s, char *const *arg, const float *packed, long batch,
+                       long row, long n, long first, long last, float *words, product_fn *finish,
+                       double *sums) {
     struct array from = PART_OF(arg, s->left);
     const float *right = packed + batch * panels_of(s) * s->terms * PANEL;
     float *acc = words + CHAIN * BAND;
@@ -181,13 +193,14 @@ HOT void product_bands(const struct product *s, char *const *arg, const float *p
     begin_tiles();
     for (long r = 0; r < n; r += BAND) {
         long rows = n - r < BAND ? n - r : BAND, bands = (s->rows + BAND - 1) / BAND;
-        const float *band = packed + s->left_packed + (batch * bands + (row + r) / BAND) * s->terms * BAND,
+        const float *band = packed + s->left_packed +
+                            (batch * bands + (row + r) / BAND) * s->terms * BAND,
                     *left = from_element(from, s->left_at(batch, row + r, 0)).at;
         for (long k = 0; k == 0 || k < s->terms; k += chain) {
             long some = s->terms - k < chain ? s->terms - k : chain,
                  elements = s->elements - 2 * k < 2 * some ? s->elements - 2 * k : 2 * some;
-            int as_it_lies =
-                rows == BAND && s->row_step % 2 == 0 && s->row_step && elements % (2 * TILE_WORDS) == 0;
+            int as_it_lies = rows == BAND && s->row_step % 2 == 0 && s->row_step &&
+                             elements % (2 * TILE_WORDS) == 0;
             for (long i = 0; i < rows && !as_it_lies && !s->left_packed; i++)
                 pack_words(from_element(from, s->left_at(batch, row + r + i, 2 * k)).at, elements,
                            words + i * TILE_WORDS);
@@ -207,8 +220,8 @@ HOT void product_bands(const struct product *s, char *const *arg, const float *p
         long panels = s->across ? last - first : 1; /* at once */
         for (long p = first; p < last; p += panels) {
             long column = p * PANEL, m = s->columns - column, most = panels * PANEL;
-            finish(arg, acc + (p - first) * BAND * PANEL, batch, row + r, rows, column, m < most ? m : most,
-                   BAND * PANEL, sums);
+            finish(arg, acc + (p - first) * BAND * PANEL, batch, row + r, rows, column,
+                   m < most ? m : most, BAND * PANEL, sums);
         }
     }
     end_tiles();
@@ -227,8 +240,8 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     long n = s->rows - row < s->unit_rows ? s->rows - row : s->unit_rows;
     long last = (group + 1) * s->unit_panels < panels ? (group + 1) * s->unit_panels : panels;
     IF_TILES(s->pairs, {
-        product_bands(s, arg, packed, batch, row, n, group * s->unit_panels, last, (float *)scratch, finish,
-                      sums);
+        product_bands(s, arg, packed, batch, row, n, group * s->unit_panels, last, (float *)scratch,
+                      finish, sums);
         return;
     })
     struct array from = PART_OF(arg, s->left);
@@ -240,7 +253,8 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     else if (!s->direct)
         pack_left(s, from, batch, row, n, t->left);
     for (long i = 0; i < n; i++)
-        rows[i] = s->direct ? from_element(from, s->left_at(batch, row + i, 0)).at : left + i * s->terms;
+        rows[i] =
+            s->direct ? from_element(from, s->left_at(batch, row + i, 0)).at : left + i * s->terms;
     for (long i = n; i % TILE_ROWS; i++) rows[i] = rows[n - 1]; /* computed, and not looked at */
     for (long p = group * s->unit_panels; p < last; p++) {
         const float *right = packed + (batch * panels + p) * s->terms * PANEL;

@@ -1,5 +1,6 @@
-/* Random numbers: ir/base/philox.h in vectors. A block is four words in a row, so that a vector holds LANES /
- * 4 blocks, and the two words that a round multiplies are the lower halves of its 64-bit lanes. */
+/* Random numbers: ir/base/philox.h in vectors. A block is four words in a row, so that a vector
+ * holds LANES / 4 blocks, and the two words that a round multiplies are the lower halves of its
+ * 64-bit lanes. */
 typedef unsigned vu __attribute__((vector_size(LANES * 4)));
 typedef unsigned long vq __attribute__((vector_size(LANES * 4)));
 typedef long long vl __attribute__((vector_size(LANES * 4)));
@@ -34,12 +35,13 @@ INLINE vu random_blocks(vq block, long seed, long step, int number) {
     vq zero = {0}, factors = EVEN(zero + 0xD2511F53u, zero + 0xCD9E8D57u);
     vq weyl = EVEN(zero + 0x9E3779B9u, zero + 0xBB67AE85u);
     vq key = EVEN(zero + (unsigned)seed, zero + ((unsigned long)seed >> 32));
-    vq place = zero + ((unsigned)step | (unsigned long)STREAM(number) << 32), c = EVEN(block, place);
-#define ROUND                                                                                                \
-    {                                                                                                        \
-        vu product = (vu)mul_lower(c, factors);                                                              \
-        c = (vq)__builtin_shufflevector(product, product, TURNED) ^ (c >> 32) ^ key;                         \
-        key = (vq)((vu)key + (vu)weyl);                                                                      \
+    vq place = zero + ((unsigned)step | (unsigned long)STREAM(number) << 32),
+       c = EVEN(block, place);
+#define ROUND                                                                                      \
+    {                                                                                              \
+        vu product = (vu)mul_lower(c, factors);                                                    \
+        c = (vq)__builtin_shufflevector(product, product, TURNED) ^ (c >> 32) ^ key;               \
+        key = (vq)((vu)key + (vu)weyl);                                                            \
     }
     ROUND ROUND ROUND ROUND ROUND ROUND ROUND ROUND ROUND ROUND
 #undef ROUND
@@ -69,7 +71,8 @@ INLINE vf v_random_row(unsigned long at, long seed, long step, int number) {
     if (at % 4) { /* begins within a block */
         unsigned both[2 * LANES];
         vu next = random_blocks(block + LANES / 4, seed, step, number);
-        __builtin_memcpy(both, &words, sizeof words), __builtin_memcpy(both + LANES, &next, sizeof next);
+        __builtin_memcpy(both, &words, sizeof words),
+            __builtin_memcpy(both + LANES, &next, sizeof next);
         __builtin_memcpy(&words, both + at % 4, sizeof words);
     }
     return unit_floats(words);

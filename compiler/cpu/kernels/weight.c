@@ -1,4 +1,5 @@
-/* The loops of weight gradients: units, blocks, the positions that reach inside the input (weight_tiles.c).
+/* The loops of weight gradients: units, blocks, the positions that reach inside the input
+ * (weight_tiles.c).
  */
 /* Where a unit's data lie behind its scratch. */
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
@@ -12,8 +13,8 @@ INLINE long block_size(const struct weight_gradient *s) {
     return (long)s->unit_groups * s->unit_panels * s->unit_rows * PANEL;
 }
 
-/* One position of whose taps along W only some lie inside, w the first one's. What lies outside is not there
- * at all: a zero in its place would make an infinity of dy's NaN. */
+/* One position of whose taps along W only some lie inside, w the first one's. What lies outside is
+ * not there at all: a zero in its place would make an infinity of dy's NaN. */
 UNUSED void sum_edge(const struct weight_gradient *s, char *const *arg, const float *y,
                      const struct grad_block *b, long x_at, long w, float *sum) {
     long tap = w < 0 ? -w : 0, end = s->in[2] - w < s->run ? s->in[2] - w : s->run;
@@ -30,8 +31,8 @@ UNUSED void sum_edge(const struct weight_gradient *s, char *const *arg, const fl
         }
 }
 
-/* The positions of the block that reach inside the input with all taps of a group whose first lies k away;
- * those of whose taps only some lie inside are summed at once. */
+/* The positions of the block that reach inside the input with all taps of a group whose first lies
+ * k away; those of whose taps only some lie inside are summed at once. */
 INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                   const struct grad_block *b, const int k[3], float *sum) {
     const float *y = packed_y(s, t);
@@ -40,7 +41,8 @@ INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad
         if ((unsigned)(l->at[0] + k[0]) >= (unsigned)s->in[0]) continue;
         if ((unsigned)(l->at[1] + k[1]) >= (unsigned)s->in[1]) continue;
         long x = l->x + by, w = l->at[2] + k[2], m = l->from, end = m + l->n;
-        for (; m < end && w < 0; m++, x += step, w += step) sum_edge(s, arg, y + m * PANEL, b, x, w, sum);
+        for (; m < end && w < 0; m++, x += step, w += step)
+            sum_edge(s, arg, y + m * PANEL, b, x, w, sum);
         for (; m < end && w + s->run <= s->in[2]; m++, x += step, w += step)
             t->y_at[some] = (int)m * PANEL, t->x_at[some++] = x;
         for (; m < end && w < s->in[2]; m++, x += step, w += step)
@@ -49,10 +51,11 @@ INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad
     return some;
 }
 
-/* Adds the packed positions of a group to a tile of rows from r on: to[row][PANEL]. y: of its panel. */
-INLINE void sum_tile(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                     const struct grad_block *b, const struct reads *reads, long r, const float *y, long some,
-                     float *to) {
+/* Adds the packed positions of a group to a tile of rows from r on: to[row][PANEL]. y: of its
+ * panel. */
+INLINE void sum_tile(const struct weight_gradient *s, char *const *arg,
+                     const struct grad_scratch *t, const struct grad_block *b,
+                     const struct reads *reads, long r, const float *y, long some, float *to) {
     long rows = b->rows - r < s->height ? b->rows - r : s->height, apart = reads->apart;
     if (apart && !s->direct) apart = packed_floats(s);
     IF_VECTOR_PAIRS(s->pairs, {
@@ -62,8 +65,8 @@ INLINE void sum_tile(const struct weight_gradient *s, char *const *arg, const st
     grad_tile_fn *tile = grad_tiles[rows];
     IF_APART(apart, tile = grad_tiles_apart[rows];)
     if (s->direct)
-        tile((const float *)arg[s->x->arg] + reads->first + b->row + r, t->x_at, s->x->channels, apart, y,
-             t->y_at, some, to);
+        tile((const float *)arg[s->x->arg] + reads->first + b->row + r, t->x_at, s->x->channels,
+             apart, y, t->y_at, some, to);
     else
         tile(t->data + r * M_BLOCK, t->order, GRAD_HEIGHT, apart, y, t->y_at, some, to);
 }
@@ -76,7 +79,8 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
         return;
     })
     int groups_w = s->kernel[2] / s->run;
-    long tiles = s->unit_groups * b->panels * ((b->rows + s->height - 1) / s->height), tile = 0, fetched = 0;
+    long tiles = s->unit_groups * b->panels * ((b->rows + s->height - 1) / s->height), tile = 0,
+         fetched = 0;
     float *y = packed_y(s, t);
     if (!s->pairs) pack_y(s, arg, t, b, n, y);
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
@@ -95,7 +99,8 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
             for (long r = 0; r < b->rows; r += s->height) {
                 sum_tile(s, arg, t, b, reads, r, y + p * M_BLOCK * PANEL, some,
                          sum + (p * s->unit_rows + r) * PANEL);
-                for (tile++; fetched * tiles < tile * n; fetched++) fetch_behind(s, arg, t, b, fetched, n);
+                for (tile++; fetched * tiles < tile * n; fetched++)
+                    fetch_behind(s, arg, t, b, fetched, n);
             }
         }
         sum += (long)s->unit_panels * s->unit_rows * PANEL;
@@ -103,8 +108,9 @@ UNUSED void sum_block(const struct weight_gradient *s, char *const *arg, struct 
 }
 
 /* The sums of a block over dy's positions from `from` to `to`. */
-UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
-                          long from, long to, struct grad_scratch *t, float *sum) {
+UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg,
+                          const struct grad_block *b, long from, long to, struct grad_scratch *t,
+                          float *sum) {
     int per_d = s->gather ? s->groups : s->kernel[2] / s->run * s->kernel[1],
         kd = (int)b->group / per_d * s->dilation[0], one_d = !s->gather && s->unit_groups <= per_d;
     int at[4]; /* of dy: batch, D, H, W */
@@ -137,7 +143,8 @@ INLINE long count_blocks(int all, int unit) { return (all + unit - 1) / unit; }
 
 /* Blocks: groups, then panels, then rows. */
 INLINE struct grad_block block_of(const struct weight_gradient *s, long number) {
-    long rows = count_blocks(s->rows, s->unit_rows), panels = count_blocks(s->panels, s->unit_panels);
+    long rows = count_blocks(s->rows, s->unit_rows),
+         panels = count_blocks(s->panels, s->unit_panels);
     struct grad_block b = {.group = number / (rows * panels) * s->unit_groups,
                            .row = number % rows * s->unit_rows,
                            .panel = number / rows % panels * s->unit_panels};
@@ -146,17 +153,19 @@ INLINE struct grad_block block_of(const struct weight_gradient *s, long number) 
     return b;
 }
 
-UNUSED void finish_block(const struct weight_gradient *s, char *const *arg, const struct grad_block *b,
-                         const float *sum, block_fn *finish, double *sums) {
+UNUSED void finish_block(const struct weight_gradient *s, char *const *arg,
+                         const struct grad_block *b, const float *sum, block_fn *finish,
+                         double *sums) {
     long step = (long)s->unit_rows * PANEL;
     for (long g = 0; g < s->unit_groups; g++)
-        finish(arg, b->group + g, b->panel, b->panels, b->row, b->rows, sum + g * s->unit_panels * step, step,
-               sums);
+        finish(arg, b->group + g, b->panel, b->panels, b->row, b->rows,
+               sum + g * s->unit_panels * step, step, sums);
 }
 
-/* A share of a block's positions: into the workspace, [block][share]; all of them: finished at once. */
-UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long unit, char *scratch,
-                          char *workspace, block_fn *finish, double *sums) {
+/* A share of a block's positions: into the workspace, [block][share]; all of them: finished at
+ * once. */
+UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long unit,
+                          char *scratch, char *workspace, block_fn *finish, double *sums) {
     struct grad_scratch *t = (void *)scratch;
     struct grad_block b = block_of(s, unit / s->shares);
     long share = unit % s->shares, all = (long)s->batch * s->out[0] * s->out[1] * s->out[2];
@@ -167,8 +176,8 @@ UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, lon
 }
 
 /* Adds a block's shares, in their order. */
-UNUSED void gradient_shares(const struct weight_gradient *s, char *const *arg, long unit, char *scratch,
-                            const char *workspace, block_fn *finish, double *sums) {
+UNUSED void gradient_shares(const struct weight_gradient *s, char *const *arg, long unit,
+                            char *scratch, const char *workspace, block_fn *finish, double *sums) {
     struct grad_block b = block_of(s, unit);
     long size = block_size(s);
     const float *from = (const float *)workspace + unit * s->shares * size;

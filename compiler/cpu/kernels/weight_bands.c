@@ -1,15 +1,15 @@
-/* Weight gradients of pairs by tiles, in the place of weight_pairs.c: sums of a group are a matrix of dy's
- * channels by x's, so that what must be turned, and so costs most, is dy, which all groups read at the same
- * positions: it is turned once a block. x's rows lie as a right operand wants them; two neighbouring
- * positions of the block, which a group's taps move, are paired for each group. The finished sums are turned,
- * 32 by 32 at a time, into the order of weight.c. */
+/* Weight gradients of pairs by tiles, in the place of weight_pairs.c: sums of a group are a matrix
+ * of dy's channels by x's, so that what must be turned, and so costs most, is dy, which all groups
+ * read at the same positions: it is turned once a block. x's rows lie as a right operand wants
+ * them; two neighbouring positions of the block, which a group's taps move, are paired for each
+ * group. The finished sums are turned, 32 by 32 at a time, into the order of weight.c. */
 #if HAS_TILES
 enum { WORD_BLOCKS = M_BLOCK / 2 / TILE_WORDS, BAND_FLOATS = WORD_BLOCKS * BLOCK_FLOATS };
 _Static_assert(BAND == PANEL && TILE_WORDS == LANES, "sums are turned where they stand");
 _Static_assert(M_BLOCK <= ROW_BLOCK, "a block's positions are rows that are gathered");
 
-/* dy's words of a block: [panel][block of words][BAND][TILE_WORDS], zeros behind its n positions and
- * its last channel. Returns whether all are finite. */
+/* dy's words of a block: [panel][block of words][BAND][TILE_WORDS], zeros behind its n positions
+ * and its last channel. Returns whether all are finite. */
 UNUSED int turn_y(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
                   const struct grad_block *b, long n, float *to) {
     long q = 0, lane = b->panel * PANEL, finite = 1;
@@ -39,12 +39,13 @@ UNUSED int turn_y(const struct weight_gradient *s, char *const *arg, const struc
     return (int)finite;
 }
 
-/* Which of x's positions the block's positions meet at a group's tap, or -1. Returns the blocks of words that
- * meet some, a bit each. */
-INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch *t, int group, long n,
-                     long *at) {
+/* Which of x's positions the block's positions meet at a group's tap, or -1. Returns the blocks of
+ * words that meet some, a bit each. */
+INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch *t, int group,
+                     long n, long *at) {
     const int plane = s->kernel[1] * s->kernel[2],
-              k[3] = {group / plane * s->dilation[0], group / s->kernel[2] % s->kernel[1] * s->dilation[1],
+              k[3] = {group / plane * s->dilation[0],
+                      group / s->kernel[2] % s->kernel[1] * s->dilation[1],
                       group % s->kernel[2] * s->dilation[2]};
     long by = ((long)k[0] * s->in[1] + k[1]) * s->in[2] + k[2];
     unsigned some = 0;
@@ -67,8 +68,8 @@ INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch 
     return some;
 }
 
-/* Few channels: a position's rows are those of a group's taps side by side, zeros where taps lie outside.
- * They lie behind the packed words, as one part of unit_rows channels. */
+/* Few channels: a position's rows are those of a group's taps side by side, zeros where taps lie
+ * outside. They lie behind the packed words, as one part of unit_rows channels. */
 INLINE float *gathered_rows(const struct weight_gradient *s, struct grad_scratch *t) {
     return t->data + (s->unit_rows / BAND + s->unit_panels) * BAND_FLOATS;
 }
@@ -76,10 +77,11 @@ INLINE long gathered_floats(const struct weight_gradient *s) {
     return s->gather ? M_BLOCK * s->unit_rows / 2 + LANES : 0;
 }
 
-/* x's words there: [panel of x's channels][M_BLOCK / 2][PANEL]; of a part whose first channel is row `row`.
+/* x's words there: [panel of x's channels][M_BLOCK / 2][PANEL]; of a part whose first channel is
+ * row `row`.
  */
-UNUSED void pair_part(const bf16 *x, long channels, long row, const struct grad_block *b, const long *at,
-                      long n, float *to) {
+UNUSED void pair_part(const bf16 *x, long channels, long row, const struct grad_block *b,
+                      const long *at, long n, float *to) {
     long c = row < 0 ? -row : 0, end = row + channels < b->rows ? channels : b->rows - row;
     for (long some; c < end; c += some) { /* within a panel */
         long r = row + c, lane = r % PANEL;
@@ -92,7 +94,8 @@ UNUSED void pair_part(const bf16 *x, long channels, long row, const struct grad_
                 pair_rows(ld_panel_part(first, some), ld_panel_part(second, some), panel);
             else
                 for (long i = 0; i < some; i++)
-                    __builtin_memcpy(panel + lane + i, &(bf16[2]){first[i], second[i]}, sizeof *panel);
+                    __builtin_memcpy(panel + lane + i, &(bf16[2]){first[i], second[i]},
+                                     sizeof *panel);
         }
     }
 }
@@ -107,10 +110,12 @@ UNUSED void pair_x(const struct weight_gradient *s, char *const *arg, struct gra
         pair_part((const bf16 *)arg[s->x[q].arg], s->x[q].channels, row, b, t->x_at, n, to);
 }
 
-/* Adds a position of dy, which stands at y_pos[m], at one tap, whose x lies at x_at, to rows from `row` on.
+/* Adds a position of dy, which stands at y_pos[m], at one tap, whose x lies at x_at, to rows from
+ * `row` on.
  */
-UNUSED void sum_at_tap(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                       const struct grad_block *b, long m, long x_at, long row, float *sum) {
+UNUSED void sum_at_tap(const struct weight_gradient *s, char *const *arg,
+                       const struct grad_scratch *t, const struct grad_block *b, long m, long x_at,
+                       long row, float *sum) {
     struct array x = from_element(PART_OF(arg, *s->x), x_at * s->channels);
     long q = 0, lane = b->panel * PANEL;
     for (long p = 0; p < b->panels; p++, lane += PANEL) {
@@ -125,11 +130,13 @@ UNUSED void sum_at_tap(const struct weight_gradient *s, char *const *arg, const 
     }
 }
 
-/* The rows of the block's n positions, and where each lies, as meet() tells. A tap that lies outside is not
- * there at all: where dy may not be finite, what lies inside is summed at once in place of a row with zeros.
+/* The rows of the block's n positions, and where each lies, as meet() tells. A tap that lies
+ * outside is not there at all: where dy may not be finite, what lies inside is summed at once in
+ * place of a row with zeros.
  */
-UNUSED unsigned gather_taps(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                            const struct grad_block *b, long group, long n, int finite, float *sum) {
+UNUSED unsigned gather_taps(const struct weight_gradient *s, char *const *arg,
+                            struct grad_scratch *t, const struct grad_block *b, long group, long n,
+                            int finite, float *sum) {
     struct contraction from = *s->gather;
     from.taps += group * s->run;
     struct rows row;
@@ -151,15 +158,18 @@ UNUSED unsigned gather_taps(const struct weight_gradient *s, char *const *arg, s
         for (long i = 0; i < s->run && m < n && t->x_at[m] < 0; i++) {
             const int *at = from.taps[i].at;
             int inside = 1;
-            for (int k = 0; k < 3; k++) inside &= (unsigned)(row.at[k][m] + at[k]) < (unsigned)s->in[k];
+            for (int k = 0; k < 3; k++)
+                inside &= (unsigned)(row.at[k][m] + at[k]) < (unsigned)s->in[k];
             if (inside)
-                sum_at_tap(s, arg, t, b, m, row.base[m] + elements_to(&from, at, 1), i * s->channels, sum);
+                sum_at_tap(s, arg, t, b, m, row.base[m] + elements_to(&from, at, 1),
+                           i * s->channels, sum);
         }
     }
     return (1u << word_blocks((n + 1) / 2)) - 1;
 }
 
-/* A block of dy's words without positions that meet no x: what is not there makes no NaN of an infinity. */
+/* A block of dy's words without positions that meet no x: what is not there makes no NaN of an
+ * infinity. */
 INLINE const float *only_met(const float *y, const long *at, float *to) {
     vw both = {0};
     for (long i = 0; i < TILE_WORDS; i++)
@@ -168,17 +178,20 @@ INLINE const float *only_met(const float *y, const long *at, float *to) {
     return to;
 }
 
-/* Adds n positions to sum[group][panel of dy][panel of x][BAND][PANEL], which stand as unit_rows do. */
-UNUSED void sum_block_bands(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
-                            const struct grad_block *b, long n, float *sum) {
-    long panels = (b->rows + PANEL - 1) / PANEL, products = s->unit_groups * b->panels * panels, done = 0,
-         fetched = 0;
+/* Adds n positions to sum[group][panel of dy][panel of x][BAND][PANEL], which stand as unit_rows
+ * do. */
+UNUSED void sum_block_bands(const struct weight_gradient *s, char *const *arg,
+                            struct grad_scratch *t, const struct grad_block *b, long n,
+                            float *sum) {
+    long panels = (b->rows + PANEL - 1) / PANEL, products = s->unit_groups * b->panels * panels,
+         done = 0, fetched = 0;
     float *y = t->data, *x = y + s->unit_panels * BAND_FLOATS;
     float met[BLOCK_FLOATS] __attribute__((aligned(64)));
     int finite = turn_y(s, arg, t, b, n, y);
     begin_tiles();
     for (int g = (int)b->group; g < b->group + s->unit_groups; g++) {
-        unsigned some = s->gather ? gather_taps(s, arg, t, b, g, n, finite, sum) : meet(s, t, g, n, t->x_at);
+        unsigned some =
+            s->gather ? gather_taps(s, arg, t, b, g, n, finite, sum) : meet(s, t, g, n, t->x_at);
         if (some) pair_x(s, arg, t, b, 2 * whole_blocks((n + 1) / 2), x);
         for (long p = 0; p < b->panels && some; p++)
             for (long q = 0; q < panels; q++) {
@@ -191,7 +204,8 @@ UNUSED void sum_block_bands(const struct weight_gradient *s, char *const *arg, s
                     add_block(block, x + (q * (M_BLOCK / 2) + i * TILE_WORDS) * PANEL);
                 }
                 end_band(own, PANEL);
-                for (done++; fetched * products < done * n; fetched++) fetch_behind(s, arg, t, b, fetched, n);
+                for (done++; fetched * products < done * n; fetched++)
+                    fetch_behind(s, arg, t, b, fetched, n);
             }
         sum += (long)s->unit_panels * s->unit_rows * PANEL;
     }
@@ -205,7 +219,8 @@ UNUSED void turn_sums(const struct weight_gradient *s, float *sum) {
     for (long n = 0; n < all; n++, sum += PANEL * PANEL) {
         for (long i = 0; i < PANEL; i += LANES)
             for (long j = 0; j < PANEL; j += LANES)
-                turn_block((struct array){sum, F32}, i * PANEL + j, PANEL, at + j * PANEL + i, PANEL);
+                turn_block((struct array){sum, F32}, i * PANEL + j, PANEL, at + j * PANEL + i,
+                           PANEL);
         for (long i = 0; i < PANEL * PANEL; i += LANES) st(sum + i, ld(at + i));
     }
 }

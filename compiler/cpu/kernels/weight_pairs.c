@@ -1,26 +1,28 @@
-/* Weight gradients of pairs: of bf16, where the CPU multiplies them (pairs.c) and has no tiles. Terms are
- * positions, so that two positions that a group's taps reach, whichever they are, are packed into words, x's
- * and dy's, for each group anew: taps at an edge reach other positions than their neighbours. */
+/* Weight gradients of pairs: of bf16, where the CPU multiplies them (pairs.c) and has no tiles.
+ * Terms are positions, so that two positions that a group's taps reach, whichever they are, are
+ * packed into words, x's and dy's, for each group anew: taps at an edge reach other positions than
+ * their neighbours. */
 #if HAS_PAIRS && !HAS_TILES
-#define IF_VECTOR_PAIRS(pairs, ...)                                                                          \
+#define IF_VECTOR_PAIRS(pairs, ...)                                                                \
     if (pairs) __VA_ARGS__
-#define GRAD_PAIR_APART(r)                                                                                   \
-    c##r##0 = dot_pairs(c##r##0, splat(x[r]), b0), c##r##1 = dot_pairs(c##r##1, splat(x[r + apart]), b1);
-/* c[rows][PANEL] += x[j][row] * y[j][lane] of both positions of each word, j < n; the second vector of lanes
- * reads x `apart` words further on. */
-#define GRAD_PAIR(r)                                                                                         \
-    {                                                                                                        \
-        vf v = splat(x[r]);                                                                                  \
-        c##r##0 = dot_pairs(c##r##0, v, b0), c##r##1 = dot_pairs(c##r##1, v, b1);                            \
+#define GRAD_PAIR_APART(r)                                                                         \
+    c##r##0 = dot_pairs(c##r##0, splat(x[r]), b0),                                                 \
+    c##r##1 = dot_pairs(c##r##1, splat(x[r + apart]), b1);
+/* c[rows][PANEL] += x[j][row] * y[j][lane] of both positions of each word, j < n; the second vector
+ * of lanes reads x `apart` words further on. */
+#define GRAD_PAIR(r)                                                                               \
+    {                                                                                              \
+        vf v = splat(x[r]);                                                                        \
+        c##r##0 = dot_pairs(c##r##0, v, b0), c##r##1 = dot_pairs(c##r##1, v, b1);                  \
     }
-#define PAIR_TILE_OF(name, STEP, rows)                                                                       \
-    HOT void name(const float *x, long apart, const float *y, long n, float *c) {                            \
-        (void)apart;                                                                                         \
-        R##rows(ROW_ZERO) for (long j = 0; j < n; j++, x += GRAD_HEIGHT, y += PANEL) {                       \
-            vf b0 = ld(y), b1 = ld(y + LANES);                                                               \
-            R##rows(STEP)                                                                                    \
-        }                                                                                                    \
-        R##rows(ROW_ADD) R##rows(ROW_OUT)                                                                    \
+#define PAIR_TILE_OF(name, STEP, rows)                                                             \
+    HOT void name(const float *x, long apart, const float *y, long n, float *c) {                  \
+        (void)apart;                                                                               \
+        R##rows(ROW_ZERO) for (long j = 0; j < n; j++, x += GRAD_HEIGHT, y += PANEL) {             \
+            vf b0 = ld(y), b1 = ld(y + LANES);                                                     \
+            R##rows(STEP)                                                                          \
+        }                                                                                          \
+        R##rows(ROW_ADD) R##rows(ROW_OUT)                                                          \
     }
 #define PAIR_TILE(rows) PAIR_TILE_OF(pair_tile_##rows, GRAD_PAIR, rows)
 EACH_HEIGHT(PAIR_TILE)
@@ -31,33 +33,38 @@ static pair_tile_fn *const pair_tiles[] __attribute__((unused)) = {EACH_HEIGHT(P
 #define PAIR_TILE_APART(rows) PAIR_TILE_OF(pair_tile_apart_##rows, GRAD_PAIR_APART, rows)
 EACH_HEIGHT(PAIR_TILE_APART)
 #define PAIR_ENTRY_APART(rows) [rows] = PAIR_ROWS >> rows & 1 ? pair_tile_apart_##rows : 0,
-static pair_tile_fn *const pair_tiles_apart[] __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY_APART)};
+static pair_tile_fn *const pair_tiles_apart[]
+    __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY_APART)};
 #endif
 /* x: packed rows, tile behind tile; the words of n positions. */
-INLINE void add_pairs(const float *x, long row, long apart, const float *y, long n, long rows, float *c) {
+INLINE void add_pairs(const float *x, long row, long apart, const float *y, long n, long rows,
+                      float *c) {
     pair_tile_fn *tile = pair_tiles[rows];
     IF_APART(apart, tile = pair_tiles_apart[rows];)
     tile(x + row * M_BLOCK, apart, y, (n + 1) / 2, c);
 }
 
 typedef unsigned short v_tile __attribute__((vector_size(GRAD_HEIGHT * 2)));
-typedef unsigned short v_tile_any __attribute__((vector_size(GRAD_HEIGHT * 2), aligned(2), may_alias));
-typedef unsigned short v_words_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), may_alias));
+typedef unsigned short v_tile_any
+    __attribute__((vector_size(GRAD_HEIGHT * 2), aligned(2), may_alias));
+typedef unsigned short v_words_any
+    __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), may_alias));
 _Static_assert(GRAD_HEIGHT == 8, "the numbers below");
 INLINE void pair_tile_rows(const bf16 *a, const bf16 *b, float *to) {
     v_tile x = *(const v_tile_any *)a, y = *(const v_tile_any *)b;
-    *(v_words_any *)to = __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    *(v_words_any *)to =
+        __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
 /* Where x's channels c.. are at position m of the n; behind the last one zeros. */
-INLINE const bf16 *x_pair(const struct grad_scratch *t, const bf16 *x, long channels, long c, long m,
-                          long n) {
+INLINE const bf16 *x_pair(const struct grad_scratch *t, const bf16 *x, long channels, long c,
+                          long m, long n) {
     return m < n ? x + t->x_at[m] * channels + c : no_elements;
 }
-/* x of the positions x_at[0], x_at[1], ...: [tile of rows][pair][GRAD_HEIGHT]. The last of an odd number
- * stands beside zeros. */
-UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channels, long c, long end, long r,
-                        long n, float *data) {
+/* x of the positions x_at[0], x_at[1], ...: [tile of rows][pair][GRAD_HEIGHT]. The last of an odd
+ * number stands beside zeros. */
+UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channels, long c,
+                        long end, long r, long n, float *data) {
     for (long whole; c < end; c += whole ? GRAD_HEIGHT : 1, r += whole ? GRAD_HEIGHT : 1) {
         whole = r % GRAD_HEIGHT == 0 && c + GRAD_HEIGHT <= end;
         float *to = data + r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + r % GRAD_HEIGHT;
@@ -71,8 +78,9 @@ UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channe
         }
     }
 }
-UNUSED void pack_pair_rows(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                           const struct grad_block *b, long first_row, long n, float *data) {
+UNUSED void pack_pair_rows(const struct weight_gradient *s, char *const *arg,
+                           const struct grad_scratch *t, const struct grad_block *b, long first_row,
+                           long n, float *data) {
     long row = -first_row;
     for (long q = 0; q < s->nx; row += s->x[q++].channels) {
         long channels = s->x[q].channels, c = row < 0 ? -row : 0,
@@ -85,13 +93,16 @@ UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, stru
                          const struct grad_block *b, const struct reads *reads, long n) {
     long row = b->row + reads->first;
     pack_pair_rows(s, arg, t, b, row, n, t->data);
-    if (reads->apart) pack_pair_rows(s, arg, t, b, row + reads->apart, n, t->data + packed_floats(s));
+    if (reads->apart)
+        pack_pair_rows(s, arg, t, b, row + reads->apart, n, t->data + packed_floats(s));
 }
 
-/* dy of the positions y_at[0] / PANEL, ... of the block: [panel][M_BLOCK][PANEL], of which pairs take half.
+/* dy of the positions y_at[0] / PANEL, ... of the block: [panel][M_BLOCK][PANEL], of which pairs
+ * take half.
  */
-UNUSED void pack_pairs_y(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                         const struct grad_block *b, long n, float *to) {
+UNUSED void pack_pairs_y(const struct weight_gradient *s, char *const *arg,
+                         const struct grad_scratch *t, const struct grad_block *b, long n,
+                         float *to) {
     long q = 0, lane = b->panel * PANEL;
     for (long p = 0; p < b->panels; p++, lane += PANEL, to += M_BLOCK * PANEL) {
         while (lane >= s->y[q].channels) lane -= s->y[q++].channels;
@@ -99,8 +110,10 @@ UNUSED void pack_pairs_y(const struct weight_gradient *s, char *const *arg, cons
         const bf16 *y = (const bf16 *)arg[s->y[q].arg] + lane;
         for (long m = 0; m < n; m += 2) {
             const bf16 *first = y + t->y_pos[t->y_at[m] / PANEL] * stride,
-                       *second = m + 1 < n ? y + t->y_pos[t->y_at[m + 1] / PANEL] * stride : no_elements;
-            pair_rows(ld_panel_part(first, lanes), ld_panel_part(second, lanes), to + m / 2 * PANEL);
+                       *second =
+                           m + 1 < n ? y + t->y_pos[t->y_at[m + 1] / PANEL] * stride : no_elements;
+            pair_rows(ld_panel_part(first, lanes), ld_panel_part(second, lanes),
+                      to + m / 2 * PANEL);
         }
     }
 }

@@ -1,48 +1,50 @@
-/* Weight gradients, behind contract.c, in three files: tiles and packed operands of floats here, those of
- * pairs in weight_pairs.c, the loops around both in weight.c. They are sums over positions of the products of
- * x's and dy's channels.
+/* Weight gradients, behind contract.c, in three files: tiles and packed operands of floats here,
+ * those of pairs in weight_pairs.c, the loops around both in weight.c. They are sums over positions
+ * of the products of x's and dy's channels.
  *
- * Rows are x's channels at one tap, or, where these are few, at all taps along W, which are neighbours in
- * memory, by bands at taps of planes and volumes, too, gathered; lanes are dy's channels. A unit's block is
- * some groups of taps, rows and panels, whose sums stay in cache; where there are few blocks, a unit has a
- * share of the positions only, and the shares are added later. Positions go by M_BLOCK: dy is packed into
- * panels once for all groups and rows, x once for all panels, or, where these are few and other taps will
- * find it in cache, read where its floats lie. */
+ * Rows are x's channels at one tap, or, where these are few, at all taps along W, which are
+ * neighbours in memory, by bands at taps of planes and volumes, too, gathered; lanes are dy's
+ * channels. A unit's block is some groups of taps, rows and panels, whose sums stay in cache; where
+ * there are few blocks, a unit has a share of the positions only, and the shares are added later.
+ * Positions go by M_BLOCK: dy is packed into panels once for all groups and rows, x once for all
+ * panels, or, where these are few and other taps will find it in cache, read where its floats lie.
+ */
 struct weight_gradient {
     int batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
     const struct part *x, *y;
-    int channels;                     /* of x that a panel's lanes read */
-    int alike;                        /* panels that read the same follow each other, so many at a time: */
-    const struct reads *reads;        /* which channels of x each such reads */
-    int vectors;                      /* 2: of a panel, that may read channels of their own */
-    int run, rows;                    /* taps a group, run * channels */
-    int panels, groups;               /* of dy's channels; of taps */
-    int unit_groups;                  /* they divide the groups that share a place along D */
-    int unit_rows, unit_panels;       /* rows: whole tiles, or all */
-    int shares, direct;               /* is x read where it lies? */
-    int height;                       /* rows of a tile: GRAD_HEIGHT where x is packed */
-    int pairs;                        /* both operands are bf16, and positions go by two (weight_pairs.c) */
-    const struct contraction *gather; /* how a group's taps are gathered into rows (weight_bands.c), or 0 */
+    int channels;              /* of x that a panel's lanes read */
+    int alike;                 /* panels that read the same follow each other, so many at a time: */
+    const struct reads *reads; /* which channels of x each such reads */
+    int vectors;               /* 2: of a panel, that may read channels of their own */
+    int run, rows;             /* taps a group, run * channels */
+    int panels, groups;        /* of dy's channels; of taps */
+    int unit_groups;           /* they divide the groups that share a place along D */
+    int unit_rows, unit_panels; /* rows: whole tiles, or all */
+    int shares, direct;         /* is x read where it lies? */
+    int height;                 /* rows of a tile: GRAD_HEIGHT where x is packed */
+    int pairs; /* both operands are bf16, and positions go by two (weight_pairs.c) */
+    const struct contraction
+        *gather; /* how a group's taps are gathered into rows (weight_bands.c), or 0 */
 };
-/* The rest of the kernel: the gradient's rows [row, row + rows) of one group and some panels. Sums of a row
- * are PANEL each, those of a panel `step` behind those of the one before; `sums`: what is reduced beside
- * them. */
+/* The rest of the kernel: the gradient's rows [row, row + rows) of one group and some panels. Sums
+ * of a row are PANEL each, those of a panel `step` behind those of the one before; `sums`: what is
+ * reduced beside them. */
 typedef void block_fn(char *const *arg, long group, long panel, long panels, long row, long rows,
                       const float *sum, long step, double *sums);
 
-/* Lanes of the vector at `at` that are no fill of a weight's last panel: of `all` channels, with so many rows
- * a panel. */
+/* Lanes of the vector at `at` that are no fill of a weight's last panel: of `all` channels, with so
+ * many rows a panel. */
 INLINE long panel_points(long at, long all, long rows) {
     long n = all - at / PANEL / rows * PANEL - at % PANEL;
     return n < 0 ? 0 : n < LANES ? n : LANES;
 }
 
 typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), may_alias));
-#define GRAD_STEP(r)                                                                                         \
-    {                                                                                                        \
-        vf v = splat(from[r]);                                                                               \
-        c##r##0 += v * b0, c##r##1 += v * b1;                                                                \
+#define GRAD_STEP(r)                                                                               \
+    {                                                                                              \
+        vf v = splat(from[r]);                                                                     \
+        c##r##0 += v * b0, c##r##1 += v * b1;                                                      \
     }
 #define GRAD_STEP_APART(r) c##r##0 += splat(from[r]) * b0, c##r##1 += splat(from[r + apart]) * b1;
 #define R1(X)              X(0)
@@ -54,18 +56,18 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
 #define R7(X)              R6(X) X(6)
 #define R8(X)              R7(X) X(7)
 #define EACH_HEIGHT(X)     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-/* c[rows][PANEL] += x[x_at[m] * step + row] * y[y_at[m]][lane], m < n; the second vector of lanes reads x
- * `apart` floats further on. */
-#define GRAD_TILE_OF(name, STEP, rows)                                                                       \
-    HOT void name(const float *x, const long *x_at, long step, long apart, const float *y, const int *y_at,  \
-                  long n, float *c) {                                                                        \
-        (void)apart;                                                                                         \
-        R##rows(ROW_ZERO) UNROLLED for (long m = 0; m < n; m++) {                                            \
-            const float *from = x + x_at[m] * step;                                                          \
-            vf b0 = ld(y + y_at[m]), b1 = ld(y + y_at[m] + LANES);                                           \
-            R##rows(STEP)                                                                                    \
-        }                                                                                                    \
-        R##rows(ROW_ADD) R##rows(ROW_OUT)                                                                    \
+/* c[rows][PANEL] += x[x_at[m] * step + row] * y[y_at[m]][lane], m < n; the second vector of lanes
+ * reads x `apart` floats further on. */
+#define GRAD_TILE_OF(name, STEP, rows)                                                             \
+    HOT void name(const float *x, const long *x_at, long step, long apart, const float *y,         \
+                  const int *y_at, long n, float *c) {                                             \
+        (void)apart;                                                                               \
+        R##rows(ROW_ZERO) UNROLLED for (long m = 0; m < n; m++) {                                  \
+            const float *from = x + x_at[m] * step;                                                \
+            vf b0 = ld(y + y_at[m]), b1 = ld(y + y_at[m] + LANES);                                 \
+            R##rows(STEP)                                                                          \
+        }                                                                                          \
+        R##rows(ROW_ADD) R##rows(ROW_OUT)                                                          \
     }
 #define GRAD_TILE(rows) GRAD_TILE_OF(grad_tile_##rows, GRAD_STEP, rows)
 EACH_HEIGHT(GRAD_TILE)
@@ -78,12 +80,14 @@ static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {EACH_HEIGHT(G
 #define GRAD_TILE_APART(rows) GRAD_TILE_OF(grad_tile_apart_##rows, GRAD_STEP_APART, rows)
 EACH_HEIGHT(GRAD_TILE_APART)
 #define GRAD_ENTRY_APART(rows) [rows] = GRAD_ROWS >> rows & 1 ? grad_tile_apart_##rows : 0,
-static grad_tile_fn *const grad_tiles_apart[] __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY_APART)};
+static grad_tile_fn *const grad_tiles_apart[]
+    __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY_APART)};
 #endif
 
 enum { PACK_AT_ONCE = 16, LINE = 16 }; /* positions; floats of a cache line */
 
-/* Positions of the block that lie in one line along W: x's first before the tap, which may lie outside. */
+/* Positions of the block that lie in one line along W: x's first before the tap, which may lie
+ * outside. */
 struct grad_line {
     long x;
     int at[3], from, n;
@@ -96,7 +100,8 @@ struct grad_scratch {
     int y_at[M_BLOCK];
     long x_at[M_BLOCK], order[M_BLOCK];
     long lines;
-    /* x [row block][M_BLOCK][GRAD_HEIGHT], dy [panel][M_BLOCK][PANEL], sums [group][panel][row][PANEL] */
+    /* x [row block][M_BLOCK][GRAD_HEIGHT], dy [panel][M_BLOCK][PANEL], sums
+     * [group][panel][row][PANEL] */
     float data[] __attribute__((aligned(64)));
 };
 /* The block of a unit. */
@@ -107,14 +112,17 @@ struct grad_block {
 INLINE const struct reads *panel_reads(const struct weight_gradient *s, long panel) {
     return s->reads + panel / s->alike;
 }
-/* Floats from the rows that a panel's first vector reads, as they are packed, to those of the second one. */
+/* Floats from the rows that a panel's first vector reads, as they are packed, to those of the
+ * second one. */
 INLINE long packed_floats(const struct weight_gradient *s) {
     return (s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK;
 }
 
-/* Where the rows of x do not fall into whole tiles: few channels with their taps, odd parts of a cat. */
-UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                          const struct grad_block *b, long first_row, long from, long to, float *data) {
+/* Where the rows of x do not fall into whole tiles: few channels with their taps, odd parts of a
+ * cat. */
+UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg,
+                          const struct grad_scratch *t, const struct grad_block *b, long first_row,
+                          long from, long to, float *data) {
     long row = -first_row;
     for (long tap = 0; tap < s->run; tap++)
         for (long q = 0; q < s->nx; q++) {
@@ -123,8 +131,8 @@ UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, con
             for (long m = from; m < to; m++)
                 for (long c = row < 0 ? -row : 0; c < channels && row + c < b->rows; c++) {
                     long r = row + c;
-                    data[r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + m * GRAD_HEIGHT + r % GRAD_HEIGHT] =
-                        element(x, t->x_at[m] * channels + c);
+                    data[r / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK + m * GRAD_HEIGHT +
+                         r % GRAD_HEIGHT] = element(x, t->x_at[m] * channels + c);
                 }
             row += channels;
         }
@@ -139,13 +147,14 @@ UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg, con
 #define FIRST_OF(h) __builtin_shufflevector(h, h, LOWER, LOWER)
 #define TILE_OF(v)  __builtin_shufflevector(v, v, LOWER)
 #endif
-typedef unsigned short vh_grad_any __attribute__((vector_size(GRAD_HEIGHT * 2), aligned(2), may_alias));
+typedef unsigned short vh_grad_any
+    __attribute__((vector_size(GRAD_HEIGHT * 2), aligned(2), may_alias));
 typedef float vf_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), may_alias));
-#define COPY_ROWS(T)                                                                                         \
-    INLINE void copy_rows_##T(const T *x, float *to) {                                                       \
-        vh_grad_any h = *(const vh_grad_any *)x;                                                             \
-        vf v = widen_##T(FIRST_OF(h));                                                                       \
-        *(vf_grad_any *)to = TILE_OF(v);                                                                     \
+#define COPY_ROWS(T)                                                                               \
+    INLINE void copy_rows_##T(const T *x, float *to) {                                             \
+        vh_grad_any h = *(const vh_grad_any *)x;                                                   \
+        vf v = widen_##T(FIRST_OF(h));                                                             \
+        *(vf_grad_any *)to = TILE_OF(v);                                                           \
     }
 #if HALVES & 1
 COPY_ROWS(f16)
@@ -167,9 +176,11 @@ INLINE void copy_rows(struct array x, long at, float *to) {
     *(v_grad_any *)to = *(const v_grad_any *)((const float *)x.at + at);
 }
 
-/* Rows of n positions, as many as the block has, from row `first_row` of what x has at a group's taps on. */
-INLINE void pack_x_rows(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                        const struct grad_block *b, long first_row, long n, float *data) {
+/* Rows of n positions, as many as the block has, from row `first_row` of what x has at a group's
+ * taps on. */
+INLINE void pack_x_rows(const struct weight_gradient *s, char *const *arg,
+                        const struct grad_scratch *t, const struct grad_block *b, long first_row,
+                        long n, float *data) {
     long row = -first_row, last = (long)s->batch * s->in[0] * s->in[1] * s->in[2];
     int whole = s->channels % GRAD_HEIGHT == 0;
     for (long q = 0; q < s->nx; q++) whole &= s->x[q].channels % GRAD_HEIGHT == 0;
@@ -193,11 +204,12 @@ INLINE void pack_x_rows(const struct weight_gradient *s, char *const *arg, const
         long channels = s->x[q].channels, first = row < 0 ? -row : 0,
              end = row + channels < b->rows ? channels : b->rows - row;
         struct array x = PART_OF(arg, s->x[q]);
-        /* Some positions at a time: tiles lie a page apart, and one position writes half a line of each. The
-         * next ones are fetched meanwhile. */
+        /* Some positions at a time: tiles lie a page apart, and one position writes half a line of
+         * each. The next ones are fetched meanwhile. */
         for (long m = 0; m < n; m += PACK_AT_ONCE)
             for (long c = first; c < end; c += GRAD_HEIGHT) {
-                for (long i = m + PACK_AT_ONCE; c % LINE == 0 && i < n && i < m + 2 * PACK_AT_ONCE; i++)
+                for (long i = m + PACK_AT_ONCE; c % LINE == 0 && i < n && i < m + 2 * PACK_AT_ONCE;
+                     i++)
                     __builtin_prefetch(from_element(x, t->x_at[i] * channels + c).at);
                 float *to = data + (row + c) * M_BLOCK + m * GRAD_HEIGHT;
                 for (long i = m; i < n && i < m + PACK_AT_ONCE; i++, to += GRAD_HEIGHT)
@@ -237,10 +249,11 @@ INLINE void pack_y(const struct weight_gradient *s, char *const *arg, const stru
     }
 }
 
-/* Fetches into the second cache what lies n positions behind the block's position m: dy, and x where
- * positions follow each other as dy's do. Asked for between tiles, it comes while those compute. */
-INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
-                         const struct grad_block *b, long m, long n) {
+/* Fetches into the second cache what lies n positions behind the block's position m: dy, and x
+ * where positions follow each other as dy's do. Asked for between tiles, it comes while those
+ * compute. */
+INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg,
+                         const struct grad_scratch *t, const struct grad_block *b, long m, long n) {
     if (s->ny == 1) {
         struct array y = from_element(PART_OF(arg, *s->y), (t->y_pos[m] + n) * s->y->channels);
         for (long i = b->panel * PANEL; i < (b->panel + b->panels) * PANEL; i += LINE)
@@ -249,7 +262,8 @@ INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg, cons
     if (s->nx == 1 && s->run == 1) {
         struct array x = from_element(PART_OF(arg, *s->x), (t->x_pos[m] + n) * s->x->channels);
         const struct reads *last = panel_reads(s, b->panel + b->panels - 1);
-        long i = panel_reads(s, b->panel)->first + b->row, end = last->first + last->apart + b->row + b->rows;
+        long i = panel_reads(s, b->panel)->first + b->row,
+             end = last->first + last->apart + b->row + b->rows;
         for (; i < end; i += LINE) __builtin_prefetch(from_element(x, i).at, 0, 2);
     }
 }
