@@ -12,7 +12,7 @@ blocks are taken in order:
     ```LANG file=NAME    is written to NAME.
     other blocks         are text for the reader.
 
-The programs of BUILD are first in PATH; `python3` is the Python that runs this script. A page whose blocks import a
+Pages run on the CPU, where there is a GPU, too. The programs of BUILD are first in PATH; `python3` is the Python that runs this script. A page whose blocks import a
 package that this Python lacks (torch, numpy, h5py) is skipped, with exit status 77 where no other page was checked.
 
 The output agrees with the page where all lines do, in order:
@@ -179,7 +179,8 @@ def environment(build, folder):
     env = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
     env["PATH"] = os.pathsep.join([str(tools), f"{build}/programs", f"{build}/dldata", env["PATH"]])
     env["DLR_CACHE_DIR"] = os.environ.get("DLC_TEST_CACHE") or str(folder / "cache")
-    return {**env, "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**env, "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
+            "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def run(command, here, env):
