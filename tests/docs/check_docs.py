@@ -3,17 +3,18 @@
 
     check_docs.py BUILD [--write] [PAGE...]     without PAGE: docs/tutorial/*.md and README.md
 
-Each page has a temporary directory of its own, in which `models` and `scripts` are links to the checkout. Its fenced
-blocks are taken in order:
+Each page has a temporary directory of its own, in which `models` and `scripts` are links to the
+checkout. Its fenced blocks are taken in order:
 
-    ```sh                a line `$ COMMAND` is run by a bash of its own (`set -o pipefail`); a command goes on after a
-                         line that ends with a backslash. The lines after it, up to the next command, are its output:
-                         standard output and standard error together.
+    ```sh                a line `$ COMMAND` is run by a bash of its own (`set -o pipefail`); it goes
+                         on after a line that ends with a backslash. The lines after it, up to the
+                         next command, are its output: standard output and error together.
     ```LANG file=NAME    is written to NAME.
     other blocks         are text for the reader.
 
-Pages run on the CPU, where there is a GPU, too. The programs of BUILD are first in PATH; `python3` is the Python that runs this script. A page whose blocks import a
-package that this Python lacks (torch, numpy, h5py) is skipped, with exit status 77 where no other page was checked.
+Pages run on the CPU, also where there is a GPU. The programs of BUILD are first in PATH; `python3`
+is the Python that runs this script. A page whose blocks import a package that this Python lacks
+(torch, numpy, h5py) is skipped, with exit status 77 where no other page was checked.
 
 The output agrees with the page where all lines do, in order:
 
@@ -24,11 +25,11 @@ The output agrees with the page where all lines do, in order:
     0.125, 1e-3          a number with a point or an exponent: within two in a hundred
     runs of blanks       alike, and blanks at the end are ignored
 
-A command that fails, output that differs, a page without a command and a page that does not exist are failures. A
-command that is meant to fail says so: `dlc check bad.dl || echo "exit status $?"`.
+A command that fails, output that differs, a page without a command and a missing page are failures.
+A command that is meant to fail says so: `dlc check bad.dl || echo "exit status $?"`.
 
---write puts the new output into the page where it differs. Lines `...` and marks `<...>` stay where their neighbours are
-found again; else all lines are pasted.
+--write puts the new output into the page where it differs. Lines `...` and marks `<...>` stay where
+their neighbours are found again; else all lines are pasted.
 """
 import importlib.util
 import os
@@ -47,7 +48,8 @@ LAUNCHERS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "
 
 STAMP = r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:[.,]\d+)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
 NUMBER = r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?"
-UNIT = r"(?:[mun]?s|sec|seconds|min|minutes|h|[KMGT]?i?B/s|[MGT]?FLOP/s|samples/s(?:ec)?|iters/sec)\b"
+UNIT = (r"(?:[mun]?s|sec|seconds|min|minutes|h|"
+        r"[KMGT]?i?B/s|[MGT]?FLOP/s|samples/s(?:ec)?|iters/sec)\b")
 TOKEN = re.compile(rf"(?P<stamp>{STAMP})|(?P<time>{NUMBER}) ?{UNIT}|(?P<number>{NUMBER})")
 WITHIN = 0.02
 
@@ -57,7 +59,7 @@ class Fault(Exception):
 
 
 def parts_of(wanted):
-    """A line of the page as (text, its regular expression, whether it is a number to be compared)."""
+    """A line of the page as (text, its regular expression, whether a number is to be compared)."""
     for text in re.split(r"(<\.\.\.>)", wanted.strip()):
         if text == "<...>":
             yield text, ".*", False
@@ -72,9 +74,10 @@ def parts_of(wanted):
 
 
 def numbers_in(wanted, line):
-    """The numbers of a line of output that has the form of the page's line, and the page's; None where it has another."""
+    """The numbers of a line of output and of the page; None where they differ in more."""
     parts = list(parts_of(wanted))
-    found = re.fullmatch("".join(f"({e})" if number else e for _, e, number in parts), line.strip())
+    expression = "".join(f"({e})" if number else e for _, e, number in parts)
+    found = re.fullmatch(expression, line.strip())
     return found and (found.groups(), [text for text, _, number in parts if number])
 
 
@@ -88,7 +91,8 @@ def refreshed(wanted, line):
     """The page's line with the numbers of the output; its marks, dates and times stay."""
     numbers = iter(numbers_in(wanted, line)[0])
     indent = wanted[:len(wanted) - len(wanted.lstrip())]
-    return indent + "".join(next(numbers) if number else text for text, _, number in parts_of(wanted))
+    parts = parts_of(wanted)
+    return indent + "".join(next(numbers) if number else text for text, _, number in parts)
 
 
 def blanks(text):
@@ -120,11 +124,13 @@ def rewritten(wanted, lines):
         if old.strip() == "...":
             new, gap = new + [old], True
             continue
-        places = [i for i in range(at, len(lines) if gap else min(at + 1, len(lines))) if numbers_in(old, lines[i])]
+        places = [i for i in range(at, len(lines) if gap else min(at + 1, len(lines)))
+                  if numbers_in(old, lines[i])]
         if not places:
             return [stamped(line) for line in lines]
         line = lines[places[0]]
-        new += [refreshed(old, line) if re.search(r"<\.\.\.>", old) or line_agrees(old, line) else stamped(line)]
+        keeps = "<...>" in old or line_agrees(old, line)
+        new += [refreshed(old, line) if keeps else stamped(line)]
         at, gap = places[0] + 1, False
     return new if gap or at == len(lines) else [stamped(line) for line in lines]
 
@@ -135,7 +141,7 @@ def stamped(line):
 
 
 def blocks(text):
-    """The page's lines, and its fenced blocks: (first line, line of the end, words of the fence)."""
+    """The page's lines, and its fenced blocks: (first line, line after it, words of the fence)."""
     lines, found, start = text.split("\n"), [], None
     for i, line in enumerate(lines):
         if line.startswith("```"):
@@ -168,7 +174,8 @@ def commands(lines, first, end):
 def lacking(lines, found):
     """Packages that the page's Python needs and this one has not."""
     text = "\n".join("\n".join(lines[a:b]) for a, b, _ in found)
-    return [p for p in PACKAGES if re.search(rf"\b(?:import|from) {p}\b", text) and not importlib.util.find_spec(p)]
+    return [p for p in PACKAGES
+            if re.search(rf"\b(?:import|from) {p}\b", text) and not importlib.util.find_spec(p)]
 
 
 def environment(build, folder):
@@ -177,30 +184,32 @@ def environment(build, folder):
     (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     (tools / "python3").chmod(0o755)
     env = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
-    env["PATH"] = os.pathsep.join([str(tools), f"{build}/programs", f"{build}/dldata", env["PATH"]])
+    env["PATH"] = f"{tools}:{build}/programs:{build}/dldata:{env['PATH']}"
     env["DLR_CACHE_DIR"] = os.environ.get("DLC_TEST_CACHE") or str(folder / "cache")
-    return {**env, "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "",
-            "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**env, "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def run(command, here, env):
     """The lines of a command's output, and its exit status."""
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=here, env=env, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS)
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=here, env=env,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=SECONDS)
     text = done.stdout.decode(errors="replace").replace(f"{here}/", "").replace(f"{ROOT}/", "")
     text = re.sub(r"[^\n]*\r", "", text)
     return text.rstrip("\n").split("\n") if text.strip() else [], done.returncode
 
 
-def check_page(page, build, write):
-    """How many commands agreed and failed; None where the page is skipped."""
-    lines, found = blocks(page.read_text())
-    missing = lacking(lines, found)
-    if missing:
-        print(f"SKIP: {page.name} needs {', '.join(missing)} for {sys.executable}")
-        return None
-    passed = failed = 0
-    edits = []
+def write_file(here, name, text, line):
+    path = here / name
+    if not path.resolve().is_relative_to(here):
+        raise Fault(f"line {line}: {name} is not in the page's folder")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def outputs(lines, found, build):
+    """Writes the page's files and runs its commands: (command, place, output, status)."""
     with tempfile.TemporaryDirectory(prefix="dlc_docs_") as name:
         folder = pathlib.Path(name).resolve()
         env, here = environment(build, folder), folder / "page"
@@ -210,34 +219,42 @@ def check_page(page, build, write):
         for first, end, words in found:
             files = [w[5:] for w in words[1:] if w.startswith("file=")]
             if files:
-                path = here / files[0]
-                if not path.resolve().is_relative_to(here):
-                    raise Fault(f"line {first}: {files[0]} is not in the page's folder")
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text("\n".join(lines[first:end]) + "\n")
+                write_file(here, files[0], "\n".join(lines[first:end]) + "\n", first)
             elif words[:1] == ["sh"]:
                 for command, start, after in commands(lines, first, end):
-                    output, status = run(command, here, env)
-                    wanted = lines[start:after]
-                    good = status == 0 and agrees(wanted, output)
-                    passed, failed = passed + good, failed + (not good)
-                    if good:
-                        continue
-                    if status:
-                        print(f"{page.name}:{start}: $ {command}\n  exit status {status}", *output[-40:], sep="\n  ")
-                    elif write:
-                        edits.append((start, after, rewritten(wanted, output)))
-                        passed, failed = passed + 1, failed - 1
-                    else:
-                        print(f"{page.name}:{start}: $ {command}\n  the page has", *wanted, "and the command gave", *output[-60:], sep="\n  ")
-    if not passed + failed:
+                    yield command, start, after, *run(command, here, env)
+
+
+def check_page(page, build, write):
+    """How many commands agreed and failed; None where the page is skipped."""
+    lines, found = blocks(page.read_text())
+    missing = lacking(lines, found)
+    if missing:
+        print(f"SKIP: {page.name} needs {', '.join(missing)} for {sys.executable}")
+        return None
+    count = failed = 0
+    edits = []
+    for command, start, after, output, status in outputs(lines, found, build):
+        count += 1
+        wanted = lines[start:after]
+        if status == 0 and agrees(wanted, output):
+            continue
+        if status == 0 and write:
+            edits.append((start, after, rewritten(wanted, output)))
+            continue
+        failed += 1
+        told = ["the page has", *wanted, "and the command gave"]
+        if status:
+            told = [f"exit status {status}"]
+        print(f"{page.name}:{start}: $ {command}", *told, *output[-60:], sep="\n  ")
+    if not count:
         raise Fault("no command: nothing was checked")
     for start, after, new in reversed(edits):
         lines[start:after] = new
     if edits:
         page.write_text("\n".join(lines))
         print(f"{page.name}: {len(edits)} outputs written")
-    return passed, failed
+    return count - failed, failed
 
 
 def main(arguments):
