@@ -3,37 +3,27 @@
 #include <stdlib.h>
 
 /* The attrs column: how many, which, and how many of them may be absent. */
-#define NONE                0, {0}, 0
-#define A1(a)               1, {DL_ATTR_##a}, 0
-#define A2(a, b)            2, {DL_ATTR_##a, DL_ATTR_##b}, 0
-#define A2_1(a, b, c)       3, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c}, 1
-#define A2_3(a, b, c, d, e) 5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 3
-#define A3(a, b, c)         3, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c}, 0
-#define A4(a, b, c, d)      4, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d}, 0
-#define A5(a, b, c, d, e)   5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 0
-#define A5_1(a, b, c, d, e, f)                                                                     \
-    6, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f}, 1
-#define A1_1(a, b)                2, {DL_ATTR_##a, DL_ATTR_##b}, 1
-#define A0_2(a, b)                2, {DL_ATTR_##a, DL_ATTR_##b}, 2
-#define A3_2(a, b, c, d, e)       5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 2
+#define NONE                      0, {0}, 0
 #define AT(a)                     DL_ATTR_##a
+#define A1(a)                     1, {AT(a)}, 0
+#define A2(a, b)                  2, {AT(a), AT(b)}, 0
+#define A2_1(a, b, c)             3, {AT(a), AT(b), AT(c)}, 1
+#define A2_3(a, b, c, d, e)       5, {AT(a), AT(b), AT(c), AT(d), AT(e)}, 3
+#define A3(a, b, c)               3, {AT(a), AT(b), AT(c)}, 0
+#define A4(a, b, c, d)            4, {AT(a), AT(b), AT(c), AT(d)}, 0
+#define A5(a, b, c, d, e)         5, {AT(a), AT(b), AT(c), AT(d), AT(e)}, 0
+#define A5_1(a, b, c, d, e, f)    6, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f)}, 1
+#define A1_1(a, b)                2, {AT(a), AT(b)}, 1
+#define A0_2(a, b)                2, {AT(a), AT(b)}, 2
+#define A3_2(a, b, c, d, e)       5, {AT(a), AT(b), AT(c), AT(d), AT(e)}, 2
 #define A5_2(a, b, c, d, e, f, g) 7, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f), AT(g)}, 2
-#define A4_1(a, b, c, d, e)       5, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e}, 1
-#define A4_2(a, b, c, d, e, f)                                                                     \
-    6, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e, DL_ATTR_##f}, 2
+#define A4_1(a, b, c, d, e)       5, {AT(a), AT(b), AT(c), AT(d), AT(e)}, 1
+#define A4_2(a, b, c, d, e, f)    6, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f)}, 2
 
-#define A5_3(a, b, c, d, e, f, g, h)                                                               \
-    8, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d,                                        \
-        DL_ATTR_##e, DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h},                                       \
-        3
-#define A6_2(a, b, c, d, e, f, g, h)                                                               \
-    8, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d,                                        \
-        DL_ATTR_##e, DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h},                                       \
-        2
+#define A5_3(a, b, c, d, e, f, g, h) 8, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f), AT(g), AT(h)}, 3
+#define A6_2(a, b, c, d, e, f, g, h) 8, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f), AT(g), AT(h)}, 2
 #define A4_5(a, b, c, d, e, f, g, h, i)                                                            \
-    9, {DL_ATTR_##a, DL_ATTR_##b, DL_ATTR_##c, DL_ATTR_##d, DL_ATTR_##e,                           \
-        DL_ATTR_##f, DL_ATTR_##g, DL_ATTR_##h, DL_ATTR_##i},                                       \
-        5
+    9, {AT(a), AT(b), AT(c), AT(d), AT(e), AT(f), AT(g), AT(h), AT(i)}, 5
 
 const dl_op_info dl_ops[DL_NOPS] = {
 #define OP(id, text, arity, class, infer, grad, lower, amp, attrs, expr)                           \
