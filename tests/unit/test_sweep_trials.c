@@ -138,8 +138,8 @@ static void test_torn(void) {
                             "{\"trial\": 9, \"event\": \"done\"}\n",
                             "{\"trial\": -1, \"event\": \"taken\"}\n",
                             "\n",
-                            "{\"trial\": 5, \"event\": \"taken\", \"name\": \"a\", \"run\": "
-                            "\"../a\", \"values\": {}}\n"};
+                            ("{\"trial\": 5, \"event\": \"taken\", \"name\": \"a\", \"run\": "
+                             "\"../a\", \"values\": {}}\n")};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const char *text = dl_format(arena, "%.*s%s", (int)one, whole, faults[i]);
         dlr_trials all;
