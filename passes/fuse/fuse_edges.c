@@ -107,8 +107,8 @@ static void add_edges(dl_fusion *f, dl_value *v, int reader, dl_edge_kind kind) 
 static void add_sequence(dl_fusion *f) {
     int n;
     dl_node **line = dl_in_sequence(f->graph, f->ctx->arena, &n);
-    for (int i = n - 1; i >= 0;
-         i--) { /* edges are added to later ones alone: out[from] has readers only */
+    /* From the last: edges are added to later collectives alone, so that out[from] has readers. */
+    for (int i = n - 1; i >= 0; i--) {
         const dl_attr *until = dl_node_attr(line[i], DL_ATTR_until);
         int from = f->position[line[i]->out[0].id], last = i;
         while (until && last + 1 < n && dl_node_int(line[last + 1], DL_ATTR_order) < until->i)

@@ -41,10 +41,12 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/e2e"))
+from checks import ENV  # noqa: E402
+
 PAGES = [*sorted((ROOT / "docs/tutorial").glob("*.md")), ROOT / "README.md"]
 PACKAGES = ("torch", "numpy", "h5py")
 SECONDS = 900  # of one command
-LAUNCHERS = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "LD_LIBRARY_PATH")
 
 STAMP = r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:[.,]\d+)?)?|\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b"
 NUMBER = r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?"
@@ -183,10 +185,7 @@ def environment(build, folder):
     tools.mkdir()
     (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     (tools / "python3").chmod(0o755)
-    env = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
-    env["PATH"] = f"{tools}:{build}/programs:{build}/dldata:{env['PATH']}"
-    env["DLR_CACHE_DIR"] = os.environ.get("DLC_TEST_CACHE") or str(folder / "cache")
-    return {**env, "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1",
+    return {**ENV, "PATH": f"{tools}:{build}/programs:{build}/dldata:{ENV['PATH']}", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1",
             "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
 
 

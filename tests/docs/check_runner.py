@@ -4,11 +4,13 @@
 Prints "N passed, N failed". Each mutant replaces a piece of check_docs.py, which must be there.
 """
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 
-SOURCE = (pathlib.Path(__file__).parent / "check_docs.py").read_text()
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCE = (HERE / "check_docs.py").read_text()
 
 
 def sh(*lines):
@@ -85,7 +87,9 @@ MUTANTS = [
 def verdicts(folder, source):
     """The pages on which check_docs.py, as in the source, errs, each with its result."""
     script = folder / "tests/docs/check_docs.py"
-    script.parent.mkdir(parents=True, exist_ok=True)
+    for part in script.parent, folder / "tests/e2e":
+        part.mkdir(parents=True, exist_ok=True)
+    shutil.copy(HERE.parent / "e2e/checks.py", folder / "tests/e2e")
     script.write_text(source.replace('PACKAGES = (', 'PACKAGES = ("torch_that_nobody_has", '))
 
     def run(name, text, *options):

@@ -16,7 +16,7 @@ import struct
 import subprocess
 import sys
 
-from checks import ENV, TMP, check, drawn, finish
+from checks import ENV, TMP, check, drawn, finish, narrowed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIST = ROOT / "tests/golden/same_bits.tsv"
@@ -43,11 +43,11 @@ def model_file(name):
     file, divisor, _ = MODELS[name]
     if divisor == 1:
         return ROOT / "models" / file
-    config = pathlib.Path(TMP, "config")
-    config.mkdir(exist_ok=True)
-    (config / file.replace(".dl", ".yaml")).write_bytes((ROOT / "models/config" / file.replace(".dl", ".yaml")).read_bytes())
+    config = pathlib.Path("config", file.replace(".dl", ".yaml"))
+    (TMP / config).parent.mkdir(exist_ok=True)
+    (TMP / config).write_bytes((ROOT / "models" / config).read_bytes())
     path = pathlib.Path(TMP, file)
-    path.write_text(re.sub(r"\b(64|128|256|512)\b", lambda n: str(int(n.group()) // divisor), (ROOT / "models" / file).read_text()))
+    path.write_text(narrowed((ROOT / "models" / file).read_text(), divisor))
     return path
 
 

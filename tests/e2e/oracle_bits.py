@@ -8,11 +8,10 @@ of the U-Net with an eighth of its channels, for the time that they take; the wh
 """
 import hashlib
 import json
-import re
 import signal
 import sys
 
-from checks import SHARE, Gate
+from checks import SHARE, Gate, narrowed
 from oracle_tools import ROOT, Workplace, check, finish
 
 STEPS = 32 if SHARE == 1 else 16  # an epoch
@@ -46,9 +45,8 @@ def result(run):
 
 def narrow_model(place):
     """models/unet.dl with an eighth of the channels; the settings of its runs."""
-    text = (ROOT / "models/unet.dl").read_text()
     path = place / "narrow.dl"
-    path.write_text(re.sub(r"\b(64|128|256|512)\b", lambda n: str(int(n.group()) // 8), text))
+    path.write_text(narrowed((ROOT / "models/unet.dl").read_text(), 8))
     return *SETTINGS, f"--model={path}", f"--Nsamples={4 * STEPS}"
 
 

@@ -63,6 +63,7 @@ def dependencies():
 def circles(graph):
     """The components of more than one node, each sorted."""
     index, low, stack, held, found = {}, {}, [], set(), []
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 2 * len(graph)))  # a path through all nodes
 
     def visit(node):
         index[node] = low[node] = len(index)
