@@ -9,8 +9,7 @@
 typedef struct {
     uint64_t key; /* of what the choice depends on beside kernels and target */
     /* Sets the ways of kernels, which are the cost model's. Algorithms are the tuner's, as long as
-     * it lives.
-     */
+     * it lives. */
     bool (*choose)(void *user, int n, dl_coded *kernels, dl_error *err);
     void *user;
 } dl_tuner;

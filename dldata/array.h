@@ -1,6 +1,5 @@
 /* The arrays of a data file, whatever its format, for `inspect`: what they are, and their numbers
- * as doubles.
- */
+ * as doubles. */
 #ifndef DLDATA_ARRAY_H
 #define DLDATA_ARRAY_H
 #include "ir/base/str.h"

@@ -1,6 +1,5 @@
 /* Pictures: CIFAR-10's binary layout (records of a label and 3 x 32 x 32 bytes), and JPEG by
- * libjpeg-turbo.
- */
+ * libjpeg-turbo. */
 #include "dldata/array.h"
 #include "dldata/jpeg_fault.h"
 #include "ir/base/input.h"

@@ -20,8 +20,7 @@ static bool read_at(int fd, char *out, size_t n, uint64_t offset) {
 }
 
 /* Blocks come as the walker makes them: whole trailing axes, a range of one axis, single indices
- * before it.
- */
+ * before it. */
 static bool read_block(const array *a, const uint64_t *start, const uint64_t *size, double *out,
                        dl_error *err) {
     size_t n = 1;

@@ -22,8 +22,7 @@ enum { NBODY_CHANNELS = 4, HYDRO_CHANNELS = 5 };
 #define SCALE_GAS_VELOCITY 500.0 /* km/s: Hydro 2 to 4 = tanh(v / 500) */
 
 /* Fills nbody[4][L][L][L] and hydro[5][L][L][L] from sorted particles at scale factor 1. Errors:
- * DL_RESOURCE.
- */
+ * DL_RESOURCE. */
 bool volumes_make(const nbody_setup *s, const particles *ps, float *nbody, float *hydro,
                   dl_error *err);
 /* One line a channel: name, formula, unit. */

@@ -254,8 +254,7 @@ bool dl_rule_windows(const dl_node *n, dl_type *r, dl_shape_fault *fault) {
 }
 
 /* PyTorch pads by half the window at most: every window then holds an element, the first or last of
- * the axis.
- */
+ * the axis. */
 static bool check_padding(const dl_node *n, dl_axis axis, int64_t lo, int64_t hi, int64_t k,
                           dl_shape_fault *fault) {
     if (lo <= k / 2 && hi <= k / 2) return true;

@@ -14,8 +14,7 @@ typedef struct {
 /* Makes it ready for kernels of `plan`, made for `target`: gflops and gbytes are 0. On a CPU gflops
  * are those of f32, or, where the plan keeps weights in 16 bits, of their products. device: as
  * dlr_exec_options has it. Errors: DL_RESOURCE (no compiler, memory, threads or device), and what
- * else dl_peak_plan, dl_cuda_peak_plan and dlr_exec_open give.
- */
+ * else dl_peak_plan, dl_cuda_peak_plan and dlr_exec_open give. */
 bool dl_ceilings_open(dl_arena *arena, const dl_plan *plan, const dl_target *target,
                       const char *device, int threads, dl_ceilings *ceilings, dl_error *err);
 /* What `gflops` counts: "f32", or "products of bf16". */

@@ -1,6 +1,5 @@
 /* `dlc bench`: a training step on this machine, beside the machine's own ceilings measured in the
- * same run.
- */
+ * same run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

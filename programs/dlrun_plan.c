@@ -103,8 +103,7 @@ static const char *device_json(const dl_run_job *p, const dlr_device_memory *m) 
 }
 
 /* The same for programs. `configuration` is what was asked for; `batch` and `global_batch` what it
- * comes to.
- */
+ * comes to. */
 static void print_json(const dl_run_job *p, int threads, const dlr_device_memory *m) {
     dl_buf b = {0};
     dl_config_put_json(p->config, &b);

@@ -87,8 +87,7 @@ typedef struct {
 
 /* The model's inputs, into job->input and space, with their scales. Errors (DL_INPUT): none, too
  * many, one that is no array of floats [N, channels, ...], or one that has but some of the leading
- * input's spatial axes.
- */
+ * input's spatial axes. */
 bool dl_predict_input(dl_predict_job *job, dl_error *err);
 /* The samples of file number `file` of each input; *in_order: it has an axis of them. */
 int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order);

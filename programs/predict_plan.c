@@ -18,8 +18,7 @@ static const dl_var *input_of(const dl_predict_job *job, const dl_graph *g, int 
 }
 
 /* Do the last `space` axes of an input have the leading one's names? False, with `none`: it has
- * none of them.
- */
+ * none of them. */
 static bool follows(const dl_type *t, const dl_type *lead, int space, bool *none) {
     bool all = t->rank >= 2 + space;
     *none = true;

@@ -171,8 +171,7 @@ static int64_t samples_of(const dl_predict_job *job, int file) {
 }
 
 /* Axes of an output's set: samples, where the data have some or are several; steps of a rollout;
- * the model's.
- */
+ * the model's. */
 static bool shape_set(const dl_predict_job *job, int output, dlr_h5_set *s, dl_error *err) {
     const dlr_predict_output *o = &job->engine.output[output];
     const dl_type *t = o->view.type;

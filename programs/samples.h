@@ -15,8 +15,7 @@ bool dl_samples_arrays(const dl_session *s, dlr_arrays *arrays, dl_error *err);
 
 /* Of a session whose graphs are as the front end built them; `opening` as in dataset.h. Errors:
  * those of the loader; DL_INPUT for a model that it does not serve; DL_USAGE or DL_INPUT at the key
- * for too few samples.
- */
+ * for too few samples. */
 dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split split,
                              dlr_opening opening, dl_error *err);
 
@@ -36,7 +35,6 @@ const char *dl_samples_loader(const dl_config *config);
 /* System A's .npy files of inputs and targets, channels last, which data_loader_config: dali-lowmem
  * reads where all four are there: fills their paths, by split, and returns NULL. Else the first
  * that is missing, as its path or key, and what is read is train_path and val_path; "" for other
- * loaders, which never read them.
- */
+ * loaders, which never read them. */
 const char *dl_samples_npy(dl_arena *arena, const dl_config *config, const char *path[2][2]);
 #endif

@@ -68,8 +68,7 @@ static bool is_stopped(agent *a) {
 }
 
 /* Waits for it, and passes on signals. Returns its exit status, or of one that was killed minus the
- * signal.
- */
+ * signal. */
 static int wait_for(agent *a, pid_t child) {
     for (int status;;) {
         int number = sigwaitinfo(&a->watched, NULL);

@@ -1,6 +1,5 @@
 /* A sweep beside what its runs have in common: where it lies, and whether a command line's runs can
- * be its.
- */
+ * be its. */
 #include <ctype.h>
 #include <stdio.h>
 #include <unistd.h>

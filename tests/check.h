@@ -29,8 +29,7 @@ static int dl_tests_passed, dl_tests_failed, dl_tests_skipped;
           (double)(want))
 
 /* A part of a test that cannot run here: why. Such parts are counted, and a test of nothing else is
- * skipped.
- */
+ * skipped. */
 #define dl_test_skip(...) (dl_tests_skipped++, printf("SKIP: " __VA_ARGS__), (void)printf("\n"))
 
 static inline unsigned dl_test_number(const char *name, unsigned otherwise) {

@@ -138,8 +138,7 @@ static void measure(dl_model_updates *u, int i, const double *got, const double 
 }
 
 /* A parameter's definition, part by part, next to what was taken of a result; data NULL: for the
- * norm of all.
- */
+ * norm of all. */
 static void measure_param(dl_model_updates *u, int param, int result, const double *data) {
     for (int64_t first = 0, count = u->of.params[param].count; first < count; first += BLOCK) {
         dl_arena *scratch = dl_arena_new(u->arena);

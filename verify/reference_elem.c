@@ -9,8 +9,7 @@ static double larger(double a, double b) { return isnan(a) || isnan(b) ? NAN : a
 static double smaller(double a, double b) { return isnan(a) || isnan(b) ? NAN : a < b ? a : b; }
 
 /* gelu(x) = x Phi(x), the normal distribution's function (Hendrycks and Gimpel 2016), and its form
- * by tanh.
- */
+ * by tanh. */
 static double gelu(double x) { return x * 0.5 * erfc(-x / sqrt(2)); }
 static double gelu_tanh(double x) {
     return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * pow(x, 3))));

@@ -96,8 +96,7 @@ void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, cons
 /* Are all lanes of every vector in use? */
 bool dl_emit_is_whole(const dl_emitter *e);
 /* Are all accesses of a sweep vectors, at places that are sums of steps? Other loops gain from an
- * optimiser.
- */
+ * optimiser. */
 bool dl_emit_is_plain(dl_emitter *e, const dl_sweep *s);
 /* What the present sweep reads of earlier ones, then what it runs, as statements; value i is named
  * v<i>. Parameters are arg[i]; coordinates x<axis>; `n` lanes are in use; `acc` points at the
@@ -116,8 +115,7 @@ void dl_emit_kept_place(dl_emitter *e, int number);
 /* "x0 * 12 + x3": a point's number among those of some axes, outermost first; 0 without axes. */
 void dl_emit_number(dl_emitter *e, int n, const int *axis);
 /* Where a parameter of this type is read or written at the index, in elements: rows, channels last
- * or panels.
- */
+ * or panels. */
 void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at);
 /* The condition that an access stays inside its parameter. False, and nothing: it always does. */
 bool dl_emit_bounds(dl_emitter *e, const dl_type *t, const dl_index *at);

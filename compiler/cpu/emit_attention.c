@@ -107,8 +107,7 @@ static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool 
 }
 
 /* A block's keys go by three vectors, and so do a token's features: what remains of either. Bands
- * have none.
- */
+ * have none. */
 static unsigned find_ends(const dl_emitter *e, const shape *s) {
     if (s->pairs && e->t->tiles) return 0;
     int64_t keys = dl_ceil_div(s->a.keys % keys_of(e->t), e->t->lanes) % 3,

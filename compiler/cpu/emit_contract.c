@@ -87,8 +87,7 @@ static const char *weight_argument(dl_emitter *e, const dl_shape *s) {
 }
 
 /* Bytes in which a unit makes floats of weights that are none: those of `columns` at a time, a
- * chain of them.
- */
+ * chain of them. */
 static int64_t widened_bytes(const dl_emitter *e, const dl_shape *s, int64_t columns) {
     int64_t terms = s->taps * dl_shape_words(s), chain = terms < DL_CHAIN ? terms : DL_CHAIN;
     bool made = !s->gathered && dl_shape_part(e->k, s->c, s->weight, 0)->dtype != DL_F32;

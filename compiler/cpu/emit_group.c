@@ -1,6 +1,5 @@
 /* Kernels around a contraction by windows that go lane by lane; the loops are
- * compiler/cpu/kernels/group.c.
- */
+ * compiler/cpu/kernels/group.c. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 #include "compiler/cpu/partials.h"

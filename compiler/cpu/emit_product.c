@@ -6,8 +6,7 @@
 #include "compiler/cpu/partials.h"
 
 /* Axes of the relation that one number counts, outermost first. Space axes come first in it, in
- * their order.
- */
+ * their order. */
 typedef struct {
     int n, axis[DL_MAX_RELATION];
     int64_t size;
@@ -74,8 +73,7 @@ static product find_product(const dl_kernel *k, const dl_kinstr *c) {
 }
 
 /* The step of an operand from number to number of a group where it is the same everywhere; 0 where
- * it is not.
- */
+ * it is not. */
 static int64_t even_step(const product *p, int operand, const group *g) {
     int64_t step = 0, size = 1;
     for (int i = g->n - 1; i >= 0; i--) {

@@ -8,8 +8,7 @@
 typedef struct {
     int groups, warps, columns, stages; /* rows are 16 groups a warp */
     int resident; /* blocks beside each other: without them the compiler spills a few registers for
-                   * one more
-                   */
+                   * one more */
     bool wgmma;   /* by groups of four warps */
     int early;    /* products of a tile that are begun beside those of the one before it: 0, 1,
                      backwards 2 */

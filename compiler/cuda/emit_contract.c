@@ -1,7 +1,6 @@
 /* Kernels around a contraction: its tiles, by blocks, and behind them the rest of the kernel. Where
  * there are few tiles and long sums, several blocks share the terms of a tile; the next phase adds
- * up what they leave.
- */
+ * up what they leave. */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 #include "ir/base/hash.h"
@@ -245,8 +244,7 @@ static void take_chunks(dl_product *p) {
 }
 
 /* Of what decides which function a loop over tiles is, but for numbers: how it is cut, and how
- * operands come.
- */
+ * operands come. */
 static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
     dl_product p = *of;
     dl_emitted code = {0};

@@ -2,8 +2,7 @@
  * (ir/kernel/tensor_map.h: windows), and whose boxes are tiles as wgmma takes them: pixels of one
  * tap, along the terms as a convolution has them, or along the rows, as a weight's gradient. A tile
  * or line of a box has channels of one tap and one part alone, so a group's are a multiple of what
- * it holds, and where a part begins is one.
- */
+ * it holds, and where a part begins is one. */
 #include "compiler/cuda/gemm_coordinates.h"
 #include "compiler/cuda/gemm_matrix.h"
 

@@ -113,8 +113,7 @@ void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int6
 /* "(double *)(workspace + 64L)": where they lie. */
 void dl_cuda_put_partials(dl_emitter *e, int number);
 /* A reduction's results lie at each `at` of its partial results: "((double *)(workspace + 64))[at]
- * = value".
- */
+ * = value". */
 void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *value);
 
 /* The sweeps from number `from` on as phases. False: refused. */

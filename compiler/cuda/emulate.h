@@ -16,8 +16,7 @@
  * the first ones, are tensor maps (dl_emulated_map, in DL_MAP_BYTES), and how many behind them
  * pointers; where its only one is a table (ir/plan/plan.h), for how many numbers and pointers it
  * has room, else 0; -1: there is no such kernel. Where DLR_EMULATE is "address", objects are made
- * with -fsanitize=address; who loads one must run under that, too.
- */
+ * with -fsanitize=address; who loads one must run under that, too. */
 bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects,
                      void (*warn)(const char *text), int *compiled, dl_error *err);
 /* A key of the compiler and all that it is told (dl_backend.toolchain). Errors: DL_RESOURCE. */

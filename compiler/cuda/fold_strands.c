@@ -30,8 +30,7 @@ typedef struct {
 static int pointers_of(const dl_phase *p) { return p->s.args.n; }
 
 /* Kernels' tables as they become when the numbers of the kind's strands are `more`. False: one has
- * no room.
- */
+ * no room. */
 static bool grow(folder *f, const kind *k, int more) {
     bool ok = true;
     for (const dl_phase *p = k->first; p; p = p->next)

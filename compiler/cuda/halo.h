@@ -21,8 +21,7 @@ static inline bool dl_halo_makes_image(const dl_product *p) {
 /* Can it be made by boxes of so many positions with their halos? Which, then. */
 bool dl_product_halo(const dl_product *p, int rows, dl_halo *h);
 /* Of a row of a block, the parity and the coordinates that it counts; behind those the test that it
- * is there.
- */
+ * is there. */
 void dl_halo_put_row(dl_emitter *e, const dl_product *p);
 void dl_halo_put_test(dl_emitter *e, const dl_product *p);
 #endif

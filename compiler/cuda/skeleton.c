@@ -121,8 +121,7 @@ static bool divides_unit(const lexer *l, const char *at) {
 }
 
 /* Does a number with its sign begin here? Where something is subtracted, there is a space behind
- * the minus.
- */
+ * the minus. */
 static bool is_number(const lexer *l) {
     const char *at = l->at;
     return is_digit(*at) || (*at == '-' && at + 1 < l->end && is_digit(at[1]));

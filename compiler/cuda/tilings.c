@@ -23,8 +23,7 @@ typedef enum {
     BOXES,   /* the same, of operands that tensor maps bring; */
     IMAGES,  /* images among them */
     PATCHES, /* the operand of more rows is a patch, whose words a warp puts together for all of the
-              * other's
-              */
+              * other's */
     HALOS,   /* by boxes of positions; as many columns as there are */
     ALONE    /* sums by themselves: bm * bn of them on the block's threads */
 } kind;

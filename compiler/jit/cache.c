@@ -28,8 +28,7 @@ typedef struct {
 } way;
 
 /* A directory, or a link, on the way to the cache: who may change it decides what the cache's path
- * leads to.
- */
+ * leads to. */
 static bool check_on_the_way(const char *path, const struct stat *st, dl_error *err) {
     bool ours = st->st_uid == 0 || st->st_uid == geteuid();
     bool closed = S_ISLNK(st->st_mode) || !(st->st_mode & 022) || (st->st_mode & S_ISVTX);

@@ -1,6 +1,5 @@
 /* The cache of compiled kernels: a directory of ours, mode 0700, one file a source, published by
- * one rename.
- */
+ * one rename. */
 #ifndef DL_CACHE_H
 #define DL_CACHE_H
 #include "ir/base/arena.h"

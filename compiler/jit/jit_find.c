@@ -74,8 +74,7 @@ static void divide(dl_arena *arena, const words *w, dl_jit_cc *cc) {
 }
 
 /* What the user names is used, or is an error: kernels of another compiler have other speed and
- * other bits.
- */
+ * other bits. */
 static bool find_compiler(dl_arena *arena, const dl_jit_language *in, dl_jit_cc *cc,
                           dl_error *err) {
     const char *own = getenv(in->variable);

@@ -96,8 +96,7 @@ typedef struct {
 } dl_reader;
 
 /* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go.
- * (indent.c)
- */
+ * (indent.c) */
 void dl_read_words(dl_reader *p);
 /* Was a fault told of the line of byte `at`, before the grammar read it? */
 bool dl_line_has_fault(const dl_reader *p, uint32_t at);

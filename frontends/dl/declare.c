@@ -5,8 +5,7 @@
 /* Types */
 
 /* What the argument data_size is worth, for an axis that it sizes; NULL: it sizes others, or nobody
- * gives it.
- */
+ * gives it. */
 static const dl_val *edge_of(dl_elab *E, const char *axis, dl_val *room) {
     if (strcmp(axis, "D") != 0 && strcmp(axis, "H") != 0 && strcmp(axis, "W") != 0) return NULL;
     for (int i = 0; i < E->model->items.list.n; i++) /* declared: bound, if only to its default */

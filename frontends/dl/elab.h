@@ -3,8 +3,7 @@
  *
  * Compile-time values (numbers, strings, lists) are computed here and vanish; tensors become nodes
  * through ir/builder.h. A fault is reported once and its value is poison, which every operation
- * passes on in silence.
- */
+ * passes on in silence. */
 #ifndef DL_ELAB_H
 #define DL_ELAB_H
 #include "frontends/dl/ast.h"

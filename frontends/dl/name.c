@@ -20,8 +20,7 @@ dl_val dl_name_value(dl_elab *E, const dl_ast *e) {
     if (v) {
         dl_val r = *v;
         /* A fault in a number is shown where it is used; a tensor's or layer's origin is where it
-         * was made.
-         */
+         * was made. */
         if (r.kind != DL_V_TENSOR && r.kind != DL_V_LAYER) r.origin = e->span;
         r.name = e->name;
         return r;

@@ -73,8 +73,7 @@ static void warn_unused(dl_elab *E) {
 }
 
 /* Layers that are bound and never applied, and those whose results nothing reads. Of a graph that
- * is swept.
- */
+ * is swept. */
 static void warn_idle(dl_elab *E) {
     for (int i = 0; i < E->layers.n; i++) {
         const dl_layer *l = E->layers.at[i];

@@ -1,6 +1,5 @@
 /* Tensors: from operators, indices and renamings to nodes, and from the shape rules' faults to
- * diagnostics.
- */
+ * diagnostics. */
 #include <math.h>
 
 #include "frontends/dl/elab.h"
@@ -54,8 +53,7 @@ dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in
 }
 
 /* A constant's value is a double in the IR, which holds whole numbers up to 2^53: a longer one is
- * made of two.
- */
+ * made of two. */
 static dl_val long_constant(dl_elab *E, dl_val v) {
     int64_t low = v.i & 0xFFFFFFFF, high = v.i - low;
     dl_type t = dl_scalar(DL_I64);

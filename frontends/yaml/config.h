@@ -73,8 +73,7 @@ typedef struct {
  * sets several, and so does `--key=name=value,key=value`; what follows `--` is positional. Of an
  * option given twice the last counts. argv[0] is skipped. Options that are not known (yet: they may
  * be the model's) are kept for dl_config_declare and dl_config_finish. Errors: DL_USAGE
- * `--key=value: key must be ..., not ...`.
- */
+ * `--key=value: key must be ..., not ...`. */
 dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
                           dl_error *err);
 
@@ -98,8 +97,7 @@ typedef struct {
     dl_yaml_place place;  /* where the model says so */
 } dl_config_argument;
 /* Makes it a key, and takes what file and command line said of it. Errors: as above for a value
- * given to it.
- */
+ * given to it. */
 bool dl_config_declare(dl_config *c, const dl_config_argument *argument, dl_error *err);
 /* What a name means that is one of config.def (key, other name or section) or an option of every
  * program, so that no argument of a model may have it; NULL: it is free. */

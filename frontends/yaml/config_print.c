@@ -16,8 +16,7 @@ static const struct {
 enum { N_PAGE = sizeof page / sizeof *page };
 
 /* Is setting i the first, or the last, of its section? (The keys of a section stand together in
- * config.def.)
- */
+ * config.def.) */
 static bool starts_section(const dl_config *c, int i) {
     const dl_setting *s = c->state->settings.at;
     return *s[i].row->section && (i == 0 || strcmp(s[i - 1].row->section, s[i].row->section) != 0);

@@ -94,13 +94,11 @@ const char *dl_key_type_name(dl_arena *arena, const dl_key_row *row);
 bool dl_key_is_text(const dl_key_row *row); /* STRING or PATH */
 
 /* The value as the key takes it ($VAR expanded); NULL and an error at its place when the key cannot
- * have it.
- */
+ * have it. */
 const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yaml *value,
                             dl_error *err);
 /* Text of the command line, or of a default, as a value of the key, checked. text NULL: no value
- * was given.
- */
+ * was given. */
 const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text,
                             dl_yaml_place place, dl_error *err);
 

@@ -59,8 +59,7 @@ enum {
 /* The one document of a text of n bytes; `name` is the file's name in messages. An empty document
  * is null. Errors: DL_INPUT, `name:line:column: error: ...`, for syntax, bytes that are no UTF-8,
  * NUL, a duplicate key, an unknown or recursive alias, a tag outside the core schema, a second
- * document, and the limits above.
- */
+ * document, and the limits above. */
 const dl_yaml *dl_yaml_read(dl_arena *arena, const char *text, size_t n, const char *name,
                             dl_error *err);
 /* The same for a file. Errors: DL_IO, and as above. */
@@ -85,8 +84,7 @@ dl_yaml *dl_yaml_tagged(dl_arena *arena, const char *text, const char *type, dl_
 const dl_yaml *dl_yaml_get(const dl_yaml *map, const char *key);
 
 /* Appends the value on one line: as YAML that reads back as the same value, or as Python's str()
- * writes it.
- */
+ * writes it. */
 void dl_yaml_put(dl_buf *b, const dl_yaml *v);
 void dl_yaml_put_python(dl_buf *b, const dl_yaml *v);
 /* The same as JSON, which reads back as YAML, too; what is not finite, which JSON has not, becomes

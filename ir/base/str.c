@@ -131,8 +131,7 @@ static bool has_digit(const char *s) { return strpbrk(s, "0123456789") != NULL; 
 
 /* Can `word` be a slip of `name`? People hit the first letter, swap it with the second, leave it
  * out or, of a long word, miss it alone; a letter more in front (prelu, relu) or a digit
- * (dropout2d) names another thing.
- */
+ * (dropout2d) names another thing. */
 static bool is_slip(const char *word, const char *name) {
     if (has_digit(word) != has_digit(name)) return false;
     bool swapped = word[0] && name[0] && word[0] == name[1] && word[1] == name[0];

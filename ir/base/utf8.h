@@ -5,8 +5,7 @@
 #include <stddef.h>
 
 /* Length of the well-formed UTF-8 sequence at s (1 to 4; `left` bytes may be read), 0 when it is
- * malformed.
- */
+ * malformed. */
 static inline int dl_utf8_length(const char *s, size_t left) {
     const unsigned char *u = (const unsigned char *)s;
     if (u[0] < 0x80) return 1;

@@ -52,8 +52,7 @@ static void add_scaled(double *restrict y, double *const *x, const double *scale
 }
 
 /* Meetings of one tap, done several at a time so that a row of the tap's matrix is reused while it
- * is near.
- */
+ * is near. */
 enum { GROUP = 8 };
 typedef struct {
     int n;
@@ -222,8 +221,7 @@ static void size_windows(const windows *v, double *const data[DL_NTENSORS], doub
     int64_t q = product(v->in), p = product(v->out), taps = product(v->taps);
     bool y_made = v->made == DL_TENSOR_Y, w_made = v->made == DL_TENSOR_W;
     /* One operand keeps the places (of its squares, all weighing 1); the other leaves one number a
-     * channel.
-     */
+     * channel. */
     windows one = *v;
     one.o = 1, one.c = w_made ? v->c : 1, one.single = false;
     int64_t from = w_made ? v->n * v->c * q : v->n * (y_made ? q : p),

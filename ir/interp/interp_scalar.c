@@ -4,8 +4,7 @@
 #include <math.h>
 
 /* The functions an expression may use. Comparisons give 0 or 1; NaN goes through max and min, as in
- * PyTorch.
- */
+ * PyTorch. */
 static inline double k_abs(double a) { return fabs(a); }
 static inline double k_sign(double a) { return (a > 0) - (a < 0); }
 static inline double k_exp(double a) { return exp(a); }

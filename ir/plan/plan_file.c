@@ -106,8 +106,7 @@ static void code_name(codec *c, const char **s) {
 }
 
 /* A list's length; `least` bytes is the shortest record, so that a false length cannot ask for much
- * memory.
- */
+ * memory. */
 static int code_count(codec *c, int n, size_t least) {
     code_int(c, &n);
     if (!c->out && (n < 0 || (size_t)n > c->left / least)) {
@@ -125,8 +124,7 @@ static void code_int64s(codec *c, int *n, int64_t **at) {
 }
 
 /* All records of a list; when reading, makes the array. A record is coded in a copy: writing
- * changes no plan.
- */
+ * changes no plan. */
 #define CODE_LIST(c, T, list, least, code_record)                                                  \
     do {                                                                                           \
         int code_n_ = code_count((c), (list)->n, (least));                                         \

@@ -53,8 +53,7 @@ static bool scale(extent *e, int64_t a, double b_lo, double b_hi, int64_t c) {
 }
 
 /* Adds what another operand has to do with it; `to[k]` is the result's axis that its axis k goes
- * along, or -1.
- */
+ * along, or -1. */
 static void join(extent *sum, const extent *e, const dl_type *t, const int *to, const dl_node *n) {
     if (sum->all) return;
     if (e->all) {

@@ -143,8 +143,7 @@ bool dl_fuse_order_join(dl_fusion *f, int node, int at);
 /* The same for groups a and b as one, which then stands in the place of `a`. */
 bool dl_fuse_order_merge(dl_fusion *f, int a, int b);
 /* The groups that are alive, each behind those it reads, the earliest of the program first; returns
- * how many.
- */
+ * how many. */
 int dl_fuse_order_groups(dl_fusion *f, int *order);
 
 /* fuse_view.c: rewrites the indices at which a view is read, in a kernel over `space`, into those

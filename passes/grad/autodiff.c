@@ -37,8 +37,7 @@ static bool pass_stop(dl_value **v) {
 }
 
 /* What stopped a gradient, or changed it between ranks, has done its work: its operand is read in
- * its place.
- */
+ * its place. */
 static bool forget_stops(dl_graph *g) {
     bool any = false;
     for (int i = 0; i < g->nodes.n; i++)

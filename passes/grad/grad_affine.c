@@ -196,8 +196,7 @@ void dl_grad_first_max(dl_grad *g) {
     dl_value *back = dl_build_k(g->b, DL_OP_sub, dl_build1(g->b, DL_OP_neg, best), 1);
     best = dl_build3(g->b, DL_OP_select, nan, back, best);
     /* Past windows the elements themselves gather: from each that holds them, dy if they are what
-     * it chose.
-     */
+     * it chose. */
     dl_value *dy = g->dy;
     for (; is_window(x, over); x = x->def->in[0]) {
         int64_t n = size_of(&x->def->in[0]->type, view_of(x->def).axis);

@@ -3,8 +3,7 @@
  * Where a derivative can be written with y instead of an operand it is: y is usually needed by the
  * next op anyway, so that the pre-activation dies early. dy stands first in a product, so that the
  * axes keep the order of y. Ties of min, max and of reductions share the gradient evenly, as
- * PyTorch's maximum and amax do.
- */
+ * PyTorch's maximum and amax do. */
 #include <math.h>
 
 #include "ir/attention.h"

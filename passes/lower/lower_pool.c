@@ -109,8 +109,7 @@ static dl_value *ones(dl_builder *b, dl_dtype dtype, dl_axis axis) {
 }
 
 /* How many elements the i-th axis has in each window: those of the axis, with its padding where
- * that counts.
- */
+ * that counts. */
 static dl_value *count_elements(dl_builder *b, const dl_node *n, int i) {
     dl_windows w = dl_node_windows(n);
     dl_axis of = n->in[0]->type.axis[2 + i], to = n->out[0].type.axis[2 + i];
@@ -172,8 +171,7 @@ static dl_value *mean_of_few(dl_builder *b, dl_value *x, int axis, int64_t m) {
 }
 
 /* The i-th of m bins of n elements: from floor(i n / m) up to ceil((i+1) n / m), as
- * torch.nn.AdaptiveAvgPool.
- */
+ * torch.nn.AdaptiveAvgPool. */
 static dl_value *mean_of_bins(dl_builder *b, dl_value *x, int axis, int64_t m) {
     dl_axis of = x->type.axis[axis];
     const char *tap = dl_type_fresh(&x->type, dl_internf("k%s", of.name));

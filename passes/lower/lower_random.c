@@ -124,8 +124,7 @@ dl_value *dl_lower_attention(dl_builder *b, const dl_node *n) {
 }
 
 /* Each sample, along the first axis, as a whole (Huang et al. 2016, "stochastic depth"), as timm's
- * DropPath.
- */
+ * DropPath. */
 dl_value *dl_lower_drop_path(dl_builder *b, const dl_node *n) {
     dl_type samples = n->in[0]->type;
     if (samples.rank > 1) samples.rank = 1;

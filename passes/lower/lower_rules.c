@@ -133,8 +133,7 @@ dl_value *dl_lower_cumsum(dl_builder *b, const dl_node *n) {
 }
 
 /* Scores less their largest along the axis. Nothing flows through the largest: the sum does not
- * depend on it.
- */
+ * depend on it. */
 static dl_value *shift_scores(dl_builder *b, dl_value *x, const char *axis) {
     dl_value *most = dl_build1(b, DL_OP_stop_gradient, reduce_one(b, DL_OP_reduce_max, x, axis));
     return sub(b, x, most);
@@ -310,8 +309,7 @@ static dl_value *pick(dl_builder *b, dl_value *scores, dl_value *hit, int at) {
 }
 
 /* torch.nn.functional.cross_entropy(reduction="none"). A class without a score has the share 0, and
- * -log 0.
- */
+ * -log 0. */
 dl_value *dl_lower_cross_entropy(dl_builder *b, const dl_node *n) {
     const char *axis = dl_node_name(n, DL_ATTR_axis);
     dl_value *z = shift_scores(b, n->in[0], axis), *t = n->in[1];

@@ -12,8 +12,7 @@ int64_t dl_memory_align(int64_t offset, int64_t bytes) {
 static bool read_by_host(dl_result_role role) { return role != DL_RESULT_UPDATE; }
 
 /* By value id: position of the last node that reads it; of its maker when nobody does; nodes.n for
- * the host.
- */
+ * the host. */
 static int *find_last_reads(const dl_graph *g, dl_arena *arena) {
     int *last = DL_NEWS(arena, int, g->next_id ? g->next_id : 1);
     for (uint32_t id = 0; id < g->next_id; id++) last[id] = -1;
@@ -55,8 +54,7 @@ static int *find_buckets(const dl_graph *g, dl_arena *arena) {
 }
 
 /* Puts x, made by node i, into its bucket's storage: where its operand lies, or behind those that
- * are there.
- */
+ * are there. */
 static void place_in_bucket(const dl_graph *g, const dl_value *x, int bucket, int i,
                             const int *last, dl_liveness *live) {
     const dl_node *n = g->nodes.at[bucket - 1];

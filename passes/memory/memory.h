@@ -35,8 +35,7 @@ typedef struct {
 bool dl_find_liveness(const dl_graph *g, dl_arena *arena, dl_liveness *out, dl_error *err);
 
 /* May n write its result x over v? It does not read v, or reads each point of it before it writes
- * the same.
- */
+ * the same. */
 bool dl_memory_overwrites(const dl_node *n, const dl_value *x, const dl_value *v);
 
 /* Where a value or variable of this size may start: 64 bytes for a vector, a page for large ones.

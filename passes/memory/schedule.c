@@ -53,8 +53,7 @@ static int64_t rank_by_bytes(const scheduler *s, int i) {
 static rank_fn *const ranks[] = {rank_as_given, rank_by_bytes};
 
 /* Of the collectives that node i waits for and that may still be under way, the last that was
- * begun; 0: none.
- */
+ * begun; 0: none. */
 static int find_under_way(const scheduler *s, int i) {
     const dl_waits *w = s->waits;
     int last = 0;

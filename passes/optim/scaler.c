@@ -54,8 +54,7 @@ static dl_value *unscale_all(dl_optimization *o, dl_value *scale) {
 }
 
 /* The scale grows at the end of a run of good steps, but not beyond what f32 holds; and the run
- * begins anew.
- */
+ * begins anew. */
 static void update_scale(dl_optimization *o, dl_var *scale, dl_var *good) {
     dl_builder *b = o->b;
     dl_value *run = dl_build_k(b, DL_OP_add, &good->value, 1);

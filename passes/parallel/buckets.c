@@ -36,8 +36,7 @@ static bool go_together(const member *a, const member *b, int64_t until) {
 }
 
 /* Whose the members are, one by one: ranks whose members stand in another order would sum different
- * values.
- */
+ * values. */
 static dl_attr names_of(const dl_graph *g, const member *m, int n) {
     const char **texts = DL_NEWS(g->module->arena, const char *, n);
     for (int i = 0; i < n; i++) {

@@ -59,8 +59,7 @@ static void note_until(dl_graph *g, int count, const dl_pass_ctx *ctx) {
 }
 
 /* By node: the number of the last collective that a bucket with one of its operands may wait for;
- * -1: none.
- */
+ * -1: none. */
 static int *find_held(const dl_graph *g, dl_arena *arena) {
     int *held = DL_NEWS(arena, int, g->nodes.n + 1), *of = DL_NEWS(arena, int, g->next_id + 1);
     for (int i = 0; i < g->nodes.n; i++) {

@@ -284,8 +284,7 @@ static void tell_part(sharder *s, dl_node *n, const dl_node *whole, int group, i
 }
 
 /* The node's types, the number of heads, and where a slice of parts begins and ends, are those of
- * the pieces.
- */
+ * the pieces. */
 static void cut_types(sharder *s, dl_node *n, const dl_node *whole, int group, dl_state made) {
     if (made.kind != DL_STATE_PIECE) return;
     int at = dl_type_axis(&n->out[0].type, made.along.axis);

@@ -39,8 +39,7 @@ dl_value *dl_simplify_order(dl_simplifier *s, dl_node *n) {
 
 /* An operand's type under the result's new names `to`; `from`: its old ones. Axes that are summed
  * over keep their names, unless the result bears them now: then they are called `fresh`. False: two
- * axes of one name.
- */
+ * axes of one name. */
 static bool rename_axes(const dl_type *operand, const dl_type *from, const dl_type *to,
                         const dl_attr *over, const char *const *fresh, dl_type *made) {
     *made = *operand;

@@ -222,8 +222,7 @@ static dl_value *simplify_reduce(dl_simplifier *s, dl_node *n) {
     dl_value *v = source(n->in[0]);
     int64_t alike = split_over(n, v, &kept);
     /* The largest of nothing and inf * 0 are not to be meddled with, and a mere transposition saves
-     * nothing.
-     */
+     * nothing. */
     if (alike == 0 || kept.n == over->n) return NULL;
     if (kept.n) v = dl_build(&s->b, n->op, 1, &v, 1, &kept);
     if (n->op == DL_OP_sum) v = dl_build_k(&s->b, DL_OP_mul, v, (double)alike);

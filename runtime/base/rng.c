@@ -39,12 +39,10 @@ float dlr_rng_float(dlr_rng *rng) { return dl_unit_float(dlr_rng_u32(rng)); }
 
 /* ln((word + 1) / 2^32), the word as a double in [1, 2^32]: v = 2^e m with m in [sqrt(1/2), sqrt
  * 2), and ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172, whose series to s^21 is exact to
- * double precision.
- */
+ * double precision. */
 static inline double log_unit(uint32_t word) {
     /* Through a signed conversion and magic numbers, because those exist as vector instructions
-     * everywhere.
-     */
+     * everywhere. */
     double v = (double)(int32_t)(word ^ 0x80000000u) + 2147483649.0;
     const uint64_t sqrt_half = 0x3FE6A09E667F3BCDu;
     uint64_t bits, above;

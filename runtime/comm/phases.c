@@ -205,8 +205,7 @@ static bool scatter(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
 /* ---- broadcast ---- */
 
 /* Seen from the root, number v gets from v without its lowest bit, and gives to v with one of the
- * bits below.
- */
+ * bits below. */
 static bool broadcast(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     const dlr_collective *c = &l->op->c;
     int n = l->op->group->n, v = (l->op->group->me - c->root + n) % n;

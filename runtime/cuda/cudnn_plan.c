@@ -30,8 +30,7 @@ static void drop(const dlr_dnn_work *w, dlr_dnn_desc *desc) {
 /* ---- what is to be done ---- */
 
 /* Spatial axes, two at least: the first of three is left out where it is a point that nothing
- * slides along.
- */
+ * slides along. */
 static int spatial_of(const dl_convolution *c) {
     return c->in[0] == 1 && c->tap[0] == 1 && c->out[0] == 1 && !c->pad_lo[0] ? 2 : 3;
 }

@@ -122,8 +122,7 @@ static char *take(size_t bytes) {
 }
 
 /* A context takes its share, and so does what it holds, as a driver's does: but of a size that a
- * test chose.
- */
+ * test chose. */
 static size_t unused(void) {
     if (fake.options.memory) return memory() - fake.used;
     enum { CONTEXT = 256 << 20 };

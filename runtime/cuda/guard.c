@@ -40,8 +40,7 @@ static dlr_cu_result put_canaries(dlr_cuda *c, const dlr_guard *g) {
 }
 
 /* Parts from the arena, or, those that are written, back to it. What the workspace held is no
- * kernel's: NaN.
- */
+ * kernel's: NaN. */
 static dlr_cu_result copy_parts(dlr_cuda *c, const dlr_guard *g, bool back) {
     dlr_cu_result r = 0;
     for (int i = 0; r == 0 && i < g->n; i++) {

@@ -31,8 +31,7 @@ typedef struct {
     const char *refused; /* why it cannot be read and what would help, as the end of "'Nbody' ...";
                             or NULL */
     /* Names of the axes: NetCDF's dimensions and HDF5's dimension scales, dimension_names of Zarr;
-     * or NULL.
-     */
+     * or NULL. */
     const char *axis[DLR_ARRAY_RANK];
     const dlr_attribute *attributes;
     int attribute_count;

@@ -71,8 +71,7 @@ bool dlr_dataset_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, voi
 
 /* A sample for a device that cuts, turns, scales and converts it itself (ir/plan/feed.h): of each
  * array as many numbers as it has elements, as they lie in the file. Of an array: what of that is
- * the same for all samples,
- */
+ * the same for all samples, */
 typedef struct {
     dlr_element type; /* of the numbers: f32 unless the loader says otherwise, at most as wide as
                          the array's */

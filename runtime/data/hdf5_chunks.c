@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 /* libhdf5 1.10 walks from the first chunk to the one asked for: so many are found in some tenths of
- * a second.
- */
+ * a second. */
 enum { MOST_PLACES = 2048, CPU_SECONDS = 20 };
 
 /* ---- in a child: where the chunks lie ---- */

@@ -75,13 +75,11 @@ typedef struct {
 
 /* The facts of a file; NULL with an error that names the path: DL_IO when it is missing or no
  * regular file, DL_INPUT when it is damaged or not HDF5. free() them. Forks: open files before
- * devices and MPI are started.
- */
+ * devices and MPI are started. */
 dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err);
 
 /* One stored chunk of a set: its number along the grid of chunks (the last axis fastest), and where
- * it lies.
- */
+ * it lies. */
 typedef struct {
     int64_t index, at, bytes;
     uint32_t skipped; /* bit i: filter i was left out */

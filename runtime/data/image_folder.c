@@ -104,8 +104,7 @@ static bool list_classes(images *s, const char *folder, dl_error *err) {
 }
 
 /* Each folder of the validation must be a class of the training, by name; classes without one are
- * none of it.
- */
+ * none of it. */
 static bool check_classes(images *s, const char *key, dl_error *err) {
     names found = {0};
     if (!list(s->arena, key, s->folder, true, &found, err)) return false;
@@ -182,8 +181,7 @@ static bool open_images(dlr_dataset *d, const char *key, images *s, dl_error *er
 }
 
 /* Decoded so large that the smallest part that may be shown has the model's points, where the file
- * has them.
- */
+ * has them. */
 static int64_t wanted(const dlr_dataset *d, int64_t points) {
     const images *s = d->state;
     double crop = s->pictures.o.moves.crop;

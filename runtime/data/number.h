@@ -1,6 +1,5 @@
 /* Numbers that files say about arrays (attributes, fill values), kept exactly, and as one of an
- * array's type.
- */
+ * array's type. */
 #ifndef DLR_NUMBER_H
 #define DLR_NUMBER_H
 #include "runtime/data/element.h"

@@ -80,8 +80,7 @@ extern const dlr_loader dlr_own_loader;
 
 /* What such a data set, opened not as a probe, makes of the numbers of array k: (x - mean[c]) /
  * deviation[c] of channel c, n of them, or 1 for all; n is 0 where it takes them as they are. Valid
- * as long as the data set.
- */
+ * as long as the data set. */
 typedef struct {
     const dlr_own_source *from;
     const float *mean, *deviation;

@@ -36,8 +36,7 @@ static struct dirent *read_folder(void *folder) { return dl_readdir(folder); }
 static void close_folder(void *folder) { closedir(folder); }
 
 /* The paths that a word names, in the order of their names: a file, a folder (Zarr), or what a
- * pattern fits.
- */
+ * pattern fits. */
 static bool find_paths(own *w, const char *key, const char *word, names *out, dl_error *err) {
     glob_t found = {.gl_opendir = open_folder,
                     .gl_readdir = read_folder,

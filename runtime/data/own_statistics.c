@@ -156,8 +156,7 @@ static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_
 enum { MOST_VALUES = 1 << 20 };
 
 /* All of a block, in parts of at most MOST_VALUES numbers: ranges of one axis, single places of
- * those before.
- */
+ * those before. */
 static bool add_blocks(const sweep *s, const own_file *f, const dlr_block *all, dl_error *err) {
     int rank = s->a->rank, cut = rank - 1;
     int64_t behind = 1, rows = 1;
@@ -204,8 +203,7 @@ static bool add_indices(const own *part, const sweep *s, int64_t low, int64_t hi
 }
 
 /* Over the part's indices whatever the offset, so that one array's statistics are the same as input
- * and as target.
- */
+ * and as target. */
 static bool compute(const own *part, const own_array *a, dlr_own_channel *out, int n,
                     dl_error *err) {
     sweep s = {a, calloc((size_t)n, sizeof *s.at), n, malloc(MOST_VALUES * sizeof *s.values)};

@@ -48,8 +48,7 @@ typedef struct dlr_prefetch dlr_prefetch;
 
 /* Allocates the ring and starts the workers at epoch 0, batch 0; the data set must outlive it, or
  * its use. The workers block all signals. Errors: DL_USAGE (options, fewer samples than one batch),
- * DL_RESOURCE (memory, threads).
- */
+ * DL_RESOURCE (memory, threads). */
 dlr_prefetch *dlr_prefetch_start(const dlr_dataset *d, const dlr_prefetch_options *options,
                                  dl_error *err);
 /* Ends the workers, after at most one sample each, and frees the ring; at any time. NULL is fine.

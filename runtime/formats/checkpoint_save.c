@@ -54,8 +54,7 @@ static bool tidy(saver *s) {
 }
 
 /* A key given twice or a part's name that is none would only show when resuming: read the state as
- * that will.
- */
+ * that will. */
 static bool read_back(saver *s) {
     dlr_state state;
     dlr_state_part *parts;

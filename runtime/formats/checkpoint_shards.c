@@ -11,8 +11,7 @@ char *dlr_checkpoint_shard_name(dl_arena *arena, const char *part, int number, i
 }
 
 /* A name becomes part of a path: nothing but letters, digits, underscores and those numbers may
- * lead there.
- */
+ * lead there. */
 bool dlr_checkpoint_parse_name(const char *name, size_t *n, int *number, int *of) {
     static const char between[] = "-of-";
     const char *digits = "0123456789";

@@ -51,8 +51,7 @@ typedef struct {
 const dlr_json *dlr_json_parse(dl_arena *arena, const char *text, size_t n, dlr_json_limits limits,
                                const char *name, dl_error *err);
 /* The same, of a text in which NaN, Infinity and -Infinity are numbers, as Python's json module
- * writes them.
- */
+ * writes them. */
 const dlr_json *dlr_json_parse_python(dl_arena *arena, const char *text, size_t n,
                                       dlr_json_limits limits, const char *name, dl_error *err);
 /* The member of an object, or NULL (also when `object` is NULL or no object). */

@@ -7,8 +7,7 @@
 #include "runtime/formats/stored_internal.h"
 
 /* A tensor needs about ten JSON values: room for 150,000 tensors, and a bound on what a hostile
- * header costs.
- */
+ * header costs. */
 enum { MAX_VALUES = 1500000, MAX_DEPTH = 8 };
 
 /* The header's text, checked for its length; NULL: failed. */

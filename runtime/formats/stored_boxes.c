@@ -4,8 +4,7 @@
 #include "runtime/formats/stored_internal.h"
 
 /* What a box has of the wanted elements: of the region's row-major order, runs that lie side by
- * side in both.
- */
+ * side in both. */
 typedef struct {
     const dlr_st_box *box;
     int rank, outer;                      /* axes in front of those that a run has */

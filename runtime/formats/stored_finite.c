@@ -6,8 +6,7 @@
 enum { BLOCK = 1024 };
 
 /* By blocks without a branch inside, which the compiler turns into vectors; then the one value in
- * its block.
- */
+ * its block. */
 #define SCAN(name, T, exponent)                                                                    \
     static int64_t name(const char *data, int64_t n, bool *nan) {                                  \
         for (int64_t at = 0; at < n; at += BLOCK) {                                                \

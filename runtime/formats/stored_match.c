@@ -1,6 +1,5 @@
 /* What a program does with a file it opened: floats of any width, and the comparison with what a
- * model wants.
- */
+ * model wants. */
 #include <stdio.h>
 #include <stdlib.h>
 

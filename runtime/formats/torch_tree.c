@@ -1,6 +1,5 @@
 /* The tree that a pickle builds: its stack and its containers, with the bounds that keep it a tree
- * and small.
- */
+ * and small. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

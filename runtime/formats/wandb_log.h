@@ -17,8 +17,7 @@ typedef struct dlr_wandb_log dlr_wandb_log;
 dlr_wandb_log *dlr_wandb_log_new(const char *path, dl_error *err);
 
 /* What is asked of each record of a file that is gone on with: whether the file stays up to its end
- * at least.
- */
+ * at least. */
 typedef bool dlr_wandb_stays(void *context, const void *record, size_t n);
 /* Opens a file to go on behind the last record that stays: what follows is cut off, a torn end and
  * all behind a damaged chunk with it. Errors: DL_IO; DL_INPUT for what is no such file, or larger

@@ -12,8 +12,7 @@ static void put(dl_buf *b, uint64_t value, int bytes) {
 static uint32_t narrow(uint64_t value) { return value >= WIDE ? WIDE : (uint32_t)value; }
 
 /* What the local header and the directory say alike: version, flags, method, time (none), CRC,
- * sizes, name.
- */
+ * sizes, name. */
 static void put_common(dl_buf *b, uint32_t crc, uint64_t bytes, size_t name, size_t extra) {
     put(b, bytes >= WIDE ? 45 : 0, 2);
     put(b, SUMS_BEHIND | UTF8, 2);

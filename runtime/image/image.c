@@ -123,8 +123,7 @@ void dlr_image_text(dlr_image *image, int x, int y, const char *text, const uint
 }
 
 /* How a field becomes a panel: each pixel shows an element (zoom > 1 pixels a side), or the mean of
- * shrink^2.
- */
+ * shrink^2. */
 typedef struct {
     int zoom, shrink, width, height;
 } fit;

@@ -30,8 +30,7 @@ static bool check(const dlr_axis *a, int64_t step, dl_error *err) {
 }
 
 /* Positions of a piece that see nothing beyond its edges go to it, as far as the one before has not
- * got them.
- */
+ * got them. */
 static bool discard(dl_arena *arena, const dlr_axis *a, dlr_tiles *t, dl_error *err) {
     double s = (double)a->num / (double)a->den;
     if (!check(a, a->step, err)) return false;

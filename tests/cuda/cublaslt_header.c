@@ -57,8 +57,7 @@ SAME_PLACE(waves, wavesCount);
 SAME_PLACE(reserved, reserved);
 
 /* Each function of the table as a call of cuBLASLt's with the same arguments, only handles and
- * enums renamed.
- */
+ * enums renamed. */
 #define DECLARE(name, result, arguments) result call_##name arguments;
 DLR_CUBLASLT_FUNCTIONS(DECLARE)
 #define HANDLE    ((cublasLtHandle_t)handle)

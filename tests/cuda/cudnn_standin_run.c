@@ -46,8 +46,7 @@ static bool next(int n, const int64_t *size, int64_t *at) {
 }
 
 /* Places of the three tensors for a product: [sample, group, c, o, taps..., outputs...]. False: on
- * padding.
- */
+ * padding. */
 static bool place_all(const relation *r, const int64_t *at, int64_t place[DL_NTENSORS]) {
     const tensor *x = &r->of[DL_TENSOR_X], *w = &r->of[DL_TENSOR_W], *y = &r->of[DL_TENSOR_Y];
     int64_t groups = x->size[1] / w->size[1], n = r->spatial;

@@ -2,8 +2,7 @@
  *
  *   torch_exchange copy IN OUT       all that a file of PyTorch's says, read and written again
  *   torch_exchange convert IN OUT    the model's state of IN, without prefixes, in the format of
- * OUT's name
- */
+ * OUT's name */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

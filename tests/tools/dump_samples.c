@@ -5,8 +5,7 @@
  * type;
  * ...", then sample after sample. With DUMP_DEVICE in the environment, a target
  * (cuda:sm_90a:emulated), that device makes them of the files' numbers, all in one batch; with
- * DUMP_HELD, too, of numbers that it holds.
- */
+ * DUMP_HELD, too, of numbers that it holds. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -15,8 +15,7 @@
  *
  * The text of each batch is that of one target in turn, and of one type of mixed precision. A
  * failing model is printed with its seed, which --from and --models=1 repeat. The models are others
- * for each DLC_TEST_DRAW.
- */
+ * for each DLC_TEST_DRAW. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -148,8 +148,7 @@ static dl_plan *compile(dl_arena *arena, const char *path, const char *target, d
 }
 
 /* All outputs, then all gradients of variables, as the graph has them: the order in which autodiff
- * adds them.
- */
+ * adds them. */
 static values read_results(dl_arena *arena, dlr_exec *exec, const dl_graph *g) {
     values v = {NULL, 0};
     for (int pass = 0; pass < 2; pass++) {

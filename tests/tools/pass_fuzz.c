@@ -241,8 +241,7 @@ static const char *const gradients[DL_NOPS] = {
 };
 
 /* Every op is drawn, and where it has a gradient on the way to a loss; or it is named as one that
- * cannot be.
- */
+ * cannot be. */
 static void check_cover(void) {
     for (int op = 0; op < DL_NOPS; op++) {
         CHECK(trained[op] > 0 || !random_makes((dl_op)op) || !strcmp(gradients[op], "zero"),

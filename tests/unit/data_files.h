@@ -62,8 +62,7 @@ static inline void write_volumes(const char *path, hsize_t edge, test_layout lay
 }
 
 /* A data set of crops, for a model that takes x [N, input_channels, S, S, S] and t [N,
- * target_channels, ...].
- */
+ * target_channels, ...]. */
 typedef struct {
     dlr_crops_options crops;
     dlr_split split;

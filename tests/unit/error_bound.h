@@ -202,8 +202,7 @@ static inline void bound_extreme(bounded_run *r, const dl_node *n) {
 
 /* Does an image come from a weight that is not finite? Then what stands for the places outside
  * counts: zeros, whose products are NaN, or no products at all, as in PyTorch's several
- * convolutions. In f64 they are none.
- */
+ * convolutions. In f64 they are none. */
 static inline bool meets_edges(const bounded_run *r, const dl_node *n) {
     if (!dl_op_slides(n->op) || dl_op_makes_weight(n->op)) return false;
     if (n->out[0].type.dtype == DL_F64) return false;
@@ -302,8 +301,7 @@ static inline void bound_gather(bounded_run *r, const dl_node *n) {
 }
 
 /* A sum; a number that may mean several elements brings each of them the whole size of what it
- * takes there.
- */
+ * takes there. */
 static inline void bound_scatter_add(bounded_run *r, const dl_node *n) {
     const dl_value *x = n->in[0], *y = &n->out[0];
     const double *v = dl_interp_data(r->value, y), *a = dl_interp_data(r->value, x),

@@ -287,8 +287,7 @@ static inline dl_value *random_rule_gather(random_maker *g, dl_op op) {
     return random_node(g, op, 2, in, 1, &axis, NULL);
 }
 /* Some of x's axes are those of the numbers, of these a few the result's, too; the others are the
- * result's.
- */
+ * result's. */
 static inline dl_value *random_rule_scatter_add(random_maker *g, dl_op op) {
     dl_value *x = one_in(&g->r, 6) ? random_pick(g, is_number) : random_with_axes(g);
     if (!x || !all_named(&x->type)) return NULL;

@@ -98,8 +98,7 @@ static inline dl_value *random_var(random_maker *g, dl_type t) {
                                           : DL_VAR_PARAM;
     if (!dl_dtype_is_float(t.dtype)) role = DL_VAR_INPUT;
     /* Decided apart from the graph's own random numbers: a seed makes the graph that it made
-     * without tables.
-     */
+     * without tables. */
     rng apart = {g->r.state ^ 0x7461626c65u};
     if (role == DL_VAR_INPUT && dl_type_count(&t) <= RANDOM_LARGEST && one_in(&apart, 3))
         return random_keep(g, &random_table(g, t, apart)->value);

@@ -1,6 +1,5 @@
 /* The atmosphere's parts against what is known exactly: harmonics, flows that stay, waves, what is
- * conserved.
- */
+ * conserved. */
 #include "dldata/output_tree.h"
 #include "dldata/weather_files.h"
 #include "dldata/wind.h"
@@ -55,8 +54,7 @@ static void test_harmonics(void) {
         for (int k = 0; k < 2; k++) worst = fmax(worst, fabs(f[i][k] - g[i][k]));
     CHECK(worst < 1e-12, "%g", worst);
     /* A wind of the potential x = cos lat cos lon (mode n = m = 1): its gradient is e_x, also at
-     * the poles.
-     */
+     * the poles. */
     memset(f, 0, modes * sizeof *f);
     memset(g, 0, modes * sizeof *g);
     f[sphere_first(T, 1)][0] = 0.5 / sqrt(0.75);

@@ -208,8 +208,7 @@ static uint32_t next_random(uint64_t *state) {
 }
 
 /* 1: read, 0: refused as DL_INPUT. The bytes stand alone in memory, so that a sanitizer sees what
- * reads on.
- */
+ * reads on. */
 static int read_bytes(const unsigned char *image, size_t n) {
     unsigned char *alone = dl_malloc(n ? n : 1);
     if (n) memcpy(alone, image, n);

@@ -274,8 +274,7 @@ static void test_ahead(const dl_plan *p, bool hasty) {
 }
 
 /* The second batch is on the device when the first step is made: nothing but the first holds its
- * copy back.
- */
+ * copy back. */
 static void test_overlap(const dl_plan *p) {
     dlr_fake_set((dlr_fake_options){.hasty = true});
     dlr_exec *e = open_exec(p);

@@ -144,8 +144,7 @@ static void test_demands(const dl_target *t) {
 /* ---- machine code ---- */
 
 /* The five models by tensor maps, wherever operands can come so: nothing spills, and code and
- * launches agree.
- */
+ * launches agree. */
 static void test_models(void) {
     static const char *const models[][6] = {
         {"--model=models/unet.dl", "--config=base", "--local_batch_size=64", "--amp_mode=bf16"},

@@ -14,8 +14,7 @@ enum { CASES = 45, COMPILED = 6 };
 typedef enum { FORWARD, WEIGHT, IMAGE } direction;
 
 /* One that is read by windows, of `few` channels, along up to three axes; `other`: what it is
- * multiplied to.
- */
+ * multiplied to. */
 typedef struct {
     direction direction;
     int axes, batch, few, other, size[3], kernel[3], stride[3], dilation[3], low[3], high[3],

@@ -106,8 +106,7 @@ static void test_halves(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch
 }
 
 /* There is one place where numbers are loaded, with a load for each size: no loop of its own for
- * every type.
- */
+ * every type. */
 static void test_feed(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch) {
     dl_error err = {0};
     dl_buf cubin = {0}, log = {0};

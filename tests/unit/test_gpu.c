@@ -4,8 +4,7 @@
  *     test_gpu             on the first GPU, compiled by NVRTC (77: there is no driver, device or
  * NVRTC) test_gpu emulated    the same text on the emulated device (77: no C++ compiler), so that
  * this works when it meets a GPU test_gpu fault       what it runs of itself with
- * DLR_DEBUG=launches: a kernel that fails, by name
- */
+ * DLR_DEBUG=launches: a kernel that fails, by name */
 #include "tests/check.h"
 
 #include <math.h>

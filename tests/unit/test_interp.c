@@ -446,8 +446,7 @@ static void judge(void *user, int k, int64_t element, double at, double low, dou
 }
 
 /* Each element of a kernel's results is judged once, and is in its range; what nothing was stored
- * into is 0.
- */
+ * into is 0. */
 static void test_judged_once(void) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_module *m = parse(arena, joined);

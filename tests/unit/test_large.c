@@ -44,8 +44,7 @@ static void run_launch(const dl_plan *p, const dl_plan_launch *l, char *arena, c
 }
 
 /* Runs what reads the input's copy by channels, whose last place of all holds a 3 in each; not the
- * copying.
- */
+ * copying. */
 static void run_program(const dl_plan *p, const dl_plan_program *program, char *arena,
                         char *beside) {
     for (int i = 0; i < program->launches.n; i++) {

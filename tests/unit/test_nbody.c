@@ -202,8 +202,7 @@ static void test_gravity(void) {
         CHECK(fabs(sum[d]) / (double)ps.n < 1e-5 * rms, "axis %d: %g of %g", d, sum[d], rms);
 
     /* The linear field has the power asked for: its variance against the sum of P(k) over the
-     * mesh's modes.
-     */
+     * mesh's modes. */
     double variance = 0, want = 0;
     for (int x = 0; x < 32; x++)
         for (int y = 0; y < 32; y++)

@@ -513,8 +513,7 @@ typedef struct {
 } scaled_run;
 
 /* Adam by its formulas on what is left of the steps; the rate rises by all of them. Growth behind 3
- * good ones.
- */
+ * good ones. */
 static void take_step(scaled_run *r, const double x[2], int step) {
     double g[6] = {0}, rate = 0.05 * fmin(1, step / 7.0);
     bool finite = true;

@@ -114,8 +114,7 @@ static void test_draws(void) {
 }
 
 /* Parts of a picture lie within it; their areas and ratios are spread as torchvision's
- * RandomResizedCrop's.
- */
+ * RandomResizedCrop's. */
 static void test_boxes(void) {
     enum { N = 20000, HEIGHT = 400, WIDTH = 500 };
     const dlr_moves moves = {.crop = 0.08};
@@ -464,8 +463,7 @@ static void count_skipped(const char *why) {
 }
 
 /* With `skipped`, a file that cannot be read gives way to the next one, and is told once, however
- * often met.
- */
+ * often met. */
 static void check_skipping(const set_options *s) {
     static float x[3 * 16 * 12];
     static _Alignas(64) char scratch[1 << 14];

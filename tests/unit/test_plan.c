@@ -1,6 +1,5 @@
 /* Plans and their files: what is written is read back; what is damaged is refused, and never loaded
- * as code.
- */
+ * as code. */
 #include "ir/base/input.h"
 #include "tests/check.h"
 

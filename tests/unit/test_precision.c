@@ -36,8 +36,7 @@ static const sum_case cases[] = {
 };
 enum { NCASES = sizeof cases / sizeof *cases };
 /* Added to a sum between 2^14 and 2^15, whose last place is 2^-9, each term loses nearly half of
- * that place.
- */
+ * that place. */
 static const float each = 1 + 0.49f * 0x1p-9f, weight = 1;
 
 static dl_value *operand(dl_graph *g, const char *name, const char *second, int n,

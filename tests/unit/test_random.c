@@ -236,8 +236,7 @@ static void test_masks(const char *target) {
 }
 
 /* What is not a number stays so where it is dropped, as PyTorch's product makes it, so that a loss
- * shows it.
- */
+ * shows it. */
 static void test_not_finite(const char *target) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_exec *exec = open_plan(compile_text(arena, dropped, target, NULL), 2);

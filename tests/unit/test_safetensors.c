@@ -85,8 +85,7 @@ static bool count_up(void *ctx, int index, int64_t first, int64_t n, void *dst, 
 }
 
 /* A tensor of several pieces and a bit, written and read in pieces: what one buffer for the whole
- * would give.
- */
+ * would give. */
 static void test_pieces(void) {
     dl_error err = {0};
     int64_t n = 3 * (DLR_ST_PIECE / (int64_t)sizeof(float)) + 5, asked = 0, wrong = 0;

@@ -46,8 +46,7 @@ static void test_scaling(void) {
 }
 
 /* System D's `Learning Rate` in its example log (example_logs/base, TensorBoard's floats), behind
- * its steps.
- */
+ * its steps. */
 static void test_published(void) {
     dlr_schedule s = of_a(5e-4, 0, "none", 0, 16, 16, 30000);
     s.warmup_where_scaled = false;

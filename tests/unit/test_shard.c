@@ -95,8 +95,7 @@ static const char fused[] =
     "    output z\n    loss = mean((z - t)**2)\n";
 
 /* Who only looks back, at keys of its own length and of another: some queries see none of those
- * that are there.
- */
+ * that are there. */
 static const char back[] =
     "model Back(drop=0.0):\n    input a: f32[N, S=11, F=6]\n    input b: f32[N, R=7, F=6]\n"
     "    target t: f32[N, S, K=3]\n    target s: f32[N, R, K]\n"
@@ -558,8 +557,7 @@ int main(void) {
             compare(&l, "eval");
         }
     /* who looks back sees some turns' keys in whole, some in part, some not at all; uneven, of
-     * other lengths
-     */
+     * other lengths */
     static const int behind[][3] = {{1, 1, 2}, {1, 1, 3}, {2, 1, 4},
                                     {1, 1, 5}, {1, 2, 3}, {1, 1, 7}};
     static const model *const looking[] = {&backs, &backs_half, &backs_drop, &others};

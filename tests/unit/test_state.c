@@ -131,8 +131,7 @@ static void test_layouts(void) {
 
 /* ---- element types ---- */
 /* What lies between two neighbours, halfway or next to it by less than a float's digits tell:
- * rounded once.
- */
+ * rounded once. */
 static void test_rounding_once(dl_dtype type, uint16_t infinity) {
     int wrong = 0;
     for (uint32_t v = 0; v + 1 < infinity; v++)

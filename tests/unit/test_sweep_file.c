@@ -98,8 +98,7 @@ static int compare(const void *a, const void *b) {
 
 /* Kolmogorov and Smirnov: 1.95 / sqrt(n) is exceeded once in a thousand (and never twice: the draws
  * are fixed). At steps of a distribution the fractions of draws below and of those up to it lie
- * around its own.
- */
+ * around its own. */
 static void check_distribution(const char *parameter) {
     enum { N = 4000 };
     static double x[N];

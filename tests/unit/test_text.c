@@ -479,8 +479,7 @@ static uint32_t draw(uint64_t *state, uint32_t n) {
 }
 
 /* Whatever still parses must print to a text that reads back as itself, and its kernels must bear
- * judgement.
- */
+ * judgement. */
 static void test_mutations(void) {
     static const char tokens[] = "%$@\"{}[](),=:#-+.09aNC\n \\x\xFF";
     uint64_t state = 1;
@@ -603,8 +602,7 @@ static const struct {
      "instruction 3: all points along W store into the same"},
     {KERNEL("  %0 = coord W : f32\n" SUMS_OF_SUMS), "instruction 17: more than 16 reductions wait"},
     /* each of what follows was a fault when a kernel had one set of reduced axes; now only nothing
-     * is stored
-     */
+     * is stored */
     {KERNEL("  %0 = coord W : f32\n  %1 = sum %0 {over=[W]} : f32\n  %2 = sum %0 {over=[C]} : f32"),
      "nothing stores into output %o"},
     {KERNEL("  %0 = coord W : f32\n  %1 = sum %0 {over=[W]} : f32\n  %2 = add %1, %0 : f32"),

@@ -365,8 +365,7 @@ static void test_seeded(void) {
 }
 
 /* Operands given to a launch in another order, and a graph that means something else than what was
- * written.
- */
+ * written. */
 static void test_elsewhere(void) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};

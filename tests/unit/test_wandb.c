@@ -114,8 +114,7 @@ static const char *chunk_types(const char *path) {
 }
 
 /* One record, whose chunk ends `left` bytes before the first block's end (below 0: behind it), then
- * two more.
- */
+ * two more. */
 static void test_edge(int left, size_t second, const char *types) {
     const char *path = dl_format(arena, "%s/edge.wandb", dir);
     size_t sizes[] = {(size_t)(BLOCK - 2 * HEAD - left), second, 5};

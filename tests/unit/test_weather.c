@@ -201,8 +201,7 @@ static int identify(const float *field) {
 }
 
 /* An epoch has each sample of the limit once, in an order of its own; any number of workers deals
- * the same.
- */
+ * the same. */
 static void test_order(void) {
     enum { N = 16, LIMIT = 12, BATCH = 5 };
     write_folder("years", 9, 7, plain);
@@ -263,8 +262,7 @@ static void write_value(const char *path, hsize_t time, hsize_t c, hsize_t i, hs
 }
 
 /* A value that is not finite, in a file of our own reads and in one of the child's, is an error at
- * its place.
- */
+ * its place. */
 static void test_not_finite(void) {
     const file_form forms[] = {{H, W, PLAIN, H5T_IEEE_F32LE}, {H, W, CHUNKED, H5T_IEEE_F32LE}};
     for (int f = 0; f < 2; f++) {

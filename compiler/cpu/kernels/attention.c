@@ -192,8 +192,7 @@ HOT void soften_back(const struct attention *s, const struct draws *d, long quer
 }
 
 /* Of dv or dk: the products of a block's scores and its queries' features. By bands turned,
- * to[width][KEYS].
- */
+ * to[width][KEYS]. */
 INLINE void sum_queries(const struct attention *s, const float *score, const float *terms,
                         long rows, long keys, float *to) {
     IF_TILES(s->pairs, {

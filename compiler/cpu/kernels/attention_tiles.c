@@ -79,8 +79,7 @@ struct attention {
         ATTENTION_ROWS(END##_##VECTORS)                                                            \
     }
 /* Ends that no kernel of the source needs are not compiled: ATTENTION_ENDS is a mask that the
- * emitter sets.
- */
+ * emitter sets. */
 #define NO_TILE(...) __builtin_trap()
 #if ATTENTION_ENDS & 1
 #define SET_1(name, TERM) ATTENTION_TILE(name, TERM, 1, ROW_SET)

@@ -191,8 +191,7 @@ UNUSED void depth_unit(const struct group_window *v, int turned, char *const *ar
 }
 
 /* ---- weight gradients lane by lane: a unit is all taps along W of one panel of O, over all
- * positions ----
- */
+ * positions ---- */
 
 struct group_gradient {
     const struct group_window *window;
@@ -240,8 +239,7 @@ UNUSED void pick_channel(const struct reads *reads, long own, long per, long lan
 }
 
 /* Lane by lane: sum[PANEL] += the products of n positions, of `lanes` lanes, where groups have one
- * channel.
- */
+ * channel. */
 INLINE void dot_line(struct array x, long x_step, struct array y, long y_step, long n, long lanes,
                      float *sum) {
     vf a = {0}, b = {0}, c = {0}, d = {0};

@@ -1,8 +1,7 @@
 /* The functions and macros of instructions.c in plain C, in its place: tests run the kernels of
  * CPUs with AVX512_BF16 and AMX_BF16 on any x86-64. Source: Intel 64 and IA-32 Architectures
  * Software Developer's Manual, VCVTNEPS2BF16, VDPBF16PS, TDPBF16PS: rounding to nearest even,
- * denormals read and written as zero.
- */
+ * denormals read and written as zero. */
 typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
 
 /* Denormals as zeros of their sign. */

@@ -7,8 +7,7 @@
 #define IF_PAIRS(pairs, ...)                                                                       \
     if (pairs) __VA_ARGS__
 /* Words of floats as operands of such products, where denormals would count as zero: a in the lower
- * halves.
- */
+ * halves. */
 INLINE vf pair_floats(vf a, vf b) {
     return (vf)(__builtin_convertvector(narrow_normal(a), vw) |
                 __builtin_convertvector(narrow_normal(b), vw) << 16);

@@ -1,6 +1,5 @@
 /* The loops of weight gradients: units, blocks, the positions that reach inside the input
- * (weight_tiles.c).
- */
+ * (weight_tiles.c). */
 /* Where a unit's data lie behind its scratch. */
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
     return t->data + (s->direct ? 0 : s->vectors * packed_floats(s));

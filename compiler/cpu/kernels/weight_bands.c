@@ -78,8 +78,7 @@ INLINE long gathered_floats(const struct weight_gradient *s) {
 }
 
 /* x's words there: [panel of x's channels][M_BLOCK / 2][PANEL]; of a part whose first channel is
- * row `row`.
- */
+ * row `row`. */
 UNUSED void pair_part(const bf16 *x, long channels, long row, const struct grad_block *b,
                       const long *at, long n, float *to) {
     long c = row < 0 ? -row : 0, end = row + channels < b->rows ? channels : b->rows - row;
@@ -111,8 +110,7 @@ UNUSED void pair_x(const struct weight_gradient *s, char *const *arg, struct gra
 }
 
 /* Adds a position of dy, which stands at y_pos[m], at one tap, whose x lies at x_at, to rows from
- * `row` on.
- */
+ * `row` on. */
 UNUSED void sum_at_tap(const struct weight_gradient *s, char *const *arg,
                        const struct grad_scratch *t, const struct grad_block *b, long m, long x_at,
                        long row, float *sum) {
@@ -132,8 +130,7 @@ UNUSED void sum_at_tap(const struct weight_gradient *s, char *const *arg,
 
 /* The rows of the block's n positions, and where each lies, as meet() tells. A tap that lies
  * outside is not there at all: where dy may not be finite, what lies inside is summed at once in
- * place of a row with zeros.
- */
+ * place of a row with zeros. */
 UNUSED unsigned gather_taps(const struct weight_gradient *s, char *const *arg,
                             struct grad_scratch *t, const struct grad_block *b, long group, long n,
                             int finite, float *sum) {

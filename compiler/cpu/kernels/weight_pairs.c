@@ -98,8 +98,7 @@ UNUSED void pack_pairs_x(const struct weight_gradient *s, char *const *arg, stru
 }
 
 /* dy of the positions y_at[0] / PANEL, ... of the block: [panel][M_BLOCK][PANEL], of which pairs
- * take half.
- */
+ * take half. */
 UNUSED void pack_pairs_y(const struct weight_gradient *s, char *const *arg,
                          const struct grad_scratch *t, const struct grad_block *b, long n,
                          float *to) {
