@@ -44,7 +44,7 @@ def build(folder):
         raise Missing(f"nothing is built under {folder}, and to build it lacks {', '.join(lacking)}: scripts/install-packages build, or "
                       "`bench/gpu --pack` on a machine that builds, and its build-gpu here")
     steps = ([] if (folder / "build.ninja").exists() else [["meson", "setup", str(folder)]]) + [
-        ["ninja", "-C", str(folder), "programs/dlc", "programs/dlrun", "tests/test_gpu", "tests/ranks/comm_check"]]
+        ["ninja", "-C", str(folder), "cli/dlc", "cli/dlrun", "tests/test_gpu", "tests/ranks/comm_check"]]
     for command in steps:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:

@@ -112,7 +112,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     end_ahead(&beside);
     ok = ok &&
          (!opt->link || opt->target->backend->build(arena, p->objects.n, p->objects.at, opt->target,
-                                                    opt->warn, &times->compiled, err));
+                                                    opt->out, &times->compiled, err));
     times->cc_ms = dl_clock_ms() - start;
     for (int i = 0; i < p->kernels.n; i++)
         for (int j = 0; j < p->kernels.at[i].calls.n; j++)

@@ -2,6 +2,7 @@
 #ifndef DL_COMPILE_H
 #define DL_COMPILE_H
 #include "compiler/code.h"
+#include "ir/base/out.h"
 #include "passes/pass.h"
 
 /* Chooses between the ways in which a target can make a kernel (dl_way), by more than the cost
@@ -27,8 +28,8 @@ typedef struct {
     dl_validation validate;
     dl_pass_observer *observe;
     void *user;
-    void (*warn)(const char *text); /* told what the user should know meanwhile; NULL: nobody is */
-    bool link; /* false: stop before the system compiler (figures and sources only) */
+    const dl_out *out; /* told what the user should know meanwhile; NULL: nobody is */
+    bool link;         /* false: stop before the system compiler (figures and sources only) */
 } dl_compile_options;
 
 typedef struct {

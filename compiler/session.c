@@ -274,9 +274,9 @@ dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cac
     dl_plan *p = dl_cache_owns(path) ? dl_plan_read(s->arena, path, &unusable) : NULL;
     *cached = p && p->key == key && backend->check(p, &unusable);
     if (*cached) return p;
-    if (unusable.code && opt->warn)
-        opt->warn(
-            dl_format(s->arena, "the plan in the cache is compiled anew: %s", unusable.message));
+    if (unusable.code && opt->out)
+        dl_out_warning(opt->out, dl_format(s->arena, "the plan in the cache is compiled anew: %s",
+                                           unusable.message));
     p = dl_session_compile(s, opt, err);
     if (!p) return NULL;
     p->key = key;

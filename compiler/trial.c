@@ -30,7 +30,7 @@ static void add_program(dl_plan *p, const dl_trial *t, int kernel) {
 }
 
 dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *trials,
-                       void (*warn)(const char *text), dl_error *err) {
+                       const dl_out *out, dl_error *err) {
     dl_arena *arena = dl_arena_new(parent);
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena, .model = "trial", .target = t->name, .batch = 1};
@@ -50,7 +50,7 @@ dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *tr
     bool ok = dl_add_kernels(p, t, all, kernels, err);
     for (int i = 0; ok && i < n; i++)
         for (int v = 0; v < trials[i].nways; v++) add_program(p, &trials[i], trials[i].first + v);
-    ok = ok && t->backend->build(arena, p->objects.n, p->objects.at, t, warn, &compiled, err);
+    ok = ok && t->backend->build(arena, p->objects.n, p->objects.at, t, out, &compiled, err);
     if (ok) return p;
     dl_arena_free(arena);
     return NULL;

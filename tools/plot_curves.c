@@ -1,10 +1,10 @@
 /* plot_curves METRICS.jsonl OUT.png [TITLE]: the losses of a run over its steps, as a line chart.
  *
  * For the project's own pictures (scripts/make-pictures). */
+#include "cli/streams.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
 #include "ir/base/str.h"
-#include "ir/base/streams.h"
 #include "runtime/formats/json.h"
 #include "runtime/image/chart.h"
 
@@ -72,7 +72,7 @@ static bool plot(dl_arena *arena, const char *in, const char *out, const char *t
 }
 
 int main(int argc, char **argv) {
-    dl_streams_start();
+    cli_streams_start();
     if (argc < 3 || argc > 4) {
         fputs("usage: plot_curves METRICS.jsonl OUT.png [TITLE]\n", stderr);
         return DL_USAGE;
@@ -82,5 +82,5 @@ int main(int argc, char **argv) {
     if (!plot(arena, argv[1], argv[2], argc > 3 ? argv[3] : NULL, &err))
         fprintf(stderr, "plot_curves: error: %s\n", err.message);
     dl_arena_free(arena);
-    return dl_streams_end("plot_curves", (int)err.code);
+    return cli_streams_end("plot_curves", (int)err.code);
 }

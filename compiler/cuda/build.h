@@ -2,6 +2,7 @@
  * of compiler/jit/jit_cc.h. */
 #ifndef DL_CUDA_BUILD_H
 #define DL_CUDA_BUILD_H
+#include "ir/base/out.h"
 #include "ir/plan/plan.h"
 
 /* `key`, of NVRTC, with how it is used here: what all that is made with it hangs on beside sources.
@@ -11,10 +12,10 @@ uint64_t dl_cuda_manner(uint64_t key);
 /* Compiles objects[i].source for `arch` ("sm_90a") into objects[i].image (and sets key and bytes),
  * each from the cache when it is there; equal sources are compiled once; fills *compiled with how
  * many were compiled. What comes out depends on the sources alone, not on threads. Every image is
- * read (ir/plan/cubin.h) before it is used or kept. `warn` (or NULL) is told of a cached image that
+ * read (ir/plan/cubin.h) before it is used or kept. `out` (or NULL) is told of a cached image that
  * is damaged and compiled anew. Errors: DL_RESOURCE when there is no NVRTC, when it does not know
  * `arch`, and for a source with errors (of several, the first by index); DL_IO, DL_TRUST (cache).
  */
 bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *arch,
-                   void (*warn)(const char *text), int *compiled, dl_error *err);
+                   const dl_out *out, int *compiled, dl_error *err);
 #endif

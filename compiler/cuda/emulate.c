@@ -76,12 +76,12 @@ static dl_target target(void) {
     return t;
 }
 
-bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects,
-                     void (*warn)(const char *text), int *compiled, dl_error *err) {
+bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects, const dl_out *out,
+                     int *compiled, dl_error *err) {
     dl_jit_language in;
     const dl_target t = target();
     if (!read_language(&in, err)) return false;
-    return dl_jit_compile_as(arena, &in, n, objects, &t, warn, compiled, err);
+    return dl_jit_compile_as(arena, &in, n, objects, &t, out, compiled, err);
 }
 
 bool dl_cuda_emulate_toolchain(dl_arena *arena, uint64_t *key, dl_error *err) {

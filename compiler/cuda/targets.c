@@ -35,9 +35,9 @@ static void list(dl_buf *names) {
 }
 
 static bool build(dl_arena *arena, int n, dl_plan_object *objects, const dl_target *t,
-                  void (*warn)(const char *text), int *compiled, dl_error *err) {
-    return t->emulated ? dl_cuda_emulate(arena, n, objects, warn, compiled, err)
-                       : dl_cuda_build(arena, n, objects, t->arch, warn, compiled, err);
+                  const dl_out *out, int *compiled, dl_error *err) {
+    return t->emulated ? dl_cuda_emulate(arena, n, objects, out, compiled, err)
+                       : dl_cuda_build(arena, n, objects, t->arch, out, compiled, err);
 }
 
 static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err) {

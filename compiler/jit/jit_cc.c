@@ -125,7 +125,7 @@ static bool write_source(const dl_jit_language *in, const job *j, dl_error *err)
 
 /* Runs the compiler over all jobs; *stopped is the signal that ended that. */
 static bool run_jobs(dl_arena *arena, const way *w, int n, job *jobs, const char *work,
-                     void (*warn)(const char *text), int *stopped, dl_error *err) {
+                     const dl_out *out, int *stopped, dl_error *err) {
     dl_command *commands = DL_NEWS(arena, dl_command, n);
     for (int i = 0; i < n; i++) {
         if (!write_source(w->in, &jobs[i], err)) return false;
@@ -135,7 +135,7 @@ static bool run_jobs(dl_arena *arena, const way *w, int n, job *jobs, const char
     /* as many at a time as there are CPUs, but two even on one: a plan for CPUs has two sources */
     int cpus = dl_cpus_allowed() > 1 ? dl_cpus_allowed() : 2, ended = 0;
     for (int i = 0; i < n && !ended; i += cpus)
-        ended = dl_run_all(n - i < cpus ? n - i : cpus, commands + i, work, PATIENCE, warn, err);
+        ended = dl_run_all(n - i < cpus ? n - i : cpus, commands + i, work, PATIENCE, out, err);
     if (ended > 0) *stopped = ended;
     bool ok = ended == 0;
     for (int i = 0; i < n && ok; i++) ok = take_object(arena, w, &jobs[i], commands[i].status, err);
@@ -143,7 +143,7 @@ static bool run_jobs(dl_arena *arena, const way *w, int n, job *jobs, const char
 }
 
 static bool compile_missing(dl_arena *arena, const char *dir, const way *w, int n, job *jobs,
-                            void (*warn)(const char *text), dl_error *err) {
+                            const dl_out *out, dl_error *err) {
     char *work;
     const int lock = dl_temporary_open(dl_format(arena, "%s/work", dir), S_IFDIR | 0700,
                                        dl_format(arena, "in cache directory %s", dir), &work, err);
@@ -153,7 +153,7 @@ static bool compile_missing(dl_arena *arena, const char *dir, const way *w, int 
         jobs[i].file = dl_format(arena, "%s.%s", jobs[i].base, w->in->suffix);
     }
     int stopped = 0;
-    bool ok = run_jobs(arena, w, n, jobs, work, warn, &stopped, err);
+    bool ok = run_jobs(arena, w, n, jobs, work, out, &stopped, err);
     dl_error ignored = {0}; /* what cannot be removed stays until the next process looks */
     dl_remove_tree(work, &ignored);
     close(lock), free(work);
@@ -170,8 +170,7 @@ static bool compile_missing(dl_arena *arena, const char *dir, const way *w, int 
 }
 
 bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_plan_object *sources,
-                       const dl_target *t, void (*warn)(const char *text), int *compiled,
-                       dl_error *err) {
+                       const dl_target *t, const dl_out *out, int *compiled, dl_error *err) {
     way w = {.in = in, .target = t};
     const char *dir = dl_cache_dir(arena, err);
     if (dir) dl_temporary_sweep(dir);
@@ -183,15 +182,17 @@ bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_pla
         dl_error why = {0};
         o->key = dl_hash_str(o->source, w.cc.key);
         if ((o->image = dl_cache_get(arena, dir, o->key, &o->bytes)) && loads(o, &why)) continue;
-        if (o->image && warn)
-            warn(dl_format(arena, "a kernel in the cache does not load and is compiled anew: %s",
-                           why.message));
+        if (o->image && out)
+            dl_out_warning(out,
+                           dl_format(arena,
+                                     "a kernel in the cache does not load and is compiled anew: %s",
+                                     why.message));
         jobs[(*compiled)++].object = o;
     }
-    return *compiled == 0 || compile_missing(arena, dir, &w, *compiled, jobs, warn, err);
+    return *compiled == 0 || compile_missing(arena, dir, &w, *compiled, jobs, out, err);
 }
 
 bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
-                    void (*warn)(const char *text), int *compiled, dl_error *err) {
-    return dl_jit_compile_as(arena, &dl_jit_c, n, sources, t, warn, compiled, err);
+                    const dl_out *out, int *compiled, dl_error *err) {
+    return dl_jit_compile_as(arena, &dl_jit_c, n, sources, t, out, compiled, err);
 }

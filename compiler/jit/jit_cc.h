@@ -3,6 +3,7 @@
 #ifndef DL_JIT_CC_H
 #define DL_JIT_CC_H
 #include "compiler/target/target.h"
+#include "ir/base/out.h"
 #include "ir/base/str.h"
 #include "ir/plan/plan.h"
 
@@ -37,15 +38,14 @@ bool dl_jit_find(dl_arena *arena, const dl_jit_language *in, const dl_target *t,
 
 /* Compiles sources[i].source into sources[i].image (and sets key and bytes), each from the cache
  * when it is there; fills *compiled with how many were not. Every object is loaded once before it
- * is used or kept. `warn` (or NULL) is told what the user should know: a compiler that takes more
+ * is used or kept. `out` (or NULL) is told what the user should know: a compiler that takes more
  * than a minute, a cached object that does not load and is compiled anew. A signal that would end
  * us ends the compiler first, and its folder is removed. Errors: DL_RESOURCE when there is no
  * compiler or it fails (with what it printed), DL_IO, DL_TRUST (cache), DL_REQUEUE (stopped by a
  * signal whose handler returned). */
 bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_plan_object *sources,
-                       const dl_target *t, void (*warn)(const char *text), int *compiled,
-                       dl_error *err);
+                       const dl_target *t, const dl_out *out, int *compiled, dl_error *err);
 /* The same of C. */
 bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
-                    void (*warn)(const char *text), int *compiled, dl_error *err);
+                    const dl_out *out, int *compiled, dl_error *err);
 #endif

@@ -143,29 +143,29 @@ static int collect(int n, dl_command *c, bool wait) {
     return running;
 }
 
-static void await(int n, dl_command *c, double patience, void (*warn)(const char *text)) {
+static void await(int n, dl_command *c, double patience, const dl_out *out) {
     double begin = dl_clock_seconds();
     bool told = false;
     while (!stopped && collect(n, c, false) > 0) {
         char bytes[64], text[300];
         struct pollfd p = {.fd = wake[0], .events = POLLIN};
         if (poll(&p, 1, LOOK_MS) > 0 && read(wake[0], bytes, sizeof bytes) < 0) continue;
-        if (told || !warn || dl_clock_seconds() - begin < patience) continue;
+        if (told || !out || dl_clock_seconds() - begin < patience) continue;
         snprintf(text, sizeof text, "the C compiler has run for %.0f s (%.200s); Ctrl-C stops it",
                  patience, c[0].argv[0]);
-        warn(text);
+        dl_out_warning(out, text);
         told = true;
     }
 }
 
-int dl_run_all(int n, dl_command *commands, const char *tmp, double patience,
-               void (*warn)(const char *text), dl_error *err) {
+int dl_run_all(int n, dl_command *commands, const char *tmp, double patience, const dl_out *out,
+               dl_error *err) {
     char **env = make_environment(tmp);
     if (!env) return dl_fail(err, DL_RESOURCE, "no memory to start %s", commands[0].argv[0]), -1;
     bool ok = watch(err), watching = ok;
     for (int i = 0; i < n; i++) commands[i].pid = 0, commands[i].life = (dl_lifeline){-1, -1};
     for (int i = 0; ok && i < n && !stopped; i++) ok = start(&commands[i], env, err);
-    if (ok) await(n, commands, patience, warn);
+    if (ok) await(n, commands, patience, out);
     for (int i = 0; i < n; i++)
         if (commands[i].pid) kill(-commands[i].pid, SIGKILL);
     collect(n, commands, true);

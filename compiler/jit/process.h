@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include "ir/base/lifeline.h"
+#include "ir/base/out.h"
 #include "ir/base/status.h"
 
 typedef struct {
@@ -16,12 +17,12 @@ typedef struct {
 } dl_command;
 
 /* Runs all commands at once with temporary files in `tmp`, and waits for them. After `patience`
- * seconds `warn` (or NULL) is told so, once, with their name. A signal that would end us (SIGINT,
+ * seconds `out` (or NULL) is told so, once, with their name. A signal that would end us (SIGINT,
  * SIGTERM, SIGHUP,
  * ...) kills all groups; it is not lost, but returned for the caller to raise when it has cleaned
  * up: dl_run_all gives 0 (all ended), the signal, or -1 with an error (DL_RESOURCE: one cannot be
  * started; the rest is killed). A SIGCHLD that our parent ignored is taken back meanwhile. Not for
  * two threads at once. */
-int dl_run_all(int n, dl_command *commands, const char *tmp, double patience,
-               void (*warn)(const char *text), dl_error *err);
+int dl_run_all(int n, dl_command *commands, const char *tmp, double patience, const dl_out *out,
+               dl_error *err);
 #endif

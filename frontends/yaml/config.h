@@ -124,6 +124,16 @@ bool dl_config_take_model(dl_config *c, dl_error *err);
  * the nearest known name. */
 bool dl_config_finish(dl_config *c, dl_error *err);
 
+/* A command line of options and files alone, without keys; at most `most_files` files, which are
+ * c->positional. For dl_config_option and the next two. NULL: DL_USAGE, with the nearest option. */
+dl_config *dl_options_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
+                           int most_files, dl_error *err);
+/* The number that an option was given; *value stays as it is where it was not. Errors: DL_USAGE for
+ * another text, or a number outside `least` to `most`, which are both allowed. */
+bool dl_option_int(const dl_config *c, const char *name, int64_t least, int64_t most,
+                   int64_t *value, dl_error *err);
+bool dl_option_real(const dl_config *c, const char *name, double least, double most, double *value,
+                    dl_error *err);
 /* A program's option: what it was given, "" for one that takes nothing, NULL when it was not given.
  */
 const char *dl_config_option(const dl_config *c, const char *name);
@@ -177,6 +187,8 @@ void dl_config_put_yaml(const dl_config *c, dl_buf *b);
 /* The effective values as one JSON object: every key, the model's among them, under its own name
  * and each other name of it, without sections; the configuration's name as "config". */
 void dl_config_put_json(const dl_config *c, dl_buf *b);
+/* For --help: a line for each option. */
+void dl_options_put_help(dl_buf *b, const dl_option *options);
 /* For --help: the program's options, then all keys by group with type, default and meaning; before
  * them those of the model whose arguments are declared in c, if any are. */
 void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c);

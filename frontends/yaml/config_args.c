@@ -2,6 +2,9 @@
  */
 #include "frontends/yaml/config_private.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 enum { CONFIG, YAML_CONFIG };
 const dl_option dl_standard_options[] = {
     [CONFIG] = {"config", 0, "NAME",
@@ -143,7 +146,7 @@ static bool take_long(dl_config *c, cursor *at, dl_error *err) {
     size_t n = equals ? (size_t)(equals - arg) : strlen(arg);
     const char *name = dl_strndup(arena, arg + 2, n - 2);
     const dl_option *option = find_option(c->state->options, name);
-    if (!option) option = find_option(dl_standard_options, name);
+    if (!option && !c->state->only_options) option = find_option(dl_standard_options, name);
     if (option) return take_option(c, option, at, dl_format(arena, "--%s", name), text, err);
     if (!text && (takes_value(c, name) || next_is_boolean(c, at))) text = take_value(at);
     const char *whole = equals || !text ? arg : dl_format(arena, "%.100s %.100s", arg, text);
@@ -173,21 +176,14 @@ static void set_defaults(dl_config *c) {
     }
 }
 
-dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
-                          dl_error *err) {
-    static const dl_option none[] = {{0}};
-    dl_config *c = DL_NEW(arena, dl_config);
-    c->name = "base";
-    c->state = DL_NEW(arena, struct dl_config_state);
-    c->state->arena = arena;
-    c->state->options = options ? options : none;
-    set_defaults(c);
+/* An empty configuration, and what the words say. */
+static dl_config *parse(dl_config *c, int argc, char *const *argv, dl_error *err) {
     bool only_positional = false;
     for (cursor at = {argc, 1, argv}; at.i < argc; at.i++) {
         const char *arg = argv[at.i];
         bool ok = true;
         if (only_positional || arg[0] != '-' || arg[1] == 0)
-            dl_push(arena, &c->positional, arg);
+            dl_push(c->state->arena, &c->positional, arg);
         else if (strcmp(arg, "--") == 0)
             only_positional = true;
         else
@@ -195,6 +191,79 @@ dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl
         if (!ok) return NULL;
     }
     return c;
+}
+
+static dl_config *new_config(dl_arena *arena, const dl_option *options) {
+    static const dl_option none[] = {{0}};
+    dl_config *c = DL_NEW(arena, dl_config);
+    c->name = "base";
+    c->state = DL_NEW(arena, struct dl_config_state);
+    c->state->arena = arena;
+    c->state->options = options ? options : none;
+    return c;
+}
+
+dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
+                          dl_error *err) {
+    dl_config *c = new_config(arena, options);
+    set_defaults(c);
+    return parse(c, argc, argv, err);
+}
+
+/* ---- options alone ---- */
+
+static bool fail_unknown(const dl_config *c, const char *name, dl_error *err) {
+    enum { MOST = 64 };
+    const char *names[MOST];
+    int n = 0;
+    while (n < MOST && c->state->options[n].name) names[n] = c->state->options[n].name, n++;
+    const char *near = dl_nearest(name, names, n);
+    return dl_fail(err, DL_USAGE,
+                   near ? "unknown option '--%.60s'; did you mean --%s?"
+                        : "unknown option '--%.60s'; --help lists them",
+                   name, near);
+}
+
+dl_config *dl_options_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
+                           int most_files, dl_error *err) {
+    dl_config *c = new_config(arena, options);
+    c->state->only_options = true;
+    if (!parse(c, argc, argv, err)) return NULL;
+    if (c->state->unknown_arguments.n)
+        return fail_unknown(c, c->state->unknown_arguments.at[0].name, err), NULL;
+    if (c->positional.n > most_files)
+        return dl_fail(err, DL_USAGE, "one argument too many: '%.200s'",
+                       c->positional.at[most_files]),
+               NULL;
+    return c;
+}
+
+bool dl_option_int(const dl_config *c, const char *name, int64_t least, int64_t most,
+                   int64_t *value, dl_error *err) {
+    const char *text = dl_config_option(c, name);
+    char *end = NULL;
+    if (!text) return true;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    if (errno || end == text || *end || n < least || n > most)
+        return dl_fail(err, DL_USAGE, "--%s needs a whole number from %lld to %lld, not '%.100s'",
+                       name, (long long)least, (long long)most, text);
+    *value = n;
+    return true;
+}
+
+bool dl_option_real(const dl_config *c, const char *name, double least, double most, double *value,
+                    dl_error *err) {
+    const char *text = dl_config_option(c, name);
+    char *end = NULL;
+    if (!text) return true;
+    errno = 0;
+    double x = strtod(text, &end);
+    if (errno || end == text || *end || !(x >= least && x <= most))
+        return dl_fail(err, DL_USAGE, "--%s needs a number from %.12g to %.12g, not '%.100s'", name,
+                       least, most, text);
+    *value = x;
+    return true;
 }
 
 const char *dl_config_option(const dl_config *c, const char *name) {

@@ -139,6 +139,10 @@ static void put_option(dl_buf *b, const dl_option *o) {
     dl_buf_free(&left);
 }
 
+void dl_options_put_help(dl_buf *b, const dl_option *options) {
+    for (; options && options->name; options++) put_option(b, options);
+}
+
 /* "; also lr, optimizer.learning_rate", or nothing. */
 static void put_aliases(dl_buf *b, dl_key key, const char *quote) {
     const char *before = "; also ";
@@ -174,8 +178,8 @@ void dl_config_put_arguments(dl_buf *b, const dl_config *c) {
 void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_puts(b, "Options:\n");
-    for (; options && options->name; options++) put_option(b, options);
-    for (const dl_option *o = dl_standard_options; o->name; o++) put_option(b, o);
+    dl_options_put_help(b, options);
+    dl_options_put_help(b, dl_standard_options);
     if (c->state->settings.n > DL_N_KEYS) dl_puts(b, "\n"), dl_config_put_arguments(b, c);
     dl_puts(b, "\nKeys of every configuration, in the YAML file or as --key=value (type, default); "
                "--help with a "

@@ -75,6 +75,7 @@ typedef struct {
 struct dl_config_state {
     dl_arena *arena;
     const dl_option *options;
+    bool only_options;       /* there are no keys */
     const char *yaml_config; /* --yaml_config, or NULL */
     bool is_named;           /* --config was given */
     DL_ARRAY(dl_given_option) given;

@@ -35,23 +35,6 @@ const char *dl_no_memory_text(char *to, size_t room, size_t bytes) {
     return to;
 }
 
-static const char *program_name;
-
-/* Cleaning up would need memory: prints one sentence and ends. */
-static void exit_saying(size_t bytes) {
-    char text[400], line[480];
-    int n = snprintf(line, sizeof line, "%s: error: %s\n", program_name,
-                     dl_no_memory_text(text, sizeof text, bytes));
-    if (n > 0 && write(STDERR_FILENO, line, (size_t)n) < 0) {
-    } /* and if it cannot be said, out all the same */
-    _exit(DL_RESOURCE);
-}
-
-void dl_exit_without_memory(const char *program) {
-    program_name = program;
-    dl_on_no_memory(exit_saying);
-}
-
 _Noreturn void dl_no_memory(size_t bytes) {
     while (atomic_exchange(&leaving, true)) pause(); /* another thread is on its way out */
     if (leave_by) leave_by(bytes);

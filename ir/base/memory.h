@@ -14,9 +14,6 @@ typedef void dl_no_memory_fn(size_t bytes);
 /* Chooses how the program ends without memory; to be called once, before threads are started.
  * Without a choice the program aborts. */
 void dl_on_no_memory(dl_no_memory_fn *leave);
-/* The choice of a program: "NAME: error: out of memory: ..." on stderr, and exit status
- * DL_RESOURCE. `program` is kept, not copied. */
-void dl_exit_without_memory(const char *program);
 /* Writes the message "out of memory: ... bytes were asked for, and ... MiB are free" to `to` and
  * returns it. Allocates nothing. */
 const char *dl_no_memory_text(char *to, size_t room, size_t bytes);

@@ -26,7 +26,7 @@ void dl_putn(dl_buf *b, const char *s, size_t n) {
 void dl_puts(dl_buf *b, const char *s) { dl_putn(b, s, strlen(s)); }
 
 /* Once, as a rule: into room that most have enough of. */
-static void put_args(dl_buf *b, const char *format, va_list ap) {
+void dl_vputf(dl_buf *b, const char *format, va_list ap) {
     enum { MOST = 120 };
     va_list again;
     va_copy(again, ap);
@@ -44,7 +44,7 @@ static void put_args(dl_buf *b, const char *format, va_list ap) {
 void dl_putf(dl_buf *b, const char *format, ...) {
     va_list ap;
     va_start(ap, format);
-    put_args(b, format, ap);
+    dl_vputf(b, format, ap);
     va_end(ap);
 }
 
@@ -99,7 +99,7 @@ const char *dl_internf(const char *format, ...) {
     dl_buf b = {0};
     va_list ap;
     va_start(ap, format);
-    put_args(&b, format, ap);
+    dl_vputf(&b, format, ap);
     va_end(ap);
     const char *name = dl_intern_n(b.at, b.n);
     dl_buf_free(&b);

@@ -1,6 +1,8 @@
 /* Text: a growing buffer for printers, interned names, and the nearest name for "did you mean". */
 #ifndef DL_STR_H
 #define DL_STR_H
+#include <stdarg.h>
+
 #include "ir/base/arena.h"
 
 /* A growing text buffer on the heap; always NUL-terminated once written to. Zero-initialise; free
@@ -12,6 +14,7 @@ typedef struct {
 void dl_puts(dl_buf *b, const char *s);
 void dl_putn(dl_buf *b, const char *s, size_t n);
 void dl_putf(dl_buf *b, const char *format, ...) DL_PRINTF(2, 3);
+void dl_vputf(dl_buf *b, const char *format, va_list args) DL_PRINTF(2, 0);
 /* The shortest decimal that reads back as the same double ("0.02", "1e-08"). */
 void dl_put_double(dl_buf *b, double v);
 void dl_buf_free(dl_buf *b);

@@ -38,7 +38,7 @@ def check_nvrtc(build):
     for driver, want in ("12", "12"), ("13", "13"), (None, "13"):
         paths = {"LD_LIBRARY_PATH": f"{packages}/{driver}"} if driver else {}
         if driver or not shutil.which("nvidia-smi"):
-            said = subprocess.run([f"{build}/programs/dlrun", "--version"], stdout=subprocess.PIPE, text=True,
+            said = subprocess.run([f"{build}/cli/dlrun", "--version"], stdout=subprocess.PIPE, text=True,
                                   env={**env, "VIRTUAL_ENV": f"{TMP}/env", **paths}).stdout
             check(f"NVRTC {want}.0 (" in said, f"driver {driver}: {said}")
 
@@ -62,7 +62,7 @@ def main(build):
         check(not absent, f"{stub} has no {absent}")
         os.makedirs(f"{TMP}/stub", exist_ok=True)
         shutil.copy(stub, f"{TMP}/stub/libcuda.so.1")
-        done = subprocess.run([f"{build}/programs/dlrun", "--version"], stdout=subprocess.PIPE, text=True, env={**ENV, "LD_LIBRARY_PATH": f"{TMP}/stub"})
+        done = subprocess.run([f"{build}/cli/dlrun", "--version"], stdout=subprocess.PIPE, text=True, env={**ENV, "LD_LIBRARY_PATH": f"{TMP}/stub"})
         check(done.returncode == 0 and "no GPU: " in done.stdout and "is a toolkit's stub" in done.stdout, f"{stub}: {done.stdout}")
     finish()
 

@@ -40,7 +40,7 @@ class Library:
         return [(f, f if f in cuda else cuda[0]) for f in dict.fromkeys(own) if os.path.exists(f"{f}/{self.header}") and cuda]
 
     def train(self, build, name, *more, **variables):
-        return subprocess.run([f"{build}/programs/dlrun", *self.model, *RUN, "--tune=true", f"--run_num={name}", f"--expdir={TMP}/runs", *more], text=True,
+        return subprocess.run([f"{build}/cli/dlrun", *self.model, *RUN, "--tune=true", f"--run_num={name}", f"--expdir={TMP}/runs", *more], text=True,
                               cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env={**ENV, "DLR_CACHE_DIR": f"{TMP}/real", **variables})
 
@@ -51,7 +51,7 @@ def check_declarations(of, build):
         check(not said, f"{folder}/{of.header}: {said[:600]}")
     env = {k: v for k, v in os.environ.items() if k != f"DLR_{of.upper}"}
     done = subprocess.run([f"{build}/tests/cuda/{of.name}_check"], stdout=subprocess.PIPE, text=True, env=env)
-    said = subprocess.run([f"{build}/programs/dlrun", "--version"], stdout=subprocess.PIPE, text=True, env=env).stdout
+    said = subprocess.run([f"{build}/cli/dlrun", "--version"], stdout=subprocess.PIPE, text=True, env=env).stdout
     if done.returncode == 77:
         check(f"no {of.title} ({of.file})" in said, f"--version: {said}")
         return

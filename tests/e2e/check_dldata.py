@@ -18,7 +18,7 @@ except ImportError as e:
     print(f"skipped: {e}")
     sys.exit(77)
 
-DLDATA = os.path.join(os.path.abspath(sys.argv[1]), "dldata/dldata")
+DLDATA = os.path.join(os.path.abspath(sys.argv[1]), "cli/dldata")
 
 
 def run(*args, status=0):

@@ -19,7 +19,7 @@ from checks import ENV, TMP, check, finish
 ENV["DLR_CACHE_DIR"] = os.path.join(TMP, "cache")  # its own: what it finds there it makes odd
 
 BUILD = os.path.abspath(sys.argv[1])
-DLC, DLRUN, DLDATA, PLOT = (f"{BUILD}/{p}" for p in ("programs/dlc", "programs/dlrun", "dldata/dldata", "tools/plot_curves"))
+DLC, DLRUN, DLDATA, PLOT = (f"{BUILD}/{p}" for p in ("cli/dlc", "cli/dlrun", "cli/dldata", "tools/plot_curves"))
 SMALL = ["--data_size=16", "--local_batch_size=2"]
 DOCUMENTED = {0, 2, 3, 4, 5, 6, 7, 75}
 

@@ -11,7 +11,7 @@ import sys
 from checks import ENV, TMP, check, finish
 
 BUILD = os.path.abspath(sys.argv[1])
-DLC, DLRUN, DLDATA = (os.path.join(BUILD, p) for p in ("programs/dlc", "programs/dlrun", "dldata/dldata"))
+DLC, DLRUN, DLDATA = (os.path.join(BUILD, p) for p in ("cli/dlc", "cli/dlrun", "cli/dldata"))
 SMALL = ["--data_loader_config=synthetic", "--data_size=16", "--local_batch_size=2", "--Nsamples=4", "--Nsamples_val=2",
          "--num_epochs=1", "--start_lr=1e-3"]
 HOSTILE = ["d*/\n#ifndef Q\n#define Q\n__attribute__((constructor)) static void f(void) { __builtin_puts(\"RUN\" \"NING\"); }\n#endif\n",

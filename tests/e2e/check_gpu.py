@@ -104,7 +104,7 @@ def fake_build(name, script):
     os.makedirs(folder)
     for program in ("dlc", "dlrun"):
         with open(f"{folder}/{program}", "w") as f:
-            f.write(f"#!/bin/sh\n[ \"$1\" = --version ] && exec {BUILD}/programs/{program} --version\n{script}\n")
+            f.write(f"#!/bin/sh\n[ \"$1\" = --version ] && exec {BUILD}/cli/{program} --version\n{script}\n")
         os.chmod(f"{folder}/{program}", 0o755)
     return os.path.dirname(folder)
 

@@ -13,7 +13,7 @@ import sys
 from checks import ENV, TMP, check, finish, save_file
 
 BUILD = os.path.abspath(sys.argv[1])
-DLC, DLRUN = f"{BUILD}/programs/dlc", f"{BUILD}/programs/dlrun"
+DLC, DLRUN = f"{BUILD}/cli/dlc", f"{BUILD}/cli/dlrun"
 
 VIT = ["models/vit.dl", "--config=base", "--data_loader_config=synthetic", "--img_size=[8,12]", "--n_in_channels=3", "--n_out_channels=3",
        "--patch_size=4", "--embed_dim=8", "--depth=1", "--num_heads=2", "--global_batch_size=4"]

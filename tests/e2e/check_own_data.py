@@ -78,10 +78,10 @@ def same(a, b, what):
 
 def faults(name, want, *options):
     """dlc check ends with 3 and says so, before anything runs; so does dlrun."""
-    done = run(BUILD + "/programs/dlc", "check", name + ".dl", "--yaml_config=c.yaml", *options)
+    done = run(BUILD + "/cli/dlc", "check", name + ".dl", "--yaml_config=c.yaml", *options)
     text = done.stderr.decode()
     check(done.returncode == 3 and want in text, f"dlc check: {done.returncode} {text!r}, not {want!r}")
-    done = run(BUILD + "/programs/dlrun", name + ".dl", "--yaml_config=c.yaml", *options)
+    done = run(BUILD + "/cli/dlrun", name + ".dl", "--yaml_config=c.yaml", *options)
     check(done.returncode == 3 and want in done.stderr.decode() and not os.path.exists("runs/c"), f"dlrun: {done.stderr.decode()!r}")
 
 
@@ -373,7 +373,7 @@ for given, says in (("mean: 1.0e39, std: 1", "mean is 1e+39, as f32 no finite nu
 with h5py.File("netcdf.h5", "r+") as f:  # what has no effect is told, once; what cannot be right is refused
     f["x"].attrs["missing_value"] = 1e20
 config("inputs: {x: {file: netcdf.h5, nan: 0}}\ntargets: {t: t.npy}\nsplit: {valid: 0.2}")
-text = run(BUILD + "/programs/dlc", "check", "field.dl", "--yaml_config=c.yaml").stderr.decode()
+text = run(BUILD + "/cli/dlc", "check", "field.dl", "--yaml_config=c.yaml").stderr.decode()
 check(text.count("netcdf.h5: 'x': its attribute missing_value is '1e+20': no number of the array's type") == 1, text)
 with h5py.File("netcdf.h5", "r+") as f:
     f["x"].attrs["missing_value"] = "none"
@@ -562,10 +562,10 @@ for text, want in [
     config(text)
     faults("field", want)
 config(base.replace("x.npy", "nothing*.npy"))
-done = run(BUILD + "/programs/dlc", "check", "field.dl", "--yaml_config=c.yaml")
+done = run(BUILD + "/cli/dlc", "check", "field.dl", "--yaml_config=c.yaml")
 check(done.returncode == 4 and b"data.inputs.x: no file fits the pattern nothing*.npy" in done.stderr, done.stderr)
 config(base)
-done = run(BUILD + "/programs/dlc", "check", "field.dl", "--yaml_config=c.yaml")
+done = run(BUILD + "/cli/dlc", "check", "field.dl", "--yaml_config=c.yaml")
 check(done.returncode == 0 and b"16 samples for training, 4 for validation" in done.stdout, (done.stdout, done.stderr))
 config(base)
 faults("field", "H=8", "--h=8")
@@ -574,7 +574,7 @@ faults("field", "H=8", "--h=8")
 
 
 def propose(name, *files, status=0):
-    done = run(BUILD + "/dldata/dldata", "inspect", *files, name + ".dl")
+    done = run(BUILD + "/cli/dldata", "inspect", *files, name + ".dl")
     check(done.returncode == status, f"dldata inspect {files}: {done.returncode} {done.stderr.decode()}")
     text = done.stdout.decode()
     section = text[text.index("  data:\n"):] if "  data:\n" in text else ""
@@ -592,7 +592,7 @@ for name, files, wants in [
     text, section = propose(name, *files)
     for want in wants:
         check(want in section, f"{name}: {want!r} not in {section}")
-    done = run(BUILD + "/programs/dlc", "check", name + ".dl", "--yaml_config=c.yaml")
+    done = run(BUILD + "/cli/dlc", "check", name + ".dl", "--yaml_config=c.yaml")
     check(done.returncode == 0 and b" for training" in done.stdout, f"{name}: what is proposed passes: {section} {done.stderr.decode()}")
 text, section = propose("box", "signal.npy")
 check("FILE:ARRAY  # nothing in these files has the axes of" in section, section)
@@ -627,7 +627,7 @@ for name, text, more in [("field", base, {}), ("classes", "inputs: {x: x.npy, ma
     config(text, lr="1e-3", lr_schedule="none", **more)
     for workers, epochs in ((0, [2]), (3, [1, 2])):  # the second stops behind its first epoch, and goes on
         for n in epochs:
-            done = run(BUILD + "/programs/dlrun", name + ".dl", "--yaml_config=c.yaml", f"--num_data_workers={workers}", f"--expdir=runs_{name}_{workers}",
+            done = run(BUILD + "/cli/dlrun", name + ".dl", "--yaml_config=c.yaml", f"--num_data_workers={workers}", f"--expdir=runs_{name}_{workers}",
                        f"--num_epochs={n}", "--resume")
             check(done.returncode == 0, f"{name}: {done.stderr.decode()[-600:]}")
     logs = []
@@ -635,7 +635,7 @@ for name, text, more in [("field", base, {}), ("classes", "inputs: {x: x.npy, ma
         rows = [json.loads(line) for line in open(f"runs_{name}_{workers}/default/1GPU/00/metrics.jsonl")]
         logs.append([(r["Loss/train"], r["Loss/valid"]) for r in rows])
     check(len(logs[0]) == 3 and logs[0] == logs[1], f"{name}: the same losses with 0 workers, and with 3 and resumed: {logs}")
-    done = run(BUILD + "/programs/dlrun", name + ".dl", f"--yaml_config=runs_{name}_0/default/1GPU/00/hyperparams.yaml", f"--expdir=again_{name}")
+    done = run(BUILD + "/cli/dlrun", name + ".dl", f"--yaml_config=runs_{name}_0/default/1GPU/00/hyperparams.yaml", f"--expdir=again_{name}")
     rows = [json.loads(line) for line in open(f"again_{name}/default/1GPU/00/metrics.jsonl")] if done.returncode == 0 else done.stderr.decode()[-600:]
     check(rows and [(r["Loss/train"], r["Loss/valid"]) for r in rows] == logs[0], f"{name}: a run's record, run again: {rows}")
 

@@ -14,7 +14,7 @@ import sys
 from checks import ENV, SHARE, TMP, check, finish, save_file
 
 BUILD = os.path.abspath(sys.argv[1])
-DLC, DLRUN = f"{BUILD}/programs/dlc", f"{BUILD}/programs/dlrun"
+DLC, DLRUN = f"{BUILD}/cli/dlc", f"{BUILD}/cli/dlrun"
 FEW = ["--data_loader_config=synthetic", "--local_batch_size=4", "--Nsamples=16", "--Nsamples_val=8", "--num_epochs=2"]
 
 

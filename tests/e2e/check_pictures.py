@@ -15,7 +15,7 @@ import sys
 from checks import ENV, TMP, check, finish
 
 BUILD = os.path.abspath(sys.argv[1])
-DLRUN, DLDATA, DUMP = BUILD + "/programs/dlrun", BUILD + "/dldata/dldata", BUILD + "/tests/dump_samples"
+DLRUN, DLDATA, DUMP = BUILD + "/cli/dlrun", BUILD + "/cli/dldata", BUILD + "/tests/dump_samples"
 PLANE, RECORD, BATCH = 1024, 3073, 8
 MODEL = """model Probe(input_shape=[32, 32, 3], n_classes=10):
     input x: f32[N, C=input_shape[2], H=input_shape[0], W=input_shape[1]]

@@ -30,7 +30,7 @@ if not shutil.which("strace") or subprocess.run(["strace", "-f", "true"], captur
     sys.exit(77)
 
 BUILD = os.path.abspath(sys.argv[1])
-DLC, DLRUN, DLDATA = (f"{BUILD}/{p}" for p in ("programs/dlc", "programs/dlrun", "dldata/dldata"))
+DLC, DLRUN, DLDATA = (f"{BUILD}/{p}" for p in ("cli/dlc", "cli/dlrun", "cli/dldata"))
 DATA = os.path.realpath(f"{TMP}/data")
 FIELDS = ("opens", "stats", "listings", "reads", "bytes")
 CALLS = "openat,open,newfstatat,fstat,stat,lstat,statx,access,faccessat,faccessat2,read,pread64,preadv,readv"

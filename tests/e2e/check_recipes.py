@@ -13,7 +13,7 @@ import sys
 from checks import ENV, TMP, check, finish, takes
 
 BUILD = os.path.abspath(sys.argv[1])
-DLRUN = f"{BUILD}/programs/dlrun"
+DLRUN = f"{BUILD}/cli/dlrun"
 ENV = {k: v for k, v in ENV.items() if k not in ("SCRATCH", "SLURM_JOB_ID", "SLURM_JOB_NUM_NODES")}
 
 

@@ -20,7 +20,7 @@ from checks import ENV, TMP, check, drawn, finish, narrowed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIST = ROOT / "tests/golden/same_bits.tsv"
-DLRUN = os.path.abspath(os.path.join(sys.argv[1], "programs/dlrun"))
+DLRUN = os.path.abspath(os.path.join(sys.argv[1], "cli/dlrun"))
 STEPS = 10
 BATCHES = ("--data_loader_config=synthetic", "--batch_size=2")
 WEATHER = (*BATCHES, "--config=tiny", "--n_in_channels=3", "--n_out_channels=3", "--img_size=[16,24]", "--depth=2")

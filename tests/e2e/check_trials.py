@@ -57,7 +57,7 @@ def test_trials():
     check(re.search(r"RMSE\(u10m\)/valid +\d+\.\d+ at first, \d+\.\d+ at last", out), f"D: {out[-900:]}")
 
     if SHARE > 1:  # few pictures, where they are drawn by the test itself
-        r = subprocess.run([f"{BUILD}/dldata/dldata", "images", "-o", f"{HOUSE}/data/pictures", "--train", "640", "--valid", "256"], capture_output=True, text=True)
+        r = subprocess.run([f"{BUILD}/cli/dldata", "images", "-o", f"{HOUSE}/data/pictures", "--train", "640", "--valid", "256"], capture_output=True, text=True)
         check(r.returncode == 0, f"pictures: {r.stderr}")
     found, out = trial("E", "runs/cifar10-cnn", {"Loss/train", "Loss/valid", "accuracy/valid", "time_per_epoch"}, "--n_epochs=1", "--n_train=320", "--n_valid=128")
     check(len(found) == 1 and found[0]["iteration"] == 5, f"E: {found}")

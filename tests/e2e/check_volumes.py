@@ -19,7 +19,7 @@ except ImportError as missing:
     print(f"SKIP: {missing} (scripts/install-packages test)")
     sys.exit(77)
 
-DLRUN = os.path.abspath(sys.argv[1]) + "/programs/dlrun"
+DLRUN = os.path.abspath(sys.argv[1]) + "/cli/dlrun"
 MODEL = """model Probe(data_size=6):
     input x: f32[N, C=4, D=data_size, H=data_size, W=data_size]
     target t: f32[N, K=5, D, H, W]

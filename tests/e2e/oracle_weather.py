@@ -24,7 +24,7 @@ except ImportError as missing:
     print(f"SKIP: {missing} (scripts/install-packages test)")
     sys.exit(77)
 
-DLRUN = os.path.abspath(sys.argv[1]) + "/programs/dlrun"
+DLRUN = os.path.abspath(sys.argv[1]) + "/cli/dlrun"
 C, LAT, LON, H, W, TIMES, BATCH = 3, 7, 9, 4, 6, 20, 4
 MODEL = """model Probe(img_size=[4, 6], n_in_channels=3, n_out_channels=3):
     input x: f32[N, C=n_in_channels, H=img_size[0], W=img_size[1]]

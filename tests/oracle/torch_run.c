@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "compiler/session.h"
-#include "programs/rates.h"
+#include "runtime/setup/rates.h"
 #include "runtime/train/feed.h"
 #include "runtime/train/torch_run.h"
 #include "runtime/train/train_parts.h"

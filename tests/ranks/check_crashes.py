@@ -40,7 +40,7 @@ def main(build, shim, every):
         return 77
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-crashes-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
     env = mpi.environment()
-    dlrun = str((pathlib.Path(build) / "programs/dlrun").resolve())
+    dlrun = str((pathlib.Path(build) / "cli/dlrun").resolve())
     (folder / "wrapper.py").write_text(WRAPPER)
 
     def run(name, *args, rank="none", **more):

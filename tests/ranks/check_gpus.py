@@ -67,7 +67,7 @@ def main(build):
         print("SKIP: no openmpi, or this build has no module for it")
         return 77
     env = {**mpi.environment(), "DLR_MPIRUN": mpirun}
-    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    dlrun = str(pathlib.Path(build) / "cli/dlrun")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-gpus-"))
     write_batches(folder / "b.safetensors", SHAPES, STEPS, 5)
 

@@ -38,7 +38,7 @@ def main(build, family, kills, *sharded):
     draw = random.Random(family)
 
     def run(name, *args, **more):
-        done = subprocess.run([str(pathlib.Path(build) / "programs/dlrun"), "-n", "2", *MODEL, f"--limit_nsamples={4 * STEPS}",
+        done = subprocess.run([str(pathlib.Path(build) / "cli/dlrun"), "-n", "2", *MODEL, f"--limit_nsamples={4 * STEPS}",
                                f"--num_iters={EPOCHS * STEPS}", f"--expdir={folder / name}",
                                *(["--sharded_checkpoints", "--zero=1"] if sharded else []), *args], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env={**env, **more})

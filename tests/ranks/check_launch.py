@@ -30,7 +30,7 @@ def main(build, family):
     if not mpirun:
         print(f"SKIP: no {family}, or this build has no module for it")
         return 77
-    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    dlrun = str(pathlib.Path(build) / "cli/dlrun")
     env = mpi.environment()
     env["DLR_MPIRUN"] = mpirun
     folder = tempfile.mkdtemp(prefix="dlr-launch-")

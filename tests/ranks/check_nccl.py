@@ -29,7 +29,7 @@ def main(build):
     env = {k: v for k, v in os.environ.items() if k != "DLR_NCCL"}
     for site in (s for pattern in SITES for s in glob.glob(pattern)):
         env.setdefault("VIRTUAL_ENV", site.split("/lib/python3")[0])
-    said = subprocess.run([f"{build}/programs/dlrun", "--version"], stdout=subprocess.PIPE, text=True, env=env).stdout
+    said = subprocess.run([f"{build}/cli/dlrun", "--version"], stdout=subprocess.PIPE, text=True, env=env).stdout
     real = re.search(r"^NCCL (2\.\d+\.\d+) \((/.*)\)$", said, re.M)
     if not real and not (compiler and headers()):
         print("SKIP: no library and no header of NCCL")

@@ -45,7 +45,7 @@ def main(build, family):
         print(f"SKIP: no {family}, or this build has no module for it")
         return 77
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-finite-"))
-    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    dlrun = str(pathlib.Path(build) / "cli/dlrun")
 
     def start(ranks, text, bad, *args, steps=2, **env):
         name = f"{folder}/{time.time_ns()}"

@@ -76,7 +76,7 @@ def main(build, *phases):
 
         def run(name, *args, started=lambda p: None, **more):
             return run_timed(["ip", "netns", "exec", HERE, "unshare", "--uts", "sh", "-c", 'hostname here; exec "$@"', "_",
-                              str(pathlib.Path(build) / "programs/dlrun"), "-n", "2", *MODEL, f"--comm_timeout={TIMEOUT}",
+                              str(pathlib.Path(build) / "cli/dlrun"), "-n", "2", *MODEL, f"--comm_timeout={TIMEOUT}",
                               f"--expdir={folder}/{name}", *args], {**env, **more}, started)
 
         status, lines = run("whole", "--comm_timeout=600")

@@ -59,7 +59,7 @@ def main(build, family, *long):
         print(f"SKIP: no {family}, or this build has no module for it")
         return 77
     folder = tempfile.mkdtemp(prefix="dlr-phases-")
-    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    dlrun = str(pathlib.Path(build) / "cli/dlrun")
     env = {**mpi.environment(), "DLR_MPIRUN": mpirun}
 
     def run(name, *args, started=lambda p: None, **more):

@@ -47,7 +47,7 @@ def main(build, family, *some):
         print(f"SKIP: no {family}, or this build has no module for it")
         return 77
     env = {**mpi.environment(), "DLR_MPIRUN": mpirun}
-    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    dlrun = str(pathlib.Path(build) / "cli/dlrun")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-shards-"))
     (folder / "net.dl").write_text(NORMED)
     normed = [str(folder / "net.dl")]
@@ -280,7 +280,7 @@ def memory(build, mpirun, folder, env):
         for r in range(2):
             (folder / f"{name}_rss{r}").unlink(missing_ok=True)
         done = subprocess.run([mpirun, "-n", "2", sys.executable, str(folder / "wrapper.py"), str(folder / f"{name}_rss"),
-                               str(pathlib.Path(build) / "programs/dlrun"), *large, "--zero=1", *how, f"--expdir={folder / 'large' / name}"],
+                               str(pathlib.Path(build) / "cli/dlrun"), *large, "--zero=1", *how, f"--expdir={folder / 'large' / name}"],
                               stdin=subprocess.DEVNULL, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         check(done.returncode == 0, f"{name}: exit {done.returncode}: {done.stderr[-300:]}")
         peaks[name] = [int((folder / f"{name}_rss{r}").read_text()) / 1024 for r in range(2)]

@@ -29,7 +29,7 @@ def main(build, family):
     if not mpirun:
         print(f"SKIP: no {family}, or this build has no module for it")
         return 77
-    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    dlrun = str(pathlib.Path(build) / "cli/dlrun")
     env = {**mpi.environment(), "DLR_MPIRUN": mpirun}
     folder = tempfile.mkdtemp(prefix="dlr-sweep-")
     pathlib.Path(folder, "s.yaml").write_text(FILE)

@@ -65,7 +65,7 @@ def main(build, family):
         return 77
     env = mpi.environment()
     env["DLR_MPIRUN"] = mpirun
-    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    dlrun = str(pathlib.Path(build) / "cli/dlrun")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-ranks-"))
     write_batches(folder / "b.safetensors", SHAPES, STEPS, 5)
 

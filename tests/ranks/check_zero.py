@@ -51,7 +51,7 @@ def main(build):
         return 77
     env = mpi.environment()
     env["DLR_MPIRUN"] = mpirun
-    dlrun = str(pathlib.Path(build) / "programs/dlrun")
+    dlrun = str(pathlib.Path(build) / "cli/dlrun")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="dlr-zero-"))
     write_batches(folder / "b.safetensors", SHAPES, STEPS, 7)
     (folder / "net.dl").write_text(WINDOWS)

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "programs/network.h"
+#include "runtime/analyze/network.h"
 #include "tests/check.h"
 
 static bool near(double a, double b, double bound) { return fabs(a - b) <= bound * fabs(b); }

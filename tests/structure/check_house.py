@@ -22,7 +22,7 @@ TEXT = {".c", ".h", ".def", ".l", ".y", ".inc", ".py", ".sh", ".md", ".build", "
 
 # Whose headers may be included: room -> files, rooms, or, with a slash, a room and all in it. A file is in the longest matching room; a
 # room may always include its own.
-# `tests` and `programs` may include everything.
+# `tests` may include everything.
 ARROWS = {
     "ir/base": [],
     "ir": ["ir/base"],
@@ -43,7 +43,7 @@ ARROWS = {
     "passes/grad": ["ir", "ir/base", "passes/pass.h", "passes/core", "passes/optim"],
     "passes/fuse": ["ir", "ir/base", "ir/kernel", "passes/pass.h", "passes/core", "passes/parallel"],
     "passes": ["ir/", "passes/"],
-    "compiler/target": ["ir", "ir/kernel", "ir/plan"],
+    "compiler/target": ["ir", "ir/base", "ir/kernel", "ir/plan"],
     "compiler/codegen": ["ir/", "compiler/target"],
     "compiler/jit": ["ir/", "compiler/target"],
     "compiler/cpu": ["ir/", "compiler/target", "compiler/codegen", "compiler/jit"],
@@ -60,14 +60,27 @@ ARROWS = {
     "runtime/exec": ["ir/base", "ir/plan", "runtime/base", "runtime/comm", "runtime/device", "runtime/cuda"],
     "runtime/checkpoint": ["ir/base", "runtime/base", "runtime/formats", "runtime/comm", "runtime/exec"],
     "runtime/report": ["ir/base", "runtime/base", "runtime/formats", "runtime/image", "runtime/exec"],
-    "runtime/predict": ["ir/base", "runtime/data", "runtime/exec"],
     "runtime/train": ["ir/base", "ir/plan", "runtime/base", "runtime/formats", "runtime/image", "runtime/data", "runtime/comm", "runtime/exec",
                       "runtime/checkpoint", "runtime/report"],
-    "runtime/sweep": ["ir/base", "runtime/formats", "runtime/train"],
+    # The rooms below know the compiler, too: they offer what programs do.
+    "runtime/setup": ["ir/", "passes/core", "compiler", "compiler/target", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/data",
+                      "runtime/driver", "runtime/comm", "runtime/device", "runtime/cuda", "runtime/exec", "runtime/train"],
+    "runtime/tune": ["ir/", "compiler", "compiler/", "frontends/yaml", "runtime/setup", "runtime/base", "runtime/driver", "runtime/cuda", "runtime/exec"],
+    "runtime/launch": ["ir/base", "runtime/comm"],
+    "runtime/analyze": ["ir/", "passes/", "compiler", "compiler/target", "verify", "runtime/base", "runtime/formats", "runtime/data", "runtime/comm",
+                        "runtime/checkpoint", "runtime/exec", "runtime/train", "runtime/setup", "runtime/tune", "runtime/launch"],
+    "runtime/job": ["ir/base", "ir/plan", "compiler", "frontends/yaml", "runtime/formats", "runtime/data", "runtime/comm", "runtime/exec",
+                    "runtime/checkpoint", "runtime/report", "runtime/train", "runtime/setup", "runtime/tune", "runtime/launch"],
+    "runtime/sweep": ["ir/base", "compiler", "frontends/yaml", "runtime/formats", "runtime/comm", "runtime/report", "runtime/train", "runtime/launch",
+                      "runtime/job"],
+    "runtime/predict": ["ir/base", "ir/plan", "passes/core", "compiler", "frontends/yaml", "runtime/base", "runtime/formats", "runtime/data", "runtime/exec",
+                        "runtime/checkpoint", "runtime/setup", "runtime/tune"],
     "verify": ["ir/", "runtime/exec"],
-    "dldata": ["ir/base", "runtime/base", "runtime/data", "runtime/image", "runtime/formats", "programs/propose.h"],
-    "tools": ["ir/base", "runtime/image", "runtime/formats"],
-    "programs": None,
+    "dldata": ["ir/base", "runtime/base", "runtime/data", "runtime/image", "runtime/formats"],
+    "tools": ["ir/base", "runtime/image", "runtime/formats", "cli/streams.h"],
+    # Programs: they parse, print and exit; everything else is a library's.
+    "cli": ["ir/base", "compiler", "compiler/cuda/nvrtc.h", "runtime/comm", "runtime/device", "runtime/cuda/library.h", "runtime/analyze", "runtime/job",
+            "runtime/launch", "runtime/predict", "runtime/sweep", "runtime/setup", "dldata"],
     "tests": None,
 }
 
@@ -121,7 +134,7 @@ def readmes(files):
     which names only files that exist."""
     listed = set(map(str, files))
     folders = {str(n.parent) for n in files if n.suffix in {".c", ".dl", ".l"} and not str(n).startswith("tests/")}
-    folders |= {"tests", "bench", "scripts", "docs", "tools", "models", "programs"} & {n.parts[0] for n in files}
+    folders |= {"tests", "bench", "scripts", "docs", "tools", "models", "cli"} & {n.parts[0] for n in files}
     for folder in sorted(folders):
         if f"{folder}/README.md" not in listed and f"{pathlib.PurePath(folder).parent}/README.md" not in listed:
             yield f"{folder} has no README.md"

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "compiler/target/backend.h"
-#include "programs/samples.h"
 #include "runtime/formats/log.h"
+#include "runtime/setup/dataset_options.h"
 #include "runtime/train/feed.h"
 
 static int fail(const dl_error *err) {

@@ -117,17 +117,19 @@ static void test_entries(void) {
 
 static const char *warned, *lets_go; /* a FIFO, or NULL */
 static int warnings;
-static void warn(const char *text) {
+static void take_warning(void *to, const char *text) {
+    (void)to;
     warned = dl_strdup(arena, text), warnings++;
     int fd = lets_go ? open(lets_go, O_WRONLY) : -1;
     if (fd >= 0) CHECK(write(fd, "\n", 1) == 1 && close(fd) == 0);
 }
+static const dl_out listener = {.warning = take_warning};
 
 static bool compile(const char *cc, dl_plan_object *o, int *compiled, dl_error *err) {
     setenv("CC", cc, 1);
     *o = (dl_plan_object){.source = source};
     *err = (dl_error){0};
-    return dl_jit_compile(arena, 1, o, &target, warn, compiled, err);
+    return dl_jit_compile(arena, 1, o, &target, &listener, compiled, err);
 }
 
 static const char *make_compiler(const char *name, const char *body) {
@@ -235,7 +237,7 @@ static void test_patience(void) {
                           NULL};
     dl_command c = {.argv = argv, .log = in("patience/log")};
     warnings = 0;
-    CHECK(dl_run_all(1, &c, tmp, 0.1, warn, &err) == 0 && c.status == 0);
+    CHECK(dl_run_all(1, &c, tmp, 0.1, &listener, &err) == 0 && c.status == 0);
     CHECK(warnings == 1 && strstr(warned, "the C compiler has run for 0 s (/bin/sh)"), "%d: %s",
           warnings, warned);
     char *log = dl_read_file(arena, c.log, 1000, NULL, &err);
@@ -244,11 +246,11 @@ static void test_patience(void) {
     signal(SIGUSR1, hear);
     char *const kills[] = {"/bin/sh", "-c", "kill -USR1 $PPID; sleep 1000", NULL};
     c = (dl_command){.argv = kills, .log = c.log};
-    CHECK(dl_run_all(1, &c, tmp, 1000, warn, &err) == SIGUSR1 && heard == 0 && warnings == 1);
+    CHECK(dl_run_all(1, &c, tmp, 1000, &listener, &err) == SIGUSR1 && heard == 0 && warnings == 1);
     CHECK(c.status != -1 && WIFSIGNALED(c.status) && WTERMSIG(c.status) == SIGKILL);
     char *const missing[] = {"/no/compiler", NULL};
     c = (dl_command){.argv = missing, .log = c.log};
-    CHECK(dl_run_all(1, &c, tmp, 1000, warn, &err) == -1 && err.code == DL_RESOURCE, "%s",
+    CHECK(dl_run_all(1, &c, tmp, 1000, &listener, &err) == -1 && err.code == DL_RESOURCE, "%s",
           err.message);
 }
 

@@ -824,9 +824,56 @@ static void test_documents(void) {
     dl_buf_free(&docs);
 }
 
+/* A command line without keys, as dldata has it. */
+static void test_options_alone(void) {
+    static const dl_option table[] = {{"flag", 'f', NULL, ""},
+                                      {"text", 't', "T", ""},
+                                      {"integer", 0, "N", ""},
+                                      {"real", 0, "R", ""},
+                                      {0}};
+    char *good[] = {"x", "-f", "one", "--text=a=b", "--integer", "-5", "--real=0.5", "--", "--two"};
+    dl_error err = {0};
+    int64_t integer = 0, none = 7;
+    double real = 0;
+    dl_config *c = dl_options_open(arena, 9, good, table, 2, &err);
+    CHECK(c && dl_option_int(c, "integer", -5, 5, &integer, &err) &&
+              dl_option_real(c, "real", 0, 1, &real, &err),
+          "%s", err.message);
+    CHECK(dl_config_option(c, "flag") && !strcmp(dl_config_option(c, "text"), "a=b") &&
+          integer == -5 && real == 0.5 && c->positional.n == 2 &&
+          !strcmp(c->positional.at[1], "--two"));
+    static const struct {
+        const char *word, *want;
+    } bad[] = {{"--integer=6", "whole number from -5 to 5"},
+               {"--integer=1.5", "whole number"},
+               {"--integer=99999999999999999999", "whole number"},
+               {"--real=nan", "number from 0 to 1"},
+               {"--real", "needs a value"},
+               {"--flag=1", "takes no value"},
+               {"--txt=1", "did you mean --text"},
+               {"--num_epochs=1", "unknown option '--num_epochs'"},
+               {"--config=tiny", "unknown option '--config'"},
+               {"--text=", "not empty"},
+               {"-x", "unknown option"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *argv[] = {"x", (char *)bad[i].word};
+        err = (dl_error){0};
+        c = dl_options_open(arena, 2, argv, table, 2, &err);
+        bool ok = c && dl_option_int(c, "integer", -5, 5, &none, &err) &&
+                  dl_option_real(c, "real", 0, 1, &real, &err);
+        CHECK(!ok && err.code == DL_USAGE && strstr(err.message, bad[i].want), "%s: %s",
+              bad[i].word, err.message);
+    }
+    CHECK(none == 7);
+    char *three[] = {"x", "a", "b", "c"};
+    err = (dl_error){0};
+    CHECK(!dl_options_open(arena, 4, three, table, 2, &err) && err.code == DL_USAGE);
+}
+
 int main(void) {
     if (!mkdtemp(directory) || chdir(directory) != 0) return 1;
     arena = dl_arena_new(NULL);
+    test_options_alone();
     test_order();
     test_choice();
     test_groups();

@@ -280,7 +280,11 @@ static void test_errors(void) {
 }
 
 static const char *warned;
-static void take_warning(const char *text) { warned = dl_strdup(arena, text); }
+static void take_warning(void *to, const char *text) {
+    (void)to;
+    warned = dl_strdup(arena, text);
+}
+static const dl_out listener = {.warning = take_warning};
 
 /* Many sources, two of them equal: compiled once, the second time served, and the same by any
  * number of threads; what is damaged in the cache is compiled anew. */
@@ -310,7 +314,7 @@ static void test_cache(void) {
     const char *dir = dl_cache_dir(arena, &err);
     CHECK(dir && dl_cache_put(dir, a[1].key, "no cubin", 8, &err), "%s", err.message);
     warned = NULL;
-    CHECK(dl_cuda_build(arena, N, b, "sm_90a", take_warning, &compiled, &err) && compiled == 1 &&
+    CHECK(dl_cuda_build(arena, N, b, "sm_90a", &listener, &compiled, &err) && compiled == 1 &&
               b[1].bytes == a[1].bytes && memcmp(a[1].image, b[1].image, a[1].bytes) == 0,
           "%d compiled: %s", compiled, err.message);
     CHECK(warned && strstr(warned, "compiled anew"), "%s", warned ? warned : "no warning");

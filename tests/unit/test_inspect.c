@@ -1,7 +1,6 @@
 /* Descriptions of good files, and of files that lie: no input may do more than give an error. */
 #include "dldata/array.h"
 #include "dldata/describe.h"
-#include "dldata/options.h"
 #include "dldata/volume_file.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
@@ -203,45 +202,6 @@ static void test_sandbox(void) {
           strstr(err.message, "too long"));
 }
 
-static void test_options(void) {
-    bool flag = false;
-    const char *text = NULL, *files[2];
-    long long integer = 0;
-    double real = 0;
-    int n;
-    const option table[] = {{"flag", "f", OPTION_FLAG, &flag, 0, 0, NULL, ""},
-                            {"text", "t", OPTION_TEXT, &text, 0, 0, "T", ""},
-                            {"integer", NULL, OPTION_INTEGER, &integer, -5, 5, "N", ""},
-                            {"real", NULL, OPTION_REAL, &real, 0, 1, "R", ""}};
-    char *good[] = {"-f", "one", "--text=a=b", "--integer", "-5", "--real=0.5", "--", "--two"};
-    err = (dl_error){0};
-    CHECK(options_read(table, 4, 8, good, files, 2, &n, &err), "%s", err.message);
-    CHECK(flag && !strcmp(text, "a=b") && integer == -5 && real == 0.5 && n == 2 &&
-          !strcmp(files[1], "--two"));
-    static const struct {
-        const char *word, *want;
-    } bad[] = {{"--integer=6", "whole number from -5 to 5"},
-               {"--integer=1.5", "whole number"},
-               {"--integer=99999999999999999999", "whole number"},
-               {"--real=nan", "number from 0 to 1"},
-               {"--real", "needs a value"},
-               {"--flag=1", "takes no value"},
-               {"--txt=1", "did you mean --text"},
-               {"--text=", "not empty"},
-               {"-x", "unknown option"}};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        char word[64], *argv[1] = {word};
-        snprintf(word, sizeof word, "%s", bad[i].word);
-        err = (dl_error){0};
-        CHECK(!options_read(table, 4, 1, argv, files, 2, &n, &err) && err.code == DL_USAGE &&
-                  strstr(err.message, bad[i].want),
-              "%s: %s", word, err.message);
-    }
-    char *three[] = {"a", "b", "c"};
-    err = (dl_error){0};
-    CHECK(!options_read(table, 4, 3, three, files, 2, &n, &err) && err.code == DL_USAGE);
-}
-
 int main(void) {
     char command[64];
     if (!mkdtemp(dir)) return 1;
@@ -250,7 +210,6 @@ int main(void) {
     test_npy();
     test_damage();
     test_sandbox();
-    test_options();
     snprintf(command, sizeof command, "rm -r %s", dir);
     CHECK(system(command) == 0);
     return dl_test_end();

@@ -10,9 +10,9 @@
 #include "compiler/cuda/cuda.h"
 #include "compiler/session.h"
 #include "ir/text/text.h"
-#include "programs/tune.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/state.h"
+#include "runtime/tune/tune.h"
 
 /* In which type the product is made: bf16, or f32, in TF32. */
 static const char *type = "bf16";
@@ -25,7 +25,8 @@ static dl_target target;
 static dl_buf told;
 static bool no_maps, no_images; /* the driver makes no tensor maps, none of images */
 
-static void hear(const char *what) { dl_puts(&told, what); }
+static void hear(void *to, const char *what) { (void)to, dl_puts(&told, what); }
+static const dl_out listener = {.warning = hear};
 
 static dl_module *parse(dl_error *err) {
     const char *text = dl_format(arena,
@@ -48,7 +49,7 @@ static dl_compile_options options_of(void) {
                                 .tf32 = true,
                                 .model = "M",
                                 .batch = 1,
-                                .warn = hear,
+                                .out = &listener,
                                 .validate = DL_VALIDATE_PASSES,
                                 .link = true};
 }

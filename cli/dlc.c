@@ -1,0 +1,62 @@
+/* `dlc`: the compiler's commands. */
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/environment.h"
+#include "compiler/arguments.h"
+#include "runtime/analyze/analyze.h"
+
+static const dl_subcommand *const commands[] = {
+    &dl_subcommand_compile, &dl_subcommand_bench, &dl_subcommand_rehearse, &dl_subcommand_scale,
+    &dl_subcommand_verify,  &dl_subcommand_check, &dl_subcommand_explain,  &dl_subcommand_opt};
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+/* `dlc --help MODEL.dl`: the model's keys. */
+static int help_model(int argc, char **argv) {
+    dl_buf b = {0};
+    dl_error err = {0};
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_config *c = dl_config_open(arena, argc, argv, NULL, &err);
+    bool ok = c && dl_arguments_of_model(arena, c, &err);
+    if (ok) dl_config_put_arguments(&b, c), fputs(b.at, stdout);
+    dl_buf_free(&b);
+    dl_arena_free(arena);
+    return ok ? DL_OK : cli_fail("dlc", &err);
+}
+
+static int print_usage(FILE *to) {
+    fputs("dlc: the compiler of models for scientific deep learning\n\nusage: dlc COMMAND "
+          "[ARGUMENT...]\n\ncommands:\n",
+          to);
+    for (int i = 0; i < N_COMMANDS; i++)
+        fprintf(to, "  %-8s  %s\n", commands[i]->name, commands[i]->help);
+    fputs(ENVIRONMENT_HELP
+          "\n`dlc COMMAND --help` tells more, and `dlc --help MODEL.dl` the keys of a "
+          "model; docs/language.md, docs/configuration.md and docs/ir.md are the "
+          "references.\n",
+          to);
+    return to == stdout ? DL_OK : DL_USAGE;
+}
+
+static int run(int argc, char **argv) {
+    const char *names[N_COMMANDS], *word = argc > 1 ? argv[1] : NULL;
+    if (!word) return print_usage(stderr);
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
+        return argc > 2 ? help_model(argc - 1, argv + 1) : print_usage(stdout);
+    if (!strcmp(word, "--version")) return cli_print_version("dlc"), DL_OK;
+    for (int i = 0; i < N_COMMANDS; i++) {
+        names[i] = commands[i]->name;
+        if (!strcmp(word, names[i])) return cli_run("dlc", commands[i], argc - 1, argv + 1, NULL);
+    }
+    const char *near = dl_nearest(word, names, N_COMMANDS);
+    dl_error err = {0};
+    dl_fail(&err, DL_USAGE, "no command '%s'%s%s%s", word, near ? "; did you mean '" : "",
+            near ? near : "", near ? "'?" : "");
+    cli_fail("dlc", &err);
+    return print_usage(stderr);
+}
+
+int main(int argc, char **argv) {
+    cli_start("dlc");
+    return cli_end("dlc", run(argc, argv));
+}

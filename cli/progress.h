@@ -1,0 +1,27 @@
+/* What every simulating command shows while it works, and how it is stopped. */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+#include "ir/base/status.h"
+#include <signal.h>
+#include <stdint.h>
+
+/* The number of the signal that asked to stop, or 0. */
+extern volatile sig_atomic_t progress_stop;
+
+typedef struct {
+    bool quiet, terminal;
+    double start, printed;
+    struct sigaction old[2];
+} progress;
+
+/* Takes Ctrl-C and SIGTERM (unless our caller ignores them): they set progress_stop. */
+void progress_begin(progress *p, bool quiet);
+/* Step 0 to `steps`, with `note` behind it: on a terminal a bar in one line; otherwise a line every
+ * ten seconds, the first and the last. False when a signal asked to stop. */
+bool progress_show(progress *p, long long step, long long steps, const char *note);
+/* "wrote PATH (12 MiB) in 3.4 s" on standard output. `shown`: the path as it may be printed. */
+void progress_wrote(const progress *p, const char *shown, uint64_t bytes);
+/* Gives the signals back. When one came and `ok` is false without an error, says so and ends the
+ * process by it. Returns ok, or false with DL_IO. */
+bool progress_end(progress *p, bool ok, dl_error *err);
+#endif

@@ -1,0 +1,11 @@
+/* Noise for a plan that runs without data: what `dlc bench` and `dlc verify` step on. */
+#ifndef DLC_FILL_H
+#define DLC_FILL_H
+#include "runtime/exec/exec.h"
+#include "runtime/setup/classes.h"
+
+/* Parameters by their init rules, inputs, targets and moments noise, those that `classes` names
+ * whole numbers below their count, hypers as a short run's: all from `seed`. Errors: DL_RESOURCE.
+ */
+bool dl_fill_synthetic(dlr_exec *exec, const dl_classes *classes, uint64_t seed, dl_error *err);
+#endif

@@ -1,0 +1,285 @@
+/* One run of dlrun, in the order of what happens: ranks, model, data, log, plan, training. */
+#include "runtime/job/job.h"
+
+#include "ir/base/output.h"
+#include "runtime/checkpoint/tensors.h"
+#include "runtime/formats/log.h"
+#include "runtime/formats/weights.h"
+#include "runtime/job/resume.h"
+#include "runtime/job/run_dir.h"
+#include "runtime/launch/launch.h"
+#include "runtime/setup/data_notes.h"
+#include "runtime/setup/dataset_options.h"
+#include "runtime/setup/identity.h"
+#include "runtime/setup/rank_groups.h"
+#include "runtime/train/feed.h"
+
+/* ---- the ranks ---- */
+
+static bool choose_device(dl_run_job *p, dl_error *err) {
+    const char **device = &p->device.device;
+    if (!dl_device_choose(p->arena, dl_config_str(p->config, DL_KEY_device), NULL, &p->device, err))
+        return false;
+    if (*device && !(*device = dl_device_of_rank(p->arena, *device, &p->world, err))) return false;
+    if (p->device.warning) dl_push(p->arena, &p->warnings, p->device.warning);
+    return true;
+}
+
+/* Ranks that no MPI has started may do with NCCL, each on its device. */
+static bool name_device(dl_run_job *p, const dlr_world_said *said, dlr_world_options *o,
+                        dl_error *err) {
+    if (said->world.size == 1 || !said->torchrun) return true;
+    p->world = said->world;
+    if (!choose_device(p, err)) return false;
+    const char *device = p->device.device ? p->device.device : "cpu";
+    if (strncmp(device, "cuda", 4) == 0 &&
+        !(o->driver = dl_device_driver(device, &o->ordinal, err)))
+        return false;
+    p->warnings.n = 0; /* it is chosen once more, when all know each other */
+    return true;
+}
+
+bool dl_job_join(dl_run_job *p, dlr_comm_lost_fn *lost, void *context, dl_error *err) {
+    p->world = (dlr_world){.size = 1, .local_size = 1};
+    dlr_world_options o = {.timeout = dl_config_float(p->config, DL_KEY_comm_timeout),
+                           .lost = lost,
+                           .context = context};
+    dlr_world_said said;
+    if (!dlr_world_read(&said, err)) return false;
+    if (said.world.size > 1) dl_launch_begin(said.world.rank);
+    dlr_comm *comm = name_device(p, &said, &o, err) ? dlr_comm_open(&o, err) : NULL;
+    if (!comm) return false;
+    p->world = dlr_comm_world(comm);
+    if (p->world.size == 1) return dlr_comm_close(comm, err);
+    p->comm = comm;
+    dl_launch_joined(p->world.rank);
+    bool all = dl_config_bool(p->config, DL_KEY_log_all_ranks);
+    if (all) dlr_log_set_rank(p->world.rank);
+    dlr_log_set_stderr(all || p->world.rank == 0);
+    return true;
+}
+
+/* ---- the model ---- */
+
+/* What is not built yet is refused, never quietly left out. */
+static bool refuse_unbuilt(const dl_config *c, dl_error *err) {
+    if (!dl_config_bool(c, DL_KEY_save_checkpoint))
+        return dl_config_fail(
+            c, DL_KEY_save_checkpoint, err,
+            "a run without checkpoints is not in this version; --keep_checkpoints=1 keeps one");
+    if (dl_job_replays(c) && !dl_config_is_null(c, DL_KEY_stop_after))
+        return dl_config_fail(c, DL_KEY_stop_after, err,
+                              "a replay keeps no checkpoint to go on from");
+    if (dl_config_bool(c, DL_KEY_sharded_checkpoints) &&
+        dl_config_bool(c, DL_KEY_torch_checkpoints))
+        return dl_config_fail(
+            c, DL_KEY_sharded_checkpoints, err,
+            "with torch_checkpoints rank 0 writes the whole state in one file, for which it "
+            "needs the room that this is to save; --torch_checkpoints=false leaves it out");
+    return true;
+}
+
+static bool open_session(dl_run_job *p, dl_error *err) {
+    dl_config *c = p->config;
+    dl_buf faults = {0};
+    if (!dl_config_take_model(c, err)) return false;
+    p->compiler = dl_arena_new(p->arena);
+    p->session = dl_session_open(p->compiler, c, p->world.size, &faults, err);
+    const dl_buf *text = p->session ? &p->session->diagnostics : &faults;
+    if (dl_job_leads(p)) dl_out_diagnostics(p->out, text->at);
+    dl_buf_free(&faults);
+    if (!p->session) return false;
+    p->model_path = p->session->model_path, p->batch = p->session->batch;
+    p->global_batch = p->session->global_batch;
+    dl_session_take_rank(p->session, p->world.rank);
+    dl_ranks_place(&p->session->ranks, p->world.rank, p->place);
+    p->data_ranks = p->session->ranks.size[DL_RANKS_DP];
+    if (p->comm &&
+        !dl_groups_make(p->arena, p->comm, &p->session->ranks, p->world.rank, p->groups, err))
+        return false;
+    p->model = dl_identify(p->arena, p->session);
+    for (int i = 0; i < c->warnings.n; i++) dl_push(p->arena, &p->warnings, c->warnings.at[i]);
+    return dl_samples_settle(c, err);
+}
+
+/* What local_batch_size, and a batch size of each rank, made of it, for log and record. */
+static bool settle_batch(const dl_run_job *p, dl_error *err) {
+    return dl_config_set(p->config, DL_KEY_global_batch_size,
+                         dl_format(p->arena, "%lld", (long long)p->global_batch), err) &&
+           dl_config_set(p->config, DL_KEY_batch_size_of, "job", err);
+}
+
+/* Whether weights are the model's, by names and shapes; `g` is as the front end built it. */
+static bool check_weights(dl_arena *arena, const dl_graph *g, const dlr_st_file *file,
+                          dl_error *err) {
+    dlr_st_tensor *want = DL_NEWS(arena, dlr_st_tensor, g->vars.n + 1);
+    int n = 0;
+    for (int i = 0; i < g->vars.n; i++) {
+        const dl_var *v = g->vars.at[i];
+        const dl_type *t = &v->value.type;
+        if (v->role != DL_VAR_PARAM && v->role != DL_VAR_STATE) continue;
+        if (dlr_tensors_may_lack(v->name) && !dlr_st_find(file, v->name)) continue;
+        want[n] =
+            (dlr_st_tensor){.name = v->name, .dtype = dlr_tensors_dtype(t->dtype), .rank = t->rank};
+        for (int k = 0; k < t->rank; k++) want[n].shape[k] = t->axis[k].size;
+        n++;
+    }
+    return dlr_st_check(file, want, n, err);
+}
+
+/* Files that are used late are looked at early: a mistyped name shall not cost a compilation. */
+static bool check_files(dl_run_job *p, dl_error *err) {
+    const dl_config *c = p->config;
+    dlr_weights weights = {0};
+    bool ok = dl_config_is_null(c, DL_KEY_init_weights) ||
+              (dlr_weights_open(dl_config_str(c, DL_KEY_init_weights), &weights, err) &&
+               check_weights(p->arena, p->session->module->graphs.at[0], weights.file, err));
+    dlr_weights_close(&weights);
+    if (!ok || dl_config_is_null(c, DL_KEY_replay)) return ok;
+    dlr_st_file *f = dlr_st_open(dl_config_str(c, DL_KEY_replay), DLR_ST_STRIP | DLR_ST_INPUT, err);
+    dlr_st_close(f);
+    return f != NULL;
+}
+
+/* ---- data ---- */
+
+/* Both data sets; with `check`, only looks whether they could be opened. What is whole then stays
+ * open: many ranks that open everything twice ask a file system twice as much. */
+static bool open_both(dl_run_job *p, bool check, dl_error *err) {
+    dlr_opening opening = check ? DLR_OPEN_PROBE : DLR_OPEN_FOR_USE;
+    dlr_dataset **const data[] = {[DLR_TRAIN] = &p->train, [DLR_VALID] = &p->valid};
+    for (dlr_split split = DLR_TRAIN; split <= DLR_VALID; split++) {
+        if (*data[split]) continue;
+        dlr_dataset *d = dl_samples_open(p->arena, p->session, split, opening, err);
+        if (!d) return false;
+        bool counted = dl_samples_count(p->config, split, d, err);
+        if (!counted || (check && !dlr_dataset_whole(d)))
+            dlr_dataset_close(d);
+        else
+            *data[split] = d;
+        if (!counted) return false;
+    }
+    return true;
+}
+
+/* Bytes of a device that the data would take, where they are there, which a dry run does not ask
+ * for. */
+static int64_t store_of(const dl_run_job *p) {
+    dlr_dataset *data[2] = {NULL, NULL};
+    dl_error none = {0};
+    bool there = dl_samples_held(p->config) && !dl_job_replays(p->config);
+    for (dlr_split split = DLR_TRAIN; there && split <= DLR_VALID; split++)
+        there = (data[split] = dl_samples_open(p->arena, p->session, split, DLR_OPEN_PROBE, &none));
+    int64_t bytes = there ? dlr_feed_store((const dlr_dataset *const[2]){data[0], data[1]}) : 0;
+    for (int i = 0; i < 2; i++) dlr_dataset_close(data[i]);
+    return bytes;
+}
+
+/* ---- the run's directory and its log ---- */
+
+static void log_line(void *to, const char *text) { (void)to, dlr_log_info("%s", text); }
+
+/* Beside the log, where who looks for the reason will look. */
+static void keep_flight(const dl_run_job *p, const char *run) {
+    if (p->comm)
+        dlr_comm_set_flight(p->comm, dl_format(p->arena, "%s/flight-%d.txt", run, p->world.rank));
+}
+
+static bool open_log(dl_run_job *p, dl_error *err) {
+    const dl_config *c = p->config;
+    const char *path = dl_run_dir(p->arena, c, p->world.size, err);
+    dlr_log_set_named(!dlr_record_find(dl_config_str(c, DL_KEY_record))->plain_log);
+    if (path) keep_flight(p, path);
+    if (path && !dl_job_leads(p)) {
+        dlr_rundir_name(p->arena, path, &p->dir);
+        p->warnings.n = 0;
+        return true;
+    }
+    bool ok = path && (p->dir.lock >= 0 ||
+                       dlr_rundir_open(p->arena, path, &p->dir, err)); /* a trial's is */
+    if (!ok || !dlr_log_open(p->dir.log, err)) return false;
+    p->logs = true;
+    if (p->trial_note) dlr_log_info("%s", p->trial_note);
+    if (dl_config_option(c, "show-config"))
+        dlr_log_info("Command line config: %s", p->command_line);
+    dl_config_log(c, log_line, NULL);
+    dl_job_tell_warnings(p);
+    return true;
+}
+
+static bool load_data(dl_run_job *p, dl_error *err) {
+    dlr_log_info("rank %d, begin data loader init", p->world.rank);
+    if (!open_both(p, false, err)) return false;
+    if (dl_job_leads(p) && !dl_data_notes(p->session, p->train, p->valid, p->global_batch, err))
+        return false;
+    dlr_log_info("rank %d, data loader initialized with config %s", p->world.rank,
+                 dl_config_str(p->config, DL_KEY_data_loader_config));
+    return true;
+}
+
+bool dl_job_check_options(const dl_run_job *p, dl_error *err) {
+    bool dry = dl_config_option(p->config, "dry_run") != NULL;
+    if (dl_config_option(p->config, "profile") && dry)
+        return dl_fail(err, DL_USAGE, "--profile records steps, and --dry_run makes none");
+    if (dl_config_option(p->config, "json") && !dry)
+        return dl_fail(err, DL_USAGE, "--json goes with --dry_run");
+    if (dl_config_option(p->config, "verbose")) dlr_log_set_level(DLR_DEBUG);
+    return true;
+}
+
+bool dl_job_run(dl_run_job *p, dl_error *err) {
+    const dl_config *c = p->config;
+    bool dry = dl_config_option(c, "dry_run") != NULL;
+    if (!open_session(p, err) || !refuse_unbuilt(c, err) || !choose_device(p, err)) return false;
+    bool records = !dry && !dl_job_replays(c);
+    if (records && !dl_tracking_options(p->arena, c, p->world.size, &p->wandb, err)) return false;
+    dl_job_add_warnings(p);
+    if (dry) {
+        dl_job_tell_warnings(p);
+        p->store = store_of(p);
+        return dl_job_compile(p, err) && (!dl_job_leads(p) || dl_job_print_plan(p, err));
+    }
+    if (!settle_batch(p, err)) return false;
+    if (!check_files(p, err)) return false;
+    if (!dl_job_replays(c) &&
+        (!dl_resume_check(p->arena, c, p->world.size, err) || !open_both(p, true, err)))
+        return false;
+    static const dl_key outputs[] = {DL_KEY_save_grads, DL_KEY_save_weights};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        const char *path = dl_config_str(c, outputs[i]);
+        if (path && !dl_output_check(path, err)) return false;
+    }
+    if (!open_log(p, err)) return false;
+    if (!dl_job_replays(c) && !load_data(p, err)) return false;
+    return dl_job_compile(p, err) && dl_job_load_plan(p, err) && dl_job_train(p, err);
+}
+
+/* ---- the end ---- */
+
+void dl_job_log_error(dl_run_job *p, const dl_error *err) {
+    dl_job_tell_warnings(p); /* the cause of a fault may be among them */
+    if (!p->logs) return;
+    dlr_log_set_stderr(false); /* for readers of out.log, in addition to standard error */
+    dlr_log(err->code == DL_REQUEUE ? DLR_WARNING : DLR_ERROR, "%s", err->message);
+}
+
+void dl_job_close_device(dl_run_job *p) {
+    dlr_exec_close(p->exec);
+    p->exec = NULL;
+}
+
+void dl_job_close_log(dl_run_job *p) {
+    dl_error err = {0};
+    if (p->logs && !dlr_log_close(&err)) dl_out_warning(p->out, err.message);
+    p->logs = false;
+}
+
+void dl_job_close(dl_run_job *p) {
+    dl_job_close_device(p);
+    dlr_dataset_close(p->train);
+    dlr_dataset_close(p->valid);
+    dl_job_close_log(p);
+    dlr_rundir_close(&p->dir);
+    dl_session_close(p->session);
+    dl_arena_free(p->arena); /* and the compiler's */
+}

@@ -1,0 +1,81 @@
+/* The training loop's options, from the configuration. */
+#include "runtime/job/job.h"
+#include "runtime/job/profile_options.h"
+#include "runtime/setup/dataset_options.h"
+#include "runtime/setup/rates.h"
+
+/* The whole configuration, as it is now. */
+static bool add_tracking(const dl_run_job *p, dl_error *err) {
+    static const dlr_json_limits limits = {.depth = 64, .values = 1 << 20};
+    if (!p->wandb) return true;
+    dl_buf json = {0};
+    dl_config_put_json(p->config, &json);
+    p->wandb->config = dlr_json_parse(p->arena, json.at, json.n, limits, "configuration", err);
+    p->wandb->words = p->argv, p->wandb->n_words = p->argc;
+    dl_buf_free(&json);
+    return p->wandb->config != NULL;
+}
+
+static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) {
+    const dl_config *c = p->config;
+    int n_hypers;
+    const dlr_hyper *hypers = dl_rates_hypers(p->arena, c, &n_hypers);
+    const dl_yaml *steps = dl_config_value(c, DL_KEY_num_iters),
+                  *stop = dl_config_value(c, DL_KEY_stop_after);
+    return (dlr_train_options){
+        .exec = p->exec,
+        .dir = &p->dir,
+        .style = dlr_record_find(dl_config_str(c, DL_KEY_record)),
+        .schedule = dl_rates_schedule(p->arena, c, p->global_batch, p->data_ranks),
+        .plateau = dl_rates_plateau(p->arena, c),
+        .loss_scale = dl_config_float(c, DL_KEY_loss_scale_init),
+        .hypers = hypers,
+        .n_hypers = n_hypers,
+        .seed = (uint64_t)dl_config_int(c, DL_KEY_seed),
+        .init_weights = dl_config_str(c, DL_KEY_init_weights),
+        .save_grads = dl_config_str(c, DL_KEY_save_grads),
+        .save_weights = dl_config_str(c, DL_KEY_save_weights),
+        .train = p->train,
+        .valid = p->valid,
+        .workers = (int)dl_config_int(c, DL_KEY_num_data_workers),
+        .device_samples = dl_samples_by_device(c),
+        .device_holds = dl_samples_held(c),
+        .epochs = dl_config_int(c, DL_KEY_num_epochs),
+        .steps = steps->kind == DL_YAML_INT ? steps->integer : 0,
+        .measure = dl_config_bool(c, DL_KEY_enable_benchy),
+        .resume = dl_config_bool(c, DL_KEY_resume),
+        .resume_from = dl_config_str(c, DL_KEY_resume),
+        .go_on = p->resume_command,
+        .stop_after = stop->kind == DL_YAML_INT ? stop->integer : 0,
+        .async = dl_config_bool(c, DL_KEY_async_checkpoints),
+        .sharded = dl_config_bool(c, DL_KEY_sharded_checkpoints),
+        .keep = (int)dl_config_int(c, DL_KEY_keep_checkpoints),
+        .torch =
+            dl_config_bool(c, DL_KEY_torch_checkpoints) ? dl_rates_optimizer(p->arena, c) : NULL,
+        .hyperparams = yaml->at,
+        .wandb = p->wandb,
+        .model = p->model,
+        .ranks = {.comm = p->comm,
+                  .size = p->world.size,
+                  .rank = p->world.rank,
+                  .data_rank = p->place[DL_RANKS_DP],
+                  .data_ranks = p->data_ranks,
+                  .check_every = dl_config_int(c, DL_KEY_check_replicas),
+                  .own_buffers = dl_config_bool(c, DL_KEY_disable_broadcast_buffers)},
+    };
+}
+
+bool dl_job_train(const dl_run_job *p, dl_error *err) {
+    dl_buf yaml = {0};
+    dl_config_put_yaml(p->config, &yaml);
+    dlr_train_options o = train_options(p, &yaml);
+    bool asked = dl_config_option(p->config, "profile") != NULL,
+         ok = add_tracking(p, err) &&
+              dl_profile_open(p->arena, asked, &p->dir, p->exec, p->device.device, &o.ranges, err);
+    if (ok)
+        ok = dl_job_replays(p->config)
+                 ? dlr_train_replay(&o, dl_config_str(p->config, DL_KEY_replay), err)
+                 : dlr_train(&o, err);
+    dl_buf_free(&yaml);
+    return ok;
+}

@@ -1,0 +1,110 @@
+/* What the parts of `dlrun predict` share. */
+#ifndef DLC_PREDICT_JOB_H
+#define DLC_PREDICT_JOB_H
+#include "compiler/session.h"
+#include "ir/base/out.h"
+#include "runtime/data/dataset.h"
+#include "runtime/formats/checkpoint.h"
+#include "runtime/formats/hdf5_write.h"
+#include "runtime/predict/field.h"
+#include "runtime/predict/score.h"
+#include "runtime/setup/device_choice.h"
+
+/* How a sample larger than the model's input is predicted (--tiles). */
+typedef enum {
+    DL_TILES_AUTO,  /* the first of the next three that can be had; of weather files, crop */
+    DL_TILES_WHOLE, /* at once, by a plan of its size */
+    DL_TILES_EXACT, /* in pieces without what sees beyond their edges: the same numbers */
+    DL_TILES_BLEND, /* in pieces that overlap by half, weighted */
+    DL_TILES_CROP, /* only the part of the model's size at the origin, as the weather loader does */
+    DL_N_TILES
+} dl_tiles_mode;
+extern const char *const dl_tiles_modes[DL_N_TILES];
+
+/* (x - mean[c]) / deviation[c] of channel c; NULL: numbers as they are. */
+typedef struct {
+    const float *mean, *deviation;
+    int64_t channels;
+} dl_predict_scale;
+
+/* An array of one axis beside the input, which goes along with its prediction. */
+typedef struct {
+    const char *name;
+    int64_t n;
+    const double *at;
+} dl_coordinate;
+
+/* An input of the model, and the arrays that it is given. */
+typedef struct {
+    const char *name;
+    dl_type type;           /* at the model's own size: [1, channels, spatial...] */
+    bool whole;             /* has none of the leading input's spatial axes */
+    dl_predict_scale scale; /* what the run's loader does to it */
+    dlr_field *data;        /* as many as the job has files */
+} dl_predict_input_data;
+
+typedef struct {
+    dl_arena *arena;
+    dl_config *config;
+    const dl_out *console; /* where text goes */
+    /* the model */
+    dlr_checkpoint *checkpoint; /* NULL: */
+    const char *weights;        /* a file of weights */
+    dl_arena *compiler;         /* of the session, which is gone once there is a plan */
+    dl_session *session;
+    const char *model_path;
+    dl_predict_input_data input[DLR_MAX_INPUTS]; /* the first leads: it has most spatial axes */
+    int n_inputs;
+    int space; /* the leading input's last so many axes are spatial: 0 to 3 */
+    dl_plan *plan;
+    bool plan_cached;
+    dl_device_choice device;
+    dlr_exec *exec;
+    /* the data */
+    int n;        /* files of each input */
+    bool unpacks; /* the run's loader takes NetCDF's packed numbers for what they stand for */
+    bool crops;   /* the run's loader takes the part at the origin of what is larger */
+    struct {
+        const char *name; /* of an input */
+        dl_predict_scale scale;
+    } scales[DLR_MAX_ARRAYS];
+    int n_scales;
+    dl_predict_scale out; /* what outputs are undone by */
+    dlr_field target;
+    bool scored, has_target; /* target is open; else the truth is in the data, dt steps later */
+    DL_ARRAY(dl_coordinate) coordinates;
+    int64_t first, last; /* samples of each file: first .. last - 1 */
+    int64_t steps;       /* of a rollout; 1 without */
+    int64_t dt;          /* a step in samples of the data; 0: inputs and targets are others */
+    bool rolls;
+    /* the way */
+    dl_tiles_mode mode;
+    const char *way; /* in words */
+    dlr_predict engine;
+    /* what came of it */
+    dlr_score score;
+    int64_t predicted, not_finite;
+    double seconds;
+} dl_predict_job;
+
+/* The model's inputs, into job->input and space, with their scales. Errors (DL_INPUT): none, too
+ * many, one that is no array of floats [N, channels, ...], or one that has but some of the leading
+ * input's spatial axes. */
+bool dl_predict_input(dl_predict_job *job, dl_error *err);
+/* The samples of file number `file` of each input; *in_order: it has an axis of them. */
+int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order);
+/* What the run's loader does to numbers, in job->scales, out, dt and crops; before
+ * dl_session_predict, while the session has the model's targets. Errors: a loader whose work is not
+ * done here; those of its files. */
+bool dl_predict_scales(dl_predict_job *job, dl_error *err);
+/* Chooses how samples of this size are predicted, compiles the plan for it and fills the engine but
+ * for the executor; session and module are used up. Errors: sizes that the model cannot have; those
+ * of compiling. */
+bool dl_predict_plan(dl_predict_job *job, const dlr_extent *sample, dl_error *err);
+/* Reads job->coordinates, once there is a plan; before threads are started, since it may fork. */
+bool dl_predict_coordinates(dl_predict_job *job, dl_error *err);
+/* Engine's outputs, once the executor is there. */
+bool dl_predict_outputs(dl_predict_job *job, dl_error *err);
+/* Predicts every sample into the file. Errors: those of reading, writing and memory. */
+bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err);
+#endif

@@ -1,0 +1,367 @@
+/* From arrays to arrays: samples read, predicted, compared with the truth and written. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ir/base/clock.h"
+#include "runtime/predict/predict_file.h"
+#include "runtime/predict/predict_job.h"
+
+/* One sample on its way, or one step of it. */
+typedef struct {
+    dl_predict_job *job;
+    int at;               /* which of the files */
+    int64_t sample, step; /* of the data; of the rollout, from 0 */
+    int64_t row;          /* of the output file: samples before this one */
+    float *now, *next;    /* of a rollout: what this step reads, and leaves for the one behind it */
+    dlr_field truth;      /* not opened: what to read from; source NULL: none */
+    int64_t true_sample;
+    float *channel,
+        *true_block; /* room for rows of one channel, and of all channels of the truth */
+    int64_t room;
+    dl_predict_file *file;
+} passage;
+
+static const dlr_field *leading(const passage *p) { return &p->job->input[0].data[p->at]; }
+
+/* An array without samples is the same for all of them. */
+static bool from_file(void *ctx, int input, const int64_t start[DLR_SPACE],
+                      const int64_t count[DLR_SPACE], float *out, dl_error *err) {
+    const passage *p = ctx;
+    const dlr_field *f = &p->job->input[input].data[p->at];
+    return dlr_field_read(f, f->in_order ? p->sample : 0, start, count, out, err);
+}
+
+static dlr_extent whole_input(const dl_predict_job *job) {
+    dlr_extent e = job->engine.input[0].tile;
+    for (int k = 0; k < DLR_SPACE; k++) {
+        const dlr_tiles *t = &job->engine.tiles[k];
+        e.size[k] = t->pieces.at[t->pieces.n - 1].start + e.size[k];
+    }
+    return e;
+}
+
+static bool from_memory(void *ctx, int input, const int64_t start[DLR_SPACE],
+                        const int64_t count[DLR_SPACE], float *out, dl_error *err) {
+    const passage *p = ctx;
+    (void)input, (void)err; /* a rollout has one (check_rollout) */
+    dlr_extent e = whole_input(p->job);
+    for (int64_t c = 0; c < e.channels; c++)
+        for (int64_t i = start[0]; i < start[0] + count[0]; i++)
+            for (int64_t j = start[1]; j < start[1] + count[1]; j++, out += count[2])
+                memcpy(out, p->now + ((c * e.size[0] + i) * e.size[1] + j) * e.size[2] + start[2],
+                       (size_t)count[2] * sizeof *out);
+    return true;
+}
+
+static bool grow(passage *p, int64_t n, int64_t channels, dl_error *err) {
+    if (n <= p->room) return true;
+    free(p->channel), free(p->true_block);
+    p->channel = malloc((size_t)n * sizeof *p->channel);
+    p->true_block = malloc((size_t)(n * channels) * sizeof *p->true_block);
+    p->room = p->channel && p->true_block ? n : 0;
+    return p->room || dl_fail(err, DL_RESOURCE, "no memory for %.1f MiB of a prediction",
+                              (double)n * 4 / 0x1p20);
+}
+
+/* What an output is in the data's units, and that as an input. */
+static float undo(const dl_predict_job *job, int64_t c, float v) {
+    return job->out.mean ? v * job->out.deviation[c] + job->out.mean[c] : v;
+}
+
+static float as_input(const dl_predict_job *job, int64_t c, float v) {
+    const dl_predict_scale *in = &job->input[0].scale;
+    if (in->mean == job->out.mean) return v; /* the same statistics, or none */
+    v = undo(job, c, v);
+    return in->mean ? (v - in->mean[c]) / in->deviation[c] : v;
+}
+
+static bool is_whole(const dl_predict_job *job, int output) {
+    return !dl_dtype_is_float(job->engine.output[output].view.type->dtype);
+}
+
+/* The channel's n numbers, which are whole, into the file from element `at` on. */
+static bool write_whole(const passage *p, int output, int64_t at, int64_t n, dl_error *err) {
+    enum { PIECE = 1024, MOST = 1 << 24 /* the engine hands on floats */ };
+    int64_t piece[PIECE];
+    for (int64_t i = 0; i < n; i++) {
+        if (!(fabsf(p->channel[i]) < MOST))
+            return dl_fail(err, DL_INPUT,
+                           "the output '%s' has %.0f: predict writes whole numbers below 2^24",
+                           p->job->engine.output[output].name, (double)p->channel[i]);
+        int64_t in = i % PIECE;
+        piece[in] = (int64_t)p->channel[i];
+        if ((in == PIECE - 1 || i == n - 1) &&
+            !dl_predict_file_write(p->file, output, at + i - in, in + 1, piece, err))
+            return false;
+    }
+    return true;
+}
+
+/* Rows of an output: into the rollout's next step, and into the file. */
+static bool take_rows(void *ctx, int output, int64_t first, int64_t rows, const float *data,
+                      dl_error *err) {
+    passage *p = ctx;
+    dl_predict_job *job = p->job;
+    const dlr_extent *e = &job->engine.output[output].whole;
+    int64_t plane = e->size[1] * e->size[2], n = rows * plane, all = e->size[0] * plane;
+    bool scored = output == 0 && p->truth.source, whole = is_whole(job, output);
+    if (!grow(p, n, e->channels, err)) return false;
+    if (scored &&
+        !dlr_field_read(&p->truth, p->true_sample, (const int64_t[]){first, 0, 0},
+                        (const int64_t[]){rows, e->size[1], e->size[2]}, p->true_block, err))
+        return false;
+    for (int64_t c = 0; c < e->channels; c++) {
+        const float *from = data + c * n;
+        for (int64_t i = 0; i < n; i++) {
+            job->not_finite += !isfinite(from[i]);
+            p->channel[i] = whole ? from[i] : undo(job, c, from[i]);
+            if (p->next) p->next[c * all + first * plane + i] = as_input(job, c, from[i]);
+        }
+        int64_t at = (((p->row * job->steps + p->step) * e->channels + c) * all) + first * plane;
+        if (!(whole ? write_whole(p, output, at, n, err)
+                    : dl_predict_file_write(p->file, output, at, n, p->channel, err)))
+            return false;
+        if (scored) dlr_score_add(&job->score, p->step, c, p->channel, p->true_block + c * n, n);
+    }
+    return true;
+}
+
+/* What the prediction of this step is compared with: the target's same sample, or of weather the
+ * field so many steps of time later, if there is one. */
+static void find_truth(passage *p) {
+    const dl_predict_job *job = p->job;
+    p->truth.source = NULL;
+    if (!job->scored) return;
+    p->truth = job->has_target ? job->target : *leading(p);
+    p->truth.mean = p->truth.deviation = NULL;
+    p->true_sample = job->has_target ? p->sample : p->sample + (p->step + 1) * job->dt;
+    if (p->true_sample >= p->truth.samples) p->truth.source = NULL;
+}
+
+static bool predict_sample(passage *p, dl_error *err) {
+    dl_predict_job *job = p->job;
+    for (p->step = 0; p->step < job->steps; p->step++) {
+        float *swap = p->now;
+        find_truth(p);
+        if (p->step) p->now = p->next, p->next = swap;
+        if (!dlr_predict_run(&job->engine, p->step ? from_memory : from_file, take_rows, p, err))
+            return false;
+    }
+    job->predicted++;
+    return true;
+}
+
+/* ---- the file ---- */
+
+int64_t dl_predict_samples(const dl_predict_job *job, int file, bool *in_order) {
+    int64_t n = 1;
+    *in_order = false;
+    for (int i = 0; i < job->n_inputs; i++) {
+        const dlr_field *f = &job->input[i].data[file];
+        if (f->in_order) n = f->samples, *in_order = true;
+    }
+    return n;
+}
+
+/* How many of them are predicted. */
+static int64_t samples_of(const dl_predict_job *job, int file) {
+    bool in_order;
+    int64_t n = dl_predict_samples(job, file, &in_order), last = job->last < n ? job->last : n;
+    return last > job->first ? last - job->first : 0;
+}
+
+/* Axes of an output's set: samples, where the data have some or are several; steps of a rollout;
+ * the model's. */
+static bool shape_set(const dl_predict_job *job, int output, dlr_h5_set *s, dl_error *err) {
+    const dlr_predict_output *o = &job->engine.output[output];
+    const dl_type *t = o->view.type;
+    int64_t samples = 0;
+    bool in_order = job->n > 1;
+    for (int i = 0; i < job->n; i++) {
+        bool ordered;
+        dl_predict_samples(job, i, &ordered);
+        in_order |= ordered, samples += samples_of(job, i);
+    }
+    *s = (dlr_h5_set){.name = o->name, .type = is_whole(job, output) ? DLR_H5_I64 : DLR_H5_F32};
+    if (t->rank - 1 + in_order + job->rolls > DLR_H5_RANK)
+        return dl_fail(err, DL_INPUT, "the output '%s' has too many axes for a file", o->name);
+    if (in_order) s->dims[s->rank++] = samples;
+    if (job->rolls) s->dims[s->rank++] = job->steps;
+    bool tiled = dlr_predict_is_tiled(&job->engine);
+    for (int k = 1; k < t->rank; k++) {
+        int space = k - (t->rank - job->space);
+        s->dims[s->rank++] =
+            tiled && space >= 0 ? o->whole.size[DLR_SPACE - job->space + space] : t->axis[k].size;
+    }
+    return true;
+}
+
+static dlr_h5_attribute text(const char *name, const char *value) {
+    return (dlr_h5_attribute){name, DLR_H5_TEXT, (int64_t)strlen(value), value};
+}
+
+typedef DL_ARRAY(dlr_h5_attribute) attribute_list;
+typedef DL_ARRAY(dlr_h5_set) set_list;
+
+static bool is_output(const dl_predict_job *job, const char *name) {
+    const dl_plan_program *g = dl_plan_program_find(job->plan, "predict");
+    for (int i = 0; i < g->results.n; i++)
+        if (strcmp(g->results.at[i].name, name) == 0) return true;
+    return false;
+}
+
+/* Arrays of one axis beside the input's array that are as long as one of its axes: latitudes,
+ * times, ... How many of their numbers go along with what is predicted; 0: it is none. */
+static int64_t coordinate_length(const dl_predict_job *job, const dlr_array_facts *a) {
+    const dlr_field *f = &job->input[0].data[0];
+    dlr_extent whole = whole_input(job);
+    if (a->rank != 1 || a->type == DLR_EL_NONE || a->refused || !dl_is_file_name(a->name)) return 0;
+    if (is_output(job, a->name)) return 0;
+    for (int k = f->in_order; k < f->array->rank; k++) {
+        int space = k - (f->array->rank - f->space);
+        if (a->dims[0] == f->array->dims[k])
+            return space < 0 ? a->dims[0] : whole.size[DLR_SPACE - f->space + space];
+    }
+    /* times only where all are predicted */
+    bool all = f->in_order && job->n == 1 && samples_of(job, 0) == f->samples;
+    return all && a->dims[0] == f->samples ? f->samples : 0;
+}
+
+bool dl_predict_coordinates(dl_predict_job *job, dl_error *err) {
+    const dlr_array_file *file = job->input[0].data[0].file;
+    for (int i = 0; i < file->n; i++) {
+        const dlr_array_facts *a = &file->arrays[i];
+        dlr_block b = {.count = {coordinate_length(job, a)}};
+        if (!b.count[0]) continue;
+        double *all = DL_NEWS(job->arena, double, b.count[0]);
+        dlr_source *s = dlr_source_open(file, a, 0, err);
+        bool ok = s && dlr_source_read(s, &b, DLR_EL_F64, all, err);
+        dlr_source_close(s);
+        if (!ok) return false;
+        dl_push(job->arena, &job->coordinates, (dl_coordinate){a->name, b.count[0], all});
+    }
+    return true;
+}
+
+static dl_predict_file *create(const dl_predict_job *job, const char *path, dl_error *err) {
+    attribute_list root = {0};
+    set_list sets = {0};
+    dl_push(job->arena, &root, text("generator", "dlrun predict " DL_VERSION));
+    dl_push(job->arena, &root, text("model", job->plan->model));
+    dl_push(job->arena, &root,
+            text("weights", job->checkpoint ? job->checkpoint->path : job->weights));
+    for (int i = 0; i < job->n_inputs; i++)
+        dl_push(job->arena, &root,
+                text(i ? dl_format(job->arena, "input %s", job->input[i].name) : "input",
+                     dlr_source_label(job->input[i].data[0].source)));
+    dl_push(job->arena, &root, text("way", job->way));
+    for (int i = 0; i < job->engine.n_outputs; i++) {
+        dlr_h5_set s;
+        if (!shape_set(job, i, &s, err)) return NULL;
+        dl_push(job->arena, &sets, s);
+    }
+    for (int i = 0; i < job->coordinates.n; i++)
+        dl_push(job->arena, &sets,
+                (dlr_h5_set){.name = job->coordinates.at[i].name,
+                             .type = DLR_H5_F64,
+                             .rank = 1,
+                             .dims = {job->coordinates.at[i].n}});
+    dl_predict_file *f =
+        dl_predict_file_open(path, job->engine.n_outputs, sets.n, sets.at, root.n, root.at, err);
+    for (int i = 0; f && i < job->coordinates.n; i++) {
+        const dl_coordinate *c = &job->coordinates.at[i];
+        if (dl_predict_file_write(f, job->engine.n_outputs + i, 0, c->n, c->at, err)) continue;
+        dl_predict_file_discard(f);
+        return NULL;
+    }
+    return f;
+}
+
+/* ---- all samples ---- */
+
+static bool check_rollout(const dl_predict_job *job, dl_error *err) {
+    const dlr_predict *e = &job->engine;
+    dlr_extent in = whole_input(job);
+    bool same = e->n_inputs == 1 && e->n_outputs == 1 &&
+                dl_dtype_is_float(job->input[0].type.dtype) && !is_whole(job, 0) &&
+                memcmp(&e->output[0].whole, &in, sizeof in) == 0;
+    return !job->rolls || same ||
+           dl_fail(err, DL_INPUT,
+                   "--rollout: the output feeds the input, and so there must be one of each, of "
+                   "floats, of "
+                   "one shape: "
+                   "the model has %d, its input is %s, its output '%s' is %s",
+                   e->n_inputs, dl_type_text(&job->input[0].type), e->output[0].name,
+                   dl_type_text(e->output[0].view.type));
+}
+
+static bool check_scales(const dl_predict_job *job, dl_error *err) {
+    for (int i = 0; job->out.mean && i < job->engine.n_outputs; i++)
+        if (!is_whole(job, i) && job->engine.output[i].whole.channels != job->out.channels)
+            return dl_fail(err, DL_INPUT,
+                           "the statistics are of %lld channels, the output '%s' has %lld",
+                           (long long)job->out.channels, job->engine.output[i].name,
+                           (long long)job->engine.output[i].whole.channels);
+    for (int i = 0; i < job->n_inputs; i++) {
+        const dl_predict_input_data *in = &job->input[i];
+        if (in->scale.mean && in->scale.channels != in->data[0].size.channels)
+            return dl_fail(
+                err, DL_INPUT, "the statistics are of %lld channels, the input '%s' of %lld",
+                (long long)in->scale.channels, in->name, (long long)in->data[0].size.channels);
+    }
+    return true;
+}
+
+static bool check_target(const dl_predict_job *job, dl_error *err) {
+    const dlr_extent *e = &job->engine.output[0].whole;
+    const dlr_field *t = job->has_target ? &job->target : &job->input[0].data[0];
+    if (!job->scored) return true;
+    bool fits = t->size.channels == e->channels;
+    /* weather files reach beyond the crop */
+    for (int k = 0; k < DLR_SPACE; k++)
+        fits = fits && (t->size.size[k] == e->size[k] ||
+                        (job->mode == DL_TILES_CROP && t->size.size[k] > e->size[k]));
+    return fits ||
+           dl_fail(err, DL_INPUT,
+                   "%s is no truth for the output '%s': %lld x [%lld, %lld, %lld] beside %lld x "
+                   "[%lld, %lld, %lld]",
+                   dlr_source_label(t->source), job->engine.output[0].name,
+                   (long long)t->size.channels, (long long)t->size.size[0],
+                   (long long)t->size.size[1], (long long)t->size.size[2], (long long)e->channels,
+                   (long long)e->size[0], (long long)e->size[1], (long long)e->size[2]);
+}
+
+static bool predict_files(passage *p, dl_error *err) {
+    dl_predict_job *job = p->job;
+    for (int i = 0; i < job->n; i++) {
+        p->at = i;
+        for (int64_t k = 0; k < samples_of(job, i); k++, p->row++) {
+            p->sample = job->first + k;
+            if (!predict_sample(p, err)) return false;
+        }
+    }
+    return true;
+}
+
+bool dl_predict_all(dl_predict_job *job, const char *path, dl_error *err) {
+    double start = dl_clock_seconds();
+    passage p = {.job = job};
+    if (!check_rollout(job, err) || !check_scales(job, err) || !check_target(job, err))
+        return false;
+    job->score = dlr_score_new(job->arena, job->engine.output[0].whole.channels, job->steps);
+    bool ok = dlr_predict_open(&job->engine, err);
+    if (ok && job->rolls) {
+        size_t n = (size_t)dlr_extent_count(&job->engine.output[0].whole);
+        p.now = calloc(n + 1, sizeof *p.now), p.next = calloc(n + 1, sizeof *p.next);
+        ok =
+            (p.now && p.next) || dl_fail(err, DL_RESOURCE, "no memory for the fields of a rollout");
+    }
+    ok = ok && (p.file = create(job, path, err)) != NULL && predict_files(&p, err);
+    free(p.now), free(p.next), free(p.channel), free(p.true_block);
+    if (ok)
+        ok = dl_predict_file_commit(p.file, err);
+    else
+        dl_predict_file_discard(p.file);
+    job->seconds = dl_clock_seconds() - start;
+    return ok;
+}

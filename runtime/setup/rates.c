@@ -1,0 +1,67 @@
+#include "runtime/setup/rates.h"
+
+#include <math.h>
+
+#include "compiler/recipe.h"
+
+static const dlr_rate_range *ranges_of(dl_arena *arena, const dl_yaml *list) {
+    dlr_rate_range *ranges = DL_NEWS(arena, dlr_rate_range, list->items.n);
+    for (int i = 0; i < list->items.n; i++) {
+        const dl_yaml *r = list->items.at[i], *end = dl_yaml_get(r, "end_epoch");
+        ranges[i] =
+            (dlr_rate_range){dl_yaml_get(r, "start_epoch")->number, end ? end->number : INFINITY,
+                             dl_yaml_get(r, "multiplier")->number};
+    }
+    return ranges;
+}
+
+dlr_schedule dl_rates_schedule(dl_arena *arena, const dl_config *c, int64_t global_batch,
+                               int ranks) {
+    const dl_yaml *list = dl_recipe_ranges(c),
+                  *epochs = dl_config_value(c, DL_KEY_max_cosine_lr_epochs);
+    dl_schedule which = dl_recipe_schedule(c);
+    return (dlr_schedule){.start_lr = dl_config_float(c, DL_KEY_start_lr),
+                          .end_lr = dl_config_float(c, DL_KEY_end_lr),
+                          .scaling = dl_config_str(c, DL_KEY_scaling),
+                          .warmup_steps = dl_config_int(c, DL_KEY_warmup_steps),
+                          .warmup_where_scaled = which == DL_SCHEDULE_warmup_cosine,
+                          .warmup_epochs = dl_config_int(c, DL_KEY_lr_warmup_epochs),
+                          .cosine = which == DL_SCHEDULE_cosine,
+                          .by_epochs = which == DL_SCHEDULE_cosine_epochs,
+                          .cosine_epochs = epochs->kind == DL_YAML_INT ? epochs->integer : 0,
+                          .range = list ? ranges_of(arena, list) : NULL,
+                          .ranges = list ? list->items.n : 0,
+                          .global_batch = global_batch,
+                          .rank_scaling = dl_config_str(c, DL_KEY_lr_scaling),
+                          .ranks = ranks,
+                          .base_batch = dl_config_int(c, DL_KEY_base_batch_size)};
+}
+
+const dlr_plateau_options *dl_rates_plateau(dl_arena *arena, const dl_config *c) {
+    if (!dl_recipe_has_plateau(c)) return NULL;
+    dlr_plateau_options *o = DL_NEW(arena, dlr_plateau_options);
+    *o = DLR_PLATEAU_DEFAULTS;
+    o->factor = 0.2, o->least = 1e-8, o->patience = dl_config_int(c, DL_KEY_patience);
+    return o;
+}
+
+const dlr_torch_optimizer *dl_rates_optimizer(dl_arena *arena, const dl_config *c) {
+    dlr_torch_optimizer *o = DL_NEW(arena, dlr_torch_optimizer);
+    o->which = dl_recipe_optimizer(c);
+    o->decay_vectors = dl_config_bool(c, DL_KEY_decay_norm_and_bias);
+    for (int i = 0; i < DL_N_OPTIONS; i++)
+        o->option[i] = dl_recipe_option(c, (dl_optimizer_option)i);
+    return o;
+}
+
+const dlr_hyper *dl_rates_hypers(dl_arena *arena, const dl_config *c, int *n) {
+    dlr_hyper *all = DL_NEWS(arena, dlr_hyper, DL_N_OPTIONS + 1);
+    *n = 0;
+    for (int i = 0; i < DL_N_OPTIONS; i++) {
+        const char *name = dl_format(arena, "optimizer.%s", dl_optimizer_options[i].name);
+        if (dl_optimizer_options[i].kind == DL_OPTION_NUMBER)
+            all[(*n)++] = (dlr_hyper){name, dl_recipe_option(c, (dl_optimizer_option)i)};
+    }
+    all[(*n)++] = (dlr_hyper){"optimizer.max_norm", dl_config_float(c, DL_KEY_clip_grad_norm)};
+    return all;
+}

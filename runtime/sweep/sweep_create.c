@@ -1,0 +1,223 @@
+/* `dlrun sweep`: makes a sweep of a file, or tells how one stands. */
+#include "runtime/sweep/sweep.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ir/base/dirs.h"
+#include "ir/base/draw.h"
+#include "ir/base/input.h"
+#include "ir/base/output.h"
+#include "runtime/formats/json.h"
+#include "runtime/launch/launch.h"
+
+static const dl_option own_options[] = {
+    {"sweep_id", 0, "ID",
+     "the new sweep's name; of one that is there, with the same file: that one"},
+    {"status", 0, "ID", "instead: a table of the trials of that sweep"},
+    {"json", 0, NULL, "print it as one JSON object"},
+    {"ranks", 'n', "N", "runs have N ranks"},
+    {"help", 'h', NULL, "this text"},
+    {0},
+};
+
+static const char usage[] =
+    "usage: dlrun sweep FILE.yaml [--sweep_id ID] [-n N] [what its runs are given...]\n"
+    "       dlrun sweep --status ID [--json]\n\n"
+    "Makes a sweep of hyperparameters from a file as `wandb sweep` takes it, and says which runs\n"
+    "train its trials; docs/sweeps.md tells more.\n\n"
+    "  dlrun sweep sweep.yaml models/cnn_regressor.dl --config test2\n"
+    "  dlrun agent sweeps/ID           trains one trial behind the other; start as many as you "
+    "like\n"
+    "  dlrun models/cnn_regressor.dl --config test2 --sweep_id=ID      trains one, under srun, "
+    "too\n"
+    "  dlrun sweep --status sweeps/ID  values, states, results, and the best\n\n"
+    "ID is a name, for EXPDIR/sweeps/ID, or that directory.\n\n"
+    "Exit status: 0 done, 2 usage, 3 input, 4 files.\n\n";
+
+/* ---- arguments.json ---- */
+
+enum { MOST_BYTES = 1 << 20 };
+
+bool dl_sweep_put_arguments(const char *dir, int ranks, int argc, char *const *argv,
+                            dl_error *err) {
+    dl_arena *arena = dl_arena_new(NULL);
+    dl_buf b = {0};
+    dl_putf(&b, "{\"ranks\": %d, \"arguments\": [", ranks);
+    for (int i = 1; i < argc; i++) {
+        if (i > 1) dl_puts(&b, ", ");
+        dlr_json_put_string(&b, argv[i]);
+    }
+    dl_puts(&b, "]}\n");
+    const char *path = dl_format(arena, "%s/arguments.json", dir), *there = NULL;
+    size_t n = 0;
+    bool is_there = access(path, F_OK) == 0, ok = true;
+    if (is_there) {
+        there = dl_read_file(arena, path, MOST_BYTES, &n, err);
+        ok = there && ((n == b.n && memcmp(there, b.at, n) == 0) ||
+                       dl_fail(err, DL_USAGE,
+                               "%.300s is there, and its runs are given something else: %.500s",
+                               dir, there));
+    } else
+        ok = dl_write_file(path, b.at, b.n, err);
+    dl_buf_free(&b);
+    dl_arena_free(arena);
+    return ok;
+}
+
+bool dl_sweep_arguments(dl_arena *arena, const char *dir, int *ranks, int *argc, char ***argv,
+                        dl_error *err) {
+    const char *path = dl_format(arena, "%s/arguments.json", dir);
+    size_t n;
+    const char *text = dl_read_file(arena, path, MOST_BYTES, &n, err);
+    const dlr_json *all =
+        text ? dlr_json_parse(arena, text, n, (dlr_json_limits){8, 10000}, path, err) : NULL;
+    const dlr_json *list = dlr_json_get(all, "arguments"), *size = dlr_json_get(all, "ranks");
+    if (!all) return false;
+    bool ok = list && list->kind == DLR_JSON_ARRAY && size && size->kind == DLR_JSON_INT &&
+              size->integer > 0;
+    for (int i = 0; ok && i < list->n; i++) ok = list->items[i].kind == DLR_JSON_STRING;
+    if (!ok) return dl_fail(err, DL_INPUT, "%s: error: no arguments of a sweep's runs", path);
+    *ranks = (int)size->integer, *argc = list->n + 1;
+    *argv = DL_NEWS(arena, char *, list->n + 2);
+    (*argv)[0] = dl_strdup(arena, "dlrun");
+    for (int i = 0; i < list->n; i++) (*argv)[i + 1] = dl_strdup(arena, list->items[i].string);
+    return true;
+}
+
+/* ---- a new one ---- */
+
+/* The directory, made. One of that name that is there must be of the same file. */
+static bool make_dir(dl_arena *arena, const char *dir, const char *file, dl_error *err) {
+    const char *path = dl_format(arena, "%s/sweep.yaml", dir);
+    size_t n, m;
+    const char *text = dl_read_file(arena, file, DL_YAML_MAX_BYTES, &n, err);
+    if (!text || !dl_make_dirs(dir, 0777, err)) return false;
+    if (access(path, F_OK) != 0) return dl_write_file(path, text, n, err);
+    const char *there = dl_read_file(arena, path, DL_YAML_MAX_BYTES, &m, err);
+    return there && ((n == m && memcmp(text, there, n) == 0) ||
+                     dl_fail(err, DL_USAGE,
+                             "%.300s is there, and is of another file than %.300s: give this "
+                             "sweep another --sweep_id",
+                             dir, file));
+}
+
+/* Words for a shell. */
+static void put_words(dl_buf *b, int argc, char *const *argv) {
+    for (int i = 1; i < argc; i++) {
+        bool plain = argv[i][0] && !strpbrk(argv[i], " \t\n\"'\\$`*?[]{}()<>|&;#~!");
+        dl_puts(b, plain ? " " : " '");
+        for (const char *s = argv[i]; *s; s++) {
+            if (*s == '\'')
+                dl_puts(b, "'\\''");
+            else
+                dl_putn(b, s, 1);
+        }
+        if (!plain) dl_puts(b, "'");
+    }
+}
+
+static void tell_made(const dl_out *out, const dl_sweep_file *f, const char *dir, int ranks,
+                      int argc, char *const *argv) {
+    dl_buf b = {0};
+    for (int i = 0; i < f->warnings.n; i++) dl_out_warning(out, f->warnings.at[i]);
+    dl_putf(&b, "sweep %s: %s", dir, dl_sweep_methods[f->method]);
+    if (f->trials >= 0)
+        dl_putf(&b, ", %lld trials of", (long long)f->trials);
+    else
+        dl_puts(&b, ", trials without end (run_cap ends them) of");
+    for (int i = 0; i < f->n; i++) dl_putf(&b, "%s %s", i ? "," : "", f->parameters[i].name);
+    dl_putf(
+        &b,
+        "\n  trials, one behind the other:  dlrun agent %s\n  one trial:                     dlrun",
+        dir);
+    if (ranks > 1) dl_putf(&b, " -n %d", ranks);
+    put_words(&b, argc, argv);
+    dl_putf(&b, " --sweep_id=%s\n  how it stands:                 dlrun sweep --status %s\n", dir,
+            dir);
+    dl_out_puts(out, b.at);
+    dl_buf_free(&b);
+}
+
+static void tell_made_json(const dl_out *out, const dl_sweep_file *f, const char *id,
+                           const char *dir) {
+    dl_buf b = {0};
+    dl_puts(&b, "{");
+    dlr_json_put_key(&b, "id");
+    dlr_json_put_string(&b, id);
+    dlr_json_put_key(&b, "sweep");
+    dlr_json_put_string(&b, dir);
+    dlr_json_put_key(&b, "trials");
+    if (f->trials >= 0)
+        dl_putf(&b, "%lld", (long long)f->trials);
+    else
+        dl_puts(&b, "null");
+    dl_puts(&b, "}\n");
+    dl_out_puts(out, b.at);
+    dl_buf_free(&b);
+}
+
+static bool make(const dl_out *out, dl_arena *arena, const char *path, int ranks, int argc,
+                 char **argv, const dl_option *options, dl_error *err) {
+    dl_config *c = dl_config_open(arena, argc, argv, options, err);
+    const char *given = c ? dl_config_option(c, "sweep_id") : NULL, *id = given;
+    bool json = c && dl_config_option(c, "json");
+    const dl_sweep_file *f = c ? dl_sweep_read(arena, path, err) : NULL;
+    if (!f) return false;
+    dl_sweep_drop(&argc, argv, "sweep_id", true); /* the rest is what its runs are given */
+    dl_sweep_drop(&argc, argv, "json", false);
+    if (ranks < 1) ranks = 1;
+    if (!dl_sweep_fits(arena, f, ranks, argc, argv, options, NULL, out, err)) return false;
+    if (!id) id = dl_draw_name(arena);
+    const char *dir = dl_sweep_dir(arena, id, argc, argv, options, err);
+    if (!dir || !make_dir(arena, dir, path, err) ||
+        !dl_sweep_put_arguments(dir, ranks, argc, argv, err))
+        return false;
+    if (json)
+        tell_made_json(out, f, id, dir);
+    else
+        tell_made(out, f, dir, ranks, argc, argv);
+    return true;
+}
+
+/* ---- one that is there ---- */
+
+static bool status(const dl_out *out, dl_arena *arena, const dl_config *c, int argc, char **argv,
+                   const dl_option *options, dl_error *err) {
+    const char *dir = dl_sweep_dir(arena, dl_config_option(c, "status"), argc, argv, options, err);
+    const dl_sweep_file *f = dir ? dl_sweep_open(arena, dir, err) : NULL;
+    return f && dl_sweep_print(out, arena, dir, f, dl_config_option(c, "json") != NULL, err);
+}
+
+/* ---- all ---- */
+
+static bool run(dl_invocation *call, dl_error *err) {
+    dl_arena *arena = call->arena;
+    int argc = call->argc;
+    char **argv = call->argv;
+    const dl_option *options = dl_sweep_options(arena, own_options, call->run_options);
+    int ranks = dl_launch_take(&argc, argv, err);
+    if (ranks < 0) return false;
+    const char *path = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+    if (path) argv[1] = argv[0], argc--, argv++;
+    dl_config *c = dl_config_open(arena, argc, argv, options, err);
+    if (!c) return false;
+    if (dl_config_option(c, "help")) {
+        dl_sweep_print_help(call->out, usage, own_options, c);
+        return true;
+    }
+    if (path && dl_config_option(c, "status"))
+        return dl_fail(err, DL_USAGE, "--status tells of a sweep that is there, and takes no file");
+    if (path) return make(call->out, arena, path, ranks, argc, argv, options, err);
+    return dl_config_option(c, "status")
+               ? status(call->out, arena, c, argc, argv, options, err)
+               : dl_fail(err, DL_USAGE,
+                         "the sweep's file comes first: dlrun sweep FILE.yaml (or "
+                         "--status ID; --help tells more)");
+}
+
+const dl_subcommand dl_subcommand_sweep = {
+    .name = "sweep", .usage = usage, .options = own_options, .parses_itself = true, .run = run};

@@ -1,0 +1,56 @@
+#include "runtime/tune/peak_rates.h"
+
+#include <string.h>
+
+#include "compiler/cpu/peak.h"
+#include "compiler/cuda/peak.h"
+
+enum { ROUNDS = 5, MOST_LAUNCHES = 16 };
+
+/* The type that most of the plan's products are of. */
+static dl_dtype products_of(const dl_plan *p) {
+    for (int i = 0; i < p->vars.n; i++)
+        if (p->vars.at[i].role == DL_VAR_COPY) return p->vars.at[i].type.dtype;
+    return DL_F32;
+}
+
+const char *dl_ceilings_of(const dl_plan *p) {
+    bool cpu = strncmp(p->target, "cpu:", 4) == 0;
+    return cpu && products_of(p) == DL_F32 ? "f32" : "products of bf16";
+}
+
+bool dl_ceilings_open(dl_arena *arena, const dl_plan *of, const dl_target *target,
+                      const char *device, int threads, dl_ceilings *c, dl_error *err) {
+    *c = (dl_ceilings){0};
+    bool cpu = strncmp(target->name, "cpu:", 4) == 0;
+    dl_plan *plan =
+        cpu ? dl_peak_plan(arena, target, products_of(of), threads, &c->flops, &c->bytes, err)
+            : dl_cuda_peak_plan(arena, target, &c->flops, &c->bytes, err);
+    c->exec =
+        plan ? dlr_exec_open(plan, (dlr_exec_options){.threads = threads, .device = device}, err)
+             : NULL;
+    return c->exec != NULL;
+}
+
+static void time_program(dlr_exec *exec, int program, double work, double *best) {
+    int64_t launch_ns[MOST_LAUNCHES] = {0}, all = 0;
+    dlr_exec_run(exec, program, launch_ns);
+    for (int i = 0; i < MOST_LAUNCHES; i++) all += launch_ns[i];
+    if (all > 0 && work / (double)all > *best)
+        *best = work / (double)all; /* a nanosecond: 1e9 a second */
+}
+
+/* Best rate of some rounds: a ceiling is what the machine can do, not what it did beside its
+ * neighbours. */
+bool dl_ceilings_measure(dl_ceilings *c, dl_error *err) {
+    for (int i = 0; i < ROUNDS; i++) {
+        time_program(c->exec, 0, c->flops, &c->gflops);
+        time_program(c->exec, 1, c->bytes, &c->gbytes);
+    }
+    return dlr_exec_check(c->exec, err);
+}
+
+void dl_ceilings_close(dl_ceilings *c) {
+    dlr_exec_close(c->exec);
+    c->exec = NULL;
+}
