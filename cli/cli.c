@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/environment.h"
+#include "cli/signals.h"
 #include "cli/streams.h"
 #include "compiler/arguments.h"
 #include "ir/base/memory.h"
@@ -56,12 +57,24 @@ static void print_diagnostics(void *who, const char *text) {
     fputs(text, stderr);
 }
 
-dl_out cli_out(const char *who) {
-    return (dl_out){.text = print_text,
-                    .error = print_error,
-                    .warning = print_warning,
-                    .diagnostics = print_diagnostics,
-                    .context = (void *)who};
+static void take_stops(void *who, dl_stop how) {
+    (void)who;
+    cli_signals(how);
+}
+
+static int find_stop(void *who) {
+    (void)who;
+    return cli_signal_pending();
+}
+
+dl_console cli_console(const char *who) {
+    return (dl_console){.text = print_text,
+                        .error = print_error,
+                        .warning = print_warning,
+                        .diagnostics = print_diagnostics,
+                        .stoppable = take_stops,
+                        .stop_requested = find_stop,
+                        .context = (void *)who};
 }
 
 /* ---- commands ---- */
@@ -89,7 +102,7 @@ bool cli_help(const dl_subcommand *command, dl_config *c, dl_error *err) {
 int cli_run(const char *who, const dl_subcommand *command, int argc, char **argv,
             const dl_option *run_options) {
     dl_error err = {0};
-    const dl_out out = cli_out(who);
+    const dl_console out = cli_console(who);
     dl_invocation call = {.arena = dl_arena_new(NULL),
                           .argc = argc,
                           .argv = argv,

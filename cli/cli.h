@@ -12,7 +12,7 @@ int cli_end(const char *program, int status);
 
 /* Text to standard output, warnings and diagnostics to standard error; `who` ("dlc", "dlrun sweep")
  * stands in front of errors, `who`'s first word in front of warnings. */
-dl_out cli_out(const char *who);
+dl_console cli_console(const char *who);
 /* Prints "WHO: error: MESSAGE", or the message alone where it names its place. Returns the exit
  * status. */
 int cli_fail(const char *who, const dl_error *err);

@@ -90,12 +90,12 @@ static bool run(dl_invocation *call, dl_error *err) {
         return false;
     progress bar;
     progress_begin(&bar, quiet);
-    bool ok = progress_end(&bar, reaction_write(path, &s, show, &bar, &progress_stop, err), err);
+    bool ok = progress_end(&bar, reaction_write(path, &s, show, &bar, call->out, err), err);
     if (ok && !quiet) {
         dl_arena *arena = dl_arena_new(NULL);
         const char *shown = dl_shown(arena, path);
         progress_wrote(&bar, shown, reaction_file_bytes(&s));
-        dl_out_text(call->out, "to see it: dldata inspect %s\n", shown);
+        dl_console_text(call->out, "to see it: dldata inspect %s\n", shown);
         dl_arena_free(arena);
     }
     return ok;

@@ -70,10 +70,11 @@ static bool run(dl_invocation *call, dl_error *err) {
     bool ok = progress_end(&bar, image_write(path, &s, show, &bar, err), err);
     if (ok && !quiet) {
         dl_arena *arena = dl_arena_new(NULL);
-        dl_out_text(call->out,
-                    "wrote %lld pictures to train on and %lld to validate on into %s in %.1f s\n",
-                    (long long)train, (long long)valid, dl_shown(arena, path),
-                    dl_clock_seconds() - bar.start);
+        dl_console_text(
+            call->out,
+            "wrote %lld pictures to train on and %lld to validate on into %s in %.1f s\n",
+            (long long)train, (long long)valid, dl_shown(arena, path),
+            dl_clock_seconds() - bar.start);
         dl_arena_free(arena);
     }
     return ok;

@@ -110,7 +110,7 @@ static bool run(dl_invocation *call, dl_error *err) {
     for (int i = 0; i < n_files; i++) dl_input_remember(files[i]);
     if (picture && !dl_output_check(picture, err)) return false;
     for (int i = 0; i < n_files; i++) {
-        if (i) dl_out_text(call->out, "\n");
+        if (i) dl_console_text(call->out, "\n");
         if (!inspect(files[i], slice, picture, err)) return false;
     }
     return !model || propose(model, files, n_files, err);

@@ -61,7 +61,8 @@ static bool check_memory(int size, dl_error *err) {
                    need / (1 << 30), have / (1 << 30));
 }
 
-static bool simulate(const nbody_setup *s, const char *path, progress *bar, dl_error *err) {
+static bool simulate(const nbody_setup *s, const char *path, progress *bar,
+                     const dl_console *console, dl_error *err) {
     mesh m;
     particles ps;
     size_t cells = (size_t)s->size * (size_t)s->size * (size_t)s->size;
@@ -75,7 +76,7 @@ static bool simulate(const nbody_setup *s, const char *path, progress *bar, dl_e
                          "no memory for the volumes of --size %d; try a smaller one", s->size);
         ok = ok && volumes_make(s, &ps, nbody, hydro, err);
         particles_close(&ps); /* whose memory the file takes */
-        ok = ok && volume_file_write(path, s, nbody, hydro, &progress_stop, err);
+        ok = ok && volume_file_write(path, s, nbody, hydro, console, err);
         free(nbody);
         free(hydro);
     }
@@ -116,16 +117,16 @@ static bool run(dl_invocation *call, dl_error *err) {
         fprintf(stderr,
                 "simulating %lld^3 particles in a box of %g Mpc/h, seed %lld, on %lld thread%s\n",
                 (long long)size, box, (long long)seed, (long long)threads, threads == 1 ? "" : "s");
-    bool ok = progress_end(&bar, simulate(&s, path, &bar, err), err);
+    bool ok = progress_end(&bar, simulate(&s, path, &bar, call->out, err), err);
     if (ok && !quiet) {
         dl_arena *arena = dl_arena_new(NULL);
         const char *shown = dl_shown(arena, path);
         progress_wrote(&bar, shown, volume_file_bytes(s.size));
         if (seed == 0)
-            dl_out_text(
+            dl_console_text(
                 call->out,
                 "next, a box to validate on: dldata nbody -o data/nbody_valid.h5 --seed 1\n");
-        dl_out_text(call->out, "to see it: dldata inspect %s\n", shown);
+        dl_console_text(call->out, "to see it: dldata inspect %s\n", shown);
         dl_arena_free(arena);
     }
     return ok;

@@ -116,12 +116,13 @@ static bool run(dl_invocation *call, dl_error *err) {
                 "simulating %lld years of %.0f days at %dx%d, seed %lld, on %lld thread%s\n",
                 (long long)(years + valid), (double)samples * hours / 24, s.rows, s.columns,
                 (long long)seed, (long long)threads, threads == 1 ? "" : "s");
-    bool ok = progress_end(&bar, weather_write(path, &s, show, &bar, &progress_stop, err), err);
+    bool ok = progress_end(&bar, weather_write(path, &s, show, &bar, call->out, err), err);
     if (ok && !quiet) {
         dl_arena *arena = dl_arena_new(NULL);
         const char *shown = dl_shown(arena, path);
         progress_wrote(&bar, shown, weather_bytes(&s));
-        dl_out_text(call->out, "to see it: dldata inspect %s/train/%04d.h5\n", shown, s.first_year);
+        dl_console_text(call->out, "to see it: dldata inspect %s/train/%04d.h5\n", shown,
+                        s.first_year);
         dl_arena_free(arena);
     }
     return ok;

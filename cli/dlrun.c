@@ -85,7 +85,7 @@ static bool end_trial(const dl_sweep_run *trial, dl_run_job *p, bool ok, dl_erro
     dl_error why = {0};
     if (dl_sweep_end(trial, p, ok, err, &why)) return ok;
     if (ok) return dl_fail(err, why.code, "%s", why.message);
-    dl_out_warning(p->out, why.message);
+    dl_console_warning(p->out, why.message);
     return false;
 }
 
@@ -157,7 +157,7 @@ enum { END_S = 2 };
 
 static int run(int argc, char **argv) {
     dl_error err = {0};
-    const dl_out out = cli_out("dlrun");
+    const dl_console out = cli_console("dlrun");
     dl_sweep_run trial = {.trial.number = -1};
     dl_run_job p = {.arena = dl_arena_new(NULL), .out = &out, .dir.lock = -1};
     p.command_line = join(p.arena, argc, argv);

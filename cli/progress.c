@@ -4,25 +4,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/signals.h"
 #include "ir/base/clock.h"
 
-volatile sig_atomic_t progress_stop;
-static void on_signal(int number) { progress_stop = number; }
-
-static const int signals[2] = {SIGINT, SIGTERM};
-
 void progress_begin(progress *p, bool quiet) {
-    struct sigaction act = {.sa_handler = on_signal};
     *p = (progress){.quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = dl_clock_seconds()};
-    for (int i = 0; i < 2; i++) /* what our caller ignores stays ignored */
-        if (sigaction(signals[i], NULL, &p->old[i]) == 0 && p->old[i].sa_handler != SIG_IGN)
-            sigaction(signals[i], &act, NULL);
+    cli_signals(DL_STOP_CLEANLY);
 }
 
 bool progress_show(progress *p, long long step, long long steps, const char *note) {
     double now = dl_clock_seconds();
     double left = step > 0 ? (now - p->start) / (double)step * (double)(steps - step) : 0;
-    if (progress_stop) return false;
+    if (cli_signal_pending()) return false;
     if (p->quiet || (!p->terminal && step > 0 && step < steps && now - p->printed < 10))
         return true;
     p->printed = now;
@@ -39,11 +32,12 @@ bool progress_show(progress *p, long long step, long long steps, const char *not
 }
 
 bool progress_end(progress *p, bool ok, dl_error *err) {
-    for (int i = 0; i < 2; i++) sigaction(signals[i], &p->old[i], NULL);
-    if (ok || !progress_stop || err->code != DL_OK) return ok;
-    fprintf(stderr, "%sdldata: stopped; nothing was written\n", p->terminal ? "\n" : "");
-    raise(progress_stop); /* ends us as the sender expects; were it blocked, the error below does */
-    return dl_fail(err, DL_IO, "stopped by a signal");
+    bool stopped = !ok && cli_signal_pending() && err->code == DL_OK;
+    if (stopped)
+        fprintf(stderr, "%sdldata: stopped; nothing was written\n", p->terminal ? "\n" : "");
+    if (!stopped) cli_forget_signal();
+    cli_signals(DL_STOP_AT_ONCE); /* ends us as the sender expects */
+    return ok || (stopped && dl_fail(err, DL_IO, "stopped by a signal"));
 }
 
 void progress_wrote(const progress *p, const char *shown, uint64_t bytes) {

@@ -2,19 +2,14 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 #include "ir/base/status.h"
-#include <signal.h>
 #include <stdint.h>
-
-/* The number of the signal that asked to stop, or 0. */
-extern volatile sig_atomic_t progress_stop;
 
 typedef struct {
     bool quiet, terminal;
     double start, printed;
-    struct sigaction old[2];
 } progress;
 
-/* Takes Ctrl-C and SIGTERM (unless our caller ignores them): they set progress_stop. */
+/* Notes requests to stop from now on (cli/signals.h). */
 void progress_begin(progress *p, bool quiet);
 /* Step 0 to `steps`, with `note` behind it: on a terminal a bar in one line; otherwise a line every
  * ten seconds, the first and the last. False when a signal asked to stop. */

@@ -2,7 +2,7 @@
 #ifndef DL_COMPILE_H
 #define DL_COMPILE_H
 #include "compiler/code.h"
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 #include "passes/pass.h"
 
 /* Chooses between the ways in which a target can make a kernel (dl_way), by more than the cost
@@ -28,8 +28,8 @@ typedef struct {
     dl_validation validate;
     dl_pass_observer *observe;
     void *user;
-    const dl_out *out; /* told what the user should know meanwhile; NULL: nobody is */
-    bool link;         /* false: stop before the system compiler (figures and sources only) */
+    const dl_console *out; /* told what the user should know meanwhile; NULL: nobody is */
+    bool link;             /* false: stop before the system compiler (figures and sources only) */
 } dl_compile_options;
 
 typedef struct {

@@ -275,8 +275,9 @@ dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cac
     *cached = p && p->key == key && backend->check(p, &unusable);
     if (*cached) return p;
     if (unusable.code && opt->out)
-        dl_out_warning(opt->out, dl_format(s->arena, "the plan in the cache is compiled anew: %s",
-                                           unusable.message));
+        dl_console_warning(
+            opt->out,
+            dl_format(s->arena, "the plan in the cache is compiled anew: %s", unusable.message));
     p = dl_session_compile(s, opt, err);
     if (!p) return NULL;
     p->key = key;

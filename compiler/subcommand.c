@@ -2,8 +2,8 @@
 
 void dl_pass_on_warnings(const dl_invocation *call, const dl_session *s) {
     for (int i = 0; i < s->config->warnings.n; i++)
-        dl_out_warning(call->out, s->config->warnings.at[i]);
-    dl_out_diagnostics(call->out, s->diagnostics.at);
+        dl_console_warning(call->out, s->config->warnings.at[i]);
+    dl_console_diagnostics(call->out, s->diagnostics.at);
 }
 
 enum { MOST_RANKS = 1 << 20 };
@@ -37,7 +37,7 @@ dl_session *dl_open_session(const dl_invocation *call, dl_config *c, int ranks, 
     if (s)
         dl_session_take_rank(s, (int)rank);
     else
-        dl_out_diagnostics(call->out, diagnostics.at);
+        dl_console_diagnostics(call->out, diagnostics.at);
     dl_buf_free(&diagnostics);
     return s;
 }

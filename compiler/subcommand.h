@@ -6,7 +6,7 @@
 #ifndef DL_SUBCOMMAND_H
 #define DL_SUBCOMMAND_H
 #include "compiler/session.h"
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 
 typedef struct {
     dl_arena *arena;
@@ -14,7 +14,7 @@ typedef struct {
     int argc;          /* its words, the command's name first */
     char **argv;
     const dl_option *options; /* that it was parsed with */
-    const dl_out *out;
+    const dl_console *out;
     const dl_option *run_options; /* of a run: for commands that start runs */
     int status;                   /* exit status of a command that returns true; DL_OK at first */
 } dl_invocation;

@@ -30,7 +30,7 @@ static void add_program(dl_plan *p, const dl_trial *t, int kernel) {
 }
 
 dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *trials,
-                       const dl_out *out, dl_error *err) {
+                       const dl_console *out, dl_error *err) {
     dl_arena *arena = dl_arena_new(parent);
     dl_plan *p = DL_NEW(arena, dl_plan);
     *p = (dl_plan){.arena = arena, .model = "trial", .target = t->name, .batch = 1};

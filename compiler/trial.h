@@ -2,7 +2,7 @@
 #ifndef DL_TRIAL_H
 #define DL_TRIAL_H
 #include "compiler/target/backend.h"
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 
 /* Of each library for each form; of all of them. */
 enum {
@@ -28,5 +28,5 @@ typedef struct {
  * their inputs where the ones before have left them: no output shares its memory with an input. The
  * plan lives in a new arena under `parent`. NULL: what `emit` and `build` say. */
 dl_plan *dl_trial_plan(dl_arena *parent, const dl_target *t, int n, dl_trial *trials,
-                       const dl_out *out, dl_error *err);
+                       const dl_console *out, dl_error *err);
 #endif

@@ -145,7 +145,7 @@ static bool fail_build(const char *path, const hdf5_contents *c, dl_error *err) 
 
 /* Pieces, so that a signal need not wait for the whole. */
 static bool write_image(int from, const char *path, const hdf5_contents *c,
-                        const volatile sig_atomic_t *stop, dl_error *err) {
+                        const dl_console *console, dl_error *err) {
     enum { PIECE = 1 << 20 };
     uint64_t n;
     if (!dl_receive_bytes(from, &n, sizeof n)) return fail_build(path, c, err);
@@ -154,7 +154,8 @@ static bool write_image(int from, const char *path, const hdf5_contents *c,
     bool ok = o != NULL;
     while (ok && n > 0) {
         size_t k = n < PIECE ? (size_t)n : PIECE;
-        ok = !(stop && *stop) && (dl_receive_bytes(from, piece, k) || fail_build(path, c, err)) &&
+        ok = !dl_console_stop_requested(console) &&
+             (dl_receive_bytes(from, piece, k) || fail_build(path, c, err)) &&
              dl_output_write(o, piece, k, err);
         n -= k;
     }
@@ -164,7 +165,7 @@ static bool write_image(int from, const char *path, const hdf5_contents *c,
     return false;
 }
 
-bool hdf5_file_write(const char *path, const hdf5_contents *c, const volatile sig_atomic_t *stop,
+bool hdf5_file_write(const char *path, const hdf5_contents *c, const dl_console *console,
                      dl_error *err) {
     int ends[2];
     struct rlimit memory;
@@ -177,7 +178,7 @@ bool hdf5_file_write(const char *path, const hdf5_contents *c, const volatile si
     bool ok =
         child > 0 || dl_fail_errno(err, DL_RESOURCE, "cannot start a process to build %s", path);
     close(ends[1]);
-    ok = ok && write_image(ends[0], path, c, stop, err);
+    ok = ok && write_image(ends[0], path, c, console, err);
     close(ends[0]); /* which ends a child that is still sending */
     while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
     }

@@ -2,8 +2,8 @@
  * at all. Equal contents give equal bytes (no time stamps). */
 #ifndef DLDATA_HDF5_FILE_H
 #define DLDATA_HDF5_FILE_H
+#include "ir/base/console.h"
 #include "ir/base/status.h"
-#include <signal.h>
 #include <stdint.h>
 
 typedef struct {
@@ -39,9 +39,9 @@ bool hdf5_file_prepare(const char *path, uint64_t need, dl_error *err);
 /* Whether the disk that `dir` lies on has room for `need` bytes, which `path` is to take. Errors:
  * DL_IO. */
 bool hdf5_disk_check(const char *path, const char *dir, uint64_t need, dl_error *err);
-/* Written whole or not at all (ir/base/output.h): a failure, or *stop becoming non-zero (err stays
+/* Written whole or not at all (ir/base/output.h): a failure, or a request to stop (err stays
  * DL_OK), leaves nothing behind and an older file whole. Takes the memory of the contents once
  * more. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
-bool hdf5_file_write(const char *path, const hdf5_contents *c, const volatile sig_atomic_t *stop,
+bool hdf5_file_write(const char *path, const hdf5_contents *c, const dl_console *console,
                      dl_error *err);
 #endif

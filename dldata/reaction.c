@@ -136,7 +136,7 @@ static bool make_all(job *j, reaction_watch *watch, void *ctx, dl_error *err) {
 }
 
 bool reaction_write(const char *path, const reaction_setup *s, reaction_watch *watch, void *ctx,
-                    const volatile sig_atomic_t *stop, dl_error *err) {
+                    const dl_console *console, dl_error *err) {
     size_t bytes = (size_t)s->samples * (size_t)s->channels * cells(s) * sizeof(float);
     job j = {.s = s, .x = malloc(bytes), .t = malloc(bytes)};
     bool ok = (j.x && j.t) || dl_fail(err, DL_RESOURCE, "no memory for %d samples of %d^2 points",
@@ -159,7 +159,7 @@ bool reaction_write(const char *path, const reaction_setup *s, reaction_watch *w
         {"competition", HDF5_REAL, .real = s->competition},
     };
     hdf5_contents contents = {sets, 2, attributes, sizeof attributes / sizeof attributes[0]};
-    ok = ok && hdf5_file_write(path, &contents, stop, err);
+    ok = ok && hdf5_file_write(path, &contents, console, err);
     free(j.x);
     free(j.t);
     return ok;

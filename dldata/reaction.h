@@ -3,8 +3,8 @@
  */
 #ifndef DLDATA_REACTION_H
 #define DLDATA_REACTION_H
+#include "ir/base/console.h"
 #include "ir/base/status.h"
-#include <signal.h>
 #include <stdint.h>
 
 #define REACTION_GENERATOR "dldata fields" /* root attribute `generator` of the files */
@@ -26,10 +26,10 @@ bool reaction_draw(const reaction_setup *s, int sample, float *x, dl_error *err)
  * Errors: DL_RESOURCE. */
 bool reaction_evolve(const reaction_setup *s, const float *x, float *t, dl_error *err);
 
-/* Bytes of the file, and all of it: `x` and `t` f32 [samples, channels, size, size]. *stop as in
- * dldata/hdf5_file.h. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
+/* Bytes of the file, and all of it: `x` and `t` f32 [samples, channels, size, size]. `console` as
+ * in dldata/hdf5_file.h. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
 uint64_t reaction_file_bytes(const reaction_setup *s);
 typedef bool reaction_watch(void *ctx, long long done, long long all);
 bool reaction_write(const char *path, const reaction_setup *s, reaction_watch *watch, void *ctx,
-                    const volatile sig_atomic_t *stop, dl_error *err);
+                    const dl_console *console, dl_error *err);
 #endif

@@ -13,7 +13,7 @@ bool volume_file_prepare(const char *path, int size, dl_error *err) {
 }
 
 bool volume_file_write(const char *path, const nbody_setup *s, const float *nbody,
-                       const float *hydro, const volatile sig_atomic_t *stop, dl_error *err) {
+                       const float *hydro, const dl_console *console, dl_error *err) {
     const cosmology *c = &s->cosmos;
     uint64_t L = (uint64_t)s->size;
     const hdf5_set sets[] = {
@@ -41,5 +41,5 @@ bool volume_file_write(const char *path, const nbody_setup *s, const float *nbod
     };
     hdf5_contents contents = {sets, sizeof sets / sizeof sets[0], origin,
                               sizeof origin / sizeof origin[0]};
-    return hdf5_file_write(path, &contents, stop, err);
+    return hdf5_file_write(path, &contents, console, err);
 }

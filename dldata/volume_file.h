@@ -4,7 +4,7 @@
 #ifndef DLDATA_VOLUME_FILE_H
 #define DLDATA_VOLUME_FILE_H
 #include "dldata/volumes.h"
-#include <signal.h>
+#include "ir/base/console.h"
 
 #define VOLUME_GENERATOR                                                                           \
     "dldata nbody" /* root attribute `generator`: by this a file of ours is known */
@@ -14,8 +14,8 @@ uint64_t volume_file_bytes(int size);
 /* Whether the file can be written there: its directory (made if missing), its permissions, the
  * space. Errors: DL_IO, DL_USAGE. */
 bool volume_file_prepare(const char *path, int size, dl_error *err);
-/* Written whole or not at all (ir/base/output.h): a failure, or *stop becoming non-zero (err stays
+/* Written whole or not at all (ir/base/output.h): a failure, or a request to stop (err stays
  * DL_OK), leaves nothing behind and an older file whole. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
 bool volume_file_write(const char *path, const nbody_setup *s, const float *nbody,
-                       const float *hydro, const volatile sig_atomic_t *stop, dl_error *err);
+                       const float *hydro, const dl_console *console, dl_error *err);
 #endif

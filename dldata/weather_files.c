@@ -57,7 +57,7 @@ typedef struct {
 } year_budget;
 
 static bool write_year(run *r, const char *path, double day, const year_budget *b,
-                       const volatile sig_atomic_t *stop, dl_error *err) {
+                       const dl_console *console, dl_error *err) {
     const weather_setup *s = r->s;
     uint64_t rows = (uint64_t)s->rows, columns = (uint64_t)s->columns;
     const hdf5_set sets[] = {
@@ -98,10 +98,10 @@ static bool write_year(run *r, const char *path, double day, const year_budget *
     };
     hdf5_contents contents = {sets, sizeof sets / sizeof sets[0], attributes,
                               sizeof attributes / sizeof attributes[0]};
-    return hdf5_file_write(path, &contents, stop, err);
+    return hdf5_file_write(path, &contents, console, err);
 }
 
-static bool simulate_year(run *r, int number, dl_output_dir *d, const volatile sig_atomic_t *stop,
+static bool simulate_year(run *r, int number, dl_output_dir *d, const dl_console *console,
                           dl_error *err) {
     const weather_setup *s = r->s;
     bool train = number < s->train_years;
@@ -121,7 +121,7 @@ static bool simulate_year(run *r, int number, dl_output_dir *d, const volatile s
     }
     return output_tree_path(d, path, sizeof path, err, "%s/%04d.h5", train ? "train" : "valid",
                             s->first_year + number) &&
-           write_year(r, path, day, &b, stop, err);
+           write_year(r, path, day, &b, console, err);
 }
 
 static bool write_statistics(const run *r, dl_output_dir *d, dl_error *err) {
@@ -138,7 +138,7 @@ static bool write_statistics(const run *r, dl_output_dir *d, dl_error *err) {
            npy_file_write(path, deviation, dims, 4, err);
 }
 
-static bool simulate(run *r, dl_output_dir *d, const volatile sig_atomic_t *stop, dl_error *err) {
+static bool simulate(run *r, dl_output_dir *d, const dl_console *console, dl_error *err) {
     const weather_setup *s = r->s;
     int spin_up = (int)ceil(s->spin_up * 24 / s->hours);
     r->all = spin_up + (long long)(s->train_years + s->valid_years) * s->samples;
@@ -150,7 +150,7 @@ static bool simulate(run *r, dl_output_dir *d, const volatile sig_atomic_t *stop
         if (!go_on(r, err)) return false;
     r->air.time = 0; /* but for rounding it is */
     for (int i = 0; i < s->train_years + s->valid_years; i++)
-        if (!simulate_year(r, i, d, stop, err)) return false;
+        if (!simulate_year(r, i, d, console, err)) return false;
     return write_statistics(r, d, err);
 }
 
@@ -184,11 +184,11 @@ static bool open_run(run *r, dl_error *err) {
 }
 
 bool weather_write(const char *path, const weather_setup *s, weather_watch *watch, void *ctx,
-                   const volatile sig_atomic_t *stop, dl_error *err) {
+                   const dl_console *console, dl_error *err) {
     run r = {.s = s, .watch = watch, .ctx = ctx};
     dl_output_dir *d = NULL;
     bool ok = open_run(&r, err) && (d = dl_output_dir_open(path, err)) != NULL &&
-              simulate(&r, d, stop, err);
+              simulate(&r, d, console, err);
     free(r.year);
     free(r.latitude);
     free(r.longitude);

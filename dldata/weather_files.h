@@ -4,7 +4,7 @@
 #ifndef DLDATA_WEATHER_FILES_H
 #define DLDATA_WEATHER_FILES_H
 #include "dldata/atmosphere.h"
-#include <signal.h>
+#include "ir/base/console.h"
 
 #define WEATHER_GENERATOR "dldata weather"
 
@@ -24,9 +24,9 @@ uint64_t weather_memory(const weather_setup *s);
 /* Called after each sample and each like stretch of the spin-up; false to stop. */
 typedef bool weather_watch(void *ctx, long long step, long long steps, const atmosphere *a,
                            const air_budget *b);
-/* Simulates and writes; the directory appears whole or not at all. `stop` (may be NULL) ends a
+/* Simulates and writes; the directory appears whole or not at all. `console` (may be NULL) ends a
  * write when it becomes non-zero; err then stays DL_OK, as when `watch` stopped it. Errors:
  * DL_USAGE, DL_IO, DL_RESOURCE, DL_NUMERIC. */
 bool weather_write(const char *path, const weather_setup *s, weather_watch *watch, void *ctx,
-                   const volatile sig_atomic_t *stop, dl_error *err);
+                   const dl_console *console, dl_error *err);
 #endif

@@ -99,7 +99,7 @@ static bool compile_missing(dl_arena *arena, const char *dir, const dl_nvrtc *nv
 /* Sets keys, takes what the cache has, and makes a job of each first source that it lacks; its
  * number. */
 static int find_missing(dl_arena *arena, const char *dir, uint64_t key, int n,
-                        dl_plan_object *objects, job *jobs, const dl_out *out) {
+                        dl_plan_object *objects, job *jobs, const dl_console *out) {
     int missing = 0;
     for (int i = 0; i < n; i++) {
         dl_plan_object *o = &objects[i];
@@ -112,9 +112,9 @@ static int find_missing(dl_arena *arena, const char *dir, uint64_t key, int n,
             ((o->image = dl_cache_get(arena, dir, o->key, &o->bytes)) && is_cubin(o, &why)))
             continue;
         if (o->image && out)
-            dl_out_warning(out, dl_format(arena,
-                                          "kernels in the cache are damaged and compiled anew: %s",
-                                          why.message));
+            dl_console_warning(
+                out, dl_format(arena, "kernels in the cache are damaged and compiled anew: %s",
+                               why.message));
         o->image = NULL;
         jobs[missing++] = (job){.object = o};
     }
@@ -124,7 +124,7 @@ static int find_missing(dl_arena *arena, const char *dir, uint64_t key, int n,
 uint64_t dl_cuda_manner(uint64_t key) { return dl_hash_str(DL_CUDA_LIMITS, key); }
 
 bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *arch,
-                   const dl_out *out, int *compiled, dl_error *err) {
+                   const dl_console *out, int *compiled, dl_error *err) {
     dl_nvrtc nvrtc;
     const char *dir = dl_cache_dir(arena, err);
     *compiled = 0;

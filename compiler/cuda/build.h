@@ -2,7 +2,7 @@
  * of compiler/jit/jit_cc.h. */
 #ifndef DL_CUDA_BUILD_H
 #define DL_CUDA_BUILD_H
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 #include "ir/plan/plan.h"
 
 /* `key`, of NVRTC, with how it is used here: what all that is made with it hangs on beside sources.
@@ -17,5 +17,5 @@ uint64_t dl_cuda_manner(uint64_t key);
  * `arch`, and for a source with errors (of several, the first by index); DL_IO, DL_TRUST (cache).
  */
 bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *arch,
-                   const dl_out *out, int *compiled, dl_error *err);
+                   const dl_console *out, int *compiled, dl_error *err);
 #endif

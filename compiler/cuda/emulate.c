@@ -76,7 +76,7 @@ static dl_target target(void) {
     return t;
 }
 
-bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects, const dl_out *out,
+bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects, const dl_console *out,
                      int *compiled, dl_error *err) {
     dl_jit_language in;
     const dl_target t = target();

@@ -2,7 +2,7 @@
 #ifndef DL_CUDA_EMULATE_H
 #define DL_CUDA_EMULATE_H
 #include "ir/base/arena.h"
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 #include "ir/plan/plan.h"
 
 /* Compiles sources that begin with kernels/emulated.cc by the system's C++ compiler ($CXX, c++, g++
@@ -18,7 +18,7 @@
  * pointers; where its only one is a table (ir/plan/plan.h), for how many numbers and pointers it
  * has room, else 0; -1: there is no such kernel. Where DLR_EMULATE is "address", objects are made
  * with -fsanitize=address; who loads one must run under that, too. */
-bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects, const dl_out *out,
+bool dl_cuda_emulate(dl_arena *arena, int n, dl_plan_object *objects, const dl_console *out,
                      int *compiled, dl_error *err);
 /* A key of the compiler and all that it is told (dl_backend.toolchain). Errors: DL_RESOURCE. */
 bool dl_cuda_emulate_toolchain(dl_arena *arena, uint64_t *key, dl_error *err);

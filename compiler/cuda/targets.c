@@ -35,7 +35,7 @@ static void list(dl_buf *names) {
 }
 
 static bool build(dl_arena *arena, int n, dl_plan_object *objects, const dl_target *t,
-                  const dl_out *out, int *compiled, dl_error *err) {
+                  const dl_console *out, int *compiled, dl_error *err) {
     return t->emulated ? dl_cuda_emulate(arena, n, objects, out, compiled, err)
                        : dl_cuda_build(arena, n, objects, t->arch, out, compiled, err);
 }

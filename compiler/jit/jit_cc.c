@@ -125,7 +125,7 @@ static bool write_source(const dl_jit_language *in, const job *j, dl_error *err)
 
 /* Runs the compiler over all jobs; *stopped is the signal that ended that. */
 static bool run_jobs(dl_arena *arena, const way *w, int n, job *jobs, const char *work,
-                     const dl_out *out, int *stopped, dl_error *err) {
+                     const dl_console *out, int *stopped, dl_error *err) {
     dl_command *commands = DL_NEWS(arena, dl_command, n);
     for (int i = 0; i < n; i++) {
         if (!write_source(w->in, &jobs[i], err)) return false;
@@ -143,7 +143,7 @@ static bool run_jobs(dl_arena *arena, const way *w, int n, job *jobs, const char
 }
 
 static bool compile_missing(dl_arena *arena, const char *dir, const way *w, int n, job *jobs,
-                            const dl_out *out, dl_error *err) {
+                            const dl_console *out, dl_error *err) {
     char *work;
     const int lock = dl_temporary_open(dl_format(arena, "%s/work", dir), S_IFDIR | 0700,
                                        dl_format(arena, "in cache directory %s", dir), &work, err);
@@ -153,16 +153,16 @@ static bool compile_missing(dl_arena *arena, const char *dir, const way *w, int 
         jobs[i].file = dl_format(arena, "%s.%s", jobs[i].base, w->in->suffix);
     }
     int stopped = 0;
+    dl_console_stoppable(out, DL_STOP_CLEANLY);
     bool ok = run_jobs(arena, w, n, jobs, work, out, &stopped, err);
     dl_error ignored = {0}; /* what cannot be removed stays until the next process looks */
     dl_remove_tree(work, &ignored);
     close(lock), free(work);
-    if (stopped) {
-        raise(stopped); /* ends us as the sender expects, unless somebody handles it */
+    dl_console_stoppable(out, DL_STOP_AT_ONCE); /* the program ends here, unless it goes on */
+    if (stopped)
         return dl_fail(err, DL_REQUEUE,
                        "stopped by a signal (%s) while kernels were compiled: nothing was trained",
                        strsignal(stopped));
-    }
     for (int i = 0; i < n && ok; i++)
         ok = dl_cache_put(dir, jobs[i].object->key, jobs[i].object->image, jobs[i].object->bytes,
                           err);
@@ -170,7 +170,7 @@ static bool compile_missing(dl_arena *arena, const char *dir, const way *w, int 
 }
 
 bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_plan_object *sources,
-                       const dl_target *t, const dl_out *out, int *compiled, dl_error *err) {
+                       const dl_target *t, const dl_console *out, int *compiled, dl_error *err) {
     way w = {.in = in, .target = t};
     const char *dir = dl_cache_dir(arena, err);
     if (dir) dl_temporary_sweep(dir);
@@ -183,16 +183,16 @@ bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_pla
         o->key = dl_hash_str(o->source, w.cc.key);
         if ((o->image = dl_cache_get(arena, dir, o->key, &o->bytes)) && loads(o, &why)) continue;
         if (o->image && out)
-            dl_out_warning(out,
-                           dl_format(arena,
-                                     "a kernel in the cache does not load and is compiled anew: %s",
-                                     why.message));
+            dl_console_warning(
+                out,
+                dl_format(arena, "a kernel in the cache does not load and is compiled anew: %s",
+                          why.message));
         jobs[(*compiled)++].object = o;
     }
     return *compiled == 0 || compile_missing(arena, dir, &w, *compiled, jobs, out, err);
 }
 
 bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
-                    const dl_out *out, int *compiled, dl_error *err) {
+                    const dl_console *out, int *compiled, dl_error *err) {
     return dl_jit_compile_as(arena, &dl_jit_c, n, sources, t, out, compiled, err);
 }

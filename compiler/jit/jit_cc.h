@@ -3,7 +3,7 @@
 #ifndef DL_JIT_CC_H
 #define DL_JIT_CC_H
 #include "compiler/target/target.h"
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 #include "ir/base/str.h"
 #include "ir/plan/plan.h"
 
@@ -44,8 +44,8 @@ bool dl_jit_find(dl_arena *arena, const dl_jit_language *in, const dl_target *t,
  * compiler or it fails (with what it printed), DL_IO, DL_TRUST (cache), DL_REQUEUE (stopped by a
  * signal whose handler returned). */
 bool dl_jit_compile_as(dl_arena *arena, const dl_jit_language *in, int n, dl_plan_object *sources,
-                       const dl_target *t, const dl_out *out, int *compiled, dl_error *err);
+                       const dl_target *t, const dl_console *out, int *compiled, dl_error *err);
 /* The same of C. */
 bool dl_jit_compile(dl_arena *arena, int n, dl_plan_object *sources, const dl_target *t,
-                    const dl_out *out, int *compiled, dl_error *err);
+                    const dl_console *out, int *compiled, dl_error *err);
 #endif

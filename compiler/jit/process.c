@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,38 +17,18 @@
 
 extern char **environ;
 
-/* The first wakes the wait; the others would end us, or ask us to stop. */
-static const int watched[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU, SIGUSR1, SIGUSR2};
-enum { NWATCHED = sizeof watched / sizeof *watched, LOOK_MS = 200 };
+enum { LOOK_MS = 200, MOST_POLLED = 64 };
 
-static volatile sig_atomic_t stopped;
-static int wake[2];
-static struct sigaction before[NWATCHED];
-
-static void note(int number) {
-    int saved = errno;
-    if (number != SIGCHLD && !stopped) stopped = number;
-    if (write(wake[1], "", 1) < 0) errno = saved; /* full: it wakes anyway */
-    errno = saved;
+/* A child's status is lost while SIGCHLD is ignored, as some programs leave it to those that they
+ * start. `before` is set again afterwards. */
+static void heed_children(struct sigaction *before) {
+    sigaction(SIGCHLD, NULL, before);
+    if (before->sa_handler == SIG_IGN)
+        sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
 }
 
-static bool watch(dl_error *err) {
-    if (pipe2(wake, O_CLOEXEC | O_NONBLOCK) != 0)
-        return dl_fail_errno(err, DL_RESOURCE, "cannot make a pipe");
-    stopped = 0;
-    for (int i = 0; i < NWATCHED; i++) {
-        struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
-        sigfillset(&action.sa_mask);
-        sigaction(watched[i], NULL, &before[i]);
-        if (watched[i] != SIGCHLD && before[i].sa_handler == SIG_IGN) continue; /* nohup */
-        sigaction(watched[i], &action, NULL);
-    }
-    return true;
-}
-
-static void release(void) {
-    for (int i = 0; i < NWATCHED; i++) sigaction(watched[i], &before[i], NULL);
-    close(wake[0]), close(wake[1]);
+static void restore(const struct sigaction *before) {
+    if (before->sa_handler == SIG_IGN) sigaction(SIGCHLD, before, NULL);
 }
 
 /* Our environment with TMPDIR set, so that what a killed compiler leaves is found. */
@@ -120,7 +101,10 @@ static bool start(dl_command *c, char **env, dl_error *err) {
     pid_t pid = spawn(c, env, &c->life, &failed);
     dl_lifeline_keep(&c->life);
     c->pid = failed.why ? 0 : pid;
-    if (!failed.why) return true;
+    if (!failed.why) {
+        c->fd = (int)syscall(SYS_pidfd_open, pid, 0); /* -1 on old systems: looked at by time */
+        return true;
+    }
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
     return dl_fail(err, DL_RESOURCE, "cannot run %s: %s%s", c->argv[0],
@@ -143,34 +127,51 @@ static int collect(int n, dl_command *c, bool wait) {
     return running;
 }
 
-static void await(int n, dl_command *c, double patience, const dl_out *out) {
-    double begin = dl_clock_seconds();
-    bool told = false;
-    while (!stopped && collect(n, c, false) > 0) {
-        char bytes[64], text[300];
-        struct pollfd p = {.fd = wake[0], .events = POLLIN};
-        if (poll(&p, 1, LOOK_MS) > 0 && read(wake[0], bytes, sizeof bytes) < 0) continue;
-        if (told || !out || dl_clock_seconds() - begin < patience) continue;
-        snprintf(text, sizeof text, "the C compiler has run for %.0f s (%.200s); Ctrl-C stops it",
-                 patience, c[0].argv[0]);
-        dl_out_warning(out, text);
-        told = true;
-    }
+/* Until a child ends, a signal comes, or some time has passed. */
+static void wait_a_while(int n, const dl_command *c) {
+    struct pollfd fds[MOST_POLLED];
+    int polled = 0;
+    for (int i = 0; i < n && polled < MOST_POLLED; i++)
+        if (c[i].pid && c[i].fd >= 0)
+            fds[polled++] = (struct pollfd){.fd = c[i].fd, .events = POLLIN};
+    poll(fds, (nfds_t)polled, LOOK_MS);
 }
 
-int dl_run_all(int n, dl_command *commands, const char *tmp, double patience, const dl_out *out,
-               dl_error *err) {
+/* The signal by which the user asked to stop, or 0 when all have ended. */
+static int await(int n, dl_command *c, double patience, const dl_console *console) {
+    double begin = dl_clock_seconds();
+    bool told = false;
+    for (int stop; collect(n, c, false) > 0; wait_a_while(n, c)) {
+        if ((stop = dl_console_stop_requested(console))) return stop;
+        if (told || dl_clock_seconds() - begin < patience) continue;
+        char text[300];
+        snprintf(text, sizeof text, "the C compiler has run for %.0f s (%.200s); Ctrl-C stops it",
+                 patience, c[0].argv[0]);
+        dl_console_warning(console, text);
+        told = true;
+    }
+    return dl_console_stop_requested(console);
+}
+
+int dl_run_all(int n, dl_command *commands, const char *tmp, double patience,
+               const dl_console *console, dl_error *err) {
     char **env = make_environment(tmp);
     if (!env) return dl_fail(err, DL_RESOURCE, "no memory to start %s", commands[0].argv[0]), -1;
-    bool ok = watch(err), watching = ok;
-    for (int i = 0; i < n; i++) commands[i].pid = 0, commands[i].life = (dl_lifeline){-1, -1};
-    for (int i = 0; ok && i < n && !stopped; i++) ok = start(&commands[i], env, err);
-    if (ok) await(n, commands, patience, out);
+    struct sigaction before;
+    heed_children(&before);
+    for (int i = 0; i < n; i++)
+        commands[i].pid = 0, commands[i].fd = -1, commands[i].life = (dl_lifeline){-1, -1};
+    bool ok = true;
+    for (int i = 0; ok && i < n; i++) ok = start(&commands[i], env, err);
+    int stop = ok ? await(n, commands, patience, console) : 0;
     for (int i = 0; i < n; i++)
         if (commands[i].pid) kill(-commands[i].pid, SIGKILL);
     collect(n, commands, true);
-    for (int i = 0; i < n; i++) dl_lifeline_close(&commands[i].life);
-    if (watching) release();
+    for (int i = 0; i < n; i++) {
+        if (commands[i].fd >= 0) close(commands[i].fd);
+        dl_lifeline_close(&commands[i].life);
+    }
+    restore(&before);
     free(env[0]), free(env);
-    return stopped ? stopped : ok ? 0 : -1;
+    return stop ? stop : ok ? 0 : -1;
 }

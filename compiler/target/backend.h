@@ -3,7 +3,7 @@
 #ifndef DL_BACKEND_H
 #define DL_BACKEND_H
 #include "compiler/target/target.h"
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 #include "ir/kernel/kernel.h"
 #include "ir/plan/plan.h"
 
@@ -96,7 +96,7 @@ typedef struct dl_backend {
      * *compiled: how many were not in the cache. Errors: DL_RESOURCE, DL_IO, DL_TRUST, DL_REQUEUE
      * (jit_cc.h). */
     bool (*build)(dl_arena *arena, int n, dl_plan_object *objects, const dl_target *t,
-                  const dl_out *out, int *compiled, dl_error *err);
+                  const dl_console *out, int *compiled, dl_error *err);
     /* The key of everything but the source that an image depends on: the compiler that was found,
      * its version and options. */
     bool (*toolchain)(dl_arena *arena, const dl_target *t, uint64_t *key, dl_error *err);

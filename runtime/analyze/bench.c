@@ -161,7 +161,7 @@ static bool run(dl_invocation *call, dl_error *err) {
     bool ok = dl_device_choose(call->arena, dl_config_str(c, DL_KEY_device),
                                dl_config_option(c, "target"), &on, err) &&
               dl_session_options(s, on.target, &opt, err);
-    if (ok && on.warning) dl_out_warning(call->out, on.warning);
+    if (ok && on.warning) dl_console_warning(call->out, on.warning);
     opt.out = call->out;
     ok = ok && dl_tune(call->arena, c, on.device, &opt, &tuning, err) &&
          bench(call, s, &opt, on.device, &tuning, err);

@@ -50,7 +50,7 @@ static launch_time time_of(const dl_bench *b, int launch) {
 
 /* A kernel above the ceiling refutes it: no figure of this run that is a share of it holds. Says
  * so; how many there are. */
-static int count_above(const dl_out *out, const dl_bench *b) {
+static int count_above(const dl_console *out, const dl_bench *b) {
     int above = 0;
     const dl_plan_kernel *fastest = NULL;
     double most = b->gflops;
@@ -61,7 +61,7 @@ static int count_above(const dl_out *out, const dl_bench *b) {
         above += rate > b->gflops;
     }
     if (fastest)
-        dl_out_warning(
+        dl_console_warning(
             out, dl_format(b->session->arena,
                            "%d kernels ran above the ceiling of %.1f GFLOP/s that was measured, "
                            "@%s at %.1f: the machine was busy then, and shares of the ceiling are "
@@ -70,48 +70,48 @@ static int count_above(const dl_out *out, const dl_bench *b) {
     return above;
 }
 
-static void print_kernels(const dl_out *out, const dl_bench *b) {
-    dl_out_text(out, "\n  %-14s %9s %6s %9s %9s %7s %9s  %s\n", "kernel", "ms", "of all", "GFLOP/s",
-                "GB/s", "ceiling", "predicted", "source");
+static void print_kernels(const dl_console *out, const dl_bench *b) {
+    dl_console_text(out, "\n  %-14s %9s %6s %9s %9s %7s %9s  %s\n", "kernel", "ms", "of all",
+                    "GFLOP/s", "GB/s", "ceiling", "predicted", "source");
     double all = 0;
     for (int i = 0; i < program_of(b)->launches.n; i++) all += time_of(b, i).ms;
     for (int i = 0; i < program_of(b)->launches.n; i++) {
         const dl_plan_kernel *k = kernel_of(b, i);
         launch_time t = time_of(b, i);
-        dl_out_text(out, "  @%-13s %9.3f %5.1f%% %9.1f %9.1f %6.0f%% %9.3f  %s\n", k->name, t.ms,
-                    100 * t.ms / all, (double)k->flops / t.ms * 1e-6,
-                    (double)k->bytes / t.ms * 1e-6, 100 * t.floor_ms / t.ms, k->predicted_us * 1e-3,
-                    k->where);
+        dl_console_text(out, "  @%-13s %9.3f %5.1f%% %9.1f %9.1f %6.0f%% %9.3f  %s\n", k->name,
+                        t.ms, 100 * t.ms / all, (double)k->flops / t.ms * 1e-6,
+                        (double)k->bytes / t.ms * 1e-6, 100 * t.floor_ms / t.ms,
+                        k->predicted_us * 1e-3, k->where);
     }
 }
 
-void dl_bench_print(const dl_out *out, dl_bench *b, bool kernels) {
+void dl_bench_print(const dl_console *out, dl_bench *b, bool kernels) {
     double step = median(b->ms, b->steps), flops = flops_of(b);
     count_above(out, b);
-    dl_out_text(out, "%s, batch %lld, %s, %d threads\n",
-                dl_shown(b->session->arena, b->session->model_path), (long long)b->session->batch,
-                b->plan->target, b->threads);
-    dl_out_text(
+    dl_console_text(out, "%s, batch %lld, %s, %d threads\n",
+                    dl_shown(b->session->arena, b->session->model_path),
+                    (long long)b->session->batch, b->plan->target, b->threads);
+    dl_console_text(
         out,
         "  step          %.1f ms median of %d (%.1f to %.1f), %.1f samples a second; the first "
         "%.0f ms after "
         "the start\n",
         step, b->steps, b->ms[0], b->ms[b->steps - 1], 1e3 * (double)b->session->batch / step,
         b->compile_ms + b->open_ms + b->first_ms);
-    dl_out_text(
+    dl_console_text(
         out,
         "  arithmetic    %.2f GFLOP a step, %.1f GFLOP/s: %.1f%% of this machine's %.1f in %s\n",
         flops * 1e-9, flops / step * 1e-6, 100 * flops / step * 1e-6 / b->gflops, b->gflops,
         dl_ceilings_of(b->plan));
-    dl_out_text(
+    dl_console_text(
         out, "  memory        %.1f MiB planned, %.1f MiB resident; a stream moves %.1f GB/s\n",
         (double)dl_plan_peak(b->plan, b->threads) / 1048576, (double)b->rss / 1048576, b->gbytes);
     if (b->memory.total)
-        dl_out_text(
+        dl_console_text(
             out, "  device        %.1f MiB in use, %.1f predicted, of %.1f; %.1f of them before\n",
             (double)b->memory.seen / 0x1p20, (double)dlr_device_predicted(&b->memory) / 0x1p20,
             (double)b->memory.total / 0x1p20, (double)b->memory.before / 0x1p20);
-    if (b->tuned) dl_out_text(out, "  tuning        %s\n", b->tuned);
+    if (b->tuned) dl_console_text(out, "  tuning        %s\n", b->tuned);
     if (kernels) print_kernels(out, b);
 }
 
@@ -133,22 +133,22 @@ static void put_kernels(const dl_bench *b, dl_buf *to) {
     }
 }
 
-void dl_bench_print_json(const dl_out *out, dl_bench *b, bool kernels) {
+void dl_bench_print_json(const dl_console *out, dl_bench *b, bool kernels) {
     double step = median(b->ms, b->steps), flops = flops_of(b);
     dl_buf list = {0};
     if (kernels) put_kernels(b, &list);
-    dl_out_text(
+    dl_console_text(
         out,
         "{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"threads\": %d, \"steps\": %d, "
         "\"step_ms\": %.4f, \"step_ms_min\": %.4f, \"step_ms_max\": %.4f, ",
         b->session->model_name, b->plan->target, (long long)b->session->batch, b->threads, b->steps,
         step, b->ms[0], b->ms[b->steps - 1]);
-    if (b->cpu_ms >= 0) dl_out_text(out, "\"step_cpu_ms_min\": %.3f, ", b->cpu_ms);
+    if (b->cpu_ms >= 0) dl_console_text(out, "\"step_cpu_ms_min\": %.3f, ", b->cpu_ms);
     if (isfinite(b->loss))
-        dl_out_text(out, "\"loss\": %.9g, ", b->loss);
+        dl_console_text(out, "\"loss\": %.9g, ", b->loss);
     else
-        dl_out_text(out, "\"loss\": null, ");
-    dl_out_text(
+        dl_console_text(out, "\"loss\": null, ");
+    dl_console_text(
         out,
         "\"samples_per_s\": %.4f, \"flops\": %.0f, \"gflops\": %.1f, \"peak_gflops\": %.1f, "
         "\"peak_of\": "
@@ -157,20 +157,21 @@ void dl_bench_print_json(const dl_out *out, dl_bench *b, bool kernels) {
         1e3 * (double)b->session->batch / step, flops, flops / step * 1e-6, b->gflops,
         dl_ceilings_of(b->plan), b->gbytes, flops / step * 1e-6 / b->gflops, count_above(out, b));
     if (b->memory.total)
-        dl_out_text(
+        dl_console_text(
             out,
             "\"device_bytes\": %lld, \"device_bytes_predicted\": %lld, \"device_bytes_before\": "
             "%lld, "
             "\"device_bytes_total\": %lld, ",
             (long long)b->memory.seen, (long long)dlr_device_predicted(&b->memory),
             (long long)b->memory.before, (long long)b->memory.total);
-    dl_out_text(out,
-                "\"planned_bytes\": %lld, \"peak_rss_bytes\": %lld, \"plan_cached\": %s, "
-                "\"compile_ms\": %.1f, "
-                "\"open_ms\": %.1f, \"first_run_ms\": %.1f, \"first_step_ms\": %.1f%s%s%s}\n",
-                (long long)dl_plan_peak(b->plan, b->threads), (long long)b->rss,
-                b->cached ? "true" : "false", b->compile_ms, b->open_ms, b->first_ms,
-                b->compile_ms + b->open_ms + b->first_ms, kernels ? ", \"kernel_times\": [" : "",
-                kernels && list.at ? list.at : "", kernels ? "]" : "");
+    dl_console_text(out,
+                    "\"planned_bytes\": %lld, \"peak_rss_bytes\": %lld, \"plan_cached\": %s, "
+                    "\"compile_ms\": %.1f, "
+                    "\"open_ms\": %.1f, \"first_run_ms\": %.1f, \"first_step_ms\": %.1f%s%s%s}\n",
+                    (long long)dl_plan_peak(b->plan, b->threads), (long long)b->rss,
+                    b->cached ? "true" : "false", b->compile_ms, b->open_ms, b->first_ms,
+                    b->compile_ms + b->open_ms + b->first_ms,
+                    kernels ? ", \"kernel_times\": [" : "", kernels && list.at ? list.at : "",
+                    kernels ? "]" : "");
     dl_buf_free(&list);
 }

@@ -2,7 +2,7 @@
 #ifndef DL_BENCH_REPORT_H
 #define DL_BENCH_REPORT_H
 #include "compiler/session.h"
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 #include "runtime/exec/exec.h"
 
 typedef struct {
@@ -26,6 +26,6 @@ typedef struct {
 } dl_bench;
 
 /* Sorts `ms`. kernels: a line for each of them, or, in JSON, the list "kernel_times". */
-void dl_bench_print(const dl_out *out, dl_bench *b, bool kernels);
-void dl_bench_print_json(const dl_out *out, dl_bench *b, bool kernels);
+void dl_bench_print(const dl_console *out, dl_bench *b, bool kernels);
+void dl_bench_print_json(const dl_console *out, dl_bench *b, bool kernels);
 #endif

@@ -33,7 +33,7 @@ static bool check_file(const dl_invocation *call, const char *path, const dl_tar
     bool compiles = dl_check_file(call->arena, source, target, diags, err);
     dl_buf b = {0};
     dl_diags_print(&b, diags, isatty(2) && !getenv("NO_COLOR"));
-    dl_out_diagnostics(call->out, b.at);
+    dl_console_diagnostics(call->out, b.at);
     dl_buf_free(&b);
     return compiles && !diags->errors;
 }
@@ -60,7 +60,7 @@ static bool check_configured(const dl_invocation *call, bool with_data, dl_error
     dl_buf faults = {0};
     if (!dl_config_take_model(call->config, err)) return false;
     dl_session *s = dl_session_open(arena, call->config, 1, &faults, err);
-    dl_out_diagnostics(call->out, s ? s->diagnostics.at : faults.at);
+    dl_console_diagnostics(call->out, s ? s->diagnostics.at : faults.at);
     dl_buf_free(&faults);
     if (!s) return false;
     int64_t train = 0, valid = 0;
@@ -72,10 +72,10 @@ static bool check_configured(const dl_invocation *call, bool with_data, dl_error
     const char *path = dl_shown(arena, s->model_path);
     dl_session_close(s);
     if (ok && with_data)
-        dl_out_text(call->out, "%s: ok; %lld samples for training, %lld for validation\n", path,
-                    (long long)train, (long long)valid);
+        dl_console_text(call->out, "%s: ok; %lld samples for training, %lld for validation\n", path,
+                        (long long)train, (long long)valid);
     else if (ok)
-        dl_out_text(call->out, "%s: ok\n", path);
+        dl_console_text(call->out, "%s: ok\n", path);
     return ok;
 }
 
@@ -104,11 +104,11 @@ static bool check_files(dl_invocation *call, dl_error *err) {
     for (int i = 0; i < c->positional.n; i++) {
         dl_error fault = {0};
         if (check_file(call, c->positional.at[i], target, &fault)) {
-            dl_out_text(call->out, "%s: ok\n", dl_shown(call->arena, c->positional.at[i]));
+            dl_console_text(call->out, "%s: ok\n", dl_shown(call->arena, c->positional.at[i]));
             continue;
         }
         call->status = fault.code ? (int)fault.code : DL_INPUT;
-        if (fault.code) dl_out_error(call->out, &fault);
+        if (fault.code) dl_console_error(call->out, &fault);
     }
     return true;
 }
@@ -133,13 +133,13 @@ static const char explain_usage[] =
 static bool explain(dl_invocation *call, dl_error *err) {
     const char *code = call->argc == 2 ? call->argv[1] : "";
     if (call->argc != 2 || code[0] == '-') {
-        dl_out_puts(call->out, explain_usage);
+        dl_console_puts(call->out, explain_usage);
         if (strcmp(code, "--help")) call->status = DL_USAGE;
         return true;
     }
     dl_buf b = {0};
     bool known = dl_diag_explain(&b, code);
-    if (known) dl_out_puts(call->out, b.at);
+    if (known) dl_console_puts(call->out, b.at);
     dl_buf_free(&b);
     return known || dl_fail(err, DL_USAGE, "no diagnostic '%s'; codes look like DL-E0201",
                             dl_shown(call->arena, code));

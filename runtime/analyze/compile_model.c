@@ -38,7 +38,7 @@ static const char usage[] =
 
 typedef struct {
     const dl_config *c;
-    const dl_out *out;
+    const dl_console *out;
     dl_print_options print;
     dl_error *err;
 } dumper;
@@ -75,7 +75,7 @@ static void observe(void *user, int number, const dl_pass *pass, const dl_module
     dl_buf b = {0};
     dl_print_module(&b, m, dir ? (dl_print_options){.locations = true} : d->print);
     char path[4096];
-    if (print && check_filter(m, d->print.filter, true, d->err)) dl_out_puts(d->out, b.at);
+    if (print && check_filter(m, d->print.filter, true, d->err)) dl_console_puts(d->out, b.at);
     if (dir) {
         snprintf(path, sizeof path, "%s/%02d-%s.dlir", dir, number, pass ? pass->name : "model");
         if (dl_make_dirs(dir, 0755, d->err)) dl_write_file(path, b.at, b.n, d->err);
@@ -84,52 +84,52 @@ static void observe(void *user, int number, const dl_pass *pass, const dl_module
 }
 
 /* ..., "amp": {...}, "cast_kernels": 0 */
-static void print_amp(const dl_out *out, const dl_graph *g, dl_dtype low) {
+static void print_amp(const dl_console *out, const dl_graph *g, dl_dtype low) {
     dl_amp_report r = dl_amp_report_of(g);
     const char *between = "";
-    dl_out_text(out, "\"amp\": {\"mode\": \"%s\", \"values\": {",
-                low == DL_F32   ? "none"
-                : low == DL_F16 ? "fp16"
-                                : dl_dtype_name(low));
+    dl_console_text(out, "\"amp\": {\"mode\": \"%s\", \"values\": {",
+                    low == DL_F32   ? "none"
+                    : low == DL_F16 ? "fp16"
+                                    : dl_dtype_name(low));
     for (int d = 0; d < DL_NDTYPES; d++) {
         if (!r.values[d]) continue;
-        dl_out_text(out, "%s\"%s\": {\"count\": %lld, \"bytes\": %lld}", between,
-                    dl_dtype_name((dl_dtype)d), (long long)r.values[d], (long long)r.bytes[d]);
+        dl_console_text(out, "%s\"%s\": {\"count\": %lld, \"bytes\": %lld}", between,
+                        dl_dtype_name((dl_dtype)d), (long long)r.values[d], (long long)r.bytes[d]);
         between = ", ";
     }
-    dl_out_text(out, "}, \"bytes_saved\": %lld, \"casts\": %d}, \"cast_kernels\": %d",
-                (long long)r.saved, r.casts, r.cast_kernels);
+    dl_console_text(out, "}, \"bytes_saved\": %lld, \"casts\": %d}, \"cast_kernels\": %d",
+                    (long long)r.saved, r.casts, r.cast_kernels);
 }
 
 /* ..., "groups": {"tp": [[0, 1], [2, 3]], ...}: who works with whom, of several ranks. */
-static void print_groups(const dl_out *out, const dl_session *s) {
+static void print_groups(const dl_console *out, const dl_session *s) {
     int world = dl_ranks_world(&s->ranks), *members = DL_NEWS(s->arena, int, world);
-    dl_out_text(out, "\"ranks\": %d, \"groups\": {", world);
+    dl_console_text(out, "\"ranks\": %d, \"groups\": {", world);
     for (int g = 0; g < DL_NRANK_GROUPS; g++) {
         const char *name = dl_rank_groups[g], *between = "";
         int n = dl_ranks_count(&s->ranks, name);
-        dl_out_text(out, "%s\"%s\": [", g ? ", " : "", name);
+        dl_console_text(out, "%s\"%s\": [", g ? ", " : "", name);
         for (int rank = 0; rank < world; rank++) {
             dl_ranks_members(&s->ranks, name, rank, members);
             if (members[0] != rank) continue; /* its first member tells it */
-            dl_out_text(out, "%s[", between);
-            for (int i = 0; i < n; i++) dl_out_text(out, "%s%d", i ? ", " : "", members[i]);
-            dl_out_text(out, "]");
+            dl_console_text(out, "%s[", between);
+            for (int i = 0; i < n; i++) dl_console_text(out, "%s%d", i ? ", " : "", members[i]);
+            dl_console_text(out, "]");
             between = ", ";
         }
-        dl_out_text(out, "]");
+        dl_console_text(out, "]");
     }
-    dl_out_text(out, "}, ");
+    dl_console_text(out, "}, ");
 }
 
 /* ..., "kernel_table": [...]: each kernel of the plan. */
-static void print_kernels(const dl_out *out, const dl_session *s, const dl_plan *p,
+static void print_kernels(const dl_console *out, const dl_session *s, const dl_plan *p,
                           const dl_target *t) {
     dl_error err = {0};
     dl_buf b = {0};
     dl_resources *of = DL_NEWS(s->arena, dl_resources, p->kernels.n + 1);
     bool known = t->backend->resources && t->backend->resources(s->arena, p, of, &err);
-    if (err.code) dl_out_warning(out, err.message);
+    if (err.code) dl_console_warning(out, err.message);
     for (int i = 0; i < p->kernels.n; i++) {
         const dl_plan_kernel *k = &p->kernels.at[i];
         int shared = 0; /* what a launch asks for, beside what the code has */
@@ -146,7 +146,7 @@ static void print_kernels(const dl_out *out, const dl_session *s, const dl_plan 
                     of[i].registers, of[i].spill_bytes, of[i].shared_bytes + shared);
         dl_puts(&b, "}");
     }
-    dl_out_text(out, "\"kernel_table\": [%s], ", b.at ? b.at : "");
+    dl_console_text(out, "\"kernel_table\": [%s], ", b.at ? b.at : "");
     dl_buf_free(&b);
 }
 
@@ -175,12 +175,12 @@ static step_cost cost_of(const dl_plan *p) {
     return sum;
 }
 
-static void print_figures(const dl_out *out, const dl_session *s, const dl_plan *p,
+static void print_figures(const dl_console *out, const dl_session *s, const dl_plan *p,
                           const dl_compile_options *opt, step_cost step, bool json) {
     double ms = s->front_ms + s->times.passes_ms + s->times.emit_ms + s->times.cc_ms;
     int64_t peak = dl_plan_peak(p, dl_cpus_allowed());
     if (json) {
-        dl_out_text(
+        dl_console_text(
             out,
             "{\"model\": \"%s\", \"target\": \"%s\", \"batch\": %lld, \"parameters\": %lld, "
             "\"flops\": "
@@ -196,25 +196,25 @@ static void print_figures(const dl_out *out, const dl_session *s, const dl_plan 
         print_groups(out, s);
         print_kernels(out, s, p, opt->target);
         print_amp(out, s->module->graphs.at[0], opt->recipe.low);
-        dl_out_puts(out, "}\n");
+        dl_console_puts(out, "}\n");
         return;
     }
-    dl_out_text(out, "%s, batch %lld, %s\n", dl_shown(s->arena, s->model_path), (long long)s->batch,
-                p->target);
-    dl_out_text(out, "  parameters      %lld\n", (long long)s->parameters);
-    dl_out_text(out, "  a training step %.2f GFLOP, %.1f MiB of traffic, %d kernels\n",
-                (double)step.flops * 1e-9, (double)step.bytes / 1048576, step.kernels);
-    dl_out_text(
+    dl_console_text(out, "%s, batch %lld, %s\n", dl_shown(s->arena, s->model_path),
+                    (long long)s->batch, p->target);
+    dl_console_text(out, "  parameters      %lld\n", (long long)s->parameters);
+    dl_console_text(out, "  a training step %.2f GFLOP, %.1f MiB of traffic, %d kernels\n",
+                    (double)step.flops * 1e-9, (double)step.bytes / 1048576, step.kernels);
+    dl_console_text(
         out,
         "  peak memory     %.1f MiB, exactly (parameters, optimiser, activations, workspace, %d "
         "threads)\n",
         (double)peak / 1048576, dl_cpus_allowed());
-    dl_out_text(out, "  predicted step  %.1f ms\n", step.predicted_us * 1e-3);
-    dl_out_text(out, "  compiled in     %.0f ms (%s)\n", ms,
-                s->times.compiled ? "kernels compiled" : "kernels from the cache");
+    dl_console_text(out, "  predicted step  %.1f ms\n", step.predicted_us * 1e-3);
+    dl_console_text(out, "  compiled in     %.0f ms (%s)\n", ms,
+                    s->times.compiled ? "kernels compiled" : "kernels from the cache");
 }
 
-static bool dump(const dl_out *out, const dl_session *s, const dl_plan *p, const char *what,
+static bool dump(const dl_console *out, const dl_session *s, const dl_plan *p, const char *what,
                  dl_print_options print, dl_error *err) {
     dl_buf b = {0};
     bool graphs = !strcmp(what, "ir");
@@ -243,7 +243,7 @@ static bool dump(const dl_out *out, const dl_session *s, const dl_plan *p, const
     } else
         dl_fail(err, DL_USAGE, "--dump=%s: ast, ir, kernel, source, plan or memory",
                 dl_shown(s->arena, what));
-    if (!err->code) dl_out_puts(out, b.at);
+    if (!err->code) dl_console_puts(out, b.at);
     dl_buf_free(&b);
     return !err->code;
 }

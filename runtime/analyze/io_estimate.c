@@ -115,20 +115,20 @@ static bool is_nothing(const dl_reading *r) {
            !r->valid.looked;
 }
 
-static void print_part(const dl_out *out, const char *name, const dl_reading_part *p) {
+static void print_part(const dl_console *out, const char *name, const dl_reading_part *p) {
     if (!p->looked) {
-        dl_out_text(out, "  %s: %lld samples, from memory\n", name, (long long)p->samples);
+        dl_console_text(out, "  %s: %lld samples, from memory\n", name, (long long)p->samples);
         return;
     }
     double n = (double)p->looked;
-    dl_out_text(
+    dl_console_text(
         out,
         "  %s: %lld samples of %.3f MiB, in %.4g reads of %.4g files that it opens (of %lld "
         "samples",
         name, (long long)p->samples, (double)p->of.bytes / n / 0x1p20, (double)p->of.reads / n,
         (double)p->of.opens / n, (long long)p->looked);
-    if (p->error > 0) dl_out_text(out, "; bytes within %.1f%%", 100 * p->error);
-    dl_out_text(out, ")\n");
+    if (p->error > 0) dl_console_text(out, "; bytes within %.1f%%", 100 * p->error);
+    dl_console_text(out, ")\n");
 }
 
 /* All ranks' together, while they train. */
@@ -136,41 +136,43 @@ static double bytes_a_second(const dl_reading_rank *one, const dl_reading_job *j
     return job->step_ms > 0 ? 1e3 * job->ranks * (double)one->step.bytes / job->step_ms : 0;
 }
 
-static void print_table(const dl_out *out, const dl_reading *r, const dl_reading_job *jobs, int n,
-                        bool all) {
-    dl_out_text(out, "%8s %12s %12s %12s %12s %12s %12s\n", all ? "all" : "a rank", "MiB a step",
-                all ? "MiB/s" : "start MiB", "start opens", "metadata", "epoch opens", "metadata");
+static void print_table(const dl_console *out, const dl_reading *r, const dl_reading_job *jobs,
+                        int n, bool all) {
+    dl_console_text(out, "%8s %12s %12s %12s %12s %12s %12s\n", all ? "all" : "a rank",
+                    "MiB a step", all ? "MiB/s" : "start MiB", "start opens", "metadata",
+                    "epoch opens", "metadata");
     for (int i = 0; i < n; i++) {
         const dl_reading_job *job = &jobs[i];
         dl_reading_rank one = dl_reading_of(r, job);
         double times = all ? job->ranks : 1, bytes = times * (double)one.step.bytes / 0x1p20;
-        dl_out_text(out, "%8d %12.3f %12.2f %12.0f %12.0f", job->ranks, bytes,
-                    (all ? bytes_a_second(&one, job) : (double)r->start.bytes) / 0x1p20,
-                    times * (double)r->start.opens,
-                    times * (double)dl_file_calls_metadata(&r->start));
+        dl_console_text(out, "%8d %12.3f %12.2f %12.0f %12.0f", job->ranks, bytes,
+                        (all ? bytes_a_second(&one, job) : (double)r->start.bytes) / 0x1p20,
+                        times * (double)r->start.opens,
+                        times * (double)dl_file_calls_metadata(&r->start));
         if (one.steps)
-            dl_out_text(out, " %12.0f %12.0f\n", times * (double)one.epoch.opens,
-                        times * (double)dl_file_calls_metadata(&one.epoch));
+            dl_console_text(out, " %12.0f %12.0f\n", times * (double)one.epoch.opens,
+                            times * (double)dl_file_calls_metadata(&one.epoch));
         else
-            dl_out_text(out, " %25s\n", "too few samples");
+            dl_console_text(out, " %25s\n", "too few samples");
     }
 }
 
-void dl_reading_print(const dl_out *out, const dl_reading *r, const dl_reading_job *jobs, int n) {
+void dl_reading_print(const dl_console *out, const dl_reading *r, const dl_reading_job *jobs,
+                      int n) {
     if (r->missing) {
         dl_buf text = {0};
         dl_put_foreign(&text, DL_IN_LINE, r->missing);
-        dl_out_text(out, "data: not looked at: %s\n", text.at ? text.at : "");
+        dl_console_text(out, "data: not looked at: %s\n", text.at ? text.at : "");
         dl_buf_free(&text);
         return;
     }
     if (is_nothing(r)) {
-        dl_out_text(out, "data: nothing is read: samples are made in memory\n");
+        dl_console_text(out, "data: nothing is read: samples are made in memory\n");
         return;
     }
-    dl_out_text(out, "data, at most (a page cache may have them):\n");
+    dl_console_text(out, "data, at most (a page cache may have them):\n");
     print_part(out, "training", &r->train), print_part(out, "validation", &r->valid);
-    dl_out_text(
+    dl_console_text(
         out,
         "  start: %lld files opened, %lld looked at, %lld folders listed with %lld names, %.3f "
         "MiB in %lld "
@@ -180,18 +182,19 @@ void dl_reading_print(const dl_out *out, const dl_reading *r, const dl_reading_j
     print_table(out, r, jobs, n, false), print_table(out, r, jobs, n, true);
 }
 
-static void print_calls(const dl_out *out, const char *name, const dl_file_calls *c, double times) {
-    dl_out_text(out,
-                "\"%s\": {\"opens\": %.0f, \"stats\": %.0f, \"listings\": %.0f, \"entries\": %.0f, "
-                "\"metadata\": %.0f, \"reads\": %.0f, \"bytes\": %.0f}",
-                name, times * (double)c->opens, times * (double)c->stats,
-                times * (double)c->listings, times * (double)c->entries,
-                times * (double)dl_file_calls_metadata(c), times * (double)c->reads,
-                times * (double)c->bytes);
+static void print_calls(const dl_console *out, const char *name, const dl_file_calls *c,
+                        double times) {
+    dl_console_text(
+        out,
+        "\"%s\": {\"opens\": %.0f, \"stats\": %.0f, \"listings\": %.0f, \"entries\": %.0f, "
+        "\"metadata\": %.0f, \"reads\": %.0f, \"bytes\": %.0f}",
+        name, times * (double)c->opens, times * (double)c->stats, times * (double)c->listings,
+        times * (double)c->entries, times * (double)dl_file_calls_metadata(c),
+        times * (double)c->reads, times * (double)c->bytes);
 }
 
-static void print_json_part(const dl_out *out, const char *name, const dl_reading_part *p) {
-    dl_out_text(
+static void print_json_part(const dl_console *out, const char *name, const dl_reading_part *p) {
+    dl_console_text(
         out,
         "\"%s\": {\"samples\": %lld, \"looked\": %lld, \"bytes_a_sample\": %.8g, \"error\": "
         "%.3g}, ",
@@ -199,36 +202,36 @@ static void print_json_part(const dl_out *out, const char *name, const dl_readin
         p->looked ? (double)p->of.bytes / (double)p->looked : 0, p->error);
 }
 
-static void print_json_calls(const dl_out *out, const dl_reading *r, const dl_reading_rank *one,
+static void print_json_calls(const dl_console *out, const dl_reading *r, const dl_reading_rank *one,
                              double times) {
-    print_calls(out, "step", &one->step, times), dl_out_text(out, ", ");
-    print_calls(out, "start", &r->start, times), dl_out_text(out, ", ");
+    print_calls(out, "step", &one->step, times), dl_console_text(out, ", ");
+    print_calls(out, "start", &r->start, times), dl_console_text(out, ", ");
     if (one->steps)
         print_calls(out, "epoch", &one->epoch, times);
     else
-        dl_out_text(out, "\"epoch\": null");
+        dl_console_text(out, "\"epoch\": null");
 }
 
-void dl_reading_print_json(const dl_out *out, const dl_reading *r, const dl_reading_job *jobs,
+void dl_reading_print_json(const dl_console *out, const dl_reading *r, const dl_reading_job *jobs,
                            int n) {
     if (r->missing) {
         dl_buf text = {0};
         dl_put_foreign(&text, DL_IN_JSON, r->missing);
-        dl_out_text(out, "\"data\": null, \"data_missing\": \"%s\"", text.at ? text.at : "");
+        dl_console_text(out, "\"data\": null, \"data_missing\": \"%s\"", text.at ? text.at : "");
         dl_buf_free(&text);
         return;
     }
-    dl_out_text(out, "\"data\": {\"nothing\": %s, ", is_nothing(r) ? "true" : "false");
+    dl_console_text(out, "\"data\": {\"nothing\": %s, ", is_nothing(r) ? "true" : "false");
     print_json_part(out, "train", &r->train), print_json_part(out, "valid", &r->valid);
-    dl_out_text(out, "\"scale\": [");
+    dl_console_text(out, "\"scale\": [");
     for (int i = 0; i < n; i++) {
         dl_reading_rank one = dl_reading_of(r, &jobs[i]);
-        dl_out_text(out, "%s{\"ranks\": %d, \"steps\": %lld, \"rank\": {", i ? ", " : "",
-                    jobs[i].ranks, (long long)one.steps);
+        dl_console_text(out, "%s{\"ranks\": %d, \"steps\": %lld, \"rank\": {", i ? ", " : "",
+                        jobs[i].ranks, (long long)one.steps);
         print_json_calls(out, r, &one, 1);
-        dl_out_text(out, "}, \"all\": {");
+        dl_console_text(out, "}, \"all\": {");
         print_json_calls(out, r, &one, jobs[i].ranks);
-        dl_out_text(out, "}, \"bytes_a_second\": %.6g}", bytes_a_second(&one, &jobs[i]));
+        dl_console_text(out, "}, \"bytes_a_second\": %.6g}", bytes_a_second(&one, &jobs[i]));
     }
-    dl_out_text(out, "]}");
+    dl_console_text(out, "]}");
 }

@@ -3,8 +3,8 @@
 #ifndef DL_READING_H
 #define DL_READING_H
 #include "compiler/session.h"
+#include "ir/base/console.h"
 #include "ir/base/file_calls.h"
-#include "ir/base/out.h"
 
 /* A part of the split. */
 typedef struct {
@@ -43,7 +43,8 @@ typedef struct {
 dl_reading_rank dl_reading_of(const dl_reading *r, const dl_reading_job *job);
 
 /* For people and programs: tables of these jobs, and the value of "data" in dlc scale's JSON. */
-void dl_reading_print(const dl_out *out, const dl_reading *r, const dl_reading_job *jobs, int n);
-void dl_reading_print_json(const dl_out *out, const dl_reading *r, const dl_reading_job *jobs,
+void dl_reading_print(const dl_console *out, const dl_reading *r, const dl_reading_job *jobs,
+                      int n);
+void dl_reading_print_json(const dl_console *out, const dl_reading *r, const dl_reading_job *jobs,
                            int n);
 #endif

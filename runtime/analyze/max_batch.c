@@ -70,24 +70,25 @@ static int64_t find_batch(const dl_invocation *call, const char *mode, int64_t b
 }
 
 bool dl_print_max_batch(const dl_invocation *call, const char *memory, bool json, dl_error *err) {
-    const dl_out *out = call->out;
+    const dl_console *out = call->out;
     int64_t bytes = 0;
     if (!parse_size(memory, &bytes, err)) return false;
     if (json)
-        dl_out_text(out, "{\"memory_bytes\": %lld, \"largest_batch\": {", (long long)bytes);
+        dl_console_text(out, "{\"memory_bytes\": %lld, \"largest_batch\": {", (long long)bytes);
     else
-        dl_out_text(out, "largest batch in %.2f GiB, with %d threads\n", (double)bytes / (1 << 30),
-                    dl_cpus_allowed());
+        dl_console_text(out, "largest batch in %.2f GiB, with %d threads\n",
+                        (double)bytes / (1 << 30), dl_cpus_allowed());
     for (int i = 0; i < NMODES; i++) {
         int64_t peak = 0, batch = find_batch(call, modes[i], bytes, &peak, err);
         if (batch < 0) return false;
         if (json)
-            dl_out_text(out, "%s\"%s\": {\"batch\": %lld, \"peak_bytes\": %lld}", i ? ", " : "",
-                        modes[i], (long long)batch, (long long)peak);
+            dl_console_text(out, "%s\"%s\": {\"batch\": %lld, \"peak_bytes\": %lld}", i ? ", " : "",
+                            modes[i], (long long)batch, (long long)peak);
         else
-            dl_out_text(out, "  amp_mode %-4s  %6lld  %10.1f MiB%s\n", modes[i], (long long)batch,
-                        (double)peak / (1 << 20), batch ? "" : " for one sample");
+            dl_console_text(out, "  amp_mode %-4s  %6lld  %10.1f MiB%s\n", modes[i],
+                            (long long)batch, (double)peak / (1 << 20),
+                            batch ? "" : " for one sample");
     }
-    if (json) dl_out_text(out, "}}\n");
+    if (json) dl_console_text(out, "}}\n");
     return true;
 }

@@ -57,7 +57,7 @@ static bool run(dl_invocation *call, dl_error *err) {
     if (!m || !dl_run_passes(m, list ? list : "", &ctx, how)) return false;
     dl_buf b = {0};
     dl_print_module(&b, m, (dl_print_options){.locations = true});
-    dl_out_puts(call->out, b.at);
+    dl_console_puts(call->out, b.at);
     dl_buf_free(&b);
     return true;
 }

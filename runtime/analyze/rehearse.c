@@ -29,23 +29,25 @@ static const char usage[] =
     "more than\n"
     "1e-4 (fp16: 1e-3), 8 where ranks would wait for each other for ever.\n\n";
 
-static void print(const dl_out *out, const dl_session *s, const dl_rehearsal *r, bool json) {
+static void print(const dl_console *out, const dl_session *s, const dl_rehearsal *r, bool json) {
     if (json) {
-        dl_out_text(out,
-                    "{\"ranks\": %d, \"steps\": %d, \"collectives\": %lld, \"worst_loss\": %.3g, "
-                    "\"worst_gradient\": %.3g, \"gradient\": \"%s\", \"bytes_a_step\": %lld}\n",
-                    r->ranks, r->steps, (long long)r->collectives, r->worst_loss, r->worst_gradient,
-                    r->gradient ? r->gradient : "", (long long)r->bytes);
+        dl_console_text(
+            out,
+            "{\"ranks\": %d, \"steps\": %d, \"collectives\": %lld, \"worst_loss\": %.3g, "
+            "\"worst_gradient\": %.3g, \"gradient\": \"%s\", \"bytes_a_step\": %lld}\n",
+            r->ranks, r->steps, (long long)r->collectives, r->worst_loss, r->worst_gradient,
+            r->gradient ? r->gradient : "", (long long)r->bytes);
         return;
     }
-    dl_out_text(out,
-                "%s, %d ranks beside one, %d steps\n"
-                "  collectives       %lld a rank and step, all of which met; %.2f MiB\n"
-                "  losses            differ by %.1e at most\n"
-                "  gradients         differ by %.1e at most%s%s\n",
-                dl_shown(s->arena, s->model_path), r->ranks, r->steps, (long long)r->collectives,
-                (double)r->bytes / 0x1p20, r->worst_loss, r->worst_gradient,
-                r->gradient ? ", that of " : "", r->gradient ? r->gradient : "");
+    dl_console_text(out,
+                    "%s, %d ranks beside one, %d steps\n"
+                    "  collectives       %lld a rank and step, all of which met; %.2f MiB\n"
+                    "  losses            differ by %.1e at most\n"
+                    "  gradients         differ by %.1e at most%s%s\n",
+                    dl_shown(s->arena, s->model_path), r->ranks, r->steps,
+                    (long long)r->collectives, (double)r->bytes / 0x1p20, r->worst_loss,
+                    r->worst_gradient, r->gradient ? ", that of " : "",
+                    r->gradient ? r->gradient : "");
 }
 
 static dl_session *open_again(void *context, dl_error *err) {

@@ -170,18 +170,19 @@ static const dl_reading_job *jobs_of(dl_arena *arena, const line *lines, int n) 
     return jobs;
 }
 
-static void print_json(const dl_out *out, const dl_session *s, const line *lines, int n,
+static void print_json(const dl_console *out, const dl_session *s, const line *lines, int n,
                        const dl_network_measured *m, const dl_reading *data) {
-    dl_out_text(out, "{\"latency_us\": %g, \"bandwidth_gbs\": %g, \"batch\": %lld, ",
-                m->network.latency_us, m->network.bandwidth_gbs, (long long)s->batch);
+    dl_console_text(out, "{\"latency_us\": %g, \"bandwidth_gbs\": %g, \"batch\": %lld, ",
+                    m->network.latency_us, m->network.bandwidth_gbs, (long long)s->batch);
     for (int i = 0; m->ranks && i < DL_NETWORK_SIZES; i++)
-        dl_out_text(out, "%s{\"bytes\": %lld, \"us\": %.6g, \"model_us\": %.6g}%s",
-                    i ? ", " : "\"measured\": [", (long long)m->points[i].bytes, m->points[i].us,
-                    m->points[i].model_us, i + 1 < DL_NETWORK_SIZES ? "" : "], ");
-    dl_out_text(out, "\"scale\": [");
+        dl_console_text(out, "%s{\"bytes\": %lld, \"us\": %.6g, \"model_us\": %.6g}%s",
+                        i ? ", " : "\"measured\": [", (long long)m->points[i].bytes,
+                        m->points[i].us, m->points[i].model_us,
+                        i + 1 < DL_NETWORK_SIZES ? "" : "], ");
+    dl_console_text(out, "\"scale\": [");
     for (int i = 0; i < n; i++) {
         const line *l = &lines[i];
-        dl_out_text(
+        dl_console_text(
             out,
             "%s{\"ranks\": %d, \"step_ms\": %.6g, \"compute_ms\": %.6g, \"network_ms\": %.6g, "
             "\"exposed_ms\": %.6g, \"efficiency\": %.6g, \"bytes\": %lld, \"collectives\": %d, "
@@ -190,37 +191,37 @@ static void print_json(const dl_out *out, const dl_session *s, const line *lines
             l->of.exposed_ms, efficiency(lines, i), (long long)l->of.bytes, l->of.collectives,
             (long long)l->peak);
     }
-    dl_out_text(out, "], ");
+    dl_console_text(out, "], ");
     dl_reading_print_json(out, data, jobs_of(s->arena, lines, n), n);
-    dl_out_text(out, "}\n");
+    dl_console_text(out, "}\n");
 }
 
 /* How well two numbers say what was measured. */
-static void print_measured(const dl_out *out, const dl_network_measured *m) {
-    dl_out_text(out,
-                "sums over %d ranks by %s, microseconds, and what the two numbers say:", m->ranks,
-                m->backend);
+static void print_measured(const dl_console *out, const dl_network_measured *m) {
+    dl_console_text(out, "sums over %d ranks by %s, microseconds, and what the two numbers say:",
+                    m->ranks, m->backend);
     for (int i = 0; i < DL_NETWORK_SIZES; i++)
-        dl_out_text(out, "%s %lld KiB %.0f (%.0f)", i ? ";" : "",
-                    (long long)m->points[i].bytes / 1024, m->points[i].us, m->points[i].model_us);
-    dl_out_text(out, "\n");
+        dl_console_text(out, "%s %lld KiB %.0f (%.0f)", i ? ";" : "",
+                        (long long)m->points[i].bytes / 1024, m->points[i].us,
+                        m->points[i].model_us);
+    dl_console_text(out, "\n");
 }
 
-static void print(const dl_out *out, const dl_session *s, const line *lines, int n,
+static void print(const dl_console *out, const dl_session *s, const line *lines, int n,
                   const dl_network_measured *m, const dl_reading *data) {
     if (m->ranks) print_measured(out, m);
-    dl_out_text(out,
-                "%s, %lld samples a rank; network: %.3g us a message, %.3g GB/s\n"
-                "%8s %10s %10s %10s %10s %10s %12s %10s\n",
-                dl_shown(s->arena, s->model_path), (long long)s->batch, m->network.latency_us,
-                m->network.bandwidth_gbs, "ranks", "step ms", "kernels", "network", "exposed",
-                "efficient", "MiB a step", "peak MiB");
+    dl_console_text(out,
+                    "%s, %lld samples a rank; network: %.3g us a message, %.3g GB/s\n"
+                    "%8s %10s %10s %10s %10s %10s %12s %10s\n",
+                    dl_shown(s->arena, s->model_path), (long long)s->batch, m->network.latency_us,
+                    m->network.bandwidth_gbs, "ranks", "step ms", "kernels", "network", "exposed",
+                    "efficient", "MiB a step", "peak MiB");
     for (int i = 0; i < n; i++) {
         const line *l = &lines[i];
-        dl_out_text(out, "%8d %10.2f %10.2f %10.2f %10.2f %9.0f%% %12.2f %10.1f\n", l->ranks,
-                    l->of.step_ms, l->of.compute_ms, l->of.network_ms, l->of.exposed_ms,
-                    100 * efficiency(lines, i), (double)l->of.bytes / 0x1p20,
-                    (double)l->peak / 0x1p20);
+        dl_console_text(out, "%8d %10.2f %10.2f %10.2f %10.2f %9.0f%% %12.2f %10.1f\n", l->ranks,
+                        l->of.step_ms, l->of.compute_ms, l->of.network_ms, l->of.exposed_ms,
+                        100 * efficiency(lines, i), (double)l->of.bytes / 0x1p20,
+                        (double)l->peak / 0x1p20);
     }
     dl_reading_print(out, data, jobs_of(s->arena, lines, n), n);
 }

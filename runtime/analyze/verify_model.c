@@ -115,14 +115,14 @@ static bool run_passes(dl_module *m, const char *names, void *user, dl_error *er
 
 typedef struct {
     dl_arena *arena;
-    const dl_out *out;
+    const dl_console *out;
     dl_verdict all;     /* of everything: judged, faults, skipped */
     bool json, kernels; /* kernels alone */
 } report;
 
 static void add(report *r, const dl_verdict *v) {
     for (int i = 0; i < v->faults.n; i++) {
-        if (!r->json) dl_out_text(r->out, "  OFF  %s\n", v->faults.at[i]);
+        if (!r->json) dl_console_text(r->out, "  OFF  %s\n", v->faults.at[i]);
         dl_push(r->arena, &r->all.faults, v->faults.at[i]);
     }
     for (int i = 0; i < v->skipped.n; i++) dl_push(r->arena, &r->all.skipped, v->skipped.at[i]);
@@ -133,13 +133,13 @@ static void add(report *r, const dl_verdict *v) {
 
 static void print_judged(const report *r) {
     const dl_judged *j = &r->all.judged;
-    dl_out_text(r->out,
-                "  judged: %d kernels between %d guard zones, %d ops by their own meaning, %d "
-                "gradients, %d "
-                "updates\n",
-                j->kernels, j->guards, j->composites, j->gradients, j->updates);
+    dl_console_text(r->out,
+                    "  judged: %d kernels between %d guard zones, %d ops by their own meaning, %d "
+                    "gradients, %d "
+                    "updates\n",
+                    j->kernels, j->guards, j->composites, j->gradients, j->updates);
     for (int i = 0; i < r->all.skipped.n; i++)
-        dl_out_text(r->out, "  not judged: %s\n", r->all.skipped.at[i]);
+        dl_console_text(r->out, "  not judged: %s\n", r->all.skipped.at[i]);
 }
 
 static void put_texts(dl_buf *b, const char *key, int n, char *const *texts) {
@@ -162,7 +162,7 @@ static void print_json(const report *r, const dl_session *s, const char *target)
         j->kernels, j->gradients, j->updates, j->composites, j->guards);
     put_texts(&b, "not_judged", r->all.skipped.n, r->all.skipped.at);
     put_texts(&b, "off", r->all.faults.n, r->all.faults.at);
-    dl_out_text(r->out, "%s}\n", b.at);
+    dl_console_text(r->out, "%s}\n", b.at);
     dl_buf_free(&b);
 }
 
@@ -175,7 +175,7 @@ static bool verify_kernels(report *r, const dl_graph *g, const dl_plan *plan,
     if (!dl_verify_kernels(r->arena, g, plan, run, &v, err)) return false;
     add(r, &v);
     if (!r->json)
-        dl_out_text(
+        dl_console_text(
             r->out,
             "  %-5s %3d kernels, %d results: at most %.2f of what float32's rounding allows%s%s\n",
             g->name, g->nodes.n, v.compared, v.worst, v.worst_of ? ", by " : "",
@@ -196,7 +196,7 @@ static bool verify_meaning(report *r, const dl_verify_graphs *graphs, const dl_p
     for (int i = 0; i < written->results.n && !graphs->derived && !r->json; i++) {
         const dl_result *of = &written->results.at[i];
         if (float32[i] == float32[i])
-            dl_out_text(
+            dl_console_text(
                 r->out,
                 "       %s \"%s\" beside the model as written, in double precision: relative "
                 "error %.2e\n",
@@ -240,7 +240,7 @@ static dl_session *open_session(const dl_invocation *call, dl_error *err) {
     static const char *const tiny[] = {"--config=tiny", "--local_batch_size=1"};
     if (!dl_config_option(call->config, "config")) {
         dl_error none = {0}; /* of a model without `tiny` */
-        const dl_out silent = {0};
+        const dl_console silent = {0};
         dl_invocation quiet = *call;
         quiet.out = &silent;
         dl_session *s = dl_open_session_with(&quiet, 2, tiny, &none);
@@ -284,17 +284,17 @@ static bool verify_on(dl_invocation *call, dl_session *s, dl_session *const writ
                 .kernels = dl_config_option(call->config, "kernels")};
     const char *tuned = dl_tuning_text(arena, &tuning);
     if (p && !r.json) {
-        dl_out_text(r.out, "%s, configuration %s, batch %lld, %s\n",
-                    dl_shown(s->arena, s->model_path), dl_shown(s->arena, s->config->name),
-                    (long long)s->batch, p->target);
-        if (tuned) dl_out_text(r.out, "  %s\n", tuned);
+        dl_console_text(r.out, "%s, configuration %s, batch %lld, %s\n",
+                        dl_shown(s->arena, s->model_path), dl_shown(s->arena, s->config->name),
+                        (long long)s->batch, p->target);
+        if (tuned) dl_console_text(r.out, "  %s\n", tuned);
     }
     if (!p || !verify_all(&r, s, p, written, &how, &opt.recipe, err)) return false;
     int bad = r.all.faults.n;
     if (r.json) print_json(&r, s, p->target);
     if (!r.json) print_judged(&r);
-    if (!r.json && bad) dl_out_text(r.out, "  %d OFF\n", bad);
-    if (!r.json && !bad) dl_out_puts(r.out, "  all agree\n");
+    if (!r.json && bad) dl_console_text(r.out, "  %d OFF\n", bad);
+    if (!r.json && !bad) dl_console_puts(r.out, "  all agree\n");
     call->status = bad ? DL_NUMERIC : DL_OK;
     return true;
 }

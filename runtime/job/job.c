@@ -86,7 +86,7 @@ static bool open_session(dl_run_job *p, dl_error *err) {
     p->compiler = dl_arena_new(p->arena);
     p->session = dl_session_open(p->compiler, c, p->world.size, &faults, err);
     const dl_buf *text = p->session ? &p->session->diagnostics : &faults;
-    if (dl_job_leads(p)) dl_out_diagnostics(p->out, text->at);
+    if (dl_job_leads(p)) dl_console_diagnostics(p->out, text->at);
     dl_buf_free(&faults);
     if (!p->session) return false;
     p->model_path = p->session->model_path, p->batch = p->session->batch;
@@ -270,7 +270,7 @@ void dl_job_close_device(dl_run_job *p) {
 
 void dl_job_close_log(dl_run_job *p) {
     dl_error err = {0};
-    if (p->logs && !dlr_log_close(&err)) dl_out_warning(p->out, err.message);
+    if (p->logs && !dlr_log_close(&err)) dl_console_warning(p->out, err.message);
     p->logs = false;
 }
 

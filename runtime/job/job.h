@@ -11,7 +11,7 @@
 #ifndef DL_DLRUN_JOB_H
 #define DL_DLRUN_JOB_H
 #include "compiler/session.h"
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 #include "runtime/job/tracking.h"
 #include "runtime/setup/classes.h"
 #include "runtime/setup/device_choice.h"
@@ -23,7 +23,7 @@ typedef struct {
     int argc; /* the command line, without -n N */
     char *const *argv;
     const char *command_line; /* all of it, words with blanks between them */
-    const dl_out *out;
+    const dl_console *out;
     const char *trial_note;     /* of a trial of a sweep: a line of its log; else NULL */
     const char *resume_command; /* resumes it after a stop; NULL: the same command with --resume */
     dl_arena *compiler;         /* of the session, which is gone once there is a plan */

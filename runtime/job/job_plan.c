@@ -31,7 +31,7 @@ bool dl_job_compile(dl_run_job *p, dl_error *err) {
     dl_tuning tuning;
     if (!wait_for_plan(p, true, err)) return false;
     if (!dl_session_options(p->session, p->device.target, &opt, err)) return false;
-    dl_out out = *p->out;
+    dl_console out = *p->out;
     out.warning = log_warning, opt.out = &out;
     opt.keep_gradients = !dl_config_is_null(p->config, DL_KEY_save_grads);
     if (!dl_tune(p->compiler, p->config, p->device.device, &opt, &tuning, err)) return false;
@@ -83,7 +83,7 @@ static void print_device(const dl_run_job *p, const dlr_device_memory *m) {
     char held[64] = "";
     if (!m->total) return;
     if (m->held) snprintf(held, sizeof held, "%.1f of the data set, ", (double)m->held / 0x1p20);
-    dl_out_text(
+    dl_console_text(
         p->out,
         "  device      %.1f MiB of %.1f in use then: %.1f of the plan, about %.1f of code and "
         "%.1f of "
@@ -109,7 +109,7 @@ static const char *device_json(const dl_run_job *p, const dlr_device_memory *m) 
 static void print_json(const dl_run_job *p, int threads, const dlr_device_memory *m) {
     dl_buf b = {0};
     dl_config_put_json(p->config, &b);
-    dl_out_text(
+    dl_console_text(
         p->out,
         "{\"configuration\": %s, \"batch\": %lld, \"global_batch\": %lld, \"parameters\": %lld, "
         "\"peak_bytes\": %lld, \"checkpoint_copy_bytes\": %lld, \"threads\": %d, \"kernels\": "
@@ -142,14 +142,14 @@ bool dl_job_print_plan(const dl_run_job *p, dl_error *err) {
         print_json(p, threads, &m);
         return true;
     }
-    dl_out_text(p->out,
-                "%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, "
-                "exactly; beside "
-                "it %s\n  kernels     %d in a training step\n",
-                dl_shown(p->arena, p->model_path), (long long)p->batch, p->plan->target,
-                (long long)dl_plan_parameters(p->plan),
-                (double)dl_plan_peak(p->plan, threads) / 0x1p20, threads, data_text(p),
-                dl_plan_program_find(p->plan, "train")->launches.n);
+    dl_console_text(
+        p->out,
+        "%s, batch %lld, %s\n  parameters  %lld\n  memory      %.1f MiB with %d threads, "
+        "exactly; beside "
+        "it %s\n  kernels     %d in a training step\n",
+        dl_shown(p->arena, p->model_path), (long long)p->batch, p->plan->target,
+        (long long)dl_plan_parameters(p->plan), (double)dl_plan_peak(p->plan, threads) / 0x1p20,
+        threads, data_text(p), dl_plan_program_find(p->plan, "train")->launches.n);
     print_device(p, &m);
     return true;
 }

@@ -24,6 +24,7 @@ static dlr_train_options train_options(const dl_run_job *p, const dl_buf *yaml) 
                   *stop = dl_config_value(c, DL_KEY_stop_after);
     return (dlr_train_options){
         .exec = p->exec,
+        .console = p->out,
         .dir = &p->dir,
         .style = dlr_record_find(dl_config_str(c, DL_KEY_record)),
         .schedule = dl_rates_schedule(p->arena, c, p->global_batch, p->data_ranks),

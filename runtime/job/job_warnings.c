@@ -47,7 +47,7 @@ void dl_job_tell_warnings(dl_run_job *p) {
         if (p->logs)
             dlr_log_warning("%s", p->warnings.at[i]);
         else if (dl_job_leads(p))
-            dl_out_warning(p->out, p->warnings.at[i]);
+            dl_console_warning(p->out, p->warnings.at[i]);
     }
     p->warnings.n = 0;
 }

@@ -173,7 +173,7 @@ static void child(const char *mpirun, const mpi_family *family, int n, int argc,
 
 /* ---- all of it ---- */
 
-bool dl_launch(int n, double together, int argc, char **argv, int *status, const dl_out *out,
+bool dl_launch(int n, double together, int argc, char **argv, int *status, const dl_console *out,
                dl_error *err) {
     dlr_world_said said;
     const mpi_family *family = NULL;

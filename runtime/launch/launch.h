@@ -4,7 +4,7 @@
 #define LAUNCH_H
 #include <stdbool.h>
 
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 
 /* Takes -n N out of the command line: how many ranks it asks for, 0 when it is not there, -1 with
  * an error (DL_USAGE). */
@@ -16,7 +16,7 @@ int dl_launch_take(int *argc, char **argv, dl_error *err);
  * its ranks; a second one ends them. Whoever is left when mpirun has ended is killed. Ranks that
  * end together do so within `together` seconds of the first that ends, or are named and ended; 0:
  * each ends when it likes. Errors: DL_USAGE, DL_RESOURCE (no mpirun). */
-bool dl_launch(int n, double together, int argc, char **argv, int *status, const dl_out *out,
+bool dl_launch(int n, double together, int argc, char **argv, int *status, const dl_console *out,
                dl_error *err);
 
 /* A rank's first act: tells its process to who started it, who then can say that it is gone. */

@@ -46,7 +46,7 @@ typedef struct {
 } rank_process;
 
 struct dl_mpirun {
-    const dl_out *out;
+    const dl_console *out;
     pid_t mpirun;
     char path[4200];           /* of the file */
     int file, signals, writes; /* the file's lock; signalfd, inotify of the file */
@@ -104,7 +104,7 @@ static void report(const dl_mpirun *j, const char *format, ...) {
     va_start(ap, format);
     vsnprintf(err.message, sizeof err.message, format, ap);
     va_end(ap);
-    dl_out_error(j->out, &err);
+    dl_console_error(j->out, &err);
 }
 
 static void say(const dl_mpirun *j, int rank, const char *what) {
@@ -216,9 +216,9 @@ static void pass_on(dl_mpirun *j, int signal) {
     if (j->stops == 1) {
         kill(j->mpirun, SIGUSR1);
         if (signal == SIGINT)
-            dl_out_diagnostics(j->out,
-                               "\nstopping after this step, with a checkpoint (Ctrl-C again: "
-                               "at once)\n");
+            dl_console_diagnostics(j->out,
+                                   "\nstopping after this step, with a checkpoint (Ctrl-C again: "
+                                   "at once)\n");
     } else if (signal == SIGINT || signal == SIGTERM)
         kill(j->mpirun, SIGTERM), j->deadline = now_ms() + TERM_MS;
 }
@@ -328,7 +328,7 @@ static bool make_file(dl_mpirun *j, dl_error *err) {
     return true;
 }
 
-dl_mpirun *dl_mpirun_open(int n, const dl_out *out, dl_error *err) {
+dl_mpirun *dl_mpirun_open(int n, const dl_console *out, dl_error *err) {
     static const int passed[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU, SIGCHLD};
     dl_mpirun *j = dl_calloc(1, sizeof *j);
     j->out = out, j->n = n, j->file = j->signals = j->writes = -1,

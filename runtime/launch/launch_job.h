@@ -4,14 +4,14 @@
 #define LAUNCH_JOB_H
 #include <sys/types.h>
 
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 
 typedef struct dl_mpirun dl_mpirun;
 
 /* Before mpirun is started: makes the file in which ranks tell (dl_launch_begin, dl_launch_report),
  * names it in the environment, and blocks the signals that are passed on. Errors: DL_IO,
  * DL_RESOURCE. */
-dl_mpirun *dl_mpirun_open(int n, const dl_out *out, dl_error *err);
+dl_mpirun *dl_mpirun_open(int n, const dl_console *out, dl_error *err);
 /* Until mpirun, a child of this process, and all that it has left behind, have ended. Returns the
  * status of the rank that ended first with another than 0, DL_PEER where none told one though not
  * all ended well. `together` (seconds, 0: forever) is how long a rank may take behind the first

@@ -147,7 +147,7 @@ static bool open_session(dl_predict_job *job, const origin *o, dl_error *err) {
     dl_buf faults = {0};
     job->compiler = dl_arena_new(job->arena);
     job->session = dl_session_open(job->compiler, c, 1, &faults, err);
-    if (!job->session) dl_out_diagnostics(job->console, faults.at);
+    if (!job->session) dl_console_diagnostics(job->console, faults.at);
     dl_buf_free(&faults);
     if (!job->session) return false;
     job->model_path = job->session->model_path;
@@ -156,16 +156,16 @@ static bool open_session(dl_predict_job *job, const origin *o, dl_error *err) {
                        "local_batch_size: predictions are made one sample at a time");
     if (!dl_device_choose(job->arena, dl_config_str(c, DL_KEY_device), NULL, &job->device, err))
         return false;
-    if (job->device.warning) dl_out_warning(job->console, job->device.warning);
-    for (int i = 0; i < c->warnings.n; i++) dl_out_warning(job->console, c->warnings.at[i]);
+    if (job->device.warning) dl_console_warning(job->console, job->device.warning);
+    for (int i = 0; i < c->warnings.n; i++) dl_console_warning(job->console, c->warnings.at[i]);
     const dlr_state_value *source =
         job->checkpoint ? dlr_checkpoint_value(job->checkpoint, "source") : NULL;
     if (source && source->kind == DLR_STATE_TEXT &&
         (strlen(source->text) != job->session->source->n ||
          memcmp(source->text, job->session->source->text, job->session->source->n) != 0))
-        dl_out_warning(job->console,
-                       dl_format(job->arena, "%s is not what the checkpoint was trained with",
-                                 job->model_path));
+        dl_console_warning(job->console,
+                           dl_format(job->arena, "%s is not what the checkpoint was trained with",
+                                     job->model_path));
     return dl_samples_settle(c, err) && dl_predict_scales(job, err) &&
            dl_session_predict(job->session, 0, NULL, err) && dl_predict_input(job, err);
 }
@@ -376,7 +376,7 @@ static void print_json(const dl_predict_job *job, const char *path, int threads)
         if (job->scored)
             put_errors(job, &b, "rmse", dlr_score_rmse), put_errors(job, &b, "mae", dlr_score_mae);
     }
-    dl_out_text(job->console, "%s}\n", b.at);
+    dl_console_text(job->console, "%s}\n", b.at);
     dl_buf_free(&b);
 }
 
@@ -384,11 +384,11 @@ static void print_json(const dl_predict_job *job, const char *path, int threads)
 static void print_errors(const dl_predict_job *job, const char *what,
                          double (*error)(const dlr_score *, int64_t, int64_t)) {
     for (int64_t s = 0; s < job->steps; s++) {
-        if (job->rolls) dl_out_text(job->console, "  step %-6lld", (long long)s + 1);
-        dl_out_text(job->console, "  %s", what);
+        if (job->rolls) dl_console_text(job->console, "  step %-6lld", (long long)s + 1);
+        dl_console_text(job->console, "  %s", what);
         for (int64_t c = 0; c < job->score.channels; c++)
-            dl_out_text(job->console, " %.6g", error(&job->score, s, c));
-        dl_out_text(job->console, "\n");
+            dl_console_text(job->console, " %.6g", error(&job->score, s, c));
+        dl_console_text(job->console, "\n");
     }
 }
 
@@ -398,7 +398,7 @@ static void print(const dl_predict_job *job, const char *path) {
         print_json(job, path, threads);
         return;
     }
-    dl_out_text(
+    dl_console_text(
         job->console,
         "%s, %s\n  weights     %s\n  samples     %s\n  memory      %.1f MiB with %d threads, "
         "exactly\n",
@@ -406,8 +406,8 @@ static void print(const dl_predict_job *job, const char *path) {
         dl_shown(job->arena, job->weights ? job->weights : job->checkpoint->path), job->way,
         (double)dl_plan_peak(job->plan, threads) / 0x1p20, threads);
     if (!path) return;
-    dl_out_text(job->console, "  written     %lld to %s in %.1f s\n", (long long)job->predicted,
-                dl_shown(job->arena, path), job->seconds);
+    dl_console_text(job->console, "  written     %lld to %s in %.1f s\n", (long long)job->predicted,
+                    dl_shown(job->arena, path), job->seconds);
     if (job->scored)
         print_errors(job, "RMSE", dlr_score_rmse), print_errors(job, "mean |error|", dlr_score_mae);
 }
@@ -432,8 +432,9 @@ static bool predict(dl_predict_job *job, int argc, char **argv, dl_error *err) {
     if (!dry && !dl_predict_all(job, path, err)) return false;
     print(job, dry ? NULL : path);
     if (job->not_finite)
-        dl_out_warning(job->console, dl_format(job->arena, "%lld predicted values are not finite",
-                                               (long long)job->not_finite));
+        dl_console_warning(job->console,
+                           dl_format(job->arena, "%lld predicted values are not finite",
+                                     (long long)job->not_finite));
     return true;
 }
 

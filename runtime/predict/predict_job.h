@@ -2,7 +2,7 @@
 #ifndef DLC_PREDICT_JOB_H
 #define DLC_PREDICT_JOB_H
 #include "compiler/session.h"
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 #include "runtime/data/dataset.h"
 #include "runtime/formats/checkpoint.h"
 #include "runtime/formats/hdf5_write.h"
@@ -46,7 +46,7 @@ typedef struct {
 typedef struct {
     dl_arena *arena;
     dl_config *config;
-    const dl_out *console; /* where text goes */
+    const dl_console *console; /* where text goes */
     /* the model */
     dlr_checkpoint *checkpoint; /* NULL: */
     const char *weights;        /* a file of weights */

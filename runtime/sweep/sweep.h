@@ -29,11 +29,11 @@ const char *dl_sweep_dir(dl_arena *arena, const char *id, int argc, char *const 
  * file; DL_IO. */
 bool dl_sweep_fits(dl_arena *arena, const dl_sweep_file *file, int ranks, int argc,
                    char *const *argv, const dl_option *options, const char **prefix,
-                   const dl_out *out, dl_error *err);
+                   const dl_console *out, dl_error *err);
 /* The options of a command, and those of the runs that it is given for, which it is given, too. */
 const dl_option *dl_sweep_options(dl_arena *arena, const dl_option *own, const dl_option *of_runs);
 /* The help of a command: its text, its options and all keys. */
-void dl_sweep_print_help(const dl_out *out, const char *usage, const dl_option *own,
+void dl_sweep_print_help(const dl_console *out, const char *usage, const dl_option *own,
                          const dl_config *c);
 /* Takes an option out of the words of a command line: "--NAME VALUE" and "--NAME=VALUE", or, where
  * it has no value, "--NAME". */
@@ -60,8 +60,8 @@ bool dl_sweep_end(const dl_sweep_run *s, dl_run_job *p, bool ok, const dl_error 
 
 /* A table of all trials that were taken, the best marked; or one JSON object. Errors: as
  * dlr_trials_read. */
-bool dl_sweep_print(const dl_out *out, dl_arena *arena, const char *dir, const dl_sweep_file *file,
-                    bool json, dl_error *err);
+bool dl_sweep_print(const dl_console *out, dl_arena *arena, const char *dir,
+                    const dl_sweep_file *file, bool json, dl_error *err);
 
 /* ---- sweep_create.c, sweep_agent.c: commands ---- */
 

@@ -40,7 +40,7 @@ typedef struct {
     const dl_sweep_file *file;
     dlr_trial_maker maker;
     const dl_option *options;
-    const dl_out *out;
+    const dl_console *out;
     char **argv; /* of a run */
     sigset_t watched, before;
     bool stopped; /* a signal asked for it */

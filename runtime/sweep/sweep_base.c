@@ -90,12 +90,12 @@ static bool check_metric(dl_arena *arena, const dl_session *s, const dl_sweep_fi
 
 /* ---- command lines ---- */
 
-void dl_sweep_print_help(const dl_out *out, const char *usage, const dl_option *own,
+void dl_sweep_print_help(const dl_console *out, const char *usage, const dl_option *own,
                          const dl_config *c) {
     dl_buf b = {0};
     dl_puts(&b, usage);
     dl_config_put_help(&b, own, c);
-    dl_out_puts(out, b.at);
+    dl_console_puts(out, b.at);
     dl_buf_free(&b);
 }
 
@@ -126,13 +126,13 @@ static const char *prefix_of(dl_arena *arena, const dl_config *c) {
 
 bool dl_sweep_fits(dl_arena *arena, const dl_sweep_file *file, int ranks, int argc,
                    char *const *argv, const dl_option *options, const char **prefix,
-                   const dl_out *out, dl_error *err) {
+                   const dl_console *out, dl_error *err) {
     dl_arena *own = dl_arena_new(arena);
     dl_config *c = dl_config_open(own, argc, argv, options, err);
     dl_buf faults = {0};
     dl_session *s =
         c && dl_config_take_model(c, err) ? dl_session_open(own, c, ranks, &faults, err) : NULL;
-    if (!s) dl_out_diagnostics(out, faults.at);
+    if (!s) dl_console_diagnostics(out, faults.at);
     dl_buf_free(&faults);
     bool ok = s != NULL;
     if (ok && dl_config_option(c, "dry_run"))

@@ -120,10 +120,10 @@ static void put_words(dl_buf *b, int argc, char *const *argv) {
     }
 }
 
-static void tell_made(const dl_out *out, const dl_sweep_file *f, const char *dir, int ranks,
+static void tell_made(const dl_console *out, const dl_sweep_file *f, const char *dir, int ranks,
                       int argc, char *const *argv) {
     dl_buf b = {0};
-    for (int i = 0; i < f->warnings.n; i++) dl_out_warning(out, f->warnings.at[i]);
+    for (int i = 0; i < f->warnings.n; i++) dl_console_warning(out, f->warnings.at[i]);
     dl_putf(&b, "sweep %s: %s", dir, dl_sweep_methods[f->method]);
     if (f->trials >= 0)
         dl_putf(&b, ", %lld trials of", (long long)f->trials);
@@ -138,11 +138,11 @@ static void tell_made(const dl_out *out, const dl_sweep_file *f, const char *dir
     put_words(&b, argc, argv);
     dl_putf(&b, " --sweep_id=%s\n  how it stands:                 dlrun sweep --status %s\n", dir,
             dir);
-    dl_out_puts(out, b.at);
+    dl_console_puts(out, b.at);
     dl_buf_free(&b);
 }
 
-static void tell_made_json(const dl_out *out, const dl_sweep_file *f, const char *id,
+static void tell_made_json(const dl_console *out, const dl_sweep_file *f, const char *id,
                            const char *dir) {
     dl_buf b = {0};
     dl_puts(&b, "{");
@@ -156,11 +156,11 @@ static void tell_made_json(const dl_out *out, const dl_sweep_file *f, const char
     else
         dl_puts(&b, "null");
     dl_puts(&b, "}\n");
-    dl_out_puts(out, b.at);
+    dl_console_puts(out, b.at);
     dl_buf_free(&b);
 }
 
-static bool make(const dl_out *out, dl_arena *arena, const char *path, int ranks, int argc,
+static bool make(const dl_console *out, dl_arena *arena, const char *path, int ranks, int argc,
                  char **argv, const dl_option *options, dl_error *err) {
     dl_config *c = dl_config_open(arena, argc, argv, options, err);
     const char *given = c ? dl_config_option(c, "sweep_id") : NULL, *id = given;
@@ -185,8 +185,8 @@ static bool make(const dl_out *out, dl_arena *arena, const char *path, int ranks
 
 /* ---- one that is there ---- */
 
-static bool status(const dl_out *out, dl_arena *arena, const dl_config *c, int argc, char **argv,
-                   const dl_option *options, dl_error *err) {
+static bool status(const dl_console *out, dl_arena *arena, const dl_config *c, int argc,
+                   char **argv, const dl_option *options, dl_error *err) {
     const char *dir = dl_sweep_dir(arena, dl_config_option(c, "status"), argc, argv, options, err);
     const dl_sweep_file *f = dir ? dl_sweep_open(arena, dir, err) : NULL;
     return f && dl_sweep_print(out, arena, dir, f, dl_config_option(c, "json") != NULL, err);

@@ -30,7 +30,7 @@ typedef struct {
     const char **cells; /* [rows][columns] */
 } table;
 
-static void print(const dl_out *out, const table *t) {
+static void print(const dl_console *out, const table *t) {
     dl_buf b = {0};
     for (int i = 0; i < t->rows; i++) {
         for (int k = 0; k < t->columns; k++) {
@@ -44,7 +44,7 @@ static void print(const dl_out *out, const table *t) {
         }
         dl_puts(&b, "\n");
     }
-    dl_out_puts(out, b.at);
+    dl_console_puts(out, b.at);
     dl_buf_free(&b);
 }
 
@@ -57,7 +57,7 @@ static const char *value_of(dl_arena *arena, const dl_yaml *values, const char *
     return v->kind == DL_YAML_LIST || v->kind == DL_YAML_MAP ? dl_yaml_show(arena, v) : v->text;
 }
 
-static void print_table(const dl_out *out, dl_arena *arena, const dl_sweep_file *f,
+static void print_table(const dl_console *out, dl_arena *arena, const dl_sweep_file *f,
                         const dlr_trials *all) {
     enum { BEFORE = 2, AFTER = 4 };
     const dlr_trial *best = f->metric ? best_of(all, f->maximize) : NULL;
@@ -89,29 +89,30 @@ static void print_table(const dl_out *out, dl_arena *arena, const dl_sweep_file 
     if (all->list.n) print(out, &t);
     for (int i = 0; i < all->list.n; i++)
         if (all->list.at[i].why && all->list.at[i].state != DLR_TRIAL_DONE)
-            dl_out_text(out, "trial %lld: %s\n", (long long)all->list.at[i].number,
-                        dl_yaml_show(
-                            arena, dl_yaml_string(arena, all->list.at[i].why, (dl_yaml_place){0})));
+            dl_console_text(out, "trial %lld: %s\n", (long long)all->list.at[i].number,
+                            dl_yaml_show(arena, dl_yaml_string(arena, all->list.at[i].why,
+                                                               (dl_yaml_place){0})));
 }
 
-static void print_head(const dl_out *out, const dl_sweep_file *f, const dlr_trials *all) {
+static void print_head(const dl_console *out, const dl_sweep_file *f, const dlr_trials *all) {
     static const char *const words[] = {"done", "failed", "runs", "waits", "lost"};
     enum { WORDS = sizeof words / sizeof *words };
     int count[WORDS] = {0};
     for (int i = 0; i < all->list.n; i++)
         for (int k = 0; k < WORDS; k++)
             count[k] += strcmp(state_of(&all->list.at[i]), words[k]) == 0;
-    dl_out_text(out, "%s: %s", all->dir, dl_sweep_methods[f->method]);
-    if (f->metric) dl_out_text(out, ", %s %s", f->maximize ? "maximize" : "minimize", f->metric);
+    dl_console_text(out, "%s: %s", all->dir, dl_sweep_methods[f->method]);
+    if (f->metric)
+        dl_console_text(out, ", %s %s", f->maximize ? "maximize" : "minimize", f->metric);
     if (f->trials >= 0)
-        dl_out_text(out, "; %lld trials", (long long)f->trials);
+        dl_console_text(out, "; %lld trials", (long long)f->trials);
     else
-        dl_out_text(out, "; trials without end");
+        dl_console_text(out, "; trials without end");
     for (int k = 0; k < WORDS; k++)
-        if (count[k]) dl_out_text(out, ", %d %s", count[k], words[k]);
+        if (count[k]) dl_console_text(out, ", %d %s", count[k], words[k]);
     if (f->trials > all->list.n)
-        dl_out_text(out, ", %lld to come", (long long)f->trials - all->list.n);
-    dl_out_text(out, "\n");
+        dl_console_text(out, ", %lld to come", (long long)f->trials - all->list.n);
+    dl_console_text(out, "\n");
 }
 
 /* ---- JSON ---- */
@@ -155,7 +156,7 @@ static void put_trial(dl_buf *b, const dlr_trial *t) {
     dl_puts(b, "}");
 }
 
-static void print_json(const dl_out *out, const dl_sweep_file *f, const dlr_trials *all) {
+static void print_json(const dl_console *out, const dl_sweep_file *f, const dlr_trials *all) {
     dl_buf b = {0};
     const dlr_trial *best = f->metric ? best_of(all, f->maximize) : NULL;
     dl_puts(&b, "{");
@@ -172,11 +173,11 @@ static void print_json(const dl_out *out, const dl_sweep_file *f, const dlr_tria
         put_trial(&b, &all->list.at[i]);
     }
     dl_puts(&b, "]}\n");
-    dl_out_puts(out, b.at);
+    dl_console_puts(out, b.at);
     dl_buf_free(&b);
 }
 
-bool dl_sweep_print(const dl_out *out, dl_arena *arena, const char *dir, const dl_sweep_file *f,
+bool dl_sweep_print(const dl_console *out, dl_arena *arena, const char *dir, const dl_sweep_file *f,
                     bool json, dl_error *err) {
     dlr_trials all;
     if (!dlr_trials_read(arena, dir, f->metric, f->maximize, &all, err)) return false;

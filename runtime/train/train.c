@@ -9,7 +9,6 @@
 #include "ir/base/tags.h"
 #include "runtime/base/debug.h"
 #include "runtime/base/memory.h"
-#include "runtime/base/signals.h"
 #include "runtime/exec/not_finite.h"
 #include "runtime/formats/log.h"
 #include "runtime/train/again.h"
@@ -116,7 +115,7 @@ static bool pause_run(dlr_run *r, dl_error *err) {
         return false;
     return dl_fail(err, DL_REQUEUE,
                    "stopped by %s after step %lld (epoch %lld); checkpoint written: %s goes on",
-                   r->asked ? dlr_signal_name(r->asked) : "stop_after", (long long)r->at.iteration,
+                   r->asked ? dl_signal_name(r->asked) : "stop_after", (long long)r->at.iteration,
                    (long long)r->at.epoch + 1,
                    r->o->go_on ? r->o->go_on : "the same command with --resume");
 }
@@ -462,7 +461,9 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_run r = {.o = o, .arena = arena, .exec = o->exec, .watches = dlr_debugs("nan")};
 
-    dlr_signals_watch(); /* from here on, so that a signal before the first step counts, too */
+    dl_console_stoppable(
+        o->console,
+        DL_STOP_LATER); /* from here on, so that a signal before the first step counts, too */
     bool ok = start(&r, err);
     if (ok) log_process(o, o->style->begin);
     if (ok) dlr_gate("begin", 0);

@@ -1,6 +1,7 @@
 /* The training loop: a run as system A's program does it, from its first log line to its last. */
 #ifndef DLR_TRAIN_H
 #define DLR_TRAIN_H
+#include "ir/base/console.h"
 #include "runtime/data/dataset.h"
 #include "runtime/exec/exec.h"
 #include "runtime/formats/wandb.h"
@@ -38,8 +39,9 @@ typedef struct {
 } dlr_run_ranks;
 
 typedef struct {
-    dlr_exec *exec;        /* programs "train" and "eval" */
-    const dlr_rundir *dir; /* dlr_train alone, and */
+    dlr_exec *exec;            /* programs "train" and "eval" */
+    const dl_console *console; /* asked between steps whether to stop; NULL: nobody is */
+    const dlr_rundir *dir;     /* dlr_train alone, and */
     const dlr_record_style *style;
     dlr_schedule schedule;              /* the loop fills in its steps */
     const dlr_plateau_options *plateau; /* lowers the rate after epochs without improvement; NULL:
@@ -91,10 +93,10 @@ dlr_train_ring dlr_train_ring_of(const dl_plan *plan, int workers);
 
 /* Trains for `epochs` epochs, or `steps` steps; writes all that rundir.h lists. Errors: those of
  * data, files and options; DL_NUMERIC when a loss, or a tensor of a checkpoint, is not finite (the
- * newest checkpoint stays); DL_REQUEUE when a signal, or stop_after, asked to stop: then a
- * checkpoint is written and `resume` goes on from there to the same bits. Signals stay watched
- * (signals.h) afterwards, since a program that is asked to stop then still has weights to write and
- * a status to return. */
+ * newest checkpoint stays); DL_REQUEUE when the user, or stop_after, asked to stop: then a
+ * checkpoint is written and `resume` goes on from there to the same bits. Requests are taken as
+ * DL_STOP_LATER (console.h) from the call on, and afterwards, since a program that is asked to stop
+ * then still has weights to write and a status to return. */
 bool dlr_train(const dlr_train_options *options, dl_error *err);
 
 /* Trains on exactly the batches of a file (feed.h), without data set, validation or checkpoint, and

@@ -1,5 +1,4 @@
 /* Back to the newest checkpoint, to find where a loss stopped being finite. */
-#include "runtime/base/signals.h"
 #include "runtime/formats/log.h"
 #include "runtime/train/again.h"
 #include "runtime/train/train_parts.h"
@@ -21,7 +20,7 @@ static bool back(void *loop, int64_t *done, dl_error *err) {
 static bool feed(void *loop, dl_error *err) {
     const search *s = loop;
     dlr_batch batch;
-    if (!s->run->o->ranks.comm && dlr_signal_pending())
+    if (!s->run->o->ranks.comm && dl_console_stop_requested(s->run->o->console))
         return dl_fail(err, DL_REQUEUE, "the search was stopped by a signal");
     if (!dlr_prefetch_next(s->run->batches, &batch, err)) return false;
     dlr_feed_batch(&s->run->feed, &batch);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "ir/base/hash.h"
-#include "runtime/base/signals.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/state.h"
 #include "runtime/train/train_parts.h"
@@ -67,12 +66,12 @@ int64_t dlr_run_start_largest(dlr_comm *comm, int32_t flags[2], const char *what
 bool dlr_run_ask(dlr_run *r, dl_error *err) {
     dlr_comm *comm = r->o->ranks.comm;
     if (!comm) {
-        r->asked = dlr_signal_pending();
+        r->asked = dl_console_stop_requested(r->o->console);
         return true;
     }
     if (r->asking && !dlr_comm_wait(comm, r->ticket, err)) return false;
     if (r->asking) r->asked = r->flags[1];
-    r->flags[0] = dlr_signal_pending();
+    r->flags[0] = dl_console_stop_requested(r->o->console);
     r->asking = true;
     r->ticket = dlr_run_start_largest(comm, r->flags, "all_reduce of signals at a step's end");
     return true;

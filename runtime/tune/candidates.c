@@ -196,7 +196,7 @@ static void tell(const dl_tuning *t, const dl_trial *trial, int way, const char 
         dl_put_line(&b, k->locs.at[i]);
     }
     dl_putf(&b, "%s made as %s %s: it is not used", k->locs.n ? ")" : "", trial->names[way], what);
-    dl_out_warning(t->out, b.at);
+    dl_console_warning(t->out, b.at);
     dl_buf_free(&b);
 }
 
@@ -235,7 +235,7 @@ static bool agrees(const dl_tuning *t, dl_arena *arena, dlr_exec *exec, const dl
 /* ---- the fastest ---- */
 
 /* DLR_DEBUG=tune: a line for each way, with the least time that it took. */
-static void list(const dl_out *out, const dl_trial *trial, const bool *agree, const int64_t *ns,
+static void list(const dl_console *out, const dl_trial *trial, const bool *agree, const int64_t *ns,
                  int best) {
     const dl_kernel *k = trial->kernel;
     dl_buf b = {0};
@@ -248,7 +248,7 @@ static void list(const dl_out *out, const dl_trial *trial, const bool *agree, co
             dl_puts(&b, ": differs");
         dl_putf(&b, " as %s%s\n", trial->names[v], v == best ? ", taken" : "");
     }
-    dl_out_diagnostics(out, b.at);
+    dl_console_diagnostics(out, b.at);
     dl_buf_free(&b);
 }
 

@@ -65,7 +65,8 @@ static bool ask_all(dl_tuning *t, int n, dl_trial *trials, dl_error *err) {
     bool ok = dlr_libraries_begin(&here, t->driver, t->ordinal, there(t), err);
     for (int l = 0; ok && l < DL_NLIBRARIES; l++)
         if (here.why[l].code && t->out)
-            dl_out_warning(t->out, dl_format(t->arena, "%s: it is not tried", here.why[l].message));
+            dl_console_warning(t->out,
+                               dl_format(t->arena, "%s: it is not tried", here.why[l].message));
     for (int i = 0; ok && i < n; i++) ask(t, &here, &trials[i]);
     dlr_libraries_end(&here);
     return ok;

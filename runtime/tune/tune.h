@@ -7,7 +7,7 @@
 #include "compiler/compile.h"
 #include "compiler/trial.h"
 #include "frontends/yaml/config.h"
-#include "ir/base/out.h"
+#include "ir/base/console.h"
 #include "runtime/cuda/library.h"
 #include "runtime/exec/exec.h"
 
@@ -21,7 +21,7 @@ typedef struct {
     const dlr_driver *driver;
     int ordinal;                      /* of its devices */
     int64_t libraries[DL_NLIBRARIES]; /* versions of those that are there; 0: not */
-    const dl_out *out; /* warned of a variant that is not used, and why; NULL: nobody is */
+    const dl_console *out; /* warned of a variant that is not used, and why; NULL: nobody is */
     /* found */
     int kernels, tried, changed, called,
         rejected;         /* with several ways; of these not in the cache; of those made

@@ -253,6 +253,42 @@ def result_types():
         yield f"| {title} | {', '.join(found[made])} |"
 
 
+# Where a library may print, exit or handle signals, and why.
+PROCESS = {
+    "ir/base/status.c": "dl_panic: a fault of ours, told where it is",
+    "ir/base/sandbox.c": "a child process",
+    "ir/base/lifeline.c": "a child process that its parent left",
+    "ir/base/output.c": "flushes a stream before a file takes its descriptor",
+    "compiler/jit/process.c": "a child process; an ignored SIGCHLD is set to its default while one runs",
+    "runtime/data/hdf5_child.c": "a child process",
+    "runtime/launch/launch.c": "a child process that becomes mpirun",
+    "runtime/sweep/sweep_agent.c": "a child process that becomes dlrun",
+    "dldata/hdf5_file.c": "a child process",
+    "runtime/cuda/work.c": "DLR_DEBUG=launches",
+    "runtime/comm/flight.c": "a lost rank without a run's directory: the process is about to end",
+    "runtime/formats/terminal.c": "the log and its progress bar",
+}
+
+
+def libraries(files):
+    """Programs alone (cli/) print, exit and handle signals; a library returns errors and gives its text to a dl_console."""
+    own = re.compile(r"(?<![\w.>])(?:printf|puts|putchar|_?exit|abort|signal|sigaction|raise)\(|\b(?:stdout|stderr|STD(?:OUT|ERR)_FILENO)\b")
+    names = [n for n in files if n.suffix in {".c", ".h"} and n.parts[0] not in {"tests", "cli", "tools", "bench", "examples"}]
+    used = set()
+    for name in names:
+        text = re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', lambda m: re.sub(r"[^\n]", " ", m.group()), read(name), flags=re.S)
+        for number, line in enumerate(text.splitlines(), 1):
+            if not own.search(line):
+                continue
+            if str(name) in PROCESS:
+                used.add(str(name))
+            else:
+                yield f"{name}:{number} prints, exits or handles a signal: {line.strip()[:100]}"
+    for name in sorted(set(PROCESS) - used):
+        yield f"{name} no longer does what tests/structure/check_house.py lets it do"
+    yield len(names)
+
+
 def precision(files):
     """docs/precision.md has the categories of the op table, and what test_amp checks of functions. With UPDATE=1 they are written."""
     name, text = "docs/precision.md", read("docs/precision.md")
@@ -353,7 +389,7 @@ def words(files):
     yield from house_words.faults(files, read, room_of, included)
 
 
-RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, precision, dumps, clock, counted, format, words)}
+RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, libraries, precision, dumps, clock, counted, format, words)}
 
 
 def main(names):

@@ -123,7 +123,7 @@ static void take_warning(void *to, const char *text) {
     int fd = lets_go ? open(lets_go, O_WRONLY) : -1;
     if (fd >= 0) CHECK(write(fd, "\n", 1) == 1 && close(fd) == 0);
 }
-static const dl_out listener = {.warning = take_warning};
+static const dl_console listener = {.warning = take_warning};
 
 static bool compile(const char *cc, dl_plan_object *o, int *compiled, dl_error *err) {
     setenv("CC", cc, 1);
@@ -226,8 +226,9 @@ static void test_ignored_child(void) {
 
 static volatile sig_atomic_t heard;
 static void hear(int number) { heard = number; }
+static int find_heard(void *of) { return (void)of, heard; }
 
-/* Who handles the signal is told, and goes on; nobody is told twice that it takes long. */
+/* A request to stop kills the compiler, and is returned; one warning that it takes long. */
 static void test_patience(void) {
     dl_error err = {0};
     const char *tmp = in("patience");
@@ -244,9 +245,10 @@ static void test_patience(void) {
     CHECK(log && !strcmp(log, dl_format(arena, "%s\n", tmp)), "temporary files lie in the folder");
     lets_go = NULL;
     signal(SIGUSR1, hear);
+    const dl_console asked = {.warning = take_warning, .stop_requested = find_heard};
     char *const kills[] = {"/bin/sh", "-c", "kill -USR1 $PPID; sleep 1000", NULL};
     c = (dl_command){.argv = kills, .log = c.log};
-    CHECK(dl_run_all(1, &c, tmp, 1000, &listener, &err) == SIGUSR1 && heard == 0 && warnings == 1);
+    CHECK(dl_run_all(1, &c, tmp, 1000, &asked, &err) == SIGUSR1 && warnings == 1);
     CHECK(c.status != -1 && WIFSIGNALED(c.status) && WTERMSIG(c.status) == SIGKILL);
     char *const missing[] = {"/no/compiler", NULL};
     c = (dl_command){.argv = missing, .log = c.log};

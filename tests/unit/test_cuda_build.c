@@ -284,7 +284,7 @@ static void take_warning(void *to, const char *text) {
     (void)to;
     warned = dl_strdup(arena, text);
 }
-static const dl_out listener = {.warning = take_warning};
+static const dl_console listener = {.warning = take_warning};
 
 /* Many sources, two of them equal: compiled once, the second time served, and the same by any
  * number of threads; what is damaged in the cache is compiled anew. */

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/signals.h"
 #include "compiler/cuda/emulate.h"
 #include "compiler/jit/jit_cc.h"
 #include "ir/base/input.h"
@@ -43,6 +44,10 @@ static const char *read_text(const char *path) {
     return text ? text : "";
 }
 
+static void take_stops(void *of, dl_stop how) { (void)of, cli_signals(how); }
+static int find_stop(void *of) { return (void)of, cli_signal_pending(); }
+static const dl_console console = {.stoppable = take_stops, .stop_requested = find_stop};
+
 static dl_plan_object last;
 /* How many were compiled; -1: an error. */
 static int compile(const char *cc, dl_error *err) {
@@ -51,7 +56,7 @@ static int compile(const char *cc, dl_error *err) {
     unlink(in("words"));
     last = (dl_plan_object){.source = "int answer(void) { return 42; }\n"};
     *err = (dl_error){0};
-    return dl_jit_compile(arena, 1, &last, &target, NULL, &compiled, err) ? compiled : -1;
+    return dl_jit_compile(arena, 1, &last, &target, &console, &compiled, err) ? compiled : -1;
 }
 
 /* What is not there is an error that names it, and says what to do; nothing is compiled by another

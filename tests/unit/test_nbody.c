@@ -251,6 +251,8 @@ static char *make(dl_arena *arena, const nbody_setup *s, const char *path, size_
     return dl_read_file(arena, path, 1 << 28, n, &err);
 }
 
+static int find_one(void *of) { return (void)of, 1; }
+
 static void test_file(const char *dir) {
     dl_arena *arena = dl_arena_new(NULL);
     nbody_setup s = setup(16, 20, 1, 8, 1), two = setup(16, 20, 1, 8, 2),
@@ -291,7 +293,7 @@ static void test_file(const char *dir) {
           err.message);
     setrlimit(RLIMIT_FSIZE, &old);
     err = (dl_error){0};
-    sig_atomic_t stop = 1;
+    const dl_console stop = {.stop_requested = find_one};
     CHECK(!volume_file_write(path, &s, zero, zero, &stop, &err) && err.code == DL_OK, "%s",
           err.message);
     size_t again;

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "compiler/session.h"
-#include "runtime/base/signals.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/state.h"
 #include "runtime/report/figures.h"
@@ -231,30 +230,6 @@ static void test_directory_stopped(void) {
     }
 }
 
-static void test_signals(void) {
-    dlr_signals_watch();
-    CHECK(dlr_signal_pending() == 0);
-    raise(SIGUSR1), raise(SIGTERM), raise(SIGTERM);
-    CHECK(dlr_signal_pending() == SIGUSR1, "the first one counts");
-    CHECK_STR(dlr_signal_name(SIGUSR1), "SIGUSR1");
-    dlr_signals_watch();
-    CHECK(dlr_signal_pending() == 0);
-
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) { /* a second Ctrl-C ends it */
-        dlr_signals_watch();
-        fclose(stderr), close(2);
-        raise(SIGINT);
-        if (dlr_signal_pending() != SIGINT) _exit(1);
-        raise(SIGINT);
-        _exit(2);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "status %x", (unsigned)status);
-}
-
 /* Each row has its panels; a row that is `like` another one has its colours: equal data, equal
  * pixels. */
 static void test_figures(dlr_exec *e) {
@@ -299,7 +274,6 @@ int main(void) {
     dlr_exec_close(e);
     test_directory();
     test_directory_stopped();
-    test_signals();
     CHECK(dl_remove_tree(folder, &err), "%s", err.message);
     dl_arena_free(arena);
     return dl_test_end();

@@ -26,7 +26,7 @@ static dl_buf told;
 static bool no_maps, no_images; /* the driver makes no tensor maps, none of images */
 
 static void hear(void *to, const char *what) { (void)to, dl_puts(&told, what); }
-static const dl_out listener = {.warning = hear};
+static const dl_console listener = {.warning = hear};
 
 static dl_module *parse(dl_error *err) {
     const char *text = dl_format(arena,
