@@ -63,7 +63,7 @@ static void put_metrics(dl_arena *arena, const dlr_averages *a, dlr_state_list *
  * metric. */
 static void put_scaler(dl_arena *arena, const dlr_run *r, dlr_state_list *list) {
     double *numbers = put_reals(arena, list, "scaler", r->trained.n + 2);
-    numbers[0] = r->scaler.last, numbers[1] = (double)r->lost;
+    numbers[0] = r->steps.scaler.last, numbers[1] = (double)r->lost;
     for (int i = 0; i < r->trained.n; i++) numbers[i + 2] = (double)r->trained.terms[i].lost;
 }
 
@@ -72,8 +72,8 @@ static dlr_state_list values_of(dl_arena *arena, const dlr_run *r, bool scales) 
     put_text(arena, &list, "model", dlr_exec_plan(r->exec)->model);
     put_int(arena, &list, "epoch_batches", r->epoch_batches);
     put_int(arena, &list, "batch", r->global_batch);
-    *put_reals(arena, &list, "epoch_seconds", 1) = r->seconds;
-    *put_reals(arena, &list, "epoch_wait", 1) = r->wait;
+    *put_reals(arena, &list, "epoch_seconds", 1) = r->steps.seconds;
+    *put_reals(arena, &list, "epoch_wait", 1) = r->steps.wait;
     *put_reals(arena, &list, "learning_rate", 1) = r->last_rate;
     put_metrics(arena, &r->trained, &list);
     put_int(arena, &list, "best_epoch", r->best_epoch);

@@ -9,7 +9,7 @@
 #include "runtime/report/profile.h"
 #include "runtime/report/sink.h"
 #include "runtime/train/feed.h"
-#include "runtime/train/scaler.h"
+#include "runtime/train/steps.h"
 #include "runtime/train/torch_run.h"
 #include "runtime/train/train.h"
 
@@ -70,8 +70,9 @@ typedef struct {
     const dlr_train_options *o;
     dl_arena *arena;
     dlr_exec *exec;
-    int train, eval;            /* programs */
-    dlr_view loss, rate, valid; /* "loss" and "Learning Rate" of train, "loss" of eval */
+    int eval;             /* the program */
+    dlr_steps steps;      /* of "train" */
+    dlr_view rate, valid; /* "Learning Rate" of train, "loss" of eval */
     dlr_feed feed;
     dlr_prefetch *batches;
     dlr_prefetch_raw raw;  /* of files' numbers: the device does the rest, */
@@ -82,13 +83,8 @@ typedef struct {
     dlr_rates rates;
     dlr_plateau plateau; /* where o->plateau is set */
 
-    bool watches;      /* DLR_DEBUG=nan */
-    const char *found; /* of the newest run: what is not finite; NULL: nothing, or it was not
-                          watched */
-
-    dlr_scaler scaler; /* of `train` */
-    int64_t lost;      /* skipped steps of the epoch whose loss is not finite, and left out of its
-                          mean */
+    int64_t lost; /* skipped steps of the epoch whose loss is not finite, and left out of its
+                     mean */
 
     int asked;   /* the signal by which any rank was asked to stop; 0: none was */
     bool asking; /* that is on its way: */
@@ -96,11 +92,7 @@ typedef struct {
     int32_t flags[2]; /* ours, and the largest of all */
 
     dlr_state at;       /* steps that are done */
-    int started;        /* later steps that are under way */
     int64_t first;      /* iteration that this process began at */
-    bool in_step;       /* a step's range has begun */
-    double seconds;     /* spent on the current epoch's steps so far */
-    double wait;        /* of them, for batches */
     double last_rate;   /* of the newest step */
     int64_t best_epoch; /* that of at.best_loss, from 0 */
     const char *from;   /* what --resume=DIR named when the run's first checkpoint was taken over;
@@ -144,6 +136,23 @@ void dlr_run_set_scale(const dlr_run *r);
  * steps since the newest checkpoint are made again to find where. Weights, batches and r->at are
  * others then. */
 const char *dlr_run_find_not_finite(dlr_run *r);
+
+/* train_steps.c: the run as the step loop's: feeds it, and takes each step's results. */
+void dlr_run_open_steps(dlr_run *r);
+/* Saves everything and says so, where the run was asked to stop. False, with DL_REQUEUE. */
+bool dlr_run_pause(dlr_run *r, dl_error *err);
+/* Checks a loss of the program "eval", which was just run. Errors: DL_NUMERIC. */
+bool dlr_run_check_loss(dlr_run *r, const char *what, double loss, dl_error *err);
+/* train_validate.c: mean loss and metrics over the validation's batches (of an epoch), or over one
+ * of them. The ring of batches serves validation, too, and is then at the next epoch's start. */
+bool dlr_run_validate(dlr_run *r, bool epoch, double *mean, dl_error *err);
+/* Records the untrained model on the first batch of either data set. */
+bool dlr_run_record_untrained(dlr_run *r, dl_error *err);
+/* train_epoch.c: an epoch's steps; then validation, records and a checkpoint. */
+bool dlr_run_train_epoch(dlr_run *r, dl_error *err);
+bool dlr_run_finish_epoch(dlr_run *r, dl_error *err);
+/* Log lines about the process as a whole. */
+void dlr_run_log_process(const dlr_train_options *o, const char *lines);
 
 /* train_resume.c: the newest checkpoint of the directory, or of that which o->resume_from names,
  * our own or PyTorch's, into the run; a log line says what was found. Of another run's, its points

@@ -36,7 +36,7 @@ static void restore_plateau(dlr_plateau *p, double init, const dlr_checkpoint *c
 static void restore_scaler_numbers(dlr_run *r, const dlr_checkpoint *c) {
     const dlr_state_value *v = dlr_checkpoint_value(c, "scaler");
     if (!v || v->kind != DLR_STATE_REALS || v->n_reals != r->trained.n + 2) return;
-    r->scaler.last = v->reals[0], r->lost = (int64_t)v->reals[1];
+    r->steps.scaler.last = v->reals[0], r->lost = (int64_t)v->reals[1];
     for (int i = 0; i < r->trained.n; i++) r->trained.terms[i].lost = (int64_t)v->reals[i + 2];
 }
 
@@ -116,7 +116,7 @@ static bool load(dlr_run *r, const dlr_checkpoint *c, dl_error *err) {
         return false;
     r->at = c->state;
     r->at.values = NULL, r->at.n_values = 0; /* they are the checkpoint's memory */
-    r->seconds = real(c, "epoch_seconds"), r->wait = real(c, "epoch_wait"),
+    r->steps.seconds = real(c, "epoch_seconds"), r->steps.wait = real(c, "epoch_wait"),
     r->last_rate = real(c, "learning_rate");
     r->best_epoch = dlr_checkpoint_integer(c, "best_epoch");
     const dlr_state_value *from = dlr_checkpoint_value(c, "from");

@@ -112,7 +112,7 @@ static void write_count(dlr_exec *exec, const char *name, int64_t count) {
  * PyTorch's scaler, which begins anew); without a scaler the rate's schedule follows it, too. */
 static void write_steps(const dlr_run *r, const dlr_torch_training *t) {
     dlr_scaler_start(r->exec, r->o->loss_scale);
-    bool skipped = r->scaler.used.type && t->iters > t->steps;
+    bool skipped = r->steps.scaler.used.type && t->iters > t->steps;
     write_count(r->exec, "optimizer.step", skipped ? t->iters : t->steps);
     write_count(r->exec, DL_SCALER_SKIPPED, skipped ? t->iters - t->steps : 0);
 }

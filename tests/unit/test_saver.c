@@ -173,7 +173,7 @@ static void test_copy(void) {
         CHECK(newest("copy", NULL) == step - 1 && dlr_run_check_saved(&s.r, &err) &&
               s.r.saver.saving);
         make_step(&s.r, step + 100);
-        s.r.seconds = 17, s.r.at.best_loss = 3;
+        s.r.steps.seconds = 17, s.r.at.best_loss = 3;
         atomic_store(&fault.sleeps, false);
         if (!sharded) /* the next save takes it in */
             while (step % 2 && dlr_background_busy(s.r.saver.thread)) usleep(50);
