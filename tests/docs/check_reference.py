@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Holds docs/reference and docs/internals to their sources and to their form.
+
+    check_reference.py BUILD [--write]      --write puts new tables into the pages
+
+Tables between `<!-- generated: NAME -->` and `<!-- /generated -->` are those of reference.py. Lines
+have at most 120 characters, sentences 40 words, 20 on average. Links and named sources lead to files
+that exist. Each table of reference.py stands on some page.
+"""
+import re
+import sys
+
+import check_prose
+import reference
+
+MEAN_SENTENCE = 20
+NEEDED = {"keys", "functions", "diagnostics", "exit-statuses", "environment", "help", "foreign-formats", "passes", "ops"}
+
+
+def prose_faults(text):
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > check_prose.LONGEST_LINE:
+            yield f"line {number} has {len(line)} characters"
+    for refused, what in check_prose.REFUSED.items():
+        found = re.search(rf".*(?:{refused}).*", check_prose.prose(text))
+        if found:
+            yield f"{what}: {found.group().strip()[:100]}"
+    lengths = []
+    for sentence in check_prose.sentences(text):
+        lengths.append(len(check_prose.words(sentence)))
+        if lengths[-1] > check_prose.LONGEST_SENTENCE:
+            yield f"a sentence of {lengths[-1]} words: {' '.join(sentence.split())[:80]}"
+    if not lengths or sum(lengths) / len(lengths) > MEAN_SENTENCE:
+        yield f"sentences have {sum(lengths) / max(len(lengths), 1):.1f} words on average, {MEAN_SENTENCE} are allowed"
+
+
+def link_faults(page, text):
+    """Links to files, and in these to headings."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```$|`[^`]*`", "", text, flags=re.M | re.S)):
+        path, _, heading = target.partition("#")
+        if "://" in target:
+            continue
+        file = page.parent / path if path else page
+        if not file.exists():
+            yield f"a link to {target}, which does not exist"
+        elif heading and heading not in headings(file.read_text()):
+            yield f"a link to {target}, where there is no such heading"
+
+
+def source_faults(text):
+    """Sources that a page of docs/internals names."""
+    named = re.findall(r"(?<![\w/.-])((?:ir|passes|compiler|runtime|frontends|programs|verify|tests|models)/[\w/.-]+)",
+                       re.sub(r"^```.*?^```$|<!--.*?-->", "", text, flags=re.M | re.S))
+    for name in sorted({n.rstrip(".-/") for n in named}):
+        if not (reference.ROOT / name).exists() and "NAME" not in name:
+            yield f"{name} does not exist"
+
+
+def headings(text):
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def main(arguments):
+    write = "--write" in arguments
+    builds = [a for a in arguments if a != "--write"]
+    if len(builds) != 1:
+        sys.exit(__doc__)
+    tables, failed, seen = reference.Tables(builds[0]), 0, set()
+    for page in reference.PAGES:
+        old = page.read_text()
+        seen |= {m[2] for m in reference.MARK.finditer(old)}
+        new = reference.fresh(old, tables)
+        faults = []
+        if new != old and write:
+            page.write_text(new)
+            print(f"{page.name}: tables written")
+        elif new != old:
+            faults = [f"a table is not that of the sources: {sys.argv[0]} {builds[0]} --write"]
+        if page.name != "words.md":
+            faults += prose_faults(new)
+            faults += source_faults(new)
+        faults += link_faults(page, new)
+        for fault in faults:
+            failed += 1
+            print(f"{page.name}: {fault}")
+    if NEEDED - seen:
+        failed += 1
+        print(f"no page has the tables {', '.join(sorted(NEEDED - seen))}")
+    print(f"{len(reference.PAGES) + len(seen)} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
