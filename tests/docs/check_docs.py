@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands of documents, and compares their output with the page.
 
-    check_docs.py BUILD [--write] [PAGE...]     without PAGE: docs/tutorial/*.md and README.md
+    check_docs.py BUILD [--write] [PAGE...]     without PAGE: docs/tutorial/*.md, README.md and the walks
 
 Each page has a temporary directory of its own, in which `models` and `scripts` are links to the
 checkout. Its fenced blocks are taken in order:
@@ -44,7 +44,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 from checks import ENV  # noqa: E402
 
-PAGES = [*sorted((ROOT / "docs/tutorial").glob("*.md")), ROOT / "README.md"]
+PAGES = [*sorted((ROOT / "docs/tutorial").glob("*.md")), ROOT / "docs/internals/follow-a-layer.md", ROOT / "README.md"]
 PACKAGES = ("torch", "numpy", "h5py")
 SECONDS = 900  # of one command
 
