@@ -32,8 +32,8 @@ static int print_usage(FILE *to) {
         fprintf(to, "  %-8s  %s\n", commands[i]->name, commands[i]->help);
     fputs(ENVIRONMENT_HELP
           "\n`dlc COMMAND --help` tells more, and `dlc --help MODEL.dl` the keys of a "
-          "model; docs/language.md, docs/configuration.md and docs/ir.md are the "
-          "references.\n",
+          "model; docs/reference/language.md, docs/reference/configuration.md and "
+          "docs/internals/ir.md are the references.\n",
           to);
     return to == stdout ? DL_OK : DL_USAGE;
 }

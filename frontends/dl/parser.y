@@ -1,4 +1,4 @@
-/* The grammar: builds the tree of ast.h and decides nothing. docs/language.md has it for people. */
+/* The grammar: builds the tree of ast.h and decides nothing. docs/reference/language.md has it for people. */
 %code requires {
 #include "frontends/dl/ast.h"
 #define YYLLOC_DEFAULT(cur, rhs, n)                                                                          \

@@ -194,6 +194,6 @@ void dl_options_put_help(dl_buf *b, const dl_option *options);
 void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c);
 /* The model's keys alone. */
 void dl_config_put_arguments(dl_buf *b, const dl_config *c);
-/* The same keys as tables for docs/configuration.md. */
+/* The same keys as tables for docs/reference/keys.md. */
 void dl_config_put_docs(dl_buf *b);
 #endif

@@ -1,5 +1,5 @@
-/* Limits that several rooms share: of configuration keys, of --help and docs/configuration.md, and
- * of the code that uses the values. */
+/* Limits that several rooms share: of configuration keys, of --help and
+ * docs/reference/configuration.md, and of the code that uses the values. */
 #ifndef DL_LIMITS_H
 #define DL_LIMITS_H
 enum {

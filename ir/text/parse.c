@@ -1,5 +1,5 @@
-/* The parser of the IR's text: modules and graphs; docs/ir.md is the grammar, ir/text/print.c its
- * inverse. */
+/* The parser of the IR's text: modules and graphs; docs/internals/ir.md is the grammar,
+ * ir/text/print.c its inverse. */
 #include "ir/text/parse.h"
 
 #include "ir/collective.h"

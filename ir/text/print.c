@@ -1,4 +1,5 @@
-/* The printer of the IR's text; docs/ir.md is the grammar, ir/text/parse.c its inverse. */
+/* The printer of the IR's text; docs/internals/ir.md is the grammar, ir/text/parse.c its inverse.
+ */
 #include "ir/text/text.h"
 
 #include <stdlib.h>

@@ -18,7 +18,7 @@ static const dl_option options[] = {
 
 static void put_usage(dl_buf *b) {
     dl_puts(b, "usage: dlc opt [--passes=LIST] FILE.dlir\n\nReads a module in textual IR "
-               "(docs/ir.md), runs the passes and prints it.\n\npasses:\n");
+               "(docs/internals/ir.md), runs the passes and prints it.\n\npasses:\n");
     for (int i = 0; i < dl_npasses; i++)
         dl_putf(b, "  %-12s %s\n", dl_passes[i].name, dl_passes[i].help);
     dl_putf(b, "\n`dlc compile` runs: %s\n\noptions:\n", dl_pipeline);

@@ -1,7 +1,7 @@
 """check_language.py BUILD: what the model language adds up from ops, compiled, against PyTorch in float64.
 
 Losses, their reductions and weights, constants, casts, and the gradient that PyTorch chooses where there are several
-(docs/language.md, "Gradients at kinks"): each a case of one model, with parameters of its own. Then whole models with
+(docs/reference/functions.md, "Gradients at kinks"): each a case of one model, with parameters of its own. Then whole models with
 shared layers: losses of five steps, the first gradients, weights and running statistics at the end.
 """
 import copy
@@ -165,7 +165,7 @@ case("straight through", "sum({g} * ({y} + stop_gradient(floor({y} + 0.5) - {y})
 case("stop_gradient of a part", "mean(({y} - stop_gradient(mean({y}, over=K)))**2)", lambda y: ((y - y.mean(1, keepdim=True).detach()) ** 2).mean(),
      {"y": P("N, K=5", N, 5)})
 
-# kinks: values where PyTorch's rule decides (docs/language.md has the table)
+# kinks: values where PyTorch's rule decides (docs/reference/functions.md has the table)
 special = ("N, K=7", torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0]).repeat(N, 1))
 positive = ("N, K=4", torch.tensor([0.0, 1.0, 0.25, 4.0]).repeat(N, 1))
 for name, f in (("abs", torch.abs), ("relu", torch.relu), ("sign", torch.sign), ("floor", torch.floor), ("gelu", F.gelu), ("silu", F.silu),

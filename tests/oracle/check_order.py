@@ -1,6 +1,6 @@
 """check_order.py BUILD: the order of the axes of every op with several operands, next to PyTorch.
 
-docs/language.md: "The result's axes are in the order of the operand that has them all, whichever side it stands on".
+docs/reference/language.md: "The result's axes are in the order of the operand that has them all, whichever side it stands on".
 The operand that has all axes, [N, B, H, W], stands in each place of each op; the others have some of them, in another
 order. `as [P, Q, R, S]` names the result's axes by position, so that a wrong order meets the wrong weights: values and
 gradients are then others than PyTorch's, whose broadcasting is written out. A second model of the same lines has four

@@ -1,5 +1,5 @@
 /* The configuration: layers and their order, checks, the command line, the model's arguments, what
- * is printed; the U-Net's own file; and docs/configuration.md against config.def. */
+ * is printed; the U-Net's own file; --help. */
 #include "frontends/yaml/config.h"
 #include "frontends/yaml/data_file.h"
 #include "ir/base/dirs.h"
@@ -798,8 +798,8 @@ static void test_print(void) {
     dl_buf_free(&log);
 }
 
-static void test_documents(void) {
-    dl_buf help = {0}, docs = {0};
+static void test_help(void) {
+    dl_buf help = {0};
     dl_error err;
     dl_config_put_help(&help, options, open_line("", &err));
     const char *names[] = {
@@ -811,17 +811,7 @@ static void test_documents(void) {
         CHECK(strstr(help.at, names[i]), "%s", names[i]);
     CHECK(strstr(help.at, "-o, --output FILE") && strstr(help.at, "--yaml_config FILE"), "%s",
           help.at);
-
-    /* docs/configuration.md holds the tables word for word. */
-    err = (dl_error){0};
-    dl_config_put_docs(&docs);
-    const char *path = dl_find_data_file(arena, "docs/configuration.md", &err);
-    const char *text = path ? dl_read_file(arena, path, 1 << 20, NULL, &err) : NULL;
-    CHECK(text && strstr(text, docs.at), "%s",
-          text ? "its tables are not config.def's: take those below" : err.message);
-    if (!text || !strstr(text, docs.at)) printf("%s", docs.at);
     dl_buf_free(&help);
-    dl_buf_free(&docs);
 }
 
 /* A command line without keys, as dldata has it. */
@@ -889,7 +879,7 @@ int main(void) {
     test_vit_file();
     test_regressor_file();
     test_print();
-    test_documents();
+    test_help();
     dl_arena_free(arena);
     const char *made[] = {"f.yaml", "own/config/net.yaml",    "own/config",
                           "own",    "models/config/net.yaml", "models/config",
