@@ -61,12 +61,32 @@ def headings(text):
     return {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
+def blind(tables):
+    """Plants a fault of each kind into a small page, and yields those that nobody sees."""
+    page, good = reference.PAGES[0], "# Title\n\nA short sentence with a [link](keys.md#data) and ir/op.c.\n"
+    finders = (prose_faults, source_faults, lambda text: link_faults(page, text))
+    planted = {"nothing": (good, 0), "a long line": (good + "x" * 121, 1), "a long sentence": (good + "word " * 41 + ".", 3),
+               "a date": (good + "Measured on 2001-01-31, it says.", 1), "a dead link": (good + "See [this](nowhere.md).", 1),
+               "a heading that is not there": (good + "See [this](keys.md#nowhere).", 1),
+               "a source that is not there": (good + "See ir/nowhere.c for it.", 1)}
+    for what, (text, count) in planted.items():
+        found = [fault for find in finders for fault in find(text)]
+        if len(found) != count:
+            yield f"{what}: {count} faults are right, found {found}"
+    table = "<!-- generated: exit-statuses -->\n| 1 | old |\n<!-- /generated -->\n"
+    if reference.fresh(table, tables) == table or reference.fresh(good, tables) != good:
+        yield "a table that is not current"
+
+
 def main(arguments):
     write = "--write" in arguments
     builds = [a for a in arguments if a != "--write"]
     if len(builds) != 1:
         sys.exit(__doc__)
     tables, failed, seen = reference.Tables(builds[0]), 0, set()
+    for fault in blind(tables):
+        failed += 1
+        print(f"does not see what it should: {fault}")
     for page in reference.PAGES:
         old = page.read_text()
         seen |= {m[2] for m in reference.MARK.finditer(old)}
