@@ -78,7 +78,8 @@ class Tables:
             meaning, *also = meaning.split("; also `")
             yield from wrapped(f"- {key}: {value}. Default: {default}.", rest="    ")
             text = without_letters(meaning) + "." + (f" Also `{also[0]}." if also else "")
-            yield from wrapped(text[0].upper() + text[1:], "    ", "    ")
+            plain = re.match(r"[a-z]+[ ,.;]", text)
+            yield from wrapped(text[0].upper() + text[1:] if plain else text, "    ", "    ")
 
     def functions(self, *titles):
         """Layers and functions of those headings of builtins.def: call, parameters, op, precision category."""
