@@ -185,7 +185,7 @@ def environment(build, folder):
     tools.mkdir()
     (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     (tools / "python3").chmod(0o755)
-    return {**ENV, "PATH": f"{tools}:{build}/programs:{build}/dldata:{ENV['PATH']}", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1",
+    return {**ENV, "PATH": f"{tools}:{build}/cli:{ENV['PATH']}", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1",
             "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
 
 

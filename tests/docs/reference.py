@@ -111,7 +111,7 @@ class Tables:
             if title != heading:
                 yield from ("", f"## {title}")
                 heading = title
-            said = self.run("programs/dlc", "explain", code).strip("\n").split("\n")
+            said = self.run("cli/dlc", "explain", code).strip("\n").split("\n")
             assert said[0] == f"{code} {name}", said[0]
             yield from ("", f"### {code} {name}", "", "```text")
             for line in said[2:]:
@@ -125,7 +125,7 @@ class Tables:
             yield f"| {number} | `{name}` | {why or 'done'} |"
 
     def environment(self):
-        text = self.run("programs/dlc", "--help")
+        text = self.run("cli/dlc", "--help")
         lines = text[text.index("\nEnvironment:\n"):].split("\n\n")[0].strip("\n").split("\n")[1:]
         yield "```text"
         for line in lines:

@@ -100,7 +100,7 @@ def test_kernels_alone():
 
 def fake_build(name, script):
     """A build whose programs answer --version, and else do as the script says."""
-    folder = f"{TMP}/{name}/programs"
+    folder = f"{TMP}/{name}/cli"
     os.makedirs(folder)
     for program in ("dlc", "dlrun"):
         with open(f"{folder}/{program}", "w") as f:
