@@ -47,12 +47,11 @@ static bool show(void *ctx, long long done, long long all) {
 
 static bool check_memory(const reaction_setup *s, dl_error *err) {
     int64_t have = dl_memory_available();
-    uint64_t need = 2 * reaction_file_bytes(s);
+    uint64_t need = reaction_file_bytes(s);
     if (have < 0 || need < (uint64_t)have) return true;
     return dl_fail(err, DL_RESOURCE,
-                   "%d samples of %d x %d^2 points need %.1f GiB of memory (all is held there "
-                   "twice), and %.1f "
-                   "GiB are free",
+                   "%d samples of %d x %d^2 points need %.1f GiB of memory, and %.1f GiB "
+                   "are free",
                    s->samples, s->channels, s->size, (double)need / (1 << 30),
                    (double)have / (1 << 30));
 }

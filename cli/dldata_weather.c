@@ -72,7 +72,7 @@ static bool check_memory(const char *size, const weather_setup *s, dl_error *err
     uint64_t need = weather_memory(s);
     if (have < 0 || need < (uint64_t)have) return true;
     return dl_fail(err, DL_RESOURCE,
-                   "--size %s --samples %d needs %.1f GiB of memory (a year is held there twice), "
+                   "--size %s --samples %d needs %.1f GiB of memory (for a year of samples), "
                    "and %.1f GiB "
                    "are free",
                    size, s->samples, (double)need / (1 << 30), (double)have / (1 << 30));

@@ -25,7 +25,7 @@ uint64_t weather_bytes(const weather_setup *s) {
  * waves. */
 uint64_t weather_memory(const weather_setup *s) {
     uint64_t T = (uint64_t)(s->columns - 1) / 3, rows = (3 * T + 4) / 2;
-    return 2 * year_bytes(s) + 12 * T * T * ((uint64_t)s->rows + rows) +
+    return year_bytes(s) + 12 * T * T * ((uint64_t)s->rows + rows) +
            1000 * (points(s) + rows * 3 * T);
 }
 

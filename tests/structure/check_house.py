@@ -263,7 +263,6 @@ PROCESS = {
     "runtime/data/hdf5_child.c": "a child process",
     "runtime/launch/launch.c": "a child process that becomes mpirun",
     "runtime/sweep/sweep_agent.c": "a child process that becomes dlrun",
-    "dldata/hdf5_file.c": "a child process",
     "runtime/cuda/work.c": "DLR_DEBUG=launches",
     "runtime/comm/flight.c": "a lost rank without a run's directory: the process is about to end",
     "runtime/formats/terminal.c": "the log and its progress bar",
