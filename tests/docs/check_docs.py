@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Runs the commands of documents, and compares their output with the page.
 
-    check_docs.py BUILD [--write] [PAGE...]     without PAGE: docs/tutorial/*.md, README.md and the walks
+    check_docs.py BUILD [--write] [PAGE...]   without PAGE: the tutorial, the guide, the walks and
+                                              README.md
 
-Each page has a temporary directory of its own, in which `models` and `scripts` are links to the
-checkout. Its fenced blocks are taken in order:
+Each page has a temporary directory of its own, in which `models`, `scripts` and `examples` are
+links to the checkout. A page with the comment `<!-- continues: NAME.md -->` finds there what the
+commands of that page, next to it, have left. Its fenced blocks are taken in order:
 
     ```sh                a line `$ COMMAND` is run by a bash of its own (`set -o pipefail`); it goes
                          on after a line that ends with a backslash. The lines after it, up to the
                          next command, are its output: standard output and error together.
+    ```sh not-run=WHY    holds commands that the tests cannot run: they need a GPU, Slurm, several
+                         machines, root or the network (NOT_RUN). check_marks.py counts these.
     ```LANG file=NAME    is written to NAME.
     other blocks         are text for the reader.
 
@@ -44,7 +48,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 from checks import ENV  # noqa: E402
 
-PAGES = [*sorted((ROOT / "docs/tutorial").glob("*.md")), ROOT / "docs/internals/follow-a-layer.md", ROOT / "README.md"]
+PAGES = [*sorted((ROOT / "docs/tutorial").glob("*.md")), *sorted((ROOT / "docs/guide").glob("*.md")),
+         ROOT / "docs/internals/follow-a-layer.md", ROOT / "README.md"]
+NOT_RUN = ("gpu", "slurm", "machines", "root", "network")  # why a block of commands is not run
 PACKAGES = ("torch", "numpy", "h5py")
 SECONDS = 900  # of one command
 
@@ -157,6 +163,15 @@ def blocks(text):
     return lines, found
 
 
+def left_out(words):
+    """Whether the fence of a block says that its commands are not run."""
+    reasons = [w[8:] for w in words[1:] if w.startswith("not-run=")]
+    for reason in reasons:
+        if reason not in NOT_RUN:
+            raise Fault(f"not-run={reason} is none of {', '.join(NOT_RUN)}")
+    return bool(reasons)
+
+
 def commands(lines, first, end):
     """Of a block: (command, first line of its output, line after it)."""
     at = first
@@ -185,7 +200,9 @@ def environment(build, folder):
     tools.mkdir()
     (tools / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     (tools / "python3").chmod(0o755)
-    return {**ENV, "PATH": f"{tools}:{build}/cli:{ENV['PATH']}", "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1",
+    return {**ENV, "PATH": f"{tools}:{build}/cli:{ENV['PATH']}",
+            "NO_COLOR": "1", "LC_ALL": "C.UTF-8", "OMP_NUM_THREADS": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "CUDA_VISIBLE_DEVICES": "", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -207,21 +224,46 @@ def write_file(here, name, text, line):
     path.write_text(text)
 
 
-def outputs(lines, found, build):
-    """Writes the page's files and runs its commands: (command, place, output, status)."""
+def page_before(page, lines):
+    """The page whose commands come first; None where this one begins by itself."""
+    found = re.search(r"^<!-- continues: ([\w-]+\.md) -->$", "\n".join(lines), re.M)
+    return page.parent / found[1] if found else None
+
+
+def steps(lines, found, here, env):
+    """Writes a page's files and runs its commands: (command, place, output, status)."""
+    for first, end, words in found:
+        files = [w[5:] for w in words[1:] if w.startswith("file=")]
+        if files:
+            write_file(here, files[0], "\n".join(lines[first:end]) + "\n", first)
+        elif words[:1] == ["sh"] and not left_out(words):
+            for command, start, after in commands(lines, first, end):
+                yield command, start, after, *run(command, here, env)
+
+
+def prepare(page, here, env):
+    """Runs the page that another one continues; its own test compares its output."""
+    lines, found = blocks(page.read_text())
+    before = page_before(page, lines)
+    if before:
+        prepare(before, here, env)
+    for command, start, _, output, status in steps(lines, found, here, env):
+        if status:
+            raise Fault(f"{page.name}:{start}: exit status {status}: {command} {output[-5:]}")
+
+
+def outputs(page, lines, found, build):
+    """The steps of a page in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="dlc_docs_") as name:
         folder = pathlib.Path(name).resolve()
         env, here = environment(build, folder), folder / "page"
         here.mkdir()
-        for link in ("models", "scripts"):
+        for link in ("models", "scripts", "examples"):
             (here / link).symlink_to(ROOT / link)
-        for first, end, words in found:
-            files = [w[5:] for w in words[1:] if w.startswith("file=")]
-            if files:
-                write_file(here, files[0], "\n".join(lines[first:end]) + "\n", first)
-            elif words[:1] == ["sh"]:
-                for command, start, after in commands(lines, first, end):
-                    yield command, start, after, *run(command, here, env)
+        before = page_before(page, lines)
+        if before:
+            prepare(before, here, env)
+        yield from steps(lines, found, here, env)
 
 
 def check_page(page, build, write):
@@ -233,7 +275,7 @@ def check_page(page, build, write):
         return None
     count = failed = 0
     edits = []
-    for command, start, after, output, status in outputs(lines, found, build):
+    for command, start, after, output, status in outputs(page, lines, found, build):
         count += 1
         wanted = lines[start:after]
         if status == 0 and agrees(wanted, output):
