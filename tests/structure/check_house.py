@@ -225,21 +225,32 @@ def ops(files):
     yield len(names)
 
 
+def wrapped(first, names, most=120):
+    """Rows of a table, no longer than `most`: the first cell, and names with commas between them."""
+    row = []
+    for name in names:
+        if row and len(f"| {first} | {', '.join([*row, name])} |") > most:
+            yield f"| {first} | {', '.join(row)} |"
+            row = []
+        row.append(name)
+    yield f"| {first} | {', '.join(row)} |"
+
+
 def categories():
-    """The rows of docs/precision.md's table, made of the op table."""
+    """The rows of docs/reference/precision.md's table, made of the op table."""
     found = {}
     for op, category in re.findall(r"^OP\((\w+), .*?, (LOW|KEEP|WIDE|FOLLOW), ", read("ir/ops.def"), re.M):
         found.setdefault(category, []).append(f"`{op}`")
     yield "| category | ops |"
     yield "|---|---|"
     for category in ("LOW", "KEEP", "WIDE", "FOLLOW"):
-        yield f"| {category} | {', '.join(found[category])} |"
+        yield from wrapped(category, found[category])
 
 
 def result_types():
-    """The rows of docs/precision.md's second table, made of what test_amp checks of each function of the language."""
-    titles = {"LISTED": "float32, as autocast's list has it", "OURS": "float32, which the list does not name",
-              "KEPT": "16 bits, of arithmetic in float32", "HALF": "16 bits, of a product, of one op that rounds once, or of moved elements"}
+    """The rows of docs/reference/precision.md's second table, made of what test_amp checks of each function of the language."""
+    titles = {"LISTED": "float32, in autocast's list", "OURS": "float32, not in the list",
+              "KEPT": "16 bits, computed in float32", "HALF": "16 bits, rounded once or moved"}
     found = {title: [] for title in titles}
     for name, expression, made in re.findall(r'{"(\w+)",\s*"((?:[^"\\]|\\.)*)",\s*(\w+)}', read("tests/unit/amp_functions.h")):
         if "[" in expression and name not in expression:
@@ -250,7 +261,7 @@ def result_types():
     yield "| result, of 16-bit `h` and `z` | functions |"
     yield "|---|---|"
     for made, title in titles.items():
-        yield f"| {title} | {', '.join(found[made])} |"
+        yield from wrapped(title, found[made])
 
 
 # Where a library may print, exit or handle signals, and why.
@@ -289,8 +300,8 @@ def libraries(files):
 
 
 def precision(files):
-    """docs/precision.md has the categories of the op table, and what test_amp checks of functions. With UPDATE=1 they are written."""
-    name, text = "docs/precision.md", read("docs/precision.md")
+    """docs/reference/precision.md has the categories of the op table, and what test_amp checks of functions. With UPDATE=1 they are written."""
+    name, text = "docs/reference/precision.md", read("docs/reference/precision.md")
     new, lines = text, 0
     for mark, rows in (("categories", categories()), ("functions", result_types())):
         table = "\n".join([f"<!-- {mark} -->", *rows, f"<!-- /{mark} -->"])
