@@ -26,7 +26,7 @@ static const char usage[] =
     "attributes, "
     "and which\n"
     "loaders read it; draws a slice of each channel into a PNG file.\n"
-    "With a model, proposes the section `data:` of its configuration (docs/data.md).\n\n";
+    "With a model, proposes the section `data:` of its configuration (docs/guide/data.md).\n\n";
 
 static const char after[] =
     "\nexamples:\n  dldata inspect data/nbody_train.h5 --slice 10 -o slice.png\n"

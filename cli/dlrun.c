@@ -18,8 +18,8 @@ static const dl_option options[] = {
     {"json", 0, NULL, "with --dry_run: print them, and every key's value, as one JSON object"},
     {"profile", 0, NULL,
      "record some steps of the first epoch: profile.json and profile.txt in the run's directory"},
-    {"ranks", 'n', "N", "start N ranks of this run by mpirun (docs/distributed.md)"},
-    {"sweep_id", 0, "ID", "train one trial of that sweep, of `dlrun sweep` (docs/sweeps.md)"},
+    {"ranks", 'n', "N", "start N ranks of this run by mpirun (docs/guide/many-gpus.md)"},
+    {"sweep_id", 0, "ID", "train one trial of that sweep, of `dlrun sweep` (docs/guide/sweep.md)"},
     {"distributed", 'd', NULL, "taken for compatibility: ranks are those of the environment"},
     {"verbose", 'v', NULL, "log more"},
     {"show-config", 0, NULL, "log the command line, too"},
@@ -30,7 +30,7 @@ static const dl_option options[] = {
 
 static const char usage[] =
     "usage: dlrun [MODEL.dl] [FILE.yaml] [--config NAME] [--key=value...]\n\n"
-    "Trains a model; docs/training.md tells the whole story.\n\n"
+    "Trains a model; docs/guide/train.md tells the whole story.\n\n"
     "  dlrun --config tiny                         about a minute on two cores\n"
     "  dlrun --config short --local_batch_size 4   a real one; runs/short/1GPU/00/ is what it "
     "leaves\n"

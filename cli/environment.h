@@ -11,7 +11,7 @@
     "  DLR_DEBUG                  words with commas: nan (stop at the first value that is not "    \
     "finite), "                                                                                    \
     "guard\n"                                                                                      \
-    "                             (docs/gpu.md); of a GPU: driver, launches "                      \
+    "                             (docs/guide/gpu.md); of a GPU: driver, launches "                \
     "(runtime/cuda/README.md)\n"                                                                   \
     "  TMPDIR                     where kernels are loaded from if no file may live in memory "    \
     "(/tmp)\n"                                                                                     \
@@ -22,7 +22,7 @@
     "  DLR_MPIRUN, DLR_MPIRUN_ARGS  the mpirun of -n N, and more arguments for it; DLR_MPI: "      \
     "openmpi or "                                                                                  \
     "mpich\n"                                                                                      \
-    "  DLR_NCCL                   NCCL's library, for ranks on GPUs (docs/distributed.md)\n"       \
+    "  DLR_NCCL                   NCCL's library, for ranks on GPUs (docs/guide/many-gpus.md)\n"   \
     "  WANDB_MODE                 with log_to_wandb: offline, disabled, or online (which is "      \
     "written "                                                                                     \
     "offline, too)\n"                                                                              \

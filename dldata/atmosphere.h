@@ -1,5 +1,5 @@
 /* A shallow atmosphere on a rotating sphere: one layer of air of varying thickness over mountains,
- * and what its wind carries, by spherical harmonics. docs/weather.md has the equations.
+ * and what its wind carries, by spherical harmonics. docs/datasets/weather.md has the equations.
  *
  * Undamped and unforced (`bare`) it is the shallow-water core alone, whose mass, energy and
  * potential enstrophy stay, and which the tests hold against known flows. */

@@ -1,5 +1,5 @@
 /* What drives the shallow atmosphere: land and mountains, sun and seasons, evaporation and rain,
- * stirring. Every constant stands here or in climate.c; docs/weather.md explains them. */
+ * stirring. Every constant stands here or in climate.c; docs/datasets/weather.md explains them. */
 #ifndef DLDATA_CLIMATE_H
 #define DLDATA_CLIMATE_H
 #include "dldata/atmosphere.h"

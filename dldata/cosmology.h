@@ -1,7 +1,7 @@
 /* The expanding background and the statistics of its first ripples: flat Lambda-CDM without
  * radiation.
  *
- * Lengths are comoving Mpc/h, wave numbers h/Mpc, times in units of 1/H0. docs/simulation.md
+ * Lengths are comoving Mpc/h, wave numbers h/Mpc, times in units of 1/H0. docs/datasets/nbody.md
  * derives the formulas. */
 #ifndef DLDATA_COSMOLOGY_H
 #define DLDATA_COSMOLOGY_H

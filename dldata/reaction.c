@@ -151,7 +151,7 @@ bool reaction_write(const char *path, const reaction_setup *s, reaction_watch *w
         {"description", HDF5_TEXT,
          .text =
              "Random densities x, and t, what became of them by spreading, growth and competition; "
-             "equations: docs/fields.md of dlc. Axes: sample, channel, y, x."},
+             "equations: docs/datasets/fields.md of dlc. Axes: sample, channel, y, x."},
         {"seed", HDF5_INTEGER, .integer = s->seed},
         {"smooth_cells", HDF5_REAL, .real = s->smooth},
         {"time", HDF5_REAL, .real = s->time},

@@ -1,5 +1,6 @@
 /* Pairs of fields to learn from: random densities of populations, and what becomes of them when
- * they spread, grow and compete (Fisher 1937; Lotka & Volterra). docs/fields.md has the equations.
+ * they spread, grow and compete (Fisher 1937; Lotka & Volterra). docs/datasets/fields.md has the
+ * equations.
  */
 #ifndef DLDATA_REACTION_H
 #define DLDATA_REACTION_H

@@ -26,7 +26,7 @@ bool volume_file_write(const char *path, const nbody_setup *s, const float *nbod
         {"description", HDF5_TEXT,
          .text = "A dark-matter simulation at redshift 0 (particle mesh) and a model of the gas "
                  "that follows "
-                 "it; formulas: docs/simulation.md of dlc. Axes: channel, x, y, z."},
+                 "it; formulas: docs/datasets/nbody.md of dlc. Axes: channel, x, y, z."},
         {"seed", HDF5_INTEGER, .integer = s->seed},
         {"box_mpc_h", HDF5_REAL, .real = s->box},
         {"size", HDF5_INTEGER, .integer = L},

@@ -1,6 +1,6 @@
 /* What the network sees: `Nbody` from the particles, `Hydro` from a simple model of the gas that
- * follows them. docs/simulation.md states every formula; the scales below are written into the file
- * as well. */
+ * follows them. docs/datasets/nbody.md states every formula; the scales below are written into the
+ * file as well. */
 #ifndef DLDATA_VOLUMES_H
 #define DLDATA_VOLUMES_H
 #include "dldata/nbody.h"

@@ -1,5 +1,5 @@
 /* What a weather model sees of the shallow atmosphere: 20 channels on a regular grid, and their
- * statistics. docs/weather.md has the table. */
+ * statistics. docs/datasets/weather.md has the table. */
 #ifndef DLDATA_WEATHER_H
 #define DLDATA_WEATHER_H
 #include "dldata/atmosphere.h"

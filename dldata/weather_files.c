@@ -77,10 +77,8 @@ static bool write_year(run *r, const char *path, double day, const year_budget *
         {"version", HDF5_TEXT, .text = DL_VERSION},
         {"description", HDF5_TEXT,
          .text = "A shallow atmosphere on a rotating sphere with mountains, seasons and stirring; "
-                 "equations "
-                 "and channels: docs/weather.md of dlc. Axes of fields: time, channel, latitude "
-                 "(from the "
-                 "north pole), longitude (from 0)."},
+                 "equations and channels: docs/datasets/weather.md of dlc. Axes of fields: time, "
+                 "channel, latitude (from the north pole), longitude (from 0)."},
         {"seed", HDF5_INTEGER, .integer = s->seed},
         {"hours_between_samples", HDF5_REAL, .real = s->hours},
         {"first_day", HDF5_REAL, .real = day},

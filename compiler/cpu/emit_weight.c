@@ -39,7 +39,7 @@ static bool fits(const dl_target *t, const dl_gradient *g) {
 }
 
 /* Few channels of pairs: all taps of a position are gathered, where these are many rows. Fewer take
- * as long as floats, whose taps along W are read together (docs/precision.md). */
+ * as long as floats, whose taps along W are read together (docs/notebook/precision.md). */
 static bool is_gathered(const dl_target *t, const dl_gradient *g) {
     return t->tiles && g->pairs && g->nx == 1 && g->channels < DL_RUN_BELOW &&
            g->kernel[0] * g->kernel[1] * g->kernel[2] * g->channels > LEAST_GATHERED;

@@ -67,7 +67,8 @@ static bool may_use_tiles(void) {
 }
 #endif
 
-/* CPUs that have tiles multiply bf16 without them at half the rate of floats (docs/precision.md).
+/* CPUs that have tiles multiply bf16 without them at half the rate of floats
+ * (docs/notebook/precision.md).
  */
 static bool is_slow_here(const dl_target *t) {
 #ifdef __x86_64__

@@ -120,7 +120,7 @@ const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
     if (dl_key_base_type(row) == DL_CONFIG_SCHEDULE)
         dl_puts(&b, ", or a list of {start_epoch, end_epoch, multiplier}");
     if (dl_key_base_type(row) == DL_CONFIG_DATA)
-        dl_puts(&b, ", or a map of inputs, targets and split (docs/data.md)");
+        dl_puts(&b, ", or a map of inputs, targets and split (docs/guide/data.md)");
     if (has_items(row)) dl_putf(&b, " whose items are each %s", types[row->item].allowed);
     if (row->limits.least > -DBL_MAX) {
         if (row->limits.most == DBL_MAX)

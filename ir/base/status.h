@@ -9,7 +9,7 @@
 
 #define DL_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
-/* The exit codes of every program (docs/troubleshooting.md lists them for users). */
+/* The exit codes of every program (docs/guide/troubleshoot.md lists them for users). */
 typedef enum {
     DL_OK = 0,
     DL_USAGE = 2,     /* the command line */

@@ -87,7 +87,7 @@ const dlr_mpi *dlr_mpi_load(const dlr_world_said *said, dl_error *err) {
             err, DL_RESOURCE,
             "%s=%d: this dlrun has no module for %s (dlr_mpi_%s.so)%s%s; build it where that MPI's "
             "development "
-            "package is installed (docs/distributed.md)",
+            "package is installed (docs/guide/many-gpus.md)",
             said->size_name, said->world.size, family ? family : "an MPI",
             family ? family : "openmpi", tried.n ? ": " : "", tried.n ? tried.at : "");
         mpi = NULL;

@@ -104,7 +104,7 @@ static dlr_comm *open_nccl(const dlr_cuda *c, dlr_comm *host, dl_error *err) {
     dl_fail(
         err, DL_USAGE,
         "several ranks on emulated devices exchange by the stand-in for NCCL that a build has: set "
-        "DLR_NCCL=BUILD/tests/ranks/libnccl_standin.so (docs/gpu.md), or use --device=cpu");
+        "DLR_NCCL=BUILD/tests/ranks/libnccl_standin.so (docs/guide/gpu.md), or use --device=cpu");
     return NULL;
 }
 

@@ -1,5 +1,5 @@
 /* Data of one's own: for each input and target of a model an array of some files, described by
- * options alone (docs/data.md).
+ * options alone (docs/guide/data.md).
  *
  * A sample takes one index of the axis N of each array, or one file of an array without N; an array
  * without N in one file is the same for all samples, and where all are, samples are crops of them.

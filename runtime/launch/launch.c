@@ -113,7 +113,7 @@ static const char *find_mpirun(const mpi_family **family, dl_error *err) {
         dl_fail(err, DL_RESOURCE,
                 "DLR_MPIRUN=%s in the environment cannot be used%s: set it to the mpirun of Open "
                 "MPI or MPICH, "
-                "or unset it (docs/distributed.md)",
+                "or unset it (docs/guide/many-gpus.md)",
                 own,
                 *found    ? found
                 : line[0] ? "; it is neither Open MPI's nor MPICH's"
@@ -122,7 +122,7 @@ static const char *find_mpirun(const mpi_family **family, dl_error *err) {
         dl_fail(err, DL_RESOURCE,
                 "ranks are started by mpirun, and there is none that can be used%s: install Open "
                 "MPI or MPICH, "
-                "or name it by DLR_MPIRUN (docs/distributed.md)",
+                "or name it by DLR_MPIRUN (docs/guide/many-gpus.md)",
                 found);
     return NULL;
 }

@@ -38,7 +38,7 @@ static const dl_option options[] = {
 
 static const char usage[] =
     "usage: dlrun predict CHECKPOINT DATA... -o OUT.h5 [OPTION...] [--key=value...]\n\n"
-    "Applies a trained model to arrays of any size; docs/prediction.md tells more.\n\n"
+    "Applies a trained model to arrays of any size; docs/guide/predict.md tells more.\n\n"
     "  dlrun predict runs/tiny/1GPU/00 data/nbody_valid.h5 -o gas.h5 --metrics "
     "--target=data/nbody_valid.h5:Hydro\n"
     "  dlrun predict runs/short/1GPU/00 data/weather/test/2007.h5 -o forecast.h5 --rollout=10 "

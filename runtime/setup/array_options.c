@@ -325,7 +325,7 @@ static bool read_split(const reader *section, dlr_own_split *s) {
         return dl_yaml_fail(
             section->err, section->map->place,
             "data.split is missing: {valid: 0.1} keeps the last tenth for validation; ranges and "
-            "files: docs/data.md");
+            "files: docs/guide/data.md");
     reader r = {section->arena, map, "data.split", section->err};
     if (!check_keys(&r, known)) return false;
     const dl_yaml *given[2] = {dl_yaml_get(map, "train"), dl_yaml_get(map, "valid")},

@@ -1,5 +1,5 @@
 /* The section `data: {inputs: ..., targets: ...}` of a configuration as options of the loader
- * (docs/data.md). */
+ * (docs/guide/data.md). */
 #ifndef DLC_OWN_DATA_H
 #define DLC_OWN_DATA_H
 #include "frontends/yaml/config.h"

@@ -224,7 +224,7 @@ static dlr_dataset *open_own(const request *q, dl_error *err) {
     if (!dl_own_data_given(c)) {
         dl_config_fail(c, DL_KEY_data_loader_config, err,
                        "own: where are the data? data: {inputs: ..., targets: ..., split: ...} "
-                       "(docs/data.md)");
+                       "(docs/guide/data.md)");
         return NULL;
     }
     if (!dl_config_is_null(c, DL_KEY_use_cache)) {
@@ -366,7 +366,7 @@ dlr_dataset *dl_samples_open(dl_arena *arena, const dl_session *s, dlr_split spl
             *err = (dl_error){0};
             dl_fail(err, why.code,
                     "no data are named: give a section `data: {inputs: ..., targets: ...}` "
-                    "(docs/data.md), or "
+                    "(docs/guide/data.md), or "
                     "--data_loader_config=synthetic to run on noise (the default loader, '%s', "
                     "says: %.600s)",
                     loader, why.message);

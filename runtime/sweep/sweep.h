@@ -1,4 +1,5 @@
-/* Sweeps of hyperparameters (docs/sweeps.md): `dlrun sweep` makes one, or tells of it; a run with
+/* Sweeps of hyperparameters (docs/reference/sweep-file.md): `dlrun sweep` makes one, or tells of
+ * it; a run with
  * --sweep_id trains one of its trials, and `dlrun agent` one run behind the other. A sweep is a
  * directory, EXPDIR/sweeps/ID: sweep.yaml as it was given, arguments.json, trials.jsonl
  * (runtime/sweep/sweep_trials.h), and a folder for each trial. */

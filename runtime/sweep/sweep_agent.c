@@ -28,7 +28,7 @@ static const char usage[] =
     "Trains trials of a sweep that `dlrun sweep` has made, one behind the other, until none is "
     "left.\n"
     "Start as many agents as you like, wherever the sweep's directory is. A trial that a job was\n"
-    "stopped in, or killed in, is gone on with by the next (docs/sweeps.md).\n\n"
+    "stopped in, or killed in, is gone on with by the next (docs/guide/sweep.md).\n\n"
     "ID is a name, for EXPDIR/sweeps/ID, or that directory.\n\n"
     "Exit status: 0 none is left, or N are trained; 75 stopped by a signal, the trial handed "
     "back;\n"

@@ -28,7 +28,7 @@ static const char usage[] =
     "usage: dlrun sweep FILE.yaml [--sweep_id ID] [-n N] [what its runs are given...]\n"
     "       dlrun sweep --status ID [--json]\n\n"
     "Makes a sweep of hyperparameters from a file as `wandb sweep` takes it, and says which runs\n"
-    "train its trials; docs/sweeps.md tells more.\n\n"
+    "train its trials; docs/guide/sweep.md tells more.\n\n"
     "  dlrun sweep sweep.yaml models/cnn_regressor.dl --config test2\n"
     "  dlrun agent sweeps/ID           trains one trial behind the other; start as many as you "
     "like\n"
