@@ -1,20 +1,31 @@
 #!/usr/bin/env python3
-"""Holds the pages that users read first to their form: lengths of lines, sentences and pages.
+"""Holds the pages for users to their form: lengths of lines, sentences and pages; links; commands.
 
-check_prose.py [PAGE...]     without PAGE: README.md, docs/tutorial/*.md; the first three together
+check_prose.py [PAGE...]     without PAGE: README.md and docs, but for docs/reference and
+                             docs/internals (check_reference.py) and docs/notebook
 
 Sentences are those of paragraphs and lists; blocks, tables and headings are none. A name in
 backticks is one word. Letters of systems, dates and paths of one machine are refused as well.
+The first three pages have few words together. Commands of the tutorial and the guide stand in
+blocks of `sh`, which check_docs.py runs; NOT_RUN counts those that it cannot run.
 """
 import pathlib
 import re
 import sys
 
+import check_docs
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs/tutorial"
+GUIDE = ROOT / "docs/guide"
+OTHERS = [ROOT / "docs/README.md", *(p for name in ("datasets", "compat", "bench")
+                                     for p in sorted((ROOT / "docs" / name).glob("*.md")))]
 LONGEST_LINE, LONGEST_SENTENCE, MEAN_SENTENCE = 120, 40, 16
-MOST_WORDS, MOST_WORDS_TO_START, MOST_LINES_README = 1000, 2500, 100
+MOST_WORDS, MOST_WORDS_TO_START, MOST_LINES_README, MOST_LINES_GUIDE = 1000, 2500, 100, 150
+# Commands of the tutorial and the guide that are not run, by why.
+NOT_RUN = {"gpu": 13, "slurm": 2, "machines": 14, "root": 6, "network": 4}
+PROGRAMS = re.compile(r"(?:\$ |(?:dlc|dlrun|dldata|srun|sbatch|mpirun|meson|scripts/\w+) )")
 REFUSED = {r"\b[Ss]ystem [A-E]\b": "a letter of a system",
            r"\b20\d\d-\d\d-\d\d\b|\b\d\d? [A-Z][a-z]+ 20\d\d\b": "a date",
            r"\b(?:behind|beside|way back)\b": "a word of no other project",
@@ -60,14 +71,63 @@ def faults(page):
     elif sum(lengths) / len(lengths) > MEAN_SENTENCE:
         mean = sum(lengths) / len(lengths)
         yield f"sentences have {mean:.1f} words on average, {MEAN_SENTENCE} are allowed"
-    if len(text.split()) > MOST_WORDS:
+    if page.parent == GUIDE and text.count("\n") > MOST_LINES_GUIDE:
+        yield f"{text.count(chr(10))} lines, {MOST_LINES_GUIDE} are allowed"
+    if page.parent in (GUIDE, TUTORIAL):
+        yield from loose_commands(text)
+    yield from link_faults(page, text)
+    if page.parent == TUTORIAL and len(text.split()) > MOST_WORDS:
         yield f"{len(text.split())} words with blocks, {MOST_WORDS} are allowed"
     if page == README and text.count("\n") > MOST_LINES_README:
         yield f"{text.count(chr(10))} lines, {MOST_LINES_README} are allowed"
 
 
+def headings(text):
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def link_faults(page, text):
+    """Links to files, and in these to headings."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```$|`[^`]*`", "", text, flags=re.M | re.S)):
+        path, _, heading = target.partition("#")
+        if "://" in target:
+            continue
+        file = page.parent / path if path else page
+        if not file.exists():
+            yield f"a link to {target}, which does not exist"
+        elif heading and heading not in headings(file.read_text()):
+            yield f"a link to {target}, where there is no such heading"
+
+
+def loose_commands(text):
+    """Commands that stand in no block of `sh`, so that nobody runs them."""
+    lines, found = check_docs.blocks(text)
+    shell = {i for first, end, words in found if words[:1] == ["sh"] for i in range(first, end)}
+    files = {i for first, end, words in found if any("file=" in w for w in words)
+             for i in range(first, end)}
+    inside = {i for first, end, _ in found for i in range(first, end)}
+    for i, line in enumerate(lines):
+        if i not in shell | files and PROGRAMS.match(line.strip()) and (
+                i in inside or line.startswith("    ")):
+            yield f"line {i + 1}: a command that is in no block of sh: {line.strip()[:60]}"
+
+
+def not_run(pages):
+    """How many commands are not run, by why."""
+    counts = {}
+    for page in pages:
+        lines, found = check_docs.blocks(page.read_text())
+        for first, end, words in found:
+            if check_docs.left_out(words):
+                why = next(w[8:] for w in words if w.startswith("not-run="))
+                counts[why] = counts.get(why, 0) + len(list(check_docs.commands(lines, first, end)))
+    return counts
+
+
 def main(names):
-    pages = [pathlib.Path(n) for n in names] or [README, *sorted(TUTORIAL.glob("*.md"))]
+    pages = [pathlib.Path(n).resolve() for n in names] or [
+        README, *sorted(TUTORIAL.glob("*.md")), *sorted(GUIDE.glob("*.md")), *OTHERS]
     failed = 0
     for page in pages:
         for fault in faults(page):
@@ -79,6 +139,10 @@ def main(names):
         if start > MOST_WORDS_TO_START:
             failed += 1
             print(f"the first three pages have {start} words, {MOST_WORDS_TO_START} are allowed")
+        counts = not_run(p for p in pages if p.parent in (TUTORIAL, GUIDE))
+        if counts != NOT_RUN:
+            failed += 1
+            print(f"commands that are not run: {counts}, and NOT_RUN has {NOT_RUN}")
     print(f"{len(pages)} passed, {failed} failed")
     sys.exit(failed > 0)
 

@@ -34,19 +34,6 @@ def prose_faults(text):
         yield f"sentences have {sum(lengths) / max(len(lengths), 1):.1f} words on average, {MEAN_SENTENCE} are allowed"
 
 
-def link_faults(page, text):
-    """Links to files, and in these to headings."""
-    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```$|`[^`]*`", "", text, flags=re.M | re.S)):
-        path, _, heading = target.partition("#")
-        if "://" in target:
-            continue
-        file = page.parent / path if path else page
-        if not file.exists():
-            yield f"a link to {target}, which does not exist"
-        elif heading and heading not in headings(file.read_text()):
-            yield f"a link to {target}, where there is no such heading"
-
-
 def source_faults(text):
     """Sources that a page of docs/internals names."""
     named = re.findall(r"(?<![\w/.-])((?:ir|passes|compiler|runtime|frontends|programs|verify|tests|models)/[\w/.-]+)",
@@ -56,15 +43,10 @@ def source_faults(text):
             yield f"{name} does not exist"
 
 
-def headings(text):
-    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
-    return {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
-
-
 def blind(tables):
     """Plants a fault of each kind into a small page, and yields those that nobody sees."""
     page, good = reference.PAGES[0], "# Title\n\nA short sentence with a [link](keys.md#data) and ir/op.c.\n"
-    finders = (prose_faults, source_faults, lambda text: link_faults(page, text))
+    finders = (prose_faults, source_faults, lambda text: check_prose.link_faults(page, text))
     planted = {"nothing": (good, 0), "a long line": (good + "x" * 121, 1), "a long sentence": (good + "word " * 41 + ".", 3),
                "a date": (good + "Measured on 2001-01-31, it says.", 1), "a dead link": (good + "See [this](nowhere.md).", 1),
                "a heading that is not there": (good + "See [this](keys.md#nowhere).", 1),
@@ -100,7 +82,7 @@ def main(arguments):
         if page.name != "words.md":
             faults += prose_faults(new)
             faults += source_faults(new)
-        faults += link_faults(page, new)
+        faults += check_prose.link_faults(page, new)
         for fault in faults:
             failed += 1
             print(f"{page.name}: {fault}")

@@ -49,6 +49,13 @@ PAGES = {
     "whole": (sh("$ echo 101", "100"), 1),
     "blanks": (sh("$ echo 'a    b'", "a b"), 0),
     "python": ('```python file=a.py\nprint("hello")\n```\n' + sh("$ python3 a.py", "hello"), 0),
+    "left_out": (sh("$ true") + "```sh not-run=gpu\n$ false\n```\n", 0),
+    "left_out_alone": ("```sh not-run=gpu\n$ false\n```\n", 1),
+    "left_out_why": (sh("$ true") + "```sh not-run=rain\n$ false\n```\n", 1),
+    "before": (sh("$ echo one > one.txt"), 0),
+    "continues": ("<!-- continues: before.md -->\n" + sh("$ cat one.txt", "one"), 0),
+    "continues_fails": ("<!-- continues: fails.md -->\n" + sh("$ true"), 1),
+    "continues_nothing": ("<!-- continues: nowhere.md -->\n" + sh("$ true"), 1),
     "lacking": ("```python file=a.py\nimport torch_that_nobody_has\n```\n" + sh("$ true"), 77),
 }
 # name: (page, the same after --write)
@@ -80,6 +87,10 @@ MUTANTS = [
     ('if re.search(rf"\\b(?:import', 'if False and re.search(rf"\\b(?:import'),
     ("numbers is not None and all(map(alike, *numbers))", "numbers is not None"),
     ("new += [refreshed(old, line) if", "new += [old if"),
+    ("    return bool(reasons)\n", "    return False\n"),
+    ("        if reason not in NOT_RUN:\n", "        if False:\n"),
+    ("        if status:\n            raise Fault", "        if False:\n            raise Fault"),
+    ("        if before:\n            prepare(before, here, env)\n        yield", "        yield"),
     ('        if status == 0 and write:', '        if write:'),
 ]
 
