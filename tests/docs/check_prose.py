@@ -12,6 +12,7 @@ blocks of `sh`, which check_docs.py runs; NOT_RUN counts those that it cannot ru
 import pathlib
 import re
 import sys
+import tempfile
 
 import check_docs
 
@@ -52,8 +53,7 @@ def words(text):
     return re.findall(r"[\w^'-]+", text)
 
 
-def faults(page):
-    text = page.read_text()
+def faults(page, text):
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > LONGEST_LINE:
             yield f"line {number} has {len(line)} characters"
@@ -125,12 +125,36 @@ def not_run(pages):
     return counts
 
 
+def blind():
+    """Plants a fault of each kind into small pages, and yields those that nobody sees."""
+    good = "# Title\n\nA short sentence with a [link](train.md).\n\n```sh\n$ dlc check a.dl\n```\n"
+    planted = {"nothing": (good, 0), "a long line": (good + "`" + "x" * 121 + "`\n", 1),
+               "a date": (good + "\nMeasured on 2001-01-31, it says.\n", 1),
+               "a dead link": (good + "\nSee [this](nowhere.md).\n", 1),
+               "a long page": (good + "\n" * 150, 1),
+               "a letter": (good + "\nAs in system A, it runs.\n", 1),
+               "a command of a text block": (good + "\n```text\ndlrun a.yaml\n```\n", 1),
+               "a command that is indented": (good + "\n    $ dlrun a.yaml\n", 1)}
+    with tempfile.TemporaryDirectory(prefix="dlc_prose_") as folder:
+        page = pathlib.Path(folder) / "page.md"
+        for what, (text, count) in planted.items():
+            found = list(faults(GUIDE / "planted.md", text))
+            if len(found) != count:
+                yield f"{what}: {count} faults are right, found {found}"
+        page.write_text("```sh not-run=gpu\n$ true\n$ true\n```\n")
+        if not_run([page]) != {"gpu": 2}:
+            yield "commands that are not run"
+
+
 def main(names):
     pages = [pathlib.Path(n).resolve() for n in names] or [
         README, *sorted(TUTORIAL.glob("*.md")), *sorted(GUIDE.glob("*.md")), *OTHERS]
     failed = 0
+    for what in blind():
+        failed += 1
+        print(f"nobody sees {what}")
     for page in pages:
-        for fault in faults(page):
+        for fault in faults(page, page.read_text()):
             failed += 1
             print(f"{page.name}: {fault}")
     if not names:
