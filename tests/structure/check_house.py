@@ -2,7 +2,7 @@
 """The rules of the house that a compiler does not check. Names of rules as arguments; all without any.
 
 check_house.py [headers] [length] [readmes] [arrows] [paths] [ops] [precision] [dumps] [clock] [counted] [format]
-               [words]
+               [words] [pages]
 
 Looks at what git tracks (and at what it would), so that build directories and data do not count.
 """
@@ -399,7 +399,21 @@ def words(files):
     yield from house_words.faults(files, read, room_of, included)
 
 
-RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, libraries, precision, dumps, clock, counted, format, words)}
+def pages(files):
+    """Pages of docs/ that a message, a comment or another page names exist; the notebook is as it was."""
+    names = [n for n in files if n.suffix in TEXT and n.parts[:2] not in {("docs", "notebook"), ("tests", "structure")}]
+    count = 0
+    for name in names:
+        for number, line in enumerate(read(name).splitlines(), 1):
+            for page in re.findall(r"\bdocs/[\w/-]+\.md\b", line):
+                count += 1
+                if not (ROOT / page).exists():
+                    yield f"{name}:{number} names {page}, which does not exist"
+    yield count
+
+
+RULES = {r.__name__: r for r in (headers, length, readmes, arrows, paths, ops, libraries, precision, dumps, clock, counted, format, words,
+                                 pages)}
 
 
 def main(names):

@@ -107,13 +107,15 @@ def check_selecting(place):
 def check_house_rules(place):
     """Every rule of check_house.py finds its breakage in a small house, and nothing in a sound one."""
     sound = {"ir/README.md": "# ir\nSee `a.h`.\n", "ir/a.h": "#ifndef A_H\n#define A_H\nint f(void);\n#endif\n",
-             "passes/README.md": "# passes\n", "passes/p.c": '#include "ir/a.h"\n'}
+             "passes/README.md": "# passes\nSee docs/a.md.\n", "passes/p.c": '#include "ir/a.h"\n',
+             "docs/README.md": "# docs\n", "docs/a.md": "# a\n"}
     broken = {
         "headers": {"ir/a.h": "#ifndef A_H\n#define A_H\nsize_t f(void);\n#endif\n"},
         "length": {"ir/long.h": "\n" * 1001},
         "readmes": {"ir/README.md": "# ir\nSee `b.h`.\n"},
         "arrows": {"ir/b.c": '#include "passes/p.h"\n', "passes/p.h": ""},
         "paths": {"passes/p.c": f'static const char *p = "/{"home"}/me/x";\n'},
+        "pages": {"passes/p.c": "/* docs/b.md explains it. */\n"},
         "format": {"passes/p.c": "int   f(void)   ;\n"},
     }
     here = pathlib.Path("tests/structure/check_house.py")
