@@ -178,8 +178,8 @@ const char *dl_config_said(const dl_config *c, const char *name);
 bool dl_config_fail(const dl_config *c, dl_key key, dl_error *err, const char *format, ...)
     DL_PRINTF(4, 5);
 
-/* The effective values, as system A logs them (Python's words: True, None, 0.0002), one call a
- * line. */
+/* The effective values, as the log has them (Python's words: True, None, 0.0002), one call
+ * a line. */
 void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text), void *to);
 /* The effective values as a YAML file with this one configuration: read again, it gives the same
  * values. */

@@ -1,10 +1,10 @@
-/* System A's data: crops of a simulated box, the same region of the model's input [C,S,S,S] and
- * target [K,S,S,S], turned by one of 24 rotations.
+/* Recipe volumes' data: crops of a simulated box, the same region of the model's input [C,S,S,S]
+ * and target [K,S,S,S], turned by one of 24 rotations.
  *
  * Corner and rotation are drawn from (seed, split, epoch, sample). Validation draws without the
- * epoch: each epoch is validated on the same crops, so that its losses compare. (System A draws
- * anew.) As there, a corner is uniform in [0, L - size) on each axis: the last position is never
- * drawn, and only when L = size is there a choice of one. */
+ * epoch: each epoch is validated on the same crops, so that its losses compare. (Recipe volumes
+ * draws anew.) As there, a corner is uniform in [0, L - size) on each axis: the last position is
+ * never drawn, and only when L = size is there a choice of one. */
 #ifndef DLR_CROPS_H
 #define DLR_CROPS_H
 #include "runtime/data/dataset.h"

@@ -3,9 +3,9 @@
  *
  * Batch b of an epoch, over all ranks, holds samples b G .. (b+1) G - 1 with G = batch x world; of
  * those this rank's i-th is sample (b batch + i) world + rank, as torch's DistributedSampler deals
- * without shuffling. (System A shuffles nothing that matters: the number of a sample only keys its
- * random crop.) An epoch has samples / G batches, which is the count that system A's schedule uses;
- * the samples left over are dropped, since a plan's batch is fixed. */
+ * without shuffling. (Recipe volumes shuffles nothing that matters: the number of a sample only
+ * keys its random crop.) An epoch has samples / G batches, which is the count that recipe volumes'
+ * schedule uses; the samples left over are dropped, since a plan's batch is fixed. */
 #ifndef DLR_PREFETCH_H
 #define DLR_PREFETCH_H
 #include "runtime/data/dataset.h"

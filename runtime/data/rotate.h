@@ -1,5 +1,5 @@
-/* The 24 axis-aligned symmetries by which system A augments its crops (its RandomRotator, by the
- * same numbers). */
+/* The 24 axis-aligned symmetries by which recipe volumes augments its crops (its RandomRotator, by
+ * the same numbers). */
 #ifndef DLR_ROTATE_H
 #define DLR_ROTATE_H
 #include <stddef.h>
@@ -9,10 +9,10 @@ enum { DLR_ROTATIONS = 24, DLR_NO_ROTATION = 24 };
 /* Row r-1 is rotation r = 1..24. out[i0,i1,i2] = in[j] with j[axis[a]] = flip[a] ? size - 1 - i[a]
  * : i[a], which is numpy's in.transpose(axis) followed by [::-1] on each flipped axis.
  *
- * The table is what system A trains with, and not the rotation group of the cube: 5, 7, 9, 11, 13,
- * 15, 19 and 23 are reflections, and as many proper rotations are absent. Nor are the components of
- * a velocity turned with the volume: each channel is moved as a scalar field. Both are kept, since
- * its published losses come from them. */
+ * The table is what recipe volumes trains with, and not the rotation group of the cube: 5, 7, 9,
+ * 11, 13, 15, 19 and 23 are reflections, and as many proper rotations are absent. Nor are the
+ * components of a velocity turned with the volume: each channel is moved as a scalar field. Both
+ * are kept, since its published losses come from them. */
 typedef struct {
     signed char axis[3], flip[3];
 } dlr_rotation;

@@ -1,4 +1,5 @@
-/* Means and standard deviations of channels, as system D keeps them: .npy files [1, C, 1, 1]. */
+/* Means and standard deviations of channels, as recipe weather has them: .npy files [1, C, 1, 1].
+ */
 #ifndef DLR_STATISTICS_H
 #define DLR_STATISTICS_H
 #include "ir/base/status.h"

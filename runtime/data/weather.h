@@ -1,11 +1,11 @@
-/* System D's data: fields of the atmosphere, one HDF5 file a year, `fields` [time, channel, lat,
- * lon]. A sample is the field of one time as the model's input [C,H,W] and the one `dt` steps later
- * as its target [C,H,W], cropped from the origin and normalised by a mean and a standard deviation
- * for each channel.
+/* Recipe weather's data: fields of the atmosphere, one HDF5 file a year, `fields` [time, channel,
+ * lat, lon]. A sample is the field of one time as the model's input [C,H,W] and the one `dt` steps
+ * later as its target [C,H,W], cropped from the origin and normalised by a mean and a standard
+ * deviation for each channel.
  *
  * The files are those of a folder that end in .h5, in the order of their names; time `local` of a
- * year of n steps is paired as system D does it (dlr_weather_pair). Training takes the samples in
- * another order in each epoch, drawn from (seed, epoch); validation in the files' order. */
+ * year of n steps is paired as recipe weather does it (dlr_weather_pair). Training takes the
+ * samples in an order drawn from (seed, epoch); validation in the files' order. */
 #ifndef DLR_WEATHER_H
 #define DLR_WEATHER_H
 #include "runtime/data/dataset.h"

@@ -1,7 +1,7 @@
 /* How far a training run of PyTorch's had come, from the file that its program kept:
  * {iters, epoch, model_state, optimizer_state_dict, scheduler_state_dict}, as torch_run.h writes it
- * and systems B and C do. The model's state is the file's tensors (stored.h); this is all beside
- * it. */
+ * and recipes minimal and tracked do. The model's state is the file's tensors (stored.h); this is
+ * all beside it. */
 #ifndef DLR_TORCH_TRAINING_H
 #define DLR_TORCH_TRAINING_H
 #include "ir/base/optimizers.h"

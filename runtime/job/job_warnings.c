@@ -29,7 +29,7 @@ void dl_job_add_warnings(dl_run_job *p) {
     if (means || test)
         dl_push(p->arena, &p->warnings,
                 dl_format(p->arena,
-                          "%s%s%s: training reads nothing of it, here as in system D's code",
+                          "%s%s%s: training reads nothing of it, here as in the repository's code",
                           test ? "inf_data_path" : "", test && means ? ", " : "",
                           means ? "time_means_path" : ""));
     const char *npy[2][2], *missing = dl_samples_npy(p->arena, c, npy);

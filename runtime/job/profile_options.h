@@ -1,4 +1,5 @@
-/* `dlrun --profile`, and what system D's users set instead: ENABLE_PROFILING and PROFILE_OUTPUT. */
+/* `dlrun --profile`, and what recipe weather's users set instead: ENABLE_PROFILING and
+ * PROFILE_OUTPUT. */
 #ifndef DL_PROFILE_H
 #define DL_PROFILE_H
 #include "runtime/report/profile.h"

@@ -1,6 +1,6 @@
 /* The parts of a training run that are marked as ranges, and their names: in our own profile
- * (profile.h), and for NVIDIA's profilers (ranges.h), under the names that system D's program gives
- * them. */
+ * (profile.h), and for NVIDIA's profilers (ranges.h), under the names that recipe weather's program
+ * gives them. */
 #ifndef DLR_RANGE_PARTS_H
 #define DLR_RANGE_PARTS_H
 #include <stdint.h>
@@ -19,6 +19,6 @@ typedef enum {
 
 /* The name in our own profile: "program"; with `number` where it has one: "step 5". */
 void dlr_part_name(dlr_part part, int64_t number, char name[64]);
-/* The name for NVIDIA's profilers: system D's, or ours where it has none. */
+/* The name for NVIDIA's profilers: recipe weather's, or ours where it has none. */
 void dlr_part_name_nvtx(dlr_part part, int64_t number, char name[64]);
 #endif

@@ -1,5 +1,5 @@
 /* The parts of a training run by name, for who looks at it as it goes: NVIDIA's profilers, by NVTX,
- * under the names that system D's program gives them, and our own profile (profile.h).
+ * under the names that recipe weather's program gives them, and our own profile (profile.h).
  *
  * On a thread, ranges lie within each other: a step holds the wait for its batch, the batch's way
  * to the device, the start of its program, and the look at its results (on a device that works
@@ -8,8 +8,8 @@
 #define DLR_RANGES_H
 #include "runtime/report/range_parts.h"
 
-/* cudaProfilerStart and cudaProfilerStop are called around the epoch of this index, as system D
- * does. */
+/* cudaProfilerStart and cudaProfilerStop are called around the epoch of this index, as recipe
+ * weather does. */
 enum { DLR_PROFILED_EPOCH = 3 };
 
 struct dlr_profile;

@@ -18,13 +18,13 @@
     .finished = "  Total validation time: {valid_seconds} sec"
 
 static const dlr_record_style styles[] = {
-    /* system A: NERSC/ml-pm-training-2022 */
+    /* NERSC/ml-pm-training-2022 */
     {.name = "iters",
      .tags = {COMMON_TAGS},
      .untrained = true,
      .begin = "Starting Training Loop...",
      COMMON_LINES},
-    /* system D: NERSC/dl-at-scale-training */
+    /* NERSC/dl-at-scale-training */
     {.name = "samples",
      .tags = {COMMON_TAGS, [DLR_VALUE_SAMPLES_PER_SEC] = "Avg samples per sec"},
      .untrained = true,
@@ -32,7 +32,7 @@ static const dlr_record_style styles[] = {
      .begin = "Scaffolding memory high watermark: {most_memory} GB.\nStarting Training Loop...",
      .stepped = " Memory usage after forward pass: {memory} GB.",
      COMMON_LINES},
-    /* systems B and C: NERSC/nersc-dl-multigpu, NERSC/nersc-dl-wandb */
+    /* NERSC/nersc-dl-multigpu, NERSC/nersc-dl-wandb */
     {.name = "tracked",
      .tags = {[DLR_VALUE_TRAIN_LOSS] = "train_loss",
               [DLR_VALUE_VALID_LOSS] = "val_loss",
@@ -52,7 +52,7 @@ static const dlr_record_style styles[] = {
                  "Loss = {train}, Val loss = {valid}\n"
                  "Data wait time: {wait} sec",
      .end = "DONE"},
-    /* system E: NERSC/dl4sci-scaling-tutorial */
+    /* NERSC/dl4sci-scaling-tutorial */
     {.name = "history",
      .tags = {COMMON_TAGS, [DLR_VALUE_ALL_SECONDS] = "time_per_epoch"},
      .plain_log = true,

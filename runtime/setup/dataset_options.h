@@ -6,8 +6,8 @@
 
 /* Where no data_loader_config is given, the keys that name the data choose one: a map of `data` the
  * files of one's own, train_data_path weather files, data_dir CIFAR-10's, train_dir class folders;
- * and `data: cifar10 | imagenet` sets, besides, what system E's code does to these pictures, as far
- * as keys do not say otherwise. */
+ * and `data: cifar10 | imagenet` sets, besides, what recipe keras' code does to these pictures, as
+ * far as keys do not say otherwise. */
 bool dl_samples_settle(dl_config *config, dl_error *err);
 
 /* What the model takes: inputs, then targets, each without N. Errors: dlr_arrays_add's. */
@@ -32,9 +32,9 @@ bool dl_samples_held(const dl_config *config);
  * of `data`, data_dir, train_dir, a set that `data` names. */
 const char *dl_samples_loader(const dl_config *config);
 
-/* System A's .npy files of inputs and targets, channels last, which data_loader_config: dali-lowmem
- * reads where all four are there: fills their paths, by split, and returns NULL. Else the first
- * that is missing, as its path or key, and what is read is train_path and val_path; "" for other
- * loaders, which never read them. */
+/* Recipe volumes' .npy files of inputs and targets, channels last, which data_loader_config:
+ * dali-lowmem reads where all four are there: fills their paths, by split, and returns NULL. Else
+ * the first that is missing, as its path or key, and what is read is train_path and val_path; ""
+ * for other loaders, which never read them. */
 const char *dl_samples_npy(dl_arena *arena, const dl_config *config, const char *path[2][2]);
 #endif

@@ -1,15 +1,15 @@
 /* The numbers of the learning rate. The device computes the rate once a step from these and its own
  * step count, by the schedule that the plan was compiled with (passes/optim/schedules.c has the
- * formulas). System A's (NERSC/ml-pm-training-2022, utils/__init__.py):
+ * formulas). Recipe volumes' (NERSC/ml-pm-training-2022, utils/__init__.py):
  *
  *   i < warmup:  rate = i / warmup * init                                           (i counts from
  * 1) otherwise:   rate = end + (init - end) / 2 * (1 + cos(pi (i - warmup) / total))
  *
  * init is start_lr scaled by the ratio of global batch to base batch, or its root, where that is
- * above 1; so is the warm-up used. (System A's formula is the same for its configurations, none of
- * which has a batch below the base; taken literally it would slow a laptop's small batch down,
- * which its comments, "scale up", do not mean.) System E's rate grows with the ranks instead, and
- * its warm-up begins at the share of one. */
+ * above 1; so is the warm-up used. (Recipe volumes' formula is the same for its configurations,
+ * none of which has a batch below the base; taken literally it would slow a laptop's small batch
+ * down, which its comments, "scale up", do not mean.) Recipe keras' rate grows with the ranks
+ * instead, and its warm-up begins at the share of one. */
 #ifndef DLR_SCHEDULE_H
 #define DLR_SCHEDULE_H
 #include <stdbool.h>
@@ -28,7 +28,7 @@ typedef struct {
     int64_t warmup_steps;        /* wanted, */
     bool warmup_where_scaled;    /* but only where scaling makes the rate larger */
     int64_t warmup_epochs;       /* or in epochs */
-    bool cosine;                 /* system D's, of steps */
+    bool cosine;                 /* recipe weather's, of steps */
     bool by_epochs;              /* the cosine counts epochs, not steps: */
     int64_t cosine_epochs;       /* so many; 0: all */
     const dlr_rate_range *range; /* of a rate by ranges of epochs */
@@ -53,8 +53,9 @@ typedef struct {
 bool dlr_schedule_rates(const dlr_schedule *schedule, dlr_rates *rates, dl_error *err);
 /* The value of a variable of this name. False: it is not the schedule's. */
 bool dlr_rates_value(const dlr_rates *rates, const char *name, double *value);
-/* The rate of step i >= 1 by system A's formula, with which a test compares the device's value. */
+/* The rate of step i >= 1 by recipe volumes' formula, with which a test compares the device's
+ * value. */
 double dlr_schedule_rate(const dlr_rates *rates, int64_t i);
-/* And by system D's: the lower of i / warmup and half a cosine of i - 1. */
+/* And by recipe weather's: the lower of i / warmup and half a cosine of i - 1. */
 double dlr_schedule_cosine(const dlr_rates *rates, int64_t i);
 #endif

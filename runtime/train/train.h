@@ -1,4 +1,4 @@
-/* The training loop: a run as system A's program does it, from its first log line to its last. */
+/* The training loop: a run from its first log line to its last. */
 #ifndef DLR_TRAIN_H
 #define DLR_TRAIN_H
 #include "ir/base/console.h"
