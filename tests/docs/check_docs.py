@@ -18,7 +18,8 @@ commands of that page, next to it, have left. Its fenced blocks are taken in ord
 
 Pages run on the CPU, also where there is a GPU. The programs of BUILD are first in PATH; `python3`
 is the Python that runs this script. A page whose blocks import a package that this Python lacks
-(torch, numpy, h5py) is skipped, with exit status 77 where no other page was checked.
+(torch, numpy, h5py) is skipped, with exit status 77 where no other page was checked; so is one with
+the comment `<!-- needs: COMMAND... -->` where a command is not there.
 
 The output agrees with the page where all lines do, in order:
 
@@ -40,6 +41,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -189,10 +191,12 @@ def commands(lines, first, end):
 
 
 def lacking(lines, found):
-    """Packages that the page's Python needs and this one has not."""
+    """Packages that the page's Python needs and this one has not, and commands that are absent."""
     text = "\n".join("\n".join(lines[a:b]) for a, b, _ in found)
-    return [p for p in PACKAGES
-            if re.search(rf"\b(?:import|from) {p}\b", text) and not importlib.util.find_spec(p)]
+    named = re.findall(r"^<!-- needs: (.*) -->$", "\n".join(lines), re.M)
+    packages = [p for p in PACKAGES
+                if re.search(rf"\b(?:import|from) {p}\b", text) and not importlib.util.find_spec(p)]
+    return packages + [c for c in " ".join(named).split() if not shutil.which(c)]
 
 
 def environment(build, folder):
@@ -271,7 +275,7 @@ def check_page(page, build, write):
     lines, found = blocks(page.read_text())
     missing = lacking(lines, found)
     if missing:
-        print(f"SKIP: {page.name} needs {', '.join(missing)} for {sys.executable}")
+        print(f"SKIP: {page.name} needs {', '.join(missing)} (for {sys.executable})")
         return None
     count = failed = 0
     edits = []

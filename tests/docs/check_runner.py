@@ -56,6 +56,8 @@ PAGES = {
     "continues": ("<!-- continues: before.md -->\n" + sh("$ cat one.txt", "one"), 0),
     "continues_fails": ("<!-- continues: fails.md -->\n" + sh("$ true"), 1),
     "continues_nothing": ("<!-- continues: nowhere.md -->\n" + sh("$ true"), 1),
+    "needs": ("<!-- needs: sh cat -->\n" + sh("$ true"), 0),
+    "needs_lacking": ("<!-- needs: sh cat_that_nobody_has -->\n" + sh("$ true"), 77),
     "lacking": ("```python file=a.py\nimport torch_that_nobody_has\n```\n" + sh("$ true"), 77),
 }
 # name: (page, the same after --write)
