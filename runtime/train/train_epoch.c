@@ -4,24 +4,8 @@
 
 #include "ir/base/clock.h"
 #include "runtime/base/debug.h"
-#include "runtime/base/memory.h"
 #include "runtime/formats/log.h"
 #include "runtime/train/train_parts.h"
-
-static void log_lines(const char *lines, const dlr_record_numbers *numbers) {
-    dl_buf line = {0};
-    for (int i = 0; dlr_record_line(&line, lines, i, numbers); i++, line.n = 0)
-        dlr_log_info("%s", line.at);
-    dl_buf_free(&line);
-}
-
-void dlr_run_log_process(const dlr_train_options *o, const char *lines) {
-    dlr_memory_use use = dlr_memory_used();
-    log_lines(lines, &(dlr_record_numbers){.rank = o->ranks.rank,
-                                           .ranks = o->ranks.size,
-                                           .memory = use.now / 0x1p30,
-                                           .most_memory = use.most / 0x1p30});
-}
 
 /* For the progress bar. */
 static int64_t count_epochs(const dlr_run *r) {
@@ -73,7 +57,7 @@ bool dlr_run_train_epoch(dlr_run *r, dl_error *err) {
     dlr_progress_finish(&r->progress);
     if (!ok) return false;
     dlr_record_numbers numbers = epoch_numbers(r);
-    log_lines(r->o->style->trained, &numbers);
+    dlr_run_log_lines(r->o->style->trained, &numbers);
     for (int i = 0; i < r->trained.n; i++)
         if (r->trained.terms[i].own)
             dlr_log_info("  Avg %s=%g", r->trained.terms[i].name,
@@ -90,7 +74,7 @@ static void log_validation(const dlr_run *r, double loss, double seconds) {
     numbers.all_seconds = r->steps.seconds + seconds;
     dl_buf trained = {0}, validated = {0};
     const dlr_record_style *style = r->o->style;
-    log_lines(style->validated, &numbers);
+    dlr_run_log_lines(style->validated, &numbers);
     for (int i = 0; !style->metrics_in_line && i < r->validated.n; i++)
         dlr_log_info("  Avg val %s=%f", r->validated.terms[i].name,
                      dlr_averages_mean(&r->validated, i));
@@ -98,7 +82,7 @@ static void log_validation(const dlr_run *r, double loss, double seconds) {
         numbers.metrics = dlr_averages_line(&r->trained, style, "", &trained);
         numbers.valid_metrics = dlr_averages_line(&r->validated, style, "val_", &validated);
     }
-    log_lines(style->finished, &numbers);
+    dlr_run_log_lines(style->finished, &numbers);
     dl_buf_free(&trained), dl_buf_free(&validated);
 }
 

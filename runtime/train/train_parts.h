@@ -151,7 +151,8 @@ bool dlr_run_record_untrained(dlr_run *r, dl_error *err);
 /* train_epoch.c: an epoch's steps; then validation, records and a checkpoint. */
 bool dlr_run_train_epoch(dlr_run *r, dl_error *err);
 bool dlr_run_finish_epoch(dlr_run *r, dl_error *err);
-/* Log lines about the process as a whole. */
+/* train_log.c: lines of a style with these numbers; those about the process as a whole. */
+void dlr_run_log_lines(const char *lines, const dlr_record_numbers *numbers);
 void dlr_run_log_process(const dlr_train_options *o, const char *lines);
 
 /* train_resume.c: the newest checkpoint of the directory, or of that which o->resume_from names,

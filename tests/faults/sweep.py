@@ -39,7 +39,7 @@ root = pathlib.Path(work.name)
 
 
 def program(name):
-    return str(build / ("dldata" if name == "dldata" else "programs") / name)
+    return str(build / "cli" / name)
 
 
 def whole_safetensors(path):
