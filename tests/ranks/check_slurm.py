@@ -74,7 +74,7 @@ class Slurm:
         host = socket.gethostname().split(".")[0]
         (self.at / "slurm.conf").write_text(CONF.format(host=host, at=self.at, user=USER,
                                                          control=free_port(), node=free_port()))
-        programs = str(pathlib.Path(build).resolve() / "programs")
+        programs = str(pathlib.Path(build).resolve() / "cli")
         self.env = {**mpi.environment(), "DLR_CACHE_DIR": ENV["DLR_CACHE_DIR"], "SLURM_CONF": str(self.at / "slurm.conf"),
                     "PATH": f"{programs}:{os.environ['PATH']}"}
         at, conf = self.at, self.env["SLURM_CONF"]
