@@ -16,7 +16,7 @@ bool dlr_debugs(const char *word) {
     return false;
 }
 
-/* Opens, and moves a byte; -1 where a signal did not let it end is tried again. */
+/* Opens the file and moves one byte; a call that a signal interrupted is repeated. */
 static bool pass_byte(const char *path, int flags) {
     char byte = 0;
     int fd;

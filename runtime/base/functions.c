@@ -7,10 +7,12 @@
 #include "ir/base/search.h"
 #include "ir/base/str.h"
 
-/* NULL, or why it will not do; *path: the file that it came from. */
+/* Returns NULL, or the reason for which the library is refused; *path: the file that it was loaded
+ * from. */
 static const char *try_load(dl_arena *arena, const dlr_functions *from, const char *library,
                             const char **path) {
-    fenv_t before; /* code of others: the caller's floating-point environment stays as it is */
+    fenv_t before; /* code of other libraries: the caller's floating-point environment is restored
+                      after it */
     fegetenv(&before);
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     fesetenv(&before);

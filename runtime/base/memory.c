@@ -7,7 +7,7 @@
 
 #include "ir/base/memory.h"
 
-enum { HUGE_PAGE = 2 << 20, PART = 16 << 20 /* one unit of first touch */ };
+enum { HUGE_PAGE = 2 << 20, PART = 16 << 20 /* bytes that one thread touches at a time */ };
 
 static void touch(void *context, int64_t unit, int thread) {
     (void)thread;
@@ -31,7 +31,8 @@ bool dlr_memory_map(dlr_memory *m, size_t bytes, dlr_pool *pool, dl_error *err) 
     if (bytes == 0) bytes = 1; /* one page, so that every tensor has an address */
     int64_t available = dl_memory_available();
     if (available >= 0 && bytes > (uint64_t)available) return refuse(bytes, available, err);
-    /* One huge page more than asked, to cut the mapping at a huge page's boundary. */
+    /* One huge page more than asked for, so that the mapping can begin at a huge page's
+     * boundary. */
     size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page,
            more = whole + HUGE_PAGE;
     char *at = mmap(NULL, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

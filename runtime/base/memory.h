@@ -1,5 +1,5 @@
-/* The large memory of a run: one mapping, huge pages where the system has them, every page touched
- * at the start. */
+/* The large memory block of a run: one mapping, with huge pages where the system has them. Every
+ * page is touched when it is mapped. */
 #ifndef DLR_MEMORY_MAP_H
 #define DLR_MEMORY_MAP_H
 #include <stddef.h>
@@ -12,12 +12,12 @@ typedef struct {
 } dlr_memory;
 
 /* Maps `bytes` (at least a page) and touches each page by the pool's threads. Errors: DL_RESOURCE,
- * with the bytes asked for and free (dl_memory_available), before any page is touched, since Linux
- * grants more than it has and kills the process later. */
+ * with the bytes asked for and the bytes free (dl_memory_available). The check happens before any
+ * page is touched, since Linux overcommits memory and kills the process later. */
 bool dlr_memory_map(dlr_memory *memory, size_t bytes, dlr_pool *pool, dl_error *err);
 void dlr_memory_unmap(dlr_memory *memory); /* a zeroed one is fine */
 
-/* The process' resident bytes, now and at most so far; 0 where the system does not report them. */
+/* The process' resident bytes, now and the peak so far; 0 where the system does not report them. */
 typedef struct {
     double now, most;
 } dlr_memory_use;

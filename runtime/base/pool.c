@@ -1,7 +1,7 @@
 /* One atomic word, the ticket, holds the number of the current run and the next unit to take. A
- * thread takes a unit by compare-and-swap of the whole word, so a thread that comes late (its core
- * was given to someone else) cannot take a unit of a later run by mistake, and nobody waits for
- * threads that have no unit: a run ends when its units are done. */
+ * thread takes a unit by compare-and-swap of the whole word. A thread that comes late (its core was
+ * given to another process) therefore cannot take a unit of a later run by mistake. Nobody waits
+ * for threads that have no unit: a run ends when its units are done. */
 #include "runtime/base/pool.h"
 
 #include <errno.h>
@@ -18,10 +18,10 @@
 #include "ir/base/cpus.h"
 
 enum {
-    LINE = 128,          /* two cache lines: the adjacent-line prefetcher pairs them */
-    SPIN_NS = 100000,    /* covers the gap between two launches; then a thread sleeps */
-    PAUSES = 32,         /* between two looks at the clock */
-    MOST_UNITS = 1 << 30 /* of one ticket word; longer runs are cut */
+    LINE = 128,       /* two cache lines: the adjacent-line prefetcher pairs them */
+    SPIN_NS = 100000, /* spinning covers the gap between two launches; after it a thread sleeps */
+    PAUSES = 32,      /* pause instructions between two reads of the clock */
+    MOST_UNITS = 1 << 30 /* of one ticket word; longer runs are split */
 };
 
 typedef struct {
@@ -36,9 +36,9 @@ struct dlr_pool {
     _Alignas(LINE) _Atomic uint32_t done;       /* futex: units done of this run */
     _Alignas(LINE) _Atomic int sleepers;        /* workers in or near futex wait */
     _Atomic bool caller_sleeps, closing;
-    /* The run's work. Atomic because a late thread may read them while the next run is written. It
-     * finds no ticket then: those of its run are at 0, whatever `units` is by now; and it drops the
-     * values that it has read. */
+    /* The run's work. It is atomic because a late thread may read it while the next run is written.
+     * Such a thread finds no ticket, because the tickets of its run are at 0 whatever `units` is by
+     * now, and it drops the values that it has read. */
     _Alignas(LINE) _Atomic(dlr_unit_fn *) fn;
     _Atomic(void *) context;
     _Atomic uint32_t units;
@@ -63,7 +63,7 @@ static inline void pause_cpu(void) {
 #endif
 }
 
-/* Watches `word` until it differs from `seen` (true) or the time is over. */
+/* Polls `word` until it differs from `seen` (true) or the time is over (false). */
 static bool spin_while(_Atomic uint32_t *word, uint32_t seen, int spin_ns) {
     if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
     for (int64_t end = dl_clock_ns() + spin_ns; spin_ns > 0 && dl_clock_ns() < end;)
@@ -89,7 +89,7 @@ static void take_units(dlr_pool *p, uint32_t run, int thread) {
             ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
         }
     if (!mine) return;
-    /* This run is not over before the next line, so `done` and `units` are still this run's. */
+    /* The run cannot end before the next line, so `done` and `units` are still this run's. */
     uint32_t before = atomic_fetch_add(&p->done, mine);
     if (before + mine == units && atomic_load(&p->caller_sleeps)) futex_wake(&p->done, 1);
 }
@@ -115,8 +115,8 @@ static void publish(dlr_pool *p, uint32_t units) {
     atomic_store_explicit(&p->done, 0, memory_order_relaxed);
     atomic_store_explicit(&p->ticket, (uint_fast64_t)run << 32 | units, memory_order_release);
     atomic_store(&p->run, run);
-    /* Both this pair and the sleeper's (count itself, look at `run`) are sequentially consistent:
-     * one sees the other. */
+    /* This pair and the sleeper's pair (increment `sleepers`, read `run`) are both sequentially
+     * consistent: at least one of the two threads sees the other's write. */
     int asleep = atomic_load(&p->sleepers);
     if (asleep) futex_wake(&p->run, (int64_t)units - 1 < asleep ? (int)units - 1 : INT_MAX);
 }
@@ -182,7 +182,7 @@ dlr_pool *dlr_pool_open(int threads, dl_error *err) {
         dl_fail(err, DL_RESOURCE, "no memory for a pool of %d threads", threads);
         return NULL;
     }
-    /* With more threads than CPUs, one that spins takes the CPU from one that works. */
+    /* With more threads than CPUs, a spinning thread would take the CPU from a working one. */
     *p =
         (dlr_pool){.threads = threads, .spin_ns = threads > cpus ? 0 : SPIN_NS, .workers = workers};
     if (start_workers(p, err)) return p;

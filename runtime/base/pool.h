@@ -1,8 +1,8 @@
-/* The one thread pool: parallel loops over independent units, several hundred times a step.
+/* The one thread pool: it runs parallel loops over independent units, several hundred times a step.
  *
- * Threads are not pinned. On a machine shared with others a pinned thread waits for its busy core
- * while another core idles; and users set a placement from outside (taskset, numactl, Slurm), which
- * the default count follows. */
+ * Threads are not pinned. On a shared machine a pinned thread waits for its busy core while another
+ * core is idle. Users set a placement from outside (taskset, numactl, Slurm), which the default
+ * thread count follows. */
 #ifndef DLR_POOL_H
 #define DLR_POOL_H
 #include <stdint.h>
@@ -21,9 +21,9 @@ typedef void dlr_unit_fn(void *context, int64_t unit, int thread);
 dlr_pool *dlr_pool_open(int threads, dl_error *err);
 int dlr_pool_threads(const dlr_pool *pool);
 /* Runs units 0 .. units-1, each once, and returns when all are done; their writes are then visible
- * to the caller. Threads take units one by one from a counter, so which thread runs a unit differs
- * from run to run: results must not depend on it. The caller is thread 0. Allocates nothing. Only
- * one thread calls at a time, and no unit calls it. */
+ * to the caller. Threads take units one by one from a counter, so the thread that runs a unit
+ * differs from run to run: results must not depend on it. The caller is thread 0. Allocates
+ * nothing. Only one thread may call it at a time, and a unit must not call it. */
 void dlr_pool_run(dlr_pool *pool, int64_t units, dlr_unit_fn *fn, void *context);
 void dlr_pool_close(dlr_pool *pool); /* NULL is fine */
 #endif

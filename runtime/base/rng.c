@@ -9,7 +9,10 @@
 #error "rng.c promises the same bits everywhere: compile it without -ffast-math"
 #endif
 
-enum { CHUNK = 128 /* blocks of four made at a time: stays in L1, long enough to vectorise */ };
+enum {
+    /* elements per batch: the buffers stay in L1, and loops are long enough to vectorize */
+    CHUNK = 128
+};
 
 static inline void block_at(const dlr_rng_place *place, uint32_t block, uint32_t out[4]) {
     out[0] = block, out[1] = place->item, out[2] = place->step, out[3] = place->stream;
@@ -29,7 +32,8 @@ uint32_t dlr_rng_u32(dlr_rng *rng) {
 uint32_t dlr_rng_below(dlr_rng *rng, uint32_t n) {
     uint64_t product = (uint64_t)dlr_rng_u32(rng) * n;
     if ((uint32_t)product < n) {
-        uint32_t biased = -n % n; /* 2^32 mod n: that many low parts would come once too often */
+        /* 2^32 mod n: the number of low parts that would occur once too often */
+        uint32_t biased = -n % n;
         while ((uint32_t)product < biased) product = (uint64_t)dlr_rng_u32(rng) * n;
     }
     return (uint32_t)(product >> 32);
@@ -41,7 +45,7 @@ float dlr_rng_float(dlr_rng *rng) { return dl_unit_float(dlr_rng_u32(rng)); }
  * 2), and ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172, whose series to s^21 is exact to
  * double precision. */
 static inline double log_unit(uint32_t word) {
-    /* Through a signed conversion and magic numbers, because those exist as vector instructions
+    /* Uses a signed conversion and magic numbers, because these exist as vector instructions
      * everywhere. */
     double v = (double)(int32_t)(word ^ 0x80000000u) + 2147483649.0;
     const uint64_t sqrt_half = 0x3FE6A09E667F3BCDu;
@@ -100,7 +104,7 @@ static void to_normals(const uint32_t *restrict words, size_t n, shape s, float 
     }
 }
 
-/* Runs whole blocks of four through `apply` and copies the asked range out. */
+/* Generates whole blocks of four by `apply` and copies the requested range out. */
 static void fill(const dlr_rng_place *place, uint64_t first, size_t n, shape s, transform *apply,
                  float *out) {
     uint32_t words[CHUNK * 4];

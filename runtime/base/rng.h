@@ -24,11 +24,11 @@ typedef enum {
                                32 epoch where each epoch draws new samples; item: sample */
     /* 6 is DL_STREAM_STEP of ir/base/philox.h: draws of a step's kernels */
     DLR_STREAM_UNIVERSE = 5, /* initial conditions of `dldata nbody` */
-    DLR_STREAM_SHUFFLE =
-        7, /* order of samples: step: epoch, item: half of a number and round (data/shuffle.h) */
+    /* order of samples: step: epoch, item: half of a number and round (data/shuffle.h) */
+    DLR_STREAM_SHUFFLE = 7,
     DLR_STREAM_WEATHER = 16, /* `dldata weather`: step: draw, item: wave number */
     DLR_STREAM_IMAGES = 17,  /* `dldata images`: step: split, item: image */
-    DLR_STREAM_FIELDS = 18   /* `dldata fields`: step: channel, item: sample */
+    DLR_STREAM_FIELDS = 18   /* `dldata fields`; step: channel, item: sample */
 } dlr_stream;
 
 typedef struct {
@@ -36,7 +36,7 @@ typedef struct {
     uint32_t stream, step, item;
 } dlr_rng_place;
 
-/* Numbers one after another from a place, beginning at element 0; at most 2^34 of them. */
+/* Successive numbers of one place, beginning at element 0; at most 2^34 of them. */
 typedef struct {
     dlr_rng_place place;
     uint32_t block, word[4];
@@ -50,8 +50,8 @@ uint32_t dlr_rng_below(dlr_rng *rng, uint32_t n);
 /* Uniform in [0, 1), a multiple of 2^-24. */
 float dlr_rng_float(dlr_rng *rng);
 
-/* Elements first .. first+n-1 of a place, as floats; element e is the same whatever range it is
- * asked in, so an array may be filled in parts by many threads. first + n is at most 2^34. */
+/* Elements first .. first+n-1 of a place, as floats. The value of element e does not depend on the
+ * requested range, so many threads may fill an array in parts. first + n is at most 2^34. */
 /* low + (high - low) u, with u uniform in [0, 1), rounded to float (which may round up to
  * `high`). */
 void dlr_uniforms(dlr_rng_place place, uint64_t first, size_t n, float low, float high, float *out);

@@ -5,13 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Who starts ranks, the nearest to the process first where one may run inside another: mpirun
- * within a job of Slurm leaves Slurm's variables to its ranks, and they count mpirun's own
- * processes. */
+/* The launchers' environment variables, the innermost launcher first. mpirun within a Slurm job
+ * leaves Slurm's variables to its ranks, and those count mpirun's own processes. */
 typedef struct {
     const char *rank, *size, *local_rank, *local_size;
-    const char *only; /* must be there, too */
-    bool outer;       /* says nothing where another one speaks */
+    const char *only; /* a variable that must be set, too */
+    bool outer;       /* an outer launcher: ignored where another launcher's variables are set */
 } launcher;
 static const launcher launchers[] = {
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL, false},
@@ -22,7 +21,7 @@ static const launcher launchers[] = {
     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_ID",
      true},
 };
-/* Variables that launchers of MPI programs set, and nothing else does. */
+/* Variables that launchers of MPI programs set, and no other program. */
 static const char *const by_mpi[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK"};
 
 static const char *value(const char *name) {
@@ -30,7 +29,7 @@ static const char *value(const char *name) {
     return v && *v ? v : NULL;
 }
 
-/* A number from 0 to most of the variable, or `absent`. */
+/* The variable as a number from 0 to `most`, or `absent` if it is not set. */
 static bool number(const char *name, int most, int absent, int *out, dl_error *err) {
     const char *v = value(name);
     *out = absent;
@@ -46,7 +45,7 @@ static bool number(const char *name, int most, int absent, int *out, dl_error *e
 
 enum { MOST_RANKS = 1 << 20 };
 
-/* The world of one launcher's variables; size 0: none are set. */
+/* The world that one launcher's variables describe; size 0: none are set. */
 static bool read_one(const launcher *l, dlr_world *w, dl_error *err) {
     *w = (dlr_world){0};
     if (l->only && !value(l->only)) return true;
@@ -58,7 +57,7 @@ static bool read_one(const launcher *l, dlr_world *w, dl_error *err) {
     if (w->size < 1)
         return dl_fail(err, DL_USAGE, "%s=%s in the environment: a world has a rank at least",
                        l->size, value(l->size));
-    /* "2(x3)": of so many nodes; only of one node it says how many are here */
+    /* "2(x3)": tasks by node; it gives the local size only where all nodes are equal */
     const char *local = value(l->local_size);
     if (local && strspn(local, "0123456789") == strlen(local)) w->local_size = atoi(local);
     if (w->rank >= w->size)
@@ -67,11 +66,11 @@ static bool read_one(const launcher *l, dlr_world *w, dl_error *err) {
     return true;
 }
 
-/* Does srun offer anything by which MPI's ranks meet? Without (--mpi=none, where no other is the
- * default) MPI does not start, or starts each as a world of its own. */
+/* True where srun offers a PMI, by which MPI's ranks find each other. Without one (--mpi=none,
+ * where no other is the default) MPI does not start, or starts each rank as a world of its own. */
 static bool srun_offers_pmi(void) {
-    const char *type =
-        value("SLURM_MPI_TYPE"); /* since Slurm 22.05; before, and of Cray's, marks of PMI */
+    const char *type = value("SLURM_MPI_TYPE"); /* set since Slurm 22.05; older versions and Cray's
+                                                   set other marks of PMI */
     if (type) return strcmp(type, "none") != 0;
     for (char **e = environ; *e; e++)
         if (strncmp(*e, "PMI", 3) == 0) return true;
@@ -84,7 +83,7 @@ static const char *mpi_launcher(void) {
     return value("SLURM_STEP_ID") && srun_offers_pmi() ? "SLURM_STEP_ID" : NULL;
 }
 
-/* Two that speak say the same. */
+/* Whether two launchers' variables describe the same world. */
 static bool agree(const launcher *a, const dlr_world *x, const launcher *b, const dlr_world *y,
                   dl_error *err) {
     if (x->size != y->size)
