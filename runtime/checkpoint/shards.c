@@ -10,26 +10,28 @@
 static const struct {
     const char *name;
     int owners;
-    bool cut; /* what several ranks hold may be */
+    bool cut; /* tensors that several ranks hold may be split */
 } parts[DLR_SHARD_PARTS] = {
     {"model", DLR_OF_PARAMETERS | DLR_OF_BUFFERS, false},
     {"optimizer", DLR_OF_OPTIMIZER, true},
     {"scaler", DLR_OF_SCALER, false},
 };
 
-/* A box of a tensor, all that some ranks hold of it or one of several boxes of that, or the whole;
- * and then rows of it along its first axis, which go to one rank. */
+/* A unit of work: a box of a tensor (all that some ranks hold of it, one of several such boxes, or
+ * the whole). Later it is a range of rows of that box along its first axis, assigned to one
+ * rank. */
 typedef struct {
     const dl_plan_var *var;
-    int cuts;                       /* 0: all ranks hold it; else, by cut, in its group: */
-    const int *places[DL_MAX_CUTS]; /* who has which share */
-    int share[DL_MAX_CUTS];         /* and which this is of */
+    int cuts; /* 0: all ranks hold it; otherwise, for each cut of its sharding group: */
+    const int *places[DL_MAX_CUTS]; /* which rank of the group holds which shard */
+    int share[DL_MAX_CUTS];         /* and which shard this is */
     int part, holders;
-    int box;    /* among those of what the same ranks hold: of a tensor a file has one */
-    int number; /* among the pieces */
+    int box; /* its number among the boxes that the same ranks hold; a file has one box of a tensor
+              */
+    int number; /* its number among the pieces */
     int rank;
-    int64_t at[DL_MAX_RANK], shape[DL_MAX_RANK]; /* in the whole */
-    int64_t first, rows, row_bytes;              /* first: element of what its ranks hold */
+    int64_t at[DL_MAX_RANK], shape[DL_MAX_RANK]; /* its offset in the whole tensor */
+    int64_t first, rows, row_bytes; /* first: element within the part that its ranks hold */
     bool whole;
 } item;
 typedef DL_ARRAY(item) item_list;
@@ -40,10 +42,11 @@ typedef struct {
     const dlr_ranks *ranks;
     dlr_world world;
     item_list pieces, given;
-    int64_t *loads;              /* bytes by rank */
-    int *holders;                /* room for all ranks */
-    int boxes;                   /* of one tensor that a rank holds, at most */
-    int *files[DLR_SHARD_PARTS]; /* by rank and box: its file's number, from 1; 0: it has none */
+    int64_t *loads;              /* bytes assigned to each rank */
+    int *holders;                /* a buffer for all ranks */
+    int boxes;                   /* most boxes of one tensor that a rank holds */
+    int *files[DLR_SHARD_PARTS]; /* by rank and box: the number of its file, from 1; 0: it has none
+                                  */
     int n_files[DLR_SHARD_PARTS];
 } deal;
 
@@ -53,7 +56,7 @@ static int part_of(const dl_plan_var *v) {
     return -1;
 }
 
-/* Who holds it, in d->holders: how many. */
+/* Writes the ranks that hold the piece to d->holders; returns how many there are. */
 static int find_holders(deal *d, const item *e) {
     int n = 0;
     for (int r = 0; r < d->world.size; r++) {
@@ -91,7 +94,7 @@ static void add_boxes(deal *d, const dl_var_piece *piece, item e) {
     }
 }
 
-/* All that ranks have of e's variable, which is e's shape as a whole. */
+/* Adds all pieces that ranks hold of e's variable; e's shape is the whole's. */
 static void add_cuts(deal *d, const dl_var_piece *piece, const item *e) {
     int all = 1;
     for (int k = 0; k < piece->n; k++) all *= piece->cut[k].ranks;
@@ -130,7 +133,7 @@ static bool list_pieces(deal *d, dl_error *err) {
     return true;
 }
 
-/* ---- to whom ---- */
+/* ---- assigning pieces to ranks ---- */
 
 static void give(deal *d, const item *piece, int rank, int64_t first, int64_t n) {
     item rows = *piece;
@@ -142,8 +145,8 @@ static void give(deal *d, const item *piece, int rank, int64_t first, int64_t n)
     dl_push(d->arena, &d->given, rows);
 }
 
-/* Uncut tensors come first, the largest to the rank with the fewest bytes; then cut ones, those
- * that the fewest ranks hold first, and those that the same ranks hold together. */
+/* The order of assignment: whole tensors first, the largest to the rank with the fewest bytes. Then
+ * split ones: those that the fewest ranks hold first, and those with equal holders together. */
 static int in_order(const void *a, const void *b) {
     const item *x = *(item *const *)a, *y = *(item *const *)b;
     bool cut = parts[x->part].cut;
@@ -165,14 +168,15 @@ static int least_first(const void *a, const void *b, void *loads) {
 
 static void give_whole(deal *d, const item *e) {
     int n = find_holders(d, e), rank = d->holders[0];
-    bool own =
-        dlr_tensors_owner(e->var) == DLR_OF_BUFFERS; /* each has others: those of the first count */
+    /* each rank has its own values: those of the lowest rank are written */
+    bool own = dlr_tensors_owner(e->var) == DLR_OF_BUFFERS;
     for (int i = 1; i < n && !own; i++)
         if (d->loads[d->holders[i]] < d->loads[rank]) rank = d->holders[i];
     give(d, e, rank, 0, e->rows);
 }
 
-/* How far the n least loaded holders must be filled to take so many bytes, rounded up. */
+/* The number of bytes to which the n least loaded holders must be filled to take so many bytes,
+ * rounded up. */
 static int64_t find_level(const deal *d, int n, int64_t bytes) {
     int64_t sum = bytes;
     for (int i = 0; i < n; i++) {
@@ -190,8 +194,8 @@ static bool held_alike(const item *a, const item *b) {
     return same;
 }
 
-/* Assigns pieces that the same ranks hold, one after the other: each holder takes rows up to the
- * level at which all end, so that at most one piece is cut between two of them. */
+/* Assigns pieces with equal holders, one after the other. Each holder takes rows up to the common
+ * level, so that at most one piece is split between two of them. */
 static void give_rows(deal *d, item *const *pieces, int n) {
     int64_t bytes = 0;
     for (int i = 0; i < n; i++) bytes += pieces[i]->rows * pieces[i]->row_bytes;
@@ -239,7 +243,7 @@ static void give_out(deal *d) {
     }
 }
 
-/* ---- what becomes of it ---- */
+/* ---- building the shard plan ---- */
 
 static const char *name_of(dl_arena *arena, const deal *d, int part, int file) {
     return dlr_checkpoint_shard_name(arena, parts[part].name, d->files[part][file],
@@ -282,7 +286,7 @@ static dlr_shard make_shard(dl_arena *arena, const deal *d, int part, int box) {
     return shard;
 }
 
-/* An index in Hugging Face's form, which has whole tensors only. */
+/* An index in the format of Hugging Face, which can describe whole tensors only. */
 static const char *make_index(dl_arena *arena, const deal *d) {
     int64_t bytes = 0;
     dl_buf map = {0};

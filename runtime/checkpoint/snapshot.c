@@ -4,14 +4,14 @@ static int64_t bytes_of(const dl_type *t, int64_t n) {
     return dl_plan_round(n * dl_dtype_bytes(t->dtype));
 }
 
-/* Places are multiples of a line of the cache. */
+/* Offsets are multiples of a cache line. */
 static void add(dlr_snapshot *s, int64_t *end, dlr_view view, dlr_range range) {
     dl_push(s->arena, &s->extents, (dlr_extent){view, range, *end});
     *end += bytes_of(view.type, range.n);
 }
 
-/* Lists the ranges to copy; returns their bytes. Tensors that ranks hold in pieces are not copied
- * where the whole is gathered into memory of its own. */
+/* Lists the ranges to copy; returns their bytes. Sharded tensors are not copied where the whole is
+ * gathered into memory of its own. */
 static int64_t list_extents(dlr_snapshot *s, const dl_plan *plan, const dlr_shards *shards) {
     int64_t end = 0;
     for (int i = 0; !shards && i < plan->vars.n; i++) {

@@ -39,8 +39,7 @@ static dlr_tensors room(dl_arena *arena, dlr_exec *exec, int n) {
                          .views = DL_NEWS(arena, dlr_view, n + 1)};
 }
 
-/* State of the optimiser are the moments of a parameter, and what it counts, as random numbers'
- * step. */
+/* A parameter's state is its moments and its counters, such as the step of random numbers. */
 dlr_owner dlr_tensors_owner(const dl_plan_var *v) {
     bool counts = strncmp(v->name, "optimizer.", 10) == 0 || strcmp(v->name, DL_RANDOM_STEP) == 0;
     bool scales = strcmp(v->name, DL_SCALER_SCALE) == 0 || strcmp(v->name, DL_SCALER_GOOD) == 0 ||
@@ -102,8 +101,8 @@ static bool read_tensor(void *ctx, int index, int64_t first, int64_t n, void *ds
     return dlr_exec_check(t->exec, err);
 }
 
-/* Undoes a cut: *own, of *type, becomes what it was cut from. Row by row and part by part, as a
- * collective deals them out (ir/collective.h). */
+/* Undoes a sharding: *own, of *type, becomes the tensor that it was cut from. Works row by row and
+ * part by part, in the order of a collective's pieces (ir/collective.h). */
 static bool join(dl_arena *arena, const dlr_ranks *ranks, const char *name, const dl_var_cut *cut,
                  dl_type *type, char **own, dl_error *err) {
     const dlr_group *group = dlr_group_find(ranks, cut->group);
@@ -176,7 +175,7 @@ bool dlr_tensors_loads(dlr_st_dtype have, dl_dtype want) {
            (whole && wants);
 }
 
-/* Whole numbers that are read for i32 and lie beyond it. */
+/* Fails for whole numbers in the file that do not fit i32. */
 static bool check_range(const dlr_st_file *file, const dlr_st_tensor *from, const int64_t *at,
                         int64_t n, dl_error *err) {
     for (int64_t i = 0; i < n; i++)
@@ -186,7 +185,7 @@ static bool check_range(const dlr_st_file *file, const dlr_st_tensor *from, cons
     return true;
 }
 
-/* Elements `range` of the view, which are those of `from` in a file. */
+/* Loads elements `range` of the view, which are the elements from `from` on in a file. */
 static bool load_range(dlr_exec *exec, dlr_view view, dlr_range range, dl_dtype dtype,
                        const dlr_st_file *file, const dlr_st_tensor *from, void *buffer,
                        dl_error *err) {
@@ -206,7 +205,7 @@ static bool load_range(dlr_exec *exec, dlr_view view, dlr_range range, dl_dtype 
     return true;
 }
 
-/* Loads tensors that ranks hold in pieces box by box, in sequence along the first axis. */
+/* Loads sharded tensors box by box, in sequence along the first axis. */
 bool dlr_tensor_load(dlr_exec *exec, dlr_view view, const dlr_st_file *file,
                      const dlr_st_tensor *tensor, void *buffer, dl_error *err) {
     dl_dtype dtype = view.type->dtype;
