@@ -1,5 +1,4 @@
-/* The CPU as a device: everything is done when a call returns, and the arena is the host's own
- * memory. */
+/* The CPU as a device: every call is synchronous, and the arena is the host's own memory. */
 #include <string.h>
 
 #include "ir/base/clock.h"
@@ -14,7 +13,7 @@ typedef struct {
     dlr_kernel_fn *phase[DL_MAX_PHASES];
 } code;
 
-/* A launch, ready to run: nothing is looked up in a step. */
+/* A launch, ready to run: a step looks nothing up. */
 typedef struct {
     const code *code;
     const dl_plan_kernel *kernel;
@@ -27,10 +26,10 @@ typedef struct {
     char *workspace, *scratch;
     size_t scratch_stride;
     dl_object *objects;
-    int nobjects; /* loaded */
-    code *codes;  /* one a kernel */
+    int nobjects; /* number of loaded objects */
+    code *codes;  /* one per kernel */
     launch **programs;
-    dlr_memory guarded; /* with guards: copies of the memory that a launch touches, then each
+    dlr_memory guarded; /* with guards: copies of the memory that a launch touches, followed by each
                            thread's scratch */
     size_t guarded_scratch, guarded_stride;
 } cpu;
@@ -59,8 +58,8 @@ static bool resolve_kernels(cpu *c, dl_error *err) {
                                "plan was made by another "
                                "build; compile the model again",
                                k->object, symbol, k->name);
-            memcpy(&c->codes[i].phase[phase], &address,
-                   sizeof address); /* C has no cast from object to function */
+            /* memcpy, because C has no cast from an object pointer to a function pointer */
+            memcpy(&c->codes[i].phase[phase], &address, sizeof address);
         }
     }
     return true;
@@ -157,7 +156,7 @@ static void run_guarded(cpu *c, int program, int number) {
     dlr_guard g = dlr_guard_of(arena, c->base.plan, from);
     char *base = c->guarded.base, **arg = DL_NEWS(arena, char *, from->nargs + 1), found[700] = "";
     for (int a = 0; a <= from->nargs; a++) arg[a] = base + g.places[a];
-    dlr_guard_fill(base, g.bytes); /* the workspace, too */
+    dlr_guard_fill(base, g.bytes); /* the workspace is filled, too */
     for (int i = 0; i <= g.n; i++) {
         int64_t begin, end;
         dlr_guard_canary(&g, i, &begin, &end);

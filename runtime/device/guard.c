@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PLACE = 256 /* parts begin at multiples of it */ };
+enum { PLACE = 256 /* the alignment of parts */ };
 
-/* ---- where what lies ---- */
+/* ---- layout of the guarded memory ---- */
 
 static int by_offset(const void *a, const void *b) {
     const dlr_guard_part *x = a, *y = b;
@@ -17,7 +17,7 @@ static int by_offset(const void *a, const void *b) {
 static bool stores(const dl_plan_kernel *k, int arg) {
     for (int i = 0; i < k->stores.n; i++)
         if (k->stores.at[i].arg == arg) return true;
-    return k->stores.n == 0; /* nothing is known of it */
+    return k->stores.n == 0; /* without a list of stores, every argument may be written */
 }
 
 /* Arguments that overlap become one part. */
@@ -107,7 +107,7 @@ int64_t dlr_guard_differs(const void *canary, int64_t bytes) {
     return -1;
 }
 
-/* ---- what is said ---- */
+/* ---- reports ---- */
 
 static const char *variable_at(const dl_plan *p, int64_t offset) {
     for (int i = 0; i < p->vars.n; i++)

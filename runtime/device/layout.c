@@ -2,9 +2,9 @@
 
 enum { CL_ROWS = 128 };
 
-/* How a tensor is cut: `blocks` of up to `block` rows; each row, of outer * inner elements, in
- * `parts` of up to `step` outer ones, or, where one outer element is too long for a tile, of inner
- * ones. `batch` of all that. */
+/* How a tensor is cut into tiles: `blocks` of up to `block` rows. Each row, of outer * inner
+ * elements, is cut into `parts` of up to `step` outer elements, or of inner ones where one outer
+ * element exceeds a tile. The whole is repeated `batch` times. */
 typedef struct {
     int64_t batch, rows, outer, inner, block, blocks, step, parts;
     bool cut_inner;
@@ -42,7 +42,7 @@ int64_t dlr_layout_tiles(const dl_type *t) {
     return c.batch * c.blocks * c.parts;
 }
 
-/* The part of a row that holds its element `at`. */
+/* The number of the row's part that holds element `at`. */
 static int64_t part_of(const cut *c, int64_t at) {
     int64_t k = at / c->inner;
     return c->cut_inner ? k * ceil_div(c->inner, c->step) + at % c->inner / c->step : k / c->step;
@@ -52,9 +52,8 @@ void dlr_layout_span(const dl_type *t, int64_t first, int64_t n, int64_t *begin,
     cut c = cut_of(t);
     int64_t row_step = c.outer * c.inner, last = first + n - 1;
     int64_t rows[2] = {first / row_step, last / row_step}, groups[2];
-    for (int i = 0; i < 2; i++)
-        groups[i] = rows[i] / c.rows * c.blocks +
-                    rows[i] % c.rows / c.block; /* blocks in front of its own */
+    for (int i = 0; i < 2; i++) /* blocks that precede this tensor's */
+        groups[i] = rows[i] / c.rows * c.blocks + rows[i] % c.rows / c.block;
     bool in_row = rows[0] == rows[1];
     *begin = groups[0] * c.parts + (in_row || c.block == 1 ? part_of(&c, first % row_step) : 0);
     *end =
@@ -117,9 +116,9 @@ TRANSPOSE(transpose_2, uint16_t)
 TRANSPOSE(scalar_4, uint32_t)
 TRANSPOSE(transpose_8, uint64_t)
 
-/* By lines of 64 bytes on both sides: a tensor's rows are often a power of two apart, so that few
- * of them fit the cache at once. The inner loops therefore follow the tensor's rows, which are
- * those of `out` where `rows_out`. */
+/* Works by lines of 64 bytes on both sides. A tensor's rows are often a power of two apart, so that
+ * few of them fit the cache at once. The inner loops therefore follow the tensor's rows, which are
+ * the rows of `out` where `rows_out`. */
 static inline void transpose_blocks(const uint32_t *in, int64_t in_step, int64_t m, int64_t n,
                                     uint32_t *out, int64_t out_step, bool rows_out) {
     enum { BLOCK = 16 };
@@ -154,7 +153,7 @@ static void transpose(int bytes, const void *in, int64_t in_step, int64_t m, int
     }
 }
 
-/* In memory exactly as in row-major order. */
+/* Whether the tile lies in memory exactly as in row-major order. */
 static bool is_plain(const dlr_tile *t) {
     return t->rows + t->padding == 1 && t->outer_step == 1 && t->inner == 1;
 }

@@ -21,8 +21,8 @@ typedef struct {
 /* A tensor's tiles cover each element once, and the padding. 0 for a tensor without elements. */
 int64_t dlr_layout_tiles(const dl_type *t);
 dlr_tile dlr_layout_tile(const dl_type *t, int64_t i);
-/* The tiles begin .. end - 1 hold the elements first .. first + n - 1, counted row-major; some of
- * them may hold others alone. n is at least 1. */
+/* Tiles begin .. end - 1 together hold the elements first .. first + n - 1, counted row-major; some
+ * of these tiles may hold none of them. n is at least 1. */
 void dlr_layout_span(const dl_type *t, int64_t first, int64_t n, int64_t *begin, int64_t *end);
 /* Moves a tile between `rows` (the first row's first element, rows `row_step` elements apart) and
  * the tensor; elements of 1, 2, 4 or 8 bytes. Storing also writes the padding. */
