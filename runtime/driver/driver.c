@@ -1,8 +1,8 @@
-/* libcuda.so.1, found at run time.
+/* Loads libcuda.so.1 at run time.
  *
- * CUDA renames its functions by version (cuMemAlloc is cuMemAlloc_v2 in the library): each is asked
- * for by its base name and the version of CUDA whose form of it is declared in driver.h, through
- * cuGetProcAddress_v2, which drivers have since 12.0. */
+ * CUDA renames its functions by version (cuMemAlloc is cuMemAlloc_v2 in the library). Each function
+ * is looked up by cuGetProcAddress_v2 (in drivers since 12.0) with its base name and the CUDA
+ * version whose prototype driver.h declares. */
 #include "runtime/driver/driver.h"
 
 #include <dlfcn.h>
@@ -19,9 +19,9 @@ typedef dlr_cu_result get_proc_fn(const char *name, void **function, int version
 
 static const struct {
     const char *name;
-    int version; /* of CUDA, times 1000, whose form of it is meant */
+    int version; /* the CUDA version of the prototype, times 1000 */
     size_t at;
-    bool optional; /* NULL where the driver has it not */
+    bool optional; /* NULL where the driver lacks it */
 } functions[] = {
 #define NEEDED(name, version, arguments)   {"cu" #name, version, offsetof(dlr_driver, name), false},
 #define OPTIONAL(name, version, arguments) {"cu" #name, version, offsetof(dlr_driver, name), true},

@@ -57,14 +57,13 @@ enum {
     /* attributes of a function */
     DLR_CU_SHARED_STATIC = 1,
     DLR_CU_SHARED_DYNAMIC_MOST = 8,
-    DLR_CU_SHARED_CARVEOUT = 9, /* percent of an SM's shared memory that the driver is to set
-                                   aside */
+    DLR_CU_SHARED_CARVEOUT = 9, /* percentage of an SM's shared memory that the driver sets aside */
     /* flags */
     DLR_CU_STREAM_NON_BLOCKING = 1,
     DLR_CU_EVENT_DISABLE_TIMING = 2,
     DLR_CU_CAPTURE_THREAD_LOCAL = 1,
     DLR_CU_MEMORY_DEVICE = 2,
-    /* of tensor maps: types, how lines are turned, what is fetched at a time, what lies outside */
+    /* tensor maps: element types, swizzles, L2 promotion, fill of elements outside */
     DLR_CU_MAP_F16 = 6,
     DLR_CU_MAP_F32 = 7,
     DLR_CU_MAP_BF16 = 9,
@@ -75,7 +74,7 @@ enum {
     DLR_CU_MAP_OUTSIDE_ZERO = 0,
 };
 
-/* One side of a copy of rows, and the whole of it, as the driver has them. */
+/* One side of a 2-D copy, and the whole of it, with the driver's layout. */
 typedef struct {
     size_t x, y; /* bytes into a row; rows */
     unsigned type;
@@ -90,9 +89,9 @@ typedef struct {
 } dlr_cu_rows;
 typedef void dlr_cu_host_fn(void *data);
 
-/* X(name, version, arguments): the functions; version: of CUDA, times 1000, whose form of it is
- * meant. MAYBE: a driver may have none, which is NULL then. tests/cuda/driver_header.c compares
- * them with a header where one is found. */
+/* X(name, version, arguments): the functions. version: the CUDA version of the prototype, times
+ * 1000. MAYBE: a function that a driver may lack, NULL then. tests/cuda/driver_header.c compares
+ * the prototypes with a CUDA header where one is found. */
 #define DLR_DRIVER_FUNCTIONS(X, MAYBE)                                                             \
     X(Init, 2000, (unsigned flags))                                                                \
     /* 12040: 12.4 */                                                                              \
@@ -110,10 +109,11 @@ typedef void dlr_cu_host_fn(void *data);
     X(MemGetInfo, 3020, (size_t * free, size_t * total))                                           \
     X(MemAlloc, 3020, (dlr_cu_memory * memory, size_t bytes))                                      \
     X(MemFree, 3020, (dlr_cu_memory memory))                                                       \
-    /* of the host, pinned */                                                                      \
+    /* host memory, pinned */                                                                      \
     X(MemAllocHost, 3020, (void **memory, size_t bytes))                                           \
     X(MemFreeHost, 2000, (void *memory))                                                           \
-    /* pins what is there */                                                                       \
+    /* pins existing                                                                               \
+     * memory */                                                                                   \
     X(MemHostRegister, 6050, (void *memory, size_t bytes, unsigned flags))                         \
     X(MemHostUnregister, 4000, (void *memory))                                                     \
     X(MemsetD8Async, 3020, (dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s)) \
@@ -143,8 +143,8 @@ typedef void dlr_cu_host_fn(void *data);
       (dlr_cu_function * function, dlr_cu_module module, const char *name))                        \
     X(FuncSetAttribute, 9000, (dlr_cu_function function, int attribute, int value))                \
     X(FuncGetAttribute, 2020, (int *value, int attribute, dlr_cu_function function))               \
-    /* params: where each argument stands, which the driver puts where the code wants it; behind   \
-     * them NULL, for the fake. */                                                                 \
+    /* params: pointers to the arguments, which the driver copies to where the code expects them;  \
+     * a NULL follows them, for the emulated driver. */                                            \
     X(LaunchKernel, 4000,                                                                          \
       (dlr_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,     \
        unsigned block_y, unsigned block_z, unsigned shared, dlr_cu_stream stream, void **params,   \
@@ -157,13 +157,14 @@ typedef void dlr_cu_host_fn(void *data);
     X(GraphLaunch, 10000, (dlr_cu_graph_exec exec, dlr_cu_stream stream))                          \
     X(GraphExecDestroy, 10000, (dlr_cu_graph_exec exec))                                           \
     X(GraphDestroy, 10000, (dlr_cu_graph graph))                                                   \
-    /* Writes a tensor map of 128 bytes at a multiple of 128; steps of memory in bytes, without    \
-     * the first axis, whose elements are neighbours. NULL: the driver has no such function. */    \
+    /* Writes a tensor map of 128 bytes, aligned to 128. Strides are in bytes, without the first   \
+     * axis, whose elements are contiguous. NULL: the driver lacks the function. */                \
     MAYBE(TensorMapEncodeTiled, 12000,                                                             \
           (void *map, int type, unsigned axes, void *address, const uint64_t *size,                \
            const uint64_t *step, const uint32_t *box, const uint32_t *each, int interleave,        \
            int swizzle, int promotion, int outside))                                               \
-    /* The same of images (ir/kernel/tensor_map.h: windows); corners from W on, as sizes are. */   \
+    /* The same for im2col tensor maps (ir/kernel/tensor_map.h: windows); corners from W on, as    \
+     * sizes are. */                                                                               \
     MAYBE(TensorMapEncodeIm2col, 12000,                                                            \
           (void *map, int type, unsigned axes, void *address, const uint64_t *size,                \
            const uint64_t *step, const int *low, const int *high, uint32_t channels,               \
@@ -208,9 +209,8 @@ typedef struct {
     bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them,
                           before the one that is waited for; else each does only what is waited
                           for */
-    int64_t (*launch_ns)(const char *function,
-                         unsigned grid); /* not NULL: what a launch takes by events, and
-                                            all else takes nothing */
+    /* not NULL: what a launch takes by events, and all else takes nothing */
+    int64_t (*launch_ns)(const char *function, unsigned grid);
 } dlr_fake_options;
 void dlr_fake_set(dlr_fake_options options);
 /* How many streams, events, modules, graphs and pieces of memory nobody had given back when the
