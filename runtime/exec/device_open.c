@@ -1,4 +1,4 @@
-/* Which device a plan's target asks for. */
+/* The device name for a plan's target. */
 #include "runtime/device/device.h"
 
 #include <string.h>

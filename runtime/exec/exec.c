@@ -3,7 +3,7 @@
 #include "runtime/exec/exec_internal.h"
 #include "runtime/exec/state.h"
 
-/* Nobody writes these later: they are there from the start. */
+/* Constant tables: nothing writes them later, so they are set once here. */
 static void write_tables(dlr_exec *e) {
     for (int i = 0; i < e->plan->vars.n; i++) {
         const dl_plan_var *v = &e->plan->vars.at[i];
@@ -22,7 +22,7 @@ static void find_copies(dlr_exec *e) {
     }
 }
 
-/* Piece by piece, since the two may lie in different layouts. */
+/* Converts piece by piece, since the two may have different layouts. */
 void dlr_exec_renew(dlr_exec *e) {
     if (!e->stale) return;
     float piece[1 << 14];
@@ -85,7 +85,7 @@ void dlr_exec_run_step(dlr_exec *e, int program, int step) {
 
 bool dlr_exec_can_step(const dlr_exec *e, int program, int step) {
     dl_plan_step s = dl_plan_step_at(&e->plan->programs.at[program], step);
-    if (!e->device->base) return true; /* a device waits by itself */
+    if (!e->device->base) return true; /* a GPU waits by itself, on its stream */
     return s.kind != DL_STEP_WAIT || dlr_exchange_done(e->device->exchange, program, s.number);
 }
 

@@ -1,4 +1,4 @@
-/* An executor as its two files see it: exec.c, which opens and runs it, and exec_tensors.c. */
+/* The executor's struct, shared by exec.c, which opens and runs it, and exec_tensors.c. */
 #ifndef DLR_EXEC_INTERNAL_H
 #define DLR_EXEC_INTERNAL_H
 #include "runtime/exec/exec.h"
@@ -11,11 +11,11 @@ typedef struct {
 struct dlr_exec {
     const dl_plan *plan;
     dlr_exec_options options;
-    dl_arena *arena; /* of the tables below */
+    dl_arena *arena; /* holds the tables below */
     dlr_pool *pool;
     dlr_device *device;
     DL_ARRAY(dlr_exec_copy) copies;
-    dlr_time *times; /* room for a run's launches */
+    dlr_time *times; /* a buffer for the times of a run's launches */
     dlr_timeline timeline;
     bool stale; /* the host has written a parameter that has a copy */
 };

@@ -12,14 +12,14 @@ typedef struct dlr_exec dlr_exec;
 typedef struct {
     const dl_type *type;       /* with the layout it is stored in; NULL: there is no such tensor */
     int64_t offset;            /* bytes from the arena's start */
-    const dl_var_piece *piece; /* the piece of a whole tensor that it is; NULL: the whole */
+    const dl_var_piece *piece; /* the shard of a whole tensor that it is; NULL: the whole */
 } dlr_view;
 
 dlr_view dlr_exec_variable(const dlr_exec *exec, const char *name);
-/* The optimiser's state of a parameter under that name ("exp_avg"); no type: there is none. */
+/* The optimizer's state of a parameter under that name ("exp_avg"); no type: there is none. */
 dlr_view dlr_exec_state(const dlr_exec *exec, const char *what, const char *param);
-/* A program's result; holds its value from the end of a run of that program to the next run of any.
- * name NULL: the first of this role. */
+/* A program's result; its value is valid from the end of a run of that program to the next run of
+ * any program. name NULL: the first of this role. */
 dlr_view dlr_exec_result(const dlr_exec *exec, int program, dl_result_role role, const char *name);
 
 /* Reports that the host has written a tensor (dlr_state_write calls this). For a parameter with
@@ -33,7 +33,7 @@ void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
  * input. */
 bool dlr_exec_gathers(const dlr_exec *exec);
 void *dlr_exec_gather(const dlr_exec *exec, dlr_view view, int64_t batch, void *there);
-/* dlr_device_table.hold and .put, where it gathers. */
+/* dlr_device_table.hold and .put, where the device gathers inputs. */
 bool dlr_exec_hold(const dlr_exec *exec, int64_t bytes, dl_error *err);
 void dlr_exec_put(const dlr_exec *exec, int64_t at, const void *from, int64_t bytes);
 bool dlr_exec_pin(const dlr_exec *exec, void *memory, int64_t bytes, dl_error *err);
@@ -44,8 +44,8 @@ const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
 
 const dl_plan *dlr_exec_plan(const dlr_exec *exec);
 dlr_pool *dlr_exec_pool(const dlr_exec *exec); /* for the host's own loops between runs */
-/* The arena, plan->arena_bytes bytes, where it is the host's own memory; else NULL. */
+/* The arena, plan->arena_bytes bytes, where it is the host's own memory; otherwise NULL. */
 char *dlr_exec_arena(const dlr_exec *exec);
-/* A tensor there: NULL without a type, or where the arena is not the host's memory. */
+/* A tensor's data there: NULL without a type, or where the arena is not the host's memory. */
 void *dlr_exec_data(const dlr_exec *exec, dlr_view view);
 #endif

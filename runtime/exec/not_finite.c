@@ -10,7 +10,7 @@
 #include "runtime/exec/exec.h"
 #include "runtime/exec/state.h"
 
-enum { PIECE = 4096 /* elements that are looked at together */ };
+enum { PIECE = 4096 /* elements that are checked together */ };
 
 /* The number of the first element that is below `low`, or `high` or above, or NaN; -1: there is
  * none. */
@@ -32,7 +32,7 @@ static int64_t find_element(const dlr_exec *exec, dlr_view v) {
                                             : -1;
 }
 
-/* ", at [N=0, C=2]"; nothing of a scalar. */
+/* Appends ", at [N=0, C=2]"; appends nothing for a scalar. */
 static void put_place(dl_buf *b, const dl_type *t, int64_t number) {
     int64_t at[DL_MAX_RANK];
     for (int i = t->rank - 1; i >= 0; i--)
@@ -63,7 +63,7 @@ const char *dlr_not_finite_variable(dl_arena *arena, const dlr_exec *exec, dl_va
     return NULL;
 }
 
-/* A finding, and how early in a step it is: batch and weights come before the launches. */
+/* A finding, and its position in a step: batch and weights come before the launches. */
 typedef struct {
     dl_arena *arena;
     dlr_exec *exec;
@@ -78,8 +78,8 @@ static const struct {
     {DL_VAR_INPUT, "the input"}, {DL_VAR_TARGET, "the target"}, {DL_VAR_PARAM, "the weight"}};
 enum { NFED = sizeof fed / sizeof *fed };
 
-/* A whole number of the batch that is no class or row where the model takes it for one: "'k', at
- * [N=2]: 7, where the model takes 0 to 4". */
+/* Checks the batch for a whole number that is no valid class or row of the model: "'k', at [N=2]:
+ * 7, where the model takes 0 to 4". */
 static void look_at_classes(watch *w) {
     const dlr_exec_options *o = dlr_exec_opened(w->exec);
     for (int i = 0; i < o->n_classes && !w->found; i++) {
@@ -96,7 +96,7 @@ static void look_at_classes(watch *w) {
     }
 }
 
-/* Looks for the first value that a launch stored and that is not finite; an earlier finding is
+/* Checks a launch's stored tensors for the first value that is not finite; an earlier finding is
  * kept. */
 static void look(void *context, int program, int number) {
     watch *w = context;
@@ -116,8 +116,8 @@ static void look(void *context, int program, int number) {
     }
 }
 
-/* Gives all ranks the earliest finding of any rank, of the first rank that has it. The next call of
- * the comm reports a lost rank. */
+/* Gives all ranks the earliest finding of any rank (of the lowest such rank). A lost rank is
+ * reported by the next call of the comm. */
 static void agree(watch *w, dlr_comm *comm) {
     enum { SAID = 1024, WORDS = SAID / 4 };
     dlr_world world = dlr_comm_world(comm);

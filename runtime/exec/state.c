@@ -10,15 +10,16 @@
 static const int64_t most_random = (int64_t)1 << 34;
 enum { REDRAW = 1 << 16 /* added to the stream for each new draw of an element */ };
 
-/* The place of a piece in its whole tensor, both row-major: runs of equal length, each contiguous
- * in the whole, too. */
+/* Where a shard's elements lie in its whole tensor, both row-major: runs of equal length, each
+ * contiguous in the whole, too. */
 typedef struct {
     int64_t run, runs;
     const dl_var_piece *piece;
-    int rank;                  /* axes of which a run does not go over all; by axis: */
-    int64_t each[DL_MAX_RANK]; /* elements along it in a run, */
-    int64_t own[DL_MAX_RANK];  /* runs along it, */
-    int64_t step[DL_MAX_RANK]; /* and, of the whole, elements from one along it to the next */
+    int rank;                  /* the number of axes that a run does not cover; by axis: */
+    int64_t each[DL_MAX_RANK]; /* elements along the axis in a run, */
+    int64_t own[DL_MAX_RANK];  /* runs along the axis, */
+    /* and, in the whole, elements from one index of the axis to the next */
+    int64_t step[DL_MAX_RANK];
 } place;
 
 static int64_t common(int64_t a, int64_t b) {
@@ -26,7 +27,8 @@ static int64_t common(int64_t a, int64_t b) {
     return a;
 }
 
-/* So many of an axis at a time lie side by side in the whole, counted from its first. */
+/* The number of successive indices of an axis that are contiguous in the whole, counted from its
+ * first. */
 static int64_t find_each(const dl_var_piece *piece, int axis, int64_t size) {
     int64_t each = 0;
     for (int64_t at = 0, n; piece && at < size; at += n) {
@@ -41,7 +43,7 @@ static place place_of(dlr_view v) {
     const dl_type *t = v.type, whole = dlr_state_whole(v);
     int64_t step = 1, count = dl_type_count(t);
     place p = {.run = 1, .piece = v.piece};
-    bool side_by_side = true; /* so far, from the innermost axis on */
+    bool side_by_side = true; /* whether all axes so far, from the innermost on, are contiguous */
     for (int a = t->rank - 1; a >= 0; step *= whole.axis[a--].size) {
         int64_t size = t->axis[a].size, each = side_by_side ? find_each(v.piece, a, size) : 1;
         if (side_by_side && each < whole.axis[a].size) side_by_side = false, p.rank = a + 1;
@@ -62,8 +64,8 @@ static int64_t run_at(const place *p, int64_t run) {
     return at;
 }
 
-/* How many of the `left` elements from number `at` of the piece on are contiguous in the whole,
- * too, and where. */
+/* The number of the `left` elements from element `at` of the piece on that are contiguous in the
+ * whole, too, and where they lie there. */
 static int64_t run_of(const place *p, int64_t at, int64_t left, int64_t *whole) {
     int64_t in = at % p->run;
     *whole = run_at(p, at / p->run) + in;
@@ -75,7 +77,7 @@ typedef struct {
     char *tensor;
     dl_init init;
     dlr_rng_place place;
-    place of; /* of the whole */
+    place of; /* of the whole tensor */
 } start;
 
 static void draw_normal(const start *s, uint64_t first, size_t n, float *out) {
@@ -99,12 +101,12 @@ static void draw_uniform(const start *s, uint64_t first, size_t n, float *out) {
 }
 
 typedef void draw_fn(const start *s, uint64_t first, size_t n, float *out);
-/* NULL: no random numbers. */
+/* NULL: this init rule draws no random numbers. */
 static draw_fn *const draws[DL_NINITS] = {[DL_INIT_NORMAL] = draw_normal,
                                           [DL_INIT_TRUNC_NORMAL] = draw_trunc_normal,
                                           [DL_INIT_UNIFORM] = draw_uniform};
 
-/* In the variable's own type: a wide one keeps all digits. */
+/* The value is stored in the variable's own type: a wide type keeps all digits. */
 static void fill(const start *s, int64_t n, char *out) {
     double value = s->init.kind == DL_INIT_CONST ? s->init.a : 0;
     size_t bytes = (size_t)dl_dtype_bytes(s->type->dtype);
@@ -159,7 +161,7 @@ bool dlr_state_init(dlr_exec *e, uint64_t seed, dl_error *err) {
     return true;
 }
 
-/* Elements first .. end - 1 of the tensor, which are the host's buffer. */
+/* A transfer of elements first .. end - 1 of the tensor, which the host's buffer holds. */
 typedef struct {
     const dl_type *type;
     char *tensor, *host;
@@ -167,8 +169,8 @@ typedef struct {
     int64_t first, end, tile;
 } transfer;
 
-/* A piece of a tile's row that belongs to the range: where it begins in the row, in the host's
- * buffer, and its elements, of which there may be none. */
+/* The part of a tile's row that is in the range: its start in the row and in the host's buffer, and
+ * its number of elements, which may be 0. */
 typedef struct {
     int64_t from, n;
     char *host;
@@ -197,7 +199,8 @@ static void write_tile(void *context, int64_t unit, int thread) {
         return;
     }
     _Alignas(64) char values[DLR_TILE * 8];
-    if (!whole) dlr_tile_load(&t, bytes, x->tensor, values, run); /* the others stay */
+    /* the other elements of the tile are kept */
+    if (!whole) dlr_tile_load(&t, bytes, x->tensor, values, run);
     for (int64_t r = 0; r < t.rows; r++) {
         piece p = piece_of(x, &t, r);
         if (p.n > 0)
@@ -236,7 +239,8 @@ static void run_transfer(const dlr_exec *e, dlr_view v, dlr_range range, dlr_acc
 
 void dlr_state_write_range(dlr_exec *e, dlr_view to, dlr_range range, dl_dtype dtype,
                            const void *from) {
-    transfer x = {.type = to.type, .host = (char *)from, .dtype = dtype}; /* only read */
+    transfer x = {
+        .type = to.type, .host = (char *)from, .dtype = dtype}; /* the buffer is only read */
     bool whole = range.n == dl_type_count(to.type);
     run_transfer(e, to, range, whole ? DLR_WRITE : DLR_UPDATE, &x, write_tile);
     dlr_exec_written(e, to);
@@ -256,15 +260,15 @@ void dlr_state_read(const dlr_exec *e, dlr_view from, dl_dtype dtype, void *to) 
     dlr_state_read_range(e, from, (dlr_range){0, dl_type_count(from.type)}, dtype, to);
 }
 
-/* The parts of a range of the whole that lie in the view's piece, one by one: *range is of the
- * piece, *skip elements of the whole's range lie in front of it. False: there are no more; *run
- * counts. */
+/* The parts of a range of the whole that lie in the view's piece, one per call: *range is a range
+ * of the piece, and *skip elements of the whole's range precede it. Returns false when there are no
+ * more; *run counts. */
 static bool next_part(const place *p, dlr_range of, int64_t *run, dlr_range *range, int64_t *skip) {
     if (*run >= p->runs) return false;
     int64_t begin = run_at(p, *run), from = begin, end = begin + p->run;
     if (from < of.first) from = of.first;
     if (end > of.first + of.n) end = of.first + of.n;
-    if (from >= end) return false; /* after the range, as are all further ones */
+    if (from >= end) return false; /* this run and all further ones lie after the range */
     *range = (dlr_range){*run * p->run + (from - begin), end - from};
     *skip = from - of.first;
     ++*run;
