@@ -7,8 +7,8 @@ static const uint8_t paper[3] = {255, 255, 255}, ink[3] = {30, 30, 40}, rule[3] 
 
 enum { LEFT = 62, RIGHT = 16, TOP = 34, BOTTOM = 34, MAX_TICKS = 24 };
 
-/* One axis: values low..high to pixels from..to. A logarithmic axis works on log10 of the values.
- */
+/* One axis: values low..high are drawn at pixels from..to. A logarithmic axis works on log10 of the
+ * values. */
 typedef struct {
     double low, high, from, to;
     bool log;
@@ -141,7 +141,7 @@ dlr_image *dlr_chart(dl_arena *arena, const dlr_chart_style *style, const dlr_se
     if (!image) return NULL;
     choose_ticks(&x, style->width / 90);
     if (y.log) choose_log_ticks(&y);
-    if (y.n < 2) { /* linear, or less than a step of the logarithmic ticks */
+    if (y.n < 2) { /* linear, or the axis spans less than a step of the logarithmic ticks */
         axis plain = {.low = y.log ? pow(10, y.low) : y.low,
                       .high = y.log ? pow(10, y.high) : y.high};
         choose_ticks(&plain, style->height / 50);

@@ -3,7 +3,8 @@
 #define DLR_CHART_H
 #include "runtime/image/image.h"
 
-/* Points in drawing order; not finite ones (and values <= 0 on a logarithmic axis) leave a gap. */
+/* Points in drawing order; values that are not finite (and values <= 0 on a logarithmic axis) leave
+ * a gap. */
 typedef struct {
     const double *x, *y;
     int n;
@@ -13,7 +14,7 @@ typedef struct {
 
 typedef struct {
     int width, height;                     /* pixels, at least 160 x 120 */
-    const char *title, *x_label, *y_label; /* NULL for none; y_label stands above the axis */
+    const char *title, *x_label, *y_label; /* NULL for none; y_label is drawn above the axis */
     bool log_y;
 } dlr_chart_style;
 

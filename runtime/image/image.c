@@ -10,8 +10,8 @@ enum { MAX_SIDE = 1 << 14, GAP = 6, LABEL_HEIGHT = DLR_TEXT_HEIGHT + 4 };
 
 static const uint8_t paper[3] = {255, 255, 255}, ink[3] = {30, 30, 40};
 
-/* A colour map is a path through Oklab (Ottosson 2020), where lightness L is perceived lightness:
- * it rises in a straight line, and the hue (a, b) moves between a few points. */
+/* A colour map is a path through Oklab (Ottosson 2020), where L is perceived lightness: L rises
+ * linearly, and the hue (a, b) moves between a few points. */
 typedef struct {
     float t, L, a, b;
 } map_point;
@@ -122,8 +122,8 @@ void dlr_image_text(dlr_image *image, int x, int y, const char *text, const uint
                 if (dlr_glyph_dot(*text, i, j)) dlr_image_fill(image, x + i, y + j, 1, 1, rgb);
 }
 
-/* How a field becomes a panel: each pixel shows an element (zoom > 1 pixels a side), or the mean of
- * shrink^2. */
+/* How a field becomes a panel: each pixel shows one element (zoom > 1: zoom pixels a side), or the
+ * mean of shrink^2 elements. */
 typedef struct {
     int zoom, shrink, width, height;
 } fit;

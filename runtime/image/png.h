@@ -10,7 +10,7 @@ typedef struct {
 } dlr_image;
 
 /* Appends the whole file's bytes to `out` (binary: use out->n). Equal pictures give equal bytes.
- * Errors: DL_RESOURCE without memory; DL_INPUT for a picture of no or more than 2^14 pixels a side.
- */
+ * Errors: DL_RESOURCE without memory; DL_INPUT for a picture of 0 or more than 2^14 pixels a
+ * side. */
 bool dlr_png_encode(const dlr_image *image, dl_buf *out, dl_error *err);
 #endif
