@@ -1,4 +1,4 @@
-/* The interface: the part that all backends share. */
+/* The interface of comm.h: the checks and calls that all backends share. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,11 +40,13 @@ uint64_t dlr_collective_hash(const dlr_collective *c, int n) {
     int64_t words[] = {c->kind, c->type, dlr_by_pieces(c) ? c->outer : c->count,
                        c->kind == DLR_BROADCAST ? c->root : 0, n};
     uint64_t hash = dl_hash(words, sizeof words, 0);
-    if (c->kind == DLR_SHIFT && c->what) hash = dl_hash_str(c->what, hash); /* pieces look alike */
+    /* hash so that members that call shifts of different names are found, although all pieces look
+     * alike */
+    if (c->kind == DLR_SHIFT && c->what) hash = dl_hash_str(c->what, hash);
     return dlr_by_pieces(c) ? dl_hash(c->counts, (size_t)n * sizeof *c->counts, hash) : hash;
 }
 
-/* ---- life ---- */
+/* ---- groups and memory ---- */
 
 static dlr_members *new_group(int n, const int *ranks, int rank) {
     dlr_members *g = dl_calloc(1, sizeof *g);
@@ -75,8 +77,8 @@ dlr_comm_counts dlr_comm_counted(const dlr_comm *comm) { return comm->counts; }
 bool dlr_comm_close(dlr_comm *comm, dl_error *err) {
     dl_error unheard = {0};
     if (!comm) return true;
-    if (!comm->backend->close(comm, err ? err : &unheard))
-        return false; /* a thread that hangs in MPI may still read this memory */
+    /* a thread that hangs in MPI may still read this memory */
+    if (!comm->backend->close(comm, err ? err : &unheard)) return false;
     for (int i = 0; i < comm->groups; i++) {
         free(comm->group[i]->ranks);
         free(comm->group[i]);
@@ -176,7 +178,7 @@ bool dlr_comm_all(dlr_comm *comm, const dlr_collective *c, dl_error *err) {
     return dlr_comm_wait(comm, dlr_comm_start(comm, c), err);
 }
 
-/* ---- on a device ---- */
+/* ---- collectives on a device ---- */
 
 bool dlr_comm_enqueue(dlr_comm *comm, const dlr_collective *c, dlr_cu_stream stream,
                       dl_error *err) {
@@ -221,7 +223,7 @@ void dlr_beside_flight(dlr_comm *comm, int rank, dl_buf *to) {
     pthread_mutex_unlock(&comm->beside_lock);
 }
 
-/* ---- made of these ---- */
+/* ---- composed operations ---- */
 
 static bool largest_flag(dlr_comm *comm, int flag, const char *what, dl_error *err) {
     comm->flag = flag;
@@ -244,7 +246,7 @@ bool dlr_comm_barrier(dlr_comm *comm, dl_error *err) {
     return largest_flag(comm, 0, "a barrier", err);
 }
 
-/* Names at most some of the members that have another number than the first. */
+/* Lists some of the members whose number differs from the first member's. */
 static bool tell_different(const uint64_t *all, const dlr_members *g, const char *what,
                            dl_error *err) {
     char ranks[200];
@@ -263,7 +265,7 @@ static bool tell_different(const uint64_t *all, const dlr_members *g, const char
 bool dlr_comm_same(dlr_comm *comm, int group, uint64_t number, const char *what, dl_error *err) {
     const dlr_members *g = comm->group[group];
     int n = g->n;
-    uint64_t *all = dl_calloc((size_t)n + 1, sizeof *all); /* and this rank's */
+    uint64_t *all = dl_calloc((size_t)n + 1, sizeof *all); /* one per member, and this rank's */
     int64_t *counts = dl_calloc((size_t)n, sizeof *counts);
     for (int i = 0; i < n; i++) counts[i] = 1;
     all[n] = number;
@@ -282,7 +284,8 @@ bool dlr_comm_same(dlr_comm *comm, int group, uint64_t number, const char *what,
               tell_different(all, g, what, err);
     dl_buf_free(&text);
     free(counts);
-    if (ok || err->code == DL_INPUT) free(all); /* otherwise messages for it may still come */
+    /* otherwise messages may still be received into it */
+    if (ok || err->code == DL_INPUT) free(all);
     return ok;
 }
 

@@ -8,19 +8,20 @@
 #include "ir/base/clock.h"
 
 enum {
-    POLLED = 256,      /* messages taken at a time */
-    SPIN_NS = 20000,   /* of the engine while the program waits; then it sleeps between looks */
-    WAITED_NS = 10000, /* so long at first while the program waits, */
-    SLEEP_NS = 50000,  /* and so long while it computes; then longer with the wait */
+    POLLED = 256, /* messages per poll */
+    /* the engine spins so long while the program waits; then it sleeps between polls */
+    SPIN_NS = 20000,
+    WAITED_NS = 10000, /* first sleep while the program waits, */
+    SLEEP_NS = 50000,  /* and while the program computes; later sleeps grow with the wait */
     MOST_SLEEP_NS = 1000000,
-    BROKEN_NS =
-        500000000, /* how long a message that does not fit waits for its signature's explanation */
+    BROKEN_NS = 500000000, /* how long a message that does not fit waits for the signature that
+                              explains it */
     SPREAD_NS = 300000000, /* how long a failure is announced to the others */
 };
-static const int64_t told_ns =
-    2000000000; /* how long the program has to learn of a failure by a wait */
+/* how long the program has to learn of a failure by a wait */
+static const int64_t told_ns = 2000000000;
 
-/* ---- a lane ---- */
+/* ---- lanes ---- */
 
 static void complete(dlr_engine *e, dlr_lane *l) {
     dlr_op *op = l->op;
@@ -33,7 +34,8 @@ static void complete(dlr_engine *e, dlr_lane *l) {
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Moves a chunk on for as long as nothing is under way; false once it is done. */
+/* Advances a chunk through its phases while no message is under way; false when the chunk is
+ * done. */
 static bool go_on(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     while (!k->pending) {
         k->phase++;
@@ -48,7 +50,7 @@ static void advance(dlr_engine *e, dlr_lane *l) {
         dlr_chunk *k = &l->chunk[i];
         if (k->busy && !k->pending && !go_on(e, l, k)) k->busy = false, l->finished++;
     }
-    /* chunk b is always in place b % CHUNKS, which its messages' tags contain */
+    /* chunk b always uses slot b % CHUNKS, which its messages' tags contain */
     while (l->begun < l->chunks && !l->chunk[l->begun % CHUNKS].busy && !e->lost) {
         dlr_chunk *k = &l->chunk[l->begun % CHUNKS];
         *k = (dlr_chunk){.busy = true, .number = l->begun++, .phase = -1, .room = k->room};
@@ -90,7 +92,7 @@ static void begin(dlr_engine *e, dlr_lane *l, dlr_op *op) {
     advance(e, l);
 }
 
-/* Takes the collectives that the program has started into free lanes, in their order. */
+/* Assigns the collectives that the program has started to free lanes, in their order. */
 static bool take_work(dlr_engine *e) {
     bool any = false;
     for (int i = 0; i < LANES; i++) {
@@ -126,7 +128,8 @@ static void check_signature(dlr_engine *e, const dlr_lane *l) {
                                                           : "");
 }
 
-/* A message that failed, or did not fit: its sender calls something else, or is gone. */
+/* Records a message that failed, or did not fit: its sender calls another collective, or has
+ * ended. */
 static void note_fault(dlr_engine *e, dlr_lane *l, int member, int error) {
     if (l->broken) return;
     l->broken = dl_clock_ns();
@@ -176,10 +179,10 @@ static void check_broken(dlr_engine *e) {
     }
 }
 
-/* ---- its life ---- */
+/* ---- the thread ---- */
 
-/* Sleeps until there may be something to do. While messages are under way the pause grows with the
- * wait, so that polls cost little compared with it: a spinning thread would take a core from the
+/* Sleeps until there may be work. While messages are under way the pause grows with the wait, so
+ * that polls cost little compared with it. A spinning thread would take a core from the
  * computation. */
 static void rest(dlr_engine *e, int64_t idle) {
     bool in_work = busy(e);
@@ -203,7 +206,7 @@ static void rest(dlr_engine *e, int64_t idle) {
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Lets MPI carry the messages under way for so long. */
+/* Lets MPI progress the messages under way for so long. */
 static void carry(const dlr_engine *e, int64_t ns) {
     for (int64_t end = dl_clock_ns() + ns; dl_clock_ns() < end;) {
         uint64_t ids[POLLED];
@@ -213,10 +216,10 @@ static void carry(const dlr_engine *e, int64_t ns) {
     }
 }
 
-/* Announces a failure in this order. First the other ranks, since the file may take time. Then the
- * flight recorder's file, since another rank's end makes mpirun end this one, and before the device
- * is ended, so that its collective is still seen. Then the program, which may be far from a
- * wait. */
+/* Announces a failure in this order. First to the other ranks, since writing the file may take
+ * time. Then to the flight recorder's file, since another rank's end makes mpirun end this one; it
+ * is written before the device is ended, so that the device's collective is still seen. Last to the
+ * program, which may be far from a wait. */
 static void give_up(dlr_engine *e) {
     pthread_mutex_lock(&e->lock);
     dl_error why = e->failed;
@@ -248,8 +251,8 @@ void *dlr_engine_run(void *of) {
     }
     e->rank = rank, e->size = size;
     dlr_engine_state(e, READY);
-    pthread_mutex_lock(
-        &e->lock); /* the program reads the world, and makes the state that depends on its size */
+    pthread_mutex_lock(&e->lock); /* the program reads the world's size, and allocates the state
+                                     that depends on it */
     while (!e->watch && !e->failed.code && e->state == READY) pthread_cond_wait(&e->work, &e->lock);
     bool begins = e->watch != NULL;
     pthread_mutex_unlock(&e->lock);

@@ -1,5 +1,5 @@
-/* The engine's state between its thread and the program's: a failure, and a new state. Both
- * threads, and all that the engine's thread calls, report through these. */
+/* The engine's state that its thread and the program's thread share: a failure, and state changes.
+ * Both threads report through these functions. */
 #include <stdarg.h>
 #include <stdio.h>
 

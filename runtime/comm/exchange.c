@@ -4,7 +4,7 @@
 
 #include "ir/base/hash.h"
 
-/* A collective, ready to be begun. */
+/* A collective with its arguments, ready to be started. */
 typedef struct {
     dlr_collective call;
     int64_t ticket;
@@ -21,7 +21,7 @@ const dlr_group *dlr_group_find(const dlr_ranks *ranks, const char *name) {
     return NULL;
 }
 
-/* ---- do the plans go together? ---- */
+/* ---- do the ranks' plans agree? ---- */
 
 static uint64_t hash_sizes(const dl_plan_collective *c, uint64_t h) {
     const int64_t facts[] = {c->dtype, c->outer, c->size, c->inner};
@@ -30,8 +30,8 @@ static uint64_t hash_sizes(const dl_plan_collective *c, uint64_t h) {
     return h;
 }
 
-/* A digest of the plan: of every collective its kind and the names of its members; of those of this
- * group (NULL: none) also the sizes and the members' places. */
+/* A digest of the plan. For every collective it covers the kind and the names of its members; for
+ * those of this group (NULL: none) also the sizes and the members' offsets. */
 static uint64_t hash_collectives(const dl_plan *plan, const char *group) {
     uint64_t h = 0;
     for (int i = 0; i < plan->programs.n; i++)
@@ -47,8 +47,8 @@ static uint64_t hash_collectives(const dl_plan *plan, const char *group) {
 
 bool dlr_exchange_agree(const dl_plan *plan, const dlr_ranks *ranks, dl_error *err) {
     bool ok = dlr_comm_same(ranks->comm, 0, hash_collectives(plan, NULL), "the plan", err);
-    for (int i = 0; (ok || err->code == DL_INPUT) && i < ranks->n;
-         i++) { /* others wait in the next group */
+    /* other groups are checked in the following iterations */
+    for (int i = 0; (ok || err->code == DL_INPUT) && i < ranks->n; i++) {
         const dlr_group *g = &ranks->groups[i];
         dl_error own = {0};
         if (g->size == 1) continue;
@@ -60,7 +60,7 @@ bool dlr_exchange_agree(const dl_plan *plan, const dlr_ranks *ranks, dl_error *e
     return ok;
 }
 
-/* ---- a run's collectives ---- */
+/* ---- running collectives ---- */
 
 static dlr_collective_kind kind_of(dl_op op) {
     return op == DL_OP_all_gather   ? DLR_ALL_GATHER
@@ -69,7 +69,7 @@ static dlr_collective_kind kind_of(dl_op op) {
                                     : /* reduce_scatter */ DLR_REDUCE_SCATTER;
 }
 
-/* "all_reduce of conv1.weight at models/unet.dl:3" */
+/* The description for errors: "all_reduce of conv1.weight at models/unet.dl:3". */
 static const char *words_of(dl_arena *arena, const dl_plan_collective *c) {
     dl_buf b = {0};
     dl_putf(&b, "%s of ", dl_ops[c->op].name);
@@ -106,7 +106,7 @@ static bool prepare(dl_arena *arena, const dl_plan_collective *c, const dlr_rank
     int64_t *counts = DL_NEWS(arena, int64_t, c->ranks);
     for (int i = 0; i < c->ranks; i++)
         counts[i] = dl_ring_share(c->size, c->ranks, i, c->turn).n * c->inner;
-    if (c->op == DL_OP_shift) { /* the rank's piece is contiguous, in all its blocks */
+    if (c->op == DL_OP_shift) { /* the rank's piece is contiguous, with all its blocks */
         for (int i = 0; i < c->ranks; i++) counts[i] *= c->outer;
         to->call.outer = 1;
     }

@@ -1,5 +1,4 @@
-/* The flight recorder: a rank's last collectives, for who looks for the reason why one was the
- * last. */
+/* The flight recorder: a rank's last collectives, to find the cause of a hang or a lost rank. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ void dlr_flight_note(dlr_engine *e, const dlr_op *op) {
     memcpy(f->what, op->what, sizeof f->what);
 }
 
-enum { SHOWN = 8 /* on standard error, which all ranks share */ };
+enum { SHOWN = 8 /* lines on standard error, which all ranks share */ };
 
 static void put(const dlr_engine *e, dl_buf *b, int most) {
     int64_t now = dl_clock_ns(), end = e->next_begun, first = end > most ? end - most : 0;
@@ -38,7 +37,7 @@ static void put(const dlr_engine *e, dl_buf *b, int most) {
     dlr_beside_flight(e->comm, e->rank, b);
 }
 
-/* In one piece: the program's own thread, and other ranks, write at the same time. */
+/* Written by one call, since the program's own thread and other ranks write at the same time. */
 void dlr_flight_dump(const dlr_engine *e) {
     const char *path = e->comm->flight;
     FILE *f = path ? fopen(path, "we") : NULL;

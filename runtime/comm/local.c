@@ -1,5 +1,5 @@
-/* The ranks of a world in one process. A collective is kept until its last member starts it, who
- * carries it out for all. */
+/* The ranks of a world in one process. A collective is kept until its last member starts it; that
+ * member runs it for all. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include "runtime/comm/parts.h"
 
-/* The members' calls of a group that not all have made yet. A member's are in order, so that
- * collectives are also carried out in order: number `done` is the first that is not. */
+/* The calls of a group that not all members have made yet. Each member's calls are in order, so
+ * that collectives also run in order: number `done` is the first that has not run. */
 typedef struct {
     int number, n; /* the group's number and members */
     int *ranks;
@@ -23,7 +23,7 @@ typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t change;
     bool threads;
-    int comms; /* not closed yet */
+    int comms; /* comms that are not closed yet */
     DL_ARRAY(meeting *) meetings;
     dl_arena *arena;
     dl_error failed;
@@ -80,7 +80,8 @@ static void widen(meeting *m) {
     free(old.counts);
 }
 
-/* Carries out the collective that all have started now, or says who started another one. */
+/* Runs the collective that all members have started now, or reports which member started another
+ * one. */
 static void carry_out(hub *h, meeting *m) {
     const dlr_collective **calls = dl_calloc((size_t)m->n, sizeof *calls);
     for (int i = 0; i < m->n; i++) {
@@ -95,7 +96,7 @@ static void carry_out(hub *h, meeting *m) {
     free(calls);
 }
 
-/* A ticket is the group's number and the collective's in it. */
+/* A ticket consists of the group's number and the collective's number in it. */
 static int64_t local_start(dlr_comm *comm, dlr_members *group, const dlr_collective *c) {
     hub *h = comm->of;
     meeting *m = group->of;

@@ -13,7 +13,8 @@
 #include "ir/base/arena.h"
 #include "ir/base/clock.h"
 
-/* A rank's first message, so that other programs that connect get nothing. */
+/* A rank's first message. Other programs that connect to the port do not send it, and get
+ * nothing. */
 typedef struct {
     char magic[8];
     int32_t rank, size;
@@ -25,7 +26,7 @@ static int left_ms(int64_t end) {
     return ms < 0 ? 0 : ms > 1000000 ? 1000000 : (int)ms;
 }
 
-/* All bytes, either way, before the end. */
+/* Sends or receives all bytes before the deadline. */
 static bool move(int fd, void *data, size_t bytes, bool out, int64_t end) {
     for (char *at = data; bytes;) {
         struct pollfd p = {.fd = fd, .events = out ? POLLOUT : POLLIN};

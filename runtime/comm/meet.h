@@ -1,14 +1,14 @@
-/* A rendezvous over TCP of ranks that MPI has not started, at MASTER_ADDR and MASTER_PORT, as
- * torchrun sets them: rank 0 sends a few bytes to all others. */
+/* A TCP rendezvous of ranks that MPI has not started, at MASTER_ADDR and MASTER_PORT, which
+ * torchrun sets: rank 0 sends a few bytes to all others. */
 #ifndef DLR_MEET_H
 #define DLR_MEET_H
 #include <stddef.h>
 
 #include "runtime/base/world.h"
 
-/* Copies rank 0's `bytes` at `data` to all ranks; each rank calls it. Where torchrun's own store
- * listens at MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE), the next port is used. Errors: DL_USAGE
- * (no MASTER_ADDR or MASTER_PORT), DL_RESOURCE (the port is taken), DL_PEER (not all ranks came
- * within `timeout` seconds). */
+/* Copies rank 0's `bytes` at `data` to all ranks; each rank must call it. Where torchrun's own
+ * store listens at MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE), the next port is used. Errors:
+ * DL_USAGE (no MASTER_ADDR or MASTER_PORT), DL_RESOURCE (the port is taken), DL_PEER (not all ranks
+ * came within `timeout` seconds). */
 bool dlr_meet(const dlr_world *world, void *data, size_t bytes, double timeout, dl_error *err);
 #endif

@@ -9,9 +9,9 @@
 
 #define DLR_MPI_SYMBOL "dlr_mpi_table"
 enum {
-    DLR_MPI_VERSION = 1, /* of this table */
-    DLR_MPI_TAG = 32767, /* largest tag that every MPI has */
-    DLR_MPI_CHANNELS = 2 /* messages of one never match those of the other */
+    DLR_MPI_VERSION = 1, /* the version of this table */
+    DLR_MPI_TAG = 32767, /* the largest tag that every MPI supports */
+    DLR_MPI_CHANNELS = 2 /* messages of one channel never match those of the other */
 };
 
 typedef struct {
@@ -19,11 +19,12 @@ typedef struct {
     const char *name; /* "Open MPI v4.1.4" */
     /* Initialises MPI; false with a line in `error`. */
     bool (*open)(int *rank, int *size, char *error, size_t room);
-    /* Start to send or receive at most 2^30 bytes; poll returns `id` when it is done. The buffer
-     * stays until then. 0, or MPI's error. */
+    /* Start to send or receive at most 2^30 bytes; poll returns `id` when the message is done. The
+     * buffer must stay valid until then. Returns 0, or MPI's error. */
     int (*send)(const void *at, int64_t bytes, int to, int tag, int channel, uint64_t id);
     int (*receive)(void *at, int64_t bytes, int from, int tag, int channel, uint64_t id);
-    /* Takes up to `most` finished messages, with 0 or MPI's error each; returns how many. */
+    /* Returns up to `most` finished messages, each with 0 or MPI's error; the result is their
+     * number. */
     int (*poll)(uint64_t *ids, int *errors, int most);
     void (*error_text)(int error, char *text, size_t room);
     /* Ends MPI; every message must be done. */

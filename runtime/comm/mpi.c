@@ -1,4 +1,4 @@
-/* The module: built once against each MPI. */
+/* The MPI module: compiled once for each MPI. */
 #include "runtime/comm/messages.h"
 
 #include <mpi.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 static MPI_Comm channels[DLR_MPI_CHANNELS];
-/* Messages under way, dense: request[i] is that of id[i]. */
+/* Messages under way, in dense arrays: request[i] belongs to id[i]. */
 static MPI_Request *requests;
 static uint64_t *ids;
 static int *done;
@@ -75,8 +75,8 @@ static int mpi_receive(void *at, int64_t bytes, int from, int tag, int channel, 
 
 static int descending(const void *a, const void *b) { return *(const int *)b - *(const int *)a; }
 
-/* Looks at `most` of them at a time, each time beginning where the last look ended. Finished ones
- * leave the dense list from its end on, so that the places of the others stay. */
+/* Tests `most` requests per call, beginning where the last call ended. Finished ones are removed
+ * from the end of the dense arrays on, so that the indices of the others stay valid. */
 static int mpi_poll(uint64_t *out, int *errors, int most) {
     static int from;
     for (int looked = 0; looked < n;) {

@@ -1,5 +1,6 @@
-/* The module of the MPI that started this process. Open MPI and MPICH differ in their binary
- * interface, and a rank of one that initialises the other would be alone in a world of its own. */
+/* Loads the module of the MPI that started this process. Open MPI and MPICH differ in their binary
+ * interface, and a process that one started and that initializes the other would be alone in a
+ * world of its own. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ static bool is_set(const char *name) {
     return v && *v;
 }
 
-/* The family that left its marks in the environment; NULL: none did, as with srun. */
+/* The MPI family by the environment variables that its launcher sets; NULL: none are set, as with
+ * srun. */
 static const char *by_environment(void) {
     if (is_set("DLR_MPI")) return getenv("DLR_MPI");
     if (is_set("OMPI_COMM_WORLD_SIZE") || is_set("OMPI_MCA_orte_hnp_uri")) return "openmpi";
@@ -32,7 +34,7 @@ static const char *by_environment(void) {
 
 enum { PATH_ROOM = 4096, PLACES = 4 };
 
-/* A place where that family's module may be: in the program's folder, where it is installed, in a
+/* The places where that family's module may be: next to the program, where it is installed, in a
  * build directory. False: no such place. */
 static bool place_of(int place, const char *family, char path[PATH_ROOM]) {
     static const char *const behind[PLACES] = {"", NULL, "/../runtime/comm", "/../../runtime/comm"};
@@ -57,7 +59,7 @@ static void *open_module(const char *family, dl_buf *tried) {
     char path[PATH_ROOM];
     for (int i = 0; i < PLACES; i++) {
         if (!place_of(i, family, path)) continue;
-        /* its own parts look for the library's symbols among all */
+        /* the library's own plug-ins look for its symbols in the global scope */
         void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
         if (handle) return handle;
         dl_putf(tried, "%s%s", tried->n ? "; " : "", dlerror());

@@ -1,9 +1,9 @@
-/* Ranks with a GPU each: collectives by NCCL. The hosts have a comm of their own (MPI), which
- * carries NCCL's id to begin with and watches who lives; a communicator is made for each group by
- * splitting the world's.
+/* The NCCL backend, for ranks with a GPU each. The hosts have a comm of their own (MPI), which
+ * carries NCCL's id at the start and detects lost ranks. Each group's communicator is split from
+ * the world's.
  *
- * Communicators do not block: a call may go on by itself in a thread of NCCL's, and is asked after
- * until it has ended, so that a rank that does not come is no hang but an error. */
+ * Communicators are nonblocking: a call may continue in a thread of NCCL, and is polled until it
+ * has ended. A missing rank is therefore an error and not a hang. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static bool is_world(const dlr_comm *comm, const dlr_members *g) {
     return same;
 }
 
-/* Disjoint groups are distinguished by their smallest ranks. */
+/* Disjoint groups are told apart by their smallest ranks. */
 static bool nccl_group(dlr_comm *comm, dlr_members *g, dl_error *err) {
     dlr_nccl_backend *b = comm->of;
     dlr_nccl_comm world = comm->group[0]->of, *own = dl_alloc(b->arena, sizeof *own);
@@ -35,7 +35,8 @@ static bool nccl_group(dlr_comm *comm, dlr_members *g, dl_error *err) {
     if (g->me < 0) color = DLR_NCCL_NO_COLOR;
     pthread_mutex_lock(&b->lock);
     bool ok = !b->failed.code || dl_fail(err, b->failed.code, "%s", b->failed.message);
-    /* the new one is there when the old one is done, and of use when it is itself */
+    /* the new communicator exists when the old one is ready, and is usable when it is ready
+     * itself */
     ok =
         ok && dlr_nccl_ok(b, world, b->n->CommSplit(world, color, g->me < 0 ? 0 : g->me, own, NULL),
                           "making a group of ranks", err);
@@ -50,7 +51,7 @@ static bool nccl_group(dlr_comm *comm, dlr_members *g, dl_error *err) {
     return ok;
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 static void free_backend(dlr_nccl_backend *b) {
     const dlr_driver *v = b->v;
@@ -64,7 +65,7 @@ static void free_backend(dlr_nccl_backend *b) {
     dl_arena_free(b->arena);
 }
 
-/* After a failure nothing is given back: kernels that were ended may still be on their way out. */
+/* After a failure nothing is freed: aborted kernels may still be running. */
 static bool nccl_close(dlr_comm *comm, dl_error *err) {
     dlr_nccl_backend *b = comm->of;
     if (b->host) dlr_comm_set_beside(b->host, NULL);
@@ -75,7 +76,7 @@ static bool nccl_close(dlr_comm *comm, dl_error *err) {
         well = dlr_nccl_ok(b, b->all.at[i], b->n->CommFinalize(b->all.at[i]), "the end of the run",
                            err);
         if (well) b->n->CommDestroy(b->all.at[i]);
-        if (well) b->all.n = i; /* nobody asks after it any more */
+        if (well) b->all.n = i; /* no one polls it any more */
     }
     pthread_mutex_unlock(&b->lock);
     dlr_nccl_end_watch(b);
@@ -153,8 +154,8 @@ static bool make_world(dlr_nccl_backend *b, dl_error *err) {
     return ok;
 }
 
-/* The hooks of the hosts' comm: a loss fails this backend; state and flight recorder ask this
- * comm's own hooks, too. */
+/* The hooks of the hosts' comm: a loss fails this backend; state and flight recorder also call this
+ * comm's own hooks. */
 static void host_lost(void *of, const dl_error *why) {
     dlr_nccl_backend *b = of;
     pthread_mutex_lock(&b->lock);
@@ -197,9 +198,8 @@ static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_dri
     for (int i = 1; ok && host && i < host->groups; i++)
         ok = dlr_comm_group(b->comm, host->group[i]->n, host->group[i]->ranks, err) > 0;
     if (ok) return b->comm;
-    if (host)
-        dlr_comm_set_beside(
-            host, NULL); /* whatever NCCL has begun may still be at work: nothing is freed */
+    /* NCCL may still be working on calls that have begun: nothing is freed */
+    if (host) dlr_comm_set_beside(host, NULL);
     dlr_nccl_end_watch(b);
     return NULL;
 }

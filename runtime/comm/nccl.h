@@ -1,9 +1,9 @@
-/* NCCL as a table of functions: libnccl.so.2, found at run time.
+/* NCCL as a table of functions: libnccl.so.2, loaded at run time.
  *
- * The declarations are our own, of what is used here, as NCCL's interface (docs.nvidia.com, "NCCL
- * API"; nccl.h of 2.18 to 2.30) has it: no header of CUDA or NCCL is needed to build. Names are
- * NCCL's without `nccl`. tests/ranks/nccl_header.c compares them with a header where one is
- * found. */
+ * The header declares the functions that are used here with the prototypes of NCCL's documentation
+ * (docs.nvidia.com, "NCCL API"; nccl.h of 2.18 to 2.30). The build needs no header of CUDA or NCCL.
+ * Names are NCCL's without `nccl`. tests/ranks/nccl_header.c compares them with a header where one
+ * is found. */
 #ifndef DLR_NCCL_H
 #define DLR_NCCL_H
 #include <limits.h>
@@ -34,18 +34,17 @@ enum {
     DLR_NCCL_BFLOAT16 = 9,
 
     DLR_NCCL_NO_COLOR = -1,
-    DLR_NCCL_LEAST = 21800 /* 2.18, the first that splits communicators */
+    DLR_NCCL_LEAST = 21800 /* 2.18, the first version with ncclCommSplit */
 };
 
-/* ncclConfig_t as 2.18 has it. Later ones are longer, and take `size` and `version` for what they
- * are. */
+/* ncclConfig_t of 2.18. Later versions are longer, and read `size` and `version`. */
 typedef struct {
     size_t size;
     unsigned magic, version;
     int blocking, cga_cluster_size, min_ctas, max_ctas;
     const char *net_name;
     int split_share;
-    int undefined; /* padding there, another setting since 2.24: left at its default */
+    int undefined; /* padding in 2.18, a setting since 2.24: left at its default */
 } dlr_nccl_config;
 #define DLR_NCCL_UNDEFINED INT_MIN
 #define DLR_NCCL_CONFIG                                                                            \
@@ -56,8 +55,8 @@ typedef struct {
         .split_share = DLR_NCCL_UNDEFINED, .undefined = DLR_NCCL_UNDEFINED                         \
     }
 
-/* X(name, result, arguments): the functions. Data types, operations and results are C enums
- * there. */
+/* X(name, result, arguments): the functions. Data types, operations and results are enums in
+ * nccl.h. */
 #define DLR_NCCL_FUNCTIONS(X)                                                                      \
     X(GetVersion, int, (int *version))                                                             \
     X(GetUniqueId, int, (dlr_nccl_id * id))                                                        \
@@ -96,25 +95,25 @@ typedef struct {
 #define FIELD(name, result, arguments) result(*name) arguments;
     DLR_NCCL_FUNCTIONS(FIELD)
 #undef FIELD
-    int version; /* 23007: 2.30.7 */
+    int version; /* NCCL's version number; 23007: 2.30.7 */
     const char *path;
 } dlr_nccl;
 
-/* The library, loaded once and never unloaded. Errors (DL_RESOURCE): none found, or older than
+/* Loads the library once; it is never unloaded. Errors (DL_RESOURCE): none found, or older than
  * 2.18. */
 const dlr_nccl *dlr_nccl_load(dl_error *err);
 
 /* ---- the backend ---- */
 
-/* A collective of the host's memory, staged through the device's. */
+/* A collective of host memory, staged through device memory. */
 typedef struct {
-    int64_t ticket; /* 0: free */
+    int64_t ticket; /* 0: the slot is free */
     dlr_collective c;
     char what[112];       /* c.what */
-    int64_t from, to;     /* bytes */
-    char *pinned;         /* from, then to */
-    dlr_cu_memory memory; /* likewise */
-    int64_t room;         /* bytes of each */
+    int64_t from, to;     /* sizes in bytes */
+    char *pinned;         /* pinned host memory: from, then to */
+    dlr_cu_memory memory; /* the same on the device */
+    int64_t room;         /* bytes of each buffer */
     dlr_cu_event event;
 } dlr_nccl_staged;
 
@@ -125,44 +124,45 @@ typedef struct {
     double timeout;
     dlr_cu_device device;
     dlr_cu_context context;
-    dlr_cu_stream stream; /* of the host's collectives */
-    dlr_cu_stream after;  /* dlr_comm_follow's; NULL: none */
-    dlr_cu_event before;  /* its earlier work */
+    dlr_cu_stream stream; /* the stream of collectives of host memory */
+    dlr_cu_stream after;  /* the stream of dlr_comm_follow; NULL: none */
+    dlr_cu_event before;  /* after the earlier work of that stream */
     DL_ARRAY(dlr_nccl_comm) all;
     dl_arena *arena;
-    DL_ARRAY(dlr_cu_memory) rooms; /* the last is in use; captured graphs may read the others */
-    int64_t room;                  /* bytes of the last */
+    DL_ARRAY(dlr_cu_memory)
+    rooms;        /* staging buffers: the last is in use; captured graphs may read the others */
+    int64_t room; /* bytes of the last staging buffer */
     DL_ARRAY(dlr_nccl_staged *) staged;
-    /* between the program's thread and the watcher */
+    /* shared by the program's thread and the watchdog */
     pthread_t watcher;
-    pthread_mutex_t lock; /* of the members below, and of calls of NCCL */
+    pthread_mutex_t lock; /* guards the members below, and NCCL's calls */
     pthread_cond_t change;
     bool watches, closing;
     dl_error failed;
-    bool told;                /* the host's comm has reported it */
-    int64_t tickets;          /* staged collectives so far */
-    int64_t waiting;          /* ns at which the program began to wait; 0: it does not */
+    bool told;                /* the host's comm has reported the failure */
+    int64_t tickets;          /* the number of staged collectives so far */
+    int64_t waiting;          /* ns at which the program began to wait; 0: it does not wait */
     char last[112];           /* the last staged collective */
-    const char *waiting_what; /* for what, unless it is the device's own work */
+    const char *waiting_what; /* the wait's collective, unless it waits for the device's own work */
 } dlr_nccl_backend;
 
-/* nccl_call.c: whether a call of NCCL for that communicator has succeeded; waits for it while it is
- * in progress. The lock is held, and released meanwhile. */
+/* nccl_call.c: returns whether a call of NCCL for that communicator has succeeded; waits while the
+ * call is in progress. The lock must be held; it is released during the wait. */
 bool dlr_nccl_ok(dlr_nccl_backend *b, dlr_nccl_comm c, int result, const char *what, dl_error *err);
 bool dlr_nccl_cu_ok(dlr_nccl_backend *b, dlr_cu_result result, const char *what, dl_error *err);
-/* nccl_enqueue.c: for the table of the backend; the lock is not held. */
+/* nccl_enqueue.c: a function of the backend's table; the lock must not be held. */
 bool dlr_nccl_enqueue(dlr_comm *comm, dlr_members *group, const dlr_collective *c,
                       dlr_cu_stream stream, dl_error *err);
 bool dlr_nccl_reserve(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dl_error *err);
-/* nccl_staged.c: likewise. */
+/* nccl_staged.c: functions of the backend's table; the lock must not be held. */
 int64_t dlr_nccl_start(dlr_comm *comm, dlr_members *group, const dlr_collective *c);
 bool dlr_nccl_wait(dlr_comm *comm, int64_t ticket, dl_error *err);
 bool dlr_nccl_done(dlr_comm *comm, int64_t ticket);
 void dlr_nccl_free_staged(dlr_nccl_backend *b);
-/* nccl_watch.c: the watcher, a thread that looks for failures and aborts hanging collectives. */
+/* nccl_watch.c: the watchdog, a thread that detects failures and aborts hanging collectives. */
 bool dlr_nccl_watch(dlr_nccl_backend *b, dl_error *err);
 void dlr_nccl_end_watch(dlr_nccl_backend *b);
-/* The first failure is kept. The lock is held. */
+/* Fails the backend; only the first failure is kept. The lock must be held. */
 void dlr_nccl_fail(dlr_nccl_backend *b, const char *format, ...) DL_PRINTF(2, 3);
 bool dlr_nccl_check(dlr_comm *comm, dl_error *err);
 dlr_comm_state dlr_nccl_state(dlr_nccl_backend *b);

@@ -1,5 +1,5 @@
-/* Checks a call of NCCL or of CUDA's driver: waits while NCCL has it in progress, and puts a
- * failure into words. */
+/* Checks a call of NCCL or of the CUDA driver: waits while NCCL has it in progress, and describes a
+ * failure in words. */
 #include <time.h>
 
 #include "ir/base/clock.h"

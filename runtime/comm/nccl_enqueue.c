@@ -1,23 +1,23 @@
-/* Enqueues a collective of the device's memory as calls of NCCL in a stream.
+/* Enqueues a collective of device memory as NCCL calls in a stream.
  *
- * NCCL gathers and scatters whole pieces of one size. Pieces that differ go as a broadcast or a sum
- * for each member, in one group of calls; pieces along an inner axis are gathered by copies of rows
- * into a separate buffer, member after member. */
+ * NCCL gathers and scatters whole pieces of one size. Pieces of different sizes become a broadcast
+ * or a reduction for each member, in one group of calls. Pieces along an inner axis are gathered by
+ * copies of rows into a separate buffer, one member after the other. */
 #include "runtime/comm/nccl.h"
 
 static const int types[] = {
     [DL_F32] = DLR_NCCL_FLOAT32,   [DL_F64] = DLR_NCCL_FLOAT64, [DL_F16] = DLR_NCCL_FLOAT16,
     [DL_BF16] = DLR_NCCL_BFLOAT16, [DL_I32] = DLR_NCCL_INT32,   [DL_I64] = DLR_NCCL_INT64};
 
-/* A gather or scatter as NCCL takes it. */
+/* The arguments of a gather or scatter for NCCL. */
 typedef struct {
     dlr_nccl_backend *b;
     const dlr_members *g;
     const dlr_collective *c;
     dlr_cu_stream stream;
     dl_error *err;
-    int64_t bytes, all; /* of an element; elements of a block of all members */
-    bool even;          /* all pieces are of one size */
+    int64_t bytes, all; /* bytes of an element; elements of a block of all members */
+    bool even;          /* all pieces have one size */
 } pieces;
 
 static pieces pieces_of(dlr_nccl_backend *b, const dlr_members *g, const dlr_collective *c,
@@ -31,12 +31,12 @@ static bool said(const pieces *p, int result) {
     return dlr_nccl_ok(p->b, p->g->of, result, p->c->what ? p->c->what : "a collective", p->err);
 }
 
-/* Where member m's piece begins among whole pieces, in bytes. */
+/* Offset in bytes of member m's piece among whole pieces. */
 static uint64_t place_of(const pieces *p, int m) {
     return (uint64_t)(dlr_block_before(p->c, m) * p->c->outer * p->bytes);
 }
 
-/* Rows between blocks of all members and member m's whole piece in the room. */
+/* Copies rows between blocks of all members and member m's whole piece in the staging buffer. */
 static bool copy_rows(const pieces *p, int m, uint64_t blocks, uint64_t room, bool to_room) {
     size_t width = (size_t)(p->c->counts[m] * p->bytes);
     dlr_cu_side in_blocks = {.type = DLR_CU_MEMORY_DEVICE,
@@ -103,7 +103,7 @@ static bool scatter(const pieces *p) {
     return ok && said(p, n->GroupEnd());
 }
 
-/* Pieces without elements, too: whoever gives waits for who takes. */
+/* Pieces without elements are sent, too: each sender waits for its receiver. */
 static bool shift(const pieces *p) {
     const dlr_nccl *n = p->b->n;
     const dlr_collective *c = p->c;

@@ -1,4 +1,4 @@
-/* libnccl.so.2: which one, and its functions. */
+/* Finds and loads libnccl.so.2. */
 #include <pthread.h>
 
 #include "runtime/base/functions.h"

@@ -1,13 +1,14 @@
-/* Collectives of the host's memory: by pinned memory to the device's, there by NCCL, and back. */
+/* Collectives of host memory: copied through pinned memory to the device, run there by NCCL, and
+ * copied back. */
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/comm/nccl.h"
 
-enum { ALIGN = 256 /* bytes that NCCL likes buffers to begin at */ };
+enum { ALIGN = 256 /* alignment that NCCL prefers for buffers */ };
 static int64_t round_up(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-/* One that nobody uses, with room enough; the memory of one that is too small is taken anew. */
+/* A free slot with buffers that are large enough; smaller buffers are reallocated. */
 static dlr_nccl_staged *take(dlr_nccl_backend *b, int64_t room, dl_error *err) {
     dlr_nccl_staged *s = NULL;
     const dlr_driver *v = b->v;

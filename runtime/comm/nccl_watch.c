@@ -1,7 +1,7 @@
-/* The watcher of NCCL's communicators. A collective that a rank does not take part in runs for
+/* The watchdog of NCCL's communicators. A collective in which a rank does not take part runs for
  * ever, and the program's thread waits for the device in the driver. This thread learns of lost
- * ranks from the hosts' comm, asks NCCL for errors, and looks how long the program has been
- * waiting. After any of these it aborts the communicators, which ends their kernels, so that the
+ * ranks from the hosts' comm, polls NCCL for errors, and checks how long the program has been
+ * waiting. On any failure it aborts the communicators. This ends their kernels, so that the
  * program's wait ends with the reason. */
 #include <signal.h>
 #include <stdarg.h>
@@ -46,7 +46,7 @@ void dlr_nccl_leave(dlr_comm *comm, const char *why) {
     pthread_mutex_unlock(&b->lock);
 }
 
-/* The lock is held. */
+/* The lock must be held. */
 static dlr_comm_state state_of(dlr_nccl_backend *b) {
     dlr_comm_state s = dlr_beside_state(b->comm);
     s.calls += b->tickets, s.waiting = b->waiting;
@@ -83,13 +83,13 @@ static void look(dlr_nccl_backend *b) {
                       more && *more ? " (" : "", more && *more ? more : "",
                       more && *more ? ")" : "");
     }
-    /* else the hosts' watchdog says who is late */
+    /* otherwise the hosts' watchdog reports which rank is late */
     if (!b->failed.code && (!b->host || b->comm->world.size == 1) && s.waiting &&
         (double)(dl_clock_ns() - s.waiting) > b->timeout * 1e9)
         dlr_nccl_fail(b, "%s has not ended for %g s (--comm_timeout)", what, b->timeout);
 }
 
-/* Without the lock, which NCCL's own calls may hold up: they end by this. */
+/* Runs without the lock, which NCCL's own calls may hold: the abort ends them. */
 static void abort_all(dlr_nccl_backend *b) {
     for (int i = b->all.n; i-- > 0;) b->n->CommAbort(b->all.at[i]);
 }
@@ -110,12 +110,13 @@ static void *watch(void *of) {
     snprintf(why, sizeof why, "%s", b->failed.message);
     pthread_mutex_unlock(&b->lock);
     if (failed) abort_all(b);
-    if (tell && b->host) dlr_comm_leave(b->host, why); /* the others would wait for this rank */
+    /* otherwise the other ranks would wait for this one */
+    if (tell && b->host) dlr_comm_leave(b->host, why);
     return NULL;
 }
 
 bool dlr_nccl_watch(dlr_nccl_backend *b, dl_error *err) {
-    sigset_t all, before; /* signals are for the program's own thread */
+    sigset_t all, before; /* signals are for the program's main thread */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     b->watches = pthread_create(&b->watcher, NULL, watch, b) == 0;
@@ -130,7 +131,7 @@ void dlr_nccl_end_watch(dlr_nccl_backend *b) {
     bool failed = b->failed.code;
     pthread_cond_broadcast(&b->change);
     pthread_mutex_unlock(&b->lock);
-    if (failed) /* it may hang in an abort */
+    if (failed) /* the thread may hang in an abort */
         pthread_detach(b->watcher);
     else
         pthread_join(b->watcher, NULL);

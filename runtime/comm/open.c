@@ -1,4 +1,4 @@
-/* Which backend: by the environment. */
+/* Selects the backend by the environment. */
 #include "runtime/comm/engine.h"
 
 dlr_comm *dlr_comm_open(const dlr_world_options *options, dl_error *err) {

@@ -1,31 +1,31 @@
-/* Private to this room: a comm as its backends see it. */
+/* Private to this folder: the comm's struct, for its backends. */
 #ifndef DLR_COMM_PARTS_H
 #define DLR_COMM_PARTS_H
 #include <pthread.h>
 
 #include "runtime/comm/comm_device.h"
 
-enum { MOST_GROUPS = 256 /* as many as a message's tag can distinguish */ };
+enum { MOST_GROUPS = 256 /* the most that a message's tag can distinguish */ };
 
 typedef struct {
-    int n, me; /* members; this rank's number among them, -1: none */
+    int n, me; /* members; this rank's index among them, -1: not a member */
     int *ranks;
-    int64_t started; /* collectives of this rank in this group */
-    void *of;        /* the backend's */
+    int64_t started; /* collectives that this rank has started in this group */
+    void *of;        /* owned by the backend */
 } dlr_members;
 
 typedef struct {
-    /* A new group, whose number is comm->groups - 1. */
+    /* Makes a group, whose number is comm->groups - 1. */
     bool (*group)(dlr_comm *comm, dlr_members *group, dl_error *err);
-    /* The collective is valid, and its number in the group is group->started - 1. */
+    /* Starts a collective, which is valid; its number in the group is group->started - 1. */
     int64_t (*start)(dlr_comm *comm, dlr_members *group, const dlr_collective *c);
     bool (*wait)(dlr_comm *comm, int64_t ticket, dl_error *err);
     bool (*done)(dlr_comm *comm, int64_t ticket);
-    /* Frees the backend's memory; false with an error: a rank is lost, and nothing is freed. */
+    /* Frees the backend's memory. False with an error: a rank is lost, and nothing is freed. */
     bool (*close)(dlr_comm *comm, dl_error *err);
     void (*leave)(dlr_comm *comm, const char *why);
     bool apart; /* ranks are processes of their own */
-    /* For comms between devices, else NULL; the collective is valid. */
+    /* For comms between devices, otherwise NULL; the collective is valid. */
     bool (*enqueue)(dlr_comm *comm, dlr_members *group, const dlr_collective *c,
                     dlr_cu_stream stream, dl_error *err);
     bool (*reserve)(dlr_comm *comm, dlr_members *group, const dlr_collective *c, dl_error *err);
@@ -38,17 +38,17 @@ struct dlr_comm {
     const char *name;
     dlr_world world;
     int sharing;
-    double timeout; /* seconds until a silent rank is lost */
+    double timeout; /* seconds after which a silent rank is lost */
     dlr_members *group[MOST_GROUPS];
     int groups;
-    const char *_Atomic flight; /* file of the last collectives */
+    const char *_Atomic flight; /* the flight recorder's file */
     dl_error refused;           /* the error of an invalid collective */
     dlr_comm_counts counts;
-    int32_t flag, agreed; /* of dlr_comm_agree: MPI may write it still when a failed wait has
-                             returned */
+    int32_t flag, agreed; /* buffers of dlr_comm_agree: MPI may still write them after a failed wait
+                             has returned */
     pthread_mutex_t beside_lock;
-    dlr_comm_beside beside; /* under the lock */
-    void *of;               /* the backend's */
+    dlr_comm_beside beside; /* guarded by the lock */
+    void *of;               /* owned by the backend */
 };
 
 extern const dlr_comm_backend_table dlr_comm_self;
@@ -57,30 +57,30 @@ extern const dlr_comm_backend_table dlr_comm_self;
 dlr_comm *dlr_comm_new(const dlr_comm_backend_table *backend, const char *name, dlr_world world,
                        void *of);
 
-/* Does the collective have `counts`? */
+/* Whether the collective has `counts`. */
 static inline bool dlr_by_pieces(const dlr_collective *c) {
     return c->kind == DLR_ALL_GATHER || c->kind == DLR_REDUCE_SCATTER || c->kind == DLR_SHIFT;
 }
 /* The member that sends to `me` in a shift. */
 static inline int dlr_giver(int n, int me) { return (me + n - 1) % n; }
-/* Elements of a block of all members together, and before member m's piece. */
+/* Elements of a block of all members together, and those that precede member m's piece. */
 int64_t dlr_block_before(const dlr_collective *c, int m);
 /* Bytes of `from` and of `to` at member `me` of n. */
 int64_t dlr_bytes_from(const dlr_collective *c, int n, int me);
 int64_t dlr_bytes_to(const dlr_collective *c, int n, int me);
-/* "all_reduce". */
+/* The name for errors: "all_reduce". */
 const char *dlr_collective_name(dlr_collective_kind kind);
 /* A hash of the values that must be the same on all members. */
 uint64_t dlr_collective_hash(const dlr_collective *c, int n);
 
-/* Call the device-side hooks; without any, the result is zero. */
+/* Call the device-side hooks; without hooks, the result is zero. */
 void dlr_beside_lost(dlr_comm *comm, const dl_error *why);
 dlr_comm_state dlr_beside_state(dlr_comm *comm);
 void dlr_beside_flight(dlr_comm *comm, int rank, dl_buf *to);
 
-/* Carries out a collective whose n members are all in this process. */
+/* Runs a collective whose n members are all in this process. */
 void dlr_collective_here(int n, const dlr_collective *const *calls);
-/* to = from[0] + from[1] + ... (or the largest), element by element in this order; f16 and bf16 in
- * f32, rounded once. `to` may be one of them. */
+/* to = from[0] + from[1] + ... (or the largest), element by element in this order; f16 and bf16 are
+ * summed in f32 and rounded once. `to` may be one of `from`. */
 void dlr_sum(dl_dtype type, bool largest, int64_t count, int n, const void *const *from, void *to);
 #endif

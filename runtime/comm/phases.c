@@ -1,17 +1,18 @@
 /* Collectives as phases of messages.
  *
- * all_reduce: each chunk is cut into a piece for each member; every member sends the pieces to
- * their owners (phase 0), who add them in order of the members, and send the sums to all (phase 1):
- * each element is summed once, in one order, and travels twice, as in a ring. Small ones: everyone
- * gets everything and adds. all_gather and reduce_scatter are one half each. broadcast: a binomial
- * tree, chunk after chunk. shift: a message to the next member, one from the member before. */
+ * all_reduce: each chunk is cut into one piece per member. Every member sends the pieces to their
+ * owners (phase 0), who add them in the order of the members and send the sums to all (phase 1).
+ * Each element is summed once, in one order, and is sent twice, as in a ring. Small ones: every
+ * member gets everything and adds.
+ *
+ * all_gather and reduce_scatter are one half each. broadcast: a binomial tree, chunk after chunk.
+ * shift: a message to the next member, one from the previous member. */
 #include <string.h>
 
 #include "runtime/comm/engine.h"
 
 enum {
-    ROUND =
-        16 /* elements: where pieces are cut, so that none begins within a cache line's vector */
+    ROUND = 16 /* elements: pieces begin at its multiples, so that none begins within a vector */
 };
 
 int64_t dlr_chunk_bytes(int size) {
@@ -19,8 +20,8 @@ int64_t dlr_chunk_bytes(int size) {
     return bytes < 524288 ? 524288 : bytes > 4194304 ? 4194304 : bytes;
 }
 
-/* Messages between the same two ranks with the same tag are in order. A broadcast's receiver is a
- * phase ahead of who sends to it. */
+/* Messages between the same two ranks with the same tag are in order. A broadcast's receiver is one
+ * phase ahead of its sender. */
 static int tag_of(const dlr_lane *l, const dlr_chunk *k) {
     const dlr_op *op = l->op;
     int phase = op->c.kind == DLR_BROADCAST ? 0 : k->phase & 1;
@@ -45,7 +46,8 @@ static void post(dlr_engine *e, dlr_lane *l, dlr_chunk *k, bool receives, void *
     if (receives) l->missing[member]++;
 }
 
-/* Every other member once, beginning with the next one, so that not all send to the same. */
+/* Every other member once, beginning with the next one, so that the members do not all send to the
+ * same one at a time. */
 #define FOR_OTHERS(p, step, n, me)                                                                 \
     for (int i_ = 1, p; i_ < (n) && ((p = ((me) + (step)*i_ + (n)) % (n)), true); i_++)
 
@@ -105,7 +107,7 @@ static bool reduce(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
 
 /* ---- all_gather ---- */
 
-/* Some blocks at once: received pieces are put between the others' pieces afterwards. */
+/* Several blocks at once: received pieces are moved between the others' pieces afterwards. */
 static bool gather_blocks(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     const dlr_collective *c = &l->op->c;
     int n = l->op->group->n, me = l->op->group->me;
@@ -204,8 +206,8 @@ static bool scatter(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
 
 /* ---- broadcast ---- */
 
-/* Seen from the root, number v gets from v without its lowest bit, and gives to v with one of the
- * bits below. */
+/* Counted from the root, member v receives from v without its lowest set bit, and sends to v with
+ * one of the bits below that set. */
 static bool broadcast(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     const dlr_collective *c = &l->op->c;
     int n = l->op->group->n, v = (l->op->group->me - c->root + n) % n;
@@ -249,7 +251,7 @@ static bool shift(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     return true;
 }
 
-/* ---- all of them ---- */
+/* ---- dispatch ---- */
 
 bool dlr_lane_phase(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
     switch (l->op->c.kind) {
@@ -263,7 +265,7 @@ bool dlr_lane_phase(dlr_engine *e, dlr_lane *l, dlr_chunk *k) {
 
 static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Depends only on values that all members share, so that their messages fit. */
+/* The plan depends only on values that all members share, so that their messages match. */
 void dlr_lane_plan(const dlr_engine *e, dlr_lane *l) {
     const dlr_collective *c = &l->op->c;
     int n = l->op->group->n;
@@ -285,14 +287,15 @@ void dlr_lane_plan(const dlr_engine *e, dlr_lane *l) {
         return;
     }
     bool gathers = c->kind == DLR_ALL_GATHER;
-    int64_t held = gathers ? l->before[n] : l->before[n] + n * most; /* of a block in a room */
+    /* elements of a block in a buffer */
+    int64_t held = gathers ? l->before[n] : l->before[n] + n * most;
     if (!most || !c->outer)
         l->chunks = 0;
     else if (c->outer > 1 && held * b <= room) {
         l->blocks = room / (held * b);
         l->chunks = up(c->outer, l->blocks);
     } else {
-        /* a cut may be ROUND longer than its share: dlr_engine's rooms have that much in
+        /* a piece may be ROUND longer than its share: dlr_engine's buffers have that much in
          * addition */
         l->cuts = up((gathers ? 1 : n) * most * b, room);
         l->chunks = c->outer * l->cuts;

@@ -23,8 +23,8 @@ dlr_place dlr_place_own(void) {
         if (!fgets(boot, sizeof boot, f)) boot[0] = 0;
         fclose(f);
     }
-    stat("/proc/self/ns/pid",
-         &space); /* containers of one machine do not see each other's processes */
+    /* containers of one machine do not see each other's processes */
+    stat("/proc/self/ns/pid", &space);
     p.where =
         dl_hash(&space.st_ino, sizeof space.st_ino, dl_hash_str(boot, dl_hash_str(p.host, 0)));
     return p;
@@ -35,11 +35,12 @@ char dlr_place_state(const dlr_place *of, const dlr_place *own) {
     if (of->where != own->where) return '?';
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)of->pid);
     FILE *f = fopen(path, "re");
-    if (!f) return errno == ENOENT || errno == ESRCH ? 0 : '?'; /* and not for want of files */
+    /* true only if there is no such process, and not for want of file descriptors */
+    if (!f) return errno == ENOENT || errno == ESRCH ? 0 : '?';
     size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = 0;
-    const char *end = strrchr(text, ')'); /* after the name, which may hold anything */
+    const char *end = strrchr(text, ')'); /* after the name, which may contain any character */
     return end && end[1] == ' ' ? end[2] : '?';
 }
 

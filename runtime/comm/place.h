@@ -1,10 +1,10 @@
-/* A rank's process info: its machine, its number there, and its state in that system. */
+/* A rank's process info: its machine, its process id there, and the state of that process. */
 #ifndef DLR_PLACE_H
 #define DLR_PLACE_H
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { DLR_HOST = 32 /* bytes of a machine's name that are kept */ };
+enum { DLR_HOST = 32 /* bytes of a machine's name that are stored */ };
 
 /* Ranks with the same `where` see each other's processes. Ranks send this struct to each other, so
  * it consists of whole words. */
@@ -16,7 +16,7 @@ typedef struct {
 } dlr_place;
 
 dlr_place dlr_place_own(void);
-/* The system's letter for the state of that process: T stopped, Z ended; 0: gone; '?': it is on
+/* The kernel's letter for the state of that process: T stopped, Z ended; 0: gone; '?': it is on
  * another machine than `own`. */
 char dlr_place_state(const dlr_place *of, const dlr_place *own);
 /* Whether a process of that state has ended. */

@@ -1,5 +1,5 @@
-/* The program's side of the engine: starting and waiting for collectives, and the begin and end of
- * both. */
+/* The program's side of the engine: starts and waits for collectives, opens and closes the
+ * engine. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static const int64_t second = 1000000000;
 
 /* ---- collectives ---- */
 
-/* The room for started collectives is doubled when it is full. */
+/* Doubles the ring of started collectives when it is full. */
 static void widen(dlr_engine *e) {
     int64_t more = 2 * e->room;
     dlr_op **ops = dl_calloc((size_t)more, sizeof(dlr_op *));
@@ -98,9 +98,9 @@ static bool engine_group(dlr_comm *comm, dlr_members *group, dl_error *err) {
     return true;
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
-/* Waits for another state than this one; false after so many seconds, or a failure. */
+/* Waits until the state differs from this one; false after so many seconds, or on a failure. */
 static bool await(dlr_engine *e, int state, double seconds) {
     struct timespec t = dlr_moment(dl_clock_ns() + (int64_t)(seconds * 1e9));
     pthread_mutex_lock(&e->lock);
@@ -141,7 +141,7 @@ static bool engine_close(dlr_comm *comm, dl_error *err) {
     bool ended = dlr_comm_barrier(comm, err);
     if (ended) {
         dlr_engine_state(e, CLOSING);
-        /* the watch, which announces the end first, gives the others as long to do so; after that
+        /* the heartbeats announce the end first, and give the others as long to do so; after that
          * the thread is within MPI's finalize, and receives nothing */
         ended = await(e, CLOSING, e->options.timeout + 1);
         if (!ended && !e->lost)
@@ -184,7 +184,7 @@ static void init_locks(dlr_engine *e) {
     pthread_condattr_destroy(&monotonic);
 }
 
-/* Signals are for the program's own thread. */
+/* Signals are for the program's main thread. */
 static bool start_thread(dlr_engine *e, dl_error *err) {
     sigset_t all, before;
     sigfillset(&all);
@@ -235,8 +235,8 @@ dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said,
         free_engine(e);
         return NULL;
     }
-    if (!await(e, STARTING,
-               e->options.timeout)) { /* the thread may hang in MPI: nothing is freed */
+    /* the thread may hang in MPI: nothing is freed */
+    if (!await(e, STARTING, e->options.timeout)) {
         if (e->lost)
             dl_fail(err, DL_PEER, "%s", e->failed.message);
         else

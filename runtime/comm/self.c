@@ -1,4 +1,4 @@
-/* A world of one: a collective is a copy. */
+/* A world of one rank: a collective is a copy. */
 #include <stdlib.h>
 
 #include "runtime/comm/parts.h"

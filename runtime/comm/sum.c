@@ -1,5 +1,5 @@
-/* Sums in the order of the members. A block of elements stays in the nearest cache while the
- * members' parts are added to it. */
+/* Sums in the order of the members. A block of elements stays in the L1 cache while the members'
+ * parts are added to it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ void dlr_sum(dl_dtype type, bool largest, int64_t count, int n, const void *cons
     dl_dtype in = half ? DL_F32 : type;
     int64_t bytes = dl_dtype_bytes(type);
     _Alignas(64) char sum[BLOCK * sizeof(double)], wide[BLOCK * sizeof(float)];
-    if (n == 1) { /* not a NaN's bit is lost */
+    if (n == 1) { /* a copy, which keeps all bits of a NaN */
         if (to != from[0] && count > 0) memcpy(to, from[0], (size_t)(count * bytes));
         return;
     }
@@ -90,7 +90,7 @@ static void shift(int n, const dlr_collective *const *calls) {
     }
 }
 
-/* Into member 0's place first: all of it is read before another member's is written. */
+/* Sums into member 0's buffer first: all of it is read before another member's is written. */
 static void reduce(int n, const dlr_collective *const *calls, const void **parts) {
     const dlr_collective *c = calls[0];
     for (int m = 0; m < n; m++) parts[m] = calls[m]->from;

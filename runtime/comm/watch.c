@@ -1,11 +1,13 @@
-/* Heartbeats. MPI reports neither a stopped rank nor one that is cut off, so each engine's thread
- * counts its own beats, and sends the counts that it knows of all ranks to one other rank a tick:
- * in turn to the ranks 1, 2, 4, ... after it (the dissemination of Hensgen, Finkel and Manber's
- * barrier, 1988). So every rank has a beat after log2 N ticks, and sends one message of some bytes
- * a rank a tick, however many ranks there are. A rank whose beats have not risen for the timeout is
- * lost. A living rank is lost, too, if others have waited for it that long: the one that has
- * started the fewest collectives. On one machine a process that is gone is seen at the next tick.
- * The first rank that notices tells all others, along the same ways. */
+/* Heartbeats. MPI reports neither a stopped rank nor one that is cut off. Each engine's thread
+ * therefore counts its own beats, and sends its known counts of all ranks to one other rank per
+ * tick: in turn to the ranks 1, 2, 4, ... after it (the dissemination of Hensgen, Finkel and
+ * Manber's barrier, 1988). Every rank has a beat after log2 N ticks, and sends one message of a few
+ * bytes per rank each tick, for any number of ranks.
+ *
+ * A rank whose count has not risen for the timeout is lost. A living rank is lost, too, if others
+ * have waited for it that long: the one that has started the fewest collectives. On one machine a
+ * process that is gone is seen at the next tick. The first rank that notices announces it to all
+ * others in the same way. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +32,7 @@ typedef struct {
 
 typedef struct {
     message *in, *out, *lost;
-    bool sending, parted_from, parting; /* good-bye heard, to be said */
+    bool sending, parted_from, parting; /* good-bye received, good-bye to be sent */
     bool said;
 } way;
 
@@ -38,19 +40,19 @@ struct dlr_watch {
     int n, ways, turn;
     int64_t tick, next, last, timeout; /* ns */
     sign *ranks;
-    int64_t *heard; /* ns, when a beat of it was new */
+    int64_t *heard; /* ns, when its count last rose */
     way way[MOST_WAYS];
     size_t bytes; /* of a message */
     dlr_place *places;
     _Atomic bool placed;
-    dlr_comm_state
-        device; /* at the last tick; it waits since `waiting`, but `excused` ns of that */
+    dlr_comm_state device; /* at the last tick; the program has waited since `waiting`, of which
+                              `excused` ns do not count */
     int64_t waiting, excused;
-    int neighbour; /* the rank before this one on the same machine, or -1 */
-    int64_t parting,
-        gone; /* since when good-byes are said; since when one who has said none has been gone */
-    int64_t away,
-        woken; /* for how long this rank was stopped itself, the last time, and until when */
+    int neighbour;         /* the previous rank on the same machine, or -1 */
+    int64_t parting, gone; /* since when good-byes are sent; since when a rank that has sent none
+                              has been gone */
+    /* how long this rank was stopped itself, the last time, and when it woke */
+    int64_t away, woken;
 };
 
 static int rank_behind(const dlr_engine *e, int i) { return (e->rank + (1 << i)) % e->size; }
@@ -64,7 +66,7 @@ static void receive(dlr_engine *e, int i) {
                     dlr_id(DLR_GOSSIP, true, 0, 0, i));
 }
 
-/* False: it cannot be sent; who gets none will say that this rank is silent. */
+/* False: the message cannot be sent; its receiver will report that this rank is silent. */
 static bool send_message(dlr_engine *e, int i, message *m) {
     dlr_watch *w = e->watch;
     memcpy(m->ranks, w->ranks, (size_t)w->n * sizeof *w->ranks);
@@ -91,7 +93,7 @@ dlr_watch *dlr_watch_open(dlr_engine *e) {
         y->lost = dl_calloc(1, w->bytes);
     }
     w->neighbour = -1;
-    w->last = now; /* next is 0: the first tick, which begins to listen, is at once */
+    w->last = now; /* next is 0: the first tick, which starts to receive, is due at once */
     return w;
 }
 
@@ -104,7 +106,7 @@ void dlr_watch_close(dlr_watch *w) {
 
 int64_t dlr_watch_next(const dlr_engine *e) { return e->watch->next; }
 
-/* ---- places ---- */
+/* ---- process info ---- */
 
 bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err) {
     dlr_watch *w = e->watch;
@@ -121,7 +123,7 @@ bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err) {
                         .what = "all_gather of where the ranks are"};
     bool ok = dlr_comm_all(comm, &c, err);
     free(counts);
-    if (!ok) return false; /* messages into the rest may still come */
+    if (!ok) return false; /* messages into the rest may still arrive */
     comm->world.local_rank = comm->world.local_size = comm->sharing = 0;
     for (int r = 0; r < w->n; r++)
         if (w->places[r].where == own->where) {
@@ -152,7 +154,7 @@ static const char *place_text(const dlr_engine *e, int rank, char *to, size_t ro
     return to;
 }
 
-/* ---- who is to blame ---- */
+/* ---- finding the rank to blame ---- */
 
 static const dlr_lane *oldest_lane(const dlr_engine *e) {
     const dlr_lane *oldest = NULL;
@@ -163,8 +165,8 @@ static const dlr_lane *oldest_lane(const dlr_engine *e) {
     return oldest;
 }
 
-/* The collective that says most to who reads of it: the one that the device is in, or the oldest in
- * work that is a line of the model's. */
+/* The collective that tells a reader most: the one that the device runs, or the oldest active one
+ * that belongs to a line of the model. */
 static const char *what_of(const dlr_engine *e) {
     const dlr_lane *best = oldest_lane(e);
     if (*e->watch->device.what) return e->watch->device.what;
@@ -176,7 +178,7 @@ static const char *what_of(const dlr_engine *e) {
     return best ? best->op->what : NULL;
 }
 
-/* The collective that the program is in, or the last one that it has finished. */
+/* The collective that the program waits in, or the last one that it has finished. */
 static const char *where_text(const dlr_engine *e, char *to, size_t room) {
     const char *what = what_of(e);
     int64_t last = e->next_begun - 1;
@@ -190,7 +192,8 @@ static const char *where_text(const dlr_engine *e, char *to, size_t room) {
 }
 
 enum {
-    WOKEN_NS = 2000000000 /* messages mention a stop for so long: others may have lost us */
+    WOKEN_NS = 2000000000 /* messages mention a stop for so long: others may have lost this rank
+                             meanwhile */
 };
 
 static void blame(dlr_engine *e, int rank, const char *why, const char *what) {
@@ -202,7 +205,7 @@ static void blame(dlr_engine *e, int rank, const char *why, const char *what) {
                     place_text(e, rank, place_is, sizeof place_is), away);
 }
 
-/* Whether that rank's process was of this machine, and has ended. */
+/* Whether that rank's process was on this machine, and has ended. */
 static bool has_ended(const dlr_engine *e, int rank) {
     const dlr_watch *w = e->watch;
     return w->placed && dlr_place_gone(dlr_place_state(&w->places[rank], &w->places[e->rank]));
@@ -218,7 +221,7 @@ static int most_silent(const dlr_engine *e, int64_t now, int64_t *silent) {
     return worst;
 }
 
-/* Nobody is heard any more: it is this rank that is cut off, unless there is only one other. */
+/* No other rank is heard: this rank is the one that is cut off, unless there is only one other. */
 static bool hears_nobody(const dlr_engine *e, int64_t now, int64_t bound) {
     const dlr_watch *w = e->watch;
     for (int r = 0; r < w->n; r++)
@@ -237,8 +240,8 @@ static void blame_silent(dlr_engine *e, int64_t now, int rank, int64_t silent, i
         blame(e, rank, why, what);
 }
 
-/* A collective has not moved for the timeout; l NULL: one on the device, which the program waits
- * for. */
+/* A collective has not progressed for the timeout; l NULL: one on the device, which the program
+ * waits for. */
 static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
     const dlr_watch *w = e->watch;
     const dlr_members *g = l ? l->op->group : e->comm->group[0];
@@ -267,7 +270,7 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
         snprintf(why, sizeof why, "it lives, but nothing of it has come for %.1f s", late);
     if (l || is_behind)
         blame(e, behind < 0 ? e->rank : behind, why, what_of(e));
-    else /* all ranks wait, as far as they say */
+    else /* all ranks wait, as far as they report */
         dlr_engine_fail(
             e,
             "rank %d: %s on the device has not ended for %.1f s (--comm_timeout), and no rank is "
@@ -275,8 +278,8 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
             e->rank, where_text(e, in, sizeof in), late);
 }
 
-/* Who was stopped itself (a debugger, Slurm's suspension) does not hold that time against the
- * others. */
+/* A rank that was stopped itself (a debugger, Slurm's suspension) does not hold that time against
+ * the others. */
 static void forgive(dlr_engine *e, int64_t gap) {
     dlr_watch *w = e->watch;
     for (int r = 0; r < w->n; r++) w->heard[r] += gap;
@@ -286,10 +289,10 @@ static void forgive(dlr_engine *e, int64_t gap) {
     w->away = gap, w->woken = dl_clock_ns();
 }
 
-enum { GONE_NS = 1000000000 /* a good-bye may be under way still when its sender has ended */ };
+enum { GONE_NS = 1000000000 /* a good-bye may still be under way when its sender has ended */ };
 static const char end_of_run[] = "the end of the run";
 
-/* While good-byes are said. */
+/* Runs while good-byes are exchanged. */
 static void look_at_parting(dlr_engine *e, int64_t now) {
     dlr_watch *w = e->watch;
     int ended = -1;
@@ -310,8 +313,8 @@ static void look_at_parting(dlr_engine *e, int64_t now) {
         blame(e, ended, "it has ended", end_of_run);
 }
 
-/* Places stay as they were once known; nothing else is read that the engine's thread may still
- * change. */
+/* The process infos do not change once known; nothing else is read that the engine's thread may
+ * still change. */
 void dlr_watch_blame_end(dlr_engine *e) {
     const dlr_watch *w = e->watch;
     char why[64];
