@@ -1,4 +1,5 @@
-/* What a plan has libraries do: they are found, held to the plan's versions, and called. */
+/* Library calls of a plan: finds the libraries, checks their versions against the plan's, and calls
+ * them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +8,7 @@
 const dlr_library *const dlr_libraries[DL_NLIBRARIES] = {
     [DL_LIBRARY_CUBLASLT] = &dlr_library_cublaslt, [DL_LIBRARY_CUDNN] = &dlr_library_cudnn};
 
-/* ---- what there is ---- */
+/* ---- available libraries ---- */
 
 int64_t dlr_library_find(dl_library library, bool emulated, dl_error *err) {
     const char *named = getenv(dlr_libraries[library]->override), *path;
@@ -56,7 +57,7 @@ void dlr_libraries_end(dlr_libraries_here *h) {
     *h = (dlr_libraries_here){0};
 }
 
-/* ---- a plan's ---- */
+/* ---- calls of a plan ---- */
 
 static bool refuse(const dl_plan_kernel *k, const dl_algorithm *a, const char *why, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);

@@ -1,20 +1,19 @@
 /* Collectives between devices: a stream of their own, which the graph of a program forks into and
  * joins.
  *
- * What a START finds computed is what an event behind it in the computing stream has seen; the
- * collective's stream waits for that, and the computing stream waits for the collective's event at
- * the WAIT alone. Behind each collective a number is copied to the host's memory, so that whoever
- * looks (the watchdog, when a rank is lost) knows in which one the device is, though a step is one
- * launch. */
+ * An event in the computing stream marks all work before a START. The collective's stream waits for
+ * that event, and the computing stream waits for the collective's own event at the WAIT alone. A
+ * number is copied to the host's memory after each collective. The watchdog thus knows which
+ * collective the device runs when a rank is lost, although a step is one launch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
 
-/* ---- where the device is ---- */
+/* ---- progress of the device ---- */
 
-/* From the watchdog's thread. */
+/* Called from the watchdog's thread. */
 static void tell_state(void *of, dlr_comm_state *state) {
     const dlr_cuda *c = of;
     int program = c->flying;
@@ -79,7 +78,8 @@ static bool make_events(dlr_cuda *c, int program, dl_error *err) {
     return ok;
 }
 
-/* The numbers that are copied, 0, 1, 2, ... on the device, and the host's word that they go to. */
+/* Allocates the numbers that are copied, 0, 1, 2, ... on the device, and the host's word that they
+ * are copied to. */
 static bool make_progress(dlr_cuda *c, dl_error *err) {
     const dlr_driver *v = c->driver;
     int n = most_collectives(c->base.plan);
@@ -89,14 +89,14 @@ static bool make_progress(dlr_cuda *c, dl_error *err) {
         !made(c, v->MemAllocHost(&at, bytes), err))
         return false;
     int32_t *numbers = at;
-    c->progress = numbers; /* once the device has them all, the first is the word */
+    c->progress = numbers; /* when the device has them all, the first serves as the word */
     for (int i = 0; i < n; i++) numbers[i + 1] = i + 1;
     numbers[0] = 0;
     return made(c, v->MemcpyHtoDAsync(c->numbers, numbers, bytes, c->stream), err) &&
            made(c, v->StreamSynchronize(c->stream), err);
 }
 
-/* NCCL finds no device that is emulated, and would say so in words of a real one. */
+/* NCCL finds no emulated device, and its error would describe a real one. */
 static dlr_comm *open_nccl(const dlr_cuda *c, dlr_comm *host, dl_error *err) {
     const char *named = getenv("DLR_NCCL");
     if (c->driver != dlr_driver_fake() || (named && *named))
@@ -125,7 +125,7 @@ bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
     return ok;
 }
 
-/* ---- a step ---- */
+/* ---- a step's collectives ---- */
 
 static dlr_cu_result put_progress(dlr_cuda *c, int done, dlr_cu_stream stream) {
     return c->driver->MemcpyDtoHAsync((void *)(uintptr_t)c->progress,

@@ -1,12 +1,12 @@
-/* The ground of all other files of a device: whether it is alive, what the driver says of a call,
- * waits, and pinned memory of the host. */
+/* Shared functions of this folder: whether the device works, checks of the driver's results, waits,
+ * and pinned host memory. */
 #include <stdio.h>
 
 #include "runtime/cuda/cuda.h"
 
 bool dlr_cuda_alive(const dlr_cuda *c) { return c->base.fault.code == DL_OK; }
 
-/* What a kernel does wrong, and no call of ours. */
+/* Whether the error is caused by a kernel, and not by a driver call. */
 static bool is_of_kernels(dlr_cu_result r) {
     return (r >= DLR_CU_ILLEGAL_ADDRESS && r <= DLR_CU_LAUNCH_TIMEOUT) || r == DLR_CU_ASSERT ||
            (r >= DLR_CU_HARDWARE_STACK && r <= DLR_CU_LAUNCH_FAILED);
@@ -27,8 +27,7 @@ bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
     dl_fail(&c->base.fault, DL_RESOURCE, "%s failed: %s", c->name, said);
     if (is_of_kernels(result) && c->runs > 0) {
         int program = c->ring[(c->runs - 1) % DLR_RING].program;
-        if (!c->slow) /* nothing can be tried again: the driver lets a process have no other context
-                       */
+        if (!c->slow) /* there is no retry: the driver lets a process have no other context */
             snprintf(
                 where, sizeof where,
                 "in the program '%s'; run again with DLR_DEBUG=launches to learn in which kernel",
@@ -41,7 +40,8 @@ bool dlr_cuda_ok(dlr_cuda *c, dlr_cu_result result, const char *what) {
 
 /* ---- waiting ---- */
 
-/* The program's thread waits in the driver: for other ranks, too, where there are. */
+/* The program's thread waits in the driver; this includes other ranks' work where there are
+ * several. */
 static void wait_for(dlr_cuda *c, dlr_cu_event event) {
     if (c->nccl) dlr_comm_waits(c->nccl, true);
     dlr_cu_result r =
@@ -67,7 +67,7 @@ void dlr_cuda_wait_pinned(dlr_cuda *c, dlr_pinned *p) {
     if (p->run >= c->runs) c->flying = -1;
 }
 
-/* ---- memory of the host ---- */
+/* ---- host memory ---- */
 
 bool dlr_cuda_pin(dlr_cuda *c, dlr_pinned *p, int64_t bytes) {
     if (p->bytes >= bytes) return true;

@@ -1,15 +1,16 @@
-/* Products by cuBLASLt. Its matrices lie by columns: what are our rows and columns are its columns
- * and rows, our right operand its first. */
+/* GEMMs by cuBLASLt. Its matrices are column-major: our rows and columns are its columns and rows,
+ * and our right operand is its first. */
 #include "runtime/cuda/cublaslt.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    ROOM = 32 << 20 /* bytes that an algorithm may take, as its documentation proposes for sm_90 */
+    /* most workspace bytes of an algorithm, as the documentation proposes for sm_90 */
+    ROOM = 32 << 20
 };
 
-/* Loaded, since who calls has opened it. */
+/* The library's functions; the caller has loaded it. */
 static const dlr_cublaslt *library(void) {
     dl_error none = {0};
     return dlr_cublaslt_load(&none);
@@ -23,7 +24,7 @@ static int64_t find(const char **path, dl_error *err) {
 
 static const char *say(int status) { return library()->GetStatusString(status); }
 
-/* ---- products ---- */
+/* ---- GEMMs ---- */
 
 typedef struct {
     dlr_lt_handle handle;
@@ -114,7 +115,7 @@ static void *open_library(dl_error *err) {
 
 static void close_library(void *opened) { library()->Destroy(opened); }
 
-/* Sums that were split are added in f32: in their own order, and rounded once. */
+/* Split-K sums are added in f32: in their own order, and rounded once. */
 static int prefer(const dl_matmul *m, dlr_lt_preference preference) {
     const dl_matrix *of[] = {&m->right, &m->left, &m->result, &m->result};
     uint64_t room = ROOM;

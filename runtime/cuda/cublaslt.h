@@ -1,9 +1,9 @@
-/* cuBLASLt as a table of functions: libcublasLt.so.13 or .12, found at run time.
+/* cuBLASLt as a table of functions: libcublasLt.so.13 or .12, loaded at run time.
  *
- * The declarations are our own, of what is used here, as cuBLASLt's interface (docs.nvidia.com,
- * "cuBLAS", "Using the cuBLASLt API"; cublasLt.h of 12.0 to 13.1) has it: no header of CUDA is
- * needed to build. Names are cuBLASLt's without `cublasLt`. tests/cuda/cublaslt_header.c compares
- * them with a header where one is found. */
+ * The header declares the functions that are used here with the prototypes of cuBLASLt's
+ * documentation (docs.nvidia.com, "cuBLAS", "Using the cuBLASLt API"; cublasLt.h of 12.0 to 13.1).
+ * The build needs no header of CUDA. Names are cuBLASLt's without `cublasLt`.
+ * tests/cuda/cublaslt_header.c compares them with a header where one is found. */
 #ifndef DLR_CUBLASLT_H
 #define DLR_CUBLASLT_H
 #include "runtime/cuda/library.h"
@@ -22,7 +22,7 @@ typedef struct {
 typedef struct {
     dlr_lt_algorithm algorithm;
     size_t workspace;
-    int state; /* 0: the rest is meant */
+    int state; /* 0: the other members are valid */
     float waves;
     int reserved[4];
 } dlr_lt_heuristic;
@@ -35,14 +35,14 @@ enum {
     DLR_LT_EXECUTION_FAILED = 13,
     DLR_LT_NOT_SUPPORTED = 15,
 
-    /* types of data, of computing */
+    /* types of data and of computation */
     DLR_LT_R_32F = 0,
     DLR_LT_R_16F = 2,
     DLR_LT_R_16BF = 14,
     DLR_LT_COMPUTE_32F = 68,
     DLR_LT_COMPUTE_32F_TF32 = 77,
 
-    /* of a product */
+    /* attributes of a matmul */
     DLR_LT_DESC_TRANSA = 3,
     DLR_LT_DESC_TRANSB = 4,
     DLR_LT_DESC_EPILOGUE = 7,
@@ -54,20 +54,21 @@ enum {
     DLR_LT_EPILOGUE_BIAS = 4,
     DLR_LT_EPILOGUE_RELU_BIAS = 6,
 
-    /* of a matrix */
+    /* attributes of a matrix layout */
     DLR_LT_LAYOUT_BATCH_COUNT = 5,
     DLR_LT_LAYOUT_BATCH_OFFSET = 6,
 
-    /* of what is asked of the heuristics */
+    /* attributes of a heuristics request */
     DLR_LT_PREFERENCE_WORKSPACE = 1,
     DLR_LT_PREFERENCE_REDUCTIONS = 3,
     DLR_LT_PREFERENCE_ALIGNMENT_A = 5, /* B, C and D follow */
-    DLR_LT_REDUCTION_COMPUTE_TYPE = 2, /* a bit; none of them: sums in one go */
+    DLR_LT_REDUCTION_COMPUTE_TYPE = 2, /* a bit mask; 0: no reduction of split sums */
 
     DLR_LT_LEAST = 120000 /* 12.0 */
 };
 
-/* X(name, result, arguments): the functions. Types, attributes and results are C enums there. */
+/* X(name, result, arguments): the functions. Types, attributes and results are enums in
+ * cublasLt.h. */
 #define DLR_CUBLASLT_FUNCTIONS(X)                                                                  \
     X(GetVersion, size_t, (void))                                                                  \
     X(GetStatusString, const char *, (int status))                                                 \
@@ -105,7 +106,7 @@ typedef struct {
     const char *path;
 } dlr_cublaslt;
 
-/* The library, loaded once and never unloaded. Errors (DL_RESOURCE): none found, or older
- * than 12.0. */
+/* Loads the library once; it is never unloaded. Errors (DL_RESOURCE): none found, or older than
+ * 12.0. */
 const dlr_cublaslt *dlr_cublaslt_load(dl_error *err);
 #endif

@@ -1,4 +1,4 @@
-/* libcublasLt: which one, and its functions. */
+/* Finds and loads libcublasLt. */
 #include <pthread.h>
 
 #include "runtime/cuda/cublaslt.h"

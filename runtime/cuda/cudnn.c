@@ -1,4 +1,4 @@
-/* Convolutions by cuDNN, as a library that plans call. */
+/* The table of cuDNN as a library that plans call for convolutions. */
 #include "runtime/cuda/cudnn.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@ typedef struct {
     char said[200];
 } convolution;
 
-/* Loaded, since who calls has opened it. */
+/* The library's functions; the caller has loaded it. */
 static const dlr_cudnn *library(void) {
     dl_error none = {0};
     return dlr_cudnn_load(&none);

@@ -1,15 +1,15 @@
-/* cuDNN's backend as a table of functions: libcudnn.so.9, found at run time.
+/* cuDNN's backend as a table of functions: libcudnn.so.9, loaded at run time.
  *
- * The backend (a graph of operations, engines with their knobs, execution plans), not
- * cudnnConvolutionForward and its like: those are deprecated since 9.0, take one padding for both
- * ends, and round what 16-bit operands make to 16 bits, where our kernels go on with sums in f32.
- * An algorithm here is an engine and its knobs; engines tell by notes whether they give the same
- * bits each time, and what they compute with.
+ * It uses the backend interface (a graph of operations, engines with their knobs, execution plans).
+ * The legacy calls such as cudnnConvolutionForward are deprecated since 9.0, take one padding for
+ * both ends, and round 16-bit results before an epilogue in f32. An algorithm here is an engine and
+ * its knobs. Engines report by notes whether they give the same bits each time, and the arithmetic
+ * that they use.
  *
- * The declarations are our own, of what is used here, as cuDNN's interface (docs.nvidia.com,
- * "NVIDIA cuDNN Backend API", "cudnn_graph library"; cudnn_graph.h of 9.19 and 9.26) has it: no
- * header of CUDA is needed to build. Names are cuDNN's without `cudnn`. tests/cuda/cudnn_header.c
- * compares them with a header where one is found. */
+ * The header declares the functions that are used here with the prototypes of cuDNN's documentation
+ * (docs.nvidia.com, "NVIDIA cuDNN Backend API", "cudnn_graph library"; cudnn_graph.h of 9.19 and
+ * 9.26). The build needs no header of CUDA. Names are cuDNN's without `cudnn`.
+ * tests/cuda/cudnn_header.c compares them with a header where one is found. */
 #ifndef DLR_CUDNN_H
 #define DLR_CUDNN_H
 #include "runtime/cuda/library.h"
@@ -63,7 +63,7 @@ enum {
     DLR_DNN_TYPE_DESCRIPTOR = 15,
     DLR_DNN_TYPE_CHAR = 24,
 
-    /* of a convolution */
+    /* attributes of a convolution */
     DLR_DNN_CONVOLUTION_COMP_TYPE = 100,
     DLR_DNN_CONVOLUTION_CONV_MODE = 101,
     DLR_DNN_CONVOLUTION_DILATIONS = 102,
@@ -73,7 +73,7 @@ enum {
     DLR_DNN_CONVOLUTION_SPATIAL_DIMS = 106,
     DLR_DNN_CROSS_CORRELATION = 1,
 
-    /* of heuristics, an engine and its choices, a plan */
+    /* attributes of heuristics, of an engine and its choices, of a plan */
     DLR_DNN_ENGINEHEUR_MODE = 200,
     DLR_DNN_ENGINEHEUR_OPERATION_GRAPH = 201,
     DLR_DNN_ENGINEHEUR_RESULTS = 202,
@@ -97,7 +97,7 @@ enum {
     DLR_DNN_NOTE_NONDETERMINISTIC = 4,
     DLR_DNN_NOTE_STRICT_NAN_PROP = 9,
 
-    /* of operations: alpha, beta, the convolution and its tensors */
+    /* attributes of operations: alpha, beta, the convolution and its tensors */
     DLR_DNN_FORWARD_ALPHA = 700,
     DLR_DNN_FORWARD_BETA = 701,
     DLR_DNN_FORWARD_CONV_DESC = 702,
@@ -117,7 +117,7 @@ enum {
     DLR_DNN_BWD_FILTER_X = 716,
     DLR_DNN_BWD_FILTER_DY = 717,
 
-    /* of a graph, a tensor, what a plan works on */
+    /* attributes of a graph, of a tensor, of a variant pack */
     DLR_DNN_OPERATIONGRAPH_HANDLE = 800,
     DLR_DNN_OPERATIONGRAPH_OPS = 801,
     DLR_DNN_TENSOR_BYTE_ALIGNMENT = 900,
@@ -132,7 +132,8 @@ enum {
     DLR_DNN_LEAST = 90000 /* 9.0 */
 };
 
-/* X(name, result, arguments): the functions. Types, attributes and results are C enums there. */
+/* X(name, result, arguments): the functions. Types, attributes and results are enums in
+ * cudnn_graph.h. */
 #define DLR_CUDNN_FUNCTIONS(X)                                                                     \
     X(GetVersion, size_t, (void))                                                                  \
     X(GetErrorString, const char *, (int status))                                                  \
@@ -156,37 +157,39 @@ typedef struct {
     const char *path;
 } dlr_cudnn;
 
-/* The library, loaded once and never unloaded. Errors (DL_RESOURCE): none found, or older than 9.0.
- */
+/* Loads the library once; it is never unloaded. Errors (DL_RESOURCE): none found, or older than
+ * 9.0. */
 const dlr_cudnn *dlr_cudnn_load(dl_error *err);
 
 /* ---- cudnn_plan.c ---- */
 
-/* Knobs of an engine, as many as the words of an algorithm hold beside its number. */
+/* The most knobs of an engine that an algorithm's words can hold in addition to its number. */
 enum { DLR_DNN_KNOBS = 2 * (DL_ALGORITHM_WORDS - 1) };
 
-/* A convolution as cuDNN knows it. Descriptors are NULL until they are made. */
+/* A convolution as cuDNN's descriptors, which are NULL until they are made. */
 typedef struct {
     const dlr_cudnn *l;
-    dlr_dnn_handle handle; /* of the device; or NULL: */
-    dlr_dnn_desc
-        device; /* one that is described (DEVICEPROP, since 9.8), for plans that nobody runs */
+    dlr_dnn_handle handle; /* of the device; NULL: */
+    /* a described device (DEVICEPROP, since 9.8), for plans that are not run */
+    dlr_dnn_desc device;
     dl_call call;
-    dlr_dnn_desc tensor[DL_NTENSORS], convolution, operation, graph; /* what is to be done */
-    dlr_dnn_desc knob[DLR_DNN_KNOBS], engine, config, plan;          /* and how */
+    /* descriptors of the operation */
+    dlr_dnn_desc tensor[DL_NTENSORS], convolution, operation, graph;
+    dlr_dnn_desc knob[DLR_DNN_KNOBS], engine, config, plan; /* descriptors of the plan */
 } dlr_dnn_work;
 
-/* Describes it up to its graph. Both return a status; what was made is to be ended in any case. */
+/* Describes the convolution up to its graph. Both return a status; the caller must end the work in
+ * any case. */
 int dlr_dnn_describe(dlr_dnn_work *w);
-/* Makes the plan that an algorithm says, in place of the one before. *workspace: bytes that it
+/* Makes the plan of an algorithm, replacing the previous one. *workspace: the bytes that it
  * takes. */
 int dlr_dnn_make_plan(dlr_dnn_work *w, const dl_algorithm *algorithm, int64_t *workspace);
-/* The algorithms that heuristics propose, without those that may not be taken; how many, at most
- * `most`. */
+/* The algorithms that cuDNN's heuristics propose, without those that are not deterministic or not
+ * in f32; returns their number, at most `most`. */
 int dlr_dnn_propose(dlr_dnn_work *w, int most, dl_algorithm *to);
 void dlr_dnn_end(dlr_dnn_work *w);
 
-/* A descriptor with its attributes, final. */
+/* A finalized descriptor with its attributes. */
 typedef struct {
     int what, type;
     int64_t n;

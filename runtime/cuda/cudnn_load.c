@@ -1,4 +1,4 @@
-/* libcudnn: which one, and its functions. */
+/* Finds and loads libcudnn. */
 #include <pthread.h>
 
 #include "runtime/cuda/cudnn.h"

@@ -1,11 +1,11 @@
-/* A convolution as a graph of cuDNN's backend, and engines' plans for it. */
+/* A convolution as a graph of cuDNN's backend, and execution plans of engines for it. */
 #include <string.h>
 
 #include "runtime/cuda/cudnn.h"
 
 enum {
-    ROOM = 256 << 20, /* bytes that a plan may take: more than that are copies of whole operands */
-    CANDIDATES = 16,  /* of each mode of the heuristics */
+    ROOM = 256 << 20, /* most workspace bytes of a plan: larger ones are copies of whole operands */
+    CANDIDATES = 16,  /* configurations from each mode of the heuristics */
     NOTES = 32
 };
 
@@ -27,10 +27,10 @@ static void drop(const dlr_dnn_work *w, dlr_dnn_desc *desc) {
     *desc = NULL;
 }
 
-/* ---- what is to be done ---- */
+/* ---- the operation ---- */
 
-/* Spatial axes, two at least: the first of three is left out where it is a point that nothing
- * slides along. */
+/* The number of spatial axes, at least two. The first of three is left out where its extent is 1
+ * and no window moves along it. */
 static int spatial_of(const dl_convolution *c) {
     return c->in[0] == 1 && c->tap[0] == 1 && c->out[0] == 1 && !c->pad_lo[0] ? 2 : 3;
 }
@@ -47,7 +47,7 @@ static int describe_tensor(dlr_dnn_work *w, dl_tensor of) {
     memcpy(step, at->step, sizeof step);
     memmove(size + 2, size + DL_TENSOR_AXES - n, (size_t)n * sizeof *size);
     memmove(step + 2, step + DL_TENSOR_AXES - n, (size_t)n * sizeof *step);
-    if (alignment > 16) alignment = 16; /* all that engines ask for */
+    if (alignment > 16) alignment = 16; /* engines ask for no more */
     return MAKE(w, &w->tensor[of], DLR_DNN_TENSOR,
                 {DLR_DNN_TENSOR_UNIQUE_ID, DLR_DNN_TYPE_INT64, 1, &name},
                 {DLR_DNN_TENSOR_DATA_TYPE, DLR_DNN_TYPE_DATA_TYPE, 1, &type},
@@ -70,7 +70,7 @@ static int describe_convolution(dlr_dnn_work *w) {
                 {DLR_DNN_CONVOLUTION_POST_PADDINGS, DLR_DNN_TYPE_INT64, n, c->pad_hi + 3 - n});
 }
 
-/* By the tensor that is made. */
+/* Indexed by the tensor that the operation makes. */
 static const struct {
     int type, alpha, beta, convolution, tensor[DL_NTENSORS];
 } operations[DL_NTENSORS] = {
@@ -119,8 +119,8 @@ int dlr_dnn_describe(dlr_dnn_work *w) {
                 {DLR_DNN_OPERATIONGRAPH_OPS, DLR_DNN_TYPE_DESCRIPTOR, 1, &w->operation});
 }
 
-/* ---- how: the first word is the engine and how many knobs follow, two a word, each its type (8
- * bits) and its value (24) ---- */
+/* ---- algorithms: the first word is the engine and the number of knobs; then two knobs per word,
+ * each its type (8 bits) and its value (24) ---- */
 
 static void drop_plan(dlr_dnn_work *w) {
     drop(w, &w->plan), drop(w, &w->config), drop(w, &w->engine);
@@ -161,8 +161,8 @@ int dlr_dnn_make_plan(dlr_dnn_work *w, const dl_algorithm *a, int64_t *workspace
                                      DLR_DNN_TYPE_INT64, 1, &n, workspace);
 }
 
-/* Are all of its notes such that the same bits come each time, of sums in f32 of products as they
- * are? f32 is multiplied by tensor cores in TF32, and without them in f32. */
+/* Whether the engine's notes promise the same bits each time, and f32 sums of exact products. f32
+ * operands are multiplied by tensor cores in TF32, and without tensor cores in f32. */
 static bool is_true(const dlr_dnn_work *w, dlr_dnn_desc engine) {
     const dl_convolution *c = &w->call.convolution;
     int notes[NOTES];
@@ -201,8 +201,8 @@ static bool read_knobs(const dlr_dnn_work *w, dlr_dnn_desc config, dlr_dnn_desc 
     return true;
 }
 
-/* What a configuration of the heuristics is, in words; false: it may not be taken, or has no words.
- */
+/* Encodes a configuration of the heuristics as an algorithm's words. False: it is not allowed, or
+ * cannot be encoded. */
 static bool read_config(const dlr_dnn_work *w, dlr_dnn_desc config, dl_algorithm *a) {
     const dlr_cudnn *l = w->l;
     dlr_dnn_desc engine = NULL, knob[DLR_DNN_KNOBS] = {NULL};
@@ -226,7 +226,8 @@ static bool read_config(const dlr_dnn_work *w, dlr_dnn_desc config, dl_algorithm
     return ok;
 }
 
-/* Takes those of `n` configurations that may be taken and fit, until there are `most` of them. */
+/* Appends the allowed configurations among `n` that fit the workspace, until there are `most` of
+ * them. */
 static int take(dlr_dnn_work *w, int64_t n, const dlr_dnn_desc *config, int kept, int most,
                 dl_algorithm *to) {
     for (int64_t i = 0; i < n && kept < most; i++) {

@@ -1,4 +1,4 @@
-/* What there is to run on, as text, and how much memory a run will take on it. */
+/* The available devices as text, and the memory that a run will take on one. */
 #include <string.h>
 
 #include "ir/base/foreign.h"

@@ -1,13 +1,15 @@
-/* The CUDA driver's fake: the table of driver.h over this machine's CPU.
+/* The emulated CUDA driver: the table of driver.h over this machine's CPU.
  *
- * It is stricter than a driver. Work on a stream is queued, and done in order when somebody waits
- * for it, so that what is read too early is not there yet, and a copy from memory that was changed
- * too early copies the change. Between streams the order is the worst that events allow: others do
- * nothing that is not waited for, or (`hasty`) all that no event holds back. Device memory begins
- * as NaN, lies at addresses that the host cannot use, and every argument of a launch must point
- * into it. Copies are of pinned memory alone. While a stream captures, what allocates, waits or
- * copies is refused; so is, always, a thread without the context. The first fault stays, as on a
- * device. Not for several threads at a time. */
+ * It is stricter than a real driver. Work on a stream is queued, and done in order when somebody
+ * waits for it. Data that are read too early are therefore not there yet, and a copy from memory
+ * that was changed too early copies the change. Between streams the order is the worst that events
+ * allow: other streams do nothing that is not waited for, or (`hasty`) all that no event holds
+ * back.
+ *
+ * Device memory begins as NaN and lies at addresses that the host cannot use; every argument of a
+ * launch must point into it. Copies must use pinned memory. While a stream captures, calls that
+ * allocate, wait or copy are refused; calls of a thread without the context are always refused. The
+ * first fault stays, as on a device. It must not be used by several threads at a time. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -75,8 +77,8 @@ static dlr_cu_result device_name(char *name, int size, dlr_cu_device device) {
     snprintf(name, (size_t)size, "emulated device");
     return device ? DLR_CU_INVALID_DEVICE : 0;
 }
-/* 64 GiB, or three quarters of what this machine had left: what the device takes is the machine's,
- * which kills who takes more. */
+/* 64 GiB, or three quarters of this machine's free memory: device memory is host memory here, and
+ * the system kills processes that take more. */
 static size_t memory(void) {
     static size_t most;
     if (fake.options.memory) return fake.options.memory;
@@ -102,7 +104,7 @@ static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device d
 
 static dlr_cu_result context_retain(dlr_cu_context *context, dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
-    if (fake.contexts == 0 && fake.fault) return fake.fault; /* it outlasts its context */
+    if (fake.contexts == 0 && fake.fault) return fake.fault; /* a fault outlasts its context */
     *context = (dlr_cu_context)&fake;
     if (fake.contexts++ == 0) fake.lives++;
     return 0;
@@ -121,8 +123,8 @@ static char *take(size_t bytes) {
     return at == MAP_FAILED ? NULL : at;
 }
 
-/* A context takes its share, and so does what it holds, as a driver's does: but of a size that a
- * test chose. */
+/* The free memory. A context takes its share, and so do its code and graphs, as with a real driver,
+ * but of a size that a test has set. */
 static size_t unused(void) {
     if (fake.options.memory) return memory() - fake.used;
     enum { CONTEXT = 256 << 20 };
@@ -175,7 +177,7 @@ static bool give(block *list, int *n, const char *at, bool theirs, size_t *bytes
     return false;
 }
 
-/* Freeing waits for all work, as a driver's does. */
+/* Freeing waits for all work, as with a real driver. */
 static dlr_cu_result release(dlr_cu_memory at) {
     size_t bytes;
     dlr_cu_result r = dlr_fake_outside(true);
@@ -208,7 +210,7 @@ static dlr_cu_result register_host(void *at, size_t bytes, unsigned flags) {
     PUSH(&fake.pinned, b);
     return 0;
 }
-/* What is on its way is lost with the memory: it must have been waited for. */
+/* Work under way is lost with the memory: the caller must have waited for it. */
 static dlr_cu_result unregister_host(void *at) {
     size_t bytes;
     dlr_cu_result r = dlr_fake_outside(true);
@@ -217,14 +219,14 @@ static dlr_cu_result unregister_host(void *at) {
                                                                   : DLR_CU_NOT_REGISTERED;
 }
 
-/* The context goes, and all that it held with it. */
+/* Ends the context and frees all that it held. */
 static void context_end(void) {
     dlr_fake_drop_streams();
     dlr_fake_drop_code();
     for (int i = 0; i < fake.device.n; i++) drop(&fake.device.at[i]);
     for (int i = 0; i < fake.pinned.n; i++) drop(&fake.pinned.at[i]);
     fake.device.n = fake.pinned.n = 0, fake.used = 0;
-    fake.lives++; /* no thread has the new one */
+    fake.lives++; /* no thread has the new context */
 }
 static dlr_cu_result context_release(dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;

@@ -1,4 +1,4 @@
-/* The driver's fake from inside: its state, which the files fake*.c share. */
+/* The emulated driver's state, shared by the files fake*.c. */
 #ifndef DLR_CUDA_FAKE_H
 #define DLR_CUDA_FAKE_H
 #include <stdlib.h>
@@ -7,32 +7,32 @@
 #include "ir/base/object.h"
 #include "runtime/driver/driver.h"
 
-/* Added to addresses of device memory: none is the host's. */
+/* Added to addresses of device memory: no host address is that large. */
 static const uint64_t bias = (uint64_t)1 << 62;
 
 typedef struct {
-    char *at; /* in this process */
+    char *at; /* its address in this process */
     size_t bytes;
-    bool theirs; /* pinned, but not the fake's to free */
+    bool theirs; /* pinned, but not the emulated driver's to free */
 } block;
 
-/* What every emulated object exports (ir/plan/plan.h). */
+/* The function that every emulated object exports (ir/plan/plan.h). */
 typedef int emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid,
                             unsigned block, unsigned shared, unsigned seed, char *error,
                             size_t size);
 
 struct CUevent_st {
-    int64_t records, done; /* how often it was put into a queue; of these, how often it happened */
-    struct CUstream_st *stream; /* of the last */
+    int64_t records, done;      /* how often it was queued, and how often it happened */
+    struct CUstream_st *stream; /* the stream of the last record */
     bool times;
-    int64_t at; /* when it was, in nanoseconds; 0: it never was */
-    struct CUgraph_st
-        *graph; /* that it was captured into last; NULL: it was recorded since, or never */
-    int node;   /* which of it it is */
+    int64_t at;               /* the time when it happened, in nanoseconds; 0: never */
+    struct CUgraph_st *graph; /* the graph that it was last captured into; NULL: it was recorded
+                                 since, or never captured */
+    int node;                 /* its node in that graph */
 };
-/* How many arguments a kernel takes, and how many of them are tensor maps, the first ones, and
- * pointers, those behind them; numbers and pointers of its only one, where that is a table. All of
- * an object without it are pointers. */
+/* The number of a kernel's arguments; how many of the first are tensor maps, and how many of the
+ * next are pointers. For a kernel whose only argument is a table: the table's numbers and pointers.
+ * All arguments of an object without this function are pointers. */
 typedef int emulated_arguments(const char *kernel, int *maps, int *pointers, int table[2]);
 
 struct CUmod_st {
@@ -40,13 +40,14 @@ struct CUmod_st {
     emulated_arguments *arguments;
     size_t bytes;
     emulated_launch *launch;
-    DL_ARRAY(struct CUfunc_st *) functions; /* which go with it */
+    DL_ARRAY(struct CUfunc_st *) functions; /* the module's functions */
 };
 struct CUfunc_st {
     emulated_launch *launch;
     int shared;                /* most dynamic bytes */
-    int maps, pointers, nargs; /* its first arguments; those behind them; all, or -1 */
-    int table[2];              /* numbers and pointers of the only one, or 0 */
+    int maps, pointers, nargs; /* tensor maps, the first arguments; pointers, which follow them; all
+                                  arguments, or -1 */
+    int table[2];              /* numbers and pointers of a table argument, or 0 */
     char name[];
 };
 
@@ -57,38 +58,38 @@ typedef struct {
     dlr_cu_function function;
     unsigned grid, block, shared;
     size_t bytes_of_args;
-    uint64_t *args; /* its own */
+    uint64_t *args; /* a copy of the arguments */
     char *to;
     const char *from;
     size_t bytes;
     size_t rows, to_pitch, from_pitch; /* WITHIN: so many pieces of `bytes` */
     int value;
     dlr_cu_event event;
-    int64_t record; /* that a wait is for */
+    int64_t record; /* the record that a wait waits for */
     struct CUgraph_st *graph;
     dlr_cu_host_fn *call;
     void *data;
-    int lane, target; /* captured: of which stream; the node that a wait is for */
+    int lane, target; /* captured: the lane (stream); the node that a wait waits for */
 } work;
 
-/* What several streams did between a capture's begin and end: lane 0 is that of the stream that
- * began it. */
+/* The work of several streams between a capture's begin and end: lane 0 is the stream that began
+ * it. */
 struct CUgraph_st {
     DL_ARRAY(work) list;
-    int users; /* itself, and what was made of it */
+    int users; /* the graph itself, and its executables */
     int lanes;
-    bool invalid; /* the capture */
-    bool *ran;    /* of a run: by node */
-    int *at;      /* and by lane the next one */
+    bool invalid; /* the capture has failed */
+    bool *ran;    /* in a run: whether each node ran */
+    int *at;      /* and the next node of each lane */
 };
 struct CUgraphExec_st {
     struct CUgraph_st *graph;
 };
 struct CUstream_st {
     DL_ARRAY(work) queue;
-    int done; /* of the queue */
+    int done; /* finished entries of the queue */
     struct CUgraph_st *capture;
-    int lane; /* in it */
+    int lane; /* its lane in the capture */
 };
 
 typedef struct {
@@ -96,23 +97,24 @@ typedef struct {
     bool running;
     DL_ARRAY(block) device, pinned;
     size_t used, code;   /* bytes of blocks; of modules and graphs */
-    int contexts, lives; /* users of the context; how often there was a new one */
-    int lost;            /* what a context held when its last user released it */
+    int contexts, lives; /* users of the context; the number of contexts so far */
+    int lost;            /* resources that a context held when its last user released it */
     int64_t copies;
-    int64_t clock; /* of events, in nanoseconds, where options.launch_ns says what launches take */
+    int64_t clock; /* the clock of events, in nanoseconds, where options.launch_ns sets the time of
+                      launches */
     char journal[512];
-    size_t told; /* of it */
+    size_t told; /* bytes written to the journal */
     dlr_cu_result fault;
     char detail[512];
     DL_ARRAY(struct CUstream_st *) streams;
-    DL_ARRAY(struct CUevent_st *) events; /* these are kept for a context's reset */
+    DL_ARRAY(struct CUevent_st *) events; /* kept for the reset of a context */
     DL_ARRAY(struct CUmod_st *) modules;
     DL_ARRAY(struct CUgraphExec_st *) execs;
 } dlr_fake;
 extern dlr_fake dlr_the_fake;
 #define fake dlr_the_fake
 
-/* Lists of the fake's own live on the heap: nothing of it is a run's. */
+/* The emulated driver's own lists are on the heap and no part of a run's memory. */
 #define PUSH(list, item)                                                                           \
     do {                                                                                           \
         if ((list)->n == (list)->cap) {                                                            \
@@ -130,30 +132,30 @@ extern dlr_fake dlr_the_fake;
     } while (0)
 
 /* fake_state.c */
-/* The device's first fault stays; returns it. */
+/* Sets the device's fault, of which the first stays; returns it. */
 dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail);
-/* The device's fault, or what a driver says to a thread that has not made the context its own. */
+/* The device's fault, or a driver's error for a thread without the current context. */
 dlr_cu_result dlr_fake_ready(void);
-/* The same of what allocates, waits or, with `frees`, lets go of something, which a device that has
- * failed does, too: no stream may capture. */
+/* The same for calls that allocate, wait or, with `frees`, free something (which a failed device
+ * allows, too): no stream may capture. */
 dlr_cu_result dlr_fake_outside(bool frees);
-/* The block of a list that an address lies in, or at the end of; that of a device's address;
- * whether it has so many bytes from there on. */
+/* The block of a list that contains an address or ends at it; the block of a device address;
+ * whether that block has so many bytes from there on. */
 const block *dlr_fake_find(const block *list, int n, const char *at);
 const block *dlr_fake_find_device(uint64_t address);
 bool dlr_fake_has(const block *b, const char *at, size_t bytes);
-/* Whether a stream captures; what asks may not be done then, and the capture is invalid. */
+/* Whether a stream captures. The calling function is then not allowed, and the capture fails. */
 bool dlr_fake_captures(void);
-/* The context becomes this thread's own, or it has none. */
+/* Makes the context current in this thread, or takes it away. */
 void dlr_fake_take_context(bool any);
-/* One user of a graph less. */
+/* Drops one user of a graph. */
 void dlr_fake_unuse(struct CUgraph_st *g);
 
-/* fake_stream.c: does what is queued, until an event has happened as often as `record` says (NULL:
- * all), and what that waits for in other streams; of all streams. */
+/* fake_stream.c: runs queued work until an event has happened as often as `record` says (NULL: all
+ * of it), and the work in other streams that this waits for; the second runs all streams. */
 dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until, int64_t record);
 void dlr_fake_drain_all(void);
-/* Queues work, or adds it to what is captured. */
+/* Queues work, or adds it to the captured graph. */
 dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w);
 void dlr_fake_drop_streams(void);
 void dlr_fake_streams(dlr_driver *table);

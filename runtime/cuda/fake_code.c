@@ -1,4 +1,5 @@
-/* The fake's modules, which are emulated objects, launches, and graphs, which are lists of them. */
+/* The emulated driver's modules, which are emulated objects, its launches, and graphs, which are
+ * lists of launches. */
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 /* ---- modules and launches ---- */
 
-/* A driver is told where an image is, not how long: an ELF file's tables say where it ends. */
+/* The size of an image. A driver gets its address alone; an ELF file's tables give its end. */
 static size_t elf_bytes(const void *image) {
     Elf64_Ehdr h;
     memcpy(&h, image, EI_NIDENT);
@@ -60,8 +61,8 @@ static dlr_cu_result module_unload(dlr_cu_module m) {
 }
 static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m, const char *name) {
     char error[400];
-    for (int i = 0; i < m->functions.n;
-         i++) /* one handle a function, however often it is asked for */
+    /* a function has one handle, however often it is looked up */
+    for (int i = 0; i < m->functions.n; i++)
         if (!strcmp(m->functions.at[i]->name, name)) return *function = m->functions.at[i], 0;
     if (m->launch(name, -1, NULL, 0, 32, 0, 0, error, sizeof error) != 0) return DLR_CU_NOT_FOUND;
     struct CUfunc_st *f = malloc(sizeof *f + strlen(name) + 1);
@@ -119,8 +120,8 @@ static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y,
                                   .args = (uint64_t *)(void *)args});
 }
 
-/* What a driver asks of a map, as its documentation says; what it cannot know, whether there is
- * memory, is asked when a kernel runs. `m` has what the two functions have each by itself. */
+/* Checks a tensor map as the driver's documentation specifies. Whether its memory exists is checked
+ * when a kernel runs. `m` has the parameters that one of the two functions has alone. */
 static dlr_cu_result encode(void *map, dl_tensor_map m, int type, unsigned axes, void *address,
                             const uint64_t *size, const uint64_t *step, const uint32_t *each,
                             int interleave, int swizzle, int promotion, int outside) {
@@ -176,7 +177,7 @@ static dlr_cu_result encode_im2col(void *map, int type, unsigned axes, void *add
 
 /* ---- graphs ---- */
 
-enum { NODE = 3000 /* bytes of the device's memory that a launch of a graph keeps */ };
+enum { NODE = 3000 /* bytes of device memory that a graph's launch keeps */ };
 
 static dlr_cu_result capture_begin(dlr_cu_stream s, int mode) {
     dlr_cu_result r = dlr_fake_ready();
@@ -187,7 +188,7 @@ static dlr_cu_result capture_begin(dlr_cu_stream s, int mode) {
     if (!s->capture) return DLR_CU_OUT_OF_MEMORY;
     return s->capture->users = s->capture->lanes = 1, 0;
 }
-/* Whether the last thing of every other stream is an event that somebody waits for. */
+/* Whether the last work of every other stream is an event that somebody waits for. */
 static bool is_joined(const struct CUgraph_st *g) {
     for (int lane = 1; lane < g->lanes; lane++) {
         int last = -1;

@@ -1,5 +1,5 @@
-/* The fake's state, and what all its files ask of it: faults, contexts, addresses, captures
- * (fake.h). */
+/* The emulated driver's state, and functions on it that all its files use: faults, contexts,
+ * addresses, captures (fake.h). */
 #include <stdio.h>
 
 #include "runtime/cuda/fake.h"
@@ -12,7 +12,7 @@ dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail) {
     return fake.fault = result;
 }
 
-static _Thread_local int own_life; /* of the context that the thread has */
+static _Thread_local int own_life; /* the number of this thread's context */
 
 void dlr_fake_take_context(bool any) { own_life = any ? fake.lives : 0; }
 
@@ -24,7 +24,8 @@ dlr_cu_result dlr_fake_ready(void) {
 const block *dlr_fake_find(const block *list, int n, const char *at) {
     for (int i = 0; i < n; i++)
         if (at >= list[i].at && at < list[i].at + list[i].bytes) return &list[i];
-    for (int i = 0; i < n; i++) /* another may begin where one ends: that one has been found */
+    for (int i = 0; i < n; i++) /* an address may be one block's end and the next block's begin: the
+                                   latter is found */
         if (at == list[i].at + list[i].bytes) return &list[i];
     return NULL;
 }
@@ -40,7 +41,7 @@ void *dlr_fake_memory(dlr_cu_memory at, size_t bytes) {
     return dlr_fake_has(dlr_fake_find_device(at), here, bytes) ? here : NULL;
 }
 
-/* What allocates or waits invalidates a capture. */
+/* A call that allocates or waits invalidates a capture. */
 bool dlr_fake_captures(void) {
     bool any = false;
     for (int i = 0; i < fake.streams.n; i++) {

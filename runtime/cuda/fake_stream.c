@@ -1,4 +1,4 @@
-/* The fake's streams: work that waits until somebody waits for it. */
+/* The emulated driver's streams: queued work runs when somebody waits for it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,12 +6,11 @@
 #include "ir/plan/plan.h"
 #include "runtime/cuda/fake.h"
 
-/* ---- a stream's work ---- */
+/* ---- work of a stream ---- */
 
 static int64_t now(void) { return fake.options.launch_ns ? fake.clock + 1 : dl_clock_ns(); }
 
-/* A tensor map as the kernel takes it; false: all that it describes lies not in one piece of
- * memory. */
+/* Converts a tensor map to the kernel's form; false: its memory is not in one block. */
 static bool take_map(const uint64_t *from, dl_emulated_map *to) {
     memcpy(to, from, sizeof *to);
     if (to->mark != DL_EMULATED_MAP) return false;
@@ -69,10 +68,10 @@ static int next_of(struct CUgraph_st *g, int lane) {
 static dlr_cu_result run_node(struct CUgraph_st *g, int i) {
     const work *w = &g->list.at[i];
     g->ran[i] = true, g->at[w->lane] = i + 1;
-    return w->kind == RECORD ? 0 : run(w); /* an event within a graph is an edge, and no more */
+    return w->kind == RECORD ? 0 : run(w); /* within a graph an event is only an edge */
 }
 
-/* Other lanes, as far as their waits let them. */
+/* Runs other lanes as far as their waits allow. */
 static dlr_cu_result run_lanes_ahead(struct CUgraph_st *g, int but) {
     dlr_cu_result r = 0;
     for (int lane = 0, i; lane < g->lanes; lane++)
@@ -82,7 +81,7 @@ static dlr_cu_result run_lanes_ahead(struct CUgraph_st *g, int but) {
     return r;
 }
 
-/* A lane up to a node, and of the others what that waits for. */
+/* Runs a lane up to a node, and the work of other lanes that it waits for. */
 static dlr_cu_result run_lane(struct CUgraph_st *g, int lane, int until) {
     dlr_cu_result r = 0;
     for (int i; r == 0 && (i = next_of(g, lane)) < g->list.n && i <= until;) {
@@ -146,7 +145,7 @@ static void run_next(struct CUstream_st *s) {
     if (s->done == s->queue.n) s->done = s->queue.n = 0;
 }
 
-/* As far as it gets alone: up to a wait for what has not happened. */
+/* Runs a stream up to a wait for an event that has not happened. */
 static void run_ahead(struct CUstream_st *s) {
     while (s->done < s->queue.n) {
         const work *w = &s->queue.at[s->done];
@@ -155,7 +154,7 @@ static void run_ahead(struct CUstream_st *s) {
     }
 }
 
-/* Waits look back alone, to what was queued before them: this ends. */
+/* A wait refers only to records that were queued before it, so the recursion ends. */
 dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until, int64_t record) {
     while (s->done < s->queue.n && !(until && has_happened(until, record))) {
         for (int i = 0; fake.options.hasty && i < fake.streams.n; i++)
@@ -212,7 +211,7 @@ static dlr_cu_result within(dlr_cu_memory to, dlr_cu_memory from, size_t bytes, 
               : DLR_CU_INVALID_VALUE;
 }
 
-/* Bytes from the first row's begin to the last one's end. */
+/* Bytes from the begin of the first row to the end of the last one. */
 static size_t span(const dlr_cu_side *s, const dlr_cu_rows *r) {
     return (r->height - 1) * s->pitch + r->width;
 }
@@ -250,7 +249,7 @@ static dlr_cu_result stream_create(dlr_cu_stream *stream, unsigned flags) {
     return 0;
 }
 static dlr_cu_result stream_destroy(dlr_cu_stream s) {
-    dlr_fake_drain_all(); /* others may wait for what is queued here */
+    dlr_fake_drain_all(); /* other streams may wait for events in this queue */
     REMOVE(&fake.streams, s);
     free(s->queue.at), free(s);
     return fake.fault;
@@ -277,7 +276,7 @@ static dlr_cu_result event_elapsed(float *ms, dlr_cu_event from, dlr_cu_event to
     return *ms = (float)((double)(to->at - from->at) * 1e-6), 0;
 }
 static dlr_cu_result event_destroy(dlr_cu_event event) {
-    dlr_fake_drain_all(); /* somebody may wait for it */
+    dlr_fake_drain_all(); /* other streams may wait for it */
     REMOVE(&fake.events, event);
     free(event);
     return 0;

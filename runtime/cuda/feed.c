@@ -1,13 +1,14 @@
-/* Batches on their way to the device.
+/* Uploads batches to the device.
  *
- * The host writes an input into one of two pinned buffers, while the other may still be on its way;
- * or what it is to be made of (ir/plan/feed.h) lies pinned where it was read. A stream of its own
- * copies it into the stage, device memory beside the arena, while the run before is at work; behind
- * that run the stage is copied into the inputs, or a kernel makes them of it, within the device: a
- * fraction of a millisecond for what took tens from the host. Two events of each input hold that
- * together, and streams alone wait for them: that of its pinned buffer says that what was sent has
- * arrived, and `emptied` that its part of the stage has been read, so that the next may arrive
- * there. */
+ * The host writes an input into one of two pinned buffers, while the other may still be copied.
+ * Alternatively the numbers that the input is made of (ir/plan/feed.h) lie pinned where they were
+ * read. A separate stream copies the batch into the staging buffer, device memory next to the
+ * arena, during the previous run. After that run the staging buffer is copied into the inputs, or a
+ * kernel computes the inputs from it, within the device.
+ *
+ * Two events per input order this, and only streams wait for them. The event of the pinned buffer
+ * says that the batch has arrived; `emptied` says that the input's part of the staging buffer has
+ * been read, so that the next batch may be copied there. */
 #include "ir/plan/feed.h"
 #include "runtime/cuda/cuda.h"
 
@@ -47,7 +48,7 @@ bool dlr_cuda_make_feed_events(dlr_cuda *c) {
     return ok;
 }
 
-/* Both at once, in front of the first step: none allocates. */
+/* Allocates both before the first step, so that no step allocates. */
 static bool pin_both(dlr_cuda *c, dlr_feed_buffer *f, int64_t bytes) {
     return dlr_cuda_pin(c, &f->memory[0], bytes) && dlr_cuda_pin(c, &f->memory[1], bytes);
 }
@@ -71,7 +72,7 @@ bool dlr_cuda_pin_there(dlr_device *d, void *memory, int64_t bytes, dl_error *er
                    (double)bytes / 0x1p20, said);
 }
 
-/* A device that has failed has let go of it. */
+/* A failed device no longer reads it. */
 void dlr_cuda_unpin_there(dlr_device *d, void *memory) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_cuda_sent(d);
@@ -90,7 +91,7 @@ void dlr_cuda_sent(dlr_device *d) {
     }
 }
 
-/* In the stream whose kernels read it. */
+/* The copy is in the stream whose kernels read it. */
 void dlr_cuda_put(dlr_device *d, int64_t at, const void *from, int64_t bytes) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_pinned *p = &c->filler;
@@ -125,9 +126,9 @@ bool dlr_cuda_hold(dlr_device *d, int64_t bytes, dl_error *err) {
                    said);
 }
 
-/* The input of what lies in the stage: as it is, or made by the plan's kernel. */
+/* Makes an input from the staging buffer: by a copy, or by the plan's kernel. */
 static dlr_cu_result take_in(dlr_cuda *c, const dlr_feed_buffer *f) {
-    enum { EACH = 4, MOST = 4096 }; /* elements of a thread; blocks */
+    enum { EACH = 4, MOST = 4096 }; /* elements per thread; most blocks */
     uint64_t stage = c->memory + (uint64_t)(c->stage_offset + f->place),
              args[] = {stage, c->memory + (uint64_t)f->offset, c->held ? c->held : stage};
     if (!f->raw) return c->driver->MemcpyDtoDAsync(args[1], stage, (size_t)f->bytes, c->stream);

@@ -8,7 +8,7 @@
 
 enum { PIECE = 1 << 20 };
 
-/* What is needed for it, taken at the first launch. */
+/* Allocates the guard's memory, at the first launch. */
 static dlr_cu_result prepare(dlr_cuda *c) {
     dlr_cuda_guard *g = &c->guard;
     if (g->memory) return 0;
@@ -39,8 +39,8 @@ static dlr_cu_result put_canaries(dlr_cuda *c, const dlr_guard *g) {
     return r;
 }
 
-/* Parts from the arena, or, those that are written, back to it. What the workspace held is no
- * kernel's: NaN. */
+/* Copies the parts from the arena, or the written parts back to it. No kernel may read the
+ * workspace's old contents: it is filled with NaN. */
 static dlr_cu_result copy_parts(dlr_cuda *c, const dlr_guard *g, bool back) {
     dlr_cu_result r = 0;
     for (int i = 0; r == 0 && i < g->n; i++) {
@@ -56,7 +56,7 @@ static dlr_cu_result copy_parts(dlr_cuda *c, const dlr_guard *g, bool back) {
     return r;
 }
 
-/* Bytes of the device, on the host when this returns. */
+/* Copies bytes of the device to the host; they are there when this returns. */
 static dlr_cu_result fetch(dlr_cuda *c, dlr_pinned *to, uint64_t from, int64_t bytes) {
     dlr_cu_result r = c->driver->MemcpyDtoHAsync(to->at, from, (size_t)bytes, c->stream);
     return r ? r : c->driver->StreamSynchronize(c->stream);
@@ -74,7 +74,7 @@ static dlr_cu_result look_at_canaries(dlr_cuda *c, const dlr_guard *g, char *fou
     return r;
 }
 
-/* What a kernel may only read is as the arena still has it. */
+/* Checks that parts that a kernel may only read are unchanged. */
 static dlr_cu_result look_at_inputs(dlr_cuda *c, const dlr_guard *g, char *found, size_t size) {
     dlr_cu_result r = 0;
     for (int i = 0; r == 0 && !*found && i < g->n; i++) {

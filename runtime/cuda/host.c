@@ -1,5 +1,5 @@
-/* What the host sees of a device's arena: pinned copies of the parts that it works on between two
- * runs. */
+/* The host's access to a device's arena: pinned copies of the parts that the host works on between
+ * two runs. */
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
@@ -26,7 +26,7 @@ void dlr_cuda_flush(dlr_cuda *c, bool forget) {
     }
 }
 
-/* All ones: no float takes that for a number. */
+/* All ones, which every float type reads as NaN. */
 static void *nothing(dlr_cuda *c, int64_t bytes) {
     if (c->nones < bytes) c->ones = dl_alloc(c->base.arena, (size_t)bytes), c->nones = bytes;
     return memset(c->ones, 0xff, (size_t)c->nones);
@@ -36,7 +36,7 @@ static bool overlap(const dlr_mirror *m, int64_t offset, int64_t bytes) {
     return m->valid && m->offset < offset + bytes && offset < m->offset + m->bytes;
 }
 
-/* The mirror of exactly this part, or else the one that was not used for longest. */
+/* The mirror of exactly this part, or the least recently used one. */
 static dlr_mirror *choose(dlr_cuda *c, int64_t offset, int64_t bytes) {
     dlr_mirror *oldest = &c->mirrors[0];
     for (int i = 0; i < DLR_MIRRORS; i++) {
@@ -58,7 +58,7 @@ static void *mirror(dlr_cuda *c, int64_t offset, int64_t bytes, dlr_access acces
     dlr_mirror *m = choose(c, offset, bytes);
     bool there = m->valid && m->offset == offset && m->bytes == bytes;
     if (!there) {
-        dlr_cuda_flush(c, false); /* the arena is what the host has written */
+        dlr_cuda_flush(c, false); /* the arena gets what the host has written */
         m->valid = false;
         if (!dlr_cuda_pin(c, &m->memory, bytes)) return NULL;
         dlr_cuda_wait_pinned(c, &m->memory);
@@ -67,7 +67,7 @@ static void *mirror(dlr_cuda *c, int64_t offset, int64_t bytes, dlr_access acces
         m->valid = true;
     }
     if (access != DLR_READ) {
-        dlr_cuda_wait_pinned(c, &m->memory); /* it may have been sent, and be on its way */
+        dlr_cuda_wait_pinned(c, &m->memory); /* its upload may still be under way */
         for (int i = 0; i < DLR_MIRRORS; i++)
             if (&c->mirrors[i] != m && overlap(&c->mirrors[i], offset, bytes))
                 c->mirrors[i].valid = false;
@@ -77,7 +77,7 @@ static void *mirror(dlr_cuda *c, int64_t offset, int64_t bytes, dlr_access acces
     return dlr_cuda_alive(c) ? m->memory.at : NULL;
 }
 
-/* A new batch: no copy of the old one is valid. */
+/* A new batch: the host's copies of the old one are no longer valid. */
 static void *feed(dlr_cuda *c, dlr_feed_buffer *f, int64_t raw, void *there) {
     dlr_cuda_flush(c, false);
     for (int i = 0; i < DLR_MIRRORS; i++)

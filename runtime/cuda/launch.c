@@ -1,10 +1,10 @@
-/* One launch of a kernel: its arguments, tensor maps among them, and its calls and phases as they
- * are put into the stream. */
+/* One launch of a kernel: its arguments, including tensor maps, and its library calls and phases as
+ * they are added to the stream. */
 #include <string.h>
 
 #include "runtime/cuda/cuda.h"
 
-/* Where the driver has the function: dlr_cuda_load has asked. */
+/* The driver has the function: dlr_cuda_load has checked it. */
 static dlr_cu_result make_map(const dlr_cuda *c, const dl_tensor_map *m, uint64_t param, void *to) {
     static const int types[DL_NDTYPES] = {
         [DL_F32] = DLR_CU_MAP_F32, [DL_F16] = DLR_CU_MAP_F16, [DL_BF16] = DLR_CU_MAP_BF16};

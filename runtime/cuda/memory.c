@@ -1,10 +1,10 @@
-/* What a run takes of a device's memory: predicted before anything runs, and seen. */
+/* A run's use of device memory: predicted before it runs, and measured. */
 #include "runtime/cuda/cuda.h"
 #include "runtime/device/guard.h"
 
 enum {
-    GRAIN = 2 << 20,   /* the driver hands memory out, and keeps code, by so much */
-    A_LAUNCH = 4 << 10 /* bytes that a graph keeps of one */
+    GRAIN = 2 << 20,   /* the granularity of the driver's allocations, for data and code */
+    A_LAUNCH = 4 << 10 /* bytes that a graph keeps per launch */
 };
 
 static int64_t grains(int64_t bytes) { return (bytes + GRAIN - 1) & -(int64_t)GRAIN; }
@@ -61,7 +61,7 @@ bool dlr_cuda_predict(dlr_cuda *c, const dl_plan *plan, dlr_device_memory *m, dl
     return dl_fail(err, DL_RESOURCE, "%s: no context: %s", c->name, said);
 }
 
-/* Of a launch, what lies at different places. */
+/* Bytes that a launch touches: its arguments at different addresses. */
 static int64_t touched(dl_arena *arena, const dl_plan *p, const dl_plan_launch *l) {
     dlr_guard g = dlr_guard_of(arena, p, l);
     int64_t bytes = 0;

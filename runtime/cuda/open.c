@@ -1,4 +1,5 @@
-/* A CUDA device for a plan: which one, its context, the plan's modules, one arena. */
+/* Opens a CUDA device for a plan: selects it, makes its context, loads the plan's modules,
+ * allocates one arena. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 #include "runtime/device/guard.h"
 
 enum {
-    SMALL = 64 /* bytes of a result that goes by the ring */,
-    GAP = 1024 /* copied along with two such */
+    SMALL = 64 /* most bytes of a result that is copied through the ring */,
+    GAP = 1024 /* gap up to which two such results are copied together */
 };
 
 static bool fails(dlr_cuda *c, dlr_cu_result result, const char *what, dl_error *err) {
@@ -20,7 +21,7 @@ static bool fails(dlr_cuda *c, dlr_cu_result result, const char *what, dl_error 
     return !dl_fail(err, DL_RESOURCE, "%s: %s: %s", c->name, what, said);
 }
 
-/* ---- which device ---- */
+/* ---- selecting the device ---- */
 
 static bool parse_ordinal(const char *name, int *ordinal, dl_error *err) {
     char *end = NULL;
@@ -74,7 +75,7 @@ bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated,
     return c.driver && find_device(&c, err) && dlr_cuda_predict(&c, plan, memory, err);
 }
 
-/* Code of sm_MN runs on devices M.N and later of the same M; that of sm_MNa on M.N alone. */
+/* Code of sm_MN runs on devices M.N and later of the same M; code of sm_MNa on M.N alone. */
 static bool check_target(dlr_cuda *c, dl_error *err) {
     const char *target = c->base.plan->target;
     int major, minor, arch = 0, used = 0;
@@ -83,7 +84,7 @@ static bool check_target(dlr_cuda *c, dl_error *err) {
         return dl_fail(err, DL_INPUT, "the plan is for %s, which is no target of CUDA", target);
     bool exact = target[used] == 'a',
          fits = major == arch / 10 && (exact ? minor == arch % 10 : minor >= arch % 10);
-    bool every = major == 0; /* the fake, unless it was told otherwise */
+    bool every = major == 0; /* the emulated driver, unless a test has set a capability */
     return every || fits ||
            dl_fail(err, DL_RESOURCE,
                    "the plan is for %s, and %s is of compute capability %d.%d: compile the model "
@@ -107,7 +108,7 @@ static bool check_entry(const dlr_cuda *c, const dl_plan_kernel *k, const dl_pla
     return true;
 }
 
-/* Kernels with tensor maps need a driver that makes them. */
+/* Kernels with tensor maps need a driver that can encode them. */
 static bool check_maps(const dlr_cuda *c, dl_error *err) {
     const dl_plan *p = c->base.plan;
     for (int i = 0; i < p->kernels.n; i++)
@@ -123,7 +124,7 @@ static const dl_plan_kernel *kernel_at(const dlr_cuda *c, int i) {
     return &c->base.plan->kernels.at[i];
 }
 
-/* A driver knows no code of compilers that are newer than it by a major version. */
+/* A driver refuses code of a compiler that is newer by a major version. */
 static bool say_not_loaded(dlr_cuda *c, int object, dlr_cu_result r, dl_error *err) {
     char said[700];
     int version = 0;
@@ -147,7 +148,8 @@ static bool load_modules(dlr_cuda *c, dl_error *err) {
     for (int i = 0; i < p->objects.n; i++) {
         const dl_plan_object *o = &p->objects.at[i];
         size_t room = (o->bytes + 63) & ~(size_t)63;
-        void *image = aligned_alloc(64, room ? room : 64); /* in a plan's file it lies anywhere */
+        /* within a plan's file it is not aligned */
+        void *image = aligned_alloc(64, room ? room : 64);
         if (!image) return dl_fail(err, DL_RESOURCE, "no memory for %zu bytes of code", o->bytes);
         memcpy(image, o->image, o->bytes);
         dlr_cu_result r = c->driver->ModuleLoadData(&c->modules[i], image);
@@ -157,8 +159,8 @@ static bool load_modules(dlr_cuda *c, dl_error *err) {
     return true;
 }
 
-/* A block with more dynamic shared memory than every device grants unasked must ask; of the phases
- * that share a function, for the most that one takes. */
+/* A block with more dynamic shared memory than the default limit needs an attribute. Of the phases
+ * that share a function, the largest counts. */
 static bool ask_shared(dlr_cuda *c, const dl_plan_kernel *k, int phase, dl_error *err) {
     enum { UNASKED = 48 << 10 };
     int most = 0, fixed = 0, granted = 0;
@@ -174,8 +176,7 @@ static bool ask_shared(dlr_cuda *c, const dl_plan_kernel *k, int phase, dl_error
         return dl_fail(err, DL_RESOURCE,
                        "kernel '%s' (%s) takes %d bytes of shared memory, and %s has %d a block",
                        k->name, k->where, k->shared[phase] + fixed, c->name, most);
-    /* DLR_DEBUG=carveout: whether more blocks stand on an SM then is a question to a device
-     * (bench/gpu) */
+    /* DLR_DEBUG=carveout: for measuring whether more blocks then fit on an SM (bench/gpu) */
     if (dlr_debugs("carveout") && k->shared[phase] + fixed > 0 &&
         fails(c, c->driver->FuncSetAttribute(f, DLR_CU_SHARED_CARVEOUT, 100), "shared memory", err))
         return false;
@@ -203,7 +204,7 @@ static bool find_functions(dlr_cuda *c, dl_error *err) {
     return true;
 }
 
-/* The kernel that makes inputs of batches, where an object has it. */
+/* The kernel that computes inputs from batches, where an object has it. */
 static bool find_gather(dlr_cuda *c, dl_error *err) {
     dlr_cu_result r = DLR_CU_NOT_FOUND;
     for (int i = 0; i < c->base.plan->objects.n && r == DLR_CU_NOT_FOUND; i++)
@@ -279,8 +280,9 @@ static bool take_memory(dlr_cuda *c, dl_error *err) {
         dl_buf_free(&busiest);
         return false;
     }
+    /* Batches may be copied to the staging buffer before the memset is done. */
     return !fails(c, r, "no memory", err) &&
-           (arena + work == 0 || /* batches may come to the stage before this is done */
+           (arena + work == 0 ||
             !fails(c, c->driver->MemsetD8Async(c->memory, 0, arena + work, c->stream), "memory",
                    err));
 }
@@ -319,7 +321,7 @@ static int by_offset(const void *a, const void *b) {
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Results that lie near each other travel together. */
+/* Results that lie close to each other are copied together. */
 static int64_t find_results(dlr_cuda *c, int program) {
     const dl_plan_program *p = &c->base.plan->programs.at[program];
     dlr_cuda_program *to = &c->programs[program];
@@ -370,7 +372,7 @@ bool dlr_cuda_map(dlr_device *d, dl_error *err) {
            dl_fail(err, d->fault.code, "%s", d->fault.message);
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 static void unpin(dlr_cuda *c, dlr_pinned *p) {
     if (p->event) c->driver->EventDestroy(p->event);
@@ -381,7 +383,8 @@ static void unpin(dlr_cuda *c, dlr_pinned *p) {
 static void release(dlr_cuda *c) {
     const dlr_driver *v = c->driver;
     if (!c->context) return;
-    if (c->stream) v->StreamSynchronize(c->stream); /* which waits for what the feeder was given */
+    /* which waits for the work of the feeder stream */
+    if (c->stream) v->StreamSynchronize(c->stream);
     for (int i = 0; c->programs && i < c->base.plan->programs.n; i++)
         if (c->programs[i].graph) v->GraphExecDestroy(c->programs[i].graph);
     dlr_cuda_end_calls(c);

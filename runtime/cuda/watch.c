@@ -1,4 +1,4 @@
-/* Times of one run, by the device's own events: before and behind each kernel and each copy. */
+/* Times of one run, by events of the device before and after each kernel and each copy. */
 #include <math.h>
 
 #include "ir/base/clock.h"
@@ -18,8 +18,8 @@ static void mark(dlr_cuda *c, int i, dlr_cu_stream stream) {
     if (event) dlr_cuda_ok(c, c->driver->EventRecord(event, stream), "an event");
 }
 
-/* Of events, the first is the one that the others' times are counted from; those of copies follow
- * it in pairs, and then those between launches. */
+/* Indices of events. The others' times count from the first; those of copies follow it in pairs,
+ * and then those between launches. */
 enum { COPIES = 1, LAUNCHES = COPIES + 2 * DLR_TIMED_COPIES };
 
 void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline) {
@@ -46,7 +46,7 @@ dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offse
     return r;
 }
 
-/* Behind those between steps; two of each collective, in its stream. */
+/* Events of collectives follow those between steps: two for each, in its stream. */
 static int event_of(const dlr_cuda *c, int program, int number, bool behind) {
     return LAUNCHES + dl_plan_nsteps(&c->base.plan->programs.at[program]) + 1 + 2 * number + behind;
 }
@@ -65,8 +65,8 @@ static int64_t since(dlr_cuda *c, int i) {
     return llround((double)ms * 1e6);
 }
 
-/* The host learns of an event a little later than it is: nothing ran after it is known to have
- * ended. */
+/* Adds an offset to times. The host sees the first event a little late, so the offset is limited:
+ * no time may lie after the moment when all work is known to be done. */
 static void shift(dlr_time *times, int n, int64_t ns) {
     for (int i = 0; times && i < n; i++) times[i].began += ns, times[i].ended += ns;
 }

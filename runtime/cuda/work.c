@@ -1,5 +1,5 @@
-/* What a CUDA device does in a step: programs captured once and launched as one graph; their small
- * results on the way to the host behind each. */
+/* A CUDA device's work in a step: programs are captured once and launched as one graph; small
+ * results are copied to the host after each. */
 #include <stdio.h>
 
 #include "runtime/cuda/cuda.h"
@@ -27,7 +27,7 @@ void dlr_cuda_launch_one(dlr_device *d, int program, int number) {
 
 /* ---- programs ---- */
 
-/* A step, to run or to be captured. */
+/* Adds a step of the program, to run or to be captured. */
 static dlr_cu_result put_step(dlr_cuda *c, int program, dl_plan_step s) {
     return s.kind == DL_STEP_LAUNCH
                ? dlr_cuda_put_launch(c, &c->programs[program].launches[s.number])
@@ -54,7 +54,8 @@ void dlr_cuda_capture(dlr_device *d, int program) {
     dlr_cuda_ok(c, r, "the capture of a program");
 }
 
-/* A run of the program that ran before, while the host had not caught up: a step in a row. */
+/* Counts a run of the same program as the previous run that was started before the host had taken
+ * that one: a successive step. */
 static void count_step(dlr_cuda *c, int program) {
     if (c->stepping == program) {
         dlr_driver_counts *s = &c->steps, *a = &c->all, *b = &c->begin;
@@ -66,7 +67,7 @@ static void count_step(dlr_cuda *c, int program) {
     c->stepping = program, c->begin = c->all;
 }
 
-/* Small results follow the run into the ring. */
+/* Copies small results into the ring after the run. */
 static void send_results(dlr_cuda *c, int program) {
     dlr_slot *slot = &c->ring[c->runs % DLR_RING];
     const dlr_cuda_program *p = &c->programs[program];
@@ -76,7 +77,7 @@ static void send_results(dlr_cuda *c, int program) {
         const dlr_span *s = &p->results.at[i];
         r = dlr_cuda_copy(c, true, slot->memory.at + s->place, s->offset, s->bytes, c->stream);
     }
-    c->runs++; /* so that waiting for it is a wait for the newest */
+    c->runs++; /* so that waiting for it counts as a wait for the newest work */
     if (r == 0 && slot->memory.event) r = c->driver->EventRecord(slot->memory.event, c->stream);
     slot->memory.run = c->runs, slot->memory.busy = r == 0 && slot->memory.event;
     dlr_cuda_ok(c, r, "a copy of results");
@@ -89,7 +90,7 @@ void dlr_cuda_step_one(dlr_cuda *c, int program, dl_plan_step s) {
         dlr_cuda_exchange(&c->base, program, s);
 }
 
-/* The program's steps one by one, with events between them. */
+/* Runs the program's steps one by one, with events between them. */
 static void run_watched(dlr_cuda *c, int program) {
     const dl_plan_program *p = &c->base.plan->programs.at[program];
     dlr_cuda_mark_step(c, 0);
@@ -127,7 +128,7 @@ void dlr_cuda_replay(dlr_device *d, int program) {
 void dlr_cuda_take(dlr_device *d) {
     dlr_cuda *c = (dlr_cuda *)d;
     if (c->taken < c->runs) c->taken++;
-    if (c->taken == c->runs) c->stepping = -1; /* the host has caught up */
+    if (c->taken == c->runs) c->stepping = -1; /* the host has taken all runs */
 }
 
 const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes) {
