@@ -1,5 +1,5 @@
-/* Blocks of arrays: where a packed block's numbers lie, and the error for one that is not of the
- * wanted type. For all ways of reading, which array_file.c calls. */
+/* Blocks of arrays: the layout of a packed block, and the error for a block with a number that does
+ * not fit the wanted type. Shared by all readers of array_file.c. */
 #include "runtime/data/array_format.h"
 
 void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *step) {

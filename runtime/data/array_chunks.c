@@ -1,19 +1,20 @@
-/* Arrays in chunks: unpacked by whichever thread needs one first, and kept for the others. */
+/* Chunked arrays: the first thread that needs a chunk unpacks it, and a cache keeps it for the
+ * others. */
 #include "runtime/data/array_format.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { SLOTS = 1024, MAX_CHUNK = 1 << 30 /* bytes of one, unpacked */ };
+enum { SLOTS = 1024, MAX_CHUNK = 1 << 30 /* most bytes of an unpacked chunk */ };
 
 typedef enum { SLOT_EMPTY, SLOT_LOADING, SLOT_READY } slot_state;
 
-/* A chunk that is kept. */
+/* A cached chunk. */
 typedef struct {
     slot_state state;
     int64_t index;
-    int users;     /* threads that read it or wait for it: it stays */
-    uint64_t used; /* when last */
+    int users;     /* threads that read it or wait for it; it is not evicted while there are any */
+    uint64_t used; /* when it was last used */
     bool absent;   /* not stored: all of it is the fill value */
     void *data;
 } slot;
@@ -30,9 +31,9 @@ typedef struct {
     slot slot[SLOTS];
 } chunk_state;
 
-/* ---- chunks ---- */
+/* ---- the cache ---- */
 
-/* Where the chunk is or may go; NULL when every place is taken by chunks in use. */
+/* The slot that the chunk is in or may use; NULL when chunks in use take every slot. */
 static slot *find_slot(chunk_state *c, int64_t index) {
     slot *oldest = NULL;
     for (int i = 0; i < c->slots; i++) {
@@ -43,8 +44,8 @@ static slot *find_slot(chunk_state *c, int64_t index) {
     return oldest;
 }
 
-/* A chunk in memory until release; NULL with an error. `own` is what it is kept in when the cache
- * has no place. */
+/* A chunk in memory until release; NULL with an error. `own` holds it when the cache has no free
+ * slot. */
 static slot *acquire(const dlr_source *source, int64_t index, slot *own, dl_error *err) {
     chunk_state *c = source->state;
     pthread_mutex_lock(&c->lock);
@@ -86,16 +87,17 @@ static void release(chunk_state *c, slot *s) {
 typedef struct {
     const dlr_source *source;
     const dlr_block *block;
-    dlr_element_move move; /* `to` and to_step are the block's, the rest a chunk's */
-    int64_t at[DLR_ARRAY_RANK],
-        first[DLR_ARRAY_RANK]; /* the chunk; its first number of the block */
+    dlr_element_move move; /* `to` and to_step are the block's, the other members the chunk's */
+    /* the chunk; the first index of the block in it */
+    int64_t at[DLR_ARRAY_RANK], first[DLR_ARRAY_RANK];
     slot own;
     dl_error *err;
 } walk;
 
 static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
-/* The part of the block along an axis that chunk `at` has; false when there is none. */
+/* Computes the part of the block along an axis that lies in chunk `at`; false when there is
+ * none. */
 static bool cut_axis(walk *w, int axis, int64_t at) {
     const dlr_block *b = w->block;
     const chunk_state *c = w->source->state;
@@ -163,7 +165,7 @@ static bool read_chunks(const dlr_source *s, const dlr_block *b, dlr_element to,
     return ok;
 }
 
-/* ---- the whole ---- */
+/* ---- opening and closing ---- */
 
 static void forget_chunks(dlr_source *s) {
     chunk_state *c = s->state;
@@ -178,7 +180,7 @@ static void close_chunks(dlr_source *s) {
     free(c);
 }
 
-/* Numbers of a chunk, and the steps in it; false when they are too many. */
+/* The number of elements in a chunk, and its strides; false when there are too many. */
 static bool measure(const dlr_source *s, chunk_state *c) {
     int64_t bytes = (int64_t)dlr_element_bytes(s->type), all = 1;
     for (int i = 0; i < s->rank; i++) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* ---- what a file holds ---- */
+/* ---- the contents of a file ---- */
 
 static ssize_t read_head(int fd, void *head, size_t n, off_t at) {
     ssize_t got = pread(fd, head, n, at);
@@ -16,7 +16,8 @@ static ssize_t read_head(int fd, void *head, size_t n, off_t at) {
     return got;
 }
 
-/* At the file's begin, or behind a block of its user's, of 512 bytes times a power of two. */
+/* HDF5's signature is at the file's begin, or after a user block of 512 bytes times a power of
+ * two. */
 static bool has_hdf5(int fd, const char *head, ssize_t n) {
     static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
     char there[sizeof hdf5];
@@ -26,13 +27,13 @@ static bool has_hdf5(int fd, const char *head, ssize_t n) {
     return false;
 }
 
-/* An entry comes first, or, of an empty one, its end. */
+/* A zip file begins with an entry, or, when it is empty, with its end record. */
 static bool is_zip(const char *head) {
     return memcmp(head, "PK\3\4", 4) == 0 || memcmp(head, "PK\5\6", 4) == 0;
 }
 
-/* By the first bytes; of what is none of ours, the format is named. What is of no known format is
- * libhdf5's to judge. */
+/* Recognizes the format by the first bytes; the error names a known format that is not read.
+ * libhdf5 decides on files of no known format. */
 static const dlr_array_format *recognise(const char *path, dl_error *err) {
     char head[DLR_FOREIGN_HEAD] = {0};
     struct stat st;
@@ -84,7 +85,7 @@ void dlr_array_file_put(dl_buf *out, const dlr_array_file *f, int most) {
     if (f->more || f->n > most) dl_puts(out, ", ...");
 }
 
-/* ---- reading one ---- */
+/* ---- opening an array ---- */
 
 dlr_source *dlr_source_open(const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
                             dl_error *err) {

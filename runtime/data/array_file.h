@@ -1,9 +1,9 @@
-/* The arrays of a file or folder, by name and whatever the format: what there is, and blocks of
+/* The arrays of a file or folder, by name and whatever the format: their metadata, and blocks of
  * their numbers.
  *
- * A file is opened to learn what it holds (dlr_array_file), one array of it to be read by any
- * number of threads (dlr_source). Nothing in a file is trusted: shapes, places and sizes are held
- * against it, and libhdf5 works in children with limits (sandbox.h). */
+ * dlr_array_file opens a file to list its contents; dlr_source opens one array, which any number of
+ * threads may read. Nothing in a file is trusted: shapes, offsets and sizes are checked against the
+ * file's size, and libhdf5 works in child processes with limits (sandbox.h). */
 #ifndef DLR_ARRAY_FILE_H
 #define DLR_ARRAY_FILE_H
 #include "ir/base/status.h"
@@ -15,25 +15,26 @@ typedef struct {
     const dlr_array_format *format;
     const dlr_array_facts *arrays; /* in the file's order */
     int n;
-    bool more; /* it holds more than are listed */
-    /* For the caller to set: numbers that lie in one run are read from the file mapped into memory,
-     * without a system call for each few rows. A disk that fails then ends the process (SIGBUS). */
+    bool more; /* the file has more arrays than are listed */
+    /* Set by the caller: contiguous numbers are read from the file mapped into memory, without a
+     * system call for every few rows. A disk that fails then ends the process (SIGBUS). */
     bool mapped;
     dl_arena *arena;
-    const void *state; /* of the format */
+    const void *state; /* of the file's format */
 } dlr_array_file;
 
-/* Errors name the path: DL_IO (missing, unreadable), DL_INPUT (damaged, or of no format that is
- * read). Forks, where it is HDF5: open files before devices and MPI are started. */
+/* Errors name the path: DL_IO (missing, unreadable), DL_INPUT (damaged, or of a format that is not
+ * read). It forks for HDF5: open files before devices and MPI are started. */
 dlr_array_file *dlr_array_file_open(const char *path, dl_error *err);
-void dlr_array_file_close(dlr_array_file *f);               /* NULL is fine */
-const char *dlr_array_file_format(const dlr_array_file *f); /* "HDF5", "NumPy array", ... */
-/* The array of that name; NULL or "" stands for the only one. NULL when it is not there. */
+void dlr_array_file_close(dlr_array_file *f); /* NULL is fine */
+/* The format's name: "HDF5", "NumPy array", ... */
+const char *dlr_array_file_format(const dlr_array_file *f);
+/* The array of that name; NULL or "" names the only one. NULL when it is not there. */
 const dlr_array_facts *dlr_array_file_find(const dlr_array_file *f, const char *name);
-/* Writes "Nbody [4, 80, 80, 80] f32, Hydro ..." (at most `most` of them), for messages. */
+/* Appends "Nbody [4, 80, 80, 80] f32, Hydro ..." (at most `most` arrays), for messages. */
 void dlr_array_file_put(dl_buf *out, const dlr_array_file *f, int most);
 
-/* start, start + stride, ...: count numbers of each axis. A stride of 0 is 1. */
+/* The indices start, start + stride, ..., `count` of them, of each axis. A stride of 0 is 1. */
 typedef struct {
     int64_t start[DLR_ARRAY_RANK], count[DLR_ARRAY_RANK], stride[DLR_ARRAY_RANK];
 } dlr_block;
@@ -50,20 +51,22 @@ int dlr_source_rank(const dlr_source *s);
 const int64_t *dlr_source_dims(const dlr_source *s);
 dlr_element dlr_source_type(const dlr_source *s);
 const char *dlr_source_label(const dlr_source *s); /* "path: 'Nbody'", for messages */
-int64_t
-dlr_source_held(const dlr_source *s); /* bytes of memory that it takes at most, in children too */
-/* Whether a part of a chunk costs as much as the whole: read blocks as large as can be used. */
+/* most bytes of memory that it takes, in child processes, too */
+int64_t dlr_source_held(const dlr_source *s);
+/* Whether reading a part of a chunk costs as much as reading all of it: the caller should read the
+ * largest useful blocks. */
 bool dlr_source_chunked(const dlr_source *s);
 
-/* On paper reading a block only counts what it would ask of the file system (ir/base/file_calls.h),
- * and writes nothing: what of a set that libhdf5 alone can unpack is known so is the size of the
- * block. By one thread, while no other reads. */
+/* A dry run: reading a block only counts its file system calls (ir/base/file_calls.h), and writes
+ * nothing. For sets that only libhdf5 can unpack, the known count is the size of the block. One
+ * thread may switch it, while no other reads. */
 void dlr_source_put_on_paper(dlr_source *s, bool on);
 bool dlr_source_is_on_paper(const dlr_source *s);
 
-/* Reads a block that lies within dims, packed (the last axis fastest), as numbers of type `to`
- * (dlr_elements_move says how; any but f16), for many threads at once. Errors (DL_INPUT): the data
- * are damaged, or a number is none of that whole type, with its place; DL_IO. */
+/* Reads a block that lies within dims, packed (the last axis fastest), as numbers of type `to` (any
+ * but f16; dlr_elements_move defines the conversion). Many threads may call it at once. Errors
+ * (DL_INPUT): the data are damaged, or a number does not fit that whole type, with its index;
+ * DL_IO. */
 bool dlr_source_read(const dlr_source *s, const dlr_block *block, dlr_element to, void *out,
                      dl_error *err);
 #endif

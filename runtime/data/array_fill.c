@@ -1,4 +1,4 @@
-/* Arrays that were declared and never written: every number is the fill value. */
+/* Arrays that were declared and never written: every element is the fill value. */
 #include "runtime/data/array_format.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What a format of arrays is, and the ways in which sources read: for array_*.c alone. */
+/* The tables of array formats and of readers. Private to array_*.c. */
 #ifndef DLR_ARRAY_FORMAT_H
 #define DLR_ARRAY_FORMAT_H
 #include "ir/base/arena.h"
@@ -8,8 +8,8 @@ struct dlr_array_format {
     const char *name;
     /* Fills f->arrays and f->state, in f->arena. */
     bool (*list)(dlr_array_file *f, dl_error *err);
-    /* Fills what is behind `held` of a source whose label, shape and type are set; `a` is readable.
-     */
+    /* Fills the source's members after `held`; its label, shape and type are set, and `a` is
+     * readable. */
     bool (*open)(dlr_source *s, const dlr_array_file *f, const dlr_array_facts *a, size_t cache,
                  dl_error *err);
 };
@@ -22,51 +22,53 @@ struct dlr_source {
     dlr_element type;
     int64_t held;
     bool chunked, mapped;
-    bool on_paper; /* reads are counted, and not made */
-    /* The block is within dims and not empty, its strides are 1 at least. */
+    bool on_paper; /* dry run: reads are counted, and not done */
+    /* Reads a block that is within dims and not empty; its strides are at least 1. */
     bool (*read)(const dlr_source *s, const dlr_block *block, dlr_element to, void *out,
                  dl_error *err);
-    void (*forget)(dlr_source *s); /* what is kept of the file; NULL: nothing is */
+    void (*forget)(dlr_source *s); /* Drops what is cached of the file; NULL: nothing is. */
     void (*close)(dlr_source *s);  /* NULL: nothing is open */
     void *state;
 };
 
-/* Numbers that lie in one run in a file. */
+/* A contiguous array in a file. */
 typedef struct {
     int64_t offset; /* in bytes */
-    bool swapped;   /* the bytes of a number are in the order that is not this machine's */
+    bool swapped;   /* its bytes are not in this machine's order */
     bool fortran;   /* the first axis fastest */
 } dlr_run;
-/* The caller has held their end against the file's. */
+/* The caller has checked that it ends within the file. */
 bool dlr_run_open(dlr_source *s, const char *path, const dlr_run *run, dl_error *err);
 
-/* Every number is `fill`, as it would be stored. */
+/* Every element is `fill`, in its stored form. */
 bool dlr_fill_open(dlr_source *s, const char fill[8], bool swapped, dl_error *err);
 
-/* Numbers in chunks that are unpacked by our threads. */
+/* Arrays in chunks that our threads unpack. */
 typedef struct dlr_chunking dlr_chunking;
 struct dlr_chunking {
     int64_t chunk[DLR_ARRAY_RANK];
-    bool swapped, fortran; /* as of a run */
-    char fill[8]; /* the number that chunks have which are not stored, as it would be stored */
+    bool swapped, fortran; /* as in dlr_run */
+    char fill[8];          /* the value of chunks that are not stored, in its stored form */
     /* Unpacks the chunk of that number (counted along the grid of chunks, the last axis fastest),
-     * or says that it is not stored; for many threads at once. Of a source on paper it counts its
-     * reads, and need not unpack. */
+     * or reports that it is not stored. Many threads may call it at once. In a dry run it counts
+     * its reads, and need not unpack. */
     bool (*load)(const dlr_source *s, const dlr_chunking *how, int64_t index, void *out,
                  bool *absent, dl_error *err);
     void (*close)(void *state); /* NULL: nothing is open */
     void *state;
 };
-/* Takes over how->state, also when it fails. Keeps at most `cache` bytes of unpacked chunks. */
+/* Takes ownership of how->state, also when it fails. Caches at most `cache` bytes of unpacked
+ * chunks. */
 bool dlr_chunks_open(dlr_source *s, const dlr_chunking *how, size_t cache, dl_error *err);
 
-/* An HDF5 set that only libhdf5 can unpack (hdf5_child.c): `as` is the type in which it hands
- * numbers out. */
+/* An HDF5 set that only libhdf5 can unpack (hdf5_child.c): `as` is the type of the numbers that it
+ * returns. */
 bool dlr_hdf5_child_open(dlr_source *s, const char *path, const char *set, dlr_element as,
                          size_t cache, dl_error *err);
 
-/* The chunk that begins at `start` as it is packed, of a source opened by the above: in a buffer to
- * free, NULL where it is not stored. Bit i of `skipped`: filter i was left out. */
+/* The packed chunk that begins at `start`, of a source opened by dlr_hdf5_child_open, in a buffer
+ * that the caller frees; NULL where it is not stored. Bit i of `skipped`: filter i was not
+ * applied. */
 bool dlr_hdf5_child_chunk(const dlr_source *s, const int64_t *start, char **packed, size_t *bytes,
                           uint32_t *skipped, dl_error *err);
 /* A chunked set, unpacked by our threads (hdf5_chunks.c). */
@@ -74,11 +76,11 @@ typedef struct dlr_hdf5_set dlr_hdf5_set;
 bool dlr_hdf5_chunks_open(dlr_source *s, const char *path, const dlr_hdf5_set *set, size_t cache,
                           dl_error *err);
 
-/* array_block.c: what all ways of reading share.
+/* array_block.c: shared by all readers.
  *
- * Bytes to the next number along each axis of a packed block of that size. */
+ * Strides in bytes of a packed block of that size. */
 void dlr_packed_steps(int rank, const int64_t *count, size_t bytes, ptrdiff_t *step);
-/* The error for the number at `bad` of a block that is none of the wanted type. */
+/* The error for the number at `bad` of a block that does not fit the wanted type. */
 bool dlr_refuse_number(const dlr_source *s, const dlr_block *block, const int64_t *bad,
                        double value, dlr_element to, dl_error *err);
 #endif

@@ -1,4 +1,4 @@
-/* HDF5 files (NetCDF-4's among them): what may be read, and how. */
+/* HDF5 files (including NetCDF-4): which sets can be read, and by which reader. */
 #include "runtime/data/array_format.h"
 #include "runtime/data/hdf5_facts.h"
 
@@ -17,8 +17,8 @@ static const struct {
 };
 enum { N_FILTERS = sizeof filters / sizeof *filters };
 
-/* Whether what is packed already is packed or shuffled once more: our codecs must know each size.
- */
+/* Whether the data go through two compressions or shuffles: our codecs need to know each
+ * intermediate size. */
 static bool is_packed_twice(const dlr_hdf5_set *set) {
     bool packed = false;
     for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++) {
@@ -28,7 +28,7 @@ static bool is_packed_twice(const dlr_hdf5_set *set) {
     return false;
 }
 
-/* Whether its chunks are unpacked here; else libhdf5 does, which has no filter of others. */
+/* Whether our threads unpack its chunks; otherwise libhdf5 does, without third-party filters. */
 static bool is_unpacked_here(const dlr_hdf5_set *set) {
     return set->layout == DLR_HDF5_CHUNKED && set->plain && !set->odd_edges &&
            !is_packed_twice(set);
@@ -42,7 +42,7 @@ static const char *name_filter(const dlr_hdf5_set *set, int i) {
     return NULL;
 }
 
-/* ", lzf" of a filter that others register; "" where its name is not known. */
+/* ", lzf" for a registered third-party filter; "" where its name is not known. */
 static const char *name_foreign(int filter) {
     static const struct {
         int filter;
@@ -67,12 +67,12 @@ static bool is_empty(const dlr_hdf5_set *set) {
     return false;
 }
 
-/* Whether nothing is read of it: it was never written. */
+/* Whether the set was never written, so that no data are read. */
 static bool is_fill_alone(const dlr_hdf5_set *set) {
     return set->layout == DLR_HDF5_EMPTY && set->plain;
 }
 
-/* As the end of a sentence, or NULL. */
+/* The reason as the end of a sentence, or NULL. */
 static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     static const char *const layouts[] = {
         [DLR_HDF5_EXTERNAL] =
@@ -107,7 +107,7 @@ static const char *refuse(dl_arena *arena, const dlr_hdf5_set *set) {
     return NULL;
 }
 
-/* NetCDF asks for its default fill value of HDF5, unless it was told not to fill. */
+/* NetCDF stores its default fill value in HDF5's fill value, unless filling was switched off. */
 static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, bool netcdf, dlr_array_facts *a) {
     dl_buf packing = {0};
     for (int i = 0; i < set->filter_count && i < DLR_HDF5_FILTERS; i++)
@@ -131,7 +131,7 @@ static void put_facts(dl_arena *arena, const dlr_hdf5_set *set, bool netcdf, dlr
     a->default_fills = netcdf && set->has_fill;
 }
 
-/* Those of one set stand together. */
+/* The attributes of one set are contiguous. */
 static void put_attributes(dl_arena *arena, const dlr_hdf5_facts *facts, dlr_array_facts *arrays) {
     dlr_attribute *all = DL_NEWS(arena, dlr_attribute, facts->attributes + 1);
     for (int i = 0; i < facts->attributes; i++) {

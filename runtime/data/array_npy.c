@@ -1,4 +1,4 @@
-/* NumPy's .npy: one array behind a header. */
+/* NumPy's .npy: a header followed by one array. */
 #include "runtime/data/array_npy.h"
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"

@@ -4,11 +4,11 @@
 #include "ir/base/npy.h"
 #include "runtime/data/array_format.h"
 
-/* The type behind NumPy's name of it, "<f4", and whether its bytes are swapped on this machine;
- * DLR_EL_NONE for what is no number. */
+/* The element type of NumPy's name such as "<f4", and whether its bytes must be swapped on this
+ * machine; DLR_EL_NONE for types that are no numbers. */
 dlr_element dlr_npy_element(const char *code, bool *swapped);
-/* Fills the facts and the run of an array whose header was read, of a file or entry of `bytes`
- * bytes. Errors (DL_INPUT): it is shorter than that. */
+/* Fills the metadata and the run of an array whose header was read, of a file or entry of `bytes`
+ * bytes. Errors (DL_INPUT): the file is shorter than the array. */
 bool dlr_npy_facts(dl_arena *arena, const dl_npy *header, uint64_t bytes, const char *path,
                    dlr_array_facts *a, dlr_run *run, dl_error *err);
 #endif

@@ -1,4 +1,4 @@
-/* NumPy's .npz: a zip file of .npy files, as they are (savez) or deflated (savez_compressed). */
+/* NumPy's .npz: a zip file of .npy files, stored (savez) or deflated (savez_compressed). */
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
@@ -17,15 +17,15 @@ typedef struct {
     dlr_run run; /* of the unpacked entry */
 } member;
 
-/* ---- what it holds ---- */
+/* ---- listing ---- */
 
-/* The first bytes of an entry, unpacked: at most `room`; their number, or -1. */
+/* Reads and unpacks the first bytes of an entry, at most `room`; returns their number, or -1. */
 static int64_t read_head(int fd, const char *path, const dlr_zip_entry *e, void *head, size_t room,
                          dl_error *err) {
     size_t n = e->unpacked < room ? (size_t)e->unpacked : room;
     if (!e->deflated) return dl_read_at(fd, path, head, n, (int64_t)e->at, err) ? (int64_t)n : -1;
-    size_t bytes =
-        e->bytes < 2 * room ? (size_t)e->bytes : 2 * room; /* deflate adds very little at worst */
+    /* deflate adds very little in the worst case */
+    size_t bytes = e->bytes < 2 * room ? (size_t)e->bytes : 2 * room;
     unsigned char *packed = malloc(bytes + 1);
     z_stream z = {
         .next_in = packed, .avail_in = (uInt)bytes, .next_out = head, .avail_out = (uInt)n};
@@ -87,7 +87,7 @@ static bool list_npz(dlr_array_file *f, dl_error *err) {
     return ok;
 }
 
-/* ---- a deflated one: one chunk ---- */
+/* ---- a deflated entry is one chunk ---- */
 
 typedef struct {
     member m;
@@ -112,7 +112,7 @@ static bool load_member(const dlr_source *s, const dlr_chunking *how, int64_t in
     if (ok && !dlr_chunk_unpack(&deflate, 1, 0, packed, e->bytes, whole, e->unpacked, &why))
         ok = dl_fail(err, DL_INPUT, "%s %s", s->label, why);
     ok = ok && dlr_zip_check_data(s->label, e, whole, err);
-    if (ok) { /* dlr_npy_facts has held the end of the numbers against the entry's */
+    if (ok) { /* dlr_npy_facts has checked the end of the numbers against the entry's size */
         size_t bytes = dlr_element_bytes(s->type);
         for (int i = 0; i < s->rank; i++) bytes *= (size_t)s->dims[i];
         memcpy(out, whole + z->m.run.offset, bytes);
@@ -127,10 +127,10 @@ static void close_npz(void *state) {
     free(z);
 }
 
-/* A stored entry is read in parts and in any order, and its checksum is of the whole: it is read
- * once from begin to end, 1 MiB at a time, when the array is opened, and what follows comes from
- * the system's memory if that has room. A deflated one is checked each time that it is unpacked,
- * which is once where it is kept. */
+/* A stored entry is read in parts and in any order, but its checksum covers the whole. It is
+ * therefore read once from begin to end, 1 MiB at a time, when the array is opened; later reads
+ * come from the page cache if that has space. A deflated entry is checked each time that it is
+ * unpacked, which is once where it is cached. */
 static bool check_stored(const dlr_array_file *f, const dlr_zip_entry *e, dl_error *err) {
     int fd = dl_input_open(f->path, err);
     if (fd < 0) return false;
@@ -156,8 +156,8 @@ static bool open_npz(dlr_source *s, const dlr_array_file *f, const dlr_array_fac
     if (!z) return dl_fail(err, DL_RESOURCE, "no memory to open %s", s->label);
     *z = (npz_state){*m, dl_input_open(f->path, err)};
     for (int i = 0; i < s->rank; i++) how.chunk[i] = s->dims[i] ? s->dims[i] : 1;
-    if (m->entry.unpacked > cache)
-        cache = m->entry.unpacked; /* unpacked once, not for every block */
+    /* so that it is unpacked once, and not for every block */
+    if (m->entry.unpacked > cache) cache = m->entry.unpacked;
     return dlr_chunks_open(s, &how, cache, err) && z->fd >= 0;
 }
 

@@ -1,4 +1,4 @@
-/* Arrays whose numbers lie in one run in a file: our own reads at their offsets. */
+/* Contiguous arrays: read at their offsets by pread or a mapping. */
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
@@ -11,26 +11,26 @@
 #include <unistd.h>
 
 enum {
-    /* Rows nearer than this are read in one call with the gap between them: a system call costs as
-     * much as copying about this many bytes. */
+    /* Rows with smaller gaps than this are read in one call together with the gap: a system call
+     * costs as much as copying about this many bytes. */
     GAP_BYTES = 2048,
-    SCRATCH = 1 << 18, /* of a piece that is converted or moved on its way */
-    SPARSE = 16 /* a piece is read whole when at least one in so many of its bytes is wanted */
+    SCRATCH = 1 << 18, /* bytes of a piece that is converted or transposed on its way */
+    SPARSE = 16 /* a piece is read whole when at least one in so many of its bytes is needed */
 };
 
 typedef struct {
     dlr_run run;
     int fd;
-    const char *map;                /* the file up to `end`, or NULL */
-    int64_t end;                    /* of the numbers, in bytes */
-    ptrdiff_t step[DLR_ARRAY_RANK]; /* bytes to the next number along each axis */
+    const char *map;                /* the mapped file up to `end`, or NULL */
+    int64_t end;                    /* end of the numbers, in bytes */
+    ptrdiff_t step[DLR_ARRAY_RANK]; /* strides in bytes */
 } run_state;
 
 static bool fail_cut(const dlr_source *s, dl_error *err) {
     return dl_fail(err, DL_IO, "%s ends too early: was the file cut while it was open?", s->label);
 }
 
-/* Fills the pieces one after another from the file, at `at`. The pieces are used up. */
+/* Fills the pieces one after another from the file, at `at`. It modifies `pieces`. */
 static bool read_pieces(const dlr_source *s, struct iovec *piece, int n, int64_t at,
                         dl_error *err) {
     const run_state *r = s->state;
@@ -64,9 +64,10 @@ static int64_t offset_of(const dlr_source *s, const int64_t *at) {
     return offset;
 }
 
-/* ---- as they are: straight to where they belong ---- */
+/* ---- unconverted numbers: read straight into the result ---- */
 
-/* Rows of `bytes`, `pitch` apart in the file, packed; what lies between near ones goes nowhere. */
+/* Reads rows of `bytes`, `pitch` apart in the file, packed; small gaps between rows are read and
+ * dropped. */
 static bool read_rows(const dlr_source *s, int64_t offset, int64_t rows, int64_t bytes,
                       int64_t pitch, char *out, dl_error *err) {
     enum { MOST = 256 };
@@ -92,8 +93,8 @@ static bool read_rows(const dlr_source *s, int64_t offset, int64_t rows, int64_t
     return true;
 }
 
-/* Axes from `whole` on are one row; the one before them is its rows; those before that are walked.
- */
+/* Axes from `whole` on form one row; the axis before them counts its rows; the axes before that are
+ * iterated over. */
 static bool read_as_stored(const dlr_source *s, const dlr_block *b, char *out, dl_error *err) {
     const run_state *r = s->state;
     int64_t bytes = (int64_t)dlr_element_bytes(s->type), at[DLR_ARRAY_RANK], rows = 1, pitch = 0;
@@ -114,19 +115,19 @@ static bool read_as_stored(const dlr_source *s, const dlr_block *b, char *out, d
     }
 }
 
-/* ---- converted, swapped, turned or thinned out: by way of scratch memory ---- */
+/* ---- numbers that are converted, swapped, transposed or strided: through scratch memory ---- */
 
 typedef struct {
     const dlr_source *s;
     const dlr_block *block;
     char *scratch;
-    dlr_element_move move; /* `from` is in scratch; count and `to` are those of the piece at hand */
-    int64_t at[DLR_ARRAY_RANK];  /* numbers of the block before the piece, along each axis */
-    int slowest[DLR_ARRAY_RANK]; /* the axes as they lie in the file */
+    dlr_element_move move; /* `from` is in scratch; count and `to` are those of the current piece */
+    int64_t at[DLR_ARRAY_RANK];  /* index of the piece in the block, along each axis */
+    int slowest[DLR_ARRAY_RANK]; /* the axes in the file's order */
     dl_error *err;
 } walk;
 
-/* Bytes from the first to the last number of the block's axes slowest[k] and faster ones. */
+/* Bytes from the first to the last element of the block's axes slowest[k] and faster ones. */
 static int64_t span_of(const walk *w, int k) {
     int64_t span = (int64_t)dlr_element_bytes(w->s->type);
     for (; k < w->s->rank; k++)
@@ -152,8 +153,8 @@ static bool move_piece(walk *w, int64_t span) {
     return dlr_refuse_number(w->s, w->block, bad, value, m.to_type, w->err);
 }
 
-/* Pieces along axis slowest[k] that fit the scratch memory and are not mostly gaps; single numbers
- * of that axis where a piece of one would not be. */
+/* Splits axis slowest[k] into pieces that fit the scratch memory and are not mostly gaps; into
+ * single indices where even a piece of one index would not. */
 static bool walk_axis(walk *w, int k) {
     if (k == w->s->rank) return move_piece(w, span_of(w, k));
     int axis = w->slowest[k];

@@ -1,4 +1,4 @@
-/* Zarr, versions 2 and 3: a folder for each array, a file for each chunk. */
+/* Zarr, versions 2 and 3: a folder per array, a file per chunk. */
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "runtime/data/array_format.h"
@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 enum { MAX_META = 4 << 20, MAX_DEPTH = 8, MAX_ARRAYS = 1024 };
-static const off_t most_packed = (off_t)1 << 31; /* bytes of a chunk's file */
+static const off_t most_packed = (off_t)1 << 31; /* most bytes of a chunk's file */
 
-/* ---- what a folder holds ---- */
+/* ---- the contents of a folder ---- */
 
 typedef struct {
     dlr_array_file *f;
@@ -24,7 +24,7 @@ typedef struct {
     dl_error *err;
 } search;
 
-/* The text of a file of a folder; NULL when it is not there, or with an error. */
+/* The text of a metadata file of a folder; NULL when it is not there, or with an error. */
 static char *read_meta(search *s, const char *folder, const char *name, size_t *n,
                        const char **path) {
     *path = dl_format(s->f->arena, "%s/%s", folder, name);
@@ -39,7 +39,7 @@ static bool add_array(search *s, const char *folder, const char *name, int versi
     if (!dlr_zarr_array(s->f->arena, text, n, version, path, &a, &how, s->err)) return false;
     const char *more = version == 2 ? read_meta(s, folder, ".zattrs", &n, &path) : NULL;
     if (more && !dlr_zarr_attributes(s->f->arena, more, n, path, &a, s->err)) return false;
-    if (!more) a.fill = NULL; /* nothing says that it stands for missing numbers */
+    if (!more) a.fill = NULL; /* no attribute says that it marks missing numbers */
     dl_push(s->f->arena, &s->arrays, a);
     dl_push(s->f->arena, &s->how, how);
     return s->err->code == DL_OK;
@@ -71,8 +71,8 @@ static bool search_inside(search *s, const char *folder, const char *name, int d
     return ok;
 }
 
-/* An array, or what is in a group; a folder that is neither is passed over, unless it is the first.
- */
+/* Adds an array, or the arrays in a group. A folder that is neither is skipped, unless it is the
+ * first. */
 static bool search_folder(search *s, const char *folder, const char *name, int depth) {
     size_t n = 0;
     const char *path;
@@ -100,7 +100,7 @@ static bool list_zarr(dlr_array_file *f, dl_error *err) {
     return ok;
 }
 
-/* ---- its chunks ---- */
+/* ---- chunks ---- */
 
 typedef struct {
     dlr_zarr_how how;
@@ -120,7 +120,7 @@ static void name_chunk(const dlr_source *s, const zarr_state *z, int64_t index, 
     if (s->rank == 0 && !z->how.prefixed) dl_puts(path, "0");
 }
 
-/* A chunk's file; NULL when there is none, which is no error. */
+/* Reads a chunk's file; NULL when there is none, which is no error. */
 static bool read_chunk(const dlr_source *s, const char *path, char **packed, size_t *bytes,
                        dl_error *err) {
     struct stat st;
@@ -181,7 +181,7 @@ static bool open_zarr(dlr_source *s, const dlr_array_file *f, const dlr_array_fa
     memcpy(chunking.chunk, a->chunk, sizeof a->chunk);
     memcpy(chunking.fill, how->fill, sizeof how->fill);
     if (!dlr_chunks_open(s, &chunking, cache, err)) return false;
-    for (int i = 0; i < s->rank; i++) { /* dlr_chunks_open has held them against limits */
+    for (int i = 0; i < s->rank; i++) { /* dlr_chunks_open has checked them against limits */
         z->bytes *= (size_t)a->chunk[i];
         z->grid[i] = s->dims[i] / a->chunk[i] + (s->dims[i] % a->chunk[i] != 0);
     }

@@ -8,7 +8,7 @@
 
 #include "runtime/formats/crc32c.h"
 
-/* ---- what undoes each, `from` into `to` of exactly `room` bytes ---- */
+/* ---- decoders: `from` into `to` of exactly `room` bytes ---- */
 
 typedef bool undo_fn(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
                      size_t room);
@@ -39,9 +39,9 @@ static bool undo_blosc(const dlr_codec *c, const unsigned char *from, size_t byt
            blosc_decompress_ctx(from, to, room, 1) == (int)room;
 }
 
-/* Runs of bytes as they are, behind their number less 1 (below 32); and copies of what came before:
- * its length less 2 in the three high bits (7: and the next byte), the distance less 1 in the
- * others and one byte. */
+/* LZF. A byte below 32 is the number of literal bytes less 1, which follow. Otherwise it begins a
+ * copy of earlier output: the three high bits are its length less 2 (7: the next byte is added),
+ * the other bits and one more byte its distance less 1. */
 static bool undo_lzf(const dlr_codec *c, const unsigned char *from, size_t bytes, unsigned char *to,
                      size_t room) {
     (void)c;
@@ -90,14 +90,14 @@ static undo_fn *const undo[] = {
     [DLR_CODEC_CRC32C] = NULL,
 };
 
-/* ---- checksums, which stand behind the data ---- */
+/* ---- checksums, which follow the data ---- */
 
 enum { CHECKSUM = 4 };
 
 /* J. Fletcher, "An arithmetic checksum for serial transmissions" (1982), of 16-bit words, high byte
- * first, as HDF5 has it. */
+ * first, as in HDF5. */
 static uint32_t fletcher32(const unsigned char *p, size_t n) {
-    enum { BLOCK = 360 }; /* words after which the sums are reduced at the latest */
+    enum { BLOCK = 360 }; /* most words before the sums must be reduced */
     uint32_t a = 0, b = 0;
     size_t words = n / 2;
     while (words > 0) {
@@ -124,14 +124,14 @@ static bool checksum_holds(const dlr_codec *c, const unsigned char *data, size_t
     return found == want;
 }
 
-/* ---- all of them ---- */
+/* ---- all codecs ---- */
 
 bool dlr_chunk_unpack(const dlr_codec *codecs, int n, uint32_t skipped, void *packed, size_t bytes,
                       void *out, size_t out_bytes, const char **why) {
     unsigned char *now = packed, *spare = NULL;
     int moves = 0;
-    size_t room = out_bytes; /* what the codec at hand must yield: the data, and checksums of those
-                                before it */
+    size_t room = out_bytes; /* the output size of the current codec: the data, and the checksums of
+                                the codecs before it */
     for (int i = 0; i < n; i++)
         if (!(skipped >> i & 1)) is_checksum(&codecs[i]) ? (room += CHECKSUM) : (size_t)moves++;
     bool ok = true;

@@ -1,4 +1,4 @@
-/* How a chunk of an array is packed, and unpacking it. */
+/* The codecs of an array's chunks, and unpacking. */
 #ifndef DLR_CHUNK_CODEC_H
 #define DLR_CHUNK_CODEC_H
 #include <stdbool.h>
@@ -6,15 +6,15 @@
 #include <stdint.h>
 
 typedef enum {
-    DLR_CODEC_DEFLATE, /* without a header, as zip has it (RFC 1951) */
+    DLR_CODEC_DEFLATE, /* without a header, as in zip files (RFC 1951) */
     DLR_CODEC_ZLIB,    /* RFC 1950; HDF5's "deflate" */
     DLR_CODEC_GZIP,    /* RFC 1952 */
     DLR_CODEC_ZSTD,
     DLR_CODEC_BLOSC,
-    DLR_CODEC_LZF,        /* M. Lehmann's LibLZF, which h5py packs with if told "lzf" */
+    DLR_CODEC_LZF,        /* M. Lehmann's LibLZF, the "lzf" of h5py */
     DLR_CODEC_SHUFFLE,    /* the first byte of every element, then the second of every one, ... */
-    DLR_CODEC_FLETCHER32, /* HDF5's checksum of four bytes behind the data */
-    DLR_CODEC_CRC32C      /* Zarr v3's */
+    DLR_CODEC_FLETCHER32, /* HDF5's checksum of four bytes, after the data */
+    DLR_CODEC_CRC32C      /* CRC-32C of Zarr v3 */
 } dlr_codec_kind;
 
 typedef struct {
@@ -24,9 +24,9 @@ typedef struct {
 
 enum { DLR_MAX_CODECS = 8 };
 
-/* Unpacks `bytes` bytes, which are used up, into exactly `out_bytes`. `codecs` stand in the order
- * in which they packed; those whose bit is set in `skipped` were left out. False, with the reason
- * as the end of a sentence, when the data are damaged or there is no memory. */
+/* Unpacks `bytes` bytes into exactly `out_bytes`; it overwrites the input. `codecs` are in the
+ * order in which they packed; those whose bit is set in `skipped` were not applied. Returns false,
+ * with the reason as the end of a sentence, when the data are damaged or there is no memory. */
 bool dlr_chunk_unpack(const dlr_codec *codecs, int n, uint32_t skipped, void *packed, size_t bytes,
                       void *out, size_t out_bytes, const char **why);
 #endif

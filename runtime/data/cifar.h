@@ -1,7 +1,7 @@
-/* CIFAR-10's binary layout: records of a label, 0 to 9, and 3 x 32 x 32 bytes, the planes of red,
+/* CIFAR-10's binary format: records of a label, 0 to 9, and 3 x 32 x 32 bytes, the planes of red,
  * green and blue.
  *
- * Training takes data_batch_*.bin of a folder in the order of their names, validation
+ * Training reads data_batch_*.bin of a folder in the order of their names, validation
  * test_batch.bin; the records that are used are held in memory.
  * https://www.cs.toronto.edu/~kriz/cifar.html */
 #ifndef DLR_CIFAR_H

@@ -9,16 +9,16 @@
 #include <unistd.h>
 
 typedef struct {
-    dlr_volume *volume[2]; /* of input and target */
+    dlr_volume *volume[2]; /* the volumes of input and target */
     int64_t box;
     int size;
 } crops;
 
 enum { MAX_EDGE = 1 << 20 };
 
-/* ---- what the model takes ---- */
+/* ---- the model's tensors ---- */
 
-/* f32[C, S, S, S] with one S for both. */
+/* Checks that both are f32[C, S, S, S] with one S. */
 static bool check_model(const dlr_dataset *d, int *size, dl_error *err) {
     if (!dlr_loader_pair(d, err)) return false;
     int64_t edge = d->arrays.at[0].type.rank > 1 ? d->arrays.at[0].type.axis[1].size : 0;
@@ -49,7 +49,7 @@ static int64_t channels_of(const dlr_dataset *d, int side) {
 
 static const char *const roles[] = {"input", "target"};
 
-/* The file, and the array's name where it has one. */
+/* The file's path, with the array's name where it has one. */
 static const char *label_of(dl_buf *label, const dlr_array_file *file, const dlr_array_facts *a) {
     dl_putf(label, "%s", file->path);
     if (a->name[0]) dl_putf(label, ": '%s'", a->name);
@@ -90,8 +90,8 @@ static dlr_volume *open_side(const dlr_dataset *d, const dlr_array_file *file, c
         dl_buf_free(&holds);
         return NULL;
     }
-    bool fits =
-        a->refused || check_shape(d, file, a, side, last, err); /* refused: that is the fault */
+    /* opening it reports the reason */
+    bool fits = a->refused || check_shape(d, file, a, side, last, err);
     return fits ? dlr_volume_open(file, a, last, err) : NULL;
 }
 
@@ -219,7 +219,7 @@ static void close_crops(dlr_dataset *d) {
 
 static bool raw_crops(const dlr_dataset *d, dlr_raw *raw) {
     const crops *c = d->state;
-    (void)raw; /* as they are */
+    (void)raw; /* the numbers are unscaled */
     return c->volume[0]->numbers && c->volume[1]->numbers;
 }
 

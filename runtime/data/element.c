@@ -22,9 +22,9 @@ dlr_element dlr_element_of(char kind, size_t bytes) {
     return (dlr_element)e;
 }
 
-/* ---- rows from one type to another ---- */
+/* ---- converting rows ---- */
 
-enum { ROW = 512 }; /* elements that are gathered at once: they stay in the first cache */
+enum { ROW = 512 }; /* elements that are gathered at once: they stay in the L1 cache */
 
 #define FLOATS(X) X(F32, float) X(F64, double)
 #define WHOLE(X)                                                                                   \
@@ -33,7 +33,8 @@ enum { ROW = 512 }; /* elements that are gathered at once: they stay in the firs
     X(I32, int32_t)                                                                                \
     X(I64, int64_t) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 
-/* Each returns whether every element was one of the wanted type; what was none is unset. */
+/* Each returns whether every element fits the wanted type; an element that does not is left
+ * unset. */
 typedef bool row_fn(const void *from, void *to, size_t n);
 
 #define CAST(A, TA, B, TB)                                                                         \
@@ -43,7 +44,7 @@ typedef bool row_fn(const void *from, void *to, size_t n);
         for (size_t i = 0; i < n; i++) y[i] = (TB)x[i];                                            \
         return true;                                                                               \
     }
-/* 2^bits of a whole type's values, and -2^bits or 0: the floats between them can be cast. */
+/* 2^bits of a whole type's values, and -2^bits or 0: floats strictly between them can be cast. */
 #define ABOVE(T) (2.0 * (double)((T)1 << (8 * sizeof(T) - 2)) * ((T)-1 < (T)1 ? 1 : 2))
 #define BELOW(T) ((T)-1 < (T)1 ? -ABOVE(T) : 0.0)
 #define WHOLE_OF_FLOAT(A, TA, B, TB)                                                               \
@@ -100,7 +101,7 @@ WHOLE(WHOLE_ROWS)
               [DLR_EL_U64] = A##_to_U64, [DLR_EL_BOOL] = A##_to_BOOL},
 static row_fn *const rows[DLR_NELEMENTS][DLR_NELEMENTS] = {FLOATS(ROWS_OF) WHOLE(ROWS_OF)};
 
-/* IEEE 754's half precision, of which every number is an f32. */
+/* IEEE 754 half precision, all of whose values an f32 can hold. */
 static float half(uint16_t h) {
     int exponent = h >> 10 & 31, mantissa = h & 1023;
     float v = exponent == 0    ? ldexpf((float)mantissa, -24)
@@ -109,9 +110,9 @@ static float half(uint16_t h) {
     return h >> 15 ? -v : v;
 }
 
-/* ---- gathering ---- */
+/* ---- gathering rows ---- */
 
-/* n elements of `size` bytes, `step` apart, packed and in this machine's order. */
+/* Copies n elements of `size` bytes, `step` apart, packed and in this machine's byte order. */
 static void gather(const char *from, ptrdiff_t step, size_t size, bool swapped, void *to,
                    size_t n) {
     if (step == (ptrdiff_t)size && !swapped) {
@@ -133,8 +134,8 @@ static void gather(const char *from, ptrdiff_t step, size_t size, bool swapped, 
     }
 }
 
-/* Gathers up to ROW elements of any type in the type that they are cast from: f16 as f32, bool as
- * u8. */
+/* Gathers up to ROW elements of any type, converted to the type that they are cast from: f16 to
+ * f32, bool to u8. */
 static dlr_element widen(const char *from, ptrdiff_t step, dlr_element type, bool swapped, void *to,
                          size_t n) {
     uint16_t halves[ROW];
@@ -155,7 +156,8 @@ static double as_double(dlr_element type, const void *at) {
     return v;
 }
 
-/* One row; the place of the first element that is none of the wanted type, or n. */
+/* Converts one row; returns the index of the first element that does not fit the wanted type, or
+ * n. */
 static int64_t move_row(const dlr_element_move *m, const char *from, ptrdiff_t step, char *to,
                         int64_t n, double *value) {
     const size_t size = elements[m->to_type].bytes;
@@ -185,7 +187,7 @@ static int64_t move_row(const dlr_element_move *m, const char *from, ptrdiff_t s
 
 bool dlr_elements_move(const dlr_element_move *m, int64_t bad[DLR_ARRAY_RANK], double *value) {
     int64_t at[DLR_ARRAY_RANK] = {0}, n = 1;
-    int outer = m->rank; /* axes from here on lie in one row on both sides */
+    int outer = m->rank; /* axes from here on are contiguous on both sides */
     const char *from = m->from;
     char *to = m->to;
     for (int i = 0; i < m->rank; i++)

@@ -1,5 +1,5 @@
-/* Elements of arrays in files: their types, and blocks of them moved from one type, byte order and
- * layout to another. */
+/* Elements of arrays in files: their types, and copies of blocks with conversion of type, byte
+ * order and layout. */
 #ifndef DLR_ELEMENT_H
 #define DLR_ELEMENT_H
 #include <stdbool.h>
@@ -22,7 +22,7 @@ typedef enum {
     DLR_ELEMENTS(X)
 #undef X
         DLR_NELEMENTS,
-    DLR_EL_NONE = DLR_NELEMENTS /* no number: text, records, complex numbers */
+    DLR_EL_NONE = DLR_NELEMENTS /* not a number: text, records, complex numbers */
 } dlr_element;
 
 enum { DLR_ARRAY_RANK = 8 };
@@ -30,26 +30,26 @@ enum { DLR_ARRAY_RANK = 8 };
 const char *dlr_element_name(dlr_element e); /* "f32"; "other" for DLR_EL_NONE */
 size_t dlr_element_bytes(dlr_element e);     /* 0 for DLR_EL_NONE */
 static inline bool dlr_element_is_float(dlr_element e) { return e <= DLR_EL_F64; }
-/* The type of that kind ('f', 'i', 'u', or 'b' for bool) and size; DLR_EL_NONE when there is none.
- */
+/* The type of that kind ('f', 'i', 'u', or 'b' for bool) and size; DLR_EL_NONE when there is
+ * none. */
 dlr_element dlr_element_of(char kind, size_t bytes);
 
-/* A block that is moved. Steps are bytes from one element to the next along an axis; in `to` the
- * last axis is packed. */
+/* A block to copy. Steps are bytes from one element to the next along an axis; the last axis of
+ * `to` is packed. */
 typedef struct {
     int rank;
     int64_t count[DLR_ARRAY_RANK];
     const void *from;
     ptrdiff_t from_step[DLR_ARRAY_RANK];
     dlr_element from_type;
-    bool swapped; /* `from` has the bytes of an element in the other order than this machine */
+    bool swapped; /* the bytes of an element of `from` are not in this machine's order */
     void *to;
     ptrdiff_t to_step[DLR_ARRAY_RANK];
     dlr_element to_type; /* any but f16 */
 } dlr_element_move;
 
-/* Moves it. Between floats, and from integers to floats, as C rounds; to bool whether it is not
- * zero; to integers only what is exactly one of that type: false at the first that is not, whose
- * place in the block goes to `bad` and value to `value`. */
+/* Copies the block. Conversions between floats, and from integers to floats, round as C does; a
+ * bool is whether the value is not zero. An integer must be exactly representable: at the first
+ * that is not the result is false, `bad` its index in the block and `value` its value. */
 bool dlr_elements_move(const dlr_element_move *m, int64_t bad[DLR_ARRAY_RANK], double *value);
 #endif

@@ -5,11 +5,11 @@
 
 typedef struct {
     const char *name;
-    size_t place, bytes; /* bytes 0: by the name's ending alone */
+    size_t place, bytes; /* bytes 0: recognized by the name's ending alone */
     const char *magic, *endings, *package, *command;
 } format;
 
-/* The table's marks begin with no zero byte, but some have one within. */
+/* No signature of the table begins with a zero byte, but some contain one. */
 static const format formats[] = {
 #define FORMAT(name, place, magic, endings, package, command)                                      \
     {name, place, sizeof magic - 1, magic, endings, package, command},
@@ -34,7 +34,7 @@ static bool ends_with(const char *name, const char *end, size_t n) {
     return all >= n && strncasecmp(name + all - n, end, n) == 0;
 }
 
-/* Whether the name ends with a '.' and one of the words of " nii nii.gz ". */
+/* Whether the name ends with a '.' and one of the words of a list such as " nii nii.gz ". */
 static bool has_ending(const char *path, const char *endings) {
     for (const char *word = endings + 1; *word;) {
         size_t n = strcspn(word, " ");

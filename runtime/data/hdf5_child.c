@@ -1,5 +1,5 @@
-/* Sets that only libhdf5 can unpack: it reads them in a child that stays, under limits: 2 GiB of
- * memory, and for each block 20 s of processor time and 80 s in all. */
+/* Sets that only libhdf5 can unpack. A child process reads them and stays alive, under limits: 2
+ * GiB of memory, and for each block 20 s of processor time and 80 s in all. */
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/sandbox.h"
@@ -18,26 +18,26 @@
 enum { CPU_SECONDS = 20, MAX_PACKED = 1 << 30 };
 
 typedef struct {
-    pthread_mutex_t lock; /* one question at a time */
-    int fd;               /* our end of the socket; -1 once the child is lost */
+    pthread_mutex_t lock; /* one request at a time */
+    int fd;               /* this process' end of the socket; -1 when the child is lost */
     pid_t child;
     dlr_element as;
 } reader;
 
 typedef struct {
-    bool packed; /* the chunk at block.start as it is packed; else the block */
+    bool packed; /* request the packed chunk at block.start; otherwise the block */
     int rank;
     dlr_element as;
     dlr_block block;
 } question;
 
-/* The answer to what is asked for; `bytes` of it follow when `ok`. */
+/* The answer to a request; `bytes` of data follow when `ok`. */
 typedef struct {
     bool ok;
     char reason[200];
     uint64_t bytes;
     uint32_t skipped;
-    dl_file_calls calls; /* that it took, which are this process's, too */
+    dl_file_calls calls; /* file system calls of the child, which count as this process' own */
 } answer;
 
 /* ---- in the child ---- */
@@ -51,7 +51,7 @@ static hid_t open_set(const char *path, const char *name, size_t cache) {
     return file < 0 ? file : H5Dopen2(file, name, chunks);
 }
 
-/* Enumerations come as they are stored, for libhdf5 makes no other numbers of them. */
+/* Enumerations are read in their stored form, since libhdf5 converts them to no other numbers. */
 static hid_t type_of(hid_t set, dlr_element as) {
     const hid_t native[] = {
         [DLR_EL_F32] = H5T_NATIVE_FLOAT,  [DLR_EL_F64] = H5T_NATIVE_DOUBLE,
@@ -88,21 +88,23 @@ static size_t block_bytes(const question *q) {
 }
 
 static void *read_numbers(hid_t set, const question *q, answer *a) {
-    void *out = calloc(1, block_bytes(q)); /* libhdf5 leaves what was never written as it is */
+    /* zeroed: libhdf5 leaves elements unset that were never written */
+    void *out = calloc(1, block_bytes(q));
     a->bytes = block_bytes(q);
     a->ok = out && read_block(set, q, out);
     return out;
 }
 
-/* libhdf5 1.10 takes it for an error to ask for a chunk that is not stored.
- * (H5Dget_chunk_info_by_coord does not, but finds another chunk in some indexes: hdf5_chunks.c.) */
+/* libhdf5 1.10 fails for a chunk that is not stored. (H5Dget_chunk_info_by_coord does not, but
+ * finds another chunk in some indexes: hdf5_chunks.c.) */
 static bool is_absent(void) {
     char reason[200];
     dlr_hdf5_reason(reason, sizeof reason);
     return strcmp(reason, "chunk storage is not allocated") == 0;
 }
 
-/* Looks the chunk up by its coordinates, as H5Dread does. What is not stored has no bytes. */
+/* Looks the chunk up by its coordinates, as H5Dread does. A chunk that is not stored has no
+ * bytes. */
 static void *read_packed(hid_t set, const question *q, answer *a) {
     hsize_t start[DLR_ARRAY_RANK], bytes = 0;
     for (int i = 0; i < q->rank; i++) start[i] = (hsize_t)q->block.start[i];
@@ -122,7 +124,7 @@ static dl_file_calls calls_of(const dl_file_calls *before, const dl_file_calls *
     return calls;
 }
 
-/* Answers until the parent is gone. */
+/* Answers requests until the parent is gone. */
 _Noreturn static void serve(int fd, const char *path, const char *name, size_t cache) {
     fd = dl_sandbox_enter(fd);
     dl_sandbox_allow(CPU_SECONDS);
@@ -149,7 +151,7 @@ _Noreturn static void serve(int fd, const char *path, const char *name, size_t c
 
 /* ---- in this process ---- */
 
-/* The child is lost: why, and no more questions. */
+/* Records that the child is lost, with the reason; no more requests are sent. */
 static bool lose(const dlr_source *s, dl_error *err) {
     reader *r = s->state;
     char why[160];
@@ -171,7 +173,7 @@ static bool receive_answer(const dlr_source *s, const char *what, answer *a, dl_
     return a->ok || dl_fail(err, DL_INPUT, "cannot %s %s: %s", what, s->label, a->reason);
 }
 
-/* Asks for what comes into *out, or for a packed chunk, into a buffer to free that goes to *out. */
+/* Requests a block into *out, or a packed chunk, which is allocated for the caller to free. */
 static bool ask(const dlr_source *s, const question *q, void **out, answer *a, dl_error *err) {
     reader *r = s->state;
     pthread_mutex_lock(&r->lock);
@@ -179,8 +181,8 @@ static bool ask(const dlr_source *s, const question *q, void **out, answer *a, d
     if (ok) ok = dl_send_bytes(r->fd, q, sizeof *q) || lose(s, err);
     ok = ok && receive_answer(s, "read", a, err);
     if (ok && (q->packed ? a->bytes > MAX_PACKED : a->bytes != block_bytes(q))) ok = lose(s, err);
-    if (ok && q->packed && a->bytes && !(*out = malloc(a->bytes)))
-        ok = lose(s, err); /* for what it sends now nobody can take */
+    /* no one can receive the child's remaining bytes */
+    if (ok && q->packed && a->bytes && !(*out = malloc(a->bytes))) ok = lose(s, err);
     if (ok && a->bytes) ok = dl_receive_bytes(r->fd, *out, a->bytes) || lose(s, err);
     pthread_mutex_unlock(&r->lock);
     return ok;
@@ -202,7 +204,8 @@ static bool read_by_child(const dlr_source *s, const dlr_block *b, dlr_element t
     const reader *r = s->state;
     const question q = {false, s->rank, r->as, *b};
     answer a;
-    if (s->on_paper) { /* libhdf5 knows what it reads: as many bytes at least */
+    if (s->on_paper) { /* dry run: libhdf5 decides what it reads, which is at least this many bytes
+                        */
         dl_file_calls_add(&(dl_file_calls){.reads = 1, .bytes = (int64_t)block_bytes(&q)});
         return true;
     }
@@ -225,7 +228,7 @@ static bool read_by_child(const dlr_source *s, const dlr_block *b, dlr_element t
 static void close_child(dlr_source *s) {
     reader *r = s->state;
     if (r->fd >= 0) {
-        close(r->fd); /* which ends it */
+        close(r->fd); /* closing the socket ends the child */
         while (waitpid(r->child, NULL, 0) < 0 && errno == EINTR) {
         }
     }

@@ -1,5 +1,5 @@
-/* Chunked sets outside libhdf5: a child says where the packed chunks lie, or hands them out; our
- * threads unpack them. */
+/* Chunked sets without libhdf5: a child process reports where the packed chunks lie, or returns
+ * them; our threads unpack them. */
 #include "ir/base/file_calls.h"
 #include "ir/base/input.h"
 #include "ir/base/sandbox.h"
@@ -12,21 +12,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* libhdf5 1.10 walks from the first chunk to the one asked for: so many are found in some tenths of
- * a second. */
+/* libhdf5 1.10 iterates from the first chunk to the requested one: this many take some tenths of a
+ * second */
 enum { MOST_PLACES = 2048, CPU_SECONDS = 20 };
 
-/* ---- in a child: where the chunks lie ---- */
+/* ---- in a child: offsets of chunks ---- */
 
 typedef struct {
     const char *path;
     const dlr_hdf5_set *set;
 } place_job;
 
-/* Whether H5Dget_chunk_info says rightly where chunks begin. libhdf5 1.10 counts through an
- * extensible array by an order of the axes that is not the array's, unless its unlimited axis is
- * the first; so does H5Dget_chunk_info_by_coord, which walks the same way. What looks chunks up
- * (H5Dread_chunk) is right, and the other indexes are: tests/oracle/check_layouts.py. */
+/* Whether H5Dget_chunk_info reports chunks' coordinates correctly. libhdf5 1.10 iterates through an
+ * extensible array in another axis order than the array's, unless its unlimited axis is the first.
+ * H5Dget_chunk_info_by_coord iterates in the same way. Functions that look chunks up
+ * (H5Dread_chunk) are correct, and so are the other indexes: tests/oracle/check_layouts.py. */
 static bool is_walk_right(hid_t data, hid_t space) {
     H5D_chunk_index_t index;
     hsize_t dims[H5S_MAX_RANK], most[H5S_MAX_RANK];
@@ -35,7 +35,7 @@ static bool is_walk_right(hid_t data, hid_t space) {
            (index != H5D_CHUNK_IDX_EARRAY || most[0] == H5S_UNLIMITED);
 }
 
-/* The chunk's number along the grid; false where none begins. */
+/* The chunk's number along the grid; false where no chunk begins. */
 static bool number_chunk(const dlr_hdf5_set *set, const hsize_t *offset, int64_t *index) {
     *index = 0;
     for (int i = 0; i < set->rank; i++) {
@@ -49,7 +49,7 @@ static bool number_chunk(const dlr_hdf5_set *set, const hsize_t *offset, int64_t
     return true;
 }
 
-/* One chunk; a lookup of its place must find as many bytes. */
+/* Adds one chunk; a lookup by its coordinates must report the same size. */
 static bool place_chunk(const place_job *job, hid_t data, hid_t space, hsize_t i, dlr_hdf5_chunk *c,
                         dl_error *err) {
     char reason[200];
@@ -138,14 +138,14 @@ dlr_hdf5_chunk *dlr_hdf5_chunks(const char *path, const dlr_hdf5_set *set, int *
 typedef struct {
     dlr_codec codec[DLR_HDF5_FILTERS];
     int codecs, fd;
-    dlr_hdf5_chunk *chunks; /* NULL: the child is asked */
+    dlr_hdf5_chunk *chunks; /* NULL: request chunks from the child */
     int n;
-    size_t bytes; /* of a chunk, unpacked */
+    size_t bytes; /* bytes of an unpacked chunk */
     int64_t grid[DLR_ARRAY_RANK];
     dlr_source child;
 } hdf5_state;
 
-/* The packed bytes of a chunk, in a buffer to free, or none where it is not stored. */
+/* Returns the packed bytes of a chunk, in a buffer to free, or none where it is not stored. */
 static bool fetch(const dlr_source *s, const dlr_chunking *how, int64_t index, char **packed,
                   size_t *bytes, uint32_t *skipped, dl_error *err) {
     const hdf5_state *h = how->state;
@@ -209,7 +209,7 @@ bool dlr_hdf5_chunks_open(dlr_source *s, const char *path, const dlr_hdf5_set *s
         h->codec[h->codecs++] = (dlr_codec){kind, h->bytes};
     }
     if (!dlr_chunks_open(s, &how, cache, err)) return false;
-    for (int i = 0; i < s->rank; i++) { /* dlr_chunks_open has held them against limits */
+    for (int i = 0; i < s->rank; i++) { /* dlr_chunks_open has checked them against limits */
         h->bytes *= (size_t)set->chunk[i];
         h->grid[i] = (set->dims[i] + set->chunk[i] - 1) / set->chunk[i];
     }

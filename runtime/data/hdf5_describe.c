@@ -1,10 +1,10 @@
-/* One data set of an HDF5 file as libhdf5 describes it: type, shape, where its numbers lie. In a
- * child alone (hdf5_facts.h). */
+/* Describes one data set of an HDF5 file by libhdf5: type, shape, where its numbers lie. Only for
+ * child processes (hdf5_facts.h). */
 #include "runtime/data/hdf5_facts.h"
 
 #include <hdf5.h>
 
-/* ---- why libhdf5 fails ---- */
+/* ---- libhdf5's errors ---- */
 
 static herr_t innermost(unsigned depth, const H5E_error2_t *e, void *text) {
     if (depth == 0 && e->desc) snprintf(text, 200, "%s", e->desc);
@@ -17,9 +17,9 @@ void dlr_hdf5_reason(char *text, size_t size) {
     snprintf(text, size, "%s", reason);
 }
 
-/* Parts of a file have versions of their own, and libhdf5 1.10 says "bad version number for layout
- * message" and the like. The layout of filtered chunks by libver='latest' has a new one since 2.0,
- * types since 1.12 and 2.0. */
+/* Parts of a file have versions of their own, and libhdf5 1.10 reports "bad version number for
+ * layout message" and the like. The layout of filtered chunks by libver='latest' has a new version
+ * since 2.0, types since 1.12 and 2.0. */
 void dlr_hdf5_why_closed(char *text, size_t size) {
     char reason[200];
     unsigned major = 0, minor = 0, release = 0;
@@ -39,7 +39,7 @@ void dlr_hdf5_why_closed(char *text, size_t size) {
 
 /* ---- types ---- */
 
-/* Half precision, which libhdf5 has no name for. */
+/* Half precision, for which libhdf5 has no name. */
 static bool is_half(hid_t type) {
     size_t sign, exponent, exponent_bits, mantissa, mantissa_bits;
     return H5Tget_size(type) == 2 &&
@@ -48,7 +48,7 @@ static bool is_half(hid_t type) {
            mantissa_bits == 10 && H5Tget_ebias(type) == 15;
 }
 
-/* What h5py and PyTables make of a bool. */
+/* The enumeration by which h5py and PyTables store a bool. */
 static bool is_truth(hid_t type) {
     int8_t no = -1, yes = -1;
     return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 &&
@@ -63,8 +63,8 @@ static bool is_ieee(hid_t type) {
     return is_half(type);
 }
 
-/* The element, and the letter of its kind or 0. What libhdf5 must convert goes to the next wider
- * one. */
+/* The element type, and the letter of its kind or 0. A type that libhdf5 must convert becomes the
+ * next wider one. */
 static char find_element(hid_t type, dlr_hdf5_set *set) {
     size_t bytes = H5Tget_size(type), whole = 1;
     while (whole < bytes) whole *= 2;
@@ -80,7 +80,7 @@ static char find_element(hid_t type, dlr_hdf5_set *set) {
             set->plain = true, set->element = DLR_EL_BOOL;
             return 'b';
         }
-        type = H5Tget_super(type); /* fall through: its numbers */
+        type = H5Tget_super(type); /* fall through: the base type's numbers */
         __attribute__((fallthrough));
     case H5T_INTEGER: {
         char letter = H5Tget_sign(type) == H5T_SGN_NONE ? 'u' : 'i';
@@ -92,7 +92,7 @@ static char find_element(hid_t type, dlr_hdf5_set *set) {
     }
 }
 
-/* What is no number. h5py's complex numbers are records of r and i. */
+/* The name of a type that is no number. h5py stores complex numbers as records of r and i. */
 static const char *name_other(hid_t type) {
     switch (H5Tget_class(type)) {
     case H5T_STRING: return "strings";
@@ -118,10 +118,10 @@ static void name_type(hid_t type, dlr_hdf5_set *set) {
                  H5Tget_size(type) > 1 && big ? " BE" : "");
 }
 
-/* ---- where the numbers lie ---- */
+/* ---- storage ---- */
 
-/* Of what is not stored. Without one, or where files are told never to write it, libhdf5 leaves the
- * reader's memory as it is, which is zero here and in h5py. */
+/* The value of elements that are not stored. Without a fill value, or where files are told never to
+ * write it, libhdf5 leaves the reader's memory unset, which is zero here and in h5py. */
 static void describe_fill(hid_t plist, hid_t type, dlr_hdf5_set *set) {
     H5D_fill_value_t defined = H5D_FILL_VALUE_ERROR;
     H5D_fill_time_t when = H5D_FILL_TIME_ERROR;
@@ -142,7 +142,7 @@ static void describe_chunks(hid_t plist, dlr_hdf5_set *set) {
 
 bool dlr_hdf5_address(int64_t data, uint64_t *at) {
     *at = 0;
-    /* H5Dget_offset adds the user block to the address, also to that which stands for none
+    /* H5Dget_offset adds the size of the user block even to the address that means "none"
      * (HADDR_UNDEF). */
     if (H5Dget_storage_size(data) == 0) return false;
     *at = H5Dget_offset(data);

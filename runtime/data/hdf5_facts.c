@@ -19,7 +19,7 @@ typedef struct {
     dlr_hdf5_set *set;
 } attribute_visit;
 
-/* A string of fixed or variable length into `text`, cut to nothing when it does not fit. */
+/* Reads a string of fixed or variable length into `text`; "" when it does not fit. */
 static bool read_text(hid_t at, hid_t type, char *text, size_t room) {
     size_t size = H5Tget_size(type);
     if (H5Tis_variable_str(type) > 0) {
@@ -37,7 +37,7 @@ static bool read_text(hid_t at, hid_t type, char *text, size_t room) {
     return true;
 }
 
-/* The names of the axes by the scales that netCDF and h5py attach to them: references to their
+/* The names of the axes, by the scales that netCDF and h5py attach to them: references to their
  * sets. */
 static void read_axes(hid_t at, hid_t type, hid_t space, dlr_hdf5_set *set) {
     hid_t base = H5Tget_class(type) == H5T_VLEN ? H5Tget_super(type) : -1;
@@ -60,7 +60,7 @@ static void read_axes(hid_t at, hid_t type, hid_t space, dlr_hdf5_set *set) {
     H5Tclose(memory), H5Tclose(base);
 }
 
-/* Numbers of one type, exactly; bools of h5py are an enumeration of 0 and 1. */
+/* Reads numbers of one type, exactly; bools of h5py are an enumeration of 0 and 1. */
 static bool read_numbers(hid_t at, hid_t type, hssize_t count, dlr_number *out) {
     H5T_class_t class = H5Tget_class(type);
     bool whole = class == H5T_INTEGER || class == H5T_ENUM;
@@ -95,7 +95,7 @@ bool dlr_hdf5_read_attribute(int64_t object, const char *name, dlr_hdf5_attribut
     return true;
 }
 
-/* One of those that packing.h knows. */
+/* Stores an attribute that packing.h knows. */
 static void keep_packing(hid_t object, const char *name, dlr_hdf5_facts *facts,
                          dlr_hdf5_attribute *a) {
     if (!dlr_hdf5_read_attribute(object, name, a, facts->number + facts->numbers,
@@ -143,8 +143,8 @@ static herr_t visit_attribute(hid_t object, const char *name, const H5A_info_t *
     return 0;
 }
 
-/* libhdf5 hands out none of an object's attributes when it cannot read one of them, and a scale or
- * fill value may be among them: such a set is not read. */
+/* libhdf5 returns none of an object's attributes when it cannot read one of them. A scale or fill
+ * value may be among them, so such a set is not read. */
 static void visit_attributes(hid_t object, dlr_hdf5_facts *facts, dlr_hdf5_set *set) {
     herr_t ended = H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, NULL, visit_attribute,
                                &(attribute_visit){facts, set});
@@ -157,15 +157,15 @@ static void visit_attributes(hid_t object, dlr_hdf5_facts *facts, dlr_hdf5_set *
     set->layout = DLR_HDF5_CLOSED;
 }
 
-/* Whether what cannot be opened is an array, as far as its header says. */
+/* Whether an object that cannot be opened is an array, as far as its header shows. */
 static bool may_be_array(hid_t file, const char *name) {
     H5O_info_t about;
     return H5Oget_info_by_name2(file, name, &about, H5O_INFO_BASIC, H5P_DEFAULT) < 0 ||
            about.type == H5O_TYPE_DATASET;
 }
 
-/* One link of the file: a data set is described, a link to elsewhere noted and not followed, a
- * group passed over. */
+/* Visits one link of the file: a data set is described, a link to elsewhere is recorded and not
+ * followed, a group is skipped. */
 static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *context) {
     dlr_hdf5_facts *facts = context;
     if (facts->n == DLR_HDF5_SETS) return facts->more = true;
@@ -198,16 +198,17 @@ static herr_t visit(hid_t file, const char *name, const H5L_info_t *link, void *
 }
 
 void dlr_hdf5_quiet(void) {
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* it prints nothing itself */
-    H5PLset_loading_state(0);              /* no foreign filter code */
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* libhdf5 must not print its errors */
+    H5PLset_loading_state(0);              /* no third-party filter code */
 }
 
 int64_t dlr_hdf5_open(const char *path) {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_file_locking(access, false, true);
-    dl_file_calls_add(&(dl_file_calls){.opens = 1, .stats = 2}); /* of its driver sec2 */
-    return H5Fopen(path, H5F_ACC_RDONLY,
-                   access); /* the last call: any other forgets why it failed */
+    /* counted as libhdf5's driver sec2 opens it */
+    dl_file_calls_add(&(dl_file_calls){.opens = 1, .stats = 2});
+    /* the last call: any other call would clear the error */
+    return H5Fopen(path, H5F_ACC_RDONLY, access);
 }
 
 static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
@@ -232,8 +233,8 @@ static bool inspect(void *path, dl_sandbox_result *out, dl_error *err) {
 
 /* ---- in this process ---- */
 
-/* The child's facts come from a file that nobody vouches for: every string is ended, every number
- * put in range. */
+/* Checks the child's facts, which come from an untrusted file: every string is terminated, every
+ * number put in range. */
 static bool check_facts(dlr_hdf5_facts *facts, const char *path, dl_error *err) {
     if (facts->n < 0 || facts->n > DLR_HDF5_SETS || facts->attributes < 0 ||
         facts->attributes > DLR_HDF5_ATTRIBUTES || facts->numbers < 0 ||
@@ -279,9 +280,8 @@ dlr_hdf5_facts *dlr_hdf5_inspect(const char *path, dl_error *err) {
     if (fd < 0) return NULL;
     bool known = dl_fstat(fd, &st) == 0 || dl_fail_errno(err, DL_IO, "cannot read %s", path);
     close(fd);
-    enum {
-        CHILD_FILES = 6
-    }; /* the socket's ends, its null device, and what libhdf5 opens at once */
+    /* the socket's ends, the null device, and the files that libhdf5 opens at once */
+    enum { CHILD_FILES = 6 };
     if (!known || !dl_check_descriptors(CHILD_FILES, path, err)) return NULL;
     dl_sandbox_result r;
     if (!dl_sandbox_run(path, CPU_SECONDS, inspect, (char *)(uintptr_t)path, &r, err)) return NULL;

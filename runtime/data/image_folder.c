@@ -19,12 +19,12 @@ typedef DL_ARRAY(const char *) names;
 typedef struct {
     const char *name;
     int class;
-    atomic_bool told; /* that it is skipped */
+    atomic_bool told; /* a warning was printed that it is skipped */
 } image;
 
 typedef struct {
     dlr_pictures pictures;
-    dl_arena *arena; /* of all names; `held` counts what they take */
+    dl_arena *arena; /* holds all names; `held` counts their bytes */
     void (*skipped)(const char *why);
     const char *folder;
     names classes;
@@ -37,8 +37,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names in a folder that do not begin with a dot, sorted; those of folders, or of what is none.
- */
+/* Lists the names in a folder that do not begin with a dot, sorted: those of folders, or of other
+ * files. */
 static bool list(dl_arena *arena, const char *key, const char *folder, bool folders, names *out,
                  dl_error *err) {
     DIR *at = dl_opendir(folder);
@@ -66,8 +66,8 @@ static bool ends_with(const char *name, const char *const *endings) {
     return false;
 }
 
-/* The JPEG files of a class. Pictures of other formats are an error: left out they would be missed
- * late. */
+/* Lists the JPEG files of a class. Pictures of other formats are an error: if they were left out,
+ * users would notice late. */
 static bool list_class(dl_arena *arena, const char *key, const char *folder, names *out,
                        dl_error *err) {
     static const char *const jpeg[] = {".jpg", ".jpeg", ".jpe", ".jfif", NULL};
@@ -103,8 +103,8 @@ static bool list_classes(images *s, const char *folder, dl_error *err) {
     return true;
 }
 
-/* Each folder of the validation must be a class of the training, by name; classes without one are
- * none of it. */
+/* Checks that each folder of the validation set has the name of a training class; a training class
+ * may have no validation folder. */
 static bool check_classes(images *s, const char *key, dl_error *err) {
     names found = {0};
     if (!list(s->arena, key, s->folder, true, &found, err)) return false;
@@ -119,7 +119,7 @@ static bool check_classes(images *s, const char *key, dl_error *err) {
 
 /* ---- samples ---- */
 
-/* The first of each class, the second of each, ... */
+/* Orders the pictures: the first of each class, the second of each, ... */
 static bool number_images(dlr_dataset *d, images *s, const names *of, dl_error *err) {
     int64_t all = 0, limit = s->pictures.o.limit;
     for (int c = 0; c < s->classes.n; c++) all += of[c].n;
@@ -141,15 +141,15 @@ static const char *path_of(const images *s, const image *i, dl_buf *path) {
     return path->at;
 }
 
-/* Whether a fault of this file is one to skip; it is told at the first time. */
+/* Whether a fault of this file is skipped; a warning is printed once per file. */
 static bool skip(const images *s, image *i, const dl_error *fault) {
     if (!s->skipped || fault->code != DL_INPUT) return false;
     if (!atomic_exchange(&i->told, true)) s->skipped(fault->message);
     return true;
 }
 
-/* Files of something else are found before a model is compiled; the others when their turn comes.
- */
+/* Checks the first files, so that a folder of other files is found before a model is compiled; the
+ * others are checked when they are read. */
 static bool check_first(const dlr_dataset *d, const images *s, dl_error *err) {
     bool ok = true;
     for (int64_t i = 0; ok && i < d->samples && i < s->classes.n; i++) {
@@ -180,8 +180,8 @@ static bool open_images(dlr_dataset *d, const char *key, images *s, dl_error *er
     return check_first(d, s, err);
 }
 
-/* Decoded so large that the smallest part that may be shown has the model's points, where the file
- * has them. */
+/* The size to decode at: the smallest crop that may be drawn should have the model's number of
+ * pixels, where the file has them. */
 static int64_t wanted(const dlr_dataset *d, int64_t points) {
     const images *s = d->state;
     double crop = s->pictures.o.moves.crop;
@@ -206,7 +206,7 @@ static bool read_planes(const dlr_dataset *d, const image *i, int64_t epoch, int
     return ok;
 }
 
-/* That picture, or where it is skipped the next in the folder's order that is not. */
+/* Reads that picture, or where it is skipped the next readable one in the folder's order. */
 static bool read_picture(const dlr_dataset *d, int64_t picture, int64_t epoch, int64_t sample,
                          void *planes, int64_t *label, dl_error *err) {
     const images *s = d->state;

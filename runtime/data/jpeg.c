@@ -23,22 +23,21 @@ typedef struct {
     dlr_jpeg out;
 } decoder;
 
-/* ---- faults ---- */
+/* ---- errors ---- */
 
 static _Noreturn void leave(decoder *d, dl_code code) {
     d->code = code;
     longjmp(d->away, 1);
 }
 
-/* libjpeg's own would end the program. */
+/* Replaces libjpeg's function, which would end the program. */
 static void on_error(j_common_ptr c) {
     decoder *d = c->client_data;
     c->err->format_message(c, d->message);
     leave(d, c->err->msg_code == JERR_OUT_OF_MEMORY ? DL_RESOURCE : DL_INPUT);
 }
 
-/* Level -1 is damage that libjpeg guesses its way around: an error here, but for what leaves the
- * picture whole. */
+/* Level -1 is damage that libjpeg conceals. It is an error here, unless the picture stays whole. */
 static void on_message(j_common_ptr c, int level) {
     int code = c->err->msg_code;
     bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM ||
@@ -59,7 +58,7 @@ static void read_header(decoder *d, size_t n) {
     struct jpeg_decompress_struct *j = &d->jpeg;
     jpeg_read_header(j, TRUE);
     uint64_t points = (uint64_t)j->image_width * j->image_height;
-    /* A block of 64 points takes a bit at least. */
+    /* Every block of 64 pixels takes at least one bit. */
     if (points > DLR_JPEG_MOST_PIXELS || points / 512 > n + 1024) {
         snprintf(d->message, sizeof d->message,
                  "%u x %u points are more than are read, or than it can hold", j->image_width,
@@ -72,14 +71,14 @@ static void choose_form(decoder *d) {
     struct jpeg_decompress_struct *j = &d->jpeg;
     bool four = j->jpeg_color_space == JCS_CMYK || j->jpeg_color_space == JCS_YCCK;
     j->out_color_space = four ? JCS_CMYK : JCS_RGB;
-    j->dct_method = JDCT_ISLOW; /* the same bits with and without vector code */
+    j->dct_method = JDCT_ISLOW; /* gives the same bits with and without vector code */
     for (j->scale_num = 1, j->scale_denom = 8; j->scale_denom > 1; j->scale_denom /= 2) {
         jpeg_calc_output_dimensions(j);
         if (j->output_height >= d->height && j->output_width >= d->width) break;
     }
 }
 
-/* Ink, four bytes a point, as red, green and blue. */
+/* Converts a row of CMYK pixels, four bytes each, to RGB. */
 static void write_row(const decoder *d, const unsigned char *row, unsigned char *rgb) {
     const struct jpeg_decompress_struct *j = &d->jpeg;
     for (JDIMENSION i = 0; i < j->output_width; i++, row += 4)
@@ -113,7 +112,7 @@ static void decode_picture(decoder *d) {
     jpeg_finish_decompress(j);
 }
 
-/* What may leave by longjmp is below this; what it left is in d. */
+/* Functions below may leave by longjmp; `d` owns all that they have allocated. */
 static bool decode(decoder *d, const unsigned char *bytes, size_t n) {
     if (setjmp(d->away)) return false;
     jpeg_create_decompress(&d->jpeg);

@@ -1,15 +1,15 @@
-/* Parts of pictures, and pictures of another size: a triangle filter, columns first (a row of bytes
- * is a long vector), then rows. */
+/* Crops and resizes pictures: a triangle filter, along columns first (a row of bytes is a long
+ * vector), then along rows. */
 #include "runtime/data/jpeg.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A point's three values, and one of the next. */
+/* A pixel's three values, and one value of the next pixel. */
 typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* Which points of `from` an output point is a mean of, and their weights, `taps` for each. */
+/* The pixels of `from` that an output pixel is a weighted mean of, with `taps` weights each. */
 typedef struct {
     int64_t taps;
     int64_t *first;
@@ -44,7 +44,7 @@ static bool make_filter(int64_t from, int64_t to, filter *f, dl_error *err) {
     return true;
 }
 
-/* Row y of the new height, at the old width: row[from->width][3]. */
+/* Computes row y of the new height, at the old width: row[from->width][3]. */
 static void mix_rows(const dlr_jpeg *from, const filter *f, int64_t y, float *restrict row) {
     int64_t n = from->width * 3;
     memset(row, 0, (size_t)n * sizeof *row);
@@ -55,7 +55,7 @@ static void mix_rows(const dlr_jpeg *from, const filter *f, int64_t y, float *re
     }
 }
 
-/* A row of points as `width` points of three planes, `plane` values apart. */
+/* Resizes a row to `width` pixels in three planes, `plane` values apart. */
 static void mix_columns(const float *row, const filter *f, int64_t width, int64_t plane,
                         float *out) {
     for (int64_t x = 0; x < width; x++) {
@@ -69,8 +69,8 @@ static void mix_columns(const float *row, const filter *f, int64_t width, int64_
 bool dlr_jpeg_resize(const dlr_jpeg *from, int64_t height, int64_t width, float *planes,
                      dl_error *err) {
     filter across = {0}, down = {0};
-    float *row =
-        calloc((size_t)from->width * 3 + 1, sizeof *row); /* a quad's last value may be beyond */
+    /* one more, since a quad's last value may lie after the row */
+    float *row = calloc((size_t)from->width * 3 + 1, sizeof *row);
     bool ok = (row || dl_fail(err, DL_RESOURCE, "no memory for a row of %lld points",
                               (long long)from->width)) &&
               make_filter(from->width, width, &across, err) &&
@@ -84,7 +84,7 @@ bool dlr_jpeg_resize(const dlr_jpeg *from, int64_t height, int64_t width, float 
 }
 
 void dlr_jpeg_crop(dlr_jpeg *p, int64_t top, int64_t left, int64_t height, int64_t width) {
-    for (int64_t y = 0; y < height; y++) /* never behind what is read next */
+    for (int64_t y = 0; y < height; y++) /* `from` never advances past data that are read later */
         memmove(p->rgb + y * width * 3, p->rgb + ((top + y) * p->width + left) * 3,
                 (size_t)width * 3);
     p->height = height, p->width = width;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of DLR_STREAM_NOISE, for all arrays of an epoch. */
+/* The step of DLR_STREAM_NOISE, for each array of an epoch. */
 enum { STEPS = 4 * DLR_MAX_ARRAYS / 2 };
 
 static bool open_noise(dlr_dataset *d, const void *options, dl_error *err) {
@@ -55,7 +55,8 @@ static bool draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, voi
     const dlr_noise_options *o = d->state;
     uint32_t drawn = o->redraw && d->split == DLR_TRAIN ? (uint32_t)epoch * STEPS : 0;
     for (int i = 0; i < d->arrays.n; i++) {
-        /* arrays in twos, so that the first two draw what they did before there could be more */
+        /* arrays are numbered in pairs: the first two keep the step numbers that they had without
+         * others */
         uint32_t step = drawn + (uint32_t)(4 * (i / 2) + 2 * (d->split == DLR_VALID) + i % 2);
         dlr_rng_place place = {d->seed, DLR_STREAM_NOISE, step, (uint32_t)sample};
         const dl_type *type = &d->arrays.at[i].type;

@@ -40,13 +40,14 @@ uint16_t dlr_half_of(double x) {
     if (x == 0) return sign;
     if (x >= 65520) return sign | 0x7c00; /* half a step above the largest, 65504 */
     int exponent = 0;
-    frexp(x, &exponent);                                 /* x = m 2^exponent, m of [1/2, 1) */
-    if (exponent < -13) exponent = -13;                  /* below 2^-14 all have one step, 2^-24 */
-    int steps = (int)nearbyint(ldexp(x, 11 - exponent)); /* of 2^(exponent - 11): 1024 .. 2048 */
+    frexp(x, &exponent);                /* x = m 2^exponent, m of [1/2, 1) */
+    if (exponent < -13) exponent = -13; /* below 2^-14 all values have one spacing, 2^-24 */
+    /* multiples of 2^(exponent - 11): 1024 .. 2048 */
+    int steps = (int)nearbyint(ldexp(x, 11 - exponent));
     return (uint16_t)(sign | (steps + ((exponent + 13) << 10)));
 }
 
-/* ---- a number as one of a type ---- */
+/* ---- converting a number to an element type ---- */
 
 static bool fit_whole(const dlr_number *n, dlr_element type, dlr_number *out) {
     static const int bits[DLR_NELEMENTS] = {
@@ -72,7 +73,7 @@ bool dlr_number_fit(const dlr_number *n, dlr_element type, dlr_number *out) {
     if (!dlr_element_is_float(type)) return fit_whole(n, type, out);
     double given = dlr_number_double(n), v = given;
     if (type == DLR_EL_F16) v = dlr_of_half(dlr_half_of(given));
-    if (type == DLR_EL_F32) { /* whole numbers are rounded once */
+    if (type == DLR_EL_F32) { /* whole numbers are rounded once, not by way of double */
         float f = n->kind == 'f' ? (float)n->f : n->kind == 'u' ? (float)n->u : (float)n->i;
         v = (double)f;
     }

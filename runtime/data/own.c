@@ -1,4 +1,4 @@
-/* The loader of data of one's own: draws where a sample lies and how it is turned. */
+/* The loader of array datasets: draws a sample's index, crop and augmentation. */
 #include "runtime/data/own.h"
 
 #include <stdlib.h>
@@ -34,7 +34,8 @@ static bool check_types(const own *w, dl_error *err) {
     return true;
 }
 
-/* How many samples an epoch has. More than there are mean that each is cropped several times. */
+/* Sets the number of samples of an epoch. More than the files hold mean that each is cropped
+ * several times. */
 static bool settle_samples(dlr_dataset *d, const own *w, const dlr_own_options *o, dl_error *err) {
     const char *key = d->split == DLR_TRAIN ? "Nsamples" : "Nsamples_val";
     bool draws = false, all_static = true;
@@ -56,7 +57,7 @@ static bool settle_samples(dlr_dataset *d, const own *w, const dlr_own_options *
                    (long long)d->samples);
 }
 
-/* What is used behind `open`, when the options are gone. */
+/* Copies the options that are used after `open`, when the caller's are no longer valid. */
 static void keep_source(own *w, own_array *a) {
     dlr_own_source *s = &a->from;
     int64_t *channels = s->channels ? DL_NEWS(w->arena, int64_t, s->n_channels) : NULL;
@@ -91,7 +92,7 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
     return true;
 }
 
-/* ---- what is drawn for a sample ---- */
+/* ---- random draws of a sample ---- */
 
 static void draw(const own *w, dlr_split part, dlr_rng *rng, own_drawn *out) {
     for (int i = 0; i < w->axes.n; i++) {
@@ -135,7 +136,7 @@ static bool sample_own(const dlr_dataset *d, int64_t epoch, int64_t sample, void
     return true;
 }
 
-/* ---- for a device that makes samples itself ---- */
+/* ---- raw samples for a device ---- */
 
 static bool raw_own(const dlr_dataset *d, dlr_raw *raw) {
     const own *w = d->state;

@@ -1,15 +1,15 @@
-/* Data of one's own: for each input and target of a model an array of some files, described by
- * options alone (docs/guide/data.md).
+/* Array datasets: for each input and target of a model an array in some files, described by options
+ * alone (docs/data.md).
  *
- * A sample takes one index of the axis N of each array, or one file of an array without N; an array
- * without N in one file is the same for all samples, and where all are, samples are crops of them.
- * Of the other axes it takes what the model has: all, every step-th, or a crop, with one corner for
- * all arrays that have the axis. Values are converted to the model's type, normalised, moved by the
- * augmentation of training, and put into the model's order of axes.
+ * A sample takes one index of the axis N of each array, or one file of an array without N. An array
+ * without N in one file is the same for all samples; where all arrays are like this, samples are
+ * crops of them. Of the other axes it takes all indices, every step-th, or a crop, as the model's
+ * shape requires; arrays that share an axis share its corner. Values are converted to the model's
+ * type, normalized, augmented in training, and transposed to the model's axis order.
  *
- * Which sample is which depends on (seed, split, epoch, number) alone: training takes the samples
- * of an epoch in the order of shuffle.h and draws crops and moves anew for each; validation keeps
- * the files' order, draws a crop for each sample once, and moves nothing. */
+ * A sample depends on (seed, split, epoch, number) alone. Training takes the samples of an epoch in
+ * the order of shuffle.h, and draws crops and augmentations anew for each epoch. Validation keeps
+ * the files' order, draws a crop for each sample once, and augments nothing. */
 #ifndef DLR_OWN_H
 #define DLR_OWN_H
 #include "runtime/data/dataset.h"
@@ -24,11 +24,12 @@ typedef struct {
 typedef enum {
     DLR_SCALE_NONE,
     DLR_SCALE_GIVEN,       /* (x - mean) / std, both given */
-    DLR_SCALE_STANDARDIZE, /* the same, computed over the training part (own_statistics.h) */
-    DLR_SCALE_MINMAX       /* (x - min) / (max - min), likewise */
+    DLR_SCALE_STANDARDIZE, /* the same, with mean and std computed over the training part
+                              (own_statistics.h) */
+    DLR_SCALE_MINMAX       /* (x - min) / (max - min), computed over the training part */
 } dlr_own_scale;
 
-/* Numbers, one or one a channel, or the .npy file that has them; neither: not given. */
+/* Numbers, one or one per channel, or the .npy file that has them; neither: not given. */
 typedef struct {
     const double *at;
     int n;
@@ -36,51 +37,52 @@ typedef struct {
 } dlr_own_numbers;
 
 typedef struct {
-    const char *key;     /* "data.inputs.x", opens messages */
-    dlr_own_names files; /* paths and patterns of glob(3); none: those of the split */
+    const char *key;     /* the configuration key that begins messages: "data.inputs.x" */
+    dlr_own_names files; /* paths and patterns of glob(3); none: the files of the split */
     const char *array;   /* NULL: the only one of the file */
-    dlr_own_names
-        axes; /* the model's name of each axis of the array, N, or "1"; none: the model's order */
-    const int64_t *channels; /* those of axis C that are taken, in this order; NULL: all */
+    /* the model's name of each axis of the array, N, or "1"; none: the model's order */
+    dlr_own_names axes;
+    /* the channels (indices of axis C) to take, in this order; NULL: all */
+    const int64_t *channels;
     int n_channels;
-    int64_t offset; /* of the index of N behind the sample's (before it, where negative) */
+    int64_t offset; /* added to the sample's index of N (negative: an earlier index) */
     dlr_own_scale scale;
     dlr_own_numbers mean, std;
-    bool replaces_nan; /* values that are not finite become `nan`, behind the normalisation; else an
-                          error */
+    bool replaces_nan; /* values that are not finite become `nan` after normalization; otherwise
+                          they are an error */
     double nan;
 } dlr_own_source;
 
 typedef enum { DLR_CROP_NONE, DLR_CROP_ORIGIN, DLR_CROP_CENTER, DLR_CROP_RANDOM } dlr_own_crop;
 typedef enum { DLR_SPLIT_FRACTION, DLR_SPLIT_RANGE, DLR_SPLIT_FILES } dlr_own_split_kind;
 
-/* Indexed by dlr_split where there are two. Fractions and ranges are of axis N, or of an axis of
- * the crops: `axis`, or (NULL) the first one that is longer than the model's. */
+/* How data are split. Arrays of two are indexed by dlr_split. Fractions and ranges are of axis N,
+ * or of an axis of the crops: `axis`, or (NULL) the first one that is longer than the model's. */
 typedef struct {
     dlr_own_split_kind kind;
-    double fraction[2];     /* training takes the first, validation the last */
-    int64_t range[2][2];    /* first, and one behind the last */
+    double fraction[2];     /* training takes the first indices, validation the last ones */
+    int64_t range[2][2];    /* first index, and end (exclusive) */
     dlr_own_names files[2]; /* patterns of fnmatch(3) on path or name */
     const char *axis;
 } dlr_own_split;
 
 typedef struct {
-    dlr_own_source source[DLR_MAX_ARRAYS]; /* of each array of the data set, in its order */
+    dlr_own_source source[DLR_MAX_ARRAYS]; /* one per array of the data set, in its order */
     dlr_own_crop crop;
     dlr_own_names step_axes; /* take every steps[i]-th element */
     const int64_t *steps;
-    dlr_own_names flip, rotate,
-        shift; /* axes: each to be flipped; turned among each other; moved round */
+    dlr_own_names flip, rotate, shift; /* axes to flip at random; axes to rotate among each other;
+                                          axes to shift cyclically */
     dlr_own_split split;
-    int64_t samples; /* in an epoch; 0: as many as there are */
-    int64_t limit;   /* no more than this; 0: all */
+    int64_t samples; /* samples in an epoch; 0: as many as the files hold */
+    int64_t limit;   /* upper bound of the number of samples; 0: none */
 } dlr_own_options;
 
 extern const dlr_loader dlr_own_loader;
 
-/* What such a data set, opened not as a probe, makes of the numbers of array k: (x - mean[c]) /
- * deviation[c] of channel c, n of them, or 1 for all; n is 0 where it takes them as they are. Valid
- * as long as the data set. */
+/* How array k of an open array dataset (not a probe) normalizes: (x - mean[c]) / deviation[c] of
+ * channel c. There are n of them, or 1 for all channels; n is 0 without normalization. Valid as
+ * long as the data set. */
 typedef struct {
     const dlr_own_source *from;
     const float *mean, *deviation;

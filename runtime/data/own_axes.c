@@ -1,11 +1,11 @@
-/* What each axis of an array in the files is to the model; what is cropped, stepped over and moved.
- */
+/* Maps the axes of arrays in files to the model's axes: which are cropped, strided and
+ * augmented. */
 #include "runtime/data/own_private.h"
 
 /* ---- one array ---- */
 
-/* Names of the array's axes where the section gives none: the model's order, with N or without it,
- * with the model's axes of size 1 or without them. */
+/* Names of the array's axes where the configuration gives none: the model's order, with N or
+ * without it, with the model's axes of size 1 or without them. */
 typedef struct {
     const char *at[DL_MAX_RANK + 1];
     int n;
@@ -35,7 +35,8 @@ static bool has_channels(const axis_names *names) {
     return false;
 }
 
-/* The first of the four whose number of axes fits; better one whose sizes do, too. */
+/* The first of the four candidates with the right number of axes; one with matching sizes is
+ * preferred. */
 static bool guess_axes(const own_array *a, axis_names *out, dl_error *err) {
     bool found = false;
     for (int k = 0; k < 4; k++) {
@@ -94,7 +95,7 @@ static bool check_missing(const own_array *a, dl_error *err) {
     return true;
 }
 
-/* The remedy for a number of channels that does not fit: those are often the last axis. */
+/* Appends a remedy for a channel count that does not match: channels are often the last axis. */
 static void put_remedy(dl_buf *out, const own_array *a, int64_t wanted) {
     const dl_type *t = &a->to.type;
     const char *before = "";
@@ -113,7 +114,7 @@ static void put_remedy(dl_buf *out, const own_array *a, int64_t wanted) {
     dl_puts(out, ")");
 }
 
-/* All channels, or those that are named. */
+/* Checks the selected channels: all, or the given ones. */
 static bool check_channels(const own_array *a, dl_error *err) {
     const dlr_own_source *from = &a->from;
     if (a->channel < 0)
@@ -168,7 +169,7 @@ static int64_t step_of(const dlr_own_options *o, const char *name) {
     return 1;
 }
 
-/* What a sample takes of an axis of the files: all of it in its steps, or a crop. */
+/* Sets how a sample covers an axis of the files: all of it in its steps, or a crop. */
 static bool fit_axis(const own *w, const own_array *a, own_axis *x, dl_error *err) {
     static const char remedy[] = "crop: random, center or origin takes a part";
     const char *in_steps = x->step > 1 ? " in steps" : "";
@@ -189,7 +190,8 @@ static bool fit_axis(const own *w, const own_array *a, own_axis *x, dl_error *er
     return true;
 }
 
-/* The axis among those that arrays share; a new one where name, size or extent differ. */
+/* Finds the axis among those that arrays share; adds a new one where name, size or extent
+ * differ. */
 static int share(own *w, own_axis x) {
     for (int i = 0; i < w->axes.n; i++) {
         const own_axis *y = &w->axes.at[i];
@@ -217,7 +219,7 @@ static bool share_axes_of(own *w, own_array *a, dl_error *err) {
     return true;
 }
 
-/* The axis of that name, of which there must be one for all arrays where samples are drawn along
+/* The shared axis of that name. There must be one for all arrays where samples are drawn along
  * it. */
 static int find_shared(const own *w, const char *key, const char *name, dl_error *err) {
     int found = -1;
@@ -282,7 +284,7 @@ static bool read_moves(own *w, dl_error *err) {
     return true;
 }
 
-/* An array with one of the turned axes has all of them. */
+/* Checks that an array with one of the rotated axes has all of them. */
 static bool check_turned(const own *w, dl_error *err) {
     for (int k = 0; k < w->n; k++) {
         int has = 0;
@@ -295,8 +297,8 @@ static bool check_turned(const own *w, dl_error *err) {
     return true;
 }
 
-/* The rotations of the square or cube that these axes span, as far as the shape of a sample stays:
- * signed permutations of determinant 1 that exchange axes of one size alone. */
+/* Lists the rotations of the square or cube that these axes span and that keep a sample's shape:
+ * signed permutations of determinant 1 that exchange axes of equal size only. */
 static void list_turns(own *w) {
     static const signed char orders[6][4] = {{0, 1, 2, 1},  {1, 2, 0, 1},  {2, 0, 1, 1},
                                              {1, 0, 2, -1}, {0, 2, 1, -1}, {2, 1, 0, -1}};
@@ -305,7 +307,7 @@ static void list_turns(own *w) {
         for (int flips = 0; flips < 1 << n; flips++) {
             own_turn turn = {{orders[p][0], orders[p][1], orders[p][2]},
                              {flips & 1, flips >> 1 & 1, flips >> 2 & 1}};
-            bool ok = n == 3 || orders[p][2] == 2; /* of two axes the third stays */
+            bool ok = n == 3 || orders[p][2] == 2; /* with two axes the third stays */
             int sign = orders[p][3];
             for (int i = 0; i < n; i++) {
                 if (turn.flip[i]) sign = -sign;

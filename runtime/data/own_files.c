@@ -1,4 +1,4 @@
-/* Which files an array lies in, and what of them belongs to a part of the split. */
+/* Finds the files of an array, and selects those of a part of the split. */
 #include <fnmatch.h>
 #include <glob.h>
 #include <math.h>
@@ -35,8 +35,8 @@ static void *open_folder(const char *path) { return dl_opendir(path); }
 static struct dirent *read_folder(void *folder) { return dl_readdir(folder); }
 static void close_folder(void *folder) { closedir(folder); }
 
-/* The paths that a word names, in the order of their names: a file, a folder (Zarr), or what a
- * pattern fits. */
+/* Lists the paths that a word names, in the order of their names: a file, a folder (Zarr), or the
+ * matches of a pattern. */
 static bool find_paths(own *w, const char *key, const char *word, names *out, dl_error *err) {
     glob_t found = {.gl_opendir = open_folder,
                     .gl_readdir = read_folder,
@@ -74,8 +74,8 @@ static bool fits(const dlr_own_names *patterns, const char *path) {
     return false;
 }
 
-/* Which of the files given for both parts belong to one: those that its patterns fit; training
- * without patterns takes what validation leaves. */
+/* Whether one of the files given for both parts belongs to a part: it matches the part's patterns;
+ * training without patterns takes the files that validation does not match. */
 static bool belongs(const dlr_own_split *s, dlr_split part, const char *path) {
     if (s->files[part].n) return fits(&s->files[part], path);
     return !fits(&s->files[!part], path);
@@ -84,7 +84,7 @@ static bool belongs(const dlr_own_split *s, dlr_split part, const char *path) {
 static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out, dl_error *err) {
     const dlr_own_source *from = &a->from;
     const dlr_own_split *split = &w->o->split;
-    if (!from->files.n) { /* those that the split names */
+    if (!from->files.n) { /* use the files of the split */
         if (!split->files[part].n)
             return dl_fail(err, DL_USAGE,
                            "%s.file and data.split.%s are missing: where are its files?", from->key,
@@ -93,8 +93,7 @@ static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out,
     }
     names all = {0};
     if (!find_all(w, from->key, &from->files, &all, err)) return false;
-    /* one file without others to choose from belongs to both parts: an array that all samples
-     * share, or labels of all files */
+    /* one file belongs to both parts: an array that all samples share, or labels of all files */
     bool split_here = split->kind == DLR_SPLIT_FILES && all.n > 1;
     for (int i = 0; i < all.n; i++)
         if (!split_here || belongs(split, part, all.at[i])) dl_push(w->arena, out, all.at[i]);
@@ -104,8 +103,8 @@ static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out,
 
 /* ---- arrays ---- */
 
-/* The rules of a file's attributes; those of all files of an array are mostly the same, and kept
- * once. */
+/* Reads the rules of a file's attributes. They are mostly the same in all files of an array, and
+ * then stored once. */
 static bool read_packing(own *w, own_array *a, own_file *f, const dlr_array_facts *facts,
                          dl_error *err) {
     dlr_packing p;
@@ -128,10 +127,11 @@ static bool read_packing(own *w, own_array *a, own_file *f, const dlr_array_fact
     return true;
 }
 
-/* The array of `a` in a file of its that is open as `file`. */
+/* Opens the array of `a` in one of its files, which is open as `file`. */
 static bool open_array(own *w, own_array *a, own_file *f, const dlr_array_file *file,
                        dl_error *err) {
-    enum { CHUNKS = 16 << 20 }; /* samples come in any order: only the chunks of one are of use */
+    /* samples come in any order: only the chunks of one sample are worth caching */
+    enum { CHUNKS = 16 << 20 };
     const dlr_array_facts *facts = dlr_array_file_find(file, a->from.array);
     dl_error reason = {0};
     if (!facts) {
@@ -158,8 +158,8 @@ static bool open_array(own *w, own_array *a, own_file *f, const dlr_array_file *
                     rank);
 }
 
-/* File i of array k, and of the arrays behind it that lie in the same one: to look what a file
- * holds may take a process. */
+/* Opens file i of array k, and of later arrays in the same file: listing a file's contents may take
+ * a process. */
 static bool open_file(own *w, int k, int i, dl_error *err) {
     const own_file *first = &w->at[k].files.at[i];
     dl_error reason = {0};
@@ -178,7 +178,7 @@ static bool open_file(own *w, int k, int i, dl_error *err) {
 }
 
 bool own_open_files(own *w, dlr_split part, dl_error *err) {
-    bool parted = false; /* some array has files of both parts */
+    bool parted = false; /* whether some array has files of both parts */
     for (int k = 0; k < w->n; k++) {
         names paths = {0};
         if (!choose_paths(w, &w->at[k], part, &paths, err)) return false;

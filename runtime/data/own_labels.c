@@ -1,4 +1,4 @@
-/* Which classes the labels of an array have in the samples of a part. */
+/* Finds the classes that labels of an array have in the samples of a part. */
 #include <stdlib.h>
 
 #include "runtime/data/own_labels.h"
@@ -6,7 +6,7 @@
 
 enum { AT_ONCE = 65536, MOST_CLASSES = 1 << 20 };
 
-/* One whole number a sample, of an array with an axis N. */
+/* Whether the array has one whole number per sample, along an axis N. */
 static bool is_label(const own_array *a) {
     return !a->is_static && a->has_samples && !dl_dtype_is_float(a->to.type.dtype) &&
            dl_type_count(&a->to.type) == 1;

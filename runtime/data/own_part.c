@@ -1,10 +1,10 @@
-/* One part of the split of an array dataset: its files opened, its axes matched and its samples
- * counted. For the loader, and for the statistics of the training part. */
+/* Opens one part of the split of an array dataset: its files, its axes and its number of samples.
+ * For the loader, and for the statistics of the training part. */
 #include "runtime/data/own_private.h"
 
 bool own_open_part(own *w, const dlr_dataset *d, const dlr_own_options *o, dlr_split part,
                    dl_error *err) {
-    /* what a run and `dlc check` open once */
+    /* the part that a run and `dlc check` open once */
     const bool first = part == DLR_TRAIN && d->split == DLR_TRAIN && d->probe;
     *w = (own){
         .arena = dl_arena_new(NULL), .o = o, .n = d->arrays.n, .mapped = d->mapped, .warns = first};

@@ -1,4 +1,4 @@
-/* Blocks of arrays as a model takes them: converted, normalised, finite. */
+/* Reads blocks of arrays for a model: unpacked, converted, normalized, checked to be finite. */
 #include <math.h>
 
 #include "runtime/data/own_private.h"
@@ -12,14 +12,14 @@ dlr_element own_element_of(dl_dtype d) {
     return elements[d];
 }
 
-/* The number as it is stored, and what it stands for (NaN: it is missing). */
+/* Reads one number in its stored form, and its unpacked value (NaN: it is missing). */
 static bool read_one(const own_file *f, const dlr_block *at, double *stored, double *value) {
     dl_error ignored = {0};
     return dlr_source_read(f->source, at, DLR_EL_F64, stored, &ignored) &&
            dlr_packing_read(f->packing, f->source, at, DLR_EL_F64, value, &ignored);
 }
 
-/* The block of one number, `at` places into b, and its place in words. */
+/* The block of one number, `at` elements into b, and its index in words. */
 static dlr_block one_of(const own_array *a, const dlr_block *b, int64_t at, dl_buf *place) {
     dlr_block one = {0};
     for (int j = a->rank - 1; j >= 0; j--) {
@@ -63,8 +63,7 @@ static int64_t count_of(const own_array *a, const dlr_block *b) {
     return n;
 }
 
-/* Normalises n numbers of one channel that lie together; where some are not finite, one after
- * another. */
+/* Normalizes n contiguous numbers of one channel; where some are not finite, one by one. */
 static int64_t scale_run(const own_array *a, float *x, size_t n, int64_t channel) {
     float mean = 0, deviation = 1;
     if (a->mean) {
@@ -78,7 +77,7 @@ static int64_t scale_run(const own_array *a, float *x, size_t n, int64_t channel
     return -1;
 }
 
-/* Whole numbers, of which some may be missing. */
+/* Reads whole numbers, some of which may be missing. */
 static bool read_whole(const own_array *a, const own_file *f, const dlr_block *b, dlr_element type,
                        void *out, dl_error *err) {
     int64_t bad = -1;

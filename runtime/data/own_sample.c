@@ -1,8 +1,8 @@
-/* Samples of data of one's own, put together of blocks: where elements go, for the host, which
- * moves them there; for a device, which moves them itself. */
+/* Assembles samples of array datasets from blocks. For the host it moves elements to their places;
+ * for a device it describes the places. */
 #include "runtime/data/own_private.h"
 
-/* ---- where elements go ---- */
+/* ---- destinations of elements ---- */
 
 static int turned_place(const own *w, int shared) {
     for (int i = 0; i < w->n_turned; i++)
@@ -26,7 +26,7 @@ own_moved own_move(const own *w, const own_array *a, const own_drawn *how, int m
     return to;
 }
 
-/* Whether a packed block of these counts lies in `out` as it is. */
+/* Whether a packed block of these counts can be read straight into `out`. */
 static bool is_packed(int rank, const int64_t *count, const ptrdiff_t *step) {
     ptrdiff_t next = 1;
     for (int j = rank - 1; j >= 0; j--) {
@@ -49,7 +49,7 @@ static void scatter_row(size_t bytes, int64_t n, const void *from, void *to, ptr
         SCATTER(uint8_t);
 }
 
-/* Moves a packed block to its places, rows along the last axis. */
+/* Copies a packed block to its destination, row by row along the last axis. */
 static void scatter(int rank, const int64_t *count, size_t bytes, const char *from, char *to,
                     const ptrdiff_t *step) {
     if (rank == 0) {
@@ -72,7 +72,7 @@ static void scatter(int rank, const int64_t *count, size_t bytes, const char *fr
 
 /* ---- a sample of one array ---- */
 
-/* Part of an axis: elements at `place` .. of the sample come from `start`, start + stride, ... */
+/* A part of an axis: elements from `place` on of the sample come from start, start + stride, ... */
 typedef struct {
     int64_t start, count, stride, place;
 } piece;
@@ -81,7 +81,7 @@ typedef struct {
     piece at[2];
 } pieces;
 
-/* Where an axis is moved round, it is read in two parts. */
+/* Splits an axis that is shifted cyclically into two parts. */
 static void cut_axis(const own_axis *x, int64_t corner, pieces *out) {
     int64_t first = (x->extent - corner + x->step - 1) / x->step;
     if (first > x->size) first = x->size;
@@ -90,7 +90,7 @@ static void cut_axis(const own_axis *x, int64_t corner, pieces *out) {
     out->n = 1 + (first < x->size);
 }
 
-/* Channels in runs of neighbours. */
+/* Groups adjacent channels into runs. */
 static bool next_channels(const own_array *a, int64_t size, int64_t *at, piece *out) {
     if (*at == size) return false;
     const int64_t *c = a->from.channels;
@@ -102,17 +102,17 @@ static bool next_channels(const own_array *a, int64_t size, int64_t *at, piece *
     return true;
 }
 
-/* Where the blocks of a sample go, and how they are read. */
+/* The destination of a sample's blocks, and their reader. */
 typedef struct {
     const own *w;
     const own_array *a;
     const own_file *file;
-    int64_t local; /* index of N in the file */
+    int64_t local; /* index of N within the file */
     const own_drawn *how;
-    ptrdiff_t step[DL_MAX_RANK]; /* of each axis of the model's */
-    bool whole;               /* an axis that is moved round and is all taken is read as it lies */
-    const own_window *window; /* this is read, and nothing drawn; NULL: a sample */
-    size_t bytes;             /* of an element */
+    ptrdiff_t step[DL_MAX_RANK]; /* by axis of the model */
+    bool whole; /* an axis that is shifted and is taken as a whole is read in the file's order */
+    const own_window *window; /* read this window, and draw nothing; NULL: a sample */
+    size_t bytes;             /* bytes of an element */
     own_reader *read;
     char *out;
     void *scratch;
@@ -137,7 +137,8 @@ static void cut_sample(const target *t, int shared, pieces *out) {
     cut_axis(x, t->whole && taken_whole(x) ? 0 : t->how->corner[shared], out);
 }
 
-/* Reads the pieces of axis j and behind it, for what `b` says of the axes before it. */
+/* Reads the parts of axis j and all later axes, at the position that `b` has for the axes before
+ * it. */
 static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int64_t channel,
                       dl_error *err) {
     const own_array *a = t->a;
@@ -172,7 +173,7 @@ static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int6
     return true;
 }
 
-/* Index i of N, or the one file's. */
+/* Reads index i of N, or of the one file. */
 static bool read_index(target *t, int64_t i, ptrdiff_t base, dl_error *err) {
     dlr_block b = {0};
     t->file = own_find_file(t->a, i), t->local = i - t->file->first;
@@ -203,8 +204,7 @@ bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_
     return read_sample(&t, index, base, err);
 }
 
-/* The numbers lie in the order of the files' axes, those of the model that the files have not in
- * front. */
+/* The numbers are in the files' axis order, with the model's axes that the files lack in front. */
 bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own_drawn *how,
                       void *out, void *scratch, dlr_placing *where, dl_error *err) {
     target t = {.w = w,

@@ -1,5 +1,5 @@
-/* Which samples of the files belong to a part of the split: runs of indices of axis N, or a part of
- * an axis that is cropped. */
+/* Selects the samples of a part of the split: runs of indices of axis N, or a range of an axis that
+ * is cropped. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"};
 
-/* ---- how many indices ---- */
+/* ---- counting indices ---- */
 
 static void count_indices(own_array *a) {
     int samples = -1;
@@ -22,8 +22,8 @@ static void count_indices(own_array *a) {
     }
 }
 
-/* The arrays that are not static have as many indices of N, all of them; *total is 1 where there is
- * none. */
+/* Checks that all arrays that are not static have the same number of indices of N; *total is 1
+ * without N. */
 static bool agree(own *w, int64_t *total, bool *all_static, dl_error *err) {
     const own_array *first = NULL;
     for (int k = 0; k < w->n; k++) {
@@ -49,7 +49,7 @@ static bool agree(own *w, int64_t *total, bool *all_static, dl_error *err) {
 
 /* ---- the part ---- */
 
-/* What the part takes of n: [*low, *high). */
+/* Computes the part's range of n indices: [*low, *high). */
 static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, int64_t n,
                     int64_t *low, int64_t *high, dl_error *err) {
     *low = 0, *high = n;
@@ -71,8 +71,7 @@ static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, in
                    parts[part], s->fraction[part], (long long)n, what);
 }
 
-/* The axis whose parts are training's and validation's, where that is not N: of that name, or the
- * first that is cropped. */
+/* The axis that is split where N is not: the named one, or the first that is cropped. */
 static own_axis *find_cropped(own *w, const char *name, dl_error *err) {
     own_axis *found = NULL;
     for (int i = 0; i < w->axes.n; i++) {
@@ -125,8 +124,8 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Samples whose indices, with every offset, lie in [low, high) and in one file of each array with
- * N: a pair in time does not reach into another file, nor into the other part. */
+/* Makes runs of samples whose indices, with every offset, lie in [low, high) and in one file of
+ * each array with N: a pair in time does not reach into another file, nor into the other part. */
 static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_error *err) {
     int64_t before = 0, behind = 0;
     DL_ARRAY(int64_t) cuts = {0};

@@ -1,4 +1,4 @@
-/* Mean and deviation of an array: given, or computed once over the training part and kept beside
+/* Mean and deviation of an array: given, or computed once over the training part and stored next to
  * the data. */
 #include <dirent.h>
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 #include "runtime/data/own_statistics.h"
 #include "runtime/data/statistics.h"
 
-/* ---- the file ---- */
+/* ---- the statistics file ---- */
 
 static const char heading[] =
     "dlc statistics 2: mean, std, min and max of each channel over the training part";
@@ -48,7 +48,7 @@ bool dlr_own_statistics_parse(const char *text, uint64_t identity, dlr_own_chann
     return true;
 }
 
-/* Size and time of a file; of a folder (Zarr) those of all files below it, in any order. */
+/* Hashes size and time of a file; of a folder (Zarr) those of all files in it, in any order. */
 static uint64_t identify_path(const char *path, int depth) {
     struct stat st;
     if (depth > 16 || dl_stat(path, &st) != 0) return 0;
@@ -70,7 +70,8 @@ static uint64_t identify_path(const char *path, int depth) {
     return sum;
 }
 
-/* What the numbers depend on: files with size and time of change, the array, and the part of it. */
+/* A hash of the inputs of the statistics: files with size and time of change, the array, and its
+ * part. */
 static uint64_t identify(const own *part, const own_array *a) {
     uint64_t h = dl_hash_str(a->from.array ? a->from.array : "", 1);
     for (int i = 0; i < a->files.n; i++) {
@@ -99,7 +100,7 @@ static uint64_t identify(const own *part, const own_array *a) {
     return h;
 }
 
-/* "data/train.h5.density.statistics" */
+/* The path of the statistics file: "data/train.h5.density.statistics". */
 static const char *path_of(dl_arena *arena, const own_array *a) {
     const char *path = a->files.at[0].path, *array = a->from.array ? a->from.array : "";
     size_t n = strlen(path);
@@ -112,7 +113,8 @@ static const char *path_of(dl_arena *arena, const own_array *a) {
 
 /* ---- computing ---- */
 
-/* Of one channel, about its first value: a mean far from 0 costs no digits of the deviation. */
+/* Moments of one channel, relative to its first value: a mean far from 0 costs no digits of the
+ * deviation. */
 typedef struct {
     double first, sum, square, least, most;
     int64_t n;
@@ -128,7 +130,7 @@ static void add(moments *m, double v) {
 
 typedef struct {
     const own_array *a;
-    moments *at; /* of each channel */
+    moments *at; /* one per channel */
     int n;
     double *values;
 } sweep;
@@ -145,7 +147,7 @@ static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_
     for (int64_t i = 0; i < n; i++) {
         int64_t c = a->channel < 0 ? 0 : b->start[a->channel] + i / behind % b->count[a->channel];
         double value = s->values[i];
-        if (isfinite((float)value)) /* as samples have it */
+        if (isfinite((float)value)) /* as a sample would have it */
             add(&s->at[c], value);
         else if (!a->from.replaces_nan)
             return own_refuse_value(a, f, b, i, (double)(float)value, err);
@@ -155,8 +157,8 @@ static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_
 
 enum { MOST_VALUES = 1 << 20 };
 
-/* All of a block, in parts of at most MOST_VALUES numbers: ranges of one axis, single places of
- * those before. */
+/* Adds all numbers of a block, in parts of at most MOST_VALUES numbers: ranges of one axis, single
+ * indices of the axes before it. */
 static bool add_blocks(const sweep *s, const own_file *f, const dlr_block *all, dl_error *err) {
     int rank = s->a->rank, cut = rank - 1;
     int64_t behind = 1, rows = 1;
@@ -180,7 +182,7 @@ static bool add_blocks(const sweep *s, const own_file *f, const dlr_block *all, 
     return true;
 }
 
-/* Indices [low, high) of N of the array. */
+/* Adds indices [low, high) of N of the array. */
 static bool add_indices(const own *part, const sweep *s, int64_t low, int64_t high, dl_error *err) {
     const own_array *a = s->a;
     for (int i = 0; i < a->files.n; i++) {
@@ -202,8 +204,8 @@ static bool add_indices(const own *part, const sweep *s, int64_t low, int64_t hi
     return true;
 }
 
-/* Over the part's indices whatever the offset, so that one array's statistics are the same as input
- * and as target. */
+/* Computes over the part's indices without the offset, so that an array has the same statistics as
+ * input and as target. */
 static bool compute(const own *part, const own_array *a, dlr_own_channel *out, int n,
                     dl_error *err) {
     sweep s = {a, calloc((size_t)n, sizeof *s.at), n, malloc(MOST_VALUES * sizeof *s.values)};
@@ -222,18 +224,18 @@ static bool compute(const own *part, const own_array *a, dlr_own_channel *out, i
         double variance = m->n ? m->square / count - mean * mean : 0;
         out[c] = (dlr_own_channel){mean + m->first, sqrt(variance > 0 ? variance : 0), m->least,
                                    m->most};
-        if (!m->n) out[c].least = 0, out[c].most = -1; /* no value */
+        if (!m->n) out[c].least = 0, out[c].most = -1; /* no value at all */
     }
     free(s.at), free(s.values);
     return ok;
 }
 
-/* ---- all ---- */
+/* ---- interface ---- */
 
 enum { MOST_CHANNELS = 1 << 16 };
 
-/* What a run that finds no such numbers reads: to train all of the part; to validate the file that
- * training has left by then, whose few bytes nobody knows. */
+/* Counts the reads of a run without stored statistics: training reads its whole part; validation
+ * reads the small file that training has written, whose size is unknown. */
 static bool count_computing(const dlr_dataset *d, const own *part, const own_array *a,
                             dlr_own_channel *all, int n, dl_error *err) {
     if (d->split == DLR_VALID) {
@@ -267,8 +269,9 @@ static bool measured(const dlr_dataset *d, own *w, own_array *a, const own *part
         if (!compute(part, there, all, n, err)) return false;
         dl_buf out = {0};
         dlr_own_statistics_put(&out, identity, all, n);
-        dl_write_file(path, out.at, out.n,
-                      &ignored); /* a folder that cannot be written to: computed each time */
+        /* in a read-only folder the file is not written, and the statistics are computed each time
+         */
+        dl_write_file(path, out.at, out.n, &ignored);
         dl_buf_free(&out);
     }
     a->n_scales = a->from.channels ? a->from.n_channels : n;

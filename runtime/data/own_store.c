@@ -1,6 +1,6 @@
-/* All numbers that samples of data of one's own are made of, for a device that holds them: of each
- * array the indices of N that the part has, one behind the other, in the order of the files' axes,
- * of which parts of a split and the channels that are taken are there alone. */
+/* Lays out an array dataset for a device-resident data set. Each array stores the part's indices of
+ * N one after the other, in the files' axis order. Of a cropped or split axis, and of the channels,
+ * only the used range is stored. */
 #include "runtime/data/own_private.h"
 
 static bool same_channels(const own_array *a, const own_array *b) {
@@ -10,7 +10,7 @@ static bool same_channels(const own_array *a, const own_array *b) {
                   (size_t)a->from.n_channels * sizeof(int64_t)) == 0;
 }
 
-/* Whether two arrays read the same numbers, in the same order, if not of the same indices. */
+/* Whether two arrays read the same numbers, in the same order, possibly at other indices. */
 static bool same_numbers(const own_array *a, const own_array *b) {
     bool same = a->rank == b->rank && a->numbers == b->numbers && a->channel == b->channel &&
                 a->is_static == b->is_static && a->files.n == b->files.n && same_channels(a, b) &&
@@ -24,7 +24,7 @@ static bool same_numbers(const own_array *a, const own_array *b) {
     return same;
 }
 
-/* What is held of an index: a piece is some rows of one axis, at one place of those before it. */
+/* Lays out one index of N: a piece is some rows of one axis, at one index of the axes before it. */
 static void lay_out(const own *w, own_array *a) {
     enum { PIECE = 4 << 20 };
     own_store *s = &a->store;
@@ -43,7 +43,7 @@ static void lay_out(const own *w, own_array *a) {
         if (inner <= PIECE) break;
         s->pieces *= s->count[j];
     }
-    if (inner > PIECE || a->rank == 0) return; /* rank 0: one number */
+    if (inner > PIECE || a->rank == 0) return; /* rank 0: a single number */
     s->rows = PIECE / inner < s->count[s->cut] ? PIECE / inner : s->count[s->cut];
     s->pieces *= (s->count[s->cut] + s->rows - 1) / s->rows;
 }
@@ -65,7 +65,7 @@ void own_lay_out(own *w) {
         own_store *to = &w->at[s->of].store;
         if (s->of == k)
             to->n = high - to->low;
-        else { /* one in time and the next: together */
+        else { /* the ranges of two arrays, such as successive times, are merged */
             int64_t end = to->low + to->n > high ? to->low + to->n : high;
             to->low = s->low < to->low ? s->low : to->low, to->n = end - to->low;
         }

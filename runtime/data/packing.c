@@ -5,8 +5,8 @@
 
 #include "runtime/formats/log.h"
 
-/* The rule book. Where readers differ this follows the text of CF 1.11: xarray leaves valid ranges
- * and NetCDF's default fills alone, netCDF4-python applies both. */
+/* The rules. Where readers differ this follows the text of CF 1.11: xarray ignores valid ranges and
+ * NetCDF's default fill values, netCDF4-python applies both. */
 
 static const char *const known[] = {"_FillValue",  "missing_value", "scale_factor", "add_offset",
                                     "valid_range", "valid_min",     "valid_max",    "_Unsigned"};
@@ -39,8 +39,8 @@ static void warn(const book *b, const dlr_attribute *at, const char *what) {
             at->text, what);
 }
 
-/* The numbers of an attribute, at most DLR_MISSING: those that it holds, or that its text is, which
- * commas or blanks part. */
+/* The numbers of an attribute, at most DLR_MISSING; a text is parsed as numbers separated by commas
+ * or blanks. */
 static bool take_numbers(const book *b, const dlr_attribute *at, dlr_number *out, int *n) {
     *n = 0;
     if (at->unread) return refuse(b, at, "no number, and no short list of numbers");
@@ -58,8 +58,8 @@ static bool take_numbers(const book *b, const dlr_attribute *at, dlr_number *out
     return *n > 0 || refuse(b, at, "this is no number");
 }
 
-/* As a number of the type that the stored ones have. With _Unsigned it may be written as one of the
- * other sign, which has the same bits. */
+/* Converts to the type of the stored numbers. With _Unsigned the number may be written with the
+ * other signedness, with the same bits. */
 static bool fit(const book *b, const dlr_number *n, dlr_number *out) {
     static const int bits[DLR_NELEMENTS] = {
         [DLR_EL_I8] = 8, [DLR_EL_I16] = 16, [DLR_EL_I32] = 32, [DLR_EL_I64] = 64,
@@ -76,7 +76,8 @@ static bool fit(const book *b, const dlr_number *n, dlr_number *out) {
 
 /* ---- one attribute after another ---- */
 
-/* "true", as the convention has it, or 1; what is no integer has no other sign. */
+/* Reads _Unsigned: "true", as the convention has it, or 1; types that are not integers keep their
+ * sign. */
 static bool take_sign(const book *b) {
     const dlr_attribute *at = dlr_array_attribute(b->facts, "_Unsigned");
     dlr_packing *p = b->p;
@@ -124,14 +125,14 @@ static bool add_missing(const book *b, const dlr_attribute *at, bool one) {
             warn(b, at, "no number of the array's type, so that no number is equal to it");
             continue;
         }
-        if (v.kind == 'f' && isnan(v.f)) continue; /* they are NaN already */
+        if (v.kind == 'f' && isnan(v.f)) continue; /* NaN in the data is missing already */
         if (p->n_missing == DLR_MISSING) return refuse(b, at, "more than 16 numbers");
         p->missing[p->n_missing++] = v;
     }
     return true;
 }
 
-/* The fill values of netcdf.h. Bytes have none that readers take for missing. */
+/* The default fill values of netcdf.h. Bytes have none that readers treat as missing. */
 static void add_default_fill(const book *b) {
     static const dlr_number fills[DLR_NELEMENTS] = {
         [DLR_EL_I16] = {'i', {.i = -32767}},        [DLR_EL_U16] = {'u', {.u = 65535}},

@@ -1,14 +1,14 @@
-/* Blocks of arrays read as what their numbers stand for. */
+/* Reads blocks of arrays and unpacks their numbers. */
 #include "runtime/data/packing.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { ROW = 256 }; /* numbers that are unpacked at once: they stay in the first cache */
+enum { ROW = 256 }; /* numbers that are unpacked at once: they stay in the L1 cache */
 
 /* ---- a row of one type ---- */
 
-/* missing[i] is 1 where x[i] is one of the missing numbers or out of range. */
+/* Sets missing[i] to 1 where x[i] is one of the missing numbers or out of range. */
 #define MARK(A, T, MEMBER)                                                                         \
     static void mark_##A(const dlr_packing *p, const void *stored, size_t n, uint8_t *missing) {   \
         const T *x = stored;                                                                       \
@@ -50,7 +50,7 @@ void dlr_mark_missing(const dlr_packing *p, const void *stored, size_t n, uint8_
     types[p->type].mark(p, stored, n, missing);
 }
 
-/* At most ROW numbers; `stored` and `out` lie apart. */
+/* Unpacks at most ROW numbers; `stored` and `out` must not overlap. */
 static void unpack_row(const dlr_packing *p, const void *stored, size_t n, dlr_element to,
                        void *out) {
     double x[ROW];
@@ -66,7 +66,8 @@ static void unpack_row(const dlr_packing *p, const void *stored, size_t n, dlr_e
         for (size_t i = 0; i < n; i++) ((float *)out)[i] = (float)x[i];
 }
 
-/* The numbers may lie at the end of the values' room: a row is copied before values reach it. */
+/* The stored numbers may lie at the end of the values' buffer: each row is copied before values
+ * overwrite it. */
 void dlr_unpack(const dlr_packing *p, const void *stored, size_t n, dlr_element to, void *out) {
     const size_t bytes = dlr_element_bytes(p->stored), wide = dlr_element_bytes(to);
     for (size_t i = 0; i < n; i += ROW) {
@@ -100,8 +101,8 @@ bool dlr_packing_read(const dlr_packing *p, const dlr_source *s, const dlr_block
     return ok;
 }
 
-/* What is missing, or not finite, becomes 0, which every type has; true where there is nothing of
- * it, or it may be replaced. */
+/* Replaces missing numbers and those that are not finite by 0, which every type has. Returns true
+ * where there are none, or they may be replaced. */
 static bool blank(const dlr_packing *p, void *stored, size_t n, uint8_t *missing, bool replaced,
                   int64_t *bad) {
     const size_t bytes = dlr_element_bytes(p->stored);

@@ -6,13 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- what the model takes ---- */
+/* ---- the model's tensors ---- */
 
 bool dlr_picture_check(dlr_dataset *d, dlr_pictures *s, dl_error *err) {
     const dlr_picture_options *o = &s->o;
-    enum {
-        MOST = 1 << 14
-    }; /* points of a side: what is multiplied below stays far from overflow */
+    enum { MOST = 1 << 14 }; /* most pixels of a side: the products below do not overflow */
     if (!dlr_loader_pair(d, err)) return false;
     const dlr_array *x = &d->arrays.at[0], *t = &d->arrays.at[1];
     const dl_axis *axis = x->type.axis;
@@ -36,7 +34,7 @@ bool dlr_picture_check(dlr_dataset *d, dlr_pictures *s, dl_error *err) {
         return dl_fail(err, DL_USAGE, "a part of a picture is 0 to below 1 of its area, not %g",
                        o->moves.crop);
     s->height = axis[1].size, s->width = axis[2].size;
-    /* a picture in f32, one as it is read, and what moving it takes */
+    /* a picture in f32, one as it is read, and a buffer for augmentation */
     d->scratch = 2 * dlr_array_bytes(x) + dlr_picture_scratch(s->height, s->width);
     return true;
 }
@@ -48,7 +46,7 @@ void dlr_label_write(const dl_type *type, int64_t label, void *out) {
         *(int32_t *)out = (int32_t)label;
 }
 
-/* ---- which one, and how it is moved ---- */
+/* ---- choosing a picture and its augmentation ---- */
 
 int64_t dlr_picture_of(const dlr_dataset *d, int64_t epoch, int64_t sample) {
     if (d->split != DLR_TRAIN) return sample;
@@ -75,12 +73,12 @@ dlr_move dlr_move_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch
         moves, (dlr_rng_place){d->seed, DLR_STREAM_TRAIN, (uint32_t)epoch, (uint32_t)sample});
 }
 
-/* ---- a part of it ---- */
+/* ---- random crops ---- */
 
-/* What a move draws from a place lies before these. */
+/* The numbers of a place before these are used by the other augmentations. */
 enum { MOVE_NUMBERS = 8 };
 
-/* The largest part of the middle whose sides are in a ratio that may be drawn. */
+/* The largest centered crop whose aspect ratio may be drawn. */
 static dlr_box middle(int64_t height, int64_t width) {
     dlr_box b = {0, 0, height, width};
     if (3 * width > 4 * height) b.width = (4 * height + 1) / 3;
@@ -115,15 +113,15 @@ dlr_box dlr_box_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, 
                                  : (dlr_box){0, 0, height, width};
 }
 
-/* ---- moving and scaling ---- */
+/* ---- augmenting and scaling ---- */
 
 static const float caffe_means[3] = {103.939f, 116.779f, 123.68f}, caffe_deviations[3] = {1, 1, 1},
                    no_mean = 0, unit_deviation = 255;
 
-/* A point between two others of an axis. */
+/* A position between two neighbouring pixels of an axis. */
 typedef struct {
     int32_t low, high;
-    float part; /* of `high` */
+    float part; /* weight of `high` */
 } place;
 
 static void find_places(int64_t n, double shift, double zoom, bool flip, place *at) {
@@ -140,7 +138,7 @@ size_t dlr_picture_scratch(int64_t height, int64_t width) {
     return (size_t)(height + width) * sizeof(place) + (size_t)width * sizeof(float);
 }
 
-/* A row between two others, in `row`, and of it the points at `columns`. */
+/* Interpolates between two rows into `row`, and then the pixels at `columns` of it. */
 static void move_row(const float *low, const float *high, float part, const place *columns,
                      int64_t width, float *restrict row, float *restrict out) {
     for (int64_t x = 0; x < width; x++) row[x] = low[x] + (high[x] - low[x]) * part;
@@ -188,16 +186,16 @@ bool dlr_pictures_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, vo
     return true;
 }
 
-/* ---- for a device that makes samples itself ---- */
+/* ---- raw samples for a device ---- */
 
 static bool takes_all(const dlr_dataset *d, const dlr_pictures *s) {
     return d->split != DLR_TRAIN || s->o.moves.crop == 0;
 }
 
-/* How a device holds a picture: its planes, its class, the next one, each on a boundary of 8 bytes.
- */
+/* The layout of a picture in a device-resident data set: its planes, its class, the next picture,
+ * each aligned to 8 bytes. */
 typedef struct {
-    int64_t label, bytes; /* where the class is; of both */
+    int64_t label, bytes; /* offset of the class; size of both */
 } record;
 
 static record record_of(const dlr_dataset *d, const dlr_pictures *s) {
@@ -218,7 +216,7 @@ bool dlr_pictures_raw(const dlr_dataset *d, dlr_raw *raw) {
     return true;
 }
 
-/* The points of an axis: as they are, where none lies between two. */
+/* The sampling positions of an axis: without interpolation, where every position is a pixel. */
 static dlr_placed_axis place_axis(int64_t n, int64_t step, double shift, double zoom, bool flip) {
     dlr_placed_axis a = dlr_along(n, step, flip && shift == 0 && zoom == 1);
     if (shift == 0 && zoom == 1) return a;
@@ -246,7 +244,7 @@ bool dlr_pictures_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, v
     return true;
 }
 
-/* A piece is some pictures, in the order of the files. */
+/* A piece consists of whole pictures, in the files' order. */
 static int64_t piece_of(const record *r) {
     enum { PIECE = 1 << 20 };
     return r->bytes < PIECE ? PIECE / r->bytes : 1;
@@ -268,7 +266,7 @@ bool dlr_pictures_piece(const dlr_dataset *d, int64_t i, void *out, void *scratc
     int64_t each = piece_of(&r), first = i * each,
             n = d->samples - first < each ? d->samples - first : each;
     *at = first * r.bytes, *bytes = n * r.bytes;
-    memset(out, 0, (size_t)*bytes); /* between the parts */
+    memset(out, 0, (size_t)*bytes); /* clear the gaps between the parts */
     for (int64_t k = 0; k < n; k++) {
         char *to = (char *)out + k * r.bytes;
         int64_t label;

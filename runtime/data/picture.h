@@ -1,5 +1,5 @@
-/* Pictures as samples: what a model must take for them, how they are moved in training, and how
- * bytes become its values.
+/* Pictures as samples: the tensors that a model must take for them, their augmentation in training,
+ * and the scaling of bytes to values.
  *
  * A picture is float planes [3, H, W] of 0 to 255, red, green, blue. */
 #ifndef DLR_PICTURE_H
@@ -9,82 +9,83 @@
 
 typedef enum {
     DLR_SCALING_UNIT, /* value / 255 */
-    /* Keras' caffe mode: blue, green, red less 103.939, 116.779 and 123.68, ImageNet's means */
+    /* Keras' caffe mode: blue, green, red minus 103.939, 116.779 and 123.68, ImageNet's means */
     DLR_SCALING_CAFFE
 } dlr_scaling;
 
-/* What is drawn for each picture of training; all zero: nothing. */
+/* The augmentation of each training picture; all zero: none. */
 typedef struct {
-    double shift; /* moved by up to this share of its height and width each way, 0 to 1 */
-    double zoom;  /* height and width each seen 1 - zoom to 1 + zoom times as large a part, 0 to
+    double shift; /* a shift by up to this fraction of height and width each way, 0 to 1 */
+    double zoom;  /* a separate zoom of height and width by a factor of 1 - zoom to 1 + zoom, 0 to
                      below 1 */
-    bool flip;    /* left to right, every second one */
-    double crop;  /* a part of at least this share of its area is shown, above 0 to below 1; 0: all
-                     of it */
+    bool flip;    /* a horizontal flip, with probability 1/2 */
+    /* a random crop of at least this fraction of its area, above 0 to below 1; 0: none */
+    double crop;
 } dlr_moves;
 
-/* What the loaders of pictures (cifar.h, image_folder.h) are told. */
+/* Options that the loaders of pictures (cifar.h, image_folder.h) share. */
 typedef struct {
     dlr_scaling scaling;
     dlr_moves moves;
-    int64_t classes; /* that the model tells apart; 0: it does not say */
-    int64_t limit;   /* the first so many samples alone; 0: all */
+    int64_t classes; /* the model's number of classes; 0: unknown */
+    int64_t limit;   /* use only the first so many samples; 0: all */
 } dlr_picture_options;
 
-/* What the state of such a data set begins with. */
+/* The first member of such a data set's state. */
 typedef struct {
     dlr_picture_options o;
-    int64_t height, width; /* the model's */
-    dlr_element points;    /* u8 or f32: of a picture as it is read */
-    /* Reads picture `picture`, in the order of the files, as planes[3][height][width] of `points`,
-     * for a sample of an epoch, which says what part of it is shown, and its class. Errors: those
-     * of samples. */
+    int64_t height, width; /* the model's size */
+    dlr_element points;    /* u8 or f32: type of a picture as it is read */
+    /* Reads picture `picture`, in the files' order, as planes[3][height][width] of `points`, and
+     * its class. The epoch and sample determine its crop. Errors: those of samples. */
     bool (*read)(const dlr_dataset *d, int64_t picture, int64_t epoch, int64_t sample, void *planes,
                  int64_t *label, dl_error *err);
 } dlr_pictures;
 
-/* How the points of a picture come from those of another of its size: point p of an axis of n
- * points from zoom (p - c) + c + shift n, c = (n - 1) / 2, and then from right to left with `flip`.
- * Between points it is linear; outside the outermost point goes on. */
+/* Maps an augmented picture's pixels to positions in the original of the same size: pixel p of an
+ * axis of n pixels is at zoom (p - c) + c + shift n, c = (n - 1) / 2, mirrored with `flip`.
+ * Interpolation is linear; outside, the border pixels are repeated. */
 typedef struct {
     double shift[2], zoom[2]; /* height, width */
     bool flip;
 } dlr_move;
 
-/* Drawn as Keras' ImageDataGenerator does it: every quantity uniform and by itself. */
+/* Draws as Keras' ImageDataGenerator does: every quantity is uniform and independent. */
 dlr_move dlr_move_draw(const dlr_moves *moves, dlr_rng_place place);
-/* A part of a picture, in points. */
+/* A rectangle of a picture, in pixels. */
 typedef struct {
     int64_t top, left, height, width;
 } dlr_box;
-/* The part of a picture of height x width points that is shown, as torchvision's RandomResizedCrop
- * draws it: a share of the area from moves->crop to 1, sides in a ratio between 3/4 and 4/3 (each
- * as likely as its inverse), anywhere; where ten such do not fit, the middle. All of it without
- * moves->crop. */
+/* The crop of a picture of height x width pixels, drawn as by torchvision's RandomResizedCrop: an
+ * area fraction from moves->crop to 1, an aspect ratio between 3/4 and 4/3 (log-uniform), at any
+ * position. If ten such crops do not fit, it is the centered one. Without moves->crop it is the
+ * whole picture. */
 dlr_box dlr_box_draw(const dlr_moves *moves, dlr_rng_place place, int64_t height, int64_t width);
-/* That of a sample: drawn from (seed, epoch, sample) in training, all of it in validation. */
+/* The crop of a sample: drawn from (seed, epoch, sample) in training, the whole picture in
+ * validation. */
 dlr_box dlr_box_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, int64_t sample,
                    int64_t height, int64_t width);
-/* The move of a sample: drawn from (seed, epoch, sample) in training, none in validation. */
+/* The augmentation of a sample: drawn from (seed, epoch, sample) in training, none in
+ * validation. */
 dlr_move dlr_move_of(const dlr_dataset *d, const dlr_moves *moves, int64_t epoch, int64_t sample);
-/* Which picture a sample is: in training in another order in each epoch. */
+/* The picture of a sample: shuffled in each epoch of training. */
 int64_t dlr_picture_of(const dlr_dataset *d, int64_t epoch, int64_t sample);
 
 /* Sets d->scratch, and the size of the pictures of a model that takes f32[3, H, W] and a class, a
- * whole number. Errors: DL_INPUT for a model that takes something else; DL_USAGE for moves out of
- * their ranges. */
+ * whole number. Errors: DL_INPUT for a model that takes other tensors; DL_USAGE for augmentations
+ * out of range. */
 bool dlr_picture_check(dlr_dataset *d, dlr_pictures *pictures, dl_error *err);
-/* Bytes that dlr_picture_write needs. */
+/* Scratch bytes of dlr_picture_write. */
 size_t dlr_picture_scratch(int64_t height, int64_t width);
-/* planes[3][height][width] moved and scaled into out[3][height][width]; the class into `label`, of
- * `type`. */
+/* Writes planes[3][height][width], augmented and scaled, to out[3][height][width], and the class to
+ * `label`, of `type`. */
 void dlr_picture_write(const float *planes, int64_t height, int64_t width, const dlr_move *move,
                        dlr_scaling scaling, float *out, void *scratch);
 void dlr_label_write(const dl_type *type, int64_t label, void *out);
 
-/* A loader's functions (loader.h), of a data set whose state begins with dlr_pictures. Where a
- * device makes the samples it moves, scales and lays out what `read` gives; it holds the pictures
- * where each is shown whole. */
+/* A loader's functions (loader.h), of a data set whose state begins with dlr_pictures. A device
+ * that makes the samples augments, scales and lays out what `read` returns; it can hold the
+ * pictures where no crops are drawn. */
 bool dlr_pictures_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
                          void *scratch, dl_error *err);
 bool dlr_pictures_raw(const dlr_dataset *d, dlr_raw *raw);

@@ -10,32 +10,32 @@
 enum { DEFAULT_DEPTH = 3, MAX_DEPTH = 1024, ALIGN = 64, PAGE = 4096 };
 
 typedef struct {
-    void *data[DLR_MAX_ARRAYS];       /* of each array the batch */
-    dlr_placing *how[DLR_MAX_ARRAYS]; /* of each array and sample, where they are raw */
-    int filled;                       /* samples done, well or not */
-    int failed;                       /* the first that failed, in order of samples; -1: none */
+    void *data[DLR_MAX_ARRAYS];       /* of each array of the batch */
+    dlr_placing *how[DLR_MAX_ARRAYS]; /* by array and sample, for raw samples */
+    int filled;                       /* number of finished samples, including failed ones */
+    int failed;                       /* the first sample that failed, in sample order; -1: none */
     dl_error failure;                 /* its error */
 } slot;
 
-/* Positions count batches from epoch 0 without end; position p lies in slot p % depth. `first` is
- * the oldest position whose slot is taken; samples up to those of position first + depth - 1 may be
- * claimed, one by one, by `claimed`. */
+/* Positions count batches from epoch 0 on without end; position p uses slot p % depth. `first` is
+ * the oldest position whose slot is in use. Workers claim samples one by one, by `claimed`, up to
+ * the end of position first + depth - 1. */
 struct dlr_prefetch {
     const dlr_dataset *data;
     dlr_prefetch_options o;
     int64_t batches;
-    size_t bytes[DLR_MAX_ARRAYS]; /* of each array of a sample */
-    dlr_raw raw[DLR_MAX_ARRAYS];  /* the data set's, where they are raw */
-    dlr_placing *moves;           /* of all slots */
+    size_t bytes[DLR_MAX_ARRAYS]; /* bytes of each array of a sample */
+    dlr_raw raw[DLR_MAX_ARRAYS];  /* the data set's description of raw samples */
+    dlr_placing *moves;           /* for all slots */
     slot *slots;
-    char *memory, *scratch; /* scratch: one for each worker, or for the caller */
-    size_t scratch_bytes;   /* of each */
+    char *memory, *scratch; /* scratch: one buffer per worker, or one for the caller */
+    size_t scratch_bytes;   /* bytes of each */
 
     pthread_mutex_t lock;
-    pthread_cond_t room,
-        done; /* a sample may be claimed; a sample or a worker's round was finished */
+    /* conditions: a sample may be claimed; a sample or a worker's run was finished */
+    pthread_cond_t room, done;
     int64_t first, claimed;
-    int busy; /* samples in work */
+    int busy; /* samples that workers are making */
     bool lent, paused, stopping;
     int started;
     pthread_t *threads;
@@ -47,7 +47,7 @@ static slot *slot_of(const dlr_prefetch *p, int64_t position) {
 
 static int count_arrays(const dlr_prefetch *p) { return dlr_dataset_arrays(p->data)->n; }
 
-/* Bytes of an array of a sample, or of its numbers, which are at most as many. */
+/* Bytes of an array of a sample, or of its raw numbers, which are at most as large. */
 static size_t stride_of(const dlr_prefetch *p, int k) {
     const dl_type *t = &dlr_dataset_arrays(p->data)->at[k].type;
     return p->o.raw ? (size_t)dl_type_count(t) * dlr_element_bytes(p->raw[k].type) : p->bytes[k];
@@ -140,7 +140,7 @@ static bool start_workers(dlr_prefetch *p, dl_error *err) {
 
 static size_t round_up(size_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-/* Room for the workers' scratch where a data set needs more of it. */
+/* Enlarges the workers' scratch where a data set needs more. */
 static bool grow_scratch(dlr_prefetch *p, const dlr_dataset *d, dl_error *err) {
     size_t each = round_up(dlr_dataset_scratch(d) + 1),
            scratches = p->o.workers ? (size_t)p->o.workers : 1;
@@ -165,10 +165,10 @@ static size_t room_of(const dlr_prefetch *p, int k) {
 
 static size_t front_of(const dlr_prefetch *p, int k) { return p->o.raw ? p->o.raw->front[k] : 0; }
 
-/* One allocation for the ring: for each slot the arrays of a batch, one behind the other. */
+/* Makes one allocation for the ring: for each slot the arrays of a batch, one after the other. */
 static bool allocate(dlr_prefetch *p, dl_error *err) {
     size_t depth = (size_t)p->o.depth, each = 0;
-    double bytes = 0; /* which cannot overflow */
+    double bytes = 0; /* a double, which cannot overflow */
     for (int k = 0; k < count_arrays(p); k++) {
         each += front_of(p, k) + room_of(p, k);
         bytes += (double)p->o.depth * (double)room_of(p, k);
@@ -199,7 +199,7 @@ static bool allocate(dlr_prefetch *p, dl_error *err) {
     return grow_scratch(p, p->data, err);
 }
 
-/* Full batches in an epoch of a data set. */
+/* Sets the number of full batches in an epoch of a data set. */
 static void count(dlr_prefetch *p, const dlr_dataset *d) {
     p->data = d, p->batches = dlr_dataset_samples(d) / ((int64_t)p->o.batch * p->o.world);
     if (p->o.raw) DL_CHECK(dlr_dataset_raw(d, p->raw));
@@ -259,12 +259,13 @@ void dlr_prefetch_stop(dlr_prefetch *p) {
 
 int64_t dlr_prefetch_batches(const dlr_prefetch *p) { return p->batches; }
 
-/* Before the lent slot goes back to the workers, which wait for the lock: without it. */
+/* Calls `back` before the lent slot returns to the workers. The lock must not be held, since
+ * workers wait for it. */
 static void give_up(const dlr_prefetch *p) {
     if (p->lent && p->o.raw && p->o.raw->back) p->o.raw->back(p->o.raw->user);
 }
 
-/* Gives the lent slot back to the workers. */
+/* Returns the lent slot to the workers. */
 static void take_back(dlr_prefetch *p) {
     if (!p->lent) return;
     empty(slot_of(p, p->first++));
@@ -307,7 +308,7 @@ void dlr_prefetch_fill(dlr_prefetch *p) {
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Stops the workers between two samples and empties the ring; with the lock. */
+/* Stops the workers after their current samples and empties the ring; the lock must be held. */
 static void halt(dlr_prefetch *p) {
     take_back(p);
     p->paused = true;

@@ -38,7 +38,7 @@ typedef int pick __attribute__((vector_size(16)));
 #define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (pick){i, j, k, l})
 #endif
 
-/* A block of 4 rows at `at` becomes 4 columns: out[k step + r] = row[r][at + k]. */
+/* Writes 4 rows at `at` as 4 columns: out[k step + r] = row[r][at + k]. */
 static inline void transpose_4x4(const float *const row[], int at, float *out, ptrdiff_t step) {
     quad a = *(const quad *)(row[0] + at), b = *(const quad *)(row[1] + at);
     quad c = *(const quad *)(row[2] + at), d = *(const quad *)(row[3] + at);
@@ -50,8 +50,8 @@ static inline void transpose_4x4(const float *const row[], int at, float *out, p
     *(quad *)(out + 3 * step) = SHUFFLE(ab23, cd23, 2, 3, 6, 7);
 }
 
-/* Columns k0 <= k < k1 of some rows become rows: out[k step + r] = row[r][k]. Going through a crop
- * in TILE columns of TILE rows fills whole cache lines, and keeps within few of the pages that are
+/* Writes columns k0 <= k < k1 of some rows as rows: out[k step + r] = row[r][k]. Processing a crop
+ * in TILE columns of TILE rows fills whole cache lines, and touches few of the pages that are
  * `step` apart. */
 enum { TILE = 16 };
 static void transpose(const float *const row[], int rows, int k0, int k1, float *out,
@@ -68,7 +68,7 @@ void dlr_place_planes(const dlr_placement *to, int size, int first, int planes,
     const ptrdiff_t d0 = to->step[0], d1 = to->step[1], d2 = to->step[2];
     const float *line[TILE];
     out += to->base + first * d0;
-    if (d2 == 1) { /* rows stay rows */
+    if (d2 == 1) { /* rows remain rows */
         for (int p = 0; p < planes; p++)
             for (int j = 0; j < size; j++)
                 memcpy(out + p * d0 + j * d1, plane[p] + j * row, (size_t)size * sizeof *out);
@@ -79,7 +79,7 @@ void dlr_place_planes(const dlr_placement *to, int size, int first, int planes,
                 float *restrict into = out + p * d0 + j * d1 - (size - 1);
                 for (int k = 0; k < size; k++) into[k] = from[size - 1 - k];
             }
-    } else if (d1 == 1 || d1 == -1) { /* the rows of a plane lie side by side */
+    } else if (d1 == 1 || d1 == -1) { /* the rows of a plane are adjacent */
         for (int k = 0; k < size; k += TILE)
             for (int p = 0; p < planes; p++)
                 for (int j = 0, n; j < size; j += n) {
@@ -89,7 +89,7 @@ void dlr_place_planes(const dlr_placement *to, int size, int first, int planes,
                     transpose(line, n, k, min(k + TILE, size),
                               out + p * d0 + (d1 > 0 ? j : -(j + n - 1)), d2);
                 }
-    } else { /* the rows of all planes lie side by side */
+    } else { /* the rows of all planes are adjacent */
         for (int k = 0; k < size; k += TILE)
             for (int j = 0; j < size; j++)
                 for (int p = 0, n; p < planes; p += n) {

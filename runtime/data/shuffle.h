@@ -1,11 +1,11 @@
-/* The order of samples in an epoch: a permutation as a function, nothing to store or to replay. */
+/* The order of samples in an epoch: a permutation that is computed, and not stored. */
 #ifndef DLR_SHUFFLE_H
 #define DLR_SHUFFLE_H
 #include "runtime/base/rng.h"
 
-/* Where number i of 0..n-1 goes, n at most 2^32: a permutation drawn from (seed, stream, step) of
- * `place`. A Feistel network whose rounds are Philox (Luby, Rackoff: "How to construct pseudorandom
- * permutations", 1988) on the smallest square of a power of two that holds n, walked until the
- * result is below n (Black, Rogaway: "Ciphers with arbitrary finite domains", 2002). */
+/* The image of i in a permutation of 0..n-1, n at most 2^32, drawn from (seed, stream, step) of
+ * `place`. It is a Feistel network whose rounds are Philox (Luby, Rackoff: "How to construct
+ * pseudorandom permutations", 1988) on the smallest even power of two that holds n, iterated until
+ * the result is below n (Black, Rogaway: "Ciphers with arbitrary finite domains", 2002). */
 int64_t dlr_shuffle(dlr_rng_place place, int64_t n, int64_t i);
 #endif

@@ -4,7 +4,7 @@
 
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Without `out` the slabs are read and go nowhere. */
+/* Without `out` the slabs are read and dropped. */
 static bool cut(const dlr_volume *v, const int64_t corner[3], int size, int rotation, float *out,
                 float *scratch, dl_error *err) {
     dlr_placement to = dlr_place(rotation, size);
@@ -41,7 +41,7 @@ void dlr_volume_close(dlr_volume *v) {
 bool dlr_volume_load_on_paper(const dlr_volume *from, int64_t edge, dl_error *err) {
     const int64_t corner[3] = {0};
     float *scratch =
-        malloc(dlr_volume_scratch(from, (int)edge) * sizeof *scratch); /* which nobody touches */
+        malloc(dlr_volume_scratch(from, (int)edge) * sizeof *scratch); /* never written or read */
     if (!scratch)
         return dl_fail(err, DL_RESOURCE, "no memory for a slab of %lld^3", (long long)edge);
     dlr_source_put_on_paper(from->source, true);
@@ -64,8 +64,7 @@ static bool memory_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
 
 static void memory_close(dlr_volume *v) { free(v->memory); }
 
-/* A volume of unset voxels, refused when there is no room for it: Linux grants what it cannot give.
- */
+/* Allocates an unset volume; fails when there is no memory for it, since Linux overcommits. */
 static dlr_volume *memory_new(int channels, int64_t edge, dl_error *err) {
     double bytes = sizeof(float) * (double)channels * (double)edge * (double)edge * (double)edge;
     dlr_volume *v = calloc(1, sizeof *v);

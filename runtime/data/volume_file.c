@@ -1,12 +1,12 @@
-/* Volumes in files, read as crops ask for them. */
+/* Volumes in files: each crop is read from the file. */
 #include "runtime/data/volume.h"
 
 #include <stdlib.h>
 
 /* ---- channels first ---- */
 
-/* Whole rows where the gaps between a crop's are small: they are read along, and nothing is moved.
- * A system call costs as much as copying about this many bytes. */
+/* Whether whole rows are read, because the gaps between a crop's rows are small: the gaps are read,
+ * too, and nothing is copied. A system call costs as much as copying about this many bytes. */
 static bool reads_whole_rows(int64_t edge, int size) {
     enum { GAP_BYTES = 2048 };
     return (edge - size) * (int64_t)sizeof(float) <= GAP_BYTES;
@@ -30,7 +30,7 @@ static bool first_read(const dlr_volume *v, dlr_slab *s, dl_error *err) {
 
 /* ---- channels last ---- */
 
-/* All channels of the planes as they lie, and behind them channel by channel. */
+/* Scratch for all channels of the planes as in the file, followed by the separate channels. */
 static size_t last_scratch(const dlr_volume *v, int size) {
     return 2 * DLR_SLAB_PLANES * (size_t)size * (size_t)size * (size_t)v->channels;
 }
@@ -69,9 +69,9 @@ static void file_close(dlr_volume *v) { dlr_source_close(v->source); }
 
 dlr_volume *dlr_volume_open(const dlr_array_file *file, const dlr_array_facts *array,
                             bool channels_last, dl_error *err) {
-    enum {
-        CHUNKS = 64 << 20
-    }; /* those of a crop and the next: with less, each slab would unpack them again */
+    /* the chunks of a crop and of the next one: with a smaller cache each slab would unpack them
+     * again */
+    enum { CHUNKS = 64 << 20 };
     dlr_volume *v = calloc(1, sizeof *v);
     if (!v) return dl_fail(err, DL_RESOURCE, "no memory to open %s", file->path), NULL;
     *v = (dlr_volume){.channels = (int)array->dims[channels_last ? 3 : 0],

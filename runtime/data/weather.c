@@ -16,19 +16,19 @@ static const char set_name[] = "fields";
 typedef struct {
     dlr_source *source;
     dlr_packing packing;
-    int64_t first; /* samples of the years before */
+    int64_t first; /* samples of the previous years */
 } year;
 
 typedef struct {
     year *years;
     int n;
     int64_t dt, channels, height, width;
-    float *mean, *deviation; /* of each channel */
+    float *mean, *deviation; /* one per channel */
 } weather;
 
-/* ---- what the model takes ---- */
+/* ---- the model's tensors ---- */
 
-/* f32[C, H, W], twice the same. */
+/* Checks for two equal types f32[C, H, W]. */
 static bool check_model(const dlr_dataset *d, weather *w, dl_error *err) {
     if (!dlr_loader_pair(d, err)) return false;
     const dlr_array *x = &d->arrays.at[0], *t = &d->arrays.at[1];
@@ -70,7 +70,7 @@ static bool check_set(const weather *w, const char *path, const dlr_array_facts 
     const int64_t *d = set->dims;
     bool fits = false;
     if (set->refused)
-        fits = true; /* dlr_source_open says why */
+        fits = true; /* dlr_source_open reports the reason */
     else if (!dlr_element_is_float(set->type))
         dl_fail(err, DL_INPUT, "%s: '%s' holds %s, not floating-point numbers", path, set_name,
                 set->stored);
@@ -103,9 +103,8 @@ static bool check_set(const weather *w, const char *path, const dlr_array_facts 
 }
 
 static bool open_year(const weather *w, const char *path, bool mapped, year *y, dl_error *err) {
-    enum {
-        CHUNKS = 16 << 20
-    }; /* times come in any order: only the chunks of one field are of use */
+    /* times come in any order: only the chunks of one field are worth caching */
+    enum { CHUNKS = 16 << 20 };
     dlr_array_file *file = dlr_array_file_open(path, err);
     if (!file) return false;
     file->mapped = mapped;
@@ -194,8 +193,8 @@ static bool refuse_value(const weather *w, const dlr_source *s, const dlr_block 
                    (long long)(at % w->width), (double)value);
 }
 
-/* The field of one time: by our own reads a channel after another, which is then normalised in the
- * cache; of the child in one question. */
+/* Reads the field of one time. Our own reader reads one channel after another, and each is
+ * normalized while it is in the cache; a child process reads all in one request. */
 static bool read_field(const weather *w, const year *y, int64_t time, float *out, dl_error *err) {
     const dlr_source *s = y->source;
     const int64_t together = dlr_source_chunked(s) ? w->channels : 1, plane = w->height * w->width;
@@ -211,7 +210,7 @@ static bool read_field(const weather *w, const year *y, int64_t time, float *out
     return true;
 }
 
-/* The year of a sample, and the time of its input there. */
+/* The year of a sample, and the time of its input in that year. */
 static const year *find_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, int64_t *time) {
     const weather *w = d->state;
     if (d->split == DLR_TRAIN)
@@ -231,7 +230,7 @@ static bool read_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, void 
     return read_field(w, y, time, out[0], err) && read_field(w, y, time + w->dt, out[1], err);
 }
 
-/* ---- for a device that scales them itself ---- */
+/* ---- raw samples, which a device scales ---- */
 
 static bool raw_fields(const dlr_dataset *d, dlr_raw *raw) {
     const weather *w = d->state;
@@ -240,8 +239,8 @@ static bool raw_fields(const dlr_dataset *d, dlr_raw *raw) {
     return true;
 }
 
-/* As read_field, but that the numbers stay as they are; whether they are finite is seen while they
- * are in the cache. */
+/* As read_field without scaling; whether the numbers are finite is checked while they are in the
+ * cache. */
 static bool read_numbers(const weather *w, const year *y, int64_t time, float *out, dl_error *err) {
     const dlr_source *s = y->source;
     const int64_t together = dlr_source_chunked(s) ? w->channels : 1, plane = w->height * w->width;
@@ -274,8 +273,7 @@ static bool read_pair_numbers(const dlr_dataset *d, int64_t epoch, int64_t sampl
     return true;
 }
 
-/* ---- for a device that holds them: all times of the years that samples are of, one behind the
- * other ---- */
+/* ---- device-resident data set: all times of the years with samples, one after the other ---- */
 
 static int64_t field_bytes(const weather *w) {
     return w->channels * w->height * w->width * (int64_t)sizeof(float);

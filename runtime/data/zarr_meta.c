@@ -19,7 +19,8 @@ static bool is_string(const dlr_json *v, const char *want) {
 
 static bool is_null(const dlr_json *v) { return !v || v->kind == DLR_JSON_NULL; }
 
-/* Whole numbers of at least `least`; -1 when it is none, or has more than DLR_ARRAY_RANK. */
+/* Reads whole numbers of at least `least`; -1 when the value is none, or has more than
+ * DLR_ARRAY_RANK. */
 static int take_sizes(const dlr_json *v, int64_t least, int64_t *out) {
     if (!v || v->kind != DLR_JSON_ARRAY || v->n > DLR_ARRAY_RANK) return -1;
     for (int i = 0; i < v->n; i++) {
@@ -39,7 +40,7 @@ static void refuse(dl_arena *arena, dlr_array_facts *a, const char *format, cons
 
 /* ---- numbers ---- */
 
-/* "0x7fc00000": the bits of a number of that type, as version 3 has it. */
+/* Parses "0x7fc00000": the bits of a number of that type, in version 3. */
 static bool take_bits(const char *text, dlr_element type, dlr_number *out) {
     const size_t digits = 2 * dlr_element_bytes(type);
     char *end;
@@ -60,7 +61,8 @@ static bool take_bits(const char *text, dlr_element type, dlr_number *out) {
     return true;
 }
 
-/* A number of JSON, exactly, or one of the words and bits that stand for numbers of that type. */
+/* Parses a number of JSON, exactly, or one of the words and bit strings that stand for numbers of
+ * that type. */
 static bool take_number(const dlr_json *v, dlr_element type, dlr_number *out) {
     *out = (dlr_number){.kind = 'f'};
     if (v->kind == DLR_JSON_INT || v->kind == DLR_JSON_BOOL) {
@@ -77,8 +79,8 @@ static bool take_number(const dlr_json *v, dlr_element type, dlr_number *out) {
     return string_of(v) && take_bits(v->string, type, out);
 }
 
-/* The number that chunks hold which are not stored. null means that such chunks are not defined:
- * zeros, as other readers have it. */
+/* The fill value: elements of chunks that are not stored. null means that such chunks are
+ * undefined: zeros, as other readers have it. */
 static void take_fill(dl_arena *arena, const dlr_json *v, dlr_array_facts *a, dlr_zarr_how *how) {
     dlr_number n, fitting;
     char value[8] = {0};
@@ -120,7 +122,7 @@ static void add_codec(dl_arena *arena, dlr_array_facts *a, dlr_zarr_how *how, dl
 static const struct {
     const char *name;
     dlr_codec_kind kind;
-    int version; /* that has it; 0: both */
+    int version; /* the version that has it; 0: both */
 } codecs[] = {
     {"gzip", DLR_CODEC_GZIP, 0},     {"zlib", DLR_CODEC_ZLIB, 2},
     {"zstd", DLR_CODEC_ZSTD, 0},     {"blosc", DLR_CODEC_BLOSC, 0},
@@ -189,7 +191,7 @@ static dlr_element type_v3(const char *name) {
 
 static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_facts *a,
                            dlr_zarr_how *how) {
-    bool packed_yet = false; /* behind `bytes` */
+    bool packed_yet = false; /* follows `bytes` */
     for (int i = 0; list && list->kind == DLR_JSON_ARRAY && i < list->n; i++) {
         const dlr_json *item = &list->items[i], *about = dlr_json_get(item, "configuration");
         const char *name = string_of(item) ? item->string : string_of(dlr_json_get(item, "name"));
@@ -215,7 +217,8 @@ static void take_codecs_v3(dl_arena *arena, const dlr_json *list, dlr_array_fact
 
 /* ---- attributes ---- */
 
-/* Base64 of a double, least byte first, as xarray writes fill values of floats into version 3. */
+/* Decodes base64 of a double, least byte first, as xarray writes fill values of floats into version
+ * 3. */
 static bool take_base64(const char *text, dlr_number *out) {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -235,7 +238,7 @@ static bool take_base64(const char *text, dlr_number *out) {
     return true;
 }
 
-/* All numbers of an attribute that packing.h knows. What is text stays text. */
+/* Reads all numbers of an attribute that packing.h knows. A text remains text. */
 static void take_numbers(dl_arena *arena, const dlr_json *v, const dlr_array_facts *a, int version,
                          dlr_attribute *at) {
     const bool list = v->kind == DLR_JSON_ARRAY;
@@ -285,9 +288,9 @@ static void put_attributes(dl_arena *arena, const dlr_json *object, int version,
         if (!a->axis[i]) a->axis[i] = string_of(&axes->items[i]);
 }
 
-/* Version 2's fill_value stands for missing numbers where xarray wrote the array, or another
- * program that knows the CF conventions; elsewhere it is a number like others, which chunks hold
- * that were not written. */
+/* Version 2's fill_value marks missing numbers where xarray wrote the array, or another program
+ * that follows the CF conventions. Elsewhere it is an ordinary number, the value of chunks that
+ * were not written. */
 static void judge_fill(const dlr_json *attributes, dlr_array_facts *a) {
     bool follows = dlr_json_get(attributes, "_ARRAY_DIMENSIONS") != NULL;
     for (int i = 0; i < a->attribute_count; i++)
@@ -323,7 +326,7 @@ static bool read_v3(dl_arena *arena, const dlr_json *doc, dlr_array_facts *a, dl
     return true;
 }
 
-/* ---- both ---- */
+/* ---- both versions ---- */
 
 bool dlr_zarr_array(dl_arena *arena, const char *text, size_t n, int version, const char *path,
                     dlr_array_facts *a, dlr_zarr_how *how, dl_error *err) {

@@ -1,7 +1,7 @@
-/* What the metadata of a Zarr array say: .zarray of version 2, zarr.json of version 3.
+/* Reads the metadata of a Zarr array: .zarray of version 2, zarr.json of version 3.
  *
- * Sources: zarr-specs, "Zarr storage specification version 2" and "Zarr core specification
- * version 3.0". */
+ * Sources: zarr-specs, "Zarr storage specification version 2" and "Zarr core specification version
+ * 3.0". */
 #ifndef DLR_ZARR_META_H
 #define DLR_ZARR_META_H
 #include "ir/base/arena.h"
@@ -11,23 +11,23 @@
 typedef struct {
     int version;
     bool swapped, fortran;
-    char separator; /* between the numbers in a chunk's name */
+    char separator; /* separates the numbers in a chunk's name */
     bool prefixed;  /* a chunk's name begins with "c" and the separator */
-    char fill[8];   /* as it would be stored */
+    char fill[8];   /* in its stored form */
     dlr_codec codec[DLR_MAX_CODECS];
     int codecs;
 } dlr_zarr_how;
 
 /* Reads the metadata of one array (`n` bytes; `path` is for messages) of that version into its
- * facts and how it is stored; name and attributes of version 2 are the caller's. What cannot be
- * read is a->refused. Errors (DL_INPUT): what is no metadata of an array. */
+ * facts and its storage; name and attributes of version 2 are set by the caller. a->refused
+ * describes arrays that cannot be read. Errors (DL_INPUT): the text is no metadata of an array. */
 bool dlr_zarr_array(dl_arena *arena, const char *text, size_t n, int version, const char *path,
                     dlr_array_facts *a, dlr_zarr_how *how, dl_error *err);
-/* Attributes of version 2, from .zattrs: adds them, and the axes that xarray names there; takes
- * a->fill away where they do not say that the array follows the CF conventions. */
+/* Reads attributes of version 2 from .zattrs: adds them, and the axes that xarray names there.
+ * Clears a->fill where they do not show that the array follows the CF conventions. */
 bool dlr_zarr_attributes(dl_arena *arena, const char *text, size_t n, const char *path,
                          dlr_array_facts *a, dl_error *err);
-/* What `node_type` of a zarr.json says. */
+/* The `node_type` of a zarr.json. */
 typedef enum { DLR_ZARR_OTHER, DLR_ZARR_GROUP, DLR_ZARR_ARRAY } dlr_zarr_node;
 bool dlr_zarr_node_of(dl_arena *arena, const char *text, size_t n, const char *path,
                       dlr_zarr_node *node, dl_error *err);
