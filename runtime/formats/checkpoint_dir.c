@@ -1,4 +1,4 @@
-/* The names in a directory of checkpoints. */
+/* Names in a directory of checkpoints. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -9,7 +9,7 @@
 
 #include "runtime/formats/checkpoint_internal.h"
 
-/* step-DIGITS followed by `suffix`: the step, or -1. */
+/* Parses step-DIGITS followed by `suffix`: the step, or -1. */
 static int64_t step_with(const char *name, const char *suffix) {
     if (strncmp(name, "step-", 5) != 0) return -1;
     const char *number = name + 5;
@@ -25,7 +25,7 @@ int64_t dlr_checkpoint_step(const char *name, bool *aside) {
     return *aside ? step_with(name, ".old") : step;
 }
 
-/* Falling steps; of one step, the one in place before the one put aside. */
+/* By descending step; of one step, the current one before the one that was moved aside. */
 static int newest_first(const void *a, const void *b) {
     const dlr_checkpoint_entry *x = a, *y = b;
     if (x->step != y->step) return x->step > y->step ? -1 : 1;
@@ -56,7 +56,7 @@ const char *dlr_checkpoint_target(dl_arena *arena, const char *dir, const char *
     ssize_t n = readlink(dl_format(arena, "%s/%s", dir, which), target, sizeof target - 1);
     if (n < 0) return NULL;
     target[n] = 0;
-    /* Ours are plain names; a link to anywhere else is not followed. */
+    /* our links are plain names; links to other places are not followed */
     return dlr_checkpoint_step(target, NULL) >= 0 ? dl_strdup(arena, target) : NULL;
 }
 
@@ -69,7 +69,7 @@ bool dlr_checkpoint_any(const char *dir) {
     return any;
 }
 
-/* The run whose checkpoints lie in `dir`, by its name; NULL: it is called otherwise. */
+/* The run whose checkpoints are in `dir`, by the folder's name; NULL: it has another name. */
 static const char *run_of(dl_arena *arena, const char *dir) {
     static const char name[] = "/checkpoints";
     size_t n = strlen(dir), tail = sizeof name - 1;

@@ -1,4 +1,4 @@
-/* What the writer and the reader of checkpoints share: names, and state.json. */
+/* Shared by the writer and the reader of checkpoints: names, and state.json. */
 #ifndef DLR_CHECKPOINT_INTERNAL_H
 #define DLR_CHECKPOINT_INTERNAL_H
 #include "ir/base/str.h"
@@ -6,18 +6,19 @@
 
 enum { DLR_STATE_VERSION = 1, DLR_STATE_MAX_BYTES = 64 << 20 };
 
-/* A file as state.json records it: NAME.safetensors, or of the name that ends with .json. */
+/* A file that state.json lists: NAME.safetensors, or the name itself if it ends with .json. */
 typedef dlr_checkpoint_file dlr_state_part;
 #define DLR_CHECKPOINT_INDEX "model.safetensors.index.json"
 char *dlr_checkpoint_path(dl_arena *arena, const char *checkpoint, const char *name);
-/* Whether that is such a name; of one of several files the part, as `n` bytes of the name, its
- * number and how many they are; else `of` is 0. */
+/* Whether this is a valid name. For one of several files: the part as the first `n` bytes of the
+ * name, its number and the number of files; otherwise `of` is 0. */
 bool dlr_checkpoint_parse_name(const char *name, size_t *n, int *number, int *of);
 
-/* state.json as text, its own checksum at the end. */
+/* Prints state.json, with its own checksum at the end. */
 void dlr_checkpoint_state_print(dl_buf *b, const dlr_state *state, const dlr_state_part *parts,
                                 int n_parts);
-/* The inverse; *sum: the checksum of its text. Errors: DL_INPUT naming the file and the fault. */
+/* Parses state.json; *sum: the checksum of its text. Errors: DL_INPUT naming the file and the
+ * fault. */
 bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *state,
                                dlr_state_part **parts, int *n_parts, uint64_t *sum, dl_error *err);
 
@@ -25,17 +26,18 @@ bool dlr_checkpoint_state_read(dl_arena *arena, const char *path, dlr_state *sta
 typedef struct {
     const char *name;
     int64_t step;
-    bool aside; /* step-N.old: replaced by another checkpoint of the same step, unless a crash came
-                   between */
+    bool aside; /* step-N.old: moved aside for another checkpoint of the same step, and not removed
+                   because of a crash */
 } dlr_checkpoint_entry;
 typedef DL_ARRAY(dlr_checkpoint_entry) dlr_checkpoint_list;
 
-/* The checkpoints in `dir`, newest first; those that were never finished (.tmp) in `dead` when it
- * is not NULL. Returns false with errno when the directory cannot be read. */
+/* Lists the checkpoints in `dir`, newest first, and unfinished ones (.tmp) in `dead` if it is not
+ * NULL. Returns false with errno when the directory cannot be read. */
 bool dlr_checkpoint_scan(dl_arena *arena, const char *dir, dlr_checkpoint_list *list,
                          dlr_checkpoint_list *dead);
-/* The step of a name step-N (with .old when `aside` is not NULL, which then says so), or -1. */
+/* The step of a name step-N, or -1. With `aside` not NULL step-N.old is allowed, too, and *aside is
+ * set. */
 int64_t dlr_checkpoint_step(const char *name, bool *aside);
-/* What the link dir/which names, or NULL. */
+/* The target of the link dir/which, or NULL. */
 const char *dlr_checkpoint_target(dl_arena *arena, const char *dir, const char *which);
 #endif

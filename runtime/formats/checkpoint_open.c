@@ -8,7 +8,7 @@
 #include "runtime/formats/checkpoint_internal.h"
 #include "runtime/formats/checksum.h"
 
-/* What the caller knows as one file. */
+/* A part, which the caller sees as one file. */
 typedef struct {
     const char *name;
     dlr_st_file *file;
@@ -17,13 +17,13 @@ typedef struct {
 struct dlr_checkpoint_private {
     dl_arena *arena;
     const dlr_checkpoint_readers *readers;
-    dlr_state_part *files; /* as state.json lists them */
+    dlr_state_part *files; /* as in state.json */
     int n_files;
     part *parts;
     int n_parts;
 };
 
-/* Reads a file through and compares size and checksum with what was recorded. */
+/* Reads a whole file and compares size and checksum with the recorded ones. */
 static bool verify(const char *path, dlr_st_written want, dl_error *err) {
     enum { PIECE = 1 << 20 };
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -49,15 +49,15 @@ static bool verify(const char *path, dlr_st_written want, dl_error *err) {
     return ok;
 }
 
-/* The one file of its name, or all of which it is one; true and nothing more for another than the
- * first of those. */
+/* Opens the part that file number i begins: one file, or several as one. Returns true without
+ * effect for a file that does not begin a part. */
 static bool open_part(dlr_checkpoint *c, int i, dl_error *err) {
     struct dlr_checkpoint_private *p = c->private;
     const char *name = p->files[i].name;
     size_t n, length;
     int number, of, other, others, found = 0;
     dlr_checkpoint_parse_name(name, &n, &number, &of);
-    if (name[n] == '.' || number > 1) return true; /* the index, which is for other programs */
+    if (name[n] == '.' || number > 1) return true; /* the index is for other programs */
     part *to = &p->parts[p->n_parts];
     to->name = dl_strndup(p->arena, name, n);
     if (of == 0) {
@@ -80,8 +80,8 @@ static bool open_part(dlr_checkpoint *c, int i, dl_error *err) {
     return to->file != NULL;
 }
 
-/* Reads through this rank's share of the files, and opens all. *fault: which one is not as it
- * should be, from 2; 1: another. */
+/* Verifies this rank's share of the files, and opens all. *fault: the faulty file, counted from 2;
+ * 1: another fault. */
 static bool open_files(dlr_checkpoint *c, int64_t *fault, dl_error *err) {
     struct dlr_checkpoint_private *p = c->private;
     int rank = p->readers ? p->readers->rank : 0, n = p->readers ? p->readers->n : 1;
@@ -99,8 +99,8 @@ static bool open_files(dlr_checkpoint *c, int64_t *fault, dl_error *err) {
     return true;
 }
 
-/* All ranks have the same state.json, or none has one, and hear what any has found. False with
- * *broken: they are no ranks of one run any more. */
+/* Checks that all ranks have the same state.json, or none has one, and exchanges the faults that
+ * they found. False with *broken: the ranks no longer work together. */
 static bool agree(const dlr_checkpoint *c, bool ok, uint64_t sum, int64_t fault, bool *broken,
                   dl_error *err) {
     const struct dlr_checkpoint_private *p = c->private;
@@ -134,8 +134,8 @@ static void close_files(dlr_checkpoint *c) {
     p->n_parts = p->n_files = 0;
 }
 
-/* What to try, in order: the link's target, then the older ones from the newest, then later ones,
- * which a crash before their commit or a given-up future left. */
+/* The candidates in order: the link's target, then older ones from the newest on, then later ones,
+ * which a crash before their commit or an abandoned run left. */
 static dlr_checkpoint_list order_candidates(dl_arena *arena, const dlr_checkpoint_list *all,
                                             const char *target) {
     dlr_checkpoint_list order = {0};
@@ -152,7 +152,7 @@ static dlr_checkpoint_list order_candidates(dl_arena *arena, const dlr_checkpoin
 
 typedef DL_ARRAY(const char *) text_list;
 
-/* Ranks that see other names do not share the file system. */
+/* Ranks that see different names do not share the file system. */
 static bool same_candidates(const dlr_checkpoint *c, const char *dir, bool there,
                             const dlr_checkpoint_list *list, dl_error *err) {
     const dlr_checkpoint_readers *r = c->private->readers;

@@ -35,8 +35,8 @@ static bool make_store(saver *s) {
     return dl_make_dirs(s->dir, 0755, s->err) && dl_sync_dir(parent(s->arena, s->dir), s->err);
 }
 
-/* Clears up after runs that died: unfinished directories go, and a checkpoint put aside whose
- * successor never came into place returns to it. */
+/* Cleans up after crashed runs: removes unfinished directories, and moves a checkpoint back that
+ * was moved aside if its successor was never published. */
 static bool tidy(saver *s) {
     dlr_checkpoint_list list = {0}, dead = {0};
     if (!dlr_checkpoint_scan(s->arena, s->dir, &list, &dead))
@@ -53,8 +53,8 @@ static bool tidy(saver *s) {
     return true;
 }
 
-/* A key given twice or a part's name that is none would only show when resuming: read the state as
- * that will. */
+/* Reads the state back as a resumed run will: a key given twice or an invalid part name would
+ * otherwise show only then. */
 static bool read_back(saver *s) {
     dlr_state state;
     dlr_state_part *parts;
@@ -78,7 +78,7 @@ static bool write_parts(saver *s, dlr_st_written *written) {
     return true;
 }
 
-/* The directory's last file: what it consists of. */
+/* Writes state.json, the directory's last file, which lists the others. */
 static bool write_state(saver *s, const dlr_checkpoint_file *files, int n) {
     dl_buf text = {0};
     dlr_checkpoint_state_print(&text, &s->content->state, files, n);
@@ -97,7 +97,8 @@ static bool write_files(saver *s) {
     return write_state(s, files, c->n_parts);
 }
 
-/* What other ranks have written must be here, too: else they write to another file system. */
+/* Checks that other ranks' files are here, too: otherwise those ranks write to another file
+ * system. */
 static bool find_files(saver *s, const dlr_checkpoint_file *files, int n) {
     for (int i = 0; i < n; i++) {
         const char *path = dlr_checkpoint_path(s->arena, s->tmp, files[i].name);
@@ -112,7 +113,7 @@ static bool find_files(saver *s, const dlr_checkpoint_file *files, int n) {
     return true;
 }
 
-/* The index of a part's files, with them among what the state vouches for. */
+/* Writes the index of a part's files, and adds it to the files that state.json lists. */
 static bool add_index(saver *s, dlr_checkpoint_file *files, int *n, const char *index) {
     size_t length = index ? strlen(index) : 0;
     dlr_checksum sum;
@@ -125,9 +126,9 @@ static bool add_index(saver *s, dlr_checkpoint_file *files, int *n, const char *
                          s->err);
 }
 
-/* Moves the finished directory into place. Another checkpoint of the same step (a second save at
- * one step, or one that a crash left without its link) is put aside first and removed when all is
- * done; the reader knows .old. */
+/* Renames the finished directory to its final name. Another checkpoint of the same step (a second
+ * save at one step, or one that a crash left without its link) is moved aside first and removed at
+ * the end; the reader knows .old. */
 static bool publish(saver *s) {
     const char *old = in_dir(s, s->name, ".old");
     if (access(s->path, F_OK) == 0) {
@@ -144,8 +145,8 @@ static bool point(saver *s, const char *which) {
     return dl_replace_link(in_dir(s, which, ""), s->name, s->err);
 }
 
-/* Under the name of a temporary first: a crash while the files go must not leave half a checkpoint
- * behind. */
+/* Removes a checkpoint, which is renamed to a temporary name first: a crash during the removal must
+ * not leave half a checkpoint. */
 static bool discard(saver *s, const char *name) {
     const char *path = in_dir(s, name, ""), *dying = in_dir(s, name, ".tmp");
     if (dlr_checkpoint_step(name, NULL) >= 0) {
@@ -183,10 +184,10 @@ static saver saver_of(dl_arena *arena, const char *dir, int64_t iteration,
     return s;
 }
 
-/* The temporary is whole (ok): it takes its place. Else it goes. */
+/* Publishes the temporary directory if it is complete (ok); otherwise removes it. */
 static bool finish(saver *s, bool ok) {
     if (!ok) {
-        dl_error ignored = {0}; /* the first fault is the one to report */
+        dl_error ignored = {0}; /* the first fault is the one that is reported */
         dl_remove_tree(s->tmp, &ignored);
     }
     return ok && publish(s) && point(s, "last") && (!s->content->is_best || point(s, "best")) &&
@@ -244,7 +245,8 @@ bool dlr_checkpoint_adopt(const char *dir, const dlr_checkpoint *c, bool is_best
     saver s = {.arena = arena, .dir = dir, .name = slash ? slash + 1 : c->path, .err = err};
     const char *last = dlr_checkpoint_target(arena, dir, "last"),
                *best = dlr_checkpoint_target(arena, dir, "best");
-    bool ok = dlr_checkpoint_step(s.name, NULL) < 0 || /* one put aside: the next save clears up */
+    /* a leftover is moved aside: the next save removes it */
+    bool ok = dlr_checkpoint_step(s.name, NULL) < 0 ||
               (((last && strcmp(last, s.name) == 0) || point(&s, "last")) &&
                (!is_best || (best && strcmp(best, s.name) == 0) || point(&s, "best")));
     dl_arena_free(arena);

@@ -1,4 +1,4 @@
-/* The names of a checkpoint's files, of which one part may have several. */
+/* The names of a checkpoint's files; a part may have several files. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,8 +10,8 @@ char *dlr_checkpoint_shard_name(dl_arena *arena, const char *part, int number, i
     return dl_format(arena, "%s-%05d-of-%05d", part, number, of);
 }
 
-/* A name becomes part of a path: nothing but letters, digits, underscores and those numbers may
- * lead there. */
+/* A name becomes part of a path. Only letters, digits, underscores and those numbers are
+ * allowed. */
 bool dlr_checkpoint_parse_name(const char *name, size_t *n, int *number, int *of) {
     static const char between[] = "-of-";
     const char *digits = "0123456789";

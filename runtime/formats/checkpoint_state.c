@@ -1,4 +1,4 @@
-/* state.json: the run's place, and the checksums that make damage visible. */
+/* state.json: the run's position, and the checksums that reveal damage. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,8 +7,8 @@
 #include "runtime/formats/checksum.h"
 #include "runtime/formats/json.h"
 
-/* The file's last member is the checksum of all text before it, so that state.json vouches for
- * itself too. */
+/* The file's last member is the checksum of all text before it, so that damage of state.json is
+ * detected, too. */
 static const char tail_format[] = ",\n  \"checksum\": \"%016llx\"\n}\n";
 enum { TAIL = 37 };
 
@@ -45,7 +45,7 @@ void dlr_checkpoint_state_print(dl_buf *b, const dlr_state *s, const dlr_state_p
     put_line(b, "epoch"), dl_putf(b, "%lld", (long long)s->epoch);
     put_line(b, "iteration"), dl_putf(b, "%lld", (long long)s->iteration);
     put_line(b, "position"), dl_putf(b, "%lld", (long long)s->position);
-    /* As text: many JSON readers keep only 53 bits of a number. */
+    /* A string, because many JSON readers keep only 53 bits of a number. */
     put_line(b, "seed"), dl_putf(b, "\"%llu\"", (unsigned long long)s->seed);
     put_line(b, "best_loss"), dlr_json_put_exact(b, s->best_loss);
     put_line(b, "epoch_loss"), dlr_json_put_exact(b, s->epoch_loss);
@@ -71,7 +71,7 @@ static bool read_int(const dlr_json *object, const char *key, int64_t *value) {
     return true;
 }
 
-/* A whole 64-bit number written as text. */
+/* Parses a 64-bit whole number that is stored as a string. */
 static bool read_u64(const dlr_json *object, const char *key, int base, uint64_t *value) {
     const dlr_json *v = dlr_json_get(object, key);
     if (!v || v->kind != DLR_JSON_STRING || !v->string[0]) return false;

@@ -14,7 +14,7 @@ static uint64_t word(const unsigned char *p) {
     return w;
 }
 
-/* The rotation carries high bits back down, where the next multiplication spreads them. */
+/* The rotation moves high bits down, where the next multiplication spreads them. */
 static uint64_t step(uint64_t lane, uint64_t w) {
     uint64_t h = (lane ^ w) * MULTIPLIER;
     return h << 29 | h >> 35;
@@ -55,8 +55,8 @@ uint64_t dlr_checksum_value(const dlr_checksum *sum) {
     uint64_t lane[4];
     memcpy(lane, sum->lane, sizeof lane);
     if (sum->n % STRIPE > 0) {
-        unsigned char last[STRIPE] = {
-            0}; /* the length, joined below, tells the padding from data */
+        /* the length, which is mixed in below, distinguishes padding from data */
+        unsigned char last[STRIPE] = {0};
         memcpy(last, sum->tail, sum->n % STRIPE);
         add_stripes(lane, last, 1);
     }

@@ -2,9 +2,9 @@
  * speed.
  *
  * Each step is a bijection of the lane for a fixed word and of the word for a fixed lane, and so is
- * the final join. Damage confined to one aligned 8-byte word, every flip of a single bit among it,
- * therefore always changes the sum; other damage goes unseen with a chance of about 2^-64. It is no
- * defence against an adversary. */
+ * the final join. Damage within one aligned 8-byte word, such as a flip of a single bit, therefore
+ * always changes the sum. Other damage stays undetected with a probability of about 2^-64. The
+ * checksum is not cryptographic. */
 #ifndef DLR_CHECKSUM_H
 #define DLR_CHECKSUM_H
 #include <stddef.h>
@@ -17,7 +17,7 @@ typedef struct {
 } dlr_checksum;
 
 void dlr_checksum_start(dlr_checksum *sum);
-/* Adds n bytes; how a stream is cut into calls does not matter. */
+/* Adds n bytes; the sum does not depend on how a stream is divided into calls. */
 void dlr_checksum_add(dlr_checksum *sum, const void *data, size_t n);
 /* The checksum of all bytes so far; more may follow. The same on every machine. */
 uint64_t dlr_checksum_value(const dlr_checksum *sum);

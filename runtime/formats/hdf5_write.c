@@ -5,17 +5,17 @@
 #include "ir/base/output.h"
 #include "ir/base/str.h"
 
-enum { ALIGN = 4096, LONGEST_NAME = 255, MOST_BYTES = 1 << 30 /* of headers */ };
+enum { ALIGN = 4096, LONGEST_NAME = 255, MOST_BYTES = 1 << 30 /* bytes of all headers */ };
 static const uint64_t undefined = UINT64_MAX;
 
 struct dlr_h5_file {
     dl_output *out;
     int n;
-    uint64_t *at; /* where each set's numbers begin */
+    uint64_t *at; /* file offset of each set's numbers */
     size_t *size; /* of an element */
 };
 
-/* ---- pieces ---- */
+/* ---- primitives ---- */
 
 static void put(dl_buf *b, uint64_t v, int bytes) {
     for (int i = 0; i < bytes; i++) {
@@ -55,8 +55,8 @@ static size_t size_of(dlr_h5_type t) { return t == DLR_H5_TEXT ? 1 : t == DLR_H5
 
 static void put_type(dl_buf *b, dlr_h5_type t, int64_t length) {
     if (t == DLR_H5_TEXT) {
-        put(b, 0x13, 1), put(b, 0x10, 3),
-            put(b, (uint64_t)length + 1, 4); /* ends with NUL, UTF-8 */
+        /* terminated by NUL, UTF-8 */
+        put(b, 0x13, 1), put(b, 0x10, 3), put(b, (uint64_t)length + 1, 4);
     } else if (t == DLR_H5_I64) {
         put(b, 0x10, 1), put(b, 0x08, 3), put(b, 8, 4), put(b, 0, 2), put(b, 64, 2);
     } else {
@@ -107,7 +107,7 @@ static void put_attribute(dl_buf *b, const dlr_h5_attribute *a) {
     dl_buf_free(&body), dl_buf_free(&type), dl_buf_free(&space);
 }
 
-/* Messages as an object header. */
+/* Appends messages as an object header. */
 static void put_header(dl_buf *b, const dl_buf *messages) {
     size_t from = b->n;
     dl_puts(b, "OHDR");
@@ -128,7 +128,7 @@ static void put_set(dl_buf *b, const dlr_h5_set *s, uint64_t data) {
     put_message(&all, 0x01, &body);
     body.n = 0, put_type(&body, s->type, 0);
     put_message(&all, 0x03, &body);
-    body.n = 0, put(&body, 3, 1), put(&body, 0x05, 1); /* room taken early, never filled */
+    body.n = 0, put(&body, 3, 1), put(&body, 0x05, 1); /* early allocation, no fill value */
     put_message(&all, 0x05, &body);
     body.n = 0, put(&body, 3, 1), put(&body, 1, 1), put(&body, data, 8), put(&body, bytes_of(s), 8);
     put_message(&all, 0x08, &body);
@@ -140,7 +140,8 @@ static void put_set(dl_buf *b, const dlr_h5_set *s, uint64_t data) {
 static void put_root(dl_buf *b, int n, const dlr_h5_set *sets, const uint64_t *at, int n_attributes,
                      const dlr_h5_attribute *attributes) {
     dl_buf all = {0}, body = {0};
-    put(&body, 0, 2), put(&body, undefined, 8), put(&body, undefined, 8); /* links stand here */
+    /* the links' messages follow */
+    put(&body, 0, 2), put(&body, undefined, 8), put(&body, undefined, 8);
     put_message(&all, 0x02, &body);
     body.n = 0, put(&body, 0, 2);
     put_message(&all, 0x0a, &body);
@@ -192,8 +193,8 @@ static bool check_sets(const char *path, int n, const dlr_h5_set *sets, dl_error
     return true;
 }
 
-/* Headers depend on where others lie only in the values of addresses, never in size: written twice,
- * the second time they are right. Returns where the file ends. */
+/* Appends all headers; returns the end of the file. The addresses in headers depend on the headers'
+ * sizes, which do not depend on the addresses: a second call writes the final values. */
 static uint64_t put_headers(dl_buf *b, dlr_h5_file *f, const dlr_h5_set *sets, int n_attributes,
                             const dlr_h5_attribute *attributes, uint64_t *header) {
     uint64_t end = 0;
@@ -230,7 +231,8 @@ dlr_h5_file *dlr_h5_open(const char *path, int n, const dlr_h5_set *sets, int n_
     uint64_t end = put_headers(&b, f, sets, n_attributes, attributes, header);
     f->out = dl_output_open(path, err);
     bool ok = f->out && dl_output_write_at(f->out, 0, b.at, b.n, err);
-    if (ok && end > b.n) ok = dl_output_write_at(f->out, end - 1, "", 1, err); /* its length */
+    if (ok && end > b.n)
+        ok = dl_output_write_at(f->out, end - 1, "", 1, err); /* sets the file's length */
     free(header);
     dl_buf_free(&b);
     if (ok) return f;

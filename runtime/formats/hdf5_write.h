@@ -1,9 +1,9 @@
-/* HDF5 files of contiguous data sets, written in pieces of any order.
+/* Writes HDF5 files of contiguous data sets, in pieces of any order.
  *
- * libhdf5 is not in the way: it writes in one process to one place, crashes where it gets no
- * memory, and does not say before it writes where numbers will lie. What stands in front of them is
- * written here, after the HDF5 File Format Specification Version 3.0 (The HDF Group): superblock 2,
- * object headers 2, links and attributes in them. libhdf5 reads such files since 1.8. */
+ * It does not use libhdf5, which writes from one process to one place, crashes where it gets no
+ * memory, and does not reveal where numbers will lie before it writes them. The headers follow the
+ * HDF5 File Format Specification Version 3.0 (The HDF Group): superblock 2, object headers 2, links
+ * and attributes in them. libhdf5 reads such files since 1.8. */
 #ifndef DLR_HDF5_WRITE_H
 #define DLR_HDF5_WRITE_H
 #include "ir/base/arena.h"
@@ -16,19 +16,19 @@ typedef enum {
     DLR_H5_F32,
     DLR_H5_F64,
     DLR_H5_I64,
-    DLR_H5_TEXT /* of attributes: one string */
+    DLR_H5_TEXT /* for attributes: one string */
 } dlr_h5_type;
-enum { DLR_H5_RANK = 8, DLR_H5_ATTRIBUTE = 60000 /* bytes of a value, at most */ };
+enum { DLR_H5_RANK = 8, DLR_H5_ATTRIBUTE = 60000 /* most bytes of an attribute's value */ };
 
 typedef struct {
     const char *name;
     dlr_h5_type type;
-    int64_t n;        /* numbers, along one axis; -1: a single one. TEXT: bytes */
+    int64_t n;        /* number of values, along one axis; -1: a scalar. TEXT: bytes */
     const void *data; /* doubles for F32, too */
 } dlr_h5_attribute;
 
 typedef struct {
-    const char *name; /* a link of the file's root: 1 to 255 bytes without '/' */
+    const char *name; /* a link of the root group: 1 to 255 bytes without '/' */
     dlr_h5_type type;
     int rank;
     int64_t dims[DLR_H5_RANK];
@@ -38,15 +38,15 @@ typedef struct {
 
 typedef struct dlr_h5_file dlr_h5_file;
 
-/* Begins a file, whose numbers are zero where nothing will be written (ir/base/output.h says what a
- * file may replace). Errors: dl_output_open's; DL_INPUT for names, values and sizes that such a
- * file cannot hold. */
+/* Creates a file, whose numbers are zero where nothing is written (ir/base/output.h defines which
+ * files may be replaced). Errors: dl_output_open's; DL_INPUT for names, values and sizes that such
+ * a file cannot hold. */
 dlr_h5_file *dlr_h5_open(const char *path, int n_sets, const dlr_h5_set *sets, int n_attributes,
                          const dlr_h5_attribute *attributes, dl_error *err);
-/* Elements first .. first + n - 1 of a set, row-major. Errors: DL_IO. */
+/* Writes elements first .. first + n - 1 of a set, row-major. Errors: DL_IO. */
 bool dlr_h5_write(dlr_h5_file *f, int set, int64_t first, int64_t n, const void *data,
                   dl_error *err);
-/* Makes it durable under its name and frees it. Errors: DL_IO. */
+/* Makes the file durable under its name and frees `f`. Errors: DL_IO. */
 bool dlr_h5_commit(dlr_h5_file *f, dl_error *err);
 void dlr_h5_discard(dlr_h5_file *f); /* NULL is fine */
 #endif

@@ -5,13 +5,13 @@
 #include "runtime/formats/json.h"
 #include "runtime/formats/utf8.h"
 
-enum { MAX_NUMBER = 400 }; /* characters; the longest double written out has fewer */
+enum { MAX_NUMBER = 400 }; /* characters; the longest decimal form of a double has fewer */
 
 typedef struct {
     const char *begin, *p, *end, *name;
     dl_arena *arena;
-    dlr_json_limits left; /* values still allowed; depth is handed down the recursion */
-    bool bare;            /* NaN and infinities are numbers */
+    dlr_json_limits left; /* remaining number of values; depth is passed down the recursion */
+    bool bare;            /* accept NaN and infinities as numbers */
     dl_error *err;
 } reader;
 
@@ -43,7 +43,7 @@ static bool read_hex4(reader *r, unsigned *unit) {
     return true;
 }
 
-/* Behind "\u": one code point, of which those above U+FFFF are written as a pair. */
+/* Reads the digits after "\u": one code point; code points above U+FFFF are written as a pair. */
 static bool read_unicode(reader *r, unsigned *code) {
     unsigned low;
     if (!read_hex4(r, code)) return false;
@@ -76,8 +76,8 @@ static bool read_escape(reader *r, char **out) {
     return true;
 }
 
-/* Behind the opening quote. An escape is never shorter than what it stands for, so the raw length
- * is enough room. */
+/* Reads a string after the opening quote. An escape is never shorter than its value, so the raw
+ * length is enough space. */
 static const char *read_string(reader *r) {
     const char *close = r->p;
     while (close < r->end && *close != '"') close += *close == '\\' && close + 1 < r->end ? 2 : 1;
@@ -131,8 +131,8 @@ static bool read_number(reader *r, dlr_json *v) {
         *v = (dlr_json){.kind = DLR_JSON_INT, .integer = strtoll(text, NULL, 10)};
         return true;
     }
-    /* Up to 18 characters always fit; of the 19- and 20-digit integers those that come back the
-     * same do. */
+    /* Up to 18 characters always fit; 19- and 20-digit integers are checked by converting them
+     * back. */
     long long exact = whole && length <= 20 ? strtoll(text, NULL, 10) : 0;
     char back[32];
     snprintf(back, sizeof back, "%lld", exact);

@@ -31,7 +31,7 @@ void dlr_json_put_exact(dl_buf *b, double v) {
         dl_puts(b, isnan(v) ? "\"nan\"" : v > 0 ? "\"inf\"" : "\"-inf\"");
 }
 
-/* Depth is that of the reader's limits. */
+/* The recursion is bounded by the reader's limit of depth. */
 void dlr_json_put(dl_buf *b, const dlr_json *v) {
     switch (v->kind) {
     case DLR_JSON_NULL: dl_puts(b, "null"); return;

@@ -14,10 +14,10 @@
 #include "runtime/formats/terminal.h"
 
 static struct {
-    pthread_mutex_t
-        lock; /* guards the file; held over both writes, so that both have the same order */
+    /* guards the file; held over both writes, so that both outputs have the same order */
+    pthread_mutex_t lock;
     int fd;
-    int failed; /* errno of the first line that the file did not take */
+    int failed; /* errno of the first line that could not be written to the file */
     char *path;
     atomic_int level;
     atomic_bool quiet, unnamed;
@@ -53,8 +53,8 @@ void dlr_log(dlr_log_level level, const char *format, ...) {
     int n = vasprintf(&message, format, ap);
     va_end(ap);
     if (n < 0) dl_no_memory(0);
-    pthread_mutex_lock(
-        &sink.lock); /* the time is taken under it: lines stand in the order of their times */
+    /* the time is taken under the lock: lines are in the order of their times */
+    pthread_mutex_lock(&sink.lock);
     put_time(&line);
     dl_putf(&line, atomic_load(&sink.unnamed) ? " %s " : " - root - %s - ", level_names[level]);
     dl_put_foreign(&line, DL_IN_LINE, message);

@@ -29,7 +29,7 @@ static verdict judge(const char *line, size_t n, int64_t iteration) {
     return v;
 }
 
-/* Rewrites the file with only the lines that stay; leaves it alone when all do. */
+/* Rewrites the file with only the kept lines; does nothing when all are kept. */
 static bool repair_file(dlr_metrics *m, int64_t iteration, dlr_metrics_repair *repair,
                         dl_error *err) {
     if (access(m->path, F_OK) != 0) return true;
@@ -62,9 +62,8 @@ dlr_metrics *dlr_metrics_open(const char *path, int64_t iteration, dlr_metrics_r
     if (ok) {
         m->fd = dl_append_open(path, iteration < 0 ? DL_APPEND_NEW : DL_APPEND, err);
         ok = m->fd >= 0;
-        if (ok)
-            m->end =
-                lseek(m->fd, 0, SEEK_END); /* a device or FIFO has none; it is never cut back */
+        /* a device or FIFO has no size; it is never truncated */
+        if (ok) m->end = lseek(m->fd, 0, SEEK_END);
     }
     if (repair) *repair = done;
     if (ok) return m;

@@ -18,7 +18,7 @@ static void put_duration(dl_buf *b, double seconds) {
         dl_putf(b, "%ld:%02ld", s / 60, s % 60);
 }
 
-/* samples a second, loss, time left: what is known of them, each behind `gap`. */
+/* Appends samples per second, loss, time left, as far as they are known, each after `gap`. */
 static void put_figures(dl_buf *b, const dlr_progress *p, double t, const char *gap) {
     double elapsed = t - p->started;
     if (elapsed > 0) dl_putf(b, "%s%.3g samples/s", gap, (double)p->samples / elapsed);
@@ -49,8 +49,8 @@ static void draw_bar(const dlr_progress *p, double t) {
     dl_putf(&tail, " %lld", (long long)p->done);
     if (p->total > 0) dl_putf(&tail, "/%lld", (long long)p->total);
     put_figures(&tail, p, t, "  ");
-    /* The last column stays empty: some terminals wrap there. Too narrow: first the bar goes, then
-     * the end is cut. */
+    /* The last column stays empty, since some terminals wrap there. On a narrow terminal the bar is
+     * dropped first, then the end is cut. */
     int room = dlr_terminal_width() - 1, left = room - (int)(head.n + tail.n) - 2;
     dl_puts(&line, head.at);
     if (p->total > 0 && left >= LEAST_BAR) put_bar(&line, p, left, dlr_terminal_has_colour());

@@ -91,7 +91,7 @@ bool dlr_pb_next(dlr_pb_view *m, dlr_pb_field *f) {
     case LENGTH: return take_varint(m, &n) && take_bytes(m, n, &f->bytes);
     case FIXED64: return take_bytes(m, 8, &fixed);
     case FIXED32: return take_bytes(m, 4, &fixed);
-    default: return false; /* groups, which proto3 does not have */
+    default: return false; /* groups, which proto3 lacks */
     }
 }
 

@@ -6,11 +6,11 @@
 #include "runtime/formats/json.h"
 #include "runtime/formats/stored_internal.h"
 
-/* A tensor needs about ten JSON values: room for 150,000 tensors, and a bound on what a hostile
- * header costs. */
+/* A tensor needs about ten JSON values: enough for 150,000 tensors, and a bound on the cost of a
+ * malicious header. */
 enum { MAX_VALUES = 1500000, MAX_DEPTH = 8 };
 
-/* The header's text, checked for its length; NULL: failed. */
+/* The header's text; its length is checked. NULL: failed. */
 static char *read_header(dlr_st_file *f, uint64_t *n, dl_error *err) {
     struct dlr_st_private *p = f->private;
     if (p->size < 8)
@@ -67,7 +67,7 @@ static bool read_dtype(const dlr_st_file *f, const dlr_json *dtype, dlr_st_tenso
                    f->path, t->name, dtype->string);
 }
 
-/* One entry of the header; its first and last offset in `span`. */
+/* Reads one entry of the header; `span` gets its first and last offset. */
 static bool read_entry(const dlr_st_file *f, const char *name, const dlr_json *entry,
                        dlr_st_tensor *t, uint64_t span[2], dl_error *err) {
     const struct dlr_st_private *p = f->private;
@@ -106,12 +106,12 @@ static int by_place(const void *a, const void *b) {
     const dlr_st_tensor *x = a, *y = b;
     const unsigned char *px = x->data, *py = y->data;
     if (px != py) return px < py ? -1 : 1;
-    return (x->bytes > y->bytes) -
-           (x->bytes < y->bytes); /* empty tensors before the one that starts there */
+    /* empty tensors come before the one that starts at the same offset */
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* In the order of their places, each tensor must start where the one before ended, and the last end
- * with the file. */
+/* Checks, in the order of offsets, that each tensor starts where the previous one ends, and that
+ * the last ends with the file. */
 static bool check_places(const dlr_st_file *f, dl_error *err) {
     const struct dlr_st_private *p = f->private;
     const unsigned char *next = p->map + p->data, *end = p->map + p->size;

@@ -1,7 +1,8 @@
 #include "runtime/formats/json.h"
 #include "runtime/formats/stored_internal.h"
 
-/* Stable, by falling element size: each tensor then starts at a multiple of its element's size. */
+/* A stable order by descending element size: each tensor then starts at a multiple of its element's
+ * size. */
 static int *order_by_width(dl_arena *arena, const dlr_st_content *c) {
     int *order = DL_NEWS(arena, int, c->n), n = 0;
     for (size_t size = 8; size > 0; size /= 2)
@@ -24,7 +25,7 @@ static bool put_tensor_entry(dl_buf *b, const dlr_st_tensor *t, uint64_t *at, dl
     return true;
 }
 
-/* The header with its length in front, padded. */
+/* Builds the header, with its length in front, padded. */
 static bool build_header(dl_arena *arena, const dlr_st_content *c, const int *order, dl_buf *b,
                          const char *path, dl_error *err) {
     uint64_t at = 0, n;
@@ -41,7 +42,7 @@ static bool build_header(dl_arena *arena, const dlr_st_content *c, const int *or
     for (int i = 0; i < c->n; i++)
         if (!put_tensor_entry(b, &c->tensors[order[i]], &at, err)) return false;
     dl_puts(b, "}");
-    /* A name given twice is the caller's fault; the reader's own look at the header finds it. */
+    /* A name given twice is the caller's error; parsing the header finds it. */
     dl_error fault = {0};
     if (!dlr_json_parse(arena, b->at + 8, b->n - 8, (dlr_json_limits){8, INT32_MAX}, path, &fault))
         return dl_fail(err, DL_INTERNAL, "%s", fault.message);

@@ -4,8 +4,8 @@
 
 enum { BLOCK = 64, ROUNDS = 64 };
 
-/* The first 32 bits behind the point of the cube roots of the first 64 primes; below, of the square
- * roots of 8. */
+/* The first 32 fractional bits of the cube roots of the first 64 primes; below, of the square roots
+ * of the first 8. */
 static const uint32_t cubes[ROUNDS] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -22,7 +22,7 @@ static uint32_t load_big(const unsigned char *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* One block of 64 bytes into the eight words (FIPS 180-4, 6.2.2; a to h are s[0] to s[7]). */
+/* Processes one block of 64 bytes (FIPS 180-4, 6.2.2; a to h are s[0] to s[7]). */
 static void take_block(uint32_t state[8], const unsigned char *block) {
     uint32_t w[ROUNDS], s[8];
     for (int t = 0; t < 16; t++) w[t] = load_big(block + 4 * t);
@@ -51,7 +51,8 @@ void dlr_sha256(const void *data, size_t n, char hex[65]) {
     const unsigned char *p = data;
     size_t left = n;
     for (; left >= BLOCK; left -= BLOCK, p += BLOCK) take_block(state, p);
-    unsigned char end[2 * BLOCK] = {0}; /* the rest, a bit of 1, zeros, and the length in bits */
+    /* the remaining bytes, a bit of 1, zeros, and the length in bits */
+    unsigned char end[2 * BLOCK] = {0};
     size_t bytes = left + 9 > BLOCK ? 2 * BLOCK : BLOCK;
     memcpy(end, p, left);
     end[left] = 0x80;

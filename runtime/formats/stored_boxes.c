@@ -1,18 +1,19 @@
-/* Tensors that lie in boxes of others, in one file or several: regions of the whole, copied out. */
+/* Copies regions of tensors that consist of boxes, in one file or several. */
 #include <stdlib.h>
 
 #include "runtime/formats/stored_internal.h"
 
-/* What a box has of the wanted elements: of the region's row-major order, runs that lie side by
- * side in both. */
+/* The intersection of a box with the wanted elements, as runs: in the region's row-major order,
+ * contiguous in the region and in the box. */
 typedef struct {
     const dlr_st_box *box;
-    int rank, outer;                      /* axes in front of those that a run has */
-    int64_t low[DLR_ST_MAX_RANK];         /* of the whole, both: the first, */
-    int64_t n[DLR_ST_MAX_RANK];           /* and how many along each axis */
-    int64_t region[DLR_ST_MAX_RANK];      /* elements from one to the next along an axis, there */
-    int64_t inside[DLR_ST_MAX_RANK];      /* and in the box */
-    int64_t region_first, box_first, run; /* element numbers of the first run; elements of each */
+    int rank, outer;                 /* number of axes before those that a run covers */
+    int64_t low[DLR_ST_MAX_RANK];    /* of the whole tensor: the first index, */
+    int64_t n[DLR_ST_MAX_RANK];      /* and the extent along each axis */
+    int64_t region[DLR_ST_MAX_RANK]; /* strides in elements in the region */
+    int64_t inside[DLR_ST_MAX_RANK]; /* and in the box */
+    /* element offsets of the first run; elements of each run */
+    int64_t region_first, box_first, run;
 } overlap;
 
 static void find_strides(int rank, const int64_t *shape, int64_t *stride) {
@@ -20,8 +21,8 @@ static void find_strides(int rank, const int64_t *shape, int64_t *stride) {
     for (int i = rank - 1; i >= 0; i--) stride[i] = n, n *= shape[i];
 }
 
-/* False: the box has none of the region's elements first .. first + n - 1. Along the first axis
- * what lies in front of and behind those is left out; what else is no part of them is found run by
+/* Intersects a box with the region's elements first .. first + n - 1; false: they are disjoint.
+ * Only the first axis is clipped to the wanted range; other unwanted elements are removed run by
  * run. */
 static bool find_overlap(const dlr_st_tensor *t, const dlr_st_box *box, int64_t n, overlap *o) {
     const dlr_st_joined *j = t->joined;
@@ -49,10 +50,10 @@ static bool find_overlap(const dlr_st_tensor *t, const dlr_st_box *box, int64_t 
     return true;
 }
 
-/* One run after the other, clipped to the wanted elements: where it begins among those, in the box,
- * and how long it is. */
+/* Iterates over runs, clipped to the wanted elements: begin among those, begin in the box,
+ * length. */
 typedef struct {
-    int64_t at[DLR_ST_MAX_RANK]; /* along the outer axes, from o->low */
+    int64_t at[DLR_ST_MAX_RANK]; /* index along the outer axes, from o->low */
     bool begun;
     int64_t to, from, n;
 } run;
@@ -70,7 +71,7 @@ static bool next_run(const overlap *o, int64_t first, int64_t n, run *r) {
             in_region += r->at[k] * o->region[k], in_box += r->at[k] * o->inside[k];
         int64_t end = in_region + o->run < first + n ? in_region + o->run : first + n,
                 skip = first - in_region;
-        if (in_region >= first + n) return false; /* they rise */
+        if (in_region >= first + n) return false; /* begins of runs only rise */
         if (skip < 0) skip = 0;
         if (in_region + skip >= end) continue;
         r->to = in_region + skip - first, r->from = in_box + skip, r->n = end - in_region - skip;
@@ -78,8 +79,8 @@ static bool next_run(const overlap *o, int64_t first, int64_t n, run *r) {
     }
 }
 
-/* The wanted elements of one box: run by run from the file, or, where they are several and not far
- * apart, out of what lies between the first and the last. */
+/* Copies the wanted elements of one box: run by run from the file, or, where runs are several and
+ * close together, from one read that covers the first to the last. */
 static bool copy_box(const dlr_st_tensor *t, const dlr_st_box *box, int64_t n, size_t size,
                      char *dst, dl_error *err) {
     overlap o;

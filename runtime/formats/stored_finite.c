@@ -1,12 +1,12 @@
-/* Values that are not finite: those whose exponent is all ones. */
+/* Finds values that are not finite: their exponent is all ones. */
 #include <string.h>
 
 #include "runtime/formats/stored_internal.h"
 
 enum { BLOCK = 1024 };
 
-/* By blocks without a branch inside, which the compiler turns into vectors; then the one value in
- * its block. */
+/* Scans blocks without a branch inside, which the compiler vectorizes; then finds the value in its
+ * block. */
 #define SCAN(name, T, exponent)                                                                    \
     static int64_t name(const char *data, int64_t n, bool *nan) {                                  \
         for (int64_t at = 0; at < n; at += BLOCK) {                                                \

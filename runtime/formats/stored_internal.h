@@ -1,4 +1,4 @@
-/* What the formats of stored tensors share. */
+/* Shared by the formats of stored tensors. */
 #ifndef DLR_STORED_INTERNAL_H
 #define DLR_STORED_INTERNAL_H
 #include "ir/base/output.h"
@@ -12,21 +12,21 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 /* Bytes of the data by shape and type; false for a negative size or more than 2^63 bytes. */
 bool dlr_st_size(const dlr_st_tensor *tensor, uint64_t *bytes);
-/* The first of n values that is not finite, or -1; always -1 for integers. *nan tells NaN from
- * infinity. */
+/* The index of the first of n values that is not finite, or -1; always -1 for integers. *nan
+ * distinguishes NaN from infinity. */
 int64_t dlr_st_find_not_finite(dlr_st_dtype dtype, const void *data, int64_t n, bool *nan);
 
-/* A tensor's name without what DLR_ST_STRIP drops in front of it. */
+/* A tensor's name without the prefixes that DLR_ST_STRIP drops. */
 const char *dlr_st_bare_name(const char *name);
 
-/* dlr_st_load of a tensor that one file holds, in no boxes; the tensors of boxes are such. */
+/* dlr_st_load of a tensor in one file, without boxes; each box is such a tensor. */
 bool dlr_st_load_unjoined(const dlr_st_file *file, const dlr_st_tensor *tensor, void *dst,
                           dl_error *err);
-/* dlr_st_load of one that lies in boxes. */
+/* dlr_st_load of a tensor that consists of boxes. */
 bool dlr_st_join(const dlr_st_tensor *tensor, void *dst, dl_error *err);
-/* What lies within this many bytes is read at once and picked from. */
+/* Runs within this many bytes are read together and then copied out. */
 enum { DLR_ST_WINDOW = 64 << 20 };
-/* Sorts the file's names for dlr_st_find. Errors: DL_INPUT where one is there twice. */
+/* Sorts the file's names for dlr_st_find. Errors: DL_INPUT for a name that occurs twice. */
 bool dlr_st_index_names(dlr_st_file *file, dlr_st_flags flags, dl_error *err);
 
 /* ---- Reading ---- */
@@ -34,59 +34,58 @@ bool dlr_st_index_names(dlr_st_file *file, dlr_st_flags flags, dl_error *err);
 struct dlr_torch_value;
 
 struct dlr_st_private {
-    dl_arena *arena; /* holds the file's description too */
+    dl_arena *arena; /* also holds the file's description */
     int fd;
     unsigned char *map;
-    uint64_t size, data; /* of the file; where the data of safetensors start */
+    uint64_t size, data; /* size of the file; offset of the data in safetensors files */
     dlr_st_tensor *tensors;
     int *by_name;
-    const struct dlr_torch_value *root; /* all that a file of PyTorch's says */
-    struct dlr_torch_sums *sums;        /* its checksums; NULL: it has none */
-    dlr_st_file **files;                /* of several as one (fd: -1) */
+    const struct dlr_torch_value *root; /* the whole content of a PyTorch file */
+    struct dlr_torch_sums *sums;        /* its checksums; NULL: none */
+    dlr_st_file **files;                /* the files of a joined file (fd: -1) */
     int n_files;
 };
 
-/* Reads what a file says of its tensors: private->tensors, n, metadata; names need not be unique
- * yet. */
+/* Reads a file's description: private->tensors, n, metadata; names need not be unique yet. */
 typedef bool dlr_st_describe(dlr_st_file *file, dl_error *err);
 dlr_st_describe dlr_safetensors_describe, dlr_torch_describe;
-/* Whether a file that begins with these n bytes is PyTorch's, of any age. */
+/* Whether a file that begins with these n bytes is PyTorch's, of any version. */
 bool dlr_torch_begins(const unsigned char *head, size_t n);
 
-/* Whether the entry of a PyTorch's file in which the byte `at` lies has its checksum; true of other
- * files. Errors: DL_INPUT, DL_IO, DL_RESOURCE. */
+/* Checks the checksum of the PyTorch file's entry that contains byte `at`; true for other files.
+ * Errors: DL_INPUT, DL_IO, DL_RESOURCE. */
 bool dlr_torch_check(const dlr_st_file *file, int64_t at, dl_error *err);
 
 /* ---- Writing ---- */
 
-/* A file on its way out, in one pass: each block is summed while it is in the cache, and then
- * written. */
+/* A file that is being written, in one pass: each block is added to the checksum while it is in the
+ * cache, and then written. */
 typedef struct {
     const char *path;
     const dlr_st_content *content;
     dl_output *out;
     dlr_checksum sum;       /* sum.n: bytes so far */
-    bool counts_crc;        /* `crc` is wanted */
-    uint32_t crc;           /* zip's, of all bytes since it was set to 0 */
-    const char *not_finite; /* the first such tensor */
+    bool counts_crc;        /* compute `crc`, too */
+    uint32_t crc;           /* zip's CRC-32 of all bytes since it was set to 0 */
+    const char *not_finite; /* the first tensor with a value that is not finite */
     void *buffer;           /* a piece of a tensor */
     dl_error *err;
 } dlr_st_stream;
 
-/* stored_stream.c, which the formats call. */
+/* stored_stream.c, called by the formats. */
 bool dlr_st_put(dlr_st_stream *s, const void *data, uint64_t n);
-/* The data of tensor number `index`, row-major. */
+/* Writes the data of tensor number `index`, row-major. */
 bool dlr_st_put_tensor(dlr_st_stream *s, int index);
 
-/* Puts a whole file of one format; `arena` is freed behind it. */
+/* Writes a whole file of one format; `arena` is freed after it. */
 typedef bool dlr_st_format(dlr_st_stream *s, dl_arena *arena, const void *ctx);
 dlr_st_format dlr_safetensors_put;
-/* dlr_st_write in a given format. `ctx` is handed to it. */
+/* dlr_st_write in a given format. `ctx` is passed to it. */
 bool dlr_st_write_as(const char *path, const dlr_st_content *content, dlr_st_format *format,
                      const void *ctx, dlr_st_written *written, dl_error *err);
-/* A file of PyTorch's with the content as an OrderedDict, a state_dict. */
+/* Writes a PyTorch file with the content as an OrderedDict, a state_dict. */
 bool dlr_torch_write_state(const char *path, const dlr_st_content *content, dlr_st_written *written,
                            dl_error *err);
-/* Whether shape and rank of a tensor to be written are valid; its bytes. Errors: DL_INTERNAL. */
+/* Checks shape and rank of a tensor to be written; computes its bytes. Errors: DL_INTERNAL. */
 bool dlr_st_check_shape(const dlr_st_tensor *tensor, uint64_t *bytes, dl_error *err);
 #endif

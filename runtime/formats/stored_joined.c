@@ -1,4 +1,4 @@
-/* Several files of tensors as one. */
+/* Opens several files of tensors as one. */
 #include <stdlib.h>
 
 #include "runtime/formats/json.h"
@@ -6,7 +6,7 @@
 
 typedef DL_ARRAY(dlr_st_box) box_list;
 
-/* Where the file's tensors begin in their wholes; NULL: at the beginning. */
+/* The offsets of the file's tensors in their wholes; NULL: the file has none. */
 static bool read_offsets(dl_arena *arena, const dlr_st_file *f, const dlr_json **offsets,
                          dl_error *err) {
     const char *text = dlr_st_metadata(f, DLR_ST_BOXES);
@@ -43,7 +43,7 @@ static bool collect(dl_arena *arena, const dlr_st_file *f, box_list *list, dl_er
     return true;
 }
 
-/* By name, of one by where they begin. */
+/* By name; boxes of one name by their offsets. */
 static int by_name(const void *a, const void *b) {
     const dlr_st_box *x = a, *y = b;
     int c = strcmp(x->tensor->name, y->tensor->name);
@@ -60,7 +60,7 @@ static bool overlaps(const dlr_st_box *a, const dlr_st_box *b) {
     return true;
 }
 
-/* The whole of n boxes: they are of one type and cover it, each element once. */
+/* Joins n boxes to a whole: they must have one type and cover each element once. */
 static bool make_whole(dl_arena *arena, const dlr_st_file *f, const dlr_st_box *boxes, int n,
                        dlr_st_tensor *t, dl_error *err) {
     const dlr_st_tensor *first = boxes[0].tensor;
@@ -114,7 +114,7 @@ dlr_st_file *dlr_st_open_joined(const char *const *paths, int n, const char *nam
     f->private = DL_NEW(arena, struct dlr_st_private);
     *f->private = (struct dlr_st_private){
         .arena = arena, .fd = -1, .files = DL_NEWS(arena, dlr_st_file *, n)};
-    /* names as they stand in the files, for what those say of them */
+    /* names as in the files, for looking up their metadata */
     for (int i = 0; i < n; i++, f->private->n_files++)
         if (!(f->private->files[i] = dlr_st_open(paths[i], flags & ~DLR_ST_STRIP, err))) break;
     if (f->private->n_files == n && join_all(f, flags, err)) return f;

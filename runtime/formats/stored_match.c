@@ -1,5 +1,4 @@
-/* What a program does with a file it opened: floats of any width, and the comparison with what a
- * model wants. */
+/* Loads floats of any width, and compares a file with a model's tensors. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -111,9 +110,9 @@ void dlr_st_compare(dl_arena *arena, const dlr_st_file *f, const dlr_st_tensor *
     }
 }
 
-enum { ROOM = 700 /* of a message, beside the name of what differs */ };
+enum { ROOM = 700 /* most bytes of a message in addition to the name of the compared object */ };
 
-/* How many of them a message has room for. */
+/* The number of differences that a message has space for. */
 static int count_fitting(const dlr_differences *list) {
     size_t used = 0;
     for (int i = 0; i < list->n; i++)

@@ -1,4 +1,4 @@
-/* Files of stored tensors, whatever their format: opening, finding, copying out. */
+/* Opens, searches and loads files of stored tensors of any format. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,7 +24,7 @@ static int by_name(const void *a, const void *b, void *tensors) {
     return strcmp(t[*(const int *)a].name, t[*(const int *)b].name);
 }
 
-/* Names were unique in the file, but need not be after stripping. */
+/* Names are unique in the file, but need not be after stripping. */
 bool dlr_st_index_names(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
     f->tensors = f->private->tensors;
     for (int i = 0; i < f->n && flags & DLR_ST_STRIP; i++)
@@ -40,7 +40,7 @@ bool dlr_st_index_names(dlr_st_file *f, dlr_st_flags flags, dl_error *err) {
     return true;
 }
 
-/* The reader of a file's format, by how it begins; NULL: failed. */
+/* The reader of a file's format, by its first bytes; NULL: failed. */
 static dlr_st_describe *find_format(const dlr_st_file *f, dl_error *err) {
     unsigned char head[16];
     size_t n = f->private->size < sizeof head ? (size_t)f->private->size : sizeof head;

@@ -1,5 +1,5 @@
-/* A file of stored tensors on its way out, whatever its format: bytes and tensors into the stream,
- * and the file whole or not at all. */
+/* Writes a file of stored tensors of any format: bytes and tensors to the stream, and the file
+ * atomically. */
 #include <stdlib.h>
 #include <zlib.h>
 
@@ -25,7 +25,7 @@ bool dlr_st_check_shape(const dlr_st_tensor *t, uint64_t *bytes, dl_error *err) 
            dl_fail(err, DL_INTERNAL, "the tensor '%s' has no valid shape", t->name);
 }
 
-/* The name of a value that is not finite, and where it is: "nan at [3, 0]". */
+/* Appends the value's name and index: "nan at [3, 0]". */
 static void put_not_finite(dl_buf *b, const dlr_st_tensor *t, int64_t element, const char *value) {
     int64_t at[DLR_ST_MAX_RANK];
     for (int i = t->rank - 1; i >= 0; i--) at[i] = element % t->shape[i], element /= t->shape[i];
@@ -34,7 +34,7 @@ static void put_not_finite(dl_buf *b, const dlr_st_tensor *t, int64_t element, c
     if (t->rank > 0) dl_puts(b, "]");
 }
 
-/* Remembers the first tensor with a value that is not finite; fails where there may be none. */
+/* Records the first tensor with a value that is not finite; fails where that is an error. */
 static bool test_finite(dlr_st_stream *s, const dlr_st_tensor *t, int64_t first, int64_t n,
                         const void *data, bool must) {
     if (s->not_finite) return true;

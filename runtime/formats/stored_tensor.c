@@ -1,4 +1,4 @@
-/* Stored tensors without a file: their element types, sizes and parts. */
+/* Element types, sizes and parts of stored tensors. */
 #include "runtime/formats/stored_internal.h"
 
 static const struct {
@@ -20,7 +20,7 @@ bool dlr_st_size(const dlr_st_tensor *t, uint64_t *bytes) {
         if (t->shape[i] < 0) return false;
         empty = empty || t->shape[i] == 0;
     }
-    /* A size of 0 makes the product 0 however large the others are. */
+    /* A size of 0 makes the product 0 however large the other sizes are. */
     for (int i = 0; i < t->rank && !empty; i++)
         if (__builtin_mul_overflow(n, t->shape[i], &n)) return false;
     *bytes = empty ? 0 : (uint64_t)n;

@@ -1,5 +1,5 @@
-/* A tensor's elements out of the one file that holds them, also where they do not lie row-major
- * there: transposed weights, slices, channels last. */
+/* Copies a tensor's elements from the one file that holds them, also if they are not row-major:
+ * transposed weights, slices, channels last. */
 #include <stdlib.h>
 
 #include "ir/base/input.h"
@@ -10,8 +10,8 @@ typedef struct {
     const dlr_st_tensor *t;
     size_t size;           /* of an element */
     int64_t place;         /* of the view's first element, in bytes of the file */
-    int64_t low, high;     /* elements of the view's data between which the part lies */
-    unsigned char *window; /* those; NULL: too far apart, read run by run */
+    int64_t low, high;     /* the range of the view's data that contains the part */
+    unsigned char *window; /* that range in memory; NULL: it is too large, and read run by run */
     dl_error *err;
 } gather;
 
@@ -19,8 +19,8 @@ static void find_coordinates(const dlr_st_view *v, int64_t element, int64_t at[D
     for (int i = v->rank - 1; i >= 0; i--) at[i] = element % v->shape[i], element /= v->shape[i];
 }
 
-/* Between the coordinates of the first and the last element, the first axis that differs goes from
- * one to the other, and those behind it all the way. */
+/* Computes the range from the first to the last element. Between their coordinates, the first axis
+ * that differs goes from one index to the other, and later axes take all indices. */
 static void find_bounds(gather *g, int64_t first, int64_t last) {
     const dlr_st_view *v = g->t->view;
     int64_t a[DLR_ST_MAX_RANK], b[DLR_ST_MAX_RANK];
@@ -33,7 +33,7 @@ static void find_bounds(gather *g, int64_t first, int64_t last) {
     }
 }
 
-/* n elements from `at` on, `stride` apart. */
+/* Copies n elements from `at` on, `stride` apart. */
 static bool copy_run(const gather *g, int64_t at, int64_t stride, int64_t n, unsigned char *dst) {
     size_t size = g->size;
     if (stride == 1) size *= (size_t)n, n = 1;

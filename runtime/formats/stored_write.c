@@ -1,7 +1,7 @@
-/* Writing stored tensors: which format a file gets, by its name. */
+/* Selects the format of a written file of tensors by its name. */
 #include "runtime/formats/stored_internal.h"
 
-/* Names that end like this are of PyTorch's files. */
+/* Whether the name ends like those of PyTorch's files. */
 static bool is_torch_name(const char *path) {
     static const char *const ends[] = {".pt", ".pth", ".tar"};
     size_t n = strlen(path);

@@ -47,15 +47,15 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Records hold the CRC turned and shifted, because the CRC of data that contains its own CRC says
- * little. */
+/* Records store a rotated CRC plus a constant, because the CRC of data that contain their own CRC
+ * is a weak check. */
 static uint32_t masked_crc(const void *data, size_t n) {
     uint32_t crc = dlr_crc32c(data, n);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* Writes `event`'s fields behind time and step as one record; frees `event`. Step 0 is left out, as
- * protobuf does. */
+/* Writes one record: time, step and `event`'s fields; frees `event`. Step 0 is omitted, as protobuf
+ * does. */
 static bool put_event(dlr_tensorboard *board, int64_t step, dl_buf *event, dl_error *err) {
     dl_buf data = {0}, record = {0};
     dlr_pb_double(&data, EVENT_TIME, now());
@@ -75,7 +75,7 @@ static bool put_event(dlr_tensorboard *board, int64_t step, dl_buf *event, dl_er
     return ok;
 }
 
-/* An event with the one summary value `value`; frees it. */
+/* Writes an event with the one summary value `value`; frees it. */
 static bool put_value(dlr_tensorboard *board, int64_t step, dl_buf *value, dl_error *err) {
     dl_buf summary = {0}, event = {0};
     dlr_pb_message(&summary, SUMMARY_VALUE, value);
@@ -160,8 +160,8 @@ bool dlr_tensorboard_text(dlr_tensorboard *board, const char *tag, int64_t step,
     return put_value(board, step, &value, err);
 }
 
-/* A value of the hparams plugin: all that counts is in the metadata. `field` says which message
- * `info` is. */
+/* Writes a value of the hparams plugin: its content is in the metadata. `field` is the message type
+ * of `info`. */
 static bool put_hparams(dlr_tensorboard *board, const char *tag, int field, dl_buf *info,
                         dl_error *err) {
     dl_buf value = {0}, content = {0};

@@ -10,7 +10,7 @@
 
 static struct {
     pthread_mutex_t lock;
-    dl_buf bar; /* what stands on the last line; n is 0 when there is none */
+    dl_buf bar; /* the bar on the last line; n is 0 when there is none */
 } terminal = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const char erase[] = "\r\033[K";
@@ -30,8 +30,8 @@ int dlr_terminal_width(void) {
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-/* Erases the bar, writes the text and draws `bar`, all in one write. When standard error is gone
- * there is nobody left to tell: out.log still has the lines. */
+/* Erases the bar, writes the text and draws `bar`, all in one write. Errors are ignored: when
+ * standard error is gone, out.log still has the lines. */
 static void redraw(const char *text, size_t n, const dl_buf *bar) {
     dl_buf out = {0};
     if (terminal.bar.n > 0) dl_puts(&out, erase);

@@ -1,5 +1,5 @@
-/* A machine for the opcodes of pickle that torch.save writes. It makes no objects but those of
- * torch_file.h, and calls nothing but what torch_rebuild.c lists. */
+/* An interpreter for the pickle opcodes that torch.save writes. It makes only the values of
+ * torch_file.h, and calls only the functions that torch_rebuild.c lists. */
 #include <stdio.h>
 
 #include "ir/base/utf8.h"
@@ -17,7 +17,7 @@ static const unsigned char *take(dlr_pickle *m, size_t n) {
     return m->text + m->at - n;
 }
 
-/* A little-endian number of n <= 8 bytes. */
+/* Reads a little-endian number of n <= 8 bytes. */
 static bool take_number(dlr_pickle *m, int n, uint64_t *value) {
     const unsigned char *p = take(m, (size_t)n);
     *value = 0;
@@ -25,7 +25,7 @@ static bool take_number(dlr_pickle *m, int n, uint64_t *value) {
     return p != NULL;
 }
 
-/* Drops the last mark; how many values stand above it. */
+/* Drops the last mark; *n is the number of values above it. */
 static bool pop_mark(dlr_pickle *m, int *n) {
     if (m->marks.n == 0) return dlr_pickle_refuse(m, "no mark on the stack");
     *n = dlr_pickle_above(m);
@@ -63,7 +63,7 @@ static bool run_mark(dlr_pickle *m) {
     return true;
 }
 
-/* A line without its end; NULL: failed. */
+/* Reads a line without its end; NULL: failed. */
 static const char *take_line(dlr_pickle *m, size_t *n) {
     enum { LONGEST = 200 };
     const char *line = (const char *)m->text + m->at;
@@ -98,8 +98,7 @@ static bool run_reduce(dlr_pickle *m) {
     return dlr_pickle_call(m, function.integer, args.items);
 }
 
-/* What an OrderedDict carries besides its items: _metadata, the versions of modules. It is let go.
- */
+/* Drops the attributes of an OrderedDict: _metadata, the versions of modules. */
 static bool run_build(dlr_pickle *m) {
     if (!dlr_pickle_need(m, 2)) return false;
     dlr_torch_value state = pop(m), of = *top(m);
@@ -167,7 +166,7 @@ static bool run_int4(dlr_pickle *m) {
     return take_number(m, 4, &v) && push_int(m, (int32_t)(uint32_t)v);
 }
 
-/* Two's complement of as many bytes as it says. */
+/* Reads a two's complement number; a first byte gives its length. */
 static bool run_long1(dlr_pickle *m) {
     uint64_t n, v;
     if (!take_number(m, 1, &n)) return false;

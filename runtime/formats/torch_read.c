@@ -1,4 +1,4 @@
-/* From a file of PyTorch's to its tensors. */
+/* Reads the tensors of a PyTorch file. */
 #include <stdio.h>
 
 #include "ir/base/input.h"
@@ -6,15 +6,16 @@
 
 const dlr_torch_value *dlr_torch_root(const dlr_st_file *f) { return f->private->root; }
 
-/* ---- what kind of file it is ---- */
+/* ---- recognizing the file ---- */
 
-/* The number that PyTorch's files before 1.6 begin with, as a pickle of protocol 2: LONG1 of ten
+/* The begin of PyTorch files before 1.6: a magic number as a pickle of protocol 2, LONG1 of ten
  * bytes. */
 static const unsigned char before_zip[] = {0x80, 2,    0x8a, 0x0a, 'l',  0xfc, 0x9c,
                                            0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
 
-/* Of safetensors the first eight bytes are the length of a text, and the ninth its '{' or a blank:
- * a zip has a number there, and what old files begin with is a length beyond all limits. */
+/* A safetensors file begins with a length of eight bytes, followed by '{' or a blank. A zip has a
+ * number in place of the latter, and the begin of old PyTorch files is a length beyond all
+ * limits. */
 bool dlr_torch_begins(const unsigned char *head, size_t n) {
     bool zip = n >= 9 && head[0] == 'P' && head[1] == 'K' && head[2] < 8 && head[8] != '{' &&
                head[8] != ' ';
@@ -35,7 +36,8 @@ static bool check_byte_order(const dlr_st_file *f, const dlr_zip *z, const char 
                              dl_error *err) {
     char order[8] = "";
     const dlr_zip_entry *e = dlr_zip_find(z, dl_format(f->private->arena, "%s/byteorder", archive));
-    if (!e) return true; /* older versions of PyTorch write none, and are little-endian */
+    /* older versions of PyTorch do not write this entry, and are little-endian */
+    if (!e) return true;
     if (e->bytes < sizeof order &&
         (!dl_read_at(f->private->fd, f->path, order, (size_t)e->bytes, (int64_t)e->at, err) ||
          !(z->unsummed || dlr_zip_check_data(f->path, e, order, err))))
@@ -96,7 +98,7 @@ static bool read_root(dlr_st_file *f, dl_error *err) {
 static const char *const state_keys[] = {"model_state", "model_state_dict", "state_dict", "model"};
 enum { N_STATE_KEYS = sizeof state_keys / sizeof *state_keys };
 
-/* The dictionary of `v` under one of these keys, in *below; NULL where there is none. */
+/* Finds the dictionary of `v` under one of these keys; *below is NULL where there is none. */
 static bool find_below(const dlr_st_file *f, const dlr_torch_value *v,
                        const dlr_torch_value **below, dl_error *err) {
     const char *key = NULL;

@@ -1,4 +1,4 @@
-/* What a pickle of PyTorch's may name and call: storages, tensors, OrderedDict. */
+/* The globals that a PyTorch pickle may name and call: storages, tensors, OrderedDict. */
 #include <stdio.h>
 
 #include "runtime/formats/torch_internal.h"
@@ -6,7 +6,7 @@
 typedef bool call(dlr_pickle *m, const dlr_torch_items *args);
 static call make_ordered_dict, rebuild_tensor, rebuild_typed_tensor, rebuild_parameter;
 
-/* A class of storages has element types or none (untyped); a type is an element type itself. */
+/* A class of storages has an element type or none (untyped); TYPE is an element type itself. */
 enum { FUNCTION, STORAGE, UNTYPED, TYPE };
 static const struct {
     const char *module, *name;
@@ -97,7 +97,7 @@ static bool is_empty(dlr_torch_value v) {
     return v.kind == DLR_TORCH_NONE || (v.kind == DLR_TORCH_DICT && v.items->n == 0);
 }
 
-/* A tuple of whole numbers >= 0. */
+/* Reads a tuple of whole numbers >= 0. */
 static bool read_sizes(dlr_pickle *m, dlr_torch_value v, const char *what, int64_t *sizes, int *n) {
     if (v.kind != DLR_TORCH_TUPLE)
         return dlr_pickle_refuse(m, "a tensor's %s is %s, not a tuple", what,
@@ -114,7 +114,7 @@ static bool read_sizes(dlr_pickle *m, dlr_torch_value v, const char *what, int64
     return true;
 }
 
-/* Whether elements lie row-major; strides along axes of one element say nothing. */
+/* Whether elements are row-major; strides of axes of size 1 are ignored. */
 static bool is_row_major(const dlr_st_view *v) {
     int64_t next = 1;
     for (int i = v->rank - 1; i >= 0; next *= v->shape[i], i--)
@@ -122,7 +122,7 @@ static bool is_row_major(const dlr_st_view *v) {
     return true;
 }
 
-/* Whether every element lies within n elements behind `first`. */
+/* Whether every element lies within the n elements from `first` on. */
 static bool fits(const dlr_st_view *v, int64_t first, int64_t n) {
     int64_t last = first, step;
     for (int i = 0; i < v->rank; i++)
@@ -174,8 +174,8 @@ static const dlr_pickle_storage *storage_of(const dlr_pickle *m, const dlr_torch
     return &m->storages.at[args->at[0].integer];
 }
 
-/* (storage, offset, size, stride, requires_grad, backward_hooks[, metadata]): metadata would be a
- * conjugate or negative view, whose numbers are others than the storage's. */
+/* (storage, offset, size, stride, requires_grad, backward_hooks[, metadata]): metadata would mean a
+ * conjugate or negative view, whose numbers differ from the storage's. */
 static bool rebuild_tensor(dlr_pickle *m, const dlr_torch_items *args) {
     const dlr_pickle_storage *s = storage_of(m, args, 6, 7);
     if (!s || !s->typed || (args->n > 6 && !is_empty(args->at[6])))
@@ -183,7 +183,7 @@ static bool rebuild_tensor(dlr_pickle *m, const dlr_torch_items *args) {
     return make_tensor(m, args->at, s->dtype, s->bytes);
 }
 
-/* The same with an element type before the metadata, for types that have no class of storages. */
+/* The same with an element type before the metadata, for types without a class of storages. */
 static bool rebuild_typed_tensor(dlr_pickle *m, const dlr_torch_items *args) {
     const dlr_pickle_storage *s = storage_of(m, args, 7, 8);
     if (!s || s->typed || !is_global(args->at[6], TYPE) || (args->n > 7 && !is_empty(args->at[7])))

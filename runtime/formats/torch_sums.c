@@ -1,14 +1,14 @@
-/* The checksums of a PyTorch's file. An entry, which has a storage, is read whole and checked
- * before the first tensor of it is handed out, and once while the file is open: the second read
- * comes from the system's memory. What nobody loads is not read. */
+/* The checksums of a PyTorch file. An entry, which holds one storage, is read whole and checked
+ * before its first tensor is returned, once while the file is open; the second read is served by
+ * the page cache. Entries that are not loaded are not read. */
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "runtime/formats/torch_internal.h"
 
 struct dlr_torch_sums {
-    dlr_zip_entry *entries; /* by place */
-    atomic_bool *checked;   /* two threads may check the same, with the same result */
+    dlr_zip_entry *entries; /* by offset */
+    atomic_bool *checked;   /* two threads may check the same entry, with the same result */
     int n;
 };
 
@@ -32,7 +32,7 @@ void dlr_torch_keep_sums(dlr_st_file *f, const dlr_zip *zip) {
 bool dlr_torch_check(const dlr_st_file *f, int64_t at, dl_error *err) {
     struct dlr_torch_sums *s = f->private->sums;
     if (!s) return true;
-    int low = 0, high = s->n; /* the last entry that begins at `at` or before */
+    int low = 0, high = s->n; /* the last entry that begins at `at` or before it */
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
         if (s->entries[middle].at <= (uint64_t)at)

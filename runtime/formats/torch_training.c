@@ -1,5 +1,5 @@
-/* The optimiser's and the scheduler's state in a file of PyTorch's, held against a model's
- * parameters. */
+/* Reads the optimizer's and the scheduler's state in a PyTorch file, and checks them against a
+ * model's parameters. */
 #include "runtime/formats/torch_training.h"
 
 #include "runtime/formats/stored_internal.h"
@@ -14,7 +14,7 @@ typedef struct {
     const dlr_st_tensor *params;
     int n;
     const dlr_torch_value *state, *groups; /* of optimizer_state_dict */
-    int64_t *number;                       /* of each parameter in the optimiser */
+    int64_t *number;                       /* each parameter's number in the optimizer */
     dlr_torch_kept *kept;
     dlr_torch_training *to;
     dl_error *err;
@@ -38,7 +38,7 @@ static bool is_list(const dlr_torch_value *v) {
     return v && (v->kind == DLR_TORCH_LIST || v->kind == DLR_TORCH_TUPLE);
 }
 
-/* A number, also one that is a tensor without axes, as steps and rates may be. */
+/* A number, possibly a tensor without axes, as steps and rates may be. */
 static bool real_of(const reader *r, const dlr_torch_value *v, double *to) {
     if (!v) return false;
     if (v->kind == DLR_TORCH_TENSOR && v->tensor->rank == 0) {
@@ -66,7 +66,7 @@ static bool count_of(const reader *r, const dlr_torch_value *dict, const char *k
     return true;
 }
 
-/* ---- which number a parameter has ---- */
+/* ---- numbering of parameters ---- */
 
 static int find_param(const reader *r, const char *name) {
     for (int i = 0; i < r->n; i++)
@@ -87,7 +87,7 @@ static bool take_number(const reader *r, const dlr_torch_value *number, const ch
     return true;
 }
 
-/* The file's tensors that are parameters: a model's state has them in the order of
+/* The names of the file's tensors that are parameters: a model's state has them in the order of
  * model.parameters(), with its buffers between them. */
 static const char *const *names_of_state(const reader *r, int *n) {
     const char **names = DL_NEWS(r->arena, const char *, r->file->n + 1);
@@ -125,7 +125,7 @@ static bool take_group(const reader *r, const dlr_torch_value *group) {
     return true;
 }
 
-/* An option that has one value here, and another one in a group of the file. */
+/* Checks an option that must have this value in all groups of the file. */
 static bool check_fixed(const reader *r, const dlr_torch_value *group, const char *entry,
                         double value) {
     double v = option(r, group, entry);
@@ -158,7 +158,7 @@ static bool take_groups(const reader *r) {
     return true;
 }
 
-/* ---- what is kept of each ---- */
+/* ---- optimizer state of a parameter ---- */
 
 static bool same_shape(const dlr_st_tensor *a, const dlr_st_tensor *b) {
     bool same = a->rank == b->rank;
@@ -172,7 +172,7 @@ static bool keeps(const dl_optimizer_row *row, const char *name) {
     return false;
 }
 
-/* Whether a state is another optimiser's: it has what this one does not keep. */
+/* Checks that a state has only tensors that this optimizer keeps. */
 static bool check_kept(const reader *r, const dlr_torch_value *state) {
     for (int i = 0; i < DL_OPT_NONE; i++)
         for (int k = 0; k < DL_MOST_KEPT && dl_optimizers[i].kept[k].name; k++) {
@@ -186,7 +186,7 @@ static bool check_kept(const reader *r, const dlr_torch_value *state) {
     return true;
 }
 
-/* A number that all parameters have alike. */
+/* A number that is equal for all parameters. */
 static bool take_scalar(const reader *r, int i, const dlr_torch_value *state, int k) {
     const char *what = r->row->kept[k].name, *param = r->params[i].name;
     double v, *all = &r->to->scalar[k];
@@ -223,7 +223,7 @@ static bool take_state(const reader *r, int i, const dlr_torch_value *state) {
     return true;
 }
 
-/* How often this parameter was stepped, which is the same for all. */
+/* Reads the parameter's step count, which must be equal for all. */
 static bool take_steps(const reader *r, int i, const dlr_torch_value *state, int64_t *steps) {
     double v = 0;
     if (state && !real_of(r, dlr_torch_get(state, "step"), &v))
@@ -255,7 +255,7 @@ static bool take_states(const reader *r, dlr_torch_training *t) {
     return true;
 }
 
-/* ---- all ---- */
+/* ---- interface ---- */
 
 static void take_options(const reader *r, dlr_torch_training *t) {
     const dlr_torch_value *group = &r->groups->items->at[0];

@@ -1,5 +1,5 @@
-/* The tree that a pickle builds: its stack and its containers, with the bounds that keep it a tree
- * and small. */
+/* The tree that a pickle builds: the interpreter's stack and containers, with the bounds that keep
+ * it a tree and small. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,10 +52,11 @@ bool dlr_pickle_push_object(dlr_pickle *m, dlr_torch_kind kind, bool ordered) {
     return dlr_pickle_push(m, (dlr_torch_value){.kind = kind, .items = &o->items});
 }
 
-/* Adds n values to a container, which they are held by from now on. */
+/* Adds n values to a container, and freezes them. */
 static bool add(dlr_pickle *m, dlr_torch_value container, const dlr_torch_value *values, int n) {
     dlr_pickle_object *o = object_of(container);
-    bool args = container.kind == DLR_TORCH_TUPLE; /* only they may hold what is in no tree */
+    /* only arguments may hold values that are in no tree */
+    bool args = container.kind == DLR_TORCH_TUPLE;
     for (int i = 0; i < n; i++) {
         dlr_pickle_object *c = object_of(values[i]);
         bool inner = dlr_pickle_is_inner(values[i]);

@@ -1,5 +1,4 @@
-/* Values of the tree that a file of PyTorch's holds: names of kinds, entries and keys of
- * dictionaries. */
+/* Values of a PyTorch file's tree: names of kinds, entries and keys of dictionaries. */
 #include "runtime/formats/torch_internal.h"
 
 const char *dlr_torch_kind_name(dlr_torch_kind kind) {

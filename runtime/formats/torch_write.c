@@ -1,4 +1,4 @@
-/* A tree of values as torch.save writes it. */
+/* Writes a tree of values as torch.save does. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ static void put_real(pickle *p, double v) {
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
     dl_puts(&p->b, "G");
-    put_bytes(p, __builtin_bswap64(bits), 8); /* this one is big-endian */
+    put_bytes(p, __builtin_bswap64(bits), 8); /* floats in a pickle are big-endian */
 }
 
 static bool put_text(pickle *p, const char *text) {
@@ -62,8 +62,8 @@ static const char *const storages[DLR_ST_N_DTYPES] = {
 
 static const char ORDERED_DICT[] = "ccollections\nOrderedDict\n)R";
 
-/* torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks); the storage
- * is called by the tensor's number. */
+/* torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks); the
+ * storage's key is the tensor's number. */
 static bool put_tensor(pickle *p, const dlr_st_tensor *t) {
     int64_t strides[DLR_ST_MAX_RANK] = {0}, next = 1;
     uint64_t bytes;
@@ -113,7 +113,7 @@ static bool check_keys(pickle *p, const dlr_torch_items *d) {
     return ok;
 }
 
-/* The items between the container's beginning and its end. */
+/* Writes the items between the container's begin and end. */
 static bool put_items(pickle *p, const dlr_torch_items *items, const char *begin, const char *end) {
     dl_puts(&p->b, begin);
     bool ok = true;

@@ -50,8 +50,8 @@ void dlr_wandb_image(dlr_wandb *w, const char *tag, dlr_png_view image) {
     dl_push(w->held, &w->pictures, ((dlr_wandb_picture){dl_strdup(w->held, tag), image}));
 }
 
-/* A number as Python's json writes it, which W&B's readers take: NaN, Infinity and -Infinity among
- * them. */
+/* Appends a number as Python's json writes it, which W&B's readers accept: with NaN, Infinity and
+ * -Infinity. */
 static void put_number(dl_buf *b, double v) {
     if (isfinite(v))
         dl_put_double(b, v);
@@ -59,8 +59,8 @@ static void put_number(dl_buf *b, double v) {
         dl_puts(b, isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
 }
 
-/* A point under way: the same items go to history and summary, and are kept for the summary's file.
- */
+/* A point that is being written: the same items go to history and summary, and are kept for the
+ * summary's file. */
 typedef struct {
     dl_buf history, summary, values;
 } point;
@@ -86,7 +86,7 @@ static const char *file_word(dl_arena *arena, const char *tag) {
     return word;
 }
 
-/* The file of a picture, its record, and the value that stands for it. */
+/* Writes the file of a picture and its record, and adds the value that refers to it. */
 static bool add_picture(dlr_wandb *w, point *p, const dlr_wandb_picture *k, int64_t step,
                         dl_error *err) {
     char sum[65];
@@ -114,7 +114,7 @@ static void drop_pictures(dlr_wandb *w) {
     w->held = dl_arena_new(w->arena);
 }
 
-/* The history comes last: it is what a resumed run looks for. */
+/* The history record comes last: a resumed run looks for it. */
 static bool put_point(dlr_wandb *w, point *p, int64_t step, dl_error *err) {
     dl_buf number = {0};
     dlr_pb_number(&number, STEP_NUMBER, (uint64_t)step);
@@ -156,7 +156,7 @@ bool dlr_wandb_put(dlr_wandb *w, int64_t epoch, int64_t iteration, const dlr_met
 
 bool dlr_wandb_flush(const dlr_wandb *w, dl_error *err) { return dlr_wandb_log_flush(w->log, err); }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 static bool write_summary(const dlr_wandb *w, dl_error *err) {
     dl_buf b = {0};
@@ -168,12 +168,12 @@ static bool write_summary(const dlr_wandb *w, dl_error *err) {
     return ok;
 }
 
-/* Behind the exit the final record, for which `wandb sync` of earlier versions waits before it
- * tells the exit. */
+/* The final record follows the exit record: `wandb sync` of earlier versions waits for it before it
+ * reports the exit. */
 bool dlr_wandb_end(dlr_wandb *w, int code, dl_error *err) {
     dl_buf preempting = {0}, end = {0}, final = {0};
-    if (w->values.n && !write_summary(w, err))
-        return false; /* else it stays as an earlier start left it */
+    /* otherwise the summary of an earlier start remains */
+    if (w->values.n && !write_summary(w, err)) return false;
     if (code == DL_REQUEUE && !dlr_wandb_put_record(w, RECORD_PREEMPTING, &preempting, err))
         return false;
     dlr_pb_number(&end, EXIT_CODE, (uint64_t)code);

@@ -1,4 +1,4 @@
-/* What the files of the writer for Weights & Biases share. */
+/* Shared by the files of the Weights & Biases writer. */
 #ifndef DLR_WANDB_INTERNAL_H
 #define DLR_WANDB_INTERNAL_H
 #include "runtime/formats/wandb.h"
@@ -50,17 +50,17 @@ struct dlr_wandb {
     bool has_run;          /* the file has a run record */
     int64_t newest;        /* step; -1: none */
     double began, earlier; /* by dl_clock_seconds; the run's seconds before that */
-    dl_buf values;         /* the newest point, as members of an object */
-    dl_arena *held;        /* of pictures for the next point */
+    dl_buf values;         /* the values of the newest point, as members of an object */
+    dl_arena *held;        /* holds pictures for the next point */
     DL_ARRAY(dlr_wandb_picture) pictures;
 };
 
-/* Seconds that the run has been at work, those of earlier starts too. */
+/* Seconds that the run has worked, including earlier starts. */
 double dlr_wandb_seconds(const dlr_wandb *w);
 /* Writes the message of this field as one record; frees it. */
 bool dlr_wandb_put_record(dlr_wandb *w, int field, dl_buf *message, dl_error *err);
-/* A key and its value, as JSON, of history, summary or configuration. */
+/* Appends a key and its value, as JSON, to a history, summary or configuration. */
 void dlr_wandb_put_item(dl_buf *message, const char *key, const char *json);
-/* The record of a file; `path` begins at files/. */
+/* Writes the record of a file; `path` is relative to files/. */
 bool dlr_wandb_put_file(dlr_wandb *w, const char *path, dl_error *err);
 #endif

@@ -87,9 +87,9 @@ dlr_wandb_log *dlr_wandb_log_new(const char *path, dl_error *err) {
     return NULL;
 }
 
-/* ---- reading, to go on ---- */
+/* ---- reading, to continue a file ---- */
 
-/* Adds the chunk at *at to the record, and steps over it; 0: there is no whole and sound one. */
+/* Adds the chunk at *at to the record, and advances; 0: there is no complete and intact chunk. */
 static int read_chunk(const unsigned char *file, size_t size, size_t *at, dl_buf *record) {
     size_t room = room_at((int64_t)*at), from = *at + (room < HEAD ? room : 0);
     if (from + HEAD > size) return 0;
@@ -104,7 +104,7 @@ static int read_chunk(const unsigned char *file, size_t size, size_t *at, dl_buf
     return head[6];
 }
 
-/* The record at *at, of all its chunks. */
+/* Reads the record at *at, with all its chunks. */
 static bool read_record(const unsigned char *file, size_t size, size_t *at, dl_buf *record) {
     record->n = 0;
     int type = read_chunk(file, size, at, record);
@@ -116,8 +116,8 @@ static bool read_record(const unsigned char *file, size_t size, size_t *at, dl_b
     return type == WHOLE || type == LAST;
 }
 
-/* Finds the end of what stays, and its records. Of a file that was cut within its header nothing
- * does. */
+/* Finds the end of the kept part, and counts its records. A file that was truncated within its
+ * header is dropped whole. */
 static void find_end(dlr_wandb_log *log, const char *file, size_t size, dlr_wandb_stays *stays,
                      void *context) {
     dl_buf record = {0};

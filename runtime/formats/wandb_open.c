@@ -1,4 +1,4 @@
-/* Where a run of Weights & Biases begins: a new one, or that which the link points to. */
+/* Opens a Weights & Biases run: a new one, or the one that the link points to. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
@@ -30,7 +30,7 @@ bool dlr_wandb_check_id(const char *id) {
     return dl_is_file_name(id) && n <= MAX_ID && strpbrk(id, "\\#?%: ") == NULL;
 }
 
-/* ---- what a start writes ---- */
+/* ---- records of a start ---- */
 
 static void put_text(dl_buf *message, int field, const char *text) {
     if (text) dlr_pb_text(message, field, text);
@@ -79,7 +79,8 @@ static bool put_run(dlr_wandb *w, const dlr_wandb_options *o, dl_error *err) {
     return dlr_wandb_put_record(w, RECORD_RUN, &run, err);
 }
 
-/* What the library's own sync uploads as the run's overview; written anew by each start. */
+/* Writes the metadata file, which `wandb sync` uploads as the run's overview; each start rewrites
+ * it. */
 static bool put_metadata(dlr_wandb *w, const dlr_wandb_options *o, dl_error *err) {
     static const char name[] = "wandb-metadata.json";
     struct utsname system = {0};
@@ -107,14 +108,14 @@ static bool put_metadata(dlr_wandb *w, const dlr_wandb_options *o, dl_error *err
     return ok && dlr_wandb_put_file(w, name, err);
 }
 
-/* ---- the run that there is ---- */
+/* ---- an existing run ---- */
 
 typedef struct {
-    int64_t epoch;   /* the last that stays */
-    bool run;        /* found: a run record, */
-    int64_t newest;  /* the last step that stays, */
+    int64_t epoch;   /* the last epoch to keep */
+    bool run;        /* found: the run record, */
+    int64_t newest;  /* the last kept step, */
     double runtime;  /* and its seconds */
-    dl_arena *arena; /* for a moment */
+    dl_arena *arena; /* temporary */
 } found;
 
 static dlr_pb_view view(const void *data, size_t n) {
@@ -137,8 +138,8 @@ static double value_of(const found *f, dlr_pb_view history, const char *name, do
     return other;
 }
 
-/* The run stays, and so do points up to the epoch; what stands behind the last of them is written
- * again: an end, files and a summary of a point that goes. */
+/* Keeps the run record and points up to the epoch. Later records are written again: an exit, files
+ * and a summary of a point that is dropped. */
 static bool stays(void *context, const void *record, size_t n) {
     found *f = context;
     dlr_pb_field part, step, number;
@@ -152,7 +153,7 @@ static bool stays(void *context, const void *record, size_t n) {
     return true;
 }
 
-/* The file of the run in w->folder, if it is there. */
+/* The path of the run's file in w->folder, if it exists. */
 static const char *file_of(const dlr_wandb *w) {
     return dl_format(w->arena, "%s/run-%s.wandb", w->folder, w->id);
 }
@@ -173,8 +174,7 @@ static bool find_run(dlr_wandb *w, const char *dir, const char *link, const char
            access(file_of(w), F_OK) == 0;
 }
 
-/* What was uploaded of the run so far was not all: `wandb sync` passes over a run with this file.
- */
+/* Removes the marker of an upload, which was incomplete: `wandb sync` skips a run that has it. */
 static bool forget_sync(const dlr_wandb *w, dl_error *err) {
     const char *mark = dl_format(w->arena, "%s.synced", file_of(w));
     return unlink(mark) == 0 || errno == ENOENT ||
@@ -193,7 +193,7 @@ static bool go_on(dlr_wandb *w, const dlr_wandb_options *o, int64_t epoch, dl_er
     return dlr_wandb_put_record(w, RECORD_CONFIG, &config, err);
 }
 
-/* ---- a new one ---- */
+/* ---- a new run ---- */
 
 static bool begin(dlr_wandb *w, const char *dir, const char *link, const dlr_wandb_options *o,
                   dl_error *err) {
@@ -207,7 +207,7 @@ static bool begin(dlr_wandb *w, const char *dir, const char *link, const dlr_wan
     if (!dl_make_dirs(dl_format(w->arena, "%s/files", w->folder), 0777, err)) return false;
     w->log = dlr_wandb_log_new(file_of(w), err);
     if (!w->log || !put_run(w, o, err)) return false;
-    char *whole = o->folder ? realpath(w->folder, NULL) : NULL; /* the link is elsewhere */
+    char *whole = o->folder ? realpath(w->folder, NULL) : NULL; /* the link is in another folder */
     if (o->folder && !whole) return dl_fail_errno(err, DL_IO, "cannot find %s", w->folder);
     bool ok = dl_replace_link(link, whole ? whole : name, err);
     free(whole);

@@ -10,7 +10,7 @@
 
 struct dlr_weights_private {
     dl_arena *arena;
-    dlr_st_file *file;          /* or that of the */
+    dlr_st_file *file;          /* or the joined file of the checkpoint */
     dlr_checkpoint *checkpoint; /* NULL: none */
 };
 

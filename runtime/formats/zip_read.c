@@ -8,7 +8,7 @@ enum {
     LOCATOR = 20, /* of the zip64 end, right before it */
     END64 = 56,
     LOCAL = 30,          /* bytes of a local header before its name */
-    CENTRAL = 46,        /* of a directory's entry */
+    CENTRAL = 46,        /* the same of a directory entry */
     WIDE_FIELD = 0x0001, /* id of the zip64 extra field */
     ENCRYPTED = 1,
     STORED = 0, /* methods */
@@ -29,7 +29,7 @@ typedef struct {
     const char *path;
     uint64_t size;               /* of the file */
     uint64_t at, bytes, entries; /* the directory */
-    uint64_t end;                /* where what follows the directory starts */
+    uint64_t end;                /* the offset of the first record after the directory */
     dl_error *err;
 } reader;
 
@@ -41,8 +41,8 @@ static bool at(const reader *r, uint64_t offset, void *dst, size_t n) {
     return dl_read_at(r->fd, r->path, dst, n, (int64_t)offset, r->err);
 }
 
-/* Of a file whose directory needs 64 bits: where the wide record of its end is, and what it says.
- */
+/* Reads the zip64 end record of a file whose directory needs 64 bits: its offset, and its
+ * values. */
 static bool read_end64(reader *r) {
     unsigned char locator[LOCATOR], end[END64];
     if (r->size < END + LOCATOR + END64 || !at(r, r->size - END - LOCATOR, locator, LOCATOR))
@@ -81,8 +81,8 @@ static bool bad_entry(const reader *r, const char *name, const char *what) {
     return dl_fail(r->err, DL_INPUT, "%s: entry '%.200s' of the zip file %s", r->path, name, what);
 }
 
-/* Sizes and offset that need 64 bits stand in an extra field, those that do and no others, in this
- * order. */
+/* Reads the extra field for sizes and offset that need 64 bits: it has exactly those that do, in
+ * this order. */
 static bool read_wide(const reader *r, const char *name, const unsigned char *extra, size_t n,
                       uint64_t *values[3]) {
     bool wanted = false;
@@ -106,7 +106,7 @@ static bool read_wide(const reader *r, const char *name, const unsigned char *ex
     return bad_entry(r, name, "lacks the zip64 field that its sizes ask for");
 }
 
-/* The entry's own header, which must agree, and behind which its data begin. */
+/* Reads the entry's local header, which must agree with the directory; its data follow it. */
 static bool read_local(const reader *r, dlr_zip_entry *e, size_t name_bytes) {
     unsigned char head[LOCAL];
     if (r->at < LOCAL || e->header > r->at - LOCAL)

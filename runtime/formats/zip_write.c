@@ -11,8 +11,8 @@ static void put(dl_buf *b, uint64_t value, int bytes) {
 
 static uint32_t narrow(uint64_t value) { return value >= WIDE ? WIDE : (uint32_t)value; }
 
-/* What the local header and the directory say alike: version, flags, method, time (none), CRC,
- * sizes, name. */
+/* Writes the fields that the local header and the directory share: version, flags, method, time
+ * (none), CRC, sizes, name. */
 static void put_common(dl_buf *b, uint32_t crc, uint64_t bytes, size_t name, size_t extra) {
     put(b, bytes >= WIDE ? 45 : 0, 2);
     put(b, SUMS_BEHIND | UTF8, 2);
@@ -29,7 +29,7 @@ bool dlr_zip_begin(dlr_zip_writer *z, const char *name, uint64_t bytes) {
     dl_putn(&z->name, name, n);
     size_t padding = (size_t)(-(z->start + LOCAL + n + wide + 4) & (DLR_ST_ALIGN - 1));
     put(&head, 0x04034b50, 4);
-    put_common(&head, 0, bytes, n, wide + 4 + padding); /* its CRC stands behind the data */
+    put_common(&head, 0, bytes, n, wide + 4 + padding); /* the CRC follows the data */
     dl_putn(&head, name, n);
     if (wide) put(&head, 1, 2), put(&head, 16, 2), put(&head, bytes, 8), put(&head, bytes, 8);
     dl_puts(&head, "FB");
@@ -41,7 +41,7 @@ bool dlr_zip_begin(dlr_zip_writer *z, const char *name, uint64_t bytes) {
     return ok;
 }
 
-/* Sizes and place of an entry that do not fit 32 bits, as the directory's extra field. */
+/* The extra field of the directory for sizes and offsets that do not fit 32 bits. */
 static void put_wide(dl_buf *b, uint64_t bytes, uint64_t start) {
     size_t field = (bytes >= WIDE ? 16 : 0) + (start >= WIDE ? 8 : 0);
     if (!field) return;
