@@ -1,5 +1,5 @@
-/* Modules, local functions and bound layers: their arguments, and their bodies run in scopes of
- * their own. */
+/* Applies modules, local functions and bound layers: binds their arguments, and runs their bodies
+ * in scopes of their own. */
 #include "frontends/dl/builtin.h"
 
 enum { MODULE_WORK = 50 };
@@ -106,7 +106,7 @@ dl_val dl_apply_function(dl_elab *E, const dl_ast *f, dl_scope *home, const dl_a
     return v;
 }
 
-/* What to do about axes that are not the stated ones: order or rename them. */
+/* Adds help for axes that differ from the declared ones: reorder or rename them. */
 static void help_with_axes(dl_elab *E, const dl_type *is, const dl_type *want) {
     dl_buf from = {0}, to = {0}, names = {0};
     bool same = true, named = is->rank == want->rank;
@@ -125,7 +125,7 @@ static void help_with_axes(dl_elab *E, const dl_type *is, const dl_type *want) {
     dl_buf_free(&from), dl_buf_free(&to), dl_buf_free(&names);
 }
 
-/* Checks a tensor against the axes that a module states, and binds their sizes. */
+/* Checks a tensor against a module's declared axes, and binds their sizes. */
 static bool enter_tensor(dl_elab *E, const dl_ast *module, const dl_ast *p, dl_val v,
                          const dl_ast *call) {
     if (v.kind == DL_V_POISON) return false;
@@ -170,7 +170,7 @@ static dl_val run_module(dl_elab *E, const dl_ast *m, const dl_ast *call, const 
     E->result = dl_poison();
     enter_arguments(E, m, args);
     bool good = true;
-    E->frame = frame.outer; /* a wrong tensor is the caller's fault */
+    E->frame = frame.outer; /* a wrong tensor is reported at the caller */
     for (int i = 0; i < ntensors; i++)
         good &= enter_tensor(E, m, m->more.list.at[i], tensors[i], call);
     E->frame = &frame;
@@ -233,8 +233,8 @@ dl_val dl_apply_layer(dl_elab *E, dl_layer *l, const dl_ast *call, const dl_val 
     const dl_ast *m = l->module;
     int want = m ? m->more.list.n : 1;
     dl_val *tensors = take_tensors(E, l->name, want, call, piped, targs, "x |> layer, or layer(x)");
-    /* A layer may be in a layer of the same module; one that binds itself ends at the limit on
-     * nesting. */
+    /* A layer may contain another layer of the same module; one that binds itself ends at the
+     * nesting limit. */
     if (!tensors || !dl_spend(E, call->span, MODULE_WORK)) return dl_poison();
     dl_step *step = DL_NEW(E->arena, dl_step);
     *step = (dl_step){

@@ -9,8 +9,8 @@ dl_ast *dl_ast_new(dl_reader *p, dl_ast_kind kind, dl_span span) {
     return n;
 }
 
-/* Left recursion makes deep trees from flat text ("a + a + ..."), so the limit is on the tree, not
- * on brackets. */
+/* Left recursion makes deep trees from flat text ("a + a + ..."), so the limit applies to the tree,
+ * not to brackets. */
 void dl_ast_deepen(dl_reader *p, dl_ast *node, const dl_ast *child) {
     if (!child || child->depth < node->depth) return;
     node->depth = child->depth + 1;
@@ -85,7 +85,7 @@ dl_ast *dl_ast_assign(dl_reader *p, dl_span span, dl_ast *left, dl_ast *right) {
     return dl_ast_bad(p, span);
 }
 
-/* The names in a statement that could not be read: elaboration keeps quiet about them. */
+/* The names in a statement with a syntax error: elaboration reports nothing about them. */
 dl_ast *dl_ast_bad(dl_reader *p, dl_span span) {
     dl_ast *bad = dl_ast_new(p, DL_A_BAD, span);
     for (int i = p->next - 1; i >= 0; i--) {

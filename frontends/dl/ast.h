@@ -1,10 +1,9 @@
-/* The syntax tree: what the grammar builds, and nothing more. Meaning is given by elaboration
- * (elab.h). */
+/* The syntax tree that the grammar builds. Elaboration (elab.h) gives it meaning. */
 #ifndef DL_AST_H
 #define DL_AST_H
 #include "frontends/dl/diag.h"
 
-/* What the members hold, kind by kind; members not named are empty. */
+/* The kinds of nodes, with their members; members that are not named are empty. */
 typedef enum {
     /* expressions */
     DL_A_INT,    /* i */
@@ -43,7 +42,7 @@ typedef enum {
     DL_A_RETURN,    /* return a */
     DL_A_FOR,       /* for name in a: body */
     DL_A_IF,        /* if a: body else: more */
-    DL_A_EXPR,      /* a value that nobody takes: a */
+    DL_A_EXPR,      /* an expression whose value is not used: a */
     DL_A_PASS,      /* */
     DL_A_BAD,       /* a statement with a syntax error; items: the NAMEs in it */
     /* declarations */
@@ -61,8 +60,8 @@ typedef struct {
 
 struct dl_ast {
     dl_ast_kind kind;
-    dl_span span, at; /* all of it; its name or operator */
-    int depth;        /* of the tree below, for the limit on nesting */
+    dl_span span, at; /* the whole node; its name or operator */
+    int depth;        /* depth of the subtree, for the nesting limit */
     int op;           /* a token of the grammar */
     const char *name; /* interned */
     int64_t i;
@@ -73,7 +72,7 @@ struct dl_ast {
 
 enum { DL_MAX_NESTING = 256 };
 
-/* A token as indent.c leaves it. */
+/* A token after indentation was processed. */
 typedef struct {
     int kind; /* of the grammar */
     dl_span span;
@@ -82,25 +81,27 @@ typedef struct {
     double f;
 } dl_word;
 
-/* The state of one parse, handed through lexer, indentation and grammar. */
+/* The state of one parse, passed through lexer, indentation and grammar. */
 typedef struct {
     dl_arena *arena;
     const dl_source *source;
     dl_diags *diags;
     DL_ARRAY(dl_word) tokens;
     int next;       /* the token that the grammar reads next */
-    bool abandoned; /* a limit was passed: stop */
+    bool abandoned; /* a limit was exceeded: stop */
     DL_ARRAY(int)
-    fault_lines; /* with faults told before the grammar read them; sorted once all words are read */
+    fault_lines; /* lines whose faults were reported before the grammar read them; sorted when all
+                    tokens are there */
     dl_ast *file;
 } dl_reader;
 
-/* Splits the text into tokens: indentation, continuation lines and brackets become tokens or go.
- * (indent.c) */
+/* Splits the text into tokens. Indentation, continuation lines and brackets become tokens or are
+ * removed. (indent.c) */
 void dl_read_words(dl_reader *p);
-/* Was a fault told of the line of byte `at`, before the grammar read it? */
+/* Whether a fault on the line of byte `at` was reported before the grammar read it. */
 bool dl_line_has_fault(const dl_reader *p, uint32_t at);
-/* Parses the whole file; always a FILE, with BAD in place of what could not be read. (parser.y) */
+/* Parses the whole file; always returns a FILE, with BAD nodes for statements with syntax errors.
+ * (parser.y) */
 dl_ast *dl_parse_file(dl_arena *arena, const dl_source *source, dl_diags *diags);
 
 /* For the grammar's actions. */
@@ -114,9 +115,9 @@ dl_ast *dl_ast_items(dl_reader *p, dl_ast_kind kind, dl_span span, dl_ast *a, dl
 dl_ast_list dl_ast_push(dl_reader *p, dl_ast_list list, dl_ast *item);
 dl_ast *dl_ast_assign(dl_reader *p, dl_span span, dl_ast *left, dl_ast *right);
 dl_ast *dl_ast_bad(dl_reader *p, dl_span span);
-/* True, after one report, when a and b nest too deeply below a new node. */
+/* Sets the node's depth; reports once when the tree is too deep. */
 void dl_ast_deepen(dl_reader *p, dl_ast *node, const dl_ast *child);
 
-/* Prints the tree, one node a line: what `--dump=ast` shows. */
+/* Prints the tree, one node per line, for `--dump=ast`. */
 void dl_ast_print(dl_buf *out, const dl_ast *file);
 #endif

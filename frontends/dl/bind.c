@@ -1,5 +1,5 @@
-/* Calls of built-in layers and functions: which argument goes where, and is it of the kind that the
- * table wants. */
+/* Binds the arguments of calls of built-in layers and functions to parameters, and checks their
+ * kinds. */
 #include <stdlib.h>
 
 #include "frontends/dl/builtin.h"
@@ -19,7 +19,7 @@ const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f) {
     bool first = true;
     for (int i = 0; i < DL_MAX_PARAMS && f->params[i].name; i++) {
         const dl_param_spec *p = &f->params[i];
-        if (i == 0 && f->makes) continue; /* the tensor that is piped in */
+        if (i == 0 && f->makes) continue; /* the piped tensor */
         dl_putf(&b, "%s%s", first ? "" : ", ", p->name);
         if (p->otherwise && p->kind != DL_P_KEYED) dl_putf(&b, "=%s", p->otherwise);
         first = false;
@@ -76,14 +76,15 @@ static int find_param(const dl_builtin *f, const char *name) {
     return -1;
 }
 
-/* But those of any name, which come last. */
+/* The number of parameters, without a last one for keywords of any name. */
 static int count_params(const dl_builtin *f) {
     int n = 0;
     while (n < DL_MAX_PARAMS && f->params[n].name && f->params[n].kind != DL_P_KEYED) n++;
     return n;
 }
 
-/* Reports; the parameter that was meant, which is then not missing, or -1. */
+/* Reports an unknown argument; returns the parameter that was probably meant, which then does not
+ * count as missing, or -1. */
 static int unknown_argument(dl_call *c, const dl_ast *arg) {
     const char *names[DL_MAX_PARAMS];
     int n = count_params(c->what);
@@ -153,7 +154,7 @@ static bool bind_builtin(dl_call *c, const dl_val *piped, const dl_ast_list *arg
                    f->name, n, n == 1 ? "" : "s", piped ? ", the piped tensor included" : "");
             dl_help(c->E, "it is %s", dl_builtin_usage(c->E, f));
             return false;
-        } else if (f->makes && next == 0) { /* linear(x, 8), or linear(8), which waits for its x */
+        } else if (f->makes && next == 0) { /* linear(x, 8), or a later x */
             dl_val v = dl_eval(c->E, arg->a);
             next = v.kind != DL_V_TENSOR && v.kind != DL_V_POISON;
             good &= place_argument(c, next++, arg, &v);

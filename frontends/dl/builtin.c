@@ -1,5 +1,5 @@
-/* The table of built-in layers and functions: names, parameters, and how their numbers are folded.
- * It calls none of them: builtin_rules.c does. */
+/* The table of built-in layers and functions: names, parameters, and their constant folding.
+ * builtin_rules.c applies them. */
 #include "frontends/dl/elab.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
-/* What the built-in layers and functions do; the table that names them is builtins.def. */
+/* The built-in layers and functions; the table of their names is builtins.def. */
 #ifndef DL_BUILTIN_H
 #define DL_BUILTIN_H
 #include "frontends/dl/elab.h"
 
-/* bind.c: binds the arguments of `e` (call of `name`) to f's parameters and applies it; a layer
- * with parameters that is given no tensor is a value, which waits for one. */
+/* bind.c: binds the arguments of `e` (call of `name`) to f's parameters and applies it. A layer
+ * with parameters that gets no tensor becomes a value, which is applied to one later. */
 dl_val dl_apply_builtin(dl_elab *E, const dl_builtin *f, const dl_ast *e, const dl_ast *name,
                         const dl_val *piped, const dl_ast_list *args, dl_step *step,
                         const dl_ast *as);
@@ -56,8 +56,8 @@ dl_val dl_call_norm(dl_call *c, dl_val x, int n, const char *const *over);
 dl_val dl_fn_elementwise(dl_call *c); /* c->what->op on one operand */
 /* further_functions.c */
 dl_val dl_fn_gelu(dl_call *c);
-dl_val
-dl_fn_with_number(dl_call *c); /* c->what->op with its one float attribute as second argument */
+/* c->what->op with its one float attribute as second argument */
+dl_val dl_fn_with_number(dl_call *c);
 dl_val dl_fn_softplus(dl_call *c);
 dl_val dl_fn_clamp(dl_call *c);
 dl_val dl_layer_embedding(dl_call *c);
@@ -81,27 +81,28 @@ dl_val dl_fn_len(dl_call *c);
 dl_val dl_fn_int(dl_call *c);
 dl_val dl_fn_fail(dl_call *c);
 
-/* ---- call_parts.c: arguments as they are taken ---- */
+/* ---- call_parts.c: reading arguments ---- */
 
-/* Entry k of argument i, a list with one a spatial axis, or one thing for all of them. Poison:
- * reported. */
+/* Entry k of argument i: an item of a list with one per spatial axis, or one value for all of them.
+ * Poison: reported. */
 dl_val dl_call_entry(dl_call *c, int i, int spatial, int k);
-/* Whole numbers, one a spatial axis, from argument i. False: reported. */
+/* Reads whole numbers, one per spatial axis, from argument i. False: reported. */
 bool dl_call_window(dl_call *c, int i, int spatial, int64_t least, int64_t out[3]);
-/* The operand is image-like, [N, C, spatial...]; it is of floats, or made so. False: reported. */
+/* Checks that the operand is image-like, [N, C, spatial...]; dl_call_float: is of floats, or
+ * converts it. False: reported. */
 bool dl_call_image(dl_call *c, const dl_type *t);
 bool dl_call_float(dl_call *c, dl_val *x);
-/* Padding of argument i: numbers, `valid`, or `same`: ceil(size / stride) outputs, the odd zero
- * behind, as Keras and, at stride 1, PyTorch have it. */
+/* Reads the padding of argument i: numbers, `valid`, or `same`. `same` gives ceil(size / stride)
+ * outputs, with the odd zero at the end, as in Keras and, at stride 1, PyTorch. */
 bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3],
                      const int64_t stride[3], const int64_t dilation[3], int64_t lo[3],
                      int64_t hi[3]);
-/* Elementwise shorthand for composites: op of tensors and numbers. */
+/* Builds an elementwise op of tensors and numbers. */
 dl_val dl_call_elem(dl_call *c, dl_op op, dl_val a, dl_val b);
 /* The axes that `over` names: a name or a list of names. False: reported. */
 bool dl_eval_axes(dl_elab *E, const dl_ast *e, int *n, const char *names[DL_MAX_RANK]);
-/* Argument i's axes; *n is -1 when it was not given: all axes. False: reported. */
+/* The axes of argument i; *n is -1 when it was not given: all axes. False: reported. */
 bool dl_call_axes(dl_call *c, int i, int *n, const char *names[DL_MAX_RANK]);
-/* The same, and x has them. */
+/* The same, and checks that x has them. */
 bool dl_call_axes_of(dl_call *c, int i, dl_val x, int *n, const char *names[DL_MAX_RANK]);
 #endif

@@ -1,4 +1,4 @@
-/* Applies built-in layers and functions: for each row of the table the function that builds its
+/* Applies built-in layers and functions: maps each row of the table to the function that builds its
  * result. */
 #include "frontends/dl/builtin.h"
 

@@ -1,5 +1,5 @@
-/* Calls: what a name in front of parentheses or behind `|>` stands for, and which argument goes
- * where. */
+/* Calls: resolves the name before parentheses or after `|>`, and applies the layer, module or
+ * function. */
 #include "frontends/dl/builtin.h"
 
 #include <strings.h>
@@ -35,7 +35,7 @@ static dl_val unknown_function(dl_elab *E, const dl_ast *name) {
     return dl_poison();
 }
 
-/* The source of an expression where that is short, for messages; else "x". */
+/* The source text of an expression if it is short, for messages; otherwise "x". */
 static const char *source_words(dl_elab *E, const dl_ast *e) {
     bool parenthesised = e->kind == DL_A_PIPE || e->kind == DL_A_BINARY || e->kind == DL_A_AS ||
                          e->kind == DL_A_CAST;
@@ -44,8 +44,8 @@ static const char *source_words(dl_elab *E, const dl_ast *e) {
     return n > 24 || memchr(at, '\n', n) ? "x" : dl_strndup(E->arena, at, n);
 }
 
-/* y.mean() and torch.relu(y): the language has neither methods nor packages. `args`: what was in
- * parentheses, or NULL behind `|>`. */
+/* Reports y.mean() and torch.relu(y): the language has neither methods nor packages. `args`: the
+ * items in parentheses, or NULL after `|>`. */
 static dl_val method_call(dl_elab *E, const dl_ast *callee, const dl_ast_list *args) {
     const dl_ast *base = callee->a;
     while (base->kind == DL_A_ATTR) base = base->a;
@@ -120,7 +120,7 @@ static const char *label_text(dl_elab *E, const dl_ast *e) {
     return NULL;
 }
 
-/* The parts of a call: the name, and one or two argument lists. */
+/* Splits a call into the name and one or two argument lists. */
 static bool take_apart(const dl_ast *e, const dl_ast **name, const dl_ast_list **args,
                        const dl_ast_list **more) {
     *args = *more = NULL;
@@ -133,8 +133,8 @@ static bool take_apart(const dl_ast *e, const dl_ast **name, const dl_ast_list *
     return e->kind == DL_A_NAME;
 }
 
-/* The bound layer that a callee is: a variable, or an element of a list. NULL: it is none; *bad:
- * reported. */
+/* The bound layer that a callee refers to: a variable, or an element of a list. NULL: it is no
+ * layer; *bad: reported. */
 static dl_layer *find_layer(dl_elab *E, const dl_ast *name, bool *bad) {
     *bad = false;
     if (name->kind == DL_A_NAME) {
@@ -171,7 +171,7 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
     if (e->kind == DL_A_LABEL) {
         label = e;
         step->label = label_text(E, e);
-        /* A label that could not be read stands for some name. */
+        /* A label with a syntax error gets a substitute name. */
         if (!step->label) step->path = dl_internf("?%lld", (long long)E->work);
         e = e->a;
     }

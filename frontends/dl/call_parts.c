@@ -1,4 +1,4 @@
-/* Arguments as built-in layers and functions take them: axes, windows, paddings, images, floats. */
+/* Reads arguments for built-in layers and functions: axes, windows, paddings, images, floats. */
 #include "frontends/dl/builtin.h"
 
 static bool push_axis(dl_elab *E, const dl_ast *e, int *n, const char *names[DL_MAX_RANK]) {
@@ -122,7 +122,7 @@ bool dl_call_padding(dl_call *c, int i, const dl_type *t, const int64_t kernel[3
     }
     for (int k = 0; k < spatial; k++) {
         int64_t size = t->axis[k + 2].size, out = (size + stride[k] - 1) / stride[k];
-        int64_t reach = (kernel[k] - 1) * dilation[k] + 1; /* each below 2^31 */
+        int64_t reach = (kernel[k] - 1) * dilation[k] + 1; /* each factor is below 2^31 */
         int64_t total = strcmp(c->arg[i].s, "same") ? 0 : (out - 1) * stride[k] + reach - size;
         if (total < 0) total = 0;
         lo[k] = total / 2, hi[k] = total - total / 2;

@@ -4,11 +4,12 @@
 
 /* Types */
 
-/* What the argument data_size is worth, for an axis that it sizes; NULL: it sizes others, or nobody
- * gives it. */
+/* The value of the argument data_size for an axis that it sizes; NULL: it sizes other axes, or is
+ * not given. */
 static const dl_val *edge_of(dl_elab *E, const char *axis, dl_val *room) {
     if (strcmp(axis, "D") != 0 && strcmp(axis, "H") != 0 && strcmp(axis, "W") != 0) return NULL;
-    for (int i = 0; i < E->model->items.list.n; i++) /* declared: bound, if only to its default */
+    /* it is declared: bound, if only to its default */
+    for (int i = 0; i < E->model->items.list.n; i++)
         if (strcmp(E->model->items.list.at[i]->name, DL_ARGUMENT_EDGE) == 0)
             return dl_scope_find(E->scope, dl_intern(DL_ARGUMENT_EDGE));
     for (int i = 0; i < E->config->narguments; i++) {
@@ -19,16 +20,16 @@ static const dl_val *edge_of(dl_elab *E, const char *axis, dl_val *room) {
     return NULL;
 }
 
-/* False, reported: an argument has the axis' name, and a whole number or nothing yet. It is no size
- * by itself: check, compile and a file's data would each take another one. N is the batch, which is
- * given by others. */
+/* False, reported: an argument has the axis' name, and its value is a whole number or not given. It
+ * is not used as the size: check, compile and a file's data would each use another one. N is the
+ * batch, which is sized elsewhere. */
 static bool is_no_argument(dl_elab *E, const dl_ast *arg, const char *name) {
     const dl_val *v = strcmp(name, "N") == 0 ? NULL : dl_scope_find(E->scope, name);
     bool argument = v && v->kind == DL_V_INT;
     for (int i = 0; v && v->kind == DL_V_POISON && i < E->model->items.list.n; i++)
         argument |= E->model->items.list.at[i]->name == name;
     if (!argument) return true;
-    if (dl_is_poisoned(E, name)) return false; /* said once */
+    if (dl_is_poisoned(E, name)) return false; /* reported once */
     dl_bad(E, arg->span, DL_DIAG_unknown_size,
            "the size of axis %s is not written, and the value %s of this name is no axis' size by "
            "itself",
@@ -37,7 +38,7 @@ static bool is_no_argument(dl_elab *E, const dl_ast *arg, const char *name) {
     return false;
 }
 
-/* The size of an axis that its declaration leaves open; false: reported. */
+/* The size of an axis that its declaration omits; false: reported. */
 static bool open_size(dl_elab *E, const dl_ast *arg, const char *name, int64_t *size) {
     const dl_size_binding *s = dl_scope_size(E->scope, name);
     if (s && s->sizes_differ)
@@ -113,7 +114,8 @@ bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out) {
     for (int i = 0; i < type->items.list.n; i++)
         if (!eval_axis(E, type->items.list.at[i], declares, out)) {
             good = false;
-            /* The name is known, its size is not: poison, so that its uses are silent. */
+            /* The name is known, its size is not: it becomes poison, so that its uses report
+             * nothing. */
             const dl_ast *arg = type->items.list.at[i];
             const char *name = arg->name                   ? arg->name
                                : arg->a->kind == DL_A_NAME ? arg->a->name

@@ -42,7 +42,7 @@ bool dl_diags_has(const dl_diags *d, const dl_diag *g) {
 
 static void add(dl_diags *d, dl_diag *g) {
     if (dl_diags_has(d, g)) return;
-    /* Far behind the cap nothing more is kept: a hostile file has a million faults. */
+    /* Reports far beyond the printed limit are dropped: a malicious file has a million faults. */
     if (d->list.n < 50 * DL_DIAG_SHOWN) dl_push(d->arena, &d->list, g);
     if (is_warning(g->id))
         d->warnings++;
@@ -94,8 +94,8 @@ static const palette coloured = {"\033[1;31m", "\033[1;35m", "\033[1;36m", "\033
 
 enum { LINE_SHOWN = 160 };
 
-/* The source line and a caret under the fault. Long lines are cut to a window around it; bytes that
- * a terminal would act on are shown as '?'. */
+/* Prints the source line and a caret under the fault. Long lines are cut to a window around it;
+ * control characters are shown as '?'. */
 static void print_line(dl_buf *out, const dl_source *s, dl_span where, const palette *c) {
     dl_loc at = dl_source_loc(s, where.begin);
     size_t n;

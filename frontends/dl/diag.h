@@ -1,4 +1,4 @@
-/* Diagnostics: what is wrong with a model file, where, why, and what would mend it.
+/* Diagnostics of a model file: the fault, its place, the reason, and a remedy.
  *
  * Every kind of diagnostic is a row of diag.def with a permanent code. Reports are collected,
  * sorted by position, and printed with the source line and a caret; at most 20 errors are shown. */
@@ -39,16 +39,17 @@ enum { DL_DIAG_SHOWN = 20 };
 dl_diags *dl_diags_new(dl_arena *arena, const dl_source *source);
 
 /* Adds a report. The same kind at the same place is reported once (a loop body that is elaborated
- * twelve times makes one report); the returned diagnostic takes notes and help either way. */
+ * twelve times makes one report). Notes and help can be added to the returned diagnostic in any
+ * case. */
 dl_diag *dl_report(dl_diags *d, dl_span where, dl_diag_id id, const char *format, ...)
     DL_PRINTF(4, 5);
 void dl_diag_add_note(dl_diags *d, dl_diag *g, dl_span where, const char *format, ...)
     DL_PRINTF(4, 5);
 void dl_diag_set_help(dl_diags *d, dl_diag *g, const char *format, ...) DL_PRINTF(3, 4);
-/* Adds the reports of `from` (same source) that `to` has not yet. */
+/* Adds the reports of `from` (same source) that `to` lacks. */
 void dl_diags_merge(dl_diags *to, const dl_diags *from);
 
-/* True when d holds a report of the same kind at the same place. */
+/* Whether d holds a report of the same kind at the same place. */
 bool dl_diags_has(const dl_diags *d, const dl_diag *g);
 
 /* Prints all reports, sorted by position, with source lines and carets; colours for a terminal. */
@@ -56,9 +57,9 @@ void dl_diags_print(dl_buf *out, const dl_diags *d, bool colour);
 
 /* The kind of this short name ("axis_mismatch") or -1. */
 int dl_diag_find(const char *name);
-/* "DL-E0201" of a kind. */
+/* The code of a kind: "DL-E0201". */
 const char *dl_diag_code(dl_diag_id id);
-/* What `dlc explain CODE` prints: code, name and explanation. CODE may leave out "DL-", and may be
- * the short name. False: there is no such code. */
+/* Prints the text of `dlc explain CODE`: code, name and explanation. CODE may omit "DL-", and may
+ * be the short name. False: there is no such code. */
 bool dl_diag_explain(dl_buf *out, const char *code);
 #endif

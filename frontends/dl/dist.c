@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-/* Distributions. The fan-scaled ones are Keras' (He and Glorot normal are truncated at two
- * deviations, and widened so that the deviation after cutting is the one asked for) and PyTorch's
- * kaiming_uniform with a = sqrt(5). */
+/* Distributions of initial values. The fan-scaled ones are those of Keras (He and Glorot normal are
+ * truncated at two deviations, and scaled so that the deviation after truncation is the requested
+ * one) and PyTorch's kaiming_uniform with a = sqrt(5). */
 static const dl_dist dists[] = {
     {"normal", 2, DL_BY_ARGUMENTS, DL_INIT_NORMAL, 0},
     {"trunc_normal", 2, DL_BY_ARGUMENTS, DL_INIT_TRUNC_NORMAL, 0},
@@ -17,7 +17,7 @@ static const dl_dist dists[] = {
     {"kaiming_uniform", 0, DL_BY_FAN_IN, DL_INIT_UNIFORM, 1.0 / 3},
 };
 enum { NDISTS = sizeof dists / sizeof *dists };
-/* Standard deviation of the unit normal cut at two deviations. */
+/* Standard deviation of the unit normal truncated at two deviations. */
 static const double cut_deviation = 0.87962566103423978;
 
 bool dl_bad_dist(dl_elab *E, const dl_ast *e, const char *name) {

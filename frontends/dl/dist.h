@@ -1,4 +1,4 @@
-/* The distributions of initial values by name: what `~` and `init` take. */
+/* The distributions of initial values by name, for `~` and `init`. */
 #ifndef DL_DIST_H
 #define DL_DIST_H
 #include "frontends/dl/elab.h"
@@ -13,11 +13,11 @@ typedef struct {
     double factor; /* variance = factor / fan */
 } dl_dist;
 
-/* NULL: there is none of that name. */
+/* The distribution of that name, or NULL. */
 const dl_dist *dl_dist_find(const char *name);
-/* False, reported: `e` is no distribution; `name`: what stands there, or NULL. */
+/* Returns false after a report that `e` is no distribution; `name`: its text, or NULL. */
 bool dl_bad_dist(dl_elab *E, const dl_ast *e, const char *name);
-/* The rule's initial values, of a parameter with these fans. */
+/* The initial values of the rule, for a parameter with these fans. */
 bool dl_dist_init(dl_elab *E, const dl_init_rule *rule, double fan_in, double fan_out,
                   dl_init *out);
 #endif

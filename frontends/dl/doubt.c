@@ -1,8 +1,8 @@
-/* Warnings about axes: programs that are legal, run, and give plausible numbers that nobody meant.
- */
+/* Warnings about axes: programs that are legal, run, and give plausible numbers, but are hardly
+ * intended. */
 #include "frontends/dl/elab.h"
 
-/* Does t have an axis of a size above 1 that `other` lacks? Its name, or NULL. */
+/* The name of an axis of t with a size above 1 that `other` lacks, or NULL. */
 static const char *lacks(const dl_type *t, const dl_type *other) {
     for (int i = 0; i < t->rank; i++)
         if (t->axis[i].size != 1 && dl_type_axis(other, t->axis[i].name) < 0)
@@ -29,7 +29,7 @@ bool dl_mixes_axes(dl_op op, int n, const dl_val *in, const dl_type *result) {
 }
 
 void dl_doubt_outer_product(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in) {
-    if (op == DL_OP_mul) return; /* a matrix product is written as one, and its sum */
+    if (op == DL_OP_mul) return; /* a product and its sum are the way to write a matrix product */
     for (int i = 0; i < n; i++)
         for (int j = i + 1; j < n; j++) {
             if (in[i].kind != DL_V_TENSOR || in[j].kind != DL_V_TENSOR) continue;

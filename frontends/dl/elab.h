@@ -1,9 +1,9 @@
-/* Elaboration: runs a model's syntax tree with its compile-time values and leaves behind a graph of
+/* Elaboration: runs a model's syntax tree with its compile-time values and builds a graph of
  * tensors.
  *
- * Compile-time values (numbers, strings, lists) are computed here and vanish; tensors become nodes
- * through ir/builder.h. A fault is reported once and its value is poison, which every operation
- * passes on in silence. */
+ * Compile-time values (numbers, strings, lists) are computed here; tensors become nodes through
+ * ir/builder.h. A fault is reported once and its value is poison, which every operation passes on
+ * without another report. */
 #ifndef DL_ELAB_H
 #define DL_ELAB_H
 #include "frontends/dl/ast.h"
@@ -34,10 +34,11 @@ struct dl_val {
     dl_val_kind kind;
     dl_span origin;       /* the expression that made it */
     const char *name;     /* the variable that it was read from, for messages; or NULL */
-    const dl_ast *uneven; /* FLOAT: the whole-number division in it that did not divide evenly */
-    bool batch;           /* INT, FLOAT: the size of the batch is in it, */
-    double doubled;       /* and of batches twice as large it were this */
-    bool mixed; /* TENSOR: broadcasting put its axes in order, by that of the operands (doubt.c) */
+    const dl_ast *uneven; /* FLOAT: the division of whole numbers in it that left a remainder */
+    bool batch;           /* INT, FLOAT: it depends on the batch size, */
+    double doubled;       /* and has this value for a batch twice as large */
+    bool mixed; /* TENSOR: broadcasting determined the order of its axes, from the operands'
+                   (doubt.c) */
     union {
         bool b;
         int64_t i;
@@ -49,7 +50,7 @@ struct dl_val {
     };
 };
 
-/* A size bound to an axis name; `sizes_differ` once two declarations disagree. */
+/* A size bound to an axis name; `sizes_differ` after two declarations disagreed. */
 typedef struct {
     const char *name;
     int64_t size, other;
@@ -66,28 +67,29 @@ typedef struct dl_scope dl_scope;
 struct dl_scope {
     dl_scope *parent;
     DL_ARRAY(dl_binding) names;
-    DL_ARRAY(const dl_ast *) functions; /* local functions; the later one of a name holds */
+    DL_ARRAY(const dl_ast *)
+    functions; /* local functions; a later one of the same name replaces an earlier one */
     DL_ARRAY(dl_size_binding) sizes;
 };
 
-/* One pipeline: who gave its unlabelled parameter layer a name. */
+/* One pipeline: the source of a name for its unlabelled parameter layer. */
 typedef struct {
-    const char *variable; /* it is assigned to, or NULL */
+    const char *variable; /* the variable that it is assigned to, or NULL */
     int unlabelled;       /* parameter layers without a label so far */
     dl_span first;        /* the first of them */
 } dl_pipeline;
 
-/* A step of a pipeline that may make parameters: where its names come from. */
+/* A step of a pipeline that may make parameters: the source of their names. */
 typedef struct dl_step dl_step;
 struct dl_step {
     dl_step *outer;    /* the module application that it is in */
     const char *label; /* or NULL */
     dl_pipeline *pipeline;
-    const char *path; /* the full path, once asked for */
+    const char *path; /* the full path, when it has been computed */
     dl_span where;
     int made;        /* parameters made under it */
     dl_layer *layer; /* the bound layer that this is an application of, or NULL */
-    int application; /* of it, from 1 */
+    int application; /* the number of the application, from 1 */
 };
 
 /* A module or a layer with parameters, bound to its arguments and to the place that names it: a
@@ -97,10 +99,10 @@ struct dl_layer {
     const char *name;         /* of the module or built-in */
     const dl_ast *module;     /* or NULL */
     const dl_arguments *args; /* the module's */
-    const dl_call *call;      /* the built-in's, all but its tensor */
+    const dl_call *call;      /* the built-in's arguments, all but its tensor */
     dl_step *step;            /* where it was bound: label and pipeline */
     int applied;
-    bool refused; /* reported as no tensor: once is enough */
+    bool refused; /* a report was made that it is no tensor: once is enough */
 };
 
 /* A module or function being applied, innermost first. */
@@ -117,7 +119,8 @@ typedef struct {
     double fan_in, fan_out;
     dl_span where;
     bool used;
-    const dl_step *step; /* that made it, or shared it last; NULL in the model's own text */
+    /* the step that made it, or shared it last; NULL in the model's own text */
+    const dl_step *step;
 } dl_param_info;
 
 typedef struct {
@@ -136,7 +139,7 @@ typedef struct {
     dl_diag *last; /* the latest report, for notes */
     const dl_ast *file, *model;
     const dl_model_config *config;
-    int64_t assumed; /* size of axes that nothing tells (checking alone), or 0 */
+    int64_t assumed; /* assumed size of axes without a known size (only for checks), or 0 */
     DL_ARRAY(const char *) assumed_axes;
     bool train, syntax_faults;
     dl_builder b;
@@ -145,9 +148,9 @@ typedef struct {
     dl_step *step;
     dl_place place;
     DL_ARRAY(dl_param_info) params;
-    DL_ARRAY(dl_layer *) layers; /* all that were bound */
+    DL_ARRAY(dl_layer *) layers; /* all bound layers */
     DL_ARRAY(dl_init_rule) rules;
-    DL_ARRAY(const char *) poisoned; /* names in statements that could not be read */
+    DL_ARRAY(const char *) poisoned; /* names in statements with syntax errors */
     int64_t work;
     int depth;
     bool exhausted;
@@ -160,13 +163,13 @@ typedef struct {
 dl_val dl_bad(dl_elab *E, dl_span where, dl_diag_id id, const char *format, ...) DL_PRINTF(4, 5);
 void dl_note(dl_elab *E, dl_span where, const char *format, ...) DL_PRINTF(3, 4);
 void dl_help(dl_elab *E, const char *format, ...) DL_PRINTF(2, 3);
-/* "'h' is f32[N=2, C=8], from here". */
+/* Adds a note such as "'h' is f32[N=2, C=8], from here". */
 void dl_note_tensor(dl_elab *E, dl_val v);
-/* "'h'" or "the first operand"-like words for a value in a message. */
+/* A value's words for a message: its name, "'h'", or `otherwise`, such as "the first operand". */
 const char *dl_val_words(dl_elab *E, dl_val v, const char *otherwise);
-/* True, reported: v is a layer, which stands where a tensor is needed. */
+/* True, reported: v is a layer in a place that needs a tensor. */
 bool dl_refuse_layer(dl_elab *E, dl_span where, dl_val v);
-/* Counts work; false (reported once) when the budget is spent. */
+/* Counts work; false (reported once) when the budget is used up. */
 bool dl_spend(dl_elab *E, dl_span where, int64_t steps);
 
 /* Values (value.c). */
@@ -182,11 +185,11 @@ dl_val dl_val_new_list(dl_elab *E, dl_span where);
 bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where);
 bool dl_val_is_number(dl_val v); /* INT, FLOAT or BOOL */
 double dl_val_number(dl_val v);
-/* "a whole number", "f32[N=2]", for messages. */
+/* A description for messages: "a whole number", "f32[N=2]". */
 const char *dl_val_describe(dl_elab *E, dl_val v);
-/* A whole number, at least `least`; false: reported (`what` names it) or poison. */
+/* Reads a whole number of at least `least`; false: reported (`what` names it) or poison. */
 bool dl_val_count(dl_elab *E, dl_val v, int64_t least, const char *what, int64_t *out);
-/* Compile-time operators on values that are no tensors. */
+/* Compile-time operators on values other than tensors. */
 dl_val dl_fold_unary(dl_elab *E, const dl_ast *e, dl_val a);
 dl_val dl_fold_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b);
 
@@ -197,35 +200,35 @@ void dl_scope_set(dl_elab *E, const char *name, dl_val v);
 const dl_ast *dl_scope_function(const dl_scope *s, const char *name, dl_scope **home);
 void dl_scope_bind_size(dl_elab *E, const char *name, int64_t size, dl_span where);
 const dl_size_binding *dl_scope_size(const dl_scope *s, const char *name);
-/* The nearest of all names visible, or NULL. */
+/* The most similar of all visible names, or NULL. */
 const char *dl_scope_nearest(dl_elab *E, const char *name);
-/* The nearest of `names` to a word that is none of them, or NULL. */
+/* The most similar of `names` to an unknown word, or NULL. */
 const char *dl_suggest(const char *word, const char *const *names, int n);
 bool dl_is_poisoned(const dl_elab *E, const char *name);
 
-/* Expressions (eval.c). `variable`: the name a lone layer takes, or NULL. */
+/* Expressions (eval.c). `variable`: the name that a single layer gets, or NULL. */
 dl_val dl_eval(dl_elab *E, const dl_ast *e);
 dl_val dl_eval_named(dl_elab *E, const dl_ast *e, const char *variable);
 
-/* Names (name.c), whose values need no other expression's. */
-/* The value of a name: a variable's, or the size of an axis. Poison, reported: it is not defined.
- */
+/* Names (name.c), whose values do not depend on other expressions. */
+/* The value of a name: a variable's, or the size of an axis. Poison, reported: it is not
+ * defined. */
 dl_val dl_name_value(dl_elab *E, const dl_ast *e);
-/* The same as an expression of its own, as dl_eval. */
+/* The same for an expression that consists of the name alone, as dl_eval. */
 dl_val dl_eval_name(dl_elab *E, const dl_ast *e);
-/* What each expression begins with: false, reported, when the budget is spent or it is nested too
- * deep. */
+/* Must be called at the start of each expression: false, reported, when the budget is used up or it
+ * is nested too deep. */
 bool dl_begin_eval(dl_elab *E, const dl_ast *e);
 /* The file's module of that name, or NULL. */
 const dl_ast *dl_find_module(const dl_elab *E, const char *name);
-/* Does a function, layer or module of this name exist? */
+/* Whether a function, layer or module of this name exists. */
 bool dl_is_callable(const dl_elab *E, const char *name);
 
 /* Statements (stmt.c). */
 void dl_exec_list(dl_elab *E, const dl_ast_list *list);
 
 /* Declarations (declare.c). */
-/* The type that a declaration writes; sizes left out come from scope, configuration or assumption
+/* The type of a declaration. Omitted sizes come from the scope, the configuration or the assumption
  * when `declares`, and are -1 otherwise. False: reported. */
 bool dl_eval_type(dl_elab *E, const dl_ast *type, bool declares, dl_type *out);
 bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place,
@@ -233,29 +236,29 @@ bool dl_only_in(dl_elab *E, const dl_ast *s, dl_place place,
 void dl_declare_input(dl_elab *E, const dl_ast *s, dl_var_role role);
 void dl_declare_parameter(dl_elab *E, const dl_ast *s);
 void dl_declare_init(dl_elab *E, const dl_ast *s);
-/* False, reported: the tensor v, which is `what`, has axes. */
+/* False, reported: the tensor v, described by `what`, has axes. */
 bool dl_want_scalar(dl_elab *E, dl_span where, const char *what, dl_val v);
 
-/* What is legal and hardly meant (doubt.c). */
-/* Whether broadcasting decides the order of the axes of op's result, so that no one declaration
- * shows it. */
+/* Warnings about legal programs that are hardly intended (doubt.c). */
+/* Whether broadcasting determines the order of the axes of op's result, so that no single
+ * declaration shows it. */
 bool dl_mixes_axes(dl_op op, int n, const dl_val *in, const dl_type *result);
-/* Warns of an elementwise op whose operands have an axis in common and each one that the other
+/* Warns of an elementwise op whose operands share an axis, while each has one that the other
  * lacks. */
 void dl_doubt_outer_product(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in);
-/* Warns of an `as` that gives a name of x to another axis, or renames axes whose order cannot be
- * seen. */
+/* Warns of an `as` that gives the name of one of x's axes to another axis, or renames axes whose
+ * order is not visible. */
 void dl_doubt_renaming(dl_elab *E, const dl_ast *as, dl_val x, const dl_type *renamed);
-/* Is an argument without a default unknown, so that what depends on it was not built? (loss.c) */
+/* Whether an argument without a default is unknown, so that nodes that depend on it were not built.
+ * (loss.c) */
 bool dl_is_partial(const dl_elab *E);
-/* Reports a loss from which no gradient reaches a parameter (loss.c). */
+/* Reports a loss that depends on no parameter by a gradient (loss.c). */
 void dl_check_loss(dl_elab *E);
 
 /* Tensors (tensor.c). */
 dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
                     const dl_attr *attrs, const dl_type *given);
-/* An elementwise op on tensors and numbers: numbers become constants, element types are made equal.
- */
+/* An elementwise op on tensors and numbers: numbers become constants, element types are unified. */
 dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in, int nattrs,
                       const dl_attr *attrs);
 dl_val dl_tensor_unary(dl_elab *E, const dl_ast *e, dl_val a);
@@ -263,43 +266,43 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b);
 /* Elements from, from + step, ... below `to` of an axis. */
 dl_val dl_tensor_every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_t from, int64_t to,
                        int64_t step);
-/* Reports the index `arg` of `e`, which names no axis: x[:, 0] as it is written here, x[C=0]. */
+/* Reports the index `arg` of `e`, which names no axis: x[:, 0] is written x[C=0]. */
 dl_val dl_tensor_positional(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x);
 dl_val dl_tensor_reduce(dl_elab *E, dl_span where, dl_op op, dl_val x, int n,
                         const char *const *over);
-/* The element type in which an op of numbers works on one of type `d`. */
+/* The element type in which an op computes numbers of type `d`. */
 dl_dtype dl_tensor_number_type(dl_op op, dl_dtype d);
 dl_val dl_tensor_cast(dl_elab *E, dl_span where, dl_val x, dl_dtype to);
-/* A tensor of f32 or of 16-bit floats as itself, which mixed precision takes in f32
- * (passes/precision/amp.c): what a function reads whose parts torch.autocast computes in f32. Other
- * values, and other types, as they are. */
+/* Pins a tensor of f32 or of 16-bit floats, so that mixed precision computes it in f32
+ * (passes/precision/amp.c): for functions whose parts torch.autocast computes in f32. Other values
+ * and types are returned unchanged. */
 dl_val dl_tensor_pin(dl_elab *E, dl_span where, dl_val x);
-/* x x, in mixed precision in f32, as torch.autocast has powers. */
+/* x x, which mixed precision computes in f32, as torch.autocast does for powers. */
 dl_val dl_tensor_square(dl_elab *E, dl_span where, dl_val x);
-/* A list of numbers, or of such lists, as a tensor along the axes of t, whose sizes `as` has
- * checked against the first of each level; the element type follows from the numbers. (literals.c)
- */
+/* A list of numbers, or of such lists, as a tensor along the axes of t. `as` has checked their
+ * sizes against the first item of each level; the element type follows from the numbers.
+ * (literals.c) */
 dl_val dl_tensor_filled(dl_elab *E, const dl_ast *as, dl_val list, dl_type t);
 /* The element type of that name; false: reported at `at`. (literals.c) */
 bool dl_dtype_named(dl_elab *E, const char *name, dl_span at, dl_dtype *out);
-/* `x as i32`: a tensor, or a number, which becomes one. (literals.c) */
+/* `x as i32`: of a tensor, or of a number, which becomes a tensor. (literals.c) */
 dl_val dl_tensor_convert(dl_elab *E, const dl_ast *cast, dl_val x);
-/* x with its axes, which are those of `like`, in the order of `like`. */
+/* x with its axes, which equal those of `like`, in the order of `like`. */
 dl_val dl_tensor_ordered(dl_elab *E, dl_span where, dl_val x, const dl_type *like);
 /* v as a tensor: a number becomes an f32 constant. */
 dl_val dl_tensor_of(dl_elab *E, dl_val v, dl_dtype dtype);
-/* False, reported, when the type's sizes multiply beyond 2^47. */
+/* False, reported, when the type has more than 2^47 elements. */
 bool dl_check_count(dl_elab *E, dl_span where, const dl_type *t);
-/* Do the axes of one name agree in size? Except `skip` (or NULL). Reports with words for both. */
+/* Whether axes of one name have one size, except `skip` (or NULL); reports with words for both. */
 bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in,
                    const char *skip);
 
-/* Calls (call.c): e is what stands behind `|>` (piped given) or a call in an expression (piped
+/* Calls (call.c): e is the item after `|>` (piped given) or a call in an expression (piped
  * NULL). */
 dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *pipeline,
                 const dl_ast *as);
-/* What it comes down to (apply.c): a local function; a module applied, or without tensors bound; a
- * bound layer. */
+/* The cases of a call (apply.c): a local function; a module applied, or bound if there are no
+ * tensors; a bound layer. */
 dl_val dl_apply_function(dl_elab *E, const dl_ast *f, dl_scope *home, const dl_ast *call,
                          const dl_val *piped, const dl_ast_list *args);
 dl_val dl_apply_module(dl_elab *E, const dl_ast *m, const dl_ast *call, const dl_val *piped,
@@ -315,14 +318,15 @@ typedef enum {
     DL_P_INT, /* a count, at least 1 */
     DL_P_NUMBER,
     DL_P_BOOL,
-    DL_P_WINDOW, /* a count or one a spatial axis, at least 0 */
+    DL_P_WINDOW, /* a count or one per spatial axis, at least 0 */
     DL_P_PAD,    /* the same, or `same` */
-    DL_P_FACTOR, /* a number or one a spatial axis */
+    DL_P_FACTOR, /* a number or one per spatial axis */
     DL_P_AXES,   /* axis names, not evaluated */
     DL_P_AXIS,
     DL_P_STR,
-    DL_P_KEYED, /* keyword arguments of any other name, which go to `keyed`; last */
-    DL_P_REST   /* all positional arguments from here; last but keywords */
+    DL_P_KEYED, /* keyword arguments of any other name, which are stored in `keyed`; the last
+                   parameter */
+    DL_P_REST   /* all remaining positional arguments; only keywords may follow */
 } dl_param_kind;
 typedef struct {
     const char *name;
@@ -333,7 +337,7 @@ typedef struct {
 typedef struct {
     const char *name;
     const char *makes; /* "weight", "weight bias"... when it makes parameters; else NULL */
-    dl_op op;          /* what its rule builds, where that is one op */
+    dl_op op;          /* the op that it builds, if it is a single one */
     double (*fold)(double);
     dl_param_spec params[DL_MAX_PARAMS];
 } dl_builtin;
@@ -344,7 +348,7 @@ struct dl_call {
     dl_span where;   /* the whole call */
     dl_span name_at; /* the name in it */
     dl_step *step;
-    const dl_ast *as; /* axes that follow in `as [...]`, or NULL */
+    const dl_ast *as; /* axes of a following `as [...]`, or NULL */
     dl_val arg[DL_MAX_PARAMS];
     const dl_ast *ast[DL_MAX_PARAMS];
     bool given[DL_MAX_PARAMS];
@@ -355,10 +359,10 @@ struct dl_call {
 const dl_builtin *dl_builtin_find(const char *name);
 int dl_builtin_count(void);
 const dl_builtin *dl_builtin_at(int i);
-/* "conv(channels, kernel, stride=1)". */
+/* The usage for messages: "conv(channels, kernel, stride=1)". */
 const char *dl_builtin_usage(dl_elab *E, const dl_builtin *f);
 
-/* The text of a label's parts, or of those of a metric's or figure's name (`what` it is, for
+/* The text of a label's parts, or of those of a metric's or figure's name (`what` names it in
  * messages); NULL: reported, or poison. (call.c) */
 const char *dl_parts_text(dl_elab *E, const dl_ast_list *parts, const char *what);
 
@@ -369,17 +373,17 @@ const char *dl_step_path(dl_elab *E, dl_step *step);
  */
 dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, double fan_in,
                      double fan_out);
-/* Likewise a buffer, as the step has left it so far; and its next value. */
+/* The same for a buffer, with its value after the previous applications; and its next value. */
 dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init);
 void dl_update_state(dl_call *c, const char *role, dl_val next);
-/* Of the parameter `info`, which stands under the name of one that `step` wants: whether both are
- * the same one, asked for by different applications of one bound layer. */
+/* Whether parameter `info` and the parameter of the same name that `step` requests are the same
+ * one, requested by different applications of one bound layer. */
 bool dl_is_shared(const dl_param_info *info, const dl_step *step);
 /* conv.weight: all of that kind of layer f made so far. */
 dl_val dl_layer_parameters(dl_elab *E, const dl_ast *e, const dl_builtin *f);
 /* enc.weight of a bound layer: its parameter; of a bound module: all weights made in it so far. */
 dl_val dl_bound_parameters(dl_elab *E, const dl_ast *e, dl_val layer);
-/* The shared parameter as the step wants it. Poison, reported: its shape is another. */
+/* The shared parameter for another step. Poison, reported: its shape differs. */
 dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_type *want,
                       dl_span where);
 void dl_apply_rules(dl_elab *E);

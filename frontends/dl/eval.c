@@ -1,4 +1,4 @@
-/* Expressions. Numbers, strings and lists are computed; tensors go on to tensor.c. */
+/* Expressions. Numbers, strings and lists are computed here; tensors are passed to tensor.c. */
 #include "frontends/dl/elab.h"
 #include "frontends/dl/hints.h"
 #include "parser.h"
@@ -45,7 +45,7 @@ static dl_val eval_comprehension(dl_elab *E, const dl_ast *e) {
     return good ? list : dl_poison();
 }
 
-/* `and` and `or` look at the right side only when they must. */
+/* `and` and `or` evaluate the right side only if necessary. */
 static dl_val eval_logic(dl_elab *E, const dl_ast *e) {
     dl_val a = dl_eval(E, e->a);
     if (a.kind == DL_V_POISON) return a;
@@ -246,7 +246,7 @@ static dl_val eval_pipe(dl_elab *E, const dl_ast *e, dl_pipeline *pipeline, cons
     return dl_apply(E, e->b, &x, pipeline, as);
 }
 
-/* The axes of a tensor under the names that `as` states. */
+/* Renames the axes of a tensor to the names of an `as`. */
 static dl_val name_axes(dl_elab *E, const dl_ast *e, dl_val x) {
     dl_type t = x.t->type;
     int n = e->items.list.n;
@@ -283,7 +283,7 @@ static dl_val name_axes(dl_elab *E, const dl_ast *e, dl_val x) {
                               name);
         dl_scope_bind_size(E, name, t.axis[i].size, arg->span);
     }
-    if (!changed) return x.mixed = false, x; /* the order that is stated is the order that it has */
+    if (!changed) return x.mixed = false, x; /* the given order is the present one */
     dl_doubt_renaming(E, e, x, &t);
     return dl_tensor_op(E, e->span, DL_OP_rename, 1, &x, 0, NULL, &t);
 }

@@ -47,44 +47,45 @@ typedef struct {
     int64_t size;
 } dl_axis_size;
 
-/* The argument that sizes the axes D, H and W where a model leaves them open. One that does and
- * declares no argument of this name has it all the same, with this default. */
+/* The argument that sizes the axes D, H and W whose size a model omits. A model with such axes that
+ * does not declare this argument has it implicitly, with this default. */
 #define DL_ARGUMENT_EDGE "data_size"
 enum { DL_DEFAULT_EDGE = 64 };
 
-/* What a build is for. Arguments that are not the model's are ignored (a configuration has other
- * keys too); arguments not given keep their defaults. Sizes serve axes of inputs and targets that
- * the model leaves open (N, the batch of one rank) before DL_ARGUMENT_EDGE does. */
+/* The input of a build. Arguments that the model lacks are ignored (a configuration has other keys,
+ * too); arguments that are not given keep their defaults. `sizes` are for axes of inputs and
+ * targets whose size the model omits (N, the batch of one rank); they take precedence over
+ * DL_ARGUMENT_EDGE. */
 typedef struct {
     const dl_argument *arguments;
     int narguments;
     const dl_axis_size *sizes;
     int nsizes;
-    bool any_batch; /* nobody asked for the size of N: a model that fixes it is right */
+    bool any_batch; /* no size of N was requested: a model may fix it */
 } dl_model_config;
 
-/* Parses a source. Faults go to `diags`; NULL when the file has no model that could be looked at.
- */
+/* Parses a source. Faults are added to `diags`; NULL when the file has no model that can be
+ * examined. */
 dl_model *dl_model_parse(dl_arena *arena, const dl_source *source, dl_diags *diags);
 
 const char *dl_model_name(const dl_model *m);
 /* The model's arguments in order, which are configuration keys: name and default (DL_SET_NONE when
  * it has none, or one that is not a literal). */
 const dl_argument *dl_model_arguments(const dl_model *m, int *n);
-/* Where argument i is declared; of a DL_ARGUMENT_EDGE that is not, the axis that wants it. */
+/* The declaration of argument i; for an implicit DL_ARGUMENT_EDGE, the axis that needs it. */
 dl_span dl_model_argument_place(const dl_model *m, int i);
 
 /* Builds the graphs "train" and "eval": variables in order of appearance (parameters with PyTorch's
  * names), results of role OUTPUT, LOSS, METRIC, FIGURE, and UPDATE for batch norm's running
- * statistics. NULL: diags->errors says how many faults there are (those of parsing included). The
- * module is the caller's: dl_arena_free(module->arena). */
+ * statistics. NULL: diags->errors is the number of faults (those of parsing included). The caller
+ * owns the module: dl_arena_free(module->arena). */
 dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_config *config,
                           dl_diags *diags);
 
-/* Everything that can be said about a model without a configuration. Axes whose size nothing tells
- * are tried at several sizes; a fault that depends on the size says which was assumed. The module
- * at those sizes, in `arena`, or NULL when there are errors. whole: it is all of the model; what
- * depends on arguments without a default is not elaborated. */
+/* Checks a model without a configuration. Axes of unknown size are tried at several sizes; a fault
+ * that depends on the size names the assumed one. Returns the module at those sizes, in `arena`, or
+ * NULL when there are errors. whole: it is the whole model; parts that depend on arguments without
+ * a default are not elaborated. */
 dl_module *dl_model_check(dl_arena *arena, const dl_model *m, dl_diags *diags, bool *whole);
 
 /* Number of trained elements in graph g: the sum over its parameters. */

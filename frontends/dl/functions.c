@@ -1,4 +1,4 @@
-/* Functions: pointwise, reductions, and the composites that are a few ops each. */
+/* Functions: pointwise, reductions, and composites of a few ops each. */
 #include <math.h>
 
 #include "frontends/dl/builtin.h"
@@ -59,8 +59,8 @@ dl_val dl_fn_where(dl_call *c) {
     return dl_tensor_elem(c->E, c->where, DL_OP_select, 3, c->arg, 0, NULL);
 }
 
-/* Whether a list holds numbers and tensors alone; else it is told. *first: its first tensor, or -1.
- */
+/* Whether a list holds only numbers and tensors; otherwise it is reported. *first: its first
+ * tensor, or -1. */
 static bool check_list(dl_call *c, const dl_val_list *l, int *first) {
     *first = -1;
     for (int i = 0; i < l->items.n; i++) {
@@ -76,8 +76,8 @@ static bool check_list(dl_call *c, const dl_val_list *l, int *first) {
     return true;
 }
 
-/* r with its axes in the order in which an op of all tensors of the list at once would have them:
- * whichever pair was taken first. */
+/* r with its axes in the order that a single op of all tensors of the list would give them,
+ * whichever pair was combined first. */
 static dl_val order_as_all(dl_call *c, const dl_val_list *l, dl_val r) {
     const dl_type **types = DL_NEWS(c->E->arena, const dl_type *, l->items.n);
     int n = 0;
@@ -91,8 +91,8 @@ static dl_val order_as_all(dl_call *c, const dl_val_list *l, dl_val r) {
     return r;
 }
 
-/* Of a list with tensors in it, element by element: the first tensor, and what stands beside it, in
- * order. */
+/* Folds a list with tensors in it, element by element and in order: the first tensor, and then the
+ * other items. */
 static dl_val fold_tensors(dl_call *c, const dl_val_list *l, int first) {
     dl_op what = c->what->op, op = what == DL_OP_max || what == DL_OP_min ? what
                                    : what == DL_OP_prod                   ? DL_OP_mul
@@ -186,8 +186,8 @@ static dl_val squares(dl_call *c, dl_op op, dl_val x, int n, const char *const *
     return dl_tensor_reduce(c->E, c->where, op, dl_tensor_square(c->E, c->where, x), n, over);
 }
 
-/* The root, whose gradient at 0 is 0, as PyTorch has it for norms and deviations: where nothing is
- * to be rooted the root of 1 is taken, and thrown away. */
+/* The square root, whose gradient at 0 is 0, as in PyTorch's norms and deviations: where the
+ * operand is 0, the root of 1 is computed and not used. */
 static dl_val root(dl_call *c, dl_val x) {
     dl_val zero = dl_val_float(0, c->where), one = dl_val_float(1, c->where);
     dl_val none_left = dl_call_elem(c, DL_OP_eq, x, zero);
@@ -208,9 +208,8 @@ dl_val dl_fn_norm(dl_call *c) {
     return dl_call_norm(c, c->arg[0], n, names);
 }
 
-/* The variance divides by the count (PyTorch's unbiased=False). Its mean would be rounded to the
- * type of x, where that is one of 16 bits and the mean a scalar: equal values would not deviate by
- * 0. */
+/* The variance divides by the count (PyTorch's unbiased=False). x is pinned to f32: equal values
+ * would deviate from a mean that is rounded to 16 bits. */
 static dl_val deviations(dl_call *c, int *n, const char *names[DL_MAX_RANK]) {
     dl_val x = c->arg[0];
     if (!dl_call_axes_of(c, 1, x, n, names) || !dl_call_float(c, &x)) return dl_poison();
@@ -224,9 +223,9 @@ dl_val dl_fn_var(dl_call *c) {
     dl_val x = deviations(c, &n, names);
     return x.kind == DL_V_TENSOR ? squares(c, DL_OP_mean, x, n, names) : x;
 }
-/* The root of the mean of squares. These are f64, as in PyTorch's std: those of f32 below 1e-23 are
- * 0 in f32, and infinite beyond 1.8e19. A norm's are f32, as in PyTorch: it is a loss of large
- * fields, whose gradient would be made in f64. */
+/* The root of the mean of squares, computed in f64, as in PyTorch's std: in f32, values below 1e-23
+ * would give 0, and values beyond 1.8e19 infinity. A norm is computed in f32, as in PyTorch: it
+ * serves as a loss of large fields, whose gradient would otherwise be computed in f64. */
 static dl_val root_of_mean_squares(dl_call *c, dl_val x, int n, const char *const *over) {
     const dl_dtype type = x.t->type.dtype;
     x = dl_tensor_cast(c->E, c->where, dl_tensor_pin(c->E, c->where, x), DL_F64);
@@ -334,8 +333,7 @@ dl_val dl_fn_int(dl_call *c) {
     return dl_val_int((int64_t)d, c->where);
 }
 
-/* What a model has to say of an argument that it cannot be built with: a text, and values to be
- * shown. */
+/* fail(...): the model reports an argument that it cannot be built with, by a text and values. */
 dl_val dl_fn_fail(dl_call *c) {
     if (c->rest.items.n < 1 || c->rest.items.at[0].kind != DL_V_STR)
         return dl_bad(c->E, c->where, DL_DIAG_bad_argument,

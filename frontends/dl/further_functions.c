@@ -1,4 +1,4 @@
-/* Functions of one tensor with numbers beside it. */
+/* Functions of one tensor with numbers as further arguments. */
 #include "frontends/dl/builtin.h"
 
 static dl_val with_attrs(dl_call *c, dl_op op, int n, const dl_attr *attrs) {
@@ -31,7 +31,7 @@ dl_val dl_fn_softplus(dl_call *c) {
     return with_attrs(c, c->what->op, 2, at);
 }
 
-/* Bounds are attributes, doubles; of i64 they are operands, which hold all whole numbers. */
+/* Bounds are attributes, doubles; for i64 they are operands, which represent all whole numbers. */
 static dl_val clamp_whole(dl_call *c, dl_val x) {
     if (c->given[1]) x = dl_call_elem(c, DL_OP_max, x, c->arg[1]);
     return c->given[2] ? dl_call_elem(c, DL_OP_min, x, c->arg[2]) : x;
@@ -44,7 +44,7 @@ dl_val dl_fn_clamp(dl_call *c) {
     if (c->given[2]) at[n++] = dl_attr_float(DL_ATTR_high, dl_val_number(c->arg[2]));
     if (!n) return dl_bad(c->E, c->where, DL_DIAG_missing_argument, "clamp takes min, max or both");
     dl_dtype d = c->arg[0].t->type.dtype;
-    for (int i = 1; i <= 2; i++) { /* a bound that whole numbers do not hold, or i32 does not */
+    for (int i = 1; i <= 2; i++) { /* a bound that is no whole number, or exceeds i32 */
         if (!c->given[i] || dl_dtype_is_float(d)) continue;
         if (d == DL_BOOL || c->arg[i].kind != DL_V_INT)
             d = DL_F32;
@@ -55,7 +55,7 @@ dl_val dl_fn_clamp(dl_call *c) {
     return d == DL_I64 ? clamp_whole(c, c->arg[0]) : with_attrs(c, c->what->op, n, at);
 }
 
-/* Of truth values the largest says whether any is true, the least whether all are. */
+/* The maximum of truth values is whether any is true, the minimum whether all are. */
 dl_val dl_fn_any(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
@@ -82,8 +82,8 @@ static dl_val sum_of_whole(dl_call *c, dl_val x, const char *axis) {
     return dl_tensor_op(c->E, c->where, DL_OP_sum, 1, &x, 1, &over, NULL);
 }
 
-/* How many elements stand in front of each along the axis: larger ones, NaN above all numbers, and
- * of equal ones those before it. Every pair is compared, and none is stored. */
+/* The rank of each element along the axis: the number of larger elements, NaN above all numbers,
+ * plus equal ones that precede it. Every pair is compared, and none is stored. */
 static dl_val find_places(dl_call *c, dl_val x, dl_axis axis) {
     dl_type t = x.t->type;
     dl_axis other = {dl_type_fresh(&t, axis.name), axis.size};
@@ -99,8 +99,8 @@ static dl_val find_places(dl_call *c, dl_val x, dl_axis axis) {
     return sum_of_whole(c, dl_tensor_cast(c->E, c->where, in_front, DL_I32), other.name);
 }
 
-/* The numbers of the k largest along an axis, the largest first (torch.topk's indices): those in
- * the first k places. Their values are gather's. */
+/* The indices of the k largest elements along an axis, the largest first (torch.topk's indices):
+ * those with a rank below k. gather returns their values. */
 dl_val dl_fn_top_k(dl_call *c) {
     dl_elab *E = c->E;
     dl_val x = c->arg[0];
@@ -126,7 +126,7 @@ dl_val dl_fn_top_k(dl_call *c) {
     return make_as(c, DL_OP_rename, numbers, t);
 }
 
-/* x at the numbers along one axis: torch.gather, and with axes of their own an embedding. */
+/* x at the given indices along one axis: torch.gather, and with axes of their own an embedding. */
 dl_val dl_fn_gather(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
@@ -135,7 +135,7 @@ dl_val dl_fn_gather(dl_call *c) {
     return dl_tensor_op(c->E, c->where, DL_OP_gather, 2, c->arg, 1, &axis, NULL);
 }
 
-/* A row of the weight for each number (torch.nn.Embedding): along a new last axis E. */
+/* A row of the weight for each index (torch.nn.Embedding), along a new last axis E. */
 dl_val dl_layer_embedding(dl_call *c) {
     const dl_type *x = &c->arg[0].t->type;
     const char *rows = dl_intern("V"), *features = dl_intern("E");

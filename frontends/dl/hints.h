@@ -1,4 +1,4 @@
-/* Hints for words that other languages have (hints.def): diagnostics add them as help. */
+/* Hints for words of other languages (hints.def), which diagnostics add as help. */
 #ifndef DL_HINTS_H
 #define DL_HINTS_H
 #include <stddef.h>

@@ -1,10 +1,9 @@
-/* Indentation: from words to the tokens of the grammar.
+/* Indentation: converts raw words to the tokens of the grammar.
  *
- * Python's rules: a deeper line opens a block, open brackets join lines; and one of ours: a line
- * that begins with
- * `|>` continues the one before. Faults of this kind (an unclosed bracket, a missing colon, a bad
- * indentation) are told here, where the cause is known, and mended, so that the grammar reads on.
- */
+ * Python's rules: a deeper line opens a block, open brackets join lines. One more rule: a line that
+ * begins with `|>` continues the previous one. Faults of this kind (an unclosed bracket, a missing
+ * colon, a bad indentation) are reported here, where the cause is known, and corrected, so that the
+ * grammar can continue. */
 #include "frontends/dl/ast.h"
 
 #include <errno.h>
@@ -40,11 +39,11 @@ typedef struct {
     DL_ARRAY(raw) raws;
     DL_ARRAY(int) open;    /* raw indices of open brackets */
     DL_ARRAY(int) indents; /* columns of the open blocks */
-    bool unbalanced;       /* brackets do not match: look out for lines that start a statement */
-    int bad_indent;        /* a column already complained about, or -1 */
+    bool unbalanced;       /* brackets do not match: look for lines that start a statement */
+    int bad_indent;        /* a column that was already reported, or -1 */
     int first;             /* token that begins the logical line; -1: none yet */
     bool colon;            /* a ':' outside brackets was seen on it */
-    bool open_string;      /* a string on it swallowed what followed, closing brackets too */
+    bool open_string;      /* a string on it contains the rest of the line, with closing brackets */
     int line_indent;
 } lines;
 
@@ -57,7 +56,7 @@ static int partner(int k) {
     return k == T_LPAREN ? T_RPAREN : k == T_LBRACKET ? T_RBRACKET : T_RBRACE;
 }
 
-/* What the grammar makes of the rest of this line would be noise. */
+/* The grammar's reports about the rest of this line are suppressed. */
 static void mark_line(lines *l, uint32_t at) {
     int line = dl_source_line_number(l->p->source, at), n = l->p->fault_lines.n;
     if (n == 0 || l->p->fault_lines.at[n - 1] != line)
@@ -86,15 +85,15 @@ static void push_raw(lines *l, int kind, uint32_t begin, uint32_t end) {
     if (end > begin) dl_push(l->p->arena, &l->raws, (raw){kind, {begin, end}});
 }
 
-/* Does the string at hand, the last raw token but spaces, name a metric or figure? */
+/* Whether the current string, the last raw token but spaces, names a metric or figure. */
 static bool names_result(const lines *l) {
     int i = l->raws.n - 1;
     while (i >= 0 && l->raws.at[i].kind == DL_RAW_SPACE) i--;
     return i >= 0 && (is_word(l, &l->raws.at[i], "metric") || is_word(l, &l->raws.at[i], "figure"));
 }
 
-/* The name "recall{k}" becomes the words of the label recall{k}. False: it has no braces, or a
- * fault was told. */
+/* Splits the name "recall{k}" into the words of the label recall{k}. False: it has no braces, or a
+ * fault was reported. */
 static bool split_name(lines *l, dl_span string) {
     const char *t = l->p->source->text;
     uint32_t from = string.begin + 1, end = string.end - 1;
@@ -157,8 +156,7 @@ static dl_span end_of_last(const lines *l) {
     return (dl_span){at, at};
 }
 
-/* What is between the quotes of a string says, without escapes; in a `name`, braces are written
- * twice. */
+/* The content of a string between the quotes, without escapes; in a `name`, braces are doubled. */
 static const char *string_text(lines *l, dl_span span, bool name) {
     dl_buf b = {0};
     const char *t = l->p->source->text;
@@ -187,8 +185,8 @@ static int kind_after(const lines *l, int i) {
     return i < l->raws.n ? l->raws.at[i].kind : T_END;
 }
 
-/* Is raw token i, at the start of a line, plainly the beginning of a statement? Asked only when
- * brackets do not match, to find where one should have been closed. */
+/* Whether raw token i, at the start of a line, clearly begins a statement. Used only when brackets
+ * do not match, to find where one should have been closed. */
 static bool begins_statement(const lines *l, int i, int indent) {
     const raw *r = &l->raws.at[i];
     int follows = kind_after(l, i);
@@ -202,7 +200,8 @@ static bool begins_statement(const lines *l, int i, int indent) {
            (follows == T_NAME && (is_word(l, r, "for") || is_word(l, r, "if")));
 }
 
-/* Stands for a value that could not be read: elaboration keeps quiet about it (dl_is_poisoned). */
+/* A name in place of a value with a syntax error: elaboration reports nothing about it
+ * (dl_is_poisoned). */
 static const char *faulty_name(void) { return dl_intern("?"); }
 
 static void number(lines *l, int kind, dl_span span) {
@@ -256,11 +255,11 @@ static void close_brackets(lines *l) {
     }
 }
 
-/* Ends the logical line. `indent`: how deep the next one is. */
+/* Ends the logical line. `indent`: the depth of the next one. */
 static void end_line(lines *l, int indent) {
     if (l->first < 0) return;
     close_brackets(l);
-    if (l->first == l->p->tokens.n) { /* nothing but stray characters */
+    if (l->first == l->p->tokens.n) { /* nothing but invalid characters */
         l->first = -1;
         return;
     }
@@ -271,8 +270,8 @@ static void end_line(lines *l, int indent) {
         dl_diag_set_help(l->p->diags, g, "end the line with ':'");
         emit(l, T_COLON, end_of_last(l), NULL);
     }
-    /* A deeper block behind any ':' is taken as one, so that a fault in its head does not run
-     * through its lines. */
+    /* A deeper block after any ':' is accepted, so that a fault in its head does not extend to its
+     * lines. */
     int top = l->indents.at[l->indents.n - 1];
     bool opened = last_kind(l) == T_COLON && (opens_block(first) || indent > top);
     emit(l, T_NEWLINE, end_of_last(l), NULL);
@@ -292,7 +291,7 @@ static void end_line(lines *l, int indent) {
 
 /* Compares the line's indentation with the open blocks. */
 static void begin_line(lines *l, int indent, dl_span where) {
-    /* A line between two blocks is taken into the inner one. */
+    /* A line between two blocks joins the inner one. */
     while (l->indents.n > 1 && indent <= l->indents.at[l->indents.n - 2]) {
         l->indents.n--;
         emit(l, T_DEDENT, (dl_span){where.begin, where.begin}, NULL);
@@ -335,7 +334,7 @@ static void check_bracket(lines *l, int i) {
     if (l->open.n)
         dl_diag_add_note(l->p->diags, g, l->raws.at[l->open.at[l->open.n - 1]].span,
                          "the last open bracket is this one");
-    /* Taken for the bracket that was meant. */
+    /* Replaced by the bracket that was probably meant. */
     if (l->open.n) emit(l, partner(l->raws.at[l->open.at[--l->open.n]].kind), r->span, NULL);
 }
 

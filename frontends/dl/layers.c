@@ -1,4 +1,4 @@
-/* Layers: what makes parameters or changes with the phase. */
+/* Layers: built-ins that make parameters or depend on the phase. */
 #include <math.h>
 
 #include "frontends/dl/builtin.h"
@@ -15,7 +15,7 @@ static dl_init default_init(double fan_in) {
     return (dl_init){DL_INIT_UNIFORM, -bound, bound};
 }
 
-/* Parameters are f32, and f64 where that is what a layer reads. */
+/* Parameters are f32, or f64 where the layer's input is f64. */
 static dl_dtype param_type(dl_val x) {
     return x.kind == DL_V_TENSOR && x.t->type.dtype == DL_F64 ? DL_F64 : DL_F32;
 }
@@ -45,7 +45,7 @@ static dl_val conv_weight(dl_call *c, const dl_type *x, int64_t first, int64_t s
     return dl_make_param(c, "weight", t, default_init(*fan_in), *fan_in, *fan_out);
 }
 
-/* The groups of argument i: they divide the channels, in and out. */
+/* Reads the groups of argument i: they must divide the input and output channels. */
 static bool groups_of(dl_call *c, int i, const dl_type *t, int64_t out, int64_t *groups) {
     *groups = c->arg[i].i;
     if (*groups < 1 || *groups > INT32_MAX) {
@@ -64,8 +64,7 @@ static bool groups_of(dl_call *c, int i, const dl_type *t, int64_t out, int64_t 
     return false;
 }
 
-/* The attributes that every op by windows has; those at their defaults are left out. Returns how
- * many. */
+/* The attributes shared by all windowed ops; default values are omitted. Returns their number. */
 static int window_attrs(dl_attr attrs[6], int spatial, const int64_t *stride, const int64_t *lo,
                         const int64_t *hi, const int64_t *dilation, int64_t groups) {
     bool spread = false;
@@ -101,12 +100,12 @@ dl_val dl_layer_conv(dl_call *c) {
 }
 
 /* The size of a transposed convolution along one axis: (n-1)*stride - 2*pad + (kernel-1)*dilation +
- * 1 + out_pad. *hi is the padding behind of the convolution that it is the input gradient of, whose
- * windows must be n; the last *behind elements are none of it, and zeros. */
+ * 1 + out_pad. It is the input gradient of a convolution with n windows; *hi is that convolution's
+ * padding at the end. The last *tail elements belong to no window, and are zeros. */
 static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t stride, int64_t pad,
                             int64_t extra, int64_t dilation, int64_t *size, int64_t *hi,
                             int64_t *behind) {
-    int64_t reach = (kernel - 1) * dilation + 1; /* each below 2^31 */
+    int64_t reach = (kernel - 1) * dilation + 1; /* each factor is below 2^31 */
     *hi = pad, *behind = 0;
     if (extra >= stride && extra < dilation) *hi = pad > extra ? pad - extra : 0;
     if (extra && extra >= stride && extra >= dilation) {
@@ -166,7 +165,7 @@ dl_val dl_layer_conv_transpose(dl_call *c) {
     return add_bias(c, 6, y, t->axis[1].name, out, fan_in, fan_out);
 }
 
-/* Along the last axis, which keeps its name. */
+/* Acts along the last axis, which keeps its name. */
 dl_val dl_layer_linear(dl_call *c) {
     dl_val x = c->arg[0];
     if (!dl_call_float(c, &x)) return dl_poison();
@@ -191,7 +190,8 @@ static dl_val norm_param(dl_call *c, const char *role, dl_axis axis, double valu
                          1);
 }
 
-/* The same nodes as of the layer itself (passes/lower/lower_rules.c), which are then made once. */
+/* Builds the same nodes as the lowered layer (passes/lower/lower_rules.c), so that both are
+ * merged. */
 static dl_val batch_mean(dl_call *c, dl_val x, int n, const char *const *over, int correction) {
     dl_attr attrs[] = {dl_attr_names(DL_ATTR_over, n, over),
                        dl_attr_int(DL_ATTR_correction, correction)};
@@ -259,7 +259,8 @@ static dl_val with_axis_at(dl_call *c, dl_val x, int from, int to) {
     return from == to ? x : dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &x, 0, NULL, &t);
 }
 
-/* Along the last axis, or along the one that `over` names, which is the last one meanwhile. */
+/* Normalizes along the last axis, or along the one that `over` names, which is moved to the end
+ * meanwhile. */
 dl_val dl_layer_layer_norm(dl_call *c) {
     dl_val x = c->arg[0];
     if (!dl_call_float(c, &x)) return dl_poison();
@@ -281,8 +282,8 @@ dl_val dl_layer_layer_norm(dl_call *c) {
     return y.kind == DL_V_TENSOR ? with_axis_at(c, y, last, at) : y;
 }
 
-/* Of a group that has one value. PyTorch refuses an instance norm, but a group norm only of a
- * single sample. False: reported. */
+/* Checks a group with a single value. PyTorch refuses an instance norm of one value, but a group
+ * norm only of a single sample. False: reported. */
 static bool check_values(dl_call *c, const dl_type *t) {
     bool refused = strcmp(c->what->name, "instance_norm") == 0;
     dl_bad(c->E, c->where, refused ? DL_DIAG_one_value : DL_DIAG_one_value_a_group,
@@ -291,8 +292,8 @@ static bool check_values(dl_call *c, const dl_type *t) {
     return !refused;
 }
 
-/* Groups of channels; of one group a channel it is instance_norm. Without parameters it is as with
- * ones and zeros. */
+/* Normalizes groups of channels; one group per channel is instance_norm. Without parameters it
+ * equals weight 1 and bias 0. */
 static dl_val normalise_groups(dl_call *c, int64_t groups, double eps, bool affine) {
     dl_val x = c->arg[0], w, b;
     if (!dl_call_float(c, &x)) return dl_poison();
@@ -337,7 +338,7 @@ static bool check_rate(dl_call *c, int i, double *rate) {
     return false;
 }
 
-/* dropout and drop_path: nothing in evaluation, nor at rate 0. */
+/* dropout and drop_path: the identity in evaluation, and at rate 0. */
 dl_val dl_layer_dropout(dl_call *c) {
     double rate;
     if (!check_rate(c, 1, &rate)) return dl_poison();

@@ -1,4 +1,4 @@
-/* What the scanner (lexer.l) returns beside the grammar's tokens, and how it is called. */
+/* Tokens of the scanner (lexer.l) in addition to the grammar's, and its interface. */
 #ifndef DL_LEXER_H
 #define DL_LEXER_H
 #include "ir/base/status.h"

@@ -1,5 +1,5 @@
-/* Tensors of values known when compiling, and what changes only a tensor's type: lists along named
- * axes, casts, one_hot, linspace, expand, unsqueeze, stop_gradient. */
+/* Tensors of compile-time values, and changes of a tensor's type alone: lists along named axes,
+ * casts, one_hot, linspace, expand, unsqueeze, stop_gradient. */
 #include <math.h>
 
 #include "frontends/dl/builtin.h"
@@ -11,10 +11,10 @@ typedef struct {
     DL_ARRAY(double) flat; /* row-major */
     int64_t size[DL_MAX_RANK];
     int rank;
-    bool fraction, numbers; /* some is no whole number; some is no truth value */
+    bool fraction, numbers; /* some item is no whole number; some item is no truth value */
 } literal;
 
-/* Appends the list's numbers; `depth` axes are outside of it. False: reported. */
+/* Appends the list's numbers; `depth` axes enclose it. False: reported. */
 static bool flatten(dl_elab *E, const dl_ast *e, dl_val v, int depth, literal *out) {
     if (v.kind == DL_V_POISON) return false;
     if (depth < out->rank) {
@@ -62,8 +62,8 @@ dl_val dl_count_along(dl_elab *E, dl_span where, dl_axis axis, dl_dtype dtype) {
     return dl_tensor_op(E, where, DL_OP_iota, 0, NULL, 1, &along, &t);
 }
 
-/* A variable of those numbers. Equal ones are one, in both of the model's graphs: the name follows
- * from type and numbers, and is none that a layer can have. */
+/* A variable with those numbers. Equal ones share one, in both of the model's graphs: the name
+ * depends on type and numbers, and no layer can have it. */
 static dl_val table(dl_elab *E, dl_span where, const literal *l, const dl_type *t) {
     dl_graph *g = E->b.graph;
     size_t bytes = sizeof(double) * (size_t)l->flat.n;
@@ -81,7 +81,7 @@ static dl_val table(dl_elab *E, dl_span where, const literal *l, const dl_type *
     }
 }
 
-/* All alike: that number everywhere. */
+/* If all are equal, a constant. */
 static dl_val build(dl_elab *E, dl_span where, const literal *l, dl_type t) {
     for (int i = 1; i < l->flat.n; i++)
         if (memcmp(&l->flat.at[i], &l->flat.at[0], sizeof(double)) != 0)
@@ -175,7 +175,7 @@ dl_val dl_fn_one_hot(dl_call *c) {
                           DL_F32);
 }
 
-/* No gradient flows into what it is given: a tensor, or a list of such. */
+/* Stops the gradient of its argument: a tensor, or a list of tensors. */
 static dl_val stop(dl_call *c, dl_val x) {
     if (x.kind == DL_V_TENSOR)
         return dl_tensor_op(c->E, c->where, DL_OP_stop_gradient, 1, &x, 0, NULL, NULL);
@@ -195,7 +195,7 @@ dl_val dl_fn_stop_gradient(dl_call *c) { return stop(c, c->arg[0]); }
 
 /* New axes */
 
-/* One more axis for t; false: reported. */
+/* Adds an axis to t; false: reported. */
 static bool add_axis(dl_call *c, dl_type *t, const char *name, dl_val size, dl_span where) {
     int64_t n;
     if (dl_type_axis(t, name) >= 0) {
@@ -212,8 +212,8 @@ static bool add_axis(dl_call *c, dl_type *t, const char *name, dl_val size, dl_s
     return true;
 }
 
-/* x along further axes too: those of `over`, whose names are in sight with their sizes, and sized
- * ones. */
+/* Broadcasts x along further axes: those of `over`, whose names are visible with their sizes, and
+ * sized ones. */
 dl_val dl_fn_expand(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
@@ -240,7 +240,7 @@ dl_val dl_fn_expand(dl_call *c) {
     return dl_tensor_op(c->E, c->where, DL_OP_broadcast, 1, &x, 0, NULL, &t);
 }
 
-/* A new axis of size 1 at place `at`; negative places count from behind, as PyTorch's do. */
+/* A new axis of size 1 at place `at`; negative places count from the end, as in PyTorch. */
 dl_val dl_fn_unsqueeze(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];

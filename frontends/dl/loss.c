@@ -1,7 +1,7 @@
-/* Does a gradient of the loss reach a parameter? */
+/* Checks that a gradient of the loss reaches a parameter. */
 #include "frontends/dl/elab.h"
 
-/* The column `grad` of ops.def says `zero` where the derivative is zero almost everywhere. (An op
+/* The column `grad` of ops.def is `zero` where the derivative is zero almost everywhere. (An op
  * without any rule is refused by name when compiling.) */
 static bool lets_through(dl_op op) {
     static const char *const rules[DL_NOPS] = {
@@ -12,7 +12,8 @@ static bool lets_through(dl_op op) {
     return strcmp(rules[op], "zero") != 0;
 }
 
-enum { DEPENDS = 1, ACTIVE = 2 }; /* on a parameter; along a path of gradients */
+/* depends on a parameter; depends on one by a path of gradients */
+enum { DEPENDS = 1, ACTIVE = 2 };
 
 static unsigned char *find_paths(dl_elab *E, const dl_graph *g) {
     unsigned char *path = DL_NEWS(E->arena, unsigned char, g->next_id + 1);
@@ -33,7 +34,7 @@ static unsigned char *find_paths(dl_elab *E, const dl_graph *g) {
     return path;
 }
 
-/* The last op on the way from a parameter to the loss that lets no gradient through. */
+/* The last op between a parameter and the loss that stops the gradient. */
 static const dl_node *find_block(const unsigned char *path, const dl_value *loss) {
     const dl_value *v = loss;
     while (v->def) {
@@ -48,7 +49,7 @@ static const dl_node *find_block(const unsigned char *path, const dl_value *loss
     return NULL;
 }
 
-/* Arguments that a configuration would give: what depends on them is not in the graph. */
+/* Arguments that a configuration would set: nodes that depend on them are not in the graph. */
 bool dl_is_partial(const dl_elab *E) {
     bool unknown = false;
     for (int i = 0; i < E->model->items.list.n; i++) unknown |= !E->model->items.list.at[i]->a;

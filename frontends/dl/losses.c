@@ -1,5 +1,4 @@
-/* Losses, as functions of a few ops each, by PyTorch's definitions and with its gradients, kinks
- * included. */
+/* Losses, composed of a few ops each, with PyTorch's definitions and gradients, also at kinks. */
 #include "frontends/dl/builtin.h"
 
 static dl_val none(void) { return (dl_val){.kind = DL_V_NONE}; }
@@ -13,7 +12,8 @@ static dl_val reduce(dl_call *c, dl_op op, dl_val x) {
     return dl_tensor_reduce(c->E, c->where, op, x, -1, NULL);
 }
 
-/* Argument i, a reduction: mean (of the sum of `weight` where that is a tensor), sum or none. */
+/* Applies the reduction of argument i: mean (of the sum of `weight` if that is a tensor), sum or
+ * none. */
 static dl_val finish(dl_call *c, int i, dl_val losses, dl_val weight) {
     const char *how = c->given[i] ? c->arg[i].s : "mean";
     if (strcmp(how, "none") == 0) return losses;
@@ -29,8 +29,8 @@ static dl_val finish(dl_call *c, int i, dl_val losses, dl_val weight) {
     return dl_poison();
 }
 
-/* Prediction and target as floats of one type and of the same axes, in mixed precision in f32; the
- * target may be a number. False: reported. */
+/* Converts prediction and target to floats of one type and the same axes, in mixed precision to
+ * f32; the target may be a number. False: reported. */
 static bool take_pair(dl_call *c, dl_val *y, dl_val *t) {
     *y = c->arg[0], *t = c->arg[1];
     if (!dl_call_float(c, y)) return false;
@@ -104,7 +104,7 @@ dl_val dl_fn_smooth_l1_loss(dl_call *c) {
     return finish(c, 3, losses, none());
 }
 
-/* |y - t| / |t|, the norms over all axes but the first, or over `over`. */
+/* |y - t| / |t|, with norms over all axes but the first, or over `over`. */
 dl_val dl_fn_relative_l2_loss(dl_call *c) {
     int n;
     const char *names[DL_MAX_RANK];
@@ -122,7 +122,7 @@ dl_val dl_fn_relative_l2_loss(dl_call *c) {
     return finish(c, 3, op2(c, DL_OP_div, off, size), none());
 }
 
-/* A weight: a number, or a tensor of some of y's axes. False: reported. */
+/* Checks a weight: a number, or a tensor of some of y's axes. False: reported. */
 static bool check_weight(dl_call *c, int i, dl_val y) {
     dl_val w = c->arg[i];
     const char *name = c->what->params[i].name;
@@ -145,7 +145,7 @@ static bool check_weight(dl_call *c, int i, dl_val y) {
     return true;
 }
 
-/* (1 - t) x + (1 + (p - 1) t) (log(1 + exp(-|x|)) + max(-x, 0)), which overflows nowhere. */
+/* (1 - t) x + (1 + (p - 1) t) (log(1 + exp(-|x|)) + max(-x, 0)), which never overflows. */
 dl_val dl_fn_bce_with_logits(dl_call *c) {
     dl_val x, t, weight = c->arg[2], positive = c->arg[3], one = number(c, 1);
     if (!take_pair(c, &x, &t) || !check_weight(c, 2, x) || !check_weight(c, 3, x))
@@ -164,7 +164,8 @@ dl_val dl_fn_bce_with_logits(dl_call *c) {
 
 /* Cross-entropy */
 
-/* The axis that the classes lack; of shares, the second, as in PyTorch. NULL: reported. */
+/* The axis of the scores that the class numbers lack; for class probabilities it is the second, as
+ * in PyTorch. NULL: reported. */
 static const char *class_axis(dl_call *c, dl_val y, dl_val t, bool shares) {
     int n;
     const char *names[DL_MAX_RANK], *found = NULL;
@@ -218,7 +219,7 @@ static dl_val class_weights(dl_call *c, dl_val y, const char *axis, dl_val weigh
     return dl_poison();
 }
 
-/* The weight of each row's class: 1 of a number that is none, whose loss stays infinite. */
+/* The weight of each row's class; 1 for an invalid class number, whose loss stays infinite. */
 static dl_val weight_of_class(dl_call *c, dl_val weight, dl_val t) {
     const dl_type *w = &weight.t->type;
     dl_attr axis = dl_attr_name(DL_ATTR_axis, w->axis[0].name);
@@ -236,9 +237,9 @@ static dl_val weight_of_class(dl_call *c, dl_val weight, dl_val t) {
     return add(c, dl_tensor_reduce(c->E, c->where, DL_OP_sum, only, 1, along), strange);
 }
 
-/* (1 - s) of the classes' entropy and s of that of all classes alike, weighted by the class; of
- * shares the smoothing moves the shares themselves (Szegedy et al. 2016). The mean of weighted
- * classes is that of their weights. */
+/* (1 - s) times the cross-entropy of the classes plus s times that of the uniform distribution,
+ * weighted by the class. For class probabilities smoothing changes the probabilities themselves
+ * (Szegedy et al. 2016). The mean divides by the sum of the weights. */
 dl_val dl_fn_cross_entropy(dl_call *c) {
     dl_elab *E = c->E;
     dl_val y = c->arg[0], t = dl_tensor_pin(E, c->where, c->arg[1]), ignored = c->arg[4];
@@ -274,8 +275,8 @@ dl_val dl_fn_cross_entropy(dl_call *c) {
     }
     if (ignored.kind != DL_V_NONE) {
         dl_val valid = op2(c, DL_OP_ne, t, ignored), zero = number(c, 0);
-        valid =
-            dl_tensor_ordered(E, c->where, valid, &losses.t->type); /* as the scores have them */
+        /* in the axis order of the scores */
+        valid = dl_tensor_ordered(E, c->where, valid, &losses.t->type);
         rows = rows.kind == DL_V_NONE ? dl_tensor_cast(E, c->where, valid, y.t->type.dtype)
                                       : dl_tensor_elem(E, c->where, DL_OP_select, 3,
                                                        (dl_val[]){valid, rows, zero}, 0, NULL);

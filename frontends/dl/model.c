@@ -1,4 +1,4 @@
-/* The front end's public face: parse, arguments, build, check. */
+/* The front end's interface: parse, arguments, build, check. */
 #include "frontends/dl/elab.h"
 
 struct dl_model {
@@ -34,7 +34,7 @@ static dl_setting literal(dl_arena *arena, const dl_ast *e) {
     }
 }
 
-/* Declarations that elaboration would not see: arguments and modules of one name. */
+/* Checks declarations that elaboration does not compare: arguments and modules of one name. */
 static void check_params(dl_diags *d, const dl_ast_list *l, bool ordered) {
     bool defaults = false;
     for (int i = 0; i < l->list.n; i++) {
@@ -59,7 +59,7 @@ static void check_declarations(dl_model *m, dl_diags *d) {
         const dl_ast *n = l->list.at[i];
         if (n->kind == DL_A_FUNCTION) check_params(d, &n->items, true);
         if (n->kind != DL_A_MODULE && n->kind != DL_A_MODEL) continue;
-        /* A model's arguments are configuration keys: their order means nothing. */
+        /* A model's arguments are configuration keys: their order is irrelevant. */
         check_params(d, &n->items, n->kind == DL_A_MODULE);
         check_params(d, &n->more, false);
         for (int k = 0; n->kind == DL_A_MODULE && k < i; k++)
@@ -82,8 +82,8 @@ static void check_declarations(dl_model *m, dl_diags *d) {
     }
 }
 
-/* The first of the axes D, H and W in a list of statements whose size no declaration up to there
- * writes: in the order in which elaboration meets them. */
+/* The first of the axes D, H and W in a list of statements whose size no earlier declaration gives,
+ * in the order of elaboration. */
 static const dl_ast *find_open_edge(const dl_ast_list *list, bool sized[3]) {
     static const char *const edges[] = {"D", "H", "W"};
     for (int i = 0; i < list->list.n; i++) {
@@ -168,8 +168,8 @@ dl_span dl_model_argument_place(const dl_model *m, int i) { return m->places[i];
 
 void dl_model_print_ast(dl_buf *out, const dl_model *m) { dl_ast_print(out, m->file); }
 
-/* Both phases. The notes of the first run's reports stand; the second adds what only evaluation
- * shows. */
+/* Elaborates both phases. The notes of the first run's reports are kept; the second adds faults
+ * that only evaluation has. */
 static void elaborate(const dl_model *m, dl_module *module, dl_arena *scratch,
                       const dl_model_config *config, int64_t assumed, dl_diags *diags,
                       dl_elab *first) {
@@ -201,8 +201,8 @@ dl_module *dl_model_build(dl_arena *parent, const dl_model *m, const dl_model_co
     return NULL;
 }
 
-/* Sizes tried for axes that nothing tells, in this order: powers of two that halve often, and usual
- * image sizes. */
+/* Sizes to try for axes of unknown size, in this order: powers of two that can be halved often, and
+ * usual image sizes. */
 static const int64_t trials[] = {64, 224, 32, 128, 96};
 enum { NTRIALS = sizeof trials / sizeof *trials };
 

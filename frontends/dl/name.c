@@ -1,11 +1,11 @@
-/* Names in expressions: the value, axis size, layer, function or module that a name stands for. It
- * is below the evaluator (eval.c): a name's value needs no other expression's. */
+/* Names in expressions: the value, axis size, layer, function or module that a name refers to. The
+ * evaluator (eval.c) is built on it: a name's value does not depend on other expressions. */
 #include "frontends/dl/elab.h"
 #include "frontends/dl/hints.h"
 
 enum { MAX_DEPTH = 600 };
 
-/* Do names of parameters begin with it? */
+/* Whether names of parameters begin with it. */
 static bool is_label(const dl_elab *E, const char *name) {
     size_t n = strlen(name);
     for (int i = 0; i < E->params.n; i++) {
@@ -19,8 +19,8 @@ dl_val dl_name_value(dl_elab *E, const dl_ast *e) {
     const dl_val *v = dl_scope_find(E->scope, e->name);
     if (v) {
         dl_val r = *v;
-        /* A fault in a number is shown where it is used; a tensor's or layer's origin is where it
-         * was made. */
+        /* A fault in a number is shown where it is used; the origin of a tensor or layer is where
+         * it was made. */
         if (r.kind != DL_V_TENSOR && r.kind != DL_V_LAYER) r.origin = e->span;
         r.name = e->name;
         return r;
@@ -40,8 +40,8 @@ dl_val dl_name_value(dl_elab *E, const dl_ast *e) {
     dl_bad(E, e->span, DL_DIAG_unknown_name, "'%s' is not defined", e->name);
     const char *near = dl_scope_nearest(E, e->name);
     const char *hint = dl_hint_find(DL_HINT_NAME, e->name, strlen(e->name));
-    if (!hint)
-        hint = dl_hint_find(DL_HINT_WORD, e->name, strlen(e->name)); /* `break` alone on its line */
+    /* `break` alone on its line */
+    if (!hint) hint = dl_hint_find(DL_HINT_WORD, e->name, strlen(e->name));
     if (hint)
         dl_help(E, "%s", hint);
     else if (dl_is_callable(E, e->name))
@@ -55,7 +55,7 @@ dl_val dl_name_value(dl_elab *E, const dl_ast *e) {
                 e->name, e->name, e->name, e->name);
     else if (near)
         dl_help(E, "did you mean '%s'?", near);
-    /* One report for one missing name: further uses are silent. */
+    /* A missing name is reported once. */
     dl_push(E->arena, &E->poisoned, e->name);
     return dl_poison();
 }
@@ -76,8 +76,8 @@ bool dl_is_callable(const dl_elab *E, const char *name) {
 
 bool dl_begin_eval(dl_elab *E, const dl_ast *e) {
     if (!dl_spend(E, e->span, 1)) return false;
-    /* Expressions nest at most 256 deep, but modules and functions that apply one another add up.
-     */
+    /* Expressions nest at most 256 deep, but modules and functions that apply one another add
+     * up. */
     if (E->depth < MAX_DEPTH) return true;
     dl_bad(E, e->span, DL_DIAG_nested_too_deep,
            "modules and expressions are nested more than %d deep here", MAX_DEPTH);

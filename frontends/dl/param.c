@@ -24,7 +24,7 @@ const char *dl_step_path(dl_elab *E, dl_step *step) {
         if (p && p->unlabelled++ == 0) p->first = step->where;
     }
     const char *outer = step->outer ? dl_step_path(E, step->outer) : "";
-    /* After a report the walk goes on under a name that nothing else has. */
+    /* After a report elaboration continues with a unique name. */
     if (!label) return step->path = dl_internf("?%lld", (long long)E->work);
     const char *path = *outer ? dl_format(E->arena, "%s.%s", outer, label) : label;
     if (strlen(path) > MAX_PATH) {
@@ -43,9 +43,9 @@ static dl_var *make_var(dl_call *c, dl_var_role role, const char *name, dl_type 
                         dl_source_loc(E->source, c->name_at.begin));
 }
 
-/* Sharing. A parameter's name tells where it stands; whether a second one of that name is the same
- * parameter or a second layer of one label is told by the applications of bound layers that the two
- * steps are in. */
+/* Sharing. A parameter's name is the path of its step. A second parameter of the same name is
+ * either the same one or belongs to a second layer of one label: the applications of bound layers
+ * that contain the two steps decide. */
 
 /* The innermost application of a bound layer that a step is in, or NULL. */
 static const dl_step *application_of(const dl_step *step) {
@@ -59,7 +59,7 @@ static int count_applications(const dl_step *a) {
     return n;
 }
 
-/* The outermost application in which they differ is one of the same layer. */
+/* The outermost applications in which they differ are applications of the same layer. */
 bool dl_is_shared(const dl_param_info *info, const dl_step *step) {
     const dl_step *a = application_of(info->step), *b = application_of(step);
     int n = count_applications(a), m = count_applications(b);
@@ -91,7 +91,7 @@ dl_val dl_share_param(dl_elab *E, dl_param_info *info, dl_step *step, const dl_t
         info->step = step;
         return named_as(E, where, v, want);
     }
-    if (step->made > 1) return dl_poison(); /* one report a layer: the weight's */
+    if (step->made > 1) return dl_poison(); /* one report per layer: the weight's */
     dl_bad(E, where, DL_DIAG_shared_shape,
            "applied again, this layer would need '%s' as %s, but it is %s", info->var->name,
            dl_type_text(want), dl_type_text(&info->var->value.type));
@@ -109,7 +109,7 @@ dl_val dl_make_param(dl_call *c, const char *role, dl_type type, dl_init init, d
         if (E->params.at[i].var->name == name) {
             if (dl_is_shared(&E->params.at[i], c->step))
                 return dl_share_param(E, &E->params.at[i], c->step, &type, c->where);
-            /* One report a layer: the weight's; the bias goes under. */
+            /* One report per layer: the weight's; the bias follows it. */
             if (c->step->made == 0) {
                 dl_bad(E, c->where, DL_DIAG_duplicate_label, "two layers are called '%s'", path);
                 dl_note(E, E->params.at[i].where, "the first one");
@@ -132,8 +132,9 @@ static const char *state_name(dl_call *c, const char *role) {
     return dl_internf("%s.%s", dl_step_path(c->E, c->step), role);
 }
 
-/* A second one of a name belongs to a shared layer: it goes on where the first application left it.
- * (If the layer is not shared, or of another shape, that has been reported with the weight.) */
+/* A second buffer of a name belongs to a shared layer: it continues from the value of the first
+ * application. (If the layer is not shared, or has another shape, that has been reported for the
+ * weight.) */
 dl_val dl_make_state(dl_call *c, const char *role, dl_type type, dl_init init) {
     const char *name = state_name(c, role);
     dl_var *var = dl_graph_find_var(c->E->b.graph, name);

@@ -1,4 +1,5 @@
-/* The grammar: builds the tree of ast.h and decides nothing. docs/reference/language.md has it for people. */
+/* The grammar: builds the tree of ast.h and decides nothing else. docs/language.md describes it for
+ * users. */
 %code requires {
 #include "frontends/dl/ast.h"
 #define YYLLOC_DEFAULT(cur, rhs, n)                                                                          \
@@ -11,7 +12,8 @@
 #include "frontends/dl/hints.h"
 static int dl_yylex(DL_YYSTYPE *value, dl_span *where, dl_reader *p);
 static void dl_yyerror(const dl_span *where, dl_reader *p, const char *message);
-/* The bison stack is the only one that nests; indent.c has limited the brackets, this limits what has none. */
+/* The bison stack is the only recursion; indent.c limits brackets, and this limits constructs
+ * without brackets. */
 #define YYMAXDEPTH 5000
 #define YYMALLOC dl_malloc
 #define YYFREE free

@@ -1,9 +1,9 @@
 /* rearrange: einops' pattern language over named axes.
  *
- * The pattern's names are its own; the left side goes along the operand's axes in order. The op's
+ * The pattern's names are its own; the left side matches the operand's axes in order. The op's
  * attribute is the pattern with all sizes of split axes written out ("n (h=45 p=8) -> ..."), so
- * that it says everything. Axes of size 1, which it writes `1` (or `()`), are taken away before and
- * put in behind: the op itself sees names only. */
+ * that it is complete. Axes of size 1, written `1` (or `()`), are removed before the op and
+ * inserted after it: the op itself has only names. */
 #include <ctype.h>
 
 #include "frontends/dl/builtin.h"
@@ -13,14 +13,14 @@ enum { MAX_ATOMS = 16 };
 typedef struct {
     const char *name;
     int64_t size; /* -1: not yet known */
-    int group;    /* which axis of its side it belongs to */
+    int group;    /* the group (axis of its side) that it belongs to */
 } atom;
 
 typedef struct {
     atom at[MAX_ATOMS];
     int n, groups;
     bool merged[DL_MAX_RANK + 1]; /* the group stands in parentheses */
-    int atoms[DL_MAX_RANK + 1];   /* of each group; none: `1` */
+    int atoms[DL_MAX_RANK + 1];   /* number of names in each group; none: `1` */
 } side;
 
 static bool bad(dl_call *c, const char *why) {
@@ -56,7 +56,7 @@ static bool parse_side(dl_call *c, const char *p, const char *end, side *s) {
             s->atoms[s->groups - 1]++;
         } else if (*p == '1' && (p + 1 == end || !isalnum((unsigned char)p[1]))) {
             if (!inside && s->groups == DL_MAX_RANK) return bad(c, "more than 8 axes");
-            if (!inside) s->groups++; /* in parentheses it multiplies by 1 */
+            if (!inside) s->groups++; /* within parentheses it only multiplies by 1 */
             p++;
         } else
             return bad(c, "only names, `1`, spaces and parentheses may stand in a pattern");
@@ -70,7 +70,7 @@ static atom *find(side *s, const char *name) {
     return NULL;
 }
 
-/* Sizes of the names, from the operand and the arguments. */
+/* Computes the sizes of the names, from the operand and the arguments. */
 static bool solve(dl_call *c, side *left, const dl_type *t) {
     for (int i = 0; i < c->keyed.items.n; i++) {
         dl_val v = c->keyed.items.at[i];
@@ -131,13 +131,13 @@ static void print_side(dl_buf *b, const side *s, bool sizes) {
     }
 }
 
-/* The name of the result's axis g: what `as` says, or the operand's axis that it is. */
+/* The name of the result's axis g: from `as`, or that of the equal operand axis. */
 static const char *result_name(dl_call *c, const side *left, const side *right, int g) {
     if (c->as) {
         const dl_ast *arg = c->as->items.list.at[g];
         return arg->name ? arg->name : arg->a->kind == DL_A_NAME ? arg->a->name : dl_intern("");
     }
-    if (!right->atoms[g]) return dl_intern(""); /* of size 1: it may do without */
+    if (!right->atoms[g]) return dl_intern(""); /* of size 1: no name is needed */
     if (right->merged[g]) return NULL;
     for (int i = 0; i < right->n; i++)
         if (right->at[i].group == g)
@@ -185,7 +185,7 @@ static dl_type without_ones(const side *s, const dl_type *t) {
     return r;
 }
 
-/* The same elements under another type, where it is another. */
+/* The same elements with another type, if it differs. */
 static dl_val retype(dl_call *c, dl_val x, dl_type t) {
     if (x.kind != DL_V_TENSOR || dl_type_same(&x.t->type, &t)) return x;
     return dl_tensor_op(c->E, c->where, DL_OP_reshape, 1, &x, 0, NULL, &t);

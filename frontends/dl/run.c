@@ -1,4 +1,4 @@
-/* One run of a model into a graph: its arguments, its body, and what must be there in the end. */
+/* One run of a model into a graph: its arguments, its body, and the checks at the end. */
 #include <math.h>
 
 #include "frontends/dl/elab.h"
@@ -48,7 +48,7 @@ static void finish(dl_elab *E) {
     }
 }
 
-/* By value: does a node or a result read it? */
+/* By value: whether a node or a result reads it. */
 static const bool *find_used(const dl_elab *E) {
     const dl_graph *g = E->b.graph;
     bool *used = DL_NEWS(E->arena, bool, g->next_id + 1);
@@ -58,7 +58,7 @@ static const bool *find_used(const dl_elab *E) {
     return used;
 }
 
-/* Declared and never read. */
+/* Warns of declarations that are never read. */
 static void warn_unused(dl_elab *E) {
     const dl_graph *g = E->b.graph;
     const bool *used = find_used(E);
@@ -72,8 +72,8 @@ static void warn_unused(dl_elab *E) {
     }
 }
 
-/* Layers that are bound and never applied, and those whose results nothing reads. Of a graph that
- * is swept. */
+/* Warns of layers that are bound and never applied, and of those whose results nothing reads. The
+ * graph must be swept. */
 static void warn_idle(dl_elab *E) {
     for (int i = 0; i < E->layers.n; i++) {
         const dl_layer *l = E->layers.at[i];
@@ -111,7 +111,8 @@ static dl_val setting_value(dl_elab *E, dl_span where, const dl_setting *s) {
     return list;
 }
 
-/* A configuration's value must be of the default's kind; whole numbers serve as numbers. */
+/* Whether a configuration's value has the kind of the default; whole numbers are accepted as
+ * numbers. */
 static bool fits(dl_val otherwise, dl_val given) {
     return otherwise.kind == DL_V_POISON || otherwise.kind == DL_V_NONE ||
            otherwise.kind == given.kind || given.kind == DL_V_NONE ||
@@ -180,10 +181,11 @@ void dl_elaborate(dl_elab *E, dl_graph *g) {
     finish(E);
     dl_apply_rules(E);
     if (E->diags->errors || E->syntax_faults) return;
-    bool partial = dl_is_partial(E); /* what was not built may read what seems idle */
+    /* nodes that were not built may read values that seem unused */
+    bool partial = dl_is_partial(E);
     if (!partial) warn_unused(E);
     if (E->train) dl_check_loss(E);
-    /* A term with weight zero leaves its operands behind. */
+    /* A term with weight zero leaves unused operands in the graph. */
     dl_graph_sweep(g);
     if (E->train && !partial) warn_idle(E);
 }

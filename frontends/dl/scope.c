@@ -51,7 +51,7 @@ void dl_scope_bind_size(dl_elab *E, const char *name, int64_t size, dl_span wher
             (dl_size_binding){.name = name, .size = size, .where = where});
 }
 
-/* Sizes do not reach into modules: a module binds those of its own argument. */
+/* Sizes are not inherited by modules: a module binds those of its own argument. */
 const dl_size_binding *dl_scope_size(const dl_scope *s, const char *name) {
     for (; s; s = s->parent)
         for (int i = 0; i < s->sizes.n; i++)
@@ -60,14 +60,14 @@ const dl_size_binding *dl_scope_size(const dl_scope *s, const char *name) {
 }
 
 bool dl_is_poisoned(const dl_elab *E, const char *name) {
-    if (*name == '?') return true; /* what indent.c could not read */
+    if (*name == '?') return true; /* a name that indent.c made for a syntax error */
     for (int i = 0; i < E->poisoned.n; i++)
         if (E->poisoned.at[i] == name) return true;
     return false;
 }
 
-/* Short words are near to all others, so of one or two letters only a difference in case counts,
- * and of three or four the first letter must be right. */
+/* Short words are similar to all others. With one or two letters only a difference in case counts,
+ * and with three or four the first letter must match. */
 const char *dl_suggest(const char *word, const char *const *names, int n) {
     for (int i = 0; i < n; i++)
         if (strcasecmp(word, names[i]) == 0) return names[i];

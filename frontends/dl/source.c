@@ -69,8 +69,8 @@ const char *dl_source_line(const dl_source *s, int line, size_t *n) {
     return s->text + from;
 }
 
-/* Length of the UTF-8 character at p (n bytes left), or 0: overlong forms and surrogates are
- * refused. */
+/* Length of the UTF-8 character at p (n bytes left), or 0; overlong forms and surrogates are
+ * invalid. */
 static size_t utf8_length(const unsigned char *p, size_t n) {
     if (p[0] < 0x80) return 1;
     size_t len = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;

@@ -1,18 +1,18 @@
-/* A model file's text and the places in it. */
+/* A model file's text and positions in it. */
 #ifndef DL_SOURCE_H
 #define DL_SOURCE_H
 #include "ir/graph.h"
 
 enum { DL_SOURCE_LIMIT = 16 << 20 };
 
-/* A stretch of text, in bytes from the start of the file; `end` is the first byte behind it. */
+/* A range of the text, in bytes from the start of the file; `end` is exclusive. */
 typedef struct {
     uint32_t begin, end;
 } dl_span;
 
 typedef struct dl_source {
     const char *name; /* interned, as the user gave it */
-    const char *text; /* NUL-terminated behind its n bytes */
+    const char *text; /* n bytes and a terminating NUL */
     size_t n;
     DL_ARRAY(uint32_t) lines; /* where each line begins */
 } dl_source;
@@ -24,9 +24,9 @@ dl_source *dl_source_read(dl_arena *arena, const char *path, dl_error *err);
 
 /* Line and column (both from 1, columns in characters) of a byte. */
 dl_loc dl_source_loc(const dl_source *s, uint32_t at);
-/* Its line alone, from 1: quick, however long the line is. */
+/* The line of a byte, from 1; fast even for long lines. */
 int dl_source_line_number(const dl_source *s, uint32_t at);
-/* The word that begins at a place of this source, or its one character. */
+/* The word, or else the single character, at a position. */
 dl_span dl_source_word(const dl_source *s, dl_loc at);
 /* The text of a line without its end of line. */
 const char *dl_source_line(const dl_source *s, int line, size_t *n);

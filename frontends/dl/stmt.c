@@ -1,4 +1,4 @@
-/* Statements: results, control and assignment. */
+/* Statements: results, control flow and assignment. */
 #include "frontends/dl/elab.h"
 #include "ir/base/tags.h"
 #include "parser.h"
@@ -41,7 +41,7 @@ static bool result_is_new(dl_elab *E, const dl_ast *s, dl_result_role role, cons
     return false;
 }
 
-/* The name of a metric or figure, with the values of its braces; NULL after a report. */
+/* The name of a metric or figure, with the values of its braces inserted; NULL after a report. */
 static const char *result_name(dl_elab *E, const dl_ast *s) {
     const char *name = s->name ? s->name : dl_parts_text(E, &s->items, "a name");
     if (!name) return NULL;
@@ -114,7 +114,7 @@ static void exec_for(dl_elab *E, const dl_ast *s) {
                    dl_val_describe(E, over));
             if (over.kind == DL_V_INT) dl_help(E, "write range(%lld)", (long long)over.i);
         }
-        /* Once with a poisoned variable, to find what else is wrong in the body. */
+        /* One iteration with a poisoned variable, to find other faults in the body. */
         dl_scope_set(E, s->name, dl_poison());
         dl_exec_list(E, &s->body);
         return;
@@ -147,7 +147,7 @@ static void exec_assign(dl_elab *E, const dl_ast *s) {
     dl_scope_set(E, s->name, v);
 }
 
-/* `h += [x]`: the grown list is a new one, so that what was read before keeps its length. */
+/* `h += [x]`: the result is a new list, so that values read before keep their length. */
 static dl_val grow_list(dl_elab *E, const dl_ast *s, dl_val a, dl_val b) {
     dl_val grown = dl_val_new_list(E, s->span);
     if (b.kind == DL_V_POISON) return b;

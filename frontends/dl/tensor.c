@@ -1,4 +1,4 @@
-/* Tensors: from operators, indices and renamings to nodes, and from the shape rules' faults to
+/* Tensors: converts operators, indices and renamings to nodes, and faults of the shape rules to
  * diagnostics. */
 #include <math.h>
 
@@ -8,7 +8,7 @@
 
 static const int64_t max_count = (int64_t)1 << 47;
 
-/* Which operand words stand for in a message when it has no name. */
+/* Words for an operand without a name in messages. */
 static const char *const places[] = {"the first operand", "the second operand",
                                      "the third operand"};
 
@@ -52,8 +52,8 @@ dl_val dl_tensor_op(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *in
     return r;
 }
 
-/* A constant's value is a double in the IR, which holds whole numbers up to 2^53: a longer one is
- * made of two. */
+/* A constant of the IR is a double, which represents whole numbers up to 2^53: a larger one is made
+ * of two. */
 static dl_val long_constant(dl_elab *E, dl_val v) {
     int64_t low = v.i & 0xFFFFFFFF, high = v.i - low;
     dl_type t = dl_scalar(DL_I64);
@@ -115,7 +115,8 @@ bool dl_check_count(dl_elab *E, dl_span where, const dl_type *t) {
     return true;
 }
 
-/* Was the tensor grown by a transposed convolution, seen through its bias and activation? */
+/* Whether the tensor is the result of a transposed convolution, looking through its bias and
+ * activation. */
 static bool is_grown(const dl_value *v) {
     while (v->def && dl_ops[v->def->op].class == DL_CLASS_ELEM && v->def->nin) v = v->def->in[0];
     return v->def && dl_op_tensor(v->def->op, DL_RESULT_PLACE) == DL_TENSOR_X;
@@ -124,8 +125,7 @@ static bool is_grown(const dl_value *v) {
 bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_val *in,
                    const char *skip) {
     for (int i = 0; i < n; i++)
-        for (int j = 0; j < i && j < 3;
-             j++) { /* what agrees with the first three agrees with all */
+        for (int j = 0; j < i && j < 3; j++) { /* the others are compared with the first three */
             if (in[i].kind != DL_V_TENSOR || in[j].kind != DL_V_TENSOR) continue;
             const dl_type *a = &in[j].t->type, *b = &in[i].t->type;
             for (int k = 0; k < a->rank; k++) {
@@ -133,9 +133,8 @@ bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_
                 if (at < 0 || a->axis[k].name == skip || a->axis[k].size == b->axis[at].size)
                     continue;
                 const char *axis = a->axis[k].name;
-                /* A skip connection that does not fit: what must change is the layer that grew the
-                 * one side to the wrong size, so the fault stands there and not at the cat that
-                 * notices. */
+                /* A skip connection that does not fit: the layer that made one side the wrong size
+                 * must change, so the fault is reported there and not at the cat. */
                 bool grown[2] = {is_grown(in[j].t), is_grown(in[i].t)};
                 const dl_val *layer = skip && grown[0] != grown[1] ? &in[grown[0] ? j : i] : NULL;
                 if (layer && layer->origin.begin >= where.begin) layer = NULL;
@@ -165,8 +164,8 @@ bool dl_axes_agree(dl_elab *E, dl_span where, const char *what, int n, const dl_
     return true;
 }
 
-/* The element type in which operands meet: the floats' if any, else that of the integers, i64
- * beside a whole number that i32 does not hold; bool counts as f32. */
+/* The common element type of operands: the floats' if any, else that of the integers, i64 if a
+ * whole number exceeds i32; bool counts as f32. */
 static dl_dtype meet(int n, const dl_val *in, bool *tensors) {
     dl_dtype d = DL_BOOL;
     bool fraction = false, large = false;
@@ -192,7 +191,7 @@ static dl_dtype meet(int n, const dl_val *in, bool *tensors) {
     return d == DL_BOOL || (fraction && !dl_dtype_is_float(d)) ? DL_F32 : d;
 }
 
-/* These work on true and false as they are. */
+/* These ops work on bools directly. */
 static bool takes_bool(dl_op op) { return op == DL_OP_and || op == DL_OP_or || op == DL_OP_not; }
 
 static bool needs_float(dl_op op) {
@@ -220,7 +219,7 @@ dl_val dl_tensor_elem(dl_elab *E, dl_span where, dl_op op, int n, const dl_val *
                           dl_val_describe(E, in[i]));
     if (!dl_axes_agree(E, where, dl_ops[op].name, n, in, NULL)) return dl_poison();
     dl_doubt_outer_product(E, where, op, n, in);
-    int first = op == DL_OP_select ? 1 : 0; /* the condition stays what it is */
+    int first = op == DL_OP_select ? 1 : 0; /* the condition keeps its type */
     bool tensors;
     dl_dtype d = meet(n - first, in + first, &tensors);
     if (needs_float(op) && !dl_dtype_is_float(d)) d = DL_F32;
@@ -257,8 +256,8 @@ dl_val dl_tensor_square(dl_elab *E, dl_span where, dl_val x) {
     return dl_tensor_elem(E, where, DL_OP_mul, 2, (dl_val[]){x, x}, 0, NULL);
 }
 
-/* x itself; of mixed precision's 16 bits in f32, as every power is. The product with 1 is dropped
- * when compiling: the pin alone would keep a layer after it in f32, too. */
+/* x itself, which mixed precision computes in f32, like every power. The product with 1 is dropped
+ * when compiling; the pin alone would keep a following layer in f32, too. */
 static dl_val first_power(dl_elab *E, dl_span where, dl_val x) {
     dl_val pinned = dl_tensor_pin(E, where, x), one = dl_val_float(1, where);
     if (pinned.kind != DL_V_TENSOR || pinned.t == x.t) return x;
@@ -281,7 +280,7 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
                            "numbers: ([1, 2] as [C])");
             return dl_poison();
         }
-    /* A term with a weight of zero is left out, and so is not computed at all: `+ lambda_rho *
+    /* A term with a weight of zero is omitted, and so is not computed at all: `+ lambda_rho *
      * ...`. */
     if (e->op == T_TIMES &&
         ((is_number(a, 0) && is_scalar(b)) || (is_number(b, 0) && is_scalar(a))))
@@ -297,7 +296,7 @@ dl_val dl_tensor_binary(dl_elab *E, const dl_ast *e, dl_val a, dl_val b) {
         in[1] = dl_tensor_pin(E, e->at, b); /* a reciprocal */
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         if (operators[i].token == e->op) {
-            /* A mismatch is shown at the operator; the node's place is there too. */
+            /* A mismatch is reported at the operator, which is the node's place, too. */
             dl_val r = dl_tensor_elem(E, e->at, operators[i].op, 2, in, 0, NULL);
             r.origin = e->span;
             return r;
@@ -333,7 +332,7 @@ dl_val dl_tensor_every(dl_elab *E, dl_span where, dl_val x, dl_axis axis, int64_
     return dl_tensor_op(E, where, DL_OP_affine, 1, &x, 5, at, &t);
 }
 
-/* x[:, 0] as it is written here: x[C=0]. */
+/* Reports x[:, 0], which is written x[C=0]. */
 dl_val dl_tensor_positional(dl_elab *E, const dl_ast *e, const dl_ast *arg, dl_val x) {
     dl_buf b = {0};
     int n = e->items.list.n, written = 0;

@@ -1,5 +1,5 @@
-/* Compile-time values: numbers, strings, lists; their operators, in Python's manner with checked
- * whole numbers. */
+/* Compile-time values: numbers, strings, lists, and their operators, with Python's semantics and
+ * overflow checks. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,9 +56,9 @@ bool dl_spend(dl_elab *E, dl_span where, int64_t steps) {
     return false;
 }
 
-/* Making and looking at values */
+/* Constructors and predicates */
 
-/* The samples are the axis N of what is fed: a rank's own, of which all ranks have as many. */
+/* Samples are the axis N of inputs: the batch of a rank, equal on all ranks. */
 dl_val dl_val_size(const char *axis, int64_t size, dl_span where) {
     dl_val v = dl_val_int(size, where);
     v.batch = strcmp(axis, "N") == 0, v.doubled = 2 * (double)size;
@@ -80,7 +80,7 @@ dl_val dl_val_str(const char *s, dl_span where) {
 dl_val dl_val_tensor(dl_value *t, dl_span where) {
     return (dl_val){.kind = DL_V_TENSOR, .origin = where, .t = t};
 }
-/* The pipeline in which it is bound ends before the layer is applied. */
+/* The pipeline that binds it ends before the layer is applied. */
 dl_val dl_val_layer(dl_elab *E, dl_layer layer, dl_step *step, dl_span where) {
     dl_layer *l = DL_NEW(E->arena, dl_layer);
     *l = layer;
@@ -104,7 +104,7 @@ bool dl_val_append(dl_elab *E, dl_val list, dl_val item, dl_span where) {
                    "[K], over=K)");
         return false;
     }
-    /* Copying lists is work too. */
+    /* Copying lists counts as work. */
     if (!dl_spend(E, where, 1)) return false;
     dl_push(E->arena, &list.list->items, item);
     return true;
@@ -141,7 +141,7 @@ const char *dl_val_words(dl_elab *E, dl_val v, const char *otherwise) {
     return v.name ? dl_format(E->arena, "'%s'", v.name) : otherwise;
 }
 
-/* The value that a function has pinned to read it (dl_tensor_pin); others as they are. */
+/* The value before a function pinned it (dl_tensor_pin); others unchanged. */
 static const dl_value *unpinned(const dl_value *v) {
     while (v->def && v->def->op == DL_OP_cast && v->def->in[0]->type.dtype == v->type.dtype)
         v = v->def->in[0];
@@ -226,8 +226,8 @@ static dl_val int_power(dl_elab *E, const dl_ast *e, int64_t a, int64_t n) {
     return dl_val_int(r, e->span);
 }
 
-/* '/' keeps whole numbers whole where it can; an uneven one is remembered, to be named if a size is
- * made of it. */
+/* '/' of whole numbers is whole where it has no remainder; a division with a remainder is
+ * remembered, for the message if a size is made of it. */
 static dl_val int_divide(dl_elab *E, const dl_ast *e, int64_t a, int64_t b) {
     if (b == 0) return dl_bad(E, e->at, DL_DIAG_division_by_zero, "division by zero");
     if (b == -1 && a == INT64_MIN) return too_big(E, e);
@@ -238,7 +238,7 @@ static dl_val int_divide(dl_elab *E, const dl_ast *e, int64_t a, int64_t b) {
         v.uneven = e;
         return v;
     }
-    /* Towards minus infinity, as in Python. */
+    /* Rounds towards minus infinity, as Python does. */
     if (r != 0 && (r < 0) != (b < 0)) q--, r += b;
     return dl_val_int(e->op == T_PERCENT ? r : q, e->span);
 }
@@ -268,7 +268,7 @@ static double apply_op(int op, double a, double b) {
     }
 }
 
-/* The result r of an operation on a and b, with what it were of batches twice as large. */
+/* The result r of an operation on a and b, with its value for a batch twice as large. */
 static dl_val with_doubled(const dl_ast *e, dl_val r, dl_val a, dl_val b) {
     if ((!a.batch && !b.batch) || !dl_val_is_number(r)) return r;
     r.batch = true;

@@ -1,16 +1,16 @@
-/* Pooling, resizing, and other regular choices of elements: no parameters, one op each. */
+/* Pooling, resizing, and other regular selections of elements: no parameters, one op each. */
 #include <math.h>
 
 #include "frontends/dl/builtin.h"
 
-/* An operand [N, C, spatial...] of floats. */
+/* Checks for an operand [N, C, spatial...] of floats. */
 static bool want_image(dl_call *c, dl_val *x) {
     if (!dl_call_float(c, x)) return false;
     return dl_call_image(c, &x->t->type);
 }
 
-/* A pool of the window in arguments 1 to 3 (stride: else the kernel), `own` beside it, and
- * ceil_mode, which is argument 5. */
+/* Builds a pool with the window in arguments 1 to 3 (default stride: the kernel), the extra
+ * attribute `own`, and ceil_mode, which is argument 5. */
 static dl_val pool(dl_call *c, dl_op op, dl_val x, const int64_t dilation[3], dl_attr own) {
     int64_t kernel[3], stride[3], lo[3], hi[3];
     const dl_type *t = &x.t->type;
@@ -53,8 +53,8 @@ dl_val dl_layer_adaptive_avg_pool(dl_call *c) {
     return dl_tensor_op(c->E, c->where, DL_OP_adaptive_avg_pool, 1, &x, 1, &attr, NULL);
 }
 
-/* The mode's own name here: PyTorch's linear, bilinear and trilinear are one, by the number of
- * axes. NULL: reported. */
+/* The op's name of a mode: PyTorch's linear, bilinear and trilinear are one, by the number of axes.
+ * NULL: reported. */
 static const char *resize_mode(dl_call *c, int i, int spatial) {
     static const char *const linear[] = {"linear", "bilinear", "trilinear"};
     const char *mode = c->given[i] ? c->arg[i].s : "nearest";
@@ -66,8 +66,8 @@ static const char *resize_mode(dl_call *c, int i, int spatial) {
     return NULL;
 }
 
-/* Each axis' size times the factor of argument i, which may be a fraction where that is whole.
- * False: reported. */
+/* Each axis' size times the factor of argument i, which may be a fraction where the result is
+ * whole. False: reported. */
 static bool scaled_sizes(dl_call *c, int i, const dl_type *t, int64_t size[3]) {
     for (int k = 0; k < t->rank - 2; k++) {
         dl_axis a = t->axis[2 + k];
@@ -116,7 +116,7 @@ dl_val dl_layer_upsample(dl_call *c) {
 
 /* ---- along named axes ---- */
 
-/* x read along one axis by another rule; its type but for the size. */
+/* Reads x along one axis by another rule; its type changes only in the size. */
 static dl_val read_along(dl_call *c, dl_val x, const char *axis, int64_t size, int64_t stride,
                          int64_t start, dl_outside outside) {
     dl_type t = x.t->type;
@@ -152,7 +152,8 @@ static int pad_mode(dl_call *c, int i) {
     return -1;
 }
 
-/* What the modes that repeat elements can take from an axis, as in PyTorch. */
+/* Checks that the padding modes that repeat elements find enough of them along an axis, as in
+ * PyTorch. */
 static bool check_pad(dl_call *c, dl_axis a, int mode, int64_t lo, int64_t hi) {
     int64_t most = mode == DL_OUT_WRAP ? a.size : mode == DL_OUT_REFLECT ? a.size - 1 : INT32_MAX;
     if (mode != DL_OUT_ZERO && a.size < 1) most = 0;
@@ -164,7 +165,7 @@ static bool check_pad(dl_call *c, dl_axis a, int mode, int64_t lo, int64_t hi) {
     return false;
 }
 
-/* pad(x, n or [before, behind], mode="circular", over=[H, W]). */
+/* pad(x, n or [before, after], mode="circular", over=[H, W]). */
 dl_val dl_fn_pad(dl_call *c) {
     dl_val x = c->arg[0];
     int n, mode = pad_mode(c, 2);
