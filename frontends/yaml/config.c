@@ -1,4 +1,4 @@
-/* Defaults, file and command line come together: keys that the model declares, and the end of
+/* Combines defaults, file and command line: keys that the model declares, and the end of
  * reading. */
 #include "frontends/yaml/config.h"
 
@@ -31,7 +31,7 @@ const char *dl_config_reserved(const char *name) {
     return dl_is_section(name) ? "a section of keys" : NULL;
 }
 
-/* Moves what file and command line said of a key, before anyone knew it, to its setting. */
+/* Moves the values of file and command line for a key that was unknown then to its setting. */
 static bool claim(dl_config *c, dl_setting *s, dl_error *err) {
     struct dl_config_state *st = c->state;
     int n = 0;
@@ -70,8 +70,8 @@ bool dl_config_declare(dl_config *c, const dl_config_argument *a, dl_error *err)
 
 /* ---- the end of reading ---- */
 
-/* "description, loss and metrics mean nothing here", once for all; and those of recipes that this
- * model has not are passed over. What is left is nobody's. */
+/* Warns of "description, loss and metrics", which have no effect here, once for all, and drops keys
+ * of presets that this model lacks. The remaining keys are unknown. */
 static void drop_ignored(dl_config *c) {
     struct dl_config_state *st = c->state;
     dl_buf names = {0};

@@ -1,17 +1,17 @@
-/* The configuration of a run: defaults, then the model's own defaults, then the recipe's values
- * (recipes.def), then a configuration of a YAML file, then the command line; each beats what comes
- * before it. Keys are declared once, in config.def.
+/* The configuration of a run: defaults, then the model's own defaults, then the preset's values
+ * (recipes.def), then a configuration of a YAML file, then the command line; each overrides the
+ * previous ones. Keys are declared once, in config.def.
  *
- * A program goes through it in this order (config.c follows it, too):
+ * A program calls in this order (config.c has it, too):
  *
  *     c = dl_config_open(arena, argc, argv, options, err);    the command line
  *     ... dl_config_option(c, "help") ...
  *     dl_config_load(c, err);                                 the YAML file
- *     dl_config_declare(c, "patch_size", ...);                each argument of the model: a key,
- * too dl_config_finish(c, err);                               what nobody knows is an error
+ *     dl_config_declare(c, "patch_size", ...);                each argument of the model
+ *     dl_config_finish(c, err);                               unknown keys are errors
  *     dl_config_int(c, DL_KEY_num_epochs) ...
  *
- * A program without a configuration leaves out load and declare. Values are checked, with their
+ * A program without a configuration omits load and declare. Values are checked, with their
  * limits, where they are read: a getter cannot fail. */
 #ifndef DL_CONFIG_H
 #define DL_CONFIG_H
@@ -26,10 +26,10 @@ typedef enum {
 } dl_key;
 
 typedef enum {
-    DL_CONFIG_ANY, /* of an argument whose type the model does not say */
+    DL_CONFIG_ANY, /* for an argument whose type the model does not give */
     DL_CONFIG_BOOL,
     DL_CONFIG_INT,
-    DL_CONFIG_FLOAT, /* an integer will do */
+    DL_CONFIG_FLOAT, /* an integer is accepted, too */
     DL_CONFIG_STRING,
     DL_CONFIG_PATH, /* a string that is not empty */
     DL_CONFIG_BOX,  /* an integer, or a list of two */
@@ -52,145 +52,129 @@ typedef enum {
 typedef struct {
     const char *name; /* "json": --json */
     char letter;      /* 'o': -o as well; 0: none */
-    const char
-        *value; /* what it takes, for --help ("FILE"; "[LIST]" may be empty); NULL: nothing */
+    /* what it takes, for --help ("FILE"; "[LIST]" may be empty); NULL: nothing */
+    const char *value;
     const char *help;
 } dl_option;
 
 typedef struct {
-    const char *file;   /* the YAML file; NULL when there is none */
-    const char *name;   /* the configuration's: --config, or base, default or the first */
-    bool batch_assumed; /* a program set the batch size, because nobody gave one */
-    DL_ARRAY(const char *) positional; /* arguments that are no options */
-    DL_ARRAY(const char *) warnings;   /* what was taken, but does nothing; by dl_config_finish */
+    const char *file; /* the YAML file; NULL when there is none */
+    /* the name of the selected configuration: --config, or base, default or the first */
+    const char *name;
+    bool batch_assumed;                /* a program has set the batch size, which nobody gave */
+    DL_ARRAY(const char *) positional; /* arguments that are not options */
+    DL_ARRAY(const char *)
+    warnings; /* about keys that are accepted without effect; set by dl_config_finish */
     struct dl_config_state *state;
 } dl_config;
 
 /* Reads the command line: the program's options, `--config NAME`, `--yaml_config FILE` and every
- * key as
- * `--key=value`,
- * `--key value`, or `--section.key=...`; a boolean needs no value; `--section={key: value, ...}`
- * sets several, and so does `--key=name=value,key=value`; what follows `--` is positional. Of an
- * option given twice the last counts. argv[0] is skipped. Options that are not known (yet: they may
- * be the model's) are kept for dl_config_declare and dl_config_finish. Errors: DL_USAGE
- * `--key=value: key must be ..., not ...`. */
+ * key as `--key=value`, `--key value`, or `--section.key=...`; a boolean needs no value.
+ * `--section={key: value, ...}` and `--key=name=value,key=value` set several keys; arguments after
+ * `--` are positional. If an option is given twice, the last one counts. argv[0] is skipped.
+ * Unknown options may be the model's: they are kept for dl_config_declare and dl_config_finish.
+ * Errors: DL_USAGE `--key=value: key must be ..., not ...`. */
 dl_config *dl_config_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
                           dl_error *err);
 
 /* Reads a configuration of the YAML file: that of --config, else `base`, else `default`, else the
- * first; a file with keys at its top and none of these is one configuration itself, named as the
- * file. The file is that of
- * --yaml_config, or for the model X.dl the file config/X.yaml next to it. A model needs no such
- * file: where there is none, the defaults hold, and only --config is an error. Puts the values of
- * the recipe in force, and the file and arguments of a `model` that is a name of
- * models/config/names.yaml. Maps in it group keys, which are found by their own names; a section of
- * the table holds none but its own. Errors: DL_IO; DL_INPUT `file:line:column: error: ...`;
- * DL_USAGE for a name that the file does not have. */
+ * first. A file with keys at its top and none of these is a single configuration, named as the
+ * file. The file is that of --yaml_config, or for the model X.dl the file config/X.yaml next to it.
+ * A model needs no such file: without one the defaults are used, and only --config is an error.
+ *
+ * Applies the values of the preset, and the file and arguments of a `model` that is a name of
+ * models/config/names.yaml. Maps in the configuration group keys, which are found by their own
+ * names; a section of the table has only its own keys. Errors: DL_IO; DL_INPUT `file:line:column:
+ * error: ...`; DL_USAGE for a name that the file lacks. */
 bool dl_config_load(dl_config *c, dl_error *err);
 
 /* An argument of a model. */
 typedef struct {
-    const char *name; /* not dl_config_reserved */
+    const char *name; /* must not be a name that dl_config_reserved knows */
     dl_config_type type;
-    dl_config_type item;  /* of a LIST: what its items are; ANY: whatever */
+    dl_config_type item;  /* of a LIST: the type of its items; ANY: any */
     const char *fallback; /* its default as YAML text; NULL: it has none */
-    dl_yaml_place place;  /* where the model says so */
+    dl_yaml_place place;  /* its place in the model */
 } dl_config_argument;
-/* Makes it a key, and takes what file and command line said of it. Errors: as above for a value
+/* Makes it a key, and sets it from the file and the command line. Errors: as above for a value
  * given to it. */
 bool dl_config_declare(dl_config *c, const dl_config_argument *argument, dl_error *err);
-/* What a name means that is one of config.def (key, other name or section) or an option of every
- * program, so that no argument of a model may have it; NULL: it is free. */
+/* The meaning of a name that config.def (key, alias or section) or an option of every program uses,
+ * so that no argument of a model may have it; NULL: it is free. */
 const char *dl_config_reserved(const char *name);
 
 /* Sets a key as `--name=text` would (a positional argument that is the model, a batch size that
- * follows from others), and is no word of the user's: dl_config_said has what the command line
- * said. */
+ * follows from others). It does not count as the user's text: dl_config_said returns that of the
+ * command line. */
 bool dl_config_set(dl_config *c, dl_key key, const char *text, dl_error *err);
 
-/* Gives keys their values by a map of names, as the command line would: before or behind
- * dl_config_load, and before dl_config_finish. A name that nobody knows yet waits for the model.
- * Errors: DL_USAGE for a key that the command line gives, too; at a value's place for one that its
- * key cannot have. */
+/* Sets keys from a map of names, as the command line would: before or after dl_config_load, and
+ * before dl_config_finish. An unknown name is kept for the model. Errors: DL_USAGE for a key that
+ * the command line sets, too; an error at the value's place if the key does not allow it. */
 bool dl_config_take_values(dl_config *c, const dl_yaml *map, dl_error *err);
 
-/* Positional arguments, if there are any: X.yaml or X.yml as --yaml_config, another as the model.
- * Errors: DL_USAGE when there are two of a kind, counting --model and --yaml_config. */
+/* Reads positional arguments: X.yaml or X.yml as --yaml_config, another as the model. Errors:
+ * DL_USAGE when there are two of a kind, including --model and --yaml_config. */
 bool dl_config_take_model(dl_config *c, dl_error *err);
 
-/* The end of reading. Warns of keys of other systems that mean nothing here, once, and of
- * environment variables that are not set and stand in a value as they were written. Errors:
- * DL_USAGE for an option, DL_INPUT for a key of the file that nobody knows, at its place and with
- * the nearest known name. */
+/* Ends reading. It warns once of keys of other programs that have no effect here, and of
+ * environment variables that are not set and remain in a value as text. Errors: DL_USAGE for an
+ * unknown option, DL_INPUT for an unknown key of the file, at its place and with the most similar
+ * name. */
 bool dl_config_finish(dl_config *c, dl_error *err);
 
-/* A command line of options and files alone, without keys; at most `most_files` files, which are
- * c->positional. For dl_config_option and the next two. NULL: DL_USAGE, with the nearest option. */
-dl_config *dl_options_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
-                           int most_files, dl_error *err);
-/* The number that an option was given; *value stays as it is where it was not. Errors: DL_USAGE for
- * another text, or a number outside `least` to `most`, which are both allowed. */
-bool dl_option_int(const dl_config *c, const char *name, int64_t least, int64_t most,
-                   int64_t *value, dl_error *err);
-bool dl_option_real(const dl_config *c, const char *name, double least, double most, double *value,
-                    dl_error *err);
-/* A program's option: what it was given, "" for one that takes nothing, NULL when it was not given.
- */
+/* The value of a program's option: "" for one without a value, NULL when it was not given. */
 const char *dl_config_option(const dl_config *c, const char *name);
 
-const char *dl_key_name(dl_key key);                 /* as in YAML and on the command line */
-bool dl_config_bool(const dl_config *c, dl_key key); /* BOOL; of a SWITCH: true for a path, too */
+const char *dl_key_name(dl_key key);                 /* its name in YAML and on the command line */
+bool dl_config_bool(const dl_config *c, dl_key key); /* BOOL; for a SWITCH: true for a path, too */
 int64_t dl_config_int(const dl_config *c, dl_key key);
 double dl_config_float(const dl_config *c, dl_key key);
-const char *dl_config_str(const dl_config *c,
-                          dl_key key); /* STRING, PATH, NAME, SWITCH; NULL: no string */
+/* STRING, PATH, NAME, SWITCH; NULL: not a string */
+const char *dl_config_str(const dl_config *c, dl_key key);
 const dl_yaml *dl_config_value(const dl_config *c, dl_key key); /* any key, with its place */
 bool dl_config_is_null(const dl_config *c, dl_key key);
-bool dl_config_is_given(const dl_config *c, dl_key key); /* by the file or the command line */
-/* Whether a number is the key's default, whoever wrote it: hyperparams.yaml of a run has all keys.
- */
+bool dl_config_is_given(const dl_config *c, dl_key key); /* set by the file or the command line */
+/* Whether a number is the key's default, even if it was set: hyperparams.yaml of a run has all
+ * keys. */
 bool dl_config_is_default(const dl_config *c, dl_key key);
-/* Whether a stronger source sets a than b: of two keys that exclude each other, the one that holds.
- */
+/* Whether a stronger source set a than b: decides between two keys that exclude each other. */
 bool dl_config_outranks(const dl_config *c, dl_key a, dl_key b);
 /* Adds a warning. */
 void dl_config_warn(dl_config *c, const char *format, ...) DL_PRINTF(2, 3);
-/* Whether a path can be written to: false and an error at its place where it holds an environment
+/* Whether a path can be written to: false and an error at its place if it contains an environment
  * variable that is not set. */
 bool dl_config_check_written(const dl_config *c, dl_key key, dl_error *err);
-/* By name, config.def's keys and declared ones alike; NULL when there is no such key or nothing
- * sets it. */
+/* The value of a key of config.def or a declared one, by name; NULL when there is no such key or it
+ * is not set. */
 const dl_yaml *dl_config_find(const dl_config *c, const char *name);
 
-/* The own name of the key, or the model's argument, that `name` means. NULL: there is none; an
- * error at `place` with the nearest. */
+/* The proper name of the key or model's argument that `name` refers to. NULL: there is none; an
+ * error at `place` with the most similar name. */
 const char *dl_config_key_of(const dl_config *c, const char *name, dl_yaml_place place,
                              dl_error *err);
-/* The value as the key of that name, which there is, would have it: 'adam' of 'Adam'. NULL: it
- * could not have it; an error at the value's place. */
+/* The value in the spelling of the key of that name, which must exist: 'adam' for 'Adam'. NULL: it
+ * is not allowed; an error at the value's place. */
 const dl_yaml *dl_config_as_taken(const dl_config *c, const char *name, const dl_yaml *value,
                                   dl_error *err);
-/* What the command line said of the key of that name, whole; NULL: nothing. */
+/* The command line's whole text for the key of that name; NULL: none. */
 const char *dl_config_said(const dl_config *c, const char *name);
 
-/* An error about a key's value that only the program can see ("128 is more than the file's 80"):
+/* An error about a key's value that only the program can detect ("128 is more than the file's 80"):
  * DL_INPUT or DL_USAGE, at the place that set it. */
 bool dl_config_fail(const dl_config *c, dl_key key, dl_error *err, const char *format, ...)
     DL_PRINTF(4, 5);
 
-/* The effective values, as the log has them (Python's words: True, None, 0.0002), one call
- * a line. */
+/* Logs the effective values in Python's words (True, None, 0.0002), one call per line. */
 void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text), void *to);
 /* The effective values as a YAML file with this one configuration: read again, it gives the same
  * values. */
 void dl_config_put_yaml(const dl_config *c, dl_buf *b);
-/* The effective values as one JSON object: every key, the model's among them, under its own name
- * and each other name of it, without sections; the configuration's name as "config". */
+/* The effective values as one JSON object: every key, including the model's, under its own name and
+ * each alias, without sections; the configuration's name as "config". */
 void dl_config_put_json(const dl_config *c, dl_buf *b);
-/* For --help: a line for each option. */
-void dl_options_put_help(dl_buf *b, const dl_option *options);
-/* For --help: the program's options, then all keys by group with type, default and meaning; before
- * them those of the model whose arguments are declared in c, if any are. */
+/* For --help: the program's options, then all keys by group with type, default and meaning. The
+ * keys of a model whose arguments are declared in c come first. */
 void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c);
 /* The model's keys alone. */
 void dl_config_put_arguments(dl_buf *b, const dl_config *c);

@@ -1,5 +1,5 @@
-/* The command line: options of the program, keys of the configuration, and what may be a model's.
- */
+/* The command line: options of the program, keys of the configuration, and words that may belong to
+ * the model. */
 #include "frontends/yaml/config_private.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@ const dl_option dl_standard_options[] = {
 
 /* ---- values ---- */
 
-/* "name=SGD,lr=0.1" as "{name: SGD, lr: 0.1}"; commas in brackets stay what they are. NULL: it is
- * no such list. */
+/* Converts "name=SGD,lr=0.1" to "{name: SGD, lr: 0.1}"; commas in brackets are kept. NULL: it is no
+ * such list. */
 static const char *as_map(dl_arena *arena, const char *text) {
     size_t word = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
     if (word == 0 || text[word] != '=') return NULL;
@@ -40,8 +40,9 @@ static const char *as_map(dl_arena *arena, const char *text) {
     return map;
 }
 
-/* `--lr_schedule={scaling: none}`, `--optimizer=name=SGD,lr=0.1`: several keys at once; and one by
- * its name within a map, `--optimizer.eps=1e-6`. DL_UNKNOWN_NAME: the argument is none of these. */
+/* `--lr_schedule={scaling: none}`, `--optimizer=name=SGD,lr=0.1`: several keys at once; and one key
+ * by its name within a map, `--optimizer.eps=1e-6`. DL_UNKNOWN_NAME: the argument is none of
+ * these. */
 static dl_taken take_group(dl_config *c, dl_argument a, dl_error *err) {
     dl_arena *arena = c->state->arena;
     const char *dot = strchr(a.name, '.'), *map = dl_strndup(arena, a.name, strcspn(a.name, "."));
@@ -97,7 +98,7 @@ static const dl_option *find_letter(const dl_option *options, char letter) {
     return NULL;
 }
 
-/* The next argument as a value; NULL when there is none, or when it is an option itself. */
+/* The next argument as a value; NULL when there is none, or when it is an option. */
 static const char *take_value(cursor *at) {
     if (at->i + 1 >= at->argc || strncmp(at->argv[at->i + 1], "--", 2) == 0) return NULL;
     return at->argv[++at->i];
@@ -132,7 +133,7 @@ static bool takes_value(const dl_config *c, const char *name) {
     return t != DL_CONFIG_BOOL && t != DL_CONFIG_SWITCH;
 }
 
-/* A boolean takes the next argument only where that can be nothing else. */
+/* A boolean takes the next argument only if that can be nothing else. */
 static bool next_is_boolean(const dl_config *c, const cursor *at) {
     if (at->i + 1 >= at->argc) return false;
     return dl_yaml_plain(c->state->arena, at->argv[at->i + 1], (dl_yaml_place){0})->kind ==

@@ -1,4 +1,4 @@
-/* The table of keys, and what a value must be to be a key's. */
+/* The table of keys, and the checks of their values. */
 #include <ctype.h>
 #include <float.h>
 #include <stdlib.h>
@@ -73,8 +73,8 @@ static const struct {
     [DL_CONFIG_BOX] = {"int or list", "an integer, or [training, validation],"},
     [DL_CONFIG_LIST] = {"list", "a list"},
     [DL_CONFIG_SWITCH] = {"bool or path", "true, false, or a path"},
-    [DL_CONFIG_SCHEDULE] = {"name or list", ""}, /* always one of some names */
-    [DL_CONFIG_DATA] = {"name or map", ""},      /* likewise */
+    [DL_CONFIG_SCHEDULE] = {"name or list", ""}, /* always one of several names */
+    [DL_CONFIG_DATA] = {"name or map", ""},      /* as above */
     [DL_CONFIG_NAME] = {"name", "a folder's name (without '/', not '..')"},
 };
 
@@ -138,9 +138,9 @@ const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row) {
 
 static bool is_name_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Appends the variable that stands at s (behind its '$'), or, where it is not set, the text of it
- * as it is, and the first such name in *unset; its length there, 0 when it is none, -1 and what is
- * wrong with it. */
+/* Appends the value of the variable at s (after its '$'). If it is not set, appends its text, and
+ * stores the first such name in *unset. Returns the length of its name there, 0 when it is no
+ * variable, -1 with the fault. */
 static int put_variable(dl_buf *b, const char *s, const char **unset, const char **wrong,
                         dl_arena *arena) {
     bool braced = *s == '{';
@@ -161,7 +161,7 @@ static int put_variable(dl_buf *b, const char *s, const char **unset, const char
     return length;
 }
 
-/* `$VAR` and `${VAR}` by the environment's value, `$$` by one `$`; any other `$` stands for itself.
+/* Replaces `$VAR` and `${VAR}` by the environment's value, `$$` by one `$`; any other `$` is kept.
  * NULL with an error. */
 static const dl_yaml *expand(dl_arena *arena, const dl_key_row *row, const dl_yaml *v,
                              dl_error *err) {
@@ -191,7 +191,7 @@ static const dl_yaml *expand(dl_arena *arena, const dl_key_row *row, const dl_ya
     return text;
 }
 
-/* The same for every string of a value. Where a variable is not set, the value as a whole knows it,
+/* The same for every string of a value. A variable that is not set is recorded in the whole value,
  * too. */
 static dl_yaml *expand_all(dl_arena *arena, const dl_key_row *row, const dl_yaml *v,
                            dl_error *err) {
@@ -217,10 +217,10 @@ static dl_yaml *expand_all(dl_arena *arena, const dl_key_row *row, const dl_yaml
     return copy;
 }
 
-/* ---- checks, one a type ---- */
+/* ---- checks, one per type ---- */
 
-/* The length of a choice's part that is written as it is: `a:` of `a:N` and of `a:NAME`, where a
- * word has a number of at most five digits, or a name, which whoever knows the names checks. */
+/* The length of the fixed part of a choice: `a:` of `a:N` and of `a:NAME`. The rest is a number of
+ * at most five digits, or a name, which its user checks. */
 static size_t fixed_part(const char *choice, size_t n) {
     if (n > 2 && memcmp(choice + n - 2, ":N", 2) == 0) return n - 1;
     if (n > 5 && memcmp(choice + n - 5, ":NAME", 5) == 0) return n - 4;
@@ -236,7 +236,7 @@ static bool is_open_choice(const char *choice, size_t n, const char *word) {
     return !word[fixed + rest] && (!number || rest < 6);
 }
 
-/* The choice that a word is in any case of letters, as the table writes it; NULL: none. */
+/* The choice that equals a word up to the case of letters, in the table's spelling; NULL: none. */
 
 static const char *find_choice(dl_arena *arena, const char *choices, const char *word) {
     for (const char *s = choices; s; s = strchr(s, '|')) {
@@ -245,7 +245,7 @@ static const char *find_choice(dl_arena *arena, const char *choices, const char 
         size_t fixed = fixed_part(s, n);
         if (is_open_choice(s, n, word))
             return dl_format(arena, "%.*s%s", (int)fixed, s, word + fixed);
-        if (fixed < n) continue; /* not by that name itself */
+        if (fixed < n) continue; /* a word without the part that the choice requires */
         if (n == strlen(word) && strncasecmp(s, word, n) == 0) return dl_strndup(arena, s, n);
     }
     return NULL;
@@ -271,7 +271,7 @@ static bool is_text(const dl_key_row *row, const dl_yaml *v) {
     return true;
 }
 
-/* [{start_epoch: 5, end_epoch: 30, multiplier: 0.1}, ...]; the last may go on without end. */
+/* [{start_epoch: 5, end_epoch: 30, multiplier: 0.1}, ...]; the last may omit its end. */
 static bool is_ranges(const dl_yaml *v) {
     if (v->kind != DL_YAML_LIST || v->items.n > DL_MAX_RATE_RANGES) return false;
     for (int i = 0; i < v->items.n; i++) {
@@ -323,17 +323,15 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     }
 }
 
-/* Null; as its reader has it in recipe volumes, the string 'None'; and, as the files of minimal and
- * tracked write it, a path of no letters. (On a command line that is a variable of the shell that
- * was meant to hold one.) */
+/* Null, the string 'None', or a path without letters, which published configurations use. (On a
+ * command line the latter is a shell variable that is not set.) */
 static bool is_null(const dl_key_row *row, const dl_yaml *v) {
     if (v->kind != DL_YAML_STRING) return v->kind == DL_YAML_NULL;
     return strcmp(v->text, "None") == 0 ||
            (dl_key_base_type(row) == DL_CONFIG_PATH && v->place.line > 0 && !*v->text);
 }
 
-/* The choice that a word may have been meant for, whatever the case of its letters; NULL: none is
- * near. */
+/* The choice most similar to a word, whatever the case of its letters; NULL: none is similar. */
 static const char *nearest_choice(dl_arena *arena, const char *choices, const char *word) {
     DL_ARRAY(const char *) names = {0};
     char *lower = dl_strdup(arena, word);

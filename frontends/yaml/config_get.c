@@ -1,5 +1,5 @@
-/* The typed look-up: values of keys once all sources are read, and errors and warnings about them.
- */
+/* Typed lookup: values of keys when all sources have been read, and errors and warnings about
+ * them. */
 #include "frontends/yaml/config.h"
 
 #include <stdarg.h>

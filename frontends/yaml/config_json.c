@@ -1,5 +1,4 @@
-/* The configuration as a JSON object, flat: every key under its own name and under each other name
- * of it. */
+/* The configuration as a flat JSON object: every key under its own name and each alias. */
 #include "frontends/yaml/config_private.h"
 
 static void put_entry(dl_buf *b, const char *name, const dl_yaml *v) {

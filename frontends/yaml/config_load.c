@@ -1,11 +1,11 @@
-/* The YAML file: where it is, which configuration of it holds, its recipe, the model that it names.
- */
+/* The YAML file: its path, the configuration that is selected, its preset, the model that it
+ * names. */
 #include <unistd.h>
 
 #include "frontends/yaml/config_private.h"
 #include "frontends/yaml/data_file.h"
 
-/* Where `model: NAME` is looked up. */
+/* The file in which `model: NAME` is looked up. */
 #define NAMES "models/config/names.yaml"
 
 /* ---- positional arguments ---- */
@@ -43,7 +43,7 @@ bool dl_config_take_model(dl_config *c, dl_error *err) {
 
 /* ---- the file ---- */
 
-/* "unet" for "models/unet.dl" */
+/* The stem of a path: "unet" of "models/unet.dl". */
 static const char *stem_of(dl_arena *arena, const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
                *dot = strrchr(name, '.');
@@ -51,8 +51,8 @@ static const char *stem_of(dl_arena *arena, const char *path) {
 }
 
 /* --yaml_config, or config/X.yaml next to the file X.dl. A configuration belongs to the model next
- * to which it lies: another model of that name, wherever it is, has keys of its own. The file
- * itself is looked for as programs do it. NULL: there is none. */
+ * to it: another model of that name in another folder has keys of its own. The file is searched for
+ * like all program files. NULL: there is none. */
 static const char *find_file(const dl_config *c, dl_error *err) {
     dl_arena *arena = c->state->arena;
     if (c->state->yaml_config) return c->state->yaml_config;
@@ -68,7 +68,7 @@ static const char *find_file(const dl_config *c, dl_error *err) {
     return NULL;
 }
 
-/* "a, b, c" of a map's keys whose values are maps, cut where there are many. In the arena. */
+/* The keys of a map whose values are maps, "a, b, c", cut where there are many. In the arena. */
 static const char *list_maps(dl_arena *arena, const dl_yaml *map) {
     enum { LONGEST = 500 };
     dl_buf list = {0};
@@ -101,7 +101,7 @@ static bool fail_no_such_name(const dl_config *c, const dl_yaml *file, dl_error 
                    list_maps(arena, file));
 }
 
-/* What holds where nobody says: base, else default, else the first configuration. */
+/* The configuration if none is selected: base, else default, else the first one. */
 static const char *default_name(const dl_yaml *file) {
     static const char *const usual[] = {"base", "default"};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
@@ -111,8 +111,8 @@ static const char *default_name(const dl_yaml *file) {
     return usual[0];
 }
 
-/* Whether the file is one configuration instead of a map of several, as recipe keras' are: keys
- * stand at its top, and no configuration has one of the names that are looked for. */
+/* Whether the file is a single configuration instead of a map of several: keys are at its top, and
+ * no configuration has one of the default names. */
 static bool is_single(const dl_config *c, const dl_yaml *file) {
     bool usual = dl_yaml_get(file, "base") || dl_yaml_get(file, "default"), keys = false;
     for (int i = 0; i < file->entries.n; i++)
@@ -120,7 +120,7 @@ static bool is_single(const dl_config *c, const dl_yaml *file) {
     return keys && !(c->state->is_named ? dl_yaml_get(file, c->name) != NULL : usual);
 }
 
-/* The configuration that holds; NULL with an error. */
+/* The selected configuration; NULL with an error. */
 static const dl_yaml *choose(dl_config *c, const dl_yaml *file, dl_error *err) {
     dl_arena *arena = c->state->arena;
     if (file->kind != DL_YAML_MAP) {
@@ -148,7 +148,7 @@ static const dl_yaml *choose(dl_config *c, const dl_yaml *file, dl_error *err) {
     return NULL;
 }
 
-/* ---- the recipe ---- */
+/* ---- presets ---- */
 
 static const struct {
     const char *name, *marks, *values, *of_optimizers;
@@ -167,8 +167,8 @@ static bool has_marks(dl_arena *arena, const dl_yaml *map, const char *marks) {
     return true;
 }
 
-/* Puts in force what recipe holds for a configuration (NULL: none): that of the key, else by the
- * marks. */
+/* Applies the preset of a configuration (NULL: none): that of the key, else the first whose marks
+ * match. */
 static bool take_recipe(dl_config *c, const dl_yaml *chosen, dl_error *err) {
     dl_arena *arena = c->state->arena;
     dl_setting *s = &c->state->settings.at[DL_KEY_recipe];
@@ -176,12 +176,12 @@ static bool take_recipe(dl_config *c, const dl_yaml *chosen, dl_error *err) {
     if (said && !dl_setting_put(arena, s, said, DL_BY_FILE, err)) return false;
     int k = 0;
     if (s->value->kind == DL_YAML_NULL)
-        while (!has_marks(arena, chosen, recipes[k].marks)) k++; /* the last row has none */
+        while (!has_marks(arena, chosen, recipes[k].marks)) k++; /* the last row has no marks */
     else
         while (strcmp(recipes[k].name, s->value->text) != 0) k++; /* the key allows no others */
     dl_yaml_place nowhere = {0};
     const dl_yaml *values = dl_yaml_read_argument(arena, recipes[k].values, recipes[k].name, err);
-    if (!values) return false; /* for want of memory: tests/unit/test_recipes.c reads them all */
+    if (!values) return false; /* no memory: tests/unit/test_recipes.c reads them all */
     if (s->value->kind == DL_YAML_NULL) s->value = dl_yaml_string(arena, recipes[k].name, nowhere);
     return dl_config_take_map(c, "", values, DL_BY_RECIPE, err);
 }
@@ -190,7 +190,7 @@ bool dl_config_take_of_optimizer(dl_config *c, dl_error *err) {
     const char *recipe = dl_config_str(c, DL_KEY_recipe);
     if (!recipe) return true;
     int k = 0;
-    while (strcmp(recipes[k].name, recipe) != 0) k++; /* the key allows no others */
+    while (strcmp(recipes[k].name, recipe) != 0) k++; /* the key allows no other names */
     const dl_yaml *all =
         dl_yaml_read_argument(c->state->arena, recipes[k].of_optimizers, recipe, err);
     if (!all) return false; /* as above */
@@ -200,7 +200,7 @@ bool dl_config_take_of_optimizer(dl_config *c, dl_error *err) {
 
 /* ---- the model's name ---- */
 
-/* A `model` that is no file's name means what NAMES says of it: a file, and arguments. */
+/* Replaces a `model` that is no file name by the entry of NAMES: a file, and arguments. */
 static bool take_model_name(dl_config *c, dl_error *err) {
     dl_arena *arena = c->state->arena;
     dl_setting *s = &c->state->settings.at[DL_KEY_model];
@@ -222,12 +222,12 @@ static bool take_model_name(dl_config *c, dl_error *err) {
     if (!file || file->kind != DL_YAML_STRING || !*file->text)
         return dl_yaml_fail(err, meant->place, "%s must say which file it is: {model: models/X.dl}",
                             dl_yaml_quote(arena, name));
-    s->value = dl_yaml_string(arena, file->text,
-                              s->value->place); /* so that the map's own is passed over */
+    /* so that the map's own value is ignored */
+    s->value = dl_yaml_string(arena, file->text, s->value->place);
     return dl_config_take_map(c, "", meant, DL_BY_RECIPE, err);
 }
 
-/* ---- all ---- */
+/* ---- interface ---- */
 
 bool dl_config_load(dl_config *c, dl_error *err) {
     dl_error missing = {0};

@@ -15,8 +15,8 @@ static const struct {
 };
 enum { N_PAGE = sizeof page / sizeof *page };
 
-/* Is setting i the first, or the last, of its section? (The keys of a section stand together in
- * config.def.) */
+/* Whether setting i is the first, or the last, of its section. (The keys of a section are adjacent
+ * in config.def.) */
 static bool starts_section(const dl_config *c, int i) {
     const dl_setting *s = c->state->settings.at;
     return *s[i].row->section && (i == 0 || strcmp(s[i - 1].row->section, s[i].row->section) != 0);
@@ -27,15 +27,15 @@ static bool ends_section(const dl_config *c, int i) {
            (i + 1 == c->state->settings.n || strcmp(s[i + 1].row->section, s[i].row->section) != 0);
 }
 
-/* A key named as its section is `name` in it. */
+/* A key with its section's name is `name` within it. */
 static const char *name_in_section(const dl_key_row *row) {
     return strcmp(row->name, row->section) == 0 ? "name" : row->name;
 }
 
 /* ---- the log ---- */
 
-/* Python quotes strings inside a dictionary, but not alone: print the value as one item of a list
- * without its brackets. */
+/* Python quotes strings inside a dictionary, but not alone: the value is printed as one item of a
+ * list without its brackets. */
 static void put_quoted_python(dl_buf *b, const dl_yaml *v) {
     const dl_yaml *one[] = {v};
     dl_yaml list = {.kind = DL_YAML_LIST, .items = {one, 1, 1}};
@@ -77,7 +77,8 @@ void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text),
         if (!s->value) continue;
         put_log_setting(&b, c, i);
         if (*s->row->section && !ends_section(c, i)) continue;
-        size_t first = strcspn(b.at, "\n\r"); /* a value of several lines is shown by its first */
+        /* a value of several lines is represented by its first */
+        size_t first = strcspn(b.at, "\n\r");
         if (first < b.n) b.n = first, dl_puts(&b, "...");
         line(to, b.at);
         b.n = 0;
@@ -88,7 +89,7 @@ void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text),
 
 /* ---- YAML ---- */
 
-/* A copy in which no '$' is a variable any more. */
+/* A copy in which every '$' is escaped. */
 static const dl_yaml *plain_dollars(dl_arena *arena, const dl_yaml *v) {
     dl_yaml *copy = DL_NEW(arena, dl_yaml);
     *copy = *v;
@@ -139,11 +140,7 @@ static void put_option(dl_buf *b, const dl_option *o) {
     dl_buf_free(&left);
 }
 
-void dl_options_put_help(dl_buf *b, const dl_option *options) {
-    for (; options && options->name; options++) put_option(b, options);
-}
-
-/* "; also lr, optimizer.learning_rate", or nothing. */
+/* Appends "; also lr, optimizer.learning_rate", or nothing. */
 static void put_aliases(dl_buf *b, dl_key key, const char *quote) {
     const char *before = "; also ";
     for (const dl_key_alias *a = dl_key_aliases; a->name; a++) {

@@ -1,4 +1,4 @@
-/* What the files of the configuration share. */
+/* Private to the files of the configuration. */
 #ifndef DL_CONFIG_PRIVATE_H
 #define DL_CONFIG_PRIVATE_H
 #include "frontends/yaml/config.h"
@@ -17,28 +17,28 @@ typedef struct {
 } dl_key_row;
 extern const dl_key_row dl_key_rows[DL_N_KEYS];
 
-/* Other names of keys; ends with {0}. */
+/* Aliases of keys; ends with {0}. */
 typedef struct {
     const char *name;
     dl_key key;
 } dl_key_alias;
 extern const dl_key_alias dl_key_aliases[];
 
-/* Other names within a map; ends with {0}. */
+/* Aliases within a map; ends with {0}. */
 typedef struct {
     const char *map, *name;
     dl_key key;
-    int item; /* of a list; -1: the value itself */
+    int item; /* index in a list; -1: the value itself */
 } dl_key_within;
 extern const dl_key_within dl_keys_within[];
 
-/* Keys of the five systems that mean nothing here; ends with NULL. */
+/* Keys of other programs that have no effect here; ends with NULL. */
 extern const char *const dl_key_ignored[];
 
 /* --config and --yaml_config, which every program has; ends with {0}. */
 extern const dl_option dl_standard_options[];
 
-/* Who set a value; a later one beats an earlier one. */
+/* The source of a value; a later one overrides an earlier one. */
 typedef enum {
     DL_BY_DEFAULT,
     DL_BY_MODEL,
@@ -49,14 +49,13 @@ typedef enum {
 
 typedef struct {
     const dl_key_row *row;
-    const dl_yaml *value; /* checked; NULL: nothing sets it */
+    const dl_yaml *value; /* checked; NULL: not set */
     dl_config_source source;
-    const char *said;        /* what the command line wrote of it, whole; NULL: nothing */
+    const char *said;        /* the command line's text for it, whole; NULL: none */
     const dl_yaml *fallback; /* of a model's argument: its default, or NULL */
 } dl_setting;
 
-/* `--name=text` or `--name text`; text NULL: neither. `whole` is what the user wrote, for messages.
- */
+/* `--name=text` or `--name text`; text NULL: neither. `whole` is the user's text, for messages. */
 typedef struct {
     const char *name, *text, *whole;
 } dl_argument;
@@ -86,7 +85,7 @@ struct dl_config_state {
 
 /* "lr_schedule.start_lr" */
 const char *dl_key_full_name(dl_arena *arena, const dl_key_row *row);
-/* "an integer of at least 1 (or null)" */
+/* The allowed values for messages: "an integer of at least 1 (or null)". */
 const char *dl_key_allowed(dl_arena *arena, const dl_key_row *row);
 /* The type without _OR_NULL. */
 dl_config_type dl_key_base_type(const dl_key_row *row);
@@ -94,45 +93,46 @@ dl_config_type dl_key_base_type(const dl_key_row *row);
 const char *dl_key_type_name(dl_arena *arena, const dl_key_row *row);
 bool dl_key_is_text(const dl_key_row *row); /* STRING or PATH */
 
-/* The value as the key takes it ($VAR expanded); NULL and an error at its place when the key cannot
- * have it. */
+/* The value converted to the key's type ($VAR expanded); NULL and an error at its place when it is
+ * not allowed. */
 const dl_yaml *dl_key_check(dl_arena *arena, const dl_key_row *row, const dl_yaml *value,
                             dl_error *err);
-/* Text of the command line, or of a default, as a value of the key, checked. text NULL: no value
- * was given. */
+/* Text of the command line, or of a default, parsed as a value of the key, and checked. text NULL:
+ * no value was given. */
 const dl_yaml *dl_key_parse(dl_arena *arena, const dl_key_row *row, const char *text,
                             dl_yaml_place place, dl_error *err);
 
-/* Gives a key its value unless a stronger source has. */
+/* Sets a key unless a stronger source has set it. */
 bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_config_source source,
                     dl_error *err);
-/* By "name" or "section.name", or another name of it, also one within a map; NULL: unknown, or a
- * list of several keys. */
+/* Finds a setting by "name" or "section.name", or an alias, also one within a map; NULL: unknown,
+ * or a list of several keys. */
 dl_setting *dl_find_setting(const dl_config *c, const char *name);
-/* In a map of that name ("": a configuration). A section of the table holds none but its own keys;
- * any other name only groups. `name` in the map of a key is that key. */
+/* The same in a map of that name ("": a configuration). A section of the table holds only its own
+ * keys; any other map only groups keys. `name` in the map of a key is that key. */
 dl_setting *dl_find_setting_in(const dl_config *c, const char *section, const char *name);
 bool dl_is_section(const char *name);
-/* Whether keys have this name within that map alone. */
+/* Whether keys have this alias within that map alone. */
 bool dl_is_within(const char *map, const char *name);
-/* Whether a map under this name groups keys, instead of being the value of one. */
+/* Whether a map of this name groups keys, instead of being the value of one. */
 bool dl_is_group(const dl_config *c, const char *name, const dl_yaml *map);
-/* Whether a value of `data` describes data of one's own: a map with `inputs`, `targets` or `split`.
- */
+/* Whether a value of `data` describes an array dataset: a map with `inputs`, `targets` or
+ * `split`. */
 bool dl_is_own_data(const dl_yaml *v);
-/* Takes in every key of a map ("" for a whole configuration); unknown ones go to unknown_keys. */
+/* Sets every key of a map ("" for a whole configuration); unknown ones are added to
+ * unknown_keys. */
 bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map,
                         dl_config_source source, dl_error *err);
 
-/* Puts in force what the recipe holds for the optimizer, once nothing can choose another. Errors:
- * for want of memory. */
+/* Applies the preset's values for the selected optimizer, after all sources that can select one.
+ * Errors: no memory. */
 bool dl_config_take_of_optimizer(dl_config *c, dl_error *err);
 
 typedef enum { DL_TAKEN, DL_UNKNOWN_NAME, DL_REFUSED } dl_taken;
 dl_taken dl_config_take_argument(dl_config *c, dl_argument argument, dl_error *err);
 
 /* "; did you mean 'num_epochs'?", or "" when no key (nor one within the map `section`, nor,
- * with_options, an option) is near. */
+ * with_options, an option) is similar. */
 const char *dl_config_suggest(const dl_config *c, const char *section, const char *name,
                               bool with_options);
 #endif

@@ -1,8 +1,7 @@
-/* Settings by their names, and values that they are given: by the map of a file, a recipe or an
- * argument. */
+/* Finds settings by name, and sets them from the map of a file, a preset or an argument. */
 #include "frontends/yaml/config_private.h"
 
-/* By its own name or by another. */
+/* Finds a key by its own name or an alias. */
 static dl_setting *find(const dl_config *c, const char *name) {
     for (int i = 0; i < c->state->settings.n; i++)
         if (strcmp(c->state->settings.at[i].row->name, name) == 0) return &c->state->settings.at[i];
@@ -25,7 +24,7 @@ dl_setting *dl_find_setting(const dl_config *c, const char *name) {
     for (const dl_key_within *w = dl_keys_within; w->name; w++)
         if (w->item < 0 && strcmp(w->map, map) == 0 && strcmp(w->name, dot + 1) == 0)
             return &c->state->settings.at[w->key];
-    return NULL; /* a list of several */
+    return NULL; /* a list of several keys */
 }
 
 bool dl_is_section(const char *name) {
@@ -36,8 +35,8 @@ bool dl_is_section(const char *name) {
 
 bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_config_source source,
                     dl_error *err) {
-    /* of two names of one key in a file, that of the configuration itself comes before a merged one
-     */
+    /* of two names of one key in a file, the configuration's own takes precedence over a merged
+     * one */
     if (source < s->source || (source == s->source && source == DL_BY_FILE)) return true;
     value = dl_key_check(arena, s->row, value, err);
     if (!value) return false;
@@ -59,8 +58,7 @@ bool dl_is_within(const char *map, const char *name) {
     return false;
 }
 
-/* Gives the keys that have this name within that map what it holds: each an item of a list, or the
- * value. */
+/* Sets the keys that have this alias within that map: each gets an item of a list, or the value. */
 static bool take_within(dl_config *c, const char *map, dl_yaml_entry e, dl_config_source source,
                         dl_error *err) {
     int items = 0;

@@ -1,7 +1,7 @@
-/* The key that a user may have meant by a name that is none. */
+/* Suggests the key that a user may have meant by an unknown name. */
 #include "frontends/yaml/config_private.h"
 
-/* Keys by the names that they have elsewhere, and that no letters bring near to ours. */
+/* Keys by their names in other programs, which are not similar by letters. */
 static const char *known_elsewhere(const char *name) {
     static const char *const known[][2] = {{"learning_rate", "lr"},
                                            {"epochs", "num_epochs"},
@@ -32,7 +32,7 @@ static const char *known_elsewhere(const char *name) {
     return NULL;
 }
 
-/* Keys that others have, and nothing here has. */
+/* Keys of other programs that have no equivalent here. */
 static const char *not_here(const char *name) {
     static const char
         sweep[] = "; `dlrun sweep FILE.yaml` takes a sweep's file",
@@ -60,7 +60,7 @@ static const char *not_here(const char *name) {
     return NULL;
 }
 
-/* The shortest name that goes on after the word ("amp": amp_mode), or NULL. */
+/* The shortest name that the word is a beginning of ("amp": amp_mode), or NULL. */
 static const char *longer_name(const char *word, int n, const char *const *names) {
     size_t length = strlen(word);
     const char *best = NULL;

@@ -1,7 +1,7 @@
-/* Values that a program gives to keys by their names, as a sweep's trial has them. */
+/* Values that a program sets by keys' names, such as those of a sweep's trial. */
 #include "frontends/yaml/config_private.h"
 
-/* What the command line said of a key, or of a name that nobody knows yet; NULL: nothing. */
+/* The command line's text for a key, or for a name that is not known yet; NULL: none. */
 static const char *said_of(const dl_config *c, const dl_setting *s, const char *name) {
     if (s) return s->said;
     for (int i = 0; i < c->state->unknown_arguments.n; i++)
@@ -31,8 +31,8 @@ bool dl_config_take_values(dl_config *c, const dl_yaml *map, dl_error *err) {
     return true;
 }
 
-/* "adam_beta1, adam_beta2", of `optimizer.betas`; NULL: no keys are items of a list of that name.
- */
+/* For `optimizer.betas`: "adam_beta1, adam_beta2", the keys that are items of a list of that name;
+ * NULL: none. */
 static const char *items_of(const dl_config *c, const char *name) {
     const char *dot = strchr(name, '.'), *all = NULL;
     for (const dl_key_within *w = dl_keys_within; dot && w->name; w++)

@@ -7,7 +7,7 @@
 
 enum { LEVELS_ABOVE = 4 };
 
-/* The directory of this program's file; NULL where /proc does not say. */
+/* The directory of this program's file; NULL where /proc does not provide it. */
 static char *executable_dir(dl_arena *arena) {
     char path[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path);

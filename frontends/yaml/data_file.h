@@ -1,4 +1,4 @@
-/* Where the files that come with the program are: models, their configurations. */
+/* Finds files that are installed with the program: models and their configurations. */
 #ifndef DL_DATA_FILE_H
 #define DL_DATA_FILE_H
 #include "ir/base/arena.h"
@@ -6,6 +6,6 @@
 /* The path of an existing file: `path` itself when it is absolute, else under the current
  * directory, else under the executable's directory or one of the four above it (a build inside a
  * checkout), else under the installation's data directory. NULL and DL_IO when there is none, with
- * the places that were looked at. */
+ * the searched places. */
 const char *dl_find_data_file(dl_arena *arena, const char *path, dl_error *err);
 #endif

@@ -1,10 +1,10 @@
-/* A sweep's parameters beside the configuration that its trials have. */
+/* Checks a sweep's parameters against the configuration of its trials. */
 #include <math.h>
 #include <string.h>
 
 #include "frontends/yaml/sweep_file.h"
 
-/* Keys that a sweep sets itself, or that are of the sweep as a whole. */
+/* Keys that a sweep sets itself, or that apply to the whole sweep. */
 static bool is_own(const char *key) {
     static const char *const own[] = {"model",  "expdir", "run_dir",   "run_num",
                                       "resume", "replay", "stop_after"};
@@ -13,7 +13,7 @@ static bool is_own(const char *key) {
     return false;
 }
 
-/* Values that are listed: none of them twice, as their key has them ("Adam" is "adam"). */
+/* Checks that no listed value occurs twice, in the key's spelling ("Adam" is "adam"). */
 static bool check_listed(const dl_sweep_parameter *p, const dl_config *c, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     const dl_yaml **taken = DL_NEWS(arena, const dl_yaml *, p->n);

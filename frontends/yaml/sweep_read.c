@@ -1,4 +1,4 @@
-/* A sweep's file, read and checked. */
+/* Reads and checks the file of a sweep. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ const char *const dl_sweep_draws[DL_N_DRAWS] = {
 
 /* ---- words ---- */
 
-/* "a, b, c" */
+/* The words as a list, "a, b, c". */
 static const char *list(dl_arena *arena, int n, const char *const *names) {
     dl_buf b = {0};
     for (int i = 0; i < n; i++) dl_putf(&b, "%s%s", i ? ", " : "", names[i]);
@@ -39,7 +39,7 @@ static const char *nearest(dl_arena *arena, const char *name, int n, const char 
     return near ? dl_format(arena, "; did you mean '%s'?", near) : "";
 }
 
-/* The number of a word among those allowed; -1 with an error at its place. */
+/* The index of a word among those allowed; -1 with an error at its place. */
 static int word_of(dl_arena *arena, const char *what, const dl_yaml *v, int n,
                    const char *const *names, dl_error *err) {
     int k = v->kind == DL_YAML_STRING ? find(v->text, n, names) : -1;
@@ -50,7 +50,7 @@ static int word_of(dl_arena *arena, const char *what, const dl_yaml *v, int n,
     return k;
 }
 
-/* Every key of the map is one of these. */
+/* Checks that every key of the map is one of these. */
 static bool check_keys(dl_arena *arena, const char *what, const dl_yaml *map, int n,
                        const char *const *names, dl_error *err) {
     for (int i = 0; i < map->entries.n; i++) {
@@ -73,7 +73,8 @@ enum { MIN, MAX, MU, SIGMA, Q, VALUE, VALUES, PROBABILITIES, DISTRIBUTION, N_WOR
 static const char *const words[N_WORDS] = {
     "min", "max", "mu", "sigma", "q", "value", "values", "probabilities", "distribution"};
 
-/* What each distribution is given, all of it and nothing else; probabilities may be left out. */
+/* The keys of each distribution: all are required, no others allowed; probabilities may be
+ * omitted. */
 static const struct {
     const char *with;
     bool has[N_WORDS];
@@ -96,7 +97,7 @@ typedef struct {
     dl_yaml_place place;
 } said;
 
-/* Which one it is where none is named. -1: what there is fits none. */
+/* The distribution if none is named; -1: the given keys match none. */
 static int usual_draw(const said *s) {
     if (s->of[VALUE]) return DL_DRAW_CONSTANT;
     if (s->of[VALUES]) return DL_DRAW_CATEGORICAL;
@@ -138,7 +139,7 @@ static bool take_shares(const said *s, dl_sweep_parameter *p, dl_error *err) {
         sum += shares[i] = x->number;
     }
     p->shares = shares;
-    enum { PARTS = 1000000 }; /* of 1, by which decimals that were written may miss it */
+    enum { PARTS = 1000000 }; /* the sum of inexact decimals may be off by 1 in so many */
     return fabs(sum - 1) * PARTS <= 1 ||
            dl_yaml_fail(err, v->place, "probabilities of %s add up to %g, not to 1", s->quoted,
                         sum);
@@ -270,7 +271,7 @@ static bool read_parameter(dl_arena *arena, dl_sweep_file *f, const dl_yaml_entr
 /* ---- the file ---- */
 
 static const char *const keys[] = {"method", "metric", "parameters", "run_cap", "seed"};
-/* Of W&B's own business: its server, how its agent starts a program. */
+/* Keys for W&B itself: its server, how its agent starts a program. */
 static const char *const passed_over[] = {"name",    "description", "project",    "entity",
                                           "program", "command",     "controller", "program_type"};
 enum { N_KEYS = sizeof keys / sizeof *keys, N_PASSED = sizeof passed_over / sizeof *passed_over };
@@ -330,7 +331,7 @@ static bool take_metric(dl_arena *arena, dl_sweep_file *f, const dl_yaml *top, d
     return k >= 0;
 }
 
-/* A whole number at the top of the file, or `otherwise`. */
+/* Reads a whole number at the top of the file, or returns `otherwise`. */
 static bool take_whole(dl_arena *arena, const dl_yaml *top, const char *key, int64_t least,
                        int64_t otherwise, int64_t *value, dl_error *err) {
     const dl_yaml *v = dl_yaml_get(top, key);

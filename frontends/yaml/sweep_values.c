@@ -9,9 +9,11 @@
 
 /* ---- draws ---- */
 
-/* Two numbers in [0, 1), multiples of 2^-53, of a trial and a parameter's name: what other
- * parameters there are changes nothing. key     = seed, low word then high word counter = {trial,
- * low then high word; hash of the name, low then high word} */
+/* Two numbers in [0, 1), multiples of 2^-53, that depend on the trial and the parameter's name
+ * alone, not on other parameters.
+ *
+ *   key     = seed, low word then high word
+ *   counter = {trial, low then high word; hash of the name, low then high word} */
 static void draw_units(const dl_sweep_file *f, const char *name, int64_t number, double unit[2]) {
     uint64_t n = (uint64_t)number, of = dl_hash_str(name, 0);
     uint32_t c[4] = {(uint32_t)n, (uint32_t)(n >> 32), (uint32_t)of, (uint32_t)(of >> 32)};
@@ -35,7 +37,7 @@ static const dl_yaml *choose(const dl_sweep_parameter *p, double unit) {
     int i = 0;
     if (!p->shares) return p->values[(int)(unit * p->n)];
     for (double sum = p->shares[0]; i + 1 < p->n && unit >= sum; sum += p->shares[i]) i++;
-    while (i > 0 && p->shares[i] == 0) i--; /* a sum of shares that rounding has left below 1 */
+    while (i > 0 && p->shares[i] == 0) i--; /* the sum of probabilities, rounded, may be below 1 */
     return p->values[i];
 }
 
@@ -55,7 +57,7 @@ static const dl_yaml *draw(dl_arena *arena, const dl_sweep_file *f, const dl_swe
         x = exp(log(p->low) + u[0] * (log(p->high) - log(p->low)));
     else
         x = p->low + u[0] * (p->high - p->low);
-    if (logarithm) x = fmin(fmax(x, p->low), p->high); /* rounding may have left it beyond */
+    if (logarithm) x = fmin(fmax(x, p->low), p->high); /* rounding may have moved it outside */
     if (p->step > 0) x = nearbyint(x / p->step) * p->step;
     return dl_sweep_number(arena, x, of_int || p->whole, p->place);
 }
@@ -63,7 +65,7 @@ static const dl_yaml *draw(dl_arena *arena, const dl_sweep_file *f, const dl_swe
 const dl_yaml *dl_sweep_values(dl_arena *arena, const dl_sweep_file *f, int64_t number) {
     dl_yaml *map = DL_NEW(arena, dl_yaml);
     *map = (dl_yaml){.kind = DL_YAML_MAP, .place = {.file = f->path}, .text = "", .size = 1};
-    int64_t inner = 1; /* trials that differ in parameters behind this one alone */
+    int64_t inner = 1; /* trials that differ only in later parameters */
     for (int i = 0; i < f->n; i++) inner *= f->method == DL_METHOD_GRID ? f->parameters[i].n : 1;
     for (int i = 0; i < f->n; i++) {
         const dl_sweep_parameter *p = &f->parameters[i];
@@ -79,7 +81,7 @@ const dl_yaml *dl_sweep_values(dl_arena *arena, const dl_sweep_file *f, int64_t 
 
 /* ---- names ---- */
 
-/* "1em4" of 0.0001, "1.5" of 1.5, "2e10". */
+/* Appends "1em4" for 0.0001, "1.5" for 1.5, "2e10". */
 static void put_number(dl_buf *b, double x) {
     enum { ROOM = 40 };
     char text[ROOM];

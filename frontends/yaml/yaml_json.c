@@ -1,4 +1,4 @@
-/* Values as JSON. */
+/* Prints values as JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ void dl_yaml_put_json_string(dl_buf *b, const char *text) {
 }
 
 static void put_number(dl_buf *b, double x) {
-    for (int digits = 6; digits <= 17;
-         digits++) { /* the shortest that reads back as the same number */
+    /* the shortest that reads back as the same number */
+    for (int digits = 6; digits <= 17; digits++) {
         char text[40];
         snprintf(text, sizeof text, "%.*g", digits, x);
         if (digits < 17 && strtod(text, NULL) != x) continue;
@@ -35,7 +35,7 @@ void dl_yaml_put_json(dl_buf *b, const dl_yaml *v) {
     case DL_YAML_NULL: dl_puts(b, "null"); return;
     case DL_YAML_BOOL: dl_puts(b, v->truth ? "true" : "false"); return;
     case DL_YAML_INT: dl_putf(b, "%lld", (long long)v->integer); return;
-    case DL_YAML_FLOAT: /* JSON has no others than finite ones */
+    case DL_YAML_FLOAT: /* JSON has only finite numbers */
         if (isfinite(v->number))
             put_number(b, v->number);
         else

@@ -1,4 +1,4 @@
-/* libyaml's events -> the tree: anchors, merges, duplicate keys, limits. */
+/* Builds the tree from libyaml's events: anchors, merges, duplicate keys, limits. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <yaml.h>
@@ -15,10 +15,10 @@ typedef struct {
     dl_arena *arena;
     dl_error *err;
     yaml_parser_t parser;
-    yaml_event_t event; /* the one being looked at */
+    yaml_event_t event; /* the current event */
     const char *name, *text, *end;
     bool is_argument;
-    int values; /* so far, aliases and merges expanded */
+    int values; /* number of values so far, aliases and merges expanded */
     DL_ARRAY(anchor) anchors;
 } reader;
 
@@ -31,7 +31,7 @@ bool dl_yaml_fail(dl_error *err, dl_yaml_place place, const char *format, ...) {
     vsnprintf(message, sizeof message, format, ap);
     va_end(ap);
     if (!place.file) return dl_fail(err, DL_INPUT, "%s", message);
-    if (place.line == 0) { /* an argument of the command line, of which a map may be long */
+    if (place.line == 0) { /* an argument of the command line, whose map may be long */
         enum { SHOWN = 100 };
         bool cut = strlen(place.file) > SHOWN;
         return dl_fail(err, DL_USAGE, "%.*s%s: %s", SHOWN, place.file, cut ? "..." : "", message);
@@ -45,7 +45,7 @@ static dl_yaml_place place_of(const reader *r, yaml_mark_t mark) {
     return (dl_yaml_place){r->name, (int)mark.line + 1, (int)mark.column + 1};
 }
 
-/* libyaml gives no mark for bytes that it could not decode, only their offset. */
+/* libyaml reports only the offset of bytes that it could not decode. */
 static yaml_mark_t mark_of_offset(const reader *r, size_t offset) {
     yaml_mark_t mark = {.index = offset};
     for (size_t i = 0; i < offset; i++) {
@@ -55,7 +55,7 @@ static yaml_mark_t mark_of_offset(const reader *r, size_t offset) {
     return mark;
 }
 
-/* Is there a tab among what the line begins with? */
+/* Whether there is a tab in the line's indentation. */
 static bool is_indented_by_tab(const reader *r, size_t line) {
     const char *at = r->text;
     for (; line > 0 && at; line--) at = memchr(at, '\n', (size_t)(r->end - at)), at += at != NULL;
@@ -63,7 +63,7 @@ static bool is_indented_by_tab(const reader *r, size_t line) {
     return at && at < r->end && *at == '\t';
 }
 
-/* What to do, where libyaml's words do not say it. */
+/* A remedy that libyaml's words lack. */
 static const char *remedy_of(const reader *r) {
     const char *problem = r->parser.problem ? r->parser.problem : "";
     if (strstr(problem, "cannot start any token"))
@@ -89,7 +89,8 @@ static bool fail_syntax(reader *r) {
         if (p->problem_value < 0) return dl_yaml_fail(r->err, at, "%s", problem);
         return dl_yaml_fail(r->err, at, "%s (0x%02X)", problem, (unsigned)p->problem_value);
     }
-    /* What is never closed is best shown where it opens; libyaml notices at the end of the file. */
+    /* An unclosed construct is reported where it opens; libyaml notices it at the end of the
+     * file. */
     if (p->context && (strstr(p->context, "flow") || strstr(p->context, "quoted scalar")))
         return dl_yaml_fail(r->err, place_of(r, p->context_mark),
                             "%s that begins here: %s (line %d)", p->context, problem,
@@ -249,7 +250,7 @@ static bool merge(reader *r, dl_yaml *map, const dl_yaml *from, dl_yaml_place pl
     return true;
 }
 
-/* Reads the key that the event is; false with an error when it cannot be one. */
+/* Reads the event as a key; false with an error when it cannot be one. */
 static bool read_key(reader *r, dl_yaml_entry *e, bool *is_merge) {
     e->place = place_of(r, r->event.start_mark);
     if (r->event.type != YAML_SCALAR_EVENT)
@@ -267,7 +268,7 @@ static dl_yaml *read_map(reader *r, int depth) {
     dl_yaml *map = open_collection(r, DL_YAML_MAP, r->event.data.mapping_start.tag,
                                    r->event.data.mapping_start.anchor);
     if (!map) return NULL;
-    dl_yaml_entry merged = {0}; /* the value of `<<`, taken in after the map's own keys */
+    dl_yaml_entry merged = {0}; /* the value of `<<`, which is merged after the map's own keys */
     int size = 1;
     while (next(r)) {
         if (r->event.type == YAML_MAPPING_END_EVENT) {
@@ -298,7 +299,7 @@ static dl_yaml *read_map(reader *r, int depth) {
     return NULL;
 }
 
-/* The value that starts with the event at hand; `depth` counts from 1. */
+/* Reads the value that starts with the current event; `depth` counts from 1. */
 static dl_yaml *read_value(reader *r, int depth) {
     dl_yaml_place place = place_of(r, r->event.start_mark);
     if (depth > DL_YAML_MAX_DEPTH) {

@@ -1,4 +1,4 @@
-/* Scalars: the core schema of YAML 1.2, and values as text again. */
+/* Scalars: the core schema of YAML 1.2, and printing values as text. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -16,7 +16,7 @@ static bool is_one_of(const char *s, const char *const *words) {
 static const char *const NULLS[] = {"", "~", "null", "Null", "NULL", "None", NULL};
 static const char *const TRUES[] = {"true", "True", "TRUE", NULL};
 static const char *const FALSES[] = {"false", "False", "FALSE", NULL};
-/* Booleans of YAML 1.1, taken only where the file says `!!bool`. */
+/* Booleans of YAML 1.1, accepted only after `!!bool`. */
 static const char *const OLD_TRUES[] = {"yes", "Yes", "YES", "on", "On", "ON", "y", "Y", NULL};
 static const char *const OLD_FALSES[] = {"no", "No", "NO", "off", "Off", "OFF", "n", "N", NULL};
 static const char *const INFINITIES[] = {".inf", ".Inf", ".INF", NULL};
@@ -124,7 +124,7 @@ dl_yaml *dl_yaml_tagged(dl_arena *arena, const char *text, const char *type, dl_
 
 /* ---- values as text ---- */
 
-/* The shortest digits that read back, laid out as Python's repr does: always with a point or an
+/* The shortest digits that read back, formatted as Python's repr: always with a point or an
  * exponent. */
 static void put_finite(dl_buf *b, double v) {
     char s[64];
@@ -158,7 +158,7 @@ static void put_single_quoted(dl_buf *b, const char *s, const char *quote) {
     dl_puts(b, "'");
 }
 
-/* In single quotes, or in double ones where there are characters that only an escape can write. */
+/* Prints in single quotes, or in double quotes if there are characters that need an escape. */
 static void put_yaml_string(dl_buf *b, const char *s) {
     const char *p = s;
     while (*p && (unsigned char)*p >= 0x20 && *p != 0x7f) p++;
@@ -222,8 +222,8 @@ const char *dl_yaml_quote(dl_arena *arena, const char *text) {
     for (; text[n] && n < LONGEST; n++)
         s[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? '?' : text[n];
     bool cut = text[n] != 0;
-    while (cut && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80)
-        n--; /* not inside a UTF-8 character */
+    /* do not cut within a UTF-8 character */
+    while (cut && n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--;
     s[n] = 0;
     return dl_format(arena, cut ? "'%s...'" : "'%s'", s);
 }
