@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What goes to the grid (the state and the wind), and what comes back. */
+/* Fields that are transformed to the grid (the state and the wind), and fields that are transformed
+ * back. */
 enum { IN_EAST = AIR_FIELDS, IN_NORTH, N_IN };
 enum { OUT_EAST, OUT_NORTH, OUT_HEAD, OUT_MASS_EAST, OUT_MASS_NORTH, OUT_CORE, OUT_EACH = 3 };
 enum { N_OUT = OUT_CORE + OUT_EACH * (AIR_FIELDS - AIR_CORE) };
@@ -15,7 +16,7 @@ enum { N_OUT = OUT_CORE + OUT_EACH * (AIR_FIELDS - AIR_CORE) };
 static fftw_complex *complexes(size_t n) { return calloc(n, sizeof(fftw_complex)); }
 
 bool atmosphere_open(atmosphere *a, const atmosphere_setup *setup, dl_error *err) {
-    /* Without aliases: products of two fields with wave numbers up to T need 3 T + 1 columns. */
+    /* Without aliasing: products of two fields with wave numbers up to T need 3 T + 1 columns. */
     int T = (setup->columns - 1) / 3, rows = (3 * T + 1 + 3) / 4 * 2;
     *a = (atmosphere){
         .setup = *setup, .fields = setup->bare ? AIR_CORE : AIR_FIELDS, .modes = sphere_modes(T)};
@@ -53,15 +54,15 @@ void atmosphere_close(atmosphere *a) {
 }
 
 double atmosphere_longest_step(const atmosphere *a) {
-    /* 2.8 would be the end of stability on the imaginary axis; waves go with the wind and in
-     * thicker air. */
+    /* The method is stable up to 2.8 on the imaginary axis; the margin is for waves that move with
+     * the wind and in thicker air. */
     double T = a->grid.truncation, speed = sqrt(EARTH_GRAVITY * a->setup.depth) + 80;
     return 2.3 * EARTH_RADIUS / (sqrt(T * (T + 1)) * speed);
 }
 
-/* ---- the tendency: to rows, products there, and back ---- */
+/* ---- the tendency: transform to rows, multiply there, transform back ---- */
 
-/* Of one wave number: wind / radius from vorticity and divergence. */
+/* For one wave number: wind / radius from vorticity and divergence. */
 static void potentials(atmosphere *a, int m, fftw_complex *state) {
     int T = a->grid.truncation;
     for (int n = m; n <= T; n++) {
@@ -127,7 +128,7 @@ static void products(void *ctx, int j) {
         sphere_row_to_fourier(g, out[f], a->flux + ((size_t)j * N_OUT + (size_t)f) * line);
 }
 
-/* What is linear, mode by mode: the height's pull, relaxation, drag, stirring. */
+/* Adds the linear terms, mode by mode: pressure gradient, relaxation, drag, stirring. */
 static void add_linear(atmosphere *a, int m) {
     const sphere *g = &a->grid;
     double season = climate_season(a, a->at);
@@ -142,8 +143,7 @@ static void add_linear(atmosphere *a, int m) {
                                     &a->slope[AIR_DIVERGENCE * a->modes + at][i],
                                     &a->slope[AIR_THICKNESS * a->modes + at][i]};
             *to[AIR_DIVERGENCE] += laplace * (thickness + a->mountains[at][i]);
-            if (a->setup.bare || n == 0)
-                continue; /* of n = 0: the mass, which nothing takes or gives */
+            if (a->setup.bare || n == 0) continue; /* n = 0: the total mass is conserved */
             *to[AIR_VORTICITY] += a->stirring[at][i] - vorticity / CLIMATE_DRAG;
             *to[AIR_DIVERGENCE] -= divergence / CLIMATE_CALMING;
             *to[AIR_THICKNESS] +=
@@ -159,8 +159,8 @@ static void from_rows(void *ctx, int m) {
     int T = g->truncation;
     size_t line = sphere_line(g), stride = line * N_OUT;
     fftw_complex *flux = a->flux;
-    fftw_complex *to[AIR_FIELDS], *head = a->psi,
-                                  *source = a->chi; /* the wind has been made: these are free */
+    /* reused as scratch after the wind was computed */
+    fftw_complex *to[AIR_FIELDS], *head = a->psi, *source = a->chi;
     for (int f = 0; f < a->fields; f++) to[f] = a->slope + (size_t)f * a->modes;
     sphere_divergence(g, m, flux + OUT_EAST * line, flux + OUT_NORTH * line, stride,
                       to[AIR_VORTICITY]);
@@ -198,8 +198,8 @@ static void tendency(atmosphere *a, fftw_complex *stage, double time, fftw_compl
     parallel_for(a->setup.threads, a->grid.truncation + 1, from_rows, a);
 }
 
-/* Diffusion by the eighth derivative takes the shortest waves in three hours and leaves long ones
- * alone. */
+/* Diffusion by the eighth derivative damps the shortest waves within three hours and long ones
+ * hardly. */
 static void diffuse(atmosphere *a, double dt) {
     int T = a->grid.truncation;
     for (int m = 0; m <= T; m++)
@@ -210,8 +210,8 @@ static void diffuse(atmosphere *a, double dt) {
             for (int f = 0; f < a->fields; f++)
                 for (int i = 0; i < 2; i++) {
                     double *x = &a->state[(size_t)f * a->modes + at][i];
-                    double still =
-                        f == AIR_THICKNESS ? a->mountains[at][i] : 0; /* level air stays level */
+                    /* a uniform surface remains uniform */
+                    double still = f == AIR_THICKNESS ? a->mountains[at][i] : 0;
                     *x = (*x + still) * keep - still;
                 }
         }
@@ -240,7 +240,7 @@ void atmosphere_step(atmosphere *a, double dt) {
     climate_shine(a);
 }
 
-/* ---- what is set and measured ---- */
+/* ---- initial state and diagnostics ---- */
 
 void atmosphere_potentials(atmosphere *a) {
     for (int m = 0; m <= a->grid.truncation; m++) potentials(a, m, a->state);
@@ -271,7 +271,7 @@ bool atmosphere_measure(atmosphere *a, air_budget *b, dl_error *err) {
             b->kinetic += weight * h * speed2 / 2;
             b->energy += weight * h * (speed2 / 2 + EARTH_GRAVITY * (h / 2 + a->height[at]));
             b->enstrophy += weight * absolute * absolute / (2 * h);
-            if (!(speed2 <= fastest)) fastest = speed2; /* a NaN too */
+            if (!(speed2 <= fastest)) fastest = speed2; /* also true for NaN */
             if (!(thickness[at] >= thinnest)) thinnest = thickness[at];
         }
     }

@@ -8,26 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_LAND UINT32_MAX /* the places that steps draw from count from 0 */
+#define STEP_LAND UINT32_MAX /* a step number of the random stream that no time step uses */
 
-#define LAND_SHARE    0.35    /* of the sphere, about */
+#define LAND_SHARE    0.35    /* fraction of the sphere, approximate */
 #define SUMMIT        2500.0  /* m, about */
 #define JET_LATITUDE  0.75    /* radians: 43 degrees */
 #define JET_WIDTH     0.20    /* radians */
-#define SLOPE         17000.0 /* m2/s2: how much thinner the air is to be beyond a jet */
-#define SWING         0.35    /* of it, between winter and summer */
+#define SLOPE         17000.0 /* m2/s2: decrease of the layer's thickness across a jet */
+#define SWING         0.35    /* of SLOPE, between winter and summer */
 #define STIR_FROM     6
 #define STIR_TO       14      /* total wave numbers */
 #define STIR_STRENGTH 1.2e-10 /* rms, 1/s2 */
 #define STIR_MEMORY   (2 * EARTH_DAY)
-#define LATENT        2488.0 /* K: of vaporisation, over the heat capacity of air */
+#define LATENT        2488.0 /* K: latent heat of vaporisation / heat capacity of air */
 
 double climate_season(const atmosphere *a, double time) {
     return -cos(2 * M_PI * time / a->setup.year);
 }
 
-/* Coefficients of a random field on the sphere, Philox of (seed, step): wave numbers from..to, each
- * n of the variance share(n), m = 0 real. */
+/* Coefficients of a random field on the sphere, Philox of (seed, step): wave numbers from..to, with
+ * variance share(n) for each n; m = 0 is real. */
 static void draw(const atmosphere *a, uint32_t step, int from, int to, double (*share)(int n),
                  fftw_complex *field) {
     int T = a->grid.truncation;
@@ -36,8 +36,8 @@ static void draw(const atmosphere *a, uint32_t step, int from, int to, double (*
         dlr_rng_place place = {a->setup.seed, DLR_STREAM_WEATHER, step, (uint32_t)n};
         float z[2 * n + 2];
         dlr_normals(place, 0, 2 * (size_t)n + 2, 0, 1, z);
-        /* Orthonormal harmonics have mean square 1 / (2 pi) of ours for m = 0, twice that for a
-         * pair of m. */
+        /* Normalization: an orthonormal harmonic has mean square 1 / (2 pi) of ours for m = 0,
+         * twice that for a pair of m. */
         double scale = sqrt(share(n) / (2 * n + 1));
         for (int m = 0; m <= n; m++) {
             double *c = field[sphere_first(T, m) + (size_t)(n - m)];
@@ -58,8 +58,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Land where a smooth random field is high, mountains where it is higher; both without steps, which
- * would ring in the harmonics. */
+/* Land where a smooth random field is high, mountains where it is higher; both are smooth, since
+ * steps would ring in the harmonics. */
 static bool make_land(atmosphere *a, dl_error *err) {
     size_t n = (size_t)a->grid.rows * (size_t)a->grid.columns;
     double *field = malloc(n * sizeof *field), *sorted = malloc(n * sizeof *sorted);
@@ -77,7 +77,7 @@ static bool make_land(atmosphere *a, dl_error *err) {
         }
         ok = sphere_from_grid(&a->grid, a->setup.threads, a->height, a->mountains, err);
     }
-    if (ok) { /* what is carved off the shortest waves, so that slopes are smooth on this grid */
+    if (ok) { /* damps the shortest waves, so that slopes are smooth on this grid */
         int T = a->grid.truncation;
         for (int m = 0; m <= T; m++)
             for (int k = m; k <= T; k++)
@@ -92,11 +92,11 @@ static bool make_land(atmosphere *a, dl_error *err) {
     return ok;
 }
 
-/* 0 south of a jet and 1 north of it. */
+/* A smooth step: 0 south of a jet and 1 north of it. */
 static double beyond(double lat) { return 0.5 * (1 + tanh((lat - JET_LATITUDE) / JET_WIDTH)); }
 
-/* The top of the air is to fall by SLOPE over each jet, more in winter; its mean is the mean depth.
- */
+/* Targets: the top of the air falls by SLOPE across each jet, more in winter; its mean is the mean
+ * depth. */
 static bool make_targets(atmosphere *a, double *field, dl_error *err) {
     const sphere *g = &a->grid;
     for (int k = 0; k < 2; k++) {
@@ -113,8 +113,8 @@ static bool make_targets(atmosphere *a, double *field, dl_error *err) {
     return true;
 }
 
-/* Jets in balance with January's target, away from the equator; temperatures and water of their
- * places. */
+/* The initial state: jets in balance with January's target, away from the equator; temperatures and
+ * humidity by latitude. */
 static bool make_state(atmosphere *a, double *east, double *north, dl_error *err) {
     const sphere *g = &a->grid;
     size_t cells = (size_t)g->rows * (size_t)g->columns;
@@ -158,12 +158,13 @@ bool climate_open(atmosphere *a, dl_error *err) {
     ok = ok && make_land(a, err) && make_targets(a, east, err) && make_state(a, east, north, err);
     free(east);
     free(north);
-    if (ok) climate_stir(a, 1e9); /* long after any beginning */
+    if (ok) climate_stir(a, 1e9); /* in the stationary state of the stirring */
     if (ok) climate_shine(a);
     return ok;
 }
 
-/* An Ornstein-Uhlenbeck process a coefficient, as Vallis et al. (2004) stir a barotropic model. */
+/* An Ornstein-Uhlenbeck process for each coefficient, as Vallis et al. (2004) stir a barotropic
+ * model. */
 void climate_stir(atmosphere *a, double dt) {
     fftw_complex *fresh = a->room;
     double keep = exp(-dt / STIR_MEMORY), strength = STIR_STRENGTH * sqrt(1 - keep * keep);
@@ -183,7 +184,7 @@ double climate_upper(double latitude, double season) {
     return 264 - 32 * up * up;
 }
 
-/* How long the surface's temperature remembers, s. */
+/* The time scale of the surface temperature, s. */
 static double memory(double land) { return (12 - 7 * land) * EARTH_DAY; }
 
 double climate_rain(const climate_point *p) {
@@ -197,7 +198,8 @@ void climate_shine(atmosphere *a) {
     double season = climate_season(a, a->time), turn = 2 * M_PI / EARTH_DAY;
     for (int j = 0; j < g->rows; j++)
         for (int i = 0; i < g->columns; i++) {
-            /* The sun's latitude, as the ground follows it: 6 degrees over sea, 18 over land. */
+            /* The sun's latitude, with the ground's delayed response: amplitude 6 degrees over sea,
+             * 18 over land. */
             int at = j * g->columns + i;
             double land = a->land[at], up = sin(g->latitude[j] - season * (0.10 + 0.21 * land));
             double want = 302 - (44 + 10 * land) * up * up;

@@ -1,5 +1,5 @@
-/* The expanding background and the statistics of its first ripples: flat Lambda-CDM without
- * radiation.
+/* The expanding background and the power spectrum of its initial fluctuations: flat Lambda-CDM
+ * without radiation.
  *
  * Lengths are comoving Mpc/h, wave numbers h/Mpc, times in units of 1/H0. docs/datasets/nbody.md
  * derives the formulas. */
@@ -7,8 +7,8 @@
 #define DLDATA_COSMOLOGY_H
 
 typedef struct {
-    double omega_m,
-        omega_b;        /* matter (all of it) and baryons, in units of the critical density today */
+    /* matter (all of it) and baryons, in units of the critical density today */
+    double omega_m, omega_b;
     double h;           /* H0 / (100 km/s/Mpc) */
     double n_s, sigma8; /* slope of the primordial spectrum; rms of the linear field today in
                            spheres of 8 Mpc/h */

@@ -9,9 +9,10 @@
 enum { MAX_CHANNELS = 64, MAX_DRAWN = 8, MAX_ROWS = 8, PANEL = 256 };
 #define BLOCK_ELEMENTS ((uint64_t)1 << 21)
 #define MOST_ELEMENTS                                                                              \
-    ((uint64_t)1 << 28) /* of an array are read; of a larger one, blocks spread over it */
+    ((uint64_t)1 << 28) /* most bytes that are read of an array; of a larger one, blocks spread    \
+                           over it are read */
 
-/* Which axes of an array are what. Without channels or depth the axis is -1. */
+/* The meaning of an array's axes. Without channels or depth the axis is -1. */
 typedef struct {
     int channel, depth, height, width;
     uint64_t channels;
@@ -44,15 +45,15 @@ static void add_value(statistics *s, double v) {
         s->nan += isnan(v) != 0, s->infinite += isinf(v) != 0;
         return;
     }
-    if (s->n++ == 0)
-        s->low = s->high = s->shift = v; /* sums around the first value do not cancel */
+    /* sums relative to the first value do not cancel */
+    if (s->n++ == 0) s->low = s->high = s->shift = v;
     if (v < s->low) s->low = v;
     if (v > s->high) s->high = v;
     s->sum += v - s->shift;
     s->square += (v - s->shift) * (v - s->shift);
 }
 
-/* Goes over the array in blocks: whole trailing axes, a range of axis `cut`, single indices of the
+/* Measures the array in blocks: whole trailing axes, a range of axis `cut`, single indices of the
  * axes before it. */
 static bool measure(const array *a, const axes *x, statistics *s, bool *sampled, dl_error *err) {
     int cut = a->rank - 1;
@@ -64,7 +65,7 @@ static bool measure(const array *a, const axes *x, statistics *s, bool *sampled,
     for (int i = x->channel + 1; i < a->rank; i++) behind_channel *= a->dims[i];
     uint64_t blocks = outer * pieces, most = MOST_ELEMENTS / BLOCK_ELEMENTS, stride = 1;
     *sampled = a->count > MOST_ELEMENTS;
-    if (*sampled) stride = (blocks / most + 1) | 1; /* odd, so that it meets all channels */
+    if (*sampled) stride = (blocks / most + 1) | 1; /* odd, so that it covers all channels */
     double *v = malloc(BLOCK_ELEMENTS * sizeof *v);
     if (!v) return dl_fail(err, DL_RESOURCE, "no memory to read '%s'", a->name);
     bool ok = true;
@@ -95,7 +96,7 @@ static bool read_plane(dl_arena *arena, const array *a, const axes *x, uint64_t 
     if (x->depth >= 0) start[x->depth] = depth;
     uint64_t height = x->height >= 0 ? a->dims[x->height] : 1, width = a->dims[x->width];
     float *plane = dl_alloc(arena, height * width * sizeof *plane);
-    /* Channels last are read row by row with all channels, for a reader of contiguous blocks. */
+    /* With channels last, rows are read with all channels, in contiguous blocks. */
     bool last = x->channel > x->width;
     uint64_t n = last ? x->channels * width : width;
     double *row = dl_alloc(arena, n * sizeof *row);
@@ -122,7 +123,7 @@ typedef struct {
 } row;
 typedef DL_ARRAY(row) row_list;
 
-/* The line of `labels` for a channel, cut before its explanation when `brief`. */
+/* The line of `labels` for a channel; `brief`: without its explanation. */
 static const char *label_of(dl_arena *arena, const array *a, uint64_t channel, bool brief) {
     const char *line = a->labels;
     for (uint64_t i = 0; line && i < channel; i++) {
@@ -132,7 +133,7 @@ static const char *label_of(dl_arena *arena, const array *a, uint64_t channel, b
     return line ? dl_strndup(arena, line, strcspn(line, brief ? ":\n" : "\n")) : "";
 }
 
-/* Whether a channel's values lie about evenly on both sides of zero, as velocities do. */
+/* Whether a channel's values are distributed about evenly around zero, as velocities are. */
 static bool around_zero(const statistics *s) {
     if (!s->n) return false;
     double mean = s->sum / (double)s->n, variance = s->square / (double)s->n - mean * mean;
@@ -206,7 +207,7 @@ static void put_number(dl_buf *text, const char *before, const dlr_number *n) {
         dl_putf(text, n->kind == 'u' ? "%llu" : "%lld", (unsigned long long)n->u);
 }
 
-/* "  stands for: stored * 0.01 + 280; missing: -32767, below 0" */
+/* Appends "  stands for: stored * 0.01 + 280; missing: -32767, below 0". */
 static void put_packing(dl_buf *text, const array *a) {
     const dlr_packing *p = a->packing;
     const char *before = "; missing: ";
@@ -230,7 +231,7 @@ static bool is_volume(const array *a, const char *name, uint64_t channels) {
            a->dims[1] == a->dims[2] && a->dims[2] == a->dims[3] && !a->unreadable;
 }
 
-/* The layouts that the loaders know, and what is in the way when the file is nearly one of them. */
+/* Appends the loaders that can read the file, or the obstacle if the file nearly matches one. */
 static void put_loaders(dl_buf *text, const array_file *f) {
     const array *nbody = NULL, *hydro = NULL, *fields = NULL, *channels_last = NULL;
     for (int i = 0; i < f->arrays.n; i++) {
@@ -274,7 +275,7 @@ static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_
     }
     put_packing(text, a);
     if (!a->numeric || a->count == 0) return true;
-    /* A slow machine reads ten million elements a second. */
+    /* Assumes that a slow machine reads ten million elements a second. */
     dl_sandbox_allow(2 + (int)((a->count < MOST_ELEMENTS ? a->count : MOST_ELEMENTS) / 10000000));
     axes x = axes_of(a);
     statistics s[MAX_CHANNELS] = {0};

@@ -1,5 +1,5 @@
-/* The arrays of an HDF5 file. Hard links alone are followed; data that lie outside the file, are
- * composed from other data sets, or need a filter from elsewhere are named and not read. */
+/* The arrays of an HDF5 file. Only hard links are followed. Data outside the file, virtual data
+ * sets, and data that need a third-party filter are listed and not read. */
 #include "dldata/array.h"
 #include "ir/base/input.h"
 #include "runtime/data/chunk_codec.h"
@@ -11,8 +11,8 @@
 
 enum { MAX_ARRAYS = 256, MAX_OBJECTS = 4096, MAX_DEPTH = 16, MAX_TEXT = 200 };
 
-/* h5py's filter, for reading: its third value is what a chunk holds. Checksums of filters before it
- * are packed, too. */
+/* h5py's filter, for reading: its third parameter is the size of a chunk. Checksums of earlier
+ * filters are compressed, too. */
 static size_t unpack_lzf(unsigned flags, size_t n, const unsigned *values, size_t bytes,
                          size_t *room, void **data) {
     enum { CHECKSUM = 4, MOST = 4 };
@@ -51,7 +51,7 @@ static hid_t open_file(const char *path, dl_error *err) {
     return file;
 }
 
-/* "f32", "i16", ... for numbers; words for the rest. */
+/* "f32", "i16", ... for numbers; a description for other types. */
 static const char *type_name(dl_arena *arena, hid_t type, bool *numeric) {
     H5T_class_t class = H5Tget_class(type);
     size_t bits = 8 * H5Tget_size(type);
@@ -80,7 +80,7 @@ static bool read_block(const array *a, const uint64_t *start, const uint64_t *si
     for (int i = 0; i < a->rank; i++) from[i] = start[i], n[i] = size[i], total *= size[i];
     hid_t space = H5Dget_space(a->handle), memory = H5Screate_simple(1, &total, NULL);
     bool ok = a->rank == 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, from, NULL, n, NULL) >= 0;
-    /* packed numbers: at the end of the room of what they stand for */
+    /* stored numbers go to the end of the values' buffer */
     const dlr_packing *p = a->packing;
     void *to = (char *)out + (p ? total * (sizeof *out - dlr_element_bytes(p->stored)) : 0);
     ok = ok && H5Dread(a->handle, p ? memory_type(p->stored) : H5T_NATIVE_DOUBLE, memory, space,
@@ -145,8 +145,8 @@ static void describe_storage(dl_arena *arena, hid_t set, array *a) {
     dl_buf_free(&text);
 }
 
-/* A scalar string or number as text; arrays of numbers up to four; NULL for what is longer or of
- * another kind. */
+/* A scalar string or number as text; arrays of up to four numbers; NULL for longer ones or other
+ * kinds. */
 static const char *attribute_value(dl_arena *arena, hid_t attribute) {
     hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
     hssize_t n = H5Sget_simple_extent_npoints(space);
@@ -187,7 +187,8 @@ static const char *named_attribute(dl_arena *arena, hid_t at, const char *name) 
     return value;
 }
 
-/* One walk over the file's groups, which may contain themselves: each knows the groups above it. */
+/* A traversal of the file's groups, which may contain themselves: each level knows the groups above
+ * it. */
 typedef struct walk walk;
 struct walk {
     dl_arena *arena;
@@ -214,7 +215,8 @@ static herr_t add_attribute(hid_t at, const char *name, const H5A_info_t *info, 
     return w->f->attributes.n >= 200;
 }
 
-/* The number in `a->type` that libhdf5 hands out: the next type that has all of them. */
+/* The type in which libhdf5 returns numbers of `a->type`: the next type that represents all of
+ * them. */
 static dlr_element element_of(const array *a) {
     int bits = atoi(a->type + 1), bytes = 1;
     while (8 * bytes < bits) bytes *= 2;
@@ -291,8 +293,8 @@ static void add_array(walk *w, const char *name, hid_t set) {
     dl_push(w->arena, &w->f->arrays, a);
 }
 
-/* What libhdf5 cannot open is listed with the reason; groups and types aside, it may be an array.
- */
+/* Lists an object that libhdf5 cannot open, with the reason; unless it is a group or type, it may
+ * be an array. */
 static void add_closed(walk *w, hid_t group, const char *name, const char *full) {
     char why[DLR_HDF5_WHY];
     H5O_info_t about;
@@ -325,7 +327,7 @@ static herr_t add_link(hid_t group, const char *name, const H5L_info_t *info, vo
     }
     H5I_type_t kind = H5Iget_type(object);
     if (kind == H5I_DATASET) {
-        add_array(w, full, object); /* stays open, to be read */
+        add_array(w, full, object); /* stays open for reading */
         return 0;
     }
     H5O_info_t about;

@@ -1,4 +1,4 @@
-/* Pictures: CIFAR-10's binary layout (records of a label and 3 x 32 x 32 bytes), and JPEG by
+/* Pictures: CIFAR-10's binary format (records of a label and 3 x 32 x 32 bytes), and JPEG by
  * libjpeg-turbo. */
 #include "dldata/array.h"
 #include "dldata/jpeg_fault.h"
@@ -11,7 +11,7 @@
 enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE, CLASSES = 10 };
 enum { MOST_BYTES = 1 << 30, MOST_PIXELS = 1 << 26 };
 
-/* Element e of an array is byte e % part of record e / part, behind `offset` bytes; `element` is
+/* Element e of an array is byte e % part of record e / part, after `offset` bytes; `element` is
  * part. */
 static bool read_bytes(const array *a, const uint64_t *start, const uint64_t *size, double *out,
                        dl_error *err) {
@@ -39,12 +39,12 @@ static void push(dl_arena *arena, array_file *f, array a, const unsigned char *b
     dl_push(arena, &f->arrays, a);
 }
 
-static void note(j_common_ptr c, int level) { /* -1: data that are damaged but can be guessed */
+static void note(j_common_ptr c, int level) { /* -1: damaged data that libjpeg conceals */
     jpeg_fault *f = (jpeg_fault *)c->err;
     if (level < 0 && c->err->num_warnings++ == 0) c->err->format_message(c, f->message);
 }
 
-/* Planes of the picture in the arena. */
+/* Decodes to planes in the arena. */
 static unsigned char *decode(dl_arena *arena, const char *path, const unsigned char *bytes,
                              size_t n, uint64_t dims[3], dl_buf *warning, dl_error *err) {
     struct jpeg_decompress_struct d;
@@ -63,7 +63,7 @@ static unsigned char *decode(dl_arena *arena, const char *path, const unsigned c
     if (d.jpeg_color_space != JCS_CMYK && d.jpeg_color_space != JCS_YCCK)
         d.out_color_space = JCS_RGB;
     uint64_t width = d.image_width, height = d.image_height;
-    /* A block of 64 points takes a bit at least. */
+    /* Every block of 64 pixels takes at least one bit. */
     if (width * height > MOST_PIXELS || width * height / 512 > n + 1024) {
         jpeg_destroy_decompress(&d);
         dl_fail(err, DL_INPUT,

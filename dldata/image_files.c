@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum { SIDE = 32, PLANE = SIDE * SIDE, RECORD = 1 + 3 * PLANE, BATCHES = 5 };
-enum { CHUNK = 256 };      /* pictures drawn between two looks at the clock */
-enum { DRAW_SIZES = 100 }; /* a step of the stream that scene.c has no other use for */
+enum { CHUNK = 256 };      /* pictures drawn between two checks of the clock */
+enum { DRAW_SIZES = 100 }; /* a step number of the random stream that scene.c does not use */
 
 uint64_t image_bytes(const image_setup *s) {
     uint64_t n = (uint64_t)s->train + (uint64_t)s->valid;
@@ -37,7 +37,7 @@ typedef struct {
     image_watch *watch;
     void *ctx;
     long long done;
-    /* Of the loop over pictures. */
+    /* Arguments of the parallel loop over pictures. */
     uint32_t split, first;
     unsigned char *records;
     dl_buf *files;
@@ -49,7 +49,7 @@ static bool count(job *j, int n) {
     return !j->watch || j->watch(j->ctx, j->done, (long long)j->s->train + j->s->valid);
 }
 
-/* ---- CIFAR-10's layout ---- */
+/* ---- CIFAR-10's format ---- */
 
 static void draw_record(void *ctx, int i) {
     job *j = ctx;

@@ -19,8 +19,8 @@ bool mesh_open(mesh *m, int size, int threads, dl_error *err) {
     float *field = mesh_field(m, err);
     if (!field) return false;
     fftwf_complex *transform = (fftwf_complex *)field;
-    /* FFTW_ESTIMATE measures nothing and FFTW_UNALIGNED ignores addresses: the same plan every
-     * time. */
+    /* FFTW_ESTIMATE does not measure and FFTW_UNALIGNED ignores addresses: the plan is always the
+     * same. */
     unsigned flags = FFTW_ESTIMATE | FFTW_UNALIGNED;
     int half = size / 2 + 1, stride = size * half;
     m->plane_forward = fftwf_plan_dft_r2c_2d(size, size, field, transform, flags);
@@ -85,7 +85,7 @@ void mesh_inverse(const mesh *m, float *field) {
     parallel_for(m->threads, m->size, plane_inverse, &job);
 }
 
-/* Wave number of index i, in radians a cell. */
+/* Wave number of index i, in radians per cell. */
 static double wave(const mesh *m, int i) {
     return 2 * M_PI / m->size * (i <= m->size / 2 ? i : i - m->size);
 }
@@ -100,7 +100,7 @@ typedef struct {
 } mode_job;
 
 /* psi_k = i k / k^2 contrast_k. The Nyquist wave along the axis has no sign, so its gradient is
- * left out. */
+ * omitted. */
 static void displace_plane(void *ctx, int x) {
     mode_job *j = ctx;
     const mesh *m = j->m;

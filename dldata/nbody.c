@@ -39,7 +39,7 @@ void nbody_linear_field(const nbody_setup *s, const mesh *m, float *transform) {
 
 void nbody_zeldovich(const nbody_setup *s, particles *ps, const float *linear, double a,
                      float *psi) {
-    /* On mesh points a kick reads the field's own values, and a kick by G then moves by D / G of
+    /* At mesh points a kick reads the field's own values, and a kick by G then moves by D / G of
      * it. */
     double D = cosmology_growth(&s->cosmos, a), G = cosmology_momentum_growth(&s->cosmos, a);
     for (int axis = 0; axis < 3; axis++) {
@@ -49,7 +49,7 @@ void nbody_zeldovich(const nbody_setup *s, particles *ps, const float *linear, d
     particles_drift(ps, D / G);
 }
 
-/* p += psi (G(to) - G(from)), with psi from the density contrast at `now`, where linear theory has
+/* p += psi (G(to) - G(from)), with psi from the density contrast at `now`; in linear theory
  * contrast = -D div psi. */
 static void kick(const nbody_setup *s, particles *ps, double from, double now, double to,
                  float *contrast, float *force) {

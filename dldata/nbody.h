@@ -1,4 +1,4 @@
-/* Gravity: from Gaussian ripples to the cosmic web, by particles on a mesh. docs/datasets/nbody.md
+/* Gravity: from Gaussian fluctuations to the cosmic web, by particles on a mesh. docs/simulation.md
  * has the equations. */
 #ifndef DLDATA_NBODY_H
 #define DLDATA_NBODY_H
@@ -15,21 +15,21 @@ typedef struct {
     cosmology cosmos;
 } nbody_setup;
 
-/* Called after the initial conditions (step 0) and after each step; returns false to stop the run.
- */
+/* Called after the initial conditions (step 0) and after each step; returns false to stop the
+ * run. */
 typedef bool nbody_watch(void *ctx, int step, int steps, double a);
 
-/* White noise of unit variance a cell, coloured by the power spectrum: the transform of the linear
- * density contrast today (the mean is 0). The field at a mesh point depends on seed and place
- * alone. */
+/* White noise of unit variance per cell, filtered by the power spectrum: the transform of the
+ * linear density contrast today (the mean is 0). The field at a mesh point depends on seed and
+ * position alone. */
 void nbody_linear_field(const nbody_setup *s, const mesh *m, float *transform);
-/* Moves particles that rest on the mesh points to where, and as fast as, linear theory has them at
- * scale factor a (Zel'dovich 1970). `psi` is room for a field. */
+/* Moves particles from the mesh points to the positions and velocities of linear theory at scale
+ * factor a (Zel'dovich 1970). `psi` is a buffer for a field. */
 void nbody_zeldovich(const nbody_setup *s, particles *ps, const float *linear, double a,
                      float *psi);
-/* Leapfrog from scale factor `from` to `to`; momenta and positions are both at `to` at the end and
- * sorted. `contrast` and `force` are room for a field each. False when `watch` (may be NULL)
- * stopped it. */
+/* Leapfrog from scale factor `from` to `to`; momenta and positions are both at `to` at the end, and
+ * particles sorted. `contrast` and `force` are buffers for a field each. False when `watch` (may be
+ * NULL) stopped it. */
 bool nbody_evolve(const nbody_setup *s, particles *ps, double from, double to, float *contrast,
                   float *force, nbody_watch *watch, void *ctx);
 

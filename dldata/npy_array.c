@@ -1,4 +1,4 @@
-/* .npy files as arrays, and which format a file has. */
+/* .npy files as arrays, and recognition of a file's format. */
 #include "dldata/array.h"
 #include "ir/base/input.h"
 #include "ir/base/npy.h"
@@ -19,8 +19,8 @@ static bool read_at(int fd, char *out, size_t n, uint64_t offset) {
     return true;
 }
 
-/* Blocks come as the walker makes them: whole trailing axes, a range of one axis, single indices
- * before it. */
+/* Blocks have the form that measure() makes: whole trailing axes, a range of one axis, single
+ * indices before it. */
 static bool read_block(const array *a, const uint64_t *start, const uint64_t *size, double *out,
                        dl_error *err) {
     size_t n = 1;
@@ -74,7 +74,7 @@ bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error 
                   (!memcmp(head, zip, sizeof zip) || !memcmp(head, none, sizeof none));
     bool is_npy = read_at(fd, head, sizeof npy, 0) && !memcmp(head, npy, sizeof npy),
          is_hdf5 = false;
-    /* An HDF5 file may begin with a block of its user's, of 512 bytes times a power of two. */
+    /* An HDF5 file may begin with a user block, of 512 bytes times a power of two. */
     for (uint64_t at = 0; !is_npy && !is_hdf5 && at < f->bytes; at = at ? 2 * at : 512)
         is_hdf5 = read_at(fd, head, sizeof hdf5, at) && !memcmp(head, hdf5, sizeof hdf5);
     size_t n = f->bytes < sizeof head ? (size_t)f->bytes : sizeof head;
@@ -88,10 +88,10 @@ bool array_file_open(dl_arena *arena, const char *path, array_file *f, dl_error 
     if (known && !is_jpeg && !dlr_refuse_foreign(path, head, n, DLR_FOREIGN_BYTES, err))
         return false;
     if (image_open(arena, path, f, err)) return true;
-    /* its name counts only where the bytes are those of no picture */
+    /* its name counts only if the bytes are no picture's */
     dl_error by_bytes = *err, by_name = {0};
     if (is_jpeg || !known || dlr_refuse_foreign(path, head, n, DLR_FOREIGN_NAME, &by_name))
         return false;
-    *err = (dl_error){0}; /* the first error stays, else */
+    *err = (dl_error){0}; /* the first error is kept, otherwise */
     return dl_fail(err, DL_INPUT, "%.400s; by its name, %.500s", by_bytes.message, by_name.message);
 }

@@ -1,4 +1,4 @@
-/* NumPy's .npy files of f32, written whole or not at all. */
+/* Writes NumPy's .npy files of f32, atomically. */
 #ifndef DLDATA_NPY_FILE_H
 #define DLDATA_NPY_FILE_H
 #include "ir/base/status.h"

@@ -23,7 +23,7 @@ void parallel_for(int threads, int n, void (*fn)(void *ctx, int i), void *ctx) {
     pthread_t helper[PARALLEL_THREADS];
     int helpers = 0, wanted = (threads < n ? threads : n) - 1;
     if (wanted > PARALLEL_THREADS) wanted = PARALLEL_THREADS;
-    /* A thread that cannot be had is not missed: the others take its items. */
+    /* If a thread cannot be started, the others process its items. */
     while (helpers < wanted && pthread_create(&helper[helpers], NULL, work, &l) == 0) helpers++;
     work(&l);
     for (int i = 0; i < helpers; i++) pthread_join(helper[i], NULL);

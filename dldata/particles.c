@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum { ONE = 1 << 14 };
-#define UNIT 0x1p-42 /* the weight of one of ONE^3 parts */
+#define UNIT 0x1p-42 /* weights are multiples of this: ONE^3 of them are a whole particle */
 
-/* The weights of the two mesh points an axis, in units of 2^-14, and their indices. */
+/* The weights of the two mesh points per axis, in units of 2^-14, and their indices. */
 typedef struct {
     int at[3][2];
     int32_t weight[3][2];
@@ -58,8 +58,8 @@ void particles_close(particles *ps) {
 }
 
 /* A counting sort in pieces: each piece counts its particles by plane, the counts are summed in
- * (plane, piece) order, and each piece then knows where its particles go. Stable, so the number of
- * pieces does not show in the result. */
+ * (plane, piece) order, and each piece then knows the destinations of its particles. The sort is
+ * stable, so the result does not depend on the number of pieces. */
 static size_t piece_start(const particles *ps, int piece) {
     return ps->n / PARTICLES_PIECES * (size_t)piece;
 }
@@ -97,18 +97,18 @@ void particles_sort(particles *ps) {
     ps->spare = ps->at, ps->at = sorted;
 }
 
-/* Each plane of a deposit is written by one item, from the particles of the plane before and of its
- * own, in order. */
+/* One item writes each plane of a deposit, from the particles of the previous plane and of its own,
+ * in order. */
 typedef struct {
     const particles *ps;
-    particles *momenta; /* the same, where they are changed */
+    particles *momenta; /* the same particles, to be changed */
     float *field;
     const float *from;
     int axis;
     double factor;
 } field_job;
 
-/* Sums of 2^-42 of a particle: room for 2^22 particles a cell. */
+/* Sums in units of 2^-42 of a particle: up to 2^22 particles per cell fit. */
 static void add_masses(const particles *ps, int from, int side, uint64_t *sum) {
     size_t L = (size_t)ps->m->size;
     for (size_t i = ps->plane_start[from]; i < ps->plane_start[from + 1]; i++) {
@@ -210,8 +210,8 @@ static void drift_piece(void *ctx, int piece) {
         for (int d = 0; d < 3; d++) {
             float x = ps->at[i].x[d] + j->factor * ps->at[i].p[d];
             x -= L * floorf(x / L);
-            ps->at[i].x[d] =
-                x >= 0 && x < L ? x : 0; /* rounding may have left x at L, which is 0 */
+            /* rounding may have moved x to L, which is 0 */
+            ps->at[i].x[d] = x >= 0 && x < L ? x : 0;
         }
 }
 

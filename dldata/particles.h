@@ -1,10 +1,9 @@
 /* Particles in a periodic mesh: cloud-in-cell deposit and interpolation (Hockney & Eastwood 1988,
  * chapter 5).
  *
- * Positions are in cells, in [0, L). A particle shares itself among the eight mesh points around it
- * with weights that are whole numbers of 2^-42: masses add up exactly, in any order. Both
- * directions use the same weights, so that a particle exerts no force on itself and momentum is
- * conserved. */
+ * Positions are in cells, in [0, L). A particle is distributed over the eight mesh points around it
+ * with weights that are multiples of 2^-42: masses add up exactly, in any order. Both directions
+ * use the same weights, so that a particle exerts no force on itself and momentum is conserved. */
 #ifndef DLDATA_PARTICLES_H
 #define DLDATA_PARTICLES_H
 #include "dldata/mesh.h"
@@ -13,24 +12,21 @@ typedef struct {
     float x[3], p[3]; /* position in cells; momentum a^2 dx/dt in cells H0 */
 } particle;
 
-enum {
-    PARTICLES_PIECES = 64
-}; /* the particles are sorted in so many pieces, whatever the threads */
+enum { PARTICLES_PIECES = 64 }; /* number of pieces of the sort, whatever the number of threads */
 
 typedef struct {
     const mesh *m;
     size_t n;                          /* L^3 */
-    particle *at, *spare;              /* sorted by plane; room for the next sort */
-    size_t *plane_start;               /* [L + 1]: where each plane's particles begin */
-    size_t (*count)[PARTICLES_PIECES]; /* [L]: the sort's counts */
+    particle *at, *spare;              /* sorted by plane; a buffer for the next sort */
+    size_t *plane_start;               /* [L + 1]: begin of each plane's particles */
+    size_t (*count)[PARTICLES_PIECES]; /* [L]: counts of the sort */
 } particles;
 
-/* Room for one particle a cell, at rest on the mesh points, sorted. Errors: DL_RESOURCE. */
+/* Allocates one particle per cell, at rest on the mesh points, sorted. Errors: DL_RESOURCE. */
 bool particles_open(particles *ps, const mesh *m, dl_error *err);
 void particles_close(particles *ps);
 
-/* Orders the particles by the plane floor(x[0]), keeping the order within a plane. All below need
- * it. */
+/* Sorts the particles by the plane floor(x[0]), stably. The functions below require it. */
 void particles_sort(particles *ps);
 /* Mass per cell in units of the mean, so that the field's mean is exactly 1 before rounding to
  * float. */

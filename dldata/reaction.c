@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 64 }; /* samples between two looks at the clock */
+enum { CHUNK = 64 }; /* samples between two checks of the clock */
 
 static size_t cells(const reaction_setup *s) { return (size_t)s->size * (size_t)s->size; }
 
-/* ---- what is given ---- */
+/* ---- initial fields ---- */
 
-/* to = from smoothed along rows, and turned: twice makes both axes. */
+/* to = from smoothed along rows, and transposed: two calls smooth both axes. */
 static void smooth_rows(int size, const double *weight, int reach, const double *from, double *to) {
     for (int y = 0; y < size; y++)
         for (int x = 0; x < size; x++) {
@@ -38,8 +38,8 @@ bool reaction_draw(const reaction_setup *s, int sample, float *x, dl_error *err)
         weight[k] = s->smooth > 0 ? exp(-k * k / (2 * s->smooth * s->smooth)) : 1;
         square += (k ? 2 : 1) * weight[k] * weight[k];
     }
-    for (int k = 0; k <= reach; k++)
-        weight[k] /= sqrt(square); /* white noise keeps its variance of 1 */
+    /* white noise keeps its variance of 1 */
+    for (int k = 0; k <= reach; k++) weight[k] /= sqrt(square);
     for (int c = 0; c < s->channels; c++) {
         float *to = x + (size_t)c * n;
         dlr_rng_place place = {s->seed, DLR_STREAM_FIELDS, (uint32_t)c, (uint32_t)sample};
@@ -53,7 +53,7 @@ bool reaction_draw(const reaction_setup *s, int sample, float *x, dl_error *err)
     return true;
 }
 
-/* ---- what becomes of it ---- */
+/* ---- evolution ---- */
 
 static void slope(const reaction_setup *s, const double *u, double *out) {
     int L = s->size;
@@ -76,8 +76,8 @@ static void slope(const reaction_setup *s, const double *u, double *out) {
 }
 
 bool reaction_evolve(const reaction_setup *s, const float *x, float *t, dl_error *err) {
-    /* The Laplacian's eigenvalues go down to -8, the crowd's rate to the competition of all others;
-     * the classical Runge-Kutta method bears -2.7 a step. */
+    /* The Laplacian's eigenvalues go down to -8, the growth rate to the competition of all other
+     * channels; the classical Runge-Kutta method is stable down to -2.7 per step. */
     double rate = 4 * s->diffusivity + s->competition * (s->channels - 1) + 4;
     int steps = (int)ceil(s->time * rate);
     size_t n = cells(s) * (size_t)s->channels;

@@ -1,7 +1,5 @@
-/* Pairs of fields to learn from: random densities of populations, and what becomes of them when
- * they spread, grow and compete (Fisher 1937; Lotka & Volterra). docs/datasets/fields.md has the
- * equations.
- */
+/* Pairs of fields as training data: random densities of populations, and their state after they
+ * spread, grow and compete (Fisher 1937; Lotka & Volterra). docs/fields.md has the equations. */
 #ifndef DLDATA_REACTION_H
 #define DLDATA_REACTION_H
 #include "ir/base/console.h"
@@ -15,20 +13,19 @@ typedef struct {
     int threads;
     uint64_t seed;
     double smooth;      /* rms of the Gaussian that the random fields are smoothed by, cells */
-    double time;        /* from x to t */
-    double diffusivity; /* cells^2 a unit of time */
-    double competition; /* of other channels, beside 1 of a channel with itself */
+    double time;        /* rms of the Gaussian that smooths the random fields, cells */
+    double diffusivity; /* evolution time from x to t */
+    double competition; /* cells^2 per unit of time */
 } reaction_setup;
 
-/* Sample number `sample` into x[channels][size][size]: each value alone is uniform between 0 and 1.
- * Errors: DL_RESOURCE. */
+/* by other channels; a channel's competition with itself is 1 */
 bool reaction_draw(const reaction_setup *s, int sample, float *x, dl_error *err);
-/* t = x after s->time: du_c/dt = D laplace u_c + u_c (1 - u_c - competition sum of the others).
- * Errors: DL_RESOURCE. */
+/* Draws sample number `sample` into x[channels][size][size]: each single value is uniform between 0
+ * and 1. Errors: DL_RESOURCE. */
 bool reaction_evolve(const reaction_setup *s, const float *x, float *t, dl_error *err);
 
-/* Bytes of the file, and all of it: `x` and `t` f32 [samples, channels, size, size]. `console` as
- * in dldata/hdf5_file.h. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
+/* The file's size, and writing it: `x` and `t` f32 [samples, channels, size, size]. *stop as in
+ * dldata/hdf5_file.h. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
 uint64_t reaction_file_bytes(const reaction_setup *s);
 typedef bool reaction_watch(void *ctx, long long done, long long all);
 bool reaction_write(const char *path, const reaction_setup *s, reaction_watch *watch, void *ctx,

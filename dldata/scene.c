@@ -9,7 +9,7 @@ const char *const scene_class_names[SCENE_CLASSES] = {
     "striped_disc",    "dotted_disc",  "striped_square", "dotted_square", "striped_triangle",
     "dotted_triangle", "striped_star", "dotted_star",    "striped_ring",  "dotted_ring"};
 
-/* What numbers of a picture are drawn for: steps of its stream, beside the split. */
+/* The random quantities of a picture: step numbers of its stream, combined with the split. */
 enum { DRAW_SCENE, DRAW_NOISE, DRAW_LABELS, DRAWS };
 
 static dlr_rng_place place(uint64_t seed, uint32_t split, int what, uint32_t item) {
@@ -27,8 +27,8 @@ int scene_label(uint64_t seed, uint32_t split, uint32_t number) {
     return order[number % SCENE_CLASSES];
 }
 
-/* ---- the parts of a scene: lengths in halves of the picture's shorter side, from its middle ----
- */
+/* ---- the parts of a scene: lengths in halves of the picture's shorter side, from its center
+ * ---- */
 
 typedef struct {
     double r, g, b;
@@ -52,7 +52,7 @@ typedef struct {
     bool dotted;
     double wave, phase, lean[2], sharp; /* of the texture: wave number, and its own direction */
     thing main, clutter[MOST_CLUTTER];
-    int n_clutter, n_before; /* of which so many stand before the main thing */
+    int n_clutter, n_before; /* of which so many are in front of the main shape */
     double light[3], ambient, grain, contrast, bright;
     colour ground[2];
     double lattice[LATTICE][LATTICE], noise_wave;
@@ -68,7 +68,7 @@ static colour any_colour(dlr_rng *r) {
     return c;
 }
 
-/* Another colour, clearly lighter or darker: textures must be visible. */
+/* Another colour, clearly lighter or darker, so that textures are visible. */
 static colour against(dlr_rng *r, colour c) {
     double luma = 0.3 * c.r + 0.59 * c.g + 0.11 * c.b,
            want = luma > 0.5 ? luma - 0.38 : luma + 0.38;
@@ -113,13 +113,14 @@ static scene make_scene(uint64_t seed, uint32_t split, uint32_t number, int labe
     if (s.n_before > s.n_clutter) s.n_before = s.n_clutter;
     for (int i = 0; i < s.n_clutter; i++) {
         shape kind = (shape)dlr_rng_below(&r, RING + 1);
-        bool before = i >= s.n_clutter - s.n_before; /* small: it must not hide what is asked for */
+        /* small, so that it does not hide the main shape */
+        bool before = i >= s.n_clutter - s.n_before;
         s.clutter[i] = any_thing(&r, kind, wide, high, 0.08, before ? 0.16 : 0.35);
     }
     return s;
 }
 
-/* ---- distances: below 0 inside, in the thing's own units ---- */
+/* ---- signed distances: negative inside, in the shape's own units ---- */
 
 static point inside(const thing *t, double x, double y) {
     double dx = (x - t->at.x) / t->size, dy = (y - t->at.y) / t->size;
@@ -135,8 +136,8 @@ static double distance(shape kind, point p) {
     case RING: return fabs(radius - 0.62) - 0.24;
     case STAR: break;
     }
-    /* One of ten like sectors, between a tip (radius 1) and a notch (0.45): the line through both.
-     */
+    /* The star has ten equal sectors, each between a tip (radius 1) and a notch (0.45): the line
+     * through both. */
     double fifth = 2 * M_PI / 5, angle = atan2(p.y, p.x);
     angle = fabs(angle - fifth * round(angle / fifth));
     double nx = 0.45 * sin(fifth / 2), ny = 1 - 0.45 * cos(fifth / 2), n = sqrt(nx * nx + ny * ny);
@@ -175,7 +176,7 @@ static double texture(const scene *s, point p) {
     return 0.5 * (1 + tanh(s->sharp * wave));
 }
 
-/* A pillow: flat in the middle, falling off towards the edge, so that light and shade follow the
+/* Shading of a pillow: flat in the middle, falling off towards the edge, so that it follows the
  * shape. */
 static double shade(const scene *s, const thing *t, point p, double d) {
     const double e = 0.02, edge = 0.3;
@@ -191,7 +192,7 @@ static double shade(const scene *s, const thing *t, point p, double d) {
 static void put_thing(const scene *s, const thing *t, bool textured, double x, double y,
                       colour *c) {
     double dx = x - t->at.x, dy = y - t->at.y, reach = 1.2 * t->size + (textured ? 0.4 : 0);
-    if (dx * dx + dy * dy > reach * reach) return; /* far from it and from its shadow */
+    if (dx * dx + dy * dy > reach * reach) return; /* far from the shape and its shadow */
     if (textured) {
         point under = inside(t, x + 0.12 * s->light[0], y + 0.12 * s->light[1]);
         *c = lit(*c, 1 - 0.4 * smooth(0.5 - distance(t->kind, under) / 0.25));

@@ -1,8 +1,8 @@
-/* The arrays of .npz files and Zarr folders, by the readers that training uses. */
+/* The arrays of .npz files and Zarr folders, by the readers of training. */
 #include "dldata/array.h"
 #include "runtime/data/array_file.h"
 
-/* What `handle` stands for: arrays stay open for the life of the process. */
+/* The table of open arrays that `handle` indexes: they stay open for the life of the process. */
 static dlr_source **opened(int64_t handle) { return (dlr_source **)(intptr_t)handle; }
 
 static bool read_block(const array *a, const uint64_t *start, const uint64_t *size, double *out,

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    VECTOR = 4
-}; /* partial sums of a scalar product: their order is fixed, and compilers pack them */
+/* partial sums of a scalar product: their order is fixed, and compilers vectorize them */
+enum { VECTOR = 4 };
 
 /* ---- tables ---- */
 
@@ -28,8 +27,8 @@ static void recur(int truncation, int m, double mu, double cosine, double *at) {
     }
 }
 
-/* dP/dlat: of m > 0 by cos lat dP/dlat = (n + 1) ratio(n) P_(n-1) - n ratio(n + 1) P_(n+1); of m =
- * 0 it is sqrt(n (n + 1)) P_n1, which holds at the poles too. */
+/* dP/dlat. For m > 0: cos lat dP/dlat = (n + 1) ratio(n) P_(n-1) - n ratio(n + 1) P_(n+1). For m =
+ * 0: sqrt(n (n + 1)) P_n1, which is valid at the poles, too. */
 static void fill_row(sphere *s, int j, double *over, double *first) {
     int T = s->truncation;
     double lat = s->latitude[j], mu = sin(lat), cosine = cos(lat);
@@ -66,8 +65,8 @@ static bool open_tables(sphere *s, int truncation, int rows, int columns, dl_err
     double *row = calloc((size_t)columns, sizeof(double));
     fftw_complex *line = calloc(sphere_line(s), sizeof *line);
     if (s->latitude && s->p && s->p_east && s->p_north && row && line) {
-        /* FFTW_ESTIMATE measures nothing and FFTW_UNALIGNED ignores addresses: the same plan every
-         * time. */
+        /* FFTW_ESTIMATE does not measure and FFTW_UNALIGNED ignores addresses: the plan is always
+         * the same. */
         s->to_grid = fftw_plan_dft_c2r_1d(columns, line, row, FFTW_ESTIMATE | FFTW_UNALIGNED);
         s->to_fourier = fftw_plan_dft_r2c_1d(columns, row, line, FFTW_ESTIMATE | FFTW_UNALIGNED);
     }
@@ -145,18 +144,18 @@ void sphere_close(sphere *s) {
     *s = (sphere){0};
 }
 
-/* ---- between coefficients and rows, a wave number at a time ----
+/* ---- coefficients to rows and back, one wave number at a time ----
  *
  * P_nm(-mu) = (-1)^(n-m) P_nm(mu), and dP/dlat has the other sign: sums of even and of odd n - m
- * are kept apart, and make the northern and the southern row together. */
+ * are separate, and give the northern and the southern row together. */
 
-enum { PIECE = 32 }; /* rows whose sums stay in the nearest cache */
+enum { PIECE = 32 }; /* rows whose sums stay in the L1 cache */
 
 typedef struct {
     double even[2][PIECE], odd[2][PIECE]; /* real, imaginary */
 } piece;
 
-/* sums += c times[...] for one mode, rows [j, j + PIECE) as far as there are any. */
+/* sums += c times[...] for one mode, for the existing rows of [j, j + PIECE). */
 static void add(double sums[restrict 2][PIECE], double re, double im, const double *restrict times,
                 int n) {
     for (int k = 0; k < n; k++) {
@@ -171,7 +170,7 @@ static void put(const sphere *s, int j, int n, const piece *p, fftw_complex *to,
                *south = to[(size_t)(s->rows - 1 - j - k) * stride];
         for (int i = 0; i < 2; i++) {
             south[i] = p->even[i][k] - p->odd[i][k];
-            north[i] = p->even[i][k] + p->odd[i][k]; /* on the equator itself odd is zero */
+            north[i] = p->even[i][k] + p->odd[i][k]; /* on the equator odd is zero */
         }
     }
 }
@@ -256,7 +255,7 @@ static void differentiate(const sphere *s, int m, fftw_complex *east, fftw_compl
     double even[2][2 * pitch], odd[2][2 * pitch];
     fold(s, east, stride, m, even[0], odd[0]);
     fold(s, north, stride, m, even[1], odd[1]);
-    for (int i = 0; i <= s->truncation - m; i++) { /* by parts: the derivative goes to P */
+    for (int i = 0; i <= s->truncation - m; i++) { /* by parts: the derivative is applied to P */
         size_t at = first + (size_t)i;
         double x[2], y[2];
         project(s, i % 2 ? odd[0] : even[0], s->p_east + at * pitch, x);
@@ -284,8 +283,8 @@ void sphere_row_to_grid(const sphere *s, fftw_complex *line, double *row) {
 }
 
 void sphere_row_to_fourier(const sphere *s, const double *row, fftw_complex *line) {
-    fftw_execute_dft_r2c(s->to_fourier, (double *)(size_t)row,
-                         line); /* keeps a row in another place */
+    /* keeps a separate copy of the row */
+    fftw_execute_dft_r2c(s->to_fourier, (double *)(size_t)row, line);
     for (int m = 0; m <= s->truncation; m++)
         for (int i = 0; i < 2; i++) line[m][i] /= s->columns;
 }

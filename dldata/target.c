@@ -24,8 +24,8 @@ static bool is_made_by(const char *generator, const char *path) {
 
 bool target_check(const char *path, const char *generator, bool force, dl_error *err) {
     struct stat st;
-    if (force || stat(path, &st) != 0 || !S_ISREG(st.st_mode))
-        return true; /* no other thing is replaced */
+    /* only regular files are replaced */
+    if (force || stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return true;
     if (is_made_by(generator, path)) return true;
     return dl_fail(err, DL_USAGE,
                    "%s exists and was not made by `%s`; choose another name, or add --force", path,

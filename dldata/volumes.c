@@ -20,15 +20,15 @@ const char *const hydro_channel_names[HYDRO_CHANNELS] = {
     "gas velocity z: tanh(v / (500 km/s))",
 };
 
-/* Velocities are a smoothed momentum over an equally smoothed mass. Where no particle is near, a
- * hundredth of a smoothing four times as wide decides, so that empty cells have the velocity of
+/* A velocity is a smoothed momentum divided by an equally smoothed mass. Where no particle is near,
+ * a hundredth of a smoothing four times as wide dominates, so that empty cells have the velocity of
  * their surroundings. */
 #define WING 0.01
 #define MIN_DENSITY                                                                                \
-    1e-3f /* rounding of the transforms may leave less, or a negative trace, in the emptiest voids \
+    1e-3f /* rounding of the transforms may leave less, or a negative value, in the emptiest voids \
            */
 
-/* One value of a channel from one of a field. */
+/* Converts one value of a field to one of a channel. */
 typedef float channel(float value);
 static float log_density(float rho) { return log10f(1 + rho); }
 static float gas_density(float rho) {
@@ -60,7 +60,7 @@ static void fill(const mesh *m, channel *convert, const float *field, float *out
     parallel_for(m->threads, m->size, fill_plane, &job);
 }
 
-/* Work on fields, plane by plane. */
+/* A task on fields, plane by plane. */
 typedef struct {
     const mesh *m;
     const float *mass, *v[3];
@@ -75,7 +75,7 @@ static void divide_plane(void *ctx, int x) {
         j->to[i] = j->to[i] / fmaxf(j->mass[i], MIN_DENSITY) * (float)j->scale;
 }
 
-/* Mean velocities in km/s, smoothed over `radius` cells; `mass` is room for a field. */
+/* Mean velocities in km/s, smoothed over `radius` cells; `mass` is a buffer for a field. */
 static void mean_velocity(const nbody_setup *s, const particles *ps, double radius, float *mass,
                           float *v[3]) {
     const mesh *m = ps->m;
@@ -89,7 +89,7 @@ static void mean_velocity(const nbody_setup *s, const particles *ps, double radi
     }
 }
 
-/* Where the flow converges, the temperature behind a shock that is `scale` cells thick. */
+/* Where the flow converges: the temperature after a shock that is `scale` cells thick. */
 static void shock_plane(void *ctx, int x) {
     field_job *j = ctx;
     const mesh *m = j->m;
@@ -109,8 +109,8 @@ static void shock_plane(void *ctx, int x) {
     }
 }
 
-/* to = temperature: that of gas at rest, plus what the shocks gave (in `to`; smoothing may have
- * left a trace below 0). */
+/* to = temperature: that of gas at rest, plus the shock heating (in `to`; smoothing may have left
+ * values slightly below 0). */
 static void heat_plane(void *ctx, int x) {
     field_job *j = ctx;
     size_t start = (size_t)x * mesh_plane(j->m);
@@ -132,7 +132,7 @@ static void make_gas(const nbody_setup *s, const particles *ps, float *mass, flo
     fill(m, gas_density, mass, hydro);
     field_job job = {m, mass, {v[0], v[1], v[2]}, T, GAS_SHOCK_FILTERS * radius};
     parallel_for(m->threads, m->size, shock_plane, &job);
-    mesh_smooth(m, T, radius, 0); /* heat spreads from the shocks to what they enclose */
+    mesh_smooth(m, T, radius, 0); /* heat spreads from the shocks to the enclosed gas */
     parallel_for(m->threads, m->size, heat_plane, &job);
     fill(m, temperature, T, hydro + cells);
 }
@@ -145,8 +145,8 @@ bool volumes_make(const nbody_setup *s, const particles *ps, float *nbody, float
     bool ok = true;
     for (int i = 0; i < 5; i++) ok = (field[i] = mesh_field(m, err)) && ok;
     if (ok) {
-        for (int i = 0; i < 5; i++)
-            memset(field[i], 0, mesh_floats(m) * sizeof(float)); /* the padding is defined */
+        /* so that the padding is defined */
+        for (int i = 0; i < 5; i++) memset(field[i], 0, mesh_floats(m) * sizeof(float));
         particles_deposit_mass(ps, field[0]);
         fill(m, log_density, field[0], nbody);
         mean_velocity(s, ps, 1, field[0], field + 1);

@@ -1,6 +1,6 @@
-/* What the network sees: `Nbody` from the particles, `Hydro` from a simple model of the gas that
- * follows them. docs/datasets/nbody.md states every formula; the scales below are written into the
- * file as well. */
+/* The channels of the training data: `Nbody` from the particles, `Hydro` from a simple model of the
+ * gas that follows them. docs/simulation.md has all formulas; the scales below are also written to
+ * the file. */
 #ifndef DLDATA_VOLUMES_H
 #define DLDATA_VOLUMES_H
 #include "dldata/nbody.h"
@@ -25,7 +25,7 @@ enum { NBODY_CHANNELS = 4, HYDRO_CHANNELS = 5 };
  * DL_RESOURCE. */
 bool volumes_make(const nbody_setup *s, const particles *ps, float *nbody, float *hydro,
                   dl_error *err);
-/* One line a channel: name, formula, unit. */
+/* One line per channel: name, formula, unit. */
 extern const char *const nbody_channel_names[NBODY_CHANNELS],
     *const hydro_channel_names[HYDRO_CHANNELS];
 #endif

@@ -30,7 +30,7 @@ const char *const weather_channel_names[WEATHER_CHANNELS] = {
     "tadv: warming of the upper air by its wind, K/day",
 };
 
-/* What is synthesised: the state, and ... */
+/* The fields that are synthesized: the state, followed by */
 enum { EAST = AIR_FIELDS, NORTH, PSI, CHI, T_EAST, T_NORTH, WEATHER_FIELDS };
 
 static double *field(const weather_view *w, int f) {
@@ -103,8 +103,8 @@ static void look_row(void *ctx, int j) {
                turned = (10 + 15 * land) * M_PI / 180 * tanh(lat / 0.2);
         double thickness = value[AIR_THICKNESS] / EARTH_GRAVITY;
         double t2m = value[AIR_SURFACE_T] - CLIMATE_LAPSE * ground;
-        double water =
-            fmax(value[AIR_HUMIDITY], 0); /* the sums of waves pass below zero here and there */
+        /* truncated sums of waves fall below zero in places */
+        double water = fmax(value[AIR_HUMIDITY], 0);
         double out[WEATHER_CHANNELS] = {
             slowed * (u * cos(turned) - v * sin(turned)),
             slowed * (v * cos(turned) + u * sin(turned)),

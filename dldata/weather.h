@@ -1,20 +1,20 @@
-/* What a weather model sees of the shallow atmosphere: 20 channels on a regular grid, and their
- * statistics. docs/datasets/weather.md has the table. */
+/* The input of a weather model from the shallow atmosphere: 20 channels on a regular grid, and
+ * their statistics. docs/weather.md has the table. */
 #ifndef DLDATA_WEATHER_H
 #define DLDATA_WEATHER_H
 #include "dldata/atmosphere.h"
 
 enum { WEATHER_CHANNELS = 20 };
-/* A line each: name, what it is, unit. */
+/* One line each: name, description, unit. */
 extern const char *const weather_channel_names[WEATHER_CHANNELS];
 
-/* Rows from 90 degrees north to 90 south, both included; columns of the atmosphere's from longitude
+/* Rows from 90 degrees north to 90 south, both included; the atmosphere's columns, from longitude
  * 0. */
 typedef struct {
     atmosphere *air;
     sphere grid;
-    double *fields;       /* room: [WEATHER_FIELDS][rows][columns] */
-    double *slope[2];     /* of the mountains, eastward and northward */
+    double *fields;       /* a buffer: [WEATHER_FIELDS][rows][columns] */
+    double *slope[2];     /* slope of the mountains, eastward and northward */
     float *land, *height; /* [rows][columns]: 0 to 1; m */
 } weather_view;
 /* Errors: DL_RESOURCE. */

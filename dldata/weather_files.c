@@ -21,8 +21,8 @@ uint64_t weather_bytes(const weather_setup *s) {
            (year_bytes(s) + 8 * points(s) + (1 << 17));
 }
 
-/* A year and its file's image; three tables of harmonics for each of two grids; rows and their
- * waves. */
+/* The memory of a year and its file's image; of three tables of harmonics for each of two grids; of
+ * rows and their waves. */
 uint64_t weather_memory(const weather_setup *s) {
     uint64_t T = (uint64_t)(s->columns - 1) / 3, rows = (3 * T + 4) / 2;
     return year_bytes(s) + 12 * T * T * ((uint64_t)s->rows + rows) +
@@ -35,7 +35,7 @@ typedef struct {
     weather_view view;
     float *year, *latitude, *longitude;
     double dt;
-    int steps; /* of dt, a sample */
+    int steps; /* time steps of dt per sample */
     long long done, all;
     air_budget now;
     weather_watch *watch;
@@ -43,7 +43,7 @@ typedef struct {
     weather_statistics statistics;
 } run;
 
-/* From one sample to the next. */
+/* Advances from one sample to the next. */
 static bool go_on(run *r, dl_error *err) {
     for (int k = 0; k < r->steps; k++) atmosphere_step(&r->air, r->dt);
     r->done++;
@@ -53,7 +53,7 @@ static bool go_on(run *r, dl_error *err) {
 
 typedef struct {
     air_budget first, last;
-    double kinetic, energy, enstrophy; /* means of the samples */
+    double kinetic, energy, enstrophy; /* means over the samples */
 } year_budget;
 
 static bool write_year(run *r, const char *path, double day, const year_budget *b,
@@ -146,7 +146,7 @@ static bool simulate(run *r, dl_output_dir *d, const dl_console *console, dl_err
         return false;
     for (int i = 0; i < spin_up; i++)
         if (!go_on(r, err)) return false;
-    r->air.time = 0; /* but for rounding it is */
+    r->air.time = 0; /* removes rounding errors */
     for (int i = 0; i < s->train_years + s->valid_years; i++)
         if (!simulate_year(r, i, d, console, err)) return false;
     return write_statistics(r, d, err);

@@ -1,5 +1,5 @@
-/* Wind on the grid as vorticity and divergence, the fields by which an atmosphere keeps it. A
- * climate's first state and the tests' known flows begin so. */
+/* Converts wind on the grid to vorticity and divergence, the fields of an atmosphere's state. For a
+ * climate's initial state and for the tests' known flows. */
 #ifndef DLDATA_WIND_H
 #define DLDATA_WIND_H
 #include "dldata/atmosphere.h"
