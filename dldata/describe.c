@@ -57,12 +57,12 @@ static void add_value(statistics *s, double v) {
  * axes before it. */
 static bool measure(const array *a, const axes *x, statistics *s, bool *sampled, dl_error *err) {
     int cut = a->rank - 1;
-    uint64_t inner = 1, outer = 1, behind_channel = 1;
+    uint64_t inner = 1, outer = 1, after_channel = 1;
     while (cut > 0 && inner * a->dims[cut] <= BLOCK_ELEMENTS) inner *= a->dims[cut--];
     uint64_t range = BLOCK_ELEMENTS / (inner ? inner : 1),
              pieces = (a->dims[cut] + range - 1) / range;
     for (int i = 0; i < cut; i++) outer *= a->dims[i];
-    for (int i = x->channel + 1; i < a->rank; i++) behind_channel *= a->dims[i];
+    for (int i = x->channel + 1; i < a->rank; i++) after_channel *= a->dims[i];
     uint64_t blocks = outer * pieces, most = MOST_ELEMENTS / BLOCK_ELEMENTS, stride = 1;
     *sampled = a->count > MOST_ELEMENTS;
     if (*sampled) stride = (blocks / most + 1) | 1; /* odd, so that it covers all channels */
@@ -81,7 +81,7 @@ static bool measure(const array *a, const axes *x, statistics *s, bool *sampled,
         for (int i = 0; i < a->rank; i++) first = first * a->dims[i] + start[i], n *= size[i];
         ok = a->read(a, start, size, v, err);
         for (uint64_t i = 0; ok && i < n; i++)
-            add_value(&s[x->channel < 0 ? 0 : (first + i) / behind_channel % x->channels], v[i]);
+            add_value(&s[x->channel < 0 ? 0 : (first + i) / after_channel % x->channels], v[i]);
     }
     free(v);
     return ok;
@@ -258,8 +258,10 @@ static void put_loaders(dl_buf *text, const array_file *f) {
             "loaders: none in this version; the layout is dali-lowmem's (train_path_npy_*) of the "
             "3-D U-Net\n");
     else
-        dl_puts(text, "loaders: own, as far as the arrays can be read (docs/guide/data.md; with a "
-                      "model's file behind this one the section is proposed)\n");
+        dl_puts(text,
+                "loaders: own, as far as the arrays can be read (docs/data.md; with a model's file "
+                "after this one "
+                "the section is proposed)\n");
 }
 
 static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_buf *text,

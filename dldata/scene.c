@@ -208,10 +208,10 @@ static colour sample(const scene *s, double x, double y) {
                    0.35 * noise(s, 3 * s->noise_wave * x, 3 * s->noise_wave * y);
     colour c = lit(mix(s->ground[0], s->ground[1], level),
                    0.8 + 0.2 * (s->light[0] * x + s->light[1] * y));
-    int behind = s->n_clutter - s->n_before;
-    for (int i = 0; i < behind; i++) put_thing(s, &s->clutter[i], false, x, y, &c);
+    int n_back = s->n_clutter - s->n_before;
+    for (int i = 0; i < n_back; i++) put_thing(s, &s->clutter[i], false, x, y, &c);
     put_thing(s, &s->main, true, x, y, &c);
-    for (int i = behind; i < s->n_clutter; i++) put_thing(s, &s->clutter[i], false, x, y, &c);
+    for (int i = n_back; i < s->n_clutter; i++) put_thing(s, &s->clutter[i], false, x, y, &c);
     return c;
 }
 

@@ -71,7 +71,8 @@ static dl_val method_call(dl_elab *E, const dl_ast *callee, const dl_ast_list *a
     else if (near)
         dl_help(E, "write %s(...)", near);
     else
-        dl_help(E, "%s", package ? package : "functions stand in front, f(x), or behind, x |> f");
+        dl_help(E, "%s",
+                package ? package : "write the function first, f(x), or after the tensor, x |> f");
     return dl_poison();
 }
 
@@ -157,7 +158,7 @@ static dl_val useless_label(dl_elab *E, const dl_ast *label, const dl_ast *name,
     } else {
         dl_bad(E, label->at, DL_DIAG_useless_label, "%s has no parameters that a label could name",
                what);
-        dl_help(E, "put the label behind the layer with parameters");
+        dl_help(E, "put the label after the layer with parameters");
     }
     return dl_poison();
 }
@@ -194,14 +195,14 @@ dl_val dl_apply(dl_elab *E, const dl_ast *e, const dl_val *piped, dl_pipeline *p
     const dl_builtin *b = !call || f || m ? NULL : dl_builtin_find(name->name);
     bool binds = label && (m || (b && b->makes)); /* enc = Enc @enc */
     if (label && !piped && !args && !binds) {
-        dl_bad(E, label->at, DL_DIAG_useless_label, "a label stands behind a layer");
+        dl_bad(E, label->at, DL_DIAG_useless_label, "a label follows a layer");
         dl_help(E,
                 "x |> conv(8, 3) @name; there is no matmul: multiply and add, sum(a * b, over=K)");
         return dl_poison();
     }
     if (!call || (!piped && !args && !binds))
         return dl_bad(E, e->span, DL_DIAG_not_callable,
-                      piped ? "behind '|>' stands a layer, a function or a module"
+                      piped ? "a layer, a function or a module must follow '|>'"
                             : "this cannot be called");
     if (!dl_spend(E, e->span, CALL_WORK)) return dl_poison();
     dl_val v;

@@ -159,8 +159,8 @@ static bool constant_init(dl_elab *E, const dl_ast *e, dl_init_rule *out) {
     const dl_ast *name = e->kind == DL_A_CALL ? e->a : e;
     if (name->kind == DL_A_NAME && dl_dist_find(name->name) &&
         !dl_scope_find(E->scope, name->name)) {
-        dl_bad(E, e->span, DL_DIAG_bad_init,
-               "behind '=' stands a number, and '%s' is a distribution", name->name);
+        dl_bad(E, e->span, DL_DIAG_bad_init, "a number must follow '=', and '%s' is a distribution",
+               name->name);
         dl_help(E, "write ~ instead of =");
         return false;
     }

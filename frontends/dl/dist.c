@@ -27,7 +27,7 @@ bool dl_bad_dist(dl_elab *E, const dl_ast *e, const char *name) {
     if (name)
         dl_bad(E, e->span, DL_DIAG_bad_init, "'%s' is no distribution", name);
     else
-        dl_bad(E, e->span, DL_DIAG_bad_init, "behind '~' stands a distribution");
+        dl_bad(E, e->span, DL_DIAG_bad_init, "a distribution must follow '~'");
     if (near)
         dl_help(E, "did you mean '%s'?", near);
     else

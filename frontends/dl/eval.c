@@ -155,7 +155,7 @@ static bool position(dl_elab *E, const dl_ast *e, dl_axis axis, bool end, int64_
     dl_bad(E, e->span, DL_DIAG_bad_range, "%s=%lld is out of range: %s has size %lld", axis.name,
            (long long)v.i, axis.name, (long long)axis.size);
     if (axis.size > 0 && end)
-        dl_help(E, "a slice ends at %lld at most, behind the last index %lld", (long long)axis.size,
+        dl_help(E, "a slice ends at %lld at most, after the last index %lld", (long long)axis.size,
                 (long long)axis.size - 1);
     else if (axis.size > 0)
         dl_help(E, "indices run from 0 to %lld", (long long)axis.size - 1);
@@ -202,7 +202,7 @@ static dl_val index_tensor(dl_elab *E, const dl_ast *e, dl_val x) {
 static dl_val eval_index(dl_elab *E, const dl_ast *e) {
     if (e->a->kind == DL_A_LABEL) {
         dl_bad(E, e->at, DL_DIAG_bad_label, "a label takes its numbers in braces");
-        dl_help(E, "@blocks.{i}; of a layer's result take parts behind parentheses: (x |> conv(8, "
+        dl_help(E, "@blocks.{i}; put a layer in parentheses to index its result: (x |> conv(8, "
                    "3) @name)[C=0]");
         return dl_poison();
     }
@@ -379,7 +379,7 @@ static dl_val eval_kind(dl_elab *E, const dl_ast *e, const char *variable) {
     case DL_A_ATTR: return eval_attribute(E, e);
     case DL_A_SLICE:
         return dl_bad(E, e->span, DL_DIAG_syntax,
-                      "a slice a:b or a:b:step stands only in brackets behind a value");
+                      "a slice a:b or a:b:step stands only in brackets after a value");
     default: return dl_poison();
     }
 }

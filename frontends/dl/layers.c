@@ -104,9 +104,9 @@ dl_val dl_layer_conv(dl_call *c) {
  * padding at the end. The last *tail elements belong to no window, and are zeros. */
 static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t stride, int64_t pad,
                             int64_t extra, int64_t dilation, int64_t *size, int64_t *hi,
-                            int64_t *behind) {
+                            int64_t *tail) {
     int64_t reach = (kernel - 1) * dilation + 1; /* each factor is below 2^31 */
-    *hi = pad, *behind = 0;
+    *hi = pad, *tail = 0;
     if (extra >= stride && extra < dilation) *hi = pad > extra ? pad - extra : 0;
     if (extra && extra >= stride && extra >= dilation) {
         dl_bad(c->E, c->where, DL_DIAG_bad_window,
@@ -114,14 +114,14 @@ static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t strid
                dilation > 1 ? " or the dilation" : "", (long long)extra, a.name);
         return false;
     }
-    if (extra - (pad - *hi) >= stride) *behind = extra - (pad - *hi) - (stride - 1);
+    if (extra - (pad - *hi) >= stride) *tail = extra - (pad - *hi) - (stride - 1);
     if (__builtin_mul_overflow(a.size - 1, stride, size) ||
         __builtin_add_overflow(*size, reach - 2 * pad + extra, size)) {
         dl_bad(c->E, c->where, DL_DIAG_too_large, "%s=%lld becomes too large", a.name,
                (long long)a.size);
         return false;
     }
-    if (*size > *behind) return true;
+    if (*size > *tail) return true;
     dl_bad(c->E, c->where, DL_DIAG_bad_window,
            "along %s nothing is left: (%lld-1)*%lld - 2*%lld + %lld = %lld", a.name,
            (long long)a.size, (long long)stride, (long long)pad, (long long)(reach + extra),
@@ -133,7 +133,7 @@ static bool transposed_size(dl_call *c, dl_axis a, int64_t kernel, int64_t strid
 /* PyTorch's ConvTranspose: the input gradient of a convolution. */
 dl_val dl_layer_conv_transpose(dl_call *c) {
     dl_val x = c->arg[0];
-    int64_t kernel[3], stride[3], pad[3], hi[3], extra[3], size[3], behind[3], dilation[3], groups;
+    int64_t kernel[3], stride[3], pad[3], hi[3], extra[3], size[3], tail[3], dilation[3], groups;
     if (!dl_call_float(c, &x)) return dl_poison();
     const dl_type *t = &x.t->type;
     int spatial = t->rank - 2;
@@ -145,13 +145,13 @@ dl_val dl_layer_conv_transpose(dl_call *c) {
         return dl_poison();
     for (int i = 0; i < spatial; i++)
         if (!transposed_size(c, t->axis[i + 2], kernel[i], stride[i], pad[i], extra[i], dilation[i],
-                             &size[i], &hi[i], &behind[i]))
+                             &size[i], &hi[i], &tail[i]))
             return dl_poison();
     double fan_in, fan_out;
     dl_val w = conv_weight(c, t, in, out / groups, kernel, &fan_in, &fan_out);
     dl_attr attrs[6];
     int n = window_attrs(attrs, spatial, stride, pad, hi, dilation, groups);
-    for (int i = 0; i < spatial; i++) size[i] -= behind[i];
+    for (int i = 0; i < spatial; i++) size[i] -= tail[i];
     attrs[n++] = dl_attr_ints(DL_ATTR_size, spatial, size);
     dl_val y = dl_tensor_op(c->E, c->where, dl_op_making(DL_TENSOR_X), 2, (dl_val[]){x, w}, n,
                             attrs, NULL);
@@ -159,8 +159,8 @@ dl_val dl_layer_conv_transpose(dl_call *c) {
         const int64_t none = 0;
         dl_attr at[] = {dl_attr_name(DL_ATTR_axis, t->axis[i + 2].name),
                         dl_attr_ints(DL_ATTR_pad_lo, 1, &none),
-                        dl_attr_ints(DL_ATTR_pad_hi, 1, &behind[i])};
-        if (behind[i]) y = dl_tensor_op(c->E, c->where, DL_OP_pad, 1, &y, 3, at, NULL);
+                        dl_attr_ints(DL_ATTR_pad_hi, 1, &tail[i])};
+        if (tail[i]) y = dl_tensor_op(c->E, c->where, DL_OP_pad, 1, &y, 3, at, NULL);
     }
     return add_bias(c, 6, y, t->axis[1].name, out, fan_in, fan_out);
 }

@@ -45,7 +45,7 @@ static void check_params(dl_diags *d, const dl_ast_list *l, bool ordered) {
                           p->name);
         if (ordered && defaults && !p->a)
             dl_report(d, p->span, DL_DIAG_bad_parameter,
-                      "'%s' has no default but stands behind one that has", p->name);
+                      "'%s' has no default but follows one that has", p->name);
         defaults |= p->a != NULL;
     }
     if (l->list.n > 64)

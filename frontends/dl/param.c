@@ -19,7 +19,7 @@ const char *dl_step_path(dl_elab *E, dl_step *step) {
         } else {
             dl_bad(E, step->where, DL_DIAG_unlabelled_layers,
                    "this layer has parameters and needs a label");
-            dl_help(E, "add @name behind it, or assign it alone to a variable");
+            dl_help(E, "add @name after it, or assign it alone to a variable");
         }
         if (p && p->unlabelled++ == 0) p->first = step->where;
     }

@@ -114,11 +114,11 @@ static bool solve(dl_call *c, side *left, const dl_type *t) {
 }
 
 static void print_side(dl_buf *b, const side *s, bool sizes) {
-    bool behind = false;
+    bool further = false;
     for (int g = 0; g < s->groups; g++) {
         if (!s->atoms[g]) continue;
-        if (behind) dl_puts(b, " ");
-        behind = true;
+        if (further) dl_puts(b, " ");
+        further = true;
         if (s->merged[g]) dl_puts(b, "(");
         bool first = true;
         for (int i = 0; i < s->n; i++) {

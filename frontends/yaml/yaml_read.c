@@ -71,7 +71,7 @@ static const char *remedy_of(const reader *r) {
                    ? ": indent with blanks, tabs are not YAML"
                    : ": put what has such a character in front in quotes";
     if (strstr(problem, "mapping values are not allowed"))
-        return ": indent the line as those beside it, or put a value that has ': ' in it in quotes";
+        return ": indent the line as its neighbours, or put a value that has ': ' in it in quotes";
     if (strstr(problem, "did not find expected key"))
         return ": indent the lines of a map alike, and put a value that has quotes in it in quotes "
                "of the "

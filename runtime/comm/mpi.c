@@ -25,7 +25,7 @@ static bool mpi_open(int *rank, int *size, char *error, size_t error_room) {
     int level = 0, failed = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     if (!failed && level < MPI_THREAD_FUNNELED) {
         snprintf(error, error_room,
-                 "this MPI allows no thread beside its own (MPI_THREAD_FUNNELED)");
+                 "this MPI allows no thread in addition to its main one (MPI_THREAD_FUNNELED)");
         return false;
     }
     for (int i = 0; !failed && i < DLR_MPI_CHANNELS; i++) {

@@ -37,14 +37,15 @@ enum { PATH_ROOM = 4096, PLACES = 4 };
 /* The places where that family's module may be: next to the program, where it is installed, in a
  * build directory. False: no such place. */
 static bool place_of(int place, const char *family, char path[PATH_ROOM]) {
-    static const char *const behind[PLACES] = {"", NULL, "/../runtime/comm", "/../../runtime/comm"};
+    static const char *const subfolder[PLACES] = {"", NULL, "/../runtime/comm",
+                                                  "/../../runtime/comm"};
     char self[3000];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;
     char *slash = strrchr(self, '/');
     if (slash) *slash = 0;
-    snprintf(path, PATH_ROOM, "%s%s/dlr_mpi_%s.so", behind[place] ? self : DLR_MODULES,
-             behind[place] ? behind[place] : "", family);
+    snprintf(path, PATH_ROOM, "%s%s/dlr_mpi_%s.so", subfolder[place] ? self : DLR_MODULES,
+             subfolder[place] ? subfolder[place] : "", family);
     return access(path, R_OK) == 0;
 }
 

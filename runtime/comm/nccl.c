@@ -190,7 +190,7 @@ static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_dri
     pthread_condattr_destroy(&monotonic);
     const char *name =
         dl_format(arena, "NCCL %d.%d.%d%s%s", n->version / 10000, n->version / 100 % 100,
-                  n->version % 100, host ? " beside " : "", host ? host->name : "");
+                  n->version % 100, host ? " with " : "", host ? host->name : "");
     b->comm = dlr_comm_new(&table, name, *world, b);
     b->comm->timeout = timeout, b->comm->sharing = world->local_size > 1 ? world->local_size : 1;
     if (host) dlr_comm_set_beside(host, &(dlr_comm_beside){b, host_lost, host_state, host_flight});

@@ -45,9 +45,10 @@ static dlr_nccl_staged *take(dlr_nccl_backend *b, int64_t room, dl_error *err) {
 static bool send(dlr_nccl_backend *b, dlr_nccl_staged *s, dlr_members *g, dl_error *err) {
     const dlr_driver *v = b->v;
     bool in_place = s->c.from == s->c.to;
-    int64_t behind = in_place ? 0 : round_up(s->from);
+    int64_t to_offset = in_place ? 0 : round_up(s->from);
     dlr_collective c = s->c;
-    c.from = (void *)(uintptr_t)s->memory, c.to = (void *)(uintptr_t)(s->memory + (uint64_t)behind);
+    c.from = (void *)(uintptr_t)s->memory,
+    c.to = (void *)(uintptr_t)(s->memory + (uint64_t)to_offset);
     if (s->from) memcpy(s->pinned, s->c.from, (size_t)s->from);
     if (b->after &&
         !(dlr_nccl_cu_ok(b, v->EventRecord(b->before, b->after), "an event", err) &&
@@ -62,7 +63,7 @@ static bool send(dlr_nccl_backend *b, dlr_nccl_staged *s, dlr_members *g, dl_err
     if (ok && s->to)
         ok = dlr_nccl_cu_ok(b,
                             v->MemcpyDtoHAsync(s->pinned + round_up(s->from),
-                                               s->memory + (uint64_t)behind, (size_t)s->to,
+                                               s->memory + (uint64_t)to_offset, (size_t)s->to,
                                                b->stream),
                             "a copy from the device", err);
     ok = ok && dlr_nccl_cu_ok(b, v->EventRecord(s->event, b->stream), "an event", err);

@@ -247,7 +247,7 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
     const dlr_members *g = l ? l->op->group : e->comm->group[0];
     double late = (double)(now - (l ? l->moved : w->device.waiting)) * 1e-9;
     int64_t silent, bound = 2 * (w->ways + 3) * w->tick;
-    int rank = most_silent(e, now, &silent), behind = -1, missing = -1;
+    int rank = most_silent(e, now, &silent), slowest = -1, missing = -1;
     if (bound < w->timeout / 4) bound = w->timeout / 4;
     if (rank >= 0 && silent > bound) {
         blame_silent(e, now, rank, silent, bound, what_of(e));
@@ -256,20 +256,20 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
     for (int m = 0; m < g->n; m++) {
         int r = g->ranks[m];
         if (r == e->rank) continue;
-        if (behind < 0 || w->ranks[r].calls < w->ranks[behind].calls) behind = r;
+        if (slowest < 0 || w->ranks[r].calls < w->ranks[slowest].calls) slowest = r;
         if (missing < 0 && l && l->missing[m] > 0) missing = r;
     }
     char why[160], in[sizeof w->device.what + 40];
-    bool is_behind = behind >= 0 && w->ranks[behind].calls < w->ranks[e->rank].calls;
-    if (!is_behind && missing >= 0) behind = missing;
-    if (is_behind)
+    bool lags = slowest >= 0 && w->ranks[slowest].calls < w->ranks[e->rank].calls;
+    if (!lags && missing >= 0) slowest = missing;
+    if (lags)
         snprintf(why, sizeof why,
                  "it lives, but has started %u collectives and rank %d %u, for %.1f s",
-                 w->ranks[behind].calls, e->rank, w->ranks[e->rank].calls, late);
+                 w->ranks[slowest].calls, e->rank, w->ranks[e->rank].calls, late);
     else
         snprintf(why, sizeof why, "it lives, but nothing of it has come for %.1f s", late);
-    if (l || is_behind)
-        blame(e, behind < 0 ? e->rank : behind, why, what_of(e));
+    if (l || lags)
+        blame(e, slowest < 0 ? e->rank : slowest, why, what_of(e));
     else /* all ranks wait, as far as they report */
         dlr_engine_fail(
             e,
@@ -336,7 +336,7 @@ void dlr_watch_blame_end(dlr_engine *e) {
     dlr_engine_fail(
         e,
         "rank %d has ended its part of the run, but %s: one of the %d ranks %s hangs or is cut off",
-        e->rank, why, n_far ? n_far : w->n - 1, n_far ? "of other machines" : "beside it");
+        e->rank, why, n_far ? n_far : w->n - 1, n_far ? "of other machines" : "of this machine");
 }
 
 static void look(dlr_engine *e, int64_t now) {

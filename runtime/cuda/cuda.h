@@ -197,7 +197,7 @@ void dlr_cuda_end_share(dlr_cuda *c);
 
 /* ---- watch.c ---- */
 /* In a timed run, records an event before or after a collective. */
-void dlr_cuda_mark_collective(dlr_cuda *c, int program, int number, bool behind);
+void dlr_cuda_mark_collective(dlr_cuda *c, int program, int number, bool after);
 void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline);
 /* A copy between pinned host memory and device memory at `offset` from c->memory; it is timed where
  * the next run is. */

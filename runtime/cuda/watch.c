@@ -47,14 +47,14 @@ dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offse
 }
 
 /* Events of collectives follow those between steps: two for each, in its stream. */
-static int event_of(const dlr_cuda *c, int program, int number, bool behind) {
-    return LAUNCHES + dl_plan_nsteps(&c->base.plan->programs.at[program]) + 1 + 2 * number + behind;
+static int event_of(const dlr_cuda *c, int program, int number, bool after) {
+    return LAUNCHES + dl_plan_nsteps(&c->base.plan->programs.at[program]) + 1 + 2 * number + after;
 }
 
 void dlr_cuda_mark_step(dlr_cuda *c, int step) { mark(c, LAUNCHES + step, c->stream); }
 
-void dlr_cuda_mark_collective(dlr_cuda *c, int program, int number, bool behind) {
-    if (c->base.timeline) mark(c, event_of(c, program, number, behind), c->sharer);
+void dlr_cuda_mark_collective(dlr_cuda *c, int program, int number, bool after) {
+    if (c->base.timeline) mark(c, event_of(c, program, number, after), c->sharer);
 }
 
 /* Nanoseconds from the first event. */

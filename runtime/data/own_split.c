@@ -57,7 +57,7 @@ static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, in
     if (s->kind == DLR_SPLIT_RANGE) {
         *low = s->range[part][0], *high = s->range[part][1];
         return *high <= n ||
-               dl_fail(err, DL_INPUT, "data.split.%s: [%lld, %lld] goes behind the %lld of %s",
+               dl_fail(err, DL_INPUT, "data.split.%s: [%lld, %lld] exceeds the %lld of %s",
                        parts[part], (long long)*low, (long long)*high, (long long)n, what);
     }
     int64_t taken = (int64_t)floor(s->fraction[part] * (double)n + 0.5);
@@ -127,15 +127,15 @@ static int by_size(const void *a, const void *b) {
 /* Makes runs of samples whose indices, with every offset, lie in [low, high) and in one file of
  * each array with N: a pair in time does not reach into another file, nor into the other part. */
 static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_error *err) {
-    int64_t before = 0, behind = 0;
+    int64_t before = 0, after = 0;
     DL_ARRAY(int64_t) cuts = {0};
     for (int k = 0; k < w->n; k++) {
         int64_t offset = w->at[k].is_static ? 0 : w->at[k].from.offset;
         if (offset < -before) before = -offset;
-        if (offset > behind) behind = offset;
+        if (offset > after) after = offset;
     }
     dl_push(w->arena, &cuts, low);
-    for (int k = 0; k < w->n && before + behind > 0; k++)
+    for (int k = 0; k < w->n && before + after > 0; k++)
         for (int i = 1; w->at[k].has_samples && i < w->at[k].files.n; i++) {
             int64_t first = w->at[k].files.at[i].first;
             if (first > low && first < high) dl_push(w->arena, &cuts, first);
@@ -144,7 +144,7 @@ static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_erro
     qsort(cuts.at, (size_t)cuts.n, sizeof *cuts.at, by_size);
     for (int i = 0; i + 1 < cuts.n; i++) {
         own_run run = {w->available, cuts.at[i] + before,
-                       cuts.at[i + 1] - cuts.at[i] - before - behind};
+                       cuts.at[i + 1] - cuts.at[i] - before - after};
         if (run.n <= 0) continue;
         dl_push(w->arena, &w->runs, run);
         w->available += run.n;
@@ -152,7 +152,7 @@ static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_erro
     return w->available > 0 ||
            dl_fail(err, DL_INPUT,
                    "data.split.%s: no %lld samples in a row, which the offsets need, in its %lld",
-                   parts[part], (long long)(before + behind + 1), (long long)(high - low));
+                   parts[part], (long long)(before + after + 1), (long long)(high - low));
 }
 
 bool own_count_samples(own *w, dlr_split part, dl_error *err) {

@@ -141,11 +141,11 @@ static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_
     if (!dlr_packing_read(f->packing, f->source, b, DLR_EL_F64, s->values, &reason))
         return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
     if (dlr_source_is_on_paper(f->source)) return true;
-    int64_t n = 1, behind = 1;
+    int64_t n = 1, inner = 1;
     for (int j = 0; j < a->rank; j++) n *= b->count[j];
-    for (int j = a->channel + 1; a->channel >= 0 && j < a->rank; j++) behind *= b->count[j];
+    for (int j = a->channel + 1; a->channel >= 0 && j < a->rank; j++) inner *= b->count[j];
     for (int64_t i = 0; i < n; i++) {
-        int64_t c = a->channel < 0 ? 0 : b->start[a->channel] + i / behind % b->count[a->channel];
+        int64_t c = a->channel < 0 ? 0 : b->start[a->channel] + i / inner % b->count[a->channel];
         double value = s->values[i];
         if (isfinite((float)value)) /* as a sample would have it */
             add(&s->at[c], value);
@@ -161,10 +161,10 @@ enum { MOST_VALUES = 1 << 20 };
  * indices of the axes before it. */
 static bool add_blocks(const sweep *s, const own_file *f, const dlr_block *all, dl_error *err) {
     int rank = s->a->rank, cut = rank - 1;
-    int64_t behind = 1, rows = 1;
-    while (cut > 0 && behind * all->count[cut] <= MOST_VALUES) behind *= all->count[cut--];
+    int64_t inner = 1, rows = 1;
+    while (cut > 0 && inner * all->count[cut] <= MOST_VALUES) inner *= all->count[cut--];
     if (rank == 0) return add_block(s, f, all, err);
-    int64_t range = MOST_VALUES / behind < 1 ? 1 : MOST_VALUES / behind;
+    int64_t range = MOST_VALUES / inner < 1 ? 1 : MOST_VALUES / inner;
     int64_t ranges = (all->count[cut] + range - 1) / range;
     for (int j = 0; j < cut; j++) rows *= all->count[j];
     for (int64_t i = 0; i < rows * ranges; i++) {

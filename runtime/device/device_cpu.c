@@ -141,9 +141,9 @@ static void look_at_scratch(cpu *c, const dlr_guard *g, char *found, size_t size
             c->guarded.base + c->guarded_scratch + DLR_GUARD_BAND + (size_t)t * c->guarded_stride;
         int64_t at = dlr_guard_differs(own - DLR_GUARD_BAND, t ? 0 : DLR_GUARD_BAND);
         if (at >= 0) at -= DLR_GUARD_BAND;
-        int64_t behind = dlr_guard_differs(own + bytes + bytes % 2,
-                                           (int64_t)c->guarded_stride - bytes - bytes % 2);
-        if (at < 0 && behind >= 0) at = bytes + bytes % 2 + behind;
+        int64_t after = dlr_guard_differs(own + bytes + bytes % 2,
+                                          (int64_t)c->guarded_stride - bytes - bytes % 2);
+        if (at < 0 && after >= 0) at = bytes + bytes % 2 + after;
         if (at != -1) dlr_guard_say_scratch(g, at, found, size);
     }
     c->base.zones += threads + 1;

@@ -146,8 +146,8 @@ void dlr_guard_say_canary(const dlr_guard *g, int i, int64_t at, char *text, siz
     int64_t from, to;
     dl_buf b = {0};
     dlr_guard_canary(g, i, &from, &to);
-    bool behind = i == g->n || (i > 0 && at <= to - from - at);
-    const dlr_guard_part *p = &g->parts[behind ? i - 1 : i];
+    bool after = i == g->n || (i > 0 && at <= to - from - at);
+    const dlr_guard_part *p = &g->parts[after ? i - 1 : i];
     put_kernel(&b, g);
     dl_puts(&b, "outside of its arguments, first at ");
     put_part(&b, g, p, from + at - p->place);

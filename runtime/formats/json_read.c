@@ -115,7 +115,7 @@ static bool read_number(reader *r, dlr_json *v) {
     if (n > 1 && *first == '0') return fault(r, "a number with a leading zero");
     if (r->p < r->end && *r->p == '.') {
         r->p++, whole = false;
-        if (digits(r) == 0) return fault(r, "expected a digit behind the decimal point");
+        if (digits(r) == 0) return fault(r, "expected a digit after the decimal point");
     }
     if (r->p < r->end && (*r->p == 'e' || *r->p == 'E')) {
         r->p++, whole = false;
@@ -173,7 +173,7 @@ static bool read_object(reader *r, dlr_json *v, int depth) {
             dlr_json_member m;
             if (!take(r, '"')) return fault(r, "expected a key in quotes");
             if (!(m.key = read_string(r))) return false;
-            if (!take(r, ':')) return fault(r, "expected ':' behind the key");
+            if (!take(r, ':')) return fault(r, "expected ':' after the key");
             if (!read_value(r, &m.value, depth)) return false;
             dl_push(r->arena, &members, m);
         } while (take(r, ','));

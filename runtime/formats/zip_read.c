@@ -50,7 +50,7 @@ static bool read_end64(reader *r) {
     if (u32(locator) != 0x07064b50) return damaged(r, "no zip64 locator where sizes ask for one");
     r->end = u64(locator + 8);
     if (r->end > r->size - END - LOCATOR - END64)
-        return damaged(r, "its zip64 record lies behind the file's end");
+        return damaged(r, "its zip64 record lies after the file's end");
     if (!at(r, r->end, end, END64)) return false;
     if (u32(end) != 0x06064b50 || u32(end + 16) != 0 || u32(end + 20) != 0)
         return damaged(r, "its zip64 record does not begin as one");
@@ -110,7 +110,7 @@ static bool read_wide(const reader *r, const char *name, const unsigned char *ex
 static bool read_local(const reader *r, dlr_zip_entry *e, size_t name_bytes) {
     unsigned char head[LOCAL];
     if (r->at < LOCAL || e->header > r->at - LOCAL)
-        return bad_entry(r, e->name, "starts behind the data's end");
+        return bad_entry(r, e->name, "starts after the data's end");
     if (!at(r, e->header, head, LOCAL)) return false;
     uint64_t names = e->header + LOCAL;
     e->at = names + u16(head + 26) + u16(head + 28);

@@ -51,12 +51,12 @@ static void put_wide(dl_buf *b, uint64_t bytes, uint64_t start) {
 }
 
 bool dlr_zip_end(dlr_zip_writer *z) {
-    dl_buf behind = {0}, wide = {0}, *d = &z->directory;
+    dl_buf trailer = {0}, wide = {0}, *d = &z->directory;
     int size = z->bytes >= WIDE ? 8 : 4;
     uint32_t crc = z->s->crc;
-    put(&behind, 0x08074b50, 4);
-    put(&behind, crc, 4), put(&behind, z->bytes, size), put(&behind, z->bytes, size);
-    bool ok = dlr_st_put(z->s, behind.at, behind.n);
+    put(&trailer, 0x08074b50, 4);
+    put(&trailer, crc, 4), put(&trailer, z->bytes, size), put(&trailer, z->bytes, size);
+    bool ok = dlr_st_put(z->s, trailer.at, trailer.n);
     put_wide(&wide, z->bytes, z->start);
     put(d, 0x02014b50, 4);
     put(d, wide.n ? 45 : 0, 2); /* made by */
@@ -66,7 +66,7 @@ bool dlr_zip_end(dlr_zip_writer *z) {
     dl_putn(d, z->name.at, z->name.n);
     if (wide.n) dl_putn(d, wide.at, wide.n);
     z->n++;
-    dl_buf_free(&behind), dl_buf_free(&wide);
+    dl_buf_free(&trailer), dl_buf_free(&wide);
     return ok;
 }
 

@@ -557,7 +557,7 @@ for text, want in [
         (base.replace("0.2", "elsewhere.npy"), "no input or target has several"),
         (base.replace("x.npy", "{file: one0.npy, offset: 1}"), "offset is of axis N, which it has not"),
         (base.replace("0.2", "[0, 99]").replace("valid", "train: [0, 1], valid"), "have samples in common"),
-        (base.replace("valid: 0.2", "train: [0, 10], valid: [10, 99]"), "goes behind the 20"),
+        (base.replace("valid: 0.2", "train: [0, 10], valid: [10, 99]"), "exceeds the 20"),
 ]:
     config(text)
     faults("field", want)

@@ -150,7 +150,7 @@ static void test_faults(void) {
     check_fault("a: 'x\nb: 1\n", "f.yaml:1:4: error: while scanning a quoted scalar");
     check_fault("a: 1\n b: 2\n",
                 "f.yaml:2:3: error: mapping values are not allowed in this context: indent "
-                "the line as those beside it, or");
+                "the line as its neighbours, or");
     check_fault(
         "a: 'it's'\nb: 2\n",
         "f.yaml:1:8: error: did not find expected key: indent the lines of a map alike, and put");
