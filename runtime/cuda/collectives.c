@@ -99,7 +99,7 @@ static bool make_progress(dlr_cuda *c, dl_error *err) {
 /* NCCL finds no emulated device, and its error would describe a real one. */
 static dlr_comm *open_nccl(const dlr_cuda *c, dlr_comm *host, dl_error *err) {
     const char *named = getenv("DLR_NCCL");
-    if (c->driver != dlr_driver_fake() || (named && *named))
+    if (!dl_target_is_emulated(c->base.plan->target) || (named && *named))
         return dlr_comm_nccl(host, c->driver, c->ordinal, err);
     dl_fail(
         err, DL_USAGE,

@@ -71,7 +71,7 @@ bool dlr_cuda_predict_on(const dl_plan *plan, const char *name, bool emulated,
                          dlr_device_memory *memory, dl_error *err) {
     dlr_cuda c = {0};
     if (!emulated && !parse_ordinal(name, &c.ordinal, err)) return false;
-    c.driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);
+    c.driver = emulated ? dlr_driver_emulated(err) : dlr_driver_open(err);
     return c.driver && find_device(&c, err) && dlr_cuda_predict(&c, plan, memory, err);
 }
 
@@ -445,6 +445,6 @@ dlr_device *dlr_cuda_new(dl_arena *arena, const char *name, bool emulated, dl_er
     c->says = dlr_debugs("driver");
     c->slow = dlr_debugs("launches");
     if (!emulated && !parse_ordinal(name, &c->ordinal, err)) return NULL;
-    c->driver = emulated ? dlr_driver_fake() : dlr_driver_open(err);
+    c->driver = emulated ? dlr_driver_emulated(err) : dlr_driver_open(err);
     return c->driver ? &c->base : NULL;
 }

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/base/search.h"
@@ -114,6 +115,27 @@ static bool load(dlr_driver *d, const char *name, dl_error *err) {
 const dlr_driver *dlr_driver_load(const char *library, dl_error *err) {
     static dlr_driver driver;
     return load(&driver, library, err) ? &driver : NULL;
+}
+
+const dlr_driver *dlr_driver_emulated(dl_error *err) {
+    const char *path = getenv(DLR_CUDA_EMULATOR);
+    if (!path || !*path) {
+        dl_fail(err, DL_RESOURCE,
+                "an emulated CUDA device needs the library that the build of the tests makes: "
+                "set " DLR_CUDA_EMULATOR
+                "=BUILD/tests/emulator/libcuda_emulator.so (docs/gpu.md), or use "
+                "--device=cpu");
+        return NULL;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *address = library ? find(library, "dlr_emulated_driver") : NULL;
+    if (!address) {
+        dl_fail(err, DL_RESOURCE, DLR_CUDA_EMULATOR " names no CUDA emulator: %s", dlerror());
+        return NULL;
+    }
+    const dlr_driver *(*get)(void);
+    memcpy(&get, &address, sizeof get);
+    return get();
 }
 
 static dlr_driver the_driver;

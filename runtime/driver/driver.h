@@ -1,5 +1,5 @@
-/* The CUDA driver as a table of functions: the system's libcuda.so.1, or a fake of it on the CPU
- * (fake.c).
+/* The CUDA driver as a table of functions: the system's libcuda.so.1, or an emulator of it that
+ * tests load.
  *
  * The declarations are our own, of what is used here, as the driver's interface
  * (docs.nvidia.com/cuda/ cuda-driver-api) has it: no CUDA header is needed to build. Names are the
@@ -175,8 +175,8 @@ typedef struct dlr_driver {
 #define FIELD(name, version, arguments) dlr_cu_result(*name) arguments;
     DLR_DRIVER_FUNCTIONS(FIELD, FIELD)
 #undef FIELD
-    /* Details of the last fault in addition to its name; "": none. The driver has none, the fake
-     * does. */
+    /* Details of the last fault in addition to its name; "": none, as always with the real driver.
+     */
     const char *(*Detail)(void);
 } dlr_driver;
 
@@ -186,40 +186,11 @@ const dlr_driver *dlr_driver_open(dl_error *err);
 /* The same of a library of that path, for tests; minimum: as above. */
 const dlr_driver *dlr_driver_load(const char *library, dl_error *err);
 
-/* The CPU's fake: one device of every compute capability (0.0), whose modules are shared objects
- * that run blocks here (ir/plan/plan.h); memory of its own, at addresses that the host cannot use
- * by mistake; streams that do their work in order, when they are waited for, by the host or by
- * another; capture as a list. A launch whose arguments lie outside its memory fails as an illegal
- * address would. */
-const dlr_driver *dlr_driver_fake(void);
-/* Where so many bytes of its memory lie in this process, for what stands in for a library's
- * kernels; NULL: not all of them are the device's. */
-void *dlr_fake_memory(dlr_cu_memory at, size_t bytes);
-/* For tests: what the fake has of memory, and faults to come. */
-typedef struct {
-    size_t memory;     /* bytes that there are for what is allocated; 0: 2^36, also for context and
-                          code */
-    int major, minor;  /* compute capability; 0.0: all of them */
-    int64_t fail_copy; /* that copy, counted from 1, fails as a lost device does; 0: none */
-    unsigned seed;     /* of the order in which threads run */
-    bool no_maps;      /* the table has no TensorMapEncodeTiled, as an older driver's */
-    bool no_images;    /* nor TensorMapEncodeIm2col */
-    int fail_load;     /* what modules do not load with, as those of a newer compiler; 0: they do */
-    bool no_register;  /* MemHostRegister fails, as where a process may lock little memory */
-    bool hasty;        /* streams that nobody waits for run ahead as far as their waits let them,
-                          before the one that is waited for; else each does only what is waited
-                          for */
-    /* not NULL: what a launch takes by events, and all else takes nothing */
-    int64_t (*launch_ns)(const char *function, unsigned grid);
-} dlr_fake_options;
-void dlr_fake_set(dlr_fake_options options);
-/* How many streams, events, modules, graphs and pieces of memory nobody had given back when the
- * context went that they were in, and the device was well. */
-int dlr_fake_lost(void);
-/* The device's work since then, in the order in which it was done, a letter each: 'i' a copy in,
- * from the host; 'o' one out, to the host; 'w' one within the device; 'g' a graph, whose launches
- * are not listed; 'l' a launch. The first few hundred. */
-const char *dlr_fake_journal(void);
+/* An emulated driver: a table that the library named by the environment variable DLR_CUDA_EMULATOR
+ * returns by its function `const dlr_driver *dlr_emulated_driver(void)`. Tests have such a library
+ * (tests/emulator). Errors (DL_RESOURCE): the variable is not set, or names no such library. */
+#define DLR_CUDA_EMULATOR "DLR_CUDA_EMULATOR"
+const dlr_driver *dlr_driver_emulated(dl_error *err);
 
 /* "CUDA_ERROR_OUT_OF_MEMORY (out of memory)", and what Detail says. */
 void dlr_driver_say(const dlr_driver *driver, dlr_cu_result result, char *text, size_t size);

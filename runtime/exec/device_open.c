@@ -18,10 +18,10 @@ static dlr_device *new_device(dl_arena *arena, const dl_plan *plan, const char *
         return NULL;
     }
     if (starts(plan->target, "cuda:")) {
-        bool fake = dl_target_is_emulated(plan->target);
-        if (!name || (fake ? strcmp(name, "cuda:emulated") == 0
-                           : starts(name, "cuda") && strcmp(name, "cuda:emulated") != 0))
-            return dlr_cuda_new(arena, name, fake, err);
+        bool emulated = dl_target_is_emulated(plan->target);
+        if (!name || (emulated ? strcmp(name, "cuda:emulated") == 0
+                               : starts(name, "cuda") && strcmp(name, "cuda:emulated") != 0))
+            return dlr_cuda_new(arena, name, emulated, err);
         dl_fail(err, DL_USAGE, "a plan for %s does not run on the device %s", plan->target, name);
         return NULL;
     }

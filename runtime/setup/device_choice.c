@@ -63,7 +63,7 @@ const char *dl_device_of_rank(dl_arena *arena, const char *device, const dlr_wor
 const dlr_driver *dl_device_driver(const char *device, int *ordinal, dl_error *err) {
     bool emulated = strcmp(device, "cuda:emulated") == 0;
     *ordinal = !emulated && device[4] ? atoi(device + 5) : 0;
-    return emulated ? dlr_driver_fake() : dlr_driver_open(err);
+    return emulated ? dlr_driver_emulated(err) : dlr_driver_open(err);
 }
 
 static bool mismatch(const char *target, const char *device, dl_error *err) {

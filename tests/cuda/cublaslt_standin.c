@@ -1,4 +1,4 @@
-/* A library of the shape of libcublasLt.so.13 on the driver's fake: what it does it does as host
+/* A library of the shape of libcublasLt.so.13 on the emulated driver: what it does it does as host
  * functions in the stream that it was given, which can be captured. It is stricter than cuBLASLt:
  * an algorithm is of one problem only, every byte that a product reads and writes must lie in the
  * device's memory, addresses be multiples of 16 and the workspace's of 256, and it knows those

@@ -1,4 +1,4 @@
-/* A library of the shape of libcudnn.so.9's backend on the driver's fake: what it does it does as
+/* A library of the shape of libcudnn.so.9's backend on the emulated driver: what it does it does as
  * host functions in the stream of its handle, which can be captured. It is stricter than cuDNN:
  * every attribute must be one of its descriptor's, of its type, set before the end and only then;
  * every byte that a plan reads and writes must lie in the device's memory, at the alignment that

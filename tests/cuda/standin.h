@@ -1,23 +1,18 @@
-/* What stand-ins of CUDA's libraries have of the program that loads them: the driver's fake and its
- * memory; and what they keep for good. */
+/* For stand-ins of CUDA's libraries: the emulated driver and its memory, and allocations that are
+ * kept until the process ends. */
 #ifndef TESTS_CUDA_STANDIN_H
 #define TESTS_CUDA_STANDIN_H
-#include <dlfcn.h>
 #include <stdlib.h>
 
-#include "runtime/driver/driver.h"
+#include "tests/emulator/cuda_emulator.h"
 
-/* NULL: the program has none. */
+/* NULL: there is no emulator. */
 static inline const dlr_driver *driver(void) {
-    static const dlr_driver *(*get)(void);
-    if (!get) *(void **)&get = dlsym(RTLD_DEFAULT, "dlr_driver_fake");
-    return get ? get() : NULL;
+    return find_emulator() ? find_emulator()->driver() : NULL;
 }
-/* The device's memory, or NULL: not all of it is there. */
+/* The address of so many bytes of device memory, or NULL: they are not all the device's. */
 static inline void *memory(uint64_t at, size_t bytes) {
-    static void *(*get)(uint64_t, size_t);
-    if (!get) *(void **)&get = dlsym(RTLD_DEFAULT, "dlr_fake_memory");
-    return get ? get(at, bytes) : NULL;
+    return find_emulator() ? find_emulator()->memory(at, bytes) : NULL;
 }
 /* An environment variable as a number. */
 static inline long number(const char *name, long otherwise) {

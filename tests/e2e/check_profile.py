@@ -1,4 +1,4 @@
-"""dlrun --profile: the trace and the table of some steps, on the CPU and through the device's fake; system D's switches.
+"""dlrun --profile: the trace and the table of some steps, on the CPU and through the emulated device; system D's switches.
 
 check_profile.py DLRUN     from the project's root; needs nothing but Python's own library, and a C compiler
 """
@@ -218,7 +218,7 @@ def test_ranges():
 
 
 def test_device():
-    """Through the device's fake: events instead of the host's clock, copies, the same bits."""
+    """Through the emulated device: events instead of the host's clock, copies, the same bits."""
     plain = run("device", "--device=cuda:emulated", samples=8)
     if "C++" in plain.stderr and plain.returncode == 5:
         print("no C++ compiler: the device's profile is not checked")

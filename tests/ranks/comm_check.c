@@ -15,6 +15,7 @@
 #include "ir/base/hash.h"
 #include "runtime/base/convert.h"
 #include "runtime/comm/comm_device.h"
+#include "tests/emulator/cuda_emulator.h"
 
 static atomic_int passed, failed;
 
@@ -395,7 +396,7 @@ static bool run_nccl(dlr_comm *host, bool emulated) {
     dl_error err = {0};
     int rank = dlr_comm_world(host).rank;
     EXPECT(dlr_comm_group(host, 1, &rank, &err) == 1);
-    const dlr_driver *driver = emulated ? dlr_driver_fake() : dlr_driver_open(&err);
+    const dlr_driver *driver = emulated ? emulator()->driver() : dlr_driver_open(&err);
     dlr_comm *comm =
         driver ? dlr_comm_nccl(host, driver, emulated ? 0 : dlr_comm_world(host).local_rank, &err)
                : NULL;

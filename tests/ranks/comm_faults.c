@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "runtime/comm/comm_device.h"
+#include "tests/emulator/cuda_emulator.h"
 
 enum { COUNT = 100000, STEPS = 60, FAULT = 20 };
 
@@ -75,7 +76,7 @@ int main(int argc, char **argv) {
         _exit(err.code);
     }
     dlr_comm *host = comm;
-    if (argc > 4 && !(comm = dlr_comm_nccl(host, dlr_driver_fake(), 0, &err))) lost(host, &err);
+    if (argc > 4 && !(comm = dlr_comm_nccl(host, emulator()->driver(), 0, &err))) lost(host, &err);
     float *x = calloc(COUNT, sizeof *x);
     for (int step = 0; step < STEPS; step++) {
         if (step == FAULT && !strcmp(how, "done"))

@@ -1,4 +1,4 @@
-/* A library of the shape of libnccl.so.2 for ranks of one machine on the driver's fake: shared
+/* A library of the shape of libnccl.so.2 for ranks of one machine on the emulated driver: shared
  * memory in /dev/shm, sums in the order of the ranks. What it does it does as host functions in the
  * stream that it was given, which can be captured. It is stricter than NCCL: communicators that do
  * not block do nothing until they were asked after, addresses must lie in the device's memory, and

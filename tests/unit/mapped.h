@@ -1,5 +1,5 @@
 /* Texts whose contractions are made by a way that tensor maps feed, as plans of their own: through
- * the plan's file, over the driver's fake, in captured graphs, beside the interpreter. What
+ * the plan's file, over the emulated driver, in captured graphs, beside the interpreter. What
  * test_cuda_maps.c and test_cuda_images.c share. */
 #ifndef DL_TEST_MAPPED_H
 #define DL_TEST_MAPPED_H
@@ -9,7 +9,7 @@
 #include "compiler/cuda/cuda.h"
 #include "compiler/session.h"
 #include "ir/interp/interp.h"
-#include "runtime/driver/driver.h"
+#include "tests/emulator/cuda_emulator.h"
 #include "tests/unit/compiled.h"
 #include "tests/unit/random_numbers.h"
 
@@ -111,8 +111,8 @@ static inline void mapped_free(mapped_numbers *all) {
     free(all->want);
 }
 
-/* How many numbers of the plan's output "y" are wrong, run twice over the fake: captured, or launch
- * by launch; -1: it fails, as err says. */
+/* How many numbers of the plan's output "y" are wrong, run twice over the emulator: captured, or
+ * launch by launch; -1: it fails, as err says. */
 static inline int64_t mapped_wrong(const dl_plan *p, const mapped_numbers *all, dl_error *err) {
     dlr_exec *exec = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, err);
     if (!exec) return -1;
@@ -126,7 +126,9 @@ static inline int64_t mapped_wrong(const dl_plan *p, const mapped_numbers *all, 
         wrong += !((double)y[i] == all->want[i] || (isnan(y[i]) && isnan(all->want[i])));
     free(y);
     dlr_exec_close(exec);
-    if (!ok) dlr_fake_set((dlr_fake_options){0}); /* as in another process: a fault lasts for one */
+    if (!ok)
+        emulator()->set(
+            (cuda_emulator_options){0}); /* as in another process: a fault lasts for one */
     return wrong;
 }
 

@@ -1,8 +1,9 @@
 /* Kernels whose product a library makes: which kernels those are and in which forms, each form and
- * each algorithm beside the interpreter, over the driver's fake and stand-ins of cuBLASLt and
+ * each algorithm beside the interpreter, over the emulated driver and stand-ins of cuBLASLt and
  * cuDNN; what a plan with such calls is refused for. */
 #include "tests/cache.h"
 #include "tests/check.h"
+#include "tests/emulator/cuda_emulator.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -558,7 +559,7 @@ int main(void) {
     if (!test_cache(dir)) return 1;
     CHECK(dlr_library_find(DL_LIBRARY_CUBLASLT, true, &err) == 130100 &&
               dlr_library_find(DL_LIBRARY_CUDNN, true, &err) == 92600 &&
-              dlr_libraries_begin(&here, dlr_driver_fake(), 0, 3, &err) && here.opened[0] &&
+              dlr_libraries_begin(&here, emulator()->driver(), 0, 3, &err) && here.opened[0] &&
               here.opened[1],
           "%s %s %s", err.message, here.why[0].message, here.why[1].message);
     test_text();

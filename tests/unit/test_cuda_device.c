@@ -1,6 +1,6 @@
-/* The CUDA device over the driver's fake, on a plan made by hand whose object is what the emulation
- * makes of a source: kernels that run when they are launched (ir/plan/plan.h); and the errors of
- * finding a driver. */
+/* The CUDA device over the emulated driver, on a plan made by hand whose object is what the
+ * emulation makes of a source: kernels that run when they are launched (ir/plan/plan.h); and the
+ * errors of finding a driver. */
 #include "tests/check.h"
 
 #include <math.h>
@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint/tensors.h"
-#include "runtime/driver/driver.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/not_finite.h"
 #include "runtime/exec/state.h"
+#include "tests/emulator/cuda_emulator.h"
 #include "tests/unit/plan_fixture.h"
 
 /* Kernels here take where they run from globals of the object, and fail by setting a text. */
@@ -258,10 +258,10 @@ static void test_memory(dl_plan *p) {
 }
 
 static void test_opening(dl_plan *p) {
-    dlr_fake_set((dlr_fake_options){.memory = 10000});
+    emulator()->set((cuda_emulator_options){.memory = 10000});
     expect_open(p, NULL, DL_RESOURCE, "weights");
     expect_open(p, NULL, DL_RESOURCE, "most at once touches kernel 'scale' (m.dl:1)");
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
     expect_open(p, "cpu", DL_USAGE, "does not run on the device cpu");
     expect_open(p, "cuda:0", DL_USAGE, "does not run on the device cuda:0");
     static const struct {
@@ -275,21 +275,22 @@ static void test_opening(dl_plan *p) {
                    {"cuda:sm_100:emulated", 9, 0, false},  {"cuda:sm_100:emulated", 0, 0, true}};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         p->target = devices[i].target;
-        dlr_fake_set((dlr_fake_options){.major = devices[i].major, .minor = devices[i].minor});
+        emulator()->set(
+            (cuda_emulator_options){.major = devices[i].major, .minor = devices[i].minor});
         if (devices[i].runs)
             dlr_exec_close(open_exec(p));
         else
             expect_open(p, NULL, DL_RESOURCE, "compute capability");
     }
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
     p->target = "cuda:sm_90a:emulated";
-    dlr_fake_set((dlr_fake_options){.fail_load = DLR_CU_INVALID_IMAGE});
+    emulator()->set((cuda_emulator_options){.fail_load = DLR_CU_INVALID_IMAGE});
     expect_open(
         p, NULL, DL_INPUT,
         "its driver is of CUDA 12.4, and takes code of NVRTC 12 or older (scripts/install-nvrtc");
-    dlr_fake_set((dlr_fake_options){.fail_load = DLR_CU_OUT_OF_MEMORY});
+    emulator()->set((cuda_emulator_options){.fail_load = DLR_CU_OUT_OF_MEMORY});
     expect_open(p, NULL, DL_RESOURCE, "no memory for the plan's object 0");
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
     p->kernels.at[0].symbol = "another";
     expect_open(p, NULL, DL_INPUT, "no function another_0");
     p->kernels.at[0].symbol = "scale";
@@ -331,8 +332,8 @@ static void test_fault(const dl_plan *p) {
     dlr_exec_close(e);
 
     expect_open(p, NULL, DL_RESOURCE,
-                "no context: ");         /* the device is of no use to this process any more */
-    dlr_fake_set((dlr_fake_options){0}); /* as in another one */
+                "no context: "); /* the device is of no use to this process any more */
+    emulator()->set((cuda_emulator_options){0}); /* as in another one */
     e = open_exec(p);
     if (!e) return;
     put(e, 1000);
@@ -342,7 +343,7 @@ static void test_fault(const dl_plan *p) {
     CHECK(!dlr_exec_check(e, &err) && strstr(err.message, "check_0"), "%s", err.message);
     dlr_exec_close(e);
 
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
     e = open_exec(p);
     if (!e) return;
     put(e, 1), dlr_exec_run(e, 2, NULL);
@@ -353,9 +354,9 @@ static void test_fault(const dl_plan *p) {
           "%s", err.message);
     CHECK(isnan(got[7]));
     dlr_exec_close(e);
-    CHECK(dlr_driver_fake()->DevicePrimaryCtxRelease(0) == DLR_CU_INVALID_CONTEXT,
+    CHECK(emulator()->driver()->DevicePrimaryCtxRelease(0) == DLR_CU_INVALID_CONTEXT,
           "a device that failed holds no context");
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
 
     setenv("DLR_DEBUG", "launches", 1);
     e = open_exec(p);
@@ -368,14 +369,14 @@ static void test_fault(const dl_plan *p) {
           err.message);
     dlr_exec_close(e);
 
-    dlr_fake_set((dlr_fake_options){.fail_copy = 3});
+    emulator()->set((cuda_emulator_options){.fail_copy = 3});
     e = open_exec(p);
     if (e) put(e, 1), dlr_exec_run(e, 0, NULL), put(e, 1), dlr_exec_run(e, 0, NULL);
     err = (dl_error){0};
     CHECK(e && isnan(dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL))));
     CHECK(e && !dlr_exec_check(e, &err) && strstr(err.message, "ECC"), "%s", err.message);
     dlr_exec_close(e);
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
 }
 
 /* What the host asked for wrongly is no kernel's fault, and the device is not begun anew to look
@@ -408,11 +409,11 @@ static void test_not_finite(const dl_plan *p) {
     dlr_exec_close(e);
 }
 
-/* ---- the fake itself is strict ---- */
+/* ---- the emulator is strict ---- */
 
 /* A thread that has not made the context its own. */
 static void *use_foreign(void *of) {
-    const dlr_driver *v = dlr_driver_fake();
+    const dlr_driver *v = emulator()->driver();
     dlr_cu_memory at;
     dlr_cu_result *r = of;
     *r = v->MemAlloc(&at, 64);
@@ -420,7 +421,7 @@ static void *use_foreign(void *of) {
 }
 
 static void test_contexts(void) {
-    const dlr_driver *v = dlr_driver_fake();
+    const dlr_driver *v = emulator()->driver();
     dlr_cu_context context, again = NULL;
     dlr_cu_memory at;
     dlr_cu_result elsewhere = 0;
@@ -441,12 +442,12 @@ static void test_contexts(void) {
 
 /* The device's context, this thread's. */
 static const dlr_driver *begin_driver(void) {
-    const dlr_driver *v = dlr_driver_fake();
+    const dlr_driver *v = emulator()->driver();
     dlr_cu_context context;
     return v->DevicePrimaryCtxRetain(&context, 0) == 0 && v->CtxSetCurrent(context) == 0 ? v : NULL;
 }
 
-static void test_fake(void) {
+static void test_emulator(void) {
     const dlr_driver *v = begin_driver();
     CHECK(v);
     if (!v) return;
@@ -496,10 +497,10 @@ static void test_neighbours(void) {
     bool ok = v && v->StreamCreate(&s, 0) == 0;
     for (int i = 0; i < BLOCKS; i++) ok = ok && v->MemAlloc(&device[i], PAGE) == 0;
     for (int i = 0; i < BLOCKS; i++) ok = ok && v->MemAllocHost(&pinned[i], PAGE) == 0;
-    /* the fake's lists are no longer in the order of addresses, whichever that was */
+    /* the emulator's lists are no longer in the order of addresses, whichever that was */
     ok = ok && v->MemFree(device[0]) == 0 && v->MemAlloc(&device[0], PAGE) == 0;
     ok = ok && v->MemFreeHost(pinned[0]) == 0 && v->MemAllocHost(&pinned[0], PAGE) == 0;
-    CHECK(ok, "memory of the fake's");
+    CHECK(ok, "memory of the emulator's");
     if (!ok) return;
     for (int i = 0; i < BLOCKS; i++) {
         for (int k = 0; k < BLOCKS; k++) touching += pinned[i] == (char *)pinned[k] + PAGE;
@@ -603,10 +604,10 @@ int main(void) {
     test_asked_wrongly(p);
     test_not_finite(p);
     test_contexts();
-    test_fake();
+    test_emulator();
     test_neighbours();
     test_drivers(p->arena);
     dl_arena_free(p->arena);
-    CHECK(dlr_fake_lost() == 0, "%d things not given back", dlr_fake_lost());
+    CHECK(emulator()->lost() == 0, "%d things not given back", emulator()->lost());
     return dl_test_end();
 }

@@ -1,15 +1,15 @@
-/* Batches on their way to a device, over the driver's fake: the order between its streams is what
+/* Batches on their way to a device, over the emulated driver: the order between its streams is what
  * events say and no more, in both of the worst cases; and in both a run ahead of its results sees
  * each batch whole, which is copied while the step before it is still to be made. */
 #include "tests/check.h"
 
 #include "runtime/checkpoint/tensors.h"
-#include "runtime/driver/driver.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/state.h"
+#include "tests/emulator/cuda_emulator.h"
 #include "tests/unit/plan_fixture.h"
 
-/* ---- the fake ---- */
+/* ---- the emulator ---- */
 
 enum { PAGE = 4096 };
 
@@ -29,7 +29,7 @@ static void *pinned(const dlr_driver *v) {
 }
 
 static bench open_bench(void) {
-    bench b = {.v = dlr_driver_fake()};
+    bench b = {.v = emulator()->driver()};
     const dlr_driver *v = b.v;
     dlr_cu_context context;
     CHECK(v->DevicePrimaryCtxRetain(&context, 0) == 0 && v->CtxSetCurrent(context) == 0 &&
@@ -54,7 +54,7 @@ static void close_bench(bench *b) {
 
 /* Two batches through one stage, with or without the waits; whether both came through whole. */
 static bool passes(bool hasty, bool waits_arrived, bool waits_emptied) {
-    dlr_fake_set((dlr_fake_options){.hasty = hasty});
+    emulator()->set((cuda_emulator_options){.hasty = hasty});
     bench b = open_bench();
     const dlr_driver *v = b.v;
     bool ok = true;
@@ -76,7 +76,7 @@ static bool passes(bool hasty, bool waits_arrived, bool waits_emptied) {
         whole = whole && b.out[0] == 1 + i && b.out[PAGE - 1] == 1 + i;
     }
     close_bench(&b);
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
     return whole;
 }
 
@@ -88,7 +88,7 @@ static void test_order(void) {
 
 /* A wait is for the event as it was recorded when it was asked for; others' errors. */
 static void test_waits(void) {
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
     bench b = open_bench();
     const dlr_driver *v = b.v;
     dlr_cu_graph graph;
@@ -123,7 +123,7 @@ static void note_beside(void *to) { strcat(to, "s"); }
  * feeder one between. */
 static const char *forked(bool hasty, bool joins, dlr_cu_result *ended) {
     static char text[64];
-    dlr_fake_set((dlr_fake_options){.hasty = hasty});
+    emulator()->set((cuda_emulator_options){.hasty = hasty});
     bench b = open_bench();
     const dlr_driver *v = b.v;
     dlr_cu_graph graph = NULL;
@@ -147,7 +147,7 @@ static const char *forked(bool hasty, bool joins, dlr_cu_result *ended) {
               !*text && v->StreamSynchronize(b.stream) == 0 && v->GraphExecDestroy(exec) == 0);
     CHECK(v->StreamSynchronize(b.feeder) == 0, "which no longer captures");
     close_bench(&b);
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
     return text;
 }
 
@@ -180,8 +180,8 @@ static void test_rows(void) {
     CHECK(memcmp(b.out, want, sizeof want) == 0 && b.out[sizeof want] != 27);
     rows.to.device = b.input[0] + PAGE - 11;
     CHECK(v->Memcpy2DAsync(&rows, b.stream) == DLR_CU_INVALID_VALUE, "a byte behind the end");
-    CHECK(dlr_fake_memory(b.stage, PAGE) && !dlr_fake_memory(b.stage + 1, PAGE) &&
-          !dlr_fake_memory(64, 1));
+    CHECK(emulator()->memory(b.stage, PAGE) && !emulator()->memory(b.stage + 1, PAGE) &&
+          !emulator()->memory(64, 1));
     close_bench(&b);
 }
 
@@ -243,7 +243,7 @@ static dlr_exec *open_exec(const dl_plan *p) {
 static void test_ahead(const dl_plan *p, bool hasty) {
     enum { STEPS = 9 };
     dl_error err = {0};
-    dlr_fake_set((dlr_fake_options){.hasty = hasty});
+    emulator()->set((cuda_emulator_options){.hasty = hasty});
     dlr_exec *e = open_exec(p);
     if (!e) return;
     dlr_view loss = dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL);
@@ -276,12 +276,12 @@ static void test_ahead(const dl_plan *p, bool hasty) {
 /* The second batch is on the device when the first step is made: nothing but the first holds its
  * copy back. */
 static void test_overlap(const dl_plan *p) {
-    dlr_fake_set((dlr_fake_options){.hasty = true});
+    emulator()->set((cuda_emulator_options){.hasty = true});
     dlr_exec *e = open_exec(p);
     if (!e) return;
     for (int i = 0; i < 2; i++) put(e, i), dlr_exec_start(e, 0);
     dlr_exec_take(e), dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
-    const char *done = dlr_fake_journal(), *first = strchr(done, 'g');
+    const char *done = emulator()->journal(), *first = strchr(done, 'g');
     int copies = 0;
     for (const char *at = done; at < first; at++) copies += *at == 'i';
     CHECK(first && copies == 4, "before the first step: %s", done);
@@ -297,13 +297,13 @@ static void test_memory(const dl_plan *p) {
     int64_t peak = dl_plan_peak(p, 4);
     CHECK(stage >= NX * 4 + NT * 4 && dl_plan_staged(&cpu) == 0 &&
           peak == dl_plan_peak(&cpu, 4) + stage);
-    dlr_fake_set((dlr_fake_options){.memory = (size_t)peak});
+    emulator()->set((cuda_emulator_options){.memory = (size_t)peak});
     dlr_exec_close(open_exec(p));
-    dlr_fake_set((dlr_fake_options){.memory = (size_t)peak - 1});
+    emulator()->set((cuda_emulator_options){.memory = (size_t)peak - 1});
     dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err);
     CHECK(!e && strstr(err.message, "for the batch that comes next"), "%s", err.message);
     dlr_exec_close(e);
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
 }
 
 int main(void) {
@@ -318,6 +318,6 @@ int main(void) {
     test_overlap(p);
     test_memory(p);
     dl_arena_free(p->arena);
-    CHECK(dlr_fake_lost() == 0, "%d things not given back", dlr_fake_lost());
+    CHECK(emulator()->lost() == 0, "%d things not given back", emulator()->lost());
     return dl_test_end();
 }

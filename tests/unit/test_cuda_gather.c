@@ -15,8 +15,8 @@
 #include "runtime/data/picture.h"
 #include "runtime/data/rotate.h"
 #include "runtime/data/statistics.h"
-#include "runtime/driver/driver.h"
 #include "runtime/train/feed.h"
+#include "tests/emulator/cuda_emulator.h"
 #include "tests/unit/plan_fixture.h"
 
 enum { N = DLR_ROTATIONS, C = 5, S = 7, CROP = C * S * S * S, H = 6, W = 9, PICTURE = 3 * H * W };
@@ -181,7 +181,7 @@ static char *bytes_of(dlr_exec *e, const dl_plan *p, int i) {
 static void test_bits(const dl_plan *p, bool hasty) {
     dl_error err = {0};
     dlr_feed feed;
-    dlr_fake_set((dlr_fake_options){.hasty = hasty});
+    emulator()->set((cuda_emulator_options){.hasty = hasty});
     dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 2}, &err);
     CHECK(e && dlr_exec_gathers(e) && dlr_feed_open(&feed, e, &arrays, &err), "%s", err.message);
     if (!e) return;
@@ -204,7 +204,7 @@ static void test_bits(const dl_plan *p, bool hasty) {
     }
     CHECK(dlr_exec_check(e, &err), "%s", err.message);
     dlr_exec_close(e);
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
 }
 
 /* ---- where they lie ---- */
@@ -249,14 +249,14 @@ static void test_ring(const dl_plan *p) {
     char page[64];
     CHECK(comes_whole(p, true), "batches that lie in the ring");
     CHECK(!comes_whole(p, false), "a batch that is still on its way is overwritten");
-    dlr_fake_set((dlr_fake_options){.no_register = true});
+    emulator()->set((cuda_emulator_options){.no_register = true});
     dlr_exec *e = dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err);
     CHECK(e && !dlr_exec_pin(e, page, sizeof page, &err) && strstr(err.message, "cannot be pinned"),
           "%s", err.message);
     err = (dl_error){0};
     CHECK(dlr_exec_check(e, &err), "the device goes on: %s", err.message);
     dlr_exec_close(e);
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
 }
 
 /* ---- who can ---- */
@@ -324,7 +324,7 @@ static void test_held(const dl_plan *all, const char *folder) {
     CHECK(store.bytes == (((N - 1) * H * W + 63) & ~63), "the training part alone: %lld",
           (long long)store.bytes);
     for (int fits = 0; fits < 2; fits++) {
-        dlr_fake_set((dlr_fake_options){
+        emulator()->set((cuda_emulator_options){
             .memory = fits ? 0 : (size_t)dl_plan_round(one.arena_bytes) + 20000});
         dlr_exec *e = dlr_exec_open(&one, (dlr_exec_options){.threads = 1}, &err);
         CHECK(e && dlr_feed_open(&feed, e, &takes, &err), "%s", err.message);
@@ -338,7 +338,7 @@ static void test_held(const dl_plan *all, const char *folder) {
         err = (dl_error){0};
     }
     dlr_dataset_close(d);
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
 }
 
 int main(void) {
@@ -357,6 +357,6 @@ int main(void) {
         dl_arena_free(p->arena);
     }
     CHECK(dl_remove_tree(folder, &err), "%s", err.message);
-    CHECK(dlr_fake_lost() == 0, "%d things not given back", dlr_fake_lost());
+    CHECK(emulator()->lost() == 0, "%d things not given back", emulator()->lost());
     return p ? dl_test_end() : 77;
 }

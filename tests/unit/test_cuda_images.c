@@ -3,6 +3,7 @@
  * way; maps that are refused, and maps that tell other pixels, which are found. Exit 77 (skip)
  * without a C++ compiler. */
 #include "compiler/cuda/nvrtc.h"
+#include "tests/emulator/cuda_emulator.h"
 #include "tests/unit/mapped.h"
 
 typedef enum { FORWARD, BY_IMAGE, BY_WEIGHT } direction;
@@ -640,12 +641,12 @@ static void test_old_driver(const dl_target *t) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     dl_plan *p = mapped_plan(arena, text_of(arena, &plain), t, true);
-    dlr_fake_set((dlr_fake_options){.no_images = true});
+    emulator()->set((cuda_emulator_options){.no_images = true});
     dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err) : NULL;
     CHECK(!exec && err.code == DL_RESOURCE && strstr(err.message, "cuTensorMapEncodeIm2col"), "%s",
           err.message);
     dlr_exec_close(exec);
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
     dl_arena_free(arena);
 }
 

@@ -1,9 +1,10 @@
 /* Products whose operands come by tensor maps, as plans of their own: described in the plan,
- * through its file, made when it is loaded, launched in captured graphs over the driver's fake;
+ * through its file, made when it is loaded, launched in captured graphs over the emulated driver;
  * beside the interpreter, at random sizes. What is refused: maps that no driver makes, a driver
  * that makes none, code that takes other arguments. */
 #include "compiler/cuda/nvrtc.h"
 #include "ir/plan/cubin.h"
+#include "tests/emulator/cuda_emulator.h"
 #include "tests/unit/mapped.h"
 
 /* y = x v, for each of a batch of `b`; which of them lie along the terms. `shared`: v is one for
@@ -106,12 +107,12 @@ static void test_old_driver(const dl_target *t) {
     dl_arena *arena = dl_arena_new(NULL);
     dl_error err = {0};
     dl_plan *p = plan_of(arena, &square, t, true);
-    dlr_fake_set((dlr_fake_options){.no_maps = true});
+    emulator()->set((cuda_emulator_options){.no_maps = true});
     dlr_exec *exec = p ? dlr_exec_open(p, (dlr_exec_options){.threads = 1}, &err) : NULL;
     CHECK(!exec && err.code == DL_RESOURCE && strstr(err.message, "cuTensorMapEncodeTiled"), "%s",
           err.message);
     dlr_exec_close(exec);
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
     dl_target without = *t;
     without.has_maps = false;
     p = plan_of(arena, &square, &without, true);

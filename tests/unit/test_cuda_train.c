@@ -1,5 +1,5 @@
 /* Whole runs through the CUDA device: a model compiled for this CPU, its objects made into emulated
- * ones, so that a launch on the driver's fake runs the CPU's units. What a run writes must be, to
+ * ones, so that a launch on the emulated driver runs the CPU's units. What a run writes must be, to
  * the bit, what the CPU's writes: weights, points, checkpoints, a run that went on; the same of
  * `dlc verify`'s parts; and a step must be one graph, that nobody waits for. */
 #include "tests/check.h"

@@ -1,7 +1,8 @@
-/* The tuner over the driver's fake, whose events say what the test wants: which variant of a kernel
- * is taken, that the table is read again, that a variant which computes something else is rejected,
- * and that a plan made by choices computes what the cost model's plan does. */
+/* The tuner over the emulated driver, whose events say what the test wants: which variant of a
+ * kernel is taken, that the table is read again, that a variant which computes something else is
+ * rejected, and that a plan made by choices computes what the cost model's plan does. */
 #include "tests/check.h"
+#include "tests/emulator/cuda_emulator.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -90,14 +91,15 @@ static dl_plan *compile(dl_tuning *t, uint64_t table, int64_t (*ns)(const char *
     dl_compile_times times;
     dl_compile_options opt = options_of();
     told.n = 0;
-    dlr_fake_set((dlr_fake_options){.launch_ns = ns, .no_maps = no_maps, .no_images = no_images});
+    emulator()->set(
+        (cuda_emulator_options){.launch_ns = ns, .no_maps = no_maps, .no_images = no_images});
     bool ok = dl_tune(arena, config, NULL, &opt, t, &err);
     CHECK(ok && opt.tuner == &t->tuner, "%s", err.message);
     t->tuner.key += table;
     dl_module *m = parse(&err);
     dl_plan *p = ok && m ? dl_compile(arena, m, &opt, &times, &err) : NULL;
     CHECK(p && p->kernels.n == 1, "%s", err.message);
-    dlr_fake_set((dlr_fake_options){0});
+    emulator()->set((cuda_emulator_options){0});
     return p;
 }
 
@@ -198,7 +200,8 @@ static void test_numbers(void) {
 
 /* ---- a library ---- */
 
-/* On the fake, what a library does takes no time; the rest of the kernel behind it is 2 blocks. */
+/* On the emulator, what a library does takes no time; the rest of the kernel behind it is 2 blocks.
+ */
 static int64_t rest(const char *function, unsigned grid) {
     return (void)function, grid == 2 ? 1000 : 10000;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ir/plan/plan.h"
-#include "runtime/cuda/fake.h"
+#include "tests/emulator/emulator.h"
 
 /* ---- modules and launches ---- */
 
@@ -26,15 +26,15 @@ static size_t elf_bytes(const void *image) {
 
 static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
     dl_error err = {0};
-    dlr_cu_result r = dlr_fake_outside(false);
+    dlr_cu_result r = emulator_outside(false);
     if (r) return r;
-    if (fake.options.fail_load) return fake.options.fail_load;
+    if (gpu.options.fail_load) return gpu.options.fail_load;
     struct CUmod_st *m = calloc(1, sizeof *m);
     void *address = NULL;
     bool loaded = m && dl_object_load(&m->object, image, elf_bytes(image), &err);
     if (loaded) address = dl_object_find(&m->object, "dl_emulated_launch");
     if (!address) {
-        snprintf(fake.detail, sizeof fake.detail, "%s",
+        snprintf(gpu.detail, sizeof gpu.detail, "%s",
                  loaded ? "the object has no function dl_emulated_launch" : err.message);
         if (loaded) dl_object_unload(&m->object);
         free(m);
@@ -43,20 +43,20 @@ static dlr_cu_result module_load(dlr_cu_module *module, const void *image) {
     memcpy(&m->launch, &address, sizeof address);
     if ((address = dl_object_find(&m->object, "dl_emulated_arguments")))
         memcpy(&m->arguments, &address, sizeof address);
-    m->bytes = elf_bytes(image), fake.code += m->bytes;
+    m->bytes = elf_bytes(image), gpu.code += m->bytes;
     *module = m;
-    PUSH(&fake.modules, m);
+    PUSH(&gpu.modules, m);
     return 0;
 }
 static void free_module(struct CUmod_st *m) {
     for (int i = 0; i < m->functions.n; i++) free(m->functions.at[i]);
     dl_object_unload(&m->object);
-    fake.code -= m->bytes;
+    gpu.code -= m->bytes;
     free(m->functions.at), free(m);
 }
 static dlr_cu_result module_unload(dlr_cu_module m) {
-    dlr_fake_drain_all();
-    REMOVE(&fake.modules, m);
+    emulator_drain_all();
+    REMOVE(&gpu.modules, m);
     return free_module(m), 0;
 }
 static dlr_cu_result module_function(dlr_cu_function *function, dlr_cu_module m, const char *name) {
@@ -111,7 +111,7 @@ static dlr_cu_result launch(dlr_cu_function f, unsigned grid_x, unsigned grid_y,
                         : maps + sizeof(uint64_t) * (size_t)(i - f->maps);
         memcpy(args + at, params[i], map ? (size_t)DL_MAP_BYTES : sizeof(uint64_t));
     }
-    return dlr_fake_add(s, (work){.kind = LAUNCH,
+    return emulator_add(s, (work){.kind = LAUNCH,
                                   .function = f,
                                   .grid = grid_x,
                                   .block = block_x,
@@ -180,7 +180,7 @@ static dlr_cu_result encode_im2col(void *map, int type, unsigned axes, void *add
 enum { NODE = 3000 /* bytes of device memory that a graph's launch keeps */ };
 
 static dlr_cu_result capture_begin(dlr_cu_stream s, int mode) {
-    dlr_cu_result r = dlr_fake_ready();
+    dlr_cu_result r = emulator_ready();
     if (r) return r;
     if (s->capture || mode != DLR_CU_CAPTURE_THREAD_LOCAL) return DLR_CU_INVALID_VALUE;
     s->lane = 0;
@@ -204,9 +204,9 @@ static bool is_joined(const struct CUgraph_st *g) {
 static dlr_cu_result capture_end(dlr_cu_stream s, dlr_cu_graph *graph) {
     struct CUgraph_st *g = s->capture;
     if (!g || s->lane) return DLR_CU_INVALID_VALUE;
-    for (int i = 0; i < fake.streams.n; i++)
-        if (fake.streams.at[i]->capture == g)
-            fake.streams.at[i]->capture = NULL, fake.streams.at[i]->lane = 0;
+    for (int i = 0; i < gpu.streams.n; i++)
+        if (gpu.streams.at[i]->capture == g)
+            gpu.streams.at[i]->capture = NULL, gpu.streams.at[i]->lane = 0;
     dlr_cu_result r = g->invalid      ? DLR_CU_STREAM_CAPTURE_INVALIDATED
                       : !is_joined(g) ? DLR_CU_STREAM_CAPTURE_UNJOINED
                                       : 0;
@@ -216,44 +216,44 @@ static dlr_cu_result capture_end(dlr_cu_stream s, dlr_cu_graph *graph) {
         if (!g->ran || !g->at) r = DLR_CU_OUT_OF_MEMORY;
     }
     *graph = r ? NULL : g;
-    if (r) dlr_fake_unuse(g);
+    if (r) emulator_unuse(g);
     return r;
 }
 static dlr_cu_result instantiate(dlr_cu_graph_exec *exec, dlr_cu_graph graph, uint64_t flags) {
-    if (flags || dlr_fake_captures()) return DLR_CU_INVALID_VALUE;
+    if (flags || emulator_captures()) return DLR_CU_INVALID_VALUE;
     if (!(*exec = malloc(sizeof **exec))) return DLR_CU_OUT_OF_MEMORY;
     graph->users++;
-    fake.code += NODE * (size_t)graph->list.n;
-    PUSH(&fake.execs, *exec);
+    gpu.code += NODE * (size_t)graph->list.n;
+    PUSH(&gpu.execs, *exec);
     return **exec = (struct CUgraphExec_st){graph}, 0;
 }
 static dlr_cu_result upload(dlr_cu_graph_exec exec, dlr_cu_stream s) {
     (void)exec, (void)s;
-    return fake.fault;
+    return gpu.fault;
 }
 static dlr_cu_result graph_launch(dlr_cu_graph_exec exec, dlr_cu_stream s) {
     exec->graph->users++;
-    dlr_cu_result r = dlr_fake_add(s, (work){.kind = GRAPH, .graph = exec->graph});
+    dlr_cu_result r = emulator_add(s, (work){.kind = GRAPH, .graph = exec->graph});
     if (r) exec->graph->users--;
     return r;
 }
 static void free_exec(struct CUgraphExec_st *exec) {
-    fake.code -= NODE * (size_t)exec->graph->list.n;
-    dlr_fake_unuse(exec->graph), free(exec);
+    gpu.code -= NODE * (size_t)exec->graph->list.n;
+    emulator_unuse(exec->graph), free(exec);
 }
 static dlr_cu_result exec_destroy(dlr_cu_graph_exec exec) {
-    REMOVE(&fake.execs, exec);
+    REMOVE(&gpu.execs, exec);
     return free_exec(exec), 0;
 }
-static dlr_cu_result graph_destroy(dlr_cu_graph graph) { return dlr_fake_unuse(graph), 0; }
+static dlr_cu_result graph_destroy(dlr_cu_graph graph) { return emulator_unuse(graph), 0; }
 
-void dlr_fake_drop_code(void) {
-    for (int i = 0; i < fake.execs.n; i++) free_exec(fake.execs.at[i]);
-    for (int i = 0; i < fake.modules.n; i++) free_module(fake.modules.at[i]);
-    fake.execs.n = fake.modules.n = 0;
+void emulator_drop_code(void) {
+    for (int i = 0; i < gpu.execs.n; i++) free_exec(gpu.execs.at[i]);
+    for (int i = 0; i < gpu.modules.n; i++) free_module(gpu.modules.at[i]);
+    gpu.execs.n = gpu.modules.n = 0;
 }
 
-void dlr_fake_code(dlr_driver *t) {
+void emulator_code(dlr_driver *t) {
     t->StreamBeginCapture = capture_begin;
     t->StreamEndCapture = capture_end;
     t->ModuleLoadData = module_load;

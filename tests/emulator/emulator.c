@@ -15,12 +15,12 @@
 #include <sys/mman.h>
 
 #include "ir/base/memory.h"
-#include "runtime/cuda/fake.h"
+#include "tests/emulator/emulator.h"
 
 /* ---- the device ---- */
 
 static dlr_cu_result init(unsigned flags) {
-    return fake.running = true, flags ? DLR_CU_INVALID_VALUE : 0;
+    return gpu.running = true, flags ? DLR_CU_INVALID_VALUE : 0;
 }
 static dlr_cu_result driver_version(int *version) { return *version = 12040, 0; }
 
@@ -67,10 +67,10 @@ static dlr_cu_result error_string(dlr_cu_result result, const char **text) {
 }
 
 static dlr_cu_result device_count(int *count) {
-    return *count = 1, fake.running ? 0 : DLR_CU_NOT_INITIALIZED;
+    return *count = 1, gpu.running ? 0 : DLR_CU_NOT_INITIALIZED;
 }
 static dlr_cu_result device_get(dlr_cu_device *device, int ordinal) {
-    if (!fake.running) return DLR_CU_NOT_INITIALIZED;
+    if (!gpu.running) return DLR_CU_NOT_INITIALIZED;
     return *device = 0, ordinal ? DLR_CU_INVALID_DEVICE : 0;
 }
 static dlr_cu_result device_name(char *name, int size, dlr_cu_device device) {
@@ -81,7 +81,7 @@ static dlr_cu_result device_name(char *name, int size, dlr_cu_device device) {
  * the system kills processes that take more. */
 static size_t memory(void) {
     static size_t most;
-    if (fake.options.memory) return fake.options.memory;
+    if (gpu.options.memory) return gpu.options.memory;
     if (!most) {
         int64_t left = dl_memory_available();
         most = (size_t)1 << 36;
@@ -95,8 +95,8 @@ static dlr_cu_result device_memory(size_t *bytes, dlr_cu_device device) {
 static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
     switch (attribute) {
-    case DLR_CU_COMPUTE_MAJOR: return *value = fake.options.major, 0;
-    case DLR_CU_COMPUTE_MINOR: return *value = fake.options.minor, 0;
+    case DLR_CU_COMPUTE_MAJOR: return *value = gpu.options.major, 0;
+    case DLR_CU_COMPUTE_MINOR: return *value = gpu.options.minor, 0;
     case DLR_CU_SHARED_OPTIN: return *value = 227 << 10, 0;
     default: return DLR_CU_INVALID_VALUE;
     }
@@ -104,16 +104,16 @@ static dlr_cu_result device_attribute(int *value, int attribute, dlr_cu_device d
 
 static dlr_cu_result context_retain(dlr_cu_context *context, dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
-    if (fake.contexts == 0 && fake.fault) return fake.fault; /* a fault outlasts its context */
-    *context = (dlr_cu_context)&fake;
-    if (fake.contexts++ == 0) fake.lives++;
+    if (gpu.contexts == 0 && gpu.fault) return gpu.fault; /* a fault outlasts its context */
+    *context = (dlr_cu_context)&gpu;
+    if (gpu.contexts++ == 0) gpu.lives++;
     return 0;
 }
 static dlr_cu_result context_set(dlr_cu_context context) {
-    if (context && context != (dlr_cu_context)&fake) return DLR_CU_INVALID_CONTEXT;
-    return dlr_fake_take_context(context != NULL), 0;
+    if (context && context != (dlr_cu_context)&gpu) return DLR_CU_INVALID_CONTEXT;
+    return emulator_take_context(context != NULL), 0;
 }
-static const char *detail(void) { return fake.detail; }
+static const char *detail(void) { return gpu.detail; }
 
 /* ---- memory ---- */
 
@@ -126,38 +126,38 @@ static char *take(size_t bytes) {
 /* The free memory. A context takes its share, and so do its code and graphs, as with a real driver,
  * but of a size that a test has set. */
 static size_t unused(void) {
-    if (fake.options.memory) return memory() - fake.used;
+    if (gpu.options.memory) return memory() - gpu.used;
     enum { CONTEXT = 256 << 20 };
-    size_t taken = fake.used + fake.code + (fake.contexts > 0 ? CONTEXT : 0);
+    size_t taken = gpu.used + gpu.code + (gpu.contexts > 0 ? CONTEXT : 0);
     return taken < memory() ? memory() - taken : 0;
 }
 
 static dlr_cu_result memory_info(size_t *free, size_t *total) {
     *total = memory(), *free = unused();
-    return dlr_fake_ready();
+    return emulator_ready();
 }
 
 static dlr_cu_result allocate(dlr_cu_memory *to, size_t bytes) {
-    dlr_cu_result r = dlr_fake_outside(false);
+    dlr_cu_result r = emulator_outside(false);
     if (r) return r;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
     if (bytes > unused()) return DLR_CU_OUT_OF_MEMORY;
     block b = {take(bytes), bytes, false};
     if (!b.at) return DLR_CU_OUT_OF_MEMORY;
     memset(b.at, 0xff, bytes);
-    PUSH(&fake.device, b);
-    fake.used += bytes;
+    PUSH(&gpu.device, b);
+    gpu.used += bytes;
     *to = (uint64_t)(uintptr_t)b.at + bias;
     return 0;
 }
 
 static dlr_cu_result allocate_host(void **to, size_t bytes) {
-    dlr_cu_result r = dlr_fake_outside(false);
+    dlr_cu_result r = emulator_outside(false);
     if (r) return r;
     if (bytes == 0) return DLR_CU_INVALID_VALUE;
     block b = {take(bytes), bytes, false};
     if (!b.at) return DLR_CU_OUT_OF_MEMORY;
-    PUSH(&fake.pinned, b);
+    PUSH(&gpu.pinned, b);
     *to = b.at;
     return 0;
 }
@@ -180,73 +180,72 @@ static bool give(block *list, int *n, const char *at, bool theirs, size_t *bytes
 /* Freeing waits for all work, as with a real driver. */
 static dlr_cu_result release(dlr_cu_memory at) {
     size_t bytes;
-    dlr_cu_result r = dlr_fake_outside(true);
+    dlr_cu_result r = emulator_outside(true);
     if (r) return r;
-    dlr_fake_drain_all();
-    if (!give(fake.device.at, &fake.device.n, (char *)(uintptr_t)(at - bias), false, &bytes))
+    emulator_drain_all();
+    if (!give(gpu.device.at, &gpu.device.n, (char *)(uintptr_t)(at - bias), false, &bytes))
         return DLR_CU_INVALID_VALUE;
-    fake.used -= bytes;
-    return fake.fault;
+    gpu.used -= bytes;
+    return gpu.fault;
 }
 static dlr_cu_result release_host(void *at) {
     size_t bytes;
-    dlr_cu_result r = dlr_fake_outside(true);
+    dlr_cu_result r = emulator_outside(true);
     if (r) return r;
-    dlr_fake_drain_all();
-    return give(fake.pinned.at, &fake.pinned.n, at, false, &bytes) ? fake.fault
-                                                                   : DLR_CU_INVALID_VALUE;
+    emulator_drain_all();
+    return give(gpu.pinned.at, &gpu.pinned.n, at, false, &bytes) ? gpu.fault : DLR_CU_INVALID_VALUE;
 }
 
 static dlr_cu_result register_host(void *at, size_t bytes, unsigned flags) {
-    dlr_cu_result r = dlr_fake_outside(false);
+    dlr_cu_result r = emulator_outside(false);
     if (r) return r;
-    if (fake.options.no_register) return DLR_CU_OUT_OF_MEMORY;
+    if (gpu.options.no_register) return DLR_CU_OUT_OF_MEMORY;
     if (bytes == 0 || flags) return DLR_CU_INVALID_VALUE;
-    for (int i = 0; i < fake.pinned.n; i++)
-        if (fake.pinned.at[i].at < (char *)at + bytes &&
-            (char *)at < fake.pinned.at[i].at + fake.pinned.at[i].bytes)
+    for (int i = 0; i < gpu.pinned.n; i++)
+        if (gpu.pinned.at[i].at < (char *)at + bytes &&
+            (char *)at < gpu.pinned.at[i].at + gpu.pinned.at[i].bytes)
             return DLR_CU_ALREADY_REGISTERED;
     block b = {at, bytes, true};
-    PUSH(&fake.pinned, b);
+    PUSH(&gpu.pinned, b);
     return 0;
 }
 /* Work under way is lost with the memory: the caller must have waited for it. */
 static dlr_cu_result unregister_host(void *at) {
     size_t bytes;
-    dlr_cu_result r = dlr_fake_outside(true);
+    dlr_cu_result r = emulator_outside(true);
     if (r) return r;
-    return give(fake.pinned.at, &fake.pinned.n, at, true, &bytes) ? fake.fault
-                                                                  : DLR_CU_NOT_REGISTERED;
+    return give(gpu.pinned.at, &gpu.pinned.n, at, true, &bytes) ? gpu.fault : DLR_CU_NOT_REGISTERED;
 }
 
 /* Ends the context and frees all that it held. */
 static void context_end(void) {
-    dlr_fake_drop_streams();
-    dlr_fake_drop_code();
-    for (int i = 0; i < fake.device.n; i++) drop(&fake.device.at[i]);
-    for (int i = 0; i < fake.pinned.n; i++) drop(&fake.pinned.at[i]);
-    fake.device.n = fake.pinned.n = 0, fake.used = 0;
-    fake.lives++; /* no thread has the new context */
+    emulator_drop_streams();
+    emulator_drop_code();
+    for (int i = 0; i < gpu.device.n; i++) drop(&gpu.device.at[i]);
+    for (int i = 0; i < gpu.pinned.n; i++) drop(&gpu.pinned.at[i]);
+    gpu.device.n = gpu.pinned.n = 0, gpu.used = 0;
+    gpu.lives++; /* no thread has the new context */
 }
 static dlr_cu_result context_release(dlr_cu_device device) {
     if (device) return DLR_CU_INVALID_DEVICE;
-    if (fake.contexts == 0) return DLR_CU_INVALID_CONTEXT;
-    if (fake.contexts == 1 && !fake.fault)
-        fake.lost += fake.streams.n + fake.events.n + fake.modules.n + fake.execs.n +
-                     fake.device.n + fake.pinned.n;
-    if (--fake.contexts == 0) context_end();
+    if (gpu.contexts == 0) return DLR_CU_INVALID_CONTEXT;
+    if (gpu.contexts == 1 && !gpu.fault)
+        gpu.lost += gpu.streams.n + gpu.events.n + gpu.modules.n + gpu.execs.n + gpu.device.n +
+                    gpu.pinned.n;
+    if (--gpu.contexts == 0) context_end();
     return 0;
 }
-int dlr_fake_lost(void) { return fake.lost; }
+static int lost(void) { return gpu.lost; }
 
-void dlr_fake_set(dlr_fake_options options) {
-    fake.options = options, fake.copies = 0;
-    if (fake.contexts == 0) fake.fault = 0, *fake.detail = 0; /* as in another process */
-    fake.told = 0, *fake.journal = 0;
+static void set_options(cuda_emulator_options options) {
+    gpu.options = options, gpu.copies = 0;
+    if (gpu.contexts == 0) gpu.fault = 0, *gpu.detail = 0; /* as in another process */
+    gpu.told = 0, *gpu.journal = 0;
 }
-const char *dlr_fake_journal(void) { return fake.journal; }
+static const char *journal(void) { return gpu.journal; }
 
-const dlr_driver *dlr_driver_fake(void) {
+const dlr_driver *dlr_emulated_driver(void);
+const dlr_driver *dlr_emulated_driver(void) {
     static dlr_driver table = {.Init = init,
                                .DriverGetVersion = driver_version,
                                .GetErrorName = error_name,
@@ -267,10 +266,17 @@ const dlr_driver *dlr_driver_fake(void) {
                                .MemHostRegister = register_host,
                                .MemHostUnregister = unregister_host,
                                .Detail = detail};
-    dlr_fake_streams(&table);
-    dlr_fake_code(&table);
-    if (fake.options.no_maps) table.TensorMapEncodeTiled = NULL;
-    if (fake.options.no_images) table.TensorMapEncodeIm2col = NULL;
+    emulator_streams(&table);
+    emulator_code(&table);
+    if (gpu.options.no_maps) table.TensorMapEncodeTiled = NULL;
+    if (gpu.options.no_images) table.TensorMapEncodeIm2col = NULL;
     init(0);
     return &table;
 }
+
+extern const cuda_emulator cuda_emulator_table;
+const cuda_emulator cuda_emulator_table = {.driver = dlr_emulated_driver,
+                                           .memory = emulator_memory,
+                                           .set = set_options,
+                                           .lost = lost,
+                                           .journal = journal};

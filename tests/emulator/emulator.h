@@ -1,11 +1,11 @@
-/* The emulated driver's state, shared by the files fake*.c. */
+/* The emulated driver's state, shared by the files emulator*.c. */
 #ifndef DLR_CUDA_FAKE_H
 #define DLR_CUDA_FAKE_H
 #include <stdlib.h>
 
 #include "ir/base/arena.h"
 #include "ir/base/object.h"
-#include "runtime/driver/driver.h"
+#include "tests/emulator/cuda_emulator.h"
 
 /* Added to addresses of device memory: no host address is that large. */
 static const uint64_t bias = (uint64_t)1 << 62;
@@ -93,7 +93,7 @@ struct CUstream_st {
 };
 
 typedef struct {
-    dlr_fake_options options;
+    cuda_emulator_options options;
     bool running;
     DL_ARRAY(block) device, pinned;
     size_t used, code;   /* bytes of blocks; of modules and graphs */
@@ -110,9 +110,8 @@ typedef struct {
     DL_ARRAY(struct CUevent_st *) events; /* kept for the reset of a context */
     DL_ARRAY(struct CUmod_st *) modules;
     DL_ARRAY(struct CUgraphExec_st *) execs;
-} dlr_fake;
-extern dlr_fake dlr_the_fake;
-#define fake dlr_the_fake
+} emulated_gpu;
+extern emulated_gpu gpu;
 
 /* The emulated driver's own lists are on the heap and no part of a run's memory. */
 #define PUSH(list, item)                                                                           \
@@ -131,35 +130,37 @@ extern dlr_fake dlr_the_fake;
             if ((list)->at[i_] == (item)) (list)->at[i_--] = (list)->at[--(list)->n];              \
     } while (0)
 
-/* fake_state.c */
+/* emulator_state.c */
+/* The address in this process of so many bytes of device memory, or NULL. */
+void *emulator_memory(dlr_cu_memory at, size_t bytes);
 /* Sets the device's fault, of which the first stays; returns it. */
-dlr_cu_result dlr_fake_break(dlr_cu_result result, const char *detail);
+dlr_cu_result emulator_break(dlr_cu_result result, const char *detail);
 /* The device's fault, or a driver's error for a thread without the current context. */
-dlr_cu_result dlr_fake_ready(void);
+dlr_cu_result emulator_ready(void);
 /* The same for calls that allocate, wait or, with `frees`, free something (which a failed device
  * allows, too): no stream may capture. */
-dlr_cu_result dlr_fake_outside(bool frees);
+dlr_cu_result emulator_outside(bool frees);
 /* The block of a list that contains an address or ends at it; the block of a device address;
  * whether that block has so many bytes from there on. */
-const block *dlr_fake_find(const block *list, int n, const char *at);
-const block *dlr_fake_find_device(uint64_t address);
-bool dlr_fake_has(const block *b, const char *at, size_t bytes);
+const block *emulator_find(const block *list, int n, const char *at);
+const block *emulator_find_device(uint64_t address);
+bool emulator_has(const block *b, const char *at, size_t bytes);
 /* Whether a stream captures. The calling function is then not allowed, and the capture fails. */
-bool dlr_fake_captures(void);
+bool emulator_captures(void);
 /* Makes the context current in this thread, or takes it away. */
-void dlr_fake_take_context(bool any);
+void emulator_take_context(bool any);
 /* Drops one user of a graph. */
-void dlr_fake_unuse(struct CUgraph_st *g);
+void emulator_unuse(struct CUgraph_st *g);
 
-/* fake_stream.c: runs queued work until an event has happened as often as `record` says (NULL: all
- * of it), and the work in other streams that this waits for; the second runs all streams. */
-dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until, int64_t record);
-void dlr_fake_drain_all(void);
+/* emulator_stream.c: runs queued work until an event has happened as often as `record` says (NULL:
+ * all of it), and the work in other streams that this waits for; the second runs all streams. */
+dlr_cu_result emulator_drain(struct CUstream_st *s, dlr_cu_event until, int64_t record);
+void emulator_drain_all(void);
 /* Queues work, or adds it to the captured graph. */
-dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w);
-void dlr_fake_drop_streams(void);
-void dlr_fake_streams(dlr_driver *table);
-/* fake_code.c */
-void dlr_fake_drop_code(void);
-void dlr_fake_code(dlr_driver *table);
+dlr_cu_result emulator_add(struct CUstream_st *s, work w);
+void emulator_drop_streams(void);
+void emulator_streams(dlr_driver *table);
+/* emulator_code.c */
+void emulator_drop_code(void);
+void emulator_code(dlr_driver *table);
 #endif

@@ -4,11 +4,11 @@
 
 #include "ir/base/clock.h"
 #include "ir/plan/plan.h"
-#include "runtime/cuda/fake.h"
+#include "tests/emulator/emulator.h"
 
 /* ---- work of a stream ---- */
 
-static int64_t now(void) { return fake.options.launch_ns ? fake.clock + 1 : dl_clock_ns(); }
+static int64_t now(void) { return gpu.options.launch_ns ? gpu.clock + 1 : dl_clock_ns(); }
 
 /* Converts a tensor map to the kernel's form; false: its memory is not in one block. */
 static bool take_map(const uint64_t *from, dl_emulated_map *to) {
@@ -18,7 +18,7 @@ static bool take_map(const uint64_t *from, dl_emulated_map *to) {
     for (int i = 0; i < dl_tensor_map_axes(to->windows) - 1; i++)
         reach += (to->size[i + 1] - 1) * to->step[i];
     to->address -= bias;
-    return dlr_fake_memory(to->address + bias, (size_t)reach) != NULL;
+    return emulator_memory(to->address + bias, (size_t)reach) != NULL;
 }
 
 static dlr_cu_result run_launch(const work *w) {
@@ -38,23 +38,23 @@ static dlr_cu_result run_launch(const work *w) {
         if (i < DL_MAP_MOST && take_map(w->args + i * MAP_WORDS, &maps[i].map)) continue;
         snprintf(error, sizeof error, "%s: tensor map %d is none, or of no memory of the device",
                  f->name, i);
-        return dlr_fake_break(DLR_CU_ILLEGAL_ADDRESS, error);
+        return emulator_break(DLR_CU_ILLEGAL_ADDRESS, error);
     }
     for (int i = 0; i < nargs; i++) {
         bool points = f->table[0] ? i >= f->table[0] && args[i] : i < f->pointers;
         real[i] = args[i], values[f->maps + i] = &real[i];
         if (!points) continue;
-        if (!dlr_fake_find_device(args[i])) {
+        if (!emulator_find_device(args[i])) {
             snprintf(error, sizeof error, "%s: argument %d points to no memory of the device",
                      f->name, i);
-            return dlr_fake_break(DLR_CU_ILLEGAL_ADDRESS, error);
+            return emulator_break(DLR_CU_ILLEGAL_ADDRESS, error);
         }
         real[i] -= bias;
     }
     int failed = f->launch(f->name, f->table[0] ? 1 : f->maps + nargs, values, w->grid, w->block,
-                           w->shared, fake.options.seed, error, sizeof error);
-    if (fake.options.launch_ns) fake.clock += fake.options.launch_ns(w->function->name, w->grid);
-    return failed ? dlr_fake_break(DLR_CU_LAUNCH_FAILED, error) : 0;
+                           w->shared, gpu.options.seed, error, sizeof error);
+    if (gpu.options.launch_ns) gpu.clock += gpu.options.launch_ns(w->function->name, w->grid);
+    return failed ? emulator_break(DLR_CU_LAUNCH_FAILED, error) : 0;
 }
 
 static dlr_cu_result run(const work *w);
@@ -86,7 +86,7 @@ static dlr_cu_result run_lane(struct CUgraph_st *g, int lane, int until) {
     dlr_cu_result r = 0;
     for (int i; r == 0 && (i = next_of(g, lane)) < g->list.n && i <= until;) {
         const work *w = &g->list.at[i];
-        if (fake.options.hasty) r = run_lanes_ahead(g, lane);
+        if (gpu.options.hasty) r = run_lanes_ahead(g, lane);
         if (r == 0 && w->kind == WAIT && !g->ran[w->target])
             r = run_lane(g, g->list.at[w->target].lane, w->target);
         if (r == 0 && !g->ran[i]) r = run_node(g, i);
@@ -104,14 +104,14 @@ static dlr_cu_result run_graph(struct CUgraph_st *g) {
 }
 
 static dlr_cu_result run(const work *w) {
-    if (fake.fault) return fake.fault;
+    if (gpu.fault) return gpu.fault;
     switch (w->kind) {
     case LAUNCH: return run_launch(w);
     case TO_DEVICE:
     case TO_HOST:
     case WITHIN:
-        if (++fake.copies == fake.options.fail_copy)
-            return dlr_fake_break(DLR_CU_ECC_UNCORRECTABLE, "in a copy");
+        if (++gpu.copies == gpu.options.fail_copy)
+            return emulator_break(DLR_CU_ECC_UNCORRECTABLE, "in a copy");
         for (size_t i = 0; i < w->rows; i++)
             memcpy(w->to + i * w->to_pitch, w->from + i * w->from_pitch, w->bytes);
         return 0;
@@ -119,7 +119,7 @@ static dlr_cu_result run(const work *w) {
     case RECORD: return w->event->at = now(), 0;
     case WAIT: return 0;
     case GRAPH: return run_graph(w->graph);
-    case HOST: return w->call(w->data), fake.fault;
+    case HOST: return w->call(w->data), gpu.fault;
     }
     return DLR_CU_INVALID_VALUE;
 }
@@ -130,9 +130,9 @@ static void tell(const work *w) {
     static const char letters[] = {
         [LAUNCH] = 'l', [TO_DEVICE] = 'i', [TO_HOST] = 'o', [WITHIN] = 'w', [GRAPH] = 'g'};
     if ((size_t)w->kind >= sizeof letters || !letters[w->kind] ||
-        fake.told + 1 >= sizeof fake.journal)
+        gpu.told + 1 >= sizeof gpu.journal)
         return;
-    fake.journal[fake.told++] = letters[w->kind], fake.journal[fake.told] = 0;
+    gpu.journal[gpu.told++] = letters[w->kind], gpu.journal[gpu.told] = 0;
 }
 
 static void run_next(struct CUstream_st *s) {
@@ -140,7 +140,7 @@ static void run_next(struct CUstream_st *s) {
     tell(&w);
     run(&w);
     if (w.kind == RECORD) w.event->done++;
-    if (w.kind == GRAPH) dlr_fake_unuse(w.graph);
+    if (w.kind == GRAPH) emulator_unuse(w.graph);
     free(w.args);
     if (s->done == s->queue.n) s->done = s->queue.n = 0;
 }
@@ -155,20 +155,20 @@ static void run_ahead(struct CUstream_st *s) {
 }
 
 /* A wait refers only to records that were queued before it, so the recursion ends. */
-dlr_cu_result dlr_fake_drain(struct CUstream_st *s, dlr_cu_event until, int64_t record) {
+dlr_cu_result emulator_drain(struct CUstream_st *s, dlr_cu_event until, int64_t record) {
     while (s->done < s->queue.n && !(until && has_happened(until, record))) {
-        for (int i = 0; fake.options.hasty && i < fake.streams.n; i++)
-            if (fake.streams.at[i] != s) run_ahead(fake.streams.at[i]);
+        for (int i = 0; gpu.options.hasty && i < gpu.streams.n; i++)
+            if (gpu.streams.at[i] != s) run_ahead(gpu.streams.at[i]);
         const work *w = &s->queue.at[s->done];
         if (w->kind == WAIT && !has_happened(w->event, w->record))
-            dlr_fake_drain(w->event->stream, w->event, w->record);
+            emulator_drain(w->event->stream, w->event, w->record);
         run_next(s);
     }
-    return fake.fault;
+    return gpu.fault;
 }
 
-dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w) {
-    dlr_cu_result r = dlr_fake_ready();
+dlr_cu_result emulator_add(struct CUstream_st *s, work w) {
+    dlr_cu_result r = emulator_ready();
     if (r) return free(w.args), r;
     bool captured = w.kind == LAUNCH || w.kind == HOST || w.kind == WITHIN || w.kind == TO_HOST ||
                     w.kind == RECORD || w.kind == WAIT;
@@ -184,18 +184,18 @@ dlr_cu_result dlr_fake_add(struct CUstream_st *s, work w) {
 
 static dlr_cu_result to_device(dlr_cu_memory to, const void *from, size_t bytes, dlr_cu_stream s) {
     char *at = (char *)(uintptr_t)(to - bias);
-    bool ok = dlr_fake_has(dlr_fake_find_device(to), at, bytes) &&
-              dlr_fake_has(dlr_fake_find(fake.pinned.at, fake.pinned.n, from), from, bytes);
-    return ok ? dlr_fake_add(
+    bool ok = emulator_has(emulator_find_device(to), at, bytes) &&
+              emulator_has(emulator_find(gpu.pinned.at, gpu.pinned.n, from), from, bytes);
+    return ok ? emulator_add(
                     s, (work){.kind = TO_DEVICE, .to = at, .from = from, .bytes = bytes, .rows = 1})
               : DLR_CU_INVALID_VALUE;
 }
 
 static dlr_cu_result to_host(void *to, dlr_cu_memory from, size_t bytes, dlr_cu_stream s) {
     const char *at = (const char *)(uintptr_t)(from - bias);
-    bool ok = dlr_fake_has(dlr_fake_find_device(from), at, bytes) &&
-              dlr_fake_has(dlr_fake_find(fake.pinned.at, fake.pinned.n, to), to, bytes);
-    return ok ? dlr_fake_add(
+    bool ok = emulator_has(emulator_find_device(from), at, bytes) &&
+              emulator_has(emulator_find(gpu.pinned.at, gpu.pinned.n, to), to, bytes);
+    return ok ? emulator_add(
                     s, (work){.kind = TO_HOST, .to = to, .from = at, .bytes = bytes, .rows = 1})
               : DLR_CU_INVALID_VALUE;
 }
@@ -204,9 +204,9 @@ static dlr_cu_result within(dlr_cu_memory to, dlr_cu_memory from, size_t bytes, 
     char *at = (char *)(uintptr_t)(to - bias);
     const char *source = (const char *)(uintptr_t)(from - bias);
     bool apart = to + bytes <= from || from + bytes <= to;
-    bool ok = apart && dlr_fake_has(dlr_fake_find_device(to), at, bytes) &&
-              dlr_fake_has(dlr_fake_find_device(from), source, bytes);
-    return ok ? dlr_fake_add(
+    bool ok = apart && emulator_has(emulator_find_device(to), at, bytes) &&
+              emulator_has(emulator_find_device(from), source, bytes);
+    return ok ? emulator_add(
                     s, (work){.kind = WITHIN, .to = at, .from = source, .bytes = bytes, .rows = 1})
               : DLR_CU_INVALID_VALUE;
 }
@@ -222,12 +222,12 @@ static dlr_cu_result within_rows(const dlr_cu_rows *r, dlr_cu_stream s) {
         const dlr_cu_side *side = sides[i];
         if (side->x || side->y || side->type != DLR_CU_MEMORY_DEVICE || side->pitch < r->width ||
             side->pitch > INT32_MAX || !r->width || !r->height ||
-            !dlr_fake_memory(side->device, span(side, r)))
+            !emulator_memory(side->device, span(side, r)))
             return DLR_CU_INVALID_VALUE;
     }
-    return dlr_fake_add(s, (work){.kind = WITHIN,
-                                  .to = dlr_fake_memory(r->to.device, 0),
-                                  .from = dlr_fake_memory(r->from.device, 0),
+    return emulator_add(s, (work){.kind = WITHIN,
+                                  .to = emulator_memory(r->to.device, 0),
+                                  .from = emulator_memory(r->from.device, 0),
                                   .bytes = r->width,
                                   .rows = r->height,
                                   .to_pitch = r->to.pitch,
@@ -236,38 +236,38 @@ static dlr_cu_result within_rows(const dlr_cu_rows *r, dlr_cu_stream s) {
 
 static dlr_cu_result fill(dlr_cu_memory to, unsigned char value, size_t bytes, dlr_cu_stream s) {
     char *at = (char *)(uintptr_t)(to - bias);
-    return dlr_fake_has(dlr_fake_find_device(to), at, bytes)
-               ? dlr_fake_add(s, (work){.kind = FILL, .to = at, .value = value, .bytes = bytes})
+    return emulator_has(emulator_find_device(to), at, bytes)
+               ? emulator_add(s, (work){.kind = FILL, .to = at, .value = value, .bytes = bytes})
                : DLR_CU_INVALID_VALUE;
 }
 
 static dlr_cu_result stream_create(dlr_cu_stream *stream, unsigned flags) {
     if (flags & ~(unsigned)DLR_CU_STREAM_NON_BLOCKING) return DLR_CU_INVALID_VALUE;
-    if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
+    if (emulator_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
     if (!(*stream = calloc(1, sizeof **stream))) return DLR_CU_OUT_OF_MEMORY;
-    PUSH(&fake.streams, *stream);
+    PUSH(&gpu.streams, *stream);
     return 0;
 }
 static dlr_cu_result stream_destroy(dlr_cu_stream s) {
-    dlr_fake_drain_all(); /* other streams may wait for events in this queue */
-    REMOVE(&fake.streams, s);
+    emulator_drain_all(); /* other streams may wait for events in this queue */
+    REMOVE(&gpu.streams, s);
     free(s->queue.at), free(s);
-    return fake.fault;
+    return gpu.fault;
 }
 static dlr_cu_result stream_wait(dlr_cu_stream s) {
-    dlr_cu_result r = dlr_fake_outside(false);
-    return r ? r : dlr_fake_drain(s, NULL, 0);
+    dlr_cu_result r = emulator_outside(false);
+    return r ? r : emulator_drain(s, NULL, 0);
 }
 
 static dlr_cu_result event_create(dlr_cu_event *event, unsigned flags) {
-    if (dlr_fake_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
+    if (emulator_ready() == DLR_CU_INVALID_CONTEXT) return DLR_CU_INVALID_CONTEXT;
     if (!(*event = calloc(1, sizeof **event))) return DLR_CU_OUT_OF_MEMORY;
     (*event)->times = !(flags & DLR_CU_EVENT_DISABLE_TIMING);
-    PUSH(&fake.events, *event);
+    PUSH(&gpu.events, *event);
     return 0;
 }
 static dlr_cu_result event_elapsed(float *ms, dlr_cu_event from, dlr_cu_event to) {
-    dlr_cu_result r = dlr_fake_ready();
+    dlr_cu_result r = emulator_ready();
     if (r) return r;
     if (from->graph || to->graph) return DLR_CU_CAPTURED_EVENT;
     if (!from->times || !to->times) return DLR_CU_INVALID_HANDLE;
@@ -276,14 +276,14 @@ static dlr_cu_result event_elapsed(float *ms, dlr_cu_event from, dlr_cu_event to
     return *ms = (float)((double)(to->at - from->at) * 1e-6), 0;
 }
 static dlr_cu_result event_destroy(dlr_cu_event event) {
-    dlr_fake_drain_all(); /* other streams may wait for it */
-    REMOVE(&fake.events, event);
+    emulator_drain_all(); /* other streams may wait for it */
+    REMOVE(&gpu.events, event);
     free(event);
     return 0;
 }
 static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
     if (event->done < event->records && event->stream != s) return DLR_CU_INVALID_VALUE;
-    dlr_cu_result r = dlr_fake_add(s, (work){.kind = RECORD, .event = event});
+    dlr_cu_result r = emulator_add(s, (work){.kind = RECORD, .event = event});
     if (r == 0 && s->capture)
         return event->graph = s->capture, event->node = s->capture->list.n - 1, 0;
     event->graph = NULL;
@@ -291,15 +291,15 @@ static dlr_cu_result event_record(dlr_cu_event event, dlr_cu_stream s) {
     return r;
 }
 static dlr_cu_result event_wait(dlr_cu_event event) {
-    dlr_cu_result r = dlr_fake_outside(false);
+    dlr_cu_result r = emulator_outside(false);
     if (r) return r;
     if (event->graph) return DLR_CU_CAPTURED_EVENT;
-    return event->done < event->records ? dlr_fake_drain(event->stream, event, event->records)
-                                        : fake.fault;
+    return event->done < event->records ? emulator_drain(event->stream, event, event->records)
+                                        : gpu.fault;
 }
 static bool captures(const struct CUgraph_st *g) {
     bool any = false;
-    for (int i = 0; g && i < fake.streams.n; i++) any |= fake.streams.at[i]->capture == g;
+    for (int i = 0; g && i < gpu.streams.n; i++) any |= gpu.streams.at[i]->capture == g;
     return any;
 }
 /* A stream that waits for an event of a capture is captured, too, from there on. */
@@ -308,41 +308,41 @@ static dlr_cu_result wait_captured(struct CUstream_st *s, dlr_cu_event event) {
     if (!ours && s->capture) return s->capture->invalid = true, DLR_CU_STREAM_CAPTURE_ISOLATION;
     if (!ours) return DLR_CU_CAPTURED_EVENT;
     if (!s->capture) s->capture = event->graph, s->lane = s->capture->lanes++;
-    return dlr_fake_add(s, (work){.kind = WAIT, .event = event, .target = event->node});
+    return emulator_add(s, (work){.kind = WAIT, .event = event, .target = event->node});
 }
 static dlr_cu_result host_function(dlr_cu_stream s, dlr_cu_host_fn *function, void *data) {
-    return dlr_fake_add(s, (work){.kind = HOST, .call = function, .data = data});
+    return emulator_add(s, (work){.kind = HOST, .call = function, .data = data});
 }
 static dlr_cu_result event_query(dlr_cu_event event) {
-    dlr_cu_result r = dlr_fake_outside(false);
+    dlr_cu_result r = emulator_outside(false);
     if (r) return r;
     if (event->graph) return DLR_CU_CAPTURED_EVENT;
-    return event->done < event->records ? DLR_CU_NOT_READY : fake.fault;
+    return event->done < event->records ? DLR_CU_NOT_READY : gpu.fault;
 }
 static dlr_cu_result stream_wait_event(dlr_cu_stream s, dlr_cu_event event, unsigned flags) {
     if (flags) return DLR_CU_INVALID_VALUE;
     if (s->capture || event->graph) return wait_captured(s, event);
-    return dlr_fake_add(s, (work){.kind = WAIT, .event = event, .record = event->records});
+    return emulator_add(s, (work){.kind = WAIT, .event = event, .record = event->records});
 }
-void dlr_fake_drain_all(void) {
-    for (int i = 0; i < fake.streams.n; i++) dlr_fake_drain(fake.streams.at[i], NULL, 0);
+void emulator_drain_all(void) {
+    for (int i = 0; i < gpu.streams.n; i++) emulator_drain(gpu.streams.at[i], NULL, 0);
 }
 
-void dlr_fake_drop_streams(void) {
-    for (int i = 0; i < fake.streams.n; i++) {
-        struct CUstream_st *s = fake.streams.at[i];
+void emulator_drop_streams(void) {
+    for (int i = 0; i < gpu.streams.n; i++) {
+        struct CUstream_st *s = gpu.streams.at[i];
         for (; s->done < s->queue.n; s->done++) {
             work *w = &s->queue.at[s->done];
-            if (w->kind == GRAPH) dlr_fake_unuse(w->graph);
+            if (w->kind == GRAPH) emulator_unuse(w->graph);
             free(w->args);
         }
         free(s->queue.at), free(s);
     }
-    for (int i = 0; i < fake.events.n; i++) free(fake.events.at[i]);
-    fake.streams.n = fake.events.n = 0;
+    for (int i = 0; i < gpu.events.n; i++) free(gpu.events.at[i]);
+    gpu.streams.n = gpu.events.n = 0;
 }
 
-void dlr_fake_streams(dlr_driver *t) {
+void emulator_streams(dlr_driver *t) {
     t->MemsetD8Async = fill;
     t->MemcpyHtoDAsync = to_device;
     t->MemcpyDtoHAsync = to_host;
