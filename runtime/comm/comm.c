@@ -197,29 +197,29 @@ bool dlr_comm_reserve(dlr_comm *comm, const dlr_collective *c, dl_error *err) {
 bool dlr_comm_check(dlr_comm *comm, dl_error *err) { return comm->backend->check(comm, err); }
 void dlr_comm_waits(dlr_comm *comm, bool begins) { comm->backend->waits(comm, begins, NULL); }
 
-void dlr_comm_set_beside(dlr_comm *comm, const dlr_comm_beside *beside) {
+void dlr_comm_set_hooks(dlr_comm *comm, const dlr_device_hooks *hooks) {
     pthread_mutex_lock(&comm->beside_lock);
-    comm->beside = beside ? *beside : (dlr_comm_beside){0};
+    comm->hooks = hooks ? *hooks : (dlr_device_hooks){0};
     pthread_mutex_unlock(&comm->beside_lock);
 }
 
-void dlr_beside_lost(dlr_comm *comm, const dl_error *why) {
+void dlr_hooks_lost(dlr_comm *comm, const dl_error *why) {
     pthread_mutex_lock(&comm->beside_lock);
-    if (comm->beside.lost) comm->beside.lost(comm->beside.of, why);
+    if (comm->hooks.lost) comm->hooks.lost(comm->hooks.of, why);
     pthread_mutex_unlock(&comm->beside_lock);
 }
 
-dlr_comm_state dlr_beside_state(dlr_comm *comm) {
+dlr_comm_state dlr_hooks_state(dlr_comm *comm) {
     dlr_comm_state state = {0};
     pthread_mutex_lock(&comm->beside_lock);
-    if (comm->beside.state) comm->beside.state(comm->beside.of, &state);
+    if (comm->hooks.state) comm->hooks.state(comm->hooks.of, &state);
     pthread_mutex_unlock(&comm->beside_lock);
     return state;
 }
 
-void dlr_beside_flight(dlr_comm *comm, int rank, dl_buf *to) {
+void dlr_hooks_flight(dlr_comm *comm, int rank, dl_buf *to) {
     pthread_mutex_lock(&comm->beside_lock);
-    if (comm->beside.flight) comm->beside.flight(comm->beside.of, rank, to);
+    if (comm->hooks.flight) comm->hooks.flight(comm->hooks.of, rank, to);
     pthread_mutex_unlock(&comm->beside_lock);
 }
 

@@ -59,9 +59,9 @@ typedef struct {
     void (*state)(void *of, dlr_comm_state *state);
     /* Appends the device's last collectives, a line each, after "rank N: ". */
     void (*flight)(void *of, int rank, dl_buf *to);
-} dlr_comm_beside;
+} dlr_device_hooks;
 /* Installs the hooks; NULL: removes them. */
-void dlr_comm_set_beside(dlr_comm *comm, const dlr_comm_beside *beside);
+void dlr_comm_set_hooks(dlr_comm *comm, const dlr_device_hooks *hooks);
 
 /* The library for --version: "NCCL 2.30.7 (/usr/lib/libnccl.so.2)", or "no NCCL (libnccl.so.2)". */
 const char *dlr_nccl_text(dl_arena *arena);

@@ -227,7 +227,7 @@ static void give_up(dlr_engine *e) {
     dlr_watch_spread(e);
     carry(e, SPREAD_NS / 6);
     dlr_flight_dump(e);
-    if (e->comm) dlr_beside_lost(e->comm, &why);
+    if (e->comm) dlr_hooks_lost(e->comm, &why);
     carry(e, SPREAD_NS - SPREAD_NS / 6);
     dlr_engine_state(e, ENDED);
     struct timespec t = dlr_moment(dl_clock_ns() + told_ns);

@@ -34,7 +34,7 @@ static void put(const dlr_engine *e, dl_buf *b, int most) {
                 (long long)f->ticket, f->group, (long long)f->number, (unsigned long long)f->hash,
                 (long long)f->bytes, ago, begun, done, f->what);
     }
-    dlr_beside_flight(e->comm, e->rank, b);
+    dlr_hooks_flight(e->comm, e->rank, b);
 }
 
 /* Written by one call, since the program's own thread and other ranks write at the same time. */

@@ -68,7 +68,7 @@ static void free_backend(dlr_nccl_backend *b) {
 /* After a failure nothing is freed: aborted kernels may still be running. */
 static bool nccl_close(dlr_comm *comm, dl_error *err) {
     dlr_nccl_backend *b = comm->of;
-    if (b->host) dlr_comm_set_beside(b->host, NULL);
+    if (b->host) dlr_comm_set_hooks(b->host, NULL);
     pthread_mutex_lock(&b->lock);
     bool well = !b->failed.code;
     if (!well) *err = b->failed;
@@ -172,7 +172,7 @@ static void host_flight(void *of, int rank, dl_buf *to) {
                 "rank %d: NCCL: in %s, %lld collectives or runs begun, waited for since %.3f s\n",
                 rank, s.what, (long long)s.calls,
                 s.waiting ? (double)(dl_clock_ns() - s.waiting) * 1e-9 : 0);
-    dlr_beside_flight(b->comm, rank, to);
+    dlr_hooks_flight(b->comm, rank, to);
 }
 
 static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_driver *driver,
@@ -193,13 +193,13 @@ static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_dri
                   n->version % 100, host ? " with " : "", host ? host->name : "");
     b->comm = dlr_comm_new(&table, name, *world, b);
     b->comm->timeout = timeout, b->comm->sharing = world->local_size > 1 ? world->local_size : 1;
-    if (host) dlr_comm_set_beside(host, &(dlr_comm_beside){b, host_lost, host_state, host_flight});
+    if (host) dlr_comm_set_hooks(host, &(dlr_device_hooks){b, host_lost, host_state, host_flight});
     bool ok = start_device(b, ordinal, err) && dlr_nccl_watch(b, err) && make_world(b, err);
     for (int i = 1; ok && host && i < host->groups; i++)
         ok = dlr_comm_group(b->comm, host->group[i]->n, host->group[i]->ranks, err) > 0;
     if (ok) return b->comm;
     /* NCCL may still be working on calls that have begun: nothing is freed */
-    if (host) dlr_comm_set_beside(host, NULL);
+    if (host) dlr_comm_set_hooks(host, NULL);
     dlr_nccl_end_watch(b);
     return NULL;
 }

@@ -48,7 +48,7 @@ void dlr_nccl_leave(dlr_comm *comm, const char *why) {
 
 /* The lock must be held. */
 static dlr_comm_state state_of(dlr_nccl_backend *b) {
-    dlr_comm_state s = dlr_beside_state(b->comm);
+    dlr_comm_state s = dlr_hooks_state(b->comm);
     s.calls += b->tickets, s.waiting = b->waiting;
     const char *what = b->waiting_what;
     int64_t oldest = INT64_MAX; /* or the first one begun, which the device's work may wait for */

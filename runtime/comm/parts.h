@@ -47,7 +47,7 @@ struct dlr_comm {
     int32_t flag, agreed; /* buffers of dlr_comm_agree: MPI may still write them after a failed wait
                              has returned */
     pthread_mutex_t beside_lock;
-    dlr_comm_beside beside; /* guarded by the lock */
+    dlr_device_hooks hooks; /* guarded by the lock */
     void *of;               /* owned by the backend */
 };
 
@@ -74,9 +74,9 @@ const char *dlr_collective_name(dlr_collective_kind kind);
 uint64_t dlr_collective_hash(const dlr_collective *c, int n);
 
 /* Call the device-side hooks; without hooks, the result is zero. */
-void dlr_beside_lost(dlr_comm *comm, const dl_error *why);
-dlr_comm_state dlr_beside_state(dlr_comm *comm);
-void dlr_beside_flight(dlr_comm *comm, int rank, dl_buf *to);
+void dlr_hooks_lost(dlr_comm *comm, const dl_error *why);
+dlr_comm_state dlr_hooks_state(dlr_comm *comm);
+void dlr_hooks_flight(dlr_comm *comm, int rank, dl_buf *to);
 
 /* Runs a collective whose n members are all in this process. */
 void dlr_collective_here(int n, const dlr_collective *const *calls);

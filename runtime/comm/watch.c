@@ -373,7 +373,7 @@ void dlr_watch_tick(dlr_engine *e) {
     else if (gap > 4 * w->tick && gap > 1000000000)
         forgive(e, gap);
     w->ranks[e->rank].beat++;
-    w->device = dlr_beside_state(e->comm);
+    w->device = dlr_hooks_state(e->comm);
     if (w->device.waiting != w->waiting) w->waiting = w->device.waiting, w->excused = 0;
     if (w->waiting) w->device.waiting += w->excused;
     pthread_mutex_lock(&e->lock);

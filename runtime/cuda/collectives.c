@@ -121,7 +121,7 @@ bool dlr_cuda_share(dlr_device *d, const dlr_ranks *ranks, dl_error *err) {
               made(c, c->driver->StreamCreate(&c->sharer, DLR_CU_STREAM_NON_BLOCKING), err) &&
               make_progress(c, err);
     for (int i = 0; ok && i < d->plan->programs.n; i++) ok = make_events(c, i, err);
-    if (ok) dlr_comm_set_beside(c->nccl, &(dlr_comm_beside){c, NULL, tell_state, flight});
+    if (ok) dlr_comm_set_hooks(c->nccl, &(dlr_device_hooks){c, NULL, tell_state, flight});
     return ok;
 }
 
@@ -171,7 +171,7 @@ void dlr_cuda_end_share(dlr_cuda *c) {
             if (p->collectives[k].done) v->EventDestroy(p->collectives[k].done);
         }
     }
-    if (c->nccl) dlr_comm_set_beside(c->nccl, NULL);
+    if (c->nccl) dlr_comm_set_hooks(c->nccl, NULL);
     if (c->nccl && c->borrowed)
         dlr_comm_follow(c->nccl, NULL);
     else
