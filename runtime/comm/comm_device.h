@@ -14,9 +14,9 @@
  * (several ranks in one process), DL_PEER. */
 dlr_comm *dlr_comm_nccl(dlr_comm *host, const dlr_driver *driver, int ordinal, dl_error *err);
 
-/* The same without a comm of the hosts: NCCL's id is exchanged over TCP (comm/meet.h), and NCCL
- * carries the hosts' own messages, too. There are no heartbeats: NCCL's own errors and the timeout
- * end a hanging collective. Errors also those of dlr_meet. */
+/* The same without a comm of the hosts: NCCL's id is exchanged over TCP (comm/rendezvous.h), and
+ * NCCL carries the hosts' own messages, too. There are no heartbeats: NCCL's own errors and the
+ * timeout end a hanging collective. Errors also those of dlr_rendezvous. */
 dlr_comm *dlr_comm_nccl_alone(const dlr_world *world, const dlr_driver *driver, int ordinal,
                               double timeout, dl_error *err);
 /* Whether it is a comm between devices. */

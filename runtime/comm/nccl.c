@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "ir/base/clock.h"
-#include "runtime/comm/meet.h"
 #include "runtime/comm/nccl.h"
+#include "runtime/comm/rendezvous.h"
 
 /* ---- groups ---- */
 
@@ -121,17 +121,17 @@ static bool share_id(dlr_nccl_backend *b, dlr_nccl_id *id, dl_error *err) {
     if (b->comm->world.rank == 0) result = b->n->GetUniqueId(&said.id);
     said.failed = result;
     if (result) dl_fail(&own, DL_RESOURCE, "NCCL makes no id: %s", b->n->GetErrorString(result));
-    bool ok =
-        size == 1 || (b->host ? dlr_comm_all(b->host,
-                                             &(dlr_collective){.kind = DLR_BROADCAST,
-                                                               .type = DL_I64,
-                                                               .outer = 1,
-                                                               .count = sizeof said / 8,
-                                                               .from = &said,
-                                                               .to = &said,
-                                                               .what = "broadcast of NCCL's id"},
-                                             err)
-                              : dlr_meet(&b->comm->world, &said, sizeof said, b->timeout, err));
+    bool ok = size == 1 ||
+              (b->host ? dlr_comm_all(b->host,
+                                      &(dlr_collective){.kind = DLR_BROADCAST,
+                                                        .type = DL_I64,
+                                                        .outer = 1,
+                                                        .count = sizeof said / 8,
+                                                        .from = &said,
+                                                        .to = &said,
+                                                        .what = "broadcast of NCCL's id"},
+                                      err)
+                       : dlr_rendezvous(&b->comm->world, &said, sizeof said, b->timeout, err));
     *id = said.id;
     if (!ok) return false;
     if (own.code) return dl_fail(err, own.code, "%s", own.message);

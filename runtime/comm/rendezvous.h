@@ -1,7 +1,7 @@
 /* A TCP rendezvous of ranks that MPI has not started, at MASTER_ADDR and MASTER_PORT, which
  * torchrun sets: rank 0 sends a few bytes to all others. */
-#ifndef DLR_MEET_H
-#define DLR_MEET_H
+#ifndef DLR_RENDEZVOUS_H
+#define DLR_RENDEZVOUS_H
 #include <stddef.h>
 
 #include "runtime/base/world.h"
@@ -10,5 +10,6 @@
  * store listens at MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE), the next port is used. Errors:
  * DL_USAGE (no MASTER_ADDR or MASTER_PORT), DL_RESOURCE (the port is taken), DL_PEER (not all ranks
  * came within `timeout` seconds). */
-bool dlr_meet(const dlr_world *world, void *data, size_t bytes, double timeout, dl_error *err);
+bool dlr_rendezvous(const dlr_world *world, void *data, size_t bytes, double timeout,
+                    dl_error *err);
 #endif

@@ -1,4 +1,4 @@
-#include "runtime/comm/meet.h"
+#include "runtime/comm/rendezvous.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -125,7 +125,7 @@ static bool take(const char *host, int port, const dlr_world *w, void *data, siz
                w->rank, host, port, timeout);
 }
 
-bool dlr_meet(const dlr_world *w, void *data, size_t bytes, double timeout, dl_error *err) {
+bool dlr_rendezvous(const dlr_world *w, void *data, size_t bytes, double timeout, dl_error *err) {
     const char *host = getenv("MASTER_ADDR"), *text = getenv("MASTER_PORT"),
                *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
     char *end = NULL;
