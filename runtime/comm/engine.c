@@ -142,7 +142,7 @@ static void take_message(dlr_engine *e, uint64_t id, int error) {
     bool receives = id >> 55 & 1;
     int member = (int)(uint32_t)id;
     if (kind == DLR_GOSSIP) {
-        if (!error) dlr_watch_message(e, receives, member);
+        if (!error) dlr_heartbeat_message(e, receives, member);
         return;
     }
     dlr_lane *l = &e->lane[id >> 48 & 127];
@@ -186,7 +186,8 @@ static void check_broken(dlr_engine *e) {
  * computation. */
 static void rest(dlr_engine *e, int64_t idle) {
     bool in_work = busy(e);
-    int64_t until = dlr_watch_next(e), pause = idle / 8, least = e->waiting ? WAITED_NS : SLEEP_NS;
+    int64_t until = dlr_heartbeat_next(e), pause = idle / 8,
+            least = e->waiting ? WAITED_NS : SLEEP_NS;
     if (pause < least) pause = least;
     if (pause > MOST_SLEEP_NS) pause = MOST_SLEEP_NS;
     if (in_work && e->waiting && idle < SPIN_NS) {
@@ -224,7 +225,7 @@ static void give_up(dlr_engine *e) {
     pthread_mutex_lock(&e->lock);
     dl_error why = e->failed;
     pthread_mutex_unlock(&e->lock);
-    dlr_watch_spread(e);
+    dlr_heartbeat_spread(e);
     carry(e, SPREAD_NS / 6);
     dlr_flight_dump(e);
     if (e->comm) dlr_hooks_lost(e->comm, &why);
@@ -267,9 +268,9 @@ void *dlr_engine_run(void *of) {
         bool any = take_work(e);
         any |= poll_messages(e);
         int64_t now = dl_clock_ns();
-        if (now >= dlr_watch_next(e)) dlr_watch_tick(e), check_broken(e);
-        if (e->state == CLOSING && !parting) parting = true, dlr_watch_part(e);
-        if (parting && dlr_watch_parted(e)) break;
+        if (now >= dlr_heartbeat_next(e)) dlr_heartbeat_tick(e), check_broken(e);
+        if (e->state == CLOSING && !parting) parting = true, dlr_heartbeat_part(e);
+        if (parting && dlr_heartbeat_parted(e)) break;
         if (any)
             moved = now;
         else

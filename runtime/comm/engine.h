@@ -77,7 +77,7 @@ typedef struct {
     char what[WHAT];
 } dlr_flight;
 
-typedef struct dlr_watch dlr_watch;
+typedef struct dlr_heartbeat dlr_heartbeat;
 
 typedef struct {
     dlr_comm *comm;
@@ -104,7 +104,7 @@ typedef struct {
     dlr_lane lane[LANES];
     int64_t room_bytes; /* bytes of a chunk's buffer */
     char *rooms;
-    dlr_watch *watch;
+    dlr_heartbeat *watch;
     dlr_flight recorder[REMEMBERED]; /* by ticket */
 } dlr_engine;
 
@@ -139,28 +139,28 @@ bool dlr_lane_phase(dlr_engine *e, dlr_lane *l, dlr_chunk *k);
 /* Size of a chunk's buffer in a world of that size. */
 int64_t dlr_chunk_bytes(int size);
 
-/* ---- heartbeats (watch.c) ---- */
+/* ---- heartbeats (heartbeat.c) ---- */
 
 /* Heartbeats. Each tick sends one to another rank, with the known counts of all ranks, and finds
  * ranks that have been silent for too long. */
-dlr_watch *dlr_watch_open(dlr_engine *e);
-void dlr_watch_tick(dlr_engine *e);
+dlr_heartbeat *dlr_heartbeat_open(dlr_engine *e);
+void dlr_heartbeat_tick(dlr_engine *e);
 /* Nanoseconds until the next tick. */
-int64_t dlr_watch_next(const dlr_engine *e);
+int64_t dlr_heartbeat_next(const dlr_engine *e);
 /* Handles a finished message of kind DLR_GOSSIP. */
-void dlr_watch_message(dlr_engine *e, bool receives, int way);
+void dlr_heartbeat_message(dlr_engine *e, bool receives, int way);
 /* Announces the failure to the other ranks. */
-void dlr_watch_spread(dlr_engine *e);
-/* Announces this rank's end; dlr_watch_parted: whether all ranks have announced theirs. */
-void dlr_watch_part(dlr_engine *e);
-bool dlr_watch_parted(const dlr_engine *e);
+void dlr_heartbeat_spread(dlr_engine *e);
+/* Announces this rank's end; dlr_heartbeat_parted: whether all ranks have announced theirs. */
+void dlr_heartbeat_part(dlr_engine *e);
+bool dlr_heartbeat_parted(const dlr_engine *e);
 /* Fails the engine, whose thread hangs in MPI's finalize; names the ranks that it may be waiting
  * for. */
-void dlr_watch_blame_end(dlr_engine *e);
-void dlr_watch_close(dlr_watch *w);
+void dlr_heartbeat_blame_end(dlr_engine *e);
+void dlr_heartbeat_close(dlr_heartbeat *w);
 /* Exchanges every rank's host and process, once; dlr_comm_open calls it in the program's thread.
  * Sets local_rank and local_size. */
-bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err);
+bool dlr_exchange_process_infos(dlr_comm *comm, dlr_engine *e, dl_error *err);
 
 /* ---- the flight recorder (flight.c) ---- */
 

@@ -117,7 +117,7 @@ static void free_engine(dlr_engine *e) {
     for (int i = 0; i < e->n_spare; i++) free(e->spare[i]->counts), free(e->spare[i]);
     for (int64_t t = e->first_kept; t < e->next_ticket; t++)
         if (e->ops[t % e->room]) free(e->ops[t % e->room]->counts), free(e->ops[t % e->room]);
-    dlr_watch_close(e->watch);
+    dlr_heartbeat_close(e->watch);
     free(e->spare), free(e->ops), free(e->rooms);
     pthread_mutex_destroy(&e->lock);
     pthread_cond_destroy(&e->work);
@@ -145,7 +145,7 @@ static bool engine_close(dlr_comm *comm, dl_error *err) {
          * the thread is within MPI's finalize, and receives nothing */
         ended = await(e, CLOSING, e->options.timeout + 1);
         if (!ended && !e->lost)
-            dlr_watch_blame_end(e);
+            dlr_heartbeat_blame_end(e);
         else if (!ended)
             await_spread(e);
     } else
@@ -257,11 +257,11 @@ dlr_comm *dlr_engine_open(const dlr_mpi *mpi, const dlr_world_said *said,
     dlr_world world = said->world;
     dlr_comm *comm = dlr_comm_new(&table, mpi->name, world, e);
     e->comm = comm, comm->timeout = e->options.timeout;
-    dlr_watch *w = dlr_watch_open(e);
+    dlr_heartbeat *w = dlr_heartbeat_open(e);
     pthread_mutex_lock(&e->lock);
     e->watch = w;
     pthread_cond_signal(&e->work);
     pthread_mutex_unlock(&e->lock);
-    if (dlr_watch_places(comm, e, err)) return comm;
+    if (dlr_exchange_process_infos(comm, e, err)) return comm;
     return NULL;
 }

@@ -26,8 +26,8 @@
 #include "ir/base/arena.h"
 #include "ir/base/clock.h"
 #include "ir/base/temporary.h"
-#include "runtime/comm/place.h"
-#include "runtime/launch/launch.h"
+#include "programs/launch.h"
+#include "runtime/comm/process_info.h"
 
 #define STATUS_FILE "DLRUN_STATUS_FILE"
 #define STATUS_PLACE                                                                               \
@@ -77,7 +77,7 @@ static bool tell(const char *form, int rank, int number) {
 
 /* The machine, and which numbers its processes have: containers see their own. */
 static void own_place(char text[24]) {
-    snprintf(text, 24, "%llx", (unsigned long long)dlr_place_own().where);
+    snprintf(text, 24, "%llx", (unsigned long long)dlr_process_own().where);
 }
 
 void dl_launch_joined(int rank) { tell("rank %d in %d\n", rank, 0); }

@@ -1,6 +1,6 @@
 /* A rank's process info: its machine, its process id there, and the state of that process. */
-#ifndef DLR_PLACE_H
-#define DLR_PLACE_H
+#ifndef DLR_PROCESS_INFO_H
+#define DLR_PROCESS_INFO_H
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -13,12 +13,12 @@ typedef struct {
     int64_t pid;
     uint64_t cpus; /* a hash of the CPUs that it may run on */
     char host[DLR_HOST];
-} dlr_place;
+} dlr_process_info;
 
-dlr_place dlr_place_own(void);
+dlr_process_info dlr_process_own(void);
 /* The kernel's letter for the state of that process: T stopped, Z ended; 0: gone; '?': it is on
  * another machine than `own`. */
-char dlr_place_state(const dlr_place *of, const dlr_place *own);
+char dlr_process_state(const dlr_process_info *of, const dlr_process_info *own);
 /* Whether a process of that state has ended. */
-bool dlr_place_gone(char state);
+bool dlr_process_ended(char state);
 #endif

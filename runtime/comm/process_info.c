@@ -1,4 +1,4 @@
-#include "runtime/comm/place.h"
+#include "runtime/comm/process_info.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -9,8 +9,8 @@
 
 #include "ir/base/hash.h"
 
-dlr_place dlr_place_own(void) {
-    dlr_place p = {.pid = getpid()};
+dlr_process_info dlr_process_own(void) {
+    dlr_process_info p = {.pid = getpid()};
     char boot[64] = "";
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
@@ -30,7 +30,7 @@ dlr_place dlr_place_own(void) {
     return p;
 }
 
-char dlr_place_state(const dlr_place *of, const dlr_place *own) {
+char dlr_process_state(const dlr_process_info *of, const dlr_process_info *own) {
     char path[64], text[400];
     if (of->where != own->where) return '?';
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)of->pid);
@@ -44,4 +44,4 @@ char dlr_place_state(const dlr_place *of, const dlr_place *own) {
     return end && end[1] == ' ' ? end[2] : '?';
 }
 
-bool dlr_place_gone(char state) { return state == 0 || state == 'Z' || state == 'X'; }
+bool dlr_process_ended(char state) { return state == 0 || state == 'Z' || state == 'X'; }

@@ -14,7 +14,7 @@
 
 #include "ir/base/clock.h"
 #include "runtime/comm/engine.h"
-#include "runtime/comm/place.h"
+#include "runtime/comm/process_info.h"
 
 enum { MOST_WAYS = 20, TEXT = 480, FIRST_TAG = DLR_MPI_TAG - MOST_WAYS };
 enum { BEATS, GOOD_BYE, LOST };
@@ -36,14 +36,14 @@ typedef struct {
     bool said;
 } way;
 
-struct dlr_watch {
+struct dlr_heartbeat {
     int n, ways, turn;
     int64_t tick, next, last, timeout; /* ns */
     sign *ranks;
     int64_t *heard; /* ns, when its count last rose */
     way way[MOST_WAYS];
     size_t bytes; /* of a message */
-    dlr_place *places;
+    dlr_process_info *places;
     _Atomic bool placed;
     dlr_comm_state device; /* at the last tick; the program has waited since `waiting`, of which
                               `excused` ns do not count */
@@ -61,21 +61,21 @@ static int rank_before(const dlr_engine *e, int i) {
 }
 
 static void receive(dlr_engine *e, int i) {
-    dlr_watch *w = e->watch;
+    dlr_heartbeat *w = e->watch;
     e->mpi->receive(w->way[i].in, (int64_t)w->bytes, rank_before(e, i), FIRST_TAG + i, 1,
                     dlr_id(DLR_GOSSIP, true, 0, 0, i));
 }
 
 /* False: the message cannot be sent; its receiver will report that this rank is silent. */
 static bool send_message(dlr_engine *e, int i, message *m) {
-    dlr_watch *w = e->watch;
+    dlr_heartbeat *w = e->watch;
     memcpy(m->ranks, w->ranks, (size_t)w->n * sizeof *w->ranks);
     return !e->mpi->send(m, (int64_t)w->bytes, rank_behind(e, i), FIRST_TAG + i, 1,
                          dlr_id(DLR_GOSSIP, false, 0, 0, i));
 }
 
-dlr_watch *dlr_watch_open(dlr_engine *e) {
-    dlr_watch *w = dl_calloc(1, sizeof *w);
+dlr_heartbeat *dlr_heartbeat_open(dlr_engine *e) {
+    dlr_heartbeat *w = dl_calloc(1, sizeof *w);
     int64_t now = dl_clock_ns();
     w->n = e->size, w->timeout = (int64_t)(e->options.timeout * 1e9);
     w->tick = w->timeout / 32 < least_tick  ? least_tick
@@ -97,22 +97,22 @@ dlr_watch *dlr_watch_open(dlr_engine *e) {
     return w;
 }
 
-void dlr_watch_close(dlr_watch *w) {
+void dlr_heartbeat_close(dlr_heartbeat *w) {
     if (!w) return;
     for (int i = 0; i < w->ways; i++) free(w->way[i].in), free(w->way[i].out), free(w->way[i].lost);
     free(w->ranks), free(w->heard), free(w->places);
     free(w);
 }
 
-int64_t dlr_watch_next(const dlr_engine *e) { return e->watch->next; }
+int64_t dlr_heartbeat_next(const dlr_engine *e) { return e->watch->next; }
 
 /* ---- process info ---- */
 
-bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err) {
-    dlr_watch *w = e->watch;
-    int64_t words = sizeof(dlr_place) / 8, *counts = dl_calloc((size_t)w->n, sizeof *counts);
-    dlr_place *own = dl_malloc(sizeof *own);
-    *own = dlr_place_own();
+bool dlr_exchange_process_infos(dlr_comm *comm, dlr_engine *e, dl_error *err) {
+    dlr_heartbeat *w = e->watch;
+    int64_t words = sizeof(dlr_process_info) / 8, *counts = dl_calloc((size_t)w->n, sizeof *counts);
+    dlr_process_info *own = dl_malloc(sizeof *own);
+    *own = dlr_process_own();
     for (int r = 0; r < w->n; r++) counts[r] = words;
     dlr_collective c = {.kind = DLR_ALL_GATHER,
                         .type = DL_I64,
@@ -142,14 +142,14 @@ bool dlr_watch_places(dlr_comm *comm, dlr_engine *e, dl_error *err) {
 
 /* " (process 123 on host, which is stopped)". */
 static const char *place_text(const dlr_engine *e, int rank, char *to, size_t room) {
-    const dlr_watch *w = e->watch;
-    const dlr_place *p = &w->places[rank];
+    const dlr_heartbeat *w = e->watch;
+    const dlr_process_info *p = &w->places[rank];
     to[0] = 0;
     if (!w->placed) return to;
-    char state = dlr_place_state(p, &w->places[e->rank]);
+    char state = dlr_process_state(p, &w->places[e->rank]);
     snprintf(to, room, " (process %lld on %.*s%s)", (long long)p->pid, DLR_HOST, p->host,
              state == 'T' || state == 't' ? ", which is stopped"
-             : dlr_place_gone(state)      ? ", which is gone"
+             : dlr_process_ended(state)   ? ", which is gone"
                                           : "");
     return to;
 }
@@ -207,13 +207,13 @@ static void blame(dlr_engine *e, int rank, const char *why, const char *what) {
 
 /* Whether that rank's process was on this machine, and has ended. */
 static bool has_ended(const dlr_engine *e, int rank) {
-    const dlr_watch *w = e->watch;
-    return w->placed && dlr_place_gone(dlr_place_state(&w->places[rank], &w->places[e->rank]));
+    const dlr_heartbeat *w = e->watch;
+    return w->placed && dlr_process_ended(dlr_process_state(&w->places[rank], &w->places[e->rank]));
 }
 
 /* The rank that has been silent longest, and for how long (ns). */
 static int most_silent(const dlr_engine *e, int64_t now, int64_t *silent) {
-    const dlr_watch *w = e->watch;
+    const dlr_heartbeat *w = e->watch;
     int worst = -1;
     for (int r = 0; r < w->n; r++)
         if (r != e->rank && (worst < 0 || w->heard[r] < w->heard[worst])) worst = r;
@@ -223,7 +223,7 @@ static int most_silent(const dlr_engine *e, int64_t now, int64_t *silent) {
 
 /* No other rank is heard: this rank is the one that is cut off, unless there is only one other. */
 static bool hears_nobody(const dlr_engine *e, int64_t now, int64_t bound) {
-    const dlr_watch *w = e->watch;
+    const dlr_heartbeat *w = e->watch;
     for (int r = 0; r < w->n; r++)
         if (r != e->rank && now - w->heard[r] < bound) return false;
     return w->n > 2;
@@ -243,7 +243,7 @@ static void blame_silent(dlr_engine *e, int64_t now, int rank, int64_t silent, i
 /* A collective has not progressed for the timeout; l NULL: one on the device, which the program
  * waits for. */
 static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
-    const dlr_watch *w = e->watch;
+    const dlr_heartbeat *w = e->watch;
     const dlr_members *g = l ? l->op->group : e->comm->group[0];
     double late = (double)(now - (l ? l->moved : w->device.waiting)) * 1e-9;
     int64_t silent, bound = 2 * (w->ways + 3) * w->tick;
@@ -281,7 +281,7 @@ static void blame_late(dlr_engine *e, const dlr_lane *l, int64_t now) {
 /* A rank that was stopped itself (a debugger, Slurm's suspension) does not hold that time against
  * the others. */
 static void forgive(dlr_engine *e, int64_t gap) {
-    dlr_watch *w = e->watch;
+    dlr_heartbeat *w = e->watch;
     for (int r = 0; r < w->n; r++) w->heard[r] += gap;
     for (int i = 0; i < LANES; i++) e->lane[i].moved += gap;
     if (w->parting) w->parting += gap;
@@ -294,7 +294,7 @@ static const char end_of_run[] = "the end of the run";
 
 /* Runs while good-byes are exchanged. */
 static void look_at_parting(dlr_engine *e, int64_t now) {
-    dlr_watch *w = e->watch;
+    dlr_heartbeat *w = e->watch;
     int ended = -1;
     for (int i = 0; i < w->ways; i++) {
         int rank = rank_before(e, i);
@@ -315,15 +315,15 @@ static void look_at_parting(dlr_engine *e, int64_t now) {
 
 /* The process infos do not change once known; nothing else is read that the engine's thread may
  * still change. */
-void dlr_watch_blame_end(dlr_engine *e) {
-    const dlr_watch *w = e->watch;
+void dlr_heartbeat_blame_end(dlr_engine *e) {
+    const dlr_heartbeat *w = e->watch;
     char why[64];
     snprintf(why, sizeof why, "MPI's own end has not come back for %.1f s", e->options.timeout);
     int far = -1, n_far = 0;
     for (int r = 0; r < w->n; r++) {
         bool here = w->places[r].where == w->places[e->rank].where;
-        char state = r == e->rank ? '?' : dlr_place_state(&w->places[r], &w->places[e->rank]);
-        if (dlr_place_gone(state) || state == 'T' || state == 't') {
+        char state = r == e->rank ? '?' : dlr_process_state(&w->places[r], &w->places[e->rank]);
+        if (dlr_process_ended(state) || state == 'T' || state == 't') {
             blame(e, r, why, end_of_run);
             return;
         }
@@ -340,7 +340,7 @@ void dlr_watch_blame_end(dlr_engine *e) {
 }
 
 static void look(dlr_engine *e, int64_t now) {
-    dlr_watch *w = e->watch;
+    dlr_heartbeat *w = e->watch;
     char what[sizeof w->device.what + 40];
     const dlr_lane *l = oldest_lane(e);
     if (w->parting) {
@@ -363,8 +363,8 @@ static void look(dlr_engine *e, int64_t now) {
 
 /* ---- messages ---- */
 
-void dlr_watch_tick(dlr_engine *e) {
-    dlr_watch *w = e->watch;
+void dlr_heartbeat_tick(dlr_engine *e) {
+    dlr_heartbeat *w = e->watch;
     int64_t now = dl_clock_ns(), gap = now - w->last - w->tick;
     bool first = !w->next;
     w->last = now, w->next = now + w->tick;
@@ -395,14 +395,14 @@ static void say_good_bye(dlr_engine *e, int i) {
     send_message(e, i, y->out);
 }
 
-static void take_beats(dlr_watch *w, const message *m) {
+static void take_beats(dlr_heartbeat *w, const message *m) {
     int64_t now = dl_clock_ns();
     for (int r = 0; r < w->n; r++)
         if ((int32_t)(m->ranks[r].beat - w->ranks[r].beat) > 0)
             w->ranks[r] = m->ranks[r], w->heard[r] = now;
 }
 
-void dlr_watch_message(dlr_engine *e, bool receives, int i) {
+void dlr_heartbeat_message(dlr_engine *e, bool receives, int i) {
     way *y = &e->watch->way[i];
     if (!receives) {
         y->sending = false;
@@ -419,8 +419,8 @@ void dlr_watch_message(dlr_engine *e, bool receives, int i) {
         receive(e, i);
 }
 
-void dlr_watch_part(dlr_engine *e) {
-    dlr_watch *w = e->watch;
+void dlr_heartbeat_part(dlr_engine *e) {
+    dlr_heartbeat *w = e->watch;
     w->parting = dl_clock_ns();
     for (int i = 0; i < w->ways; i++) {
         w->way[i].parting = true;
@@ -428,7 +428,7 @@ void dlr_watch_part(dlr_engine *e) {
     }
 }
 
-bool dlr_watch_parted(const dlr_engine *e) {
+bool dlr_heartbeat_parted(const dlr_engine *e) {
     for (int i = 0; i < e->watch->ways; i++) {
         const way *y = &e->watch->way[i];
         if (!y->said || y->sending || !y->parted_from) return false;
@@ -436,8 +436,8 @@ bool dlr_watch_parted(const dlr_engine *e) {
     return true;
 }
 
-void dlr_watch_spread(dlr_engine *e) {
-    dlr_watch *w = e->watch;
+void dlr_heartbeat_spread(dlr_engine *e) {
+    dlr_heartbeat *w = e->watch;
     for (int i = 0; i < w->ways; i++) {
         if (w->way[i].said) continue;
         message *m = w->way[i].lost;
