@@ -17,10 +17,10 @@ const dlr_rotation dlr_rotations[DLR_ROTATIONS] = {
     {{0, 1, 2}, {0, 0, 0}}, /* 24    */
 };
 
-dlr_placement dlr_place(int rotation, int size) {
+dlr_voxel_map dlr_voxel_map_of(int rotation, int size) {
     const dlr_rotation *r = &dlr_rotations[rotation - 1];
     ptrdiff_t stride[3] = {(ptrdiff_t)size * size, size, 1};
-    dlr_placement to = {0};
+    dlr_voxel_map to = {0};
     for (int a = 0; a < 3; a++) {
         to.step[r->axis[a]] = r->flip[a] ? -stride[a] : stride[a];
         if (r->flip[a]) to.base += (size - 1) * stride[a];
@@ -63,8 +63,8 @@ static void transpose(const float *const row[], int rows, int k0, int k1, float 
         for (int r = i < k ? whole : 0; r < rows; r++) out[i * step + r] = row[r][i];
 }
 
-void dlr_place_planes(const dlr_placement *to, int size, int first, int planes,
-                      const float *const plane[], ptrdiff_t row, float *out) {
+void dlr_voxel_map_copy(const dlr_voxel_map *to, int size, int first, int planes,
+                        const float *const plane[], ptrdiff_t row, float *out) {
     const ptrdiff_t d0 = to->step[0], d1 = to->step[1], d2 = to->step[2];
     const float *line[TILE];
     out += to->base + first * d0;

@@ -21,11 +21,11 @@ extern const dlr_rotation dlr_rotations[DLR_ROTATIONS];
  * step[2]]. */
 typedef struct {
     ptrdiff_t base, step[3];
-} dlr_placement;
-dlr_placement dlr_place(int rotation, int size); /* rotation 1..24, size^3 voxels */
+} dlr_voxel_map;
+dlr_voxel_map dlr_voxel_map_of(int rotation, int size); /* rotation 1..24, size^3 voxels */
 
 /* Copies `planes` planes of a crop, those at j0 = first, first + 1, ..., each of size x size voxels
  * with rows `row` floats apart, to their places in `out` (size^3, one channel). */
-void dlr_place_planes(const dlr_placement *to, int size, int first, int planes,
-                      const float *const plane[], ptrdiff_t row, float *out);
+void dlr_voxel_map_copy(const dlr_voxel_map *to, int size, int first, int planes,
+                        const float *const plane[], ptrdiff_t row, float *out);
 #endif

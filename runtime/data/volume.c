@@ -7,7 +7,7 @@ static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 /* Without `out` the slabs are read and dropped. */
 static bool cut(const dlr_volume *v, const int64_t corner[3], int size, int rotation, float *out,
                 float *scratch, dl_error *err) {
-    dlr_placement to = dlr_place(rotation, size);
+    dlr_voxel_map to = dlr_voxel_map_of(rotation, size);
     dlr_slab slab = {.size = size, .y = corner[1], .z = corner[2], .scratch = scratch};
     for (int first = 0; first < size; first += slab.planes) {
         slab.x = corner[0] + first;
@@ -15,9 +15,9 @@ static bool cut(const dlr_volume *v, const int64_t corner[3], int size, int rota
         for (slab.channel = 0; slab.channel < v->channels; slab.channel++) {
             if (!v->read(v, &slab, err)) return false;
             if (!out) continue;
-            dlr_place_planes(&to, size, first, slab.planes, slab.plane, slab.row,
-                             out +
-                                 (size_t)slab.channel * (size_t)size * (size_t)size * (size_t)size);
+            dlr_voxel_map_copy(&to, size, first, slab.planes, slab.plane, slab.row,
+                               out + (size_t)slab.channel * (size_t)size * (size_t)size *
+                                         (size_t)size);
         }
     }
     return true;

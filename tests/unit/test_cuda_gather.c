@@ -104,8 +104,8 @@ static void turn_crops(int i) {
             for (int v = 0; v < S * S * S; v++)
                 plane[v / S / S][v % (S * S)] = in[v * voxel + c * p->axis[0].step];
             for (int k = 0; k < S; k++) planes[k] = plane[k];
-            dlr_placement to = dlr_place(s + 1, S);
-            dlr_place_planes(&to, S, 0, S, planes, S, out);
+            dlr_voxel_map to = dlr_voxel_map_of(s + 1, S);
+            dlr_voxel_map_copy(&to, S, 0, S, planes, S, out);
         }
     }
 }

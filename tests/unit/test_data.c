@@ -63,12 +63,12 @@ static void test_placement(void) {
             float *in = malloc((size_t)(size * size * ROW) * sizeof *in),
                   *out = calloc(voxels, sizeof *out);
             for (int i = 0; i < size * size * ROW; i++) in[i] = (float)i;
-            dlr_placement to = dlr_place(r, size);
+            dlr_voxel_map to = dlr_voxel_map_of(r, size);
             for (int first = 0, planes; first < size; first += planes) {
                 const float *plane[5];
                 planes = size - first < 5 ? size - first : 5;
                 for (int p = 0; p < planes; p++) plane[p] = in + (first + p) * size * ROW;
-                dlr_place_planes(&to, size, first, planes, plane, ROW, out);
+                dlr_voxel_map_copy(&to, size, first, planes, plane, ROW, out);
             }
             for (int n = 0; n < (int)voxels; n++) {
                 int64_t j[3];
