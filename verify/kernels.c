@@ -262,7 +262,7 @@ static bool verify_launch(session *s, int number) {
 
 /* What the variables hold before the first launch. */
 static bool note_variables(session *s) {
-    dlr_exec_renew(s->exec); /* parameters that are kept in 16 bits, too */
+    dlr_exec_refresh_copies(s->exec); /* parameters that are kept in 16 bits, too */
     for (int i = 0; i < s->g->vars.n; i++) {
         const dl_value *v = &s->g->vars.at[i]->value;
         dlr_view view = dlr_exec_variable(s->exec, s->g->vars.at[i]->name);

@@ -5,7 +5,7 @@
 #include "verify/parts.h"
 
 dl_verify_state dl_verify_state_of(dlr_exec *exec) {
-    dlr_exec_renew(exec);
+    dlr_exec_refresh_copies(exec);
     return (dl_verify_state){dlr_exec_plan(exec), exec};
 }
 

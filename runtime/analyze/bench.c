@@ -71,13 +71,13 @@ static void time_ahead(dlr_exec *exec, dl_bench *b, int want, int64_t *ns, int64
     double start = dl_clock_ms(), last = start;
     for (; goes_on(b->steps, want, start); b->steps++) {
         for (; started - b->steps < ahead; started++) dlr_exec_start(exec, b->program);
-        dlr_exec_take(exec);
+        dlr_exec_wait_oldest(exec);
         dlr_exec_scalar(exec, loss);
         double now = dl_clock_ms();
         b->ms[b->steps] = now - last, last = now;
     }
     for (int taken = b->steps; taken < started; taken++)
-        dlr_exec_take(exec), dlr_exec_scalar(exec, loss);
+        dlr_exec_wait_oldest(exec), dlr_exec_scalar(exec, loss);
     b->cpu_ms = -1;
     for (b->rounds = 0; b->rounds < KERNEL_ROUNDS; b->rounds++) {
         dlr_exec_run(exec, b->program, ns);

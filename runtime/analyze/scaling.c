@@ -69,7 +69,7 @@ static bool time_launches(dl_arena *arena, const dl_plan *plan, const dl_classes
     program = ok ? dlr_exec_program(e, "train") : -1;
     int n = ok ? plan->programs.at[program].launches.n : 0;
     *us = DL_NEWS(arena, double, n + 1);
-    if (ok) dlr_exec_renew(e);
+    if (ok) dlr_exec_refresh_copies(e);
     double start = dl_clock_ms();
     for (int round = 0;
          ok && (round < LEAST_ROUNDS || (round < MOST_ROUNDS && dl_clock_ms() - start < ROUNDS_MS));

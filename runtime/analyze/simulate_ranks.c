@@ -102,7 +102,8 @@ static bool advance(const stage *s, member *m, bool force, dl_error *err) {
 
 /* One training step of all ranks, in turn. */
 static bool step(const stage *s, dl_error *err) {
-    for (int r = 0; r < s->n; r++) s->members[r].step = 0, dlr_exec_renew(s->members[r].exec);
+    for (int r = 0; r < s->n; r++)
+        s->members[r].step = 0, dlr_exec_refresh_copies(s->members[r].exec);
     for (bool done = false, moved = true; !done;) {
         bool stuck = !moved;
         done = true, moved = false;

@@ -86,7 +86,7 @@ typedef struct {
 typedef struct {
     DL_ARRAY(dlr_cu_event) events;
     int64_t began; /* the host's clock at the first of them */
-} dlr_cuda_watched;
+} dlr_cuda_timing;
 
 /* DLR_DEBUG=guard: device memory for the copies that a launch works on, and host memory to check
  * it. */
@@ -129,7 +129,7 @@ typedef struct {
     dlr_mirror mirrors[DLR_MIRRORS];
     int64_t uses;
     dlr_slot ring[DLR_RING];
-    dlr_cuda_watched watch;
+    dlr_cuda_timing timing;
     _Atomic int64_t runs;       /* runs that were started */
     int64_t taken;              /* runs that were taken */
     dlr_comm *nccl;             /* the comm between the devices; NULL: there is one rank */
@@ -175,7 +175,7 @@ void dlr_cuda_launch_one(dlr_device *d, int program, int number);
 void dlr_cuda_step_one(dlr_cuda *c, int program, dl_plan_step step);
 void dlr_cuda_capture(dlr_device *d, int program);
 void dlr_cuda_replay(dlr_device *d, int program);
-void dlr_cuda_take(dlr_device *d);
+void dlr_cuda_wait_oldest(dlr_device *d);
 const void *dlr_cuda_result(dlr_device *d, int64_t offset, int64_t bytes);
 void dlr_cuda_say(const dlr_cuda *c); /* prints the counts for DLR_DEBUG=driver */
 
@@ -195,10 +195,10 @@ void dlr_cuda_exchange(dlr_device *d, int program, dl_plan_step step);
 dlr_cu_result dlr_cuda_put_exchange(dlr_cuda *c, int program, dl_plan_step step);
 void dlr_cuda_end_share(dlr_cuda *c);
 
-/* ---- watch.c ---- */
+/* ---- timing.c ---- */
 /* In a timed run, records an event before or after a collective. */
 void dlr_cuda_mark_collective(dlr_cuda *c, int program, int number, bool after);
-void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline);
+void dlr_cuda_time(dlr_device *d, dlr_timeline *timeline);
 /* A copy between pinned host memory and device memory at `offset` from c->memory; it is timed where
  * the next run is. */
 dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offset, int64_t bytes,
@@ -206,11 +206,12 @@ dlr_cu_result dlr_cuda_copy(dlr_cuda *c, bool to_host, void *host, int64_t offse
 /* In a timed run, records an event before a program's step, or after the last one. */
 void dlr_cuda_mark_step(dlr_cuda *c, int step);
 /* Waits for all work, and writes the times to the timeline. */
-void dlr_cuda_end_watch(dlr_cuda *c, int program);
+void dlr_cuda_end_timing(dlr_cuda *c, int program);
 
 /* ---- host.c ---- */
 void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access access);
-void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch, void *there);
+void *dlr_cuda_input_gather(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch,
+                            void *there);
 /* Uploads the parts that the host has written; with `forget`, the host's copies are no longer
  * valid. */
 void dlr_cuda_flush(dlr_cuda *c, bool forget);
@@ -244,11 +245,11 @@ dlr_feed_buffer *dlr_cuda_feed_of(dlr_cuda *c, int64_t offset, int64_t bytes);
 void *dlr_cuda_feed(dlr_cuda *c, dlr_feed_buffer *f, int64_t raw, void *there);
 /* Uploads the written batch: the input has it before the next work of c->stream runs. */
 void dlr_cuda_send_feed(dlr_cuda *c, dlr_feed_buffer *f);
-bool dlr_cuda_hold(dlr_device *d, int64_t bytes, dl_error *err);
-void dlr_cuda_put(dlr_device *d, int64_t at, const void *from, int64_t bytes);
+bool dlr_cuda_allocate_dataset(dlr_device *d, int64_t bytes, dl_error *err);
+void dlr_cuda_upload(dlr_device *d, int64_t at, const void *from, int64_t bytes);
 bool dlr_cuda_pin_there(dlr_device *d, void *memory, int64_t bytes, dl_error *err);
 void dlr_cuda_unpin_there(dlr_device *d, void *memory);
-void dlr_cuda_sent(dlr_device *d);
+void dlr_cuda_wait_staged(dlr_device *d);
 
 /* ---- open.c ---- */
 /* Create context, stream, modules and functions; allocate memory, zeroed. Errors as in

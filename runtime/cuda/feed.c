@@ -75,12 +75,12 @@ bool dlr_cuda_pin_there(dlr_device *d, void *memory, int64_t bytes, dl_error *er
 /* A failed device no longer reads it. */
 void dlr_cuda_unpin_there(dlr_device *d, void *memory) {
     dlr_cuda *c = (dlr_cuda *)d;
-    dlr_cuda_sent(d);
+    dlr_cuda_wait_staged(d);
     if (dlr_cuda_alive(c))
         dlr_cuda_ok(c, c->driver->MemHostUnregister(memory), "memory of the host");
 }
 
-void dlr_cuda_sent(dlr_device *d) {
+void dlr_cuda_wait_staged(dlr_device *d) {
     dlr_cuda *c = (dlr_cuda *)d;
     for (int i = 0; i < c->nfeeds; i++) {
         dlr_feed_buffer *f = &c->feeds[i];
@@ -92,7 +92,7 @@ void dlr_cuda_sent(dlr_device *d) {
 }
 
 /* The copy is in the stream whose kernels read it. */
-void dlr_cuda_put(dlr_device *d, int64_t at, const void *from, int64_t bytes) {
+void dlr_cuda_upload(dlr_device *d, int64_t at, const void *from, int64_t bytes) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_pinned *p = &c->filler;
     if (!dlr_cuda_alive(c)) return;
@@ -111,10 +111,10 @@ void dlr_cuda_put(dlr_device *d, int64_t at, const void *from, int64_t bytes) {
     p->busy = dlr_cuda_ok(c, r, "the data set's copy to the device"), p->run = c->runs;
 }
 
-bool dlr_cuda_hold(dlr_device *d, int64_t bytes, dl_error *err) {
+bool dlr_cuda_allocate_dataset(dlr_device *d, int64_t bytes, dl_error *err) {
     dlr_cuda *c = (dlr_cuda *)d;
     char said[700];
-    if (c->held) dlr_cuda_put(d, 0, NULL, 0), c->driver->MemFree(c->held);
+    if (c->held) dlr_cuda_upload(d, 0, NULL, 0), c->driver->MemFree(c->held);
     c->held = 0, c->held_bytes = bytes;
     if (!bytes) return true;
     c->all.allocations++;

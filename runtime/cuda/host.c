@@ -95,7 +95,8 @@ void *dlr_cuda_host(dlr_device *d, int64_t offset, int64_t bytes, dlr_access acc
     return at ? at : nothing(c, bytes);
 }
 
-void *dlr_cuda_gather(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch, void *there) {
+void *dlr_cuda_input_gather(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch,
+                            void *there) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_feed_buffer *f = d->gathers ? dlr_cuda_feed_of(c, offset, bytes) : NULL;
     if (!f) return NULL;

@@ -395,7 +395,7 @@ static void release(dlr_cuda *c) {
     }
     for (int i = 0; i < DLR_MIRRORS; i++) unpin(c, &c->mirrors[i].memory);
     for (int i = 0; i < DLR_RING; i++) unpin(c, &c->ring[i].memory);
-    for (int i = 0; i < c->watch.events.n; i++) v->EventDestroy(c->watch.events.at[i]);
+    for (int i = 0; i < c->timing.events.n; i++) v->EventDestroy(c->timing.events.at[i]);
     unpin(c, &c->guard.canary), unpin(c, &c->guard.seen), unpin(c, &c->guard.kept);
     if (c->guard.memory) v->MemFree(c->guard.memory);
     unpin(c, &c->filler);
@@ -425,15 +425,15 @@ static const dlr_device_table table = {.load = dlr_cuda_load,
                                        .replay = dlr_cuda_replay,
                                        .wait = dlr_cuda_wait,
                                        .host = dlr_cuda_host,
-                                       .gather = dlr_cuda_gather,
-                                       .hold = dlr_cuda_hold,
-                                       .put = dlr_cuda_put,
+                                       .input_gather = dlr_cuda_input_gather,
+                                       .allocate_dataset = dlr_cuda_allocate_dataset,
+                                       .upload = dlr_cuda_upload,
                                        .pin = dlr_cuda_pin_there,
                                        .unpin = dlr_cuda_unpin_there,
-                                       .sent = dlr_cuda_sent,
+                                       .wait_staged = dlr_cuda_wait_staged,
                                        .result = dlr_cuda_result,
-                                       .watch = dlr_cuda_watch,
-                                       .take = dlr_cuda_take,
+                                       .time = dlr_cuda_time,
+                                       .wait_oldest = dlr_cuda_wait_oldest,
                                        .memory = dlr_cuda_memory,
                                        .close = close_cuda};
 

@@ -122,10 +122,10 @@ void dlr_cuda_replay(dlr_device *d, int program) {
                     "a program's launch");
     }
     if (dlr_cuda_alive(c)) send_results(c, program);
-    if (d->timeline) dlr_cuda_end_watch(c, program);
+    if (d->timeline) dlr_cuda_end_timing(c, program);
 }
 
-void dlr_cuda_take(dlr_device *d) {
+void dlr_cuda_wait_oldest(dlr_device *d) {
     dlr_cuda *c = (dlr_cuda *)d;
     if (c->taken < c->runs) c->taken++;
     if (c->taken == c->runs) c->stepping = -1; /* the host has taken all runs */

@@ -97,31 +97,31 @@ typedef struct {
     /* The input gather: returns where the host puts a batch in its file format (ir/plan/feed.h:
      * `batch` bytes, at most dl_feed_room). The device computes the input, exactly this part of the
      * arena, from it after all started work. NULL where `gathers` is false. `there`, if not NULL:
-     * the batch already lies in memory that was passed to `pin`, and is read until `sent`
+     * the batch already lies in memory that was passed to `pin`, and is read until `wait_staged`
      * returns. */
-    void *(*gather)(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch, void *there);
-    /* Allocates a device-resident data set of `bytes` bytes. Batches of `gather` may refer to its
-     * numbers instead of bringing their own (ir/plan/feed.h: held). 0: frees it. Errors:
+    void *(*input_gather)(dlr_device *d, int64_t offset, int64_t bytes, int64_t batch, void *there);
+    /* Allocates a device-resident data set of `bytes` bytes. Batches of `input_gather` may refer to
+     * its numbers instead of bringing their own (ir/plan/feed.h: held). 0: frees it. Errors:
      * DL_RESOURCE. */
-    bool (*hold)(dlr_device *d, int64_t bytes, dl_error *err);
+    bool (*allocate_dataset)(dlr_device *d, int64_t bytes, dl_error *err);
     /* Uploads numbers to the data set, from byte `at` on; with 0 bytes, waits for all such
      * copies. */
-    void (*put)(dlr_device *d, int64_t at, const void *from, int64_t bytes);
+    void (*upload)(dlr_device *d, int64_t at, const void *from, int64_t bytes);
     /* Pins host memory, so that the device reads it in place, until `unpin`. Errors:
      * DL_RESOURCE. */
     bool (*pin)(dlr_device *d, void *memory, int64_t bytes, dl_error *err);
     void (*unpin)(dlr_device *d, void *memory);
     /* Waits until the device has read all batches that were passed as `there`. */
-    void (*sent)(dlr_device *d);
-    /* The host's read-only view of a small result of the run that was last taken
-     * (dlr_exec_take). */
+    void (*wait_staged)(dlr_device *d);
+    /* The host's read-only view of a small result of the last run that the host
+     * waited for (dlr_exec_wait_oldest). */
     const void *(*result)(dlr_device *d, int64_t offset, int64_t bytes);
     /* Waits for all started work. Later copies, and the next replay, are timed into `timeline`:
      * that replay runs launch by launch, and is done when it returns. */
-    void (*watch)(dlr_device *d, dlr_timeline *timeline);
-    /* Takes the oldest run that was started and not yet taken: waits until the host has its
+    void (*time)(dlr_device *d, dlr_timeline *timeline);
+    /* Waits for the oldest run that was not waited for yet, until the host has its
      * results. */
-    void (*take)(dlr_device *d);
+    void (*wait_oldest)(dlr_device *d);
     /* Reads the device's memory use; false where the device has no memory of its own, or failed.
      * NULL: it has none. */
     bool (*memory)(dlr_device *d, dlr_device_memory *memory);
@@ -136,7 +136,7 @@ struct dlr_device {
     dlr_pool *pool;  /* the executor's */
     dlr_exchange *exchange; /* runs the plan's collectives */
     char *base;             /* the arena, where it is the host's memory; else NULL */
-    bool gathers;           /* `gather` can make inputs on this device */
+    bool gathers;           /* `input_gather` can make inputs on this device */
     bool guards;   /* launches run one at a time, between canaries (runtime/device/guard.h) */
     int64_t zones; /* canaries that were checked and found intact */
     int ahead; /* the number of runs that may be started before the oldest is taken; 1: each is done

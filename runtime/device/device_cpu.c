@@ -240,7 +240,7 @@ static void replay(dlr_device *d, int program) {
     d->timeline = NULL;
 }
 
-static void watch(dlr_device *d, dlr_timeline *timeline) { d->timeline = timeline; }
+static void time_run(dlr_device *d, dlr_timeline *timeline) { d->timeline = timeline; }
 
 static void nothing(dlr_device *d) { (void)d; }
 static void capture(dlr_device *d, int program) { (void)d, (void)program; }
@@ -272,8 +272,8 @@ static const dlr_device_table table = {.load = load,
                                        .wait = nothing,
                                        .host = host,
                                        .result = result,
-                                       .watch = watch,
-                                       .take = nothing,
+                                       .time = time_run,
+                                       .wait_oldest = nothing,
                                        .close = close_cpu};
 
 dlr_device *dlr_cpu_new(dl_arena *arena) {

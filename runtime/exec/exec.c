@@ -23,7 +23,7 @@ static void find_copies(dlr_exec *e) {
 }
 
 /* Converts piece by piece, since the two may have different layouts. */
-void dlr_exec_renew(dlr_exec *e) {
+void dlr_exec_refresh_copies(dlr_exec *e) {
     if (!e->stale) return;
     float piece[1 << 14];
     for (int i = 0; i < e->copies.n; i++) {
@@ -90,15 +90,15 @@ bool dlr_exec_can_step(const dlr_exec *e, int program, int step) {
 }
 
 void dlr_exec_start(dlr_exec *e, int program) {
-    dlr_exec_renew(e);
+    dlr_exec_refresh_copies(e);
     e->device->table->capture(e->device, program);
     e->device->table->replay(e->device, program);
 }
 
-void dlr_exec_take(dlr_exec *e) { e->device->table->take(e->device); }
-void dlr_exec_watch(dlr_exec *e, dlr_timeline *timeline) {
+void dlr_exec_wait_oldest(dlr_exec *e) { e->device->table->wait_oldest(e->device); }
+void dlr_exec_time(dlr_exec *e, dlr_timeline *timeline) {
     timeline->ncopies = 0;
-    e->device->table->watch(e->device, timeline);
+    e->device->table->time(e->device, timeline);
 }
 void dlr_exec_observe(dlr_exec *e, dlr_seen_fn *seen, void *context) {
     e->device->seen = seen, e->device->seen_by = context;
@@ -108,10 +108,10 @@ int dlr_exec_ahead(const dlr_exec *e) { return e->device->ahead; }
 void dlr_exec_run(dlr_exec *e, int program, int64_t *launch_ns) {
     if (launch_ns) {
         e->timeline.launches = e->times;
-        dlr_exec_watch(e, &e->timeline);
+        dlr_exec_time(e, &e->timeline);
     }
     dlr_exec_start(e, program);
-    dlr_exec_take(e);
+    dlr_exec_wait_oldest(e);
     for (int i = 0; launch_ns && i < e->plan->programs.at[program].launches.n; i++)
         launch_ns[i] = e->times[i].ended - e->times[i].began;
 }

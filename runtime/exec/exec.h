@@ -38,22 +38,24 @@ void dlr_exec_run(dlr_exec *exec, int program, int64_t *launch_ns);
 /* Runs one launch of a program; all of them in order are dlr_exec_run. */
 void dlr_exec_run_launch(dlr_exec *exec, int program, int number);
 
-/* Runs one step of a program, launch or collective. All steps in order, with dlr_exec_renew before
- * the first, are dlr_exec_run. For a caller that steps several ranks in turn. */
+/* Runs one step of a program, launch or collective. All steps in order, with
+ * dlr_exec_refresh_copies before the first, are dlr_exec_run. For a caller that steps several ranks
+ * in turn. */
 void dlr_exec_run_step(dlr_exec *exec, int program, int step);
 /* Whether the step can run now without waiting for another rank. */
 bool dlr_exec_can_step(const dlr_exec *exec, int program, int step);
 
 /* dlr_exec_run in two halves, for a loop that does not wait for each step: `start` begins a run,
- * and `take` waits for the oldest run that was not taken. From then on losses and metrics (scalar
- * results, by dlr_scalar) are those of that run. At most dlr_exec_ahead runs may be started and not
- * taken, all of one program. On the CPU that is 1: `start` returns when the run is done. */
+ * and `wait_oldest` waits for the oldest of these runs. From then on losses and metrics
+ * (scalar results, by dlr_scalar) are those of that run. At most dlr_exec_ahead runs may be started
+ * and not waited for, all of one program. On the CPU that is 1: `start` returns when the run is
+ * done. */
 void dlr_exec_start(dlr_exec *exec, int program);
-void dlr_exec_take(dlr_exec *exec);
+void dlr_exec_wait_oldest(dlr_exec *exec);
 /* Times the next run, and copies from and to the device before it: `timeline` is complete when that
  * run has been started. The run goes launch by launch, to the same bits; no other run may be under
  * way. */
-void dlr_exec_watch(dlr_exec *exec, dlr_timeline *timeline);
+void dlr_exec_time(dlr_exec *exec, dlr_timeline *timeline);
 int dlr_exec_ahead(const dlr_exec *exec);
 /* From now on runs go launch by launch, to the same bits, and `seen` is called after each launch.
  * It may read tensors and must write none. NULL: ends this. At most one run may be under way
@@ -75,7 +77,7 @@ int dlr_exec_program(const dlr_exec *exec, const char *name);
 
 /* Refreshes the copies of written parameters (dlr_exec_written), if there are any. dlr_exec_run
  * does this first; dlr_exec_run_launch does not. */
-void dlr_exec_renew(dlr_exec *exec);
+void dlr_exec_refresh_copies(dlr_exec *exec);
 
 const dlr_ranks *dlr_exec_ranks(const dlr_exec *exec);
 /* the options that it was opened with */

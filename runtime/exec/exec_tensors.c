@@ -48,17 +48,17 @@ void *dlr_exec_host(const dlr_exec *e, dlr_view v, dlr_access access) {
 
 bool dlr_exec_gathers(const dlr_exec *e) { return e->device->gathers; }
 
-void *dlr_exec_gather(const dlr_exec *e, dlr_view v, int64_t batch, void *there) {
+void *dlr_exec_input_gather(const dlr_exec *e, dlr_view v, int64_t batch, void *there) {
     if (!e->device->gathers) return NULL;
-    return e->device->table->gather(e->device, v.offset, dl_type_bytes(v.type), batch, there);
+    return e->device->table->input_gather(e->device, v.offset, dl_type_bytes(v.type), batch, there);
 }
 
-bool dlr_exec_hold(const dlr_exec *e, int64_t bytes, dl_error *err) {
-    return e->device->table->hold(e->device, bytes, err);
+bool dlr_exec_allocate_dataset(const dlr_exec *e, int64_t bytes, dl_error *err) {
+    return e->device->table->allocate_dataset(e->device, bytes, err);
 }
 
-void dlr_exec_put(const dlr_exec *e, int64_t at, const void *from, int64_t bytes) {
-    e->device->table->put(e->device, at, from, bytes);
+void dlr_exec_upload(const dlr_exec *e, int64_t at, const void *from, int64_t bytes) {
+    e->device->table->upload(e->device, at, from, bytes);
 }
 
 bool dlr_exec_pin(const dlr_exec *e, void *memory, int64_t bytes, dl_error *err) {
@@ -67,7 +67,7 @@ bool dlr_exec_pin(const dlr_exec *e, void *memory, int64_t bytes, dl_error *err)
 
 void dlr_exec_unpin(const dlr_exec *e, void *memory) { e->device->table->unpin(e->device, memory); }
 
-void dlr_exec_sent(const dlr_exec *e) { e->device->table->sent(e->device); }
+void dlr_exec_wait_staged(const dlr_exec *e) { e->device->table->wait_staged(e->device); }
 
 const void *dlr_exec_scalar(const dlr_exec *e, dlr_view v) {
     return e->device->table->result(e->device, v.offset, dl_type_bytes(v.type));

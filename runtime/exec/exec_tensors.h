@@ -29,16 +29,16 @@ void dlr_exec_written(dlr_exec *exec, dlr_view view);
 /* The host's view of a stored tensor: dlr_device_table.host. */
 void *dlr_exec_host(const dlr_exec *exec, dlr_view view, dlr_access access);
 /* Whether the device can gather inputs from a batch in the form of its files
- * (dlr_device_table.gather), and where the host puts such a batch of `batch` bytes for that
+ * (dlr_device_table.input_gather), and where the host puts such a batch of `batch` bytes for that
  * input. */
 bool dlr_exec_gathers(const dlr_exec *exec);
-void *dlr_exec_gather(const dlr_exec *exec, dlr_view view, int64_t batch, void *there);
-/* dlr_device_table.hold and .put, where the device gathers inputs. */
-bool dlr_exec_hold(const dlr_exec *exec, int64_t bytes, dl_error *err);
-void dlr_exec_put(const dlr_exec *exec, int64_t at, const void *from, int64_t bytes);
+void *dlr_exec_input_gather(const dlr_exec *exec, dlr_view view, int64_t batch, void *there);
+/* dlr_device_table.allocate_dataset and .upload, where the device gathers inputs. */
+bool dlr_exec_allocate_dataset(const dlr_exec *exec, int64_t bytes, dl_error *err);
+void dlr_exec_upload(const dlr_exec *exec, int64_t at, const void *from, int64_t bytes);
 bool dlr_exec_pin(const dlr_exec *exec, void *memory, int64_t bytes, dl_error *err);
 void dlr_exec_unpin(const dlr_exec *exec, void *memory);
-void dlr_exec_sent(const dlr_exec *exec);
+void dlr_exec_wait_staged(const dlr_exec *exec);
 /* A scalar result's bytes, of the run last taken. */
 const void *dlr_exec_scalar(const dlr_exec *exec, dlr_view view);
 

@@ -170,6 +170,6 @@ const char *dlr_start_watched(dl_arena *arena, dlr_exec *exec, int program) {
 
 const char *dlr_not_finite_text(dl_arena *arena, dlr_exec *exec, int program) {
     const char *found = dlr_start_watched(arena, exec, program);
-    dlr_exec_take(exec);
+    dlr_exec_wait_oldest(exec);
     return found ? dl_format(arena, ". %c%s", toupper((unsigned char)*found), found + 1) : "";
 }

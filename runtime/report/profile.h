@@ -37,7 +37,7 @@ dlr_profile *dlr_profile_new(dl_arena *arena, const dlr_profile_options *options
 /* An epoch begins, which has so many steps to go, the first of them number `first`. */
 void dlr_profile_epoch(dlr_profile *profile, dlr_exec *exec, int program, int64_t epoch,
                        int64_t first, int64_t steps);
-/* Where the times of step `number` go, whose range has begun: the step is watched (dlr_exec_watch).
+/* Where the times of step `number` go, whose range has begun: the step is watched (dlr_exec_time).
  * NULL: it is not recorded. */
 dlr_timeline *dlr_profile_step(dlr_profile *profile, int64_t number);
 bool dlr_profile_wants(const dlr_profile *profile, int64_t number); /* whether it would be */

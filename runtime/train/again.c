@@ -21,7 +21,7 @@ static bool make(dl_arena *arena, const dlr_again *a, bool watched, const char *
         *found = dlr_start_watched(arena, a->exec, a->program);
     else
         dlr_exec_start(a->exec, a->program);
-    dlr_exec_take(a->exec);
+    dlr_exec_wait_oldest(a->exec);
     if (dlr_scaler_note(&scaler, a->exec)) *found = NULL;
     return dlr_exec_check(a->exec, err);
 }

@@ -58,7 +58,7 @@ static void unpin(void *user, void *memory) {
 
 static void back(void *user) {
     const dlr_feed *f = user;
-    if (f->pinned) dlr_exec_sent(f->exec);
+    if (f->pinned) dlr_exec_wait_staged(f->exec);
 }
 
 void dlr_feed_lend(dlr_feed *f, dlr_prefetch_raw *raw) {
@@ -89,7 +89,7 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
     int64_t samples = t->axis[0].size, each = dl_type_count(t) / samples,
             bytes = batch->held ? 0 : samples * each * (int64_t)dlr_element_bytes(raw->type);
     char *there = f->pinned ? (char *)batch->data[array] - at.numbers : NULL,
-         *to = dlr_exec_gather(f->exec, f->view[array], at.numbers + bytes, there);
+         *to = dlr_exec_input_gather(f->exec, f->view[array], at.numbers + bytes, there);
     dl_feed_table *table = (dl_feed_table *)to;
     *table =
         (dl_feed_table){.samples = samples,

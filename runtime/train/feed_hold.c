@@ -24,7 +24,7 @@ static bool bring(const dlr_feed *f, const dlr_dataset *d, int64_t begin, dl_err
     for (int64_t i = 0; ok && i < s.pieces; i++) {
         int64_t at, bytes;
         ok = dlr_dataset_piece(d, i, memory, memory + room, &at, &bytes, why);
-        if (ok) dlr_exec_put(f->exec, begin + at, memory, bytes);
+        if (ok) dlr_exec_upload(f->exec, begin + at, memory, bytes);
     }
     free(memory);
     return ok;
@@ -40,16 +40,16 @@ bool dlr_feed_hold(dlr_feed *f, const dlr_dataset *const data[2], dl_error *why)
     if (bytes > dlr_device_left(&m))
         return dl_fail(why, DL_RESOURCE, "it is %.1f MiB, and the device has %.1f MiB left for it",
                        size, left);
-    if (!dlr_exec_hold(f->exec, bytes, why)) return false;
+    if (!dlr_exec_allocate_dataset(f->exec, bytes, why)) return false;
     for (int i = 0; i < 2; i++) {
         dlr_store s;
         if (!data[i]) continue;
-        if (!bring(f, data[i], at, why)) return dlr_exec_hold(f->exec, 0, NULL), false;
+        if (!bring(f, data[i], at, why)) return dlr_exec_allocate_dataset(f->exec, 0, NULL), false;
         f->held[f->n_held].of = dlr_dataset_arrays(data[i]), f->held[f->n_held++].at = at;
         dlr_dataset_store(data[i], &s);
         at += (s.bytes + 63) & ~63LL;
     }
-    dlr_exec_put(f->exec, 0, NULL, 0);
+    dlr_exec_upload(f->exec, 0, NULL, 0);
     if (!dlr_exec_check(f->exec, why)) return false;
     dlr_log_info(
         "the device holds the data set, %.1f MiB of the %.1f MiB left for it; it was read once",

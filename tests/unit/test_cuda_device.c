@@ -164,7 +164,7 @@ static void test_ahead(const dl_plan *p) {
     for (; taken < 9; taken++) {
         for (; started < 9 && started - taken < ahead; started++)
             put(e, (float)started), dlr_exec_start(e, 0);
-        dlr_exec_take(e);
+        dlr_exec_wait_oldest(e);
         CHECK(dlr_scalar(e, loss) == wanted(taken), "run %d: %g", taken, dlr_scalar(e, loss));
     }
     dlr_exec_close(e);
@@ -191,7 +191,7 @@ static void test_host(const dl_plan *p) {
     }
     dlr_state_read(e, low, DL_F32, got);
     CHECK(got[255] == 0, "the copy is stale, and %g", (double)got[255]);
-    dlr_exec_renew(e);
+    dlr_exec_refresh_copies(e);
     dlr_state_read(e, low, DL_F32, got);
     CHECK(got[255] == 255, "%g", (double)got[255]);
     dlr_exec_run(e, 1, NULL); /* reads x alone */
@@ -569,16 +569,17 @@ static void test_counts(const dl_plan *p) {
     for (int i = 0; e && i < 6; i++) {
         put(e, (float)i);
         dlr_exec_start(e, 0);
-        if (i >= 1) dlr_exec_take(e), dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
+        if (i >= 1)
+            dlr_exec_wait_oldest(e), dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
     }
-    if (e) dlr_exec_take(e);
+    if (e) dlr_exec_wait_oldest(e);
     for (int i = 0; e && i < 3; i++) { /* loops that wait for each step say so */
         dlr_exec_start(e, 0), dlr_exec_start(e, 0);
-        dlr_exec_take(e);
+        dlr_exec_wait_oldest(e);
         float loss;
         dlr_state_read(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL), DL_F32, &loss);
         dlr_exec_start(e, 0);
-        dlr_exec_take(e), dlr_exec_take(e);
+        dlr_exec_wait_oldest(e), dlr_exec_wait_oldest(e);
     }
     dlr_exec_close(e);
     fflush(stderr), dup2(kept, 2), close(kept);

@@ -251,11 +251,11 @@ static void test_ahead(const dl_plan *p, bool hasty) {
     for (int taken = 0; taken < STEPS; taken++) {
         for (; started < STEPS && started - taken < ahead; started++)
             put(e, started), dlr_exec_start(e, 0);
-        dlr_exec_take(e);
+        dlr_exec_wait_oldest(e);
         CHECK(dlr_scalar(e, loss) == wanted(taken), "step %d: %.0f", taken, dlr_scalar(e, loss));
     }
     for (int i = 0; i < 5; i++)
-        put(e, 100 * i), dlr_exec_start(e, 0), dlr_exec_take(e); /* nobody looks */
+        put(e, 100 * i), dlr_exec_start(e, 0), dlr_exec_wait_oldest(e); /* nobody looks */
     float sum;
     dlr_state_read(e, dlr_exec_variable(e, "sum"), DL_F32, &sum);
     CHECK(sum == STEPS * (STEPS + 1) / 2 + 1005, "%g", (double)sum);
@@ -280,7 +280,7 @@ static void test_overlap(const dl_plan *p) {
     dlr_exec *e = open_exec(p);
     if (!e) return;
     for (int i = 0; i < 2; i++) put(e, i), dlr_exec_start(e, 0);
-    dlr_exec_take(e), dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
+    dlr_exec_wait_oldest(e), dlr_scalar(e, dlr_exec_result(e, 0, DL_RESULT_LOSS, NULL));
     const char *done = emulator()->journal(), *first = strchr(done, 'g');
     int copies = 0;
     for (const char *at = done; at < first; at++) copies += *at == 'i';

@@ -128,7 +128,7 @@ static void test_steps(const dl_plan *p) {
     for (int taken = 0; taken < 20; taken++) {
         for (; started < 20 && started - taken < ahead; started++)
             put(e, (float)started), dlr_exec_start(e, MEAN);
-        dlr_exec_take(e);
+        dlr_exec_wait_oldest(e);
         CHECK(dlr_scalar(e, loss) == taken + 511.5, "run %d: %g", taken, dlr_scalar(e, loss));
     }
     CHECK(dlr_exec_check(e, &err), "%s", err.message);

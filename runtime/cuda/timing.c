@@ -5,12 +5,12 @@
 #include "runtime/cuda/cuda.h"
 
 static dlr_cu_event event_at(dlr_cuda *c, int i) {
-    while (c->watch.events.n <= i && dlr_cuda_alive(c)) {
+    while (c->timing.events.n <= i && dlr_cuda_alive(c)) {
         dlr_cu_event event = NULL;
         if (dlr_cuda_ok(c, c->driver->EventCreate(&event, 0), "an event"))
-            dl_push(c->base.arena, &c->watch.events, event);
+            dl_push(c->base.arena, &c->timing.events, event);
     }
-    return dlr_cuda_alive(c) ? c->watch.events.at[i] : NULL;
+    return dlr_cuda_alive(c) ? c->timing.events.at[i] : NULL;
 }
 
 static void mark(dlr_cuda *c, int i, dlr_cu_stream stream) {
@@ -22,12 +22,12 @@ static void mark(dlr_cuda *c, int i, dlr_cu_stream stream) {
  * and then those between launches. */
 enum { COPIES = 1, LAUNCHES = COPIES + 2 * DLR_TIMED_COPIES };
 
-void dlr_cuda_watch(dlr_device *d, dlr_timeline *timeline) {
+void dlr_cuda_time(dlr_device *d, dlr_timeline *timeline) {
     dlr_cuda *c = (dlr_cuda *)d;
     dlr_cuda_wait(d);
     mark(c, 0, c->stream);
     dlr_cuda_wait(d);
-    c->watch.began = dl_clock_ns();
+    c->timing.began = dl_clock_ns();
     d->timeline = dlr_cuda_alive(c) ? timeline : NULL;
 }
 
@@ -60,7 +60,7 @@ void dlr_cuda_mark_collective(dlr_cuda *c, int program, int number, bool after) 
 /* Nanoseconds from the first event. */
 static int64_t since(dlr_cuda *c, int i) {
     float ms = 0;
-    dlr_cuda_ok(c, c->driver->EventElapsedTime(&ms, c->watch.events.at[0], c->watch.events.at[i]),
+    dlr_cuda_ok(c, c->driver->EventElapsedTime(&ms, c->timing.events.at[0], c->timing.events.at[i]),
                 "an event's time");
     return llround((double)ms * 1e6);
 }
@@ -76,7 +76,7 @@ static void shift_all(dlr_timeline *t, const dl_plan_program *p, int64_t ns) {
     shift(t->collectives, p->collectives.n, ns), shift(t->waits, p->collectives.n, ns);
 }
 
-void dlr_cuda_end_watch(dlr_cuda *c, int program) {
+void dlr_cuda_end_timing(dlr_cuda *c, int program) {
     dlr_timeline *t = c->base.timeline;
     const dl_plan_program *p = &c->base.plan->programs.at[program];
     dlr_cuda_wait(&c->base);
@@ -101,5 +101,5 @@ void dlr_cuda_end_watch(dlr_cuda *c, int program) {
         t->collectives[k] = (dlr_time){since(c, event_of(c, program, k, false)),
                                        since(c, event_of(c, program, k, true))};
     if (before > last) last = before;
-    shift_all(t, p, c->watch.began + last > now ? now - last : c->watch.began);
+    shift_all(t, p, c->timing.began + last > now ? now - last : c->timing.began);
 }
