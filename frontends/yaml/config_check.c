@@ -288,7 +288,7 @@ static bool is_ranges(const dl_yaml *v) {
     return v->items.n > 0;
 }
 
-bool dl_is_own_data(const dl_yaml *v) {
+bool dl_is_array_dataset(const dl_yaml *v) {
     return v->kind == DL_YAML_MAP &&
            (dl_yaml_get(v, "inputs") || dl_yaml_get(v, "targets") || dl_yaml_get(v, "split"));
 }
@@ -317,7 +317,7 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     case DL_CONFIG_NAME: return is_text(row, v);
     case DL_CONFIG_BOX: return is_box(row, v);
     case DL_CONFIG_LIST: return is_list(row, v);
-    case DL_CONFIG_DATA: return v->kind == DL_YAML_STRING || dl_is_own_data(v);
+    case DL_CONFIG_DATA: return v->kind == DL_YAML_STRING || dl_is_array_dataset(v);
     case DL_CONFIG_SCHEDULE: return v->kind == DL_YAML_STRING || is_ranges(v);
     default: return true;
     }

@@ -118,7 +118,7 @@ bool dl_is_within(const char *map, const char *name);
 bool dl_is_group(const dl_config *c, const char *name, const dl_yaml *map);
 /* Whether a value of `data` describes an array dataset: a map with `inputs`, `targets` or
  * `split`. */
-bool dl_is_own_data(const dl_yaml *v);
+bool dl_is_array_dataset(const dl_yaml *v);
 /* Sets every key of a map ("" for a whole configuration); unknown ones are added to
  * unknown_keys. */
 bool dl_config_take_map(dl_config *c, const char *section, const dl_yaml *map,

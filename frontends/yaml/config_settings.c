@@ -48,7 +48,7 @@ bool dl_setting_put(dl_arena *arena, dl_setting *s, const dl_yaml *value, dl_con
 
 bool dl_is_group(const dl_config *c, const char *name, const dl_yaml *map) {
     const dl_setting *s = find(c, name);
-    if (s && dl_key_base_type(s->row) == DL_CONFIG_DATA && dl_is_own_data(map)) return false;
+    if (s && dl_key_base_type(s->row) == DL_CONFIG_DATA && dl_is_array_dataset(map)) return false;
     return !s || dl_is_section(name) || s->row->limits.choices || dl_yaml_get(map, "name");
 }
 

@@ -1,6 +1,8 @@
 /* What the run's loader did to numbers: the same is done to what is predicted from, and undone to
  * what comes of it. */
-#include "runtime/data/own.h"
+#include "programs/predict_job.h"
+#include "programs/samples.h"
+#include "runtime/data/array_dataset.h"
 #include "runtime/data/statistics.h"
 #include "runtime/predict/predict_job.h"
 #include "runtime/setup/dataset_options.h"
@@ -33,7 +35,7 @@ static bool weather_scales(dl_predict_job *job, const char *input, int64_t chann
 /* Arrays are read in the model's order of axes: one that the section reads otherwise is refused. Of
  * values that training takes as they are another file can be given as they are; normalised ones
  * would be other numbers. */
-static bool check_order(const dlr_own_source *from, const dlr_array *a, bool scaled,
+static bool check_order(const dlr_array_dataset_source *from, const dlr_array *a, bool scaled,
                         dl_error *err) {
     bool same = !from->channels;
     int at = 0;
@@ -55,7 +57,8 @@ static bool check_order(const dlr_own_source *from, const dlr_array *a, bool sca
                      "taken as they are, as in training)");
 }
 
-static dl_predict_scale scale_of(dl_predict_job *job, const dlr_own_facts *f, int64_t channels) {
+static dl_predict_scale scale_of(dl_predict_job *job, const dlr_array_dataset_facts *f,
+                                 int64_t channels) {
     if (!f->n) return (dl_predict_scale){0};
     float *mean = DL_NEWS(job->arena, float, channels),
           *deviation = DL_NEWS(job->arena, float, channels);
@@ -81,9 +84,9 @@ static bool own_scales(dl_predict_job *job, dl_error *err) {
     bool ok = true, scaled = false; /* any target */
     for (int k = 0; ok && k < arrays->n; k++) {
         const dlr_array *a = &arrays->at[k];
-        dlr_own_facts f = dlr_own_facts_of(d, k);
+        dlr_array_dataset_facts f = dlr_array_dataset_facts_of(d, k);
         if (a->is_target && dl_dtype_is_float(a->type.dtype)) {
-            int64_t later = f.from->offset - dlr_own_facts_of(d, input).from->offset;
+            int64_t later = f.from->offset - dlr_array_dataset_facts_of(d, input).from->offset;
             job->out = scale_of(job, &f, channels_of(a));
             job->dt = later > 0 ? later : 0;
             targets++, scaled |= f.n > 0;

@@ -28,7 +28,8 @@ static bool is_number(const dl_yaml *v) {
 static const char *word_of(const dl_yaml *v) { return v->kind == DL_YAML_STRING ? v->text : NULL; }
 
 /* One word, or a list of them; `1` counts as a word. */
-static bool read_names(const reader *r, const char *key, const char *what, dlr_own_names *out) {
+static bool read_names(const reader *r, const char *key, const char *what,
+                       dlr_array_dataset_names *out) {
     const dl_yaml *v = dl_yaml_get(r->map, key);
     if (!v) return true;
     const dl_yaml *const one[] = {v};
@@ -41,7 +42,7 @@ static bool read_names(const reader *r, const char *key, const char *what, dlr_o
         names[i] = unit ? "1" : word_of(at[i]);
         if (!names[i] || !*names[i]) return refuse(r, key, at[i], what);
     }
-    *out = (dlr_own_names){names, n};
+    *out = (dlr_array_dataset_names){names, n};
     return n > 0 || refuse(r, key, v, what);
 }
 
@@ -56,7 +57,7 @@ static bool read_word(const reader *r, const char *key, const char *allowed,
 }
 
 /* A number, a list of them, or a .npy file. */
-static bool read_numbers(const reader *r, const char *key, dlr_own_numbers *out) {
+static bool read_numbers(const reader *r, const char *key, dlr_array_dataset_numbers *out) {
     static const char allowed[] = "a number, a list of numbers (one a channel) or a .npy file";
     const dl_yaml *v = dl_yaml_get(r->map, key);
     if (!v) return true;
@@ -114,16 +115,16 @@ static bool check_keys(const reader *r, const char *const *known) {
 /* ---- one source ---- */
 
 /* "FILE:ARRAY", or a file alone. */
-static void read_short(const reader *r, const char *text, dlr_own_source *s) {
+static void read_short(const reader *r, const char *text, dlr_array_dataset_source *s) {
     const char *colon = strrchr(text, ':');
     bool has_array = colon && colon > text && colon[1] && !strchr(colon, '.');
     const char **file = DL_NEW(r->arena, const char *);
     *file = has_array ? dl_strndup(r->arena, text, (size_t)(colon - text)) : text;
-    s->files = (dlr_own_names){file, 1};
+    s->files = (dlr_array_dataset_names){file, 1};
     if (has_array) s->array = colon + 1;
 }
 
-static bool read_channels(const reader *r, dlr_own_source *s) {
+static bool read_channels(const reader *r, dlr_array_dataset_source *s) {
     const dl_yaml *v = dl_yaml_get(r->map, "channels");
     if (!v) return true;
     static const char allowed[] = "a list of indices of axis C, counted from 0";
@@ -138,9 +139,10 @@ static bool read_channels(const reader *r, dlr_own_source *s) {
     return true;
 }
 
-static bool read_scale(const reader *r, dlr_own_source *s) {
+static bool read_scale(const reader *r, dlr_array_dataset_source *s) {
     static const char *const words[] = {"none", "standardize", "minmax"};
-    static const dlr_own_scale scales[] = {DLR_SCALE_NONE, DLR_SCALE_STANDARDIZE, DLR_SCALE_MINMAX};
+    static const dlr_array_dataset_scale scales[] = {DLR_SCALE_NONE, DLR_SCALE_STANDARDIZE,
+                                                     DLR_SCALE_MINMAX};
     int k = 0;
     if (!read_word(r, "normalize", "standardize, minmax or none", words, 3, &k)) return false;
     if (!read_numbers(r, "mean", &s->mean) || !read_numbers(r, "std", &s->std)) return false;
@@ -161,7 +163,7 @@ static bool read_scale(const reader *r, dlr_own_source *s) {
     return true;
 }
 
-static bool read_source(const reader *r, dlr_own_source *s) {
+static bool read_source(const reader *r, dlr_array_dataset_source *s) {
     static const char *const known[] = {"file",      "array", "axes", "channels", "offset",
                                         "normalize", "mean",  "std",  "nan",      NULL};
     s->key = r->path;
@@ -243,7 +245,7 @@ static bool check_group(dl_arena *arena, const dl_yaml *section, bool targets,
 }
 
 static bool read_sources(dl_arena *arena, const dl_yaml *section, const dlr_arrays *arrays,
-                         dlr_own_options *o, dl_error *err) {
+                         dlr_array_dataset_options *o, dl_error *err) {
     for (int targets = 0; targets < 2; targets++)
         if (!check_group(arena, section, targets, arrays, err)) return false;
     for (int i = 0; i < arrays->n; i++) {
@@ -258,7 +260,7 @@ static bool read_sources(dl_arena *arena, const dl_yaml *section, const dlr_arra
 
 /* ---- what holds for all arrays ---- */
 
-static bool read_steps(const reader *section, dlr_own_options *o) {
+static bool read_steps(const reader *section, dlr_array_dataset_options *o) {
     const dl_yaml *map = dl_yaml_get(section->map, "step");
     if (!map) return true;
     if (map->kind != DL_YAML_MAP)
@@ -270,11 +272,11 @@ static bool read_steps(const reader *section, dlr_own_options *o) {
         names[i] = map->entries.at[i].key;
         if (!read_whole(&r, names[i], 1, &steps[i])) return false;
     }
-    o->step_axes = (dlr_own_names){names, map->entries.n}, o->steps = steps;
+    o->step_axes = (dlr_array_dataset_names){names, map->entries.n}, o->steps = steps;
     return true;
 }
 
-static bool read_augmentation(const reader *section, dlr_own_options *o) {
+static bool read_augmentation(const reader *section, dlr_array_dataset_options *o) {
     static const char *const known[] = {"flip", "rotate", "shift", NULL};
     static const char axes[] = "a list of axes of the model";
     const dl_yaml *map = dl_yaml_get(section->map, "augment");
@@ -301,7 +303,7 @@ static bool is_range(const dl_yaml *v) {
            b->integer > a->integer;
 }
 
-static bool read_part(const reader *r, dlr_split k, const dl_yaml *v, dlr_own_split *s) {
+static bool read_part(const reader *r, dlr_split k, const dl_yaml *v, dlr_array_dataset_split *s) {
     static const char allowed[] = "a fraction between 0 and 1, a range [first, behind the last], "
                                   "or files (paths or patterns)";
     if (is_number(v) && v->number > 0 && v->number < 1) {
@@ -318,7 +320,7 @@ static bool read_part(const reader *r, dlr_split k, const dl_yaml *v, dlr_own_sp
                                                    : refuse(r, parts[k], v, allowed);
 }
 
-static bool read_split(const reader *section, dlr_own_split *s) {
+static bool read_split(const reader *section, dlr_array_dataset_split *s) {
     static const char *const known[] = {"train", "valid", "axis", NULL};
     const dl_yaml *map = dl_yaml_get(section->map, "split");
     if (!map)
@@ -331,7 +333,7 @@ static bool read_split(const reader *section, dlr_own_split *s) {
     const dl_yaml *given[2] = {dl_yaml_get(map, "train"), dl_yaml_get(map, "valid")},
                   *axis = dl_yaml_get(map, "axis");
     if (!given[DLR_VALID]) return dl_yaml_fail(r.err, map->place, "data.split.valid is missing");
-    dlr_own_split_kind kind[2];
+    dlr_array_dataset_split_kind kind[2];
     for (int k = 1; k >= 0; k--) {
         if (given[k] && !read_part(&r, (dlr_split)k, given[k], s)) return false;
         kind[k] = given[k] ? s->kind : kind[1];
@@ -360,16 +362,16 @@ static bool read_split(const reader *section, dlr_own_split *s) {
 }
 
 bool dl_own_data_options(dl_arena *arena, const dl_yaml *section, const dlr_arrays *arrays,
-                         dlr_own_options *out, dl_error *err) {
+                         dlr_array_dataset_options *out, dl_error *err) {
     static const char *const known[] = {"inputs", "targets", "split", "crop",
                                         "step",   "augment", NULL};
     static const char *const crops[] = {"none", "origin", "center", "random"};
     reader r = {arena, section, "data", err};
     int crop = 0;
-    *out = (dlr_own_options){0};
+    *out = (dlr_array_dataset_options){0};
     if (!check_keys(&r, known) || !read_sources(arena, r.map, arrays, out, err)) return false;
     if (!read_word(&r, "crop", "none, origin, center or random", crops, 4, &crop)) return false;
-    out->crop = (dlr_own_crop)crop;
+    out->crop = (dlr_array_dataset_crop)crop;
     if (!read_steps(&r, out) || !read_augmentation(&r, out) || !read_split(&r, &out->split))
         return false;
     for (int i = 0; i < arrays->n; i++)

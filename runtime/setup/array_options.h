@@ -3,7 +3,7 @@
 #ifndef DLC_OWN_DATA_H
 #define DLC_OWN_DATA_H
 #include "frontends/yaml/config.h"
-#include "runtime/data/own.h"
+#include "runtime/data/array_dataset.h"
 
 /* Whether `data` describes data of one's own. */
 bool dl_own_data_given(const dl_config *config);
@@ -12,5 +12,5 @@ bool dl_own_data_given(const dl_config *config);
  * and limit are left 0. Errors: DL_INPUT or DL_USAGE at the place and key: what the section lacks,
  * has too much, or cannot be. */
 bool dl_own_data_options(dl_arena *arena, const dl_yaml *section, const dlr_arrays *arrays,
-                         dlr_own_options *out, dl_error *err);
+                         dlr_array_dataset_options *out, dl_error *err);
 #endif

@@ -1,6 +1,7 @@
 #include "runtime/setup/data_notes.h"
 
-#include "runtime/data/own_labels.h"
+#include "programs/classes.h"
+#include "runtime/data/array_dataset_labels.h"
 #include "runtime/formats/log.h"
 #include "runtime/setup/classes.h"
 
@@ -12,7 +13,7 @@ static void note_left_out(const dlr_dataset *valid, int64_t global_batch) {
             (long long)rest, (long long)samples, (long long)global_batch);
 }
 
-static void warn_unseen(const char *name, const dlr_own_unseen *u) {
+static void warn_unseen(const char *name, const dlr_array_dataset_unseen *u) {
     if (u->n)
         dlr_log_warning(
             "'%s': training has no sample of %lld of the %lld classes that validation has, class "
@@ -29,8 +30,8 @@ bool dl_data_notes(const dl_session *s, const dlr_dataset *train, const dlr_data
         const dlr_array *a = &arrays->at[k];
         const dl_var *v = dl_graph_find_var(s->module->graphs.at[0], a->name);
         int64_t classes = a->is_target && v ? dl_classes_count(s->module, v) : 0;
-        dlr_own_unseen unseen;
-        if (!dlr_own_unseen_classes(train, valid, k, classes, &unseen, err)) return false;
+        dlr_array_dataset_unseen unseen;
+        if (!dlr_array_dataset_unseen_classes(train, valid, k, classes, &unseen, err)) return false;
         warn_unseen(a->name, &unseen);
     }
     return true;

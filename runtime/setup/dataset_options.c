@@ -220,7 +220,7 @@ static dlr_dataset *open_own(const request *q, dl_error *err) {
     const dl_config *c = q->config;
     dl_key samples = keys[q->split].samples;
     int64_t limit = limit_of(q);
-    dlr_own_options o;
+    dlr_array_dataset_options o;
     if (!dl_own_data_given(c)) {
         dl_config_fail(c, DL_KEY_data_loader_config, err,
                        "own: where are the data? data: {inputs: ..., targets: ..., split: ...} "
@@ -236,7 +236,7 @@ static dlr_dataset *open_own(const request *q, dl_error *err) {
         return NULL;
     o.samples = dl_config_is_given(c, samples) ? dl_config_int(c, samples) : 0;
     o.limit = limit == INT64_MAX ? 0 : limit;
-    return dlr_dataset_open(&dlr_own_loader, &o, q->common, err);
+    return dlr_dataset_open(&dlr_array_dataset_loader, &o, q->common, err);
 }
 
 bool dl_samples_count(dl_config *config, dlr_split split, const dlr_dataset *d, dl_error *err) {

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/data/own_statistics.h"
-#include "runtime/setup/array_options.h"
+#include "programs/own_data.h"
+#include "runtime/data/array_dataset_statistics.h"
 #include "tests/fuzz/fuzz.h"
 
 static void read_section(const dl_yaml *section) {
@@ -17,11 +17,11 @@ static void read_section(const dl_yaml *section) {
         dl_type_push(&t, "N", 2), dl_type_push(&t, "H", 5), dl_type_push(&t, "W", 7);
         FUZZ_CHECK(dlr_arrays_add(&arrays, names[k], k == 2, &t, &err));
     }
-    dlr_own_options o;
+    dlr_array_dataset_options o;
     bool ok = dl_own_data_options(arena, section, &arrays, &o, &err);
     FUZZ_CHECK(ok || err.code == DL_INPUT);
     for (int k = 0; ok && k < 3; k++) {
-        const dlr_own_source *s = &o.source[k];
+        const dlr_array_dataset_source *s = &o.source[k];
         FUZZ_CHECK(s->key && (s->files.n > 0 || o.split.kind == DLR_SPLIT_FILES) && s->mean.n >= 0);
         for (int i = 0; i < s->std.n; i++) FUZZ_CHECK(s->std.at[i] > 0);
         for (int i = 0; i < s->n_channels; i++) FUZZ_CHECK(s->channels[i] >= 0);
@@ -35,8 +35,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     dl_error err = {0};
     const dl_yaml *section = dl_yaml_read(arena, (const char *)data, n, "fuzz.yaml", &err);
     if (section) read_section(section);
-    dlr_own_channel channels[2] = {{0}};
-    if (dlr_own_statistics_parse(dl_strndup(arena, (const char *)data, n), 7, channels, 2))
+    dlr_array_dataset_channel channels[2] = {{0}};
+    if (dlr_array_dataset_statistics_parse(dl_strndup(arena, (const char *)data, n), 7, channels,
+                                           2))
         for (int c = 0; c < 2; c++)
             FUZZ_CHECK(isfinite(channels[c].mean) && isfinite(channels[c].std) &&
                        isfinite(channels[c].most));

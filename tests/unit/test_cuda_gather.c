@@ -10,8 +10,8 @@
 #include "ir/base/dirs.h"
 #include "ir/plan/feed.h"
 #include "runtime/base/rng.h"
+#include "runtime/data/array_dataset.h"
 #include "runtime/data/noise.h"
-#include "runtime/data/own.h"
 #include "runtime/data/picture.h"
 #include "runtime/data/rotate.h"
 #include "runtime/data/statistics.h"
@@ -297,9 +297,10 @@ static dlr_dataset *open_counting(const char *folder, const dlr_arrays *takes, d
     fwrite(head, 1, (size_t)n + 10, f);
     for (int i = 0; i < N * H * W; i++) fputc(i & 255, f);
     fclose(f);
-    dlr_own_options o = {.source[0] = {.key = "data.inputs.x", .files = {&file, 1}},
-                         .split = {.range = {{0, N - 1}, {N - 1, N}}, .kind = DLR_SPLIT_RANGE}};
-    return dlr_dataset_open(&dlr_own_loader, &o,
+    dlr_array_dataset_options o = {
+        .source[0] = {.key = "data.inputs.x", .files = {&file, 1}},
+        .split = {.range = {{0, N - 1}, {N - 1, N}}, .kind = DLR_SPLIT_RANGE}};
+    return dlr_dataset_open(&dlr_array_dataset_loader, &o,
                             &(dlr_dataset_options){.split = DLR_TRAIN, .arrays = takes}, err);
 }
 

@@ -1,8 +1,8 @@
 /* Data of one's own by options alone: blocks of any shape and order put together, threads,
  * statistics, faults. What numpy says of samples is tests/e2e/check_own_data.py's; here every
  * access is under the sanitizers. */
-#include "runtime/data/own.h"
-#include "runtime/data/own_statistics.h"
+#include "runtime/data/array_dataset.h"
+#include "runtime/data/array_dataset_statistics.h"
 #include "tests/check.h"
 
 #include <math.h>
@@ -60,8 +60,8 @@ static dlr_arrays arrays_of_model(void) {
 static const char *const axes[] = {"N", "H", "W", "C", "D"}, *const moved[] = {"W"},
                          *const turned[] = {"D", "H"}, *const flipped[] = {"D", "H", "W"};
 
-static dlr_own_options options(const char *const *file) {
-    return (dlr_own_options){
+static dlr_array_dataset_options options(const char *const *file) {
+    return (dlr_array_dataset_options){
         .source[0] = {.key = "data.inputs.x", .files = {file, 1}, .axes = {axes, 5}},
         .crop = DLR_CROP_RANDOM,
         .flip = {flipped, 3},
@@ -71,9 +71,9 @@ static dlr_own_options options(const char *const *file) {
         .samples = 60};
 }
 
-static dlr_dataset *open_set(const dlr_own_options *o, dlr_split split, dl_error *err) {
+static dlr_dataset *open_set(const dlr_array_dataset_options *o, dlr_split split, dl_error *err) {
     dlr_arrays arrays = arrays_of_model();
-    return dlr_dataset_open(&dlr_own_loader, o,
+    return dlr_dataset_open(&dlr_array_dataset_loader, o,
                             &(dlr_dataset_options){split, 5, &arrays, false, DLR_OPEN_FOR_USE},
                             err);
 }
@@ -139,7 +139,7 @@ static void test_samples(void) {
     dl_error err = {0};
     const char *file = in_dir("x.npy");
     write_counting(file, "9, 4, 6, 2, 5", SAMPLES * FILES_H * FILES_W * C * FILES_D, 0);
-    dlr_own_options o = options(&file);
+    dlr_array_dataset_options o = options(&file);
     for (dlr_split split = DLR_TRAIN; split <= DLR_VALID; split++) {
         dlr_dataset *d = open_set(&o, split, &err);
         CHECK(d, "%s", err.message);
@@ -165,7 +165,7 @@ static void test_samples(void) {
     }
 }
 
-static void check_fault(const dlr_own_options *o, const char *want) {
+static void check_fault(const dlr_array_dataset_options *o, const char *want) {
     dl_error err = {0};
     dlr_dataset *d = open_set(o, DLR_TRAIN, &err);
     CHECK(!d && strstr(err.message, want), "'%s', not '%s'", err.message, want);
@@ -176,7 +176,7 @@ static void test_faults(void) {
     const char *file = in_dir("x.npy");
     static const char *const twice[] = {"N", "H", "H", "C", "D"}, *const nowhere[] = {"Z"},
                              *const unequal[] = {"D", "W"};
-    dlr_own_options o = options(&file);
+    dlr_array_dataset_options o = options(&file);
     o.source[0].axes.at = twice;
     check_fault(&o, "axes names 'H' twice");
     o = options(&file), o.source[0].axes.n = 4;
@@ -199,17 +199,19 @@ static void test_faults(void) {
 
 /* What is kept beside the data reads back as it was, and not as another's. */
 static void test_statistics(void) {
-    dlr_own_channel in[2] = {{0.1, 2, -1e30, 7}, {1.0 / 3, 1e-9, 0, 1}}, out[2];
+    dlr_array_dataset_channel in[2] = {{0.1, 2, -1e30, 7}, {1.0 / 3, 1e-9, 0, 1}}, out[2];
     dl_buf text = {0};
-    dlr_own_statistics_put(&text, 77, in, 2);
-    CHECK(dlr_own_statistics_parse(text.at, 77, out, 2) && memcmp(in, out, sizeof in) == 0, "%s",
-          text.at);
-    CHECK(!dlr_own_statistics_parse(text.at, 78, out, 2) &&
-              !dlr_own_statistics_parse(text.at, 77, out, 1),
+    dlr_array_dataset_statistics_put(&text, 77, in, 2);
+    CHECK(dlr_array_dataset_statistics_parse(text.at, 77, out, 2) &&
+              memcmp(in, out, sizeof in) == 0,
+          "%s", text.at);
+    CHECK(!dlr_array_dataset_statistics_parse(text.at, 78, out, 2) &&
+              !dlr_array_dataset_statistics_parse(text.at, 77, out, 1),
           " ");
     for (size_t n = text.n - 1; n-- > 0;) {
         text.at[n] = 0;
-        if (n < text.n - 6) CHECK(!dlr_own_statistics_parse(text.at, 77, out, 2), "cut at %zu", n);
+        if (n < text.n - 6)
+            CHECK(!dlr_array_dataset_statistics_parse(text.at, 77, out, 2), "cut at %zu", n);
     }
     dl_buf_free(&text);
 }

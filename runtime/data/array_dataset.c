@@ -1,42 +1,45 @@
 /* The loader of array datasets: draws a sample's index, crop and augmentation. */
-#include "runtime/data/own.h"
+#include "runtime/data/array_dataset.h"
 
 #include <stdlib.h>
 
 #include "runtime/base/rng.h"
-#include "runtime/data/own_private.h"
+#include "runtime/data/array_dataset_private.h"
 #include "runtime/data/shuffle.h"
 
 /* ---- opening ---- */
 
-static bool check_types(const own *w, dl_error *err) {
+static bool check_types(const array_dataset *w, dl_error *err) {
     for (int k = 0; k < w->n; k++) {
-        const own_array *a = &w->at[k];
+        const dataset_array *a = &w->at[k];
         bool is_float = a->to.type.dtype == DL_F32;
         if (!is_float && a->from.scale != DLR_SCALE_NONE)
-            return own_fail(a, NULL, err,
-                            "the model's '%s' is %s, whole numbers: they are not normalised",
-                            a->to.name, dl_type_text(&a->to.type));
+            return dataset_fail(a, NULL, err,
+                                "the model's '%s' is %s, whole numbers: they are not normalised",
+                                a->to.name, dl_type_text(&a->to.type));
         bool scaled = false;
         for (int i = 0; i < a->files.n; i++) scaled |= a->files.at[i].packing->scaled;
         if (!is_float && scaled)
-            return own_fail(a, NULL, err,
-                            "its attributes scale_factor and add_offset make fractions of it, and "
-                            "the model's '%s' is %s",
-                            a->to.name, dl_type_text(&a->to.type));
+            return dataset_fail(
+                a, NULL, err,
+                "its attributes scale_factor and add_offset make fractions of it, and "
+                "the model's '%s' is %s",
+                a->to.name, dl_type_text(&a->to.type));
         dlr_number fitting;
         if (!is_float && a->from.replaces_nan &&
             !dlr_number_fit(&(dlr_number){.kind = 'f', .f = a->from.nan},
-                            own_element_of(a->to.type.dtype), &fitting))
-            return own_fail(a, NULL, err, "the model's '%s' is %s, and nan: %g is no such number",
-                            a->to.name, dl_type_text(&a->to.type), a->from.nan);
+                            dataset_element_of(a->to.type.dtype), &fitting))
+            return dataset_fail(a, NULL, err,
+                                "the model's '%s' is %s, and nan: %g is no such number", a->to.name,
+                                dl_type_text(&a->to.type), a->from.nan);
     }
     return true;
 }
 
 /* Sets the number of samples of an epoch. More than the files hold mean that each is cropped
  * several times. */
-static bool settle_samples(dlr_dataset *d, const own *w, const dlr_own_options *o, dl_error *err) {
+static bool settle_samples(dlr_dataset *d, const array_dataset *w,
+                           const dlr_array_dataset_options *o, dl_error *err) {
     const char *key = d->split == DLR_TRAIN ? "Nsamples" : "Nsamples_val";
     bool draws = false, all_static = true;
     for (int i = 0; i < w->axes.n; i++) draws |= w->axes.at[i].crop == DLR_CROP_RANDOM;
@@ -58,28 +61,28 @@ static bool settle_samples(dlr_dataset *d, const own *w, const dlr_own_options *
 }
 
 /* Copies the options that are used after `open`, when the caller's are no longer valid. */
-static void keep_source(own *w, own_array *a) {
-    dlr_own_source *s = &a->from;
+static void keep_source(array_dataset *w, dataset_array *a) {
+    dlr_array_dataset_source *s = &a->from;
     int64_t *channels = s->channels ? DL_NEWS(w->arena, int64_t, s->n_channels) : NULL;
     if (channels) memcpy(channels, s->channels, (size_t)s->n_channels * sizeof *channels);
     s->key = dl_strdup(w->arena, s->key);
     s->array = s->array ? dl_strdup(w->arena, s->array) : NULL;
     s->channels = channels;
-    s->files = s->axes = (dlr_own_names){0};
-    s->mean = s->std = (dlr_own_numbers){0};
+    s->files = s->axes = (dlr_array_dataset_names){0};
+    s->mean = s->std = (dlr_array_dataset_numbers){0};
 }
 
 static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
-    const dlr_own_options *o = options;
-    own *w = d->state = calloc(1, sizeof *w);
+    const dlr_array_dataset_options *o = options;
+    array_dataset *w = d->state = calloc(1, sizeof *w);
     if (!w) return dl_fail(err, DL_RESOURCE, "no memory for a data set");
-    if (!own_open_part(w, d, o, d->split, err) || !check_types(w, err) ||
+    if (!dataset_open_part(w, d, o, d->split, err) || !check_types(w, err) ||
         !settle_samples(d, w, o, err))
         return false;
     for (int k = 0; k < w->n; k++) {
-        own_array *a = &w->at[k];
-        if (!own_open_scale(w, k, d, o, err)) return false;
-        a->numbers = own_numbers_of(a);
+        dataset_array *a = &w->at[k];
+        if (!dataset_open_scale(w, k, d, o, err)) return false;
+        a->numbers = dataset_numbers_of(a);
         if (d->probe && a->from.scale != DLR_SCALE_NONE && a->from.scale != DLR_SCALE_GIVEN)
             d->left_out = true;
         size_t bytes = dlr_array_bytes(&a->to);
@@ -87,16 +90,16 @@ static bool open_own(dlr_dataset *d, const void *options, dl_error *err) {
         for (int i = 0; i < a->files.n; i++) d->held += dlr_source_held(a->files.at[i].source);
         keep_source(w, a);
     }
-    own_lay_out(w);
+    dataset_lay_out(w);
     w->o = NULL;
     return true;
 }
 
 /* ---- random draws of a sample ---- */
 
-static void draw(const own *w, dlr_split part, dlr_rng *rng, own_drawn *out) {
+static void draw(const array_dataset *w, dlr_split part, dlr_rng *rng, dataset_drawn *out) {
     for (int i = 0; i < w->axes.n; i++) {
-        const own_axis *x = &w->axes.at[i];
+        const dataset_axis *x = &w->axes.at[i];
         int64_t room = x->high - x->low - ((x->size - 1) * x->step + 1);
         out->flip[i] = false;
         out->corner[i] = x->low;
@@ -108,14 +111,15 @@ static void draw(const own *w, dlr_split part, dlr_rng *rng, own_drawn *out) {
             out->corner[i] += room / 2;
         if (x->flips && part == DLR_TRAIN) out->flip[i] = dlr_rng_below(rng, 2);
     }
-    out->turn = (own_turn){{0, 1, 2}, {0}};
+    out->turn = (dataset_turn){{0, 1, 2}, {0}};
     if (w->turns.n && part == DLR_TRAIN)
         out->turn = w->turns.at[dlr_rng_below(rng, (uint32_t)w->turns.n)];
 }
 
 /* Draws sample `sample` of an epoch: its number among those that the files hold. */
-static int64_t draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, own_drawn *how) {
-    const own *w = d->state;
+static int64_t draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample,
+                           dataset_drawn *how) {
+    const array_dataset *w = d->state;
     bool train = d->split == DLR_TRAIN;
     if (train)
         sample = dlr_shuffle((dlr_rng_place){d->seed, DLR_STREAM_SHUFFLE, (uint32_t)epoch, 0},
@@ -123,25 +127,25 @@ static int64_t draw_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, 
     dlr_rng rng = dlr_rng_at((dlr_rng_place){d->seed, train ? DLR_STREAM_TRAIN : DLR_STREAM_VALID,
                                              train ? (uint32_t)epoch : 0, (uint32_t)sample});
     draw(w, d->split, &rng, how);
-    return own_index(w, sample % w->available);
+    return dataset_index(w, sample % w->available);
 }
 
 static bool sample_own(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
                        void *scratch, dl_error *err) {
-    const own *w = d->state;
-    own_drawn how;
+    const array_dataset *w = d->state;
+    dataset_drawn how;
     int64_t index = draw_sample(d, epoch, sample, &how);
     for (int k = 0; k < w->n; k++)
-        if (!own_make_sample(w, &w->at[k], index, &how, out[k], scratch, err)) return false;
+        if (!dataset_make_sample(w, &w->at[k], index, &how, out[k], scratch, err)) return false;
     return true;
 }
 
 /* ---- raw samples for a device ---- */
 
 static bool raw_own(const dlr_dataset *d, dlr_raw *raw) {
-    const own *w = d->state;
+    const array_dataset *w = d->state;
     for (int k = 0; k < w->n; k++) {
-        const own_array *a = &w->at[k];
+        const dataset_array *a = &w->at[k];
         bool each = a->n_scales > 1 && a->channel >= 0;
         raw[k] = (dlr_raw){.type = a->numbers,
                            .at = w->at[a->store.of].store.at,
@@ -156,49 +160,49 @@ static bool raw_own(const dlr_dataset *d, dlr_raw *raw) {
 
 static bool numbers_own(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
                         void *scratch, dlr_placing *place, dl_error *err) {
-    const own *w = d->state;
-    own_drawn how;
+    const array_dataset *w = d->state;
+    dataset_drawn how;
     int64_t index = draw_sample(d, epoch, sample, &how);
     for (int k = 0; k < w->n; k++)
-        if (!own_take_numbers(w, &w->at[k], index, &how, out[k], scratch, &place[k], err))
+        if (!dataset_take_numbers(w, &w->at[k], index, &how, out[k], scratch, &place[k], err))
             return false;
     return true;
 }
 
 static void store_own(const dlr_dataset *d, dlr_store *store) {
-    *store = ((const own *)d->state)->store;
+    *store = ((const array_dataset *)d->state)->store;
 }
 
 static bool piece_own(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at,
                       int64_t *bytes, dl_error *err) {
-    return own_read_piece(d->state, i, out, scratch, at, bytes, err);
+    return dataset_read_piece(d->state, i, out, scratch, at, bytes, err);
 }
 
 static void locate_own(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *place) {
-    const own *w = d->state;
-    own_drawn how;
+    const array_dataset *w = d->state;
+    dataset_drawn how;
     int64_t index = draw_sample(d, epoch, sample, &how);
-    for (int k = 0; k < w->n; k++) own_locate(w, &w->at[k], index, &how, &place[k]);
+    for (int k = 0; k < w->n; k++) dataset_locate(w, &w->at[k], index, &how, &place[k]);
 }
 
-dlr_own_facts dlr_own_facts_of(const dlr_dataset *d, int k) {
-    const own_array *a = &((const own *)d->state)->at[k];
-    return (dlr_own_facts){&a->from, a->mean, a->deviation, a->mean ? a->n_scales : 0};
+dlr_array_dataset_facts dlr_array_dataset_facts_of(const dlr_dataset *d, int k) {
+    const dataset_array *a = &((const array_dataset *)d->state)->at[k];
+    return (dlr_array_dataset_facts){&a->from, a->mean, a->deviation, a->mean ? a->n_scales : 0};
 }
 
 static void close_own(dlr_dataset *d) {
-    own *w = d->state;
+    array_dataset *w = d->state;
     if (!w) return;
-    own_close(w);
+    dataset_close(w);
     free(w);
 }
 
-const dlr_loader dlr_own_loader = {.name = "own",
-                                   .open = open_own,
-                                   .sample = sample_own,
-                                   .raw = raw_own,
-                                   .numbers = numbers_own,
-                                   .store = store_own,
-                                   .piece = piece_own,
-                                   .locate = locate_own,
-                                   .close = close_own};
+const dlr_loader dlr_array_dataset_loader = {.name = "own",
+                                             .open = open_own,
+                                             .sample = sample_own,
+                                             .raw = raw_own,
+                                             .numbers = numbers_own,
+                                             .store = store_own,
+                                             .piece = piece_own,
+                                             .locate = locate_own,
+                                             .close = close_own};

@@ -6,12 +6,13 @@
 #include <stdio.h>
 
 #include "ir/base/file_calls.h"
-#include "runtime/data/own_private.h"
+#include "runtime/data/array_dataset_private.h"
 #include "runtime/formats/log.h"
 
 static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"};
 
-bool own_fail(const own_array *a, const own_file *f, dl_error *err, const char *format, ...) {
+bool dataset_fail(const dataset_array *a, const dataset_file *f, dl_error *err, const char *format,
+                  ...) {
     char message[sizeof err->message];
     va_list ap;
     va_start(ap, format);
@@ -37,7 +38,8 @@ static void close_folder(void *folder) { closedir(folder); }
 
 /* Lists the paths that a word names, in the order of their names: a file, a folder (Zarr), or the
  * matches of a pattern. */
-static bool find_paths(own *w, const char *key, const char *word, names *out, dl_error *err) {
+static bool find_paths(array_dataset *w, const char *key, const char *word, names *out,
+                       dl_error *err) {
     glob_t found = {.gl_opendir = open_folder,
                     .gl_readdir = read_folder,
                     .gl_closedir = close_folder,
@@ -59,14 +61,14 @@ static bool find_paths(own *w, const char *key, const char *word, names *out, dl
                          DLR_OWN_MAX_FILES, word);
 }
 
-static bool find_all(own *w, const char *key, const dlr_own_names *words, names *out,
-                     dl_error *err) {
+static bool find_all(array_dataset *w, const char *key, const dlr_array_dataset_names *words,
+                     names *out, dl_error *err) {
     for (int i = 0; i < words->n; i++)
         if (!find_paths(w, key, words->at[i], out, err)) return false;
     return true;
 }
 
-static bool fits(const dlr_own_names *patterns, const char *path) {
+static bool fits(const dlr_array_dataset_names *patterns, const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     for (int i = 0; i < patterns->n; i++)
         if (fnmatch(patterns->at[i], path, 0) == 0 || fnmatch(patterns->at[i], name, 0) == 0)
@@ -76,14 +78,15 @@ static bool fits(const dlr_own_names *patterns, const char *path) {
 
 /* Whether one of the files given for both parts belongs to a part: it matches the part's patterns;
  * training without patterns takes the files that validation does not match. */
-static bool belongs(const dlr_own_split *s, dlr_split part, const char *path) {
+static bool belongs(const dlr_array_dataset_split *s, dlr_split part, const char *path) {
     if (s->files[part].n) return fits(&s->files[part], path);
     return !fits(&s->files[!part], path);
 }
 
-static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out, dl_error *err) {
-    const dlr_own_source *from = &a->from;
-    const dlr_own_split *split = &w->o->split;
+static bool choose_paths(array_dataset *w, const dataset_array *a, dlr_split part, names *out,
+                         dl_error *err) {
+    const dlr_array_dataset_source *from = &a->from;
+    const dlr_array_dataset_split *split = &w->o->split;
     if (!from->files.n) { /* use the files of the split */
         if (!split->files[part].n)
             return dl_fail(err, DL_USAGE,
@@ -105,8 +108,8 @@ static bool choose_paths(own *w, const own_array *a, dlr_split part, names *out,
 
 /* Reads the rules of a file's attributes. They are mostly the same in all files of an array, and
  * then stored once. */
-static bool read_packing(own *w, own_array *a, own_file *f, const dlr_array_facts *facts,
-                         dl_error *err) {
+static bool read_packing(array_dataset *w, dataset_array *a, dataset_file *f,
+                         const dlr_array_facts *facts, dl_error *err) {
     dlr_packing p;
     dl_error reason = {0};
     dl_buf warnings = {0};
@@ -128,8 +131,8 @@ static bool read_packing(own *w, own_array *a, own_file *f, const dlr_array_fact
 }
 
 /* Opens the array of `a` in one of its files, which is open as `file`. */
-static bool open_array(own *w, own_array *a, own_file *f, const dlr_array_file *file,
-                       dl_error *err) {
+static bool open_array(array_dataset *w, dataset_array *a, dataset_file *f,
+                       const dlr_array_file *file, dl_error *err) {
     /* samples come in any order: only the chunks of one sample are worth caching */
     enum { CHUNKS = 16 << 20 };
     const dlr_array_facts *facts = dlr_array_file_find(file, a->from.array);
@@ -154,14 +157,14 @@ static bool open_array(own *w, own_array *a, own_file *f, const dlr_array_file *
     memcpy(f->dims, dlr_source_dims(f->source), (size_t)rank * sizeof *f->dims);
     if (f == a->files.at) a->rank = rank;
     return rank == a->rank ||
-           own_fail(a, NULL, err, "%.300s has %d axes: files of one array have the same", f->path,
-                    rank);
+           dataset_fail(a, NULL, err, "%.300s has %d axes: files of one array have the same",
+                        f->path, rank);
 }
 
 /* Opens file i of array k, and of later arrays in the same file: listing a file's contents may take
  * a process. */
-static bool open_file(own *w, int k, int i, dl_error *err) {
-    const own_file *first = &w->at[k].files.at[i];
+static bool open_file(array_dataset *w, int k, int i, dl_error *err) {
+    const dataset_file *first = &w->at[k].files.at[i];
     dl_error reason = {0};
     if (first->source) return true;
     dlr_array_file *file = dlr_array_file_open(first->path, &reason);
@@ -169,7 +172,7 @@ static bool open_file(own *w, int k, int i, dl_error *err) {
     bool ok = true;
     file->mapped = w->mapped;
     for (int other = k; ok && other < w->n; other++) {
-        own_array *a = &w->at[other];
+        dataset_array *a = &w->at[other];
         if (i < a->files.n && strcmp(a->files.at[i].path, first->path) == 0)
             ok = open_array(w, a, &a->files.at[i], file, err);
     }
@@ -177,13 +180,13 @@ static bool open_file(own *w, int k, int i, dl_error *err) {
     return ok;
 }
 
-bool own_open_files(own *w, dlr_split part, dl_error *err) {
+bool dataset_open_files(array_dataset *w, dlr_split part, dl_error *err) {
     bool parted = false; /* whether some array has files of both parts */
     for (int k = 0; k < w->n; k++) {
         names paths = {0};
         if (!choose_paths(w, &w->at[k], part, &paths, err)) return false;
         for (int i = 0; i < paths.n; i++)
-            dl_push(w->arena, &w->at[k].files, (own_file){.path = paths.at[i]});
+            dl_push(w->arena, &w->at[k].files, (dataset_file){.path = paths.at[i]});
         parted |= w->at[k].from.files.n != 1 || strpbrk(w->at[k].from.files.at[0], "*?[");
     }
     if (!parted && w->o->split.kind == DLR_SPLIT_FILES)
@@ -198,7 +201,7 @@ bool own_open_files(own *w, dlr_split part, dl_error *err) {
     return true;
 }
 
-const own_file *own_find_file(const own_array *a, int64_t i) {
+const dataset_file *dataset_find_file(const dataset_array *a, int64_t i) {
     int low = 0, high = a->files.n - 1;
     while (low < high) {
         int middle = (low + high + 1) / 2;

@@ -1,9 +1,9 @@
 /* Lays out an array dataset for a device-resident data set. Each array stores the part's indices of
  * N one after the other, in the files' axis order. Of a cropped or split axis, and of the channels,
  * only the used range is stored. */
-#include "runtime/data/own_private.h"
+#include "runtime/data/array_dataset_private.h"
 
-static bool same_channels(const own_array *a, const own_array *b) {
+static bool same_channels(const dataset_array *a, const dataset_array *b) {
     if (!a->from.channels || !b->from.channels) return a->from.channels == b->from.channels;
     return a->from.n_channels == b->from.n_channels &&
            memcmp(a->from.channels, b->from.channels,
@@ -11,13 +11,13 @@ static bool same_channels(const own_array *a, const own_array *b) {
 }
 
 /* Whether two arrays read the same numbers, in the same order, possibly at other indices. */
-static bool same_numbers(const own_array *a, const own_array *b) {
+static bool same_numbers(const dataset_array *a, const dataset_array *b) {
     bool same = a->rank == b->rank && a->numbers == b->numbers && a->channel == b->channel &&
                 a->is_static == b->is_static && a->files.n == b->files.n && same_channels(a, b) &&
                 a->from.replaces_nan == b->from.replaces_nan &&
                 strcmp(a->from.array ? a->from.array : "", b->from.array ? b->from.array : "") == 0;
     for (int j = 0; same && j < a->rank; j++)
-        same = (a->axis[j] == OWN_SAMPLES) == (b->axis[j] == OWN_SAMPLES) &&
+        same = (a->axis[j] == DATASET_SAMPLES) == (b->axis[j] == DATASET_SAMPLES) &&
                a->store.count[j] == b->store.count[j] && a->store.start[j] == b->store.start[j];
     for (int i = 0; same && i < a->files.n; i++)
         same = strcmp(a->files.at[i].path, b->files.at[i].path) == 0;
@@ -25,14 +25,14 @@ static bool same_numbers(const own_array *a, const own_array *b) {
 }
 
 /* Lays out one index of N: a piece is some rows of one axis, at one index of the axes before it. */
-static void lay_out(const own *w, own_array *a) {
+static void lay_out(const array_dataset *w, dataset_array *a) {
     enum { PIECE = 4 << 20 };
-    own_store *s = &a->store;
+    dataset_store *s = &a->store;
     int64_t inner = (int64_t)dlr_element_bytes(a->numbers);
     s->each = 1;
     for (int j = a->rank - 1; j >= 0; j--) {
         int m = a->axis[j];
-        const own_axis *x = m >= 0 && j != a->channel ? &w->axes.at[a->shared[m]] : NULL;
+        const dataset_axis *x = m >= 0 && j != a->channel ? &w->axes.at[a->shared[m]] : NULL;
         s->start[j] = x ? x->low : 0;
         s->count[j] = x ? x->high - x->low : m >= 0 ? a->to.type.axis[m].size : 1;
         s->stride[j] = s->each, s->each *= s->count[j];
@@ -48,21 +48,21 @@ static void lay_out(const own *w, own_array *a) {
     s->pieces *= (s->count[s->cut] + s->rows - 1) / s->rows;
 }
 
-void own_lay_out(own *w) {
+void dataset_lay_out(array_dataset *w) {
     w->store = (dlr_store){0};
     for (int k = 0; k < w->n; k++) {
-        own_array *a = &w->at[k];
-        own_store *s = &a->store;
+        dataset_array *a = &w->at[k];
+        dataset_store *s = &a->store;
         int64_t high = 1;
         lay_out(w, a);
         s->of = k, s->low = 0;
         if (!a->is_static) {
-            const own_run *first = w->runs.at, *last = &w->runs.at[w->runs.n - 1];
+            const dataset_run *first = w->runs.at, *last = &w->runs.at[w->runs.n - 1];
             s->low = first->begin + a->from.offset, high = last->begin + last->n + a->from.offset;
         }
         for (int i = 0; i < k && s->of == k; i++)
             if (w->at[i].store.of == i && same_numbers(a, &w->at[i])) s->of = i;
-        own_store *to = &w->at[s->of].store;
+        dataset_store *to = &w->at[s->of].store;
         if (s->of == k)
             to->n = high - to->low;
         else { /* the ranges of two arrays, such as successive times, are merged */
@@ -71,7 +71,7 @@ void own_lay_out(own *w) {
         }
     }
     for (int k = 0; k < w->n; k++) {
-        own_store *s = &w->at[k].store;
+        dataset_store *s = &w->at[k].store;
         int64_t bytes = (int64_t)dlr_element_bytes(w->at[k].numbers),
                 most = s->rows * s->stride[s->cut] * bytes;
         if (s->of != k) continue;
@@ -82,13 +82,13 @@ void own_lay_out(own *w) {
     }
 }
 
-bool own_read_piece(const own *w, int64_t i, void *out, void *scratch, int64_t *at, int64_t *bytes,
-                    dl_error *err) {
+bool dataset_read_piece(const array_dataset *w, int64_t i, void *out, void *scratch, int64_t *at,
+                        int64_t *bytes, dl_error *err) {
     int k = w->n - 1;
     while (w->at[k].store.of != k || w->at[k].store.first > i) k--;
-    const own_array *a = &w->at[k];
-    const own_store *s = &a->store;
-    own_window window;
+    const dataset_array *a = &w->at[k];
+    const dataset_store *s = &a->store;
+    dataset_window window;
     int64_t size = (int64_t)dlr_element_bytes(a->numbers), index = (i - s->first) / s->pieces,
             rest = (i - s->first) % s->pieces, place = index * s->each, n = 1;
     for (int j = a->rank - 1; j >= 0; j--) {
@@ -106,16 +106,16 @@ bool own_read_piece(const own *w, int64_t i, void *out, void *scratch, int64_t *
     }
     for (int j = 0; j < a->rank; j++) window.start[j] += s->start[j];
     *at = s->at + place * size, *bytes = n * size;
-    return own_read_window(w, a, s->low + index, &window, out, scratch, err);
+    return dataset_read_window(w, a, s->low + index, &window, out, scratch, err);
 }
 
-void own_locate(const own *w, const own_array *a, int64_t index, const own_drawn *how,
-                dlr_placing *where) {
-    const own_store *s = &w->at[a->store.of].store;
+void dataset_locate(const array_dataset *w, const dataset_array *a, int64_t index,
+                    const dataset_drawn *how, dlr_placing *where) {
+    const dataset_store *s = &w->at[a->store.of].store;
     where->base = a->is_static ? 0 : (index + a->from.offset - s->low) * s->each;
     for (int m = 0; m < a->to.type.rank; m++) {
-        own_moved to = own_move(w, a, how, m);
-        const own_axis *x = a->shared[m] < 0 ? NULL : &w->axes.at[a->shared[m]];
+        dataset_moved to = dataset_move(w, a, how, m);
+        const dataset_axis *x = a->shared[m] < 0 ? NULL : &w->axes.at[a->shared[m]];
         int64_t stride = 0;
         for (int j = 0; j < a->rank; j++)
             if (a->axis[j] == m) stride = s->stride[j];

@@ -3,20 +3,20 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "runtime/data/own_private.h"
+#include "runtime/data/array_dataset_private.h"
 
 static const char *const parts[] = {[DLR_TRAIN] = "train", [DLR_VALID] = "valid"};
 
 /* ---- counting indices ---- */
 
-static void count_indices(own_array *a) {
+static void count_indices(dataset_array *a) {
     int samples = -1;
     for (int j = 0; j < a->rank; j++)
-        if (a->axis[j] == OWN_SAMPLES) samples = j;
+        if (a->axis[j] == DATASET_SAMPLES) samples = j;
     a->is_static = samples < 0 && a->files.n == 1;
     a->total = 0;
     for (int i = 0; i < a->files.n; i++) {
-        own_file *f = &a->files.at[i];
+        dataset_file *f = &a->files.at[i];
         f->first = a->total, f->n = samples < 0 ? 1 : f->dims[samples];
         a->total += f->n;
     }
@@ -24,13 +24,13 @@ static void count_indices(own_array *a) {
 
 /* Checks that all arrays that are not static have the same number of indices of N; *total is 1
  * without N. */
-static bool agree(own *w, int64_t *total, bool *all_static, dl_error *err) {
-    const own_array *first = NULL;
+static bool agree(array_dataset *w, int64_t *total, bool *all_static, dl_error *err) {
+    const dataset_array *first = NULL;
     for (int k = 0; k < w->n; k++) {
-        own_array *a = &w->at[k];
+        dataset_array *a = &w->at[k];
         count_indices(a);
         if (a->is_static && a->from.offset)
-            return own_fail(a, NULL, err, "offset is of axis N, which it has not (axes)");
+            return dataset_fail(a, NULL, err, "offset is of axis N, which it has not (axes)");
         if (a->is_static) continue;
         if (!first) first = a;
         if (a->total != first->total)
@@ -50,7 +50,7 @@ static bool agree(own *w, int64_t *total, bool *all_static, dl_error *err) {
 /* ---- the part ---- */
 
 /* Computes the part's range of n indices: [*low, *high). */
-static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, int64_t n,
+static bool part_of(const dlr_array_dataset_split *s, dlr_split part, const char *what, int64_t n,
                     int64_t *low, int64_t *high, dl_error *err) {
     *low = 0, *high = n;
     if (s->kind == DLR_SPLIT_FILES) return true;
@@ -72,10 +72,10 @@ static bool part_of(const dlr_own_split *s, dlr_split part, const char *what, in
 }
 
 /* The axis that is split where N is not: the named one, or the first that is cropped. */
-static own_axis *find_cropped(own *w, const char *name, dl_error *err) {
-    own_axis *found = NULL;
+static dataset_axis *find_cropped(array_dataset *w, const char *name, dl_error *err) {
+    dataset_axis *found = NULL;
     for (int i = 0; i < w->axes.n; i++) {
-        own_axis *x = &w->axes.at[i];
+        dataset_axis *x = &w->axes.at[i];
         if (!found && (name ? !strcmp(x->name, name) : x->crop != DLR_CROP_NONE))
             found = x;
         else if (found && strcmp(x->name, found->name) == 0)
@@ -98,8 +98,9 @@ static own_axis *find_cropped(own *w, const char *name, dl_error *err) {
     return NULL;
 }
 
-static bool split_axis(own *w, const dlr_own_split *s, dlr_split part, dl_error *err) {
-    own_axis *x = find_cropped(w, s->axis, err);
+static bool split_axis(array_dataset *w, const dlr_array_dataset_split *s, dlr_split part,
+                       dl_error *err) {
+    dataset_axis *x = find_cropped(w, s->axis, err);
     if (!x || !part_of(s, part, x->name, x->extent, &x->low, &x->high, err)) return false;
     if (x->shifts)
         return dl_fail(
@@ -126,7 +127,7 @@ static int by_size(const void *a, const void *b) {
 
 /* Makes runs of samples whose indices, with every offset, lie in [low, high) and in one file of
  * each array with N: a pair in time does not reach into another file, nor into the other part. */
-static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_error *err) {
+static bool make_runs(array_dataset *w, int64_t low, int64_t high, dlr_split part, dl_error *err) {
     int64_t before = 0, after = 0;
     DL_ARRAY(int64_t) cuts = {0};
     for (int k = 0; k < w->n; k++) {
@@ -143,8 +144,8 @@ static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_erro
     dl_push(w->arena, &cuts, high);
     qsort(cuts.at, (size_t)cuts.n, sizeof *cuts.at, by_size);
     for (int i = 0; i + 1 < cuts.n; i++) {
-        own_run run = {w->available, cuts.at[i] + before,
-                       cuts.at[i + 1] - cuts.at[i] - before - after};
+        dataset_run run = {w->available, cuts.at[i] + before,
+                           cuts.at[i + 1] - cuts.at[i] - before - after};
         if (run.n <= 0) continue;
         dl_push(w->arena, &w->runs, run);
         w->available += run.n;
@@ -155,8 +156,8 @@ static bool make_runs(own *w, int64_t low, int64_t high, dlr_split part, dl_erro
                    parts[part], (long long)(before + after + 1), (long long)(high - low));
 }
 
-bool own_count_samples(own *w, dlr_split part, dl_error *err) {
-    const dlr_own_split *s = &w->o->split;
+bool dataset_count_samples(array_dataset *w, dlr_split part, dl_error *err) {
+    const dlr_array_dataset_split *s = &w->o->split;
     int64_t total = 0, low = 0, high;
     bool all_static, by_axis = s->axis && strcmp(s->axis, "N") != 0;
     if (!agree(w, &total, &all_static, err)) return false;
@@ -168,7 +169,7 @@ bool own_count_samples(own *w, dlr_split part, dl_error *err) {
     return make_runs(w, low, high, part, err);
 }
 
-int64_t own_index(const own *w, int64_t sample) {
+int64_t dataset_index(const array_dataset *w, int64_t sample) {
     int low = 0, high = w->runs.n - 1;
     while (low < high) {
         int middle = (low + high + 1) / 2;
@@ -177,6 +178,6 @@ int64_t own_index(const own *w, int64_t sample) {
         else
             high = middle - 1;
     }
-    const own_run *r = &w->runs.at[low];
+    const dataset_run *r = &w->runs.at[low];
     return r->begin + sample - r->first;
 }

@@ -1,27 +1,28 @@
 /* Assembles samples of array datasets from blocks. For the host it moves elements to their places;
  * for a device it describes the places. */
-#include "runtime/data/own_private.h"
+#include "runtime/data/array_dataset_private.h"
 
 /* ---- destinations of elements ---- */
 
-static int turned_place(const own *w, int shared) {
+static int turned_place(const array_dataset *w, int shared) {
     for (int i = 0; i < w->n_turned; i++)
         if (w->turned[i] == shared) return i;
     return -1;
 }
 
-static int axis_of_shared(const own_array *a, int shared) {
+static int axis_of_shared(const dataset_array *a, int shared) {
     for (int m = 0; m < a->to.type.rank; m++)
         if (a->shared[m] == shared) return m;
     return -1;
 }
 
-own_moved own_move(const own *w, const own_array *a, const own_drawn *how, int m) {
-    own_moved to = {m, false};
+dataset_moved dataset_move(const array_dataset *w, const dataset_array *a, const dataset_drawn *how,
+                           int m) {
+    dataset_moved to = {m, false};
     int turned = a->shared[m] < 0 ? -1 : turned_place(w, a->shared[m]);
     for (int i = 0; turned >= 0 && i < w->n_turned; i++)
         if (how->turn.source[i] == turned)
-            to = (own_moved){axis_of_shared(a, w->turned[i]), how->turn.flip[i]};
+            to = (dataset_moved){axis_of_shared(a, w->turned[i]), how->turn.flip[i]};
     if (a->shared[to.axis] >= 0 && how->flip[a->shared[to.axis]]) to.back = !to.back;
     return to;
 }
@@ -82,7 +83,7 @@ typedef struct {
 } pieces;
 
 /* Splits an axis that is shifted cyclically into two parts. */
-static void cut_axis(const own_axis *x, int64_t corner, pieces *out) {
+static void cut_axis(const dataset_axis *x, int64_t corner, pieces *out) {
     int64_t first = (x->extent - corner + x->step - 1) / x->step;
     if (first > x->size) first = x->size;
     out->at[0] = (piece){corner, first, x->step, 0};
@@ -91,7 +92,7 @@ static void cut_axis(const own_axis *x, int64_t corner, pieces *out) {
 }
 
 /* Groups adjacent channels into runs. */
-static bool next_channels(const own_array *a, int64_t size, int64_t *at, piece *out) {
+static bool next_channels(const dataset_array *a, int64_t size, int64_t *at, piece *out) {
     if (*at == size) return false;
     const int64_t *c = a->from.channels;
     *out = (piece){c ? c[*at] : *at, 1, 1, *at};
@@ -104,23 +105,23 @@ static bool next_channels(const own_array *a, int64_t size, int64_t *at, piece *
 
 /* The destination of a sample's blocks, and their reader. */
 typedef struct {
-    const own *w;
-    const own_array *a;
-    const own_file *file;
+    const array_dataset *w;
+    const dataset_array *a;
+    const dataset_file *file;
     int64_t local; /* index of N within the file */
-    const own_drawn *how;
+    const dataset_drawn *how;
     ptrdiff_t step[DL_MAX_RANK]; /* by axis of the model */
     bool whole; /* an axis that is shifted and is taken as a whole is read in the file's order */
-    const own_window *window; /* read this window, and draw nothing; NULL: a sample */
-    size_t bytes;             /* bytes of an element */
-    own_reader *read;
+    const dataset_window *window; /* read this window, and draw nothing; NULL: a sample */
+    size_t bytes;                 /* bytes of an element */
+    dataset_reader *read;
     char *out;
     void *scratch;
 } target;
 
 static bool read_block(const target *t, const dlr_block *b, ptrdiff_t base, int64_t channel,
                        dl_error *err) {
-    const own_array *a = t->a;
+    const dataset_array *a = t->a;
     ptrdiff_t step[DL_MAX_RANK];
     for (int j = 0; j < a->rank; j++) step[j] = a->axis[j] < 0 ? 0 : t->step[a->axis[j]];
     char *to = t->out + base * (ptrdiff_t)t->bytes;
@@ -130,10 +131,10 @@ static bool read_block(const target *t, const dlr_block *b, ptrdiff_t base, int6
     return true;
 }
 
-static bool taken_whole(const own_axis *x) { return x->step == 1 && x->size == x->extent; }
+static bool taken_whole(const dataset_axis *x) { return x->step == 1 && x->size == x->extent; }
 
 static void cut_sample(const target *t, int shared, pieces *out) {
-    const own_axis *x = &t->w->axes.at[shared];
+    const dataset_axis *x = &t->w->axes.at[shared];
     cut_axis(x, t->whole && taken_whole(x) ? 0 : t->how->corner[shared], out);
 }
 
@@ -141,12 +142,12 @@ static void cut_sample(const target *t, int shared, pieces *out) {
  * it. */
 static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int64_t channel,
                       dl_error *err) {
-    const own_array *a = t->a;
+    const dataset_array *a = t->a;
     if (j == a->rank) return read_block(t, b, base, channel, err);
     int m = a->axis[j];
     b->stride[j] = 1;
     if (m < 0) {
-        b->start[j] = m == OWN_SAMPLES ? t->local : 0, b->count[j] = 1;
+        b->start[j] = m == DATASET_SAMPLES ? t->local : 0, b->count[j] = 1;
         return read_axes(t, j + 1, b, base, channel, err);
     }
     if (j == a->channel) {
@@ -176,7 +177,7 @@ static bool read_axes(const target *t, int j, dlr_block *b, ptrdiff_t base, int6
 /* Reads index i of N, or of the one file. */
 static bool read_index(target *t, int64_t i, ptrdiff_t base, dl_error *err) {
     dlr_block b = {0};
-    t->file = own_find_file(t->a, i), t->local = i - t->file->first;
+    t->file = dataset_find_file(t->a, i), t->local = i - t->file->first;
     return read_axes(t, 0, &b, base, 0, err);
 }
 
@@ -184,20 +185,20 @@ static bool read_sample(target *t, int64_t index, ptrdiff_t base, dl_error *err)
     return read_index(t, t->a->is_static ? 0 : index + t->a->from.offset, base, err);
 }
 
-bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_drawn *how,
-                     void *out, void *scratch, dl_error *err) {
+bool dataset_make_sample(const array_dataset *w, const dataset_array *a, int64_t index,
+                         const dataset_drawn *how, void *out, void *scratch, dl_error *err) {
     target t = {.w = w,
                 .a = a,
                 .how = how,
                 .bytes = (size_t)dl_dtype_bytes(a->to.type.dtype),
-                .read = own_read,
+                .read = dataset_read,
                 .out = out,
                 .scratch = scratch};
     ptrdiff_t base = 0;
     int64_t stride[DL_MAX_RANK];
     dl_type_strides(&a->to.type, stride);
     for (int m = 0; m < a->to.type.rank; m++) {
-        own_moved to = own_move(w, a, how, m);
+        dataset_moved to = dataset_move(w, a, how, m);
         dlr_placed_axis s = dlr_along(a->to.type.axis[to.axis].size, stride[to.axis], to.back);
         base += s.first, t.step[m] = s.step;
     }
@@ -205,14 +206,15 @@ bool own_make_sample(const own *w, const own_array *a, int64_t index, const own_
 }
 
 /* The numbers are in the files' axis order, with the model's axes that the files lack in front. */
-bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own_drawn *how,
-                      void *out, void *scratch, dlr_placing *where, dl_error *err) {
+bool dataset_take_numbers(const array_dataset *w, const dataset_array *a, int64_t index,
+                          const dataset_drawn *how, void *out, void *scratch, dlr_placing *where,
+                          dl_error *err) {
     target t = {.w = w,
                 .a = a,
                 .how = how,
                 .whole = true,
                 .bytes = dlr_element_bytes(a->numbers),
-                .read = own_read_numbers,
+                .read = dataset_read_numbers,
                 .out = out,
                 .scratch = scratch};
     ptrdiff_t next = 1;
@@ -221,8 +223,8 @@ bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own
         t.step[a->axis[j]] = next, next *= a->to.type.axis[a->axis[j]].size;
     }
     for (int m = 0; m < a->to.type.rank; m++) {
-        own_moved to = own_move(w, a, how, m);
-        const own_axis *x = a->shared[m] < 0 ? NULL : &w->axes.at[a->shared[m]];
+        dataset_moved to = dataset_move(w, a, how, m);
+        const dataset_axis *x = a->shared[m] < 0 ? NULL : &w->axes.at[a->shared[m]];
         dlr_placed_axis *s = &where->axis[to.axis];
         *s = dlr_along(a->to.type.axis[m].size, t.step[m], to.back);
         if (x && taken_whole(x) && how->corner[a->shared[m]])
@@ -231,13 +233,13 @@ bool own_take_numbers(const own *w, const own_array *a, int64_t index, const own
     return read_sample(&t, index, 0, err);
 }
 
-bool own_read_window(const own *w, const own_array *a, int64_t index, const own_window *window,
-                     void *out, void *scratch, dl_error *err) {
+bool dataset_read_window(const array_dataset *w, const dataset_array *a, int64_t index,
+                         const dataset_window *window, void *out, void *scratch, dl_error *err) {
     target t = {.w = w,
                 .a = a,
                 .window = window,
                 .bytes = dlr_element_bytes(a->numbers),
-                .read = own_read_numbers,
+                .read = dataset_read_numbers,
                 .out = out,
                 .scratch = scratch};
     ptrdiff_t next = 1;

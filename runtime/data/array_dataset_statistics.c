@@ -11,8 +11,8 @@
 #include "ir/base/hash.h"
 #include "ir/base/input.h"
 #include "ir/base/output.h"
-#include "runtime/data/own_private.h"
-#include "runtime/data/own_statistics.h"
+#include "runtime/data/array_dataset_private.h"
+#include "runtime/data/array_dataset_statistics.h"
 #include "runtime/data/statistics.h"
 
 /* ---- the statistics file ---- */
@@ -20,13 +20,15 @@
 static const char heading[] =
     "dlc statistics 2: mean, std, min and max of each channel over the training part";
 
-void dlr_own_statistics_put(dl_buf *out, uint64_t identity, const dlr_own_channel *at, int n) {
+void dlr_array_dataset_statistics_put(dl_buf *out, uint64_t identity,
+                                      const dlr_array_dataset_channel *at, int n) {
     dl_putf(out, "%s\nidentity %016" PRIx64 "\nchannels %d\n", heading, identity, n);
     for (int c = 0; c < n; c++)
         dl_putf(out, "%.17g %.17g %.17g %.17g\n", at[c].mean, at[c].std, at[c].least, at[c].most);
 }
 
-bool dlr_own_statistics_parse(const char *text, uint64_t identity, dlr_own_channel *at, int n) {
+bool dlr_array_dataset_statistics_parse(const char *text, uint64_t identity,
+                                        dlr_array_dataset_channel *at, int n) {
     size_t length = strlen(heading);
     if (strncmp(text, heading, length) != 0 || text[length] != '\n') return false;
     uint64_t stated;
@@ -72,10 +74,10 @@ static uint64_t identify_path(const char *path, int depth) {
 
 /* A hash of the inputs of the statistics: files with size and time of change, the array, and its
  * part. */
-static uint64_t identify(const own *part, const own_array *a) {
+static uint64_t identify(const array_dataset *part, const dataset_array *a) {
     uint64_t h = dl_hash_str(a->from.array ? a->from.array : "", 1);
     for (int i = 0; i < a->files.n; i++) {
-        const own_file *f = &a->files.at[i];
+        const dataset_file *f = &a->files.at[i];
         uint64_t facts = identify_path(f->path, 0);
         const char *slash = strrchr(f->path, '/');
         h = dl_hash_str(slash ? slash + 1 : f->path, h);
@@ -86,7 +88,7 @@ static uint64_t identify(const own *part, const own_array *a) {
         int m = a->axis[j];
         int64_t role[] = {m < 0 ? m : j == a->channel ? -3 : 0, 0, 0};
         if (m >= 0 && j != a->channel) {
-            const own_axis *x = &part->axes.at[a->shared[m]];
+            const dataset_axis *x = &part->axes.at[a->shared[m]];
             role[1] = x->low, role[2] = x->high;
         }
         h = dl_hash(role, sizeof role, h);
@@ -101,7 +103,7 @@ static uint64_t identify(const own *part, const own_array *a) {
 }
 
 /* The path of the statistics file: "data/train.h5.density.statistics". */
-static const char *path_of(dl_arena *arena, const own_array *a) {
+static const char *path_of(dl_arena *arena, const dataset_array *a) {
     const char *path = a->files.at[0].path, *array = a->from.array ? a->from.array : "";
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/') n--;
@@ -129,14 +131,14 @@ static void add(moments *m, double v) {
 }
 
 typedef struct {
-    const own_array *a;
+    const dataset_array *a;
     moments *at; /* one per channel */
     int n;
     double *values;
 } sweep;
 
-static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_error *err) {
-    const own_array *a = s->a;
+static bool add_block(const sweep *s, const dataset_file *f, const dlr_block *b, dl_error *err) {
+    const dataset_array *a = s->a;
     dl_error reason = {0};
     if (!dlr_packing_read(f->packing, f->source, b, DLR_EL_F64, s->values, &reason))
         return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
@@ -150,7 +152,7 @@ static bool add_block(const sweep *s, const own_file *f, const dlr_block *b, dl_
         if (isfinite((float)value)) /* as a sample would have it */
             add(&s->at[c], value);
         else if (!a->from.replaces_nan)
-            return own_refuse_value(a, f, b, i, (double)(float)value, err);
+            return dataset_refuse_value(a, f, b, i, (double)(float)value, err);
     }
     return true;
 }
@@ -159,7 +161,7 @@ enum { MOST_VALUES = 1 << 20 };
 
 /* Adds all numbers of a block, in parts of at most MOST_VALUES numbers: ranges of one axis, single
  * indices of the axes before it. */
-static bool add_blocks(const sweep *s, const own_file *f, const dlr_block *all, dl_error *err) {
+static bool add_blocks(const sweep *s, const dataset_file *f, const dlr_block *all, dl_error *err) {
     int rank = s->a->rank, cut = rank - 1;
     int64_t inner = 1, rows = 1;
     while (cut > 0 && inner * all->count[cut] <= MOST_VALUES) inner *= all->count[cut--];
@@ -183,10 +185,11 @@ static bool add_blocks(const sweep *s, const own_file *f, const dlr_block *all, 
 }
 
 /* Adds indices [low, high) of N of the array. */
-static bool add_indices(const own *part, const sweep *s, int64_t low, int64_t high, dl_error *err) {
-    const own_array *a = s->a;
+static bool add_indices(const array_dataset *part, const sweep *s, int64_t low, int64_t high,
+                        dl_error *err) {
+    const dataset_array *a = s->a;
     for (int i = 0; i < a->files.n; i++) {
-        const own_file *f = &a->files.at[i];
+        const dataset_file *f = &a->files.at[i];
         int64_t from = low > f->first ? low : f->first,
                 to = high < f->first + f->n ? high : f->first + f->n;
         if (from >= to && !a->is_static) continue;
@@ -194,9 +197,9 @@ static bool add_indices(const own *part, const sweep *s, int64_t low, int64_t hi
         for (int j = 0; j < a->rank; j++) {
             int m = a->axis[j];
             b.count[j] = f->dims[j];
-            if (m == OWN_SAMPLES) b.start[j] = from - f->first, b.count[j] = to - from;
+            if (m == DATASET_SAMPLES) b.start[j] = from - f->first, b.count[j] = to - from;
             if (m < 0 || j == a->channel) continue;
-            const own_axis *x = &part->axes.at[a->shared[m]];
+            const dataset_axis *x = &part->axes.at[a->shared[m]];
             b.start[j] = x->low, b.count[j] = x->high - x->low;
         }
         if (!add_blocks(s, f, &b, err)) return false;
@@ -206,8 +209,8 @@ static bool add_indices(const own *part, const sweep *s, int64_t low, int64_t hi
 
 /* Computes over the part's indices without the offset, so that an array has the same statistics as
  * input and as target. */
-static bool compute(const own *part, const own_array *a, dlr_own_channel *out, int n,
-                    dl_error *err) {
+static bool compute(const array_dataset *part, const dataset_array *a,
+                    dlr_array_dataset_channel *out, int n, dl_error *err) {
     sweep s = {a, calloc((size_t)n, sizeof *s.at), n, malloc(MOST_VALUES * sizeof *s.values)};
     bool ok = (s.at && s.values) ||
               dl_fail(err, DL_RESOURCE, "%s: no memory for statistics", a->from.key);
@@ -215,15 +218,15 @@ static bool compute(const own *part, const own_array *a, dlr_own_channel *out, i
         ok = add_indices(part, &s, 0, 1, err);
     else
         for (int i = 0; ok && i < part->runs.n; i++) {
-            const own_run *r = &part->runs.at[i];
+            const dataset_run *r = &part->runs.at[i];
             ok = add_indices(part, &s, r->begin, r->begin + r->n, err);
         }
     for (int c = 0; ok && c < n; c++) {
         const moments *m = &s.at[c];
         double count = (double)m->n, mean = m->n ? m->sum / count : 0;
         double variance = m->n ? m->square / count - mean * mean : 0;
-        out[c] = (dlr_own_channel){mean + m->first, sqrt(variance > 0 ? variance : 0), m->least,
-                                   m->most};
+        out[c] = (dlr_array_dataset_channel){mean + m->first, sqrt(variance > 0 ? variance : 0),
+                                             m->least, m->most};
         if (!m->n) out[c].least = 0, out[c].most = -1; /* no value at all */
     }
     free(s.at), free(s.values);
@@ -236,8 +239,8 @@ enum { MOST_CHANNELS = 1 << 16 };
 
 /* Counts the reads of a run without stored statistics: training reads its whole part; validation
  * reads the small file that training has written, whose size is unknown. */
-static bool count_computing(const dlr_dataset *d, const own *part, const own_array *a,
-                            dlr_own_channel *all, int n, dl_error *err) {
+static bool count_computing(const dlr_dataset *d, const array_dataset *part, const dataset_array *a,
+                            dlr_array_dataset_channel *all, int n, dl_error *err) {
     if (d->split == DLR_VALID) {
         dl_file_calls_add(&(dl_file_calls){.opens = 1, .stats = 1, .reads = 2});
         return true;
@@ -248,14 +251,14 @@ static bool count_computing(const dlr_dataset *d, const own *part, const own_arr
     return ok;
 }
 
-static bool measured(const dlr_dataset *d, own *w, own_array *a, const own *part,
-                     const own_array *there, dl_error *err) {
+static bool measured(const dlr_dataset *d, array_dataset *w, dataset_array *a,
+                     const array_dataset *part, const dataset_array *there, dl_error *err) {
     int64_t stored = there->channel < 0 ? 1 : there->files.at[0].dims[there->channel];
     if (stored > MOST_CHANNELS)
-        return own_fail(a, NULL, err, "statistics of %lld channels: at most %d", (long long)stored,
-                        MOST_CHANNELS);
+        return dataset_fail(a, NULL, err, "statistics of %lld channels: at most %d",
+                            (long long)stored, MOST_CHANNELS);
     int n = (int)stored;
-    dlr_own_channel *all = DL_NEWS(w->arena, dlr_own_channel, n);
+    dlr_array_dataset_channel *all = DL_NEWS(w->arena, dlr_array_dataset_channel, n);
     uint64_t identity = identify(part, there);
     const char *path = path_of(w->arena, there);
     dl_error ignored = {0};
@@ -263,12 +266,12 @@ static bool measured(const dlr_dataset *d, own *w, own_array *a, const own *part
     char *text = dl_access(path, R_OK) == 0
                      ? dl_read_file(w->arena, path, DLR_OWN_STATISTICS_BYTES, &size, &ignored)
                      : NULL;
-    bool known = text && dlr_own_statistics_parse(text, identity, all, n);
+    bool known = text && dlr_array_dataset_statistics_parse(text, identity, all, n);
     if (d->on_paper) return known || count_computing(d, part, there, all, n, err);
     if (!known) {
         if (!compute(part, there, all, n, err)) return false;
         dl_buf out = {0};
-        dlr_own_statistics_put(&out, identity, all, n);
+        dlr_array_dataset_statistics_put(&out, identity, all, n);
         /* in a read-only folder the file is not written, and the statistics are computed each time
          */
         dl_write_file(path, out.at, out.n, &ignored);
@@ -276,18 +279,19 @@ static bool measured(const dlr_dataset *d, own *w, own_array *a, const own *part
     }
     a->n_scales = a->from.channels ? a->from.n_channels : n;
     for (int i = 0; i < a->n_scales; i++) {
-        const dlr_own_channel *c = &all[a->from.channels ? a->from.channels[i] : i];
+        const dlr_array_dataset_channel *c = &all[a->from.channels ? a->from.channels[i] : i];
         bool range = a->from.scale == DLR_SCALE_MINMAX;
         if (c->least > c->most)
-            return own_fail(a, NULL, err,
-                            "channel %d has no value in the training part, all are missing or not "
-                            "finite: leave "
-                            "the channel out",
-                            i);
+            return dataset_fail(
+                a, NULL, err,
+                "channel %d has no value in the training part, all are missing or not "
+                "finite: leave "
+                "the channel out",
+                i);
         a->mean[i] = (float)(range ? c->least : c->mean);
         a->deviation[i] = (float)(range ? c->most - c->least : c->std);
         if (!(a->deviation[i] > 0) || !isfinite(a->deviation[i]))
-            return own_fail(
+            return dataset_fail(
                 a, NULL, err,
                 "channel %d is %.9g to %.9g over the training part, %s (give mean and std, or "
                 "leave the channel "
@@ -300,27 +304,28 @@ static bool measured(const dlr_dataset *d, own *w, own_array *a, const own *part
     return true;
 }
 
-static bool given(own_array *a, const dlr_own_numbers *from, const char *name, bool positive,
-                  int channels, float *out, dl_error *err) {
+static bool given(dataset_array *a, const dlr_array_dataset_numbers *from, const char *name,
+                  bool positive, int channels, float *out, dl_error *err) {
     char key[200];
     snprintf(key, sizeof key, "%.180s.%s", a->from.key, name);
     if (from->path) return dlr_statistics_read(from->path, key, channels, positive, out, err);
     if (from->n != 1 && from->n != channels)
-        return own_fail(a, NULL, err,
-                        "%s has %d numbers; one, or one for each of the model's %d channels", name,
-                        from->n, channels);
+        return dataset_fail(a, NULL, err,
+                            "%s has %d numbers; one, or one for each of the model's %d channels",
+                            name, from->n, channels);
     for (int c = 0; c < channels; c++) {
         double v = from->at[from->n == 1 ? 0 : c];
         out[c] = (float)v;
         if (!isfinite(out[c]) || (positive && !(out[c] > 0)))
-            return own_fail(a, NULL, err, "%s is %g, as f32 no %s", name, v,
-                            positive ? "number to divide by" : "finite number");
+            return dataset_fail(a, NULL, err, "%s is %g, as f32 no %s", name, v,
+                                positive ? "number to divide by" : "finite number");
     }
     return true;
 }
 
-bool own_open_scale(own *w, int k, const dlr_dataset *d, const dlr_own_options *o, dl_error *err) {
-    own_array *a = &w->at[k];
+bool dataset_open_scale(array_dataset *w, int k, const dlr_dataset *d,
+                        const dlr_array_dataset_options *o, dl_error *err) {
+    dataset_array *a = &w->at[k];
     if (a->from.scale == DLR_SCALE_NONE) return true;
     int channels = a->channel < 0 ? 1 : (int)a->to.type.axis[a->axis[a->channel]].size;
     a->mean = DL_NEWS(w->arena, float, channels), a->deviation = DL_NEWS(w->arena, float, channels);
@@ -330,9 +335,9 @@ bool own_open_scale(own *w, int k, const dlr_dataset *d, const dlr_own_options *
                given(a, &a->from.std, "std", true, channels, a->deviation, err);
     if (d->probe && !d->on_paper) return true;
     if (d->split == DLR_TRAIN) return measured(d, w, a, w, a, err);
-    own train;
-    bool ok =
-        own_open_part(&train, d, o, DLR_TRAIN, err) && measured(d, w, a, &train, &train.at[k], err);
-    own_close(&train);
+    array_dataset train;
+    bool ok = dataset_open_part(&train, d, o, DLR_TRAIN, err) &&
+              measured(d, w, a, &train, &train.at[k], err);
+    dataset_close(&train);
     return ok;
 }

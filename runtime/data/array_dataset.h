@@ -10,8 +10,8 @@
  * A sample depends on (seed, split, epoch, number) alone. Training takes the samples of an epoch in
  * the order of shuffle.h, and draws crops and augmentations anew for each epoch. Validation keeps
  * the files' order, draws a crop for each sample once, and augments nothing. */
-#ifndef DLR_OWN_H
-#define DLR_OWN_H
+#ifndef DLR_ARRAY_DATASET_H
+#define DLR_ARRAY_DATASET_H
 #include "runtime/data/dataset.h"
 
 enum { DLR_OWN_MAX_FILES = 100000 };
@@ -19,74 +19,80 @@ enum { DLR_OWN_MAX_FILES = 100000 };
 typedef struct {
     const char *const *at;
     int n;
-} dlr_own_names;
+} dlr_array_dataset_names;
 
 typedef enum {
     DLR_SCALE_NONE,
     DLR_SCALE_GIVEN,       /* (x - mean) / std, both given */
     DLR_SCALE_STANDARDIZE, /* the same, with mean and std computed over the training part
-                              (own_statistics.h) */
+                              (dataset_statistics.h) */
     DLR_SCALE_MINMAX       /* (x - min) / (max - min), computed over the training part */
-} dlr_own_scale;
+} dlr_array_dataset_scale;
 
 /* Numbers, one or one per channel, or the .npy file that has them; neither: not given. */
 typedef struct {
     const double *at;
     int n;
     const char *path;
-} dlr_own_numbers;
+} dlr_array_dataset_numbers;
 
 typedef struct {
-    const char *key;     /* the configuration key that begins messages: "data.inputs.x" */
-    dlr_own_names files; /* paths and patterns of glob(3); none: the files of the split */
-    const char *array;   /* NULL: the only one of the file */
+    const char *key;               /* the configuration key that begins messages: "data.inputs.x" */
+    dlr_array_dataset_names files; /* paths and patterns of glob(3); none: the files of the split */
+    const char *array;             /* NULL: the only one of the file */
     /* the model's name of each axis of the array, N, or "1"; none: the model's order */
-    dlr_own_names axes;
+    dlr_array_dataset_names axes;
     /* the channels (indices of axis C) to take, in this order; NULL: all */
     const int64_t *channels;
     int n_channels;
     int64_t offset; /* added to the sample's index of N (negative: an earlier index) */
-    dlr_own_scale scale;
-    dlr_own_numbers mean, std;
+    dlr_array_dataset_scale scale;
+    dlr_array_dataset_numbers mean, std;
     bool replaces_nan; /* values that are not finite become `nan` after normalization; otherwise
                           they are an error */
     double nan;
-} dlr_own_source;
+} dlr_array_dataset_source;
 
-typedef enum { DLR_CROP_NONE, DLR_CROP_ORIGIN, DLR_CROP_CENTER, DLR_CROP_RANDOM } dlr_own_crop;
-typedef enum { DLR_SPLIT_FRACTION, DLR_SPLIT_RANGE, DLR_SPLIT_FILES } dlr_own_split_kind;
+typedef enum {
+    DLR_CROP_NONE,
+    DLR_CROP_ORIGIN,
+    DLR_CROP_CENTER,
+    DLR_CROP_RANDOM
+} dlr_array_dataset_crop;
+typedef enum { DLR_SPLIT_FRACTION, DLR_SPLIT_RANGE, DLR_SPLIT_FILES } dlr_array_dataset_split_kind;
 
 /* How data are split. Arrays of two are indexed by dlr_split. Fractions and ranges are of axis N,
  * or of an axis of the crops: `axis`, or (NULL) the first one that is longer than the model's. */
 typedef struct {
-    dlr_own_split_kind kind;
-    double fraction[2];     /* training takes the first indices, validation the last ones */
-    int64_t range[2][2];    /* first index, and end (exclusive) */
-    dlr_own_names files[2]; /* patterns of fnmatch(3) on path or name */
+    dlr_array_dataset_split_kind kind;
+    double fraction[2];  /* training takes the first indices, validation the last ones */
+    int64_t range[2][2]; /* first index, and end (exclusive) */
+    dlr_array_dataset_names files[2]; /* patterns of fnmatch(3) on path or name */
     const char *axis;
-} dlr_own_split;
+} dlr_array_dataset_split;
 
 typedef struct {
-    dlr_own_source source[DLR_MAX_ARRAYS]; /* one per array of the data set, in its order */
-    dlr_own_crop crop;
-    dlr_own_names step_axes; /* take every steps[i]-th element */
+    dlr_array_dataset_source
+        source[DLR_MAX_ARRAYS]; /* one per array of the data set, in its order */
+    dlr_array_dataset_crop crop;
+    dlr_array_dataset_names step_axes; /* take every steps[i]-th element */
     const int64_t *steps;
-    dlr_own_names flip, rotate, shift; /* axes to flip at random; axes to rotate among each other;
-                                          axes to shift cyclically */
-    dlr_own_split split;
+    dlr_array_dataset_names flip, rotate, shift; /* axes to flip at random; axes to rotate among
+                                          each other; axes to shift cyclically */
+    dlr_array_dataset_split split;
     int64_t samples; /* samples in an epoch; 0: as many as the files hold */
     int64_t limit;   /* upper bound of the number of samples; 0: none */
-} dlr_own_options;
+} dlr_array_dataset_options;
 
-extern const dlr_loader dlr_own_loader;
+extern const dlr_loader dlr_array_dataset_loader;
 
 /* How array k of an open array dataset (not a probe) normalizes: (x - mean[c]) / deviation[c] of
  * channel c. There are n of them, or 1 for all channels; n is 0 without normalization. Valid as
  * long as the data set. */
 typedef struct {
-    const dlr_own_source *from;
+    const dlr_array_dataset_source *from;
     const float *mean, *deviation;
     int n;
-} dlr_own_facts;
-dlr_own_facts dlr_own_facts_of(const dlr_dataset *d, int k);
+} dlr_array_dataset_facts;
+dlr_array_dataset_facts dlr_array_dataset_facts_of(const dlr_dataset *d, int k);
 #endif

@@ -1,10 +1,10 @@
 /* Reads blocks of arrays for a model: unpacked, converted, normalized, checked to be finite. */
 #include <math.h>
 
-#include "runtime/data/own_private.h"
+#include "runtime/data/array_dataset_private.h"
 #include "runtime/data/statistics.h"
 
-dlr_element own_element_of(dl_dtype d) {
+dlr_element dataset_element_of(dl_dtype d) {
     static const dlr_element elements[DL_NDTYPES] = {
         [DL_F32] = DLR_EL_F32,   [DL_F64] = DLR_EL_F64, [DL_F16] = DLR_EL_NONE,
         [DL_BF16] = DLR_EL_NONE, [DL_I32] = DLR_EL_I32, [DL_I64] = DLR_EL_I64,
@@ -13,14 +13,14 @@ dlr_element own_element_of(dl_dtype d) {
 }
 
 /* Reads one number in its stored form, and its unpacked value (NaN: it is missing). */
-static bool read_one(const own_file *f, const dlr_block *at, double *stored, double *value) {
+static bool read_one(const dataset_file *f, const dlr_block *at, double *stored, double *value) {
     dl_error ignored = {0};
     return dlr_source_read(f->source, at, DLR_EL_F64, stored, &ignored) &&
            dlr_packing_read(f->packing, f->source, at, DLR_EL_F64, value, &ignored);
 }
 
 /* The block of one number, `at` elements into b, and its index in words. */
-static dlr_block one_of(const own_array *a, const dlr_block *b, int64_t at, dl_buf *place) {
+static dlr_block one_of(const dataset_array *a, const dlr_block *b, int64_t at, dl_buf *place) {
     dlr_block one = {0};
     for (int j = a->rank - 1; j >= 0; j--) {
         int64_t step = b->stride[j] ? b->stride[j] : 1;
@@ -34,8 +34,8 @@ static dlr_block one_of(const own_array *a, const dlr_block *b, int64_t at, dl_b
     return one;
 }
 
-bool own_refuse_value(const own_array *a, const own_file *f, const dlr_block *b, int64_t at,
-                      double value, dl_error *err) {
+bool dataset_refuse_value(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+                          int64_t at, double value, dl_error *err) {
     const bool whole = a->to.type.dtype != DL_F32;
     const char *wanted = whole ? "whole numbers have no NaN" : "data must be finite";
     dl_buf place = {0};
@@ -45,26 +45,27 @@ bool own_refuse_value(const own_array *a, const own_file *f, const dlr_block *b,
                                : "nan: 0 puts 0 in the place of such values";
     if (!read_one(f, &one, &stored, &real)) stored = real = value;
     if (isnan(real) && !isnan(stored))
-        own_fail(a, f, err, "%s is nan: missing, by its attributes, where %.9g is stored: %s (%s)",
-                 place.at, stored, wanted, remedy);
+        dataset_fail(a, f, err,
+                     "%s is nan: missing, by its attributes, where %.9g is stored: %s (%s)",
+                     place.at, stored, wanted, remedy);
     else if (isfinite(real) && !whole)
-        own_fail(a, f, err,
-                 "%s is %.9g, and f32 holds no more than 3.4e38: data must be finite (%s)",
-                 place.at, real, remedy);
+        dataset_fail(a, f, err,
+                     "%s is %.9g, and f32 holds no more than 3.4e38: data must be finite (%s)",
+                     place.at, real, remedy);
     else
-        own_fail(a, f, err, "%s is %g: %s (%s)", place.at, value, wanted, remedy);
+        dataset_fail(a, f, err, "%s is %g: %s (%s)", place.at, value, wanted, remedy);
     dl_buf_free(&place);
     return false;
 }
 
-static int64_t count_of(const own_array *a, const dlr_block *b) {
+static int64_t count_of(const dataset_array *a, const dlr_block *b) {
     int64_t n = 1;
     for (int j = 0; j < a->rank; j++) n *= b->count[j];
     return n;
 }
 
 /* Normalizes n contiguous numbers of one channel; where some are not finite, one by one. */
-static int64_t scale_run(const own_array *a, float *x, size_t n, int64_t channel) {
+static int64_t scale_run(const dataset_array *a, float *x, size_t n, int64_t channel) {
     float mean = 0, deviation = 1;
     if (a->mean) {
         int64_t c = a->n_scales > 1 ? channel : 0;
@@ -78,8 +79,8 @@ static int64_t scale_run(const own_array *a, float *x, size_t n, int64_t channel
 }
 
 /* Reads whole numbers, some of which may be missing. */
-static bool read_whole(const own_array *a, const own_file *f, const dlr_block *b, dlr_element type,
-                       void *out, dl_error *err) {
+static bool read_whole(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+                       dlr_element type, void *out, dl_error *err) {
     int64_t bad = -1;
     bool missing = false;
     double value = 0;
@@ -89,30 +90,30 @@ static bool read_whole(const own_array *a, const own_file *f, const dlr_block *b
                                &reason))
         return true;
     if (reason.code) return dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
-    if (missing || !isfinite(value)) return own_refuse_value(a, f, b, bad, value, err);
+    if (missing || !isfinite(value)) return dataset_refuse_value(a, f, b, bad, value, err);
     dl_buf place = {0};
     one_of(a, b, bad, &place);
-    own_fail(a, f, err, "%s is %.9g, which is no whole number of type %s", place.at, value,
-             dlr_element_name(type));
+    dataset_fail(a, f, err, "%s is %.9g, which is no whole number of type %s", place.at, value,
+                 dlr_element_name(type));
     dl_buf_free(&place);
     return false;
 }
 
-static bool read_as(const own_array *a, const own_file *f, const dlr_block *b, dlr_element type,
-                    void *out, dl_error *err) {
+static bool read_as(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+                    dlr_element type, void *out, dl_error *err) {
     dl_error reason = {0};
     const bool whole = a->to.type.dtype != DL_F32;
     if (whole && (f->packing->any || a->from.replaces_nan))
         return read_whole(a, f, b, type, out, err);
-    /* integers that a device converts have no packing (own_numbers_of) */
+    /* integers that a device converts have no packing (dataset_numbers_of) */
     return (f->packing->any ? dlr_packing_read(f->packing, f->source, b, type, out, &reason)
                             : dlr_source_read(f->source, b, type, out, &reason)) ||
            dl_fail(err, reason.code, "%s: %s", a->from.key, reason.message);
 }
 
-bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel, void *out,
-              dl_error *err) {
-    if (!read_as(a, f, b, own_element_of(a->to.type.dtype), out, err)) return false;
+bool dataset_read(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+                  int64_t channel, void *out, dl_error *err) {
+    if (!read_as(a, f, b, dataset_element_of(a->to.type.dtype), out, err)) return false;
     if (a->to.type.dtype != DL_F32) return true;
     int64_t outer = 1, channels = 1, inner = 1;
     bool by_channel = a->n_scales > 1 && a->channel >= 0;
@@ -127,25 +128,25 @@ bool own_read(const own_array *a, const own_file *f, const dlr_block *b, int64_t
     float *x = out;
     for (int64_t i = 0; i < outer * channels; i++, x += inner) {
         int64_t bad = scale_run(a, x, (size_t)inner, channel + i % channels);
-        if (bad >= 0) return own_refuse_value(a, f, b, i * inner + bad, x[bad], err);
+        if (bad >= 0) return dataset_refuse_value(a, f, b, i * inner + bad, x[bad], err);
     }
     return true;
 }
 
-bool own_read_numbers(const own_array *a, const own_file *f, const dlr_block *b, int64_t channel,
-                      void *out, dl_error *err) {
+bool dataset_read_numbers(const dataset_array *a, const dataset_file *f, const dlr_block *b,
+                          int64_t channel, void *out, dl_error *err) {
     (void)channel;
     if (!read_as(a, f, b, a->numbers, out, err)) return false;
     if (a->numbers != DLR_EL_F32 || a->from.replaces_nan) return true;
     int64_t bad = dlr_not_finite_at(out, (size_t)count_of(a, b));
-    return bad < 0 || own_refuse_value(a, f, b, bad, ((float *)out)[bad], err);
+    return bad < 0 || dataset_refuse_value(a, f, b, bad, ((float *)out)[bad], err);
 }
 
-dlr_element own_numbers_of(const own_array *a) {
+dlr_element dataset_numbers_of(const dataset_array *a) {
     static const bool converted[DLR_NELEMENTS] = {
         [DLR_EL_I8] = true, [DLR_EL_I16] = true, [DLR_EL_I32] = true,
         [DLR_EL_U8] = true, [DLR_EL_U16] = true, [DLR_EL_U32] = true};
-    const dlr_element model = own_element_of(a->to.type.dtype),
+    const dlr_element model = dataset_element_of(a->to.type.dtype),
                       stored = dlr_source_type(a->files.at[0].source);
     bool same = model == DLR_EL_F32 && converted[stored];
     for (int i = 0; i < a->files.n; i++)

@@ -1,18 +1,18 @@
 /* Finds the classes that labels of an array have in the samples of a part. */
 #include <stdlib.h>
 
-#include "runtime/data/own_labels.h"
-#include "runtime/data/own_private.h"
+#include "runtime/data/array_dataset_labels.h"
+#include "runtime/data/array_dataset_private.h"
 
 enum { AT_ONCE = 65536, MOST_CLASSES = 1 << 20 };
 
 /* Whether the array has one whole number per sample, along an axis N. */
-static bool is_label(const own_array *a) {
+static bool is_label(const dataset_array *a) {
     return !a->is_static && a->has_samples && !dl_dtype_is_float(a->to.type.dtype) &&
            dl_type_count(&a->to.type) == 1;
 }
 
-static int64_t number_at(const own_array *a, const void *numbers, int64_t i) {
+static int64_t number_at(const dataset_array *a, const void *numbers, int64_t i) {
     switch (a->to.type.dtype) {
     case DL_I64: return ((const int64_t *)numbers)[i];
     case DL_I32: return ((const int32_t *)numbers)[i];
@@ -21,14 +21,14 @@ static int64_t number_at(const own_array *a, const void *numbers, int64_t i) {
 }
 
 /* Marks the classes of indices [from, from + n) of N, which lie in one file. */
-static bool mark_block(const own_array *a, const own_file *f, int64_t from, int64_t n,
+static bool mark_block(const dataset_array *a, const dataset_file *f, int64_t from, int64_t n,
                        void *numbers, bool *seen, int64_t classes, dl_error *err) {
     dlr_block b = {0};
     for (int j = 0; j < a->rank; j++) {
-        bool samples = a->axis[j] == OWN_SAMPLES;
+        bool samples = a->axis[j] == DATASET_SAMPLES;
         b.start[j] = samples ? from : 0, b.count[j] = samples ? n : 1, b.stride[j] = 1;
     }
-    if (!own_read(a, f, &b, 0, numbers, err)) return false;
+    if (!dataset_read(a, f, &b, 0, numbers, err)) return false;
     for (int64_t i = 0; i < n; i++) {
         int64_t label = number_at(a, numbers, i);
         if (label >= 0 && label < classes) seen[label] = true;
@@ -36,14 +36,15 @@ static bool mark_block(const own_array *a, const own_file *f, int64_t from, int6
     return true;
 }
 
-static bool mark(const own *w, const own_array *a, bool *seen, int64_t classes, dl_error *err) {
+static bool mark(const array_dataset *w, const dataset_array *a, bool *seen, int64_t classes,
+                 dl_error *err) {
     void *numbers = malloc(AT_ONCE * sizeof(int64_t));
     if (!numbers) return dl_fail(err, DL_RESOURCE, "no memory for labels");
     bool ok = true;
     for (int r = 0; r < w->runs.n && ok; r++) {
         int64_t at = w->runs.at[r].begin + a->from.offset, end = at + w->runs.at[r].n;
         while (at < end && ok) {
-            const own_file *f = own_find_file(a, at);
+            const dataset_file *f = dataset_find_file(a, at);
             int64_t n = f->first + f->n - at;
             if (n > end - at) n = end - at;
             if (n > AT_ONCE) n = AT_ONCE;
@@ -55,11 +56,13 @@ static bool mark(const own *w, const own_array *a, bool *seen, int64_t classes, 
     return ok;
 }
 
-bool dlr_own_unseen_classes(const dlr_dataset *train, const dlr_dataset *valid, int k,
-                            int64_t classes, dlr_own_unseen *found, dl_error *err) {
-    *found = (dlr_own_unseen){0};
-    if (train->loader != &dlr_own_loader || valid->loader != &dlr_own_loader) return true;
-    const own *w[2] = {train->state, valid->state};
+bool dlr_array_dataset_unseen_classes(const dlr_dataset *train, const dlr_dataset *valid, int k,
+                                      int64_t classes, dlr_array_dataset_unseen *found,
+                                      dl_error *err) {
+    *found = (dlr_array_dataset_unseen){0};
+    if (train->loader != &dlr_array_dataset_loader || valid->loader != &dlr_array_dataset_loader)
+        return true;
+    const array_dataset *w[2] = {train->state, valid->state};
     if (!is_label(&w[0]->at[k]) || !is_label(&w[1]->at[k]) || classes <= 0 ||
         classes > MOST_CLASSES)
         return true;
