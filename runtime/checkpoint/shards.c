@@ -48,7 +48,7 @@ typedef struct {
     int *files[DLR_SHARD_PARTS]; /* by rank and box: the number of its file, from 1; 0: it has none
                                   */
     int n_files[DLR_SHARD_PARTS];
-} deal;
+} planner;
 
 static int part_of(const dl_plan_var *v) {
     for (int p = 0; p < DLR_SHARD_PARTS; p++)
@@ -57,7 +57,7 @@ static int part_of(const dl_plan_var *v) {
 }
 
 /* Writes the ranks that hold the piece to d->holders; returns how many there are. */
-static int find_holders(deal *d, const item *e) {
+static int find_holders(planner *d, const item *e) {
     int n = 0;
     for (int r = 0; r < d->world.size; r++) {
         bool holds = true;
@@ -67,7 +67,7 @@ static int find_holders(deal *d, const item *e) {
     return n;
 }
 
-static void add_piece(deal *d, item e) {
+static void add_piece(planner *d, item e) {
     int64_t count = 1;
     for (int i = 0; i < e.var->type.rank; i++) count *= e.shape[i];
     if (count == 0) return;
@@ -79,7 +79,7 @@ static void add_piece(deal *d, item e) {
 }
 
 /* Adds this piece of the ranks that hold it, box by box, in sequence along the first axis. */
-static void add_boxes(deal *d, const dl_var_piece *piece, item e) {
+static void add_boxes(planner *d, const dl_var_piece *piece, item e) {
     int64_t all = e.var->type.rank ? e.shape[0] : 1, inner = 1;
     for (int a = 0; a < e.var->type.rank; a++) {
         int64_t n = e.shape[a];
@@ -95,7 +95,7 @@ static void add_boxes(deal *d, const dl_var_piece *piece, item e) {
 }
 
 /* Adds all pieces that ranks hold of e's variable; e's shape is the whole's. */
-static void add_cuts(deal *d, const dl_var_piece *piece, const item *e) {
+static void add_cuts(planner *d, const dl_var_piece *piece, const item *e) {
     int all = 1;
     for (int k = 0; k < piece->n; k++) all *= piece->cut[k].ranks;
     for (int i = 0, left; i < all; i++) {
@@ -113,7 +113,7 @@ static void add_cuts(deal *d, const dl_var_piece *piece, const item *e) {
     }
 }
 
-static bool list_pieces(deal *d, dl_error *err) {
+static bool list_pieces(planner *d, dl_error *err) {
     for (int part = 0; part < DLR_SHARD_PARTS; part++)
         for (int i = 0; i < d->plan->vars.n; i++) {
             const dl_plan_var *v = &d->plan->vars.at[i];
@@ -135,7 +135,7 @@ static bool list_pieces(deal *d, dl_error *err) {
 
 /* ---- assigning pieces to ranks ---- */
 
-static void give(deal *d, const item *piece, int rank, int64_t first, int64_t n) {
+static void give(planner *d, const item *piece, int rank, int64_t first, int64_t n) {
     item rows = *piece;
     rows.rank = rank, rows.rows = n;
     rows.first += first * (piece->row_bytes / dl_dtype_bytes(piece->var->type.dtype));
@@ -166,7 +166,7 @@ static int least_first(const void *a, const void *b, void *loads) {
     return x - y;
 }
 
-static void give_whole(deal *d, const item *e) {
+static void give_whole(planner *d, const item *e) {
     int n = find_holders(d, e), rank = d->holders[0];
     /* each rank has its own values: those of the lowest rank are written */
     bool own = dlr_tensors_owner(e->var) == DLR_OF_BUFFERS;
@@ -177,7 +177,7 @@ static void give_whole(deal *d, const item *e) {
 
 /* The number of bytes to which the n least loaded holders must be filled to take so many bytes,
  * rounded up. */
-static int64_t find_level(const deal *d, int n, int64_t bytes) {
+static int64_t find_level(const planner *d, int n, int64_t bytes) {
     int64_t sum = bytes;
     for (int i = 0; i < n; i++) {
         sum += d->loads[d->holders[i]];
@@ -196,7 +196,7 @@ static bool held_alike(const item *a, const item *b) {
 
 /* Assigns pieces with equal holders, one after the other. Each holder takes rows up to the common
  * level, so that at most one piece is split between two of them. */
-static void give_rows(deal *d, item *const *pieces, int n) {
+static void give_rows(planner *d, item *const *pieces, int n) {
     int64_t bytes = 0;
     for (int i = 0; i < n; i++) bytes += pieces[i]->rows * pieces[i]->row_bytes;
     int holders = find_holders(d, pieces[0]), at = 0;
@@ -219,7 +219,7 @@ static int by_number(const void *a, const void *b) {
     return x->number - y->number;
 }
 
-static void give_out(deal *d) {
+static void give_out(planner *d) {
     int n = d->pieces.n, at = 0;
     item **order = DL_NEWS(d->arena, item *, n + 1);
     d->loads = DL_NEWS(d->arena, int64_t, d->world.size);
@@ -245,7 +245,7 @@ static void give_out(deal *d) {
 
 /* ---- building the shard plan ---- */
 
-static const char *name_of(dl_arena *arena, const deal *d, int part, int file) {
+static const char *name_of(dl_arena *arena, const planner *d, int part, int file) {
     return dlr_checkpoint_shard_name(arena, parts[part].name, d->files[part][file],
                                      d->n_files[part]);
 }
@@ -258,7 +258,7 @@ static void put_offsets(dl_buf *b, const item *e) {
     dl_puts(b, "]}");
 }
 
-static dlr_shard make_shard(dl_arena *arena, const deal *d, int part, int box) {
+static dlr_shard make_shard(dl_arena *arena, const planner *d, int part, int box) {
     dlr_tensors t = {.list = DL_NEWS(arena, dlr_st_tensor, d->given.n),
                      .views = DL_NEWS(arena, dlr_view, d->given.n),
                      .first = DL_NEWS(arena, int64_t, d->given.n)};
@@ -287,7 +287,7 @@ static dlr_shard make_shard(dl_arena *arena, const deal *d, int part, int box) {
 }
 
 /* An index in the format of Hugging Face, which can describe whole tensors only. */
-static const char *make_index(dl_arena *arena, const deal *d) {
+static const char *make_index(dl_arena *arena, const planner *d) {
     int64_t bytes = 0;
     dl_buf map = {0};
     bool whole = true;
@@ -308,9 +308,9 @@ static const char *make_index(dl_arena *arena, const deal *d) {
     return whole ? text : NULL;
 }
 
-dlr_shards *dlr_shards_deal(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks,
+dlr_shards *dlr_shards_plan(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks,
                             dl_error *err) {
-    deal d = {.arena = dl_arena_new(arena), .plan = plan, .ranks = ranks};
+    planner d = {.arena = dl_arena_new(arena), .plan = plan, .ranks = ranks};
     d.world = ranks->comm ? dlr_comm_world(ranks->comm) : (dlr_world){.size = 1};
     d.holders = DL_NEWS(d.arena, int, d.world.size);
     dlr_shards *s = NULL;

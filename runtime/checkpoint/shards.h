@@ -32,7 +32,7 @@ typedef struct {
 /* Builds the plan for all variables that persist between runs; ranks->comm NULL: this process
  * writes all. All ranks compute the same plan. Errors: DL_INTERNAL (a shard of a group that the run
  * does not have). */
-dlr_shards *dlr_shards_deal(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks,
+dlr_shards *dlr_shards_plan(dl_arena *arena, const dl_plan *plan, const dlr_ranks *ranks,
                             dl_error *err);
 /* The number of elements of a box. */
 int64_t dlr_shard_count(const dlr_tensors *tensors, int i);

@@ -62,7 +62,7 @@ bool dlr_snapshot_take(dlr_snapshot *s, dl_error *err) {
     return dlr_exec_check(s->exec, err);
 }
 
-void dlr_snapshot_lend(const dlr_snapshot *s, dlr_tensors *t) {
+void dlr_tensors_borrow_snapshot(const dlr_snapshot *s, dlr_tensors *t) {
     for (int i = 0; i < s->extents.n; i++) {
         const dlr_extent *e = &s->extents.at[i];
         for (int k = 0; k < t->n; k++)

@@ -31,6 +31,6 @@ void dlr_snapshot_close(dlr_snapshot *s); /* a zeroed one is fine */
 
 /* Copies the current tensors by the executor's threads. Errors: those of dlr_exec_check. */
 bool dlr_snapshot_take(dlr_snapshot *s, dl_error *err);
-/* Makes the copies the data of `tensors`: writing them writes the snapshot. */
-void dlr_snapshot_lend(const dlr_snapshot *s, dlr_tensors *tensors);
+/* Makes `tensors` borrow the copies as their data: writing them writes the snapshot. */
+void dlr_tensors_borrow_snapshot(const dlr_snapshot *s, dlr_tensors *tensors);
 #endif

@@ -158,7 +158,7 @@ bool dlr_tensors_help_gather(dlr_tensors *t, dl_error *err) {
     return ok;
 }
 
-void dlr_tensors_lend(const dlr_tensors *from, dlr_tensors *to) {
+void dlr_tensors_borrow(const dlr_tensors *from, dlr_tensors *to) {
     for (int i = 0; i < to->n; i++)
         for (int k = 0; k < from->n && to->views[i].piece && !to->list[i].data; k++)
             if (from->views[k].offset == to->views[i].offset) to->list[i].data = from->list[k].data;

@@ -50,8 +50,9 @@ bool dlr_tensors_gather(dl_arena *arena, dlr_tensors *tensors, dl_error *err);
 /* Takes part in dlr_tensors_gather for another rank's sake: it holds one whole tensor at a time,
  * and none at the end. */
 bool dlr_tensors_help_gather(dlr_tensors *tensors, dl_error *err);
-/* Gives the sharded tensors of `to` the whole tensors that dlr_tensors_gather made in `from`. */
-void dlr_tensors_lend(const dlr_tensors *from, dlr_tensors *to);
+/* Makes the sharded tensors of `to` borrow the whole ones that dlr_tensors_gather made in `from`.
+ */
+void dlr_tensors_borrow(const dlr_tensors *from, dlr_tensors *to);
 /* Loads all tensors of a file. If the file does not hold exactly these tensors, it loads none.
  * Errors: DL_INPUT listing which are missing, unknown or of another shape; DL_IO; DL_RESOURCE. */
 bool dlr_tensors_load(const dlr_tensors *tensors, const dlr_st_file *file, dl_error *err);

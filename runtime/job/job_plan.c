@@ -56,7 +56,7 @@ static int64_t copy_bytes(const dl_run_job *p) {
     if (!dl_config_bool(p->config, DL_KEY_async_checkpoints) || dl_job_replays(p->config)) return 0;
     if (!dl_config_bool(p->config, DL_KEY_sharded_checkpoints))
         return dlr_snapshot_bytes(p->plan, NULL);
-    const dlr_shards *shards = dlr_shards_deal(p->arena, p->plan, &ranks, &none);
+    const dlr_shards *shards = dlr_shards_plan(p->arena, p->plan, &ranks, &none);
     return shards ? dlr_snapshot_bytes(p->plan, shards) : 0;
 }
 

@@ -113,7 +113,7 @@ static bool gather_whole(dlr_run *r, dlr_saving *s, dlr_tensors scaler, dl_error
         return false;
     if (!s->torch) return true;
     if (!dlr_run_gather_torch(r, s->arena, &s->gathered, err)) return false;
-    for (int i = 0; i < 2; i++) dlr_tensors_lend(&s->tensors[i], &s->gathered.tensors);
+    for (int i = 0; i < 2; i++) dlr_tensors_borrow(&s->tensors[i], &s->gathered.tensors);
     return true;
 }
 
@@ -155,8 +155,8 @@ static dlr_saving *gather(dlr_run *r, bool is_best, dl_error *err) {
 static bool copy(dlr_run *r, dlr_saving *s, dl_error *err) {
     if (!dlr_snapshot_take(&r->saver.snapshot, err)) return false;
     for (int i = 0; i < s->content.n_parts; i++)
-        dlr_snapshot_lend(&r->saver.snapshot, &s->tensors[i]);
-    if (s->torch) dlr_snapshot_lend(&r->saver.snapshot, &s->gathered.tensors);
+        dlr_tensors_borrow_snapshot(&r->saver.snapshot, &s->tensors[i]);
+    if (s->torch) dlr_tensors_borrow_snapshot(&r->saver.snapshot, &s->gathered.tensors);
     return true;
 }
 
@@ -206,7 +206,7 @@ bool dlr_run_open_saver(dlr_run *r, dl_error *err) {
     dlr_saver *s = &r->saver;
     dl_error fault = {0};
     if (r->o->sharded) {
-        s->shards = dlr_shards_deal(r->arena, dlr_exec_plan(r->exec), dlr_exec_ranks(r->exec), err);
+        s->shards = dlr_shards_plan(r->arena, dlr_exec_plan(r->exec), dlr_exec_ranks(r->exec), err);
         if (!s->shards) return false;
         for (int i = 0; i < s->shards->n_own; i++) s->shards->own[i].tensors.exec = r->exec;
     }

@@ -220,7 +220,7 @@ static void check_deal(const dl_plan *plan, int n) {
     dlr_shards *first = NULL;
     for (int r = 0; r < n; r++) {
         dlr_ranks ranks = {.comm = comms[r]};
-        dlr_shards *s = dlr_shards_deal(arena, plan, &ranks, &err);
+        dlr_shards *s = dlr_shards_plan(arena, plan, &ranks, &err);
         CHECK(s && s->n_ranks == n, "%s", err.message);
         if (!s) return;
         if (!first) first = s;
