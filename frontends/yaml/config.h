@@ -1,5 +1,5 @@
 /* The configuration of a run: defaults, then the model's own defaults, then the preset's values
- * (recipes.def), then a configuration of a YAML file, then the command line; each overrides the
+ * (presets.def), then a configuration of a YAML file, then the command line; each overrides the
  * previous ones. Keys are declared once, in config.def.
  *
  * A program calls in this order (config.c has it, too):

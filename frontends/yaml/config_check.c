@@ -17,11 +17,11 @@
     { -DBL_MAX, DBL_MAX, choices_ }
 
 /* "|keras|tracked|..." */
-static const char recipe_names[] =
-#define RECIPE(name, ...) "|" #name
-#include "frontends/yaml/recipes.def"
+static const char preset_names[] =
+#define PRESET(name, ...) "|" #name
+#include "frontends/yaml/presets.def"
     ;
-#define DL_RECIPE_NAMES (recipe_names + 1)
+#define DL_PRESET_NAMES (preset_names + 1)
 
 /* "|adam|adamw|..." */
 static const char optimizer_names[] =

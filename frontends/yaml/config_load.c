@@ -152,11 +152,11 @@ static const dl_yaml *choose(dl_config *c, const dl_yaml *file, dl_error *err) {
 
 static const struct {
     const char *name, *marks, *values, *of_optimizers;
-} recipes[] = {
-#define RECIPE(name, marks, values, of_optimizers) {#name, marks, values, of_optimizers},
-#include "frontends/yaml/recipes.def"
+} presets[] = {
+#define PRESET(name, marks, values, of_optimizers) {#name, marks, values, of_optimizers},
+#include "frontends/yaml/presets.def"
 };
-enum { N_RECIPES = sizeof recipes / sizeof *recipes };
+enum { N_PRESETS = sizeof presets / sizeof *presets };
 
 static bool has_marks(dl_arena *arena, const dl_yaml *map, const char *marks) {
     while (*marks) {
@@ -169,30 +169,30 @@ static bool has_marks(dl_arena *arena, const dl_yaml *map, const char *marks) {
 
 /* Applies the preset of a configuration (NULL: none): that of the key, else the first whose marks
  * match. */
-static bool take_recipe(dl_config *c, const dl_yaml *chosen, dl_error *err) {
+static bool take_preset(dl_config *c, const dl_yaml *chosen, dl_error *err) {
     dl_arena *arena = c->state->arena;
     dl_setting *s = &c->state->settings.at[DL_KEY_recipe];
     const dl_yaml *said = chosen ? dl_yaml_get(chosen, "recipe") : NULL;
     if (said && !dl_setting_put(arena, s, said, DL_BY_FILE, err)) return false;
     int k = 0;
     if (s->value->kind == DL_YAML_NULL)
-        while (!has_marks(arena, chosen, recipes[k].marks)) k++; /* the last row has no marks */
+        while (!has_marks(arena, chosen, presets[k].marks)) k++; /* the last row has no marks */
     else
-        while (strcmp(recipes[k].name, s->value->text) != 0) k++; /* the key allows no others */
+        while (strcmp(presets[k].name, s->value->text) != 0) k++; /* the key allows no others */
     dl_yaml_place nowhere = {0};
-    const dl_yaml *values = dl_yaml_read_argument(arena, recipes[k].values, recipes[k].name, err);
+    const dl_yaml *values = dl_yaml_read_argument(arena, presets[k].values, presets[k].name, err);
     if (!values) return false; /* no memory: tests/unit/test_recipes.c reads them all */
-    if (s->value->kind == DL_YAML_NULL) s->value = dl_yaml_string(arena, recipes[k].name, nowhere);
+    if (s->value->kind == DL_YAML_NULL) s->value = dl_yaml_string(arena, presets[k].name, nowhere);
     return dl_config_take_map(c, "", values, DL_BY_RECIPE, err);
 }
 
 bool dl_config_take_of_optimizer(dl_config *c, dl_error *err) {
-    const char *recipe = dl_config_str(c, DL_KEY_recipe);
-    if (!recipe) return true;
+    const char *preset = dl_config_str(c, DL_KEY_recipe);
+    if (!preset) return true;
     int k = 0;
-    while (strcmp(recipes[k].name, recipe) != 0) k++; /* the key allows no other names */
+    while (strcmp(presets[k].name, preset) != 0) k++; /* the key allows no other names */
     const dl_yaml *all =
-        dl_yaml_read_argument(c->state->arena, recipes[k].of_optimizers, recipe, err);
+        dl_yaml_read_argument(c->state->arena, presets[k].of_optimizers, preset, err);
     if (!all) return false; /* as above */
     const dl_yaml *values = dl_yaml_get(all, dl_config_str(c, DL_KEY_optimizer));
     return !values || dl_config_take_map(c, "", values, DL_BY_RECIPE, err);
@@ -204,18 +204,18 @@ bool dl_config_take_of_optimizer(dl_config *c, dl_error *err) {
 static bool take_model_name(dl_config *c, dl_error *err) {
     dl_arena *arena = c->state->arena;
     dl_setting *s = &c->state->settings.at[DL_KEY_model];
-    const char *name = s->value->text, *recipe = dl_config_str(c, DL_KEY_recipe);
+    const char *name = s->value->text, *preset = dl_config_str(c, DL_KEY_recipe);
     if (strchr(name, '/') || ends_with(name, ".dl") || access(name, F_OK) == 0) return true;
     const char *path = dl_find_data_file(arena, NAMES, err);
     const dl_yaml *all = path ? dl_yaml_read_file(arena, path, err) : NULL;
     if (!all) return false;
-    const dl_yaml *known = all->kind == DL_YAML_MAP ? dl_yaml_get(all, recipe) : NULL;
+    const dl_yaml *known = all->kind == DL_YAML_MAP ? dl_yaml_get(all, preset) : NULL;
     const dl_yaml *meant = known && known->kind == DL_YAML_MAP ? dl_yaml_get(known, name) : NULL;
     if (!meant)
         return dl_yaml_fail(
             err, s->value->place,
             "model: %s is no file X.dl, and no model of recipe %s%s; %s has: %s",
-            dl_yaml_quote(arena, name), recipe,
+            dl_yaml_quote(arena, name), preset,
             known && known->kind == DL_YAML_MAP ? nearest_map(arena, known, name) : "", path,
             known && known->kind == DL_YAML_MAP ? list_maps(arena, known) : "none");
     const dl_yaml *file = meant->kind == DL_YAML_MAP ? dl_yaml_get(meant, "model") : NULL;
@@ -241,7 +241,7 @@ bool dl_config_load(dl_config *c, dl_error *err) {
         chosen = file ? choose(c, file, err) : NULL;
         if (!chosen) return false;
     }
-    return take_recipe(c, chosen, err) &&
+    return take_preset(c, chosen, err) &&
            (!chosen || dl_config_take_map(c, "", chosen, DL_BY_FILE, err)) &&
            take_model_name(c, err);
 }
