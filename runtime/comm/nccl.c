@@ -194,7 +194,7 @@ static dlr_comm *open_comm(dlr_comm *host, const dlr_world *world, const dlr_dri
     b->comm = dlr_comm_new(&table, name, *world, b);
     b->comm->timeout = timeout, b->comm->sharing = world->local_size > 1 ? world->local_size : 1;
     if (host) dlr_comm_set_hooks(host, &(dlr_device_hooks){b, host_lost, host_state, host_flight});
-    bool ok = start_device(b, ordinal, err) && dlr_nccl_watch(b, err) && make_world(b, err);
+    bool ok = start_device(b, ordinal, err) && dlr_nccl_watchdog(b, err) && make_world(b, err);
     for (int i = 1; ok && host && i < host->groups; i++)
         ok = dlr_comm_group(b->comm, host->group[i]->n, host->group[i]->ranks, err) > 0;
     if (ok) return b->comm;

@@ -160,7 +160,7 @@ bool dlr_nccl_wait(dlr_comm *comm, int64_t ticket, dl_error *err);
 bool dlr_nccl_done(dlr_comm *comm, int64_t ticket);
 void dlr_nccl_free_staged(dlr_nccl_backend *b);
 /* nccl_watch.c: the watchdog, a thread that detects failures and aborts hanging collectives. */
-bool dlr_nccl_watch(dlr_nccl_backend *b, dl_error *err);
+bool dlr_nccl_watchdog(dlr_nccl_backend *b, dl_error *err);
 void dlr_nccl_end_watch(dlr_nccl_backend *b);
 /* Fails the backend; only the first failure is kept. The lock must be held. */
 void dlr_nccl_fail(dlr_nccl_backend *b, const char *format, ...) DL_PRINTF(2, 3);

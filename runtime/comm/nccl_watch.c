@@ -115,7 +115,7 @@ static void *watch(void *of) {
     return NULL;
 }
 
-bool dlr_nccl_watch(dlr_nccl_backend *b, dl_error *err) {
+bool dlr_nccl_watchdog(dlr_nccl_backend *b, dl_error *err) {
     sigset_t all, before; /* signals are for the program's main thread */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

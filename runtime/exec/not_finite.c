@@ -145,7 +145,7 @@ static void agree(watch *w, dlr_comm *comm) {
     w->found = dl_format(w->arena, "%s, on rank %d", text, rank), w->place = -first / world.size;
 }
 
-const char *dlr_start_watched(dl_arena *arena, dlr_exec *exec, int program) {
+const char *dlr_start_checked(dl_arena *arena, dlr_exec *exec, int program) {
     watch w = {.arena = arena, .exec = exec}, classes = w;
     dlr_comm *comm = dlr_exec_ranks(exec)->comm;
     for (int i = 0; i < NFED && !w.found; i++)
@@ -169,7 +169,7 @@ const char *dlr_start_watched(dl_arena *arena, dlr_exec *exec, int program) {
 }
 
 const char *dlr_not_finite_text(dl_arena *arena, dlr_exec *exec, int program) {
-    const char *found = dlr_start_watched(arena, exec, program);
+    const char *found = dlr_start_checked(arena, exec, program);
     dlr_exec_wait_oldest(exec);
     return found ? dl_format(arena, ". %c%s", toupper((unsigned char)*found), found + 1) : "";
 }

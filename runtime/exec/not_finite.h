@@ -18,7 +18,7 @@ const char *dlr_not_finite_variable(dl_arena *arena, const dlr_exec *exec, dl_va
  *
  * All ranks must call it, and all get the same text: the first such value in the program's order,
  * before sums over ranks carry it to the others, with its rank, ", on rank 1". */
-const char *dlr_start_watched(dl_arena *arena, dlr_exec *exec, int program);
+const char *dlr_start_checked(dl_arena *arena, dlr_exec *exec, int program);
 
 /* The end of a message about a loss that is not finite. Runs `program`, which must update nothing,
  * once more, and returns the finding as a sentence to follow a full stop; "" without a finding. For

@@ -18,7 +18,7 @@ static bool make(dl_arena *arena, const dlr_again *a, bool watched, const char *
     *found = NULL;
     if (!a->feed(a->loop, err)) return false;
     if (watched)
-        *found = dlr_start_watched(arena, a->exec, a->program);
+        *found = dlr_start_checked(arena, a->exec, a->program);
     else
         dlr_exec_start(a->exec, a->program);
     dlr_exec_wait_oldest(a->exec);

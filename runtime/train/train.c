@@ -122,7 +122,7 @@ static bool check_loss(dlr_run *r, const char *what, double loss, dl_error *err)
 static void start_program(dlr_run *r, int program) {
     r->found = NULL;
     if (r->watches)
-        r->found = dlr_start_watched(r->arena, r->exec, program);
+        r->found = dlr_start_checked(r->arena, r->exec, program);
     else
         dlr_exec_start(r->exec, program);
 }
@@ -444,9 +444,7 @@ bool dlr_train(const dlr_train_options *o, dl_error *err) {
     dl_arena *arena = dl_arena_new(NULL);
     dlr_run r = {.o = o, .arena = arena, .exec = o->exec};
 
-    dl_console_stoppable(
-        o->console,
-        DL_STOP_LATER); /* from here on, so that a signal before the first step counts, too */
+    dlr_signals_install(); /* from here on, so that a signal before the first step counts, too */
     bool ok = start(&r, err);
     if (ok) dlr_run_log_process(o, o->style->begin);
     if (ok) dlr_gate("begin", 0);

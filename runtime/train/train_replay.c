@@ -100,7 +100,7 @@ static bool run(replay *r, dl_error *err) {
         dlr_range_begin(ranges, DLR_PART_PROGRAM, i);
         const char *found = NULL;
         if (watches)
-            found = dlr_start_watched(arena, o->exec, train);
+            found = dlr_start_checked(arena, o->exec, train);
         else
             dlr_exec_start(o->exec, train);
         dlr_range_end(ranges);
