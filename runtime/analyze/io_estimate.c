@@ -23,7 +23,7 @@ typedef struct {
 } reader;
 
 static bool read_sample(const reader *r, int64_t i, dl_error *err) {
-    dlr_placing how[DLR_MAX_ARRAYS] = {0};
+    dlr_layout_map how[DLR_MAX_ARRAYS] = {0};
     return r->numbers ? dlr_dataset_numbers(r->data, 0, i, r->out, r->scratch, how, err)
                       : dlr_dataset_sample(r->data, 0, i, r->out, r->scratch, err);
 }

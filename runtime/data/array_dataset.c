@@ -159,7 +159,7 @@ static bool raw_own(const dlr_dataset *d, dlr_raw *raw) {
 }
 
 static bool numbers_own(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
-                        void *scratch, dlr_placing *place, dl_error *err) {
+                        void *scratch, dlr_layout_map *place, dl_error *err) {
     const array_dataset *w = d->state;
     dataset_drawn how;
     int64_t index = draw_sample(d, epoch, sample, &how);
@@ -178,7 +178,7 @@ static bool piece_own(const dlr_dataset *d, int64_t i, void *out, void *scratch,
     return dataset_read_piece(d->state, i, out, scratch, at, bytes, err);
 }
 
-static void locate_own(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *place) {
+static void locate_own(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_layout_map *place) {
     const array_dataset *w = d->state;
     dataset_drawn how;
     int64_t index = draw_sample(d, epoch, sample, &how);

@@ -130,7 +130,7 @@ int64_t dataset_index(const array_dataset *w, int64_t sample);
 bool dataset_make_sample(const array_dataset *w, const dataset_array *a, int64_t index,
                          const dataset_drawn *how, void *out, void *scratch, dl_error *err);
 bool dataset_take_numbers(const array_dataset *w, const dataset_array *a, int64_t index,
-                          const dataset_drawn *how, void *out, void *scratch, dlr_placing *where,
+                          const dataset_drawn *how, void *out, void *scratch, dlr_layout_map *where,
                           dl_error *err);
 
 /* The same raw numbers of one window, packed. */
@@ -151,7 +151,7 @@ void dataset_lay_out(array_dataset *w);
 bool dataset_read_piece(const array_dataset *w, int64_t i, void *out, void *scratch, int64_t *at,
                         int64_t *bytes, dl_error *err);
 void dataset_locate(const array_dataset *w, const dataset_array *a, int64_t index,
-                    const dataset_drawn *how, dlr_placing *where);
+                    const dataset_drawn *how, dlr_layout_map *where);
 
 /* The element type of a model's type; DLR_EL_NONE: files are not read as that type. */
 dlr_element dataset_element_of(dl_dtype d);

@@ -199,7 +199,7 @@ bool dataset_make_sample(const array_dataset *w, const dataset_array *a, int64_t
     dl_type_strides(&a->to.type, stride);
     for (int m = 0; m < a->to.type.rank; m++) {
         dataset_moved to = dataset_move(w, a, how, m);
-        dlr_placed_axis s = dlr_along(a->to.type.axis[to.axis].size, stride[to.axis], to.back);
+        dlr_layout_axis s = dlr_along(a->to.type.axis[to.axis].size, stride[to.axis], to.back);
         base += s.first, t.step[m] = s.step;
     }
     return read_sample(&t, index, base, err);
@@ -207,7 +207,7 @@ bool dataset_make_sample(const array_dataset *w, const dataset_array *a, int64_t
 
 /* The numbers are in the files' axis order, with the model's axes that the files lack in front. */
 bool dataset_take_numbers(const array_dataset *w, const dataset_array *a, int64_t index,
-                          const dataset_drawn *how, void *out, void *scratch, dlr_placing *where,
+                          const dataset_drawn *how, void *out, void *scratch, dlr_layout_map *where,
                           dl_error *err) {
     target t = {.w = w,
                 .a = a,
@@ -225,7 +225,7 @@ bool dataset_take_numbers(const array_dataset *w, const dataset_array *a, int64_
     for (int m = 0; m < a->to.type.rank; m++) {
         dataset_moved to = dataset_move(w, a, how, m);
         const dataset_axis *x = a->shared[m] < 0 ? NULL : &w->axes.at[a->shared[m]];
-        dlr_placed_axis *s = &where->axis[to.axis];
+        dlr_layout_axis *s = &where->axis[to.axis];
         *s = dlr_along(a->to.type.axis[m].size, t.step[m], to.back);
         if (x && taken_whole(x) && how->corner[a->shared[m]])
             s->first += how->corner[a->shared[m]] * t.step[m], s->round = x->size * t.step[m];

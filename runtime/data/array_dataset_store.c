@@ -110,7 +110,7 @@ bool dataset_read_piece(const array_dataset *w, int64_t i, void *out, void *scra
 }
 
 void dataset_locate(const array_dataset *w, const dataset_array *a, int64_t index,
-                    const dataset_drawn *how, dlr_placing *where) {
+                    const dataset_drawn *how, dlr_layout_map *where) {
     const dataset_store *s = &w->at[a->store.of].store;
     where->base = a->is_static ? 0 : (index + a->from.offset - s->low) * s->each;
     for (int m = 0; m < a->to.type.rank; m++) {
@@ -119,7 +119,7 @@ void dataset_locate(const array_dataset *w, const dataset_array *a, int64_t inde
         int64_t stride = 0;
         for (int j = 0; j < a->rank; j++)
             if (a->axis[j] == m) stride = s->stride[j];
-        dlr_placed_axis *p = &where->axis[to.axis];
+        dlr_layout_axis *p = &where->axis[to.axis];
         *p = dlr_along(a->to.type.axis[m].size, stride * (x ? x->step : 1), to.back);
         if (x) p->first += (how->corner[a->shared[m]] - x->low) * stride;
         if (x && x->shifts) p->round = x->extent * stride;

@@ -224,7 +224,7 @@ static bool raw_crops(const dlr_dataset *d, dlr_raw *raw) {
 }
 
 static bool cut_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
-                        void *scratch, dlr_placing *how, dl_error *err) {
+                        void *scratch, dlr_layout_map *how, dl_error *err) {
     (void)scratch;
     const crops *c = d->state;
     dlr_draw draw = dlr_crops_draw(d, epoch, sample);

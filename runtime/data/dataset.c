@@ -61,7 +61,7 @@ const char *dlr_dataset_host(const dlr_dataset *d) {
 }
 
 bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
-                         void *scratch, dlr_placing *how, dl_error *err) {
+                         void *scratch, dlr_layout_map *how, dl_error *err) {
     return d->loader->numbers(d, epoch, sample, out, scratch, how, err);
 }
 
@@ -76,7 +76,7 @@ bool dlr_dataset_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch
     return d->loader->piece(d, i, out, scratch, at, bytes, err);
 }
 
-void dlr_dataset_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how) {
+void dlr_dataset_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_layout_map *how) {
     d->loader->locate(d, epoch, sample, how);
 }
 

@@ -91,15 +91,15 @@ typedef struct {
     int64_t first, step, round;
     int64_t points; /* 0: no interpolation */
     double zoom, shift;
-} dlr_placed_axis;
+} dlr_layout_axis;
 typedef struct {
     int64_t base; /* for a sample of the device-resident data set: where its numbers begin;
                      otherwise 0 */
-    dlr_placed_axis axis[DL_MAX_RANK];
-} dlr_placing;
+    dlr_layout_axis axis[DL_MAX_RANK];
+} dlr_layout_map;
 /* All `size` elements of an axis, `step` apart, or backwards. */
-static inline dlr_placed_axis dlr_along(int64_t size, int64_t step, bool backwards) {
-    return (dlr_placed_axis){.first = backwards ? (size - 1) * step : 0,
+static inline dlr_layout_axis dlr_along(int64_t size, int64_t step, bool backwards) {
+    return (dlr_layout_axis){.first = backwards ? (size - 1) * step : 0,
                              .step = backwards ? -step : step,
                              .round = INT64_MAX};
 }
@@ -111,7 +111,7 @@ const char *dlr_dataset_host(const dlr_dataset *d);
 /* Writes the numbers of one sample, and into `how` where its elements lie. It is the same sample,
  * with the same errors and scratch, as that of dlr_dataset_sample. */
 bool dlr_dataset_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
-                         void *scratch, dlr_placing *how, dl_error *err);
+                         void *scratch, dlr_layout_map *how, dl_error *err);
 
 /* All numbers that the samples are made of, for a device-resident data set: their size in bytes,
  * and the pieces in which they are read, each of at most `most` bytes. */
@@ -125,7 +125,7 @@ bool dlr_dataset_store(const dlr_dataset *d, dlr_store *store);
 bool dlr_dataset_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at,
                        int64_t *bytes, dl_error *err);
 /* Where the elements of a sample lie in these numbers; the same sample as dlr_dataset_numbers. */
-void dlr_dataset_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how);
+void dlr_dataset_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_layout_map *how);
 
 const dlr_arrays *dlr_dataset_arrays(const dlr_dataset *d);
 int64_t dlr_dataset_samples(const dlr_dataset *d); /* samples in an epoch */

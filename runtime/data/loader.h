@@ -21,12 +21,12 @@ struct dlr_loader {
      * dlr_dataset_numbers: a loader may leave both NULL. */
     bool (*raw)(const dlr_dataset *d, dlr_raw *raw);
     bool (*numbers)(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
-                    void *scratch, dlr_placing *how, dl_error *err);
+                    void *scratch, dlr_layout_map *how, dl_error *err);
     /* Implement dlr_dataset_store, _piece and _locate: a loader may leave all three NULL. */
     void (*store)(const dlr_dataset *d, dlr_store *store);
     bool (*piece)(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at,
                   int64_t *bytes, dl_error *err);
-    void (*locate)(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how);
+    void (*locate)(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_layout_map *how);
     /* Frees d->state, also the partial state of a failed `open` (or NULL). */
     void (*close)(dlr_dataset *d);
 };

@@ -217,14 +217,15 @@ bool dlr_pictures_raw(const dlr_dataset *d, dlr_raw *raw) {
 }
 
 /* The sampling positions of an axis: without interpolation, where every position is a pixel. */
-static dlr_placed_axis place_axis(int64_t n, int64_t step, double shift, double zoom, bool flip) {
-    dlr_placed_axis a = dlr_along(n, step, flip && shift == 0 && zoom == 1);
+static dlr_layout_axis place_axis(int64_t n, int64_t step, double shift, double zoom, bool flip) {
+    dlr_layout_axis a = dlr_along(n, step, flip && shift == 0 && zoom == 1);
     if (shift == 0 && zoom == 1) return a;
     a.points = n, a.zoom = flip ? -zoom : zoom, a.shift = shift * (double)n;
     return a;
 }
 
-static void place_picture(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how) {
+static void place_picture(const dlr_dataset *d, int64_t epoch, int64_t sample,
+                          dlr_layout_map *how) {
     const dlr_pictures *s = d->state;
     dlr_move m = dlr_move_of(d, &s->o.moves, epoch, sample);
     how->axis[0] = dlr_along(3, s->height * s->width, s->o.scaling == DLR_SCALING_CAFFE);
@@ -233,7 +234,7 @@ static void place_picture(const dlr_dataset *d, int64_t epoch, int64_t sample, d
 }
 
 bool dlr_pictures_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
-                          void *scratch, dlr_placing *how, dl_error *err) {
+                          void *scratch, dlr_layout_map *how, dl_error *err) {
     (void)scratch;
     const dlr_pictures *s = d->state;
     int64_t label;
@@ -276,7 +277,7 @@ bool dlr_pictures_piece(const dlr_dataset *d, int64_t i, void *out, void *scratc
     return true;
 }
 
-void dlr_pictures_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how) {
+void dlr_pictures_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_layout_map *how) {
     const dlr_pictures *s = d->state;
     record r = record_of(d, s);
     int64_t picture = dlr_picture_of(d, epoch, sample);

@@ -90,9 +90,9 @@ bool dlr_pictures_sample(const dlr_dataset *d, int64_t epoch, int64_t sample, vo
                          void *scratch, dl_error *err);
 bool dlr_pictures_raw(const dlr_dataset *d, dlr_raw *raw);
 bool dlr_pictures_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
-                          void *scratch, dlr_placing *how, dl_error *err);
+                          void *scratch, dlr_layout_map *how, dl_error *err);
 void dlr_pictures_store(const dlr_dataset *d, dlr_store *store);
 bool dlr_pictures_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch, int64_t *at,
                         int64_t *bytes, dl_error *err);
-void dlr_pictures_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how);
+void dlr_pictures_locate(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_layout_map *how);
 #endif

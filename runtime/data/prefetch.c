@@ -10,11 +10,11 @@
 enum { DEFAULT_DEPTH = 3, MAX_DEPTH = 1024, ALIGN = 64, PAGE = 4096 };
 
 typedef struct {
-    void *data[DLR_MAX_ARRAYS];       /* of each array of the batch */
-    dlr_placing *how[DLR_MAX_ARRAYS]; /* by array and sample, for raw samples */
-    int filled;                       /* number of finished samples, including failed ones */
-    int failed;                       /* the first sample that failed, in sample order; -1: none */
-    dl_error failure;                 /* its error */
+    void *data[DLR_MAX_ARRAYS];          /* of each array of the batch */
+    dlr_layout_map *how[DLR_MAX_ARRAYS]; /* by array and sample, for raw samples */
+    int filled;                          /* number of finished samples, including failed ones */
+    int failed;       /* the first sample that failed, in sample order; -1: none */
+    dl_error failure; /* its error */
 } slot;
 
 /* Positions count batches from epoch 0 on without end; position p uses slot p % depth. `first` is
@@ -26,7 +26,7 @@ struct dlr_prefetch {
     int64_t batches;
     size_t bytes[DLR_MAX_ARRAYS]; /* bytes of each array of a sample */
     dlr_raw raw[DLR_MAX_ARRAYS];  /* the data set's description of raw samples */
-    dlr_placing *moves;           /* for all slots */
+    dlr_layout_map *moves;        /* for all slots */
     slot *slots;
     char *memory, *scratch; /* scratch: one buffer per worker, or one for the caller */
     size_t scratch_bytes;   /* bytes of each */
@@ -62,7 +62,7 @@ static bool make(const dlr_prefetch *p, int64_t position, int i, void *scratch, 
     for (int k = 0; k < count_arrays(p); k++)
         out[k] = (char *)s->data[k] + (size_t)i * stride_of(p, k);
     if (p->o.raw) {
-        dlr_placing how[DLR_MAX_ARRAYS] = {0};
+        dlr_layout_map how[DLR_MAX_ARRAYS] = {0};
         bool ok = true;
         if (p->o.raw->held)
             dlr_dataset_locate(p->data, epoch, sample, how);

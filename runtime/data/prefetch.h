@@ -41,8 +41,8 @@ typedef struct {
     bool held; /* the data set is device-resident, and `data` has only the reserved bytes */
     const dlr_raw *raw; /* `data` are raw numbers: to be placed as `how` says, and scaled; NULL:
                            they are finished samples */
-    dlr_placing *const *how; /* of each [batch] */
-    int64_t epoch, index;    /* index: the batch's number in its epoch */
+    dlr_layout_map *const *how; /* of each [batch] */
+    int64_t epoch, index;       /* index: the batch's number in its epoch */
 } dlr_batch;
 
 typedef struct dlr_prefetch dlr_prefetch;

@@ -253,7 +253,7 @@ static bool read_numbers(const weather *w, const year *y, int64_t time, float *o
     return true;
 }
 
-static void lie(const dlr_dataset *d, int i, dlr_placing *how) {
+static void lie(const dlr_dataset *d, int i, dlr_layout_map *how) {
     const dl_type *t = &d->arrays.at[i].type;
     int64_t stride[DL_MAX_RANK];
     dl_type_strides(t, stride);
@@ -261,7 +261,7 @@ static void lie(const dlr_dataset *d, int i, dlr_placing *how) {
 }
 
 static bool read_pair_numbers(const dlr_dataset *d, int64_t epoch, int64_t sample, void *const *out,
-                              void *scratch, dlr_placing *how, dl_error *err) {
+                              void *scratch, dlr_layout_map *how, dl_error *err) {
     (void)scratch;
     const weather *w = d->state;
     int64_t time;
@@ -295,7 +295,7 @@ static bool read_piece(const dlr_dataset *d, int64_t i, void *out, void *scratch
     return read_numbers(w, y, i - y->first, out, err);
 }
 
-static void locate_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_placing *how) {
+static void locate_pair(const dlr_dataset *d, int64_t epoch, int64_t sample, dlr_layout_map *how) {
     const weather *w = d->state;
     int64_t time;
     const year *y = find_sample(d, epoch, sample, &time);

@@ -83,7 +83,7 @@ static void copy_piece(void *context, int64_t unit, int thread) {
 void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
     const dl_type *t = f->view[array].type;
     const dlr_raw *raw = &batch->raw[array];
-    const dlr_placing *how = batch->how[array];
+    const dlr_layout_map *how = batch->how[array];
     dl_feed_places at = dl_feed_place(t);
     int axis[DL_MAX_RANK], n = axes_of(t, axis), skipped = DL_FEED_AXES - n;
     int64_t samples = t->axis[0].size, each = dl_type_count(t) / samples,
@@ -111,7 +111,7 @@ void dlr_feed_numbers(const dlr_feed *f, int array, const dlr_batch *batch) {
     for (int64_t s = 0; s < samples; s++) {
         moves[s].base = batch->held ? how[s].base : s * each;
         for (int i = 0; i < DL_FEED_AXES; i++) {
-            dlr_placed_axis a =
+            dlr_layout_axis a =
                 i < skipped ? dlr_along(1, 0, false) : how[s].axis[axis[i - skipped]];
             moves[s].axis[i] = (dl_feed_axis){a.first, a.step, a.round, a.points, a.zoom, a.shift};
         }

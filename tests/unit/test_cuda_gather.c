@@ -75,7 +75,7 @@ static dl_plan *make_plan(void) {
 /* ---- samples, and their numbers ---- */
 
 static float numbers[INPUTS][N * CROP], samples[INPUTS][N * CROP], mean[C], deviation[C];
-static dlr_placing how[INPUTS][N];
+static dlr_layout_map how[INPUTS][N];
 static dlr_raw raw[INPUTS];
 static dlr_arrays arrays;
 
@@ -95,7 +95,7 @@ static void turn_crops(int i) {
         const dlr_rotation *r = &dlr_rotations[s];
         bool channels_last = s & 1;
         int64_t voxel = channels_last ? C : 1, stored[3] = {S * S * voxel, S * voxel, voxel};
-        dlr_placing *p = &how[i][s];
+        dlr_layout_map *p = &how[i][s];
         p->axis[0] = dlr_along(C, channels_last ? 1 : S * S * S, false);
         for (int a = 0; a < 3; a++) p->axis[1 + a] = dlr_along(S, stored[r->axis[a]], r->flip[a]);
         for (int c = 0; c < C; c++) { /* what the host does: each voxel to its place */
@@ -131,8 +131,8 @@ static void move_pictures(int i) {
                           samples[i] + s * PICTURE, scratch);
         how[i][s].axis[0] = dlr_along(3, H * W, caffe);
         how[i][s].axis[1] =
-            (dlr_placed_axis){.step = W, .points = H, .zoom = m.zoom[0], .shift = m.shift[0] * H};
-        how[i][s].axis[2] = (dlr_placed_axis){.step = 1,
+            (dlr_layout_axis){.step = W, .points = H, .zoom = m.zoom[0], .shift = m.shift[0] * H};
+        how[i][s].axis[2] = (dlr_layout_axis){.step = 1,
                                               .points = W,
                                               .zoom = m.flip ? -m.zoom[1] : m.zoom[1],
                                               .shift = m.shift[1] * W};
@@ -186,7 +186,7 @@ static void test_bits(const dl_plan *p, bool hasty) {
     CHECK(e && dlr_exec_gathers(e) && dlr_feed_open(&feed, e, &arrays, &err), "%s", err.message);
     if (!e) return;
     void *host[INPUTS], *file[INPUTS];
-    dlr_placing *places[INPUTS];
+    dlr_layout_map *places[INPUTS];
     for (int i = 0; i < INPUTS; i++) host[i] = samples[i], file[i] = numbers[i], places[i] = how[i];
     dlr_feed_batch(&feed, &(dlr_batch){.arrays = &arrays, .data = host});
     char *want[INPUTS];
@@ -225,7 +225,7 @@ static bool comes_whole(const dl_plan *p, bool waits) {
     ring.pin(ring.user, memory, (size_t)at.end);
     CHECK(feed.pinned);
     void *file[INPUTS] = {memory + ring.front[0]}, *host[INPUTS] = {samples[0]};
-    dlr_placing *places[INPUTS] = {how[0]};
+    dlr_layout_map *places[INPUTS] = {how[0]};
     memcpy(file[0], numbers[0], (size_t)dl_type_count(t) * sizeof(float));
     feed.n = 1;
     dlr_feed_batch(&feed, &(dlr_batch){.arrays = &arrays, .data = file, .raw = raw, .how = places});
