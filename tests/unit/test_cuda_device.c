@@ -264,6 +264,14 @@ static void test_opening(dl_plan *p) {
     emulator()->set((cuda_emulator_options){0});
     expect_open(p, "cpu", DL_USAGE, "does not run on the device cpu");
     expect_open(p, "cuda:0", DL_USAGE, "does not run on the device cuda:0");
+    const char *named = getenv(DLR_CUDA_EMULATOR);
+    char library[4096];
+    snprintf(library, sizeof library, "%s", named ? named : "");
+    setenv(DLR_CUDA_EMULATOR, "/nonexistent.so", 1);
+    expect_open(p, NULL, DL_RESOURCE, "names no CUDA emulator: /nonexistent.so");
+    unsetenv(DLR_CUDA_EMULATOR);
+    expect_open(p, NULL, DL_RESOURCE, "set DLR_CUDA_EMULATOR=BUILD/tests/emulator");
+    setenv(DLR_CUDA_EMULATOR, library, 1);
     static const struct {
         const char *target;
         int major, minor;
