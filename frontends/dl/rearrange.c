@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
     atom at[MAX_ATOMS];
     int n, groups;
-    bool merged[DL_MAX_RANK + 1]; /* the group stands in parentheses */
+    bool merged[DL_MAX_RANK + 1]; /* the group is in parentheses */
     int atoms[DL_MAX_RANK + 1];   /* number of names in each group; none: `1` */
 } side;
 

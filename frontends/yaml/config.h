@@ -61,7 +61,7 @@ typedef struct {
     const char *file; /* the YAML file; NULL when there is none */
     /* the name of the selected configuration: --config, or base, default or the first */
     const char *name;
-    bool batch_assumed;                /* a program has set the batch size, which nobody gave */
+    bool batch_assumed; /* a program has set the batch size, since the user gave none */
     DL_ARRAY(const char *) positional; /* arguments that are not options */
     DL_ARRAY(const char *)
     warnings; /* about keys that are accepted without effect; set by dl_config_finish */

@@ -1,9 +1,9 @@
 /* The CUDA driver as a table of functions: the system's libcuda.so.1, or an emulator of it that
  * tests load.
  *
- * The declarations are our own, of what is used here, as the driver's interface
- * (docs.nvidia.com/cuda/ cuda-driver-api) has it: no CUDA header is needed to build. Names are the
- * driver's without `cu`. Every function returns 0 or a CUresult. */
+ * The header declares the functions that are used here with the prototypes of the driver's
+ * documentation (docs.nvidia.com/cuda/cuda-driver-api). The build needs no CUDA header. Names are
+ * the driver's without `cu`. Every function returns 0 or a CUresult. */
 #ifndef DLR_CUDA_DRIVER_H
 #define DLR_CUDA_DRIVER_H
 #include <stddef.h>

@@ -1,7 +1,6 @@
 /* Log lines in the format of Python's logging, on standard error and in a file (out.log):
  *
- *   2024-11-08 22:22:33,936 - root - INFO - Time taken for epoch 1 is 61.425346 sec, avg 8.335321
- *   samples/sec
+ *   2024-11-08 22:22:33,936 - root - INFO - Time taken for epoch 1 is 61.4 sec, avg 8.3 samples/sec
  *
  * Users' scripts parse these lines: the caller sets the wording, the frame is fixed. Times are
  * local, with milliseconds. There is one log per process, like Python's root logger.
