@@ -1,5 +1,5 @@
-/* dldata inspect: the command line, and output of the sandbox's result. */
-#include "dldata/commands.h"
+/* dldata inspect: the command line, and what is done with the sandbox's answer. */
+#include "cli/dldata.h"
 #include "dldata/describe.h"
 #include "ir/base/foreign.h"
 #include "ir/base/input.h"
@@ -9,9 +9,34 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPEN_SECONDS = 5 }; /* of processor time; describe_file raises the limit by what it finds */
+static const dl_option options[] = {
+    {"slice", 0, "K", "draw slice K of each channel (the middle one)"},
+    {"output", 'o', "PNG", "the picture's file (FILE's name with .png, in this directory)"},
+    DLDATA_HELP,
+    {0},
+};
 
-/* Names in a file come from its author: control characters must not reach the terminal. */
+static const char usage[] =
+    "usage: dldata inspect FILE... [MODEL.dl] [OPTIONS]\n\n"
+    "Describes HDF5, .npy, .npz, Zarr, JPEG or CIFAR-10 data files: arrays, shapes, types, "
+    "storage, range, "
+    "mean,\n"
+    "standard deviation and NaN of each channel (of a large array: of blocks spread over "
+    "it), "
+    "attributes, "
+    "and which\n"
+    "loaders read it; draws a slice of each channel into a PNG file.\n"
+    "With a model, proposes the section `data:` of its configuration (docs/guide/data.md).\n\n";
+
+static const char after[] =
+    "\nexamples:\n  dldata inspect data/nbody_train.h5 --slice 10 -o slice.png\n"
+    "  dldata inspect mine.h5 models/mine.dl\n";
+
+enum { MOST_FILES = 64 };
+
+enum { OPEN_SECONDS = 5 }; /* of processor time; describe_file takes more for what it finds */
+
+/* Names in a file are its author's: no control characters reach the terminal. */
 static void print_safely(const dl_buf *text) {
     char piece[DL_PIECE];
     for (size_t i = 0; i < text->n;) {
@@ -24,7 +49,7 @@ static void print_safely(const dl_buf *text) {
     }
 }
 
-/* The file's name without directory and extension, followed by ".png". */
+/* The file's name without directory and extension, ".png" behind it. */
 static const char *default_picture(const char *path, char out[512]) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
                *dot = strrchr(name, '.');
@@ -33,8 +58,8 @@ static const char *default_picture(const char *path, char out[512]) {
     return out;
 }
 
-/* Inspects one file: its description goes to standard output, its picture to `picture` (NULL: named
- * after the file). */
+/* One file: its description to standard output, its picture to `picture` (NULL: by the file's
+ * name). */
 static bool inspect(const char *file, long long slice, const char *picture, dl_error *err) {
     describe_request request = {file, slice};
     dl_sandbox_result result;

@@ -47,7 +47,7 @@ static bool show(void *ctx, int step, int steps, double a) {
 
 static const char example[] = "`dldata nbody -o data/nbody_train.h5`";
 
-/* Particles twice (a copy for sorting), five fields, and the result. */
+/* Particles twice (one copy is room to sort), five fields, and the result. */
 static double bytes_needed(double size) {
     return size * size * size * (2.0 * sizeof(particle) + 5 * 4 + 9 * 4);
 }
@@ -75,8 +75,8 @@ static bool simulate(const nbody_setup *s, const char *path, progress *bar,
             ok = dl_fail(err, DL_RESOURCE,
                          "no memory for the volumes of --size %d; try a smaller one", s->size);
         ok = ok && volumes_make(s, &ps, nbody, hydro, err);
-        particles_close(&ps); /* their memory is needed for the file */
-        ok = ok && volume_file_write(path, s, nbody, hydro, &progress_stop, err);
+        particles_close(&ps); /* whose memory the file takes */
+        ok = ok && volume_file_write(path, s, nbody, hydro, console, err);
         free(nbody);
         free(hydro);
     }

@@ -9,9 +9,7 @@
 
 void progress_begin(progress *p, bool quiet) {
     *p = (progress){.quiet = quiet, .terminal = isatty(STDERR_FILENO), .start = dl_clock_seconds()};
-    for (int i = 0; i < 2; i++) /* signals that the parent ignores stay ignored */
-        if (sigaction(signals[i], NULL, &p->old[i]) == 0 && p->old[i].sa_handler != SIG_IGN)
-            sigaction(signals[i], &act, NULL);
+    cli_signals(DL_STOP_CLEANLY);
 }
 
 bool progress_show(progress *p, long long step, long long steps, const char *note) {
@@ -34,12 +32,12 @@ bool progress_show(progress *p, long long step, long long steps, const char *not
 }
 
 bool progress_end(progress *p, bool ok, dl_error *err) {
-    for (int i = 0; i < 2; i++) sigaction(signals[i], &p->old[i], NULL);
-    if (ok || !progress_stop || err->code != DL_OK) return ok;
-    fprintf(stderr, "%sdldata: stopped; nothing was written\n", p->terminal ? "\n" : "");
-    raise(progress_stop); /* ends the process as the sender expects; if the signal is blocked, the
-                             error below does */
-    return dl_fail(err, DL_IO, "stopped by a signal");
+    bool stopped = !ok && cli_signal_pending() && err->code == DL_OK;
+    if (stopped)
+        fprintf(stderr, "%sdldata: stopped; nothing was written\n", p->terminal ? "\n" : "");
+    if (!stopped) cli_forget_signal();
+    cli_signals(DL_STOP_AT_ONCE); /* ends us as the sender expects */
+    return ok || (stopped && dl_fail(err, DL_IO, "stopped by a signal"));
 }
 
 void progress_wrote(const progress *p, const char *shown, uint64_t bytes) {

@@ -121,7 +121,7 @@ dl_schedule dl_recipe_schedule(const dl_config *c) {
                                                          : DL_SCHEDULE_constant;
 }
 
-/* configurations of published trainers say amp_mode: fp16 */
+/* enable_amp is amp_mode: fp16. */
 static dl_dtype low_type(const dl_config *c) {
     const char *mode = dl_config_str(c, DL_KEY_amp_mode);
     if (strcmp(mode, "bf16") == 0) return DL_BF16;

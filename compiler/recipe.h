@@ -5,11 +5,11 @@
 #include "passes/pass.h"
 
 /* Of keys that exclude each other the one that holds, so that the configuration says what happens:
- * `scheduler` (the name in published configurations) unless a stronger source sets lr_schedule, and
- * a cosine of epochs where max_cosine_lr_epochs alone is given; local_batch_size unless a stronger
- * source sets global_batch_size; num_iters and num_epochs alike. The optimiser's options that
- * nobody gives get its own numbers; a warning tells of those given beside it that it has not.
- * Called once all sources are read. */
+ * `scheduler` (recipes minimal and tracked) unless a stronger source sets lr_schedule, and a cosine
+ * of epochs where max_cosine_lr_epochs alone is given; local_batch_size unless a stronger source
+ * sets global_batch_size; num_iters and num_epochs alike. The optimiser's options that nobody gives
+ * get its own numbers; a warning tells of those given beside it that it has not. Called once all
+ * sources are read. */
 bool dl_recipe_settle(dl_config *c, dl_error *err);
 /* Of a settled configuration. Errors: DL_INPUT, DL_USAGE: keys that contradict each other. */
 bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err);

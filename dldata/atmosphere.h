@@ -1,5 +1,6 @@
 /* A shallow atmosphere on a rotating sphere: one layer of air of varying thickness over mountains,
- * and tracers that its wind transports, by spherical harmonics. docs/weather.md has the equations.
+ * and tracers that its wind transports, by spherical harmonics. docs/datasets/weather.md has the
+ * equations.
  *
  * Undamped and unforced (`bare`) it is the shallow-water core alone, which conserves mass, energy
  * and potential enstrophy, and which the tests compare with known flows. */

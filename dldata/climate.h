@@ -1,5 +1,5 @@
 /* The forcing of the shallow atmosphere: land and mountains, sun and seasons, evaporation and rain,
- * stirring. All constants are here or in climate.c; docs/weather.md explains them. */
+ * stirring. All constants are here or in climate.c; docs/datasets/weather.md explains them. */
 #ifndef DLDATA_CLIMATE_H
 #define DLDATA_CLIMATE_H
 #include "dldata/atmosphere.h"

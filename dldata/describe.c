@@ -258,10 +258,10 @@ static void put_loaders(dl_buf *text, const array_file *f) {
             "loaders: none in this version; the layout is dali-lowmem's (train_path_npy_*) of the "
             "3-D U-Net\n");
     else
-        dl_puts(text,
-                "loaders: own, as far as the arrays can be read (docs/data.md; with a model's file "
-                "after this one "
-                "the section is proposed)\n");
+        dl_puts(text, "loaders: own, as far as the arrays can be read (docs/guide/data.md; with a "
+                      "model's file "
+                      "after this one "
+                      "the section is proposed)\n");
 }
 
 static bool describe_array(dl_arena *arena, const array *a, long long slice, dl_buf *text,

@@ -1,5 +1,5 @@
-/* Writes the simulators' HDF5 files: contiguous f32 sets and scalar attributes, atomically. Equal
- * contents give equal bytes (no time stamps). */
+/* HDF5 files as the simulators write them: contiguous f32 sets and scalar attributes, whole or not
+ * at all. Equal contents give equal bytes (no time stamps). */
 #ifndef DLDATA_HDF5_FILE_H
 #define DLDATA_HDF5_FILE_H
 #include "ir/base/console.h"
@@ -11,7 +11,7 @@ typedef struct {
     int rank; /* at most 4 */
     uint64_t dims[4];
     const float *data;
-    const char *const *channels; /* attribute `channels`, one line each; or NULL */
+    const char *const *channels; /* attribute `channels`, a line each; or NULL */
     int n_channels;
 } hdf5_set;
 
@@ -27,20 +27,20 @@ typedef struct {
 typedef struct {
     const hdf5_set *sets;
     int n_sets;
-    const hdf5_attribute *attributes; /* of the root group */
+    const hdf5_attribute *attributes; /* of the root */
     int n_attributes;
 } hdf5_contents;
 
-/* Bytes that the file takes, slightly overestimated. */
+/* Bytes that the file takes, a little above. */
 uint64_t hdf5_file_bytes(const hdf5_contents *c);
-/* Checks that `need` bytes can be written there: the directory (made if missing), its permissions,
- * the space. Errors: DL_IO, DL_USAGE. */
+/* Whether `need` bytes can be written there: its directory (made if missing), its permissions, the
+ * space. Errors: DL_IO, DL_USAGE. */
 bool hdf5_file_prepare(const char *path, uint64_t need, dl_error *err);
-/* Checks that the disk of `dir` has space for `need` bytes for `path`. Errors: DL_IO. */
+/* Whether the disk that `dir` lies on has room for `need` bytes, which `path` is to take. Errors:
+ * DL_IO. */
 bool hdf5_disk_check(const char *path, const char *dir, uint64_t need, dl_error *err);
-/* Writes the file atomically (ir/base/output.h): after a failure, or when *stop becomes non-zero
- * (err stays DL_OK), no partial file remains and an older file is intact. It needs a second copy of
- * the contents in memory. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
-bool hdf5_file_write(const char *path, const hdf5_contents *c, const volatile sig_atomic_t *stop,
+/* Written whole or not at all (ir/base/output.h): a failure, or a request to stop (err stays
+ * DL_OK), leaves nothing behind and an older file whole. Errors: DL_IO, DL_USAGE. */
+bool hdf5_file_write(const char *path, const hdf5_contents *c, const dl_console *console,
                      dl_error *err);
 #endif

@@ -1,5 +1,5 @@
-/* Gravity: from Gaussian fluctuations to the cosmic web, by particles on a mesh. docs/simulation.md
- * has the equations. */
+/* Gravity: from Gaussian fluctuations to the cosmic web, by particles on a mesh.
+ * docs/datasets/nbody.md has the equations. */
 #ifndef DLDATA_NBODY_H
 #define DLDATA_NBODY_H
 #include "dldata/cosmology.h"

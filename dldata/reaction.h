@@ -1,5 +1,7 @@
-/* Pairs of fields as training data: random densities of populations, and their state after they
- * spread, grow and compete (Fisher 1937; Lotka & Volterra). docs/fields.md has the equations. */
+/* Pairs of fields to learn from: random densities of populations, and what becomes of them when
+ * they spread, grow and compete (Fisher 1937; Lotka & Volterra). docs/datasets/fields.md has the
+ * equations.
+ */
 #ifndef DLDATA_REACTION_H
 #define DLDATA_REACTION_H
 #include "ir/base/console.h"
@@ -24,8 +26,8 @@ bool reaction_draw(const reaction_setup *s, int sample, float *x, dl_error *err)
  * and 1. Errors: DL_RESOURCE. */
 bool reaction_evolve(const reaction_setup *s, const float *x, float *t, dl_error *err);
 
-/* The file's size, and writing it: `x` and `t` f32 [samples, channels, size, size]. *stop as in
- * dldata/hdf5_file.h. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
+/* Bytes of the file, and all of it: `x` and `t` f32 [samples, channels, size, size]. `console` as
+ * in dldata/hdf5_file.h. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
 uint64_t reaction_file_bytes(const reaction_setup *s);
 typedef bool reaction_watch(void *ctx, long long done, long long all);
 bool reaction_write(const char *path, const reaction_setup *s, reaction_watch *watch, void *ctx,

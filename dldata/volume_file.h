@@ -14,9 +14,8 @@ uint64_t volume_file_bytes(int size);
 /* Checks that the file can be written there: its directory (made if missing), its permissions, the
  * space. Errors: DL_IO, DL_USAGE. */
 bool volume_file_prepare(const char *path, int size, dl_error *err);
-/* Writes the file atomically (ir/base/output.h): after a failure, or when *stop becomes non-zero
- * (err stays DL_OK), no partial file remains and an older file is intact. Errors: DL_IO, DL_USAGE,
- * DL_RESOURCE. */
+/* Written whole or not at all (ir/base/output.h): a failure, or a request to stop (err stays
+ * DL_OK), leaves nothing behind and an older file whole. Errors: DL_IO, DL_USAGE, DL_RESOURCE. */
 bool volume_file_write(const char *path, const nbody_setup *s, const float *nbody,
                        const float *hydro, const dl_console *console, dl_error *err);
 #endif

@@ -1,6 +1,6 @@
 /* The channels of the training data: `Nbody` from the particles, `Hydro` from a simple model of the
- * gas that follows them. docs/simulation.md has all formulas; the scales below are also written to
- * the file. */
+ * gas that follows them. docs/datasets/nbody.md has all formulas; the scales below are also written
+ * to the file. */
 #ifndef DLDATA_VOLUMES_H
 #define DLDATA_VOLUMES_H
 #include "dldata/nbody.h"

@@ -1,5 +1,5 @@
 /* The input of a weather model from the shallow atmosphere: 20 channels on a regular grid, and
- * their statistics. docs/weather.md has the table. */
+ * their statistics. docs/datasets/weather.md has the table. */
 #ifndef DLDATA_WEATHER_H
 #define DLDATA_WEATHER_H
 #include "dldata/atmosphere.h"

@@ -24,9 +24,9 @@ uint64_t weather_memory(const weather_setup *s);
 /* Called after each sample and each equal period of the spin-up; returns false to stop. */
 typedef bool weather_watch(void *ctx, long long step, long long steps, const atmosphere *a,
                            const air_budget *b);
-/* Simulates and writes the directory, atomically. `stop` (may be NULL) ends a write when it becomes
- * non-zero; err then stays DL_OK, as when `watch` stopped it. Errors: DL_USAGE, DL_IO, DL_RESOURCE,
- * DL_NUMERIC. */
+/* Simulates and writes; the directory appears whole or not at all. `console` (may be NULL) ends a
+ * write when it becomes non-zero; err then stays DL_OK, as when `watch` stopped it. Errors:
+ * DL_USAGE, DL_IO, DL_RESOURCE, DL_NUMERIC. */
 bool weather_write(const char *path, const weather_setup *s, weather_watch *watch, void *ctx,
                    const dl_console *console, dl_error *err);
 #endif

@@ -1,4 +1,4 @@
-/* The grammar: builds the tree of ast.h and decides nothing else. docs/language.md describes it for
+/* The grammar: builds the tree of ast.h and decides nothing else. docs/reference/language.md describes it for
  * users. */
 %code requires {
 #include "frontends/dl/ast.h"

@@ -123,7 +123,18 @@ bool dl_config_take_model(dl_config *c, dl_error *err);
  * name. */
 bool dl_config_finish(dl_config *c, dl_error *err);
 
-/* The value of a program's option: "" for one without a value, NULL when it was not given. */
+/* A command line of options and files alone, without keys; at most `most_files` files, which are
+ * c->positional. For dl_config_option and the next two. NULL: DL_USAGE, with the nearest option. */
+dl_config *dl_options_open(dl_arena *arena, int argc, char *const *argv, const dl_option *options,
+                           int most_files, dl_error *err);
+/* The number that an option was given; *value stays as it is where it was not. Errors: DL_USAGE for
+ * another text, or a number outside `least` to `most`, which are both allowed. */
+bool dl_option_int(const dl_config *c, const char *name, int64_t least, int64_t most,
+                   int64_t *value, dl_error *err);
+bool dl_option_real(const dl_config *c, const char *name, double least, double most, double *value,
+                    dl_error *err);
+/* A program's option: what it was given, "" for one that takes nothing, NULL when it was not given.
+ */
 const char *dl_config_option(const dl_config *c, const char *name);
 
 const char *dl_key_name(dl_key key);                 /* its name in YAML and on the command line */
@@ -165,7 +176,8 @@ const char *dl_config_said(const dl_config *c, const char *name);
 bool dl_config_fail(const dl_config *c, dl_key key, dl_error *err, const char *format, ...)
     DL_PRINTF(4, 5);
 
-/* Logs the effective values in Python's words (True, None, 0.0002), one call per line. */
+/* The effective values, as the log has them (Python's words: True, None, 0.0002), one call
+ * a line. */
 void dl_config_log(const dl_config *c, void (*line)(void *to, const char *text), void *to);
 /* The effective values as a YAML file with this one configuration: read again, it gives the same
  * values. */
@@ -173,8 +185,10 @@ void dl_config_put_yaml(const dl_config *c, dl_buf *b);
 /* The effective values as one JSON object: every key, including the model's, under its own name and
  * each alias, without sections; the configuration's name as "config". */
 void dl_config_put_json(const dl_config *c, dl_buf *b);
-/* For --help: the program's options, then all keys by group with type, default and meaning. The
- * keys of a model whose arguments are declared in c come first. */
+/* For --help: a line for each option. */
+void dl_options_put_help(dl_buf *b, const dl_option *options);
+/* For --help: the program's options, then all keys by group with type, default and meaning; before
+ * them those of the model whose arguments are declared in c, if any are. */
 void dl_config_put_help(dl_buf *b, const dl_option *options, const dl_config *c);
 /* The model's keys alone. */
 void dl_config_put_arguments(dl_buf *b, const dl_config *c);

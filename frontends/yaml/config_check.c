@@ -323,8 +323,9 @@ static bool fits(const dl_key_row *row, const dl_yaml *v) {
     }
 }
 
-/* Null, the string 'None', or a path without letters, which published configurations use. (On a
- * command line the latter is a shell variable that is not set.) */
+/* Null; as its reader has it in recipe volumes, the string 'None'; and, as the files of minimal and
+ * tracked write it, a path of no letters. (On a command line that is a variable of the shell that
+ * was meant to hold one.) */
 static bool is_null(const dl_key_row *row, const dl_yaml *v) {
     if (v->kind != DL_YAML_STRING) return v->kind == DL_YAML_NULL;
     return strcmp(v->text, "None") == 0 ||

@@ -111,8 +111,8 @@ static const char *default_name(const dl_yaml *file) {
     return usual[0];
 }
 
-/* Whether the file is a single configuration instead of a map of several: keys are at its top, and
- * no configuration has one of the default names. */
+/* Whether the file is one configuration instead of a map of several, as recipe keras' are: keys
+ * stand at its top, and no configuration has one of the names that are looked for. */
 static bool is_single(const dl_config *c, const dl_yaml *file) {
     bool usual = dl_yaml_get(file, "base") || dl_yaml_get(file, "default"), keys = false;
     for (int i = 0; i < file->entries.n; i++)

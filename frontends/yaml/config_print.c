@@ -140,7 +140,11 @@ static void put_option(dl_buf *b, const dl_option *o) {
     dl_buf_free(&left);
 }
 
-/* Appends "; also lr, optimizer.learning_rate", or nothing. */
+void dl_options_put_help(dl_buf *b, const dl_option *options) {
+    for (; options && options->name; options++) put_option(b, options);
+}
+
+/* "; also lr, optimizer.learning_rate", or nothing. */
 static void put_aliases(dl_buf *b, dl_key key, const char *quote) {
     const char *before = "; also ";
     for (const dl_key_alias *a = dl_key_aliases; a->name; a++) {

@@ -1,5 +1,5 @@
 /* Array datasets: for each input and target of a model an array in some files, described by options
- * alone (docs/data.md).
+ * alone (docs/guide/data.md).
  *
  * A sample takes one index of the axis N of each array, or one file of an array without N. An array
  * without N in one file is the same for all samples; where all arrays are like this, samples are

@@ -123,7 +123,7 @@ const dlr_driver *dlr_driver_emulated(dl_error *err) {
         dl_fail(err, DL_RESOURCE,
                 "an emulated CUDA device needs the library that the build of the tests makes: "
                 "set " DLR_CUDA_EMULATOR
-                "=BUILD/tests/emulator/libcuda_emulator.so (docs/gpu.md), or use "
+                "=BUILD/tests/emulator/libcuda_emulator.so (docs/guide/gpu.md), or use "
                 "--device=cpu");
         return NULL;
     }

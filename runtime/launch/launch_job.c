@@ -26,8 +26,8 @@
 #include "ir/base/arena.h"
 #include "ir/base/clock.h"
 #include "ir/base/temporary.h"
-#include "programs/launch.h"
 #include "runtime/comm/process_info.h"
+#include "runtime/launch/launch.h"
 
 #define STATUS_FILE "DLRUN_STATUS_FILE"
 #define STATUS_PLACE                                                                               \

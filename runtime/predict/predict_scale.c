@@ -1,7 +1,5 @@
 /* What the run's loader did to numbers: the same is done to what is predicted from, and undone to
  * what comes of it. */
-#include "programs/predict_job.h"
-#include "programs/samples.h"
 #include "runtime/data/array_dataset.h"
 #include "runtime/data/statistics.h"
 #include "runtime/predict/predict_job.h"

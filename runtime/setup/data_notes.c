@@ -1,6 +1,5 @@
 #include "runtime/setup/data_notes.h"
 
-#include "programs/classes.h"
 #include "runtime/data/array_dataset_labels.h"
 #include "runtime/formats/log.h"
 #include "runtime/setup/classes.h"

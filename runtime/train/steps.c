@@ -25,13 +25,13 @@ static bool start(dlr_steps *s, dl_error *err) {
     end_step_range(s);
     dlr_range_begin(ranges, DLR_PART_STEP, number), s->in_step = true;
     dlr_timeline *timeline = ranges->profile ? dlr_profile_step(ranges->profile, number) : NULL;
-    if (timeline) dlr_exec_watch(s->exec, timeline);
+    if (timeline) dlr_exec_time(s->exec, timeline);
     double began = dl_clock_seconds();
     if (!s->feed(s->loop, err)) return false;
     dlr_range_begin(ranges, DLR_PART_PROGRAM, number);
     s->found = NULL;
     if (s->watches)
-        s->found = dlr_start_watched(s->arena, s->exec, s->program);
+        s->found = dlr_start_checked(s->arena, s->exec, s->program);
     else
         dlr_exec_start(s->exec, s->program);
     dlr_range_end(ranges);
@@ -44,7 +44,7 @@ static bool start(dlr_steps *s, dl_error *err) {
 static bool finish(dlr_steps *s, dl_error *err) {
     double began = dl_clock_seconds();
     dlr_range_begin(s->ranges, DLR_PART_RESULTS, s->position);
-    dlr_exec_take(s->exec);
+    dlr_exec_wait_oldest(s->exec);
     s->started--;
     dlr_step step = {.loss = dlr_scalar(s->exec, s->loss), .found = s->found};
     if (!dlr_exec_check(s->exec, err)) return false;
@@ -78,5 +78,5 @@ bool dlr_steps_run(dlr_steps *s, int64_t end, bool *stopped, dl_error *err) {
 }
 
 void dlr_steps_abandon(dlr_steps *s) {
-    while (s->started > 0) dlr_exec_take(s->exec), s->started--;
+    while (s->started > 0) dlr_exec_wait_oldest(s->exec), s->started--;
 }

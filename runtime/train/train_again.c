@@ -32,7 +32,7 @@ const char *dlr_run_find_not_finite(dlr_run *r) {
     dlr_again again = {r->exec, r->steps.program, r->o->ranks.comm, &s, back, feed};
     dl_error fault = {0};
     if (!dlr_run_end_asking(r, &fault)) return "";
-    while (r->started > 0) dlr_exec_wait_oldest(r->exec), r->started--;
+    dlr_steps_abandon(&r->steps);
     dlr_progress_finish(&r->progress);
     dlr_log_warning("the loss is not finite at step %lld: the steps since the newest checkpoint "
                     "are made again, "

@@ -89,43 +89,9 @@ static bool run(replay *r, dl_error *err) {
     int64_t batches = dlr_replay_batches(r->from);
     bool stopped;
     if (ranges->profile)
-        dlr_profile_epoch(ranges->profile, o->exec, train, 0, 0, dlr_replay_batches(from));
-    for (int64_t i = 0; i < dlr_replay_batches(from); i++) {
-        dlr_range_begin(ranges, DLR_PART_STEP, i);
-        dlr_timeline *timeline = ranges->profile ? dlr_profile_step(ranges->profile, i) : NULL;
-        if (timeline) dlr_exec_time(o->exec, timeline);
-        dlr_range_begin(ranges, DLR_PART_COPY_IN, i);
-        if (!dlr_replay_feed(from, i, err)) return false;
-        dlr_range_end(ranges);
-        dlr_range_begin(ranges, DLR_PART_PROGRAM, i);
-        const char *found = NULL;
-        if (watches)
-            found = dlr_start_checked(arena, o->exec, train);
-        else
-            dlr_exec_start(o->exec, train);
-        dlr_range_end(ranges);
-        dlr_range_begin(ranges, DLR_PART_RESULTS, i);
-        dlr_exec_wait_oldest(o->exec);
-        double value = dlr_scalar(o->exec, loss);
-        dlr_range_end(ranges);
-        dlr_range_end(ranges);
-        if (!dlr_exec_check(o->exec, err)) return false;
-        if (i == 0 && !dlr_run_save_gradients(o, train, err)) return false;
-        bool skipped = dlr_scaler_note(&scaler, o->exec);
-        if (found && !skipped)
-            return dl_fail(err, DL_NUMERIC, "step %lld: %s: stopped (DLR_DEBUG=nan)",
-                           (long long)i + 1, found);
-        if (!isfinite(value) && !skipped) {
-            search s = {.o = o, .rates = rates, .from = from};
-            dlr_again again = {o->exec, train, o->ranks.comm, &s, back, feed};
-            return dl_fail(err, DL_NUMERIC, "loss is not finite at step %lld%s", (long long)i + 1,
-                           dlr_again_find(arena, &again, i + 1));
-        }
-        if (!print_step(o, i + 1, value, &scaler, &metrics, err) ||
-            !dlr_scaler_check(&scaler, o->exec, train, i + 1, err))
-            return false;
-    }
-    return !ranges->profile || dlr_profile_write(ranges->profile, err);
+        dlr_profile_epoch(ranges->profile, r->o->exec, r->steps.program, 0, 0, batches);
+    return dlr_steps_run(&r->steps, batches, &stopped, err) &&
+           (!ranges->profile || dlr_profile_write(ranges->profile, err));
 }
 
 bool dlr_train_replay(const dlr_train_options *o, const char *path, dl_error *err) {

@@ -6,10 +6,10 @@
 static const char *run_eval(dlr_run *r) {
     const char *found = NULL;
     if (r->steps.watches)
-        found = dlr_start_watched(r->arena, r->exec, r->eval);
+        found = dlr_start_checked(r->arena, r->exec, r->eval);
     else
         dlr_exec_start(r->exec, r->eval);
-    dlr_exec_take(r->exec);
+    dlr_exec_wait_oldest(r->exec);
     return found;
 }
 

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "programs/own_data.h"
 #include "runtime/data/array_dataset_statistics.h"
+#include "runtime/setup/array_options.h"
 #include "tests/fuzz/fuzz.h"
 
 static void read_section(const dl_yaml *section) {

@@ -230,30 +230,6 @@ static void test_directory_stopped(void) {
     }
 }
 
-static void test_signals(void) {
-    dlr_signals_install();
-    CHECK(dlr_signal_pending() == 0);
-    raise(SIGUSR1), raise(SIGTERM), raise(SIGTERM);
-    CHECK(dlr_signal_pending() == SIGUSR1, "the first one counts");
-    CHECK_STR(dlr_signal_name(SIGUSR1), "SIGUSR1");
-    dlr_signals_install();
-    CHECK(dlr_signal_pending() == 0);
-
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) { /* a second Ctrl-C ends it */
-        dlr_signals_install();
-        fclose(stderr), close(2);
-        raise(SIGINT);
-        if (dlr_signal_pending() != SIGINT) _exit(1);
-        raise(SIGINT);
-        _exit(2);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "status %x", (unsigned)status);
-}
-
 /* Each row has its panels; a row that is `like` another one has its colours: equal data, equal
  * pixels. */
 static void test_figures(dlr_exec *e) {
