@@ -57,7 +57,7 @@ static dl_config_type type_of(dl_setting_kind k) {
     return types[k];
 }
 
-/* What all items of a list are: whole numbers serve as numbers; ANY where they differ. */
+/* The common kind of a list's items: integers count as numbers; ANY where the kinds differ. */
 static dl_setting_kind item_kind(const dl_setting *list) {
     dl_setting_kind kind = list->list.n ? list->list.items[0].kind : DL_SET_NONE;
     for (int i = 1; i < list->list.n; i++) {

@@ -5,7 +5,8 @@
 #include "compiler/arguments.h"
 #include "compiler/compile.h"
 
-/* Ops that no pass lowers. A layer is elaborated many times and reported once: by its place. */
+/* Reports ops that no pass lowers. A layer that is elaborated many times is reported once, by
+ * its source location. */
 static void report_unlowered(const dl_source *source, const dl_module *m, dl_diags *diags) {
     for (int g = 0; g < m->graphs.n; g++)
         for (int i = 0; i < m->graphs.at[g]->nodes.n; i++) {
@@ -17,7 +18,8 @@ static void report_unlowered(const dl_source *source, const dl_module *m, dl_dia
         }
 }
 
-/* A later stage's "FILE:LINE:COLUMN: error: TEXT [CODE]" as a diagnostic of this file. */
+/* Converts a later stage's "FILE:LINE:COLUMN: error: TEXT [CODE]" into a diagnostic of this
+ * file. */
 static bool report_refusal(const dl_source *source, const dl_error *err, dl_diags *diags) {
     size_t name = strlen(source->name);
     int line, column, text = 0;

@@ -1,4 +1,4 @@
-/* Kernels of a plan, and their code in as few sources as serve them. */
+/* The kernels of a plan, and their code in as few sources as possible. */
 #include "compiler/code.h"
 
 #include "compiler/jit/program.h"
@@ -21,7 +21,7 @@ static const char *name_of(const dl_kinstr *in) {
     return has_op ? dl_ops[in->op].name : in->kind == DL_K_LOAD ? "a move" : "a source";
 }
 
-/* What is stored, by parameter; a template stores all its results. */
+/* Records the stored tensors by parameter; a template stores all its results. */
 static void add_stores(dl_plan *p, dl_plan_kernel *pk, const dl_kernel *k) {
     const dl_node *call = dl_kernel_call(k);
     for (int i = k->nin; i < k->params.n; i++) {
@@ -41,7 +41,7 @@ static void add_stores(dl_plan *p, dl_plan_kernel *pk, const dl_kernel *k) {
     }
 }
 
-/* A kernel touches its parameters' own bytes, and no others. */
+/* The bytes that a kernel reads or writes of each parameter: its parameters' own, and no others. */
 static int64_t *touched_bytes(dl_arena *arena, const dl_kernel *k) {
     int64_t *bytes = DL_NEWS(arena, int64_t, k->params.n);
     for (int i = 0; i < k->params.n; i++) bytes[i] = dl_type_bytes(&k->params.at[i].type);
@@ -116,7 +116,7 @@ static void put_sources(dl_plan *p, const dl_target *t, int n, dl_piece *pieces)
     }
 }
 
-/* Puts the kernels' code into sources, and says in which each kernel finds its own. */
+/* Assigns the kernels' code to sources, and records for each kernel the source that holds it. */
 static void link_code(dl_plan *p, const dl_target *t, int n, dl_piece *kernels, const int *from) {
     int functions = n;
     dl_piece *pieces = t->backend->fold ? t->backend->fold(p->arena, &functions, kernels) : kernels;
@@ -139,8 +139,8 @@ static bool is_same_way(const dl_way *a, const dl_way *b) {
     return !a->by && !b->by && a->variant == b->variant;
 }
 
-/* A kernel whose code serves this one, too: equal blocks of a model, and evaluation, which repeats
- * the forward half of training. -1: none. */
+/* An earlier kernel whose code serves this one, too: equal blocks of a model, and evaluation,
+ * which repeats training's forward pass. -1: none. */
 static int find_twin(const dl_coded *kernels, const uint64_t *hashes, int n) {
     for (int i = 0; i < n; i++)
         if (hashes[i] == hashes[n] && is_same_way(&kernels[i].way, &kernels[n].way)) return i;

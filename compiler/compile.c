@@ -18,7 +18,8 @@ static bool has_feed(const dl_module *m, const dl_target *t) {
     return any && t->backend->feed;
 }
 
-/* In a source of its own: it is the same for every model, and so compiled once. */
+/* The input gather has a source of its own: it is the same for every model, so it is compiled
+ * once. */
 static dl_plan_object feed_of(dl_arena *arena, const dl_target *t) {
     dl_buf b = {0};
     t->backend->feed(&b, t);
@@ -27,10 +28,10 @@ static dl_plan_object feed_of(dl_arena *arena, const dl_target *t) {
     return o;
 }
 
-/* ---- beside the passes, which are one thread ---- */
+/* ---- work in a second thread while the passes run ---- */
 
-/* The compiler is loaded, and what makes inputs of batches compiled: the plan's own build finds
- * both there. What goes wrong it meets again, and tells. */
+/* Loads the compiler and compiles the input gather ahead of the plan's own build, which then
+ * finds both. Faults are not reported here: the build meets them again. */
 typedef struct {
     const dl_target *target;
     pthread_t thread;
@@ -48,7 +49,8 @@ static void *build_ahead(void *context) {
     return NULL;
 }
 
-/* Emulated targets' compiler is a process, which the calling thread watches over. */
+/* An emulated target's compiler is a child process that the calling thread must watch, so it is
+ * not started here. */
 static void begin_ahead(ahead *a, const dl_module *m, const dl_compile_options *opt) {
     *a = (ahead){.target = opt->target};
     bool any =
@@ -90,8 +92,8 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
                        .recipe = opt->recipe,
                        .parallel = opt->parallel,
                        .err = err};
-    ahead beside;
-    begin_ahead(&beside, m, opt);
+    ahead concurrent;
+    begin_ahead(&concurrent, m, opt);
     dl_pass_options run = {
         .skip = opt->skip, .validate = opt->validate, .observe = opt->observe, .user = opt->user};
     bool ok = dl_run_passes(m, dl_pipeline, &ctx, run);
@@ -109,7 +111,7 @@ dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *op
     p->arena_bytes = dl_module_arena_bytes(m);
     times->emit_ms = dl_clock_ms() - start;
     start = dl_clock_ms();
-    end_ahead(&beside);
+    end_ahead(&concurrent);
     ok = ok &&
          (!opt->link || opt->target->backend->build(arena, p->objects.n, p->objects.at, opt->target,
                                                     opt->out, &times->compiled, err));

@@ -5,12 +5,12 @@
 #include "ir/base/console.h"
 #include "passes/pass.h"
 
-/* Chooses between the ways in which a target can make a kernel (dl_way), by more than the cost
- * model knows. */
+/* Chooses among the variants of a kernel (dl_way) by more than the cost model knows, for example
+ * by measurements. */
 typedef struct {
-    uint64_t key; /* of what the choice depends on beside kernels and target */
-    /* Sets the ways of kernels, which are the cost model's. Algorithms are the tuner's, as long as
-     * it lives. */
+    uint64_t key; /* further inputs of the choice, hashed: not kernels or target */
+    /* Sets the variants of kernels, which hold the cost model's choice before. The tuner owns
+     * the algorithms. */
     bool (*choose)(void *user, int n, dl_coded *kernels, dl_error *err);
     void *user;
 } dl_tuner;
@@ -19,7 +19,7 @@ typedef struct {
     const dl_target *target;
     const dl_tuner *tuner; /* NULL: the cost model chooses */
     bool tf32;             /* contractions of f32 in TF32, where the target has it */
-    bool keep_gradients;   /* gradients become results of the train program */
+    bool keep_gradients;   /* adds gradients to the results of the train program */
     dl_recipe recipe;
     dl_parallel parallel;
     const char *model; /* name, for the plan */
@@ -38,9 +38,9 @@ typedef struct {
 } dl_compile_times;
 
 /* Lowers the module in place and returns its plan, which lives in a new arena under `parent` and
- * needs nothing of the module: dl_arena_move takes it along when that goes. NULL on a fault:
- * DL_INPUT (an op or gradient that is not there), DL_RESOURCE (compiler), DL_IO, DL_TRUST (cache).
- */
+ * refers to nothing of the module. Use dl_arena_move to keep it longer than the parent. NULL on
+ * a fault: DL_INPUT (an op or gradient that is not implemented), DL_RESOURCE (compiler), DL_IO,
+ * DL_TRUST (cache). */
 dl_plan *dl_compile(dl_arena *parent, dl_module *m, const dl_compile_options *opt,
                     dl_compile_times *times, dl_error *err);
 #endif

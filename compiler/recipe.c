@@ -4,7 +4,7 @@
 
 /* ---- the optimiser ---- */
 
-/* The keys of its options. */
+/* The configuration keys of the optimiser's options. */
 static const dl_key option_keys[DL_N_OPTIONS] = {
 #define OPTION(id, key, ...) [DL_OPTION_##id] = DL_KEY_##key,
 #include "ir/base/optimizers.def"
@@ -17,7 +17,7 @@ dl_optimizer dl_recipe_optimizer(const dl_config *c) {
 
 double dl_recipe_option(const dl_config *c, dl_optimizer_option option) {
     const dl_yaml *v = dl_config_value(c, option_keys[option]);
-    if (v->kind == DL_YAML_NULL) return 0; /* settled: it is none of this optimiser's */
+    if (v->kind == DL_YAML_NULL) return 0; /* null: the option belongs to another optimiser */
     return v->kind == DL_YAML_BOOL ? v->truth : v->number;
 }
 
@@ -25,8 +25,8 @@ static bool takes(const dl_config *c, int option) {
     return dl_optimizers[dl_recipe_optimizer(c)].takes >> option & 1;
 }
 
-/* The option of this optimiser that a key is, else the first of any; several have their own names
- * for one. */
+/* The option of this optimiser that a key sets, else the first of any optimiser; several
+ * optimisers have their own names for one key. */
 static int option_of_key(const dl_config *c, dl_key key) {
     int found = -1;
     for (int i = 0; i < DL_N_OPTIONS; i++)
@@ -34,8 +34,9 @@ static int option_of_key(const dl_config *c, dl_key key) {
     return found;
 }
 
-/* Options of others that are given where this optimiser is, or over it, and not as "off" or their
- * default. What a file has for the optimiser that the command line replaces is none of them. */
+/* Warns of options of other optimisers that are given next to this optimiser, or by a stronger
+ * source. "off" and default values do not count, nor do options that a file sets for an
+ * optimiser which the command line replaces. */
 static void warn_of_others(dl_config *c) {
     for (int i = 0; i < DL_N_OPTIONS; i++) {
         dl_key key = option_keys[i];
@@ -48,7 +49,7 @@ static void warn_of_others(dl_config *c) {
     }
 }
 
-/* Numbers that each optimiser has its own of. */
+/* Resolves options for which each optimiser has a default of its own. */
 static bool settle_options(dl_config *c, dl_error *err) {
     bool keras = strcmp(dl_config_str(c, DL_KEY_optimizer_defaults), "keras") == 0;
     for (int i = 0; i < DL_N_OPTIONS; i++) {
@@ -61,10 +62,10 @@ static bool settle_options(dl_config *c, dl_error *err) {
     return true;
 }
 
-/* ---- what holds ---- */
+/* ---- keys that override each other ---- */
 
-/* A schedule that has no warm-up of its own takes one that stands beside it, or is given over it:
- * not what a file has for the schedule that the command line replaces. */
+/* A schedule without a warm-up of its own takes one given next to it, or by a stronger source.
+ * It does not take one that a file sets for a schedule which the command line replaces. */
 static bool settle_warmup(dl_config *c, dl_key schedule, dl_error *err) {
     static const dl_key warmups[] = {DL_KEY_warmup_steps, DL_KEY_lr_warmup_epochs};
     const dl_yaml *v = dl_config_value(c, DL_KEY_lr_schedule);

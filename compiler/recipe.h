@@ -1,4 +1,4 @@
-/* How a configuration trains: which optimiser and schedule the graphs are given. */
+/* The training options of a configuration: the optimiser and schedule that the graphs get. */
 #ifndef DL_RECIPE_H
 #define DL_RECIPE_H
 #include "frontends/yaml/config.h"
@@ -11,14 +11,17 @@
  * get its own numbers; a warning tells of those given beside it that it has not. Called once all
  * sources are read. */
 bool dl_recipe_settle(dl_config *c, dl_error *err);
-/* Of a settled configuration. Errors: DL_INPUT, DL_USAGE: keys that contradict each other. */
+/* The training options of a resolved configuration. Errors: DL_INPUT, DL_USAGE: keys contradict
+ * each other. */
 bool dl_recipe_of(const dl_config *c, dl_recipe *recipe, dl_error *err);
-/* The optimiser, and an option of it as a number: a flag is 0 or 1, and so 0 what it has not. */
+/* The optimiser, and an option of it as a number: a flag is 0 or 1, an option that the optimiser
+ * does not have is 0. */
 dl_optimizer dl_recipe_optimizer(const dl_config *c);
 double dl_recipe_option(const dl_config *c, dl_optimizer_option option);
 dl_schedule dl_recipe_schedule(const dl_config *c);
-/* Whether that schedule's rate falls where the validation loss stays (scheduler: reducelr). */
+/* Whether the schedule lowers the rate when the validation loss stops falling (scheduler:
+ * reducelr). */
 bool dl_recipe_has_plateau(const dl_config *c);
-/* The ranges of epochs of lr_schedule; NULL: it has none, or does not hold. */
+/* The ranges of epochs of lr_schedule. NULL: it has none, or is overridden. */
 const dl_yaml *dl_recipe_ranges(const dl_config *c);
 #endif

@@ -13,9 +13,10 @@
 #include "ir/text/text.h"
 
 enum {
-    FIRST_BUCKET = 1 << 20, /* bytes: so that the first all_reduce begins soon */
+    FIRST_BUCKET = 1 << 20, /* bytes: small, so that the first all_reduce begins soon */
     LEAST_SHARED =
-        16 << 10 /* bytes of a parameter below which its state saves less than a message costs */
+        16
+        << 10 /* bytes: sharding the state of a smaller parameter saves less than a message costs */
 };
 
 static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err) {
@@ -23,7 +24,7 @@ static bool fail_model(const dl_session *s, const dl_diags *diags, dl_error *err
                    diags->errors == 1 ? "" : "s");
 }
 
-/* Over all ranks, `dp` of which have samples of their own. */
+/* Samples of a step over all ranks, of which `dp` are data-parallel. */
 static int64_t global_batch(const dl_config *c, int dp) {
     if (!dl_config_is_null(c, DL_KEY_local_batch_size))
         return dl_config_int(c, DL_KEY_local_batch_size) * dp;
@@ -31,7 +32,7 @@ static int64_t global_batch(const dl_config *c, int dp) {
     return dl_config_int(c, DL_KEY_global_batch_size) * (of_rank ? dp : 1);
 }
 
-/* The rank's place in a group. */
+/* The rank's index in a group. */
 static int place_in(const dl_ranks *ranks, const char *group, int rank) {
     int place = 0, *members = dl_calloc((size_t)dl_ranks_count(ranks, group), sizeof *members);
     dl_ranks_members(ranks, group, rank, members);
@@ -40,7 +41,7 @@ static int place_in(const dl_ranks *ranks, const char *group, int rank) {
     return place;
 }
 
-/* How a rank shares the work. */
+/* This rank's part in the parallel work. */
 static dl_parallel parallel_of(const dl_config *c, const dl_ranks *ranks, int rank) {
     int at[DL_NRANK_PARTS];
     dl_ranks_place(ranks, rank, at);
@@ -68,7 +69,8 @@ static bool is_batch_given(const dl_config *c) {
                                  dl_config_is_given(c, DL_KEY_local_batch_size));
 }
 
-/* The model's graphs for a batch, at sizes of axes that it leaves open. */
+/* Builds the model's graphs for a batch, with the given sizes of the axes that the model leaves
+ * open. */
 static dl_module *build_module(const dl_session *s, int nsizes, const dl_axis_size *sizes,
                                dl_diags *diags) {
     dl_axis_size *all = DL_NEWS(s->arena, dl_axis_size, nsizes + 1);
@@ -80,7 +82,7 @@ static dl_module *build_module(const dl_session *s, int nsizes, const dl_axis_si
     return dl_model_build(s->arena, s->model, &config, diags);
 }
 
-/* The batch of a model that fixes it (N=8), where nobody asked for another. */
+/* Takes the batch from a model that fixes it (N=8), unless the configuration sets another. */
 static void take_fixed_batch(dl_session *s) {
     const dl_graph *g = s->module->graphs.at[0];
     const char *batch = dl_intern("N");
@@ -112,8 +114,8 @@ dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_bu
     if (!dl_config_load(config, err)) return NULL;
     s->model_path = dl_find_data_file(arena, dl_config_str(config, DL_KEY_model), err);
     if (!s->model_path) return NULL;
-    s->model_path =
-        dl_intern(s->model_path); /* places in the configuration name it when the session is gone */
+    s->model_path = dl_intern(s->model_path); /* locations in the configuration refer to the name
+                                                 after the session ends */
     s->source = dl_source_read(arena, s->model_path, err);
     if (!s->source) return NULL;
     dl_diags *diags = dl_diags_new(arena, s->source);
@@ -157,7 +159,7 @@ void dl_session_close(dl_session *s) {
 
 /* ---- prediction ---- */
 
-/* Sizes that change a parameter make another model. */
+/* Refuses sizes that change a parameter: they make another model. */
 static bool check_parameters(const dl_session *s, const dl_module *m, dl_error *err) {
     const dl_graph *then = s->module->graphs.at[0], *now = m->graphs.at[0];
     for (int i = 0; i < now->vars.n; i++) {
@@ -171,7 +173,7 @@ static bool check_parameters(const dl_session *s, const dl_module *m, dl_error *
     return true;
 }
 
-/* NULL with an error: a fault of the model, which is of these sizes if it comes now. */
+/* NULL with an error: a fault of the model, which must come from these sizes. */
 static dl_module *prediction_of(const dl_session *s, int nsizes, const dl_axis_size *sizes,
                                 dl_error *err) {
     dl_diags *diags = dl_diags_new(s->arena, s->source);
@@ -200,8 +202,8 @@ const dl_graph *dl_session_seen(const dl_session *s, dl_error *err) {
 
 /* ---- the plan ---- */
 
-/* A batch norm in training of one value a channel, whose variance is 0 whatever comes: refused, as
- * by PyTorch. What predicts reads the running statistics. */
+/* Refuses a batch norm in training over one value per channel, as PyTorch does: its variance is
+ * always 0. Prediction reads the running statistics. */
 static bool check_statistics(const dl_session *s, dl_error *err) {
     const dl_graph *g = dl_module_graph(s->module, "train");
     for (int i = 0; g && i < g->nodes.n; i++) {
@@ -228,7 +230,8 @@ bool dl_session_options(const dl_session *s, const char *target, dl_compile_opti
                                 .skip = getenv("DLC_SKIP"),
                                 .link = true};
     if (!dl_recipe_of(s->config, &opt->recipe, err)) return false;
-    const char *override = getenv("NVIDIA_TF32_OVERRIDE"); /* as NVIDIA's libraries obey it */
+    const char *override =
+        getenv("NVIDIA_TF32_OVERRIDE"); /* read in the same way as by NVIDIA's libraries */
     opt->tf32 = dl_config_bool(s->config, DL_KEY_tf32) && !(override && strcmp(override, "0") == 0);
     opt->target = dl_target_find(target, err);
     opt->validate = DL_VALIDATE_STAGES;
@@ -239,8 +242,8 @@ dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_err
     return dl_compile(s->arena, s->module, opt, &s->times, err);
 }
 
-/* Everything that the plan depends on: the graphs as built (which hold the model's text, arguments
- * and sizes), what the options ask for, the C compiler, and this program itself. */
+/* A key of everything that the plan depends on: the graphs as built (with the model's text,
+ * arguments and sizes), the options, the C compiler, and this program itself. */
 static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uint64_t toolchain) {
     dl_buf text = {0};
     dl_print_module(&text, s->module, (dl_print_options){.locations = true});
@@ -253,7 +256,7 @@ static uint64_t plan_key(const dl_session *s, const dl_compile_options *opt, uin
     h = dl_hash(&opt->recipe, sizeof opt->recipe, h);
     h = opt->tuner ? dl_hash(&opt->tuner->key, sizeof opt->tuner->key, h) : h;
     dl_parallel parallel =
-        opt->parallel; /* data-parallel ranks share a plan, but for their shares */
+        opt->parallel; /* data-parallel ranks share a plan, except for their shards */
     parallel.dp_rank = 0;
     h = dl_hash(&parallel, sizeof parallel, h);
     struct stat st = {0};
@@ -270,7 +273,7 @@ dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cac
     if (!dir || !backend->toolchain(s->arena, opt->target, &toolchain, err)) return NULL;
     uint64_t key = plan_key(s, opt, toolchain);
     const char *path = dl_format(s->arena, "%s/%016llx.dlp", dir, (unsigned long long)key);
-    dl_error unusable = {0}; /* no plan, a damaged one, another's: compiled anew */
+    dl_error unusable = {0}; /* a missing, damaged or foreign plan is compiled again */
     dl_plan *p = dl_cache_owns(path) ? dl_plan_read(s->arena, path, &unusable) : NULL;
     *cached = p && p->key == key && backend->check(p, &unusable);
     if (*cached) return p;

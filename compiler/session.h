@@ -1,12 +1,12 @@
-/* From a model file and a configuration to a plan: what `dlc` and `dlrun` share.
+/* From a model file and a configuration to a plan: shared by `dlc` and `dlrun`.
  *
  *     dl_config *c = dl_config_open(arena, argc, argv, options, &err);
- *     dl_session *s = dl_session_open(arena, c, &err);     // reads YAML and model, builds the
- * graphs dl_plan *p = dl_session_compile(s, &opt, &err);      // lowers them; the cache makes the
- * second time fast
+ *     dl_session *s = dl_session_open(arena, c, &err);
+ *     dl_plan *p = dl_session_compile(s, &opt, &err);
  *
- * Model faults are caret diagnostics: they are in s->diagnostics as text (colours if asked for),
- * and err says how many. */
+ * dl_session_open reads YAML and model and builds the graphs; dl_session_compile lowers them, and
+ * the cache makes the second time fast. Model faults are caret diagnostics: their text (with
+ * colours on request) is in s->diagnostics, and err has their number. */
 #ifndef DL_SESSION_H
 #define DL_SESSION_H
 #include "compiler/compile.h"
@@ -27,7 +27,7 @@ typedef struct {
     int64_t batch; /* samples a rank and step: axis N */
     int64_t global_batch;   /* over all ranks */
     dl_ranks ranks;         /* how the ranks share the work */
-    dl_parallel parallel;   /* the same, as this rank sees it */
+    dl_parallel parallel;   /* this rank's part of it */
     int64_t parameters;     /* trained elements */
     dl_buf diagnostics;     /* warnings and errors as text, ready to print; may be empty */
     dl_compile_times times; /* of the last compile */
@@ -35,35 +35,36 @@ typedef struct {
 } dl_session;
 
 /* Loads configuration and model (config key `model`), declares the model's arguments as
- * configuration keys, finishes the configuration (unknown keys are errors), and builds the graphs.
- * The batch is local_batch_size where it is set, unless a stronger source sets global_batch_size;
- * else that (batch_size_of: rank), or that / world, which must come out whole. NULL: DL_USAGE,
- * DL_INPUT (s->diagnostics is lost: it is copied into *diagnostics when that is not NULL), DL_IO.
- */
+ * configuration keys, finishes the configuration (unknown keys are errors), and builds the
+ * graphs. The batch is local_batch_size where it is set, unless a stronger source sets
+ * global_batch_size. Otherwise it is global_batch_size (batch_size_of: rank), or
+ * global_batch_size / world, which must divide evenly. NULL: DL_USAGE, DL_INPUT (the diagnostics
+ * are copied to *diagnostics unless it is NULL), DL_IO. */
 dl_session *dl_session_open(dl_arena *arena, dl_config *config, int world, dl_buf *diagnostics,
                             dl_error *err);
-/* From now on what is compiled is this rank's (0 to the world's size - 1); at first it is rank 0's.
- */
+/* Makes later compilations those of this rank (0 to the world's size - 1). The session starts
+ * with rank 0. */
 void dl_session_take_rank(dl_session *s, int rank);
 /* Frees what is not in the arena. NULL is fine. */
 void dl_session_close(dl_session *s);
 
-/* Makes the session's module that of prediction alone, with the one graph "predict"
- * (passes/core/prediction.h), at these sizes of axes that the model's inputs leave open; none: at
- * the configuration's. Errors (DL_INPUT): a model that does not fit them, or has other parameters
- * there; an output made of a target. The module is then as it was. */
+/* Replaces the session's module by one for prediction, with the single graph "predict"
+ * (passes/core/prediction.h). The sizes are those of axes that the model's inputs leave open;
+ * without any, the configuration's hold. Errors (DL_INPUT): the model does not fit these sizes,
+ * or has other parameters with them; or an output depends on a target. The module is then
+ * unchanged. */
 bool dl_session_predict(dl_session *s, int nsizes, const dl_axis_size *sizes, dl_error *err);
 /* The graph "predict" at the configuration's sizes as the pass `lower` leaves it, for
- * dl_find_reach; NULL: as above. */
+ * dl_find_reach. NULL: as above. */
 const dl_graph *dl_session_seen(const dl_session *s, dl_error *err);
 
-/* Options with the session's model, batch, Adam's constants and this environment's DLC_SKIP; the
- * best target of this machine, or `target`. NULL target name: best. False: unknown target. */
+/* Options with the session's model, batch, Adam's constants and the environment's DLC_SKIP.
+ * Target NULL: the best one of this machine. False: unknown target. */
 bool dl_session_options(const dl_session *s, const char *target, dl_compile_options *opt,
                         dl_error *err);
 dl_plan *dl_session_compile(dl_session *s, const dl_compile_options *opt, dl_error *err);
-/* The same through the cache of plans: the file that an earlier run of this build left there for
- * this model text, arguments, sizes and target is read and checked; otherwise the plan is compiled
- * and left there. *cached says which. */
+/* dl_session_compile through the cache of plans. It reads and checks the file that an earlier
+ * run of this build left for this model text, arguments, sizes and target; otherwise it compiles
+ * the plan and stores it. *cached reports which. */
 dl_plan *dl_session_plan(dl_session *s, const dl_compile_options *opt, bool *cached, dl_error *err);
 #endif

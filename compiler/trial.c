@@ -2,7 +2,7 @@
 
 #include "compiler/code.h"
 
-/* Offsets of the kernel's parameters, side by side from 0. */
+/* Places the kernel's parameters next to each other in memory, and returns their offsets from 0. */
 static int64_t *place(dl_plan *p, const dl_kernel *k) {
     int64_t *at = DL_NEWS(p->arena, int64_t, k->params.n + 1), end = 0;
     for (int i = 0; i < k->params.n; i++) {

@@ -1,10 +1,10 @@
-/* Where a program reads and writes: addresses of elements, what lies outside, one value at a time
- * or a vector. */
+/* Memory accesses of a scalar program: addresses of elements, bounds, one value at a time or a
+ * vector. */
 #include "compiler/codegen/emit_parts.h"
 
 enum {
     FROM_MEMORY = 1 << 18
-}; /* bytes of an array that has left a core's cache when it is read again */
+}; /* arrays of this many bytes are no longer in a core's cache when they are read again */
 
 const char *dl_emit_whole(const dl_emitter *e, int64_t v) {
     return dl_format(e->arena, "%lld%s", (long long)v, e->dialect->whole);
@@ -21,7 +21,7 @@ static void put_term(dl_emitter *e, const dl_term *t) {
     if (t->mul != 1) dl_putf(e->out, " * %s", dl_emit_whole(e, t->mul));
 }
 
-/* The sum of an index, before it is divided. */
+/* The sum of an index, before its division. */
 static void put_sum(dl_emitter *e, dl_index at) {
     if (at.nterms) {
         for (int i = 0; i < at.nterms; i++)
@@ -37,8 +37,8 @@ static void put_sum(dl_emitter *e, dl_index at) {
         dl_putf(e->out, "%s%d", e->dialect->coordinate, at.axis);
 }
 
-/* The element along an axis of `size` that an index means; where none is, dl_emit_bounds has asked
- * before. */
+/* The element along an axis of `size` that an index denotes. Where it may lie outside,
+ * dl_emit_bounds has guarded it. */
 static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
     if (at.by) {
         dl_putf(e->out, e->mode == DL_LANES ? "v%d[j]" : "v%d", at.by - 1);
@@ -60,7 +60,7 @@ static void put_coordinate(dl_emitter *e, dl_index at, int64_t size) {
 
 void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat) {
-        int64_t start = 0; /* of a part that lies in one */
+        int64_t start = 0; /* of a contiguous part */
         for (int i = 0; i < t->rank; i++) start += at[i].offset * dl_type_laid_around(t, i).inner;
         dl_puts(e->out, t->rank ? "x0" : "0");
         if (start) dl_putf(e->out, " + %s", dl_emit_whole(e, start));
@@ -97,12 +97,12 @@ void dl_emit_address(dl_emitter *e, const dl_type *t, const dl_index *at) {
     }
 }
 
-/* Does a term stay the same over a vector? Vectors begin at multiples of their width. */
+/* Is a term constant over a vector? Vectors begin at multiples of their width. */
 static bool is_same(const dl_emitter *e, const dl_term *t) {
     return t->axis != e->lane_axis || t->div % e->t->lanes == 0;
 }
 
-/* Does it go from lane to lane in even steps? */
+/* Does a term have the same stride between all lanes? */
 static bool is_even(const dl_emitter *e, const dl_term *t) {
     return is_same(e, t) || (t->div == 1 && t->mod % e->t->lanes == 0);
 }
@@ -114,14 +114,14 @@ static bool along_lanes(const dl_emitter *e, const dl_index *at) {
     return along;
 }
 
-/* And in even steps, through elements that are there? */
+/* Does it change by a constant stride, and stay in bounds? */
 static bool steps_evenly(const dl_emitter *e, const dl_index *at, int64_t size) {
     for (int k = 0; k < at->nterms; k++)
         if (!is_even(e, &at->term[k])) return false;
     return at->div <= 1 && dl_index_inside(e->k->space, at, size);
 }
 
-/* Steps a parameter takes from lane to lane: 0: the same element. */
+/* The stride of a parameter between lanes; 0: all lanes read the same element. */
 static int64_t lane_step(const dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat) return t->rank ? 1 : 0;
     int64_t stride[DL_MAX_RANK], step = 0;
@@ -151,8 +151,8 @@ bool dl_emit_bounds(dl_emitter *e, const dl_type *t, const dl_index *at) {
     return any;
 }
 
-/* Accesses that no vector instruction serves: panels read across, lanes that may lie outside or at
- * uneven places, steps in arrays of other than floats. */
+/* Is it an access without a vector instruction: strided reads of panels, lanes that may be out
+ * of bounds or have irregular strides, strides in arrays that are not floats? */
 static bool is_slow(dl_emitter *e, const dl_type *t, const dl_index *at) {
     if (e->flat || !t->rank) return false;
     if (t->layout.kind == DL_PANEL) return true;
@@ -185,7 +185,7 @@ static bool has_axis(int n, const int *axes, int a, int b) {
     return false;
 }
 
-/* Does an access step from the last of axis b to the first of axis a's next as it steps along b? */
+/* Can two axes be collapsed for an access: is the stride of axis a that of b times b's size? */
 static bool joins_access(const dl_emitter *e, const dl_type *t, const dl_index *at, int a, int b) {
     int64_t stride[DL_MAX_RANK], by_a = 0, by_b = 0;
     if (t->layout.kind == DL_PANEL) return false;
@@ -233,7 +233,7 @@ void dl_emit_split(dl_emitter *e, const char *number, int64_t count, int n, cons
     }
 }
 
-/* "if (...) " around what follows, where an access may lie outside. */
+/* Writes "if (...) " before an access that may be out of bounds. */
 static void put_guard(dl_emitter *e, const dl_type *t, const dl_index *at) {
     size_t mark = e->out->n;
     dl_puts(e->out, "if (");
@@ -253,7 +253,7 @@ bool dl_emit_is_whole(const dl_emitter *e) {
     return true;
 }
 
-/* Lane by lane: the loop's head; x<lane axis> is the lane's own coordinate in it. */
+/* Writes the head of a loop over lanes, in which x<lane axis> is the lane's coordinate. */
 static void put_lane_loop(dl_emitter *e) {
     if (e->lane_axis >= 0) dl_putf(e->out, "const long lane0 = x%d; ", e->lane_axis);
     dl_puts(e->out, "for (long j = 0; j < n; j++) { ");
@@ -267,8 +267,8 @@ const char *dl_emit_param(const dl_emitter *e, int param) {
                      dl_emit_element_type(e->k->params.at[param].type.dtype), param);
 }
 
-/* The element that a load or store of one value touches: its parameter's, or what the emitter puts
- * in its place. */
+/* The element that a load or store of one value accesses: its parameter's, or the emitter's
+ * replacement. */
 static void put_element(dl_emitter *e, const dl_kinstr *in) {
     const char *other = e->array ? e->array[in - e->k->instrs.at] : NULL;
     if (other) {
@@ -280,13 +280,13 @@ static void put_element(dl_emitter *e, const dl_kinstr *in) {
     dl_puts(e->out, "]");
 }
 
-/* In front of an element of memory: what makes it one in the program. */
+/* The function that widens an element of memory to a value of the program. */
 static const char *widening(dl_dtype d) {
     return d == DL_F16 ? "s_widen_f16" : d == DL_BF16 ? "s_widen_bf16" : d == DL_BOOL ? "-" : "";
 }
 
-/* Can the places of all lanes be reckoned at once? They are inside, and vectors of 32 bits tell
- * them. */
+/* Can the addresses of all lanes be computed as a vector? All must be in bounds, with indices of
+ * 32 bits. */
 static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *at) {
     bool along = false, inside = dl_emit_is_float(t->dtype) && dl_type_stored(t) <= INT32_MAX;
     for (int i = 0; inside && i < t->rank; i++) {
@@ -297,8 +297,8 @@ static bool is_gathered(const dl_emitter *e, const dl_type *t, const dl_index *a
     return along && inside;
 }
 
-/* The axes that an access goes along, a bit each. A sweep over fewer axes than the kernel's space
- * has no coordinates of the others. */
+/* The axes that an access depends on, a bit each. A sweep over fewer axes than the kernel's
+ * space has no coordinates of the others. */
 static unsigned accessed_axes(const dl_type *t, const dl_index *at) {
     unsigned axes = 0;
     for (int i = 0; i < t->rank; i++) {
@@ -308,8 +308,8 @@ static unsigned accessed_axes(const dl_type *t, const dl_index *at) {
     return axes;
 }
 
-/* What goes from lane to lane in uneven steps: places as a vector, of which each lane's element is
- * read. */
+/* A gather: irregular strides between lanes, so the addresses are a vector, and each lane's
+ * element is read. */
 static void put_gather(dl_emitter *e, const dl_kinstr *in) {
     static const dl_dialect of_lanes = {.index = "unsigned", .whole = "u", .coordinate = "u"};
     const dl_dialect *own = e->dialect;
@@ -329,7 +329,7 @@ static void put_gather(dl_emitter *e, const dl_kinstr *in) {
     dl_puts(e->out, ", n); })");
 }
 
-/* A vector read from memory, in memory's type. */
+/* A vector load, in the element type of memory. */
 static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
     const dl_kparam *p = &e->k->params.at[in->param];
     const char *type = dl_emit_element_type(p->type.dtype), *suffix = dl_emit_suffix(p->type.dtype);
@@ -339,7 +339,7 @@ static void put_load_lanes(dl_emitter *e, const dl_kinstr *in) {
         put_gather(e, in);
         return;
     }
-    size_t mark = e->out->n; /* what holds for all lanes is asked once */
+    size_t mark = e->out->n; /* conditions that hold for all lanes are tested once */
     dl_putf(e->out, "({ %s r = splat%s(", dl_emit_type(e, p->type.dtype),
             dl_emit_suffix(dl_kernel_type(p->type.dtype)));
     dl_emit_constant(e, dl_kernel_type(p->type.dtype), outside);
@@ -388,7 +388,9 @@ void dl_emit_load(dl_emitter *e, const dl_kinstr *in) {
         dl_puts(e->out, c.open), put_load_lanes(e, in), dl_puts(e->out, c.close);
         return;
     }
-    bool whole = e->array && e->array[in - e->k->instrs.at]; /* who put it there has looked */
+    bool whole =
+        e->array &&
+        e->array[in - e->k->instrs.at]; /* the emitter that sets the array has checked bounds */
     bool bounded = !whole && dl_emit_bounds(e, &p->type, in->index);
     const char *half = dl_dtype_is_half(p->type.dtype) ? widening(p->type.dtype) : "";
     dl_putf(e->out, "%s%s%s(", bounded ? " ? " : "", c.open, half);
@@ -403,7 +405,7 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
     const dl_kparam *p = &e->k->params.at[in->param];
     const char *type = dl_emit_element_type(p->type.dtype);
     dl_dtype from = e->k->instrs.at[in->args[0]].type;
-    /* a float is rounded as it is written */
+    /* a float is rounded by the store */
     dl_cast c = dl_emit_is_float(from) && dl_dtype_is_half(p->type.dtype)
                     ? (dl_cast){"", ""}
                     : dl_emit_cast(e->mode, from, p->type.dtype);
@@ -423,12 +425,11 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
     }
     if (e->mode == DL_LANES) {
         int64_t step = lane_step(e, &p->type, in->index);
-        if (step == 0) { /* along an axis of one point: one lane is in use; of no element, whose
-                            strides are 0 */
+        if (step == 0) { /* along an axis of size 1 one lane is in use; size 0 has strides 0 */
             DL_CHECK(e->k->space[e->lane_axis].size <= 1 || !dl_type_count(&p->type));
             step = 1;
         }
-        /* what fills up the panel of a weight of one element is no scalar's */
+        /* lanes that pad the panel of a one-element weight are no scalar's */
         const char *some = e->points && !p->type.rank ? e->points : NULL;
         bool whole = !some && step == 1 && dl_emit_is_float(p->type.dtype) && dl_emit_is_whole(e);
         put_guard(e, &p->type, in->index);
@@ -451,7 +452,7 @@ void dl_emit_store(dl_emitter *e, const dl_kinstr *in) {
         dl_putf(e->out, " = %sv%d%s;\n", c.open, in->args[0], c.close);
 }
 
-/* Is what a load or store touches a vector at a time, somewhere in a large array? */
+/* Does a load or store access a large array, a vector at a time? */
 static bool is_fetched(dl_emitter *e, const dl_kinstr *in) {
     if ((in->kind != DL_K_LOAD && in->kind != DL_K_STORE) || dl_emit_is_shared(e->k, in))
         return false;

@@ -15,7 +15,7 @@ unsigned dl_emit_root_axes(const dl_emitter *e, int number) {
     return s->kind == DL_K_STORE ? s->axes : e->steps[s->args[0]].axes | s->over;
 }
 
-/* Needs no arithmetic: stands in memory, is a constant or a coordinate, or one value a row. */
+/* Is it free to read: in memory, a constant, a coordinate, or one value per row? */
 static bool is_at_hand(const dl_emitter *e, const dl_row_passes *p, int i) {
     const dl_kinstr *in = instr_of(e, i);
     if (p->shared[i] || p->read[i] || in->kind == DL_K_CONST || in->kind == DL_K_COORD) return true;
@@ -25,7 +25,7 @@ static bool is_at_hand(const dl_emitter *e, const dl_row_passes *p, int i) {
     return true;
 }
 
-/* Is made again rather than put away: shared memory costs as much as a cheap op or two. */
+/* Is it recomputed instead of saved? Shared memory costs as much as a trivial op or two. */
 static bool is_repeated(const dl_emitter *e, const dl_row_passes *p, int i) {
     const dl_kinstr *in = instr_of(e, i);
     if (is_at_hand(e, p, i)) return true;
@@ -35,7 +35,7 @@ static bool is_repeated(const dl_emitter *e, const dl_row_passes *p, int i) {
     return true;
 }
 
-/* By instruction, does something that a pass makes take it? */
+/* By instruction: is it an operand of something that a pass computes? */
 static bool *find_taken(const dl_emitter *e, const dl_row_passes *p, const bool *made) {
     bool *taken = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
     for (int j = 0; j < e->k->instrs.n; j++)
@@ -64,12 +64,13 @@ dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool s
         if (p.pass[number] >= p.n) p.n = p.pass[number] + 1;
     }
     p.made = DL_NEWS(e->arena, bool *, p.n), p.taken = DL_NEWS(e->arena, bool *, p.n);
-    for (int pass = p.n - 1; pass >= 0; pass--) { /* what it finds put away an earlier one makes */
+    for (int pass = p.n - 1; pass >= 0;
+         pass--) { /* an earlier pass computes what this pass reads as saved */
         bool *made = p.made[pass] = DL_NEWS(e->arena, bool, n + 1);
         for (int i = n - 1; i >= 0; i--) {
             const dl_kinstr *in = instr_of(e, i);
             if (!runs[i] && !p.read[i]) continue;
-            /* what takes an input's memory is written when the whole row has been read */
+            /* a store in place of an input waits until the whole row has been read */
             bool last = in->kind == DL_K_STORE && k->params.at[in->param].alias >= 0;
             bool root = p.pass[i] >= 0 && (last ? p.n - 1 : p.pass[i]) == pass;
             root |= p.saved[i] && e->sweeps.level[i] == pass;

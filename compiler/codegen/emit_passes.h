@@ -1,28 +1,29 @@
-/* Which pass over its row each value of a sweep is made in, for the emitters of every target. */
+/* Assigns the values of a sweep over rows to passes over the row, for the emitters of every
+ * target. */
 #ifndef DL_EMIT_PASSES_H
 #define DL_EMIT_PASSES_H
 #include "compiler/codegen/emit_program.h"
 
-/* A value is the row's (one for all its points) or the points'. A pass makes what its roots need:
- * reductions over the row, stores, and sums over more than the row; again, what is cheap, and else
- * it finds what an earlier pass has put away. */
+/* A value belongs to the row (one for all its points) or to each point. A pass computes what its
+ * roots need; roots are reductions over the row, stores, and sums over more than the row. A pass
+ * recomputes trivial values, and reads others that an earlier pass has saved. */
 typedef struct {
     int n;        /* passes */
-    bool *shared; /* by instruction: one value a row */
+    bool *shared; /* by instruction: one value per row */
     bool *read;   /* by instruction: comes from an earlier sweep */
-    int *pass;    /* by instruction: of a root of points; -1 */
-    bool *saved;  /* by instruction: is put away for later passes */
+    int *pass;    /* by instruction: pass of a root that runs at points; -1 */
+    bool *saved;  /* by instruction: saved for later passes */
     bool **made;  /* by pass and instruction: computed, or read from an earlier sweep */
-    bool **taken; /* by pass and instruction: something that the pass makes takes it */
+    bool **taken; /* by pass and instruction: an operand of something that the pass computes */
 } dl_row_passes;
 
-/* The passes of sweep `s`. saves: whether values are put away; constants: whether each pass has
- * those that it takes anew. */
+/* The passes of sweep `s`. saves: whether values are saved between passes; constants: whether
+ * each pass writes its own constants. */
 dl_row_passes dl_emit_find_passes(const dl_emitter *e, const dl_sweep *s, bool saves,
                                   bool constants);
 bool dl_emit_reduces_row(const dl_emitter *e, const dl_sweep *s, int number);
-/* A reduction over more than the row, or other axes. */
+/* Is it a reduction over more than the row, or over other axes? */
 bool dl_emit_reduces_more(const dl_emitter *e, const dl_sweep *s, int number);
-/* At whose points a root runs. */
+/* The axes over whose points a root runs. */
 unsigned dl_emit_root_axes(const dl_emitter *e, int number);
 #endif

@@ -17,7 +17,7 @@ bool dl_emit_refuse(const dl_kernel *k, const dl_kinstr *at, dl_error *err, cons
                    at->loc.line, at->loc.column, text);
 }
 
-/* Does an integer type hold this number, which came here as a double? */
+/* Does an integer type hold this number exactly? It is given as a double. */
 static bool is_whole(dl_dtype d, double v) {
     double above = d == DL_BOOL  ? 2
                    : d == DL_I32 ? 0x1p31
@@ -67,8 +67,8 @@ void dl_emit_number(dl_emitter *e, int n, const int *axis) {
     if (!n) dl_puts(e->out, "0");
 }
 
-/* One reduction's step: into this unit's partial results, which are doubles of whatever floats the
- * values are: thousands of terms in one chain of floats would lose digits. */
+/* One step of a reduction into this unit's partial result. Partial results are doubles for all
+ * floats, since a long chain of float additions would lose digits. */
 static void put_reduce(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_partial *p = &e->partial[number];
@@ -105,7 +105,7 @@ static void put_const(dl_emitter *e, const dl_kinstr *in) {
     dl_putf(e->out, "%s%s", c.close, lanes ? ")" : "");
 }
 
-/* Exact in integers first, whatever it becomes. */
+/* Computed exactly in integers, then converted. */
 static void put_coord(dl_emitter *e, const dl_kinstr *in) {
     if (e->mode != DL_LANES) {
         dl_cast c = dl_emit_cast(DL_SINGLE, DL_I64, in->type);
@@ -117,7 +117,8 @@ static void put_coord(dl_emitter *e, const dl_kinstr *in) {
             in->axis == e->lane_axis ? " + lane_numbers()" : "", c.close);
 }
 
-/* Where a random number is drawn decides how many share a block (kernels/random.c). */
+/* The position at which a random number is drawn determines how many numbers share a Philox
+ * block (kernels/random.c). */
 static void put_random(dl_emitter *e, const dl_kinstr *in) {
     int64_t step = 0, any = 0;
     for (int i = 0; i < e->k->nspace; i++) any |= in->along[i];
@@ -151,7 +152,7 @@ void dl_emit_instr(dl_emitter *e, int number) {
         return;
     }
     dl_putf(e->out, "    %s v%d = ", dl_emit_type(e, in->type), number);
-    /* what casts round themselves */
+    /* casts round their results themselves */
     bool rounds = in->kind == DL_K_CONTRACT || (in->kind == DL_K_ELEM && in->op != DL_OP_cast);
     dl_cast rounding = rounds ? dl_emit_rounding(e->mode, in->type, false) : (dl_cast){"", ""};
     dl_puts(e->out, rounding.open);
@@ -161,7 +162,7 @@ void dl_emit_instr(dl_emitter *e, int number) {
     case DL_K_CONST: put_const(e, in); break;
     case DL_K_COORD: put_coord(e, in); break;
     case DL_K_RANDOM: put_random(e, in); break;
-    case DL_K_REDUCE: dl_emit_cast_operand(e, in); break; /* of one point */
+    case DL_K_REDUCE: dl_emit_cast_operand(e, in); break; /* over one point */
     default: dl_emit_expression(e, in); break;
     }
     dl_putf(e->out, "%s;\n", rounding.close);
@@ -173,7 +174,7 @@ void dl_emit_kept_place(dl_emitter *e, int number) {
     dl_putf(e->out, "((%s *)(workspace + %lldL))", type, (long long)at->base);
 }
 
-/* Steps that a kept value takes from lane to lane. */
+/* The stride of a kept value between lanes. */
 static int64_t kept_step(const dl_emitter *e, const dl_kept *at) {
     int64_t step = 1;
     for (int i = at->n - 1; i >= 0; step *= e->k->space[at->axis[i--]].size)
@@ -233,7 +234,7 @@ void dl_emit_run_behind(dl_emitter *e) {
         if (e->sweeps.kept[s->run.at[i]]) dl_emit_keep(e, s->run.at[i]);
 }
 
-/* ---- around the program ---- */
+/* ---- kernels and phases ---- */
 
 void dl_emit_title(dl_emitter *e) {
     dl_putf(e->out, "/* @%s", e->k->name);

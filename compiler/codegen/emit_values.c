@@ -1,12 +1,12 @@
-/* How values stand in the program, by element type: C types, numbers, casts, and the expressions of
+/* Values of a program by element type: C types, literals, casts, and the expressions of
  * ir/ops.def. */
 #include <ctype.h>
 #include <stdio.h>
 
 #include "compiler/codegen/emit_parts.h"
 
-/* How a value of an element type stands in the program, by mode: its C type, and what the functions
- * of ops.def on it begin with. In lanes an f64 or i64 is one number that all lanes share. */
+/* The C type of an element type's values by mode, and the prefix of its functions of ops.def. In
+ * vector mode an f64 or i64 is a scalar that all lanes share. */
 typedef struct {
     const char *type, *prefix;
 } form;
@@ -44,7 +44,7 @@ const char *dl_emit_suffix(dl_dtype d) {
     return suffixes[d] ? suffixes[d] : "";
 }
 
-/* A type of which vectors are made. */
+/* Is there a vector of this type? */
 static bool has_lanes(dl_dtype d) { return dl_emit_is_float(d) || d == DL_I32 || d == DL_BOOL; }
 
 bool dl_emit_is_shared(const dl_kernel *k, const dl_kinstr *in) {
@@ -78,13 +78,13 @@ bool dl_emit_has_lanes(const dl_emitter *e, const dl_sweep *s) {
     return true;
 }
 
-/* A whole number of this type as C has it: the least number is no literal, since -2147483648 is one
+/* An integer literal of this type. The least number has no literal in C: -2147483648 is an
  * operator and a literal that does not fit. */
 static void put_whole(dl_emitter *e, dl_dtype d, double v) {
     bool wide = d == DL_I64;
     const double least = wide ? -0x1p63 : -0x1p31,
-                 most = wide ? 0x1p63 : 0x1p31; /* most: the first above */
-    if (v - v != 0 || v <= least) /* what lies outside of a maximum is below every element */
+                 most = wide ? 0x1p63 : 0x1p31; /* most: the first that is too large */
+    if (v - v != 0 || v <= least) /* the padding of a maximum (-inf) becomes the least integer */
         dl_puts(e->out, wide ? "(-__LONG_MAX__ - 1)" : "(-__INT_MAX__ - 1)");
     else if (v >= most)
         dl_puts(e->out, wide ? "__LONG_MAX__" : "__INT_MAX__");
@@ -97,15 +97,14 @@ void dl_emit_constant(dl_emitter *e, dl_dtype d, double v) {
         put_whole(e, d, v);
         return;
     }
-    /* Rounded here, so that the literal is that float's digits and no compiler rounds a second
-     * time. */
+    /* Rounded to float here, so that the literal has exact digits and no compiler rounds twice. */
     const char *suffix = d == DL_F64 ? "" : "f";
     if (d != DL_F64) v = (double)(float)v;
     if (v != v)
         dl_putf(e->out, "__builtin_nan%s(\"\")", suffix);
     else if (v - v != 0)
         dl_putf(e->out, "%s__builtin_inf%s()", v < 0 ? "-" : "", suffix);
-    else { /* nine digits are any float's, 17 any double's; without a point or exponent it were an
+    else { /* nine digits identify a float, 17 a double; without a point or exponent it would be an
               integer */
         char text[40];
         snprintf(text, sizeof text, d == DL_F64 ? "%.17g" : "%.9g", v);

@@ -13,7 +13,7 @@
 #include "ir/base/output.h"
 #include "ir/base/str.h"
 
-/* In front of every cached object: what it is, and that it is whole. */
+/* The header of every cached object: identifies it, and detects damage. */
 typedef struct {
     char magic[8];
     uint64_t key, bytes, hash;
@@ -21,14 +21,14 @@ typedef struct {
 static const char MAGIC[8] = "dlc-obj1";
 enum { MAX_OBJECT = 64 << 20 };
 
-/* A way to the cache that is being checked: `done` exists and was looked at, `rest` is to come. */
+/* A path to the cache while it is being checked: `done` exists and was checked, `rest` is still
+ * to come. */
 typedef struct {
     char done[PATH_MAX], rest[PATH_MAX];
     int links;
 } way;
 
-/* A directory, or a link, on the way to the cache: who may change it decides what the cache's path
- * leads to. */
+/* Checks a directory or a link in the path of the cache: its owner decides where the path leads. */
 static bool check_on_the_way(const char *path, const struct stat *st, dl_error *err) {
     bool ours = st->st_uid == 0 || st->st_uid == geteuid();
     bool closed = S_ISLNK(st->st_mode) || !(st->st_mode & 022) || (st->st_mode & S_ISVTX);
@@ -57,7 +57,7 @@ static bool check_cache(const char *path, dl_error *err) {
                    path);
 }
 
-/* Follows a link on the way: what it names comes before the rest. */
+/* Follows a link in the path: its target comes before the rest. */
 static bool follow(way *w, size_t parent, dl_error *err) {
     char target[PATH_MAX], rest[PATH_MAX];
     ssize_t n = readlink(w->done, target, sizeof target - 1);
@@ -71,8 +71,8 @@ static bool follow(way *w, size_t parent, dl_error *err) {
     return true;
 }
 
-/* One name further: makes the directory where it is missing, checks what is there. The last is the
- * cache. */
+/* Takes the next name of the path: makes a missing directory, and checks an existing one. The
+ * last name is the cache. */
 static bool walk(way *w, dl_error *err) {
     char *name = w->rest + strspn(w->rest, "/");
     size_t n = strcspn(name, "/"), at = strlen(w->done);
@@ -95,8 +95,8 @@ static bool walk(way *w, dl_error *err) {
     return check_on_the_way(w->done, &st, err) && (!S_ISLNK(st.st_mode) || follow(w, at, err));
 }
 
-/* The directory by its real path, made if missing. No name on the way may be changed by others:
- * that is what makes looking first and opening afterwards safe. */
+/* The directory by its real path, made if missing. Others may change no name in the path: only
+ * then is it safe to check first and open later. */
 static const char *trust_dir(dl_arena *arena, const char *dir, dl_error *err) {
     way *w = DL_NEW(arena, way);
     char here[PATH_MAX] = "";

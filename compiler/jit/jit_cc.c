@@ -18,10 +18,10 @@
 #include "ir/base/str.h"
 #include "ir/base/temporary.h"
 
-enum { PATIENCE = 60 }; /* seconds before the user is told what takes so long */
+enum { PATIENCE = 60 }; /* seconds before the user is told which command takes so long */
 
-/* -ffp-contract=fast: a * b + c is one rounding wherever the target has FMA, which the tile is
- * built on. */
+/* -ffp-contract=fast: a * b + c is rounded once wherever the target has FMA, which the register
+ * tiles rely on. */
 static const char *const c_flags[] = {"-std=gnu17",
                                       "-Og",
                                       "-fPIC",
@@ -40,17 +40,17 @@ const dl_jit_language dl_jit_c = {.name = "C",
                                   .include_path = "C_INCLUDE_PATH",
                                   .flags = c_flags};
 
-/* How sources are compiled: one way for all of a call. */
+/* The options for compiling sources, the same for all sources of a call. */
 typedef struct {
     const dl_jit_language *in;
     const dl_target *target;
     dl_jit_cc cc;
 } way;
 
-/* One source on its way through the compiler. */
+/* One source while it is being compiled. */
 typedef struct {
     dl_plan_object *object;
-    const char *base, *file; /* BASE.so and BASE.log in the work folder; the source's */
+    const char *base, *file; /* BASE.so and BASE.log in the work folder; the source file */
 } job;
 
 typedef DL_ARRAY(const char *) words;
@@ -67,7 +67,7 @@ static char *const *command_line(dl_arena *arena, const way *w, const job *j) {
     return (char *const *)(uintptr_t)argv.at;
 }
 
-/* What the compiler printed, its lines in one. */
+/* The compiler's output, joined into one line. */
 static const char *printed(dl_arena *arena, const char *base) {
     dl_error ignored = {0};
     char *log = dl_read_file(arena, dl_format(arena, "%s.log", base), 1 << 20, NULL, &ignored);
@@ -89,7 +89,7 @@ static bool loads(const dl_plan_object *o, dl_error *why) {
     return true;
 }
 
-/* The object that a compiler left, if it did what it says. */
+/* Takes the object that a compiler wrote, if it succeeded. */
 static bool take_object(dl_arena *arena, const way *w, const job *j, int status, dl_error *err) {
     const char *cc = w->cc.path, *file = dl_format(arena, "%s.so", j->base);
     dl_error why = {0};
@@ -123,7 +123,7 @@ static bool write_source(const dl_jit_language *in, const job *j, dl_error *err)
     return ok;
 }
 
-/* Runs the compiler over all jobs; *stopped is the signal that ended that. */
+/* Runs the compiler for all jobs; *stopped is the signal that interrupted them. */
 static bool run_jobs(dl_arena *arena, const way *w, int n, job *jobs, const char *work,
                      const dl_console *out, int *stopped, dl_error *err) {
     dl_command *commands = DL_NEWS(arena, dl_command, n);

@@ -1,5 +1,5 @@
-/* C and C++ sources -> shared objects, by the system's compiler; no shell, several processes at
- * once, cached on disk. */
+/* C and C++ sources -> shared objects, by the system's compiler: without a shell, several
+ * processes in parallel, cached on disk. */
 #ifndef DL_JIT_CC_H
 #define DL_JIT_CC_H
 #include "compiler/target/target.h"
@@ -7,32 +7,32 @@
 #include "ir/base/str.h"
 #include "ir/plan/plan.h"
 
-/* What sources are written in: how a compiler of it is found, and what it is told. */
+/* A source language: how its compiler is found, and which flags it gets. */
 typedef struct {
     const char *name;          /* "C" */
-    const char *variable;      /* of the environment, that names one and its flags: "CC" */
-    const char *names[3];      /* on PATH, in this order; the first where the variable is not set */
-    const char *package;       /* that brings one */
-    const char *suffix;        /* of a file: "c" */
-    const char *include_path;  /* the variable of the environment that compilers of it alone read */
+    const char *variable;      /* environment variable with the compiler and its flags: "CC" */
+    const char *names[3];      /* names on PATH if the variable is not set: the first one found */
+    const char *package;       /* the package that provides one */
+    const char *suffix;        /* suffix of its files: "c" */
+    const char *include_path;  /* environment variable that only compilers of this language read */
     const char *const *flags;  /* for every target, NULL-terminated */
-    void (*end)(dl_buf *text); /* puts what stands behind a source, or NULL */
+    void (*end)(dl_buf *text); /* appends text to the end of a source, or NULL */
 } dl_jit_language;
 extern const dl_jit_language dl_jit_c;
 
-/* The compiler, and everything that an object depends on beside its source. */
+/* A compiler, and everything that an object depends on in addition to its source. */
 typedef struct {
     const char *path;
     const char **first,
-        **last;   /* what the variable has after it: what a launcher is to run (of "ccache gcc
-                     -O3" gcc) comes first, flags after ours. NULL-terminated */
-    uint64_t key; /* of its path, what that leads to, size and time; its words, flags, target,
-                     version, the variables of the environment that compilers read */
+        **last;   /* words of the variable after the compiler: the program that a launcher runs (of
+                     "ccache gcc -O3" gcc) comes first, flags come after ours. NULL-terminated */
+    uint64_t key; /* of its path, its real path, size and time; its words, flags, target, version,
+                     and the environment variables that compilers read */
 } dl_jit_cc;
-/* The compiler that in->variable names: nothing else takes its place. The value is a path, or words
- * as a shell splits them (blanks, quotes, backslashes), the first a path or a name on PATH. Where
- * it is not set: the first of in->names. Errors: DL_RESOURCE when there is none, or what is named
- * is not there. Runs nothing: tens of microseconds. */
+/* Finds the compiler that in->variable names; no other one takes its place. The value is a path,
+ * or words as a shell splits them (blanks, quotes, backslashes), of which the first is a path or
+ * a name on PATH. If it is not set, the first of in->names is used. Errors: DL_RESOURCE when
+ * there is none, or the named one does not exist. Runs nothing: it takes microseconds. */
 bool dl_jit_find(dl_arena *arena, const dl_jit_language *in, const dl_target *t, dl_jit_cc *cc,
                  dl_error *err);
 

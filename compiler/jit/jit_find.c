@@ -1,5 +1,5 @@
-/* Which compiler there is for sources, by the environment, and what objects depend on in addition
- * to their source. */
+/* Finds the compiler for sources by the environment, and computes what objects depend on in
+ * addition to their source. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@ static bool is_program(const char *path) {
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* The path of a program, by itself or by a name on PATH; NULL: there is none. */
+/* The path of a program that is given by path or by a name on PATH. NULL: there is none. */
 static const char *find_program(dl_arena *arena, const char *name) {
     if (strchr(name, '/')) return is_program(name) ? name : NULL;
     const char *path = getenv("PATH");
@@ -28,9 +28,8 @@ static const char *find_program(dl_arena *arena, const char *name) {
     return NULL;
 }
 
-/* The next word from *at on, without its quotes; *at then is after it. NULL: none is left, or a
- * quote is open
- * (*open). */
+/* The next word from *at on, without its quotes; *at then points after it. NULL: none is left,
+ * or a quote is open (*open). */
 static const char *next_word(dl_arena *arena, const char **at, bool *open) {
     static const char blanks[] = " \t\n";
     const char *p = *at + strspn(*at, blanks);
@@ -52,7 +51,7 @@ static bool split(dl_arena *arena, const dl_jit_language *in, const char *value,
                   dl_error *err) {
     bool open = false;
     const char *at = value, *word;
-    if (find_program(arena, value)) { /* whose path has blanks */
+    if (find_program(arena, value)) { /* a path that contains blanks */
         dl_push(arena, w, value);
         return true;
     }
@@ -61,8 +60,8 @@ static bool split(dl_arena *arena, const dl_jit_language *in, const char *value,
                             in->variable, value);
 }
 
-/* Up to the last word that is a program, the words are what a launcher runs (ccache gcc; nice -n 5
- * gcc): they stand in front of our flags. The rest overrides ours. */
+/* Up to the last word that is a program, the words are a launcher's command (ccache gcc; nice -n
+ * 5 gcc): they come before our flags. The rest comes after, and overrides them. */
 static void divide(dl_arena *arena, const words *w, dl_jit_cc *cc) {
     int last = 0, n = 0;
     for (int i = 1; i < w->n; i++)
@@ -73,8 +72,8 @@ static void divide(dl_arena *arena, const words *w, dl_jit_cc *cc) {
     for (int i = last + 1; i < w->n; i++) cc->last[n++] = w->at[i];
 }
 
-/* What the user names is used, or is an error: kernels of another compiler have other speed and
- * other bits. */
+/* Uses the compiler that the user names, or reports an error: another compiler would make
+ * kernels of other speed and other bits. */
 static bool find_compiler(dl_arena *arena, const dl_jit_language *in, dl_jit_cc *cc,
                           dl_error *err) {
     const char *own = getenv(in->variable);
@@ -100,7 +99,7 @@ static bool find_compiler(dl_arena *arena, const dl_jit_language *in, dl_jit_cc 
         in->name, in->variable, in->names[0], in->names[1], in->names[2], in->package);
 }
 
-/* Variables that compilers, and their launchers, read in addition to arguments. */
+/* Variables that compilers and their launchers read in addition to arguments. */
 static const char *const read_by_compilers[] = {
     "CPATH",           "LIBRARY_PATH",    "COMPILER_PATH",
     "GCC_EXEC_PREFIX", "LD_LIBRARY_PATH", "CCC_OVERRIDE_OPTIONS",

@@ -31,7 +31,7 @@ static void restore(const struct sigaction *before) {
     if (before->sa_handler == SIG_IGN) sigaction(SIGCHLD, before, NULL);
 }
 
-/* Our environment with TMPDIR set, so that what a killed compiler leaves is found. */
+/* This process's environment with TMPDIR set, so that a killed compiler's files are found. */
 static char **make_environment(const char *tmp) {
     int n = 0, at = 0;
     while (environ[n]) n++;
@@ -47,14 +47,14 @@ static char **make_environment(const char *tmp) {
     return env;
 }
 
-/* What a child reports to its parent, whose memory it has until it executes. */
+/* A child's report to its parent; they share memory until the child calls exec. */
 typedef struct {
     int why; /* errno */
     bool unbound;
 } failure;
 
-/* Between vfork and exec: system calls, and nothing else. All signals are blocked; the parent's
- * handlers must not run here, so signals are let in after their removal. */
+/* Runs between vfork and exec: makes system calls and nothing else. All signals are blocked. The
+ * parent's handlers must not run here, so they are removed before signals are unblocked. */
 static _Noreturn void execute(const dl_command *c, char **env, const dl_lifeline *life,
                               volatile failure *failed) {
     sigset_t none;
@@ -81,8 +81,8 @@ static _Noreturn void execute(const dl_command *c, char **env, const dl_lifeline
     _exit(127);
 }
 
-/* vfork: a fork would copy the page tables of a process that may hold gigabytes, pinned ones among
- * them. */
+/* Uses vfork: fork would copy the page tables of a process that may hold gigabytes, some of them
+ * pinned. */
 static __attribute__((noinline)) pid_t spawn(const dl_command *c, char **env,
                                              const dl_lifeline *life, volatile failure *failed) {
     sigset_t all, before_it;
@@ -112,7 +112,8 @@ static bool start(dl_command *c, char **env, dl_error *err) {
                    strerror(failed.why));
 }
 
-/* Collects those that have ended; how many still run. `wait`: all of them, to the end. */
+/* Collects children that have ended; returns how many still run. `wait`: waits until all have
+ * ended. */
 static int collect(int n, dl_command *c, bool wait) {
     int running = 0;
     for (int i = 0; i < n; i++) {

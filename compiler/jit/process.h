@@ -1,5 +1,5 @@
-/* Other programs, run side by side: each in a process group of its own, and none outlives us,
- * killed by SIGKILL or not. */
+/* Runs other programs in parallel, each in a process group of its own. None outlives this
+ * process, even if it is killed by SIGKILL. */
 #ifndef DL_PROCESS_H
 #define DL_PROCESS_H
 #include <sys/types.h>
@@ -10,7 +10,7 @@
 
 typedef struct {
     char *const *argv; /* argv[0] is the program's path; NULL-terminated */
-    const char *log;   /* a file that takes what it prints; its input is empty */
+    const char *log;   /* a file for its output; its input is empty */
     pid_t pid;
     int fd;           /* of the process; -1: none */
     dl_lifeline life; /* these three are dl_run_all's own */

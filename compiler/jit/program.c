@@ -28,7 +28,7 @@ static int add_var(dl_plan *p, const dl_var *v) {
 
 /* ---- collectives ---- */
 
-/* What the collective does with operand k, whose elements lie where they do. */
+/* Describes the collective's work on operand k, which stays where it is in memory. */
 static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
     const dl_type *t = &n->in[k]->type, *result = &n->out[k].type;
     const dl_attr *of = dl_node_attr(n, DL_ATTR_of);
@@ -46,7 +46,7 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
     dl_buf_free(&where);
     dl_push(p->arena, &c.members,
             ((dl_plan_member){dl_strdup(p->arena, of ? of->texts[k] : ""), 0}));
-    if (n->op == DL_OP_all_reduce) { /* all that lies there, what fills up panels too */
+    if (n->op == DL_OP_all_reduce) { /* the whole allocation, with the padding of panels */
         c.size = c.own = dl_type_bytes(t) / dl_dtype_bytes(t->dtype);
         return c;
     }
@@ -66,14 +66,15 @@ static dl_plan_collective describe(dl_plan *p, const dl_node *n, int k) {
     return c;
 }
 
-/* Do the bytes of b lie behind those of a, apart from what aligns it, in both places? */
+/* Do the bytes of b directly follow those of a, apart from alignment, in both places? */
 static bool lies_behind(const dl_plan_collective *a, const dl_plan_collective *b) {
     int64_t end = a->from + a->size * dl_dtype_bytes(a->dtype), gap = b->from - end;
     return a->op == DL_OP_all_reduce && a->from == a->to && b->from == b->to && gap >= 0 &&
            gap < DL_PLAN_ALIGN;
 }
 
-/* Begins the collectives of node n, the operands of a bucket in one where they lie side by side. */
+/* Starts the collectives of node n. Operands of a bucket that are contiguous in memory become
+ * one. */
 static void add_collectives(dl_plan *p, const dl_node *n, int *first, dl_plan_program *prog) {
     *first = prog->collectives.n;
     for (int k = 0; k < n->nout; k++) {
@@ -112,7 +113,7 @@ void dl_add_program(dl_plan *p, const dl_graph *g, int first_kernel) {
     const int *waits = dl_graph_waits(g, scratch);
     int *first = DL_NEWS(scratch, int, g->nodes.n + 1),
         *end = DL_NEWS(scratch, int, g->nodes.n + 1);
-    DL_ARRAY(int) begun = {0}; /* nodes whose collectives are under way */
+    DL_ARRAY(int) begun = {0}; /* nodes whose collectives are in flight */
     for (int i = 0; i <= g->nodes.n; i++) {
         int left = 0;
         for (int k = 0; k < begun.n; k++) {

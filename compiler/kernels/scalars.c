@@ -1,5 +1,6 @@
-/* The functions of ops.def on one value at a time, for every target: in front of its prelude, which
- * says for which types, and what INLINE is and the library's functions `m` are called. */
+/* The functions of ops.def on one value at a time, for every target. This text stands in front
+ * of the target's prelude, which instantiates it for its types, and defines INLINE and the names
+ * `m` of library functions. */
 #define COMPARISONS(T, p)                                                                          \
     INLINE T p##select(int c, T a, T b) { return c ? a : b; }                                      \
     INLINE int p##eq(T a, T b) { return a == b; }                                                  \

@@ -30,11 +30,12 @@ typedef struct {
     int phases, calls;
     dl_call call; /* before the phases, where calls is 1 */
     int64_t units[DL_MAX_PHASES];
-    int threads[DL_MAX_PHASES], shared[DL_MAX_PHASES]; /* on a device: of a unit; bytes */
+    int threads[DL_MAX_PHASES],
+        shared[DL_MAX_PHASES]; /* on a device: threads per CTA; bytes of shared memory */
     int strands; /* horizontally fused parts of the only phase, each a text of its own until fold()
                     makes functions of them; 0: the phase is one text */
     int64_t strand_units[DL_MOST_STRANDS];
-    int nmaps; /* of the first phase, before its pointers */
+    int nmaps; /* number of tensor maps; the first phase takes them before its pointers */
     dl_tensor_map maps[DL_MAP_MOST];
     int64_t workspace, scratch; /* bytes */
     const char *variant;        /* its name, interned, where there are several; NULL: there is
@@ -67,11 +68,11 @@ typedef struct dl_backend {
     /* Appends the names of its targets to `names`, separated by ", ". */
     void (*list)(dl_buf *names);
     /* NULL: each kernel has one variant. Or: the number of a kernel's variants, 1 to
-     * DL_MOST_VARIANTS, and their names (interned), which tell the differences. The cost model
-     * prefers number 0. */
+     * DL_MOST_VARIANTS, and their names (interned), which describe the differences. The cost
+     * model prefers number 0. */
     int (*variants)(const dl_kernel *k, const dl_target *t, const char **names);
-    /* NULL, or: consolidates variants. It gives a plan's kernels variants that share functions,
-     * where these take hardly longer than the first. */
+    /* NULL, or: consolidates variants. It replaces variants of a plan's kernels by ones that
+     * share functions, where these take hardly longer. */
     void (*settle)(dl_arena *arena, int n, dl_coded *kernels, const dl_target *t);
     /* NULL: the backend has no library calls. Or: in how many forms, at most DL_MOST_CALLS,
      * libraries of the device can make the kernel's contraction. Fills the calls and their form,

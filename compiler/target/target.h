@@ -11,7 +11,8 @@ typedef struct {
                               them */
     unsigned written_out;  /* types of contractions and templates without kernels (pass products) */
     bool has_tf32;
-    int balance; /* flops in the time of one byte of memory traffic, about; 0: DL_CORE_BALANCE */
+    int balance; /* arithmetic intensity at which compute and memory take the same time, in flops a
+                    byte; 0: DL_CORE_BALANCE */
     /* CPUs */
     bool tiles;           /* it multiplies bf16 by AMX tiles */
     int lanes;            /* f32 a vector */
@@ -19,7 +20,7 @@ typedef struct {
     int rows;             /* rows of the register tile, as registers allow */
     int row_block;        /* rows, in whole tiles, of a contraction's accumulator that stay in
                              cache */
-    int grad_rows;        /* contiguous rows of a weight gradient's tile: a power of 2 */
+    int grad_rows;        /* contiguous rows of a weight gradient's register tile: a power of 2 */
     const char *flags[8]; /* for the compiler, NULL-terminated */
     bool emulated;        /* tests run its kernels on a CPU that is not of this kind, or without a
                              GPU */
