@@ -1,51 +1,52 @@
-/* The CPU's backend: C of this house's vectors, compiled by the system's compiler. */
+/* The CPU's backend: C with GCC vector types, compiled by the system's compiler. */
 #ifndef DL_CPU_H
 #define DL_CPU_H
 #include "compiler/target/backend.h"
 
-/* Blocking of the generated code. Emitted into every source as the constants of the same names. */
+/* Blocking factors of the generated code, emitted into every source as constants of the same
+ * names. */
 enum {
-    DL_CHAIN = 256,    /* terms that a register tile adds in one chain before it goes to the sums */
-    DL_PACK_ROWS = 32, /* rows gathered at a time where a tap has few channels */
+    DL_CHAIN = 256, /* K elements that a register tile sums in one chain before it adds them to the
+                       accumulator */
+    DL_PACK_ROWS = 32, /* im2col rows at a time, where a tap has few channels */
     DL_M_BLOCK = 128,  /* positions of a weight gradient whose packed operands stay in L1 */
-    DL_RUN_BELOW =
-        8, /* fewer channels than this: a weight gradient takes the taps along W together */
-    DL_GRAD_ACC = 256 << 10, /* bytes of accumulators that a unit of a weight gradient may hold */
-    DL_NARROW = 8,           /* channels made, at most, that are summed along lanes */
-    DL_BAND = 32,            /* rows of two tiles of AMX (kernels/bands.c) */
-    DL_PACK_BELOW = 16,      /* fewer channels than this are gathered tap by tap into rows */
+    DL_RUN_BELOW = 8,  /* fewer channels than this: a weight gradient merges the taps along W */
+    DL_GRAD_ACC = 256 << 10, /* bytes of accumulators of one work item of a weight gradient */
+    DL_NARROW = 8,           /* small N: at most this many output channels are summed along lanes */
+    DL_BAND = 32,            /* an AMX strip: the rows of two tiles (kernels/bands.c) */
+    DL_PACK_BELOW = 16,      /* fewer channels than this are gathered tap by tap into im2col rows */
 };
 
-/* The loops of kernels/ around which a kernel is written: compiled once a source. */
+/* The hand-written loops of kernels/ that a kernel uses; each source compiles them once. */
 typedef enum {
     DL_LOOPS_NONE,
-    DL_LOOPS_IMAGE,  /* contractions by windows: of an image, */
-    DL_LOOPS_WEIGHT, /* of a weight, */
-    DL_LOOPS_GROUP,  /* of either, with groups */
+    DL_LOOPS_IMAGE,  /* windowed contractions: an image, */
+    DL_LOOPS_WEIGHT, /* a weight, */
+    DL_LOOPS_GROUP,  /* either, with groups */
     DL_LOOPS_PRODUCT,
     DL_LOOPS_ATTENTION,
     DL_NLOOPS
 } dl_loops;
 
-/* What a kernel must find in its source (dl_emitted.needs). */
+/* Parts of the prelude that a kernel needs in its source (dl_emitted.needs). */
 enum {
     DL_NEED_LOOPS,     /* 1 << its dl_loops */
     DL_NEED_CONTRACTS, /* 1: the contraction preludes */
     DL_NEED_DRAWS,     /* 1: random numbers */
     DL_NEED_HALVES,    /* types of 16 bits: f16 1, bf16 2 */
-    DL_NEED_ENDS, /* of attention's tiles: one and two vectors set, one and two summed, a bit each;
-                     then floats, pairs */
-    DL_NEED_GRAD_ROWS, /* heights of weight-gradient tiles that it calls, a bit each */
-    DL_NEED_PAIR_ROWS, /* the same of pairs */
+    DL_NEED_ENDS, /* attention's remainder tiles: SET of one and two vectors, ADD of one and two, a
+                     bit each; then for floats, for pairs */
+    DL_NEED_GRAD_ROWS, /* heights of the weight-gradient tiles that it calls, a bit each */
+    DL_NEED_PAIR_ROWS, /* the same for pairs */
     DL_CPU_NEEDS
 };
 _Static_assert((int)DL_CPU_NEEDS <= (int)DL_NEEDS, "dl_emitted has room");
 
-/* The CPU of that name, whether or not this machine is one: to emit its text. NULL: there is none.
- */
+/* The CPU of that name, even if this machine is another one, to emit its text. NULL: there is
+ * none. */
 const dl_target *dl_cpu_target(const char *name);
 
-/* dl_backend's functions. emit_cpu.c, share.c, cost.c */
+/* Functions of dl_backend, in emit_cpu.c, share.c, cost.c */
 bool dl_cpu_emit(dl_buf *out, const dl_kernel *k, const dl_target *t, dl_way way, dl_emitted *code,
                  dl_error *err);
 void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs);

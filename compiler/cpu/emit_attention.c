@@ -1,12 +1,12 @@
-/* Calls of attention and its gradients: the shape as a struct, and which function is which phase.
- * The loops are compiler/cpu/kernels/attention.c. */
+/* Calls of attention and its gradients: writes the shape as a struct, and the function of each
+ * phase. The loops are in compiler/cpu/kernels/attention.c. */
 #include <stdio.h>
 
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/operands.h"
 #include "ir/attention.h"
 
-/* Blocks, in tokens: QUERIES and KEYS of attention.c. */
+/* Block sizes in tokens: QUERIES and KEYS of attention.c. */
 enum { QUERIES = 64 };
 static int64_t keys_of(const dl_target *t) { return 6 * t->lanes; }
 
@@ -15,13 +15,13 @@ static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block)
 typedef struct {
     dl_attention a;
     int64_t heads, queries, keys, width,
-        chunks;   /* heads of all samples; tokens of a head in whole blocks */
-    bool by_head; /* a head is a unit */
-    bool pairs;   /* products are of pairs of bf16 (kernels/pairs.c) */
+        chunks;   /* heads of all samples; tokens of a head, rounded up to blocks */
+    bool by_head; /* a work item is a whole head */
+    bool pairs;   /* bf16 pairs are multiplied (kernels/pairs.c) */
 } shape;
 
-/* Blocks are units where there are few heads, and keys are split, so that there is work to share;
- * by sizes alone, never by the number of threads. */
+/* Where heads are few, work items are blocks of queries, and keys are split, so that all threads
+ * have work. The choice depends on sizes alone, never on the number of threads. */
 static shape find_shape(const dl_emitter *e, const dl_node *n) {
     enum { UNITS = 32 };
     shape s = {.a = dl_attention_of(n)};
@@ -63,7 +63,7 @@ static void put_phase(dl_emitter *e, dl_emitted *code, int64_t units, const char
     code->units[code->phases++] = units;
 }
 
-/* Bytes that are packed of a head, and what a unit needs beside them. */
+/* Bytes of a head's packed operands, and of a work item's own scratch. */
 static int64_t packed_bytes(const shape *s, bool back) {
     int64_t width = s->width;
     return 4 * (back ? 3 * s->keys * width + s->queries * ((2 + s->chunks) * width + 2)
@@ -106,8 +106,8 @@ static void emit_by_block(dl_emitter *e, dl_emitted *code, const shape *s, bool 
     code->scratch = block_bytes(s, keys_of(e->t), back);
 }
 
-/* A block's keys go by three vectors, and so do a token's features: what remains of either. Bands
- * have none. */
+/* A tile is three vectors of a block's keys or of a token's features: finds the remainders of
+ * both. AMX strips have none. */
 static unsigned find_ends(const dl_emitter *e, const shape *s) {
     if (s->pairs && e->t->tiles) return 0;
     int64_t keys = dl_ceil_div(s->a.keys % keys_of(e->t), e->t->lanes) % 3,

@@ -1,13 +1,13 @@
-/* Kernels around a contraction by windows: constant tables for the loops of
- * compiler/cpu/kernels/contract.c, weight.c and fold.c, and the rest of the kernel as the function
- * that finishes one output position. */
+/* Kernels around a windowed contraction: constant tables for the loops of
+ * compiler/cpu/kernels/contract.c, weight.c and fold.c, and the rest of the kernel as an
+ * epilogue function of one output position. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 #include "compiler/cpu/partials.h"
 
-enum { MOST_COLUMNS = 8 }; /* of a unit */
+enum { MOST_COLUMNS = 8 }; /* of a work item */
 
-/* Few channels are gathered tap by tap into rows, where all positions have the same taps. */
+/* Are few channels gathered into im2col rows? All positions must have the same taps. */
 static bool is_gathered(const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X,
          spread = s->stride[0] * s->stride[1] * s->stride[2] > 1;
@@ -15,7 +15,7 @@ static bool is_gathered(const dl_shape *s) {
            s->taps > 1 && !(back && spread);
 }
 
-/* Are there sums beside the contraction, which all keep its channels? */
+/* Are there epilogue reductions, all of which keep the contraction's channels? */
 static bool keep_channels(const dl_emitter *e) {
     bool any = false;
     for (int i = 0; i < e->now->run.n; i++) {
@@ -26,7 +26,7 @@ static bool keep_channels(const dl_emitter *e) {
     return any;
 }
 
-/* Units of the same rows sum different channels: one set of partial results is enough for them. */
+/* Work items of the same rows reduce different channels: they share one set of partial results. */
 static void put_shared_sums(dl_emitter *e, const dl_shape *s, dl_tables t, dl_emitted *code) {
     bool by_rows = dl_units_by_rows(e->t, s);
     int64_t blocks = t.units / t.groups, by = by_rows ? t.groups : blocks,
@@ -39,13 +39,13 @@ static void put_shared_sums(dl_emitter *e, const dl_shape *s, dl_tables t, dl_em
     dl_emit_sums(e, &(dl_sharing){blocks, "block", "from", "to"}, code);
 }
 
-/* Positions of a unit. */
+/* Positions of a work item. */
 static int64_t gathered_rows(const dl_emitter *e, const dl_shape *s) {
     return s->pairs ? e->t->row_block : DL_PACK_ROWS;
 }
 
-/* Of struct gather_scratch: rows, sums, gathered terms, and a column's weights where they are made
- * for it. */
+/* The size of struct gather_scratch: rows, sums, im2col rows, and an N panel's weights where
+ * they are converted. */
 static int64_t gathered_scratch(const dl_emitter *e, const dl_shape *s) {
     const dl_target *t = e->t;
     int64_t terms = s->taps * s->summed,
@@ -55,7 +55,7 @@ static int64_t gathered_scratch(const dl_emitter *e, const dl_shape *s) {
            (DL_PACK_ROWS * t->panel + gathered_rows(e, s) * row + t->lanes + made) * 4;
 }
 
-/* Phase `phase`: blocks of rows by `unit`, with weights that the C expression `w` points at. */
+/* Writes phase `phase`: blocks of rows by `unit`, with the weights at the C expression `w`. */
 static void put_rows_unit(dl_emitter *e, const dl_shape *s, dl_tables t, int phase, const char *w,
                           const char *unit, dl_emitted *code) {
     const char *name = e->k->name;
@@ -86,15 +86,14 @@ static const char *weight_argument(dl_emitter *e, const dl_shape *s) {
     return dl_emit_array(e, s->c->parts[s->weight][0]);
 }
 
-/* Bytes in which a unit makes floats of weights that are none: those of `columns` at a time, a
- * chain of them. */
+/* Bytes for weights converted to float: `columns` N panels at a time, one chain of K elements. */
 static int64_t widened_bytes(const dl_emitter *e, const dl_shape *s, int64_t columns) {
     int64_t terms = s->taps * dl_shape_words(s), chain = terms < DL_CHAIN ? terms : DL_CHAIN;
     bool made = !s->gathered && dl_shape_part(e->k, s->c, s->weight, 0)->dtype != DL_F32;
     return made ? columns * chain * e->t->panel * 4 : 0;
 }
 
-/* Into few channels: phase 0 turns the weight, so that what is summed over lies along lanes. */
+/* Small N: phase 0 transposes the weight, so that K lies along lanes. */
 static bool is_narrow(const dl_emitter *e, const dl_shape *s) {
     return s->c->windows.groups == 1 && e->k->space[1].size <= DL_NARROW &&
            s->c->nparts[s->image] == 1 && s->summed >= e->t->lanes && s->summed <= DL_CHAIN &&
@@ -102,7 +101,7 @@ static bool is_narrow(const dl_emitter *e, const dl_shape *s) {
 }
 
 static void put_narrow(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
-    enum { STRETCH_BYTES = 16 }; /* of struct stretch, beside a pointer for each row */
+    enum { STRETCH_BYTES = 16 }; /* of struct stretch, in addition to a pointer for each row */
     const char *name = e->k->name;
     int64_t whole = dl_ceil_div(s->summed, e->t->lanes) * e->t->lanes, made = e->k->space[1].size;
     dl_emit_image(e, s, MOST_COLUMNS);
@@ -135,14 +134,14 @@ static void put_conv(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     code->scratch += widened_bytes(e, s, t.columns);
 }
 
-/* The weight is turned, so that the channels that are made lie along lanes: in a phase of its own
- * where many blocks of rows share it, else chain by chain where it is used, which needs no room for
- * all of it. */
+/* The weight is transposed, so that the result's channels lie along lanes. Where many blocks of
+ * rows share it, a phase of its own does so; otherwise each block transposes one chain at a
+ * time, which needs less memory. */
 static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     enum { MANY = 8 };
     const char *name = e->k->name;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);
-    int64_t positions = s->batch; /* of one parity */
+    int64_t positions = s->batch; /* of one stride phase */
     for (int a = 0; a < 3; a++) positions *= dl_shape_parity(s, a, 0).count;
     bool ahead = dl_ceil_div(positions, e->t->row_block) >= MANY || s->gathered;
     dl_tables t = dl_emit_image(e, s, ahead ? MOST_COLUMNS : 1);
@@ -162,8 +161,9 @@ static void put_by_parity(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     put_rows_unit(e, s, t, 1, "(struct array){workspace, F32}", "rows_unit", code);
 }
 
-/* A transposed convolution into few channels: parities become columns. All have the same taps: a
- * zero in the place of one would make a NaN of an infinity that this parity never sees. */
+/* Is it a transposed convolution into few channels? Then stride phases become GEMM columns. All
+ * phases must have the same taps: a zero weight in place of a missing tap would turn an infinity
+ * that this phase never reads into a NaN. */
 static bool is_folded(const dl_emitter *e, const dl_shape *s) {
     int64_t parities = s->stride[0] * s->stride[1] * s->stride[2];
     bool even = s->c->windows.groups == 1;
@@ -177,8 +177,8 @@ static void put_folded(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
             parities = s->stride[0] * s->stride[1] * s->stride[2];
     int64_t columns = dl_ceil_div(parities * channels, e->t->panel), low[3], count[3], reach[3],
             taps = 1;
-    for (int a = 0; a < 3;
-         a++) { /* rows low + j, such that every parity reads the inputs at row, row - 1, ... */
+    for (int a = 0; a < 3; a++) { /* rows low + j, such that every stride phase reads the inputs at
+                                     row, row - 1, ... */
         int64_t lo = INT64_MAX, hi = INT64_MIN;
         for (int64_t q = 0; q < s->stride[a]; q++) {
             dl_parity p = dl_shape_parity(s, a, q);
@@ -246,11 +246,12 @@ static void put_grad_input(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     (is_folded(e, s) ? put_folded : put_by_parity)(e, s, code);
 }
 
-/* Are terms words of two bf16, where the target multiplies such? Neighbouring channels of a part,
- * or terms of a row that is gathered; not where all of a position are less than a tile's row, which
- * would be mostly fill at each tap. Weights that are turned are words where they lie: of all parts'
- * channels, and in gathered rows of each tap's. Groups are whole words, and tiles of AMX know none.
- * Into few channels a panel of tiles, though mostly fill, is faster than sums along lanes. */
+/* Are K elements taken as bf16 pairs (kernels/pairs.c)? A pair is two neighbouring channels of a
+ * part, or two elements of an im2col row. Not where a position has less than an AMX tile's row,
+ * which would be mostly padding at each tap. Transposed weights form pairs over the channels of
+ * all parts, and in im2col rows those of each tap. Groups must be whole pairs, and AMX tiles do
+ * not support groups. Into few channels an AMX panel, though mostly padding, is faster than sums
+ * along lanes. */
 static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     bool back = dl_op_tensor(s->c->op, DL_RESULT_PLACE) == DL_TENSOR_X;
     bool even = true;
@@ -263,8 +264,8 @@ static bool is_paired(const dl_emitter *e, const dl_shape *s) {
     return dl_cpu_pairs(e->k, e->t) && (back ? even : e->t->tiles || !is_narrow(e, s));
 }
 
-/* Vectors of lanes hold several groups: phase 0 packs, zeros between them, and phase 1 multiplies.
- */
+/* Vectors of lanes that hold several groups: phase 0 packs the weight with zeros between groups,
+ * phase 1 multiplies. */
 static void put_mixed(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     const char *name = e->k->name;
     int64_t columns = dl_ceil_div(e->k->space[1].size, e->t->panel);

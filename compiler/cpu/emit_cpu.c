@@ -1,4 +1,4 @@
-/* Kernel IR -> C for the CPU: the sources' head, and which emitter serves a kernel. */
+/* Kernel IR -> C for the CPU: the head of a source, and the choice of a kernel's emitter. */
 #include "compiler/cpu/emit_cpu.h"
 
 #include "compiler/cpu/emit_windows.h"
@@ -53,7 +53,7 @@ void dl_cpu_open(dl_buf *out, const dl_target *t, const dl_emitted *needs) {
     if (groups) dl_puts(out, dl_kernels_group);
 }
 
-/* The types of 16 bits that a kernel has, as DL_NEED_HALVES says. */
+/* A kernel's 16-bit types, as bits of DL_NEED_HALVES. */
 static unsigned find_halves(const dl_kernel *k) {
     unsigned types = 0;
     for (int i = 0; i < k->params.n; i++) types |= 1u << k->params.at[i].type.dtype;
@@ -62,7 +62,7 @@ static unsigned find_halves(const dl_kernel *k) {
     return (types >> DL_F16 & 1) | (types >> DL_BF16 & 1) << 1;
 }
 
-/* Does a sweep make the contraction, which is instruction 0? */
+/* Does a sweep compute the contraction, which is instruction 0? */
 static bool contracts(const dl_sweep *s) { return s->run.n && s->run.at[0] == 0; }
 
 static int64_t longest_axis(int rank, const dl_axis *axis) {
@@ -72,7 +72,7 @@ static int64_t longest_axis(int rank, const dl_axis *axis) {
     return most;
 }
 
-/* What the loops around a contraction can address and compute. */
+/* Refuses contractions that the hand-written loops cannot address or compute. */
 static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error *err) {
     const dl_kernel *k = e->k;
     for (int o = -1; o < 2; o++)
@@ -94,25 +94,26 @@ static bool check_contraction(const dl_emitter *e, const dl_kinstr *c, dl_error 
         bool reduces = e->steps[e->now->run.at[i]].kind == DL_K_REDUCE,
              keeps = reduces && e->steps[e->now->run.at[i]].axes;
         if (keeps && (!dl_op_slides(c->op) || of_weights))
-            return dl_emit_refuse(k, in, err, "beside '%s' only sums over all are made [DL-E0803]",
+            return dl_emit_refuse(k, in, err,
+                                  "next to '%s' only sums without axes are supported [DL-E0803]",
                                   dl_ops[c->op].name);
         if (reduces && !dl_emit_is_float(in->type))
-            return dl_emit_refuse(k, in, err, "beside '%s' only floats are reduced [DL-E0803]",
+            return dl_emit_refuse(k, in, err, "next to '%s' only floats can be reduced [DL-E0803]",
                                   dl_ops[c->op].name);
     }
-    int sweeps = 0; /* of the contraction: the first, or none */
+    int sweeps = 0; /* number of the contraction's sweep, or none */
     for (int i = 0; i < e->sweeps.n; i++) sweeps += contracts(&e->sweeps.at[i]);
     if (sweeps != 1)
-        return dl_emit_refuse(k, c, err, "what stands beside '%s' is swept over %s [DL-E0803]",
+        return dl_emit_refuse(k, c, err, "instructions next to '%s' are swept over %s [DL-E0803]",
                               dl_ops[c->op].name, sweeps ? "more than once" : "without it");
     if (!dl_emit_has_lanes(e, &e->sweeps.at[0]))
-        return dl_emit_refuse(
-            k, c, err,
-            "beside '%s' stand values of types that the CPU's vectors do not hold [DL-E0803]",
-            dl_ops[c->op].name);
+        return dl_emit_refuse(k, c, err,
+                              "next to '%s' are values of types without CPU vectors [DL-E0803]",
+                              dl_ops[c->op].name);
     for (int i = 0; i < k->instrs.n && of_weights; i++)
         if (k->instrs.at[i].kind == DL_K_COORD || k->instrs.at[i].kind == DL_K_RANDOM)
-            return dl_emit_refuse(k, c, err, "beside '%s' no places are known [DL-E0803]",
+            return dl_emit_refuse(k, c, err,
+                                  "next to '%s' coordinates are not available [DL-E0803]",
                                   dl_ops[c->op].name);
     int64_t longest = longest_axis(k->nspace, k->space);
     for (int o = 0; o < 2; o++)

@@ -1,4 +1,4 @@
-/* Kernels around a contraction by windows that go lane by lane; the loops are
+/* Kernels around a grouped windowed contraction that is computed lane by lane; the loops are in
  * compiler/cpu/kernels/group.c. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
@@ -32,23 +32,24 @@ void dl_emit_depthwise(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
     code->scratch = s->taps * TAP_BYTES;
 }
 
-/* Each vector of lanes must find all channels of x that it reads in one vector, or its own; targets
- * with short vectors have no instruction that picks them. Lanes that pick take two instructions a
- * product, tiles one, but some of their products are of different groups. */
+/* A vector of lanes must find all channels of x that it reads in one vector, or each lane its
+ * own; targets with short vectors have no permutation for this. The choice is by cost: permuted
+ * lanes take two instructions a product and register tiles one, but some of the tiles' products
+ * are zeros between groups. */
 bool dl_emit_goes_by_lanes(const dl_emitter *e, const dl_shape *s) {
     enum { PICKED = 8 };
     int64_t groups = s->c->windows.groups, own = s->weight_o / groups, per = s->weight_c,
             lanes = e->t->lanes;
     if (groups == 1) return false;
     if (own == 1 && per == 1) return true;
-    dl_target vectors = *e->t; /* a vector a panel */
+    dl_target vectors = *e->t; /* one vector per panel */
     vectors.panel = vectors.lanes;
     int64_t span = dl_find_reading(e->arena, &vectors, s->weight_o, groups, per).terms;
     return lanes >= PICKED && span <= lanes && 2 * per < span;
 }
 
 void dl_emit_lanes_gradient(dl_emitter *e, const dl_shape *s, dl_emitted *code) {
-    enum { AT_ONCE = 4, LANE_CHANNELS = 32 /* of struct lane_channels, without its numbers */ };
+    enum { AT_ONCE = 4, LANE_CHANNELS = 32 /* of struct lane_channels, without its array */ };
     const char *name = e->k->name;
     int x = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_X)][0],
         y = s->c->parts[dl_op_place(s->c->op, DL_TENSOR_Y)][0];

@@ -1,4 +1,4 @@
-/* Sweeps over points: a loop nest, its innermost axis in vectors where the types allow. */
+/* Sweeps over points: a loop nest whose innermost axis is vectorised where the types allow it. */
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
 
@@ -6,39 +6,39 @@
 
 enum {
     UNIT_POINTS =
-        16384,  /* that a unit works on: some 20 us, and never dependent on the number of threads */
-    AHEAD = 512 /* floats: 2 KiB */
+        16384,  /* points of a work item: some 20 us, independent of the number of threads */
+    AHEAD = 512 /* prefetch distance in floats: 2 KiB */
 };
 
-/* The loop over a sweep's points. It is what the sweep runs alone that decides how the loop goes.
- */
+/* The loop nest over a sweep's points. Only instructions that the sweep runs itself decide its
+ * order. */
 typedef struct {
     const dl_kernel *k;
     const dl_sweep *sweep;
     const dl_step *steps;
-    bool sums, sums_all; /* has reductions; they keep nothing */
-    const dl_type *
-        flat; /* how all that the loop touches lies when it goes straight through memory, or NULL */
+    bool sums, sums_all; /* it has reductions; they keep no axis */
+    const dl_type *flat; /* the common layout of all accesses when the loop is one contiguous run
+                            over memory, or NULL */
     int norder,
-        order[DL_MAX_RANK]; /* the sweep's axes, outermost first; with them those of one point */
-    int64_t rows,
-        inner; /* product of the outer axes; size of the innermost, or all of memory when flat */
-    int64_t inner_chunk; /* points of the innermost axis a unit takes when one row is long */
+        order[DL_MAX_RANK]; /* the sweep's axes, outermost first, including those of size 1 */
+    int64_t rows, inner; /* product of the outer axes; size of the innermost, or of the whole array
+                            when flat */
+    int64_t inner_chunk; /* points of the innermost axis per work item, when one row is long */
 } nest;
 
 static const dl_kinstr *instr_of(const nest *s, int i) {
     return &s->k->instrs.at[s->sweep->run.at[i]];
 }
 
-/* The type that instruction `i` of the loop reads or writes, or NULL when it touches no memory. */
+/* The type that instruction `i` of the loop reads or writes. NULL: it does not access memory. */
 static const dl_type *touched(const nest *s, int i) {
     const dl_kinstr *in = instr_of(s, i);
     return in->kind == DL_K_LOAD || in->kind == DL_K_STORE ? &s->k->params.at[in->param].type
                                                            : NULL;
 }
 
-/* The space axes that an access follows, a bit each; 0 when it follows one twice or leaves out one
- * that has more than one point. */
+/* The space axes of an access's subscripts, a bit each. 0 when an axis occurs twice, or one of
+ * more than one point does not occur. */
 static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
     unsigned axes = 0;
     for (int a = 0; a < t->rank; a++) {
@@ -49,7 +49,7 @@ static unsigned followed(const nest *s, const dl_type *t, const dl_index *at) {
     return s->sweep->axes & ~axes ? 0 : axes;
 }
 
-/* Are random numbers drawn by the number of the point, or the same one at all points? */
+/* Are random numbers drawn by the linear index of the point, or once for all points? */
 static bool counts_points(const dl_kernel *k, const dl_kinstr *in) {
     bool same = true, counts = true;
     int64_t step = 1;
@@ -60,8 +60,8 @@ static bool counts_points(const dl_kernel *k, const dl_kinstr *in) {
     return same || counts;
 }
 
-/* Does a tensor have the space's points, in its order, one behind the other? All of it (*all), or a
- * part that lies in one: a rank's share of a weight. */
+/* Are a tensor's elements the points of the space, contiguous in row-major order? Either the
+ * whole tensor (*all), or a contiguous part: a rank's shard of a weight. */
 static bool lies_straight(const dl_kernel *k, const dl_kinstr *in, const dl_type *t, bool *all) {
     int parts = 0;
     if (t->rank != k->nspace) return false;
@@ -81,12 +81,12 @@ static bool lies_straight(const dl_kernel *k, const dl_kinstr *in, const dl_type
     return !parts || in->kind == DL_K_LOAD;
 }
 
-/* All of the loop runs straight through memory: equal layouts, every point at its own place.
- * Scalars may be read beside it; a sum must not see the fill of a panel. */
+/* Do all accesses of the loop run contiguously through memory, with equal layouts and each point
+ * at its own place? Scalars may be read, too. A sum must not include a panel's padding. */
 static const dl_type *find_flat(const nest *s) {
     const dl_kernel *k = s->k;
     const dl_type *first = NULL, *any = NULL; /* one with all points */
-    bool draws = false, numbered = true;      /* random numbers, by points in the order of rows */
+    bool draws = false, numbered = true;      /* random numbers, by points in row-major order */
     if (s->sums && !s->sums_all) return NULL;
     for (int i = 0; i < k->nspace; i++)
         if (k->space[i].size != 1 && !(s->sweep->axes >> i & 1)) return NULL;
@@ -108,8 +108,8 @@ static const dl_type *find_flat(const nest *s) {
     return first && s->sums && dl_type_stored(first) != dl_type_count(first) ? NULL : first;
 }
 
-/* Vectors need types that have them, accesses inside their bounds, strided layouts, and sums of
- * floats as reductions. */
+/* Vectors need types that have them, accesses in bounds, strided layouts, and sums of floats as
+ * reductions. */
 static bool is_vector(const dl_emitter *e, const nest *s) {
     if (!dl_emit_has_lanes(e, s->sweep)) return false;
     for (int i = 0; i < s->sweep->run.n; i++) {
@@ -127,7 +127,7 @@ static bool is_vector(const dl_emitter *e, const nest *s) {
     return true;
 }
 
-/* The largest access that follows all axes, stores before loads; in panels or not. NULL: there is
+/* The largest access that uses all axes, stores before loads; in panels or not. NULL: there is
  * none. */
 static const dl_kinstr *find_lead(const nest *s, bool panels) {
     const dl_kinstr *lead = NULL;
@@ -141,29 +141,29 @@ static const dl_kinstr *find_lead(const nest *s, bool panels) {
     return lead;
 }
 
-/* The axes in order of the memory of that access; axes of one point that it leaves out stand
- * outside. What lies in panels alone goes along their lanes. */
+/* Orders the axes by the memory layout of that access, with axes of one point that it does not
+ * use outermost. If only panels use an axis, it goes along their lanes. */
 static void choose_order(nest *s) {
     const dl_kinstr *lead = find_lead(s, false);
     if (!lead) lead = find_lead(s, true);
     const dl_type *t = lead ? &s->k->params.at[lead->param].type : NULL;
     unsigned axes = lead ? followed(s, t, lead->index) : 0, mine = s->sweep->axes;
-    int behind[2] = {-1, -1}; /* axes of `t` that lie behind the others */
-    if (t && t->layout.kind != DL_ROW) behind[0] = 1;
-    if (t && t->layout.kind == DL_PANEL) behind[1] = 0;
+    int inner[2] = {-1, -1}; /* axes of `t` that lie inside the others */
+    if (t && t->layout.kind != DL_ROW) inner[0] = 1;
+    if (t && t->layout.kind == DL_PANEL) inner[1] = 0;
     for (int i = 0; i < s->k->nspace; i++) mine |= s->k->space[i].size == 1 ? 1u << i : 0;
     s->norder = 0;
     for (int i = 0; i < s->k->nspace; i++)
         if (mine & ~axes & 1u << i) s->order[s->norder++] = i;
     for (int i = 0; lead && i < t->rank; i++)
-        if (lead->index[i].axis >= 0 && i != behind[0] && i != behind[1])
+        if (lead->index[i].axis >= 0 && i != inner[0] && i != inner[1])
             s->order[s->norder++] = lead->index[i].axis;
     for (int k = 0; k < 2; k++)
-        if (behind[k] >= 0 && lead->index[behind[k]].axis >= 0)
-            s->order[s->norder++] = lead->index[behind[k]].axis;
+        if (inner[k] >= 0 && lead->index[inner[k]].axis >= 0)
+            s->order[s->norder++] = lead->index[inner[k]].axis;
 }
 
-/* The scalar program at one place, for `n` lanes (or one point). */
+/* Writes the scalar program at one place, for `n` lanes (or one point). */
 static void put_point_function(dl_emitter *e, const nest *s) {
     dl_putf(e->out, "INLINE void %s_point(char *const *arg, ", e->name);
     for (int i = 0; i < (e->flat ? 1 : s->norder); i++)
@@ -197,7 +197,7 @@ static void put_inner_loop(dl_emitter *e, const nest *s, const char *from, const
     }
     dl_putf(e->out, "        long i = %s;\n        for (; i + LANES <= %s; i += LANES) ", from, to);
     put_call(e, s, "i", "LANES");
-    if (s->inner % step == 0) return; /* units begin at multiples of it, too */
+    if (s->inner % step == 0) return; /* work items begin at multiples of it, too */
     dl_putf(e->out, "        if (i < %s) ", to);
     dl_buf rest = {0};
     dl_putf(&rest, "%s - i", to);
@@ -230,7 +230,7 @@ static nest plan_nest(dl_emitter *e) {
     }
     for (int i = 0; i + 1 < s.norder; i++) s.rows *= k->space[s.order[i]].size;
     if (s.norder) s.inner = k->space[s.order[s.norder - 1]].size;
-    if (!s.inner) s.rows = s.rows > 0; /* rows of nothing: one is as many as a thousand million */
+    if (!s.inner) s.rows = s.rows > 0; /* empty rows: one row stands for all */
     return s;
 }
 
@@ -238,7 +238,8 @@ int64_t dl_emit_points(dl_emitter *e, dl_emitted *code) {
     nest s = plan_nest(e);
     int64_t units = plan_units(&s);
 
-    /* Many small partial results cost more than they gain: a reduction into much uses few units. */
+    /* Many small partial results cost more than they gain: a reduction into a large result has
+     * few work items. */
     int64_t partial = dl_emit_find_partial(e, s.norder, s.order),
             most = partial ? (1 << 20) / partial : units;
     if (most < 16) most = 16;

@@ -1,12 +1,12 @@
-/* Kernels around a contraction by names: which of its axes are batch, rows, columns and terms;
- * where operands' elements lie; and the rest of the kernel as the function that finishes one row of
- * a panel. The loops are compiler/cpu/kernels/product.c. */
+/* Kernels around a contraction by axis names (GEMM). Finds the modes of its axes (batch, M, N,
+ * K) and the operands' strides, and writes the rest of the kernel as an epilogue of one row of a
+ * panel. The loops are in compiler/cpu/kernels/product.c. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 #include "compiler/cpu/partials.h"
 
-/* Axes of the relation that one number counts, outermost first. Space axes come first in it, in
- * their order. */
+/* A GEMM mode: the axes of the relation that one linear index counts, outermost first. Space
+ * axes come first, in their order. */
 typedef struct {
     int n, axis[DL_MAX_RELATION];
     int64_t size;
@@ -16,9 +16,10 @@ typedef struct {
     const dl_kinstr *c;
     const dl_kernel *k;
     dl_relation r;
-    int side[2]; /* which operand is the left one (rows), which the right one (columns) */
+    int side[2]; /* the operand that is the left one (M), and the right one (N) */
     group batch, rows, column, terms;
-    int64_t stride[2][DL_MAX_RELATION]; /* of left and right, by axis; 0 where it has none */
+    int64_t stride[2][DL_MAX_RELATION]; /* strides of left and right by axis; 0 where it does not
+                                           have the axis */
 } product;
 
 /* The element type of the left operand (0) or the right one (1). */
@@ -28,7 +29,7 @@ static dl_dtype side_type(const product *p, int side) {
 
 static int64_t axis_size(const product *p, int axis) { return p->r.axis[axis].size; }
 
-/* Is it an axis that the left operand (0) or the right one (1) alone has? */
+/* Does only the left operand (0) or the right one (1) have the axis? */
 static bool is_own(const product *p, int side, int axis) {
     return p->r.axis[axis].role == (p->side[side] ? DL_ROLE_N : DL_ROLE_M) &&
            p->r.axis[axis].at[p->side[side]] >= 0;
@@ -39,9 +40,8 @@ static void add(const product *p, group *g, int axis) {
     g->size *= axis_size(p, axis);
 }
 
-/* Lanes lie along one axis that the right operand alone has, the last of such; other ones of its
- * own count with the batch. Where the second operand has none of its own, the operands change
- * places. */
+/* Lanes lie along one axis that only the right operand has, the last of such; its others count
+ * as batch. If the second operand has no such axis, the operands are swapped. */
 static product find_product(const dl_kernel *k, const dl_kinstr *c) {
     product p = {.c = c,
                  .k = k,
@@ -72,8 +72,7 @@ static product find_product(const dl_kernel *k, const dl_kinstr *c) {
     return p;
 }
 
-/* The step of an operand from number to number of a group where it is the same everywhere; 0 where
- * it is not. */
+/* The stride of an operand over a mode's linear index where it is constant, else 0. */
 static int64_t even_step(const product *p, int operand, const group *g) {
     int64_t step = 0, size = 1;
     for (int i = g->n - 1; i >= 0; i--) {
@@ -88,11 +87,11 @@ static int64_t even_step(const product *p, int operand, const group *g) {
     return size == 1 ? 1 : step;
 }
 
-/* " + number / rest % size * stride" for each axis of a group. */
+/* Writes " + number / rest % size * stride" for each axis of a mode. */
 static void put_offset(dl_emitter *e, const product *p, int operand, const group *g,
                        const char *number) {
     int64_t rest = g->size;
-    for (int i = 0; i < g->n && g->size; i++) { /* of no terms there is no place */
+    for (int i = 0; i < g->n && g->size; i++) { /* without K elements there is no address */
         int64_t size = axis_size(p, g->axis[i]), stride = p->stride[operand][g->axis[i]];
         rest /= size ? size : 1;
         if (!stride || size == 1) continue;
@@ -115,7 +114,7 @@ static void put_at(dl_emitter *e, const product *p, int operand) {
     dl_puts(e->out, ";\n}\n");
 }
 
-/* "const long x2 = row / 4 % 3;" for the axes that a number counts. */
+/* Writes "const long x2 = row / 4 % 3;" for the axes of a mode. */
 static void put_coordinates(dl_emitter *e, const product *p, const group *g, const char *number) {
     int64_t rest = g->size;
     for (int i = 0; i < g->n; i++) {
@@ -126,8 +125,8 @@ static void put_coordinates(dl_emitter *e, const product *p, const group *g, con
     }
 }
 
-/* <kernel>_<name>: calls <kernel>_<vector> for each vector of some rows of a panel, and for what
- * remains of a row, which may add up; with `line`, for each so many elements. */
+/* <kernel>_<name>: calls <kernel>_<vector> for each vector of some rows of a panel, and for the
+ * remainder of a row. `sums`: it may accumulate; `line`: call it for so many elements at a time. */
 static void put_rows(dl_emitter *e, const product *p, const char *name, const char *vector,
                      int line) {
     const dl_kernel *k = e->k;
@@ -165,13 +164,14 @@ static void put_rows(dl_emitter *e, const product *p, const char *name, const ch
     dl_buf_free(&call);
 }
 
-/* What stands behind the sum. */
+/* Writes the epilogue: the rest of the kernel after the sum. */
 static void put_behind(dl_emitter *e, const product *p) {
     dl_emit_body(e);
     put_rows(e, p, "rows", "body", 0);
 }
 
-/* What asks memory for all that this touches: its name, or "0": there is nothing. */
+/* Writes the prefetch of all memory that the epilogue accesses. Returns its name, or "0": there
+ * is none. */
 static const char *put_fetch(dl_emitter *e, const product *p) {
     int line = dl_emit_lines(e);
     if (!line) return "0";
@@ -179,8 +179,8 @@ static const char *put_fetch(dl_emitter *e, const product *p) {
     return dl_format(e->arena, "%s_fetch", e->k->name);
 }
 
-/* A sum over the first axis of two matrices, as of a linear layer's weights: a weight gradient of
- * one tap. */
+/* Is it a sum over the first axis of two matrices, as for a linear layer's weight? Then it is a
+ * weight gradient of one tap. */
 static bool is_gradient(const product *p) {
     return p->batch.size == 1 && p->column.n && p->column.size > 0 && p->rows.size > 1 &&
            p->terms.size > 1 && p->column.size <= DL_MOST_PLACES &&
@@ -212,31 +212,32 @@ static void put_gradient(dl_emitter *e, const product *p, dl_emitted *code) {
     dl_emit_gradient(e, &g, code);
 }
 
-/* Are terms words of two bf16 (kernels/product.c)? */
+/* Are K elements taken as bf16 pairs (kernels/product.c)? */
 static bool is_paired(const dl_emitter *e, const product *p) {
     return dl_cpu_pairs(e->k, e->t) && p->terms.size > 1 && even_step(p, 0, &p->terms) == 1 &&
            (even_step(p, 1, &p->terms) == 1 || even_step(p, 1, &p->column) == 1);
 }
 
-/* Is it a weight gradient whose operands are packed once for all units, as tiles take them
- * (kernels/bands.c)? Blocks of positions would each give a tile a few products, and its sums a way
- * to cache and back; with many positions packed operands would take more memory than what they are
- * of. */
+/* Is it a weight gradient whose operands are packed once for all work items, in the order of AMX
+ * tiles (kernels/bands.c)? Blocks of positions would give each tile few products, and write and
+ * reread its sums. With many positions, packed operands would need more memory than the
+ * operands. */
 static bool is_banded(const dl_emitter *e, const product *p) {
     enum { MOST_PACKED = 32 << 20 };
     return e->t->tiles && dl_cpu_pairs(e->k, e->t) && is_gradient(p) &&
            p->terms.size * (p->rows.size + p->column.size) * 2 <= MOST_PACKED;
 }
 
-/* Phase 0 packs the right operand, and a left one of 16 bits where more than a few units would
- * widen the same rows, or whose rows are neighbours; phase 1 multiplies. */
+/* Phase 0 packs the right operand; it also packs a 16-bit left one where many work items would
+ * convert the same rows, or whose rows are contiguous. Phase 1 multiplies. */
 static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
     enum {
         FEW = 2,
         UNITS = 32,
         PANELS_STAY = 1 << 20,
         TILES_STAY = 3 << 19
-    }; /* units: few; enough to share; bytes that stay in cache: packed, and with sums by tiles */
+    }; /* few work items; enough for all threads; bytes that stay in cache: packed operands, and
+          with AMX sums */
     const char *name = e->k->name;
     bool banded = is_banded(e, p), pairs = banded || is_paired(e, p), tiles = pairs && e->t->tiles;
     put_at(e, p, 0);
@@ -253,7 +254,7 @@ static void put_product(dl_emitter *e, const product *p, dl_emitted *code) {
             left_step = even_step(p, 0, &p->terms);
     bool direct =
         pairs ? tiles || p->terms.size % 2 == 0 : left_step == 1 && side_type(p, 0) == DL_F32;
-    const char *fetch = tiles ? "0" : put_fetch(e, p); /* bands ask for nothing */
+    const char *fetch = tiles ? "0" : put_fetch(e, p); /* AMX strips prefetch nothing */
     bool ahead = !direct && side_type(p, 0) != DL_F32 && groups > FEW;
     int64_t terms = banded ? dl_ceil_div(p->terms.size, DL_BAND) * (DL_BAND / 2)
                            : dl_ceil_div(p->terms.size, pairs ? 2 : 1),
@@ -312,10 +313,11 @@ bool dl_emit_product(dl_emitter *e, dl_emitted *code, dl_error *err) {
     product p = find_product(k, &k->instrs.at[dl_kernel_anchor(k)]);
     e->lane_axis = p.column.n ? p.column.axis[0] : -1, e->flat = false;
     e->mode = p.column.n ? DL_LANES : DL_SINGLE;
-    dl_emit_find_partial(e, 0, NULL); /* of sums that keep nothing */
+    dl_emit_find_partial(e, 0, NULL); /* of sums that keep no axis */
     bool gradient = is_gradient(&p);
-    e->ahead = gradient && !is_banded(e, &p) ? p.column.size
-                                             : 0; /* a weight's next row, and its moments' */
+    e->ahead = gradient && !is_banded(e, &p)
+                   ? p.column.size
+                   : 0; /* the next row of a weight and of its optimiser state */
     put_behind(e, &p);
     e->ahead = 0;
     code->needs[DL_NEED_CONTRACTS] = true;

@@ -1,9 +1,9 @@
-/* What vectors of lanes read where channels fall into groups: emit_windows.h. */
+/* The K range of each panel where channels form groups: emit_windows.h. */
 #include "compiler/cpu/emit_windows.h"
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Groups that lanes [from, to) are of. */
+/* The groups that lanes [from, to) belong to. */
 typedef struct {
     int64_t first, n;
 } run_of_groups;
@@ -11,7 +11,8 @@ static run_of_groups groups_of(int64_t from, int64_t to, int64_t own) {
     return (run_of_groups){from / own, to > from ? (to - 1) / own + 1 - from / own : 0};
 }
 
-/* Lanes [lane, to) of a panel, whose vectors read apart where that is fewer terms. */
+/* The K range of lanes [lane, to) of a panel. Its vectors get ranges of their own where that
+ * sums fewer terms. */
 static dl_reads find_column(const dl_target *t, int64_t lane, int64_t to, int64_t own, int64_t per,
                             int64_t all) {
     int64_t middle = least(lane + t->lanes, to);
@@ -34,7 +35,7 @@ dl_reading dl_find_reading(dl_arena *arena, const dl_target *t, int64_t lanes, i
     if (r.alike < 1) r.alike = 1;
     r.n = columns ? columns / r.alike : 1;
     r.at = DL_NEWS(arena, dl_reads, r.n);
-    r.at[0].terms = per; /* where there are no lanes, or one group */
+    r.at[0].terms = per; /* without lanes, or one group */
     for (int64_t i = 0; i < r.n; i++) {
         int64_t lane = i * r.alike * t->panel;
         if (groups > 1)

@@ -1,5 +1,5 @@
-/* One row of a sweep: its passes, each a function that runs at a point or a vector of them, and
- * what is known between them. */
+/* One row of a resident reduction: each pass is a function of a point or a vector of points;
+ * reductions are complete between passes. */
 #include "compiler/cpu/emit_rows.h"
 
 static const dl_kinstr *instr_of(const dl_cpu_rows *r, int i) { return &r->e->k->instrs.at[i]; }
@@ -7,7 +7,7 @@ static bool is_reduction_of_row(const dl_cpu_rows *r, int i) {
     return dl_emit_reduces_row(r->e, r->sweep, i);
 }
 
-/* A store, or a reduction over more than the row. */
+/* Is it a store, or a reduction over more than the row? */
 static bool is_root(const dl_cpu_rows *r, int i) {
     return instr_of(r, i)->kind == DL_K_STORE ||
            (dl_emit_reduces_more(r->e, r->sweep, i) && !r->passes.read[i]);
@@ -18,7 +18,7 @@ void dl_emit_row_mode(const dl_cpu_rows *r, bool points) {
     r->e->lane_axis = r->e->mode == DL_LANES ? r->lane_axis : -1;
 }
 
-/* What a sum or largest of the row is kept in while it grows. */
+/* The accumulator type of a sum or maximum over the row. */
 static const char *growing_type(const dl_cpu_rows *r, const dl_kinstr *in) {
     if (!r->lanes) return dl_emit_partial_type(in);
     return in->op == DL_OP_sum && !r->chains ? "struct sums" : "vf";
@@ -60,7 +60,7 @@ static void put_growth(const dl_cpu_rows *r, int i) {
                 i, most, i, in->args[0], in->args[0], i);
 }
 
-/* The value of a reduction of the row. */
+/* Writes the result of a reduction over the row. */
 static void put_end(const dl_cpu_rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     const char *type = dl_emit_type(r->e, in->type);
@@ -85,7 +85,7 @@ void dl_emit_row_coordinates(const dl_cpu_rows *r, bool inner, bool types) {
         dl_putf(r->e->out, types ? "long x%d, " : "x%d, ", r->inner[i]);
 }
 
-/* "const long x2 = 0;" for the axes of one point, and of none here. */
+/* Writes "const long x2 = 0;" for axes of size 1, and for axes that this loop does not have. */
 static void put_zeros(const dl_cpu_rows *r, bool inner) {
     for (int i = 0; i < r->e->k->nspace; i++)
         if (!((r->sweep->axes | (inner ? r->sweep->row : 0)) >> i & 1))
@@ -108,7 +108,7 @@ static bool grows_in(const dl_cpu_rows *r, int pass, int i) {
     return is_reduction_of_row(r, i) && r->passes.made[pass][i] && r->passes.pass[i] == pass;
 }
 
-/* In vectors along the row, the row's values come as single ones. */
+/* Where vectors lie along the row, the row's values are passed as scalars. */
 static void put_shared_values(const dl_cpu_rows *r, int pass, bool types) {
     for (int i = 0; i < r->e->k->instrs.n; i++) {
         if (!uses_shared(r, pass, i)) continue;
@@ -184,7 +184,8 @@ static void put_pass(const dl_cpu_rows *r, int pass) {
     int last = r->inner[r->ninner - 1], loops = along ? r->ninner - 1 : r->ninner;
     dl_puts(e->out, "    {\n        long at = 0;\n");
     for (int i = 0; i < loops; i++) {
-        int64_t size = e->k->space[r->inner[i]].size; /* an axis that joins the next stays at 0 */
+        int64_t size =
+            e->k->space[r->inner[i]].size; /* an axis that is collapsed with the next stays at 0 */
         while (i + 1 < loops && dl_emit_joins(e, r->inner[i], r->inner[i + 1]))
             size *= e->k->space[r->inner[++i]].size;
         dl_putf(e->out, "        for (long x%d = 0; x%d < %lldL; x%d++)\n", r->inner[i],
@@ -214,7 +215,7 @@ static void put_pass(const dl_cpu_rows *r, int pass) {
     dl_puts(e->out, "        }\n    }\n");
 }
 
-/* The row's own values of a level: what the next pass may use. */
+/* Writes the row's own values of a level, which the next pass may use. */
 static void put_level(const dl_cpu_rows *r, int level) {
     dl_emitter *e = r->e;
     dl_emit_row_mode(r, false);

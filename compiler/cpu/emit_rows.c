@@ -1,14 +1,14 @@
-/* Sweeps over rows: at each point of the outer axes the whole row is gone over in several passes,
- * one behind the other, between which reductions over the row are known. What a pass made and a
- * later one needs stays in the thread's scratch, where it is not made again at once. No partial
- * results go through memory.
+/* Resident reductions: at each point of the outer axes, several passes go over the whole row
+ * while it is in cache; between passes the reductions over the row are complete. Values of one
+ * pass that a later one needs stay in the thread's scratch, unless they are recomputed. No
+ * partial results go through memory.
  *
- * Vectors lie along an axis of the row, whose reductions then end in a sum over lanes; or along one
- * of the outer axes, where each lane has a row of its own. */
+ * Vectors lie along an axis of the row, whose reductions then end in a sum over lanes; or along
+ * an outer axis, so that each lane has a row of its own. */
 #include "compiler/cpu/emit_rows.h"
 #include "compiler/cpu/partials.h"
 
-enum { UNIT_POINTS = 16384 /* points a unit works on */ };
+enum { UNIT_POINTS = 16384 /* points of a work item */ };
 
 static const dl_kinstr *instr_of(const dl_cpu_rows *r, int i) { return &r->e->k->instrs.at[i]; }
 static const dl_step *step_of(const dl_cpu_rows *r, int i) { return &r->e->steps[i]; }
@@ -16,7 +16,7 @@ static bool is_reduction_of_row(const dl_cpu_rows *r, int i) {
     return dl_emit_reduces_row(r->e, r->sweep, i);
 }
 
-/* ---- which axis the vectors lie along ---- */
+/* ---- choice of the vector axis ---- */
 
 static const dl_type *touched(const dl_cpu_rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
@@ -24,7 +24,7 @@ static const dl_type *touched(const dl_cpu_rows *r, int i) {
                                                            : NULL;
 }
 
-/* The axis along which an access finds neighbours in memory, or -1. */
+/* The axis along which an access is contiguous in memory, or -1. */
 static int neighbours(const dl_cpu_rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     const dl_type *t = touched(r, i);
@@ -41,7 +41,8 @@ static int neighbours(const dl_cpu_rows *r, int i) {
     return -1;
 }
 
-/* The axis that most accesses find neighbours along, by points; a short one leaves lanes idle. */
+/* The axis along which most accesses are contiguous, weighted by points; a short one leaves
+ * lanes idle. */
 static int choose_lanes(const dl_cpu_rows *r) {
     const dl_kernel *k = r->e->k;
     unsigned mine = r->sweep->axes | r->sweep->row;
@@ -73,7 +74,7 @@ static bool can_have_lanes(const dl_cpu_rows *r) {
     return true;
 }
 
-/* Orders the axes: as they are, that of the lanes last. */
+/* Orders the axes: the vector axis last, the others unchanged. */
 static void order_axes(dl_cpu_rows *r) {
     const dl_kernel *k = r->e->k;
     for (int last = 0; last < 2; last++)
@@ -110,7 +111,7 @@ static void put_row_call(const dl_cpu_rows *r, const char *n) {
     dl_putf(r->e->out, "%s, sums, scratch, workspace);\n", n);
 }
 
-/* Units of `each` rows; across, `group` lanes of a row at a time count as one. */
+/* Writes work items of `each` rows. With vectors along an outer axis, `group` rows count as one. */
 static void put_units(const dl_cpu_rows *r, int64_t each, int64_t count, int64_t group) {
     dl_emitter *e = r->e;
     dl_putf(e->out,

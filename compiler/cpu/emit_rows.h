@@ -1,5 +1,5 @@
-/* Between the two files that write sweeps over rows for CPUs: emit_rows.c chooses how, and writes
- * the loop over rows; emit_row_passes.c writes what is done with one. */
+/* Resident reductions on CPUs. emit_rows.c chooses the schedule and writes the loop over rows;
+ * emit_row_passes.c writes the work on one row. */
 #ifndef DL_EMIT_ROWS_H
 #define DL_EMIT_ROWS_H
 #include "compiler/codegen/emit_passes.h"
@@ -9,16 +9,15 @@ typedef struct {
     dl_emitter *e;
     const dl_sweep *sweep;
     int nouter, outer[DL_MAX_RANK], ninner, inner[DL_MAX_RANK]; /* outermost first */
-    bool lanes, across;                                         /* vectors; along an outer axis */
-    bool chains; /* sums are one float a lane: they are short */
+    bool lanes, across; /* in vectors; along an outer axis */
+    bool chains;        /* sums are short: one chain of floats a lane */
     int lane_axis;
-    unsigned wide; /* axes of other than one point */
+    unsigned wide; /* axes of more than one point */
     dl_row_passes passes;
-    int64_t *at; /* by instruction: where in scratch what is saved lies, in bytes */
+    int64_t *at; /* by instruction: byte offset of a saved value in scratch */
 } dl_cpu_rows;
 
-/* Values in vectors, or one at a time: those of the row's points, or those that are the row's own.
- */
+/* Switches between vectors and scalars: for the row's points, or for the row's own values. */
 void dl_emit_row_mode(const dl_cpu_rows *r, bool points);
 /* "x0, x1, ": the coordinates of the outer axes, and with `inner` the row's; with `types` as
  * parameters. */

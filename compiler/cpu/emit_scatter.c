@@ -1,7 +1,7 @@
-/* Kernels that add to places that values tell. First the points are sorted by the place that they
- * come to, as a counting sort does (Knuth, The Art of Computer Programming 3, 5.2): one unit, two
- * passes. Then each place adds up its own, in order, so that no two threads add to one and any
- * number of them makes the same bits; in double, whatever the floats. */
+/* Scatter-add: kernels that add at indices which are values. First a counting sort orders the
+ * points by their index (Knuth, The Art of Computer Programming 3, 5.2), in one work item and
+ * two passes. Then each destination sums its own points in order, in double. So no two threads
+ * add to one destination, and the bits do not depend on the number of threads. */
 #include "compiler/cpu/emit_cpu.h"
 
 #include <stdio.h>
@@ -9,13 +9,13 @@
 typedef struct {
     const dl_kernel *k;
     const dl_kinstr *store;
-    int number; /* the instruction that tells the place */
+    int number; /* the instruction that computes the index */
     int taken[DL_MAX_RANK],
-        n; /* space axes that the number depends on: the points that are sorted */
-    int kept[DL_MAX_RANK], nkept; /* of those, axes that the result has too */
+        n; /* space axes that the index depends on: the points that are sorted */
+    int kept[DL_MAX_RANK], nkept; /* of those, axes that the result has, too */
     int rest[DL_MAX_RANK], nrest; /* the others: whole rows are added */
     int64_t points, places, row,
-        choices; /* products of their sizes; elements along the numbered axis */
+        choices; /* products of their sizes; elements along the indexed axis */
 } scatter;
 
 static int64_t size_of(const scatter *s, int axis) { return s->k->space[axis].size; }
@@ -34,7 +34,8 @@ static scatter find_scatter(const dl_kernel *k) {
     for (int i = 0; i < k->params.at[number->param].type.rank; i++)
         if (number->index[i].axis >= 0) taken |= 1u << number->index[i].axis;
     for (int i = 0; i < k->nspace; i++) {
-        if (!(taken >> i & 1) && !(kept >> i & 1)) taken |= 1u << i; /* added up wherever they go */
+        if (!(taken >> i & 1) && !(kept >> i & 1))
+            taken |= 1u << i; /* added up at every destination */
         if (!(taken >> i & 1))
             s.rest[s.nrest++] = i, s.row *= size_of(&s, i);
         else
@@ -45,7 +46,7 @@ static scatter find_scatter(const dl_kernel *k) {
     return s;
 }
 
-/* "const long x2 = number / 4 % 3;" for each axis; `c` in front of the names. */
+/* Writes "const long x2 = number / 4 % 3;" for each axis; `c` is a prefix of the names. */
 static void put_axes(dl_emitter *e, const scatter *s, int n, const int *axes, const char *number,
                      int64_t count) {
     for (int i = 0; i < n; i++) {
@@ -97,8 +98,8 @@ static void put_sort(dl_emitter *e, const scatter *s) {
     for (int i = 0; i < s->nkept; i++)
         dl_putf(e->out, "        place = place * %lldL + x%d;\n", (long long)size_of(s, s->kept[i]),
                 s->kept[i]);
-    /* counts stand one further, so that sums of them are beginnings; filling moves each on to its
-     * end */
+    /* counts are stored one further, so that their prefix sums are begins; filling moves each to
+     * its end */
     dl_putf(e->out,
             "        place = place * %lldL + v;\n        if (pass)\n            "
             "order[end[place]++] = p;\n   "
@@ -108,7 +109,7 @@ static void put_sort(dl_emitter *e, const scatter *s) {
             (long long)s->choices, (long long)s->places);
 }
 
-/* `element`: its type in memory; `rounding`: what makes one of the sum. */
+/* `element`: its type in memory; `rounding`: rounds the sum to it. */
 static void put_sums(dl_emitter *e, const scatter *s, int64_t each, const char *sum,
                      const char *element, dl_cast rounding) {
     enum { CHUNK = 64 };
@@ -164,7 +165,7 @@ bool dl_emit_scatter(dl_emitter *e, dl_emitted *code, dl_error *err) {
                               [DL_BF16] = {"bf16", {"s_narrow_bf16(odd_float(", "))"}},
                               [DL_I32] = {"int", {"(int)", ""}},
                               [DL_I64] = {"long", {"", ""}}};
-    enum { UNITS = 64 }; /* enough to share */
+    enum { UNITS = 64 }; /* enough for all threads */
     const dl_kernel *k = e->k;
     scatter s = find_scatter(k);
     const dl_kparam *to = &k->params.at[s.store->param];

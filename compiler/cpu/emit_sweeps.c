@@ -1,9 +1,9 @@
-/* The phases that a kernel's sweeps become; sweeps behind reductions, which combine what units have
- * left, in the order of units; and kernels without a contraction, which are nothing but sweeps. */
+/* The phases of a kernel's sweeps; finalizing sweeps, which combine the units' partial results
+ * in order; and kernels without a contraction, which consist of sweeps alone. */
 #include "compiler/cpu/emit_cpu.h"
 #include "compiler/cpu/partials.h"
 
-/* v<number> of the partial results of all units, in their order. */
+/* v<number> from the partial results of all units, combined in their order. */
 static void put_combination(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_partial *p = &e->partial[number];
@@ -58,7 +58,7 @@ static int64_t put_sweep(dl_emitter *e, const dl_sweep *s, dl_emitted *code) {
                      : dl_emit_points(e, code);
 }
 
-/* Sweeps [from, to), which do not wait for each other, as one phase. */
+/* Sweeps [from, to), which do not depend on each other, as one phase. */
 static void put_phase(dl_emitter *e, int from, int to, dl_emitted *code) {
     int phase = code->phases++;
     dl_buf units = {0};
@@ -92,7 +92,7 @@ bool dl_emit_sweeps(dl_emitter *e, int from, dl_emitted *code, dl_error *err) {
     return true;
 }
 
-/* The row that each kept point should reduce by itself, lane by lane, in one chain of floats; 0:
+/* The reduction axes over which each kept point sums lane by lane, in one chain of floats; 0:
  * none. */
 static unsigned find_within(const dl_emitter *e) {
     for (int i = 0; i < e->k->instrs.n; i++)

@@ -1,32 +1,30 @@
-/* Weight gradients: how the sums are cut into units, and what finishes a block of them. The loops
- * are compiler/cpu/kernels/weight.c. */
+/* Weight gradients: partitions the sums into work items, and writes the epilogue of a block of
+ * sums. The loops are in compiler/cpu/kernels/weight.c. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 #include "compiler/cpu/partials.h"
 
 enum {
     GRAD_INTS =
-        17, /* of struct grad_scratch, a position: twelve numbers, five of them of 8 bytes */
+        17, /* of struct grad_scratch, per position: twelve numbers, five of them of 8 bytes */
     GRAD_HEAD = 16,     /* of it, once */
-    UNITS = 16,         /* enough to share */
-    PANEL_FLOATS = 256, /* lanes that a block wants, so that x is packed for many */
-    FEW_ROWS = 64,      /* rows that it wants, so that dy is */
+    UNITS = 16,         /* work items that are enough for all threads */
+    PANEL_FLOATS = 256, /* lanes that a block should have, so that packing x pays */
+    FEW_ROWS = 64,      /* rows that it should have, so that packing dy pays */
     DIRECT_PANELS = 3,  /* fewer than four panels of the same rows do not pay for packing x */
-    LEAST_GATHERED = 2 * DL_BAND, /* rows of few channels at all taps, so that gathering pays */
-    MOST_GATHERED =
-        256, /* rows of few channels at several taps, beside which planes of taps stay apart */
+    LEAST_GATHERED = 2 * DL_BAND, /* rows of few channels at all taps, so that im2col rows pay */
+    MOST_GATHERED = 256, /* with as many rows of few channels at several taps, planes of taps are
+                            packed separately */
 };
 
-static int64_t at_least_one(int64_t n) {
-    return n ? n : 1;
-} /* where there is nothing to sum, or no sum */
+static int64_t at_least_one(int64_t n) { return n ? n : 1; } /* nothing to sum, or no sum */
 
 static int64_t count_blocks(const dl_gradient *g) {
     return g->groups / g->unit_groups * dl_ceil_div(g->panels, g->unit_panels) *
            dl_ceil_div(g->rows, g->unit_rows);
 }
 
-/* Goes it by bands of AMX's tiles? Then rows are whole bands. */
+/* Is it computed by AMX strips? Then rows are whole strips. */
 static bool by_bands(const dl_target *t, const dl_gradient *g) { return g->pairs && t->tiles; }
 
 /* Rows that are packed together. */
@@ -45,12 +43,13 @@ static bool is_gathered(const dl_target *t, const dl_gradient *g) {
            g->kernel[0] * g->kernel[1] * g->kernel[2] * g->channels > LEAST_GATHERED;
 }
 
-/* Does each lane read all of x's channels? Those of neighbouring taps are neighbours then. */
+/* Does each lane read all of x's channels? Then the channels of neighbouring taps are
+ * contiguous. */
 static bool reads_all(const dl_gradient *g) {
     return g->reading.n == 1 && g->reading.vectors == 1 && !g->reading.mixed;
 }
 
-/* Taps that a group has. */
+/* Taps per tap block. */
 static int64_t find_run(const dl_target *t, const dl_gradient *g) {
     if (!is_gathered(t, g))
         return reads_all(g) && g->channels < DL_RUN_BELOW && g->dilation[2] == 1
@@ -62,14 +61,14 @@ static int64_t find_run(const dl_target *t, const dl_gradient *g) {
     return run;
 }
 
-/* Blocks of sums that stay in cache: many panels first, then rows, then groups that share
- * positions. Where there are too few blocks, the positions are shared out. */
+/* Chooses blocks of sums that stay in cache: first many panels, then rows, then tap blocks that
+ * share positions. Where there are too few blocks, the positions are split, too (split-K). */
 static void find_units(const dl_target *t, dl_gradient *g) {
     int64_t wide = PANEL_FLOATS / t->panel;
     g->gathered = is_gathered(t, g);
     g->run = find_run(t, g), g->rows = g->run * g->channels;
-    bool runs = g->run > 1;           /* whose rows stay together */
-    g->pairs &= g->gathered || !runs; /* taps that lie outside count one by one */
+    bool runs = g->run > 1;           /* tap blocks whose rows stay together */
+    g->pairs &= g->gathered || !runs; /* taps out of bounds are tested one by one */
     g->groups = g->kernel[0] * g->kernel[1] * g->kernel[2] / g->run;
     g->panels = dl_ceil_div(g->lanes, t->panel);
     bool whole = runs || g->reading.mixed;
@@ -96,12 +95,12 @@ static void find_units(const dl_target *t, dl_gradient *g) {
         g->direct ? dl_ceil_div(g->unit_rows, dl_ceil_div(g->unit_rows, t->rows)) : tile_rows(t, g);
 }
 
-/* The heights of the tiles that `rows` fall into, a bit each. */
+/* The heights of the tiles that `rows` divide into, a bit each. */
 static unsigned find_heights(int64_t rows, int64_t height) {
     return (rows >= height ? 1u << height : 0) | (rows % height ? 1u << rows % height : 0);
 }
 
-/* The table <kernel>_gather of how rows are gathered; what it is called, or "0". */
+/* The table <kernel>_gather: how im2col rows are built. Returns its name, or "0". */
 static const char *put_gather(dl_emitter *e, const dl_gradient *g) {
     if (!g->gathered) return "0";
     const char *name = e->k->name;
@@ -127,7 +126,7 @@ void dl_emit_gradient(dl_emitter *e, dl_gradient *g, dl_emitted *code) {
                                 : g->reading.vectors * dl_ceil_div(g->unit_rows, tile) * tile *
                                       DL_M_BLOCK) +
                      g->unit_panels * DL_M_BLOCK * panel;
-    if (by_bands(e->t, g)) packed /= 2; /* words of two positions */
+    if (by_bands(e->t, g)) packed /= 2; /* pairs of two positions */
     if (g->gathered) packed += DL_M_BLOCK * g->unit_rows / 2 + e->t->lanes;
     dl_putf(e->out, "static const struct weight_gradient %s_shape = {.batch = %lld, ", name,
             (long long)g->batch);
@@ -184,8 +183,8 @@ void dl_emit_panel_body(dl_emitter *e, const dl_shape *s) {
     e->points = NULL;
 }
 
-/* What finishes a block's sums begins so; the loop over its panels follows, sum[rows][PANEL] of
- * each `step` apart. */
+/* Writes the head of the epilogue of a block's sums, up to the loop over its panels; the caller
+ * writes the body, for sum[rows][PANEL] with panels `step` apart. */
 static void open_block(dl_emitter *e, const char *warmth) {
     dl_putf(e->out,
             "static %svoid %s_block(char *const *arg, long group, long panel, long panels, long "
@@ -195,7 +194,7 @@ static void open_block(dl_emitter *e, const char *warmth) {
             warmth, e->k->name);
 }
 
-/* Sums in the order of the weight, which is read and written straight through. */
+/* Sums in the order of the weight, which is read and written contiguously. */
 static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     open_block(e, dl_emit_warmth(e));
     const char *sums = dl_emit_take_sums(e);
@@ -210,8 +209,8 @@ static void put_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     dl_puts(e->out, "}\n");
 }
 
-/* Rows are the channels that a vector of lanes reads, of which each lane takes those of its group.
- */
+/* Multi-group vectors: rows are the channels that a vector of lanes reads, and each lane takes
+ * those of its group. */
 static void put_mixed_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     const char *name = e->k->name;
     open_block(e, "");
@@ -229,7 +228,7 @@ static void put_mixed_block(dl_emitter *e, const dl_shape *s, int64_t run) {
             (long long)run, (long long)s->weight_c);
 }
 
-/* Rows are dy's few channels by mirrored taps, lanes are x's. */
+/* Swapped operands: rows are dy's few channels by mirrored taps, lanes are x's channels. */
 static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
     open_block(e, "");
     dl_putf(e->out,
@@ -248,8 +247,8 @@ static void put_turned_block(dl_emitter *e, const dl_shape *s, int64_t run) {
             e->k->name, (long long)(s->taps - 1), (long long)run, (long long)s->weight_c);
 }
 
-/* Where dy has few channels and x many, they change places: x's position p meets dy's p + pad -
- * tap. */
+/* Where dy has few channels and x many, they are swapped: x's position p corresponds to dy's p +
+ * pad - tap. */
 static bool is_turned(const dl_shape *s, int nx) {
     return s->c->windows.groups == 1 && s->weight_o < DL_RUN_BELOW && s->weight_c > s->weight_o &&
            nx == 1 && s->stride[0] == 1 && s->stride[1] == 1 && s->stride[2] == 1;

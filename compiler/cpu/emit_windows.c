@@ -1,4 +1,4 @@
-/* Geometry and tables of contractions by windows; emit_windows.h says which. */
+/* Geometry and tables of windowed contractions; see emit_windows.h. */
 #include "compiler/cpu/emit_windows.h"
 #include "compiler/cpu/operands.h"
 
@@ -6,9 +6,9 @@ const dl_type *dl_shape_part(const dl_kernel *k, const dl_kinstr *c, int operand
     return &k->params.at[c->parts[operand][part]].type;
 }
 
-/* Windows that lie side by side along W, as those of patches do: what they have there lies together
- * in x and in w, and is a place's channels. Not where x is made, whose channels the kernel goes on
- * with. */
+/* Merges non-overlapping windows that are adjacent along W, as in patch embeddings: their pixels
+ * are contiguous in x and in w, and become channels of one pixel. Not for the gradient of x,
+ * where the kernel goes on with x's channels. */
 static void join_places(dl_shape *s) {
     int x = dl_op_place(s->c->op, DL_TENSOR_X);
     int64_t width = s->kernel[2];
@@ -45,7 +45,7 @@ dl_shape dl_shape_find(const dl_kernel *k, const dl_kinstr *c) {
     return s;
 }
 
-/* Parts have words of their own, the last one of an odd number with a zero. */
+/* Each part has bf16 pairs of its own; an odd last element is paired with a zero. */
 int64_t dl_shape_words(const dl_shape *s) {
     int64_t words = 0, groups = s->c->windows.groups;
     for (int i = 0; s->pairs && i < s->c->nparts[s->image]; i++)
@@ -56,7 +56,7 @@ int64_t dl_shape_words(const dl_shape *s) {
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
-/* Taps t of position q of x are those at which q + pad - t * dilation is a multiple of the stride:
+/* Position q of x has the taps t for which q + pad - t * dilation is a multiple of the stride:
  * every (stride / gcd)-th from the first on, or none. */
 dl_parity dl_shape_parity(const dl_shape *s, int axis, int64_t q) {
     int64_t stride = s->stride[axis], dilation = s->dilation[axis], at = q + s->pad[axis];
@@ -105,7 +105,7 @@ static void put_forward_tables(dl_emitter *e, const dl_shape *s) {
     dl_putf(e->out, ".taps = %lld}};\n", (long long)s->taps);
 }
 
-/* Positions of x by parity, in all directions. */
+/* Positions of x by stride phase, along all axes. */
 static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t groups) {
     dl_tables made = {0};
     dl_buf positions = {0};
@@ -118,7 +118,7 @@ static dl_tables put_parity_tables(dl_emitter *e, const dl_shape *s, int64_t gro
         int64_t count[3] = {p[0].count, p[1].count, p[2].count},
                 shift[3] = {p[0].shift, p[1].shift, p[2].shift};
         int64_t taps = p[0].taps * p[1].taps * p[2].taps;
-        for (int64_t i = 0; i < taps; i++) { /* as the places of y follow each other */
+        for (int64_t i = 0; i < taps; i++) { /* in the order of y's positions */
             int64_t at = taps - 1 - i, w = 0,
                     t[3] = {at / (p[1].taps * p[2].taps), at / p[2].taps % p[1].taps,
                             at % p[2].taps};
@@ -155,7 +155,7 @@ dl_tables dl_emit_tables(dl_emitter *e, const dl_shape *s, int64_t unit_columns)
 
 bool dl_emit_by_bands(const dl_emitter *e, const dl_shape *s) { return s->pairs && e->t->tiles; }
 
-/* What is the larger stays in cache, and the other one streams: a block's rows, or a column's
+/* The larger operand stays in cache, and the other one streams: a block's rows, or an N panel's
  * weights. */
 bool dl_units_by_rows(const dl_target *t, const dl_shape *s) {
     return s->taps * t->panel < t->row_block;
@@ -218,7 +218,7 @@ int64_t dl_emit_rows_scratch(const dl_target *t) {
     return t->row_block * (t->panel * 4 + DL_ROW_BYTES);
 }
 
-/* ---- what stands behind the sum ---- */
+/* ---- epilogue ---- */
 
 void dl_emit_vector_head(dl_emitter *e, const char *name) {
     const dl_kernel *k = e->k;
@@ -271,9 +271,8 @@ void dl_emit_give_sums(dl_emitter *e) {
     if (n) dl_putf(e->out, "    for (long i = 0; i < %lldL; i++) sums[i] = own[i];\n", n);
 }
 
-/* Runs <kernel>_<vector> over m channels of one position; its coordinates are written as `at`, by
- * axis. `line`: of how many at a time it asks for lines; 0: it is no such thing, and runs over
- * vectors. */
+/* Runs <kernel>_<vector> over m channels of one position, whose coordinates are `at`, by axis.
+ * `line`: channels per prefetch; 0: it is no prefetch, and takes vectors. */
 static void put_channels(dl_emitter *e, const char *vector, int line, const char *at,
                          const char *indent) {
     const dl_kernel *k = e->k;
@@ -310,8 +309,8 @@ void dl_emit_point(dl_emitter *e) {
     dl_puts(e->out, "}\n");
 }
 
-/* <kernel>_<name>: <kernel>_<vector> over some rows of a block. Where a row's place is a variable,
- * the compiler knows that no store changes it. */
+/* <kernel>_<name>: <kernel>_<vector> over some rows of a block. A row's index is a local
+ * variable, since the compiler then knows that no store changes it. */
 static void put_rows(dl_emitter *e, const char *name, const char *vector, int line) {
     dl_putf(e->out,
             "static void %s_%s(char *const *arg, const float *acc, const struct rows *row, long "
@@ -337,7 +336,8 @@ const char *dl_emit_rows_fetch(dl_emitter *e) {
     return dl_format(e->arena, "%s_fetch", e->k->name);
 }
 
-/* As the loops are, which then may stand in it where no other kernel calls them. */
+/* The same attributes as the hand-written loops have, so that the compiler can inline them where
+ * no other kernel calls them. */
 void dl_emit_head(dl_emitter *e, int phase) {
     dl_putf(e->out,
             "WARM void %s_%d(char *const *arg, long unit, char *scratch, char *workspace) {\n    "

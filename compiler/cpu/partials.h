@@ -1,23 +1,24 @@
-/* Partial results of a sweep's reductions: each unit leaves its own in the workspace, and the
- * sweep behind combines them in the order of units; what later sweeps read stays there. And the
- * head of a sweep's function. */
+/* Partial results of a sweep's reductions. Each work item stores its own in the workspace, and
+ * the finalizing sweep combines them in the order of work items; results that later sweeps read
+ * stay there. Also writes the head of a sweep's function. */
 #ifndef DL_CPU_PARTIALS_H
 #define DL_CPU_PARTIALS_H
 #include "compiler/codegen/emit_program.h"
 
 /* The head of the function e->name. */
 void dl_emit_sweep_head(dl_emitter *e);
-/* Where the present sweep's partial results lie, axes in order of `order`; their number a unit. */
+/* Places the present sweep's partial results, with axes in the order of `order`; returns their
+ * number per work item. */
 int64_t dl_emit_find_partial(dl_emitter *e, int norder, const int *order);
-/* Units that share partial results, each its own part of their axis: `unit` is which of `units`
- * such results, [from, to) the part, as C expressions. */
+/* Work items that share partial results, each for its own part of their axis: `unit` is the
+ * index among `units` such results, [from, to) the part, as C expressions. */
 typedef struct {
     int64_t units;
-    const char *unit, *from, *to; /* from and to NULL: all, which nobody shares */
+    const char *unit, *from, *to; /* from and to NULL: all, not shared */
 } dl_sharing;
-/* `sums`: a unit's partial results, set to their start. They lie behind what else the kernel keeps
- * in the workspace, which then has room for those of all. */
+/* `sums`: a work item's partial results, set to their initial values. They come after the
+ * kernel's other data in the workspace, which is enlarged for those of all work items. */
 void dl_emit_sums(dl_emitter *e, const dl_sharing *s, dl_emitted *code);
-/* The same where no units share. */
+/* The same where no work items share. */
 void dl_emit_unit_sums(dl_emitter *e, int64_t units, dl_emitted *code);
 #endif

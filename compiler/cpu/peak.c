@@ -5,9 +5,9 @@
 
 extern const char dl_kernels_peak[];
 
-/* A round takes more than 50 ms on any CPU that there is (the fastest met: 120 GFLOP/s of AVX2 and
- * 60 GB/s a thread): a thread that wakes some 0.1 ms late is then within a fraction of a percent.
- */
+/* One round takes more than 50 ms on any known CPU (120 GFLOP/s of AVX2 and 60 GB/s a thread
+ * were the fastest): a thread that starts 0.1 ms late then changes the result by less than a
+ * percent. */
 enum { STEPS = 40 << 20, STREAM = 64 << 20, SWEEPS = 32 };
 
 dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, int threads,
@@ -45,8 +45,8 @@ dl_plan *dl_peak_plan(dl_arena *parent, const dl_target *t, dl_dtype products, i
         dl_push(arena, &program.launches, launch);
         dl_push(arena, &p->programs, program);
     }
-    /* multiply-adds of a round: four products of tiles, or one or two in each lane of accumulators
-     */
+    /* multiply-adds of a round: four AMX tile products, or one or two in each lane of
+     * accumulators */
     double round = pairs && t->tiles ? 4 * 16 * 16 * 32
                                      : (pairs ? 2 : 1) * (t->lanes == 16 ? 20 : 12) * t->lanes;
     *flops = 2 * round * STEPS * threads;

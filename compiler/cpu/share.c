@@ -1,11 +1,11 @@
-/* Which source a kernel's code goes into: sources are compiled side by side, and hand-written loops
- * once for each of them that has a kernel around them. */
+/* Assigns kernels' code to sources. Sources are compiled in parallel, and each compiles the
+ * hand-written loops that its kernels use. */
 #include "compiler/cpu/cpu.h"
 
-enum { NSOURCES = 2 }; /* that are compiled at the same time */
+enum { NSOURCES = 2 }; /* compiled at the same time */
 
-/* Bytes of kernels' text that take as long to compile as these loops (gcc 12, Xeon with AVX-512).
- */
+/* Compile times of these loops, as bytes of kernels' text that take as long (gcc 12, Xeon with
+ * AVX-512). */
 static const size_t loops_bytes[DL_NLOOPS] = {[DL_LOOPS_IMAGE] = 18 << 10,
                                               [DL_LOOPS_WEIGHT] = 30 << 10,
                                               [DL_LOOPS_GROUP] = 30 << 10,
@@ -13,12 +13,12 @@ static const size_t loops_bytes[DL_NLOOPS] = {[DL_LOOPS_IMAGE] = 18 << 10,
                                               [DL_LOOPS_ATTENTION] = 60 << 10};
 
 typedef struct {
-    size_t bytes;        /* of text, and what its loops weigh */
-    bool has[DL_NLOOPS]; /* loops that stand in it */
+    size_t bytes;        /* of text, with the loops' weight */
+    bool has[DL_NLOOPS]; /* loops that it contains */
 } source;
 
-/* The source where a kernel with these loops costs least; `rest`: text that will find its place
- * later, and can make up for a difference that new loops would. */
+/* The source where a kernel with these loops adds the least time. `rest`: text that is assigned
+ * later, and can balance what new loops cost. */
 static int choose_source(const source *sources, dl_loops loops, size_t rest) {
     size_t least = SIZE_MAX;
     int best = 0;
@@ -34,8 +34,8 @@ static bool is_around(const dl_piece *p, dl_loops loops) {
     return p->code.needs[DL_NEED_LOOPS] == 1u << loops;
 }
 
-/* Sources take the same time and few loops stand in two of them: first kernels with loops, the kind
- * with most text before the others, then those without. */
+/* Balances the sources' times with few loops compiled twice: first kernels with loops, beginning
+ * with the kind that has most text, then those without. */
 int dl_cpu_share(int n, dl_piece *pieces) {
     source sources[NSOURCES] = {0};
     size_t all[DL_NLOOPS] = {0}, rest = 0;

@@ -1,4 +1,4 @@
-/* Which CPUs there are, which of them this one is, and the table of the backend. */
+/* The CPU targets, the detection of this machine's, and the table of the backend. */
 #include <string.h>
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -12,9 +12,9 @@
 #include "compiler/jit/jit_cc.h"
 #include "ir/base/object.h"
 
-/* Best first. The generic path relies on nothing but the baseline of the architecture (SSE2 on
- * x86-64). Two FMA pipes of four cycles want eight accumulators at least: 8 x 2 vectors fit the 32
- * registers of AVX-512, 4 x 2 the 16 of AVX2. */
+/* Best first. The generic target uses only the architecture's baseline (SSE2 on x86-64). Two FMA
+ * pipes of four cycles need at least eight accumulators: 8 x 2 vectors fit the 32 registers of
+ * AVX-512, 4 x 2 the 16 of AVX2. */
 #define CPU(width)                                                                                 \
     .backend = &dl_backend_cpu, .lanes = width, .panel = 2 * width,                                \
     .weights = {DL_PANEL, 2 * width}, .written_out = 1u << DL_F64
@@ -22,8 +22,8 @@
 #define AVX512      "-mavx512f", "-mfma", "-mprefer-vector-width=512"
 #define AVX512_BF16 AVX512, "-mavx512bw", "-mavx512dq"
 #define AVX2        "-mavx2", "-mfma", "-mf16c"
-/* A CPU with AVX-512, and the same kernels emulated: vectors of 16 lanes by the compiler, and what
- * has an instruction of its own by kernels/instructions_emulated.c. For tests on machines with
+/* A CPU with AVX-512, and the same kernels emulated: the compiler splits vectors of 16 lanes,
+ * and kernels/instructions_emulated.c replaces special instructions. For tests on machines with
  * AVX2. */
 #define BOTH(cpu, flags_of, ...)                                                                   \
     {"cpu:" cpu, CPU_512, .flags = {flags_of}, __VA_ARGS__}, {                                     \
@@ -41,13 +41,13 @@ static const dl_target targets[] = {
 enum { NTARGETS = sizeof targets / sizeof *targets };
 
 #ifdef __x86_64__
-/* Not every compiler can be asked for these features by name. */
+/* Not every compiler supports these names in __builtin_cpu_supports. */
 static bool has_f16c(void) {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 }
-static bool
-multiplies_bf16(void) { /* AVX512_BF16; whether the system saves its registers is avx512f's */
+static bool multiplies_bf16(
+    void) { /* AVX512_BF16; avx512f's test covers whether the system saves its registers */
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1u << 5;
 }
@@ -55,8 +55,8 @@ static bool has_tiles(void) { /* AMX-BF16 and AMX-TILE */
     unsigned a, b, c, d;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & 1u << 22 && d & 1u << 24;
 }
-/* Linux saves the tiles of processes that have asked for it (arch_prctl(2), since 5.16); their
- * threads and forks need not ask again. */
+/* Linux saves AMX tiles of processes that have asked for it (arch_prctl(2), since 5.16); threads
+ * and forks inherit the permission. */
 static bool may_use_tiles(void) {
 #ifdef SYS_arch_prctl
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
