@@ -1,13 +1,13 @@
-/* Attention block by block, behind attention_tiles.c and attention_pack.c.
+/* Attention block by block; comes after attention_tiles.c and attention_pack.c.
  *
- * Of pairs, scores are sums of products of bf16 as they lie, scaled here in floats; shares and
- * gradients of scores are rounded to bf16 for the products that read them, in the places where they
- * stood as floats. */
+ * With bf16 pairs, scores are sums of products of unscaled bf16, and are scaled here in floats.
+ * Probabilities and gradients of scores are rounded to bf16 for the products that read them, in
+ * the memory that held the floats. */
 
 /* ---- a block of scores ---- */
 
-/* A score as the queries' scale leaves it: of floats it did before. Rounded, and not kept for a
- * multiply-add: what is subtracted from it is such a score. */
+/* A score times the scale, unless float queries were scaled before. It is rounded, and not
+ * contracted into an FMA: the value that is subtracted from it is such a rounded score. */
 INLINE vf scaled(const struct attention *s, vf score) {
     IF_PAIRS(s->pairs, {
         score *= splat(s->scale);
@@ -17,7 +17,7 @@ INLINE vf scaled(const struct attention *s, vf score) {
     return score;
 }
 
-/* Where scores are dropped: what draws, and the number of the block's first score. */
+/* Dropout of scores: the random stream, and the number of the block's first score. */
 struct draws {
     const long *seed, *step;
     unsigned long first;
@@ -28,13 +28,13 @@ INLINE struct draws draws_of(const struct attention *s, char *const *arg, int se
     if (s->drops) d.seed = (const long *)arg[seed], d.step = (const long *)arg[seed + 1];
     long row = (head / s->heads * s->all_heads + head % s->heads) * s->all_queries + query;
     d.first = (unsigned long)(s->first + row * s->all_keys + key);
-    if (s->in_parts) /* of all samples */
+    if (s->in_parts) /* over all samples */
         d.first += *(const unsigned long *)arg[seed + 2] *
                    (unsigned long)(s->batch * s->all_heads * s->all_queries * s->all_keys);
     return d;
 }
 INLINE vf dropped(const struct attention *s, const struct draws *d, long i, long j, vf v) {
-#if !DRAWS /* by none of this source: nothing to compile */
+#if !DRAWS /* no kernel of this source drops scores */
     return v;
 #else
     vf drawn = v_random_row(d->first + (unsigned long)(i * s->all_keys + j), *d->seed, *d->step,
@@ -43,14 +43,14 @@ INLINE vf dropped(const struct attention *s, const struct draws *d, long i, long
 #endif
 }
 
-/* Keys of the block from `key` on that are computed: whole vectors, or panels. */
+/* Keys of the block from `key` on that are computed: whole vectors, or AMX panels. */
 INLINE long wide_of(const struct attention *s, long key) {
     long vectors = LANES;
     IF_TILES(s->pairs, vectors = PANEL;)
     return blocks_of(least(s->keys - key, KEYS), vectors) * vectors;
 }
 
-/* Keys of the block from `key` on that query i sees. */
+/* Keys of the block from `key` on that query i attends to. */
 INLINE long seen_of(const struct attention *s, long query, long key) {
     long n = least(s->keys - key, KEYS), ahead = query + s->ahead + 1 - key;
     return s->causal && ahead < n ? (ahead < 0 ? 0 : ahead) : n;
@@ -67,17 +67,17 @@ INLINE float largest_lane(vf v) {
     return larger(v, __builtin_shufflevector(v, v, HI1))[0];
 }
 
-/* v_exp for what is not above 0 by more than rounding. What would be below the normal range is 0; a
- * NaN stays. */
+/* v_exp for arguments that are not above 0 by more than rounding. Results below the normal range
+ * become 0; a NaN stays. */
 INLINE vf share_of(vf a) {
     const float least = -87.0f;
     return (vf)((vi)exp_normal(larger(splat(least), a)) & ~(a < least));
 }
 
-/* ---- forwards ---- */
+/* ---- forward ---- */
 
-/* Scores of a block become shares, not yet divided by their sum: of each row the largest score so
- * far, the sum so far (in lanes), and y so far change with it. */
+/* Online softmax: turns a block's scores into probabilities, not yet divided by their sum.
+ * Updates each row's running maximum, running sum (by lanes), and y. */
 HOT void soften(const struct attention *s, const struct draws *d, long query, long key, long rows,
                 float *score, float *most, float *sum, float *y) {
     long wide = wide_of(s, key);
@@ -117,7 +117,7 @@ UNUSED void attend(const struct attention *s, char *const *arg, long head, long 
     float *q = (float *)scratch, *y = q + QUERIES * s->width, *score = y + QUERIES * s->width;
     float most[QUERIES], sum[QUERIES * LANES];
     long at = head_at(s, head, s->queries);
-    long words = s->pairs ? 2 : 1; /* terms a float of room */
+    long words = s->pairs ? 2 : 1; /* K elements per float of memory */
     IF_PAIRS(s->pairs,
              pack_row_words(s, tokens_of(s, arg, 0, at).at, s->queries, query, QUERIES, q);)
     if (!s->pairs) pack_rows(s, tokens_of(s, arg, 0, at), s->queries, query, QUERIES, s->scale, q);
@@ -147,10 +147,10 @@ UNUSED void attend(const struct attention *s, char *const *arg, long head, long 
     }
 }
 
-/* ---- backwards ---- */
+/* ---- backward ---- */
 
-/* Of a vector of a row: scores become shares, as dropped; v dy becomes the gradient of the scores
- * (before `scale`). n: keys that the row sees. */
+/* For a vector of a row: scores become probabilities, after dropout; v dy becomes the gradient
+ * of the scores (before `scale`). n: keys that the row attends to. */
 INLINE void soften_vector(const struct attention *s, const struct draws *d, long i, long j, long n,
                           vf log, vf sum, vf *share, vf *grad) {
     vf p = share_of(scaled(s, *share) - log);
@@ -160,8 +160,8 @@ INLINE void soften_vector(const struct attention *s, const struct draws *d, long
     *grad = n < KEYS ? keep(p * (*grad - sum), n - j) : p * (*grad - sum);
 }
 
-/* The same of a block. Of pairs, two rows become one of words in the place of the first, and the
- * gradients' rows, too, become words of two keys: grad_rows[row][KEYS / 2]. */
+/* The same for a block. With bf16 pairs, two rows become one row of pairs in place of the first.
+ * The gradients' rows also become pairs of two keys: grad_rows[row][KEYS / 2]. */
 HOT void soften_back(const struct attention *s, const struct draws *d, long query, long key,
                      long rows, float *share, float *grad, float *grad_rows, const float *log,
                      const float *sum) {
@@ -191,8 +191,8 @@ HOT void soften_back(const struct attention *s, const struct draws *d, long quer
     })
 }
 
-/* Of dv or dk: the products of a block's scores and its queries' features. By bands turned,
- * to[width][KEYS]. */
+/* A sum for dv or dk: products of a block's scores with its queries' features. AMX strips
+ * compute the transpose, to[width][KEYS]. */
 INLINE void sum_queries(const struct attention *s, const float *score, const float *terms,
                         long rows, long keys, float *to) {
     IF_TILES(s->pairs, {
@@ -203,7 +203,7 @@ INLINE void sum_queries(const struct attention *s, const float *score, const flo
     product_sum(s, score, 1, s->pairs ? 2 * KEYS : KEYS, terms, s->width, token_terms(s, rows), to,
                 s->width, tiles_of(s, keys), s->width);
 }
-/* All of them, of n keys whose first feature is element `at`. */
+/* Stores the sums for n keys, whose first feature is element `at`. */
 INLINE void store_keys(const struct attention *s, const float *sums, float scale, long n,
                        struct array to, long at) {
     long row = s->heads * s->size;
@@ -222,14 +222,15 @@ INLINE void store_keys(const struct attention *s, const float *sums, float scale
             store_n(to, at + j * row + f, ld(sums + j * s->width + f) * scale, s->size - f);
 }
 
-/* A chunk of a head's keys. dk and dv are its own; of dq it makes a part. */
+/* A chunk of a head's keys: complete dk and dv for them, and a partial dq. */
 UNUSED void attend_back(const struct attention *s, char *const *arg, long head, long chunk,
                         const struct packed *p, char *scratch) {
     long row = s->heads * s->size, out = 6 + draws_by(s), at = head_at(s, head, s->keys);
     long each = blocks_of(p->keys / KEYS, s->chunks) * KEYS,
          to = least((chunk + 1) * each, s->keys);
     float *share = (float *)scratch, *grad = share + QUERIES * KEYS, *dk = grad + QUERIES * KEYS,
-          *dv = dk + KEYS * s->width, *grad_rows = dv + KEYS * s->width; /* these of pairs only */
+          *dv = dk + KEYS * s->width,
+          *grad_rows = dv + KEYS * s->width; /* these for bf16 pairs only */
     float *dq = p->dq + chunk * p->queries * s->width;
     struct array to_k = tokens_of(s, arg, out + 1, at), to_v = tokens_of(s, arg, out + 2, at);
     long words = s->pairs ? 2 : 1;
@@ -242,7 +243,7 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
         for (long query = first; query < s->queries; query += QUERIES) {
             struct draws d = draws_of(s, arg, 6, head, query, key);
             long rows = least(s->queries - query, QUERIES), tiles = tiles_of(s, rows);
-            /* rows of features, and what tokens are the terms of */
+            /* rows of features; and the operands whose K elements are tokens */
             const float *q = p->q + query * s->width, *dy = p->dy + query * s->width;
             const float *q_terms = s->pairs ? q + QUERIES * s->width / 2 : q,
                         *dy_terms = s->pairs ? dy + QUERIES * s->width / 2 : dy;
@@ -264,7 +265,7 @@ UNUSED void attend_back(const struct attention *s, char *const *arg, long head, 
     IF_TILES(s->pairs, end_tiles();)
 }
 
-/* A block of queries of a head, whose parts of dq are added in order. */
+/* Adds the partial dq of a head's block of queries, in order. */
 UNUSED void add_parts(const struct attention *s, char *const *arg, long head, long query,
                       const struct packed *p) {
     long row = s->heads * s->size;
@@ -278,9 +279,9 @@ UNUSED void add_parts(const struct attention *s, char *const *arg, long head, lo
         }
 }
 
-/* ---- units ---- */
+/* ---- work items ---- */
 
-/* Where heads are many, each is a unit, whose packed operands stay in a core's cache. */
+/* With many heads, each is a work item, whose packed operands stay in a core's cache. */
 UNUSED void attend_head(const struct attention *s, char *const *arg, long head, char *scratch,
                         char *place) {
     struct packed p = packed_of(s, place, 0, 0);
@@ -298,7 +299,7 @@ UNUSED void attend_head_back(const struct attention *s, char *const *arg, long h
     for (long query = 0; query < s->queries; query += QUERIES) add_parts(s, arg, head, query, &p);
 }
 
-/* Where they are few, blocks are: of keys, of queries, chunks of keys. */
+/* With few heads, work items are blocks: of keys, of queries, chunks of keys. */
 UNUSED void pack_keys_unit(const struct attention *s, char *const *arg, long unit, char *workspace,
                            int back) {
     long blocks = blocks_of(s->keys, KEYS), head = unit / blocks;

@@ -1,17 +1,20 @@
-/* Operands of attention's products, which a first phase lays out for the tile (attention_tiles.c).
- * Tokens of a head become rows of WIDTH floats, zero behind the last feature; `turned` ones lie
- * block by block, [block][feature][KEYS], and are zero behind the last token as far as whole
- * vectors go. Rows behind the last token are zero as far as whole tiles go; nobody reads further.
+/* Packs attention's operands for the tile (attention_tiles.c), in a phase before. A head's
+ * tokens become rows of WIDTH floats, zero after the last feature. Transposed operands are
+ * stored by block, [block][feature][KEYS], and are zero after the last token up to whole
+ * vectors. Rows after the last token are zero up to whole tiles; nothing further is read.
  *
- * Of pairs each form has half as many words in the first half of its place: rows are words of two
- * features, and so are turned ones; where tokens are the terms, two of them are a row of words.
- * Queries and the gradients of results are wanted in both forms, a block's rows before its pairs of
- * tokens. Bands read these pairs by feature: [feature][QUERIES / 2]; behind a head's last feature
- * they, too, want zeros. */
+ * With bf16 pairs, each form takes the first half of its memory. Rows are pairs of two features,
+ * and so are transposed rows; where K elements are tokens, two tokens make a row of pairs.
+ * Queries and the gradients of results are packed in both forms, a block's rows before its pairs
+ * of tokens. AMX strips read the latter by feature, [feature][QUERIES / 2], and also need zeros
+ * after a head's last feature. */
 
-enum { ROWS_AHEAD = 8 }; /* a token's features are a few lines among those of all heads */
+enum {
+    ROWS_AHEAD = 8
+}; /* prefetch distance in rows: a token's features are a few cache lines among those of all heads
+    */
 
-/* Tokens [first, first + n) of a head, times `scale`: to[token][width]. */
+/* Packs tokens [first, first + n) of a head, times `scale`: to[token][width]. */
 HOT void pack_rows(const struct attention *s, struct array from, long tokens, long first, long n,
                    float scale, float *to) {
     long row = s->heads * s->size, here = least(n, tokens - first), at = first * row;
@@ -32,8 +35,8 @@ INLINE vh ld_features(const bf16 *p, long n) {
     v_panel v = ld_panel_part(p, n > 0 ? n : 0);
     return __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
-/* A block of KEYS tokens, turned: to[feature / 2][KEYS]. Whole blocks of words are written, which
- * have room before the next keys'; behind an odd number's last feature a zero. */
+/* Packs a block of KEYS tokens, transposed: to[feature / 2][KEYS]. It writes whole blocks of
+ * pairs, which have room before the next keys'; an odd last feature is paired with zero. */
 HOT void pack_turned_words(const struct attention *s, const bf16 *from, long tokens, long first,
                            float *to) {
     long row = s->heads * s->size, here = least(KEYS, tokens - first);
@@ -48,7 +51,7 @@ HOT void pack_turned_words(const struct attention *s, const bf16 *from, long tok
             BLOCK_ROWS(WORDS_TO)
         }
 }
-/* Tokens [first, first + n) as they are: to[token][width / 2]. */
+/* Packs tokens [first, first + n) unchanged: to[token][width / 2]. */
 HOT void pack_row_words(const struct attention *s, const bf16 *from, long tokens, long first,
                         long n, float *to) {
     bf16 *at = (bf16 *)to;
@@ -60,7 +63,7 @@ HOT void pack_row_words(const struct attention *s, const bf16 *from, long tokens
                     ? ld_features(from + (first + i) * s->heads * s->size + f, s->size - f)
                     : (vh){0};
 }
-/* Words of two tokens' features from f on; behind the last token and feature zeros. */
+/* Pairs of two tokens' features from f on; zeros after the last token and feature. */
 INLINE vf pair_tokens(const struct attention *s, const bf16 *from, long tokens, long token,
                       long f) {
     long row = s->heads * s->size;
@@ -69,7 +72,7 @@ INLINE vf pair_tokens(const struct attention *s, const bf16 *from, long tokens, 
     if (token + 1 < tokens) b = ld_features(from + (token + 1) * row + f, s->size - f);
     return (vf)(__builtin_convertvector(a, vw) | __builtin_convertvector(b, vw) << 16);
 }
-/* The same by two tokens: to[token / 2][width]. */
+/* Packs tokens in pairs of two: to[token / 2][width]. */
 HOT void pack_token_pairs(const struct attention *s, const bf16 *from, long tokens, long first,
                           long n, float *to) {
     long end = first + tiles_of(s, least(n, tokens - first));
@@ -77,7 +80,7 @@ HOT void pack_token_pairs(const struct attention *s, const bf16 *from, long toke
         for (long f = 0; f < s->width; f += LANES) st(to + f, pair_tokens(s, from, tokens, i, f));
 }
 #if HAS_TILES
-/* These of a block of queries turned: to[feature][QUERIES / 2]. */
+/* Packs a block of queries in pairs of tokens, transposed: to[feature][QUERIES / 2]. */
 HOT void pack_turned_pairs(const struct attention *s, const bf16 *from, long tokens, long first,
                            float *to) {
     float words[LANES * LANES] __attribute__((aligned(64)));
@@ -93,7 +96,7 @@ HOT void pack_turned_pairs(const struct attention *s, const bf16 *from, long tok
 #endif
 #endif
 
-/* A block of KEYS tokens, turned: to[feature][KEYS], of pairs as above. */
+/* Packs a block of KEYS tokens, transposed: to[feature][KEYS]; bf16 pairs as above. */
 HOT void pack_turned(const struct attention *s, struct array from, long tokens, long first,
                      float *to) {
     long row = s->heads * s->size, size = s->size, here = least(KEYS, tokens - first);
@@ -105,7 +108,7 @@ HOT void pack_turned(const struct attention *s, struct array from, long tokens, 
         long f = 0, at = (first + j) * row;
         for (; f + LANES <= size; f += LANES)
             turn_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
-        if (f < size && f > 0) { /* the last ones, and some before them again */
+        if (f < size && f > 0) { /* the last vector overlaps the one before */
             f = size - LANES;
             turn_rows(from, at + f, row, here - j, to + f * KEYS + j, KEYS);
             f = size;
@@ -121,7 +124,7 @@ INLINE struct array tokens_of(const struct attention *s, char *const *arg, int i
     return from_element((struct array){arg[i], s->type}, at);
 }
 
-/* Where things of a head lie, in floats: behind each other, head behind head. */
+/* Offsets of a head's packed operands, in floats; heads are contiguous. */
 struct packed {
     long keys, queries; /* tokens of a head, rounded up to whole blocks */
     float *k, *v, *k_turned, *v_turned, *q, *dy, *d, *log, *dq;
@@ -141,12 +144,12 @@ INLINE struct packed packed_of(const struct attention *s, char *place, long head
     p.dq = p.log + p.queries;
     return p;
 }
-/* The first element of a head, of so many tokens of a sample. */
+/* The first element of a head, with so many tokens per sample. */
 INLINE long head_at(const struct attention *s, long head, long tokens) {
     return (head / s->heads * tokens * s->heads + head % s->heads) * s->size;
 }
 
-/* A block of keys of a head. */
+/* Packs a block of keys of a head. */
 UNUSED void pack_keys(const struct attention *s, char *const *arg, long head, long key,
                       const struct packed *p, int back) {
     long at = head_at(s, head, s->keys);
@@ -162,11 +165,10 @@ UNUSED void pack_keys(const struct attention *s, char *const *arg, long head, lo
     pack_rows(s, rows, s->keys, key, KEYS, 1, to);
 }
 
-/* Arguments between what is read and the results: seed, step and part. */
+/* Number of arguments between the inputs and the results: seed, step and part. */
 INLINE int draws_by(const struct attention *s) { return s->drops ? 2 + s->in_parts : 0; }
 
-/* A block of QUERIES rows, times `scale`; of pairs, which stay as they are, its words in both
- * forms. */
+/* Packs a block of QUERIES rows, times `scale`; or unscaled bf16 pairs, in both forms. */
 INLINE void pack_block(const struct attention *s, struct array from, long query, float scale,
                        float *to) {
     IF_PAIRS(s->pairs, {
@@ -182,7 +184,7 @@ INLINE void pack_block(const struct attention *s, struct array from, long query,
     pack_rows(s, from, s->queries, query, QUERIES, scale, to);
 }
 
-/* A block of queries of a head. Of each, beside its packed rows, the sum of y dy. */
+/* Packs a block of queries of a head. Backward also stores the sum of y dy of each query. */
 UNUSED void pack_queries(const struct attention *s, char *const *arg, long head, long query,
                          const struct packed *p) {
     long row = s->heads * s->size, at = head_at(s, head, s->queries);

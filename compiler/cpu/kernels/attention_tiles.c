@@ -1,11 +1,10 @@
 /* Attention without stored scores (Dao et al., FlashAttention, NeurIPS 2022; Milakov and
- * Gimelshein, online softmax, 2018). A unit goes over the keys (forwards) or the queries
- * (backwards) block by block; a block's scores live in the scratch, in the first caches.
+ * Gimelshein, online softmax, 2018). A work item loops over blocks of keys (forward) or queries
+ * (backward); a block's scores stay in scratch, in L1 or L2.
  *
- * Here: the tile that every product is made of, c[row][lane] = sum over terms of a[row][term]
- * b[term][lane], of floats, or of pairs of bf16 (pairs.c), whose terms are words; where the CPU has
- * tiles of those, by bands (bands.c). attention_pack.c lays operands out for it, attention.c goes
- * over the blocks. */
+ * This file has the register tile of every product, c[row][lane] = sum over k of a[row][k]
+ * b[k][lane], for floats or bf16 pairs (pairs.c), and by AMX strips (bands.c) where the CPU has
+ * them. attention_pack.c packs its operands; attention.c loops over the blocks. */
 #if LANES == 16
 #define ATTENTION_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 enum { ROWS_AT_ONCE = 8 };
@@ -17,21 +16,20 @@ enum { KEYS = 6 * LANES, QUERIES = 64 }; /* of a block */
 
 struct attention {
     long batch, queries, keys, heads, size;
-    long all_heads, all_queries, all_keys; /* of the attention that this may be a part of; */
-    long first; /* the number of a sample's first score among its own all, */
-    long ahead; /* and how many places the queries stand behind the keys */
-    long
-        width; /* floats of a packed row: `size`, rounded up to whole vectors, or panels of bands */
+    long all_heads, all_queries,
+        all_keys; /* of the whole attention, of which this may be a part; */
+    long first;   /* number of the sample's first score in the whole attention, */
+    long ahead;   /* and the offset of the queries in the keys */
+    long width; /* floats of a packed row: `size`, rounded up to whole vectors, or to AMX panels */
     float scale, threshold, kept;
     int number, causal, drops, in_parts;
-    int type;    /* of all but the logarithms, which are floats */
-    int pairs;   /* products are of pairs */
-    long chunks; /* backwards: parts of the keys that are units of their own */
+    int type;    /* of everything but the log-sum-exps, which are floats */
+    int pairs;   /* bf16 pairs are multiplied */
+    long chunks; /* backward: parts of the keys that are work items of their own */
 };
 
-/* Three vectors at a time are as many as the registers hold; what remains goes by two or one. The
- * sum of a chain is added to (ADD) or replaces (SET) what is there; its terms are a block's at
- * most. */
+/* Three vectors at a time fill the registers; the remainder takes two or one. A chain's sum is
+ * added to memory (ADD) or stored (SET); it has at most a block's K elements. */
 #define ROW_BEGIN_3(r) vf c##r##0 = {0}, c##r##1 = {0}, c##r##2 = {0};
 #define ROW_BEGIN_2(r) vf c##r##0 = {0}, c##r##1 = {0};
 #define ROW_BEGIN_1(r) vf c##r##0 = {0};
@@ -78,8 +76,8 @@ struct attention {
         }                                                                                          \
         ATTENTION_ROWS(END##_##VECTORS)                                                            \
     }
-/* Ends that no kernel of the source needs are not compiled: ATTENTION_ENDS is a mask that the
- * emitter sets. */
+/* Remainder tiles that no kernel of the source uses are not compiled: the emitter sets
+ * ATTENTION_ENDS, a bit mask. */
 #define NO_TILE(...) __builtin_trap()
 #if ATTENTION_ENDS & 1
 #define SET_1(name, TERM) ATTENTION_TILE(name, TERM, 1, ROW_SET)
@@ -123,7 +121,7 @@ struct attention {
             if (width - j == LANES) tile##_1(a, row, term, b + j, step, terms, c + j, out);        \
         }                                                                                          \
     }
-/* All of them by one kind of term. */
+/* All products of one kind of K elements. */
 #define ATTENTION_PRODUCTS(kind, TERM)                                                             \
     ATTENTION_TILE(set_##kind##_3, TERM, 3, ROW_SET)                                               \
     ATTENTION_TILE(sum_##kind##_3, TERM, 3, ROW_SUM)                                               \
@@ -146,8 +144,8 @@ ATTENTION_PRODUCTS(pairs, PAIR)
 #define sum_pairs NO_TILE
 #endif
 #if HAS_TILES
-/* By bands: c[rows][width] = a b, or is added to; whole bands, panels and blocks of terms. Rows of
- * operands lie `row`, `step` and `out` words apart. */
+/* AMX strips: c[rows][width] = a b or += a b; whole strips, panels and blocks of K. The
+ * operands' rows are `row`, `step` and `out` words apart. */
 HOT void multiply_bands(const float *a, long row, const float *b, long step, long terms, float *c,
                         long out, long rows, long width, int more) {
     for (long i = 0; i < rows; i += BAND, a += BAND * row, c += BAND * out)
@@ -162,7 +160,7 @@ HOT void multiply_bands(const float *a, long row, const float *b, long step, lon
         }
 }
 #endif
-/* Of floats or of pairs: `terms` floats or words. */
+/* For floats or bf16 pairs: `terms` floats or pairs. */
 INLINE void product_set(const struct attention *s, const float *a, long row, long term,
                         const float *b, long step, long terms, float *c, long out, long rows,
                         long width) {
@@ -190,13 +188,13 @@ INLINE void product_sum(const struct attention *s, const float *a, long row, lon
 
 INLINE long blocks_of(long n, long block) { return (n + block - 1) / block; }
 INLINE long least(long a, long b) { return a < b ? a : b; }
-/* Rows of a block that are computed: whole tiles, or bands. */
+/* Rows of a block that are computed: whole tiles, or AMX strips. */
 INLINE long tiles_of(const struct attention *s, long rows) {
     long tile = ROWS_AT_ONCE;
     IF_TILES(s->pairs, tile = BAND;)
     return (void)s, blocks_of(rows, tile) * tile;
 }
-/* Terms of products over so many tokens, and over features. */
+/* K elements of products over so many tokens, and over features. */
 INLINE long token_terms(const struct attention *s, long n) {
     IF_TILES(s->pairs, return tiles_of(s, n) / 2;)
     return s->pairs ? blocks_of(n, 2) : n;

@@ -1,19 +1,19 @@
-/* Behind pairs.c: contractions of pairs by the tiles of AMX, eight registers of 16 rows of 64 bytes
- * each. One instruction adds the products of a tile's 16 rows of 16 words and another's 16 words of
- * 16 lanes to a tile of floats. A band is two tiles of rows by a panel: four tiles of sums, two of
- * either operand, so that four loads serve four products. HAS_TILES: the target has them, and the
- * source pairs.
+/* After pairs.c: contractions of bf16 pairs by AMX, with eight tile registers of 16 rows of 64
+ * bytes. One instruction multiplies 16 rows of 16 pairs by 16 pairs of 16 lanes, and adds to a
+ * tile of floats. A strip is two tiles of rows by a panel: four accumulator tiles, two tiles of
+ * each operand, so four loads serve four products. HAS_TILES: the target has AMX, and the source
+ * uses pairs.
  *
- * Left operands are packed into blocks of TILE_WORDS words, [block][BAND][TILE_WORDS], behind the
- * last word zeros, or read where they lie, where rows follow each other in even steps; right ones
- * are panels as pairs.c's. */
+ * Left operands are packed into blocks of TILE_WORDS pairs, [block][BAND][TILE_WORDS], with
+ * zeros after the last pair; or read in place, where rows have a constant stride. Right operands
+ * are panels as in pairs.c. */
 #if HAS_TILES
 #define IF_TILES(pairs, ...)                                                                       \
     if (pairs) __VA_ARGS__
 enum { TILE_WORDS = 16, BAND = 32, FILLED_ROWS = BAND, BLOCK_FLOATS = BAND * TILE_WORDS };
 _Static_assert(PANEL == 32 && ROW_BLOCK % BAND == 0, "two tiles of lanes; whole bands");
 
-/* The sums of a band: those in c[BAND][PANEL], whose rows lie `row` floats apart, or none. */
+/* Loads the accumulators of a strip: c[BAND][PANEL] with rows `row` floats apart, or zeros. */
 INLINE void begin_band(const float *c, long row, int more) {
     const long apart = row * 4;
     if (more) {
@@ -35,7 +35,7 @@ INLINE void end_band(float *c, long row) {
     STORE_TILE(2, c + TILE_WORDS * row);
     STORE_TILE(3, c + TILE_WORDS * row + LANES);
 }
-/* Where half a band's left operands lie: floats from row to row, and from block to block. */
+/* The left operand of half a strip: its strides between rows and between blocks, in floats. */
 struct half {
     const float *a;
     long row, block;
@@ -59,7 +59,7 @@ INLINE void stream_words(const float *b, long row) {
     STREAM_TILE(6, b);
     STREAM_TILE(7, b + LANES);
 }
-/* A block times a panel's words, both loaded. */
+/* Multiplies a block by a panel's pairs, both loaded. */
 INLINE void add_products(void) {
     ADD_TILES(0, 4, 6);
     ADD_TILES(1, 4, 7);
@@ -73,8 +73,7 @@ INLINE void add_block(const float *a, const float *b) {
 }
 INLINE long word_blocks(long words) { return (words + TILE_WORDS - 1) / TILE_WORDS; }
 INLINE long whole_blocks(long words) { return word_blocks(words) * TILE_WORDS; }
-/* Adds the blocks of both halves times b[words][PANEL]. What lies behind b's last word is not read:
- * it may be anything. */
+/* Adds the blocks of both halves times b[words][PANEL]. b is not read after its last pair. */
 HOT void add_halves(struct half x, struct half y, const float *b, long words) {
     struct half both[2] = {x, y};
     float rest[TILE_WORDS * PANEL] __attribute__((aligned(64)));
@@ -88,14 +87,14 @@ HOT void add_halves(struct half x, struct half y, const float *b, long words) {
         both[0].a += both[0].block, both[1].a += both[1].block;
     }
 }
-/* The same of packed blocks. */
+/* The same for packed blocks. */
 HOT void add_blocks(const float *a, const float *b, long words) {
     struct half x = {a, TILE_WORDS, BLOCK_FLOATS},
                 y = {a + BLOCK_FLOATS / 2, TILE_WORDS, BLOCK_FLOATS};
     add_halves(x, y, b, words);
 }
-/* The same of whole blocks that lie `block` words apart, their rows `row`: packed ones, or where
- * they lie. For one panel after another: b streams by, a stays. */
+/* The same for whole blocks that are `block` words apart, with rows `row` apart: packed, or in
+ * place. For one panel after another: b streams, a stays in cache. */
 HOT void add_rows(const float *a, long block, long row, const float *b, long words) {
     for (; words > 0; words -= TILE_WORDS, a += block, b += TILE_WORDS * PANEL) {
         stream_words(b, PANEL);
@@ -103,13 +102,13 @@ HOT void add_rows(const float *a, long block, long row, const float *b, long wor
         add_products();
     }
 }
-/* A row of a band, the words of n elements: `to` is its place in the first block. */
+/* Packs a row of a strip, the pairs of n elements, to `to`, the row's place in the first block. */
 INLINE void pack_words(const void *from, long n, float *to) {
     for (const bf16 *p = from; n > 0; n -= 2 * TILE_WORDS, p += 2 * TILE_WORDS, to += BLOCK_FLOATS)
         st(to, (vf)ld_panel_part(p, n));
 }
-/* to[16 rows][16 words] of 16 rows that are neighbours: word i is of the terms 2 i and 2 i + 1,
- * whose first rows stand at from[]. */
+/* to[16 rows][16 words], where the 16 rows are contiguous in memory: pair i has the K elements 2
+ * i and 2 i + 1, whose first rows are at from[]. */
 typedef unsigned short v_tile __attribute__((vector_size(TILE_WORDS * 2)));
 typedef unsigned short v_tile_any
     __attribute__((vector_size(TILE_WORDS * 2), aligned(2), may_alias));

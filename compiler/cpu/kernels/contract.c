@@ -1,49 +1,48 @@
-/* Goes behind the prelude where a source holds contractions: the register tile and the loops around
- * it.
+/* The register tile and the loops of windowed contractions; after the prelude, in sources with
+ * contractions.
  *
- * A tile is TILE_ROWS output positions by PANEL output channels, held in registers: TILE_ROWS x 2
- * vectors. Each row of the tile has a pointer of its own to the channels it reads, so that one tile
- * serves convolutions, their input gradients (by parity of the position) and cat operands: padding
- * is a pointer to zeros, a tap is an offset. A tile stays in registers over several taps and
- * operands, CHAIN terms in all, and its rows are finished at once, so that what they store overlaps
+ * A tile is TILE_ROWS output positions by PANEL output channels in registers: TILE_ROWS x 2
+ * vectors. Each row of the tile has its own pointer to the channels that it reads. So one tile
+ * serves convolutions, their input gradients (by stride phase) and cat operands: padding is a
+ * pointer to zeros, a tap is an offset. A tile stays in registers over several taps and
+ * operands, CHAIN K elements in all. Its epilogue follows at once, so that its stores overlap
  * with the next tile's arithmetic. */
 struct tap {
-    int w;     /* position in the weight's taps */
-    int at[3]; /* displacement of the input */
+    int w;     /* index in the weight's taps */
+    int at[3]; /* displacement in the input */
 };
-struct part { /* operands that lie side by side along the channels; PAIR: they are summed by words
-                 of two */
+struct part { /* operands concatenated along the channels; PAIR: their K elements are bf16 pairs */
     int arg, channels, type;
 };
-/* Channels that a term is; terms of a part: of an odd number the last one has a zero beside it. */
+/* Channels per K element; and K elements of a part: an odd last channel is paired with zero. */
 INLINE long term_channels(const struct part *p) { return p->type == PAIR ? 2 : 1; }
 INLINE long part_terms(const struct part *p) {
     return (p->channels + term_channels(p) - 1) / term_channels(p);
 }
 #define PART_OF(arg, part) ((struct array){(arg)[(part).arg], (part).type})
-/* Output positions out = step * j + shift, j < count, that share their taps: all of a
- * convolution's, or one parity of an input gradient's. Input position: scale * j + tap. */
+/* Output positions out = step * j + shift, j < count, with the same taps: all of a
+ * convolution's, or a stride phase of an input gradient's. Input position: scale * j + tap. */
 struct positions {
     int count[3], step[3], shift[3], first_tap, taps;
 };
-/* What the lanes of a column's panel sum over: `terms` from the operand's term `first` on, and
- * where its two vectors of lanes are of different groups, the second one's `apart` terms further
- * on. */
+/* The K range of a panel's lanes: `terms` K elements from `first` on. If its two vectors of
+ * lanes belong to different groups, the second one's are `apart` further on. */
 struct reads {
     int first, apart, terms;
 };
 struct contraction {
     int batch, in[3], out[3], scale[3];
-    int channels;        /* of the result */
-    int summed, reduced; /* channels summed over; terms that they are: with `pairs`, words of two */
-    int columns, unit_columns; /* panels of result channels; those that a unit works on */
-    int alike;                 /* columns that read the same follow each other, so many at a time */
-    const struct reads *reads; /* of each such */
-    int own, depth;            /* channels of a group, of the result; terms of a column at most */
-    int by_rows; /* units of the same rows follow each other, else those of the same columns */
+    int channels; /* of the result */
+    int summed,
+        reduced; /* channels summed over; the K elements that they make: with `pairs`, bf16 pairs */
+    int columns, unit_columns; /* panels of result channels; panels per work item */
+    int alike;                 /* consecutive panels with equal K ranges */
+    const struct reads *reads; /* the K range of each such run */
+    int own, depth;            /* result channels per group; maximum K elements of a panel */
+    int by_rows; /* is the panel the inner axis of the work items' order, or the row block? */
     int weight_taps, weight_start; /* the weight's taps; first panel used (conv) */
     int weight_channels;           /* its second axis */
-    int pairs;                     /* terms are words of two (pairs.c) */
+    int pairs;                     /* K elements are bf16 pairs (pairs.c) */
     int nparts, npositions;
     const struct part *part;
     const struct positions *positions;
@@ -55,7 +54,7 @@ struct contraction {
 #define ROW_LANES 8
 #elif TILE_ROWS == 6
 #define ROWS(X)   X(0) X(1) X(2) X(3) X(4) X(5)
-#define ROW_LANES 8 /* of vectors that hold something of each row: two are idle */
+#define ROW_LANES 8 /* vector width for data per row: two lanes are idle */
 #else
 #define ROWS(X)   X(0) X(1) X(2) X(3)
 #define ROW_LANES 4
@@ -75,23 +74,22 @@ struct contraction {
 #define ROW_ADD(r) c##r##0 += ld(c + r * PANEL), c##r##1 += ld(c + r * PANEL + LANES);
 #define ROW_OUT(r) st(c + r * PANEL, c##r##0), st(c + r * PANEL + LANES, c##r##1);
 
-/* Two vectors of different groups read `apart` terms from each other. */
+/* Two vectors of different groups read K elements that are `apart` from each other. */
 #define ROW_APART(r) c##r##0 += splat(a##r[k]) * b0, c##r##1 += splat(a##r[k + apart]) * b1;
 #define ROW_PAIR_APART(r)                                                                          \
     c##r##0 = dot_pairs(c##r##0, splat(a##r[k]), b0),                                              \
     c##r##1 = dot_pairs(c##r##1, splat(a##r[k + apart]), b1);
 
-/* A stretch of a tile's sum: where each row's terms begin, the weights' panels, and how many terms.
- */
+/* A K panel of a tile: where each row's K elements begin, the weights' panel, and the number of
+ * K elements. */
 struct stretch {
     const float *a[TILE_ROWS], *b;
     long n;
 };
 
-/* c[TILE_ROWS][PANEL] = the sum of a[row][k] * b[k][PANEL] over all stretches, `more`: added to
- * what c holds. Errors grow with the length of a chain of additions and the number of chains, not
- * with all terms: a tile's sum is one chain, which begins at zero, and its callers give it CHAIN
- * terms at most. */
+/* c[TILE_ROWS][PANEL] = the sum of a[row][k] * b[k][PANEL] over all K panels; `more`: added to
+ * c. Rounding errors grow with the length of a chain of additions and the number of chains, not
+ * with all of K. A tile's sum is one chain from zero, and callers pass at most CHAIN K elements. */
 #define TILE(name, STEP)                                                                           \
     HOT void name(const struct stretch *s, long n, long apart, float *c, int more) {               \
         (void)apart;                                                                               \
@@ -140,16 +138,16 @@ INLINE void tile(int pairs, const struct stretch *s, long n, long apart, float *
     tile_floats(s, n, 0, c, more);
 }
 
-/* Output positions of a block, by component: input position before the tap (may lie outside), its
- * index in the whole input, and the output position. Idle lanes read what follows: `out` stands
- * last. */
+/* Output positions of a block, as arrays: input position before the tap (may be out of bounds),
+ * its index in the whole input, and the output position. Idle lanes read into the next array, so
+ * `out` is last. */
 struct rows {
     long base[ROW_BLOCK];
     int at[3][ROW_BLOCK], out[4][ROW_BLOCK];
 };
-/* The rest of a kernel at rows [from, from + n) of a block, or at one output position: `acc` has
- * the sums of `m` channels from `channel` on, PANEL a row. Or what asks memory for all that it will
- * touch, before the last of the sums; 0: nothing. */
+/* The epilogue at rows [from, from + n) of a block, or at one output position: `acc` has the
+ * sums of `m` channels from `channel` on, PANEL per row. Or a prefetch of all memory that the
+ * epilogue accesses, called before the last sums; 0: none. */
 typedef void rows_fn(char *const *arg, const float *acc, const struct rows *row, long from, long n,
                      long channel, long m, double *sums);
 typedef void point_fn(char *const *arg, const float *acc, const long at[4], long channel, long m,
@@ -157,15 +155,15 @@ typedef void point_fn(char *const *arg, const float *acc, const long at[4], long
 typedef int v_rows __attribute__((vector_size(ROW_LANES * 4)));
 typedef int v_rows_any __attribute__((vector_size(ROW_LANES * 4), aligned(4), may_alias));
 typedef unsigned u_rows __attribute__((vector_size(ROW_LANES * 4)));
-/* Pointers go by vectors that the target has: wider ones go through memory, in pieces that wait for
- * each other. */
+/* Pointers in vectors of a width that the target has: wider ones are split through memory, which
+ * stalls. */
 enum { POINTERS = LANES / 2 };
 typedef int v_ints_any __attribute__((vector_size(POINTERS * 4), aligned(4), may_alias));
 typedef long v_pointers __attribute__((vector_size(POINTERS * 8)));
 typedef long v_pointers_any __attribute__((vector_size(POINTERS * 8), aligned(8), may_alias));
 
-/* Rows from `from` on, at most `most`; filled up with outside ones to a whole tile, or band.
- * Returns how many there are. */
+/* Fills in rows from `from` on, at most `most`, and pads with out-of-bounds rows to a whole tile
+ * or strip. Returns the number of rows. */
 UNUSED long fill_rows(const struct contraction *s, const struct positions *p, long from,
                       struct rows *row, long most) {
     long all = (long)s->batch * p->count[0] * p->count[1] * p->count[2],
@@ -196,10 +194,10 @@ INLINE const struct reads *column_reads(const struct contraction *s, long column
 
 enum {
     VECTORS_READ = 1 + HAS_GROUPS
-}; /* of a tile's two, that may read other terms, CHAIN apart at most */
+}; /* for both vectors of a tile, which may have K ranges up to CHAIN apart */
 static const float zeros[VECTORS_READ * CHAIN] __attribute__((aligned(64), unused));
 
-/* All-ones where rows r.. read inside the input at this tap. */
+/* All-ones where rows r.. are in bounds of the input at this tap. */
 INLINE v_rows inside(const struct contraction *s, const struct rows *row, long r,
                      const struct tap *tap) {
     v_rows in = {-1, -1, -1, -1};
@@ -219,11 +217,10 @@ INLINE int any(v_rows m) {
     return some != 0;
 }
 
-/* What columns of panels sum at the rows of a block: channels [first, first + channels) of the
- * parts, of the second vector `apart` further on, whose weights are
- * b[column][weight_taps][depth][PANEL], with the rest of the kernel. Several columns go together
- * where their sums are one chain, and by bands, which keep sums of all: what a row stores then lies
- * side by side. */
+/* Some panels of a block of rows: they sum channels [first, first + channels) of the parts, for
+ * the second vector `apart` further on. Their weights are b[column][weight_taps][depth][PANEL].
+ * Several panels go together where their sums are one chain, and by AMX strips, which keep all
+ * sums: then a row's stores are contiguous. */
 struct columns {
     const struct contraction *of;
     const struct positions *positions;
@@ -231,16 +228,15 @@ struct columns {
     long rows, first, apart, channels, depth;
     const float *b;
     long first_column, columns;
-    /* b, or what its part for each chain is made of: the weight as it lies, or b's elements that
-     * are no floats */
+    /* b, or its source for each chain: the weight in place, or b's elements that are not floats */
     struct array weight;
     enum { AS_IT_LIES, BY_TURNING, BY_WIDENING, BY_PAIRING } made;
-    float *chain;            /* where it is made: [columns][terms of the chain][PANEL] */
-    rows_fn *finish, *fetch; /* 0: the caller does */
+    float *chain;            /* buffer for it: [columns][K elements of the chain][PANEL] */
+    rows_fn *finish, *fetch; /* epilogue and its prefetch; 0: the caller runs it */
     int mixed;               /* vectors of lanes hold several groups */
 };
 #if HAS_GROUPS
-/* Sums of a tile's rows once more that are not finite (group.c). */
+/* NaN fix-up: recomputes a tile's sums that are not finite (group.c). */
 static void sum_again(const struct columns *c, char *const *arg, long from, long rows, long column,
                       float *acc);
 #define IF_GROUPS(...) __VA_ARGS__
@@ -251,13 +247,14 @@ static void sum_again(const struct columns *c, char *const *arg, long from, long
 /* Neighbouring channels of one part at one tap. */
 struct piece {
     const struct tap *tap;
-    const char *x;          /* where the row whose base is 0 reads, */
-    int type;               /* elements of this type; */
-    const float *b;         /* the weights */
-    long step, n;           /* bytes from position to position; terms */
-    long channel, channels; /* the first one, of those that are read; how many the terms are */
+    const char *x;  /* address for the row whose base is 0, */
+    int type;       /* element type; */
+    const float *b; /* the weights */
+    long step, n;   /* bytes between positions; K elements */
+    long channel,
+        channels; /* the first channel, of those that are read; channels of the K elements */
 };
-enum { PIECES = 64 }; /* at most in a tile's chain */
+enum { PIECES = 64 }; /* at most per tile and chain */
 
 INLINE int reaches(const struct columns *c, const struct tap *tap) {
     for (long r = 0; r < c->rows; r += TILE_ROWS)
@@ -265,21 +262,21 @@ INLINE int reaches(const struct columns *c, const struct tap *tap) {
     return 0;
 }
 
-/* Chains of about the same length, CHAIN terms at most. */
+/* Chains of about the same length, at most CHAIN K elements. */
 INLINE long even_chain(long terms) {
     long chains = (terms + CHAIN - 1) / CHAIN;
     return chains ? (terms + chains - 1) / chains : 0;
 }
 
-/* Terms of a column's chains: whole taps if that is possible. */
+/* K elements of a panel's chains: whole taps if possible. */
 INLINE long chain_of(const struct columns *c) {
     long even = even_chain(c->channels * c->positions->taps);
     long taps = c->channels ? (even + c->channels - 1) / c->channels * c->channels : 0;
     return taps <= CHAIN ? taps : even;
 }
 
-/* Pieces from tap *tap_at and channel *k on for one chain; taps that lie outside for all rows are
- * left out. Returns how many; behind the last ones *tap_at is the number of taps. */
+/* The pieces of one chain from tap *tap_at and channel *k on, without taps that are out of
+ * bounds for all rows. Returns their number; after the last ones *tap_at is the number of taps. */
 UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at, long *k,
                         struct piece *piece) {
     const struct contraction *s = c->of;
@@ -313,12 +310,12 @@ UNUSED long next_pieces(const struct columns *c, char *const *arg, long *tap_at,
     return n;
 }
 
-/* Bytes from where a position with base 0 reads to where a tile's rows do. */
+/* Byte offsets of a tile's rows, relative to a position with base 0. */
 INLINE void find_offsets(const struct rows *row, long r, long step, long *at) {
     for (long i = 0; i < ROW_LANES; i += POINTERS)
         *(v_pointers_any *)(at + i) = *(const v_pointers_any *)(row->base + r + i) * step;
 }
-/* Where the rows of a tile read a piece. Idle lanes lie on b and n. */
+/* Sets a tile's row pointers for a piece. Idle lanes overwrite b and n. */
 INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct stretch *to) {
     int use[ROW_LANES];
     *(v_rows_any *)use = in;
@@ -330,8 +327,8 @@ INLINE void point_rows(const struct piece *p, const long *at, v_rows in, struct 
     to->b = p->b, to->n = p->n;
 }
 
-/* Asks for what the tile of rows from r on will read of a piece, while the one before it is summed:
- * what is new to the caches is what the last tap, or the last channels, read. */
+/* Prefetches a piece's data for the tile of rows from r on, while the tile before is summed.
+ * Only the last tap, or the last channels, read new cache lines. */
 INLINE void fetch_tile(const struct columns *c, const struct piece *p, long r) {
     long bytes = p->n * bytes_of(p->type);
     IF_APART(c->apart, bytes += c->apart * bytes_of(p->type);)
@@ -340,7 +337,7 @@ INLINE void fetch_tile(const struct columns *c, const struct piece *p, long r) {
             __builtin_prefetch(p->x + c->row->base[r] * p->step + i);
 }
 
-/* Do positions follow each other in whole terms of four bytes? */
+/* Are positions a whole number of 4-byte K elements apart? */
 INLINE int lies_whole(const struct piece *p) { return bytes_of(p->type) == 4 && p->step % 4 == 0; }
 INLINE void widen_piece(const struct piece *p, const void *from, float *to) {
     IF_PAIRS(p->type == PAIR, {
@@ -349,8 +346,8 @@ INLINE void widen_piece(const struct piece *p, const void *from, float *to) {
     })
     widen((struct array){from, p->type}, p->n, to);
 }
-/* What a tile's rows read as floats, or words: in `wide` where they are not, CHAIN a row and
- * vector. of[i]: the piece of stretch i. Returns how far apart the vectors then read. */
+/* Converts a tile's inputs to floats, or pairs, in `wide`, CHAIN per row and vector. of[i]: the
+ * piece of stretch i. Returns the distance between the two vectors' inputs. */
 INLINE long widen_rows(struct stretch *stretch, const struct piece *const *of, long n, long apart,
                        float *wide) {
     long found = apart;
@@ -368,8 +365,8 @@ INLINE long widen_rows(struct stretch *stretch, const struct piece *const *of, l
     return found;
 }
 
-/* From a column's weights to the next one's, `apart` floats further on, and to what that one reads.
- */
+/* Advances from a panel's weights to the next panel's, `apart` floats further on, and to its K
+ * range. */
 INLINE void to_next(const struct contraction *s, long column, struct stretch *stretch, long n,
                     long apart, long *between) {
     for (long i = 0; i < n; i++) stretch[i].b += apart;
@@ -384,8 +381,8 @@ INLINE void to_next(const struct contraction *s, long column, struct stretch *st
 #endif
 }
 
-/* One chain of each tile: acc[row][PANEL], and behind the `last` one the rest of the kernel. The
- * weights of columns lie `apart` floats. */
+/* One chain of each tile: acc[row][PANEL], and after the `last` chain the epilogue. The panels'
+ * weights are `apart` floats from each other. */
 HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piece *piece, long n,
                     long apart, float *acc, int more, int last, double *sums) {
     const struct contraction *s = c->of;
@@ -425,14 +422,15 @@ HOT void sum_pieces(const struct columns *c, char *const *arg, const struct piec
 }
 
 #if HAS_TILES
-/* Positions from row to row, where half a band's follow each other in even steps, else 0. */
+/* The constant stride of half a strip's rows in positions, or 0. */
 INLINE long even_rows(const struct rows *row, long r) {
     long step = row->base[r + 1] - row->base[r], even = step > 0;
     for (long i = 1; i < TILE_WORDS; i++) even &= row->base[r + i] - row->base[r + i - 1] == step;
     return even ? step : 0;
 }
-/* Where half a band's rows from r on read a piece: where they lie, `step` positions apart, or
- * packed from `to` on, zeros for those outside. Returns 0 where all are. */
+/* The left operand of half a strip: rows from r on of a piece, in place with a stride of `step`
+ * positions, or packed to `to` with zeros for out-of-bounds rows. Returns 0 if all rows are out
+ * of bounds. */
 INLINE int lay_half(const struct columns *c, const struct piece *p, long r, long step, float *to,
                     struct half *half) {
     enum { TILES = TILE_WORDS / TILE_ROWS };
@@ -458,15 +456,14 @@ INLINE int lay_half(const struct columns *c, const struct piece *p, long r, long
     return any(some);
 }
 
-/* Asks for what rows `from` to `to`, as many rows further on as a block has, will read of a piece.
- */
+/* Prefetches a piece's data for rows `from` to `to` of the next block. */
 INLINE void fetch_rows(const struct columns *c, const struct piece *p, long from, long to) {
     for (; from < to; from++)
         for (long i = 0; i < p->n * 4; i += 64)
             __builtin_prefetch(p->x + (c->row->base[from] + ROW_BLOCK) * p->step + i, 0, 2);
 }
 
-/* Rows of one panel whose sums are there, of which `done` are finished. */
+/* Rows of one panel with complete sums; the epilogue has run for `done` of them. */
 struct finished {
     const float *acc;
     long r, rows, done, channel, m;
@@ -479,8 +476,8 @@ INLINE void finish_rows(const struct columns *c, char *const *arg, struct finish
     f->done = to;
 }
 
-/* The same by bands: acc[column][ROW_BLOCK][PANEL]. All bands are laid first: a panel's weights
- * stay in the first cache for them. */
+/* One chain by AMX strips: acc[column][ROW_BLOCK][PANEL]. All strips' left operands are prepared
+ * first, so that a panel's weights stay in L1 for them. */
 HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece *piece, long n,
                    long apart, float *acc, int more, int last, double *sums) {
     enum { BANDS = ROW_BLOCK / BAND };
@@ -508,7 +505,7 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
         }
     }
     begin_tiles();
-    struct finished behind = {0};
+    struct finished pending = {0};
     for (long i = 0; i < c->columns; i++) {
         float *own = acc + i * ROW_BLOCK * PANEL;
         long channel = (c->first_column + i) * PANEL,
@@ -521,23 +518,23 @@ HOT void sum_bands(const struct columns *c, char *const *arg, const struct piece
                 if (i == 0) fetch_rows(c, piece + n - 1, r + from, r + to);
                 if (last && c->fetch)
                     c->fetch(arg, own, c->row, r + from, to - from, channel, m, sums);
-                finish_rows(c, arg, &behind, behind.rows * (j + 1) / some[band], sums);
+                finish_rows(c, arg, &pending, pending.rows * (j + 1) / some[band], sums);
                 add_halves(terms[band][j].half[0], terms[band][j].half[1],
                            terms[band][j].b + i * apart, terms[band][j].n);
             }
-            finish_rows(c, arg, &behind, behind.rows, sums);
+            finish_rows(c, arg, &pending, pending.rows, sums);
             end_band(own, PANEL);
-            if (last && c->finish) behind = (struct finished){own, r, rows, 0, channel, m};
+            if (last && c->finish) pending = (struct finished){own, r, rows, 0, channel, m};
         }
     }
-    finish_rows(c, arg, &behind, behind.rows, sums);
+    finish_rows(c, arg, &pending, pending.rows, sums);
     end_tiles();
 }
 #endif
 
-/* b[k][lane] = weight[o = o0 + k][tap][the channel `made` + lane], of one vector of lanes: panels
- * hold the weight by o, here channels lie along lanes. Of pairs o counts words, whose two elements
- * are neighbours in memory: behind the last o of an odd number lies a panel's fill. */
+/* Transposes one vector of lanes: b[k][lane] = weight[o = o0 + k][tap][channel `made` + lane].
+ * Weight panels have lanes along o, but here lanes are channels. With bf16 pairs o counts pairs,
+ * whose elements are contiguous in memory; an odd last o is paired with a panel's padding. */
 INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, long made, long o0,
                        long n, float *b) {
     long channels = s->weight_channels, c0 = made % channels, m = channels - c0, row = PANEL;
@@ -562,7 +559,7 @@ INLINE void turn_lanes(const struct contraction *s, struct array w, long tap, lo
     }
 }
 
-/* n terms from the k-th on that a column reads. */
+/* Transposes n K elements from the k-th on of a panel's K range. */
 HOT void turn_panel(const struct contraction *s, struct array w, long tap, long column, long k,
                     long n, float *b) {
     const struct reads *reads = column_reads(s, column);
@@ -572,15 +569,15 @@ HOT void turn_panel(const struct contraction *s, struct array w, long tap, long 
     IF_PAIRS(s->pairs && s->summed % 2 && 2 * (k + n) > s->summed, keep_first(b + (n - 1) * PANEL);)
 }
 
-/* The weight as an input gradient reads it: packed[column][mirrored tap][o][PANEL], so that
- * neighbouring taps read neighbours of dy. Unit: one tap of a column. */
+/* Transposes the weight for an input gradient: packed[column][mirrored tap][o][PANEL], so that
+ * neighbouring taps read neighbours of dy. Work item: one tap of a panel. */
 UNUSED void turn_weight(const struct contraction *s, struct array w, long unit, float *packed) {
     turn_panel(s, w, s->weight_taps - 1 - unit % s->weight_taps, unit / s->weight_taps, 0,
                s->reduced, packed + unit * s->reduced * PANEL);
 }
 
-/* The weights of a chain, where they are not turned yet (one column), or no floats. Returns how far
- * columns then lie apart. */
+/* Converts the weights of a chain, if they are not transposed yet (one panel), or not floats.
+ * Returns the distance between panels. */
 UNUSED long make_pieces(const struct columns *c, struct piece *piece, long n) {
     long taps = c->of->weight_taps, depth = c->of->weight_channels, terms = 0, k = 0;
     for (long i = 0; i < n; i++) terms += piece[i].n;
@@ -604,7 +601,7 @@ UNUSED long make_pieces(const struct columns *c, struct piece *piece, long n) {
     return terms * PANEL;
 }
 
-/* All of them: acc[row][PANEL], whole tiles of rows. */
+/* Computes the sums: acc[row][PANEL], whole tiles of rows. */
 UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, double *sums) {
     struct piece piece[PIECES];
     long tap = 0, k = 0;
@@ -623,8 +620,8 @@ UNUSED void sum_columns(const struct columns *c, char *const *arg, float *acc, d
 
 struct rows_scratch {
     struct rows row;
-    float
-        acc[]; /* of a column, by bands of all; behind them where weights are made chain by chain */
+    float acc[]; /* of a panel, or with AMX of all; followed by weights that are converted chain by
+                    chain */
 };
 INLINE float *chain_at(const struct contraction *s, struct rows_scratch *t) {
     long columns = 1;
@@ -633,8 +630,8 @@ INLINE float *chain_at(const struct contraction *s, struct rows_scratch *t) {
     return t->acc + columns * ROW_BLOCK * PANEL;
 }
 
-/* The block of a unit, whose weights are w[column][tap][depth][PANEL] as floats, or made so. Units:
- * positions, then row blocks and groups of columns. */
+/* The block of a work item, with weights w[column][tap][depth][PANEL] in floats, or converted.
+ * Work items are ordered by positions, then row blocks and groups of panels. */
 INLINE struct columns columns_of(const struct contraction *s, long unit, struct rows_scratch *t,
                                  struct array w, long depth, rows_fn *finish, rows_fn *fetch) {
     long groups = (s->columns + s->unit_columns - 1) / s->unit_columns;
@@ -661,7 +658,7 @@ INLINE struct columns columns_of(const struct contraction *s, long unit, struct 
     }
 }
 
-/* A block of rows by some columns of panels. w: [column][tap][channel][PANEL] */
+/* A block of rows by some panels. w: [column][tap][channel][PANEL] */
 UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct array w, long unit,
                       char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
@@ -671,8 +668,8 @@ UNUSED void rows_unit(const struct contraction *s, char *const *arg, struct arra
     sum_columns(&c, arg, t->acc, sums);
 }
 
-/* The same for an input gradient whose weights few blocks of rows share: they are turned as they
- * are used. */
+/* The same for an input gradient whose weights few blocks of rows share: each chain transposes
+ * its own. */
 UNUSED void turning_unit(const struct contraction *s, char *const *arg, struct array w, long unit,
                          char *scratch, rows_fn *finish, rows_fn *fetch, double *sums) {
     struct rows_scratch *t = (void *)scratch;
@@ -681,11 +678,11 @@ UNUSED void turning_unit(const struct contraction *s, char *const *arg, struct a
     sum_columns(&c, arg, t->acc, sums);
 }
 
-/* Few channels: the taps of PACK_ROWS positions, of pairs ROW_BLOCK, are gathered into rows, then
- * all is one reduction. Taps that are neighbours along W lie side by side in the input too: `run`
- * of them are copied at a time, by vectors that write past the run what the next one overwrites.
- * Rows of pairs hold elements as they are, behind the last one zeros up to whole vectors of words.
- */
+/* im2col rows for few channels: the taps of PACK_ROWS positions, with bf16 pairs ROW_BLOCK, are
+ * copied into rows, and then form one reduction. Taps that are adjacent along W are contiguous
+ * in the input: `run` of them are copied at a time, by vectors that write past the run; the next
+ * run overwrites this. Rows of bf16 pairs are copied unchanged, with zeros after the last
+ * element up to whole vectors of pairs. */
 struct gather_scratch {
     struct rows row;
     float acc[PACK_ROWS * PANEL], a[];
@@ -699,7 +696,7 @@ INLINE void gather_vector(int pairs, struct array x, long from, float *row, long
     (void)pairs;
     st(row + to, load(x, from));
 }
-/* There is one at `from`, or a zero. */
+/* Copies the element at `from`, or a zero. */
 INLINE void gather_element(int pairs, struct array x, long from, int there, float *row, long to) {
     IF_PAIRS(pairs, {
         ((bf16 *)row)[to] = there ? ((const bf16 *)x.at)[from] : 0;
@@ -710,7 +707,7 @@ INLINE void gather_element(int pairs, struct array x, long from, int there, floa
 }
 
 #if HAS_PAIRS
-/* Zeros behind the first elements of a row of n words. */
+/* Zeros after the first elements of a row of n words. */
 INLINE void clear_behind(float *row, long elements, long n) {
     for (long i = elements / (2 * LANES) * LANES; i < n; i += LANES) {
         vw word = (vw){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} + (int)i,
@@ -720,7 +717,7 @@ INLINE void clear_behind(float *row, long elements, long n) {
 }
 #endif
 
-/* How far taps reach along each axis. */
+/* The range of taps along each axis. */
 struct reach {
     int low[3], high[3];
 };
@@ -738,7 +735,7 @@ INLINE long elements_to(const struct contraction *s, const int *at, long channel
     return (((long)at[0] * s->in[1] + at[1]) * s->in[2] + at[2]) * channels;
 }
 
-/* Does row r read inside the input at all taps? */
+/* Is row r in bounds of the input at all taps? */
 INLINE int reaches_inside(const struct contraction *s, const struct rows *row, long r,
                           const struct reach *reach) {
     int inside = 1;
@@ -746,7 +743,7 @@ INLINE int reaches_inside(const struct contraction *s, const struct rows *row, l
         inside &= row->at[k][r] + reach->low[k] >= 0 && row->at[k][r] + reach->high[k] < s->in[k];
     return inside;
 }
-/* `end`: of x, beyond which no vector reads. */
+/* `end`: the end of x, beyond which no vector may read. */
 INLINE void gather_row(const struct contraction *s, const struct rows *row, long r, struct array x,
                        long end, const struct reach *reach, long channels, long taps, long run,
                        float *to) {
@@ -772,12 +769,11 @@ INLINE void gather_row(const struct contraction *s, const struct rows *row, long
     }
 }
 
-/* A column's weights, of `terms` elements, as floats or words, of which a row has `n`: where they
- * lie, or made. */
+/* A panel's weights, `terms` elements, as floats or pairs, `n` per lane: in place, or converted. */
 INLINE const float *gathered_weight(int pairs, struct array w, long terms, long n, float *made) {
     IF_PAIRS(pairs, {
         long words = (terms + 1) / 2;
-        if (is_float(w)) /* turned into words */
+        if (is_float(w)) /* combined into pairs */
             for (long i = 0; i < words * PANEL; i += LANES)
                 st(made + i, ld((const float *)w.at + i));
         else

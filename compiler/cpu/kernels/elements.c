@@ -1,14 +1,14 @@
-/* Behind the prelude: elements of memory by their type. All arithmetic is in floats; f16 (IEEE 754
- * binary16) and bf16 (the upper half of a float) stand in memory alone. HALVES says which of them
- * the source has, a bit each: of the others nothing is compiled. Conversions are exact, or to
- * nearest with ties to even; what is too large becomes infinite, what is too small for the normal
- * range keeps what digits it can, and a NaN stays one. */
-enum { F32, F16, BF16, PAIR }; /* PAIR: a word of two terms, moved as a float is (pairs.c) */
+/* After the prelude: elements in memory by their type. All arithmetic is in floats; f16 (IEEE
+ * 754 binary16) and bf16 (the upper half of a float) exist in memory alone. HALVES has a bit for
+ * each of them that the source uses; the others are not compiled. Widening is exact. Narrowing
+ * rounds to nearest, ties to even: too large values become infinite, values below the normal
+ * range are denormal, and a NaN stays a NaN. */
+enum { F32, F16, BF16, PAIR }; /* PAIR: two bf16 in 32 bits, moved like a float (pairs.c) */
 
 #if HALVES
 
-/* p[at[i]] of the first n lanes i. Vectors gather words of two elements: one begins at every other
- * element, and none reaches beyond the end of a page that the array does not. */
+/* p[at[i]] of the first n lanes i. Vectors gather 32-bit words of two elements at even offsets,
+ * so none crosses into a page that the array does not have. */
 #if defined(__AVX512F__) && LANES == 16
 INLINE vh gather_halves(const unsigned short *p, vw at, long n) {
     long odd = (long)p >> 1 & 1;
@@ -26,9 +26,9 @@ INLINE vh gather_halves(const unsigned short *p, vw at, long n) {
 }
 #endif
 
-/* The float beside a double that has its last digit set, where the double is between two: rounded
- * once more, it becomes what the double would have become (Boldo and Melquiond, IEEE Transactions
- * on Computers 57(4), 2008). */
+/* Rounds a double to float by round-to-odd: an inexact result has its last bit set. A second
+ * rounding then gives the same result as rounding the double directly (Boldo and Melquiond, IEEE
+ * Transactions on Computers 57(4), 2008). */
 INLINE float odd_float(double v) {
     float f = (float)v;
     int u;
@@ -65,7 +65,7 @@ INLINE vf widen_f16(vh h) {
 INLINE vh narrow_f16(vf v) {
     vi all = (vi)v, u = all & 0x7fffffff;
     vi r = (u - 0x38000000 + 0xfff + (u >> 13 & 1)) >> 13;
-    /* next to 0.5 floats lie as far apart as f16 does below its normal range */
+    /* floats next to 0.5 have the spacing of f16 denormals */
     r = vi_pick(u < 0x38800000, (vi)((vf)u + 0.5f) - 0x3f000000, r);
     r = vi_pick(u >= 0x477ff000, splat_i(0x7c00), r);
     r = vi_pick(u > 0x7f800000, splat_i(0x7e00), r);
@@ -76,7 +76,7 @@ INLINE vf round_f16(vf v) { return widen_f16(narrow_f16(v)); }
 #endif
 #if HALVES & 2
 INLINE vf widen_bf16(vh h) { return (vf)(__builtin_convertvector(h, vw) << 16); }
-/* Rounded in the upper halves, a NaN made a quiet one; the lower ones are anything. */
+/* Rounds to bf16 in the upper halves, and quiets NaNs; the lower halves are undefined. */
 INLINE vw round_upper(vf v) {
     vw u = (vw)v, number = (vw)(v == v);
     return (u + ((0x7fff + (u >> 16 & 1)) & number)) | (0x400000 & ~number);
@@ -95,8 +95,8 @@ INLINE vf round_bf16(vf v) { return (vf)(round_upper(v) & 0xffff0000); }
 #endif
 #endif
 
-/* What the prelude has for floats in memory; and a value rounded to the type, which stays a float.
- */
+/* The prelude's functions on arrays of floats, for this type; and rounding to the type, as a
+ * float. */
 #define HALF_FUNCTIONS(T)                                                                          \
     INLINE float s_widen_##T(T h) { return widen_##T((vh){h})[0]; }                                \
     INLINE T s_narrow_##T(float v) { return narrow_##T((vf){v})[0]; }                              \
@@ -134,13 +134,13 @@ HALF_FUNCTIONS(f16)
 HALF_FUNCTIONS(bf16)
 #endif
 
-/* ---- operands of hand-written loops: elements of a type that a constant table tells ---- */
+/* ---- operands of hand-written loops: a constant table has their element type ---- */
 
 struct array {
     const void *at;
     int type;
 };
-/* f_f16(...) or f_bf16(...) where elements are of that type; what stands behind is for floats. */
+/* f_f16(...) or f_bf16(...) for elements of that type; the code after it is for floats. */
 #if HALVES & 1
 #define IF_F16(type, statement)                                                                    \
     if ((type) == F16) statement
@@ -159,7 +159,7 @@ INLINE long bytes_of(int type) {
     IF_BF16(type, return 2;)
     return (void)type, 4;
 }
-/* Is each element a float of memory? */
+/* Is each element a float in memory? */
 INLINE int is_float(struct array a) { return bytes_of(a.type) == 4; }
 INLINE struct array from_element(struct array a, long i) {
     return (struct array){(const char *)a.at + i * bytes_of(a.type), a.type};
@@ -200,8 +200,8 @@ HOT void widen(struct array a, long n, float *to) {
     for (; i + LANES <= n; i += LANES) st(to + i, load(a, i));
     for (; i < n; i++) to[i] = element(a, i);
 }
-/* Turns a LANES x LANES block of elements from i on: to[j][k] = a[i + k * by + j], rows of `to` so
- * many floats apart. */
+/* Transposes a LANES x LANES block of elements from i on: to[j][k] = a[i + k * by + j], with
+ * rows of `to` `apart` floats apart. */
 INLINE void turn_block(struct array a, long i, long by, float *to, long apart) {
 #define BLOCK_IN(k)  vf r##k = load(a, i + k * by);
 #define BLOCK_OUT(k) st(to + k * apart, r##k);
@@ -209,7 +209,7 @@ INLINE void turn_block(struct array a, long i, long by, float *to, long apart) {
     TURN_ALL
     BLOCK_ROWS(BLOCK_OUT)
 }
-/* The same of the first `rows` of them; the others are zero. */
+/* The same for the first `rows` of them; the others become zero. */
 INLINE void turn_rows(struct array a, long i, long by, long rows, float *to, long apart) {
 #define BLOCK_SOME(k) vf r##k = k < rows ? load(a, i + k * by) : (vf){0};
     BLOCK_ROWS(BLOCK_SOME)

@@ -1,18 +1,18 @@
-/* Input gradients (transposed convolutions) into few channels, as the last layer of a U-Net: all
- * parities of the output share one reduction. Columns are (parity, channel); row j yields the
- * outputs step * j + shift of each parity. */
+/* Input gradients (transposed convolutions) into few channels, such as a U-Net's last layer: all
+ * stride phases of the output share one GEMM. Its columns are (stride phase, channel); row j
+ * yields the outputs step * j + shift of each phase. */
 struct fold {
-    const struct contraction
-        *rows; /* a convolution with the columns as channels, its weight packed in the workspace */
+    const struct contraction *rows; /* a convolution with the columns as channels; its packed weight
+                                       is in the workspace */
     int parities, channels, panels; /* panels: of the weight's first axis */
-    const struct positions *out;    /* of each parity: step and shift */
-    const int *tap_of;              /* [parity][tap]: the weight's tap */
+    const struct positions *out;    /* step and shift of each stride phase */
+    const int *tap_of;              /* [stride phase][tap]: the weight's tap */
 };
 
-/* Packs the weight: packed[column panel][tap][o][lane]. Unit: one panel of o. */
+/* Packs the weight: packed[column panel][tap][o][lane]. Work item: one panel of o. */
 UNUSED void fold_weight(const struct fold *f, struct array w, long unit, float *packed) {
     const struct contraction *s = f->rows;
-    long taps = s->positions->taps, width = PANEL; /* terms a panel */
+    long taps = s->positions->taps, width = PANEL; /* K elements per panel */
     IF_PAIRS(s->pairs, { w.type = PAIR, width = PANEL / 2; })
     long most = s->reduced - unit * width < width ? s->reduced - unit * width : width;
     for (long column = 0; column < s->columns; column++)

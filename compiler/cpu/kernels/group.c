@@ -1,16 +1,14 @@
-/* Contractions by windows in groups, behind weight.c.
+/* Grouped windowed contractions; after weight.c.
  *
- * Where a group has several channels, each panel of the result's lanes is one small matrix over the
- * channels that its groups read: zero where lane and channel are of different groups, and else the
- * weight. Tiles then run as ever, of PANEL / (channels of a group) times as many products as there
- * are, and none in vain where a group fills panels; positions whose sums are not finite are summed
- * again without the zeros, which would hand one group's infinity on to its neighbours as a NaN.
- * Where groups have one channel on both sides (depthwise), a lane reads its own channel: lines go
- * lane by lane. So do weight gradients of groups small enough for a vector of lanes to find all
- * that it reads in one vector of channels. */
+ * In groups of several channels, each panel of the result's lanes is one small matrix over the
+ * channels that its groups read: the weight where lane and channel are of one group, zero
+ * elsewhere. The usual tiles then compute PANEL / (channels of a group) times as many products
+ * as needed; none is wasted where a group fills panels. Sums that are not finite are recomputed
+ * without the zeros, which would turn one group's infinity into its neighbours' NaN. Depthwise,
+ * a lane reads its own channel, lane by lane along lines of W. So do weight gradients of groups
+ * so small that a vector of lanes finds all its inputs in one vector of channels. */
 
-/* What the positions of x and y have to do with each other: x = y * stride + tap * dilation - pad.
- */
+/* Relates the positions of x and y: x = y * stride + tap * dilation - pad. */
 struct group_window {
     int batch, x[3], y[3], stride[3], dilation[3], pad[3], kernel[3];
 };
@@ -21,7 +19,7 @@ INLINE long lane_reads(const struct contraction *s, long lane) {
     return reads->first + (lane % PANEL < LANES ? 0 : reads->apart);
 }
 
-/* Packs one column: packed[column][tap][channel read][lane]. `turned`: x is made, and a lane is a
+/* Packs one panel: packed[column][tap][channel read][lane]. `turned`: x is computed, a lane is a
  * channel of x, and taps are mirrored (turn_weight). */
 UNUSED void group_weight(const struct contraction *s, int turned, struct array w, long column,
                          float *packed) {
@@ -47,12 +45,13 @@ UNUSED void group_weight(const struct contraction *s, int turned, struct array w
 INLINE int all_finite(const float *v, long n) {
     vi bad = {0};
     int some = 0;
-    for (long i = 0; i < n; i += LANES) bad |= (vi)(ld(v + i) - ld(v + i)); /* 0, of others NaN */
+    for (long i = 0; i < n; i += LANES)
+        bad |= (vi)(ld(v + i) - ld(v + i)); /* 0 if finite, else NaN */
     for (long i = 0; i < LANES; i++) some |= bad[i];
     return some == 0;
 }
 
-/* Row r's sums once more, each lane's over its own group alone. */
+/* NaN fix-up: recomputes row r's sums, for each lane over its own group alone. */
 static void sum_by_group(const struct contraction *s, const struct positions *p,
                          const struct rows *row, long r, struct array x, const float *packed,
                          long column, float *acc) {
@@ -100,8 +99,8 @@ UNUSED void group_unit(const struct contraction *s, char *const *arg, struct arr
 
 /* ---- depthwise ---- */
 
-/* The place along one axis that the result's place `made` reads with tap k, or -1. `turned`: x is
- * made, and place p of y reaches p * stride + k * dilation - pad. */
+/* The place along one axis that the result's place `made` reads with tap k, or -1. `turned`: x
+ * is computed, and place p of y contributes to p * stride + k * dilation - pad. */
 INLINE long place_read(const struct group_window *v, int axis, int turned, long k, long made) {
     long by = k * v->dilation[axis] - v->pad[axis], stride = v->stride[axis];
     long at = turned ? made - by : made * stride + by;
@@ -136,7 +135,7 @@ INLINE long find_taps(const struct group_window *v, int turned, struct array rea
     return n;
 }
 
-/* acc[PANEL] = the taps' products in channels [lane, lane + lanes), whose weights lie `by` behind
+/* acc[PANEL] = the taps' products in channels [lane, lane + lanes), whose weights are `by` after
  * the first ones. */
 INLINE void sum_taps(const struct depth_tap *tap, int x_type, int w_type, long n, long lane,
                      long lanes, long by, float *acc) {
@@ -162,7 +161,7 @@ INLINE void sum_taps(const struct depth_tap *tap, int x_type, int w_type, long n
         sum_taps(tap, x_type, w_type, n, lane, lanes, by, acc);                                    \
         return;                                                                                    \
     }
-/* Of operands of one type, or with one of them in floats. */
+/* For operands of one type, or with one of them in floats. */
 HOT void sum_taps_of(const struct depth_tap *tap, int x_type, int w_type, long n, long lane,
                      long lanes, long by, float *acc){
     IF_F16(x_type, IF_F16(w_type, SUM_TAPS(F16, F16))) IF_F16(x_type, SUM_TAPS(F16, w_type))
@@ -190,8 +189,8 @@ UNUSED void depth_unit(const struct group_window *v, int turned, char *const *ar
     }
 }
 
-/* ---- weight gradients lane by lane: a unit is all taps along W of one panel of O, over all
- * positions ---- */
+/* ---- weight gradients lane by lane: a work item is all taps along W of one panel of O, over
+ * all positions ---- */
 
 struct group_gradient {
     const struct group_window *window;
@@ -199,8 +198,8 @@ struct group_gradient {
     int per, own;     /* channels of a group: of x and of y */
 };
 
-/* Places [*made, *made + n) of y along W that meet x with tap k, and what they meet first. Returns
- * n. */
+/* The places [*made, *made + n) of y along W whose input at tap k is in bounds, and the first
+ * input. Returns n. */
 INLINE long joined(const struct group_window *v, long k, long *made, long *read) {
     long stride = v->stride[2], by = k * v->dilation[2] - v->pad[2];
     long first = by < 0 ? (-by + stride - 1) / stride : 0,
@@ -210,8 +209,8 @@ INLINE long joined(const struct group_window *v, long k, long *made, long *read)
     return last > first ? last - first : 0;
 }
 
-/* A line along W of y that meets x with this tap: where in y and in x the first position lies, how
- * many, and x's step. */
+/* A line of y along W with this tap in bounds: the first position in y and in x, the number of
+ * positions, and x's stride. */
 struct met_line {
     long y, x, n, step;
 };
@@ -238,7 +237,7 @@ UNUSED void pick_channel(const struct reads *reads, long own, long per, long lan
     }
 }
 
-/* Lane by lane: sum[PANEL] += the products of n positions, of `lanes` lanes, where groups have one
+/* Lane by lane: sum[PANEL] += the products of n positions, for `lanes` lanes, in groups of one
  * channel. */
 INLINE void dot_line(struct array x, long x_step, struct array y, long y_step, long n, long lanes,
                      float *sum) {
@@ -285,9 +284,9 @@ INLINE vf pick(vf v, vi at) {
     return picked;
 #endif
 }
-enum { AT_ONCE = 4 }; /* channels of a group whose sums are made together */
-/* Which channels of x the lanes of a panel's two vectors read: `n` are there from `first` on, of
- * which channel c of lane i's group is number at[c][i]. */
+enum { AT_ONCE = 4 }; /* channels of a group that are summed together */
+/* The channels of x that the lanes of a panel's two vectors read: `n` exist from `first` on, and
+ * channel c of lane i's group is number at[c][i] of them. */
 struct lane_channels {
     long first[2], n[2];
     int at[][PANEL];
@@ -305,8 +304,8 @@ UNUSED void find_channels(const struct group_gradient *g, long lane, struct lane
             }
     }
 }
-/* sum[c][PANEL] += the products of n positions with channels [c, c + AT_ONCE) of the lanes' groups;
- * of `many` channels. */
+/* sum[c][PANEL] += the products of n positions with channels [c, c + AT_ONCE) of the lanes'
+ * groups, which have `many` channels. */
 INLINE void dot_channels(const struct lane_channels *from, long c, long many, struct array x,
                          long x_step, struct array y, long y_step, long n, long lanes, float *sum) {
 #define CHANNELS_OF(f) f(0) f(1) f(2) f(3)

@@ -1,5 +1,5 @@
-/* After the prelude: the instructions of bf16 that no C expression means, one function or macro
- * each. instructions_emulated.c has the same names for a CPU that lacks them. HAS_PAIRS: the target
+/* After the prelude: bf16 instructions that no C expression compiles to, one function or macro
+ * each. instructions_emulated.c has the same names for CPUs without them. HAS_PAIRS: the target
  * has AVX512_BF16, HAS_TILES: AMX_BF16 too, and the source uses bf16. */
 typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
 
@@ -33,19 +33,20 @@ static const struct {
     unsigned char rows[16];
 } tile_shapes __attribute__((aligned(64))) = {
     1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-/* Around bands: what a thread has in tiles costs each switch between threads 8 KiB. */
+/* Brackets the use of AMX: tile state in use costs each context switch 8 KiB. */
 INLINE void begin_tiles(void) { __asm__ volatile("ldtilecfg %0" : : "m"(tile_shapes)); }
 INLINE void end_tiles(void) { __asm__ volatile("tilerelease"); }
 
 #define LOAD_TILE(tile, from)                                                                      \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
-/* The same of what streams by: it does not take the place of what stays in the first cache. */
+/* The same for streamed operands: does not evict operands that stay in L1. */
 #define STREAM_TILE(tile, from)                                                                    \
     __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile : : "r"(from), "r"(apart) : "memory")
 #define STORE_TILE(tile, to)                                                                       \
     __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(to), "r"(apart) : "memory")
 #define ZERO_TILE(tile) __asm__ volatile("tilezero %%tmm" #tile : :)
-/* sums += left x right; in operands' order: the last one is added to. Denormals count as zero. */
+/* sums += left x right. Operand order is that of AT&T syntax: the last one is the accumulator.
+ * Denormals count as zero. */
 #define ADD_TILES(sums, left, right)                                                               \
     __asm__ volatile("tdpbf16ps %%tmm" #right ", %%tmm" #left ", %%tmm" #sums : :)
 #endif

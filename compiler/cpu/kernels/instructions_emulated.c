@@ -4,7 +4,7 @@
  * denormals read and written as zero. */
 typedef unsigned short v_panel __attribute__((vector_size(PANEL * 2)));
 
-/* Denormals as zeros of their sign. */
+/* Flushes denormals to zeros of their sign. */
 INLINE vf normal(vf v) {
     vw u = (vw)v, denormal = (vw)((u & 0x7f800000) == 0);
     return (vf)(u & ~(denormal & 0x7fffffff));
@@ -22,7 +22,7 @@ INLINE int has_denormals(vf v) {
     return any != 0;
 }
 
-/* One product after the other is added: the upper halves first. A product of two bf16 is exact in
+/* Adds one product after the other: the upper halves first. A product of two bf16 is exact in
  * f32. */
 INLINE vf add_pair(vf c, vf x, vf y) { return normal(normal(c) + normal(normal(x) * normal(y))); }
 INLINE vf dot_pairs(vf c, vf x, vf y) {
@@ -37,12 +37,11 @@ INLINE v_panel ld_panel_part(const bf16 *p, long n) {
 }
 
 #if HAS_TILES
-/* The eight registers of a thread. Memory of another thread's is never read: each begins with
- * zeros. */
+/* A thread's eight tile registers, initially zero. */
 static __thread vf tiles[8][16];
 INLINE void begin_tiles(void) { __builtin_memset(tiles, 0, sizeof tiles); }
 INLINE void end_tiles(void) {
-    /* a value that is read after its thread has released the tiles shows itself */
+    /* reads after the release then give NaN */
     for (int i = 0; i < 8 * 16; i++) tiles[i / 16][i % 16] = splat(__builtin_nanf(""));
 }
 INLINE void load_tile(vf *tile, const void *from, long apart) {
@@ -55,7 +54,7 @@ INLINE void store_tile(const vf *tile, void *to, long apart) {
 #define STREAM_TILE(tile, from) load_tile(tiles[tile], from, apart)
 #define STORE_TILE(tile, to)    store_tile(tiles[tile], to, apart)
 #define ZERO_TILE(tile)         __builtin_memset(tiles[tile], 0, sizeof tiles[tile])
-/* Row i of the sums takes word k of row i on the left times row k on the right. */
+/* sums[i] += pair k of row i of the left operand times row k of the right one. */
 INLINE void add_tiles(vf *sums, const vf *left, const vf *right) {
     for (int i = 0; i < 16; i++)
         for (int k = 0; k < 16; k++) sums[i] = dot_pairs(sums[i], splat(left[i][k]), right[k]);

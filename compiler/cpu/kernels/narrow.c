@@ -1,8 +1,8 @@
-/* Convolutions into few channels, behind contract.c: lanes lie along the channels that are summed
- * over, so that no lane is idle, and are added up at the end. */
+/* Convolutions into few channels (small N); after contract.c. Lanes lie along the input
+ * channels, so that no lane is idle, and are summed at the end. */
 
-/* packed[made][tap][channel], channels rounded up to whole vectors, zeros behind the last. Unit:
- * one made. */
+/* packed[made][tap][channel], channels rounded up to whole vectors, zeros after the last. Work
+ * item: one output channel. */
 UNUSED void narrow_weight(const struct contraction *s, struct array w, long made, float *packed) {
     long whole = (s->reduced + LANES - 1) / LANES * LANES, o = s->weight_start * PANEL + made;
     for (long tap = 0; tap < s->weight_taps; tap++)
@@ -20,8 +20,8 @@ UNUSED void narrow_weight(const struct contraction *s, struct array w, long made
 #define NARROW_STEP(r) c##r += load(a##r, k) * b;
 #define NARROW_PART(r) c##r += load_part(a##r, k, s->n - k) * b;
 #define NARROW_OUT(r)  acc[r * PANEL] = sum_lanes(c##r);
-/* acc[TILE_ROWS][PANEL]: the sum over all stretches in the first lane of each row; b: weights of
- * one made. */
+/* acc[TILE_ROWS][PANEL]: the sum over all K panels, in the first lane of each row; b: weights of
+ * one output channel. */
 INLINE void narrow_sum(const struct stretch *s, long n, int type, float *acc) {
     ROWS(NARROW_ZERO)
     for (const struct stretch *end = s + n; s < end; s++) {
@@ -38,9 +38,9 @@ INLINE void narrow_sum(const struct stretch *s, long n, int type, float *acc) {
     }
     ROWS(NARROW_OUT)
 }
-/* Of rows of each type. */
+/* Dispatches on the rows' element type. */
 HOT void narrow_tile(const struct stretch *s, long n, int type, float *acc) {
-    (void)type; /* in a source without 16 bits */
+    (void)type; /* in a source without 16-bit types */
     IF_F16(type, {
         narrow_sum(s, n, F16, acc);
         return;
@@ -52,7 +52,7 @@ HOT void narrow_tile(const struct stretch *s, long n, int type, float *acc) {
     narrow_sum(s, n, F32, acc);
 }
 
-/* A block of rows, all channels that are made. One part; taps that lie outside are left out. */
+/* A block of rows, all output channels. One part; out-of-bounds taps are left out. */
 struct narrow_scratch {
     struct rows row;
     float acc[TILE_ROWS * PANEL];

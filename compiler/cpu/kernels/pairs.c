@@ -1,12 +1,12 @@
-/* Behind elements.c: contractions of bf16 where the CPU multiplies them. Two neighbouring terms of
- * an operand are a word of four bytes, the first one in its lower half; vdpbf16ps multiplies the
- * words of two operands and adds both products to a float. So the loops of floats are those of
- * pairs, with words in the places of floats and half as many terms. HAS_PAIRS: the target has the
- * instruction, and the source bf16. */
+/* After elements.c: contractions of bf16 on CPUs with vdpbf16ps. Two neighbouring K elements of
+ * an operand form a pair of 32 bits, the first one in the lower half; vdpbf16ps multiplies the
+ * pairs of two operands and adds both products to a float. So the loops for floats also serve
+ * pairs, with half as many K elements. HAS_PAIRS: the target has the instruction, and the source
+ * uses bf16. */
 #if HAS_PAIRS
 #define IF_PAIRS(pairs, ...)                                                                       \
     if (pairs) __VA_ARGS__
-/* Words of floats as operands of such products, where denormals would count as zero: a in the lower
+/* Splits floats into bf16 pairs whose products do not treat denormals as zero: a in the lower
  * halves. */
 INLINE vf pair_floats(vf a, vf b) {
     return (vf)(__builtin_convertvector(narrow_normal(a), vw) |
@@ -21,25 +21,25 @@ typedef unsigned short v_panel_any __attribute__((vector_size(PANEL * 2), aligne
     16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26, 58, 27,    \
         59, 28, 60, 29, 61, 30, 62, 31, 63
 _Static_assert(LANES == 16, "the numbers above");
-/* to[lane] = the words of two rows' elements. */
+/* to[lane] = the pairs of two rows' elements. */
 INLINE void pair_rows(v_panel a, v_panel b, float *to) {
     st(to, (vf)__builtin_shufflevector(a, b, LOWER_PAIRS));
     st(to + LANES, (vf)__builtin_shufflevector(a, b, UPPER_PAIRS));
 }
 INLINE v_panel ld_panel(const bf16 *p) { return *(const v_panel_any *)p; }
-/* What stands beside the last one of an odd number. */
+/* Pairs with an odd last row. */
 static const bf16 no_elements[PANEL] __attribute__((aligned(64), unused));
 /* to[k][PANEL words] = rows 2 k and 2 k + 1 of n. */
 HOT void pair_panels(const bf16 *from, long n, float *to) {
     for (; n > 0; n -= 2, from += 2 * PANEL, to += PANEL)
         pair_rows(ld_panel(from), ld_panel(n > 1 ? from + PANEL : no_elements), to);
 }
-/* The words of n elements. */
+/* The pairs of n elements. */
 INLINE void copy_words(const void *from, long n, float *to) {
     for (const bf16 *p = from; n > 0; n -= PANEL, p += PANEL, to += LANES)
         stn(to, (vf)ld_panel_part(p, n), (n + 1) / 2);
 }
-/* Words without their second elements. */
+/* Clears the second elements of pairs. */
 INLINE void keep_first(float *to) {
     for (long i = 0; i < PANEL; i += LANES) st(to + i, (vf)((vw)ld(to + i) & 0xffff));
 }

@@ -1,5 +1,5 @@
-/* The machine's ceilings, as kernels of the plan's ABI: multiply-adds in registers, and a stream
- * through memory. */
+/* The machine's peak rates, as kernels of the plan's ABI: multiply-adds in registers, and a
+ * stream through memory. */
 #if LANES == 16
 #define ACCUMULATORS(X)                                                                            \
     X(0)                                                                                           \
@@ -18,7 +18,7 @@
 #endif
 #define END(i) a += c##i;
 #if HAS_TILES
-/* PEAK_STEPS rounds of a band's four products of tiles, of zeros. */
+/* PEAK_STEPS rounds of a strip's four AMX products, of zeros. */
 HOT vf multiply_add(void) {
     vf sum[BAND * PANEL / LANES] = {0};
     begin_tiles();
@@ -33,8 +33,8 @@ HOT vf multiply_add(void) {
     return *sum;
 }
 #else
-/* PEAK_STEPS rounds of one multiply-add an accumulator, or of two products of bf16. HOT: at -O1 gcc
- * leaves multiplication and addition apart. */
+/* PEAK_STEPS rounds of one multiply-add per accumulator, or of two bf16 products. HOT: at -O1
+ * gcc does not contract multiplication and addition. */
 HOT vf multiply_add(void) {
     vf a = splat(0.5f), b = splat(1.0f);
     HIDE(a);
@@ -51,9 +51,8 @@ void peak_flops_0(char *const *arg, long unit, char *scratch, char *workspace) {
     st((float *)(workspace + unit * 64), multiply_add());
     (void)arg, (void)scratch;
 }
-/* Reads and writes PEAK_BYTES of its own part of the arena, PEAK_SWEEPS times. Every line that it
- * writes it has read, so that no line is fetched for a write alone: what is counted is what moves.
- */
+/* Reads and writes PEAK_BYTES of its own part of the arena, PEAK_SWEEPS times. It reads every
+ * line that it writes, so there is no extra traffic for write-allocate. */
 HOT void stream(float *p) {
     for (long sweep = 0; sweep < PEAK_SWEEPS; sweep++)
         for (long i = 0; i < PEAK_BYTES / 4; i += LANES) st(p + i, ld(p + i) + 1.0f);

@@ -1,5 +1,5 @@
-/* Goes in front of every generated CPU source: vectors, and the scalar functions of ops.def over
- * them. LANES, PANEL, TILE_ROWS and the block sizes are defined by the emitter, from
+/* The prelude of every generated CPU source: vectors, and the scalar functions of ops.def over
+ * them. The emitter defines LANES, PANEL, TILE_ROWS and the block sizes, from
  * compiler/target/target.h. */
 typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef int vi __attribute__((vector_size(LANES * 4)));
@@ -12,8 +12,7 @@ typedef float vf_any __attribute__((vector_size(LANES * 4), aligned(4), may_alia
 typedef unsigned short f16, bf16; /* in memory alone (elements.c) */
 typedef unsigned short vh __attribute__((vector_size(LANES * 2)));
 typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
-/* How an asm statement holds a vector or a float: in a register, if the CPU has one of that width.
- */
+/* Constraint of a vector or float operand of asm: a register, if the CPU has one of that width. */
 #if !defined(__x86_64__)
 #define HELD "+w"
 #elif LANES == 16 && !defined(__AVX512F__) /* emulated */
@@ -22,8 +21,8 @@ typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2),
 #define HELD "+v"
 #endif
 #define INLINE static inline __attribute__((always_inline, unused))
-/* Most of a source is written in vectors already and gains nothing from what -O1 does beyond -Og,
- * which takes half the time: but for two of its passes. Loops that gain more say so. */
+/* Most of a source is written in vectors already, so -O1 is hardly faster than -Og, which
+ * compiles in half the time, except for two passes. Loops that gain more have attributes. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("tree-sra", "move-loop-invariants")
 #define WARM __attribute__((optimize("O1")))
@@ -42,7 +41,7 @@ typedef unsigned short vh_any __attribute__((vector_size(LANES * 2), aligned(2),
 #endif
 #define UNUSED static WARM __attribute__((unused))
 
-/* ---- places: the element that an index means on an axis of n (ir/affine.h) ---- */
+/* ---- the element that an index denotes on an axis of n (ir/affine.h) ---- */
 INLINE long floor_div(long a, long b) { return a / b - (a % b < 0); }
 INLINE long edge_place(long x, long n) { return x < 0 ? 0 : x < n ? x : n - 1; }
 INLINE long wrap_place(long x, long n) { return x - floor_div(x, n) * n; }
@@ -55,8 +54,8 @@ INLINE long reflect_place(long x, long n) {
 /* ---- memory; the _part forms touch the first n lanes only, the others read as zero ---- */
 INLINE vf splat(float a) { return a - (vf){0}; }
 INLINE vf ld(const float *p) { return *(const vf_any *)p; }
-/* And asks for what lies n floats behind. Among sums in memory a core does not see far ahead by
- * itself, nor from row to row. */
+/* Loads, and prefetches n floats further on: for strided sums, which hardware prefetchers do not
+ * follow. */
 INLINE vf ld_ahead(const float *p, long n) {
     __builtin_prefetch(p + n, 0, 1);
     return ld(p);
@@ -79,7 +78,7 @@ INLINE void st_part(float *p, vf v, long n) {
     for (long i = 0; i < n; i++) p[i] = v[i];
 }
 #endif
-/* n is a constant where these are used in a loop's body: one of the two remains. */
+/* n is constant in a loop's body, where one of the two branches remains. */
 INLINE vf ldn(const float *p, long n) { return n >= LANES ? ld(p) : ld_part(p, n); }
 INLINE void stn(float *p, vf v, long n) {
     if (n >= LANES)
@@ -110,7 +109,7 @@ INLINE vf gather(const float *p, vw at, long n) {
     return *(vf *)v;
 }
 #endif
-/* The same for whole numbers, and for truth values, of which a byte is one in memory. */
+/* The same for integers, and for truth values, which are bytes in memory. */
 INLINE vi splat_i(int a) { return a - (vi){0}; }
 INLINE vb splat_b(int a) { return splat_i(-(a != 0)); }
 INLINE vi ldn_i(const int *p, long n) {
@@ -137,8 +136,8 @@ INLINE void stn_b(unsigned char *p, vb v, long n) {
     else
         for (long i = 0; i < n; i++) p[i] = (unsigned char)(v[i] & 1);
 }
-/* Turns a LANES x LANES block, whose rows are r0, r1, ...: halves, quarters, ... change places; LO
- * and HI take from a pair of rows what stays above and what goes below. */
+/* Transposes a LANES x LANES block with rows r0, r1, ... by exchanging halves, then quarters,
+ * ...: LO and HI interleave the lower and upper parts of two rows. */
 #define TURN(h, i, j)                                                                              \
     {                                                                                              \
         vf a = r##i, b = r##j;                                                                     \
@@ -209,7 +208,7 @@ INLINE void add_to(double *s, vf v, long n) {
     *lower += __builtin_convertvector(__builtin_shufflevector(v, v, LOWER), vd);
     *upper += __builtin_convertvector(__builtin_shufflevector(v, v, UPPER), vd);
 }
-/* Sum of the lanes as a fixed tree. */
+/* The sum of the lanes as a fixed tree. */
 INLINE float sum_lanes(vf v) {
 #if LANES == 16
     v += __builtin_shufflevector(v, v, HI8);
@@ -221,8 +220,8 @@ INLINE float sum_lanes(vf v) {
     return v[0] + v[1];
 }
 
-/* Sums by lane in double, of whatever many terms: both halves of a vector; their total, lane behind
- * lane; and as they are. */
+/* Sums by lane in double, over any number of terms: both halves of a vector. Then their total,
+ * lane after lane; and the sums unchanged. */
 struct sums {
     vd lower, upper;
 };
@@ -260,7 +259,7 @@ INLINE vf v_truth(vi m) { return (vf)((vi)splat(1.0f) & m); }
 #define v_le(a, b)        ((vb)(V(a) <= V(b)))
 #define v_gt(a, b)        ((vb)(V(a) > V(b)))
 #define v_ge(a, b)        ((vb)(V(a) >= V(b)))
-/* a where it is larger, or smaller, else b: so b where one is no number. */
+/* a where it is larger, or smaller, else b: so b where one is a NaN. */
 #if defined(__AVX512F__) && LANES == 16 && defined(__clang__)
 INLINE vf larger(vf a, vf b) { return __builtin_ia32_maxps512(a, b, 4); }
 INLINE vf smaller(vf a, vf b) { return __builtin_ia32_minps512(a, b, 4); }
@@ -277,7 +276,7 @@ INLINE vf smaller(vf a, vf b) { return __builtin_ia32_minps(a, b); }
 INLINE vf larger(vf a, vf b) { return v_pick(a > b, a, b); }
 INLINE vf smaller(vf a, vf b) { return v_pick(a < b, a, b); }
 #endif
-/* a b + c, rounded once where the target can: written out, since -Og contracts nothing. */
+/* a b + c, rounded once where the target has FMA: explicit, since -Og contracts nothing. */
 #if defined(__AVX512F__) && LANES == 16
 INLINE vf v_fma(vf a, vf b, vf c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, (short)-1, 4); }
 #elif defined(__FMA__) && LANES == 8
@@ -285,14 +284,14 @@ INLINE vf v_fma(vf a, vf b, vf c) { return __builtin_ia32_vfmaddps256(a, b, c); 
 #else
 INLINE vf v_fma(vf a, vf b, vf c) { return a * b + c; }
 #endif
-/* A polynomial's next coefficient (Horner). */
+/* One step of Horner's scheme. */
 INLINE vf v_on(vf sum, vf x, float k) { return v_fma(sum, x, splat(k)); }
-INLINE vf v_max_(vf a, vf b) { return v_pick(a != a, a, larger(a, b)); } /* a NaN goes through */
+INLINE vf v_max_(vf a, vf b) { return v_pick(a != a, a, larger(a, b)); } /* propagates NaN */
 INLINE vf v_min_(vf a, vf b) { return v_pick(a != a, a, smaller(a, b)); }
 #define v_max(a, b) v_max_(V(a), V(b))
 #define v_min(a, b) v_min_(V(a), V(b))
 INLINE vf v_abs(vf a) { return (vf)((vi)a & 0x7fffffff); }
-INLINE vf v_sign(vf a) { return v_truth(a > 0) - v_truth(a < 0); } /* 0 of a NaN, as PyTorch */
+INLINE vf v_sign(vf a) { return v_truth(a > 0) - v_truth(a < 0); } /* 0 for NaN, as in PyTorch */
 #if defined(__AVX512F__) && LANES == 16 && defined(__clang__)
 INLINE vf v_sqrt(vf a) { return __builtin_ia32_sqrtps512(a, 4); }
 #elif defined(__AVX512F__) && LANES == 16
@@ -316,8 +315,8 @@ INLINE vf v_pow(vf a, vf b) {
     return r;
 }
 
-/* exp(x) as y 2^n by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6; the constants
- * are the Taylor series' improved by least squares. */
+/* exp(x) as y 2^n by range reduction to |r| <= ln(2)/2 and a polynomial of degree 6; its
+ * constants are the Taylor series', improved by least squares. */
 INLINE vf exp_parts(vf x, vf *n) {
     vf t = v_on(x, splat(1.44269504f),
                 12582912.0f); /* 1.5 * 2^23: rounds to an integer in the low bits */
@@ -327,7 +326,7 @@ INLINE vf exp_parts(vf x, vf *n) {
     y = v_on(v_on(v_on(y, r, 4.1665796e-2f), r, 1.6666665e-1f), r, 0.5f);
     return v_fma(y * r, r, r) + 1.0f;
 }
-/* y 2^n, n a whole number. In two steps, so that results below the normal range come out right. */
+/* y 2^n for an integer n, in two steps, so that denormal results are right. */
 #if defined(__AVX512F__) && LANES == 16 && defined(__clang__)
 INLINE vf scale(vf y, vf n) {
     return __builtin_ia32_scalefps512_mask(y, n, y, (unsigned short)-1, 4);
@@ -340,7 +339,7 @@ INLINE vf scale(vf y, vf n) {
     return y * (vf)((half + 127) << 23) * (vf)((all - half + 127) << 23);
 }
 #endif
-/* Of what is from -87 to 88, or a NaN. Within 2 ulp, as the next. */
+/* For arguments from -87 to 88, or NaN. Within 2 ulp, as the next. */
 INLINE vf exp_normal(vf a) {
     vf n, y = exp_parts(a, &n);
 #if defined(__AVX512F__) && LANES == 16
@@ -371,8 +370,8 @@ INLINE vf look_up(const float *table, vi i) {
     return __builtin_ia32_permvarsf512_mask(ld(table), i, (vf){0}, (short)-1);
 }
 #endif
-/* erf(c + r) - r as a polynomial in r around each of 16 places c, 67 / 256 apart, by least squares
- * weighted towards the smallest largest error: by its power, then by place. */
+/* erf(c + r) - r as a polynomial in r around each of 16 points c, 67 / 256 apart, by weighted
+ * least squares for a small maximum error: by power, then by point. */
 static const float erf_powers[6][LANES] __attribute__((aligned(64))) = {
     {0, 0.288711548f, 0.540853143f, 0.733164072f, 0.861261427f, 0.935777366f, 0.973632574f,
      0.990427017f, 0.996933699f, 0.999135077f, 0.999785483f, 0.99995327f, 0.999991059f, 0.99999851f,
@@ -393,7 +392,7 @@ static const float erf_powers[6][LANES] __attribute__((aligned(64))) = {
      -0.00744902529f, 0.010082664f, 0.0127474507f, 0.00872375257f, 0.00434200885f, 0.00170041621f,
      0.000542375317f, 0.000143642799f, 3.19386563e-05f, 6.00960175e-06f},
 };
-/* Within 2 ulp; 1 from where it is rounded to that. */
+/* Within 2 ulp; 1 from where it rounds to 1. */
 INLINE vf v_erf(vf a) {
     vf x = v_abs(a), t = smaller(splat(4.0f), x), m = v_on(t, splat(256 / 67.0f), 12582912.0f);
     vf r = v_fma(m - 12582912.0f, splat(-67 / 256.0f), t), y = look_up(erf_powers[5], (vi)m);
@@ -403,8 +402,8 @@ INLINE vf v_erf(vf a) {
     return (vf)((vi)y | ((vi)a & (int)0x80000000u));
 }
 #else
-/* erf: odd polynomial below 1, above it 1 - exp(polynomial), which is log(1 - erf); both by least
- * squares, weighted towards the smallest largest error. Within 2 ulp. */
+/* erf: odd polynomial below 1, above it 1 - exp(polynomial), which is log(1 - erf); both by
+ * weighted least squares for a small maximum error. Within 2 ulp. */
 INLINE vf v_erf(vf a) {
     vf x = v_abs(a), z = a * a, t = smaller(splat(4.0f), x);
     vf small = v_on(v_on(splat(7.8891193e-5f), z, -8.02084105e-4f), z, 5.18953521e-3f);
@@ -420,7 +419,7 @@ INLINE vf v_erf(vf a) {
 #endif
 INLINE vf v_sigmoid(vf a) { return 1.0f / (1.0f + v_exp(-a)); }
 
-/* whole numbers */
+/* integers */
 #define VI(x) ((x) - (vi){0})
 INLINE vi vi_pick(vb m, vi a, vi b) { return (a & m) | (b & ~m); }
 #define vi_select(c, a, b) vi_pick(c, VI(a), VI(b))
@@ -435,7 +434,7 @@ INLINE vi vi_pick(vb m, vi a, vi b) { return (a & m) | (b & ~m); }
 INLINE vi vi_abs(vi a) { return vi_pick(a < 0, -a, a); }
 INLINE vi vi_sign(vi a) { return (a < 0) - (a > 0); }
 INLINE vi vi_floor(vi a) { return a; }
-/* truth values; a number beside them is true unless 0, and true is the larger */
+/* truth values; a number is true unless 0, and true is the larger */
 #define VB(x)              ((vb)(VI(x) != 0))
 #define vb_select(c, a, b) vi_pick(c, VB(a), VB(b))
 #define vb_eq(a, b)        ((vb)(VB(a) == VB(b)))
@@ -464,8 +463,7 @@ INLINE float smallest(vf v) {
     return r;
 }
 
-/* Sums whose operands are rounded first: a product is not kept for a multiply-add
- * (dl_kinstr.apart). */
+/* Sums with rounded operands: a product is not contracted into an FMA (dl_kinstr.apart). */
 #define ROUNDED(v) __asm__("" : HELD(v))
 #define APART(T, p)                                                                                \
     INLINE T p##add_apart(T a, T b) {                                                              \

@@ -1,43 +1,40 @@
-/* Products by axis names, around the tile of contract.c. The right operand is packed into panels
- * once a launch, [column of panels][term][PANEL], so that the tile streams it; the left one is read
- * as it lies where its terms are floats side by side, and is otherwise packed: block by block, or,
- * where many units share a block, once a launch behind the panels. Where operands' elements lie is
- * the emitter's: `at` functions from the numbers of batch, row (or column) and term to an offset.
+/* GEMM: contractions by axis names, around the tile of contract.c. The right operand is packed
+ * into panels once per launch, [column of panels][K][PANEL], so that the tile streams it. The
+ * left one is read in place where its K elements are contiguous floats. Otherwise it is packed:
+ * per block, or, where many work items share a block, once per launch, after the panels. The
+ * emitter writes `at` functions from batch, row (or column) and K index to an operand's offset.
  *
- * Of pairs (pairs.c) a term is a word of two: the left operand is read where it lies, but where a
- * zero must stand beside its last term, and of the right one either terms or columns are
- * neighbours. */
+ * With bf16 pairs (pairs.c) the left operand is read in place, unless its odd last K element
+ * needs a zero. Of the right one, either K or columns must be contiguous. */
 typedef long offset_fn(long batch, long row, long term);
-/* The rest of a kernel at `rows` rows from `row` on: `acc` has the sums of `n` columns from
- * `column` on, PANEL a row, those of a panel `step` behind those of the one before; `sums`: what is
- * reduced beside them. Or what asks memory for all that it will touch, before the sums are made; 0:
- * nothing. */
+/* The epilogue at `rows` rows from `row` on: `acc` has the sums of `n` columns from `column` on,
+ * PANEL per row, with panels `step` apart; `sums`: partial results of epilogue reductions. Or a
+ * prefetch of all memory that the epilogue accesses, called before the sums; 0: none. */
 typedef void product_fn(char *const *arg, const float *acc, long batch, long row, long rows,
                         long column, long n, long step, double *sums);
 struct product {
     long batch, rows, columns, terms;
-    int pairs;               /* do `terms` count words? */
-    long elements;           /* terms as they lie; what else words hold are zeros */
-    int across;              /* are a row's panels finished together, as they lie in memory? */
+    int pairs;     /* does `terms` count pairs? */
+    long elements; /* K in elements; the rest of the last pair is zero */
+    int across; /* does the epilogue take all panels of a row together, in the order of memory? */
     struct part left, right; /* arguments; channels: none */
-    int direct;              /* is the left one read where it lies? */
-    long left_packed; /* floats from the panels to the left one, packed once a launch; 0: it is not
-                       */
-    long left_step, right_step; /* from term to term, */
-    long row_step, column_step; /* from row to row and column to column, where that is the same
-                                   everywhere; 0: ask */
+    int direct;              /* is the left one read in place? */
+    long left_packed; /* offset in floats from the panels to the left one, packed once per launch;
+                         0: it is not */
+    long left_step, right_step; /* stride of K, */
+    long row_step,
+        column_step; /* strides of rows and columns, where constant; 0: call the `at` function */
     offset_fn *left_at, *right_at;
     product_fn *fetch;
-    long unit_rows,
-        unit_panels; /* rows, at most ROW_BLOCK, by columns of panels that a unit works on */
-    int by_rows; /* units of the same rows follow each other: all panels stay in cache, else these
-                    rows' are read again for each group of panels */
+    long unit_rows, unit_panels; /* rows, at most ROW_BLOCK, by panels of a work item */
+    int by_rows; /* is the panel the outer axis of the work items' order? It is where all panels
+                    stay in cache; otherwise a row block is read again for each group of panels */
 };
 
 INLINE long panels_of(const struct product *s) { return (s->columns + PANEL - 1) / PANEL; }
 
 #if HAS_PAIRS
-/* to[word][lane] = LANES words of LANES columns, which lie `step` elements apart. */
+/* to[word][lane] = LANES pairs of LANES columns, which are `step` elements apart. */
 HOT void turn_words(const bf16 *from, long step, float *to) {
 #define WORDS_IN(k)  vf r##k = (vf)ld_panel(from + k * step);
 #define WORDS_OUT(k) st(to + k * PANEL, r##k);
@@ -45,7 +42,7 @@ HOT void turn_words(const bf16 *from, long step, float *to) {
     TURN_ALL
     BLOCK_ROWS(WORDS_OUT)
 }
-/* One panel of words. */
+/* One panel of pairs. */
 UNUSED void pair_right(const struct product *s, const bf16 *from, long batch, long column, long m,
                        float *to) {
     long k = 0;
@@ -62,7 +59,7 @@ UNUSED void pair_right(const struct product *s, const bf16 *from, long batch, lo
             pair_rows(ld_panel_part(a, m), ld_panel_part(b, m), to + k * PANEL);
             continue;
         }
-        for (long i = 0; i < PANEL; i++) { /* terms are neighbours */
+        for (long i = 0; i < PANEL; i++) { /* K is contiguous */
             bf16 word[2] = {0};
             if (i < m)
                 __builtin_memcpy(word, from + s->right_at(batch, column + i, 2 * k),
@@ -73,7 +70,7 @@ UNUSED void pair_right(const struct product *s, const bf16 *from, long batch, lo
 }
 #endif
 
-/* One panel of the right operand: to[term][lane]; lanes behind the last column are zero. */
+/* One panel of the right operand: to[k][lane]; lanes after the last column are zero. */
 UNUSED void pack_right(const struct product *s, char *const *arg, long unit, float *packed) {
     long panels = panels_of(s), batch = unit / panels, column = unit % panels * PANEL;
     long m = s->columns - column < PANEL ? s->columns - column : PANEL;
@@ -85,7 +82,7 @@ UNUSED void pack_right(const struct product *s, char *const *arg, long unit, flo
         return;
     })
     if (m == PANEL && s->right_step == 1 &&
-        s->column_step > 1) /* terms are neighbours: blocks are turned */
+        s->column_step > 1) /* K is contiguous: blocks are transposed */
         for (; k + LANES <= s->terms; k += LANES)
             for (long i = 0; i < PANEL; i += LANES)
                 turn_block(from, s->right_at(batch, column + i, k), s->column_step,
@@ -108,7 +105,7 @@ struct product_scratch {
     float acc[TILE_ROWS * PANEL], left[];
 };
 
-/* Rows [row, row + n) of the left operand: left[row][term]. */
+/* Rows [row, row + n) of the left operand: left[row][k]. */
 UNUSED void pack_left(const struct product *s, struct array from, long batch, long row, long n,
                       float *left) {
     IF_PAIRS(s->pairs, {
@@ -117,14 +114,14 @@ UNUSED void pack_left(const struct product *s, struct array from, long batch, lo
                        left + i * s->terms);
         return;
     })
-    if (HALVES && s->left_step == 1) { /* terms are */
+    if (HALVES && s->left_step == 1) { /* K is contiguous */
         for (long i = 0; i < n; i++)
             widen(from_element(from, s->left_at(batch, row + i, 0)), s->terms, left + i * s->terms);
         return;
     }
     for (long k = 0; k < s->terms; k++) {
         long at = s->left_at(batch, row, k);
-        if (s->row_step == 1) { /* rows are neighbours */
+        if (s->row_step == 1) { /* rows are contiguous */
             for (long i = 0; i < n; i++) left[i * s->terms + k] = element(from, at + i);
             continue;
         }
@@ -133,7 +130,7 @@ UNUSED void pack_left(const struct product *s, struct array from, long batch, lo
     }
 }
 
-/* The same of all rows: units behind the panels', a block each. */
+/* Packs all rows: work items after the panels', one block each. */
 UNUSED void pack_left_block(const struct product *s, char *const *arg, long unit, float *packed) {
     long blocks = (s->rows + ROW_BLOCK - 1) / ROW_BLOCK, batch = unit / blocks,
          row = unit % blocks * ROW_BLOCK;
@@ -143,9 +140,9 @@ UNUSED void pack_left_block(const struct product *s, char *const *arg, long unit
 }
 
 #if HAS_TILES
-/* Of operands whose rows and columns are neighbours (a weight gradient's): the words of some terms,
- * of all panels and of all bands, [block of words][BAND][TILE_WORDS] each. Memory is read as it
- * lies, row by row. */
+/* Packs operands whose rows and columns are contiguous (a weight gradient's): the pairs of some
+ * K elements, for all panels and all strips, [block of pairs][BAND][TILE_WORDS] each. Reads
+ * memory contiguously, row by row. */
 UNUSED void pack_terms(const struct product *s, char *const *arg, long unit, float *packed) {
     long blocks = s->terms / TILE_WORDS, batch = unit / blocks, k = unit % blocks * TILE_WORDS;
     long panels = panels_of(s), bands = (s->rows + BAND - 1) / BAND;
@@ -181,8 +178,8 @@ UNUSED void pack_terms(const struct product *s, char *const *arg, long unit, flo
     }
 }
 
-/* Rows [row, row + n) by panels [first, last) of one batch, by bands. Scratch: a chain's words,
- * sums of all panels, [panel][BAND][PANEL]. */
+/* Rows [row, row + n) by panels [first, last) of one batch, by AMX strips. Scratch: a chain's
+ * pairs, sums of all panels, [panel][BAND][PANEL]. */
 HOT void product_bands(const struct product *s, char *const *arg, const float *packed, long batch,
                        long row, long n, long first, long last, float *words, product_fn *finish,
                        double *sums) {
@@ -255,7 +252,8 @@ UNUSED void product_unit(const struct product *s, char *const *arg, const float 
     for (long i = 0; i < n; i++)
         rows[i] =
             s->direct ? from_element(from, s->left_at(batch, row + i, 0)).at : left + i * s->terms;
-    for (long i = n; i % TILE_ROWS; i++) rows[i] = rows[n - 1]; /* computed, and not looked at */
+    for (long i = n; i % TILE_ROWS; i++)
+        rows[i] = rows[n - 1]; /* padding rows: computed and ignored */
     for (long p = group * s->unit_panels; p < last; p++) {
         const float *right = packed + (batch * panels + p) * s->terms * PANEL;
         long column = p * PANEL, m = s->columns - column < PANEL ? s->columns - column : PANEL;

@@ -1,4 +1,4 @@
-/* Random numbers: ir/base/philox.h in vectors. A block is four words in a row, so that a vector
+/* Random numbers: ir/base/philox.h in vectors. A block is four consecutive words, so a vector
  * holds LANES / 4 blocks, and the two words that a round multiplies are the lower halves of its
  * 64-bit lanes. */
 typedef unsigned vu __attribute__((vector_size(LANES * 4)));
@@ -30,7 +30,7 @@ INLINE vq mul_lower(vq a, vq b) {
 #define TURNED 3, 2, 1, 0
 #endif
 
-/* The words of blocks whose numbers stand in the even lanes of `block`. */
+/* The words of the blocks with the numbers in the even lanes of `block`. */
 INLINE vu random_blocks(vq block, long seed, long step, int number) {
     vq zero = {0}, factors = EVEN(zero + 0xD2511F53u, zero + 0xCD9E8D57u);
     vq weyl = EVEN(zero + 0x9E3779B9u, zero + 0xBB67AE85u);
@@ -78,7 +78,7 @@ INLINE vf v_random_row(unsigned long at, long seed, long step, int number) {
     return unit_floats(words);
 }
 
-/* At elements at, at + by, ...: each of a block of its own. */
+/* At elements at, at + by, ...: each from a block of its own. */
 INLINE vf v_random_step(unsigned long at, unsigned long by, long seed, long step, int number) {
     unsigned word[4 * LANES];
     vu words;

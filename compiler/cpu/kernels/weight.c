@@ -1,6 +1,6 @@
-/* The loops of weight gradients: units, blocks, the positions that reach inside the input
+/* The loops of weight gradients: work items, blocks, and the in-bounds positions
  * (weight_tiles.c). */
-/* Where a unit's data lie behind its scratch. */
+/* A work item's packed data, after its other scratch. */
 INLINE float *packed_y(const struct weight_gradient *s, struct grad_scratch *t) {
     return t->data + (s->direct ? 0 : s->vectors * packed_floats(s));
 }
@@ -12,8 +12,8 @@ INLINE long block_size(const struct weight_gradient *s) {
     return (long)s->unit_groups * s->unit_panels * s->unit_rows * PANEL;
 }
 
-/* One position of whose taps along W only some lie inside, w the first one's. What lies outside is
- * not there at all: a zero in its place would make an infinity of dy's NaN. */
+/* One position where only some taps along W are in bounds, beginning at w. Out-of-bounds taps
+ * are skipped: a zero in their place would turn an infinity of dy into a NaN. */
 UNUSED void sum_edge(const struct weight_gradient *s, char *const *arg, const float *y,
                      const struct grad_block *b, long x_at, long w, float *sum) {
     long tap = w < 0 ? -w : 0, end = s->in[2] - w < s->run ? s->in[2] - w : s->run;
@@ -30,8 +30,8 @@ UNUSED void sum_edge(const struct weight_gradient *s, char *const *arg, const fl
         }
 }
 
-/* The positions of the block that reach inside the input with all taps of a group whose first lies
- * k away; those of whose taps only some lie inside are summed at once. */
+/* Finds the block's positions that have all taps of a tap block in bounds, whose first tap is k
+ * away. Positions with only some taps in bounds are summed at once. */
 INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad_scratch *t,
                   const struct grad_block *b, const int k[3], float *sum) {
     const float *y = packed_y(s, t);
@@ -50,8 +50,8 @@ INLINE long reach(const struct weight_gradient *s, char *const *arg, struct grad
     return some;
 }
 
-/* Adds the packed positions of a group to a tile of rows from r on: to[row][PANEL]. y: of its
- * panel. */
+/* Adds the packed positions of a tap block to a tile of rows from r on: to[row][PANEL]. y: of
+ * its panel. */
 INLINE void sum_tile(const struct weight_gradient *s, char *const *arg,
                      const struct grad_scratch *t, const struct grad_block *b,
                      const struct reads *reads, long r, const float *y, long some, float *to) {
@@ -140,7 +140,7 @@ UNUSED void sum_positions(const struct weight_gradient *s, char *const *arg,
 
 INLINE long count_blocks(int all, int unit) { return (all + unit - 1) / unit; }
 
-/* Blocks: groups, then panels, then rows. */
+/* Blocks in the order of tap blocks, then panels, then rows. */
 INLINE struct grad_block block_of(const struct weight_gradient *s, long number) {
     long rows = count_blocks(s->rows, s->unit_rows),
          panels = count_blocks(s->panels, s->unit_panels);
@@ -161,8 +161,8 @@ UNUSED void finish_block(const struct weight_gradient *s, char *const *arg,
                sum + g * s->unit_panels * step, step, sums);
 }
 
-/* A share of a block's positions: into the workspace, [block][share]; all of them: finished at
- * once. */
+/* A split of a block's positions: stores the sums in the workspace, [block][share]. If it has
+ * all positions, it runs the epilogue. */
 UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, long unit,
                           char *scratch, char *workspace, block_fn *finish, double *sums) {
     struct grad_scratch *t = (void *)scratch;
@@ -174,7 +174,7 @@ UNUSED void gradient_unit(const struct weight_gradient *s, char *const *arg, lon
     if (s->shares == 1) finish_block(s, arg, &b, sum, finish, sums);
 }
 
-/* Adds a block's shares, in their order. */
+/* Adds a block's splits in order, then runs the epilogue. */
 UNUSED void gradient_shares(const struct weight_gradient *s, char *const *arg, long unit,
                             char *scratch, const char *workspace, block_fn *finish, double *sums) {
     struct grad_block b = block_of(s, unit);

@@ -1,15 +1,16 @@
-/* Weight gradients of pairs by tiles, in the place of weight_pairs.c: sums of a group are a matrix
- * of dy's channels by x's, so that what must be turned, and so costs most, is dy, which all groups
- * read at the same positions: it is turned once a block. x's rows lie as a right operand wants
- * them; two neighbouring positions of the block, which a group's taps move, are paired for each
- * group. The finished sums are turned, 32 by 32 at a time, into the order of weight.c. */
+/* Weight gradients of bf16 pairs by AMX, in place of weight_pairs.c. The sums of a tap block are
+ * a matrix of dy's channels by x's. So the operand that must be transposed, the costly step, is
+ * dy, which all taps read at the same positions: it is transposed once per block. x's rows
+ * already have a right operand's order; two neighbouring positions of the block, shifted by the
+ * tap, are paired for each tap block. Complete sums are transposed, 32 by 32 at a time, into the
+ * order of weight.c. */
 #if HAS_TILES
 enum { WORD_BLOCKS = M_BLOCK / 2 / TILE_WORDS, BAND_FLOATS = WORD_BLOCKS * BLOCK_FLOATS };
 _Static_assert(BAND == PANEL && TILE_WORDS == LANES, "sums are turned where they stand");
 _Static_assert(M_BLOCK <= ROW_BLOCK, "a block's positions are rows that are gathered");
 
-/* dy's words of a block: [panel][block of words][BAND][TILE_WORDS], zeros behind its n positions
- * and its last channel. Returns whether all are finite. */
+/* dy's pairs of a block: [panel][block of pairs][BAND][TILE_WORDS], with zeros after its n
+ * positions and its last channel. Returns whether all are finite. */
 UNUSED int turn_y(const struct weight_gradient *s, char *const *arg, const struct grad_scratch *t,
                   const struct grad_block *b, long n, float *to) {
     long q = 0, lane = b->panel * PANEL, finite = 1;
@@ -39,8 +40,8 @@ UNUSED int turn_y(const struct weight_gradient *s, char *const *arg, const struc
     return (int)finite;
 }
 
-/* Which of x's positions the block's positions meet at a group's tap, or -1. Returns the blocks of
- * words that meet some, a bit each. */
+/* The positions of x that the block's positions read at a tap block's tap, or -1. Returns the
+ * blocks of pairs that read any, a bit each. */
 INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch *t, int group,
                      long n, long *at) {
     const int plane = s->kernel[1] * s->kernel[2],
@@ -68,8 +69,9 @@ INLINE unsigned meet(const struct weight_gradient *s, const struct grad_scratch 
     return some;
 }
 
-/* Few channels: a position's rows are those of a group's taps side by side, zeros where taps lie
- * outside. They lie behind the packed words, as one part of unit_rows channels. */
+/* im2col rows for few channels: a position's row has a tap block's taps side by side, with zeros
+ * for out-of-bounds taps. The rows are after the packed pairs, as one part of unit_rows
+ * channels. */
 INLINE float *gathered_rows(const struct weight_gradient *s, struct grad_scratch *t) {
     return t->data + (s->unit_rows / BAND + s->unit_panels) * BAND_FLOATS;
 }
@@ -77,8 +79,8 @@ INLINE long gathered_floats(const struct weight_gradient *s) {
     return s->gather ? M_BLOCK * s->unit_rows / 2 + LANES : 0;
 }
 
-/* x's words there: [panel of x's channels][M_BLOCK / 2][PANEL]; of a part whose first channel is
- * row `row`. */
+/* x's pairs: [panel of x's channels][M_BLOCK / 2][PANEL]; for a part whose first channel is row
+ * `row`. */
 UNUSED void pair_part(const bf16 *x, long channels, long row, const struct grad_block *b,
                       const long *at, long n, float *to) {
     long c = row < 0 ? -row : 0, end = row + channels < b->rows ? channels : b->rows - row;
@@ -109,8 +111,7 @@ UNUSED void pair_x(const struct weight_gradient *s, char *const *arg, struct gra
         pair_part((const bf16 *)arg[s->x[q].arg], s->x[q].channels, row, b, t->x_at, n, to);
 }
 
-/* Adds a position of dy, which stands at y_pos[m], at one tap, whose x lies at x_at, to rows from
- * `row` on. */
+/* Adds a position of dy, at y_pos[m], for one tap, whose x is at x_at, to rows from `row` on. */
 UNUSED void sum_at_tap(const struct weight_gradient *s, char *const *arg,
                        const struct grad_scratch *t, const struct grad_block *b, long m, long x_at,
                        long row, float *sum) {
@@ -128,9 +129,9 @@ UNUSED void sum_at_tap(const struct weight_gradient *s, char *const *arg,
     }
 }
 
-/* The rows of the block's n positions, and where each lies, as meet() tells. A tap that lies
- * outside is not there at all: where dy may not be finite, what lies inside is summed at once in
- * place of a row with zeros. */
+/* Builds the im2col rows of the block's n positions, and their offsets as for meet().
+ * Out-of-bounds taps contribute nothing: where dy may not be finite, the in-bounds taps are
+ * summed at once instead of a row with zeros. */
 UNUSED unsigned gather_taps(const struct weight_gradient *s, char *const *arg,
                             struct grad_scratch *t, const struct grad_block *b, long group, long n,
                             int finite, float *sum) {
@@ -165,8 +166,8 @@ UNUSED unsigned gather_taps(const struct weight_gradient *s, char *const *arg,
     return (1u << word_blocks((n + 1) / 2)) - 1;
 }
 
-/* A block of dy's words without positions that meet no x: what is not there makes no NaN of an
- * infinity. */
+/* A block of dy's pairs without positions that read no x: those must not turn an infinity into a
+ * NaN. */
 INLINE const float *only_met(const float *y, const long *at, float *to) {
     vw both = {0};
     for (long i = 0; i < TILE_WORDS; i++)
@@ -175,8 +176,8 @@ INLINE const float *only_met(const float *y, const long *at, float *to) {
     return to;
 }
 
-/* Adds n positions to sum[group][panel of dy][panel of x][BAND][PANEL], which stand as unit_rows
- * do. */
+/* Adds n positions to sum[group][panel of dy][panel of x][BAND][PANEL], in the order of
+ * unit_rows. */
 UNUSED void sum_block_bands(const struct weight_gradient *s, char *const *arg,
                             struct grad_scratch *t, const struct grad_block *b, long n,
                             float *sum) {
@@ -209,7 +210,7 @@ UNUSED void sum_block_bands(const struct weight_gradient *s, char *const *arg,
     end_tiles();
 }
 
-/* The sums of a unit, in weight.c's order: [group][panel of dy][row][PANEL]. */
+/* The sums of a work item, in weight.c's order: [group][panel of dy][row][PANEL]. */
 UNUSED void turn_sums(const struct weight_gradient *s, float *sum) {
     float at[PANEL * PANEL] __attribute__((aligned(64)));
     long all = (long)s->unit_groups * s->unit_panels * s->unit_rows / PANEL;

@@ -1,15 +1,15 @@
-/* Weight gradients of pairs: of bf16, where the CPU multiplies them (pairs.c) and has no tiles.
- * Terms are positions, so that two positions that a group's taps reach, whichever they are, are
- * packed into words, x's and dy's, for each group anew: taps at an edge reach other positions than
- * their neighbours. */
+/* Weight gradients of bf16 pairs on CPUs that multiply them (pairs.c), but have no AMX. K
+ * elements are positions. Any two positions that have a tap block's taps in bounds form a pair
+ * of x and of dy, anew for each tap block, since taps at an edge have other positions in bounds
+ * than their neighbours. */
 #if HAS_PAIRS && !HAS_TILES
 #define IF_VECTOR_PAIRS(pairs, ...)                                                                \
     if (pairs) __VA_ARGS__
 #define GRAD_PAIR_APART(r)                                                                         \
     c##r##0 = dot_pairs(c##r##0, splat(x[r]), b0),                                                 \
     c##r##1 = dot_pairs(c##r##1, splat(x[r + apart]), b1);
-/* c[rows][PANEL] += x[j][row] * y[j][lane] of both positions of each word, j < n; the second vector
- * of lanes reads x `apart` words further on. */
+/* c[rows][PANEL] += x[j][row] * y[j][lane] over both positions of each pair, j < n; the second
+ * vector of lanes reads x `apart` pairs further on. */
 #define GRAD_PAIR(r)                                                                               \
     {                                                                                              \
         vf v = splat(x[r]);                                                                        \
@@ -36,7 +36,7 @@ EACH_HEIGHT(PAIR_TILE_APART)
 static pair_tile_fn *const pair_tiles_apart[]
     __attribute__((unused)) = {EACH_HEIGHT(PAIR_ENTRY_APART)};
 #endif
-/* x: packed rows, tile behind tile; the words of n positions. */
+/* x: packed rows, tile after tile; the pairs of n positions. */
 INLINE void add_pairs(const float *x, long row, long apart, const float *y, long n, long rows,
                       float *c) {
     pair_tile_fn *tile = pair_tiles[rows];
@@ -56,13 +56,13 @@ INLINE void pair_tile_rows(const bf16 *a, const bf16 *b, float *to) {
         __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
 }
 
-/* Where x's channels c.. are at position m of the n; behind the last one zeros. */
+/* The address of x's channels c.. at position m of the n; zeros after the last one. */
 INLINE const bf16 *x_pair(const struct grad_scratch *t, const bf16 *x, long channels, long c,
                           long m, long n) {
     return m < n ? x + t->x_at[m] * channels + c : no_elements;
 }
-/* x of the positions x_at[0], x_at[1], ...: [tile of rows][pair][GRAD_HEIGHT]. The last of an odd
- * number stands beside zeros. */
+/* x of the positions x_at[0], x_at[1], ...: [tile of rows][pair][GRAD_HEIGHT]. An odd last one
+ * is paired with zeros. */
 UNUSED void pack_part_x(const struct grad_scratch *t, const bf16 *x, long channels, long c,
                         long end, long r, long n, float *data) {
     for (long whole; c < end; c += whole ? GRAD_HEIGHT : 1, r += whole ? GRAD_HEIGHT : 1) {

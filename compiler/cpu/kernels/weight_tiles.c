@@ -1,40 +1,39 @@
-/* Weight gradients, behind contract.c, in three files: tiles and packed operands of floats here,
- * those of pairs in weight_pairs.c, the loops around both in weight.c. They are sums over positions
- * of the products of x's and dy's channels.
+/* Weight gradients, after contract.c, in three files: tiles and packed operands of floats here,
+ * those of bf16 pairs in weight_pairs.c, the loops around both in weight.c. They sum products of
+ * x's and dy's channels over positions.
  *
- * Rows are x's channels at one tap, or, where these are few, at all taps along W, which are
- * neighbours in memory, by bands at taps of planes and volumes, too, gathered; lanes are dy's
- * channels. A unit's block is some groups of taps, rows and panels, whose sums stay in cache; where
- * there are few blocks, a unit has a share of the positions only, and the shares are added later.
- * Positions go by M_BLOCK: dy is packed into panels once for all groups and rows, x once for all
- * panels, or, where these are few and other taps will find it in cache, read where its floats lie.
- */
+ * Rows (M) are x's channels at one tap. With few channels they are those of all taps along W,
+ * which are contiguous in memory; by AMX, im2col rows also take the taps of planes and volumes.
+ * Lanes (N) are dy's channels. A work item's block is some tap blocks, rows and panels, whose
+ * sums stay in cache. Where there are few blocks, each work item takes a split of the positions,
+ * and the splits are added later (split-K). Positions are processed M_BLOCK at a time: dy is
+ * packed into panels once for all taps and rows. x is packed once for all panels; or its floats
+ * are read in place, if there are few panels and other taps find it in cache. */
 struct weight_gradient {
     int batch, in[3], out[3], scale[3], dilation[3], pad[3], kernel[3];
     int nx, ny; /* parts of x (channels: rows) and of dy (lanes) */
     const struct part *x, *y;
-    int channels;              /* of x that a panel's lanes read */
-    int alike;                 /* panels that read the same follow each other, so many at a time: */
-    const struct reads *reads; /* which channels of x each such reads */
-    int vectors;               /* 2: of a panel, that may read channels of their own */
-    int run, rows;             /* taps a group, run * channels */
-    int panels, groups;        /* of dy's channels; of taps */
-    int unit_groups;           /* they divide the groups that share a place along D */
+    int channels;               /* of x that a panel's lanes read */
+    int alike;                  /* consecutive panels with equal ranges of x's channels: */
+    const struct reads *reads;  /* the range of each such run */
+    int vectors;                /* 2: a panel's vectors may have ranges of their own */
+    int run, rows;              /* taps per tap block, run * channels */
+    int panels, groups;         /* panels of dy's channels; tap blocks */
+    int unit_groups;            /* divides the number of tap blocks with the same place along D */
     int unit_rows, unit_panels; /* rows: whole tiles, or all */
-    int shares, direct;         /* is x read where it lies? */
+    int shares, direct;         /* splits of the positions; is x read in place? */
     int height;                 /* rows of a tile: GRAD_HEIGHT where x is packed */
-    int pairs; /* both operands are bf16, and positions go by two (weight_pairs.c) */
+    int pairs; /* both operands are bf16, and positions form pairs (weight_pairs.c) */
     const struct contraction
-        *gather; /* how a group's taps are gathered into rows (weight_bands.c), or 0 */
+        *gather; /* how a tap block's taps become im2col rows (weight_bands.c), or 0 */
 };
-/* The rest of the kernel: the gradient's rows [row, row + rows) of one group and some panels. Sums
- * of a row are PANEL each, those of a panel `step` behind those of the one before; `sums`: what is
- * reduced beside them. */
+/* The epilogue: the gradient's rows [row, row + rows) of one tap block and some panels. A row's
+ * sums are PANEL each, with panels `step` apart; `sums`: partial results of epilogue reductions. */
 typedef void block_fn(char *const *arg, long group, long panel, long panels, long row, long rows,
                       const float *sum, long step, double *sums);
 
-/* Lanes of the vector at `at` that are no fill of a weight's last panel: of `all` channels, with so
- * many rows a panel. */
+/* Lanes of the vector at `at` that are not padding of a weight's last panel: of `all` channels,
+ * with so many rows per panel. */
 INLINE long panel_points(long at, long all, long rows) {
     long n = all - at / PANEL / rows * PANEL - at % PANEL;
     return n < 0 ? 0 : n < LANES ? n : LANES;
@@ -56,8 +55,8 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
 #define R7(X)              R6(X) X(6)
 #define R8(X)              R7(X) X(7)
 #define EACH_HEIGHT(X)     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-/* c[rows][PANEL] += x[x_at[m] * step + row] * y[y_at[m]][lane], m < n; the second vector of lanes
- * reads x `apart` floats further on. */
+/* c[rows][PANEL] += x[x_at[m] * step + row] * y[y_at[m]][lane], m < n; the second vector of
+ * lanes reads x `apart` floats further on. */
 #define GRAD_TILE_OF(name, STEP, rows)                                                             \
     HOT void name(const float *x, const long *x_at, long step, long apart, const float *y,         \
                   const int *y_at, long n, float *c) {                                             \
@@ -73,7 +72,7 @@ typedef int v_grad_any __attribute__((vector_size(GRAD_HEIGHT * 4), aligned(4), 
 EACH_HEIGHT(GRAD_TILE)
 typedef void grad_tile_fn(const float *x, const long *x_at, long step, long apart, const float *y,
                           const int *y_at, long n, float *c);
-/* Of the heights that the kernels below need, a bit each; the others are not compiled. */
+/* Only heights that the kernels below need are compiled, a bit each. */
 #define GRAD_ENTRY(rows) [rows] = GRAD_ROWS >> rows & 1 ? grad_tile_##rows : 0,
 static grad_tile_fn *const grad_tiles[] __attribute__((unused)) = {EACH_HEIGHT(GRAD_ENTRY)};
 #if HAS_GROUPS
@@ -86,17 +85,17 @@ static grad_tile_fn *const grad_tiles_apart[]
 
 enum { PACK_AT_ONCE = 16, LINE = 16 }; /* positions; floats of a cache line */
 
-/* Positions of the block that lie in one line along W: x's first before the tap, which may lie
- * outside. */
+/* Positions of the block in one line along W; the first one of x, before the tap, may be out of
+ * bounds. */
 struct grad_line {
     long x;
     int at[3], from, n;
 };
 struct grad_scratch {
-    /* of the block's positions: number in dy and, before the tap, in x */
+    /* of the block's positions: index in dy and, before the tap, in x */
     long y_pos[M_BLOCK], x_pos[M_BLOCK];
     struct grad_line line[M_BLOCK];
-    /* those that a group's taps reach: where in packed dy, in x and in packed x */
+    /* those with a tap block in bounds: offsets in packed dy, in x and in packed x */
     int y_at[M_BLOCK];
     long x_at[M_BLOCK], order[M_BLOCK];
     long lines;
@@ -104,22 +103,21 @@ struct grad_scratch {
      * [group][panel][row][PANEL] */
     float data[] __attribute__((aligned(64)));
 };
-/* The block of a unit. */
+/* The block of a work item. */
 struct grad_block {
     long group, row, rows, panel, panels;
 };
-/* What a panel's lanes read. */
+/* The range of x's channels of a panel. */
 INLINE const struct reads *panel_reads(const struct weight_gradient *s, long panel) {
     return s->reads + panel / s->alike;
 }
-/* Floats from the rows that a panel's first vector reads, as they are packed, to those of the
- * second one. */
+/* Distance in packed x between the rows of a panel's first vector and of its second one. */
 INLINE long packed_floats(const struct weight_gradient *s) {
     return (s->unit_rows + GRAD_HEIGHT - 1) / GRAD_HEIGHT * GRAD_HEIGHT * M_BLOCK;
 }
 
-/* Where the rows of x do not fall into whole tiles: few channels with their taps, odd parts of a
- * cat. */
+/* Slow path: the rows of x do not fall into whole tiles, as for few channels with their taps,
+ * and odd parts of a cat. */
 UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg,
                           const struct grad_scratch *t, const struct grad_block *b, long first_row,
                           long from, long to, float *data) {
@@ -139,7 +137,7 @@ UNUSED void pack_x_slowly(const struct weight_gradient *s, char *const *arg,
 }
 
 #if HALVES
-/* GRAD_HEIGHT elements of 16 bits as floats, in vectors of LANES, of which they may be half. */
+/* GRAD_HEIGHT 16-bit elements as floats, in vectors of LANES, of which they may be half. */
 #if GRAD_HEIGHT == LANES
 #define FIRST_OF(h) (h)
 #define TILE_OF(v)  (v)
@@ -176,17 +174,17 @@ INLINE void copy_rows(struct array x, long at, float *to) {
     *(v_grad_any *)to = *(const v_grad_any *)((const float *)x.at + at);
 }
 
-/* Rows of n positions, as many as the block has, from row `first_row` of what x has at a group's
- * taps on. */
+/* Packs rows of n positions, the block's number, from row `first_row` of x's rows at a tap block
+ * on. */
 INLINE void pack_x_rows(const struct weight_gradient *s, char *const *arg,
                         const struct grad_scratch *t, const struct grad_block *b, long first_row,
                         long n, float *data) {
     long row = -first_row, last = (long)s->batch * s->in[0] * s->in[1] * s->in[2];
     int whole = s->channels % GRAD_HEIGHT == 0;
     for (long q = 0; q < s->nx; q++) whole &= s->x[q].channels % GRAD_HEIGHT == 0;
-    if (s->run > 1 && s->nx == 1) { /* neighbouring taps are neighbours in memory */
+    if (s->run > 1 && s->nx == 1) { /* neighbouring taps are contiguous in memory */
         for (long m = 0; m < n; m++) {
-            if (t->x_at[m] + s->run + GRAD_HEIGHT > last) { /* would be read beyond its end */
+            if (t->x_at[m] + s->run + GRAD_HEIGHT > last) { /* would read beyond the end */
                 pack_x_slowly(s, arg, t, b, first_row, m, m + 1, data);
                 continue;
             }
@@ -204,8 +202,8 @@ INLINE void pack_x_rows(const struct weight_gradient *s, char *const *arg,
         long channels = s->x[q].channels, first = row < 0 ? -row : 0,
              end = row + channels < b->rows ? channels : b->rows - row;
         struct array x = PART_OF(arg, s->x[q]);
-        /* Some positions at a time: tiles lie a page apart, and one position writes half a line of
-         * each. The next ones are fetched meanwhile. */
+        /* Some positions at a time: tiles are a page apart, and one position writes half a line
+         * of each. The next positions are prefetched meanwhile. */
         for (long m = 0; m < n; m += PACK_AT_ONCE)
             for (long c = first; c < end; c += GRAD_HEIGHT) {
                 for (long i = m + PACK_AT_ONCE; c % LINE == 0 && i < n && i < m + 2 * PACK_AT_ONCE;
@@ -249,9 +247,8 @@ INLINE void pack_y(const struct weight_gradient *s, char *const *arg, const stru
     }
 }
 
-/* Fetches into the second cache what lies n positions behind the block's position m: dy, and x
- * where positions follow each other as dy's do. Asked for between tiles, it comes while those
- * compute. */
+/* Prefetches into L2 the data n positions after the block's position m: dy, and x where its
+ * positions advance as dy's do. Prefetched between tiles, it overlaps with arithmetic. */
 INLINE void fetch_behind(const struct weight_gradient *s, char *const *arg,
                          const struct grad_scratch *t, const struct grad_block *b, long m, long n) {
     if (s->ny == 1) {
