@@ -11,7 +11,7 @@
 #include "ir/base/hash.h"
 #include "ir/plan/cubin.h"
 
-/* One source on its way through the compiler. */
+/* One source while it is being compiled. */
 typedef struct {
     dl_plan_object *object;
     size_t length; /* of its source */
@@ -19,7 +19,7 @@ typedef struct {
     dl_error err;
 } job;
 
-/* What the threads share: each takes the next job until there is none. */
+/* State that the threads share: each takes the next job until there is none. */
 typedef struct {
     const dl_nvrtc *nvrtc;
     const char *arch;
@@ -44,7 +44,7 @@ static int by_length(const void *a, const void *b) {
                                   : (p > q) - (p < q);
 }
 
-/* The calling thread works, too: threads that cannot be started are done without. */
+/* The calling thread works, too; threads that cannot be started are not needed. */
 static void run_all(dl_arena *arena, const dl_nvrtc *nvrtc, const char *arch, int n, job *jobs) {
     job **order = DL_NEWS(arena, job *, n);
     for (int i = 0; i < n; i++)
@@ -66,7 +66,7 @@ static bool is_cubin(const dl_plan_object *o, dl_error *why) {
     return ok;
 }
 
-/* Takes what a job left into its object and the cache. */
+/* Moves a job's result to its object and the cache. */
 static bool finish(dl_arena *arena, const char *dir, const dl_nvrtc *nvrtc, job *j, dl_error *err) {
     dl_error why = {0};
     if (j->err.code) return dl_fail(err, j->err.code, "%s", j->err.message);
@@ -96,8 +96,8 @@ static bool compile_missing(dl_arena *arena, const char *dir, const dl_nvrtc *nv
     return ok;
 }
 
-/* Sets keys, takes what the cache has, and makes a job of each first source that it lacks; its
- * number. */
+/* Sets keys, takes images from the cache, and makes a job of each distinct source that it lacks;
+ * returns the number of jobs. */
 static int find_missing(dl_arena *arena, const char *dir, uint64_t key, int n,
                         dl_plan_object *objects, job *jobs, const dl_console *out) {
     int missing = 0;
@@ -131,14 +131,14 @@ bool dl_cuda_build(dl_arena *arena, int n, dl_plan_object *objects, const char *
     if (!dir || !dl_nvrtc_find(arena, &nvrtc, err)) return false;
     job *jobs = DL_NEWS(arena, job, n + 1);
     for (uint64_t key = 0;
-         key != nvrtc.key;) { /* again when another library than the one found is loaded */
+         key != nvrtc.key;) { /* again if another library than the one found is loaded */
         key = nvrtc.key;
         uint64_t h = dl_hash_str(DL_VERSION, dl_hash_str(arch, dl_cuda_manner(key)));
         *compiled = find_missing(arena, dir, h, n, objects, jobs, out);
         if (*compiled && !dl_nvrtc_load(&nvrtc, err)) return false;
     }
     if (*compiled && !compile_missing(arena, dir, &nvrtc, arch, *compiled, jobs, err)) return false;
-    for (int i = 0; i < n; i++) /* the equal ones */
+    for (int i = 0; i < n; i++) /* equal sources */
         for (int k = 0; k < *compiled && !objects[i].image; k++)
             if (jobs[k].object->key == objects[i].key)
                 objects[i].image = jobs[k].object->image, objects[i].bytes = jobs[k].object->bytes;

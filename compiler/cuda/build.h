@@ -1,12 +1,11 @@
-/* CUDA texts -> cubins: from the cache, or by NVRTC on as many threads as there are CPUs. The twin
- * of compiler/jit/jit_cc.h. */
+/* CUDA texts -> cubins: from the cache, or by NVRTC on as many threads as there are CPUs.
+ * compiler/jit/jit_cc.h does the same for C. */
 #ifndef DL_CUDA_BUILD_H
 #define DL_CUDA_BUILD_H
 #include "ir/base/console.h"
 #include "ir/plan/plan.h"
 
-/* `key`, of NVRTC, with how it is used here: what all that is made with it hangs on beside sources.
- */
+/* NVRTC's `key`, combined with its options here: together with a source it determines an image. */
 uint64_t dl_cuda_manner(uint64_t key);
 
 /* Compiles objects[i].source for `arch` ("sm_90a") into objects[i].image (and sets key and bytes),

@@ -1,16 +1,15 @@
-/* What a kernel should take on a GPU: the larger of arithmetic and traffic, each at the share of
- * its ceiling that kernels of this kind can reach, and a launch within a graph. */
+/* The estimated time of a kernel on a GPU: the larger of arithmetic and traffic, each at the
+ * share of its peak rate that kernels of this kind reach, plus a launch within a graph. */
 #include "compiler/cuda/emit_cuda.h"
 #include "ir/attention.h"
 
 #include <stdlib.h>
 
-/* TFLOP/s without sparsity, and TB/s, as the data sheets of these GPUs say (NVIDIA: A100 80 GB SXM,
- * H200 SXM, B200). `sync`: the share of the tensor cores' rate at which mma.sync is issued at most:
- * all of it on sm_80; from sm_90 on the rest is for wgmma and tcgen05 alone. That share is measured
- * on neither: an estimate. */
+/* TFLOP/s without sparsity, and TB/s, from data sheets (NVIDIA: A100 80 GB SXM, H200 SXM, B200).
+ * `sync`: the share of the tensor cores' peak rate that mma.sync reaches: 1 on sm_80; from sm_90
+ * on only wgmma and tcgen05 reach the rest. That share is an estimate. */
 static const struct {
-    int number; /* of sm_<number>: this and what is newer, up to the next */
+    int number; /* sm_<number> and newer, up to the next */
     double half, tf32, f32, f64, tbytes, sync;
 } gpus[] = {
     {80, 312, 156, 19.5, 9.7, 2.04, 1},
@@ -19,8 +18,8 @@ static const struct {
 };
 enum { NGPUS = sizeof gpus / sizeof *gpus };
 
-/* Shares of the ceilings: of both, an H200 reached 0.80 and 0.90 in a large product and a copy (790
- * TFLOP/s in bf16, 4.3 TB/s); kernels between those are believed to reach these. */
+/* Shares of the peak rates. An H200 reached 0.80 and 0.90 in a large GEMM and a copy (790
+ * TFLOP/s in bf16, 4.3 TB/s); other kernels are estimated below. */
 static const double share_of_products = 0.7, share_of_points = 0.4, share_of_traffic = 0.8,
                     launch_us = 1.5;
 
@@ -37,9 +36,9 @@ static bool has(const dl_kernel *k, dl_dtype d) {
     return false;
 }
 
-/* Products that attention multiplies for each that is counted: backwards the scores and their
- * gradients are made twice (kernels/attention.cu). In f32 each operand is several numbers, and the
- * product of the least parts is left out. */
+/* Products that attention multiplies for each counted one: backward recomputes the scores and
+ * their gradients (kernels/attention.cu). In f32 each operand is split into several numbers, and
+ * the product of the lowest parts is left out. */
 static double products_of(const dl_node *call, bool half) {
     enum { PARTS = DL_ATTENTION_PARTS, BOTH = PARTS * (PARTS + 1) / 2 };
     return (half ? 1 : BOTH) * (call->op == DL_OP_flash_attention ? 1 : 7 / 5.0);

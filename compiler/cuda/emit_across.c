@@ -1,17 +1,17 @@
-/* Lots across the threads: where an access' neighbours lie along another axis than all others'
- * (images that are made of patches), a thread has a lot of them there, and threads that are
- * neighbours have the others'. Which of it moves fewer sectors of memory is counted by what the
- * first warp would touch. */
+/* Vector accesses along an axis that is not the threads' axis. Where one access is contiguous
+ * along another axis than all others (images rearranged into patches), each thread has a vector
+ * along that axis, while consecutive threads are coalesced along the others' axis. The choice
+ * counts the memory sectors that the first warp would touch. */
 #include <stdlib.h>
 
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    SECTOR = 32,                        /* bytes that memory moves at least */
+    SECTOR = 32,                        /* minimum bytes of a memory transaction */
     MOST_PLACES = DL_WARP * DL_LOT_MOST /* of an access, by a warp */
 };
 
-/* Coordinates of point `j` of lot `number`. */
+/* Coordinates of point `j` of vector `number`. */
 static void find_point(const dl_emitter *e, const dl_axis_list *list, const dl_lots *l,
                        int64_t number, int j, int64_t at[DL_MAX_RANK]) {
     int64_t rest = l->across ? number : number * l->width + j;
@@ -23,7 +23,7 @@ static void find_point(const dl_emitter *e, const dl_axis_list *list, const dl_l
     }
 }
 
-/* The byte at which an access' element lies; -1: outside, or nobody knows. */
+/* The byte offset of an access's element; -1: out of bounds, or unknown. */
 static int64_t find_byte(const dl_emitter *e, const dl_kinstr *in, const int64_t *at) {
     const dl_type *t = &e->k->params.at[in->param].type;
     int64_t stride[DL_MAX_RANK], place = 0;
@@ -55,8 +55,8 @@ static int count_different(int64_t *sectors, int n) {
     return different;
 }
 
-/* Sectors that a warp touches for a point. What it loads twice it finds in the first cache; what it
- * stores by several instructions goes there several times. */
+/* Sectors that a warp touches per point. Repeated loads hit L1; stores by several instructions
+ * go to memory several times. */
 static double count_sectors(const dl_emitter *e, const dl_axis_list *list, const dl_lots *l) {
     int64_t lots = list->points / l->width, threads = lots < DL_WARP ? lots : DL_WARP, all = 0;
     for (int i = 0; i < e->now->run.n; i++) {

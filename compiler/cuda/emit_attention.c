@@ -1,24 +1,24 @@
-/* Calls of attention and its gradients: which instance of kernels/attention.cu is which phase. */
+/* Calls of attention and its gradients: chooses the instance of kernels/attention.cu for each
+ * phase. */
 #include <stdio.h>
 
 #include "compiler/cuda/emit_cuda.h"
 #include "ir/attention.h"
 
-/* Of an instance: what its template parameters are, but for the features of its results. */
+/* An instance's template parameters, except for its results' features. */
 typedef struct {
-    int groups, warps, columns, stages; /* rows are 16 groups a warp */
-    int resident; /* blocks beside each other: without them the compiler spills a few registers for
-                   * one more */
-    bool wgmma;   /* by groups of four warps */
-    int early;    /* products of a tile that are begun beside those of the one before it: 0, 1,
-                     backwards 2 */
-    bool held;    /* a block's own rows stay in registers */
+    int groups, warps, columns, stages; /* a warp has 16 rows for each group */
+    int resident; /* minimum CTAs per SM: without it the compiler spills a few registers for one
+                     more */
+    bool wgmma;   /* by warpgroups */
+    int early;    /* products of a tile that overlap with the tile before: 0, 1, backward 2 */
+    bool held;    /* a CTA's own rows stay in registers */
     int64_t shared;
 } tiles;
 
-/* Those by wgmma, in the order in which an H200 was fast with them (models/vit.dl, batch 16, bf16):
- * rows that share what comes from the second cache, blocks that take turns at the tensor cores,
- * longer products. Those that hold rows, which read less of shared memory, have not been timed. */
+/* Variants by wgmma, in the order of their speed on an H200 (models/vit.dl, batch 16, bf16):
+ * more rows for each read from L2, CTAs that alternate at the tensor cores, longer products.
+ * Variants that keep rows in registers, to read less shared memory, have not been timed. */
 enum { WAYS = 9 };
 static const tiles by_wgmma[2][WAYS] = {{{1, 8, 128, 2, 1, true, 0, false, 0},
                                          {1, 4, 64, 2, 5, true, 0, false, 0},
@@ -38,20 +38,23 @@ static const tiles by_wgmma[2][WAYS] = {{{1, 8, 128, 2, 1, true, 0, false, 0},
                                          {1, 8, 32, 2, 2, true, 0, false, 0},
                                          {1, 4, 64, 2, 3, true, 0, true, 0},
                                          {1, 4, 32, 3, 4, true, 0, true, 0}}};
-enum { WGMMA_WIDTH = 64 }; /* features of a token's 128 bytes */
+enum { WGMMA_WIDTH = 64 }; /* features in the 128 bytes of a token */
 
 typedef struct {
     dl_attention a;
     dl_dtype type;
     int64_t heads;   /* of all samples */
     int64_t width;   /* features of a row in shared memory, */
-    int64_t out, of; /* of what a block makes of y, and of the gradients */
+    int64_t out, of; /* index and number of a CTA's slices of y, and of the gradients */
 } shape;
 
 static int64_t round_up(int64_t n, int64_t block) { return dl_ceil_div(n, block) * block; }
 
 static shape find_shape(const dl_emitter *e, const dl_node *n) {
-    enum { WHOLE = 96, PART = 64 }; /* features whose sums fit into registers with all else */
+    enum {
+        WHOLE = 96,
+        PART = 64
+    }; /* features whose sums fit into registers with everything else */
     shape s = {.a = dl_attention_of(n), .type = e->k->params.at[DL_ATT_Q].type.dtype};
     s.heads = s.a.batch * s.a.heads;
     s.width = round_up(s.a.size, s.a.size <= WHOLE ? 16 : PART);
@@ -64,12 +67,12 @@ static int64_t rows_of(const tiles *t) { return 16LL * t->groups * t->warps; }
 
 static int64_t shared_of(const shape *s, const tiles *t, bool back) {
     int64_t row = t->wgmma ? 2 * WGMMA_WIDTH : s->width * dl_dtype_bytes(s->type) + 16;
-    int64_t beside = back ? 2LL * t->stages * t->columns * 4 : 0;
-    return ((back ? 2 : 1) * rows_of(t) + 2LL * t->stages * t->columns) * row + beside;
+    int64_t statistics = back ? 2LL * t->stages * t->columns * 4 : 0;
+    return ((back ? 2 : 1) * rows_of(t) + 2LL * t->stages * t->columns) * row + statistics;
 }
 
-/* As many rows a warp as registers hold, and as much of them and of the tiles ahead as shared
- * memory does. Found by compiling all sizes: none spills. */
+/* As many rows per warp as registers hold, with as many of them and of prefetched tiles as
+ * shared memory holds. Found by compiling all sizes: none spills. */
 static tiles by_warps(const shape *s, bool back) {
     bool half = dl_dtype_is_half(s->type), small = s->width <= 64, drops = s->a.rate > 0;
     tiles t = {.groups = half && small && !back ? 2 : 1,
@@ -86,9 +89,8 @@ static tiles by_warps(const shape *s, bool back) {
     return t;
 }
 
-/* Whether products can be wgmma's. What dropout draws leaves them too few registers. Backwards
- * f16's rows are brought to what it can say, tile by tile, and so cannot be added to their sums in
- * place; and registers are few. */
+/* Can wgmma be used? Dropout needs too many registers. Backward, f16 rows are scaled into f16's
+ * range tile by tile, so they cannot accumulate in place; and registers are few. */
 static bool has_groups(const dl_emitter *e, const shape *s, bool back) {
     enum { BACK_WIDTH = 48 };
     if (!e->t->has_wgmma || s->a.rate > 0 || s->width > (back ? (int)BACK_WIDTH : (int)WGMMA_WIDTH))
@@ -96,7 +98,7 @@ static bool has_groups(const dl_emitter *e, const shape *s, bool back) {
     return s->type == DL_BF16 || (s->type == DL_F16 && !back);
 }
 
-/* All ways, by wgmma first; their number. */
+/* All variants, wgmma first; returns their number. */
 static int find_ways(const dl_emitter *e, const shape *s, bool back, tiles *of) {
     int n = 0;
     for (int i = 0; i < WAYS && has_groups(e, s, back); i++) of[n++] = by_wgmma[back][i];
@@ -107,9 +109,9 @@ static int find_ways(const dl_emitter *e, const shape *s, bool back, tiles *of) 
 
 static const char *name_of(const tiles *t) {
     static const char *const early[] = {"", ", scores early", ", scores and gradients early"};
-    return dl_internf("%lldx%d%s, %d ahead, %d beside each other%s%s", (long long)rows_of(t),
-                      t->columns, t->wgmma ? " by wgmma" : "", t->stages - 1 - (t->early != 0),
-                      t->resident, early[t->early], t->held ? ", rows in registers" : "");
+    return dl_internf("%lldx%d%s, %d ahead, %d CTAs per SM%s%s", (long long)rows_of(t), t->columns,
+                      t->wgmma ? " by wgmma" : "", t->stages - 1 - (t->early != 0), t->resident,
+                      early[t->early], t->held ? ", rows in registers" : "");
 }
 
 static void put_shape(dl_emitter *e, const shape *s) {
@@ -132,14 +134,14 @@ static const char *operands(dl_emitter *e, const shape *s, bool wgmma) {
     return dl_format(e->arena, "of_%s<%d>", dl_dtype_name(s->type), (int)DL_ATTENTION_PARTS);
 }
 
-/* Where the seed, the step and the part stand, or that there are none. */
+/* The places of seed, step and part, or a mark that there are none. */
 static const char *draws(dl_emitter *e, const shape *s, int seed) {
     if (s->a.rate <= 0) return "nullptr, nullptr, nullptr";
     const char *part = s->a.in_parts ? dl_format(e->arena, "p%d", seed + 2) : "nullptr";
     return dl_format(e->arena, "p%d, p%d, %s", seed, seed + 1, part);
 }
 
-/* The first result, behind what it draws by, which begins at `seed`. */
+/* The first result, after the dropout arguments, which begin at `seed`. */
 static int first_out(const shape *s, int seed) {
     return seed + (s->a.rate > 0 ? 2 + s->a.in_parts : 0);
 }
@@ -179,7 +181,7 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, cons
     dl_putf(e->out, "    attention_back<%s, %lld, %lld, %lld, %s, %s, %d, %d, %d, %d, %d, %s>(s, ",
             operands(e, s, t->wgmma), (long long)s->a.size, (long long)s->width, (long long)s->of,
             truth(by_key), truth(drops), t->groups, t->warps, t->columns, t->stages,
-            t->early && !by_key ? 2 : t->early, /* by queries registers are enough */
+            t->early && !by_key ? 2 : t->early, /* by queries there are enough registers */
             truth(t->held));
     dl_puts(e->out, by_key ? "p1, p2, p0, p5" : "p0, p5, p1, p2");
     dl_putf(e->out, ", (const float *)workspace, %s, ", draws(e, s, DL_GRAD_SEED));
@@ -193,7 +195,7 @@ static bool emit_gradients(dl_emitter *e, dl_emitted *code, const shape *s, cons
 
 static bool emit_backward(dl_emitter *e, dl_emitted *code, const shape *s, const tiles *t,
                           dl_error *err) {
-    enum { EACH = 32 }; /* queries of a head by block: attention_sums */
+    enum { EACH = 32 }; /* queries of a head per CTA: attention_sums */
     if (!dl_cuda_head(e, code, dl_ceil_div(s->heads * s->a.queries, EACH), DL_BLOCK, 0, err))
         return false;
     put_shape(e, s);

@@ -1,16 +1,17 @@
-/* Behind reductions over all of a sweep: their partial results become one, in fixed order, in
- * double; then runs what stands there, and what later sweeps read is put away. */
+/* Finalizes reductions over all of a sweep: combines the CTAs' partial results in fixed order,
+ * in double; then runs the instructions that need them, and stores values that later sweeps
+ * read. */
 #include <string.h>
 
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    THREAD_TERMS = 4, /* partial results that one thread adds up, */
-    WARP_TERMS = 256, /* a warp; a block: more */
-    LOADS = 4,        /* on their way at a time, of a thread */
+    THREAD_TERMS = 4, /* partial results that one thread sums, */
+    WARP_TERMS = 256, /* that one warp sums; a CTA takes more */
+    LOADS = 4,        /* in flight at a time, per thread */
 };
 
-/* The partial results' axes that a reduction has not kept: its other ones are added up too. */
+/* The axes of partial results that a reduction does not keep: they are summed, too. */
 static dl_axis_list rest_of(const dl_emitter *e, int number) {
     const dl_partial *p = &e->partial[number];
     dl_axis_list l = {.points = 1};
@@ -20,7 +21,7 @@ static dl_axis_list rest_of(const dl_emitter *e, int number) {
     return l;
 }
 
-/* Coordinates by division; axes that are read as one elsewhere are not here. */
+/* Coordinates by division; axes that are collapsed elsewhere are not here. */
 static void put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *l) {
     int64_t count = l->points;
     for (int i = 0; i < l->n; i++) {
@@ -32,7 +33,7 @@ static void put_coordinates(dl_emitter *e, const char *number, const dl_axis_lis
     }
 }
 
-/* Partial results that a thread takes in one loop: `n` of them, by reduction. */
+/* A loop in which a thread sums partial results of `n` reductions, by reduction. */
 static void put_terms(dl_emitter *e, int n, const int *numbers, const dl_table *t) {
     dl_axis_list rest = rest_of(e, numbers[0]);
     const char *suffix = e->dialect->whole;
@@ -65,7 +66,7 @@ static bool joins(const dl_emitter *e, int a, int b) {
            memcmp(p.axis, q.axis, (size_t)p.n * sizeof *p.axis) == 0;
 }
 
-/* v<number>: of what the group's threads have. */
+/* v<number>: the sum over the group's threads. */
 static void put_value(dl_emitter *e, int number, const dl_table *t) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     dl_cast c = dl_emit_rounding(DL_SINGLE, in->type, true);
@@ -75,7 +76,7 @@ static void put_value(dl_emitter *e, int number, const dl_table *t) {
             c.close, number);
 }
 
-/* Those that as many terms make side by side share a loop: their loads wait for memory together. */
+/* Reductions with equally many partial results share a loop, so that their loads overlap. */
 static void put_combinations(dl_emitter *e, const dl_table *t) {
     const dl_sweep *s = e->now;
     int *numbers = DL_NEWS(e->arena, int, s->combined.n + 1);

@@ -1,18 +1,18 @@
-/* Operands that tensor maps describe (ir/kernel/tensor_map.h), one for each part, whose boxes are
- * tiles as wgmma takes them (kernels/contract_groups.cu): matrices of memory, of the type that is
- * multiplied, along the terms or, in 16 bits, along their rows; and, of an image's gradient, the
- * weight, whose taps are lines of such. */
+/* The TMA tile loader: operands described by tensor maps (ir/kernel/tensor_map.h), one for each
+ * part, whose boxes are tiles in the layout of wgmma (kernels/contract_groups.cu). Operands must
+ * be matrices in memory, of the multiplied type, contiguous along K or, for 16 bits, along their
+ * rows. It also loads the weight of an image's gradient, whose taps are such matrices. */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 
 #include <string.h>
 
-/* Bytes of a line of a box. */
+/* Bytes of a row of a box. */
 static int line_of(const dl_operand *o) { return o->along_k ? DL_LINE : DL_LINE_BLOCK; }
 static dl_number_kind own_of(const dl_operand *o) { return o->is_left ? DL_ROWS : DL_COLUMNS; }
 
-/* Of one part. A box has elements of one alone: they lie along the channels, and a part begins
- * where a box does. */
+/* The map of one part. A box must not cross parts: it lies along the channels, and a part must
+ * begin where a box does. */
 static bool find_part(const dl_product *p, const dl_operand *o, int part, int rows,
                       dl_tensor_map *map) {
     dl_matrix m;
@@ -38,15 +38,14 @@ static bool find_part(const dl_product *p, const dl_operand *o, int part, int ro
     return dl_tensor_map_fits(map, dl_type_bytes(dl_operand_part(p, o, part)));
 }
 
-/* Is it the weight of an image's gradient? Its terms are taps, of axes in their order, and O behind
- * them. */
+/* Is it the weight of an image's gradient? Its K is taps, with their axes in order, then O. */
 static bool is_weight(const dl_product *p, const dl_operand *o) {
     return dl_op_slides(p->c->op) && dl_op_tensor(p->c->op, DL_RESULT_PLACE) == DL_TENSOR_X &&
            dl_op_tensor(p->c->op, o->place) == DL_TENSOR_W;
 }
 
-/* Lines of the weight are its C, behind each other at all taps, matrices its O, of which a tile's
- * terms have one tap. */
+/* The weight's rows are its C, contiguous over all taps; its matrices are its O. All K elements
+ * of a tile must have one tap. */
 static bool find_taps(const dl_product *p, const dl_operand *o, dl_tensor_map *map) {
     if (!is_weight(p, o) || !dl_product_even(p) || o->along_k) return false;
     const dl_type *t = dl_operand_part(p, o, 0);
@@ -70,8 +69,9 @@ static bool find_taps(const dl_product *p, const dl_operand *o, dl_tensor_map *m
     return dl_tensor_map_fits(map, dl_type_bytes(t));
 }
 
-/* One that could have several parts has two maps at least, the second of which may bring nothing:
- * what reads a concatenation is like what reads one tensor then, but for numbers (fold.c). */
+/* An operand that could have several parts gets at least two maps; the second one may load
+ * nothing. So kernels that read a concatenation and kernels that read one tensor have equal
+ * texts except for numbers (fold.c). */
 int dl_product_spread(const dl_product *p, dl_operand *o, dl_tensor_map *maps) {
     bool may = dl_op_slides(p->c->op) && dl_op_tensor(p->c->op, o->place) != DL_TENSOR_W;
     if (o->nparts > 1 || !may) return o->nparts;
@@ -117,8 +117,7 @@ void dl_product_put_maps(dl_emitter *e, const dl_operand *o) {
     dl_putf(e->out, "map[%d]; }\n", o->nmaps - 1);
 }
 
-/* "b0 * 12 + b1": which product of the batch the block makes; 0 where the operand is the same for
- * all. */
+/* "b0 * 12 + b1": the CTA's index in the batch; 0 where the operand is broadcast over the batch. */
 static void put_matrix(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_number *b = &p->number[DL_BATCH];
     dl_matrix m;
@@ -143,7 +142,7 @@ static void put_part(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     dl_puts(e->out, ");\n");
 }
 
-/* Which tap a term is, of all that the weight has; and which O. */
+/* The tap of a K element, among all of the weight's, and its O. */
 static void put_taps(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_number *n = &p->number[DL_TERMS], *groups = &p->number[DL_BATCH];
     const dl_type *t = dl_operand_part(p, o, 0);

@@ -1,16 +1,16 @@
-/* Kernels whose product a library may make: contractions that are plain products of matrices where
- * their operands lie, and what such a call makes of a kernel (ir/call.h). Convolutions are
- * emit_call_windows.c's; what stands behind a call that makes the sums alone is emit_contract.c's.
- */
+/* Kernels whose GEMM a library can compute: contractions that are plain matrix products in
+ * memory, and what such a call computes of a kernel (ir/call.h). Convolutions are in
+ * emit_call_windows.c; the rest of the kernel, after a call that computes the sums alone, in
+ * emit_contract.c. */
 #include "compiler/cuda/gemm_matrix.h"
 
-enum { LINE = 8 /* elements: lines of sums begin at multiples of it */ };
+enum { LINE = 8 /* elements: rows of sums begin at multiples of it */ };
 
-/* ---- what it makes of the kernel ---- */
+/* ---- what the call computes ---- */
 
 static bool is_point(const dl_counter *c) { return c->size == 1; }
 
-/* The counter that a space axis is; false: it is a point, or more than a counter. */
+/* The coordinate that equals a space axis; false: the axis has extent 1, or several coordinates. */
 static bool counter_of(const dl_product *p, int axis, dl_number_kind *kind, int *counter) {
     *kind = p->of[axis];
     for (*counter = 0; *counter < p->number[*kind].n; ++*counter)
@@ -20,7 +20,7 @@ static bool counter_of(const dl_product *p, int axis, dl_number_kind *kind, int 
     return false;
 }
 
-/* Where a store puts each element, as a matrix whose lines are the rows. */
+/* A store's destination as a matrix whose lines are the rows. */
 static bool find_result(const dl_product *p, const dl_kinstr *store, dl_matrix *to) {
     const dl_kparam *param = &p->k->params.at[store->param];
     int64_t stride[DL_MAX_RANK], step[DL_NUMBERS][DL_MAX_RELATION], offset = 0, whole[DL_NUMBERS];
@@ -50,7 +50,7 @@ static bool find_result(const dl_product *p, const dl_kinstr *store, dl_matrix *
     return whole[DL_BATCH] >= 0 && (columns == 1 || whole[DL_COLUMNS] == 1) && to->line >= columns;
 }
 
-/* A number for each column, in their order. */
+/* Is it one number per column, in their order? */
 static bool is_bias(const dl_product *p, const dl_kinstr *in) {
     const dl_type *t = &p->k->params.at[in->param].type;
     dl_number_kind kind;
@@ -66,7 +66,7 @@ static bool is_op(const dl_kinstr *in, dl_op op) {
     return in->kind == DL_K_ELEM && in->op == op && in->type == DL_F32;
 }
 
-/* Is the kernel a product, a bias, relu and one store, and no more, in that order? */
+/* Is the kernel exactly a GEMM, a bias, relu and one store, in that order? */
 static bool find_whole(const dl_product *p, dl_matmul *m) {
     const dl_kernel *k = p->k;
     int at = 1, value = 0, n = k->instrs.n;
@@ -84,7 +84,7 @@ static bool find_whole(const dl_product *p, dl_matmul *m) {
            (m->result.dtype == DL_F32 || m->result.dtype == m->left.dtype);
 }
 
-/* One product after the other, rows after rows. */
+/* Dense, by batch, then row. */
 static dl_matrix sums_of(const dl_matmul *m) {
     int64_t line = (m->columns + LINE - 1) / LINE * LINE;
     return (dl_matrix){
@@ -107,7 +107,7 @@ static int find_matmuls(const dl_product *p, dl_call *forms) {
     if (find_whole(p, &whole))
         forms[n++] =
             (dl_call){.algorithm.form = DL_FORM_WHOLE, .what = DL_CALLED_MATMUL, .matmul = whole};
-    if (n && whole.bias < 0 && !whole.relu) return n; /* the sums alone are all of it */
+    if (n && whole.bias < 0 && !whole.relu) return n; /* the sums alone are the whole kernel */
     m.result = sums_of(&m);
     forms[n++] = (dl_call){.algorithm.form = DL_FORM_SUMS, .what = DL_CALLED_MATMUL, .matmul = m};
     return n;
@@ -119,9 +119,9 @@ int dl_product_calls(const dl_product *p, dl_call *forms) {
     return n + dl_product_convolutions(p, forms + n);
 }
 
-/* ---- where its sums lie ---- */
+/* ---- the place of its sums ---- */
 
-/* Products one after the other, rows after rows. */
+/* Dense, by batch, then row. */
 static dl_sums_place place_matmul(dl_emitter *e, const dl_product *p, const dl_call *c) {
     const dl_matrix *sums = &c->matmul.result;
     int64_t line = sums->line;
@@ -132,7 +132,7 @@ static dl_sums_place place_matmul(dl_emitter *e, const dl_product *p, const dl_c
         .at = dl_format(e->arena, "(long)row * %lldL + column", (long long)line)};
 }
 
-/* A tensor by the coordinates of the space, which is the result's. */
+/* A tensor with the coordinates of the space, which is the result's. */
 static dl_sums_place place_convolution(dl_emitter *e, const dl_product *p, const dl_call *c) {
     const dl_convolution *v = &c->convolution;
     const char *at = "";

@@ -1,12 +1,12 @@
-/* Convolutions that a library may make: contractions by windows of tensors that lie in steps along
- * their axes, of whatever strides, dilation, padding and groups, as calls (ir/call.h). */
+/* Convolutions that a library can compute: windowed contractions of strided tensors, with any
+ * strides, dilation, padding and groups, as calls (ir/call.h). */
 #include "compiler/cuda/gemm_matrix.h"
 
 int dl_product_tensor_axis(const dl_product *p, int axis) {
     return axis < 2 ? axis : axis + 3 - p->c->windows.n;
 }
 
-/* Steps of missing spatial axes, which are points: over all of the one behind. */
+/* Strides of missing spatial axes, which have extent 1: the whole of the next axis. */
 static void step_over_missing(const dl_convolution *c, const dl_product *p, dl_tensor of,
                               dl_lattice *to) {
     int64_t size[DL_TENSOR_AXES];
@@ -15,7 +15,7 @@ static void step_over_missing(const dl_convolution *c, const dl_product *p, dl_t
         to->step[i] = to->step[i + 1] * size[i + 1];
 }
 
-/* An operand in one piece; a weight from w_start on. */
+/* An operand with one part; a weight from w_start on. */
 static bool find_operand(const dl_product *p, const dl_convolution *c, dl_tensor of,
                          dl_lattice *to) {
     int place = dl_op_place(p->c->op, of);
@@ -31,7 +31,7 @@ static bool find_operand(const dl_product *p, const dl_convolution *c, dl_tensor
     return true;
 }
 
-/* Is the kernel the convolution and one store of it, and no more? Then: where that stores. */
+/* Is the kernel exactly the convolution and one store of it? Finds the store's destination. */
 static bool find_whole(const dl_product *p, const dl_convolution *c, dl_dtype operands,
                        dl_lattice *to) {
     const dl_kernel *k = p->k;
@@ -64,7 +64,7 @@ static bool find_whole(const dl_product *p, const dl_convolution *c, dl_dtype op
     return true;
 }
 
-/* The sums, dense, channels last, as the library likes them best. */
+/* The sums, dense, channels last, which libraries prefer. */
 static dl_lattice sums_of(const dl_convolution *c) {
     static const int inwards[DL_TENSOR_AXES] = {1, 4, 3, 2, 0};
     dl_lattice to = {.param = DL_IN_WORKSPACE, .dtype = DL_F32};
@@ -74,7 +74,7 @@ static dl_lattice sums_of(const dl_convolution *c) {
     return to;
 }
 
-/* Padding that is less than none would cut x, which libraries do not. */
+/* Negative padding would crop x, which libraries do not support. */
 static bool find_windows(const dl_product *p, dl_convolution *c) {
     bool ok = true;
     for (int i = 0; ok && i < 3; i++) {

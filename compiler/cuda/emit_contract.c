@@ -1,15 +1,15 @@
-/* Kernels around a contraction: its tiles, by blocks, and behind them the rest of the kernel. Where
- * there are few tiles and long sums, several blocks share the terms of a tile; the next phase adds
- * up what they leave. */
+/* Kernels around a contraction: CTAs compute its tiles, followed by the epilogue. Where there
+ * are few tiles and K is long, several CTAs split a tile's K (split-K); the next phase sums
+ * their results. */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 #include "ir/base/hash.h"
 
 #include "compiler/cuda/emit_loops.h"
 
-enum { FINISHED = 2048 /* points of a block that adds up others' sums */ };
+enum { FINISHED = 2048 /* points of a CTA that sums the results of split-K */ };
 
-/* Does a sweep make the contraction, which is instruction 0? */
+/* Does a sweep compute the contraction, which is instruction 0? */
 static bool contracts(const dl_sweep *s) { return s->run.n && s->run.at[0] == 0; }
 
 static int64_t longest_axis(int rank, const dl_axis *axis) {
@@ -40,10 +40,10 @@ static bool check(dl_emitter *e, const dl_kinstr *c, dl_error *err) {
             k, c, err,
             "an axis of '%s' has more than 2^30 elements: use a smaller batch or crop [DL-E0804]",
             dl_ops[c->op].name);
-    int sweeps = 0; /* of the contraction: the first, or none */
+    int sweeps = 0; /* number of the contraction's sweeps: one, or refused */
     for (int i = 0; i < e->sweeps.n; i++) sweeps += contracts(&e->sweeps.at[i]);
     if (sweeps != 1)
-        return dl_emit_refuse(k, c, err, "what stands beside '%s' is swept over %s [DL-E0803]",
+        return dl_emit_refuse(k, c, err, "instructions next to '%s' are swept over %s [DL-E0803]",
                               dl_ops[c->op].name, sweeps ? "more than once" : "without it");
     return dl_finish_check(e, err);
 }
@@ -53,7 +53,8 @@ static void put_number(dl_emitter *e, const char *name, int64_t n) {
             (long long)dl_at_least(n, 1), (long long)dl_at_least(n, 1));
 }
 
-/* What a phase of blocks by tiles knows of its place; `inner`: what its unit counts below tiles. */
+/* The coordinates of a phase's CTA in the tiling; `inner`: the work below tiles that its unit
+ * counts. */
 static void put_place(dl_emitter *e, const dl_product *p, const char *inner, int64_t count) {
     const dl_tiling *t = &p->tiling;
     const char *index = e->dialect->index;
@@ -77,7 +78,7 @@ static int64_t units_of(const dl_product *p, int64_t slices) {
     return p->parities[0] * p->parities[1] * p->parities[2] * p->tiling.mt * slices;
 }
 
-/* One that tensor maps bring. */
+/* An operand that TMA loads. */
 static void put_boxes(dl_emitter *e, const dl_operand *o) {
     const char *name = e->k->name, *which = dl_operand_side(o);
     dl_putf(e->out, "    %s_%s %s;\n    (%s_unit &)%s = u;\n", name, which, which, name, which);
@@ -144,13 +145,13 @@ static bool put_tiles(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_e
     return true;
 }
 
-/* Rows of a tile that one block finishes, where others have made its sums. */
+/* Rows of a tile whose epilogue one CTA runs, where other CTAs computed its sums. */
 static int rows_of(const dl_tiling *t) {
     return (int)dl_at_least(1, dl_at_most(FINISHED / t->bn, t->bm));
 }
 
-/* The rest of the kernel behind sums that lie in the workspace, from `base` on. `first`: those of a
- * block begin there, in C; `sum` and `by_point` as dl_finish has them. */
+/* The epilogue for sums in the workspace, from `base` on. `first`: where a CTA's sums begin, in
+ * C; `sum` and `by_point` as in dl_finish. */
 static bool put_rest(dl_emitter *e, const dl_product *p, int64_t base, const char *first,
                      const char *sum, bool by_point, dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
@@ -170,7 +171,7 @@ static bool put_rest(dl_emitter *e, const dl_product *p, int64_t base, const cha
     return true;
 }
 
-/* Behind blocks that shared the terms of tiles. */
+/* The phase after split-K. */
 static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_error *err) {
     const dl_tiling *t = &p->tiling;
     int64_t all = t->splits * t->bm * t->bn, base = code->workspace;
@@ -183,7 +184,7 @@ static bool put_totals(dl_emitter *e, const dl_product *p, dl_emitted *code, dl_
         false, code, err);
 }
 
-/* Finds the sweeps, and the product that the first of them is around. */
+/* Finds the sweeps, and the GEMM that the first of them contains. */
 static bool prepare(dl_emitter *e, dl_product *p, dl_error *err) {
     const dl_kernel *k = e->k;
     const dl_kinstr *c = &k->instrs.at[dl_kernel_anchor(k)];
@@ -201,7 +202,7 @@ static bool prepare(dl_emitter *e, dl_product *p, dl_error *err) {
 
 int dl_cuda_tilings(dl_emitter *e, const char **names) {
     dl_product p;
-    dl_error refused = {0}; /* dl_cuda_contraction says so */
+    dl_error refused = {0}; /* dl_cuda_contraction reports it */
     dl_tiling of[DL_MOST_VARIANTS];
     if (!prepare(e, &p, &refused)) return 1;
     int n = dl_product_tilings(&p, of);
@@ -209,7 +210,7 @@ int dl_cuda_tilings(dl_emitter *e, const char **names) {
     return n;
 }
 
-/* Operands that can come by tensor maps do. */
+/* Uses TMA for all operands that support it. */
 static void take_maps(dl_product *p, dl_emitted *code) {
     for (int i = 0; i < 2 && p->tiling.boxes; i++) {
         dl_operand *o = &p->operand[i];
@@ -222,7 +223,7 @@ static void take_maps(dl_product *p, dl_emitted *code) {
     }
 }
 
-/* Operands that can come as patches do, but for wgmma, which reads tiles. */
+/* Uses strips for all operands that support them, but not with wgmma, which reads tiles. */
 static void take_patches(dl_product *p) {
     dl_patch patch;
     for (int i = 0; i < 2 && !p->tiling.groups; i++)
@@ -230,8 +231,8 @@ static void take_patches(dl_product *p) {
             dl_product_patch(p, &p->operand[i], i ? p->tiling.bn : p->tiling.bm, &patch);
 }
 
-/* Terms by chunks as deep as a tile, of an image's several taps. Not beside tensor maps, whose
- * boxes count terms as memory has them. */
+/* Orders K by chunks as deep as a tile, for an image with several taps. Not with TMA, whose
+ * boxes need the order of memory. */
 static void take_chunks(dl_product *p) {
     const dl_operand *image = &p->operand[0];
     const dl_number *terms = &p->number[DL_TERMS];
@@ -243,8 +244,8 @@ static void take_chunks(dl_product *p) {
         p->chunk = chunk;
 }
 
-/* Of what decides which function a loop over tiles is, but for numbers: how it is cut, and how
- * operands come. */
+/* A hash of everything but numbers that determines a loop over tiles: the tiling, and the
+ * operands' loaders. */
 static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
     dl_product p = *of;
     dl_emitted code = {0};
@@ -266,7 +267,8 @@ static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
     uint64_t h = dl_hash(at, sizeof at, 0);
     bool all = p.operand[0].map >= 0 && p.operand[1].map >= 0;
     for (int i = 0; i < DL_NUMBERS; i++)
-        for (int k = 0; k < p.number[i].n; k++) { /* what counts one alone is seldom in the text */
+        for (int k = 0; k < p.number[i].n;
+             k++) { /* coordinates of extent 1 rarely occur in the text */
             int counts[] = {i, all || p.number[i].at[k].size > 1};
             h = dl_hash(counts, sizeof counts, h);
         }
@@ -284,8 +286,8 @@ static uint64_t function_of(const dl_product *of, const dl_tiling *t) {
     return h;
 }
 
-/* Operands come in the same manner: what another takes the cost model knows less well than what
- * another size does. Boxes of images and of matrices come alike. */
+/* Do both tilings use the same kinds of loaders? The cost model compares sizes better than
+ * loaders. TMA im2col and TMA tiles count as the same. */
 static bool come_alike(const dl_tiling *a, const dl_tiling *b) {
     return a->groups == b->groups && a->boxes == b->boxes && a->halo.found == b->halo.found &&
            !a->patch[0] == !b->patch[0] && !a->patch[1] == !b->patch[1];
@@ -293,7 +295,7 @@ static bool come_alike(const dl_tiling *a, const dl_tiling *b) {
 
 int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_way *ways) {
     dl_product p;
-    dl_error refused = {0}; /* dl_cuda_contraction says so */
+    dl_error refused = {0}; /* dl_cuda_contraction reports it */
     dl_tiling of[DL_MOST_VARIANTS];
     if (!prepare(e, &p, &refused)) return 0;
     int n = dl_product_tilings(&p, of), found = 0;
@@ -330,11 +332,11 @@ bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error 
 
 int dl_cuda_find_calls(dl_emitter *e, dl_call *forms) {
     dl_product p;
-    dl_error refused = {0}; /* dl_cuda_contraction says so */
+    dl_error refused = {0}; /* dl_cuda_contraction reports it */
     return prepare(e, &p, &refused) ? dl_product_calls(&p, forms) : 0;
 }
 
-/* Room in the workspace: for sums, and behind them for what the algorithm takes. */
+/* Reserves workspace: for sums, and after them for the algorithm. */
 static void reserve(dl_emitted *code) {
     dl_call *c = &code->call;
     code->workspace += dl_plan_round(dl_call_sums(c));

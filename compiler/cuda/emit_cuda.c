@@ -1,4 +1,4 @@
-/* Kernel IR -> CUDA C++: the sources' head, and which emitter serves a kernel. */
+/* Kernel IR -> CUDA C++: the head of a source, and the choice of a kernel's emitter. */
 #include "compiler/cuda/emit_cuda.h"
 
 #include "ir/base/foreign.h"
@@ -51,7 +51,7 @@ static bool scatters(const dl_kernel *k) {
     return any;
 }
 
-/* Is the kernel made of tiles around a contraction? */
+/* Is the kernel a tiled contraction? */
 static bool is_tiled(const dl_kernel *k) {
     return !dl_kernel_call(k) && !scatters(k) && dl_kernel_anchor(k) >= 0;
 }

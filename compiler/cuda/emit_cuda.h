@@ -1,28 +1,27 @@
-/* The emitters of CUDA kernels, by the kernels that they serve: emit_cuda.c chooses between
- * them. */
+/* The emitters of CUDA kernels by kind; emit_cuda.c chooses between them. */
 #ifndef DL_EMIT_CUDA_H
 #define DL_EMIT_CUDA_H
 #include "compiler/cuda/phase.h"
 
-/* Kernels without a contraction: e->steps, partial and kept are there. emit_sweeps.c */
+/* Kernels without a contraction; e->steps, partial and kept must be set. emit_sweeps.c */
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err);
-/* The same of kernels that may consist of strands: of each a text, if they are worth it.
+/* The same for kernels that may be horizontally fused: one text for each part, if that pays.
  * emit_strands.c */
 bool dl_cuda_strands(dl_emitter *e, dl_emitted *code, dl_error *err);
-/* A store at places that values tell. emit_scatter.c */
+/* A scatter: a store at indices that are values. emit_scatter.c */
 bool dl_cuda_scatter(dl_emitter *e, dl_emitted *code, dl_error *err);
-/* Kernels around a contraction, by windows or by names. emit_contract.c */
+/* Kernels around a contraction, windowed or by axis names. emit_contract.c */
 bool dl_cuda_contraction(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);
 /* dl_backend.variants of such a kernel. */
 int dl_cuda_tilings(dl_emitter *e, const char **names);
-/* Numbers for the functions of those tilings that take at most `near` times what the first does;
+/* The functions of the tilings that take at most `near` times as long as the first one; returns
  * their number. */
 int dl_cuda_near_tilings(dl_emitter *e, double near, dl_cuda_way *ways);
-/* The same with its product made by a library; dl_backend.calls. emit_call.c, emit_contract.c */
+/* The same with its GEMM computed by a library; dl_backend.calls. emit_call.c, emit_contract.c */
 bool dl_cuda_around_call(dl_emitter *e, const dl_algorithm *by, dl_emitted *code, dl_error *err);
 int dl_cuda_find_calls(dl_emitter *e, dl_call *forms);
-/* The numbers in TF32 that attention's operands in f32, its shares and their gradients are made of.
- */
+/* The TF32 numbers that split each f32 operand of attention, its probabilities and their
+ * gradients. */
 enum { DL_ATTENTION_PARTS = 2 };
 /* Calls of attention and its gradients. emit_attention.c */
 bool dl_cuda_attention(dl_emitter *e, int variant, dl_emitted *code, dl_error *err);

@@ -1,7 +1,6 @@
-/* What stands behind a contraction's sums: the rest of the kernel at each point of a block of them,
- * and beside it reductions that keep nothing or the channels. A thread keeps to a column, or to a
- * lot of them that lie side by side, and goes down its rows; each block leaves partial results in
- * the workspace. */
+/* The epilogue of a contraction: the rest of the kernel at each point of a block of sums, and
+ * epilogue reductions that keep no axis or the channels. A thread stays in one column, or one
+ * vector of columns, and loops over its rows; each CTA stores partial results in the workspace. */
 #include "compiler/cuda/gemm_coordinates.h"
 #include "compiler/cuda/halo.h"
 
@@ -12,9 +11,9 @@
 enum {
     BANKS = 32 /* of shared memory, 4 bytes each */
 };
-/* Points of a thread whose loads wait together; more are only more code. */
+/* Points of a thread whose loads are in flight together; more only enlarge the code. */
 enum {
-    AHEAD_OF_BOX = 4, /* of a box of positions, whose points come one by one */
+    AHEAD_OF_BOX = 4, /* of a halo kernel's box, one point at a time */
     AHEAD_OF_TILE = 2 /* of a tile, in rows */
 };
 
@@ -35,22 +34,22 @@ bool dl_finish_check(dl_emitter *e, dl_error *err) {
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         if (is_reduction(e, number) && e->steps[number].axes & ~2u)
-            return dl_emit_refuse(
-                e->k, &e->k->instrs.at[number], err,
-                "beside a contraction only sums over all or by channel are made [DL-E0803]");
+            return dl_emit_refuse(e->k, &e->k->instrs.at[number], err,
+                                  "next to a contraction only sums without axes or by channel are "
+                                  "supported [DL-E0803]");
     }
     return true;
 }
 
-/* The present finish, for what dl_emit_run calls. Threads beyond the last whole group have no rows.
- */
+/* The epilogue being written, for callbacks of dl_emit_run. Threads after the last whole group
+ * have no rows. */
 typedef struct {
     const dl_finish *f;
     dl_lots lots;
     int lanes, groups;
 } finish;
 
-/* In what a thread sums up. */
+/* The accumulator type of a thread. */
 static const char *growing(const dl_emitter *e, const finish *s, int number) {
     return dl_cuda_growing(&e->k->instrs.at[number], dl_ceil_div(s->f->rows, s->groups));
 }
@@ -113,7 +112,7 @@ static finish plan(dl_emitter *e, const dl_finish *f) {
     return s;
 }
 
-/* Is a coordinate of rows a counter itself? That of a strided parity is made of one. */
+/* Is a coordinate of M a space axis by itself? With a strided phase it is computed from several. */
 static bool is_counter(const dl_product *p, int axis) {
     const dl_number *rows = &p->number[DL_ROWS];
     bool is = false;
@@ -122,8 +121,8 @@ static bool is_counter(const dl_product *p, int axis) {
     return is;
 }
 
-/* Where a row of the block lies: the coordinates that it counts, axes that lie behind each other
- * all along as one. */
+/* The coordinates of a row of the block; axes that are contiguous for all accesses are
+ * collapsed. */
 static void put_row(dl_emitter *e, const dl_finish *f) {
     const dl_product *p = f->p;
     const dl_number *rows = &p->number[DL_ROWS];
@@ -156,17 +155,17 @@ static void put_row(dl_emitter *e, const dl_finish *f) {
     }
 }
 
-/* How many rows a thread has on their way: several where they wait for memory, and sums in shared
- * memory let few blocks stand beside each other that could work meanwhile. */
+/* Prefetch distance in rows: several where loads are waited for, and sums in shared memory leave
+ * few CTAs per SM to hide the latency. */
 static int rows_ahead(const dl_emitter *e, const finish *s) {
     if (!s->f->room || !dl_cuda_waits(e, axes_of_rows(e, s->f->p))) return 1;
     return s->f->p->tiling.halo.found ? (int)dl_at_least(1, AHEAD_OF_BOX / s->lots.width)
                                       : AHEAD_OF_TILE;
 }
 
-/* A loop over a thread's rows. Where their lots are loaded ahead, the next few rows' are, and a
- * loop within takes row by row: what is made of a row stands once, which is most of what an end
- * takes to compile. Beyond the last row the first one's lots are loaded again. */
+/* A loop over a thread's rows. With prefetched vectors, the next few rows' are loaded, and an
+ * inner loop takes row by row. So the code of a row exists once, which saves most of an
+ * epilogue's compile time. After the last row, the first row's vectors are loaded again. */
 static void open_rows(dl_emitter *e, const finish *s, const bool *runs) {
     const char *rows = s->f->p->tiling.halo.found ? dl_format(e->arena, "%d", s->f->rows) : "rows";
     int step = s->groups, most = s->lots.ahead * step;
@@ -202,7 +201,7 @@ static void put_rows(dl_emitter *e, finish *s) {
     const dl_finish *f = s->f;
     const bool *runs = dl_cuda_find_runs(e), boxes = f->p->tiling.halo.found;
     dl_cuda_load_still(e, &s->lots, runs);
-    if (!boxes) /* one bound, without which no loop is unrolled */
+    if (!boxes) /* one condition, so that loops can be unrolled */
         dl_putf(
             e->out,
             "    const %s rest = u.rows() - m;\n    const int rows = rest < %d ? (int)rest : %d;\n",
@@ -224,9 +223,8 @@ static void put_rows(dl_emitter *e, finish *s) {
     close_rows(e, s, runs);
 }
 
-/* A thread's sums of its columns lie in shared memory by their number in a lot, neighbours' side by
- * side, and so far from one number to the next that those of a warp's neighbouring columns lie in
- * different banks. */
+/* A thread's column sums are in shared memory by their index in the vector, next to its
+ * neighbours'. The distance between indices avoids bank conflicts between a warp's columns. */
 static int pitch_of(const finish *s) { return s->f->threads + BANKS / s->lots.width; }
 
 static bool is_kept_sum(const dl_emitter *e, int number) {
@@ -237,8 +235,8 @@ static int64_t bytes_of(const dl_emitter *e, const finish *s, int number) {
     return (int64_t)s->lots.width * pitch_of(s) * (growing(e, s, number)[0] == 'f' ? 4 : 8);
 }
 
-/* Where these lie: in place of the block's own sums, where there is room, else behind all else;
- * each launch asks for its own. */
+/* Their place: over the CTA's tile of sums, where there is room, else after everything else;
+ * each launch sizes its own. */
 static void put_kept_places(dl_emitter *e, const finish *s, dl_emitted *code) {
     int64_t bytes = 0, at = 0;
     int *shared = &code->shared[code->phases - 1];
@@ -258,7 +256,7 @@ static void put_kept_places(dl_emitter *e, const finish *s, dl_emitted *code) {
 }
 
 static void put_kept_sums(dl_emitter *e, const finish *s) {
-    if (s->f->room) dl_puts(e->out, "    __syncthreads();\n"); /* the block's own are read */
+    if (s->f->room) dl_puts(e->out, "    __syncthreads();\n"); /* the CTA's sums have been read */
     for (int i = 0; i < e->now->run.n; i++) {
         int number = e->now->run.at[i];
         if (!is_kept_sum(e, number)) continue;
@@ -272,7 +270,7 @@ static void put_kept_sums(dl_emitter *e, const finish *s) {
     dl_puts(e->out, "    __syncthreads();\n");
 }
 
-/* By channel: what the block's threads of one column have is joined, in one order. */
+/* By channel: combines the values of the CTA's threads in one column, in fixed order. */
 static void put_channels(dl_emitter *e, const finish *s, dl_emitted *code) {
     const dl_finish *f = s->f;
     int bn = f->p->tiling.bn, width = s->lots.width;
@@ -304,7 +302,7 @@ static void put_channels(dl_emitter *e, const finish *s, dl_emitted *code) {
     dl_puts(e->out, "    }\n");
 }
 
-/* Over all: one result a block. */
+/* Over all: one result for each CTA. */
 static void put_block_sums(dl_emitter *e, const finish *s, int64_t blocks, dl_emitted *code) {
     static const dl_axis_list nothing = {.points = 1};
     for (int i = 0; i < e->now->run.n; i++) {

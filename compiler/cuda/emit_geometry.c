@@ -1,7 +1,7 @@
-/* Contractions by windows as products of matrices: emit_tiles.h. */
+/* Windowed contractions as GEMM problems (implicit GEMM): emit_tiles.h. */
 #include "compiler/cuda/operands.h"
 
-/* "(q0 == 0 ? 4L : 3L)": a value by the parity q<axis>, or NULL, where all are the same. */
+/* "(q0 == 0 ? 4L : 3L)": a value by the stride phase q<axis>, or NULL, where all are equal. */
 static const char *by_parity(dl_emitter *e, int axis, int64_t n, const int64_t *value) {
     bool same = true;
     for (int64_t q = 1; q < n; q++) same = same && value[q] == value[0];
@@ -16,8 +16,8 @@ static const char *by_parity(dl_emitter *e, int axis, int64_t n, const int64_t *
     return all;
 }
 
-/* Axis 1 of an image: groups of BATCH's first counter, channels of a group by that counter of that
- * number. */
+/* Axis 1 of an image: groups are BATCH's first coordinate, channels of a group are that
+ * coordinate of that mode. */
 static void follow_channels(const dl_product *p, dl_operand *o, dl_number_kind kind, int counter,
                             int64_t each) {
     dl_operand_follow(p, o, kind, counter, 1, 1);
@@ -30,8 +30,8 @@ static void follow_channels(const dl_product *p, dl_operand *o, dl_number_kind k
     }
 }
 
-/* An image's own coordinates along spatial axis i of three: its positions are counted by that
- * number, its taps by that one. */
+/* An image's own coordinates along spatial axis i of three, with the modes of its positions and
+ * of its taps. */
 static void slide(const dl_product *p, dl_operand *o, int i, int64_t limit,
                   dl_number_kind positions, dl_number_kind taps, dl_slide by) {
     int axis = 2 + i - (3 - p->c->windows.n);
@@ -58,7 +58,7 @@ static sizes find_sizes(const dl_relation *r) {
     return s;
 }
 
-/* Which of a tensor's axes is spatial axis i of three, or -1. */
+/* The tensor's axis for spatial axis i of three, or -1. */
 static int spatial(const dl_product *p, int i) {
     int own = i - (3 - p->c->windows.n);
     return own < 0 ? -1 : 2 + own;
@@ -93,7 +93,7 @@ static void place_image(dl_emitter *e, dl_product *p, int64_t channels) {
     p->inner = 1;
 }
 
-/* y: rows are its positions, terms taps and channels. */
+/* fprop computes y: M is its positions, K is taps and channels. */
 static void find_y(dl_emitter *e, dl_product *p, const sizes *s) {
     dl_operand *x = &p->operand[0], *w = &p->operand[1];
     *x = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_X), true);
@@ -120,7 +120,7 @@ static void find_y(dl_emitter *e, dl_product *p, const sizes *s) {
     for (int i = 0; i < 3; i++) place_spatial(p, i, DL_ROWS, p->number[DL_ROWS].at[1 + i].variable);
 }
 
-/* The weight: rows are its O, columns its taps and C, terms positions of y. */
+/* wgrad computes the weight: M is its O, N its taps and C, K the positions of y. */
 static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
     dl_operand *y = &p->operand[0], *x = &p->operand[1];
     *y = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_Y), true);
@@ -148,8 +148,8 @@ static void find_w(dl_emitter *e, dl_product *p, const sizes *s) {
         place_spatial(p, i, DL_COLUMNS, p->number[DL_COLUMNS].at[i].variable);
 }
 
-/* Positions q + stride * j of x along one axis read y at the same taps: first + step * i, which
- * read it at base + j - i * fall. */
+/* A stride phase along one axis: positions q + stride * j of x have the taps first + step * i,
+ * which read y at base + j - i * fall. */
 typedef struct {
     int64_t count, first, step, taps, base, fall;
 } parity;
@@ -168,7 +168,7 @@ static parity find_parity(const dl_relation_window *v, int64_t size, int64_t tap
     return p;
 }
 
-/* x: rows are its positions of one parity, terms the taps that reach them, and O. */
+/* dgrad computes x: M is its positions of one stride phase, K the taps that reach them, and O. */
 static void find_x(dl_emitter *e, dl_product *p, const sizes *s) {
     dl_operand *y = &p->operand[0], *w = &p->operand[1];
     *y = dl_operand_new(p, dl_op_place(p->c->op, DL_TENSOR_Y), true);
@@ -227,13 +227,13 @@ static void find_x(dl_emitter *e, dl_product *p, const sizes *s) {
     place_image(e, p, s->c);
 }
 
-/* Groups of few channels are no products of matrices worth the name: each sum by itself, lanes
- * along all channels of y or x. */
+/* Direct kernels: groups of few channels make no useful GEMM, so each sum is computed alone,
+ * with lanes along all channels of y or x. */
 static void find_alone(dl_product *p, const sizes *s) {
     enum { FEW = 64 };
     p->alone = s->group > 1 && s->c * s->o < FEW;
     if (!p->alone) return;
-    if (dl_op_makes_weight(p->c->op)) { /* rows and columns change places */
+    if (dl_op_makes_weight(p->c->op)) { /* M and N are swapped */
         dl_number n = p->number[DL_ROWS];
         dl_operand o = p->operand[0];
         p->number[DL_ROWS] = p->number[DL_COLUMNS], p->number[DL_COLUMNS] = n;
@@ -266,9 +266,8 @@ static void find_alone(dl_product *p, const sizes *s) {
     a->at[0] = p->number[DL_BATCH].at[0], a->n++, a->size *= a->at[0].size;
 }
 
-/* A coordinate that begins at 0 and never leaves its image is nobody's but the element's place: its
- * counters step through memory themselves, so that convolutions by 1 x 1 count positions as a
- * matrix its rows. */
+/* Folds a coordinate that begins at 0 and is always in bounds into the element's strides, so
+ * that 1 x 1 convolutions have the addresses of a matrix. */
 static void settle(const dl_product *p, dl_operand *o, int i) {
     int64_t least = 0, most = 0;
     for (int kind = 0; kind < DL_NUMBERS; kind++)
@@ -301,15 +300,15 @@ void dl_operand_tell(dl_operand *o) {
     memcpy(o->bounded, o->whole->bounded, sizeof o->bounded);
 }
 
-/* Where rows are an image's positions and terms its taps: bits, where there are few enough of
- * those. */
+/* Bit masks of taps that are in bounds, where M is an image's positions and K its taps, if there
+ * are few enough. */
 static void find_bits(const dl_product *p, dl_operand *o) {
     int64_t all = 0;
     if (p->alone || !o->is_image || o->positions == DL_TERMS || o->taps != DL_TERMS) return;
     for (int i = 0; i < 3; i++) {
         o->bit[i] = (int)all;
         if (o->bounded[i]) all += p->number[o->taps].at[i].size;
-        if (all > 31) return; /* one is nobody's */
+        if (all > 31) return; /* at most 31 bits */
     }
     o->has_bits = all > 0;
 }

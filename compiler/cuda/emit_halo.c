@@ -1,9 +1,9 @@
-/* Contractions of few columns whose rows are an image's positions, box by box with their halos
- * (halo.h): the image and the weight as structs, and both phases. */
+/* Halo kernels: contractions of few columns whose M is an image's positions, box by box
+ * (halo.h). Writes the image and the weight as structs, and both phases. */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/halo.h"
 
-enum { DEEP = 16 /* CT_DEEP */, RESIDENT = 2 /* blocks of a multiprocessor, at least */ };
+enum { DEEP = 16 /* CT_DEEP */, RESIDENT = 2 /* minimum CTAs per SM */ };
 
 static int64_t channels_of(const dl_product *p) {
     const dl_operand *o = &p->operand[0];
@@ -12,7 +12,7 @@ static int64_t channels_of(const dl_product *p) {
 
 /* ---- operands ---- */
 
-/* "x1 * 2048 + ": what coordinates add. */
+/* "x1 * 2048 + ": the contributions of coordinates. */
 static void put_steps(dl_emitter *e, const dl_product *p, const int64_t *stride, const char *of) {
     for (int i = 0; i < 3; i++)
         if (dl_halo_axis(p, i) >= 0)
@@ -20,7 +20,7 @@ static void put_steps(dl_emitter *e, const dl_product *p, const int64_t *stride,
                     e->dialect->whole);
 }
 
-/* Behind "return ": a choice of the part by `test`, all but the last. */
+/* After "return ": chooses the part by `test`, for all parts but the last. */
 static void put_choice(dl_emitter *e, const dl_operand *o, int part, bool by_channel) {
     if (part + 1 == o->nparts) return;
     if (by_channel)
@@ -109,7 +109,7 @@ static void put_weight(dl_emitter *e, const dl_product *p) {
 
 /* ---- phases ---- */
 
-/* Leaves the weight in the workspace. */
+/* Stores the packed weight in the workspace. */
 static bool put_first(dl_emitter *e, const dl_product *p, const dl_halo *h, dl_emitted *code,
                       dl_error *err) {
     int64_t lanes = dl_ceil_div(channels_of(p), DEEP) * h->taps * h->columns / 8 * DL_WARP;
@@ -129,7 +129,8 @@ static bool put_second(dl_emitter *e, const dl_product *p, const dl_halo *h, int
                        dl_emitted *code, dl_error *err) {
     const dl_number *rows = &p->number[DL_ROWS];
     int threads = dl_tiling_threads(&p->tiling);
-    e->resident = RESIDENT; /* the sums decide how many registers there are, not a guess of ptxas */
+    e->resident =
+        RESIDENT; /* the accumulators determine the number of registers, not a guess of ptxas */
     bool ok = dl_cuda_head(e, code, p->tiling.mt, threads, h->shared, err);
     e->resident = 0;
     if (!ok) return false;

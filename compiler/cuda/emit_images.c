@@ -1,16 +1,15 @@
-/* Images that windows slide over, of which a tensor map describes each part
- * (ir/kernel/tensor_map.h: windows), and whose boxes are tiles as wgmma takes them: pixels of one
- * tap, along the terms as a convolution has them, or along the rows, as a weight's gradient. A tile
- * or line of a box has channels of one tap and one part alone, so a group's are a multiple of what
- * it holds, and where a part begins is one. */
+/* The TMA im2col loader: images under windows, with a tensor map for each part
+ * (ir/kernel/tensor_map.h: windows), whose boxes are tiles in the layout of wgmma. A box has
+ * pixels of one tap, along K for a convolution, or along the rows for a weight's gradient. All
+ * channels of a tile or of its rows must have one tap and one part, so the channels of a group,
+ * and the first channel of a part, must be multiples of the box's. */
 #include "compiler/cuda/gemm_coordinates.h"
 #include "compiler/cuda/gemm_matrix.h"
 
-/* Along axis i of the driver's order (W first): which of the product's three it is. */
+/* The product's spatial axis (of three) for axis i of the driver's order (W first). */
 static int axis_of(int i) { return 2 - i; }
 
-/* Which tap reads the least pixel of its window, and how far from there that tap is, with its sign.
- */
+/* The tap that reads the lowest pixel of its window, and the signed distance between taps. */
 static int64_t taps_of(const dl_product *p, const dl_operand *o, int axis) {
     return p->number[o->taps].at[axis].size;
 }
@@ -19,12 +18,12 @@ static int64_t low_of(const dl_product *p, const dl_operand *o, int axis) {
     return s->begin + (s->spread < 0 ? s->spread * (taps_of(p, o, axis) - 1) : 0);
 }
 
-/* Where the product has it as an image of which each parity has as many positions and taps. */
+/* Is it an image with equally many positions and taps for each stride phase? */
 static bool is_plain(const dl_product *p, const dl_operand *o) {
     return dl_product_even(p) && o->is_image && (o->along_k ? o->taps : o->positions) == DL_TERMS;
 }
 
-/* Corners within which the positions lie, all of them and no other, and the hops between them. */
+/* The corners that bound the positions exactly, and the traversal strides between them. */
 static bool find_windows(const dl_product *p, const dl_operand *o, dl_tensor_map *map) {
     for (int i = 0; i < map->windows; i++) {
         int axis = axis_of(i);
@@ -42,7 +41,7 @@ static bool find_windows(const dl_product *p, const dl_operand *o, dl_tensor_map
     return true;
 }
 
-/* Of one part, whose channels are whole boxes'. */
+/* The map of one part, whose channels are whole boxes. */
 static bool find_part(const dl_product *p, const dl_operand *o, int part, int rows,
                       dl_tensor_map *map) {
     const dl_type *t = dl_operand_part(p, o, part);
@@ -102,7 +101,7 @@ static void put_position(dl_emitter *e, const dl_product *p, const dl_operand *o
     put_nothing(e, p);
 }
 
-/* Taps that go down count from the last one; each parity has its own. */
+/* Taps in descending order count from the last one; each stride phase has its own. */
 static void put_tap(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_number *n = &p->number[o->taps], *groups = &p->number[DL_BATCH];
     const char *channel = n->at[o->channel].variable;

@@ -1,4 +1,4 @@
-/* What the loops of CUDA kernels share: the order of axes, a block's threads, reductions, partial
+/* Shared by the loops of CUDA kernels: the order of axes, thread layouts, reductions, partial
  * results. */
 #include "compiler/cuda/emit_loops.h"
 
@@ -20,8 +20,7 @@ dl_axis_list dl_cuda_list_axes(const dl_emitter *e, const dl_axis_list *order, u
     return l;
 }
 
-/* How far apart neighbours along each space axis lie in an access, in elements; 0: it does not
- * follow it. */
+/* The stride of an access along each space axis, in elements; 0: it does not depend on it. */
 static void find_steps(const dl_emitter *e, const dl_kinstr *in, double step[DL_MAX_RANK]) {
     const dl_type *t = &e->k->params.at[in->param].type;
     int64_t stride[DL_MAX_RANK];
@@ -57,7 +56,7 @@ dl_axis_list dl_cuda_order_axes(const dl_emitter *e, unsigned axes) {
     }
     for (int a = 0; a < k->nspace; a++) {
         if (!(axes >> a & 1)) continue;
-        int at = l.n++; /* axes that it does not follow stand outside */
+        int at = l.n++; /* axes that it does not depend on are outermost */
         for (; at > 0 && lead[l.axis[at - 1]] != 0 &&
                (lead[a] == 0 || distance(lead[l.axis[at - 1]]) < distance(lead[a]));
              at--)

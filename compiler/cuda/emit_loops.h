@@ -1,129 +1,131 @@
 /* Shared by the emitters of CUDA kernels without a contraction.
  *
- * A sweep is emitted as the body of a function: `unit` is the number of its block among its own,
- * and `workspace` the kernel's. Its blocks have DL_BLOCK threads, and a table of them: groups of
- * lanes, which share the points that are summed up for one that is kept. Text goes to e->out. */
+ * A sweep is emitted as the body of a function: `unit` is the CTA's index within the sweep, and
+ * `workspace` is the kernel's. A CTA has DL_BLOCK threads in a thread layout: lane groups, which
+ * share the terms of one reduced point. Text is appended to e->out. */
 #ifndef DL_EMIT_LOOPS_H
 #define DL_EMIT_LOOPS_H
 #include "compiler/cuda/emit_cuda.h"
 
 enum {
-    DL_BLOCKS_ENOUGH = 1024, /* for all processors of a GPU, several each: more blocks only cost */
-    DL_SUM_TERMS = 64,       /* of floats, in one chain: longer ones are doubles */
-    DL_ENOUGH_BYTES =
-        32, /* that a thread waits for at a time: no loop need be written out for more */
+    DL_BLOCKS_ENOUGH = 1024, /* several CTAs for each SM of any GPU: more of them only cost */
+    DL_SUM_TERMS = 64,       /* terms of one chain of floats; longer chains are doubles */
+    DL_ENOUGH_BYTES = 32,    /* loads in flight per thread: unrolling further does not pay */
 };
 
-/* Axes of the space, outermost first, and their points. */
+/* Axes of the space, outermost first, and the number of their points. */
 typedef struct {
     int n, axis[DL_MAX_RANK];
     int64_t points;
 } dl_axis_list;
 dl_axis_list dl_cuda_list_axes(const dl_emitter *e, const dl_axis_list *order, unsigned axes);
-/* These axes as the present sweep's memory lies: along the last one are neighbours. */
+/* The axes ordered by the memory of the present sweep: the last one is contiguous. */
 dl_axis_list dl_cuda_order_axes(const dl_emitter *e, unsigned axes);
-/* "const int x2 = ...;" by the number of a point among them. */
+/* "const int x2 = ...;": the coordinates of a point by its linear index. */
 void dl_cuda_put_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list);
 
-/* How a block's threads stand. */
+/* The layout of a CTA's threads. */
 typedef struct {
-    int lanes, groups; /* powers of two; together DL_BLOCK */
-    bool across;       /* the neighbours of a thread are in other groups */
+    int lanes, groups; /* lanes of a group, groups; powers of two whose product is DL_BLOCK */
+    bool across;       /* consecutive threads are in different groups */
 } dl_table;
 /* "const int group = ..., lane = ...;" */
 void dl_cuda_put_table(dl_emitter *e, const dl_table *t);
 /* "group_reduce<by_sum, 256, 32, false>(": over the lanes of a group. */
 void dl_cuda_put_group_reduce(dl_emitter *e, const dl_kinstr *in, const dl_table *t);
-/* Over the block. */
+/* Over the CTA. */
 void dl_cuda_put_block_reduce(dl_emitter *e, const dl_kinstr *in);
-/* What threads have of n reductions in "a3" over `lanes` neighbours, at most a warp of them, or the
- * block, where few are made so: those that are alike at once. `types`: by instruction, of what they
- * have; reduced[i] is then "t3[0]". */
+/* Reduces n values that threads hold in "a3" over `lanes` neighbours, at most a warp, or over
+ * the CTA, where few are reduced so; reductions of one kind are combined. `types`: of the
+ * values, by instruction. Afterwards reduced[i] is the result, as "t3[0]". */
 void dl_cuda_reduce_few(dl_emitter *e, int n, const int *numbers, const char *const *types,
                         int lanes, const char **reduced);
-/* "by_sum": how a reduction joins two values. */
+/* "by_sum": the operator that combines two values. */
 const char *dl_cuda_by(const dl_kinstr *in);
-/* In what a thread takes in `terms` values: "float" where they are floats and few. */
+/* The accumulator type for `terms` values of a thread: "float" for few floats. */
 const char *dl_cuda_growing(const dl_kinstr *in, int64_t terms);
 /* The smallest power of two that is not below n, which is at most 2^30. */
 int dl_cuda_power(int64_t n);
 
-/* Points that lie side by side in memory along the last of some axes, so that a thread loads and
- * stores them at once (kernels/sweeps.cu: lot). */
+/* Vector accesses: points that are contiguous in memory along the last of some axes, so that a
+ * thread loads and stores them together (kernels/sweeps.cu: lot). */
 enum { DL_LOT_MOST = 8 };
 typedef struct {
-    int width;   /* points; 1: each by itself */
-    bool across; /* threads that are neighbours are so along another axis, the last one */
-    int axis;    /* whose coordinate goes on from one to the next */
-    bool *has;   /* by instruction: loaded, or stored, so; of what is kept: read */
-    bool *still; /* loaded once, in front of the loop */
+    int width;   /* vector width in points; 1: scalar */
+    bool across; /* consecutive threads are along another axis, the last one */
+    int axis;    /* the axis of the vector */
+    bool *has; /* by instruction: it is a vector load or store, or a vector read of a kept value */
+    bool *still;              /* loop-invariant: loaded once, before the loop */
     const char *const *array; /* by instruction: the point's element; for dl_emitter.array */
-    int ahead; /* rows whose lots are loaded together, in front of a loop over them; or 0 */
+    int ahead; /* prefetch distance: rows whose vectors are loaded together, ahead of a loop over
+                  them; or 0 */
 } dl_lots;
-/* Those of the present sweep along the last of these axes. `moving`: the axes that the loop around
- * them goes along, a bit each (all: there is none); what follows none of them is still. */
+/* Finds the present sweep's vector accesses along the last of these axes. `moving`: the axes of
+ * the loop around them, a bit each (all: there is none); accesses that depend on none of them
+ * are loop-invariant. */
 dl_lots dl_cuda_find_lots(dl_emitter *e, const dl_axis_list *along, unsigned moving);
 /* The same along an axis that is not the last one. */
 dl_lots dl_cuda_find_lots_along(dl_emitter *e, int axis, unsigned moving);
-/* Puts in the place of lots along the last of these axes those along another one, which then comes
- * last but one, where that moves fewer bytes. emit_across.c */
+/* Replaces vectors along the last of these axes by vectors along another one, which is moved to
+ * the last place but one, where that moves fewer bytes. emit_across.c */
 bool dl_cuda_find_across(dl_emitter *e, dl_axis_list *list, unsigned moving, dl_lots *own);
-/* dl_cuda_put_coordinates of a lot's first point by its number among lots. */
+/* dl_cuda_put_coordinates of a vector's first point by the vector's index. */
 void dl_cuda_put_lot_coordinates(dl_emitter *e, const char *number, const dl_axis_list *list,
                                  const dl_lots *l);
 /* By instruction: does the present sweep run or read it? */
 const bool *dl_cuda_find_runs(const dl_emitter *e);
-/* Does the present sweep load, or read of what is kept, from where one of these axes leads? A bit
- * each. */
+/* Does the present sweep load, or read a kept value, at an address that depends on one of these
+ * axes? A bit each. */
 bool dl_cuda_waits(const dl_emitter *e, unsigned axes);
-/* What stands around the statements for one point, of which `runs` says by instruction which there
- * are: in front loads (and more: dl_cuda_open_lots); behind them the loop's end and stores, where
- * `guard` holds (NULL: always). x<axis> is the first point's outside of it. */
-void dl_cuda_load_still(dl_emitter *e, const dl_lots *l,
-                        const bool *runs); /* in front of the loop */
-void dl_cuda_load_lots(dl_emitter *e, const dl_lots *l, const bool *runs); /* at the point */
+/* The text around the statements of one point; `runs` has the point's instructions. Before them
+ * come loads (and more: dl_cuda_open_lots), after them the loop's end and stores, under the
+ * condition `guard` (NULL: always). Outside of the loop, x<axis> is the first point's. */
+void dl_cuda_load_still(dl_emitter *e, const dl_lots *l, const bool *runs); /* before the loop */
+void dl_cuda_load_lots(dl_emitter *e, const dl_lots *l, const bool *runs);  /* at the point */
 void dl_cuda_close_lots(dl_emitter *e, const dl_lots *l, const bool *runs, const char *guard);
-/* Lots of the next `ahead` rows, "lot<float, 8> a3[2]", where all comes in lots that an axis of
- * `axes` leads to: declared; loaded, in a loop in which `k` counts rows; moved down behind a row,
- * whose own are a3[0]. */
+/* Prefetched vectors of the next `ahead` rows, "lot<float, 8> a3[2]", possible where all loads
+ * that depend on an axis of `axes` are vectors. Functions declare them, load them in a loop in
+ * which `k` counts rows, and shift them after a row; the current row's are a3[0]. */
 bool dl_cuda_are_lots(const dl_emitter *e, const dl_lots *l, unsigned axes);
 void dl_cuda_declare_ahead(dl_emitter *e, const dl_lots *l, const bool *runs);
 void dl_cuda_load_ahead(dl_emitter *e, const dl_lots *l, const bool *runs);
 void dl_cuda_move_ahead(dl_emitter *e, const dl_lots *l, const bool *runs);
-/* The loop in which `j` counts alone, and its end. */
+/* The loop over a vector's points, in which `j` counts, and its end. */
 void dl_cuda_open_points(dl_emitter *e, const dl_lots *l);
 void dl_cuda_close_points(dl_emitter *e);
 
-/* Reductions that a thread makes by itself at its point, over e->within's axes (emit_within.c). */
-/* Finds them, and the sweeps that are left. False: there are none. */
+/* ---- reductions that a thread computes alone at its point, over the axes e->within
+ * (emit_within.c) ---- */
+/* Finds them, and the remaining sweeps. False: there are none. */
 bool dl_cuda_find_within(dl_emitter *e);
 bool dl_cuda_is_within(const dl_emitter *e, int number); /* emit_loops.c */
 /* "const float v3 = a3[j];", in the loop in which `j` counts. */
 void dl_cuda_put_within_value(dl_emitter *e, int number);
-/* The lots that a point of them takes. emit_lots.c */
+/* Loads the vectors that a point of the reduction needs. emit_lots.c */
 void dl_cuda_load_within(dl_emitter *e, const dl_lots *l, const bool *made);
-/* In front of the statements for one point: its loads, the reductions that it makes by itself
- * (a3[j] of each that `runs` has) and, open, the loop in which `j` counts. */
+/* The text before the statements of one point: its loads, its per-thread reductions (a3[j] of
+ * each in `runs`), and the head of the loop in which `j` counts. */
 void dl_cuda_open_lots(dl_emitter *e, const dl_lots *l, const bool *runs);
 
-/* Partial results of a reduction, 8 bytes each, in the workspace: e->partial[number] says how many
- * lie there, `units` times `count`, from `base` on. */
+/* Partial results of a reduction in the workspace, 8 bytes each: sets e->partial[number] to
+ * `units` times `count` of them, from `base` on. */
 void dl_cuda_add_partial(dl_emitter *e, int number, const dl_axis_list *by, int64_t units,
                          dl_emitted *code);
-/* "(double *)(workspace + 64L)": where they lie. */
+/* "(double *)(workspace + 64L)": the array of partial results. */
 void dl_cuda_put_partials(dl_emitter *e, int number);
-/* A reduction's results lie at each `at` of its partial results: "((double *)(workspace + 64))[at]
- * = value". */
+/* "((double *)(workspace + 64))[at] = value": stores a partial result. */
 void dl_cuda_put_partial(dl_emitter *e, int number, const char *at, const char *value);
 
-/* The sweeps from number `from` on as phases. False: refused. */
+/* Emits the sweeps from number `from` on as phases. False: refused. */
 bool dl_cuda_phases(dl_emitter *e, int from, dl_emitted *code, dl_error *err);
-/* The body of the present sweep, and how many blocks it has. emit_points.c, emit_rows.c */
+/* Writes the body of the present sweep, and returns its number of CTAs. emit_points.c,
+ * emit_rows.c */
 int64_t dl_cuda_points(dl_emitter *e, dl_emitted *code);
-/* Over rows; *shared: bytes of shared memory. */
+/* For resident reductions; *shared: bytes of shared memory. */
 int64_t dl_cuda_rows(dl_emitter *e, dl_emitted *code, int64_t *shared);
-/* Whether a sweep over rows can be emitted so. */
+/* Can a sweep be emitted as a resident reduction? */
 bool dl_cuda_has_rows(dl_emitter *e, const dl_sweep *s);
-/* Behind reductions: combines partial results, and runs what stands there. emit_behind.c */
+/* Finalizes reductions over the grid: combines partial results, then runs the instructions that
+ * need them. emit_behind.c */
 int64_t dl_cuda_behind(dl_emitter *e);
 #endif

@@ -1,18 +1,18 @@
-/* Points that lie side by side in memory: which accesses can load and store them at once, and the
- * text around the statements for one point. */
+/* Vector accesses: finds loads and stores of contiguous points that can be one instruction, and
+ * writes the text around the statements of one point. */
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    LOT_BYTES = 16,       /* what one instruction moves */
-    LOT_REGISTERS = 80,   /* that all lots of a thread take */
-    LOT_STATEMENTS = 320, /* which are written out, one behind the other */
+    LOT_BYTES = 16,       /* bytes of one vector instruction */
+    LOT_REGISTERS = 80,   /* limit of registers for all vectors of a thread */
+    LOT_STATEMENTS = 320, /* limit of unrolled statements */
 };
 
 typedef enum {
-    STILL,  /* the same element at all points of a lot */
-    STEPS,  /* one element after the other, from a multiple of the width on */
-    APART,  /* anything else */
-    SKEWED, /* one after the other, from anywhere */
+    STILL,  /* broadcast: the same element at all points of a vector */
+    STEPS,  /* contiguous, and aligned to the width */
+    APART,  /* strided, or anything else */
+    SKEWED, /* contiguous, but not aligned */
 } access;
 
 static bool is_access(const dl_kinstr *in) {
@@ -22,8 +22,8 @@ static dl_dtype kept_type(const dl_emitter *e, int number) {
     return dl_kernel_type(e->k->instrs.at[number].type);
 }
 
-/* Is a whole lot what `at` says where it lies outside? Of a store, and of what a load of integers
- * then reads, it is not. */
+/* Does padding have one value over a whole vector that is out of bounds? Not for a store, nor
+ * for a load of integers read by it. */
 static bool fills_lots(const dl_emitter *e, const dl_kinstr *in, const dl_index *at) {
     const dl_type *t = &e->k->params.at[in->param].type;
     return in->kind == DL_K_LOAD &&
@@ -31,8 +31,8 @@ static bool fills_lots(const dl_emitter *e, const dl_kinstr *in, const dl_index 
             dl_outside_value(at->outside) == 0);
 }
 
-/* How an access goes along space axis `axis`, whose coordinate begins at multiples of `width`; axes
- * in `none` have the coordinate 0. */
+/* The kind of an access along space axis `axis`, whose coordinate begins at multiples of
+ * `width`; axes in `none` have the coordinate 0. */
 static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, unsigned none,
                           int width) {
     const dl_type *t = &e->k->params.at[in->param].type;
@@ -72,7 +72,7 @@ static access find_access(const dl_emitter *e, const dl_kinstr *in, int axis, un
     return even ? STEPS : SKEWED;
 }
 
-/* Of a value that an earlier sweep has kept: its last axis' neighbours lie side by side. */
+/* The same for a value kept by an earlier sweep: it is contiguous along its last axis. */
 static access find_kept(const dl_emitter *e, int number, int axis, int width) {
     const dl_kept *at = &e->kept[number];
     for (int i = 0; i < at->n; i++)
@@ -81,7 +81,7 @@ static access find_kept(const dl_emitter *e, int number, int axis, int width) {
     return STILL;
 }
 
-/* The axes that an access's place follows, a bit each. */
+/* The axes that an access's address depends on, a bit each. */
 static unsigned followed(const dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     const dl_kept *at = &e->kept[number];
@@ -97,7 +97,8 @@ static unsigned followed(const dl_emitter *e, int number) {
     return axes;
 }
 
-/* The axes that join the last one, beside which theirs is 0; *size: points along all of them. */
+/* The axes that are collapsed with the last one, whose own coordinate is 0; *size: points along
+ * all of them. */
 static unsigned find_joined(const dl_emitter *e, const dl_axis_list *along, int64_t *size) {
     unsigned none = 0;
     int last = along->n - 1;
@@ -107,7 +108,7 @@ static unsigned find_joined(const dl_emitter *e, const dl_axis_list *along, int6
     return none;
 }
 
-/* Can lots be so wide? Where they are, *l says which accesses are. */
+/* Can vectors have this width? If so, *l has the accesses that are vectors. */
 static bool find_width(dl_emitter *e, dl_lots *l, unsigned none, int width) {
     int least = 8, registers = 0, statements = 0, lots = 0;
     for (int i = 0; i < e->now->read.n; i++) {
@@ -141,7 +142,7 @@ static bool loads_half(const dl_emitter *e, int number) {
     return in->kind == DL_K_LOAD && dl_dtype_is_half(e->k->params.at[in->param].type.dtype);
 }
 
-/* Along `axis`, or no axis: -1. `none`: axes that join it, so that it has `size` points. */
+/* Along `axis`, or no axis: -1. `none`: axes collapsed with it, so that it has `size` points. */
 static dl_lots find_lots(dl_emitter *e, int axis, unsigned none, int64_t size, unsigned moving) {
     int n = e->k->instrs.n + 1;
     const char **array = DL_NEWS(e->arena, const char *, n);
@@ -202,7 +203,7 @@ bool dl_cuda_are_lots(const dl_emitter *e, const dl_lots *l, unsigned axes) {
     return all;
 }
 
-/* "p1 + x0 * 8": where a lot lies. */
+/* "p1 + x0 * 8": the address of a vector. */
 static void put_place(dl_emitter *e, int number) {
     const dl_kinstr *in = &e->k->instrs.at[number];
     if (is_access(in)) {
@@ -235,7 +236,8 @@ static void put_load(dl_emitter *e, const char *to, int number) {
     dl_puts(e->out, ");\n");
 }
 
-/* When a lot is loaded: in front of the loop, at a point, or at each of a reduction's within it. */
+/* When a vector is loaded: before the loop, at a point, or in the loop of a per-thread
+ * reduction. */
 typedef enum { IN_FRONT, AT_POINT, WITHIN } moment;
 static moment moment_of(const dl_emitter *e, const dl_lots *l, int i) {
     return e->steps[i].axes & e->within ? WITHIN : l->still[i] ? IN_FRONT : AT_POINT;
@@ -245,7 +247,7 @@ static bool is_lot(const dl_emitter *e, const dl_lots *l, const bool *runs, int 
     return runs[i] && l->has[i] && moment_of(e, l, i) == now;
 }
 
-/* Can it be loaded ahead? */
+/* Can it be prefetched? */
 static bool is_ahead(const dl_emitter *e, const dl_lots *l, const bool *runs, int i) {
     return is_lot(e, l, runs, i, AT_POINT) && e->k->instrs.at[i].kind != DL_K_STORE;
 }
@@ -257,7 +259,7 @@ static const char *type_of(const dl_emitter *e, const dl_lots *l, int number) {
     return dl_format(e->arena, "lot<%s, %d>", dl_emit_element_type(type), l->width);
 }
 
-/* Declares them, and loads what is loaded. */
+/* Declares vectors, and loads those of this moment. */
 static void put_lots(dl_emitter *e, const dl_lots *l, const bool *runs, moment now) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         bool ahead = l->ahead && is_ahead(e, l, runs, i);

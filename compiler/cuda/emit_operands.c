@@ -1,5 +1,5 @@
-/* Contractions as products of matrices (emit_tiles.h): those by names, and, of all, how operands
- * are read. */
+/* GEMM problems (emit_tiles.h): contractions by axis names; and, for all, the operands' access
+ * patterns. */
 #include "compiler/cuda/operands.h"
 
 /* ---- by names ---- */
@@ -20,8 +20,8 @@ static void add_axis(dl_emitter *e, dl_product *p, dl_number_kind kind, int axis
         p->coordinate[axis] = p->number[kind].at[counter].name, p->of[axis] = kind;
 }
 
-/* Columns are the axes of the operand that has the result's last one, so that they lie side by side
- * in it; the term whose neighbours do in an operand is the innermost. */
+/* N has the axes of the operand with the result's last axis, so that columns are contiguous in
+ * the result. The innermost coordinate of K is one that is contiguous in an operand. */
 static void find_names(dl_emitter *e, dl_product *p) {
     int last = -1, inner = -1;
     for (int i = 0; i < p->k->nspace; i++)
@@ -44,7 +44,7 @@ static void find_names(dl_emitter *e, dl_product *p) {
     if (inner >= 0) add_axis(e, p, DL_TERMS, inner);
 }
 
-/* ---- how they are read ---- */
+/* ---- access patterns ---- */
 
 static int innermost(const dl_number *n) {
     int at = n->n - 1;
@@ -52,8 +52,8 @@ static int innermost(const dl_number *n) {
     return at;
 }
 
-/* The outermost of the counters, from the innermost on, that step through memory as one would that
- * counts all of them; how much that is. */
+/* The outermost of the coordinates, from the innermost on, that are contiguous with each other
+ * in memory; and their total extent. */
 static int outermost(const dl_number *n, const dl_operand *o, dl_number_kind kind, int inner,
                      int64_t *size) {
     int at = inner;
@@ -67,8 +67,8 @@ static int outermost(const dl_number *n, const dl_operand *o, dl_number_kind kin
     return at;
 }
 
-/* Do pieces of so many elements along the innermost axes of that number lie side by side, and begin
- * at multiples of their size? */
+/* Are runs of so many elements along the mode's innermost coordinates contiguous, and aligned to
+ * their size? */
 static bool in_pieces(const dl_product *p, const dl_operand *o, dl_number_kind kind,
                       int64_t piece) {
     const dl_number *n = &p->number[kind];

@@ -1,14 +1,15 @@
-/* Images of few channels, whose tiles are patches of them (kernels/contract_patches.cu): lines of
- * positions and lines of taps along W, which read runs of memory together. */
+/* The strip loader: images of few channels, whose tiles are strips of the image
+ * (kernels/contract_patches.cu). A strip is a contiguous run of memory that a row of positions
+ * reads at a row of taps along W. */
 #include "compiler/cuda/gather_loader.h"
 #include "compiler/cuda/gemm_matrix.h"
 
-enum { MOST = 24 << 10 /* bytes of a tile: four of them, twice in a multiprocessor */ };
+enum { MOST = 24 << 10 /* bytes of a tile: two CTAs per SM with four each */ };
 
 static dl_number_kind rows_of(const dl_operand *o) { return o->is_left ? DL_ROWS : DL_COLUMNS; }
 
-/* Where the product has it as an image of one tensor that is read in its words, with its channels
- * side by side and all of one group, too few of them to be copied by 16 bytes. */
+/* Is it an image of one tensor, in the multiplied type, with contiguous channels of one group
+ * that are too few for 16-byte copies? */
 static bool is_narrow(const dl_product *p, const dl_operand *o) {
     bool varies = false;
     for (int i = 0; i < DL_NUMBERS; i++) varies |= p->number[i].varies || p->number[i].size < 1;
@@ -24,8 +25,7 @@ static bool is_narrow(const dl_product *p, const dl_operand *o) {
            stride[t->rank - 1] == p->number[o->taps].at[o->channel].size && o->base[0] == 0;
 }
 
-/* Bytes that can be copied at a time, of lines that all begin at a multiple of them; less than 4:
- * none. */
+/* Bytes per copy, such that all rows are aligned to it; less than 4: none. */
 static int piece_of(const dl_product *p, const dl_operand *o, int64_t width) {
     const dl_type *t = dl_operand_part(p, o, 0);
     int64_t stride[DL_MAX_RANK];
@@ -38,8 +38,7 @@ static int piece_of(const dl_product *p, const dl_operand *o, int64_t width) {
     return piece;
 }
 
-/* Lines of so many items that a tile can have a part of, which begins at a multiple of its own
- * items. */
+/* Rows of so many items that a tile can touch; a tile begins at a multiple of its own items. */
 static int64_t lines_of(int64_t items, int64_t line, int64_t all) {
     int64_t lines = items % line == 0   ? items / line
                     : line % items == 0 ? 1
@@ -47,7 +46,7 @@ static int64_t lines_of(int64_t items, int64_t line, int64_t all) {
     return dl_at_most(lines, dl_ceil_div(all, line));
 }
 
-/* How far before the first tap of a window the one of the least W is. */
+/* The distance from the first tap of a window to the one with the lowest W. */
 static int64_t low_of(const dl_product *p, const dl_operand *o) {
     int64_t spread = o->slide[2].spread;
     return spread < 0 ? spread * (p->number[o->taps].at[2].size - 1) : 0;
@@ -72,15 +71,15 @@ bool dl_product_patch(const dl_product *p, const dl_operand *o, int rows, dl_pat
     to->pitch = dl_ceil_div(run + to->piece - p->word, to->piece) * to->piece;
     to->ends = p->number[DL_TERMS].size % depth != 0;
     if (to->term_line % 2 == 0 && (!positions || w->spread == 1 || channels % 2 == 0))
-        to->beside = positions ? p->word : w->hop * pixel;
-    to->paired = positions && to->beside && w->hop * channels % 2 == 0 &&
+        to->pair_step = positions ? p->word : w->hop * pixel;
+    to->paired = positions && to->pair_step && w->hop * channels % 2 == 0 &&
                  (w->begin + low_of(p, o)) * channels % 2 == 0;
     to->bytes = dl_ceil_div(to->row_lines * to->term_lines * to->pitch + depth * 4, DL_LINE_BLOCK) *
                 DL_LINE_BLOCK;
     return to->bytes <= MOST;
 }
 
-/* What item j of a line adds to the first element's place. */
+/* The contribution of item j of a row to the address. */
 static const char *byte_text(dl_emitter *e, const dl_product *p, const dl_operand *o,
                              dl_number_kind kind) {
     const dl_slide *w = &o->slide[2];
@@ -96,7 +95,7 @@ static const char *byte_text(dl_emitter *e, const dl_product *p, const dl_operan
 }
 
 void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *o) {
-    dl_product lines = *p; /* the same, of which nothing moves along a line */
+    dl_product lines = *p; /* the same without coordinates along a row */
     dl_operand of = *o;
     dl_patch patch;
     bool is = dl_product_patch(p, o, o->is_left ? p->tiling.bm : p->tiling.bn, &patch);
@@ -112,7 +111,7 @@ void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *
         "    enum { ALONG_K = 1, BYTES = CT_PATCH, POSITIONS = %d, ROW_LINE = %lld, ROW_LINES = "
         "%lld, "
         "TERM_LINE = %lld, "
-        "TERM_LINES = %lld, PIECE = %d, PITCH = %lld, WIDTH = %lld, BESIDE = %lld, PAIRED = %d, "
+        "TERM_LINES = %lld, PIECE = %d, PITCH = %lld, WIDTH = %lld, PAIR_STEP = %lld, PAIRED = %d, "
         "ENDS = %d "
         "};\n"
         "    INLINE int row_byte(int j) const { return %s; }\n    INLINE int term_byte(int j) "
@@ -120,7 +119,7 @@ void dl_product_put_patch(dl_emitter *e, const dl_product *p, const dl_operand *
         "return %s; }\n",
         patch.positions, (long long)patch.row_line, (long long)patch.row_lines,
         (long long)patch.term_line, (long long)patch.term_lines, patch.piece,
-        (long long)patch.pitch, (long long)patch.width, (long long)patch.beside, patch.paired,
+        (long long)patch.pitch, (long long)patch.width, (long long)patch.pair_step, patch.paired,
         patch.ends, byte_text(e, p, o, rows_of(o)), byte_text(e, p, o, DL_TERMS));
     dl_product_put_read(e, &lines, &of, dl_operand_side(o), constants, patch.row_line);
 }

@@ -1,16 +1,16 @@
-/* Sweeps over points. Without reductions a thread takes one point, or those that lie side by side.
- * With them a group of threads has a kept point and goes over those that are summed up for it, a
- * part of which is a block's; what comes of it is a partial result. */
+/* Sweeps over points. Without reductions a thread takes one point, or a vector of contiguous
+ * ones. With reductions a lane group has a kept point and loops over its terms, a part of which
+ * is a CTA's; its result is a partial result. */
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    LEAST_TERMS = 8,   /* that a thread should take in before more blocks share a sum */
-    FEW_POINTS = 2048, /* kept: a whole block for each */
-    WARP_TERMS = 2048, /* summed up: too many for a warp */
-    MOST_ROWS = 8,     /* that a thread goes over, without sums */
-    ALONE = 1 << 13,   /* without sums: so few points that a thread for each leaves others idle */
-    MOST_TURNS = 4,    /* of a loop over terms, whose loads wait for memory together, */
-    AHEAD = 24         /* as long as they fill no more registers */
+    LEAST_TERMS = 8,   /* terms per thread, at least, before more CTAs share a sum */
+    FEW_POINTS = 2048, /* kept points: with fewer, each has a whole CTA */
+    WARP_TERMS = 2048, /* terms: too many for a warp */
+    MOST_ROWS = 8,     /* that a thread loops over, without sums */
+    ALONE = 1 << 13,   /* without sums: with so few points, one thread for each is better */
+    MOST_TURNS = 4,    /* unroll factor of a loop over terms, for overlapping loads, */
+    AHEAD = 24         /* as long as they fit into so many registers */
 };
 
 typedef struct {
@@ -18,20 +18,20 @@ typedef struct {
     dl_axis_list order, kept, summed;
     dl_table table;
     dl_lots lots;
-    bool lots_kept;             /* along a kept axis: each of their points has its own sums */
+    bool lots_kept;             /* along a kept axis: each of a vector's points has its own sums */
     bool sums;                  /* has reductions */
-    int64_t points, terms;      /* lots of both kinds */
-    dl_axis_list around, along; /* without sums: the axes of a lot, and those around them; */
+    int64_t points, terms;      /* in vectors */
+    dl_axis_list around, along; /* without sums: the axes of a vector, and the axes around them; */
     int64_t rows,
-        hop;   /* a thread has so many lots, each so many points behind the one before; 0: one */
-    int turns; /* terms that a thread takes in at once */
+        hop;   /* a thread has several vectors, each so many points after the one before; 0: one */
+    int turns; /* terms that a thread takes at once */
     int64_t tiles, parts,
-        each; /* blocks by kept points, and by parts of the sums, `each` terms long */
+        each; /* CTAs by kept points, and by parts of the sums, `each` terms long */
 } nest;
 
 static const dl_kinstr *instr_of(const nest *s, int i) { return &s->e->k->instrs.at[i]; }
 static bool is_reduction(const nest *s, int i) { return s->e->steps[i].kind == DL_K_REDUCE; }
-/* Keeps nothing, beside others that do: the block's threads add up all they have. */
+/* Does it keep no axis while others do? Then it is reduced over all threads of the CTA. */
 static bool is_of_block(const nest *s, int i) { return !s->e->steps[i].axes && s->kept.n; }
 
 static void choose_table(nest *s) {
@@ -60,8 +60,8 @@ static int64_t common(int64_t a, int64_t b) {
     return a / x * b;
 }
 
-/* Without sums: what is the same for all points of a row, such as a channel's weight of a norm, a
- * thread has for several, and so what is computed of it: as many as leave blocks enough. */
+/* Without sums: a thread takes several rows, so that loop-invariant values, such as a norm's
+ * weight, are loaded and computed once; as many as leave enough CTAs. */
 static void choose_rows(nest *s) {
     dl_emitter *e = s->e;
     bool still = false;
@@ -83,7 +83,7 @@ static void choose_rows(nest *s) {
     s->lots = lots, s->rows = rows, s->hop = hop;
 }
 
-/* How many terms' loads a thread can wait for together. */
+/* The number of terms whose loads a thread can have in flight. */
 static int choose_turns(const nest *s) {
     int64_t registers = 0, most = s->each / s->table.lanes;
     int turns = MOST_TURNS;
@@ -135,8 +135,8 @@ static nest plan_nest(dl_emitter *e) {
     return s;
 }
 
-/* One more value for the thread's own. A term that it does not have is no branch: the compiler
- * makes one of each that is written out. */
+/* Accumulates one more value. A missing term is masked without a branch, since each unrolled
+ * copy would have one. */
 static void put_growth(dl_emitter *e, int number) {
     const nest *s = e->loop;
     const char *which = s->lots_kept && s->lots.width > 1 ? "[j]" : "";
@@ -179,17 +179,17 @@ static void put_points(nest *s) {
     dl_puts(e->out, "    }\n");
 }
 
-/* The same of several rows, blocks of the same part of a row side by side. */
+/* The same for several rows, with CTAs of the same part of a row adjacent. */
 static void put_rows(nest *s) {
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
     const bool *runs = dl_cuda_find_runs(e);
     int block = DL_BLOCK * s->lots.width;
-    long long beside = s->hop / block;
+    long long row_parts = s->hop / block;
     dl_putf(
         e->out,
         "    const %s first = unit / %lld%s * %lld%s + unit %% %lld%s * %d + kd_thread() * %d;\n",
-        index, beside, suffix, (long long)(s->hop * s->rows), suffix, beside, suffix, block,
+        index, row_parts, suffix, (long long)(s->hop * s->rows), suffix, row_parts, suffix, block,
         s->lots.width);
     dl_putf(e->out, "    const %s own = first %% %lld%s;\n", index, (long long)s->along.points,
             suffix);
@@ -207,7 +207,7 @@ static void put_rows(nest *s) {
     dl_puts(e->out, "    }\n");
 }
 
-/* Do the block's threads add up what they have of it along lots, and leave it side by side? */
+/* Are its vector values reduced over the CTA's threads, and stored contiguously? */
 static bool is_left(const nest *s, int number) {
     return is_reduction(s, number) && !is_of_block(s, number) && s->lots_kept &&
            s->lots.width > 1 && s->table.groups > 1 && s->table.lanes > 1;
@@ -217,9 +217,8 @@ static bool are_alike(const dl_kinstr *a, const dl_kinstr *b) {
     return a->op == b->op && dl_dtype_is_float(a->type) == dl_dtype_is_float(b->type);
 }
 
-/* Like sums, `number` the first of them, go to memory with those of other blocks: in turns, so that
- * what adds them up is in the text once. In the workspace each lies as far behind the one before
- * it. */
+/* Reductions of one kind, the first of them `number`, are stored as partial results in a loop,
+ * so that their text exists once. In the workspace they have a constant distance. */
 static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
     dl_emitter *e = s->e;
     const dl_kinstr *in = instr_of(s, number);
@@ -253,7 +252,7 @@ static void put_left(nest *s, int number, bool *left, dl_emitted *code) {
     if (n > 1) dl_puts(e->out, "    }\n");
 }
 
-/* Those that a thread, or the whole block, has along a lot. */
+/* Stores the vector sums of a thread, or of the CTA. */
 static void put_lot(nest *s, int number) {
     dl_emitter *e = s->e;
     if (s->table.groups == 1)
@@ -266,8 +265,8 @@ static void put_lot(nest *s, int number) {
                         dl_format(e->arena, "a%d[j]", number));
 }
 
-/* The sum that a thread has, or one of those it has, goes to memory with those of others;
- * `reduced`: what the block has of it already, or NULL. */
+/* Stores a thread's sum, or one of its sums, as a partial result; `reduced`: the CTA's sum, or
+ * NULL. */
 static void put_result(nest *s, int number, const char *reduced) {
     dl_emitter *e = s->e;
     const dl_kinstr *in = &e->k->instrs.at[number];
@@ -298,7 +297,7 @@ static void put_result(nest *s, int number, const char *reduced) {
     dl_puts(e->out, "    }\n");
 }
 
-/* By instruction, what a whole block has of each sum that it makes by itself, once. */
+/* By instruction, the CTA's result of each sum that is reduced over the whole CTA. */
 static const char **reduce_blocks(nest *s) {
     dl_emitter *e = s->e;
     const char **reduced = DL_NEWS(e->arena, const char *, e->k->instrs.n + 1),
@@ -314,8 +313,7 @@ static const char **reduce_blocks(nest *s) {
     return reduced;
 }
 
-/* "double a3[8]": what the thread has of each reduction, or "float t3[8]": of the terms that it
- * takes at once. */
+/* "double a3[8]": a thread's accumulators, or "float t3[8]": those of one unrolled step. */
 static void put_starts(nest *s, int width, bool at_once) {
     dl_emitter *e = s->e;
     for (int i = 0; i < e->now->run.n; i++) {
@@ -334,7 +332,7 @@ static void put_starts(nest *s, int width, bool at_once) {
     }
 }
 
-/* One turn of the loop over terms, or several, whose sums are floats of their own first. */
+/* One or several unrolled steps of the loop over terms, whose sums are separate floats first. */
 static void put_turns(nest *s, const bool *runs, int width) {
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *term = "term";

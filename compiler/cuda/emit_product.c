@@ -1,8 +1,9 @@
-/* The operands of a contraction as structs that kernels/contract.cu reads them through: each by its
- * loader, and, where sums are mended, once more by the gather loader. */
+/* The operands of a GEMM as structs for kernels/contract.cu: each by its loader, and, with a NaN
+ * fix-up, once more by the gather loader. */
 #include "compiler/cuda/gather_loader.h"
 
-/* One that boxes bring has as many parts as maps, as threads find it when sums are mended. */
+/* An operand loaded by TMA has as many parts as maps, also when threads gather it in a NaN
+ * fix-up. */
 static void put_operand(dl_emitter *e, const dl_product *p, const dl_operand *own) {
     dl_operand of = *own, *o = &of;
     if (o->map >= 0) o->nparts = o->nmaps;

@@ -1,22 +1,21 @@
-/* Sweeps over rows: a group of threads has a row at a time and goes over it in several passes,
- * between which the reductions over it are known. What a pass made and a later one needs lies in
- * the block's shared memory, each thread's own beside its neighbours', where it is not made again
- * at once.
+/* Resident reductions: a lane group takes one row at a time and loops over it in several passes,
+ * between which the reductions over the row are complete. Values that a later pass needs are
+ * stored in the CTA's shared memory, interleaved by thread, unless they are recomputed.
  *
- * Sums over more than the row: a block has some rows, one group of threads after the other's, and
- * leaves a partial result. What keeps the row's axes has as many sums as the row has points, each
- * thread's in shared memory. */
+ * Sums over more than the row: a CTA has several rows, one for each lane group in turn, and
+ * stores a partial result. A sum that keeps the row's axes has one accumulator for each point of
+ * the row, in shared memory, each thread's own. */
 #include "compiler/codegen/emit_passes.h"
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    FEW_ROWS = 1024,        /* a whole block for each, where they are long */
-    WARP_LOTS = 512,        /* of a row: too many for a warp */
-    MANY_ROWS = 1 << 15,    /* a thread for each is enough */
-    SAVED_BYTES = 32 << 10, /* of shared memory, for what later passes need */
+    FEW_ROWS = 1024,        /* each has a whole CTA, if they are long */
+    WARP_LOTS = 512,        /* vectors of a row: too many for a warp */
+    MANY_ROWS = 1 << 15,    /* one thread for each is enough */
+    SAVED_BYTES = 32 << 10, /* of shared memory, for saved values */
     SUMS_BYTES = 64 << 10,  /* and for sums */
-    PASS_UNROLLED = 4,      /* times that a thread goes on in its row, written out */
-    FEW_POINTS = 1 << 15    /* of all rows: lots would leave threads idle where these are short */
+    PASS_UNROLLED = 4,      /* unroll factor of a pass over the row */
+    FEW_POINTS = 1 << 15 /* of all rows: vectors would leave threads idle where these are short */
 };
 
 typedef struct {
@@ -27,25 +26,24 @@ typedef struct {
         row; /* kept: axes around the row that sums keep; outer: the others */
     dl_table table;
     dl_lots lots;
-    bool lots_row, few; /* along the row; of so few points that nothing need be written out */
-    int64_t points, each_lane; /* lots of the row; at most so many of them a thread */
-    int64_t parts, each;       /* blocks that share the rows of a kept point, and their rows */
-    int64_t *at; /* by instruction: where in shared memory what is saved, or its sums, lie */
-    const char *
-        *reduced;   /* by instruction: what a group's threads, or the block's, have together */
-    int64_t shared; /* bytes */
-    int now;        /* the pass being written; -1: the end of the row */
+    bool lots_row, few;        /* along the row; of so few points that unrolling is not needed */
+    int64_t points, each_lane; /* vectors of the row; maximum per thread */
+    int64_t parts, each;       /* CTAs that share the rows of a kept point, and their rows */
+    int64_t *at; /* by instruction: place in shared memory of its saved value or its sums */
+    const char **reduced; /* by instruction: the result over the lane group, or the CTA */
+    int64_t shared;       /* bytes */
+    int now;              /* the pass being written; -1: the end of the row */
 } rows;
 
 static const dl_kinstr *instr_of(const rows *r, int i) { return &r->e->k->instrs.at[i]; }
 static bool reduces_row(const rows *r, int i) { return dl_emit_reduces_row(r->e, r->sweep, i); }
 static bool reduces_more(const rows *r, int i) { return dl_emit_reduces_more(r->e, r->sweep, i); }
-/* Sums that keep the row's axes. */
+/* Is it a sum that keeps the row's axes? */
 static bool keeps_row(const rows *r, int i) {
     return reduces_more(r, i) && (r->e->steps[i].axes & r->sweep->row) != 0;
 }
 
-/* Terms that a thread adds up for such sums, and what they are kept in. */
+/* Terms that a thread sums for it, and its accumulator type. */
 static int64_t sum_terms(const rows *r) { return dl_ceil_div(r->each, r->table.groups); }
 static const char *sum_type(const rows *r, int i) {
     return dl_cuda_growing(instr_of(r, i), sum_terms(r));
@@ -55,7 +53,7 @@ static int sum_bytes(const rows *r, int i) {
     return type[0] == 'f' ? 4 : 8;
 }
 
-/* In what a thread has a reduction's values, where it has no slots for them. */
+/* The accumulator type of a thread's own reduction, where it has none in shared memory. */
 static const char *thread_type(const rows *r, int i) {
     const dl_kinstr *in = instr_of(r, i);
     return reduces_row(r, i) ? dl_cuda_growing(in, r->each_lane * r->lots.width)
@@ -79,7 +77,7 @@ static void choose_table(rows *r, int64_t count, bool sums) {
     r->table.lanes = lanes, r->table.groups = DL_BLOCK / lanes;
 }
 
-/* Room in shared memory. False: there is not enough. */
+/* Allocates shared memory. False: there is not enough. */
 static bool find_room(rows *r) {
     int64_t slots = r->each_lane * (r->lots_row ? r->lots.width : 1) * DL_BLOCK, sums = 0;
     r->shared = 0;
@@ -153,13 +151,13 @@ bool dl_cuda_has_rows(dl_emitter *e, const dl_sweep *s) {
 
 /* ---- text ---- */
 
-/* "((float *)(kept_here + 1024))[(n * 4 + j) * 256 + kd_thread()]": the thread's own. */
+/* "((float *)(kept_here + 1024))[(n * 4 + j) * 256 + kd_thread()]": the thread's own element. */
 static void put_slot(const rows *r, int i, const char *type) {
     dl_putf(r->e->out, "((%s *)(own + %lld))[(n * %d + j) * %d + kd_thread()]", type,
             (long long)r->at[i], r->lots.width, DL_BLOCK);
 }
 
-/* One more value for a reduction: of the row, or over more. */
+/* Accumulates one more value: over the row, or over more. */
 static void put_growth(dl_emitter *e, int number) {
     const rows *r = e->loop;
     const dl_kinstr *in = instr_of(r, number);
@@ -185,7 +183,7 @@ static void put_instr(const rows *r, int i) {
     dl_emit_instr(r->e, i);
 }
 
-/* What a thread loads of a lot, in bytes. */
+/* Bytes that a thread loads for a vector. */
 static int64_t count_bytes(const rows *r, const bool *made) {
     const dl_emitter *e = r->e;
     int64_t bytes = 0;
@@ -196,8 +194,8 @@ static int64_t count_bytes(const rows *r, const bool *made) {
     return bytes;
 }
 
-/* What each thread counts of the row: over its lots, in `n`. Written out where loads wait for
- * memory that are few and behind no branch: so that several lots' are on their way. */
+/* The loop over a thread's vectors of the row, counted by `n`. It is unrolled where loads are
+ * few and unconditional, so that several are in flight. */
 static void put_row_loop(const rows *r, const bool *made) {
     int64_t bytes = count_bytes(r, made);
     if (r->each_lane > PASS_UNROLLED || r->points % r->table.lanes || !bytes ||
@@ -242,14 +240,14 @@ static void put_pass(rows *r, int pass) {
     dl_puts(e->out, "    }\n");
 }
 
-/* Those that a thread has values of in "a3", over `lanes` neighbours or the block. */
+/* Reduces the threads' values in "a3" over `lanes` neighbours or the CTA. */
 static void reduce_few(rows *r, int n, const int *numbers, int lanes) {
     const char **types = DL_NEWS(r->e->arena, const char *, r->e->k->instrs.n + 1);
     for (int i = 0; i < n; i++) types[numbers[i]] = thread_type(r, numbers[i]);
     dl_cuda_reduce_few(r->e, n, numbers, types, lanes, r->reduced);
 }
 
-/* "const float v3 = (float)(t2[1]);": what a reduction over the row comes to. */
+/* "const float v3 = (float)(t2[1]);": the result of a reduction over the row. */
 static void put_reduced(const rows *r, int number) {
     dl_emitter *e = r->e;
     const dl_kinstr *in = instr_of(r, number);
@@ -263,7 +261,7 @@ static void put_reduced(const rows *r, int number) {
     dl_putf(e->out, "%s;\n    (void)v%d;\n", c.close, number);
 }
 
-/* The row's own values of a level: what the next pass may use. */
+/* The row's own values of a level, which the next pass may use. */
 static void put_level(rows *r, int level) {
     dl_emitter *e = r->e;
     int *own = DL_NEWS(e->arena, int, r->sweep->run.n + 1),
@@ -287,7 +285,7 @@ static void put_level(rows *r, int level) {
     }
 }
 
-/* What is stored or added up once a row. */
+/* Stores and sums that run once per row. */
 static void put_end(rows *r) {
     dl_emitter *e = r->e;
     bool waits = false;
@@ -323,7 +321,7 @@ static void put_row(rows *r) {
     put_end(r);
 }
 
-/* Before the first row: what sums over more begin with. */
+/* Initial values of sums over more than the row, before the first row. */
 static void put_starts(const rows *r) {
     dl_emitter *e = r->e;
     for (int i = 0; i < r->sweep->run.n; i++) {
@@ -343,7 +341,7 @@ static void put_starts(const rows *r) {
     }
 }
 
-/* Behind the last row: the block's partial results. */
+/* After the last row: the CTA's partial results. */
 static void put_results(rows *r, dl_emitted *code) {
     dl_emitter *e = r->e;
     const dl_table *t = &r->table;

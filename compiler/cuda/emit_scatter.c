@@ -1,18 +1,18 @@
-/* Kernels that add to places that values tell. Each place looks through the points that may come to
- * it and adds up those that do, in their order, so that no two threads add to one and the bits are
- * always the same; in double, whatever the floats. A block finds them for a place, 256 at a time;
- * where there are few, a thread has an element of the result to itself. */
+/* Scatter-add: kernels that add at indices which are values. Each destination searches the
+ * points that may have its index, and sums them in order, in double. So no two threads add to
+ * one destination, and the bits are always the same. A CTA searches for one destination, 256
+ * points at a time; where there are few points, each thread has one element of the result. */
 #include "compiler/cuda/emit_loops.h"
 
-enum { FEW_POINTS = 32 /* that each thread looks through alone */ };
+enum { FEW_POINTS = 32 /* that each thread searches alone */ };
 
 typedef struct {
     dl_emitter *e;
     const dl_kinstr *store;
-    int number, end; /* the instruction that tells the place; the store */
+    int number, end; /* the instruction that computes the index; the store */
     dl_axis_list kept, added,
-        rest;        /* axes that number and result have; that are added up; of whole rows */
-    int64_t choices; /* elements along the numbered axis */
+        rest;        /* axes that index and result have; that are summed; of whole rows */
+    int64_t choices; /* elements along the indexed axis */
 } scatter;
 
 static scatter find_scatter(dl_emitter *e) {
@@ -54,7 +54,7 @@ static const char *sum_type(const scatter *s) {
     return dl_dtype_is_float(s->e->k->params.at[s->store->param].type.dtype) ? "double" : "long";
 }
 
-/* "{ ... }": what makes the point's number, then `to` set to whether it is this place's. */
+/* "{ ... }": computes a point's index, and sets `to` if it is this destination. */
 static void put_test(const scatter *s, const char *to) {
     dl_emitter *e = s->e;
     dl_puts(e->out, "    {\n");
@@ -81,7 +81,7 @@ static void put_store(const scatter *s) {
     dl_emit_instr(e, s->end);
 }
 
-/* A thread for an element. */
+/* One thread per element. */
 static int64_t put_elements(const scatter *s) {
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *suffix = e->dialect->whole;
@@ -113,7 +113,7 @@ static int64_t put_elements(const scatter *s) {
     return dl_ceil_div(all > 0 ? all : 1, DL_BLOCK);
 }
 
-/* A block for a place, and for some of its elements. */
+/* One CTA per destination and some of its elements. */
 static int64_t put_places(const scatter *s) {
     dl_emitter *e = s->e;
     const char *index = e->dialect->index, *suffix = e->dialect->whole;

@@ -1,20 +1,21 @@
-/* Kernels of several strands: what they store falls into parts that have no value in common, such
- * as the statistics of several norms, or parameters that an optimiser changes. Where some of these
- * are equal but for parameters and numbers, each strand is a text of its own; fold_strands.c makes
- * one function of all kernels that consist of the same, whatever the number of them is. */
+/* Horizontally fused (multi-tensor) kernels: their stores form parts without a common value,
+ * such as the statistics of several norms, or the updates of an optimiser's parameters. Where
+ * some parts are equal except for parameters and numbers, each part is a text of its own.
+ * fold_strands.c then makes one function for all kernels that consist of the same kinds of
+ * parts, in any number. */
 #include <string.h>
 
 #include "compiler/cuda/emit_loops.h"
 #include "compiler/cuda/skeleton.h"
 
-enum { MOST_BLOCKS = 64 }; /* of a strand: more have work enough by themselves */
+enum { MOST_BLOCKS = 64 }; /* of a part: a larger part fills the GPU alone */
 
 typedef struct {
     dl_emitter *e;
     const dl_step *steps;
-    bool *again; /* by instruction: costs so little that each strand makes it for itself */
-    int *of;     /* by instruction: another one of its strand, in the end the first */
-    int n;       /* strands, by their first store */
+    bool *again; /* by instruction: so cheap that each part recomputes it */
+    int *of;     /* by instruction: another one of its part, in the end the first (union-find) */
+    int n;       /* parts, by their first store */
     int root[DL_MOST_STRANDS];
 } finder;
 
@@ -28,22 +29,21 @@ static int root_of(const finder *f, int i) {
 
 static void connect(finder *f, int a, int b) { f->of[root_of(f, b)] = root_of(f, a); }
 
-/* The output whose memory is the parameter's, too, or -1. */
+/* The output that shares the parameter's memory, or -1. */
 static int written_over(const dl_kernel *k, int param) {
     for (int i = k->nin; i < k->params.n; i++)
         if (k->params.at[i].alias == param) return i;
     return -1;
 }
 
-/* Constants, coordinates, and a number that all points read; not one that another strand may have
- * written over. */
+/* Constants, coordinates, and scalars; not if another part may have overwritten them. */
 static bool is_made_again(const finder *f, int i) {
     const dl_kinstr *in = instr_of(f, i);
     return in->kind == DL_K_CONST || in->kind == DL_K_COORD ||
            (in->kind == DL_K_LOAD && !f->steps[i].axes && written_over(f->e->k, in->param) < 0);
 }
 
-/* Loads and the store of one memory are one strand's. */
+/* Loads and the store of shared memory belong to one part. */
 static void connect_memory(finder *f) {
     const dl_kernel *k = f->e->k;
     int *first = DL_NEWS(f->e->arena, int, k->params.n + 1);
@@ -58,8 +58,7 @@ static void connect_memory(finder *f) {
     }
 }
 
-/* False: some of it is no matter of single points, or at places that values tell; or there are too
- * many strands, or one. */
+/* False: some instruction is not pointwise, or scatters; or there is one part, or too many. */
 static bool find_strands(finder *f) {
     const dl_kernel *k = f->e->k;
     f->steps = f->e->steps;
@@ -84,8 +83,8 @@ static bool find_strands(finder *f) {
     return f->n > 1;
 }
 
-/* The instruction behind those that it needs and that are not there yet; `number`: by instruction
- * one more than where it is. */
+/* Appends the instruction after its missing operands; `number`: by instruction, its new index
+ * plus one. */
 static void add_instr(const finder *f, dl_kernel *to, int *number, int i) {
     dl_kinstr in = *instr_of(f, i);
     for (int a = 0; a < in.nargs; a++) {
@@ -96,9 +95,9 @@ static void add_instr(const finder *f, dl_kernel *to, int *number, int i) {
     number[i] = to->instrs.n;
 }
 
-/* The strand alone. What others make again, too, comes where it is needed first, so that equal
- * strands are so in their order; all else in the kernel's, for which of two products is fused with
- * their sum hangs on it; stores last. */
+/* The kernel of one part. Recomputed instructions come directly before their first use, so that
+ * equal parts have equal orders. All others keep the kernel's order, since FMA contraction
+ * depends on it; stores come last. */
 static dl_kernel *kernel_of(const finder *f, int strand) {
     int n = f->e->k->instrs.n, *number = DL_NEWS(f->e->arena, int, n + 1);
     dl_kernel *k = DL_NEW(f->e->arena, dl_kernel);
@@ -111,7 +110,7 @@ static dl_kernel *kernel_of(const finder *f, int strand) {
     return k;
 }
 
-/* Its text, and its body without names and numbers. */
+/* The part's text, and its body as a template. */
 static bool put_strand(const finder *f, int strand, dl_emitted *code, dl_buf *text, dl_skeleton *s,
                        dl_error *err) {
     dl_emitter e = *f->e;
@@ -125,7 +124,7 @@ static bool put_strand(const finder *f, int strand, dl_emitted *code, dl_buf *te
     return true;
 }
 
-/* Parameters of one type that are shared with others, or not, are declared alike. */
+/* Do parameters have one type, and equal sharing? Then they are declared alike. */
 static bool is_same_type(const dl_kernel *k, int a, int b) {
     return k->params.at[a].type.dtype == k->params.at[b].type.dtype &&
            (a < k->nin) == (b < k->nin) && dl_cuda_is_shared(k, a) == dl_cuda_is_shared(k, b);
@@ -138,8 +137,8 @@ static bool is_alike(const dl_kernel *k, const dl_skeleton *a, const dl_skeleton
     return alike;
 }
 
-/* Some are alike, a launch can give all of them their parameters, and none is so long that what it
- * shares a function with would matter. */
+/* Does it pay? Some parts must be equal, a launch must hold all parameters, and no part may be
+ * so long that other kernels should not share its function. */
 static bool is_worth(const finder *f, const dl_skeleton *s, const dl_emitted *code) {
     bool alike = false;
     int pointers = 0;

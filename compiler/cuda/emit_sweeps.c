@@ -1,17 +1,16 @@
-/* Kernels without a contraction: which sweeps they become, and these as phases. Sweeps that do not
- * wait for each other are one phase, whose blocks are the first one's, then the next one's. */
+/* Kernels without a contraction: chooses their sweeps and emits them as phases. Sweeps that do
+ * not depend on each other are one phase: the first one's CTAs, then the next one's. */
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    ACROSS_TERMS =
-        512, /* of a row whose neighbours in memory are others': a thread goes over it alone */
-    ALONG_TERMS = 1 << 14 /* of any other: a group of threads does */
+    ACROSS_TERMS = 512,   /* terms of a strided row that a thread loops over alone */
+    ALONG_TERMS = 1 << 14 /* terms of any other, for a lane group */
 };
 
-/* Sets the sweeps by a row. False: some of them cannot be emitted. */
+/* Schedules the kernel with a resident row. False: some sweep cannot be emitted. */
 static bool try_row(dl_emitter *e, const dl_kernel *k, unsigned row, dl_emitted *code) {
     dl_emit_by_row(e, k, row);
-    code->workspace = 0; /* of the row that was tried before */
+    code->workspace = 0; /* set by the row that was tried before */
     dl_emit_find_kept(e, code);
     for (int i = 0; i < e->sweeps.n; i++)
         if (!e->sweeps.at[i].behind && e->sweeps.at[i].row &&
@@ -57,7 +56,7 @@ static bool put_phase(dl_emitter *e, int from, int to, dl_emitted *code, dl_erro
 }
 
 bool dl_cuda_sweeps(dl_emitter *e, dl_emitted *code, dl_error *err) {
-    e->resident = 2; /* else the compiler spills a few registers for a block more */
+    e->resident = 2; /* otherwise the compiler spills a few registers for one more CTA */
     code->needs[DL_NEED_SWEEPS] = 1;
     if (dl_cuda_find_within(e)) {
         e->dialect = dl_cuda_dialect(e->k, e->within);

@@ -1,15 +1,15 @@
-/* Reductions over a few points that each thread makes by itself, at the point or the lot of points
- * where it stands: windows of a pool, there and back. They are no sweep's reductions: what they are
- * made of is computed in a loop over their axes in front of the rest, and nothing of it goes
- * through memory. */
+/* Per-thread reductions over a few terms, at a thread's point or vector of points: windows of a
+ * pool, forward and backward. They are not reductions of a sweep: a loop over their axes
+ * computes their operands before the point's other statements, and nothing of it goes through
+ * memory. */
 #include <math.h>
 
 #include "compiler/cuda/emit_loops.h"
 
 enum {
-    MOST_TERMS = 32,        /* that a thread takes in by itself, in one chain, */
-    LEAST_POINTS = 1 << 13, /* where so many keep threads busy */
-    WRITTEN_OUT = 1024      /* statements of the loop's, one behind the other */
+    MOST_TERMS = 32,        /* terms of a thread, in one chain, */
+    LEAST_POINTS = 1 << 13, /* so many points fill the GPU */
+    WRITTEN_OUT = 1024      /* statements of the unrolled loop */
 };
 
 static const dl_kinstr *instr_of(const dl_emitter *e, int i) { return &e->k->instrs.at[i]; }
@@ -17,9 +17,9 @@ static const char *type_of(const dl_emitter *e, int i) {
     return dl_cuda_growing(instr_of(e, i), dl_axes_points(e->k->nspace, e->k->space, e->within));
 }
 
-/* ---- which ---- */
+/* ---- which reductions ---- */
 
-/* Do all that go along these axes end in reductions over just them? */
+/* Do all values along these axes end in reductions over exactly them? */
 static bool ends_there(const dl_emitter *e, unsigned axes) {
     for (int i = 0; i < e->k->instrs.n; i++) {
         const dl_step *s = &e->steps[i];
@@ -31,7 +31,7 @@ static bool ends_there(const dl_emitter *e, unsigned axes) {
     return true;
 }
 
-/* The axes of a reduction of few terms, which are not neighbours in memory, at many points; 0:
+/* The axes of a reduction of few terms, which are not contiguous in memory, at many points; 0:
  * none. */
 static unsigned find_axes(const dl_emitter *e) {
     const dl_kernel *k = e->k;
@@ -48,7 +48,7 @@ static unsigned find_axes(const dl_emitter *e) {
     return 0;
 }
 
-/* Does a sweep store what takes the memory of an input that another one reads? */
+/* Does a sweep store into the memory of an input that another one reads? */
 static bool overwrites(const dl_emitter *e, const dl_sweep *writer, const dl_sweep *reader) {
     for (int i = 0; i < writer->run.n && reader != writer; i++) {
         const dl_kinstr *store = instr_of(e, writer->run.at[i]);
@@ -61,7 +61,7 @@ static bool overwrites(const dl_emitter *e, const dl_sweep *writer, const dl_swe
     return false;
 }
 
-/* Can the sweeps be emitted so? What stands behind reductions has no loop of its own. */
+/* Can the sweeps be emitted so? Finalizing sweeps have no loop of their own. */
 static bool suits(const dl_emitter *e) {
     const dl_sweeps *s = &e->sweeps;
     for (int i = 0; i < s->n; i++) {
@@ -102,7 +102,7 @@ void dl_cuda_put_within_value(dl_emitter *e, int number) {
             number, c.close);
 }
 
-/* By instruction, how many of these reductions, one behind the other, it is made of. */
+/* By instruction, the depth of its chain of such reductions. */
 static int *find_levels(const dl_emitter *e) {
     int *level = DL_NEWS(e->arena, int, e->k->instrs.n + 1);
     for (int i = 0; i < e->k->instrs.n; i++) {
@@ -113,15 +113,14 @@ static int *find_levels(const dl_emitter *e) {
     return level;
 }
 
-/* Does the present sweep take it from an earlier one? */
+/* Does the present sweep read it from an earlier one? */
 static bool is_read(const dl_emitter *e, int number) {
     for (int i = 0; i < e->now->read.n; i++)
         if (e->now->read.at[i] == number) return true;
     return false;
 }
 
-/* What the reductions of a level are made of, down to what is read, and to those of levels below.
- */
+/* The operands of a level's reductions, down to reads and reductions of lower levels. */
 static bool *find_made(const dl_emitter *e, const bool *runs, const int *level, int now) {
     bool *made = DL_NEWS(e->arena, bool, e->k->instrs.n + 1);
     for (int i = e->k->instrs.n - 1; i >= 0; i--) {
@@ -133,7 +132,7 @@ static bool *find_made(const dl_emitter *e, const bool *runs, const int *level, 
     return made;
 }
 
-/* Does load `in` lie outside of its parameter wherever load `of` does? */
+/* Is load `in` out of bounds wherever load `of` is? */
 static bool lies_with(const dl_emitter *e, const dl_kinstr *of, const dl_kinstr *in) {
     const dl_type *t = &e->k->params.at[of->param].type, *own = &e->k->params.at[in->param].type;
     for (int i = 0; i < t->rank; i++) {
@@ -148,7 +147,7 @@ static bool lies_with(const dl_emitter *e, const dl_kinstr *of, const dl_kinstr 
     return true;
 }
 
-/* Is an instruction's value known where the load `of` lies outside of its parameter? */
+/* Is an instruction's value known where the load `of` is out of bounds? */
 static bool is_known(const dl_emitter *e, int number, const dl_kinstr *of, double *value) {
     const dl_kinstr *in = instr_of(e, number);
     const dl_type *t = in->kind == DL_K_LOAD ? &e->k->params.at[in->param].type : NULL;
@@ -166,9 +165,9 @@ static bool is_known(const dl_emitter *e, int number, const dl_kinstr *of, doubl
     return in->op == DL_OP_cast || (is_known(e, in->args[1], of, &other) && other == *value);
 }
 
-/* A load outside of whose parameter no reduction of the level takes in anything, with those of its
- * coordinates alone that lie outside at every second point or more seldom inside, whatever the
- * innermost loop's axis has. NULL: there is none. */
+/* A load that guards the loop: where it is out of bounds, no reduction of the level takes in
+ * anything. The guard uses those of its coordinates that are out of bounds at half of the points
+ * or more, and that do not depend on the innermost loop. NULL: there is none. */
 static const dl_kinstr *find_guard(const dl_emitter *e, const bool *made, const int *level, int now,
                                    int innermost) {
     for (int i = 0; i < e->k->instrs.n; i++) {
@@ -200,7 +199,7 @@ static const dl_kinstr *find_guard(const dl_emitter *e, const bool *made, const 
     return NULL;
 }
 
-/* What a thread loads in one turn of the loop's around the innermost one, in bytes. */
+/* Bytes that a thread loads in one iteration of the loop around the innermost one. */
 static int64_t count_bytes(const dl_emitter *e, const dl_lots *l, const bool *made, int innermost) {
     int64_t bytes = 0;
     for (int i = 0; i < e->k->instrs.n; i++) {
@@ -212,7 +211,7 @@ static int64_t count_bytes(const dl_emitter *e, const dl_lots *l, const bool *ma
     return bytes;
 }
 
-/* A loop over an axis of theirs. */
+/* A loop over an axis of the reductions. */
 static void open_loop(dl_emitter *e, int axis, bool written_out) {
     dl_putf(e->out, "#pragma unroll%s\n    for (%s x%d = 0; x%d < %lld; x%d++) {\n",
             written_out ? "" : " 1", e->dialect->index, axis, axis,
@@ -256,7 +255,7 @@ static void put_level(dl_emitter *e, const dl_lots *l, const bool *made, const i
     for (int i = 0; i < axes.n + !!guard; i++) dl_puts(e->out, "    }\n");
 }
 
-/* Those that `runs` has, in front of the loop in which `j` counts: a<number>[j]. */
+/* The reductions in `runs`, before the loop in which `j` counts: a<number>[j]. */
 static void put_within(dl_emitter *e, const dl_lots *l, const bool *runs) {
     int *level = find_levels(e), most = 0;
     for (int i = 0; i < e->k->instrs.n; i++) {

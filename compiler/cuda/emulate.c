@@ -5,8 +5,8 @@
 
 #include "compiler/jit/jit_cc.h"
 
-/* -fno-strict-aliasing: kernels see one memory as several types, which CUDA's compiler allows.
- * -ffp-contract: as NVRTC does it, where the CPU can; GCC makes one of two only with
+/* -fno-strict-aliasing: kernels access memory by several types, which CUDA's compiler allows.
+ * -ffp-contract: as NVRTC does, where the CPU can; GCC contracts only with
  * -fexpensive-optimizations, or -O2. */
 #define FLAGS                                                                                      \
     "-std=gnu++17", "-O1", "-fexpensive-optimizations", "-fPIC", "-shared", "-fno-exceptions",     \
@@ -29,8 +29,8 @@ static const char *next_kernel(const char *at, size_t *n) {
     return at;
 }
 
-/* What emulated.cc asks for behind a source: the end of the namespace, and which kernels there are.
- */
+/* The end of a source as emulated.cc expects it: the end of the namespace, and the table of
+ * kernels. */
 static void end_source(dl_buf *text) {
     dl_buf names = {0};
     size_t n;
@@ -49,7 +49,7 @@ static void end_source(dl_buf *text) {
     dl_buf_free(&names);
 }
 
-/* DLR_EMULATE: with what kernels are checked while they run. */
+/* DLR_EMULATE: the sanitizer that checks kernels while they run. */
 static bool read_language(dl_jit_language *in, dl_error *err) {
     const char *how = getenv("DLR_EMULATE");
     bool checked = how && strcmp(how, "address") == 0;

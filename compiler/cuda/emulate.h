@@ -1,4 +1,4 @@
-/* CUDA sources for the CPU: the objects of a target "...:emulated". */
+/* CUDA sources on the CPU: the objects of a target "...:emulated". */
 #ifndef DL_CUDA_EMULATE_H
 #define DL_CUDA_EMULATE_H
 #include "ir/base/arena.h"

@@ -1,22 +1,23 @@
-/* Kernels' phases as functions that equal ones share: phases whose skeletons are one (skeleton.h)
- * become one function, and the numbers in which they differ its arguments. So a model's layers
- * compile once a kind, not once a size. Contractions that are equal up to their sums share a loop
- * over tiles, behind which a number says which end is theirs. Division by such a number is a
- * product and a shift, as the compiler would have made it (kernels/prelude.cu). Kernels of strands
- * are fold_strands.c's. */
+/* Function merging: phases of kernels whose templates are equal (skeleton.h) become one
+ * function, and the numbers in which they differ become its arguments. So a model's layers
+ * compile once per kind, not once per size. Contractions that are equal up to their sums share a
+ * loop over tiles, after which a number selects the epilogue. Division by such a number is a
+ * product and a shift, as the compiler would have made it (kernels/prelude.cu). fold_strands.c
+ * does the same for horizontally fused kernels. */
 #include <string.h>
 
 #include "compiler/cuda/fold.h"
 #include "ir/base/hash.h"
 
 enum {
-    MOST_NUMBERS = 96, /* arguments beside pointers; what differs in more is compiled by itself */
-    MOST_ENDS = 16     /* of one loop over tiles */
+    MOST_NUMBERS =
+        96, /* arguments in addition to pointers; a phase that differs in more is compiled alone */
+    MOST_ENDS = 16 /* of one loop over tiles */
 };
 
 static const char head_end[] = "char *workspace) {\n";
 
-/* ---- the kernel's text taken apart ---- */
+/* ---- parses a kernel's text ---- */
 
 static void take_head(dl_arena *arena, dl_phase *p, const char *head, const char *end) {
     const char *at = head + strlen(DL_CUDA_HEAD), *close = strchr(at, ')');
@@ -48,7 +49,7 @@ static void sign(dl_arena *arena, dl_phase *p) {
     p->hash = dl_hash(p->s.text, p->s.cut, dl_hash_str(p->signature, 0));
 }
 
-/* Structs stand in front of the first phase; what a later one names of them is the unit. */
+/* Structs stand before the first phase; later phases use only the work item of them. */
 static dl_phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, int number,
                             const char *head) {
     dl_phase *p = DL_NEW(arena, dl_phase);
@@ -67,14 +68,14 @@ static dl_phase *take_phase(dl_arena *arena, const dl_piece *piece, int kernel, 
     return p;
 }
 
-/* ---- ends ---- */
+/* ---- epilogues ---- */
 
 static bool same_end(const dl_phase *a, const dl_phase *b) {
     return strcmp(a->s.text + a->s.cut, b->s.text + b->s.cut) == 0 &&
            strcmp(a->end_signature, b->end_signature) == 0;
 }
 
-/* The parameters of end number `end` that stand behind those of the ends before it. */
+/* The parameters of epilogue number `end` that come after those of the epilogues before it. */
 static int own_args(const dl_phase *p, int end) {
     return dl_fold_at_end(p, end)->s.args.n - p->s.cut_args;
 }
@@ -91,7 +92,7 @@ static void put_params(dl_arena *arena, dl_buf *out, const dl_phase *p, int from
     for (int i = from; i < to; i++) dl_putf(out, "%sp%d, ", dl_fold_type(arena, p, i), i + skipped);
 }
 
-/* The end that number `which` tells. */
+/* The epilogue that number `which` selects. */
 static void put_ends(dl_buf *out, const dl_phase *p, dl_slot *const *slots, int which,
                      const char *symbol) {
     static const char close[] = "}\n";
@@ -131,7 +132,7 @@ static dl_piece make_piece(const dl_piece *of, const dl_phase *p) {
     return piece;
 }
 
-/* What a phase gives its function: for pointers of other ends any, the kernel's first parameter. */
+/* A phase's arguments; pointers of other epilogues get any value: the kernel's first parameter. */
 static dl_plan_entry make_entry(dl_arena *arena, const dl_phase *first, const dl_phase *q,
                                 const dl_slot *slots, int numbers) {
     dl_plan_entry e = {0};
@@ -166,7 +167,7 @@ static void add_function(dl_arena *arena, dl_piece *kernels, dl_phase *p, dl_pie
     put_function(arena, &to->text, p, slots, n, symbol);
 }
 
-/* Whether p fits behind the phases of the function that begins with `first`, which it joins. */
+/* Does p fit with the phases of the function that begins with `first`? Then it joins them. */
 static bool joins(dl_arena *arena, dl_phase *first, dl_phase *p) {
     dl_slot *slots[MOST_ENDS];
     int ends = first->ends, args;

@@ -1,5 +1,5 @@
-/* Functions that several phases are: the numbers in which these differ as arguments, and the text
- * that takes them (fold.h). */
+/* Functions that several phases share: numbers in which these differ become arguments of the
+ * text (fold.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,14 +22,14 @@ const dl_phase *dl_fold_at_end(const dl_phase *p, int end) {
     return p;
 }
 
-/* Of a function's phases that have this end: */
+/* Among a function's phases with this epilogue: */
 static bool varies(const dl_phase *p, int hole, int end) {
     for (const dl_phase *q = p = dl_fold_at_end(p, end); q; q = dl_fold_at_end(q->next, end))
         if (q->s.holes.at[hole].value != p->s.holes.at[hole].value) return true;
     return false;
 }
 
-/* Powers of two are divisors as others are, where they are among such. */
+/* Powers of two become general divisors where the phases have both. */
 static dl_hole_kind kind_for_all(const dl_phase *p, int hole, int end) {
     dl_hole_kind kind = dl_fold_at_end(p, end)->s.holes.at[hole].kind;
     for (p = dl_fold_at_end(p, end); p; p = dl_fold_at_end(p->next, end))
@@ -43,7 +43,7 @@ static bool vary_alike(const dl_phase *p, int a, int b, int end) {
     return true;
 }
 
-/* Those of holes [from, to), behind *n arguments. */
+/* The slots of holes [from, to), after *n arguments. */
 static void add_slots(const dl_phase *p, int from, int to, int end, dl_slot *slots, int *n) {
     for (int i = from; i < to; i++) {
         slots[i] = (dl_slot){-1, -1, kind_for_all(p, i, end)};
@@ -72,8 +72,8 @@ int dl_fold_slots(dl_arena *arena, const dl_phase *p, dl_slot **slots) {
     return most;
 }
 
-/* 2^l is d rounded up to a power of two, m is 2^(31 + l) / d rounded up (Granlund and Montgomery,
- * PLDI 1994, theorem 4.2). */
+/* 2^l is d rounded up to a power of two, m is 2^(31 + l) / d rounded up (Granlund and
+ * Montgomery, PLDI 1994, theorem 4.2). */
 void dl_cuda_divisor(int64_t d, int64_t number[2]) {
     uint64_t m, of = (uint64_t)d;
     int l = 0;
@@ -125,9 +125,9 @@ static void put_hole(dl_buf *out, const dl_slot *s, const dl_hole *h) {
         }
 }
 
-/* `before`, then each number that structs name, then `behind`. */
+/* `before`, then each number that structs use, then `after`. */
 static void put_members(dl_buf *out, const dl_phase *p, const dl_slot *slots, const char *before,
-                        const char *middle, const char *behind) {
+                        const char *middle, const char *after) {
     for (int i = 0; i < p->s.struct_holes; i++)
         for (int second = 0; second < 2; second++) {
             int number = second ? slots[i].second : slots[i].lifted;
@@ -136,7 +136,7 @@ static void put_members(dl_buf *out, const dl_phase *p, const dl_slot *slots, co
             if (again) continue;
             dl_putf(out, "%snumber%d", before, number);
             if (middle) dl_putf(out, "%snumber%d", middle, number);
-            dl_puts(out, behind);
+            dl_puts(out, after);
         }
 }
 
@@ -152,10 +152,10 @@ void dl_fold_put_text(dl_buf *out, const dl_phase *p, const dl_slot *slots, cons
         if (*at == DL_HOLE) {
             put_hole(out, &slots[hole], &p->s.holes.at[hole]), hole++, at += 2;
         } else if (*at == DL_PARAM) {
-            char *behind;
-            long number = strtol(at + 2, &behind, 10);
+            char *after;
+            long number = strtol(at + 2, &after, 10);
             dl_putf(out, "p%ld", number < p->s.cut_args ? number : number + skipped);
-            at = behind;
+            at = after;
         } else if (strncmp(at, unit, sizeof unit - 1) == 0 && strncmp(at - 3, derived, 3) != 0) {
             dl_putf(out, "%s_unit {\n", symbol), at += sizeof unit - 1;
             put_members(out, p, slots, "    long ", NULL, ";\n");

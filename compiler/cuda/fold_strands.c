@@ -1,10 +1,10 @@
-/* Functions of strands (emit_strands.c): those that are equal but for numbers are one kind,
- * whichever kernels they are of, and all kinds that kernels have in common with each other are one
- * function. A block finds the strand that it is of, and with it the kind, and its numbers and
- * pointers, in a table that the launch gives.
+/* Function merging of horizontally fused parts (emit_strands.c). Parts that are equal except for
+ * numbers are one kind, in whichever kernels they are, and all kinds that occur together in
+ * kernels are one function. A CTA finds its part, and with it the kind, its numbers and its
+ * pointers, in a table that the launch passes.
  *
- * The table's numbers: how many strands there are; a word for each (kernels/sweeps.cu: strand_of);
- * behind these each strand's own. Its pointers: each strand's. */
+ * The table's numbers: the number of parts; a word for each (kernels/sweeps.cu: strand_of); then
+ * each part's own. Its pointers: each part's. */
 #include <string.h>
 
 #include "compiler/cuda/fold.h"
@@ -12,25 +12,24 @@
 typedef struct {
     dl_phase *first;
     dl_slot *slots;
-    int numbers; /* of each strand, those that differ */
-    int group;   /* another kind of its function, in the end the first */
+    int numbers; /* of each part, those that differ */
+    int group;   /* another kind of its function, in the end the first (union-find) */
 } kind;
 
 typedef struct {
     dl_arena *arena;
     dl_piece *kernels;
-    int *numbers; /* by kernel: how many its table holds so far, all its strands counted */
+    int *numbers; /* by kernel: numbers that its table has so far, with all its parts */
     int nkinds;
     kind *kinds;
-    dl_plan_entry *entries; /* by kernel: what its launch gives, which is filled */
-    int *filled;            /* by kernel: strands */
-    int64_t *units;         /* and their blocks */
+    dl_plan_entry *entries; /* by kernel: the launch's arguments, while they are filled in */
+    int *filled;            /* by kernel: parts */
+    int64_t *units;         /* and their CTAs */
 } folder;
 
 static int pointers_of(const dl_phase *p) { return p->s.args.n; }
 
-/* Kernels' tables as they become when the numbers of the kind's strands are `more`. False: one has
- * no room. */
+/* Enlarges kernels' tables to `more` numbers of the kind's parts. False: one has no room. */
 static bool grow(folder *f, const kind *k, int more) {
     bool ok = true;
     for (const dl_phase *p = k->first; p; p = p->next)
@@ -38,7 +37,7 @@ static bool grow(folder *f, const kind *k, int more) {
     return ok;
 }
 
-/* Whether p fits behind the strands of the kind, which it joins. */
+/* Does p fit with the parts of the kind? Then it joins them. */
 static bool joins(folder *f, kind *k, dl_phase *p) {
     dl_phase *last = k->first->last;
     dl_slot *slots;
@@ -67,7 +66,7 @@ static void add_strand(folder *f, dl_phase *p) {
     dl_fold_slots(f->arena, p, &k->slots);
 }
 
-/* ---- which kinds are one function ---- */
+/* ---- kinds that form one function ---- */
 
 static int group_of(const folder *f, int i) {
     while (f->kinds[i].group != i) i = f->kinds[i].group;
@@ -83,14 +82,14 @@ static void find_groups(folder *f, int n, dl_phase *const *strands) {
     for (int i = 0; i < f->nkinds; i++) f->kinds[i].group = group_of(f, i);
 }
 
-/* The kind's number in its function. */
+/* The kind's index in its function. */
 static int rank_of(const folder *f, int i) {
     int rank = 0;
     for (int j = 0; j < i; j++) rank += f->kinds[j].group == f->kinds[i].group;
     return rank;
 }
 
-/* ---- what launches give ---- */
+/* ---- launch arguments ---- */
 
 static void begin_entry(folder *f, int kernel) {
     int strands = f->kernels[kernel].code.strands;
@@ -145,7 +144,7 @@ static void put_case(const folder *f, dl_buf *out, const kind *k, const char *na
     dl_puts(out, "own.block);\n    break;\n");
 }
 
-/* Of the kinds of this group. */
+/* The function of a group of kinds. */
 static void put_function(const folder *f, dl_buf *out, int group, const char *symbol, int numbers,
                          int pointers) {
     dl_buf kinds = {0}, cases = {0};
@@ -164,7 +163,7 @@ static void put_function(const folder *f, dl_buf *out, int group, const char *sy
     dl_buf_free(&kinds), dl_buf_free(&cases);
 }
 
-/* The group's function as piece number `made`, and the entries of the kernels that it serves. */
+/* The group's function as piece number `made`, and the entries of its kernels. */
 static void add_function(folder *f, int group, int n, dl_phase *const *strands, dl_piece *to,
                          int made) {
     const dl_piece *of = &f->kernels[f->kinds[group].first->kernel];

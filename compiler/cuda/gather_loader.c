@@ -9,8 +9,8 @@ const char *dl_operand_words(const dl_operand *o) {
     return dl_operand_is_read(o) ? dl_operand_side(o) : o->is_left ? "left_words" : "right_words";
 }
 
-/* Terms by chunks of channels: what a tile reads at one tap it reads at the next, while the first
- * cache has it (CUTLASS iterates over filters in that order). */
+/* K by chunks of channels: the data of one tap is reused at the next tap while it is in L1
+ * (CUTLASS iterates over filters in that order). */
 static void split_terms(dl_emitter *e, const dl_product *p) {
     const dl_number *terms = &p->number[DL_TERMS];
     int channel = terms->n - 1;
@@ -26,7 +26,8 @@ static void split_terms(dl_emitter *e, const dl_product *p) {
             p->chunk, within);
 }
 
-/* " + m1 * 12": what the counters of a number add; all of them, where all have variables. */
+/* " + m1 * 12": the contributions of a mode's coordinates; of all of them, where all have
+ * variables. */
 static void put_steps(dl_emitter *e, const dl_number *n, const int64_t *step, bool all) {
     for (int i = 0; i < n->n; i++) {
         if (!step[i] || (dl_counter_is_point(&n->at[i]) && !all)) continue;
@@ -42,7 +43,7 @@ int64_t dl_operand_taps(const dl_product *p, const dl_operand *o) {
     return taps;
 }
 
-/* Which part holds the channel. */
+/* The part that holds the channel. */
 static void put_part(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     const dl_counter *c = &p->number[o->channels].at[o->channel];
     dl_puts(e->out, "        p.part = ");
@@ -55,11 +56,11 @@ static void put_part(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     dl_putf(e->out, "%d;\n", o->nparts - 1);
 }
 
-/* Do an operand's elements lie in the order in which a number counts them, each `step` behind the
- * last? Then nobody need know what it counts. */
+/* Are an operand's elements in the order of a mode's linear index, `step` apart? Then the index
+ * need not be split. */
 static bool is_dense(const dl_operand *o, const dl_number *n, dl_number_kind kind, int part,
                      int64_t *step) {
-    int64_t reach = 0; /* a step of the next counter outwards, so far */
+    int64_t reach = 0; /* the expected stride of the next outer coordinate */
     for (int i = 0; i < 3; i++)
         for (int c = 0; c < n->n; c++)
             if (o->scale[i][kind][c]) return false;
@@ -80,7 +81,7 @@ static bool all_dense(const dl_operand *o, const dl_number *n, dl_number_kind ki
     return true;
 }
 
-/* In the row or term `p` of the text. */
+/* For the row or K element `p` of the text. */
 static void put_bits(dl_emitter *e, const dl_product *p, const dl_operand *o, dl_number_kind kind,
                      bool all) {
     dl_puts(e->out, "        p.taps = 0;\n");
@@ -141,7 +142,7 @@ static void put_place(dl_emitter *e, const dl_product *p, const dl_operand *o,
     dl_puts(e->out, "        return p;\n    }\n");
 }
 
-/* "c.part == 0 ? " in front of what holds for all parts but the last, " : " behind it. */
+/* "c.part == 0 ? " before a choice for all parts but the last, " : " after it. */
 static void put_test(dl_emitter *e, const dl_operand *o, int part) {
     if (part + 1 < o->nparts)
         dl_putf(e->out, "%s.part == %d ? ", o->channels == DL_TERMS ? "c" : "r", part);
@@ -151,7 +152,7 @@ static void put_else(dl_emitter *e, const dl_operand *o, int part) {
     if (part + 1 < o->nparts) dl_puts(e->out, " : ");
 }
 
-/* "p0[...]", of the part that the channel is in. */
+/* "p0[...]", for the channel's part. */
 static void put_load(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     for (int i = 0; i < o->nparts; i++) {
         dl_dtype type = e->k->params.at[o->param[i]].type.dtype;
@@ -164,8 +165,8 @@ static void put_load(dl_emitter *e, const dl_product *p, const dl_operand *o) {
     }
 }
 
-/* "p0 + ...", which may lie anywhere where there is no such element: a copy of no bytes does not
- * look. */
+/* "p0 + ...", which may be any address where there is no such element: a copy of 0 bytes does
+ * not read it. */
 static void put_address(dl_emitter *e, const dl_operand *o) {
     static const char *const open[] = {"(const void *)((", ") + ((", ") + ("};
     if (o->channels != DL_TERMS) {
@@ -177,7 +178,7 @@ static void put_address(dl_emitter *e, const dl_operand *o) {
         return;
     }
     for (int summand = 0; summand < 3;
-         summand++) { /* a tile's copies have a term's part in common */
+         summand++) { /* a K element's part is the same for a tile's copies */
         dl_puts(e->out, open[summand]);
         for (int i = 0; i < o->nparts; i++) {
             put_test(e, o, i);

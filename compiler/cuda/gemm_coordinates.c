@@ -1,9 +1,9 @@
-/* Coordinates of a contraction as C text: gemm_coordinates.h. */
+/* Coordinates of a GEMM as C text: gemm_coordinates.h. */
 #include "compiler/cuda/gemm_coordinates.h"
 
 #include <string.h>
 
-/* The counters whose bits are set, one at least; `rest`: the variable that holds what is left of
+/* The coordinates whose bits are set, at least one; `rest`: the variable with the remainder of
  * `from`. */
 static void split(dl_emitter *e, const dl_number *n, unsigned which, const char *rest,
                   const char *from) {
@@ -40,7 +40,8 @@ void dl_product_split(dl_emitter *e, const dl_number *n, const char *from) {
     if (which) split(e, n, which, NULL, from);
 }
 
-/* The name of what is left of a number that is divided once: by what is no matter (skeleton.c). */
+/* The variable name of the remainder of an index that is divided once: the kind of division does
+ * not matter (skeleton.c). */
 static const char *unit_of(dl_emitter *e, const dl_number *n) {
     return dl_format(e->arena, "%s_unit", n->at[n->n - 1].variable);
 }
@@ -67,7 +68,7 @@ static const char *size_of(dl_emitter *e, const dl_counter *c) {
     return c->text ? c->text : dl_format(e->arena, "%lld%s", (long long)c->size, e->dialect->whole);
 }
 
-/* "2 * count * 4": how many a number counts. */
+/* "2 * count * 4": a mode's extent. */
 static void put_size(dl_emitter *e, const dl_number *n) {
     if (!n->varies) {
         dl_putf(e->out, "%lld%s", (long long)n->size, e->dialect->whole);
@@ -94,7 +95,7 @@ void dl_product_put_unit(dl_emitter *e, const dl_product *p) {
     dl_puts(e->out, "};\n");
 }
 
-/* What `unit` counts beside tiles: products of a batch, then parities, the outermost. */
+/* `unit` apart from tiles: batch, then stride phases, the outermost. */
 void dl_product_unit(dl_emitter *e, const dl_product *p) {
     const dl_number *b = &p->number[DL_BATCH];
     dl_putf(e->out, "    %s_unit u;\n", e->k->name);

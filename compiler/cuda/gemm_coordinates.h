@@ -1,26 +1,25 @@
-/* Coordinates of a contraction as C text: an index of rows, columns, terms or products taken apart
- * into the coordinates that it counts, and the struct <kernel>_unit, which has those that all of a
- * block share. */
+/* Coordinates of a GEMM as C text: splits an index of M, N, K or batch into the mode's
+ * coordinates, and writes the struct <kernel>_unit, with coordinates that all threads of a CTA
+ * share. */
 #ifndef DL_CUDA_GEMM_COORDINATES_H
 #define DL_CUDA_GEMM_COORDINATES_H
 #include "compiler/cuda/emit_tiles.h"
 
-/* Does it count one alone, whatever the parity? */
+/* Is its extent 1, for every stride phase? */
 static inline bool dl_counter_is_point(const dl_counter *c) { return c->size == 1 && !c->text; }
-/* "        const int m0 = ...": the coordinates that the C expression `from` counts. What one
- * thread of a block does, or none as a rule, has all counters' variables, so that products that
- * differ in what counts one alone are alike but for numbers (fold.c). */
+/* "        const int m0 = ...": the mode's coordinates at the C expression `from`. Text that one
+ * thread per CTA runs, or usually none, has variables for all coordinates, so that GEMMs which
+ * differ in coordinates of extent 1 have equal texts except for numbers (fold.c). */
 void dl_product_split(dl_emitter *e, const dl_number *n, const char *from);
 void dl_product_split_all(dl_emitter *e, const dl_number *n, const char *from);
-/* A bit for each counter that counts more than one or that a coordinate of the space is made of;
- * the same of those: what stands behind a contraction is alike for images of one position and of
- * many, for one tap and for several. `once`: by each thread. */
+/* A bit for each coordinate whose extent is not 1, or that a coordinate of the space depends on;
+ * and the latter alone. So epilogues are equal for images of one position and of many, for one
+ * tap and for several. `once`: by each thread. */
 unsigned dl_product_asked(const dl_product *p, const dl_number *n);
 void dl_product_split_asked(dl_emitter *e, const dl_product *p, const dl_number *n, bool once,
                             const char *from);
-/* The struct <kernel>_unit: parities, products of a batch, and how many rows, columns and terms
- * there are. */
+/* The struct <kernel>_unit: stride phases, batch coordinates, and the extents of M, N and K. */
 void dl_product_put_unit(dl_emitter *e, const dl_product *p);
-/* "    <kernel>_unit u;", filled with what is left of `unit` beside tiles. */
+/* "    <kernel>_unit u;", set from the part of `unit` that does not count tiles. */
 void dl_product_unit(dl_emitter *e, const dl_product *p);
 #endif

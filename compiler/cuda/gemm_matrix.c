@@ -1,4 +1,4 @@
-/* Operands that are matrices of memory: gemm_matrix.h. */
+/* Operands that are matrices in memory: gemm_matrix.h. */
 #include "compiler/cuda/gemm_matrix.h"
 
 int64_t dl_product_many(const dl_product *p) {
@@ -29,7 +29,7 @@ static int64_t operand_step(const dl_product *p, const dl_operand *o, int part,
     return dl_number_step(&p->number[kind], o->step[part][kind]);
 }
 
-/* Channels of the part, where a number counts nothing but those of a concatenation. */
+/* The part's channels, where a coordinate counts only a concatenation's channels. */
 static bool find_channels(const dl_product *p, const dl_operand *o, int part, int64_t *size) {
     if (o->nparts == 1) return true;
     int64_t channels = o->group < 0 ? 0 : p->number[o->channels].at[o->channel].size;

@@ -1,10 +1,10 @@
-/* Boxes of positions with their halos: halo.h. */
+/* Halo kernels, boxes of positions: halo.h. */
 #include "compiler/cuda/halo.h"
 
 enum {
     PITCH = 48,      /* bytes: CT_PITCH */
-    MOST_SUMS = 128, /* of a thread, in registers */
-    MOST_READS = 256 /* of fragments of the weight by taps, all in the text of one loop */
+    MOST_SUMS = 128, /* accumulators of a thread */
+    MOST_READS = 256 /* weight fragments by taps, all unrolled in one loop */
 };
 
 static int64_t positions_of(const dl_product *p, int i) {
@@ -14,7 +14,8 @@ static bool is_point(const dl_product *p, int i) {
     return p->number[DL_ROWS].at[1 + i].name[0] == '0';
 }
 
-/* Of one type of 16 bits, eight channels side by side, of a convolution without groups. */
+/* Is it a convolution in one 16-bit type, with channels in multiples of eight, and without
+ * groups? */
 static bool is_plain(const dl_product *p) {
     const dl_operand *image = &p->operand[0];
     dl_tensor made =
@@ -26,22 +27,21 @@ static bool is_plain(const dl_product *p) {
            p->operand[1].nparts == 1;
 }
 
-/* How far the first position of the parity that a tap is for reads behind that position, where x is
- * made. */
+/* Where x is computed: the offset of the phase's first position at a tap from its own. */
 static int64_t shift_of(const dl_product *p, int i, int64_t tap) {
     int64_t n = p->parities[i], at = p->r.window[i].pad - tap * p->r.window[i].dilation;
     return (at + (-at % n + n) % n) / n;
 }
 
-/* How far apart the first and the last pixel are that one position reads along an axis, over all
- * parities. */
+/* The distance between the first and the last pixel that one position reads along an axis, over
+ * all stride phases. */
 static int64_t reach_of(const dl_product *p, int i) {
     const dl_relation_window *v = &p->r.window[i];
     int64_t last = p->r.axis[v->tap].size - 1;
     return dl_halo_makes_image(p) ? shift_of(p, i, 0) - shift_of(p, i, last) : last * v->dilation;
 }
 
-/* Bytes of a chunk; of the whole, where there is room for sums in place of two. */
+/* Bytes of a chunk; of the whole, where sums may replace two of them. */
 static void find_bytes(const dl_product *p, int rows, dl_halo *h) {
     int64_t pixels = 1;
     for (int i = 0; i < 3; i++) pixels *= h->halo[i];
@@ -75,7 +75,7 @@ bool dl_product_halo(const dl_product *p, int rows, dl_halo *h) {
                 blocks *= one.boxes[i], fits = fits && (box[i] == 1 || !is_point(p, i));
             }
             find_bytes(p, rows, &one);
-            /* what blocks bring; among equals rows of memory's neighbours */
+            /* bytes that CTAs load; of equals, the box longest along contiguous memory */
             int64_t bytes = blocks * one.stage;
             if (!fits || one.shared > DL_SHARED_MOST || (h->found && bytes > least) ||
                 (h->found && bytes == least && box[2] <= h->box[2]))

@@ -1,6 +1,6 @@
-/* Without a number of blocks in __launch_bounds__, ptxas aims at some occupancy by a guess of its
- * own, and now and then spills for it where the same number, said outright, makes it do without.
- * Where registers are truly too few, fewer blocks have more. */
+/* Without a minimum of CTAs per SM in __launch_bounds__, ptxas guesses an occupancy, and
+ * sometimes spills to reach it; with the same number as an explicit bound it may not. Where
+ * registers are truly too few, fewer CTAs leave more for each. */
 #include "compiler/cuda/limits.h"
 
 #include <stdlib.h>
@@ -9,16 +9,16 @@
 #include "ir/plan/cubin.h"
 
 enum {
-    REGISTERS = 65536, /* of a multiprocessor; sm_80 to sm_100 */
-    GRANTED = 8        /* so many at a time, of a thread */
+    REGISTERS = 65536, /* of an SM; sm_80 to sm_100 */
+    GRANTED = 8        /* allocation unit, per thread */
 };
 
-/* A kernel of a source, and what is known of its limits. */
+/* A kernel of a source, and the results for its limits. */
 typedef struct {
     const char *name;
     const char *at, *end; /* of its bounds in the source */
-    int threads, resident /* blocks; 0: none are said */;
-    int least, best; /* bytes that spill, so far, and the number of blocks that they spill with */
+    int threads, resident /* CTAs; 0: no bound */;
+    int least, best; /* fewest spilled bytes so far, and their number of CTAs */
 } kernel;
 
 typedef struct {
@@ -30,12 +30,12 @@ typedef struct {
 static void find_kernels(limits *l) {
     const char *at = l->source;
     while ((at = strstr(at, DL_CUDA_HEAD))) {
-        char *behind;
+        char *after;
         kernel k = {.at = at += strlen(DL_CUDA_HEAD)};
-        k.threads = (int)strtol(at, &behind, 10);
-        if (*behind == ',') k.resident = (int)strtol(behind + 1, &behind, 10);
-        if (behind == at || behind[0] != ')' || behind[1] != ' ' || k.threads < 1) continue;
-        k.end = behind, at = behind + 2;
+        k.threads = (int)strtol(at, &after, 10);
+        if (*after == ',') k.resident = (int)strtol(after + 1, &after, 10);
+        if (after == at || after[0] != ')' || after[1] != ' ' || k.threads < 1) continue;
+        k.end = after, at = after + 2;
         k.name = dl_strndup(l->arena, at, strcspn(at, "("));
         k.best = k.resident;
         dl_push(l->arena, &l->kernels, k);
@@ -55,19 +55,18 @@ static void put_source(dl_buf *out, const limits *l) {
     dl_puts(out, from);
 }
 
-/* How many blocks to say next, of a kernel that spills with `registers`; 0: there is no more to
- * try. */
+/* The next bound for a kernel that spills with `registers`; 0: there is no more to try. */
 static int next_resident(const kernel *k, int registers) {
     int granted = (registers + GRANTED - 1) / GRANTED * GRANTED,
         fit = REGISTERS / (granted * k->threads);
     return k->resident ? k->resident / 2 : fit ? fit : 1;
 }
 
-/* Takes note of what the compiled kernels spill, and sets the bounds of those that do. False: none
- * is left to try. */
+/* Records the compiled kernels' spills, and sets the bounds of those that spill. False: none is
+ * left to try. */
 static bool set_next(limits *l, const dl_buf *image, bool *known) {
     dl_cubin cubin;
-    dl_error damaged = {0}; /* which the caller finds, too */
+    dl_error damaged = {0}; /* the caller finds it, too */
     bool any = false;
     if (!dl_cubin_read(l->arena, image->at, image->n, &cubin, &damaged)) return false;
     for (int i = 0; i < l->kernels.n; i++) {

@@ -15,14 +15,15 @@
 /* Major versions that have sm_90a; sm_100 needs 12.8. */
 static const char *const libraries[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
 
-/* Beside -arch. Those that spell out a default are here so that no number hangs on what a version's
- * default is. -w: generated text has variables that nobody reads. */
+/* In addition to -arch. Options with default values are explicit, so that results do not depend
+ * on a version's defaults. -w: generated text has unused variables. */
 static const char *const options[] = {"--std=c++17",       "--device-as-default-execution-space",
                                       "--fmad=true",       "--ftz=false",
                                       "--prec-div=true",   "--prec-sqrt=true",
                                       "--disable-warnings"};
 enum { NOPTIONS = sizeof options / sizeof *options, LONGEST_ARCH = 16 };
-/* Without CUDA's own headers, of which the texts need nothing: 4 to 8 ms a source. From 12.4 on. */
+/* Without CUDA's own headers, which the texts do not need: saves 4 to 8 ms per source. From 12.4
+ * on. */
 static const char minimal[] = "--minimal";
 
 static const struct {
@@ -55,7 +56,7 @@ static bool none_left(dl_nvrtc *n, dl_error *err) {
                    dl_cuda_places(n->arena, OVERRIDE, OWN), n->rejected);
 }
 
-/* Loads code of others: the caller's floating-point environment stays as it is. */
+/* Loads foreign code, and preserves the caller's floating-point environment. */
 static void *open_library(const char *path) {
     fenv_t before;
     fegetenv(&before);
@@ -73,7 +74,7 @@ static uint64_t key_of(const char *path) {
     return dl_hash_str(minimal, h);
 }
 
-/* Takes the candidate, or the first one behind it that is there. Only a bare name is loaded for
+/* Takes the candidate, or the first available one after it. Only a bare name must be loaded for
  * that. */
 static bool take_candidate(dl_nvrtc *n, int first, dl_error *err) {
     for (n->candidate = first; n->candidate < n->candidates.n; n->candidate++) {
@@ -98,7 +99,7 @@ bool dl_nvrtc_find(dl_arena *arena, dl_nvrtc *n, dl_error *err) {
 
 static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-/* NULL, or why the library will not do. */
+/* NULL, or the reason why the library cannot be used. */
 static const char *try_load(dl_nvrtc *n) {
     dl_nvrtc_calls calls = {0};
     void *handle = open_library(n->path);
@@ -158,7 +159,7 @@ const char *dl_nvrtc_text(dl_arena *arena) {
     return dl_format(arena, "NVRTC %d.%d (%s)", n.major, n.minor, n.path);
 }
 
-/* The lines of a log that name errors, in one line; its beginning when none does. */
+/* The lines of a log that contain errors, as one line; its beginning if there are none. */
 static void put_errors(dl_buf *out, const char *log) {
     bool named = false;
     for (int pass = 0; pass < 2 && !named; pass++)
@@ -184,7 +185,7 @@ static bool refuse(const dl_nvrtc *n, const char *arch, dl_nvrtc_result why, con
     return false;
 }
 
-/* Appends what a function of the library writes, whose size another tells. */
+/* Appends a text of the library, whose size another function returns. */
 static dl_nvrtc_result take(void *program, dl_nvrtc_result (*size)(void *, size_t *),
                             dl_nvrtc_result (*get)(void *, char *), dl_buf *to) {
     size_t bytes = 0;
@@ -212,8 +213,7 @@ bool dl_nvrtc_compile(const dl_nvrtc *n, const char *source, const char *arch, d
     dl_nvrtc_result why = c->create(&program, source, "kernels.cu", 0, NULL, NULL);
     if (why == 0) {
         why = c->compile(program, n_options, all);
-        take(program, c->log_size, c->log,
-             log); /* what it cannot tell is no failure of the kernel */
+        take(program, c->log_size, c->log, log); /* a missing log is no failure of the kernel */
         if (log->n > before && !log->at[log->n - 1]) log->n--;
         if (why == 0) why = take(program, c->cubin_size, c->cubin, cubin);
         c->destroy(&program);

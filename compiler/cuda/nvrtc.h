@@ -1,6 +1,6 @@
-/* NVRTC, NVIDIA's compiler of CUDA C++ as a library: found at run time, so that one binary works
- * with and without CUDA. CUDA text -> cubin (machine code for one architecture), in this process;
- * no driver, no GPU.
+/* NVRTC, NVIDIA's compiler of CUDA C++ as a library, found at run time, so that one binary works
+ * with and without CUDA. CUDA text -> cubin (machine code for one architecture), in this
+ * process, without a driver or GPU.
  *
  * https://docs.nvidia.com/cuda/nvrtc/ describes its functions. It is never unloaded. */
 #ifndef DL_CUDA_NVRTC_H
@@ -29,38 +29,38 @@ enum { DL_NVRTC_ARCHS = 64 };
 typedef struct {
     dl_arena *arena;
     dl_candidates candidates;
-    int candidate;    /* the one that `path` and `key` are of */
+    int candidate;    /* index of the library that `path` and `key` describe */
     const char *path; /* the library's file */
-    uint64_t
-        key; /* of that file (path, size, time) and of our options: for keys of what it makes */
-    const char *rejected; /* what was passed over, and why; "" */
-    /* From here on once it is loaded; calls.compile is NULL before. */
+    uint64_t key;     /* of that file (path, size, time) and of our options: a part of its results'
+                         cache keys */
+    const char *rejected; /* rejected libraries, with reasons; "" */
+    /* Set once the library is loaded; before, calls.compile is NULL. */
     dl_nvrtc_calls calls;
     int major, minor;
     int narchs,
-        archs[DL_NVRTC_ARCHS]; /* compute capabilities times ten, rising: 75, 80, ..., 121 */
+        archs[DL_NVRTC_ARCHS]; /* compute capabilities times ten, ascending: 75, 80, ..., 121 */
 } dl_nvrtc;
 
-/* Looks for the library and does not load it: below a millisecond. Errors: DL_RESOURCE when there
- * is none, with where was looked and what to do. */
+/* Finds the library without loading it, in less than a millisecond. Errors: DL_RESOURCE when
+ * there is none, with the searched places and advice. */
 bool dl_nvrtc_find(dl_arena *arena, dl_nvrtc *n, dl_error *err);
-/* Loads what was found (10 to 100 ms), once; a library that does not load, or lacks a function,
- * gives way to the next place, and path and key change; that of DLC_NVRTC does not. Errors:
+/* Loads the library that was found (10 to 100 ms), once. If it does not load, or lacks a
+ * function, the next place is tried, and path and key change; not so for DLC_NVRTC. Errors:
  * DL_RESOURCE. */
 bool dl_nvrtc_load(dl_nvrtc *n, dl_error *err);
-/* Whether it compiles for "sm_90a" and the like. Errors: DL_RESOURCE with what it compiles for. */
+/* Whether it compiles for "sm_90a" and the like. Errors: DL_RESOURCE, with the architectures
+ * that it supports. */
 bool dl_nvrtc_knows(const dl_nvrtc *n, const char *arch, dl_error *err);
 /* The newest architecture that it knows, 121 for sm_121. */
 int dl_nvrtc_newest(const dl_nvrtc *n);
-/* What there is, for --version: "NVRTC 13.0 (/usr/local/cuda/lib64/libnvrtc.so.13)" or "no NVRTC".
- */
+/* The library for --version: "NVRTC 13.0 (/usr/local/cuda/lib64/libnvrtc.so.13)" or "no NVRTC". */
 const char *dl_nvrtc_text(dl_arena *arena);
 
-/* Compiles one source for one architecture; appends to `cubin` the machine code and to `log` what
- * the compiler said. For any number of threads at once. Products and sums are contracted to fused
- * multiply-adds as on the CPU (text that needs both roundings says __fmul_rn, __fadd_rn); subnormal
- * numbers stay, divisions and square roots round correctly. Errors: DL_RESOURCE, with the first
- * errors in the text. */
+/* Compiles one source for one architecture; appends the machine code to `cubin` and the
+ * compiler's messages to `log`. Thread-safe. Products and sums are contracted to fused
+ * multiply-adds as on the CPU (text that needs both roundings calls __fmul_rn, __fadd_rn);
+ * denormals are kept, divisions and square roots round correctly. Errors: DL_RESOURCE, with the
+ * first errors in the text. */
 bool dl_nvrtc_compile(const dl_nvrtc *n, const char *source, const char *arch, dl_buf *cubin,
                       dl_buf *log, dl_error *err);
 #endif

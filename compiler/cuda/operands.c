@@ -1,4 +1,4 @@
-/* Numbers and operands of a contraction: operands.h. */
+/* Modes and operands of a GEMM problem: operands.h. */
 #include "compiler/cuda/operands.h"
 
 void dl_product_count(dl_product *p, dl_emitter *e, dl_number_kind kind, int64_t size,

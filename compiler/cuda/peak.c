@@ -4,20 +4,20 @@
 
 extern const char dl_cuda_kernels_peak[];
 
-/* A launch of either takes some tens of milliseconds of a GPU, or half of one; and there are so
- * many blocks that the last of them hardly count. Emulated, where one product takes microseconds,
- * far less will do. */
+/* A launch of either takes some tens of milliseconds on a whole GPU, or on half of one, with so
+ * many CTAs that the last wave hardly counts. Emulated, where one product takes microseconds,
+ * far fewer suffice. */
 enum { THREADS = 256, WORDS = 4, CHAINS = 8, SWEEPS = 8 };
 typedef struct {
     int steps;
-    int64_t blocks, stream; /* of "flops" by warps; bytes */
+    int64_t blocks, stream; /* CTAs of "flops" by warps; bytes */
 } size;
 static const size real = {1024, 65536, 512 << 20}, emulated = {16, 8, 1 << 20};
 
-/* How "flops" multiplies: by warps in registers, or by groups of four with tiles in shared memory.
- */
+/* The variant of "flops": mma.sync by warps from registers, or wgmma by warpgroups from shared
+ * memory. */
 typedef struct {
-    int work; /* operations of a step and block */
+    int work; /* operations per step and CTA */
     int shared;
 } products;
 static const products by_warps = {2 * 16 * 8 * 16 * CHAINS * (THREADS / 32), 0},

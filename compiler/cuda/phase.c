@@ -8,8 +8,8 @@
 static const dl_dialect narrow = {"int", "unsigned", "", "U", "x", true},
                         wide = {"long", "unsigned long", "L", "UL", "x", true};
 
-/* Are all of a kernel's coordinates and places in its parameters counted by ints, and its points,
- * those along `within` together? */
+/* Do all of a kernel's coordinates, indices and points fit int, with those along `within`
+ * included? */
 static bool is_narrow(const dl_kernel *k, unsigned within) {
     int64_t points = 1;
     for (int i = 0; i < k->nspace; i++)
@@ -19,7 +19,7 @@ static bool is_narrow(const dl_kernel *k, unsigned within) {
     bool ok = points < INT32_MAX / 2;
     for (int i = 0; i < k->params.n; i++)
         ok = ok && dl_type_stored(&k->params.at[i].type) < INT32_MAX / 2;
-    /* a window's or a pad's reach beyond an axis' ends is small beside these halves */
+    /* a window's or a pad's reach beyond an axis is small compared with this margin */
     for (int i = 0; ok && i < k->instrs.n; i++) {
         const dl_kinstr *in = &k->instrs.at[i];
         if (in->kind != DL_K_LOAD && in->kind != DL_K_STORE) continue;
@@ -75,7 +75,7 @@ bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, i
 
 void dl_cuda_foot(dl_emitter *e) { dl_puts(e->out, "}\n"); }
 
-/* Does a text have "x2"? */
+/* Does a text contain "x2"? */
 static bool names(const dl_buf *text, int axis) {
     char name[16];
     size_t n = (size_t)snprintf(name, sizeof name, "x%d", axis);

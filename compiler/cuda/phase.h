@@ -1,5 +1,5 @@
-/* A phase of a CUDA kernel as C++, as all emitters write it: how it counts, its head, its end, and
- * the coordinates that its body names and its loops do not set. */
+/* A phase of a CUDA kernel as C++, for all emitters: its index types, its head, its end, and
+ * coordinates that its body uses but its loops do not set. */
 #ifndef DL_CUDA_PHASE_H
 #define DL_CUDA_PHASE_H
 #include "compiler/codegen/emit_program.h"
@@ -7,26 +7,26 @@
 
 enum {
     DL_WARP = 32,
-    DL_BLOCK = 256,           /* threads of a block, where nothing speaks for another number */
-    DL_GRID_MOST = INT32_MAX, /* blocks of a launch */
+    DL_BLOCK = 256,           /* default threads per CTA */
+    DL_GRID_MOST = INT32_MAX, /* CTAs of a launch */
     DL_SHARED_MOST =
-        99 * 1024, /* dynamic shared memory of a block that every architecture here grants */
+        99 * 1024, /* dynamic shared memory per CTA that every supported architecture has */
     DL_SHARED_STATIC = 48 * 1024, /* static */
 };
 
-/* How its coordinates and places are counted: by ints, or where these do not reach by longs.
- * `within`: axes whose points no number counts together with the others'. */
+/* The types of its coordinates and indices: int, or long where int is too small. `within`: axes
+ * whose points are not counted together with the others'. */
 const dl_dialect *dl_cuda_dialect(const dl_kernel *k, unsigned within);
 
-/* May a parameter's memory be another's, too, which the kernel writes? */
+/* May a parameter share memory with another one that the kernel writes? */
 bool dl_cuda_is_shared(const dl_kernel *k, int param);
-/* Begins the kernel's next phase: its head up to and with "{". The emitter's name is the
- * function's. False, refused: too many phases or blocks. */
+/* Begins the kernel's next phase: its head including "{". The emitter's name is the function's.
+ * False, refused: too many phases or CTAs. */
 bool dl_cuda_head(dl_emitter *e, dl_emitted *code, int64_t units, int threads, int64_t shared,
                   dl_error *err);
 /* Ends it: "}". */
 void dl_cuda_foot(dl_emitter *e);
-/* "const int x2 = 0;" in front of a body that names them, for axes of the space that it knows as
- * one point. `axes`: those that have a coordinate already, a bit each. */
+/* "const int x2 = 0;" before a body that uses them, for axes of the space with extent 1 in it.
+ * `axes`: those that already have a coordinate, a bit each. */
 void dl_cuda_still_axes(dl_emitter *e, unsigned axes, const dl_buf *body);
 #endif

@@ -1,18 +1,17 @@
-/* Ways of a plan's contractions that few functions serve. The cost model tells a kernel's tiles by
- * its sizes alone; where ways that hardly take longer have the loops over tiles of other kernels,
- * NVRTC need not compile one more. */
+/* Consolidates the variants of a plan's contractions. The cost model chooses a kernel's tiles by
+ * its sizes alone; where a variant that takes hardly longer shares another kernel's loop over
+ * tiles, NVRTC compiles one function less. */
 #include <math.h>
 
 #include "compiler/cuda/cuda.h"
 #include "compiler/cuda/emit_tiles.h"
 
-/* What functions may cost that are not compiled, together: such a part of what all of the plan's
- * contractions take, which is less than the cost model is off by; the tuner, which times, is not
- * bound by it. Ways that take so many times what the first one does are not looked at. */
+/* The total cost of functions that are left out, as a share of the time of all the plan's
+ * contractions, is at most this; the cost model's error is larger. The tuner, which measures, is
+ * not limited. Variants that take this many times as long as the first are ignored. */
 static const double part = 0.03, most = 6;
 
-/* A contraction of the plan, and its near ways; which function each of them is of, by its number.
- */
+/* A contraction of the plan, its near variants, and the number of each variant's function. */
 typedef struct {
     dl_coded *kernel;
     int n, way, function[DL_MOST_VARIANTS];
@@ -23,8 +22,8 @@ typedef struct {
     dl_arena *arena;
     DL_ARRAY(choice) choices;
     DL_ARRAY(uint64_t) functions; /* by number */
-    int *kernels;                 /* by number: how many have it */
-    double all;                   /* what all take the first way */
+    int *kernels;                 /* by number: contractions that have it */
+    double all;                   /* time of all with their first variant */
 } plan;
 
 static int number_of(plan *p, uint64_t function) {
@@ -44,14 +43,14 @@ static void add(plan *p, dl_coded *kernel, const dl_target *t) {
     dl_push(p->arena, &p->choices, c);
 }
 
-/* The contraction's first way by another function that some contraction has, or -1. */
+/* The contraction's first variant with another function that some contraction has, or -1. */
 static int other_way(const plan *p, const choice *c) {
     for (int w = 0; w < c->n; w++)
         if (c->function[w] != c->function[c->way] && p->kernels[c->function[w]]) return w;
     return -1;
 }
 
-/* How much longer all take without the function. */
+/* The additional time of all contractions without the function. */
 static double cost_of(const plan *p, int function) {
     double cost = 0;
     for (int i = 0; i < p->choices.n; i++) {
@@ -74,7 +73,7 @@ static void do_without(plan *p, int function) {
     p->kernels[function] = 0;
 }
 
-/* The function that costs least to do without, or -1. */
+/* The function that costs least to leave out, or -1. */
 static int cheapest(const plan *p, double *cost) {
     int which = -1;
     *cost = INFINITY;

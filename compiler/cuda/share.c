@@ -1,16 +1,16 @@
-/* Which source a kernel's code goes into. Sources compile side by side, as many as there are
- * threads, and each takes some 25 ms beside its kernels. So there are few, even ones, of an amount
- * that depends on no machine: then the same kernels make the same sources, and the cache serves
- * them. Two threads have equal parts of an even number of equal sources. */
+/* Assigns kernels' code to sources, which compile in parallel on all threads, each with an
+ * overhead of some 25 ms. So there are few sources of equal size, which does not depend on the
+ * machine: then equal kernels make equal sources, which the cache serves. The number is even, so
+ * that two threads have equal parts. */
 #include <stdlib.h>
 
 #include "compiler/cuda/cuda.h"
 
 enum {
-    LETTERS = 75, /* of a function's text, that NVRTC compiles in a ms (fitted to 187 functions, rms
-                     25 ms) */
-    FUNCTION = 11, /* ms that it takes, whatever there is in it */
-    SOURCE = 700   /* of a source, about */
+    LETTERS = 75,  /* characters of a function that NVRTC compiles in a ms (fitted to 187 functions,
+                      rms 25 ms) */
+    FUNCTION = 11, /* ms per function, whatever its length */
+    SOURCE = 700   /* ms per source, about */
 };
 
 static int weight_of(const dl_piece *p) {
@@ -24,7 +24,7 @@ int dl_cuda_share(int n, dl_piece *pieces) {
     int *filled = dl_malloc((size_t)sources * sizeof *filled);
     for (int s = 0; s < sources; s++) filled[s] = 0;
     for (int placed = 0; placed < n;
-         placed++) { /* the longest that is left to the source that is least full */
+         placed++) { /* the longest remaining piece goes to the least full source */
         int longest = -1, least = 0;
         for (int i = 0; i < n; i++)
             if (pieces[i].source < 0 &&

@@ -1,13 +1,13 @@
-/* Numbers stay where C++ wants a constant, and where the compiler's work hangs on one: in template
- * arguments, sizes of arrays and single indices, enumerations, cases, pragmas, and loops that count
- * from 0 (they are unrolled; CT_LOOP says of others that they are not). */
+/* Numbers stay in the text where C++ needs a constant, or the compiler's work depends on one: in
+ * template arguments, sizes of arrays and single subscripts, enumerations, cases, pragmas, and
+ * loops that count from 0 (they are unrolled; CT_LOOP marks those that are not). */
 #include "compiler/cuda/skeleton.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { NAMES = 1024, KINDS = 9 };
-static const char letters[KINDS] = "pvqlastx"; /* what emitters number, and "sums" */
+static const char letters[KINDS] = "pvqlastx"; /* names that emitters number, and "sums" */
 
 typedef struct {
     dl_arena *arena;
@@ -18,7 +18,7 @@ typedef struct {
     dl_skeleton s;
     int known[KINDS];
     short number[KINDS][NAMES]; /* by old number: the new one, from 1 on */
-    bool again; /* the next parameter is one by itself, whether it has been there or not */
+    bool again; /* the next parameter gets a number of its own, even if it occurred before */
 } lexer;
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -38,7 +38,7 @@ static const char *find(const lexer *l, char c) {
     return at ? at : l->end;
 }
 
-/* Behind what closes the first `open` from here on. */
+/* The position after the bracket that closes the first `open` from here on. */
 static const char *closing(const lexer *l, char open, char close) {
     int depth = 0;
     for (const char *at = l->at; at < l->end; at++) {
@@ -48,7 +48,7 @@ static const char *closing(const lexer *l, char open, char close) {
     return l->end;
 }
 
-/* "for (int n = 0; n < 3; n++)", unless CT_LOOP stands in front. */
+/* "for (int n = 0; n < 3; n++)", unless CT_LOOP stands before it. */
 static void look_at_loop(lexer *l, const char *begin) {
     static const char rolled[] = "CT_LOOP ";
     const char *head = closing(l, '(', ')'), *first = memchr(begin, ';', (size_t)(head - begin));
@@ -100,7 +100,7 @@ static void take_name(lexer *l) {
     }
 }
 
-/* What stands in front of a number: '/' or '%', '=' for "%=", 0 for all else. */
+/* The operator before a number: '/' or '%', '=' for "%=", 0 for all others. */
 static char operator_before(const lexer *l, const char *at) {
     while (at > l->begin && at[-1] == ' ') at--;
     if (at == l->begin) return 0;
@@ -109,9 +109,9 @@ static char operator_before(const lexer *l, const char *at) {
     return at[-2] == '/' ? '/' : at[-2] == '%' ? '=' : 0;
 }
 
-/* Is it the block's number that is divided, "unit", or what one thread alone divides, "k3_unit"?
- * Then it may cost a product where a shift would do: kernels that differ in this alone are equal.
- */
+/* Is the dividend the CTA's number, "unit", or an index that one thread alone divides,
+ * "k3_unit"? Then division may cost a product instead of a shift, so kernels that differ in this
+ * alone are equal. */
 static bool divides_unit(const lexer *l, const char *at) {
     static const char unit[] = "unit";
     enum { LENGTH = sizeof unit - 1 };
@@ -120,14 +120,13 @@ static bool divides_unit(const lexer *l, const char *at) {
     return !is_name(at[-LENGTH - 1]) || at[-LENGTH - 1] == '_';
 }
 
-/* Does a number with its sign begin here? Where something is subtracted, there is a space behind
- * the minus. */
+/* Does a number with its sign begin here? A subtraction has a space after the minus. */
 static bool is_number(const lexer *l) {
     const char *at = l->at;
     return is_digit(*at) || (*at == '-' && at + 1 < l->end && is_digit(at[1]));
 }
 
-/* How a number that begins here would come as an argument; 0: not at all. */
+/* The kind of a number that begins here as an argument; 0: it stays in the text. */
 static int classify(const lexer *l, const char *begin, const char *suffix, size_t n, bool real,
                     int64_t value) {
     char before = operator_before(l, begin);

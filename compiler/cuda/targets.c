@@ -1,4 +1,4 @@
-/* Which architectures there are, and the table of the backend. */
+/* The architectures, and the table of the backend. */
 #include <string.h>
 
 #include "compiler/cuda/build.h"
@@ -48,7 +48,7 @@ static bool toolchain(dl_arena *arena, const dl_target *t, uint64_t *key, dl_err
     return ok;
 }
 
-/* Calls `see` with what an object's file says of each phase of each kernel. */
+/* Calls `see` with the data of each phase of each kernel in an object's file. */
 typedef bool phase_fn(void *user, int kernel, const dl_plan_entry *e, const dl_cubin_kernel *phase,
                       dl_error *err);
 static bool each_phase(dl_arena *arena, const dl_plan *p, phase_fn *see, void *user,
@@ -77,7 +77,7 @@ static bool add_phase(void *user, int kernel, const dl_plan_entry *e, const dl_c
     return true;
 }
 
-/* Dynamic shared memory stands in the plan. */
+/* Dynamic shared memory is recorded in the plan. */
 static bool resources(dl_arena *arena, const dl_plan *p, dl_resources *of, dl_error *err) {
     return !dl_target_is_emulated(p->target) && each_phase(arena, p, add_phase, of, err);
 }

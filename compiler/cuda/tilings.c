@@ -1,40 +1,38 @@
-/* Which tiles a product is cut into, and how many blocks share the terms of each: all that there
- * are, by the time that they should take. */
+/* The tilings of a GEMM, with split-K: all that are possible, by estimated time. */
 #include <stdlib.h>
 
 #include "compiler/cuda/gemm_matrix.h"
 #include "compiler/cuda/halo.h"
 
 enum {
-    MULTIPROCESSORS = 132, /* of the GPUs that this is for: enough blocks for each */
-    LEAST_TILES = 8,       /* in depth, that a block multiplies */
+    MULTIPROCESSORS = 132, /* SMs of the GPUs that this is for: enough CTAs for each */
+    LEAST_TILES = 8,       /* K tiles per CTA, at least */
     MOST_SPLITS = 2 * MULTIPROCESSORS,
-    GATHERED = 16,     /* products in whose time a word of a patch is put together, */
-    READ = 250,        /* and one is copied, or read, by itself: with fewer than 16 bytes */
-    MOST_SHARES = 256, /* blocks that share the terms of a tile; of sums by themselves */
+    GATHERED = 16, /* cost of assembling an element of a strip, in products, */
+    READ = 250,    /* and of copying or reading an element by itself: with fewer than 16 bytes */
+    MOST_SHARES = 256, /* CTAs that share a tile's K; for direct kernels */
     BARRIER = 8        /* bytes */
 };
 
-/* Which products a row is for. */
+/* The GEMMs that a row is for. */
 typedef enum {
     ANY,
-    HALVES,  /* of 16 bits: two registers a sum are too many for it */
+    HALVES,  /* of 16 bits only: the row's sums would take two registers each */
     GROUPS,  /* by wgmma */
-    BOXES,   /* the same, of operands that tensor maps bring; */
-    IMAGES,  /* images among them */
-    PATCHES, /* the operand of more rows is a patch, whose words a warp puts together for all of the
-              * other's */
-    HALOS,   /* by boxes of positions; as many columns as there are */
-    ALONE    /* sums by themselves: bm * bn of them on the block's threads */
+    BOXES,   /* the same, with TMA tiles; */
+    IMAGES,  /* with TMA im2col */
+    PATCHES, /* the operand with more rows is loaded as strips, and each warp assembles its elements
+                for all of the other operand */
+    HALOS,   /* halo kernels; with as many columns as there are */
+    ALONE    /* direct: bm * bn sums on the CTA's threads */
 } kind;
 
-/* Tiles by rows and columns, with how many blocks a multiprocessor runs beside each other, and how
- * many products they reach then: beside what 128x128 was believed to. Of these numbers, and those
- * of time_of, those by which the choices for models/unet.dl, vit.dl and resnet.dl in bf16 take
- * least on an H200 (all ways of 89 kernels timed by the tuner, 1,903 in all; the choices then take
- * 1% more than the fastest ways). */
+/* Tile sizes with their CTAs per SM, and the relative rate that they then reach, compared with
+ * the original estimate for 128x128. Fitted, with the constants of time_of, to all variants of
+ * 89 kernels (1,903 timings by the tuner) of models/unet.dl, vit.dl and resnet.dl in bf16 on an
+ * H200; the choices then take 1% more than the fastest variants. */
 static const struct {
-    int bm, bn, wm, wn, stages, beside;
+    int bm, bn, wm, wn, stages, per_sm;
     double reach;
     kind kind;
 } tilings[] = {{128, 128, 2, 4, 4, 2, 0.83, HALVES}, {128, 64, 4, 2, 4, 2, 0.65, ANY},
@@ -64,13 +62,13 @@ int64_t dl_tiling_shared(const dl_tiling *t) {
            (t->boxes ? t->stages * BARRIER : 0);
 }
 
-/* Of words in a tile's depth. */
+/* Elements in a tile's depth. */
 static int64_t depth_of(const dl_product *p) { return DL_LINE / p->word; }
 static int64_t tiles_of(const dl_product *p, const dl_tiling *t) {
     return (t->halo.found ? 1 : dl_product_many(p)) * t->mt * t->nt;
 }
 
-/* Shares the terms among about so many blocks, each of which has some to multiply. */
+/* Splits K among about so many CTAs, such that each has enough. */
 static void split(const dl_product *p, int64_t splits, dl_tiling *t) {
     int64_t k = p->number[DL_TERMS].size, depth = depth_of(p), terms = dl_ceil_div(k, depth);
     splits = dl_at_least(1, dl_at_most(dl_at_most(splits, terms / LEAST_TILES),
@@ -79,23 +77,23 @@ static void split(const dl_product *p, int64_t splits, dl_tiling *t) {
     t->splits = dl_at_least(1, dl_ceil_div(k, t->depth));
 }
 
-/* In products of a multiprocessor. A block takes as long as some more tiles in depth beside its
- * own: until the first are there, and to finish its sums, the longer where no other block
- * multiplies meanwhile. Alone it reaches half of what two beside each other do. */
+/* In products of one SM. A CTA has a fixed cost of some more K tiles: the prologue until the
+ * first tiles arrive, and the epilogue, longer where no other CTA overlaps with it. Alone on an
+ * SM it reaches half the rate of two. */
 static double time_of(const dl_product *p, const dl_tiling *t, int i) {
     static const double begins[] = {0, 19, 7}, half = 0.54, share = 500;
-    int beside = tilings[i].beside;
+    int per_sm = tilings[i].per_sm;
     int64_t tiles = tiles_of(p, t), blocks = dl_ceil_div(tiles * t->splits, MULTIPROCESSORS);
     double rows = t->bm * (double)(t->halo.found ? t->halo.parities : 1);
-    double products = rows * t->bn / tilings[i].reach; /* of a term */
-    for (int o = 0; o < 2; o++) { /* each warp puts its words of a patch together by itself */
+    double products = rows * t->bn / tilings[i].reach; /* per K element */
+    for (int o = 0; o < 2; o++) { /* each warp assembles its strip's elements itself */
         int lines = o ? t->bn : t->bm, bytes = p->operand[o].bytes,
             words = bytes ? bytes / p->word : 1;
         if (t->patch[o]) products += GATHERED * lines * (o ? t->wm : t->wn);
         if (!t->patch[o] && !t->halo.found && bytes < 16) products += READ * lines / words;
     }
-    double one = products * ((double)t->depth + begins[beside] * (double)depth_of(p));
-    double time = one * ((double)(blocks / beside * beside) + (double)(blocks % beside) / half);
+    double one = products * ((double)t->depth + begins[per_sm] * (double)depth_of(p));
+    double time = one * ((double)(blocks / per_sm * per_sm) + (double)(blocks % per_sm) / half);
     if (t->splits > 1) /* sums, 4 bytes each, are written and read */
         time += share * (double)tiles * t->bm * t->bn * (double)t->splits / MULTIPROCESSORS;
     return time;
@@ -106,7 +104,7 @@ static bool is_same(const dl_tiling *a, const dl_tiling *b) {
            a->boxes == b->boxes && a->images == b->images && a->halo.found == b->halo.found;
 }
 
-/* One more, as far as there is room: by its time. */
+/* Inserts one by its time, if there is room. */
 static int insert(dl_tiling *of, int n, const dl_tiling *t) {
     int at = n, end = n < DL_MOST_VARIANTS ? n : n - 1;
     for (int i = 0; i < n; i++)
@@ -122,8 +120,7 @@ static bool is_by_groups(int i) {
     return tilings[i].kind == GROUPS || tilings[i].kind == BOXES || tilings[i].kind == IMAGES;
 }
 
-/* Tiles of row i of the table, whose terms as many blocks share as fill the multiprocessors twice.
- */
+/* The tiling of row i of the table, with split-K so that CTAs fill the SMs twice. */
 static dl_tiling tiling_of(const dl_product *p, int i) {
     dl_tiling t = {.bm = tilings[i].bm,
                    .bn = tilings[i].bn,
@@ -150,8 +147,8 @@ static dl_tiling tiling_of(const dl_product *p, int i) {
     return t;
 }
 
-/* Can an operand come by tensor maps of matrices, or of images; and one that is no matrix? An image
- * of one tap is both. */
+/* Can TMA load an operand as a matrix or an image; and is one not a matrix? An image with one
+ * tap is both. */
 static bool has_boxes(const dl_product *p, int i) {
     dl_tensor_map maps[DL_MAP_MOST];
     return dl_product_boxes(p, &p->operand[0], tilings[i].bm, maps) ||
@@ -168,7 +165,7 @@ static bool has_images(const dl_product *p, int i, bool alone) {
     return any;
 }
 
-/* The row whose reach a row has: images that are matrices come as fast as those. */
+/* The row whose rate applies: images that are matrices are as fast as those. */
 static int reach_of(const dl_product *p, int i) {
     if (tilings[i].kind != IMAGES || has_images(p, i, true)) return i;
     for (int k = 0; k < NTILINGS; k++)

@@ -8,7 +8,7 @@
  *                        items of a line along its rows, along its terms, and lines that a tile has of them
  *     PIECE, PITCH       bytes that are copied at a time; of a run
  *     WIDTH              bytes of a line of the image
- *     BESIDE             bytes from each even term to the next one; 0: they differ
+ *     PAIR_STEP             bytes from each even term to the next one; 0: they differ
  *     PAIRED             are they two elements at a multiple of their size?
  *     ENDS               may a tile have terms beyond the last?
  *     row(i), col(k, end), inside, at    as others have them, of lines: at W = 0 of the image
@@ -39,7 +39,7 @@ template <class S, int ROWS> struct ct_patch {
         const unsigned char *first = row + terms[0];
         bool in = !S::ENDS || terms[0] >= 0, both = !S::ENDS || terms[1] >= 0;
         if constexpr (S::PAIRED) return both ? *(const unsigned *)first : element(first, in);
-        return element(first, in) | element(S::BESIDE ? first + S::BESIDE : row + terms[1], both) << 16;
+        return element(first, in) | element(S::PAIR_STEP ? first + S::PAIR_STEP : row + terms[1], both) << 16;
     }
 };
 
@@ -61,7 +61,7 @@ struct ct_feed<S, ROWS, THREADS, false, CT_PATCH> : ct_patch<S, ROWS> {
 
     INLINE void begin(const S &s, index from) {
         index first = from / S::ROW_LINE;
-        int beside = (int)(from - first * S::ROW_LINE), start = S::POSITIONS ? lines::start(s.row_byte(beside)) : 0;
+        int offset = (int)(from - first * S::ROW_LINE), start = S::POSITIONS ? lines::start(s.row_byte(offset)) : 0;
         int others = S::POSITIONS ? lines::start(s.row_byte(0)) : 0; /* where all lines but the first start */
         CT_UNROLL for (int i = 0; i < COUNT; i++) {
             int piece = kd_thread() + i * THREADS, line = piece / PIECES;
@@ -70,17 +70,17 @@ struct ct_feed<S, ROWS, THREADS, false, CT_PATCH> : ct_patch<S, ROWS> {
             kd_hold(x[i]);
         }
         CT_LOOP for (int i = kd_thread(); i < ROWS; i += THREADS) {
-            int line = (beside + i) / S::ROW_LINE;
-            int at = line * S::PITCH + s.row_byte((beside + i) % S::ROW_LINE) - (line ? others : start);
+            int line = (offset + i) / S::ROW_LINE;
+            int at = line * S::PITCH + s.row_byte((offset + i) % S::ROW_LINE) - (line ? others : start);
             lines::table()[i] = line < S::ROW_LINES ? at : 0; /* beyond the last row: anywhere */
         }
     }
     INLINE void fetch(const S &s, kd_saddr tile, index k, index end, kd_saddr) {
         index first = k / S::TERM_LINE, last = (end + S::TERM_LINE - 1) / S::TERM_LINE;
-        int beside = (int)(k - first * S::TERM_LINE), start = S::POSITIONS ? 0 : lines::start(s.term_byte(beside));
+        int offset = (int)(k - first * S::TERM_LINE), start = S::POSITIONS ? 0 : lines::start(s.term_byte(offset));
         int others = S::POSITIONS ? 0 : lines::start(s.term_byte(0));
         CT_UNROLL for (int line = 0; line < S::TERM_LINES; line++) {
-            if (line && line * S::TERM_LINE >= beside + lines::DEPTH) break;
+            if (line && line * S::TERM_LINE >= offset + lines::DEPTH) break;
             place c = s.col(first + line, last);
             CT_UNROLL for (int i = 0; i < COUNT; i++) {
                 if (!has(i)) break;
@@ -93,7 +93,7 @@ struct ct_feed<S, ROWS, THREADS, false, CT_PATCH> : ct_patch<S, ROWS> {
                 if constexpr (S::PIECE == 4) kd_copy4(to, from, in ? 4 : 0);
             }
         }
-        int own = beside + kd_thread() % lines::DEPTH, line = own / S::TERM_LINE;
+        int own = offset + kd_thread() % lines::DEPTH, line = own / S::TERM_LINE;
         term = line * lines::STEP + s.term_byte(own % S::TERM_LINE) - (line ? others : start);
         if (S::ENDS && k + kd_thread() % lines::DEPTH >= end) term = -1;
     }
