@@ -1,39 +1,44 @@
-/* Attention without stored scores (Dao et al., FlashAttention, NeurIPS 2022; Dao, FlashAttention-2, 2023;
- * Milakov and Gimelshein, online softmax, 2018). What is computed: ir/attention.h.
+/* Attention without stored scores (Dao et al., FlashAttention, NeurIPS 2022; Dao,
+ * FlashAttention-2, 2023; Milakov and Gimelshein, online softmax, 2018). ir/attention.h defines
+ * the result.
  *
- * A block has ROWS tokens of one head in shared memory, its `rows`, of which each warp takes 16 M; it goes
- * over the other tokens COLUMNS at a time, STAGES tiles of which are there at once. Scores are the
- * accumulators of kd_mma_*, and become the left operands of the next product where they stand: nothing of
- * them is ever in memory.
+ * A CTA has ROWS tokens of one head in shared memory, its `rows`, of which each warp takes 16 M.
+ * It loops over the other tokens COLUMNS at a time, in a pipeline of STAGES tiles. Scores are
+ * the accumulators of kd_mma_*, and become the left operands of the next product in registers,
+ * without going through memory.
  *
- * In 16 bits shares and the scores' gradients are rounded to the operands' type once, as FlashAttention-2 and
- * cuDNN do, and their products added to a row's sums one by one. In f32 they are sums of PARTS numbers of
- * TF32, as the operands are themselves, and every sum is over COLUMNS tokens (or a head's features) at a
- * time; those sums are added in order. f16 has few exponents: shares are made 2^RANGE times as large, so that
- * what is lost of them is 2^-39 of the row's largest; backwards each row of a tile is brought there. */
-/* ---- forwards ---- */
+ * In 16 bits, probabilities and the scores' gradients are rounded to the operands' type once, as
+ * in FlashAttention-2 and cuDNN, and their products accumulate in place. In f32 they are split
+ * into PARTS numbers of TF32, as the operands are, and every sum is over COLUMNS tokens (or a
+ * head's features) at a time; those sums are added in order. f16 has a small range of exponents:
+ * probabilities are scaled by 2^RANGE, so that what underflows is 2^-39 of the row's largest;
+ * backward, each row of a tile is scaled into the range. */
+/* ---- forward ---- */
 
-/* A block: ROWS queries of a head, OUT of their features. EARLY: a tile's scores are begun beside the sums of
- * the one before it, which are waited for behind its shares; the last to be begun are of no tile. HELD: the
- * queries stay in registers, so that products read their tile's keys alone from shared memory. */
-template <class T, int SIZE, int PAD, int OUT, bool DROPS, int M, int WARPS, int COLUMNS, int STAGES,
-          int EARLY = 0, bool HELD = false>
-INLINE void attention(const attention_shape &s, const typename T::element *q, const typename T::element *k,
-                      const typename T::element *v, const long *seed, const long *step, const long *part,
-                      typename T::element *y, float *log) {
+/* A CTA: ROWS queries of a head, OUT of their features. EARLY: a tile's scores are issued before
+ * the sums of the tile before, whose wait comes after the softmax; the last to be issued belong
+ * to no tile. HELD: the queries stay in registers, so that products read only keys from shared
+ * memory. */
+template <class T, int SIZE, int PAD, int OUT, bool DROPS, int M, int WARPS, int COLUMNS,
+          int STAGES, int EARLY = 0, bool HELD = false>
+INLINE void attention(const attention_shape &s, const typename T::element *q,
+                      const typename T::element *k, const typename T::element *v, const long *seed,
+                      const long *step, const long *part, typename T::element *y, float *log) {
     typedef typename T::element element;
     typedef tile_products<T, PAD> products;
     enum { THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * products::STRIDE };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
-    enum { TO_COME = STAGES - (EARLY != 0) }; /* one holds the tile whose sums are under way */
-    static_assert(!EARLY || (T::GROUPS && TO_COME > 1), "a tile beside the one that is worked on");
+    /* EARLY needs one stage for the tile with sums in flight */
+    enum { TO_COME = STAGES - (EARLY != 0) };
+    static_assert(!EARLY || (T::GROUPS && TO_COME > 1), "one more tile than the one in use");
     KD_SHARED(element, rows);
     element *stages = rows + ROWS * products::STRIDE;
     int blocks = (s.queries + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS,
         feature = blockIdx.x % CHUNKS * OUT;
     int head = unit / blocks, block = unit % blocks;
     if (s.causal) block = blocks - 1 - block;          /* the longest first */
-    int query = block * ROWS, ahead = query + s.ahead; /* the last key that the first query sees */
+    /* the last key that the first query attends to */
+    int query = block * ROWS, ahead = query + s.ahead;
     int last = s.causal && ahead + ROWS < s.keys ? ahead + ROWS : s.keys;
     int tiles = (last + COLUMNS - 1) / COLUMNS, warp = threadIdx.x / 32;
     int mine = query + warp * 16 * M + ROW_OF_LANE; /* the first of the thread's queries */
@@ -41,7 +46,7 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
     token_feed<T, SIZE, PAD, COLUMNS, THREADS> from_k;
     from_q.begin(tokens_of<SIZE>(q, s, s.queries, head));
     from_k.begin(tokens_of<SIZE>(k, s, s.keys, head));
-    const auto from_v = from_k.behind(v - k);
+    const auto from_v = from_k.shifted(v - k);
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
 
     float acc[M][N][4], most[M][2], sum[M][2];
@@ -58,7 +63,7 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         }
         kd_copy_commit();
     };
-    auto of_stage = [&](int tile) { return products::behind(tiles_at, tile % STAGES * 2 * TILE); };
+    auto of_stage = [&](int tile) { return products::advance(tiles_at, tile % STAGES * 2 * TILE); };
     float c[M][C][4], shrink[M][2], back[M][2];
     typename T::made a[M][COLUMNS / T::STEP];
     for (int tile = 0; tile < TO_COME - 1; tile++) bring(tile);
@@ -77,8 +82,8 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
             products::begin(c, own, of_stage(tile));
             products::template wait<0>(c);
         }
-        bool whole =
-            tile * COLUMNS + COLUMNS <= s.keys && !(s.causal && tile * COLUMNS + COLUMNS > ahead + 1);
+        bool whole = tile * COLUMNS + COLUMNS <= s.keys &&
+                     !(s.causal && tile * COLUMNS + COLUMNS > ahead + 1);
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) {
                 int at = key + n * 8 + i % 2;
                 if (at >= s.keys || (s.causal && at > mine + s.ahead + m * 16 + i / 2 * 8))
@@ -88,7 +93,7 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         if (DROPS) FOR(m, M) draw<false, C>(drop[m], s, draws, mine + m * 16, key);
         FOR(m, M) FOR(half, 2) {
             float tops[2] = {most[m][half], most[m][half]},
-                  all[2] = {0, 0}; /* two chains, for their latency */
+                  all[2] = {0, 0}; /* two chains, to hide latency */
             FOR(n, C) FOR(i, 2) tops[i] = fmaxf(tops[i], c[m][n][2 * half + i]);
             float top = row_max(fmaxf(tops[0], tops[1]));
             float less = top == -__builtin_inff() ? 0 : top * s.scale2, from = less - T::RANGE;
@@ -107,10 +112,11 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
         }
         make_left<T, false>(a, c, back);
         FOR(m, M)
-        if (shrink[m][0] != 1 || shrink[m][1] != 1) FOR(n, N) FOR(i, 4) acc[m][n][i] *= shrink[m][i / 2];
+        if (shrink[m][0] != 1 || shrink[m][1] != 1)
+            FOR(n, N) FOR(i, 4) acc[m][n][i] *= shrink[m][i / 2];
         if (EARLY) products::begin(c, own, of_stage(tile + 1));
         products::template spread<T::MADE == 1>(acc, a, back,
-                                                products::behind(of_stage(tile), TILE + feature));
+                                                products::advance(of_stage(tile), TILE + feature));
         if (EARLY)
             products::template wait<1>(c);
         else
@@ -130,15 +136,16 @@ INLINE void attention(const attention_shape &s, const typename T::element *q, co
     put_rows<T, SIZE, M, N>(tokens_of<SIZE>(y, s, s.queries, head), mine, feature, acc, factor);
 }
 
-/* ---- backwards ---- */
+/* ---- backward ---- */
 
-/* Of each query, the sum of y dy, and behind those of all its logarithm's power of two. A group of 8 lanes a
- * query of a head; a block has 32, in the order of memory. */
+/* For each query, the sum of y dy, and after all of those its log-sum-exp as a power of two. A
+ * group of 8 lanes takes a query of a head; a CTA has 32, in the order of memory. */
 template <class T, int SIZE>
 INLINE void attention_sums(const attention_shape &s, const typename T::element *y,
                            const typename T::element *dy, const float *log, float *sums) {
     enum { LANES = 8, GROUPS = 32 };
-    long at = (long)blockIdx.x * GROUPS + threadIdx.x / LANES, all = (long)s.batch * s.queries * s.heads;
+    long at = (long)blockIdx.x * GROUPS + threadIdx.x / LANES,
+         all = (long)s.batch * s.queries * s.heads;
     float sum = 0;
     if (at < all)
         for (int f = threadIdx.x % LANES; f < SIZE; f += LANES)
@@ -146,18 +153,19 @@ INLINE void attention_sums(const attention_shape &s, const typename T::element *
     for (int by = 1; by < LANES; by *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, by);
     long token = at / s.heads, head = token / s.queries * s.heads + at % s.heads;
     long to = head * s.queries + token % s.queries;
-    if (at < all && threadIdx.x % LANES == 0) sums[to] = sum, sums[all + to] = log[to] * 1.44269504f;
+    if (at < all && threadIdx.x % LANES == 0)
+        sums[to] = sum, sums[all + to] = log[to] * 1.44269504f;
 }
 
-/* BY_KEY: the rows are keys (x1, x2: k, v), the columns queries (y1, y2: q, dy), out1 and out2 dk and dv;
- * else the other way round, and out1 is dq. A block: ROWS rows of a head, OUT of the results' features.
- * HELD: queries and dy stay in registers, of keys and values the values, which leaves as many blocks beside
- * each other. EARLY: a tile's scores are begun beside the sums of the one before it, where they are 2 the
- * products of dy, too, and are there when that one is done; the last to be begun are of no tile. ptxas leaves
- * them beside each other if scores are waited for where the loop ends, and the products of dy in front of what
- * is begun next. */
-template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int M, int WARPS, int COLUMNS,
-          int STAGES, int EARLY = 0, bool HELD = false>
+/* BY_KEY: the rows are keys (x1, x2: k, v), the columns queries (y1, y2: q, dy), out1 and out2
+ * dk and dv; otherwise rows are queries, and out1 is dq. A CTA: ROWS rows of a head, OUT of the
+ * results' features. HELD: queries and dy stay in registers, of keys and values only the values,
+ * which keeps the number of CTAs per SM. EARLY: a tile's scores are issued before the sums of
+ * the tile before; with 2 also the products of dy, which are complete when that tile is. The
+ * last to be issued belong to no tile. ptxas lets them overlap if the wait for scores is at the
+ * end of the loop, and the products of dy come before what is issued next. */
+template <class T, int SIZE, int PAD, int OUT, bool BY_KEY, bool DROPS, int M, int WARPS,
+          int COLUMNS, int STAGES, int EARLY = 0, bool HELD = false>
 INLINE void attention_back(const attention_shape &s, const typename T::element *x1,
                            const typename T::element *x2, const typename T::element *y1,
                            const typename T::element *y2, const float *sums, const long *seed,
@@ -168,19 +176,21 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     enum { THREADS = 32 * WARPS, ROWS = 16 * M * WARPS, TILE = COLUMNS * products::STRIDE };
     enum { C = COLUMNS / 8, N = OUT / 8, CHUNKS = PAD / OUT };
     enum { BRINGS = T::RANGE != 0, IN_PLACE = T::MADE == 1 && !BRINGS };
-    enum { TO_COME = STAGES - (EARLY != 0) }; /* one holds the tile whose sums are under way */
-    static_assert(!EARLY || (T::GROUPS && TO_COME > 1), "a tile beside the one that is worked on");
+    /* EARLY needs one stage for the tile with sums in flight */
+    enum { TO_COME = STAGES - (EARLY != 0) };
+    static_assert(!EARLY || (T::GROUPS && TO_COME > 1), "one more tile than the one in use");
     KD_SHARED(element, rows);
     element *rows2 = rows + ROWS * products::STRIDE, *stages = rows2 + ROWS * products::STRIDE;
-    float *of_columns = (float *)(stages + STAGES * 2 * TILE); /* by stage: sums, logarithms */
+    float *of_columns = (float *)(stages + STAGES * 2 * TILE); /* by stage: sums, log-sum-exps */
     int nrows = BY_KEY ? s.keys : s.queries, ncolumns = BY_KEY ? s.queries : s.keys;
-    int blocks = (nrows + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS, feature = blockIdx.x % CHUNKS * OUT;
+    int blocks = (nrows + ROWS - 1) / ROWS, unit = blockIdx.x / CHUNKS,
+        feature = blockIdx.x % CHUNKS * OUT;
     int head = unit / blocks, block = unit % blocks;
     if (s.causal && !BY_KEY) block = blocks - 1 - block; /* the longest first */
     int first = block * ROWS, tiles = (ncolumns + COLUMNS - 1) / COLUMNS, begin = 0;
     if (s.causal && BY_KEY && first > s.ahead) begin = (first - s.ahead) / COLUMNS;
     if (begin > tiles) begin = tiles;
-    int last = first + s.ahead + ROWS; /* behind the last key that the block's queries see */
+    int last = first + s.ahead + ROWS; /* after the last key that the CTA's queries attend to */
     if (s.causal && !BY_KEY && last < ncolumns) tiles = (last + COLUMNS - 1) / COLUMNS;
     int warp = threadIdx.x / 32, mine = first + warp * 16 * M + ROW_OF_LANE;
     token_feed<T, SIZE, PAD, ROWS, THREADS> rows1_from, rows2_from;
@@ -189,10 +199,11 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     rows1_from.begin(tokens_of<SIZE>(x1, s, nrows, head)),
         rows2_from.begin(tokens_of<SIZE>(x2, s, nrows, head));
     from1.begin(tokens_of<SIZE>(y1, s, ncolumns, head));
-    const auto from2 = from1.behind(y2 - y1);
+    const auto from2 = from1.shifted(y2 - y1);
     attention_draws draws = draws_of<DROPS>(s, seed, step, part, head);
     sums += (long)head * s.queries;
-    const long apart = (long)s.batch * s.heads * s.queries; /* logarithms behind them: attention_sums */
+    /* log-sum-exps come after them: attention_sums */
+    const long apart = (long)s.batch * s.heads * s.queries;
     from_sums.begin(sums, apart, s.queries);
 
     float acc1[M][N][4], acc2[BY_KEY ? M : 1][BY_KEY ? N : 1][4], my_log[M][2], my_sum[M][2];
@@ -206,7 +217,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     rows1_from.bring(rows, first), rows2_from.bring(rows2, first);
     if (HELD) kd_copy_commit();
     const typename products::tile tiles_at = products::of(stages);
-    auto of_stage = [&](int tile) { return products::behind(tiles_at, tile % STAGES * 2 * TILE); };
+    auto of_stage = [&](int tile) { return products::advance(tiles_at, tile % STAGES * 2 * TILE); };
     auto bring = [&](int tile) {
         element *to = stages + tile % STAGES * 2 * TILE;
         if (tile < tiles) {
@@ -223,7 +234,9 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
     float p[M][C][4], ds[M][C][4], back[M][2];
     typename T::made of_p[M][COLUMNS / T::STEP], of_ds[M][COLUMNS / T::STEP];
     auto begin_scores = [&](int tile) { products::begin(p, own1, of_stage(tile)); };
-    auto begin_dy = [&](int tile) { products::begin(ds, own2, products::behind(of_stage(tile), TILE)); };
+    auto begin_dy = [&](int tile) {
+        products::begin(ds, own2, products::advance(of_stage(tile), TILE));
+    };
     if constexpr (EARLY != 0) {
         products::sums(acc1);
         if constexpr (BY_KEY) products::sums(acc2);
@@ -237,12 +250,13 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         if (!EARLY) next_tile<T, PAD, TO_COME>(tile, bring), begin_scores(tile);
         if (EARLY != 2) begin_dy(tile);
 
-        const float *beside = of_columns + tile % STAGES * 2 * COLUMNS + PAIR_OF_LANE;
-        int column = tile * COLUMNS + PAIR_OF_LANE; /* the first of the thread's */
-        /* The tile's first query, and behind its last key. */
-        int query = BY_KEY ? tile * COLUMNS : first, behind = BY_KEY ? first + ROWS : (tile + 1) * COLUMNS;
+        const float *statistics = of_columns + tile % STAGES * 2 * COLUMNS + PAIR_OF_LANE;
+        int column = tile * COLUMNS + PAIR_OF_LANE; /* the thread's first */
+        /* The tile's first query, and the key after its last one. */
+        int query = BY_KEY ? tile * COLUMNS : first,
+            key_end = BY_KEY ? first + ROWS : (tile + 1) * COLUMNS;
         bool whole = tile * COLUMNS + COLUMNS <= ncolumns && first + ROWS <= nrows &&
-                     !(s.causal && behind > query + s.ahead + 1);
+                     !(s.causal && key_end > query + s.ahead + 1);
         unsigned drop[M][C];
         if (DROPS) FOR(m, M) draw<BY_KEY, C>(drop[m], s, draws, mine + m * 16, column);
         auto hidden = [&](int m, int n, int i) {
@@ -253,7 +267,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         auto dropped = [&](int m, int n, int i) { return DROPS && drop[m][n] >> i & 1; };
         if (!EARLY) products::template wait<1>(p);
         FOR(m, M) FOR(n, C) FOR(i, 4) {
-            float less = BY_KEY ? beside[COLUMNS + n * 8 + i % 2] : my_log[m][i / 2];
+            float less = BY_KEY ? statistics[COLUMNS + n * 8 + i % 2] : my_log[m][i / 2];
             p[m][n][i] = kd_exp2(fmaf(p[m][n][i], s.scale2, -less));
         }
         if (!whole) FOR(m, M) FOR(n, C) FOR(i, 4) if (hidden(m, n, i)) p[m][n][i] = 0;
@@ -262,15 +276,17 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
                 float kept[M][C][4];
                 FOR(m, M) FOR(n, C) FOR(i, 4) kept[m][n][i] = dropped(m, n, i) ? 0 : p[m][n][i];
                 make_left<T, BRINGS>(of_p, kept, back);
-                products::template spread<IN_PLACE>(acc2, of_p, back, products::behind(now, TILE + feature));
+                products::template spread<IN_PLACE>(acc2, of_p, back,
+                                                    products::advance(now, TILE + feature));
             }
         };
         if (EARLY) products::template wait<0>(ds);
-        if (T::GROUPS) spread_p(); /* while the products of dy are made; else registers are few */
+        /* overlaps with the products of dy; otherwise registers are too few */
+        if (T::GROUPS) spread_p();
         if (!EARLY) products::template wait<BY_KEY ? 1 : 0>(ds);
         if (EARLY) next_tile<T, PAD, TO_COME>(tile + 1, bring);
         FOR(m, M) FOR(n, C) FOR(i, 4) {
-            float d = BY_KEY ? beside[n * 8 + i % 2] : my_sum[m][i / 2], dp = ds[m][n][i];
+            float d = BY_KEY ? statistics[n * 8 + i % 2] : my_sum[m][i / 2], dp = ds[m][n][i];
             if (DROPS) dp = dropped(m, n, i) ? 0 : dp * s.kept;
             ds[m][n][i] = p[m][n][i] * (dp - d);
         }
@@ -278,7 +294,7 @@ INLINE void attention_back(const attention_shape &s, const typename T::element *
         if (!T::GROUPS) spread_p();
         make_left<T, BRINGS>(of_ds, ds, back);
         if (EARLY == 2) begin_scores(tile + 1);
-        products::template spread<IN_PLACE>(acc1, of_ds, back, products::behind(now, feature));
+        products::template spread<IN_PLACE>(acc1, of_ds, back, products::advance(now, feature));
         if (EARLY == 1) begin_scores(tile + 1);
         if (EARLY == 2) begin_dy(tile + 1);
         if (EARLY) {

@@ -1,6 +1,7 @@
-/* What attention's kernels (attention.cu, behind this) are made of: operands of kd_mma_*, tiles of tokens in
- * shared memory, their products, dropout. A row of a tile is SIZE elements, zeros up to PAD, a multiple of
- * 16, and 16 bytes more, so that eight rows in a row begin in eight different banks. */
+/* The parts of attention's kernels (attention.cu, after this): operands of kd_mma_*, tiles of
+ * tokens in shared memory, their products, dropout. A row of a tile is SIZE elements, zeros up
+ * to PAD, a multiple of 16, and 16 bytes of padding, so that eight consecutive rows begin in
+ * eight different banks. */
 #ifdef __CUDACC_RTC__
 #define UNROLL    _Pragma("unroll")
 #define UNROLL_IN _Pragma("unroll 4")
@@ -9,7 +10,8 @@
 #define UNROLL_IN
 #endif
 #define FOR(i, n)      UNROLL for (int i = 0; i < (n); i++)
-#define FOR_MANY(i, n) UNROLL_IN for (int i = 0; i < (n); i++) /* where i counts no registers */
+/* where i does not index registers */
+#define FOR_MANY(i, n) UNROLL_IN for (int i = 0; i < (n); i++)
 
 /* ---- operands of kd_mma_*: 16 x STEP and STEP x 8, in parts ---- */
 template <int PARTS> struct left_operand { unsigned w[PARTS][4]; };
@@ -17,17 +19,19 @@ template <int PARTS> struct right_operand { unsigned w[PARTS][2]; };
 #define ROW_OF_LANE  (kd_thread() % 32 / 4)
 #define PAIR_OF_LANE (kd_thread() % 4 * 2)
 
-/* c += a b; the smallest products first, the product of the least parts not at all. */
+/* c += a b; the smallest products first, the product of the lowest parts is left out. */
 template <class T, int A, int B>
 INLINE void multiply(float c[4], const left_operand<A> &a, const right_operand<B> &b) {
     FOR(i, A)
-    FOR(j, B) if (A - 1 - i + (B - 1 - j) < (A > B ? A : B)) T::mma(c, a.w[A - 1 - i], b.w[B - 1 - j]);
+    FOR(j, B)
+    if (A - 1 - i + (B - 1 - j) < (A > B ? A : B)) T::mma(c, a.w[A - 1 - i], b.w[B - 1 - j]);
 }
 
-/* Of 16 bits. Tiles lie in shared memory, rows STRIDE elements apart. */
+/* For 16 bits. Tiles are in shared memory, with rows STRIDE elements apart. */
 struct in_halves {
     typedef unsigned short element;
-    enum { STEP = 16, MEMORY = 1, GROUPS = 0 }; /* features or tokens of an instruction; parts in memory; wgmma */
+    /* features or tokens per instruction; parts in memory; wgmma */
+    enum { STEP = 16, MEMORY = 1, GROUPS = 0 };
     typedef left_operand<1> left;
     typedef right_operand<1> right;
     /* 16 rows from `at` on. */
@@ -35,7 +39,9 @@ struct in_halves {
         int lane = threadIdx.x % 32;
         kd_ldmatrix4(a.w[0], kd_saddr_of(at + lane % 16 * STRIDE + lane / 16 * 8));
     }
-    static INLINE void pair(right b[2], const unsigned r[4]) { FOR(i, 4) b[i / 2].w[0][i % 2] = r[i]; }
+    static INLINE void pair(right b[2], const unsigned r[4]) {
+        FOR(i, 4) b[i / 2].w[0][i % 2] = r[i];
+    }
     /* 16 columns, each of which is a row of the tile. */
     template <int STRIDE> static INLINE void load_turned(right b[2], const element *at) {
         int lane = threadIdx.x % 32;
@@ -52,24 +58,24 @@ struct in_halves {
     }
 };
 
-/* RANGE: the exponent to which each row's largest number is brought where the type has too few of them. */
-#define OPERANDS_OF(name, range)                                                                             \
-    struct of_##name : in_halves {                                                                           \
-        enum { MADE = 1, RANGE = range };                                                                    \
-        typedef left_operand<1> made;                                                                        \
-        static INLINE void mma(float c[4], const unsigned a[4], const unsigned b[2]) {                       \
-            kd_mma_##name(c, a, b);                                                                          \
-        }                                                                                                    \
-        static INLINE float widen(element v) { return kd_widen_##name(v); }                                  \
-        static INLINE element narrow(float v) { return kd_narrow_##name(v); }                                \
-        static INLINE void store2(element *to, float a, float b) {                                           \
-            unsigned w = kd_narrow2_##name(a, b);                                                            \
-            *(ushort2 *)to = make_ushort2((unsigned short)w, (unsigned short)(w >> 16));                     \
-        }                                                                                                    \
-        /* From two accumulators beside each other. */                                                       \
-        static INLINE void make(made &a, const float c[][4]) {                                               \
-            FOR(i, 4) a.w[0][i] = kd_narrow2_##name(c[i / 2][i % 2 * 2], c[i / 2][i % 2 * 2 + 1]);           \
-        }                                                                                                    \
+/* RANGE: the exponent to which each row's maximum is scaled where the type has a small range. */
+#define OPERANDS_OF(name, range)                                                                   \
+    struct of_##name : in_halves {                                                                 \
+        enum { MADE = 1, RANGE = range };                                                          \
+        typedef left_operand<1> made;                                                              \
+        static INLINE void mma(float c[4], const unsigned a[4], const unsigned b[2]) {             \
+            kd_mma_##name(c, a, b);                                                                \
+        }                                                                                          \
+        static INLINE float widen(element v) { return kd_widen_##name(v); }                        \
+        static INLINE element narrow(float v) { return kd_narrow_##name(v); }                      \
+        static INLINE void store2(element *to, float a, float b) {                                 \
+            unsigned w = kd_narrow2_##name(a, b);                                                  \
+            *(ushort2 *)to = make_ushort2((unsigned short)w, (unsigned short)(w >> 16));           \
+        }                                                                                          \
+        /* From two neighbouring accumulators. */                                                  \
+        static INLINE void make(made &a, const float c[][4]) {                                     \
+            FOR(i, 4) a.w[0][i] = kd_narrow2_##name(c[i / 2][i % 2 * 2], c[i / 2][i % 2 * 2 + 1]); \
+        }                                                                                          \
     };
 OPERANDS_OF(bf16, 0)
 OPERANDS_OF(f16, 14)
@@ -79,7 +85,9 @@ template <int PARTS> struct of_f32 {
     enum { STEP = 8, MEMORY = PARTS, MADE = PARTS, RANGE = 0, GROUPS = 0 };
     typedef left_operand<PARTS> left, made;
     typedef right_operand<PARTS> right;
-    static INLINE void mma(float c[4], const unsigned a[4], const unsigned b[2]) { kd_mma_tf32(c, a, b); }
+    static INLINE void mma(float c[4], const unsigned a[4], const unsigned b[2]) {
+        kd_mma_tf32(c, a, b);
+    }
     static INLINE float widen(float v) { return v; }
     static INLINE float narrow(float v) { return v; }
     static INLINE void store2(float *to, float a, float b) { *(float2 *)to = make_float2(a, b); }
@@ -87,7 +95,7 @@ template <int PARTS> struct of_f32 {
         FOR(i, PARTS) {
             float part = kd_round_tf32(v);
             w[i][at] = __float_as_uint(part);
-            v = v - v == 0 ? v - part : 0; /* of what is not finite there is no rest */
+            v = v - v == 0 ? v - part : 0; /* a value that is not finite has no remainder */
         }
     }
     template <int STRIDE> static INLINE void load_left(left &a, const float *at) {
@@ -98,22 +106,26 @@ template <int PARTS> struct of_f32 {
         at += ROW_OF_LANE * STRIDE + PAIR_OF_LANE / 2;
         FOR(i, 4) split(b[i / 2].w, i % 2, at[i / 2 * 8 * STRIDE + i % 2 * 4]);
     }
-    /* The order of the terms is that of `make`: row 2 q where the instruction has row q, 2 q + 1 for q + 4.
-     */
+    /* The order of K is that of `make`: row 2 q where the instruction has row q, 2 q + 1 for q +
+     * 4. */
     template <int STRIDE> static INLINE void load_right(right b[2], const float *at) {
         at += PAIR_OF_LANE * STRIDE + ROW_OF_LANE;
         FOR(i, 4) split(b[i / 2].w, i % 2, at[i % 2 * STRIDE + i / 2 * 8]);
     }
-    static INLINE void make(made &a, const float c[][4]) { FOR(i, 4) split(a.w, i, c[0][i % 2 * 2 + i / 2]); }
+    static INLINE void make(made &a, const float c[][4]) {
+        FOR(i, 4) split(a.w, i, c[0][i % 2 * 2 + i / 2]);
+    }
 };
 
 /* ---- tiles ---- */
 struct attention_shape {
     int batch, queries, keys, heads;
-    long all_heads, all_queries, all_keys; /* of the attention that this may be a part of; */
-    long first;                            /* the number of a sample's first score among its own all, */
-    int ahead;                             /* and how many places the queries stand behind the keys */
-    float scale, scale2; /* 1 / sqrt(size); of powers of two: times log2 e */
+    /* of the whole attention, of which this may be a part; */
+    long all_heads, all_queries, all_keys;
+    /* the number of the sample's first score in the whole attention, */
+    long first;
+    int ahead;                             /* and the offset of the queries in the keys */
+    float scale, scale2; /* 1 / sqrt(size); for powers of two: times log2 e */
     float threshold, kept;
     int number;
     bool causal;
@@ -132,8 +144,8 @@ INLINE head_tokens<E> tokens_of(E *from, const attention_shape &s, int count, in
 
 template <class T, int PAD, bool GROUPS = T::GROUPS> struct tile_products;
 
-/* Brings COUNT tokens at a time. LANES threads have a token's lots, as heads begin where all of SIZE do; what a
- * thread has to know of them is found once. */
+/* Copies COUNT tokens at a time to shared memory. LANES threads copy a token's vectors, aligned
+ * as SIZE allows; each thread computes its addresses once. */
 template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed {
     typedef typename T::element element;
     enum {
@@ -143,10 +155,11 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
         LANES = EACH > 16 ? 32 : EACH > 8 ? 16 : EACH > 4 ? 8 : 4,
         ACROSS = (EACH + LANES - 1) / LANES,
         STEP = THREADS / LANES,
-        EVEN = ACROSS == 1 && STEP % 8 == 0 /* a thread's places are as far from each other as its tokens */
+        /* a thread's destinations are as far apart as its tokens */
+        EVEN = ACROSS == 1 && STEP % 8 == 0
     };
     typedef tile_products<T, PAD> products;
-    long from, row; /* of the thread's first lot; bytes from token to token */
+    long from, row; /* address of the thread's first vector; bytes between tokens */
     int count, token, lane, place;
 
     INLINE void begin(head_tokens<const element> of) {
@@ -156,14 +169,14 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
         place = products::place(token, lane * (LOT / BYTES));
         kd_hold(from), kd_hold(place), kd_hold(count);
     }
-    /* Of the same tokens in a tensor that stands so many elements behind. */
-    INLINE token_feed behind(long elements) const {
+    /* For the same tokens in a tensor that is `elements` further in memory. */
+    INLINE token_feed shifted(long elements) const {
         token_feed f = *this;
         f.from += elements * BYTES;
         kd_hold(f.from);
         return f;
     }
-    /* Those from `first` on. */
+    /* Copies those from `first` on. */
     INLINE void bring(element *to, int first) const {
         const long begins = from + (long)first * row;
         const int left = count - first;
@@ -176,7 +189,8 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
                 bool there = i * STEP < left && (SIZE == PAD || lot * LOT < SIZE * BYTES);
                 element *at = EVEN ? own + i * (STEP * products::STRIDE)
                                    : to + products::place(token + i * STEP, lot * (LOT / BYTES));
-                long source = begins + i * (STEP * row) + j * (LANES * LOT); /* of no bytes: any */
+                /* with no bytes: any address */
+                long source = begins + i * (STEP * row) + j * (LANES * LOT);
                 if (LOT == 16)
                     kd_copy16(kd_saddr_of(at), (const void *)source, there ? 16 : 0);
                 else if (LOT == 4)
@@ -187,8 +201,8 @@ template <class T, int SIZE, int PAD, int COUNT, int THREADS> struct token_feed 
         }
     }
 };
-/* Two numbers of a token each: COUNT of the ones, and behind those of the others, which stand `apart` in
- * memory. */
+/* Copies two numbers per token: COUNT of the first kind, then of the second, which are `apart`
+ * in memory. */
 template <int COUNT, int THREADS> struct float_feed {
     enum { EACH = (2 * COUNT + THREADS - 1) / THREADS };
     long from[EACH];
@@ -202,31 +216,34 @@ template <int COUNT, int THREADS> struct float_feed {
         }
     }
     INLINE void bring(float *to, int first) const {
-        static_assert(THREADS % COUNT == 0 || COUNT % THREADS == 0, "a thread's numbers are of one token");
+        static_assert(THREADS % COUNT == 0 || COUNT % THREADS == 0,
+                      "a thread's numbers are of one token");
         FOR(i, EACH) {
             int mine = kd_thread() + i * THREADS;
             if (2 * COUNT % THREADS && mine >= 2 * COUNT) break;
             int left = count - (COUNT > THREADS ? i * THREADS % COUNT : 0);
-            kd_copy4(kd_saddr_of(to + mine), (const void *)(from[i] + (long)first * 4), first < left ? 4 : 0);
+            kd_copy4(kd_saddr_of(to + mine), (const void *)(from[i] + (long)first * 4),
+                     first < left ? 4 : 0);
         }
     }
 };
 
-/* Products of tiles by warps (mma.sync): each of its own 16 M rows of a block's. By groups of four warps:
- * attention_groups.cu. What is begun is there behind its `wait`, in the order of beginning. */
+/* Products of tiles by warps (mma.sync): each warp has 16 M rows of the CTA's.
+ * attention_groups.cu has those of warpgroups. Products are complete after their `wait`, in the
+ * order in which they were issued. */
 template <class T, int PAD, bool GROUPS> struct tile_products {
     typedef typename T::element element;
     enum { STRIDE = PAD + 16 / (int)sizeof(element) }; /* elements of a token */
     typedef const element *tile;
     static INLINE tile of(const element *at) { return at; }
-    /* Of a block's rows those that a warp multiplies. */
+    /* The rows of a CTA's that a warp multiplies. */
     template <int M, int WARPS, bool HELD> static INLINE tile own(const element *rows) {
         static_assert(!HELD, "registers for a tile's right operands");
         return rows + kd_thread() / 32 * 16 * M * STRIDE;
     }
-    static INLINE tile behind(tile t, int elements) { return t + elements; }
+    static INLINE tile advance(tile t, int elements) { return t + elements; }
     static INLINE int place(int token, int at) { return token * STRIDE + at; }
-    /* What the thread has brought is there for the products of those that meet it at a barrier. */
+    /* Makes the thread's shared memory writes visible to products after the next barrier. */
     static INLINE void arrive() {}
     template <int LEFT, int M, int N> static INLINE void wait(float (&)[M][N][4]) {}
 
@@ -244,8 +261,9 @@ template <class T, int PAD, bool GROUPS> struct tile_products {
         }
     }
 
-    /* acc = acc + (a columns) back, by row; over K * STEP tokens and N * 8 features from `columns` on.
-     * IN_PLACE: back is 1, and the products are added to acc one by one; else to each other first. */
+    /* acc = acc + (a columns) back, by row; over K * STEP tokens and N * 8 features from
+     * `columns` on. IN_PLACE: back is 1, and the products accumulate in acc; otherwise they are
+     * summed first. */
     template <bool IN_PLACE, int M, int K, int N>
     static INLINE void spread(float (&acc)[M][N][4], const typename T::made (&a)[M][K],
                               const float (&back)[M][2], tile columns) {
@@ -255,7 +273,8 @@ template <class T, int PAD, bool GROUPS> struct tile_products {
             FOR(k, K) {
                 typename T::right b[2];
                 T::template load_right<STRIDE>(b, columns + k * T::STEP * STRIDE + n * 16);
-                FOR(m, M) FOR(j, 2) multiply<T>(IN_PLACE ? acc[m][2 * n + j] : sum[m][j], a[m][k], b[j]);
+                FOR(m, M)
+                FOR(j, 2) multiply<T>(IN_PLACE ? acc[m][2 * n + j] : sum[m][j], a[m][k], b[j]);
             }
             if constexpr (!IN_PLACE)
                 FOR(m, M) FOR(j, 2) FOR(i, 4) acc[m][2 * n + j][i] += sum[m][j][i] * back[m][i / 2];
@@ -263,9 +282,10 @@ template <class T, int PAD, bool GROUPS> struct tile_products {
     }
 };
 
-/* Waits for a tile, which all of the block may read then, and asks for the one STAGES - 1 behind it, in whose
- * place lay what is read no more. */
-template <class T, int PAD, int STAGES, class BRING> INLINE void next_tile(int tile, const BRING &bring) {
+/* Waits for a tile, which all threads may then read, and starts the copy of the tile STAGES - 1
+ * later into the stage that is free. */
+template <class T, int PAD, int STAGES, class BRING>
+INLINE void next_tile(int tile, const BRING &bring) {
     if (STAGES == 1) {
         __syncthreads();
         bring(tile);
@@ -276,13 +296,13 @@ template <class T, int PAD, int STAGES, class BRING> INLINE void next_tile(int t
     if (STAGES > 1) bring(tile + STAGES - 1);
 }
 
-/* Waits for what was asked for in front of the last LEFT tiles: a block's own rows. */
+/* Waits for copies that were started before the last LEFT tiles: a CTA's own rows. */
 template <int LEFT> INLINE void rows_come() {
     kd_copy_wait<LEFT>();
     __syncthreads();
 }
 
-/* The four lanes that share a row. */
+/* Over the four lanes that share a row. */
 INLINE float row_max(float v) {
     v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 1));
     return fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 2));
@@ -292,8 +312,8 @@ INLINE float row_sum(float v) {
     return v + __shfl_xor_sync(0xffffffffu, v, 2);
 }
 
-/* Left operands from accumulators. BRINGS: rows are first multiplied by powers of two, which `back` takes
- * back (T::RANGE). */
+/* Left operands from accumulators. BRINGS: rows are first scaled by powers of two, and `back`
+ * has the inverse (T::RANGE). */
 template <class T, bool BRINGS, int M, int C, int K>
 INLINE void make_left(typename T::made (&a)[M][K], float (&c)[M][C][4], float (&back)[M][2]) {
     FOR(m, M) FOR(half, 2) {
@@ -311,17 +331,18 @@ INLINE void make_left(typename T::made (&a)[M][K], float (&c)[M][C][4], float (&
     FOR(m, M) FOR(k, K) T::make(a[m][k], c[m] + k * (T::STEP / 8));
 }
 
-/* Rows of results. `first`: of the thread's rows, its number among the head's tokens. */
+/* Rows of results. `first`: the head's token of the thread's first row. */
 template <class T, int SIZE, int M, int N>
-INLINE void put_rows(head_tokens<typename T::element> to, int first, int feature, float acc[M][N][4],
-                     const float factor[M][2]) {
+INLINE void put_rows(head_tokens<typename T::element> to, int first, int feature,
+                     float acc[M][N][4], const float factor[M][2]) {
     FOR(m, M) FOR(half, 2) {
         int token = first + m * 16 + half * 8;
         if (token >= to.count) continue;
         typename T::element *row = to.at + token * to.row;
         FOR(n, N) {
             int f = feature + n * 8 + PAIR_OF_LANE;
-            float a = acc[m][n][2 * half] * factor[m][half], b = acc[m][n][2 * half + 1] * factor[m][half];
+            float a = acc[m][n][2 * half] * factor[m][half],
+                  b = acc[m][n][2 * half + 1] * factor[m][half];
             if (SIZE % 2 == 0 && f < SIZE) T::store2(row + f, a, b);
             if (SIZE % 2 && f < SIZE) row[f] = T::narrow(a);
             if (SIZE % 2 && f + 1 < SIZE) row[f + 1] = T::narrow(b);
@@ -330,7 +351,7 @@ INLINE void put_rows(head_tokens<typename T::element> to, int first, int feature
 }
 
 /* ---- dropout: ir/base/philox.h ---- */
-/* Numbers 4 block to 4 block + 3 of those that s_random counts, as words. */
+/* The random numbers 4 block to 4 block + 3 in s_random's numbering, as words. */
 INLINE void random_block(unsigned c[4], unsigned long block, long seed, long step, int number) {
     unsigned k0 = (unsigned)seed, k1 = (unsigned)((unsigned long)seed >> 32);
     c[0] = (unsigned)block, c[1] = (unsigned)(block >> 32), c[2] = (unsigned)step,
@@ -346,28 +367,31 @@ struct attention_draws {
     long seed, step;
     unsigned long first; /* number of the head's first score */
 };
-/* `part`: where it stands which part of all samples these are, or NULL. */
+/* `part`: address of the index of this part of all samples, or NULL. */
 template <bool DROPS>
 INLINE attention_draws draws_of(const attention_shape &s, const long *seed, const long *step,
                                 const long *part, int head) {
     long row = (head / s.heads * s.all_heads + head % s.heads) * s.all_queries;
     attention_draws d = {0, 0, (unsigned long)(s.first + row * s.all_keys)};
     if (DROPS) d.seed = *seed, d.step = *step;
-    if (DROPS && part) d.first += (unsigned long)*part * s.batch * s.all_heads * s.all_queries * s.all_keys;
+    if (DROPS && part)
+        d.first += (unsigned long)*part * s.batch * s.all_heads * s.all_queries * s.all_keys;
     return d;
 }
-/* Which of four scores whose numbers are 4 `block` and behind are dropped: a bit each. */
+/* Dropout of the four scores from number 4 `block` on: a bit each. */
 INLINE unsigned draw_four(const attention_shape &s, const attention_draws &d, unsigned long block) {
     unsigned c[4], bits = 0;
     random_block(c, block, d.seed, d.step, s.number);
     FOR(i, 4) bits |= ((float)(c[i] >> 8) * 0x1p-24f < s.threshold) << i;
     return bits;
 }
-/* The same of a warp's accumulators, a bit each by half, pair of n and place: numbers of queries `query` (of
- * the thread's first row, if not BY_KEY, else column) and keys `key`. Where each row of scores begins a
- * block, a lane draws four scores of 16 keys by 1 query and asks the others for its own. */
+/* The same for a warp's accumulators, a bit for each half, pair of n and place: queries from
+ * `query` on (the thread's first row, or its column if BY_KEY), and keys from `key` on. Where
+ * each row of scores begins a Philox block, a lane draws four scores of 16 keys by 1 query, and
+ * shuffles distribute them. */
 template <bool BY_KEY, int C>
-INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_draws &d, int row, int column) {
+INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_draws &d, int row,
+                 int column) {
     FOR(n, C) drop[n] = 0;
     if (s.all_keys % 4 || s.first % 4) {
         FOR(n, C) FOR(i, 4) {
@@ -383,15 +407,18 @@ INLINE void draw(unsigned drop[C], const attention_shape &s, const attention_dra
             unsigned long query = column + n * 8 + g / 4, key = row - g + g % 4 * 4;
             unsigned four = draw_four(s, d, (d.first + query * s.all_keys + key) / 4);
             FOR(i, 4)
-            drop[n] |= (__shfl_sync(0xffffffffu, four, (i % 2 * 4 + i / 2 * 2 + g / 4) * 4 + q) >> g % 4 & 1)
-                       << i;
+            drop[n] |=
+                (__shfl_sync(0xffffffffu, four, (i % 2 * 4 + i / 2 * 2 + g / 4) * 4 + q) >> g % 4 &
+                 1)
+                << i;
         }
     else
         FOR(n, C / 2) FOR(half, 2) {
             unsigned long query = row + half * 8, key = column - 2 * q + n * 16 + q * 4;
             unsigned four = draw_four(s, d, (d.first + query * s.all_keys + key) / 4);
             FOR(j, 2)
-            drop[2 * n + j] |= (__shfl_sync(0xffffffffu, four, g * 4 + j * 2 + q / 2) >> q % 2 * 2 & 3)
-                               << 2 * half;
+            drop[2 * n + j] |=
+                (__shfl_sync(0xffffffffu, four, g * 4 + j * 2 + q / 2) >> q % 2 * 2 & 3)
+                << 2 * half;
         }
 }

@@ -1,29 +1,33 @@
-/* Contractions as products of tiles: sum over k of left(row, k) right(column, k), for whatever the operands
- * are read from. An operand is a struct that the emitter writes for each kernel (emit_product.c):
+/* Tiled GEMM: sum over k of left(row, k) right(column, k), for any source of the operands. An
+ * operand is a struct that the emitter writes for each kernel (emit_product.c):
  *     word                 its element in shared memory: bf16, f16 or float
  *     index, place         int or long; ct_place<index, parts>
- *     ALONG_K              do its neighbours in memory lie along k? Else along its rows.
- *     BYTES                so many of them at a time are copied as they are; 0: one by one, through load;
- *                          CT_BOXES: tensor maps bring them, and all below is replaced by
+ *     ALONG_K              is it contiguous in memory along k? Otherwise along its rows.
+ *     BYTES                so many bytes are copied at once; 0: element by element, through load;
+ *                          CT_BOXES: TMA tiles, and everything below is replaced by corner() and
+ *                          map_of()
  *     AGAIN                is it an image that several taps read?
- *     corner(row, k)       the box that begins there, a ct_corner (contract_groups.cu)
- *                          CT_IMAGES: the same of images that WINDOWS slide over, and in place of corner()
- *     map_of(part)         the map of a part
+ *     corner(row, k)       the coordinates of the box that begins there, a ct_corner
+ *                          (contract_groups.cu)
+ *                          CT_IMAGES: TMA im2col of images with WINDOWS axes, and in place of
+ *                          corner()
+ *     map_of(part)         the tensor map of a part
  *     count(), position(i) of its rows; where the window of position i begins
- *     tap(i)               which channel of which tap and part number i is; both are a ct_window
- *     row(i), col(k, end)  what row i and term k add to an element's place; beyond the last: not in
- *     inside(row, col)     is there such an element? Else it is a zero.
- *     at(row, col)         where it is, or load(row, col): what it is
- *                          CT_PATCH: an image of few channels, of which all is known by lines (contract_patches.cu)
+ *     tap(i)               channel, tap and part of number i; both are a ct_window
+ *     row(i), col(k, end)  address contributions of row i and of K element k; beyond the last: out
+ *                          of bounds
+ *     inside(row, col)     is it in bounds? Otherwise the element is zero.
+ *     at(row, col)         its address, or load(row, col): its value
+ *                          CT_PATCH: strips of an image of few channels (contract_patches.cu)
  *
- * A block multiplies BM rows by BN columns in WM x WN warps. A tile of an operand in shared memory is as deep
- * as 64 bytes of words: its lines are rows of 64 bytes, or (not ALONG_K) a term's rows side by side, 128
- * bytes of each line by themselves. Pieces of 16 bytes of a line change places by the line's number, so that
- * eight lines' same piece lies in different banks: as wgmma wants them, too (swizzling by 64 and by 128
- * bytes). There is room for STAGES tiles. */
+ * A CTA multiplies BM rows by BN columns in WM x WN warps. A tile of an operand in shared memory
+ * has 64 bytes of depth: its lines are rows of 64 bytes, or (not ALONG_K) the rows of one K
+ * element, in blocks of 128 bytes. The 16-byte pieces of a line are swizzled by the line's
+ * number, so that the same piece of eight lines is in different banks. It is also wgmma's layout
+ * (swizzling by 64 and by 128 bytes). The pipeline has STAGES tiles. */
 enum { CT_BF16, CT_F16, CT_TF32, CT_F32, CT_BF16_GROUPS, CT_F16_GROUPS, CT_TF32_GROUPS };
 /* Those of GROUPS are by wgmma: contract_groups.cu. */
-enum { CT_LINE = 64, CT_BLOCK = 128, CT_HELD = 4 /* places that a thread keeps, at most */ };
+enum { CT_LINE = 64, CT_BLOCK = 128, CT_HELD = 4 /* addresses that a thread keeps, at most */ };
 enum { CT_BOXES = 128, CT_IMAGES = 256, CT_PATCH = 512 };
 #ifdef __CUDACC_RTC__
 #define CT_UNROLL _Pragma("unroll")
@@ -35,43 +39,47 @@ enum { CT_BOXES = 128, CT_IMAGES = 256, CT_PATCH = 512 };
 
 template <class I, int PARTS> struct ct_place {
     I at[PARTS];    /* elements, in each part */
-    unsigned taps;  /* where `inside` goes by them: a bit for each tap along each axis, of a row those inside the
-                       image, of a term its own */
-    int x[3], part; /* along the image's axes; which part */
+    /* taps in bounds as bits, where `inside` uses them: a row has the taps in bounds along each
+     * axis, a K element its own tap */
+    unsigned taps;
+    int x[3], part; /* along the image's axes; index of the part */
     bool in;
 };
-/* The bits of the taps, of that many `spread` apart, at which an axis of `limit` is read inside from x on: those of
- * a term are tested at once (CUTLASS has such masks). */
+/* The bits of the taps, `taps` of them `spread` apart, that are in bounds of an axis of `limit`
+ * from x on: one K element's are tested at once (as CUTLASS does). */
 INLINE unsigned ct_taps(int x, int spread, int taps, int limit) {
     unsigned bits = 0;
-    if (spread == 1 || spread == -1) { /* from the first that is inside to the first that is not any more */
+    /* from the first tap in bounds to the first one out of bounds */
+    if (spread == 1 || spread == -1) {
         int from = spread > 0 ? -x : x - limit + 1, to = from + limit;
         from = from < 0 ? 0 : from < taps ? from : taps, to = to < 0 ? 0 : to < taps ? to : taps;
         return (1u << to) - (1u << from);
     }
-    CT_LOOP for (int t = 0; t < taps; t++, x += spread) bits |= (unsigned)((unsigned)x < (unsigned)limit) << t;
+    CT_LOOP for (int t = 0; t < taps; t++, x += spread) bits |=
+        (unsigned)((unsigned)x < (unsigned)limit) << t;
     return bits;
 }
 
-/* Where a window begins, along W, H and D, in image `at`; or how far from there a tap is, at channel `at` of that
- * part. */
+/* Where a window begins, along W, H and D, in image `at`; or the offset of a tap from there, at
+ * channel `at` of that part. */
 struct ct_window {
     int x[3], at, part;
 };
 
 /* ---- an operand's tiles ---- */
-/* How a tile of ROWS rows lies, ALONG k or along its rows, of words of so many BYTES. */
+/* The layout of a tile of ROWS rows, ALONG k or along its rows, of elements of BYTES bytes. */
 template <bool ALONG, int BYTES, int ROWS> struct ct_lines {
     enum {
         ALONG_K = ALONG,
         PATCHED = 0,
         WORD = BYTES,
         SPAN = ALONG ? (int)CT_LINE : ROWS * BYTES,
-        PITCH = SPAN < (int)CT_BLOCK ? (int)SPAN : (int)CT_BLOCK, /* from line to line of a block */
+        /* bytes between lines of a block */
+        PITCH = SPAN < (int)CT_BLOCK ? (int)SPAN : (int)CT_BLOCK,
         LINES = ALONG ? ROWS : CT_LINE / BYTES,
         BYTES_OF_TILE = ROWS * CT_LINE
     };
-    /* Which piece of a line holds its piece number `piece`. */
+    /* Swizzle: the position in a line of its piece number `piece`. */
     static INLINE int turned(int line, int piece) {
         enum { PIECES = PITCH / 16 };
         if (!ALONG && BYTES == 4) return piece ^ ((line % 4 * 2) & (PIECES - 1));
@@ -81,16 +89,16 @@ template <bool ALONG, int BYTES, int ROWS> struct ct_lines {
                              : piece;
     }
     static INLINE int byte_of(int line, int byte) {
-        return byte / PITCH * (LINES * PITCH) + line * PITCH + turned(line, byte % PITCH / 16) * 16 +
-               byte % 16;
+        return byte / PITCH * (LINES * PITCH) + line * PITCH +
+               turned(line, byte % PITCH / 16) * 16 + byte % 16;
     }
     static INLINE unsigned word_of(const unsigned char *tile, int row, int k) {
         return *(const unsigned *)(tile + (ALONG ? byte_of(row, k * 4) : byte_of(k, row * 4)));
     }
 };
 
-/* How a block's threads fill tiles of an operand. TURNED: they lie along k, and memory along the rows; BOXES: by
- * tensor maps (contract_groups.cu, both), of matrices or images; or patches. */
+/* Fills tiles of an operand by a CTA's threads. TURNED: tiles are along k, but memory is along
+ * the rows. BOXES: TMA tiles or im2col (contract_groups.cu has both). Or strips. */
 template <class S, int ROWS, int THREADS, bool TURNED = false,
           int BOXES = S::BYTES >= (int)CT_BOXES ? (int)S::BYTES : 0>
 struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
@@ -109,7 +117,7 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     };
     place held[HELD ? HELD : 1];
     word words[S::BYTES ? 1 : COUNT];
-    int down, across; /* the thread's first line, and where in it, in bytes */
+    int down, across; /* the thread's first line, and the offset in it, in bytes */
     int first;        /* byte of its first piece */
 
     static INLINE place *table() {
@@ -117,10 +125,12 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
         return t;
     }
     static INLINE bool has(int line) { return LINES % DOWN == 0 || line < LINES; }
-    /* Has the thread a piece number i, and where does it go? Lines that lie 8 apart are turned alike. */
+    /* Does the thread have a piece number i, and where is it stored? Lines that are 8 apart have
+     * the same swizzle. */
     INLINE bool has_piece(int i) const { return has(down + i * DOWN); }
     INLINE int place_of(int i) const {
-        return DOWN % 8 == 0 ? first + i * DOWN * lines::PITCH : lines::byte_of(down + i * DOWN, across);
+        return DOWN % 8 == 0 ? first + i * DOWN * lines::PITCH
+                             : lines::byte_of(down + i * DOWN, across);
     }
 
     /* The rows from `from` on; a barrier must follow. */
@@ -136,7 +146,8 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
             CT_LOOP for (int i = kd_thread(); i < ROWS; i += THREADS) table()[i] = s.row(from + i);
         }
     }
-    /* Terms [k, k + depth), those from `end` on zeros, begin their way into the tile; boxes count on a barrier. */
+    /* Starts copies of K elements [k, k + depth) into the tile, with zeros from `end` on; TMA
+     * signals a barrier. */
     INLINE void fetch(const S &s, kd_saddr tile, index k, index end, kd_saddr) {
         place c;
         if constexpr (S::ALONG_K) c = s.col(k + across / lines::WORD, end);
@@ -158,7 +169,7 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
             }
         }
     }
-    /* What came through registers goes into the tile. */
+    /* Stores elements that came through registers into the tile. */
     INLINE void put(unsigned char *tile) const {
         if constexpr (S::BYTES == 0) {
             CT_UNROLL for (int i = 0; i < COUNT; i++)
@@ -168,23 +179,30 @@ struct ct_feed : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
 };
 
 /* ---- the products of two tiles ---- */
-/* How a warp reads its rows of an operand, from `row` on, as blocks of 8 rows by 16 bytes of depth: in the
- * order in which kd_mma's left operand has them, rows first; or its right one, depth first. */
+/* A warp's reads of its rows of an operand, from `row` on, as blocks of 8 rows by 16 bytes of
+ * depth: in the order of kd_mma's left operand, rows first; or of its right one, depth first. */
 template <class F, bool LEFT, int ROWS, bool PATCHED = F::PATCHED> struct ct_reader {
     enum {
         ALONG_K = F::ALONG_K,
-        PLAIN = !F::ALONG_K && F::WORD == 4, /* word by word: no instruction turns such blocks */
+        /* element by element: no instruction transposes such blocks */
+        PLAIN = !F::ALONG_K && F::WORD == 4,
         PAIRS = (ROWS + 15) / 16,
-        STEP = ALONG_K ? 0 : F::PITCH * (32 / F::WORD), /* from 32 bytes of depth to the next */
+        STEP = ALONG_K ? 0 : F::PITCH * (32 / F::WORD), /* distance of 32 bytes of depth */
         OFFSETS = ALONG_K ? CT_LINE / 32 : PLAIN ? 1 : PAIRS
     };
     int at[OFFSETS]; /* by step of depth, or by pair of blocks of rows */
 
     INLINE void begin(int row) {
         int lane = kd_thread() % 32, i = lane / 8 % (ROWS == 8 ? 2 : 4), j = lane % 8;
-        int half = ROWS == 8 ? 0 : LEFT ? i & 1 : i >> 1, deep = ROWS == 8 ? i : LEFT ? i >> 1 : i & 1;
+        int half = ROWS == 8 ? 0
+                   : LEFT    ? i & 1
+                             : i >> 1,
+            deep = ROWS == 8 ? i
+                   : LEFT    ? i >> 1
+                             : i & 1;
         if constexpr (ALONG_K) {
-            CT_UNROLL for (int s = 0; s < OFFSETS; s++) at[s] = F::byte_of(row + half * 8 + j, s * 32 + deep * 16);
+            CT_UNROLL for (int s = 0; s < OFFSETS; s++) at[s] =
+                F::byte_of(row + half * 8 + j, s * 32 + deep * 16);
         } else if constexpr (!PLAIN) {
             CT_UNROLL for (int p = 0; p < PAIRS; p++)
                 at[p] = F::byte_of(deep * 8 + j, (row + p * 16 + half * 8) * 2);
@@ -193,16 +211,24 @@ template <class F, bool LEFT, int ROWS, bool PATCHED = F::PATCHED> struct ct_rea
         }
         CT_UNROLL for (int i = 0; i < OFFSETS; i++) kd_hold(at[i]);
     }
-    /* Pair number p of blocks of rows, step number s of depth; r[2] and r[3] are not there for 8 rows. */
+    /* Pair number p of blocks of rows, step number s of depth; r[2] and r[3] are unused for 8
+     * rows. */
     INLINE void read(unsigned (&r)[4], const unsigned char *tile, int p, int s) const {
         if constexpr (PLAIN) {
             int lane = kd_thread() % 32;
             CT_UNROLL for (int b = 0; b < (ROWS == 8 ? 2 : 4); b++) {
-                int half = ROWS == 8 ? 0 : LEFT ? b & 1 : b >> 1, deep = ROWS == 8 ? b : LEFT ? b >> 1 : b & 1;
-                r[b] = F::word_of(tile, at[0] + p * 16 + half * 8 + lane / 4, s * 8 + deep * 4 + lane % 4);
+                int half = ROWS == 8 ? 0
+                           : LEFT    ? b & 1
+                                     : b >> 1,
+                    deep = ROWS == 8 ? b
+                           : LEFT    ? b >> 1
+                                     : b & 1;
+                r[b] = F::word_of(tile, at[0] + p * 16 + half * 8 + lane / 4,
+                                  s * 8 + deep * 4 + lane % 4);
             }
         } else {
-            kd_saddr from = kd_saddr_of(tile) + (ALONG_K ? at[s % OFFSETS] + p * 16 * CT_LINE : at[p % OFFSETS] + s * STEP);
+            kd_saddr from = kd_saddr_of(tile) + (ALONG_K ? at[s % OFFSETS] + p * 16 * CT_LINE
+                                                         : at[p % OFFSETS] + s * STEP);
             if constexpr (ROWS == 8) {
                 unsigned two[2];
                 if constexpr (ALONG_K)
@@ -221,7 +247,8 @@ template <class F, bool LEFT, int ROWS, bool PATCHED = F::PATCHED> struct ct_rea
 
 template <int ARITHMETIC> INLINE void ct_round(unsigned (&w)[4]) {
     if constexpr (ARITHMETIC == CT_TF32) {
-        CT_UNROLL for (int i = 0; i < 4; i++) w[i] = __float_as_uint(kd_round_tf32(__uint_as_float(w[i])));
+        CT_UNROLL for (int i = 0; i < 4; i++) w[i] =
+            __float_as_uint(kd_round_tf32(__uint_as_float(w[i])));
     }
 }
 
@@ -248,11 +275,11 @@ INLINE void ct_multiply(float (&sum)[MT][NT][4], const A &a, const B &b, const u
     }
 }
 
-/* The same in f32, each thread the sums that kd_mma would leave it; a tile's products by themselves first:
- * one long chain of floats loses digits. */
+/* The same in f32 without tensor cores, with the sums in the layout of kd_mma. A tile's products
+ * are summed first, since a long chain of floats loses digits. */
 template <class A, class B, int MT, int NT>
-INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left, const unsigned char *right,
-                              int row, int column) {
+INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left,
+                              const unsigned char *right, int row, int column) {
     int lane = kd_thread() % 32;
     float own[MT][NT][4] = {};
     CT_LOOP for (int k = 0; k < CT_LINE / 4; k++) {
@@ -272,14 +299,15 @@ INLINE void ct_multiply_plain(float (&sum)[MT][NT][4], const unsigned char *left
             CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] += own[i][j][h];
 }
 
-/* Sums of products of tiles, as a block makes them; here by mma.sync, or in f32. Those of a thread lie in MT blocks
- * of 16 rows, APART rows from each to the next. BEHIND: for so many tiles that were multiplied it may still read their
- * memory. */
+/* A CTA's sums of products of tiles; here by mma.sync, or in f32. A thread's sums are MT blocks
+ * of 16 rows, which are APART rows from each other. READ_LAG: number of tiles after which a
+ * multiplied tile's memory may be overwritten. */
 template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> struct ct_product {
-    enum { MT = BM / WM / 16, NT = BN / WN / 8, APART = 16, BEHIND = 1 };
+    enum { MT = BM / WM / 16, NT = BN / WN / 8, APART = 16, READ_LAG = 1 };
     float sum[MT][NT][4];
     int row, column; /* the warp's first */
-    ct_reader<typename A::lines, true, BM / WM> rows; /* the same for all operands whose tiles lie so */
+    /* equal for all operands with this tile layout */
+    ct_reader<typename A::lines, true, BM / WM> rows;
     ct_reader<typename B::lines, false, BN / WN> columns;
 
     INLINE void begin() {
@@ -290,7 +318,7 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
                 CT_UNROLL for (int h = 0; h < 4; h++) sum[i][j][h] = 0;
         rows.begin(row), columns.begin(column);
     }
-    /* What the thread has brought of a tile is there; a barrier follows. */
+    /* Makes the thread's copies of a tile visible; a barrier follows. */
     INLINE void arrive(const A &, const B &, unsigned char *) const {}
     INLINE void multiply(const unsigned char *left, const unsigned char *right) {
         if constexpr (ARITHMETIC == CT_F32)
@@ -301,17 +329,17 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM, int WN> stru
     INLINE void end() const {}
 };
 
-/* Barriers of tiles that come as boxes, so many bytes of each tile: a barrier for each that there is room for,
- * where nothing else ever lies. Here for none; contract_groups.cu has the others. */
+/* Barriers (mbarrier) of TMA tiles, each for so many bytes: one for each stage, in memory with
+ * no other use. This one has none; contract_groups.cu has the others. */
 template <int STAGES, int BYTES, bool ANY = BYTES != 0> struct ct_arrivals {
     INLINE void begin(unsigned char *) {}
     INLINE kd_saddr expect(int) { return 0; }
     INLINE void wait(int) {}
 };
 
-/* The sums over terms [k, end) of rows from m on and columns from n on: an array of lines in shared memory,
- * BN + 8 floats each, there for all threads. `shared`: room for them in place of the tiles, and behind both 8
- * bytes a stage where tiles come as boxes (dl_tiling_shared). */
+/* The sums over K elements [k, end) of rows from m on and columns from n on: lines of BN + 8
+ * floats in shared memory, visible to all threads. `shared`: they replace the tiles; after both
+ * come 8 bytes a stage for TMA's barriers (dl_tiling_shared). */
 template <int ARITHMETIC, int BM, int BN, int WM, int WN, int STAGES, class SA, class SB>
 INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, typename SA::index n,
                             typename SA::index k, typename SA::index end, unsigned char *shared) {
@@ -324,7 +352,7 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
         STAGE = (int)A::BYTES_OF_TILE + (int)B::BYTES_OF_TILE,
         TILES = STAGES * STAGE,
         SUMS = BM * (BN + 8) * 4,
-        AHEAD = STAGES - (int)P::BEHIND,
+        AHEAD = STAGES - (int)P::READ_LAG,
         BOXES = (A::BOXED ? (int)A::BYTES_OF_TILE : 0) + (B::BOXED ? (int)B::BYTES_OF_TILE : 0),
         COPIES = !A::BOXED || !B::BOXED
     };
@@ -337,10 +365,10 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     __syncthreads();
     product.begin();
     int count = end > k ? (int)((end - k + DEPTH - 1) / DEPTH) : 0, read = 0, write = 0;
-    int t = -AHEAD; /* known to be less than count: else ptxas takes wgmma one behind the other */
+    int t = -AHEAD; /* known to be less than count: otherwise ptxas serialises wgmma */
     CT_LOOP do {
         unsigned char *from = shared + read * STAGE;
-        if (t >= 0) { /* tile t is there, and nobody reads tile t - BEHIND any more */
+        if (t >= 0) { /* tile t is there, and tile t - READ_LAG is no longer read */
             if constexpr (COPIES) kd_copy_wait<AHEAD - 1>();
             arrivals.wait(read);
             product.arrive(left, right, from);
@@ -372,22 +400,22 @@ INLINE const float *ct_tile(const SA &a, const SB &b, typename SA::index m, type
     float *to = sums + (product.row + lane / 4) * (BN + 8) + product.column + lane % 4 * 2;
     CT_UNROLL for (int i = 0; i < 2 * P::MT; i++) {
         float2 line[P::NT];
-        CT_UNROLL for (int j = 0; j < P::NT; j++)
-            line[j] = make_float2(product.sum[i / 2][j][i % 2 * 2], product.sum[i / 2][j][i % 2 * 2 + 1]);
+        CT_UNROLL for (int j = 0; j < P::NT; j++) line[j] =
+            make_float2(product.sum[i / 2][j][i % 2 * 2], product.sum[i / 2][j][i % 2 * 2 + 1]);
         kd_put_pairs(kd_saddr_of(to + (i / 2 * P::APART + i % 2 * 8) * (BN + 8)), line);
     }
     __syncthreads();
     return sums;
 }
 
-/* Puts the lines away as BM x BN floats, for a phase that adds up several such. */
+/* Split-K: stores the sums as BM x BN floats, for a phase that adds the splits. */
 template <int BM, int BN, int THREADS> INLINE void ct_leave(const float *sums, float *to) {
     CT_LOOP for (int i = kd_thread() * 4; i < BM * BN; i += THREADS * 4)
         kd_store16(to + i, kd_load16(sums + i / BN * (BN + 8) + i % BN));
 }
 
-/* N sums that lie side by side, from a multiple of N on; and the totals of what `splits` blocks have left, in
- * their order, `step` apart. */
+/* N contiguous sums, aligned to N; and the totals over `splits` CTAs, `step` apart, in their
+ * order. */
 template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
     if constexpr (N % 4 == 0) {
         CT_UNROLL for (int i = 0; i < N; i += 4) {
@@ -398,13 +426,15 @@ template <int N> INLINE void ct_take(float (&own)[N], const float *from) {
         CT_UNROLL for (int i = 0; i < N; i++) own[i] = from[i];
     }
 }
-/* The same of a thread's own line in shared memory: of 8, neighbours' lie 32 bytes apart, so every other four of
- * them take the second half first, and no two want a bank at once. Written out: each end has it, and a loop takes
- * NVVM as long as a third of a plain end. */
+/* The same for a thread's own line in shared memory. With 8 sums, neighbours' lines are 32 bytes
+ * apart, so every other four threads take the second half first, which avoids bank conflicts. It
+ * is unrolled: every epilogue has it, and a loop would add a third to the compile time of a
+ * simple epilogue. */
 template <int N> INLINE void ct_take_near(float (&own)[N], const float *from) {
     if constexpr (N == 8) {
         bool turned = kd_thread() & 4;
-        const float4 f = kd_load_floats(from + (turned ? 4 : 0)), g = kd_load_floats(from + (turned ? 0 : 4));
+        const float4 f = kd_load_floats(from + (turned ? 4 : 0)),
+                     g = kd_load_floats(from + (turned ? 0 : 4));
         own[0] = turned ? g.x : f.x, own[1] = turned ? g.y : f.y, own[2] = turned ? g.z : f.z;
         own[3] = turned ? g.w : f.w, own[4] = turned ? f.x : g.x, own[5] = turned ? f.y : g.y;
         own[6] = turned ? f.z : g.z, own[7] = turned ? f.w : g.w;
@@ -412,23 +442,26 @@ template <int N> INLINE void ct_take_near(float (&own)[N], const float *from) {
         ct_take(own, from);
     }
 }
-/* What GROUPS groups of threads have of a column, STEP apart, in one order: trees of a few in what they are, all of
- * a tree on their way at once, one behind the other in R. */
+/* Reduces a column's values over GROUPS groups of threads, STEP apart, in fixed order: small
+ * trees, each with all of its loads in flight, one after the other. */
 template <class BY, int N, int STEP, class T> INLINE T ct_tree(const T *from) {
     if constexpr (N == 1)
         return *from;
     else
-        return BY::of(ct_tree<BY, N / 2, STEP>(from), ct_tree<BY, N - N / 2, STEP>(from + N / 2 * STEP));
+        return BY::of(ct_tree<BY, N / 2, STEP>(from),
+                      ct_tree<BY, N - N / 2, STEP>(from + N / 2 * STEP));
 }
 template <class BY, class R, int GROUPS, int STEP, class T> INLINE R ct_join(const T *from) {
     enum { TREE = GROUPS < 16 ? GROUPS : 16, TREES = GROUPS / TREE, REST = GROUPS % TREE };
     R all = (R)ct_tree<BY, TREE, STEP>(from);
-    CT_LOOP for (int g = 1; g < TREES; g++) all = BY::of(all, (R)ct_tree<BY, TREE, STEP>(from + g * (TREE * STEP)));
-    if constexpr (REST > 0) all = BY::of(all, (R)ct_tree<BY, REST, STEP>(from + TREES * (TREE * STEP)));
+    CT_LOOP for (int g = 1; g < TREES; g++) all =
+        BY::of(all, (R)ct_tree<BY, TREE, STEP>(from + g * (TREE * STEP)));
+    if constexpr (REST > 0)
+        all = BY::of(all, (R)ct_tree<BY, REST, STEP>(from + TREES * (TREE * STEP)));
     return all;
 }
 template <int N> INLINE void ct_total(float (&own)[N], const float *from, int splits, int step) {
-    enum { LOADS = 8 }; /* on their way */
+    enum { LOADS = 8 }; /* in flight */
     ct_take(own, from);
     CT_LOOP for (int s = 1; s < splits; s += LOADS) {
         float more[LOADS][N];

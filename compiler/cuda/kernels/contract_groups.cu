@@ -1,5 +1,6 @@
-/* A feed whose tiles lie along k, as wgmma wants floats, of an operand that lies along its rows: word by
- * word. A warp takes eight rows by four terms at a time: lines of 32 bytes of memory, and each bank once. */
+/* A loader whose tiles are along k, as wgmma needs for floats, for an operand that is contiguous
+ * along its rows: element by element. A warp takes eight rows by four K elements at a time: 32
+ * contiguous bytes in memory, without bank conflicts. */
 template <class S, int ROWS, int THREADS>
 struct ct_feed<S, ROWS, THREADS, true, 0> : ct_lines<true, sizeof(typename S::word), ROWS> {
     typedef ct_lines<true, sizeof(typename S::word), ROWS> lines;
@@ -17,7 +18,7 @@ struct ct_feed<S, ROWS, THREADS, true, 0> : ct_lines<true, sizeof(typename S::wo
     place held[EIGHTS];
     word words[S::BYTES ? 1 : COUNT];
 
-    /* The thread's first row, of every eighth; its first term, of every fourth. */
+    /* The thread's first row, of every eighth; its first K element, of every fourth. */
     static INLINE int row() { return kd_thread() / 32 * (EIGHTS * 8) + kd_thread() % 8; }
     static INLINE int term() { return kd_thread() % 32 / 8; }
     INLINE bool has_piece(int) const { return true; }
@@ -42,22 +43,24 @@ struct ct_feed<S, ROWS, THREADS, true, 0> : ct_lines<true, sizeof(typename S::wo
     }
     INLINE void put(unsigned char *tile) const {
         if constexpr (S::BYTES == 0) {
-            CT_UNROLL for (int i = 0; i < COUNT; i++) kd_put((word *)(tile + place_of(i)), words[i]);
+            CT_UNROLL for (int i = 0; i < COUNT; i++)
+                kd_put((word *)(tile + place_of(i)), words[i]);
         }
     }
 };
 
-/* What the thread has brought of a tile, rounded as kd_mma_tf32's operands are: wgmma would cut it. */
+/* Rounds the thread's copies of a tile as kd_mma_tf32's operands are; wgmma would truncate them. */
 template <class F> INLINE void ct_round_tile(const F &feed, unsigned char *tile) {
     CT_UNROLL for (int i = 0; i < F::COUNT; i++) {
-        if (feed.has_piece(i)) kd_round_tf32_at<F::STEP>(kd_saddr_of(tile) + (unsigned)feed.place_of(i));
+        if (feed.has_piece(i))
+            kd_round_tf32_at<F::STEP>(kd_saddr_of(tile) + (unsigned)feed.place_of(i));
     }
 }
 
-/* Products of tiles by wgmma (warpgroup.cu): four warps, one below the other, multiply MT times 64 rows by all
- * BN columns; tiles lie as ct_feed puts them. */
+/* Products of tiles by wgmma (warpgroup.cu): a warpgroup multiplies MT times 64 rows by all BN
+ * columns; tiles have ct_feed's layout. */
 template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_groups {
-    enum { MT = BM / (16 * WM), NT = BN / 8, APART = 64, BEHIND = 2, STEPS = CT_LINE / 32 };
+    enum { MT = BM / (16 * WM), NT = BN / 8, APART = 64, READ_LAG = 2, STEPS = CT_LINE / 32 };
     static_assert(BM == 16 * WM * MT && WM % 4 == 0 && A::WORD == B::WORD, "tiles of warps");
     float sum[MT][NT][4];
     int row, column;
@@ -76,7 +79,8 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_gr
     /* Of an operand's tile: rows from `first` on, a multiple of 64, of step s of depth. */
     template <class F> static INLINE kd_tile part(const unsigned char *tile, int first, int s) {
         kd_saddr at = kd_saddr_of(tile);
-        if constexpr (F::ALONG_K) return kd_tile_of<64>(at + first * CT_LINE + s * 32, 16, 8 * CT_LINE);
+        if constexpr (F::ALONG_K)
+            return kd_tile_of<64>(at + first * CT_LINE + s * 32, 16, 8 * CT_LINE);
         return kd_tile_of<128>(at + first / 64 * (F::LINES * CT_BLOCK) + s * 16 * CT_BLOCK,
                                F::LINES * CT_BLOCK, 8 * CT_BLOCK);
     }
@@ -89,31 +93,35 @@ template <int ARITHMETIC, class A, class B, int BM, int BN, int WM> struct ct_gr
                 kd_tile a = part<A>(left, first + i * 64, s);
                 if constexpr (ARITHMETIC == CT_BF16_GROUPS)
                     kd_wgmma_bf16<!A::ALONG_K, !B::ALONG_K>(sums(i), a, b);
-                if constexpr (ARITHMETIC == CT_F16_GROUPS) kd_wgmma_f16<!A::ALONG_K, !B::ALONG_K>(sums(i), a, b);
+                if constexpr (ARITHMETIC == CT_F16_GROUPS)
+                    kd_wgmma_f16<!A::ALONG_K, !B::ALONG_K>(sums(i), a, b);
                 if constexpr (ARITHMETIC == CT_TF32_GROUPS) kd_wgmma_tf32(sums(i), a, b);
             }
         }
         kd_wgmma_commit();
-        kd_wgmma_wait<BEHIND - 1>();
+        kd_wgmma_wait<READ_LAG - 1>();
     }
     INLINE void end() { kd_wgmma_wait<0>(); }
 };
 template <class A, class B, int BM, int BN, int WM>
-struct ct_product<CT_BF16_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_BF16_GROUPS, A, B, BM, BN, WM> {};
+struct ct_product<CT_BF16_GROUPS, A, B, BM, BN, WM, 1>
+    : ct_groups<CT_BF16_GROUPS, A, B, BM, BN, WM> {};
 template <class A, class B, int BM, int BN, int WM>
-struct ct_product<CT_F16_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_F16_GROUPS, A, B, BM, BN, WM> {};
+struct ct_product<CT_F16_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_F16_GROUPS, A, B, BM, BN, WM> {
+};
 template <class A, class B, int BM, int BN, int WM>
-struct ct_product<CT_TF32_GROUPS, A, B, BM, BN, WM, 1> : ct_groups<CT_TF32_GROUPS, A, B, BM, BN, WM> {};
+struct ct_product<CT_TF32_GROUPS, A, B, BM, BN, WM, 1>
+    : ct_groups<CT_TF32_GROUPS, A, B, BM, BN, WM> {};
 
-/* ---- boxes ---- */
-/* Where a box begins: element x of line y of matrix z. */
+/* ---- TMA ---- */
+/* TMA coordinates of a box: element x of line y of matrix z. */
 struct ct_corner {
     const kd_map *map;
     int x, y, z;
 };
 
-/* A feed by a tensor map, whose boxes lie as tiles do: along k a tile is one, along the rows one is 128 bytes
- * of them. The first thread asks for all. */
+/* The TMA tile loader, whose boxes have the tiles' layout: along k a tile is one box, along the
+ * rows a box is 128 bytes of them. The first thread issues all copies. */
 template <class S, int ROWS, int THREADS>
 struct ct_boxes : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
     typedef ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> lines;
@@ -125,13 +133,14 @@ struct ct_boxes : ct_lines<S::ALONG_K, sizeof(typename S::word), ROWS> {
         OF_BLOCK = CT_BLOCK / lines::WORD,
         BOXED = 1
     };
-    static_assert(COUNT * STEP * THREADS == lines::BYTES_OF_TILE && (S::ALONG_K || lines::PITCH == CT_BLOCK),
+    static_assert(COUNT * STEP * THREADS == lines::BYTES_OF_TILE &&
+                      (S::ALONG_K || lines::PITCH == CT_BLOCK),
                   "whole boxes, and pieces of threads");
 
-    /* Its pieces, where it rounds what has come. */
+    /* The pieces that the thread rounds after they have arrived. */
     INLINE bool has_piece(int) const { return true; }
     INLINE int place_of(int i) const { return (i * THREADS + kd_thread()) * STEP; }
-    /* Where box i of a tile lies. */
+    /* The address of box i of a tile. */
     static INLINE kd_saddr box_of(kd_saddr tile, int i) {
         return tile + (unsigned)(i * lines::LINES * CT_BLOCK);
     }
@@ -154,9 +163,9 @@ struct ct_feed<S, ROWS, THREADS, false, CT_BOXES> : ct_boxes<S, ROWS, THREADS> {
     }
 };
 
-/* The same of images. Along k, rows are positions, and a tile's terms channels of one tap; else its terms are
- * positions, and the rows of a box such channels. Rows that are none get those of another, and nobody reads
- * what becomes of them; positions that are none are zeros. */
+/* The TMA im2col loader. Along k, rows are positions, and a tile's K elements are channels of
+ * one tap; otherwise K elements are positions, and the rows of a box such channels. Rows out of
+ * range get another row's data, and their results are ignored; positions out of range are zeros. */
 template <class S, int ROWS, int THREADS>
 struct ct_feed<S, ROWS, THREADS, false, CT_IMAGES> : ct_boxes<S, ROWS, THREADS> {
     typedef ct_boxes<S, ROWS, THREADS> boxes;
@@ -170,7 +179,8 @@ struct ct_feed<S, ROWS, THREADS, false, CT_IMAGES> : ct_boxes<S, ROWS, THREADS> 
                 held[i] = s.position(row), kd_hold(held[i].at);
             else
                 held[i] = s.tap(row < s.count() ? row : 0); /* its channel is a mask of the row */
-            CT_UNROLL for (int j = 0; j < S::WINDOWS; j++) kd_hold(held[i].x[j]); /* no quotient in each turn */
+            /* no division in the loop */
+            CT_UNROLL for (int j = 0; j < S::WINDOWS; j++) kd_hold(held[i].x[j]);
         }
     }
     INLINE void fetch(const S &s, kd_saddr tile, index k, index, kd_saddr barrier) {
@@ -183,13 +193,13 @@ struct ct_feed<S, ROWS, THREADS, false, CT_IMAGES> : ct_boxes<S, ROWS, THREADS> 
         CT_UNROLL for (int i = 0; i < boxes::BLOCKS; i++) {
             const ct_window &pixel = S::ALONG_K ? held[i] : at, &tap = S::ALONG_K ? at : held[i];
             const kd_map *map = s.map_of(tap.part);
-            kd_copy_image<S::WINDOWS>(boxes::box_of(tile, i), map, tap.at, pixel.x, pixel.at, tap.x, barrier);
+            kd_copy_image<S::WINDOWS>(boxes::box_of(tile, i), map, tap.at, pixel.x, pixel.at, tap.x,
+                                      barrier);
         }
     }
 };
 
-/* The first thread says what is expected; all wait, for tiles in the order in which there is room for them.
- */
+/* The first thread arms the barriers; all threads wait for tiles in the order of the stages. */
 template <int STAGES, int BYTES> struct ct_arrivals<STAGES, BYTES, true> {
     kd_saddr barriers;
     int parity;

@@ -1,26 +1,30 @@
-/* Contractions of few columns whose rows are an image's positions, with their halos: a block takes a box of
- * positions and brings all that their windows read, CT_DEEP channels at a time, once. Taps are shifts within
- * it: ldmatrix takes an address for each row, so that what a shift reads is what the rows read, so much
- * further on. Where x is made, positions are those of one parity (row i of parity q is place q + i * parities
- * of the image), and one reading serves all parities that have a tap at that shift.
+/* Halo kernels: contractions of few columns whose rows are an image's positions. A CTA takes a
+ * box of positions and loads all pixels that their windows read, CT_DEEP channels at a time,
+ * once. Taps are shifts in it: ldmatrix takes an address for each row, so a shift is an offset
+ * to the rows' addresses. Where x is computed, positions are those of one stride phase (row i of
+ * phase q is place q + i * parities of the image), and one load serves all phases that have a
+ * tap at that shift.
  *
  * The image is a struct that the emitter writes (emit_halo.c):
  *     word, index          as those of contract.cu
  *     axis0, axis1, axis2  ct_axis
  *     CHANNELS, PARTS      of all parts together
- *     at(part, image, x0, x1, x2)  from where a part begins to that pixel, in elements; -1: it lies outside
- *     part(channel), from(channel)  the part that has it; where it lies of the part's first pixel
- * CHANNELS and where parts begin are multiples of 8. The weight lies in the workspace, as an earlier phase
- * has left it there: by chunks of channels, taps, columns by 8, as each lane wants it (ct_halo_weight). */
+ *     at(part, image, x0, x1, x2)  offset of that pixel in a part, in elements; -1: out of bounds
+ *     part(channel), from(channel)  the part that has it; its offset in a pixel of the part
+ * CHANNELS and where parts begin are multiples of 8. An earlier phase has packed the weight in
+ * the workspace: by chunks of channels, taps, columns in eights, in the order of the lanes
+ * (ct_halo_weight). */
 enum {
     CT_DEEP = 16,      /* channels of a chunk: the depth of one kd_mma */
-    CT_PITCH = 48,     /* bytes from pixel to pixel: eight neighbours' same piece lies in different banks */
-    CT_FRAGMENT = 256, /* bytes of a tap's weight of 8 columns, of a chunk */
+    /* bytes between pixels: the same piece of eight neighbours is in different banks */
+    CT_PITCH = 48,
+    CT_FRAGMENT = 256, /* bytes of a tap's weight for 8 columns of a chunk */
     CT_HALO_WARPS = 4
 };
 
-/* Along one axis: rows of a box; from one to the next, in pixels; position i of parity q reads pixel
- * i * HOP + (q + PAD - tap * DILATION) / PARITIES at the taps of which that is whole. */
+/* Along one axis: rows of a box; distance between them in pixels; position i of stride phase q
+ * reads pixel i * HOP + (q + PAD - tap * DILATION) / PARITIES at the taps for which that is an
+ * integer. */
 constexpr int ct_parity_of(int tap, int parities, int pad, int dilation) {
     return ((tap * dilation - pad) % parities + parities) % parities;
 }
@@ -35,16 +39,17 @@ template <int ROWS, int BETWEEN, int OF, int KERNEL, int PAD, int DILATION> stru
         TAPS = KERNEL,
         FIRST = ct_shift_of(0, OF, PAD, DILATION),
         LAST = ct_shift_of(KERNEL - 1, OF, PAD, DILATION),
-        LOW = FIRST < LAST ? FIRST : LAST, /* shifts are those from LOW on */
+        LOW = FIRST < LAST ? FIRST : LAST, /* the lowest shift */
         SHIFTS = (FIRST < LAST ? LAST - FIRST : FIRST - LAST) + 1,
         HALO = (BOX - 1) * HOP + SHIFTS
     };
-    /* Which tap a parity has at that shift, or -1. */
+    /* The tap of a stride phase at that shift, or -1. */
     static INLINE int tap(int shift, int parity) {
         int far = parity + PAD - (shift + LOW) * PARITIES;
-        return far % DILATION == 0 && far / DILATION >= 0 && far / DILATION < TAPS ? far / DILATION : -1;
+        return far % DILATION == 0 && far / DILATION >= 0 && far / DILATION < TAPS ? far / DILATION
+                                                                                   : -1;
     }
-    /* Has any? */
+    /* Does any phase have one? */
     static INLINE bool read(int shift) {
         bool any = false;
         CT_UNROLL for (int q = 0; q < PARITIES; q++) any |= tap(shift, q) >= 0;
@@ -52,16 +57,18 @@ template <int ROWS, int BETWEEN, int OF, int KERNEL, int PAD, int DILATION> stru
     }
 };
 
-/* Four words of the weight, the thread's of the launch: rows 2 q and 2 q + 1 of a chunk, 2 q + 8 and 2 q + 9,
- * of column g, as kd_mma takes them; zeros beyond the last channel or column. */
+/* Packs the weight: the thread's four words, rows 2 q and 2 q + 1 of a chunk, 2 q + 8 and 2 q +
+ * 9, of column g, in kd_mma's layout; zeros beyond the last channel or column. */
 template <int NT, int TAPS, class W>
 INLINE void ct_halo_weight(const W &w, int columns, int channels, typename W::word *to) {
-    int i = kd_block() * 256 + kd_thread(), lane = i % 32, tap = i / 32 / NT % TAPS, chunk = i / 32 / NT / TAPS;
+    int i = kd_block() * 256 + kd_thread(), lane = i % 32, tap = i / 32 / NT % TAPS,
+        chunk = i / 32 / NT / TAPS;
     int column = i / 32 % NT * 8 + lane / 4, channel = chunk * CT_DEEP + lane % 4 * 2;
     if (chunk * CT_DEEP >= channels) return;
     CT_UNROLL for (int k = 0; k < 4; k++) {
         int c = channel + k / 2 * 8 + k % 2;
-        to[(long)i * 4 + k] = column < columns && c < channels ? w.load(column, c, tap) : (typename W::word)0;
+        to[(long)i * 4 + k] =
+            column < columns && c < channels ? w.load(column, c, tap) : (typename W::word)0;
     }
 }
 
@@ -80,13 +87,13 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
         IMAGE = PIXELS * CT_PITCH,
         WEIGHT = TAPS * NT * CT_FRAGMENT,
         STAGE = IMAGE + WEIGHT,
-        OUT_B = B::BOX * B::PARITIES, /* the box in the image that is made */
+        OUT_B = B::BOX * B::PARITIES, /* the box in the result */
         OUT_C = C::BOX * C::PARITIES
     };
     static_assert(A::BOX * B::BOX * C::BOX == MT * 16 * CT_HALO_WARPS, "the block's rows");
     float sum[A::PARITIES][B::PARITIES][C::PARITIES][MT][NT][4];
 
-    /* Where the pixels of each part lie. */
+    /* The offsets of each part's pixels. */
     static INLINE void place(const S &s, int image, int a, int b, int c, index *table) {
         CT_LOOP for (int i = kd_thread(); i < S::PARTS * PIXELS; i += THREADS) {
             int pixel = i % PIXELS;
@@ -95,39 +102,50 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
                             c * C::HOP + C::LOW + pixel % C::HALO);
         }
     }
-    static INLINE void fetch(const S &s, const unsigned char *weight, int chunk, const index *table, kd_saddr to) {
+    static INLINE void fetch(const S &s, const unsigned char *weight, int chunk, const index *table,
+                             kd_saddr to) {
         enum { LINES = THREADS / 2, TIMES = (PIXELS + LINES - 1) / LINES, PIECES = WEIGHT / 16 };
         int piece = kd_thread() % 2, first = kd_thread() / 2, channel = chunk * CT_DEEP + piece * 8;
         bool in = S::CHANNELS % CT_DEEP == 0 || channel < S::CHANNELS;
         const typename S::word *from = s.from(in ? channel : 0);
-        index at[TIMES]; /* known before the first copy: none waits for another's */
+        /* computed before the first copy, so that copies do not wait for each other's addresses */
+        index at[TIMES];
         table += s.part(in ? channel : 0) * PIXELS + first;
-        CT_UNROLL for (int i = 0; i < TIMES; i++)
-            at[i] = in && (i * LINES + LINES <= PIXELS || first + i * LINES < PIXELS) ? table[i * LINES] : -1;
+        CT_UNROLL for (int i = 0; i < TIMES; i++) at[i] =
+            in && (i * LINES + LINES <= PIXELS || first + i * LINES < PIXELS) ? table[i * LINES]
+                                                                              : -1;
         kd_saddr image = to + first * CT_PITCH + piece * 16;
-        CT_UNROLL for (int i = 0; i < TIMES; i++)
-            if (i * LINES + LINES <= PIXELS || first + i * LINES < PIXELS)
-                kd_copy16(image + i * LINES * CT_PITCH, from + (at[i] < 0 ? 0 : at[i]), at[i] < 0 ? 0 : 16);
+        CT_UNROLL for (int i = 0; i < TIMES;
+                       i++) if (i * LINES + LINES <= PIXELS || first + i * LINES < PIXELS)
+            kd_copy16(image + i * LINES * CT_PITCH, from + (at[i] < 0 ? 0 : at[i]),
+                      at[i] < 0 ? 0 : 16);
         to += (unsigned)IMAGE + kd_thread() * 16, weight += (long)chunk * WEIGHT + kd_thread() * 16;
-        CT_UNROLL for (int i = 0; i < PIECES; i += THREADS)
-            if (i + THREADS <= PIECES || i + kd_thread() < PIECES) kd_copy16(to + i * 16, weight + i * 16, 16);
+        CT_UNROLL for (int i = 0; i < PIECES;
+                       i += THREADS) if (i + THREADS <= PIECES || i + kd_thread() < PIECES)
+            kd_copy16(to + i * 16, weight + i * 16, 16);
     }
-    /* The first pixel that a row of the box reads, and the row of what is made, of the first parity. */
+    /* The first pixel that a row of the box reads, and the row of the result, of the first
+     * stride phase. */
     static INLINE int pixel_of(int row) {
-        return (row / (B::BOX * C::BOX) * A::HOP * B::HALO + row / C::BOX % B::BOX * B::HOP) * C::HALO +
+        return (row / (B::BOX * C::BOX) * A::HOP * B::HALO + row / C::BOX % B::BOX * B::HOP) *
+                   C::HALO +
                row % C::BOX * C::HOP;
     }
     static INLINE int made_of(int row) {
-        return (row / (B::BOX * C::BOX) * A::PARITIES * OUT_B + row / C::BOX % B::BOX * B::PARITIES) * OUT_C +
+        return (row / (B::BOX * C::BOX) * A::PARITIES * OUT_B +
+                row / C::BOX % B::BOX * B::PARITIES) *
+                   OUT_C +
                row % C::BOX * C::PARITIES;
     }
     INLINE void begin() {
-        CT_UNROLL for (int a = 0; a < A::PARITIES; a++) CT_UNROLL for (int b = 0; b < B::PARITIES; b++)
-            CT_UNROLL for (int c = 0; c < C::PARITIES; c++) CT_UNROLL for (int i = 0; i < MT; i++)
-                CT_UNROLL for (int j = 0; j < NT; j++)
-                    CT_UNROLL for (int h = 0; h < 4; h++) sum[a][b][c][i][j][h] = 0;
+        CT_UNROLL for (int a = 0; a < A::PARITIES; a++)
+            CT_UNROLL for (int b = 0; b < B::PARITIES; b++)
+                CT_UNROLL for (int c = 0; c < C::PARITIES; c++)
+                    CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int j = 0; j < NT; j++)
+                        CT_UNROLL for (int h = 0; h < 4; h++) sum[a][b][c][i][j][h] = 0;
     }
-    static INLINE void multiply_tap(float (&sum)[MT][NT][4], const unsigned (&v)[MT][4], const unsigned char *weight) {
+    static INLINE void multiply_tap(float (&sum)[MT][NT][4], const unsigned (&v)[MT][4],
+                                    const unsigned char *weight) {
         CT_UNROLL for (int j = 0; j < NT; j++) {
             kd_few<8> w = kd_load_few<8>(weight + j * CT_FRAGMENT);
             unsigned two[2];
@@ -141,45 +159,50 @@ template <int ARITHMETIC, int MT, int NT, class S> struct ct_halo {
     INLINE void multiply(const int (&row)[MT], const unsigned char *stage) {
         kd_saddr image = kd_saddr_of(stage);
         const unsigned char *weight = stage + IMAGE + kd_thread() % 32 * 8;
-        CT_UNROLL for (int sa = 0; sa < A::SHIFTS; sa++) CT_UNROLL for (int sb = 0; sb < B::SHIFTS; sb++)
-            CT_UNROLL for (int sc = 0; sc < C::SHIFTS; sc++) {
-                unsigned v[MT][4];
-                if (!A::read(sa) || !B::read(sb) || !C::read(sc)) continue;
-                CT_UNROLL for (int i = 0; i < MT; i++)
-                    kd_ldmatrix4(v[i], image + row[i] + ((sa * B::HALO + sb) * C::HALO + sc) * CT_PITCH);
-                CT_UNROLL for (int a = 0; a < A::PARITIES; a++) {
-                    const int ta = A::tap(sa, a);
-                    if (ta < 0) continue;
-                    CT_UNROLL for (int b = 0; b < B::PARITIES; b++) {
-                        const int tb = B::tap(sb, b);
-                        if (tb < 0) continue;
-                        CT_UNROLL for (int c = 0; c < C::PARITIES; c++) {
-                            const int tc = C::tap(sc, c);
-                            if (tc < 0) continue;
-                            multiply_tap(sum[a][b][c], v, weight + ((ta * B::TAPS + tb) * C::TAPS + tc) * NT * CT_FRAGMENT);
-                        }
+        CT_UNROLL for (int sa = 0; sa < A::SHIFTS; sa++)
+            CT_UNROLL for (int sb = 0; sb < B::SHIFTS; sb++)
+                CT_UNROLL for (int sc = 0; sc < C::SHIFTS; sc++) {
+            unsigned v[MT][4];
+            if (!A::read(sa) || !B::read(sb) || !C::read(sc)) continue;
+            CT_UNROLL for (int i = 0; i < MT; i++) kd_ldmatrix4(
+                v[i], image + row[i] + ((sa * B::HALO + sb) * C::HALO + sc) * CT_PITCH);
+            CT_UNROLL for (int a = 0; a < A::PARITIES; a++) {
+                const int ta = A::tap(sa, a);
+                if (ta < 0) continue;
+                CT_UNROLL for (int b = 0; b < B::PARITIES; b++) {
+                    const int tb = B::tap(sb, b);
+                    if (tb < 0) continue;
+                    CT_UNROLL for (int c = 0; c < C::PARITIES; c++) {
+                        const int tc = C::tap(sc, c);
+                        if (tc < 0) continue;
+                        multiply_tap(sum[a][b][c], v,
+                                     weight +
+                                         ((ta * B::TAPS + tb) * C::TAPS + tc) * NT * CT_FRAGMENT);
                     }
                 }
             }
+        }
     }
-    /* Lines of NT * 8 floats, as the box lies in the image that is made. */
+    /* Stores lines of NT * 8 floats, in the result's order of the box. */
     INLINE void put(float *sums) const {
         int lane = kd_thread() % 32, row = kd_thread() / 32 * (MT * 16) + lane / 4;
         CT_UNROLL for (int i = 0; i < MT; i++) CT_UNROLL for (int h = 0; h < 2; h++) {
             float *to = sums + made_of(row + i * 16 + h * 8) * (NT * 8) + lane % 4 * 2;
-            CT_UNROLL for (int a = 0; a < A::PARITIES; a++) CT_UNROLL for (int b = 0; b < B::PARITIES; b++) {
+            CT_UNROLL for (int a = 0; a < A::PARITIES; a++)
+                CT_UNROLL for (int b = 0; b < B::PARITIES; b++) {
                 float2 line[C::PARITIES * NT];
-                CT_UNROLL for (int c = 0; c < C::PARITIES; c++) CT_UNROLL for (int j = 0; j < NT; j++)
-                    line[c * NT + j] = make_float2(sum[a][b][c][i][j][h * 2], sum[a][b][c][i][j][h * 2 + 1]);
+                CT_UNROLL for (int c = 0; c < C::PARITIES; c++)
+                    CT_UNROLL for (int j = 0; j < NT; j++) line[c * NT + j] =
+                        make_float2(sum[a][b][c][i][j][h * 2], sum[a][b][c][i][j][h * 2 + 1]);
                 kd_put_pairs(kd_saddr_of(to + (a * OUT_B + b) * OUT_C * (NT * 8)), line);
             }
         }
     }
 };
 
-/* The sums of the box whose first row is (a, b, c) of that image: lines of NT * 8 floats in shared memory, one
- * for each place of the box in the image that is made, there for all threads. `shared`: room for them in place
- * of two chunks, and behind both an index for each pixel and part (dl_halo.shared). */
+/* The sums of the box whose first row is (a, b, c) of that image: lines of NT * 8 floats in
+ * shared memory, one for each place of the box in the result, visible to all threads. `shared`:
+ * they replace two chunks; after both comes an index for each pixel and part (dl_halo.shared). */
 template <int ARITHMETIC, int MT, int NT, class S>
 INLINE const float *ct_tile_halo(const S &s, const char *weight, int image, int a, int b, int c,
                                  unsigned char *shared) {
@@ -190,7 +213,8 @@ INLINE const float *ct_tile_halo(const S &s, const char *weight, int image, int 
     H product;
     int row[MT], lane = kd_thread() % 32;
     CT_UNROLL for (int i = 0; i < MT; i++) {
-        row[i] = H::pixel_of((kd_thread() / 32 * MT + i) * 16 + lane % 16) * CT_PITCH + lane / 16 * 16;
+        row[i] =
+            H::pixel_of((kd_thread() / 32 * MT + i) * 16 + lane % 16) * CT_PITCH + lane / 16 * 16;
         kd_hold(row[i]);
     }
     H::place(s, image, a, b, c, table);
@@ -200,9 +224,10 @@ INLINE const float *ct_tile_halo(const S &s, const char *weight, int image, int 
     kd_copy_commit();
     CT_LOOP for (int chunk = 0; chunk < H::CHUNKS; chunk++) {
         kd_copy_wait<0>();
-        __syncthreads(); /* the chunk is there, and nobody reads the one before any more */
+        __syncthreads(); /* the chunk is there, and the one before is no longer read */
         if (chunk + 1 < H::CHUNKS)
-            H::fetch(s, from, chunk + 1, table, kd_saddr_of(shared) + (chunk + 1) % 2 * (unsigned)H::STAGE);
+            H::fetch(s, from, chunk + 1, table,
+                     kd_saddr_of(shared) + (chunk + 1) % 2 * (unsigned)H::STAGE);
         kd_copy_commit();
         product.multiply(row, shared + chunk % 2 * H::STAGE);
     }

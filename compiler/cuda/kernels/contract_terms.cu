@@ -1,8 +1,8 @@
-/* Sums of contractions term by term, behind contract.cu: those of small groups, and those of tiles that are
- * NaN. What lies outside an image is no zero here: nothing is multiplied by it. */
+/* Contractions by FMA without tensor cores, after contract.cu: direct kernels for small groups,
+ * and the NaN fix-up of tiles. Out-of-bounds elements are skipped here, not multiplied as zeros. */
 enum { CT_CHAIN = 32 /* products of one chain of floats */ };
 
-/* An operand's element as ct_tile multiplies it. */
+/* An operand's element, rounded as ct_tile does. */
 template <int ARITHMETIC, class S>
 INLINE float ct_factor(const S &s, const typename S::place &r, const typename S::place &c) {
     typename S::word w;
@@ -16,11 +16,13 @@ INLINE float ct_factor(const S &s, const typename S::place &r, const typename S:
     return (float)w;
 }
 
-/* Adds products of terms [from, to) of ROWS rows by a column: where a term lies is found, and its element of the
- * right operand read, once for all of them, and their elements of the left one are on their way together. */
+/* Adds the products of K elements [from, to) of ROWS rows by a column. The address of a K
+ * element and its element of the right operand are computed once for all rows, and the left
+ * operand's loads overlap. */
 template <int ARITHMETIC, int ROWS, class SA, class SB>
-INLINE void ct_chain(float (&sum)[ROWS], const SA &a, const SB &b, const typename SA::place (&r)[ROWS],
-                     const typename SB::place &column, typename SA::index from, typename SA::index to) {
+INLINE void ct_chain(float (&sum)[ROWS], const SA &a, const SB &b,
+                     const typename SA::place (&r)[ROWS], const typename SB::place &column,
+                     typename SA::index from, typename SA::index to) {
     float part[ROWS] = {};
     CT_LOOP for (typename SA::index i = from; i < to; i++) {
         typename SA::place x = a.col(i, to);
@@ -37,11 +39,12 @@ INLINE void ct_chain(float (&sum)[ROWS], const SA &a, const SB &b, const typenam
     CT_UNROLL for (int j = 0; j < ROWS; j++) sum[j] += part[j];
 }
 
-/* ct_tile without tensor cores: columns are those of all groups, `all` of them, of which the operands know
- * theirs as b0. A thread has several neighbouring rows of a column. */
+/* ct_tile without tensor cores: columns are those of all groups, `all` of them, and the operands
+ * get the group as b0. A thread has several neighbouring rows of a column. */
 template <int BM, int BN, int THREADS, class SA, class SB>
-INLINE const float *ct_alone(SA a, SB b, typename SA::index m, typename SA::index n, typename SA::index k,
-                             typename SA::index end, typename SA::index all, unsigned char *shared) {
+INLINE const float *ct_alone(SA a, SB b, typename SA::index m, typename SA::index n,
+                             typename SA::index k, typename SA::index end, typename SA::index all,
+                             unsigned char *shared) {
     typedef typename SA::index index;
     enum { ROWS = BM * BN / THREADS };
     float *sums = (float *)shared;
@@ -59,11 +62,12 @@ INLINE const float *ct_alone(SA a, SB b, typename SA::index m, typename SA::inde
     return sums;
 }
 
-/* Sums of a tile that are NaN once more. In a function of its own, called where there are such alone: what is
- * inlined behind it changes what ptxas makes of the loop over tiles. */
+/* Recomputes a tile's sums that are NaN. It is a function of its own, since inlined code after
+ * the loop over tiles changes ptxas's code for the loop. */
 template <int ARITHMETIC, int BM, int BN, int THREADS, class SA, class SB>
-__attribute__((noinline)) void ct_again(const SA *a, const SB *b, typename SA::index m, typename SA::index n,
-                                        typename SA::index k, typename SA::index end, float *sums) {
+__attribute__((noinline)) void ct_again(const SA *a, const SB *b, typename SA::index m,
+                                        typename SA::index n, typename SA::index k,
+                                        typename SA::index end, float *sums) {
     typedef typename SA::index index;
     CT_LOOP for (int i = kd_thread(); i < BM * BN; i += THREADS) {
         float *at = sums + i / BN * (BN + 8) + i % BN;
@@ -72,26 +76,30 @@ __attribute__((noinline)) void ct_again(const SA *a, const SB *b, typename SA::i
         if (*at == *at || !row[0].in || !column.in) continue;
         float sum[1] = {};
         CT_LOOP for (index from = k; from < end && sum[0] == sum[0]; from += CT_CHAIN)
-            ct_chain<ARITHMETIC>(sum, *a, *b, row, column, from, from + CT_CHAIN < end ? from + CT_CHAIN : end);
+            ct_chain<ARITHMETIC>(sum, *a, *b, row, column, from,
+                                 from + CT_CHAIN < end ? from + CT_CHAIN : end);
         *at = sum[0];
     }
 }
 
-/* Behind ct_tile. Tiles have a zero for what lies outside an image, where anything does (`padded`), which makes NaN of
- * the other operand's infinity or NaN; a sum that is a number, or infinite, has met no such product. */
+/* NaN fix-up after ct_tile. Tiles have zeros for out-of-bounds elements, where there are any
+ * (`padded`), which turn the other operand's infinity or NaN into a NaN. Sums that are finite or
+ * infinite contain no such product. */
 template <int ARITHMETIC, int BM, int BN, int THREADS, class SA, class SB>
-INLINE void ct_mend(const SA &a, const SB &b, bool padded, typename SA::index m, typename SA::index n,
-                    typename SA::index k, typename SA::index end, unsigned char *shared) {
+INLINE void ct_mend(const SA &a, const SB &b, bool padded, typename SA::index m,
+                    typename SA::index n, typename SA::index k, typename SA::index end,
+                    unsigned char *shared) {
     if (!padded) return;
     float *sums = (float *)shared;
     bool any = false;
     CT_LOOP for (int i = kd_thread() * 4; i < BM * BN; i += THREADS * 4) {
         kd_words four = kd_load16(sums + i / BN * (BN + 8) + i % BN);
-        CT_UNROLL for (int j = 0; j < 4; j++) any |= __uint_as_float(four.w[j]) != __uint_as_float(four.w[j]);
+        CT_UNROLL for (int j = 0; j < 4; j++) any |=
+            __uint_as_float(four.w[j]) != __uint_as_float(four.w[j]);
     }
     if (!__syncthreads_or(any)) return;
     const SA left = a;
-    const SB right = b; /* of these the call takes addresses: a and b stay in registers */
+    const SB right = b; /* the call takes their addresses: a and b stay in registers */
     ct_again<ARITHMETIC, BM, BN, THREADS>(&left, &right, m, n, k, end, sums);
     __syncthreads();
 }

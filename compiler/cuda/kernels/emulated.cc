@@ -1,9 +1,9 @@
-/* Behind fibres.cc: CUDA's own names as far as kernels use them, and the kd_* functions of device.cu with the
- * same meaning (the comments are there).
+/* After fibres.cc: the CUDA names that kernels use, and the kd_* functions of device.cu with the
+ * same meaning (see the comments there).
  *
- * The rest of a source stands in a nameless namespace, which lets a compiler put what templates declare
- * __shared__ into one section with what functions do; compiler/cuda/emulate.c closes it and writes down which
- * kernels there are. */
+ * The rest of a source is in an unnamed namespace, so that a compiler can put __shared__
+ * variables of templates and of functions into one section; compiler/cuda/emulate.c closes it,
+ * and appends the table of kernels. */
 #define KD_TABLE(numbers, pointers, name) const emulated::table<numbers, pointers> &name
 namespace emulated {
 template <class To, class From> KD_INLINE To bits_as(From v) {
@@ -14,10 +14,11 @@ template <class To, class From> KD_INLINE To bits_as(From v) {
 }
 static inline float flushed(float v) { return fabsf(v) < 0x1p-126f ? v * 0 : v; }
 static inline void check_aligned(const void *p, int bytes, int line) {
-    if ((unsigned long)p % bytes) fail("line %d: %d bytes at an address that is no multiple", line, bytes);
+    if ((unsigned long)p % bytes)
+        fail("line %d: %d bytes at an address that is no multiple", line, bytes);
 }
 
-/* ---- what the lanes of a warp do together ---- */
+/* ---- collective operations of a warp's lanes ---- */
 
 static inline void meet(void *const *, unsigned) {}
 
@@ -63,11 +64,12 @@ template <int N, bool TURNED> void ldmatrix_all(void *const *lane, unsigned) {
     for (int b = 0; b < N; b++) {
         unsigned short e[8][8];
         for (int i = 0; i < 8; i++)
-            __builtin_memcpy(e[i], shared(own[8 * b + i]->row, 16, "a row of ldmatrix", own[0]->line), 16);
+            __builtin_memcpy(
+                e[i], shared(own[8 * b + i]->row, 16, "a row of ldmatrix", own[0]->line), 16);
         for (int i = 0; i < WARP; i++) {
             int g = i / 4, q = 2 * (i % 4);
-            own[i]->r[b] =
-                TURNED ? e[q][g] | (unsigned)e[q + 1][g] << 16 : e[g][q] | (unsigned)e[g][q + 1] << 16;
+            own[i]->r[b] = TURNED ? e[q][g] | (unsigned)e[q + 1][g] << 16
+                                  : e[g][q] | (unsigned)e[g][q + 1] << 16;
         }
     }
 }
@@ -104,7 +106,8 @@ template <float (*WIDEN)(unsigned short)> void mma_16_all(void *const *lane, uns
             for (int j = 0; j < 2; j++)
                 a[g + w % 2 * 8][q + w / 2 * 8 + j] = WIDEN((unsigned short)(own->a[w] >> 16 * j));
         for (int w = 0; w < 2; w++)
-            for (int j = 0; j < 2; j++) b[q + w * 8 + j][g] = WIDEN((unsigned short)(own->b[w] >> 16 * j));
+            for (int j = 0; j < 2; j++)
+                b[q + w * 8 + j][g] = WIDEN((unsigned short)(own->b[w] >> 16 * j));
     }
     multiply<16>(lane, a, b);
 }
@@ -114,7 +117,8 @@ static inline void mma_tf32_all(void *const *lane, unsigned) {
     for (int i = 0; i < WARP; i++) {
         const fragments *own = (const fragments *)lane[i];
         int g = i / 4, q = i % 4;
-        for (int w = 0; w < 4; w++) a[g + w % 2 * 8][q + w / 2 * 4] = bits_as<float>(own->a[w] & 0xffffe000);
+        for (int w = 0; w < 4; w++)
+            a[g + w % 2 * 8][q + w / 2 * 4] = bits_as<float>(own->a[w] & 0xffffe000);
         for (int w = 0; w < 2; w++) b[q + w * 4][g] = bits_as<float>(own->b[w] & 0xffffe000);
     }
     multiply<8>(lane, a, b);
@@ -122,7 +126,7 @@ static inline void mma_tf32_all(void *const *lane, unsigned) {
 
 /* ---- copies ---- */
 
-/* Between the call and the wait the bytes are NaN, whoever reads them. */
+/* The bytes are NaN between the call and the wait. */
 static inline void copy_begin(unsigned long to, const void *from, int size, int bytes, int line) {
     copies *c = &now.copying[now.thread.x];
     unsigned char *p = shared(to, size, "a copy", line);
@@ -137,7 +141,7 @@ static inline void copy_begin(unsigned long to, const void *from, int size, int 
     __builtin_memset(p, 0xff, size);
     c->at[c->n++] = {p, from, size, bytes, c->groups};
 }
-/* Who put a word there, and behind how many of its fences, from 1 on: of each two bytes. */
+/* For each two bytes: the thread that wrote them, and the number of its fences then, from 1 on. */
 struct mark {
     int thread;
     unsigned fences;
@@ -191,7 +195,8 @@ template <class T> T __shfl_xor_sync(unsigned mask, T v, int by, int width = 32,
     return emulated::exchanged(mask, v, from / width > LANE / width ? LANE : from, line);
 }
 template <class T> T __shfl_down_sync(unsigned mask, T v, unsigned by, int width = 32, LINE) {
-    return emulated::exchanged(mask, v, LANE % width + (int)by < width ? LANE + (int)by : LANE, line);
+    return emulated::exchanged(mask, v, LANE % width + (int)by < width ? LANE + (int)by : LANE,
+                               line);
 }
 template <class T> T __shfl_up_sync(unsigned mask, T v, unsigned by, int width = 32, LINE) {
     return emulated::exchanged(mask, v, LANE % width >= (int)by ? LANE - (int)by : LANE, line);
@@ -218,7 +223,7 @@ KD_INLINE double rsqrt(double v) { return 1 / sqrt(v); }
 KD_INLINE float __expf(float v) { return expf(v); }
 KD_INLINE float __logf(float v) { return logf(v); }
 KD_INLINE float __fdividef(float a, float b) { return a / b; }
-/* Rounded by themselves: not made one with what they are added to. */
+/* Rounded products and sums, which must not be contracted. */
 KD_INLINE float __fmul_rn(float a, float b) {
     volatile float r = a * b;
     return r;
@@ -247,7 +252,7 @@ template <class T> KD_INLINE T max(T a, T b) { return a > b ? a : b; }
 template <class T> KD_INLINE T min(T a, T b) { return a < b ? a : b; }
 KD_INLINE int abs(int a) { return a < 0 ? -a : a; }
 
-/* ---- the twins of device.cu ---- */
+/* ---- the functions of device.cu ---- */
 #define KD_SHARED(T, name) T *const name = (T *)emulated::now.dynamic
 typedef unsigned long kd_saddr; /* the host's address */
 KD_INLINE kd_saddr kd_saddr_of(const void *p) { return (kd_saddr)p; }
@@ -290,8 +295,9 @@ template <class T> KD_INLINE void kd_hold(T &) {}
 template <class T> KD_INLINE T *kd_again(T *p) { return p; }
 
 KD_INLINE float kd_widen_f16(f16 h) {
-    unsigned m = (h & 0x7fffu) << 13; /* 2^112 brings the exponent's bias from 15 to 127 */
-    unsigned u = (h & 0x7c00) == 0x7c00 ? m | 0x7f800000 : __float_as_uint(__uint_as_float(m) * 0x1p112f);
+    unsigned m = (h & 0x7fffu) << 13; /* 2^112 changes the exponent's bias from 15 to 127 */
+    unsigned u =
+        (h & 0x7c00) == 0x7c00 ? m | 0x7f800000 : __float_as_uint(__uint_as_float(m) * 0x1p112f);
     return __uint_as_float(u | (h & 0x8000u) << 16);
 }
 KD_INLINE f16 kd_narrow_f16(float v) {
@@ -299,7 +305,7 @@ KD_INLINE f16 kd_narrow_f16(float v) {
     if (u > 0x7f800000) return 0x7fff;
     if (u >= 0x477ff000)
         r = 0x7c00;
-    else if (u < 0x38800000) /* next to 0.5 floats lie as far apart as f16 does below its normal range */
+    else if (u < 0x38800000) /* floats next to 0.5 have the spacing of f16 denormals */
         r = __float_as_uint(__uint_as_float(u) + 0.5f) - 0x3f000000;
     else
         r = (u - 0x38000000 + 0xfff + (u >> 13 & 1)) >> 13;
@@ -323,11 +329,15 @@ KD_INLINE float kd_round_tf32(float v) {
 KD_INLINE float kd_exp2(float v) { return emulated::flushed(exp2f(emulated::flushed(v))); }
 KD_INLINE float kd_rcp(float v) { return emulated::flushed(1 / emulated::flushed(v)); }
 
-inline void kd_ldmatrix4(unsigned r[4], kd_saddr row, LINE) { emulated::ldmatrix<4, false>(r, row, line); }
+inline void kd_ldmatrix4(unsigned r[4], kd_saddr row, LINE) {
+    emulated::ldmatrix<4, false>(r, row, line);
+}
 inline void kd_ldmatrix4_trans(unsigned r[4], kd_saddr row, LINE) {
     emulated::ldmatrix<4, true>(r, row, line);
 }
-inline void kd_ldmatrix2(unsigned r[2], kd_saddr row, LINE) { emulated::ldmatrix<2, false>(r, row, line); }
+inline void kd_ldmatrix2(unsigned r[2], kd_saddr row, LINE) {
+    emulated::ldmatrix<2, false>(r, row, line);
+}
 inline void kd_ldmatrix2_trans(unsigned r[2], kd_saddr row, LINE) {
     emulated::ldmatrix<2, true>(r, row, line);
 }

@@ -1,5 +1,5 @@
-/* Makes an input of a batch's numbers as files have them: cut out, turned, scaled, converted, in the input's
- * order of axes (ir/plan/feed.h, which says what is what). */
+/* The input gather: computes an input from a batch in the files' format: cropped, flipped,
+ * scaled, converted, and transposed into the input's order of axes (ir/plan/feed.h). */
 struct feed_table {
     long samples, size[4], channel, from, to, moves, scales, numbers, held, replaces;
     float other;
@@ -15,9 +15,20 @@ struct feed_move {
 struct feed_scale {
     float mean, deviation;
 };
-enum { FEED_F32, FEED_F16, FEED_BF16, FEED_F64, FEED_I8, FEED_U8, FEED_I16, FEED_U16, FEED_I32, FEED_U32 };
+enum {
+    FEED_F32,
+    FEED_F16,
+    FEED_BF16,
+    FEED_F64,
+    FEED_I8,
+    FEED_U8,
+    FEED_I16,
+    FEED_U16,
+    FEED_I32,
+    FEED_U32
+};
 
-/* How far on the next point of an axis is, and what part of it is taken. */
+/* The distance to the next point of an axis, and its weight. */
 struct feed_next {
     long step;
     float part;
@@ -28,7 +39,7 @@ KD_INLINE long feed_along(const feed_axis *a, unsigned x) {
     return at < a->round ? at : at - a->round;
 }
 
-/* The point before element x. Nothing is made one with what it is added to: the host's bits. */
+/* The point before element x. Operations are not contracted: bits equal those of the host. */
 KD_INLINE long feed_between(const feed_axis *a, unsigned x, feed_next *next) {
     double last = (double)(a->points - 1), centre = last / 2;
     double p = __dadd_rn(__dadd_rn(__dmul_rn(a->zoom, x - centre), centre), a->shift);
@@ -38,12 +49,14 @@ KD_INLINE long feed_between(const feed_axis *a, unsigned x, feed_next *next) {
     return a->first + low * a->step;
 }
 
-KD_INLINE float feed_mix(float a, float b, float part) { return __fadd_rn(a, __fmul_rn(b - a, part)); }
+KD_INLINE float feed_mix(float a, float b, float part) {
+    return __fadd_rn(a, __fmul_rn(b - a, part));
+}
 
-/* Types of one size are one load. */
+/* Types of one size share a load. */
 KD_INLINE float feed_load(const char *numbers, long type, long at) {
     unsigned bits;
-    int above = 0; /* bits of a word that the number does without */
+    int above = 0; /* unused upper bits of a word */
     if (type == FEED_I8 || type == FEED_U8)
         bits = ((const unsigned char *)numbers)[at], above = 24;
     else if (type == FEED_I16 || type == FEED_U16)
@@ -55,14 +68,17 @@ KD_INLINE float feed_load(const char *numbers, long type, long at) {
     return is_signed ? (float)((int)(bits << above) >> above) : (float)bits;
 }
 
-/* Element `at`, or, `between`, what lies between its neighbours along two axes, the slower one first. The type is asked
- * for each, or the compiler makes a loop of every type. */
-KD_INLINE float feed_value(const char *numbers, long type, long at, bool between, feed_next slow, feed_next fast) {
+/* Element `at`, or, `between`, the interpolation between its neighbours along two axes, the
+ * slower one first. The type is tested for each element, since otherwise the compiler makes a
+ * loop for every type. */
+KD_INLINE float feed_value(const char *numbers, long type, long at, bool between, feed_next slow,
+                           feed_next fast) {
     float low = 0, v = 0;
 #pragma unroll 1
     for (int i = 0; i < (between ? 4 : 1); i++) {
         kd_hold(type);
-        float next = feed_load(numbers, type, at + (i & 1 ? slow.step : 0) + (i & 2 ? fast.step : 0));
+        float next =
+            feed_load(numbers, type, at + (i & 1 ? slow.step : 0) + (i & 2 ? fast.step : 0));
         if (i & 1)
             v = feed_mix(v, next, slow.part);
         else
@@ -82,7 +98,7 @@ KD_INLINE void feed_store(char *input, long type, long at, float v) {
         ((double *)input)[at] = v;
 }
 
-/* Whole numbers, as they are. */
+/* Copies integers unchanged. */
 KD_INLINE void feed_copy(const char *numbers, long type, long from, char *input, long to) {
     if (type == FEED_U8)
         input[to] = numbers[from];
@@ -92,14 +108,16 @@ KD_INLINE void feed_copy(const char *numbers, long type, long from, char *input,
         ((long *)input)[to] = ((const long *)numbers)[from];
 }
 
-/* Threads follow the input, which is written in whole lines; a block takes 256 elements of one sample, and so of
- * the lots that lie as many behind as there are blocks. */
+/* Threads follow the input, whose stores are coalesced. A CTA takes 256 elements of one sample,
+ * and of each further block of elements as many blocks later as there are CTAs. */
 /* @dl_feed */
-extern "C" __global__ void __launch_bounds__(256) dl_feed_0(const char *batch, char *input, const char *held) {
+extern "C" __global__ void __launch_bounds__(256)
+    dl_feed_0(const char *batch, char *input, const char *held) {
     const feed_table *t = (const feed_table *)batch;
     const feed_scale *scales = (const feed_scale *)(batch + t->scales);
     const char *numbers = (t->held ? held : batch) + t->numbers;
-    unsigned each = (unsigned)(t->size[0] * t->size[1] * t->size[2] * t->size[3]), lots = (each + 255) / 256;
+    unsigned each = (unsigned)(t->size[0] * t->size[1] * t->size[2] * t->size[3]),
+             lots = (each + 255) / 256;
     unsigned lot = blockIdx.x % lots, lots_on = gridDim.x % lots, samples_on = gridDim.x / lots;
     for (long sample = blockIdx.x / lots; sample < t->samples; sample += samples_on) {
         unsigned at = lot * 256 + threadIdx.x, left = at, channel = 0;

@@ -1,15 +1,17 @@
-/* Goes in front of a CUDA source in place of device.cu, with emulated.cc behind it, for the system's C++
- * compiler: what comes out is a shared object that runs the same kernels on the CPU. Here: how a launch runs.
- * Blocks run one behind the other, a block's threads as fibres: each runs until it waits for others, and a
- * stack of its own is taken only then. dl_emulated_launch, at the end, is what a host calls.
+/* The prelude of an emulated CUDA source, in place of device.cu, with emulated.cc after it, for
+ * the system's C++ compiler: the result is a shared object that runs the same kernels on the
+ * CPU. This file runs launches. CTAs run one after the other, a CTA's threads as fibres: each
+ * runs until it waits for others, and only then needs a stack of its own. dl_emulated_launch, at
+ * the end, is the host's entry point.
  *
- * What goes wrong on a device now and then goes wrong here each time: shared memory is NaN before every
- * block, and so is what kd_copy* will write until the wait; threads start and go on in an order drawn from a
- * seed; a barrier or a shuffle that some threads do not reach, an address in no shared memory and one not
- * aligned are errors that name the kernel and the line. Under -fsanitize=address, accesses outside of arrays
- * are found too. Not seen: banks, timing, races between blocks.
+ * Errors that a device shows now and then occur here each time. Shared memory is NaN before
+ * every CTA, and so is the destination of kd_copy* until the wait. Threads start and continue in
+ * an order drawn from a seed. A barrier or a shuffle that some threads miss, an address outside
+ * of shared memory and a misaligned one are errors with the kernel's name and the line. With
+ * -fsanitize=address, accesses outside of arrays are found, too. Not detected: bank conflicts,
+ * timing, races between CTAs.
  *
- * No header: a source compiles in a fraction of the time. */
+ * There is no #include, so a source compiles in a fraction of the time. */
 #define __global__ __attribute__((visibility("default")))
 #define __device__
 #define __host__
@@ -30,15 +32,15 @@ int munmap(void *, size_t);
 void *memcpy(void *, const void *, size_t);
 void *memset(void *, int, size_t);
 int posix_memalign(void **, size_t, size_t);
-float expf(float), exp2f(float), logf(float), log2f(float), expm1f(float), log1pf(float), sqrtf(float),
-    tanhf(float), erff(float), erfcf(float), sinf(float), cosf(float), floorf(float), ceilf(float),
-    rintf(float), fabsf(float), powf(float, float), fmaxf(float, float), fminf(float, float),
-    fmaf(float, float, float);
-double exp(double), exp2(double), log(double), log2(double), expm1(double), log1p(double), sqrt(double),
-    tanh(double), erf(double), erfc(double), sin(double), cos(double), floor(double), ceil(double),
-    rint(double), fabs(double), pow(double, double), fmax(double, double), fmin(double, double),
-    fma(double, double, double);
-/* What is outside of shared memory; there only where an object is made with -fsanitize=address. */
+float expf(float), exp2f(float), logf(float), log2f(float), expm1f(float), log1pf(float),
+    sqrtf(float), tanhf(float), erff(float), erfcf(float), sinf(float), cosf(float), floorf(float),
+    ceilf(float), rintf(float), fabsf(float), powf(float, float), fmaxf(float, float),
+    fminf(float, float), fmaf(float, float, float);
+double exp(double), exp2(double), log(double), log2(double), expm1(double), log1p(double),
+    sqrt(double), tanh(double), erf(double), erfc(double), sin(double), cos(double), floor(double),
+    ceil(double), rint(double), fabs(double), pow(double, double), fmax(double, double),
+    fmin(double, double), fma(double, double, double);
+/* Accesses outside of shared memory; defined only in objects with -fsanitize=address. */
 __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void *, size_t);
 extern unsigned char __start_kd_shared[] __attribute__((weak, visibility("hidden")));
 extern unsigned char __stop_kd_shared[] __attribute__((weak, visibility("hidden")));
@@ -47,14 +49,14 @@ extern unsigned char __stop_kd_shared[] __attribute__((weak, visibility("hidden"
 struct uint3 {
     unsigned x, y, z;
 };
-#define VECTORS(T, name)                                                                                     \
-    struct __align__(2 * sizeof(T)) name##2 {                                                                \
-        T x, y;                                                                                              \
-    };                                                                                                       \
-    struct __align__(4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T)) name##4 {                                      \
-        T x, y, z, w;                                                                                        \
-    };                                                                                                       \
-    KD_INLINE name##2 make_##name##2(T x, T y) { return {x, y}; }                                            \
+#define VECTORS(T, name)                                                                           \
+    struct __align__(2 * sizeof(T)) name##2 {                                                      \
+        T x, y;                                                                                    \
+    };                                                                                             \
+    struct __align__(4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T)) name##4 {                            \
+        T x, y, z, w;                                                                              \
+    };                                                                                             \
+    KD_INLINE name##2 make_##name##2(T x, T y) { return {x, y}; }                                  \
     KD_INLINE name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 VECTORS(float, float)
 VECTORS(double, double)
@@ -80,7 +82,7 @@ struct fibre {
     int thread;
 };
 
-/* A copy to shared memory that has begun. */
+/* A copy to shared memory that was started. */
 struct copy {
     unsigned char *to;
     const void *from;
@@ -92,24 +94,24 @@ struct copies {
     int n, room, groups; /* groups: committed */
 };
 
-/* Lanes that have reached an operation of their warp. */
+/* Lanes that have reached a collective operation of their warp. */
 struct warp {
     void (*all)(void *const *lane, unsigned mask);
     void *lane[WARP];
     fibre *waiting[WARP];
     unsigned mask;
     int arrived, nwaiting, line;
-    fibre *ready[WARP]; /* these wait no longer */
+    fibre *ready[WARP]; /* can continue */
     int nready;
 };
 
 struct barrier {
     fibre *waiting[THREADS];
-    int arrived, line, count; /* count: of threads that said so (__syncthreads_count) */
+    int arrived, line, count; /* count: of threads with a true argument (__syncthreads_count) */
     int result;
 };
 
-/* What lies where a barrier of copies does, from its beginning on: of it nobody may know or change anything. */
+/* Memory of an mbarrier, once it is initialised: nobody else may read or write it. */
 enum { MOST_BARRIERS = 16 };
 static const unsigned long BARRIER = 0x7ff5bad0ba221e75;
 
@@ -121,25 +123,28 @@ struct state {
     /* the launch */
     void (*kernel)();
     void *const *args;
-    int nargs, by_place, n; /* by_place: the first ones, which are no words; n: threads of a block */
+    int nargs, by_place, n; /* by_place: the first ones, which are no words; n: threads of a CTA */
     const char *name;
     bool by_warp;                                    /* see go_on */
-    int order[THREADS], rank[WARPS], warp_at[WARPS]; /* threads as they begin; warps and their ranks */
-    /* the block */
+    /* threads in starting order; warps and their ranks */
+    int order[THREADS], rank[WARPS], warp_at[WARPS];
+    /* the CTA */
     int started, ended;
     warp warps[WARPS];
     fibre *unused[THREADS];
     int nunused;
-    unsigned ready; /* warps with fibres that wait no longer, a bit each, at their rank */
+    unsigned ready; /* warps with fibres that can continue, a bit each, at their rank */
     barrier all;
     copies copying[THREADS];
-    bool unfenced[THREADS];   /* written for wgmma: warpgroup.cc has not been told */
-    unsigned fences[THREADS]; /* how often it was, or the thread has ended */
-    bool puts;                /* words are written so one by one (kd_put) */
-    int barriers, boxes;      /* of warpgroup.cc: which have begun; copies that are not waited for */
+    bool unfenced[THREADS];   /* written for wgmma without a fence: warpgroup.cc must check */
+    unsigned fences[THREADS]; /* number of fences; or the thread has ended */
+    bool puts;                /* words are stored one by one (kd_put) */
+    /* for warpgroup.cc: barriers that are initialised; copies that are not waited for */
+    int barriers, boxes;
     unsigned char *barrier_at[MOST_BARRIERS];
-    int barred, barred_at;    /* threads that wait for copies which have not begun; a line of one */
-    int products[THREADS];    /* of warpgroup.cc, that are not waited for */
+    /* threads that wait for copies which have not started; a line of one */
+    int barred, barred_at;
+    int products[THREADS];    /* for warpgroup.cc, not waited for */
     unsigned random;
     /* the process */
     fibre fibres[THREADS];
@@ -154,7 +159,7 @@ static state now;
 
 /* ---- fibres ---- */
 
-/* Keeps what a callee must on this stack and its end in *from, and goes on with another. */
+/* Saves the callee-saved registers on this stack and its end in *from, and switches to another. */
 #if defined(__x86_64__)
 extern "C" void kd_switch(void **from, void *to) __attribute__((visibility("hidden")));
 asm(".text\n.hidden kd_switch\n.type kd_switch, @function\nkd_switch:\n"
@@ -173,13 +178,17 @@ static void *first_frame(unsigned char *end, void (*body)()) {
 extern "C" void kd_switch(void **from, void *to) __attribute__((visibility("hidden")));
 asm(".text\n.hidden kd_switch\n.type kd_switch, %function\nkd_switch:\n"
     "sub sp, sp, #160\n"
-    "stp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
+    "stp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, "
+    "#48]\n"
     "stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\n"
-    "stp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\nstp d14, d15, [sp, #144]\n"
+    "stp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\nstp d14, d15, [sp, "
+    "#144]\n"
     "mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
-    "ldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\n"
+    "ldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, "
+    "#48]\n"
     "ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\n"
-    "ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
+    "ldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\nldp d12, d13, [sp, #128]\nldp d14, d15, [sp, "
+    "#144]\n"
     "add sp, sp, #160\nret\n.size kd_switch, . - kd_switch\n");
 static void *first_frame(unsigned char *end, void (*body)()) {
     void **top = (void **)(end - 160);
@@ -206,18 +215,20 @@ static void *first_frame(unsigned char *end, void (*body)()) {
 }
 #endif
 
-static unsigned draw(unsigned below) { /* xorshift (Marsaglia, Journal of Statistical Software 8(14), 2003) */
+/* xorshift (Marsaglia, Journal of Statistical Software 8(14), 2003) */
+static unsigned draw(unsigned below) {
     unsigned r = now.random;
     r ^= r << 13, r ^= r >> 17, r ^= r << 5;
     now.random = r;
     return (unsigned)((unsigned long)r * below >> 32);
 }
 
-/* Ends the launch: never comes back. */
+/* Ends the launch; does not return. */
 static void fail(const char *format, ...) {
     __builtin_va_list args;
-    int n = __builtin_snprintf(now.error, now.error_size, "kernel %s, block %u of %u, thread %u: ", now.name,
-                               now.block.x, now.blocks.x, now.thread.x);
+    int n = __builtin_snprintf(now.error, now.error_size,
+                               "kernel %s, block %u of %u, thread %u: ", now.name, now.block.x,
+                               now.blocks.x, now.thread.x);
     __builtin_va_start(args, format);
     if (n >= 0 && (size_t)n < now.error_size)
         __builtin_vsnprintf(now.error + n, now.error_size - n, format, args);
@@ -228,7 +239,8 @@ static void fail(const char *format, ...) {
 
 static void body();
 
-/* The end of a fibre's stack. Not all at the same place of a page: a cache would keep few of them. */
+/* The end of a fibre's stack. Stacks have different offsets in a page, to spread them over cache
+ * sets. */
 static unsigned char *stack_end(int fibre) {
     return now.stacks + (size_t)(fibre + 1) * (GUARD + STACK) - fibre * 704 % (32 << 10) / 64 * 64;
 }
@@ -245,14 +257,16 @@ static fibre *new_fibre() {
 static void deadlock() {
     for (int w = 0; w < now.n / WARP; w++)
         if (now.warps[w].arrived)
-            return fail("deadlock: %d of the %d lanes of warp %d wait in line %d for the others (%d threads "
+            return fail("deadlock: %d of the %d lanes of warp %d wait in line %d for the others "
+                        "(%d threads "
                         "of the block have ended)",
-                        now.warps[w].arrived, __builtin_popcount(now.warps[w].mask), w, now.warps[w].line,
-                        now.ended);
+                        now.warps[w].arrived, __builtin_popcount(now.warps[w].mask), w,
+                        now.warps[w].line, now.ended);
     if (now.barred)
-        fail("deadlock: %d threads wait in line %d for copies that nobody begins", now.barred, now.barred_at);
-    fail("deadlock: %d of %d threads wait at the barrier in line %d, %d have ended", now.all.arrived, now.n,
-         now.all.line, now.ended);
+        fail("deadlock: %d threads wait in line %d for copies that nobody begins", now.barred,
+             now.barred_at);
+    fail("deadlock: %d of %d threads wait at the barrier in line %d, %d have ended",
+         now.all.arrived, now.n, now.all.line, now.ended);
 }
 
 static void run(int thread) {
@@ -266,7 +280,7 @@ static void wake(fibre *f) {
     now.ready |= 1u << now.rank[w];
 }
 
-/* One that waits no longer: of the warp at a rank, any. */
+/* One that can continue: any of the warp at a rank. */
 static fibre *take(int rank) {
     warp *w = &now.warps[now.warp_at[rank]];
     int i = (int)draw(w->nready);
@@ -276,9 +290,10 @@ static fibre *take(int rank) {
     return f;
 }
 
-/* Goes on with another thread, which has not started or waits no longer. Two ways, since each finds mistakes
- * that the other does not: of the first warp that can go on, so that it runs ahead of the others until it
- * must wait; or of any. `own`: this fibre's thread has ended, so that one that starts may have the fibre. */
+/* Switches to another thread, which has not started or can continue. Two orders find different
+ * mistakes: threads of the first warp that can continue, so that it runs ahead of the others
+ * until it must wait; or any threads. `own`: this fibre's thread has ended, so a thread that
+ * starts may have the fibre. */
 static void go_on(bool own) {
     fibre *self = now.running;
     int fresh = now.n - now.started, rank = now.ready ? __builtin_ctz(now.ready) : WARPS;
@@ -286,7 +301,7 @@ static void go_on(bool own) {
         if (now.ended < now.n) deadlock();
         now.unused[now.nunused++] = self;
         kd_switch(&self->top, now.host);
-        return; /* the next block */
+        return; /* the next CTA */
     }
     if (now.ready && !now.by_warp) {
         unsigned by = draw(WARPS), turned = now.ready >> by | now.ready << (WARPS - by) % WARPS;
@@ -312,14 +327,16 @@ struct map {
     unsigned char hop[3], windows;
 };
 
-/* The kernels of the source, a nameless one last: compiler/cuda/emulate.c writes this behind it. */
+/* The kernels of the source, an unnamed one last: compiler/cuda/emulate.c appends this. */
 struct entry {
     const char *name;
     void (*run)();
-    int nargs, pointers, maps; /* the first arguments are tensor maps, then pointers; the rest are longs */
-    int table[2];              /* numbers and pointers of the only one, which is a table; else 0 */
+    /* the first arguments are tensor maps, then pointers; the rest are longs */
+    int nargs, pointers, maps;
+    /* numbers and pointers of a table that is the only argument; else 0 */
+    int table[2];
 };
-/* What is a kernel's only argument by value, where kernels take such a one. */
+/* A kernel's only argument, by value. */
 template <int NUMBERS, int POINTERS> struct table {
     long number[NUMBERS];
     char *pointer[POINTERS];
@@ -340,16 +357,19 @@ template <class T> struct is_map {
 template <> struct is_map<const map *> {
     enum { value = 1 };
 };
-template <class... T> constexpr int pointers_of(void (*)(T...)) { return (0 + ... + is_pointer<T>::value); }
+template <class... T> constexpr int pointers_of(void (*)(T...)) {
+    return (0 + ... + is_pointer<T>::value);
+}
 template <class... T> constexpr int maps_of(void (*)(T...)) { return (0 + ... + is_map<T>::value); }
 template <int WHICH, class... T> constexpr int table_of(void (*)(T...)) { return 0; }
-template <int WHICH, int NUMBERS, int POINTERS> constexpr int table_of(void (*)(const table<NUMBERS, POINTERS> &)) {
+template <int WHICH, int NUMBERS, int POINTERS>
+constexpr int table_of(void (*)(const table<NUMBERS, POINTERS> &)) {
     return WHICH ? POINTERS : NUMBERS;
 }
 extern const entry kernels[];
 
-/* A kernel takes pointers, those to tensor maps and a table among them, and longs, which pass as they do. Those too many do not disturb it: the caller
- * clears the stack on every system that this runs on. */
+/* A kernel takes pointers (also to tensor maps and a table) and longs, which are passed alike.
+ * Surplus arguments do no harm: the caller pops the stack on every system that this runs on. */
 #define P4     void *, void *, void *, void *
 #define P8     P4, P4
 #define P32    P8, P8, P8, P8
@@ -368,9 +388,9 @@ static void call() {
         ((void (*)(P32, P32, P32, P32))now.kernel)(A32(0), A32(32), A32(64), A32(96));
     else
         ((void (*)(P32, P32, P32, P32, P32, P32, P32, P32, P32, P32, P32, P32, P32, P32, P32,
-                   P32))now.kernel)(A32(0), A32(32), A32(64), A32(96), A32(128), A32(160), A32(192), A32(224),
-                                    A32(256), A32(288), A32(320), A32(352), A32(384), A32(416), A32(448),
-                                    A32(480));
+                   P32))now.kernel)(A32(0), A32(32), A32(64), A32(96), A32(128), A32(160), A32(192),
+                                    A32(224), A32(256), A32(288), A32(320), A32(352), A32(384),
+                                    A32(416), A32(448), A32(480));
 }
 #undef P4
 #undef P8
@@ -398,15 +418,15 @@ static void body() {
     }
 }
 
-/* ---- what threads wait for ---- */
+/* ---- waiting ---- */
 
 static __attribute__((noinline)) int wait_all(int line, int counts) {
     barrier *b = &now.all;
     if (!b->arrived)
         b->line = line, b->count = 0;
     else if (b->line != line)
-        fail("a divergent barrier: other threads of the block wait in line %d, this one in line %d", b->line,
-             line);
+        fail("a divergent barrier: other threads of the block wait in line %d, this one in line %d",
+             b->line, line);
     b->count += counts;
     if (b->arrived + 1 < now.n) {
         b->waiting[b->arrived++] = now.running;
@@ -415,10 +435,11 @@ static __attribute__((noinline)) int wait_all(int line, int counts) {
         for (int i = 0; i < b->arrived; i++) wake(b->waiting[i]);
         b->arrived = 0, b->result = b->count;
     }
-    return b->result; /* nobody comes to the next before all have read it: they are counted */
+    /* nobody reaches the next barrier before all have read it: they are counted */
+    return b->result;
 }
 
-/* All lanes of `mask` bring an operand each; the last to come does the operation for all. */
+/* All lanes of `mask` bring an operand each; the last to arrive does the operation for all. */
 static __attribute__((noinline)) void wait_warp(void (*all)(void *const *, unsigned), unsigned mask,
                                                 void *mine, int line) {
     int lane = now.thread.x % WARP;
@@ -449,7 +470,8 @@ static bool is_shared(const unsigned char *p, size_t bytes) {
 static unsigned char *shared(unsigned long address, int bytes, const char *what, int line) {
     unsigned char *p = (unsigned char *)address;
     if (!is_shared(p, bytes)) fail("line %d: %s outside of the block's shared memory", line, what);
-    if (address % bytes) fail("line %d: %s at an address that is no multiple of %d", line, what, bytes);
+    if (address % bytes)
+        fail("line %d: %s at an address that is no multiple of %d", line, what, bytes);
     return p;
 }
 
@@ -458,7 +480,8 @@ static unsigned char *shared(unsigned long address, int bytes, const char *what,
 static void run_block() {
     for (int w = 0; w < now.n / WARP; w++)
         now.warps[w].arrived = now.warps[w].nwaiting = now.warps[w].nready = 0;
-    __builtin_memset(__start_kd_shared, 0xff, __stop_kd_shared - __start_kd_shared); /* NaN in every type */
+    /* NaN in every type */
+    __builtin_memset(__start_kd_shared, 0xff, __stop_kd_shared - __start_kd_shared);
     __builtin_memset(now.dynamic, 0xff, now.dynamic_bytes);
     __builtin_memset(now.unfenced, 0, sizeof now.unfenced);
     __builtin_memset(now.products, 0, sizeof now.products);
@@ -489,11 +512,13 @@ static void draw_order(unsigned seed) {
 static bool begin(unsigned seed) {
     void *dynamic = nullptr;
     if (!now.stacks) {
-        void *at = mmap(nullptr, (size_t)THREADS * (GUARD + STACK), NO_ACCESS, PRIVATE_ANONYMOUS, -1, 0);
+        void *at =
+            mmap(nullptr, (size_t)THREADS * (GUARD + STACK), NO_ACCESS, PRIVATE_ANONYMOUS, -1, 0);
         if (at == (void *)-1) return false;
         now.stacks = (unsigned char *)at;
     }
-    if (posix_memalign(&dynamic, 1024, now.dynamic_bytes ? now.dynamic_bytes : 1) != 0) return false;
+    if (posix_memalign(&dynamic, 1024, now.dynamic_bytes ? now.dynamic_bytes : 1) != 0)
+        return false;
     now.dynamic = (unsigned char *)dynamic;
     now.random = seed * 2654435761u + 1;
     if (!now.random) now.random = 1;
@@ -501,7 +526,7 @@ static bool begin(unsigned seed) {
     return true;
 }
 
-/* Fibres that stood anywhere when a launch failed begin anew. */
+/* Resets fibres that were suspended anywhere when a launch failed. */
 static void forget_fibres() {
     for (int i = 0; i < now.nfibres; i++) {
         unsigned char *end = now.stacks + (size_t)(i + 1) * (GUARD + STACK);
@@ -525,7 +550,8 @@ static bool refuse(char *error, size_t size, const char *name, const char *why) 
 
 static bool launch(void *const *args, unsigned seed) {
     void *all[MOST_ARGS] = {nullptr};
-    for (int i = 0; i < now.nargs; i++) all[i] = i < now.by_place ? args[i] : *(void *const *)args[i];
+    for (int i = 0; i < now.nargs; i++)
+        all[i] = i < now.by_place ? args[i] : *(void *const *)args[i];
     now.args = all;
     if (!begin(seed)) return refuse(now.error, now.error_size, now.name, "no memory to emulate it");
     for (unsigned i = 0; i < now.blocks.x && !now.failed; i++) {
@@ -538,9 +564,11 @@ static bool launch(void *const *args, unsigned seed) {
 }
 } /* namespace emulated */
 
-/* How many arguments a kernel takes; of them how many are tensor maps, the first ones, and pointers, those behind
- * them; for how many numbers and pointers its only one has room, where that is a table, else 0. -1: there is no such kernel. */
-extern "C" __global__ int dl_emulated_arguments(const char *kernel, int *maps, int *pointers, int table[2]) {
+/* Returns the number of a kernel's arguments, and of them the tensor maps, the first ones, and
+ * the pointers after them; table: room for numbers and pointers if its only argument is a table,
+ * else 0. -1: there is no such kernel. */
+extern "C" __global__ int dl_emulated_arguments(const char *kernel, int *maps, int *pointers,
+                                                int table[2]) {
     for (const emulated::entry *e = emulated::kernels; e->name; e++) {
         if (__builtin_strcmp(e->name, kernel) != 0) continue;
         *maps = e->maps, *pointers = e->pointers, table[0] = e->table[0], table[1] = e->table[1];
@@ -549,31 +577,34 @@ extern "C" __global__ int dl_emulated_arguments(const char *kernel, int *maps, i
     return -1;
 }
 
-/* Runs a kernel of this object on `nargs` arguments, each a tensor map, a pointer or a long; args[i] is where it
- * stands, as for cuLaunchKernel. `grid` blocks of `block` threads with `shared` bytes of dynamic shared memory. `seed` draws
- * the order of threads and blocks; 0: they begin as they are numbered. Returns 0, or 1 with a message in
- * error[size]. One launch of an object at a time. */
-extern "C" __global__ int dl_emulated_launch(const char *kernel, int nargs, void *const *args, unsigned grid,
-                                             unsigned block, unsigned shared, unsigned seed, char *error,
-                                             size_t size) {
+/* Runs a kernel of this object on `nargs` arguments, each a tensor map, a pointer or a long;
+ * args[i] is its address, as for cuLaunchKernel. `grid` CTAs of `block` threads with `shared`
+ * bytes of dynamic shared memory. `seed` draws the order of threads and CTAs; 0: by number.
+ * Returns 0, or 1 with a message in error[size]. One launch of an object at a time. */
+extern "C" __global__ int dl_emulated_launch(const char *kernel, int nargs, void *const *args,
+                                             unsigned grid, unsigned block, unsigned shared,
+                                             unsigned seed, char *error, size_t size) {
     using namespace emulated;
     const entry *found = kernels;
     while (found->name && __builtin_strcmp(found->name, kernel) != 0) found++;
     if (!found->name) return !refuse(error, size, kernel, "its object has none of that name");
     if (!block || block > THREADS || block % WARP)
         return !refuse(error, size, kernel, "a block has a multiple of 32 threads, at most 1024");
-    if (shared > 227 << 10) return !refuse(error, size, kernel, "more than 227 KiB of shared memory");
+    if (shared > 227 << 10)
+        return !refuse(error, size, kernel, "more than 227 KiB of shared memory");
     if (nargs > MOST_ARGS) return !refuse(error, size, kernel, "more than 512 arguments");
     if (grid == 0 && nargs < 0) return 0;
     if (nargs != found->nargs) {
         char said[100];
-        __builtin_snprintf(said, sizeof said, "it takes %d arguments, and was given %d", found->nargs, nargs);
+        __builtin_snprintf(said, sizeof said, "it takes %d arguments, and was given %d",
+                           found->nargs, nargs);
         return !refuse(error, size, kernel, said);
     }
     if (grid == 0) return 0;
     if (__atomic_exchange_n(&now.busy, true, __ATOMIC_ACQUIRE))
         return !refuse(error, size, kernel, "another kernel of its object is running");
-    now.kernel = found->run, now.name = kernel, now.nargs = nargs, now.by_place = found->table[0] ? 1 : found->maps;
+    now.kernel = found->run, now.name = kernel, now.nargs = nargs,
+    now.by_place = found->table[0] ? 1 : found->maps;
     now.blocks = {grid, 1, 1}, now.threads = {block, 1, 1}, now.n = (int)block;
     now.dynamic_bytes = shared, now.error = error, now.error_size = size, now.failed = false;
     bool ok = launch(args, seed);

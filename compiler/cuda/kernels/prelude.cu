@@ -1,15 +1,15 @@
-/* Behind device.cu or emulated.cc, in front of every CUDA kernel: the scalar functions of ir/ops.def and the
- * conversions, by the names and with the meaning that they have on the CPU one value at a time
- * (compiler/cpu/kernels/prelude.c, elements.c, random.c); rows of 16 bytes; reductions over a warp and over a
- * block. */
+/* The prelude of every CUDA kernel, after device.cu or emulated.cc: the scalar functions of
+ * ir/ops.def and the conversions, with the names and meaning of the CPU's scalar functions
+ * (compiler/cpu/kernels/prelude.c, elements.c, random.c); vectors of 16 bytes; reductions over a
+ * warp and over a CTA. */
 #define INLINE KD_INLINE
 
-/* ---- the thread in its block, the block in its launch: as numbers of which the compiler knows that they are
- * not negative, so that they are divided and taken apart by a shift and by a mask ---- */
-INLINE int kd_thread() { return (int)(threadIdx.x & 1023u); } /* of at most 1,024 */
+/* ---- indices of the thread and the CTA, as numbers that the compiler knows to be non-negative,
+ * so that division becomes a shift and a mask ---- */
+INLINE int kd_thread() { return (int)(threadIdx.x & 1023u); } /* at most 1,024 */
 INLINE int kd_block() { return (int)(blockIdx.x & 0x7fffffffu); }
 
-/* ---- places: the element that an index means on an axis of n (ir/affine.h); int, long or both ---- */
+/* ---- the element that an index denotes on an axis of n (ir/affine.h); int, long or both ---- */
 #define PLACE(name) template <class X, class N> INLINE auto name(X x, N n)->decltype(x + n)
 PLACE(floor_div) { return x / n - (x % n < 0); }
 PLACE(edge_place) { return x < 0 ? 0 : x < n ? x : n - 1; }
@@ -33,11 +33,17 @@ struct kd_divisor {
     INLINE kd_divisor(long v, long shift)
         : d((unsigned)v), times((unsigned)((unsigned long)v >> 32)), n((unsigned)shift) {}
 };
-INLINE unsigned operator/(unsigned x, kd_divisor d) { return (unsigned)((unsigned long)x * d.times >> d.n); }
+INLINE unsigned operator/(unsigned x, kd_divisor d) {
+    return (unsigned)((unsigned long)x * d.times >> d.n);
+}
 INLINE unsigned operator%(unsigned x, kd_divisor d) { return x - x / d * d.d; }
-#define DIVISIONS(D)                                                                                         \
-    INLINE int operator/(int x, D d) { return x < 0 ? -(int)(-(unsigned)x / d) : (int)((unsigned)x / d); }   \
-    INLINE int operator%(int x, D d) { return x < 0 ? -(int)(-(unsigned)x % d) : (int)((unsigned)x % d); }   \
+#define DIVISIONS(D)                                                                               \
+    INLINE int operator/(int x, D d) {                                                             \
+        return x < 0 ? -(int)(-(unsigned)x / d) : (int)((unsigned)x / d);                          \
+    }                                                                                              \
+    INLINE int operator%(int x, D d) {                                                             \
+        return x < 0 ? -(int)(-(unsigned)x % d) : (int)((unsigned)x % d);                          \
+    }                                                                                              \
     INLINE unsigned &operator/=(unsigned &x, D d) { return x = x / d; }
 DIVISIONS(kd_shift)
 DIVISIONS(kd_divisor)
@@ -51,7 +57,7 @@ SCALAR_FUNCTIONS(double, d_, LIBM_D)
 WHOLE_FUNCTIONS(int, i_)
 WHOLE_FUNCTIONS(long, l_)
 COMPARISONS(int, b_)
-/* Sums whose operands are rounded first: a product is not kept for a multiply-add (dl_kinstr.apart). */
+/* Sums with rounded operands: a product is not contracted into an FMA (dl_kinstr.apart). */
 INLINE float s_add_apart(float a, float b) { return __fadd_rn(a, b); }
 INLINE float s_sub_apart(float a, float b) { return __fsub_rn(a, b); }
 INLINE double d_add_apart(double a, double b) { return __dadd_rn(a, b); }
@@ -69,16 +75,16 @@ INLINE float s_round_f16(float v) { return kd_widen_f16(kd_narrow_f16(v)); }
 INLINE float s_widen_bf16(bf16 h) { return kd_widen_bf16(h); }
 INLINE bf16 s_narrow_bf16(float v) { return kd_narrow_bf16(v); }
 INLINE float s_round_bf16(float v) { return kd_round_bf16(v); }
-/* The float beside a double that has its last digit set, where the double is between two: rounded once more,
- * it becomes what the double would have become (Boldo and Melquiond, IEEE Transactions on Computers 57(4),
- * 2008). */
+/* Rounds a double to float by round-to-odd: an inexact result has its last bit set. A second
+ * rounding then gives the same result as rounding the double directly (Boldo and Melquiond, IEEE
+ * Transactions on Computers 57(4), 2008). */
 INLINE float odd_float(double v) {
     float f = (float)v;
     if (f != f || (double)f == v) return f;
     return __int_as_float((__float_as_int(f) - (fabs((double)f) > fabs(v))) | 1);
 }
 
-/* ---- random numbers: ir/base/philox.h; at element `at` of what op `number` draws ---- */
+/* ---- random numbers: ir/base/philox.h; element `at` of the numbers that op `number` draws ---- */
 INLINE float s_random(unsigned long at, long seed, long step, int number) {
     unsigned c[4] = {(unsigned)(at / 4), (unsigned)(at / 4 >> 32), (unsigned)step,
                      6u | (unsigned)number << 8};
@@ -90,11 +96,13 @@ INLINE float s_random(unsigned long at, long seed, long step, int number) {
         c[2] = (unsigned)(p0 >> 32) ^ c3 ^ k1, c[3] = (unsigned)p0;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
-    unsigned half = at & 1 ? c[1] : c[0], other = at & 1 ? c[3] : c[2]; /* no index into registers */
+    /* avoids indexing registers */
+    unsigned half = at & 1 ? c[1] : c[0], other = at & 1 ? c[3] : c[2];
     return (float)((at & 2 ? other : half) >> 8) * 0x1p-24f;
 }
 
-/* ---- rows of 16 bytes: LOT(T) elements, in registers floats; p is a multiple of 16 bytes ---- */
+/* ---- vectors of 16 bytes: LOT(T) elements, in registers floats; p is a multiple of 16 bytes
+ * ---- */
 #define LOT(T) (16 / (int)sizeof(T))
 INLINE void load_lot(const float *p, float *v) {
     kd_words w = kd_load16(p);
@@ -105,27 +113,28 @@ INLINE void store_lot(float *p, const float *v) {
     for (int i = 0; i < 4; i++) w.w[i] = __float_as_uint(v[i]);
     kd_store16(p, w);
 }
-/* f16 and bf16 are one type to C++: so by name. */
-#define HALF_LOTS(T)                                                                                         \
-    INLINE void load_lot_##T(const T *p, float *v) {                                                         \
-        kd_words w = kd_load16(p);                                                                           \
-        for (int i = 0; i < 8; i++) v[i] = kd_widen_##T((T)(w.w[i / 2] >> i % 2 * 16));                      \
-    }                                                                                                        \
-    INLINE void store_lot_##T(T *p, const float *v) {                                                        \
-        kd_words w;                                                                                          \
-        for (int i = 0; i < 4; i++) w.w[i] = kd_narrow2_##T(v[2 * i], v[2 * i + 1]);                         \
-        kd_store16(p, w);                                                                                    \
+/* f16 and bf16 are one type in C++, so the functions have their names. */
+#define HALF_LOTS(T)                                                                               \
+    INLINE void load_lot_##T(const T *p, float *v) {                                               \
+        kd_words w = kd_load16(p);                                                                 \
+        for (int i = 0; i < 8; i++) v[i] = kd_widen_##T((T)(w.w[i / 2] >> i % 2 * 16));            \
+    }                                                                                              \
+    INLINE void store_lot_##T(T *p, const float *v) {                                              \
+        kd_words w;                                                                                \
+        for (int i = 0; i < 4; i++) w.w[i] = kd_narrow2_##T(v[2 * i], v[2 * i + 1]);               \
+        kd_store16(p, w);                                                                          \
     }
 HALF_LOTS(f16)
 HALF_LOTS(bf16)
 #undef HALF_LOTS
 
-/* ---- reductions in one fixed order, known to every thread; float, double, int or long ---- */
+/* ---- reductions in a fixed order, with the result in every thread; float, double, int or long
+ * ---- */
 struct by_sum {
     enum { EITHER_WAY = 1 };
     template <class T> static INLINE T of(T a, T b) { return a + b; }
 };
-struct by_max { /* a NaN goes through */
+struct by_max { /* propagates NaN */
     enum { EITHER_WAY = 0 };
     template <class T> static INLINE T of(T a, T b) { return a > b || a != a ? a : b; }
 };
@@ -133,8 +142,8 @@ struct by_min {
     enum { EITHER_WAY = 0 };
     template <class T> static INLINE T of(T a, T b) { return a < b || a != a ? a : b; }
 };
-/* With the lane that lies m apart, a power of two; the lower lane's value stands first, so that both have the
- * same bits (of +0 and -0 in by_max and by_min: a sum has the same bits either way round). */
+/* Combines with the lane at distance m, a power of two. The lower lane's value comes first, so
+ * that both lanes get the same bits (for +0 and -0 in by_max and by_min; sums are commutative). */
 template <class BY, class T> INLINE T warp_step(T v, int m) {
     T other = __shfl_xor_sync(0xffffffffu, v, m);
     bool swap = !BY::EITHER_WAY && threadIdx.x & m;
@@ -145,10 +154,11 @@ template <class BY, int LANES = 32, class T> INLINE T warp_reduce(T v) {
     for (int m = 1; m < LANES; m *= 2) v = warp_step<BY>(v, m);
     return v;
 }
-/* Over the warps of the block's THREADS threads, all of which call it, what each warp has: each of N values
- * for itself. Two barriers; what the threads wrote to shared memory before is visible behind it. WRITTEN: how
- * many warps' are in the text one behind the other. */
-template <class BY, int THREADS, int WRITTEN = THREADS / 32, int N, class T> INLINE void block_join(T (&v)[N]) {
+/* Reduces the warps' N values over a CTA of THREADS threads, all of which call it. It has two
+ * barriers; shared memory that threads wrote before is visible afterwards. WRITTEN: unroll
+ * factor over warps. */
+template <class BY, int THREADS, int WRITTEN = THREADS / 32, int N, class T>
+INLINE void block_join(T (&v)[N]) {
     enum { WARPS = THREADS / 32 };
     if (WARPS == 1) {
         __syncthreads();
@@ -165,7 +175,7 @@ template <class BY, int THREADS, int WRITTEN = THREADS / 32, int N, class T> INL
         for (int i = 0; i < N; i++) v[i] = BY::of(v[i], parts[i][w]);
     __syncthreads(); /* the next call may write parts */
 }
-/* Over the block's threads. */
+/* Over the CTA's threads. */
 template <class BY, int THREADS, int N, class T> INLINE void block_reduce(T (&v)[N]) {
     for (int i = 0; i < N; i++) v[i] = warp_reduce<BY>(v[i]);
     block_join<BY, THREADS>(v);
@@ -178,8 +188,16 @@ template <class BY, int THREADS, class T> INLINE T block_reduce_one(T v) {
     block_reduce<BY, THREADS>(one);
     return one[0];
 }
-template <int THREADS, class T> INLINE T block_sum(T v) { return block_reduce_one<by_sum, THREADS>(v); }
-template <int THREADS, class T> INLINE T block_max(T v) { return block_reduce_one<by_max, THREADS>(v); }
-template <int THREADS, class T> INLINE T block_min(T v) { return block_reduce_one<by_min, THREADS>(v); }
-/* N sums at once, for the price of one's barriers. */
-template <int THREADS, int N, class T> INLINE void block_sums(T (&v)[N]) { block_reduce<by_sum, THREADS>(v); }
+template <int THREADS, class T> INLINE T block_sum(T v) {
+    return block_reduce_one<by_sum, THREADS>(v);
+}
+template <int THREADS, class T> INLINE T block_max(T v) {
+    return block_reduce_one<by_max, THREADS>(v);
+}
+template <int THREADS, class T> INLINE T block_min(T v) {
+    return block_reduce_one<by_min, THREADS>(v);
+}
+/* N sums with the barriers of one. */
+template <int THREADS, int N, class T> INLINE void block_sums(T (&v)[N]) {
+    block_reduce<by_sum, THREADS>(v);
+}

@@ -1,24 +1,29 @@
-/* Behind prelude.cu, in front of kernels without a contraction: points that lie side by side in memory, and
- * reductions over threads that stand in a table of groups. */
+/* After prelude.cu, before kernels without a contraction: vector accesses, and reductions over
+ * lane groups. */
 
-/* One of the two elements of 16 bits in a word: as a float it is a shift or a mask of it. */
+/* One of the two 16-bit elements in a word: a shift or a mask converts it to float. */
 struct half_of_word {
     unsigned w;
     bool upper;
 };
 INLINE float s_widen_f16(half_of_word h) { return kd_widen_f16((f16)(h.upper ? h.w >> 16 : h.w)); }
-INLINE float s_widen_bf16(half_of_word h) { return __uint_as_float(h.upper ? h.w & 0xffff0000u : h.w << 16); }
+INLINE float s_widen_bf16(half_of_word h) {
+    return __uint_as_float(h.upper ? h.w & 0xffff0000u : h.w << 16);
+}
 
-/* N elements, loaded or stored at once; indexed by the place of any of them, where the first one's is a
- * multiple of N, a power of two. Their addresses are multiples of their size, or of 16 bytes. They are looked at as
- * the words that they come in: a copy of these is as much more for the compiler. */
+/* A vector of N elements, loaded or stored at once. An element's index may be its place in the
+ * array, since N is a power of two, and the first one's place is a multiple of it. Addresses are
+ * multiples of the vector's size, or of 16 bytes. Elements are read from the loaded words; a
+ * copy would cost compile time. */
 template <class T, int N> struct lot {
     enum { BYTES = N * (int)sizeof(T), WORDS = 16 / (int)sizeof(T) };
     alignas(BYTES < 16 ? BYTES : 16) T at[N];
     INLINE T &operator[](long i) { return at[i & (N - 1)]; }
     INLINE T &operator[](int i) { return at[i & (N - 1)]; }
-    /* Number i, of 16 bits, as it is loaded. */
-    INLINE half_of_word half(int i) const { return {*(const unsigned *)(at + (i & (N - 2))), (i & 1) != 0}; }
+    /* Element i, of 16 bits, as it was loaded. */
+    INLINE half_of_word half(int i) const {
+        return {*(const unsigned *)(at + (i & (N - 2))), (i & 1) != 0};
+    }
     INLINE kd_words &words(int i) { return *(kd_words *)(at + i * WORDS); }
     INLINE void load(const T *p) {
         if constexpr (BYTES < 16) {
@@ -28,7 +33,7 @@ template <class T, int N> struct lot {
             for (int i = 0; i < BYTES / 16; i++) words(i) = kd_load16(p + i * WORDS);
         }
     }
-    /* Where `inside`; else each of them is `other`. */
+    /* If `inside`; otherwise each element is `other`. */
     INLINE void load_where(bool inside, const T *p, T other) {
 #pragma unroll
         for (int i = 0; i < N; i++) at[i] = other;
@@ -36,7 +41,8 @@ template <class T, int N> struct lot {
             if (inside) load(p);
         } else {
 #pragma unroll
-            for (int i = 0; i < BYTES / 16; i++) words(i) = kd_load16_where(inside, p + i * WORDS, words(i));
+            for (int i = 0; i < BYTES / 16; i++)
+                words(i) = kd_load16_where(inside, p + i * WORDS, words(i));
         }
     }
     INLINE void store(T *p) {
@@ -49,15 +55,15 @@ template <class T, int N> struct lot {
     }
 };
 
-/* Which strand of a kernel a block works on: which kind of them, where its numbers and pointers are in the table,
- * and which of its blocks it is. */
+/* The horizontally fused part of a CTA: the kind of the part, its numbers and pointers in the
+ * table, and the CTA's index in it. */
 struct strand {
     int kind, numbers, pointers, block;
 };
-/* Number 0 says how many strands there are; behind it a word each: the first block 32 bits, the kind 12, where numbers
- * begin 9, where pointers do 10. */
+/* Number 0 is the number of parts; then each has a word: the first CTA 32 bits, the kind 12, the
+ * first number 9, the first pointer 10. */
 template <class TABLE> INLINE strand strand_of(const TABLE &table, int block) {
-    int from = 1, to = (int)table.number[0] + 1; /* it is one of [from, to) */
+    int from = 1, to = (int)table.number[0] + 1; /* binary search in [from, to) */
 #pragma unroll 1
     while (to - from > 1) {
         int middle = (from + to) / 2;
@@ -67,15 +73,17 @@ template <class TABLE> INLINE strand strand_of(const TABLE &table, int block) {
             to = middle;
     }
     long word = table.number[from];
-    return {(int)(word >> 32) & 0xfff, (int)(word >> 44) & 0x1ff, (int)(word >> 53) & 0x3ff, block - (int)word};
+    return {(int)(word >> 32) & 0xfff, (int)(word >> 44) & 0x1ff, (int)(word >> 53) & 0x3ff,
+            block - (int)word};
 }
 
-/* Over the threads that lie `groups` apart, a power of two: N values of each at once, each for itself. All threads
- * of the block call it, and share what is added at each level; number j of a group then lies at
- * [group * JOIN_STEP(N) + j], until the next call's threads meet. In one fixed order. One place behind each
- * thread's is left over, so that no two threads of a half warp want a bank at once. */
+/* Reduces N values each over the threads that are `groups` apart, a power of two. All threads of
+ * the CTA call it, and share the additions of each level. Value j of a group is then at [group *
+ * JOIN_STEP(N) + j], until the next call's barrier. In a fixed order. One element of padding
+ * after each thread's avoids bank conflicts in a half warp. */
 #define JOIN_STEP(N) ((N) > 1 ? (N) + 1 : 1)
-template <class BY, int THREADS, class T, int N> INLINE const T *group_join(const T (&v)[N], int groups) {
+template <class BY, int THREADS, class T, int N>
+INLINE const T *group_join(const T (&v)[N], int groups) {
     enum { STEP = JOIN_STEP(N) };
     __shared__ T parts[STEP * THREADS];
 #pragma unroll
@@ -89,17 +97,19 @@ template <class BY, int THREADS, class T, int N> INLINE const T *group_join(cons
     }
     return parts;
 }
-/* What the groups have goes to `to`, the N of a group side by side and one group's behind the other's: the first
+/* Stores the groups' results to `to`, the N of a group contiguous, group after group: the first
  * `n` of them. */
-template <class BY, int THREADS, class T, int N> INLINE void group_leave(const T (&v)[N], int groups, T *to, long n) {
+template <class BY, int THREADS, class T, int N>
+INLINE void group_leave(const T (&v)[N], int groups, T *to, long n) {
     const T *parts = group_join<BY, THREADS>(v, groups);
 #pragma unroll 1
-    for (int i = kd_thread(); i < N * groups && i < n; i += THREADS) to[i] = parts[i / N * JOIN_STEP(N) + i % N];
+    for (int i = kd_thread(); i < N * groups && i < n; i += THREADS)
+        to[i] = parts[i / N * JOIN_STEP(N) + i % N];
     __syncthreads(); /* the next call may write parts */
 }
-/* Over a group of LANES threads, a power of two or the whole block of THREADS; every thread of the block calls
- * it and knows its group's result. A group's threads are neighbours, or, ACROSS, lie THREADS / LANES apart.
- * In one fixed order. */
+/* Reduces over a lane group of LANES threads, a power of two or the whole CTA of THREADS; every
+ * thread of the CTA calls it, and gets its group's result. A group's threads are neighbours, or,
+ * ACROSS, THREADS / LANES apart. In a fixed order. */
 template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group_reduce(T v) {
     enum { GROUPS = THREADS / LANES };
     if constexpr (LANES == 1) {
@@ -116,10 +126,11 @@ template <class BY, int THREADS, int LANES, bool ACROSS, class T> INLINE T group
         return v;
     }
 }
-/* N values, each for itself, over `lanes` neighbours, at most 32 of them or the whole block: a number, so that kernels
- * that are equal beside it are one function. Where few are reduced so, not for each row of many: but for the N, and
- * WRITTEN warps, nothing is written out. */
-template <class BY, int THREADS, int WRITTEN = 1, int N, class T> INLINE void group_reduce_few(T (&v)[N], int lanes) {
+/* Reduces N values each over `lanes` neighbours, at most 32 of them or the whole CTA. `lanes` is
+ * an argument, so that otherwise equal kernels are one function. For reductions that are not per
+ * row of many: only N and WRITTEN warps are unrolled. */
+template <class BY, int THREADS, int WRITTEN = 1, int N, class T>
+INLINE void group_reduce_few(T (&v)[N], int lanes) {
 #pragma unroll 1
     for (int m = 1; m < lanes && m < 32; m *= 2)
 #pragma unroll

@@ -1,11 +1,12 @@
-/* The twin of warpgroup.cu. Tiles are read, and sums made, as late as the wait for them allows; until then
- * sums are NaN. Found: sums used or tiles overwritten before the wait, a thread that ends without one, sums
- * that are multiplied into without kd_wgmma_begin, copies, words that were put and rounded floats that nobody
- * has fenced, lanes that give different tiles, and tiles that begin where the hardware would turn their pieces
- * otherwise. Boxes that a tensor map describes are NaN from their copy to the wait, and come then; found: other
- * bytes on their way than a barrier expects, barriers that nobody has begun, fenced or arrived at, those that
- * anything else was written to, and a block that ends before its boxes are there. Not seen: what else is written
- * into a tile and not fenced, and warps of a group that give different tiles. */
+/* The functions of warpgroup.cu on the CPU. Tiles are read, and sums computed, as late as their
+ * wait allows; until then sums are NaN. It detects: sums used or tiles overwritten before the
+ * wait, a thread that ends without one, sums that are accumulated without kd_wgmma_begin;
+ * copies, stored words and rounded floats without a fence; lanes with different tiles, and tiles
+ * at addresses where the hardware would swizzle differently. TMA boxes are NaN from their copy
+ * to the wait, and arrive then. It detects: other bytes than a barrier expects, barriers that
+ * are not initialised, fenced or arrived at, barriers overwritten by anything else, and a CTA
+ * that ends before its boxes have arrived. Not detected: other writes into a tile without a
+ * fence, and warps of a warpgroup with different tiles. */
 } /* namespace */
 namespace emulated {
 typedef unsigned long tile;
@@ -17,7 +18,8 @@ struct product {
     bool left_rows, right_rows;
     int word; /* bytes: of each operand 32 a row */
     float (*value)(const void *word);
-    bool alone, held; /* held: of the left operand, rows g and g + 8 of the lane's warp, in its registers */
+    /* held: of the left operand, rows g and g + 8 of the lane's warp, in its registers */
+    bool alone, held;
     float left[2][16];
     int set;
 };
@@ -31,10 +33,10 @@ static inline float value_of_tf32(const void *word) {
     __builtin_memcpy(&v, word, sizeof v);
     return bits_as<float>(v & 0xffffe000);
 }
-/* What a thread has begun. */
+/* A thread's products in flight. */
 struct sums {
-    float *sum, before[MOST_SUMS]; /* the thread's, and what they are so far */
-    int nsums, coming;             /* products under way */
+    float *sum, before[MOST_SUMS]; /* the thread's, and their values so far */
+    int nsums, coming;             /* products in flight */
 };
 struct products {
     product at[MOST_PRODUCTS];
@@ -44,7 +46,7 @@ struct products {
 };
 static products under_way[THREADS];
 
-/* How a tile lies, in bytes of shared memory: what kd_tile_of was given. */
+/* The layout of a tile, in bytes of shared memory: the arguments of kd_tile_of. */
 struct lying {
     int start, leading, stride, width; /* width: of swizzling, or 0 */
 };
@@ -52,22 +54,24 @@ static inline lying lying_of(tile t) {
     return {(int)(t & 0x3fff) << 4, (int)(t >> 16 & 0x3fff) << 4, (int)(t >> 32 & 0x3fff) << 4,
             t >> 62 == 1 ? 128 : t >> 62 == 2 ? 64 : 0};
 }
-/* What threads have put into `n` rows or columns of a tile, they have fenced. */
+/* Checks that the words that threads have stored into `n` rows or columns of a tile are fenced. */
 static inline void check_put(const product *p, tile t, bool rows, int n) {
     lying l = lying_of(t);
-    if (!l.width) return; /* element_of says so */
+    if (!l.width) return; /* element_of reports it */
     int start = l.start - l.start % (8 * l.width);
-    int bytes = rows ? (n * p->word / l.width - 1) * l.leading + 4 / p->word * l.stride : n / 8 * l.stride;
+    int bytes =
+        rows ? (n * p->word / l.width - 1) * l.leading + 4 / p->word * l.stride : n / 8 * l.stride;
     for (int at = start; at < start + bytes && at < (int)now.dynamic_bytes; at += 2)
         if (is_unfenced(&marks[at / 2]))
-            fail("line %d: what thread %d has put there is not fenced", p->line, marks[at / 2].thread);
+            fail("line %d: what thread %d has put there is not fenced", p->line,
+                 marks[at / 2].thread);
 }
 struct product_of_lane {
     product *p;
     int nsums;
-    const unsigned *left; /* of a left operand in registers, the lane's words; or NULL */
+    const unsigned *left; /* words of a left operand in the lane's registers; or NULL */
 };
-/* Of a left operand in registers, all 16 terms of the lane's two rows. */
+/* All 16 K elements of the lane's two rows, of a left operand in registers. */
 static inline void gather_left(product_of_lane *const *lane, int i) {
     for (int k = 0; k < 16; k++)
         for (int h = 0; h < 2; h++) {
@@ -90,20 +94,22 @@ static inline void same_tiles(void *const *lane, unsigned) {
     check_put(first, first->b, first->right_rows, 2 * all->nsums);
 }
 
-/* Row r, or column r, and term k of a tile, by where its word lies. */
+/* Row or column r, and K element k of a tile, by the address of its word. */
 static inline float element_of(const product *p, tile t, bool rows, int r, int k) {
     lying l = lying_of(t);
     int word = p->word, width = l.width;
     if (!width || l.start % (8 * width) >= width)
         fail("line %d: a tile that begins within its eight lines", p->line);
-    int at = l.start + (rows ? r * word / width * l.leading + r * word % width + k / 8 * l.stride + k % 8 * width
+    int at = l.start + (rows ? r * word / width * l.leading + r * word % width + k / 8 * l.stride +
+                                   k % 8 * width
                              : r / 8 * l.stride + r % 8 * width + k * word);
     at ^= (at >> 7 & (width / 16 - 1)) << 4;
     return p->value(shared((unsigned long)now.dynamic + at, word, "a tile", p->line));
 }
 
 static inline void multiply_tiles(sums *all, const product *p) {
-    int lane = now.thread.x % WARP, row = now.thread.x / WARP % 4 * 16 + lane / 4, terms = 32 / p->word;
+    int lane = now.thread.x % WARP, row = now.thread.x / WARP % 4 * 16 + lane / 4,
+        terms = 32 / p->word;
     float a[2][16];
     for (int h = 0; h < 2; h++)
         for (int k = 0; k < terms; k++)
@@ -120,7 +126,7 @@ static inline void multiply_tiles(sums *all, const product *p) {
         }
 }
 
-/* The set of these sums: one under way, or a new one. */
+/* The set of these sums: one in flight, or a new one. */
 static inline int set_of(products *all, float *sum, int nsums, int line) {
     int free = -1;
     for (int i = 0; i < MOST_SETS; i++) {
@@ -140,7 +146,8 @@ static inline int set_of(products *all, float *sum, int nsums, int line) {
     __builtin_memset(sum, 0xff, sizeof(float) * nsums);
     return free;
 }
-static inline void multiply_begin(float *sum, int nsums, product p, const unsigned *left = nullptr) {
+static inline void multiply_begin(float *sum, int nsums, product p,
+                                  const unsigned *left = nullptr) {
     int thread = now.thread.x;
     products *all = &under_way[thread];
     product_of_lane own = {&p, nsums, left};
@@ -177,7 +184,7 @@ static inline void multiply_end(int left) {
     now.products[thread] = kept;
 }
 
-/* ---- boxes by tensor maps ---- */
+/* ---- TMA ---- */
 
 enum { MOST_BOXES = 16, MAP_MARK = 0x706d };
 struct box {
@@ -185,10 +192,10 @@ struct box {
     const map *from;
     int at[5], by[3]; /* by: of images */
 };
-/* A phase of a barrier ends when all have arrived and as many bytes have come as they said. */
+/* A phase of a barrier ends when all have arrived, and as many bytes as they expected. */
 struct barrier_of_copies {
     int count, missing, expected, phase, begun_by, nboxes, nwaiting;
-    long coming; /* bytes of boxes that have begun */
+    long coming; /* bytes of boxes in flight */
     bool fenced;
     box boxes[MOST_BOXES];
     fibre *waiting[THREADS];
@@ -222,8 +229,8 @@ static inline void barrier_expect(unsigned long at, int bytes, int line) {
     b->expected += bytes, b->missing--;
     if (!b->missing) wake_waiting(b);
 }
-static inline void copy_box(unsigned long to, const map *from, const int (&at)[5], const int (&by)[3],
-                            int windows, unsigned long barrier, int line) {
+static inline void copy_box(unsigned long to, const map *from, const int (&at)[5],
+                            const int (&by)[3], int windows, unsigned long barrier, int line) {
     barrier_of_copies *b = barrier_at(barrier, line);
     if (!b->fenced) fail("line %d: nobody has fenced the barrier's beginning", line);
     if ((unsigned long)from % 64 || from->mark != MAP_MARK) fail("line %d: no tensor map", line);
@@ -241,13 +248,14 @@ static inline void copy_box(unsigned long to, const map *from, const int (&at)[5
     __builtin_memcpy(own->at, at, sizeof at), __builtin_memcpy(own->by, by, sizeof by);
     b->coming += bytes, now.boxes++;
 }
-/* A line of it, `from` bytes behind where dynamic memory begins: elements from c on. Pieces are turned by
- * bits of their address; zeros outside of the tensor. */
+/* A line of it, `from` bytes after the begin of dynamic memory: elements from c on. Pieces are
+ * swizzled by bits of their address; zeros outside of the tensor. */
 static inline void bring_line(const map *m, long from, const long (&c)[5]) {
     int axes = m->windows ? m->windows + 2 : 3;
     bool in = true;
     const char *line = (const char *)m->address;
-    for (int i = 1; i < axes; i++) in = in && c[i] >= 0 && c[i] < m->size[i], line += c[i] * m->step[i - 1];
+    for (int i = 1; i < axes; i++)
+        in = in && c[i] >= 0 && c[i] < m->size[i], line += c[i] * m->step[i - 1];
     for (int x = 0; x < m->box[0]; x++) {
         long at = from + (long)x * m->word;
         at ^= (at >> 7 & (m->swizzle / 16 - 1)) << 4;
@@ -257,7 +265,7 @@ static inline void bring_line(const map *m, long from, const long (&c)[5]) {
             __builtin_memset(now.dynamic + at, 0, m->word);
     }
 }
-/* Pixels of images, from one on to the next along W; behind the last of a line to the first of the next. */
+/* Pixels of images, along W; after the last of a line comes the first of the next. */
 static inline void bring_pixels(const box *b) {
     const map *m = b->from;
     long at[5];
@@ -283,7 +291,8 @@ static inline void bring_box(const box *b) {
         for (int y = 0; y < m->box[1]; y++, from += m->swizzle)
             bring_line(m, from, {b->at[0], (long)b->at[1] + y, (long)b->at[2] + z, 0, 0});
 }
-static inline void check_image(const map *m, const int (&x)[3], const int (&by)[3], int windows, int line) {
+static inline void check_image(const map *m, const int (&x)[3], const int (&by)[3], int windows,
+                               int line) {
     for (int i = 0; i < windows && m->windows == windows; i++) {
         long first = m->low[i], last = m->size[1 + i] - 1 + m->high[i];
         if (x[i] < first || x[i] > last || (x[i] - first) % m->hop[i])
@@ -292,7 +301,7 @@ static inline void check_image(const map *m, const int (&x)[3], const int (&by)[
             fail("line %d: pixels %d away along axis %d", line, by[i], i);
     }
 }
-/* Boxes come as late as the wait for them allows. */
+/* Boxes arrive as late as their wait allows. */
 static inline void barrier_wait(unsigned long at, int parity, int line) {
     barrier_of_copies *b = barrier_at(at, line);
     while ((b->phase & 1) == parity) {
@@ -325,7 +334,7 @@ template <int SWIZZLE> KD_INLINE kd_tile kd_tile_of(kd_saddr at, int leading, in
     return (from >> 4 & 0x3fff) | (kd_tile)(leading >> 4) << 16 | (kd_tile)(stride >> 4) << 32 |
            (kd_tile)(SWIZZLE == 128 ? 1 : 2) << 62;
 }
-KD_INLINE kd_tile kd_tile_behind(kd_tile t, int bytes) { return t + (kd_tile)(bytes >> 4); }
+KD_INLINE kd_tile kd_tile_advance(kd_tile t, int bytes) { return t + (kd_tile)(bytes >> 4); }
 KD_INLINE void kd_async_fence() { emulated::fence(); }
 KD_INLINE void kd_wgmma_begin() { emulated::under_way[threadIdx.x].begun = true; }
 KD_INLINE void kd_wgmma_commit() { emulated::under_way[threadIdx.x].groups++; }
@@ -334,25 +343,33 @@ template <int N> void kd_wgmma_sums(float (&)[N]) {}
 template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
 void kd_wgmma_bf16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>, ALONE});
+        sum, N,
+        {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>, ALONE});
 }
 template <bool LEFT_ROWS, bool RIGHT_ROWS, bool ALONE = false, int N>
 void kd_wgmma_f16(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>, ALONE});
+        sum, N,
+        {a, b, 0, line, LEFT_ROWS, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>, ALONE});
 }
 template <bool RIGHT_ROWS, bool ALONE, int N>
-void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_tile b, int line = __builtin_LINE()) {
+void kd_wgmma_left_bf16(float (&sum)[N], const unsigned (&a)[4], kd_tile b,
+                        int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {0, b, 0, line, false, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>, ALONE}, a);
+        sum, N,
+        {0, b, 0, line, false, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_bf16>, ALONE}, a);
 }
 template <bool RIGHT_ROWS, bool ALONE, int N>
-void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_tile b, int line = __builtin_LINE()) {
+void kd_wgmma_left_f16(float (&sum)[N], const unsigned (&a)[4], kd_tile b,
+                       int line = __builtin_LINE()) {
     emulated::multiply_begin(
-        sum, N, {0, b, 0, line, false, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>, ALONE}, a);
+        sum, N, {0, b, 0, line, false, RIGHT_ROWS, 2, emulated::value_of_half<kd_widen_f16>, ALONE},
+        a);
 }
-template <int N> void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
-    emulated::multiply_begin(sum, N, {a, b, 0, line, false, false, 4, emulated::value_of_tf32, false});
+template <int N>
+void kd_wgmma_tf32(float (&sum)[N], kd_tile a, kd_tile b, int line = __builtin_LINE()) {
+    emulated::multiply_begin(sum, N,
+                             {a, b, 0, line, false, false, 4, emulated::value_of_tf32, false});
 }
 template <int BYTES> void kd_round_tf32_at(kd_saddr at, int line = __builtin_LINE()) {
     emulated::check_aligned((const void *)at, BYTES, line);
@@ -379,8 +396,8 @@ inline void kd_copy_box(kd_saddr to, const kd_map *from, int x, int y, int z, kd
     emulated::copy_box(to, from, {x, y, z, 0, 0}, {0, 0, 0}, 0, barrier, line);
 }
 template <int WINDOWS>
-void kd_copy_image(kd_saddr to, const kd_map *from, int channel, const int (&x)[3], int n, const int (&by)[3],
-                   kd_saddr barrier, int line = __builtin_LINE()) {
+void kd_copy_image(kd_saddr to, const kd_map *from, int channel, const int (&x)[3], int n,
+                   const int (&by)[3], kd_saddr barrier, int line = __builtin_LINE()) {
     int at[5] = {channel, x[0], WINDOWS > 1 ? x[1] : n, WINDOWS > 2 ? x[2] : n, n};
     emulated::check_image(from, x, by, WINDOWS, line);
     emulated::copy_box(to, from, at, by, WINDOWS, barrier, line);
